@@ -10,22 +10,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// A bundle makes a schema of the document independent. It copies the schemas that it refers to below definitions, or
-// below $defs unless the schema is draft-07.
+// A bundle makes a schema independent of its document. It copies the referenced schemas to definitions for draft-07,
+// and to $defs otherwise.
 type bundle struct {
 	doc  *source.Node
 	top  *source.Node
 	defs string
-	// names holds the definition names of referenced schemas, in order.
+	// names maps referenced schemas to their definition names.
 	names  map[*source.Node]string
 	copies []*source.Node
 	taken  map[string]bool
-	// inherited holds the discriminators of schemas that do not list their subtypes.
+	// inherited lists the discriminators of schemas that do not list their subtypes.
 	inherited []*source.Node
 	err       error
 }
 
-// standalone returns the schema at n for an event file, and the discriminators of schemas that do not list their subtypes.
+// standalone returns an independent copy of the schema n for an event file. It also returns the discriminators of
+// schemas that do not list their subtypes.
 func standalone(doc, n *source.Node) (schema *source.Node, inherited []*source.Node, err error) {
 	n, err = follow(doc, n)
 	if err != nil {
@@ -62,7 +63,7 @@ func members(n *source.Node) []source.Member {
 	return n.Members
 }
 
-// definitions writes the copies, which may refer to more schemas.
+// definitions returns the definitions object. Converting a copy can add more copies.
 func (b *bundle) definitions() *source.Node {
 	defs := yaml.Object()
 	for i := 0; i < len(b.copies); i++ {
@@ -71,7 +72,7 @@ func (b *bundle) definitions() *source.Node {
 	return defs
 }
 
-// needsDraft07 reports whether the schema uses a keyword with another meaning in 2020-12.
+// needsDraft07 reports whether the schema uses a keyword that has a different meaning in 2020-12.
 func needsDraft07(n, doc *source.Node, seen map[*source.Node]bool) bool {
 	if n == nil || seen[n] {
 		return false
@@ -105,7 +106,8 @@ func (b *bundle) schema(n *source.Node) *source.Node {
 	for _, m := range n.Members {
 		switch {
 		case m.Key == "discriminator" && m.Value.Kind == source.String:
-			// In AsyncAPI, schema names are the tags. In event files, constants are the tags, and need no discriminator.
+			// In AsyncAPI, schema names are the tags. In event files, constants are the tags, and need no
+			// discriminator.
 			if n.Get("oneOf") == nil && n.Get("anyOf") == nil {
 				b.inherited = append(b.inherited, m.Value)
 			}

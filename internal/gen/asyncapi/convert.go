@@ -10,18 +10,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// A converter translates a 2020-12 or draft-07 schema to AsyncAPI, which uses draft-07 with references that start at
+// A converter translates a 2020-12 or draft-07 schema to AsyncAPI. AsyncAPI uses draft-07 with references relative to
 // the document root.
 type converter struct {
 	root *source.Node
-	// at is the pointer of the root schema in the document.
-	at string
-	// draft07 reports whether the schema already is draft-07.
+	// location is the reference to the root schema in the document.
+	location string
+	// draft07 reports whether the schema is already draft-07.
 	draft07 bool
-	// defs maps pointers of definitions to components.
+	// defs maps the JSON Pointers of definitions to component names.
 	defs map[string]string
-	// lost lists the keywords that AsyncAPI cannot express.
-	lost []string
+	// unsupported lists the keywords that AsyncAPI cannot express.
+	unsupported []string
 }
 
 func isDraft07(root *source.Node) bool {
@@ -31,9 +31,9 @@ func isDraft07(root *source.Node) bool {
 
 // Keywords by treatment.
 var (
-	// dropped keywords have no meaning, or another one, in the document.
+	// dropped lists the keywords that are meaningless in the document or have a different meaning there.
 	dropped = words("$schema $id $anchor $defs $comment $vocabulary contentSchema")
-	// inexpressible keywords of 2020-12 express constraints that draft-07 cannot.
+	// inexpressible lists the 2020-12 keywords that draft-07 cannot express.
 	inexpressible = words("unevaluatedItems unevaluatedProperties minContains maxContains")
 )
 
@@ -45,13 +45,13 @@ func words(list string) map[string]bool {
 	return set
 }
 
-// holdsMap reports whether the member names in the keyword's value are the author's.
+// holdsMap reports whether the author chooses the member names in the keyword's value.
 func holdsMap(keyword string) bool {
 	k, _ := schematree.Any.Keyword(keyword)
 	return k.Holds == schematree.Map || k.Holds == schematree.SchemasOrNames
 }
 
-// convert returns the schema n for the document.
+// convert returns the AsyncAPI form of the schema n.
 func (c *converter) convert(n *source.Node) *source.Node {
 	if n.Kind != source.Object {
 		return n
@@ -78,15 +78,15 @@ func (c *converter) convert(n *source.Node) *source.Node {
 			}
 		case m.Key == "items" && !c.draft07 && n.Get("prefixItems") != nil:
 		case (m.Key == "dependentRequired" || m.Key == "dependentSchemas") && !c.draft07:
-			c.depend(out, m)
+			c.mergeDependencies(out, m)
 		case inexpressible[m.Key] && !c.draft07:
-			c.lost = append(c.lost, m.Key)
+			c.unsupported = append(c.unsupported, m.Key)
 		case k.Holds != schematree.Nothing && !holdsMap(m.Key):
 			yaml.Set(out, m.Key, source.CopySchemas(k, m.Value, c.convert))
 		case holdsMap(m.Key) && m.Value.Kind == source.Object:
 			yaml.Set(out, m.Key, c.each(m.Value))
-		case looksReferring(m.Value): // data, or an unknown keyword
-			c.lost = append(c.lost, withReference(m.Key))
+		case containsRef(m.Value): // data, or an unknown keyword
+			c.unsupported = append(c.unsupported, withReference(m.Key))
 		default:
 			yaml.Set(out, m.Key, m.Value)
 		}
@@ -102,13 +102,13 @@ func (c *converter) convert(n *source.Node) *source.Node {
 	return out
 }
 
-// looksReferring reports whether data contains a member $ref, which readers of the document would follow.
-func looksReferring(n *source.Node) bool {
-	return slices.ContainsFunc(n.Members, func(m source.Member) bool { return m.Key == "$ref" || looksReferring(m.Value) }) ||
-		slices.ContainsFunc(n.Items, looksReferring)
+// containsRef reports whether data contains a $ref member, which readers of the document would follow.
+func containsRef(n *source.Node) bool {
+	return slices.ContainsFunc(n.Members, func(m source.Member) bool { return m.Key == "$ref" || containsRef(m.Value) }) ||
+		slices.ContainsFunc(n.Items, containsRef)
 }
 
-// withReference describes the loss of a keyword whose value has a member $ref.
+// withReference describes a keyword that is omitted because its value has a $ref member.
 func withReference(keyword string) string { return keyword + " with a member $ref" }
 
 func (c *converter) list(n *source.Node) *source.Node {
@@ -123,7 +123,7 @@ func (c *converter) each(n *source.Node) *source.Node {
 	out := yaml.Object()
 	for _, m := range n.Members {
 		if m.Key == "$ref" {
-			c.lost = append(c.lost, "a member named $ref") // the official parser treats it as a reference
+			c.unsupported = append(c.unsupported, "a member named $ref") // the official parser treats it as a reference
 			continue
 		}
 		yaml.Set(out, m.Key, c.convert(m.Value))
@@ -131,8 +131,8 @@ func (c *converter) each(n *source.Node) *source.Node {
 	return out
 }
 
-// depend merges dependentRequired and dependentSchemas into dependencies.
-func (c *converter) depend(out *source.Node, m source.Member) {
+// mergeDependencies merges dependentRequired or dependentSchemas into dependencies.
+func (c *converter) mergeDependencies(out *source.Node, m source.Member) {
 	both := out.Get("dependencies")
 	if both == nil {
 		both = yaml.Object()
@@ -147,7 +147,7 @@ func (c *converter) depend(out *source.Node, m source.Member) {
 	}
 }
 
-// asSchema converts both forms of a dependency to a schema.
+// asSchema converts either form of a dependency to a schema.
 func asSchema(n *source.Node) *source.Node {
 	if n.Kind == source.Array {
 		return member("required", n)
@@ -155,8 +155,8 @@ func asSchema(n *source.Node) *source.Node {
 	return n
 }
 
-// reference returns the $ref of n relative to the document, or nil if n has none. A reference by anchor or $id is
-// lost, because the document allows only pointers.
+// reference returns the $ref of n relative to the document, or nil if n has none. It drops references by anchor or $id,
+// because the document allows only JSON Pointers.
 func (c *converter) reference(n *source.Node) *source.Node {
 	ref := n.Get("$ref")
 	if ref == nil {
@@ -164,7 +164,7 @@ func (c *converter) reference(n *source.Node) *source.Node {
 	}
 	pointer, local := strings.CutPrefix(ref.Text, "#")
 	if !local || pointer != "" && pointer[0] != '/' {
-		c.lost = append(c.lost, "$ref "+ref.Text)
+		c.unsupported = append(c.unsupported, "$ref "+ref.Text)
 		return yaml.Object()
 	}
 	tokens := strings.SplitN(pointer, "/", 4)
@@ -172,16 +172,16 @@ func (c *converter) reference(n *source.Node) *source.Node {
 		if name, ok := c.defs["/"+tokens[1]+"/"+importer.Unescaped(tokens[2])]; ok {
 			to := "#/components/schemas/" + name
 			if len(tokens) == 4 {
-				to += "/" + c.moved(tokens[3])
+				to += "/" + c.convertPointer(tokens[3])
 			}
 			return reference(to)
 		}
 	}
-	return reference(c.at + c.moved(pointer))
+	return reference(c.location + c.convertPointer(pointer))
 }
 
-// moved returns the pointer after conversion: inside a definition or the root, $defs becomes definitions.
-func (c *converter) moved(pointer string) string {
+// convertPointer converts a JSON Pointer for draft-07: $defs becomes definitions.
+func (c *converter) convertPointer(pointer string) string {
 	if c.draft07 {
 		return pointer
 	}

@@ -22,10 +22,10 @@ import (
 // Version is the AsyncAPI version that Export writes.
 const Version = "3.0.0"
 
-// extension is the channel member for details that AsyncAPI cannot express.
+// extension names the channel member that stores details AsyncAPI cannot express.
 const extension = "x-mcp-event"
 
-// rootExtension is the document member for details of all events that AsyncAPI cannot express.
+// rootExtension names the document member that stores details of all events that AsyncAPI cannot express.
 const rootExtension = "x-mcp-package"
 
 // Options describes the document. AsyncAPI requires title and version.
@@ -35,11 +35,11 @@ type Options struct {
 	ReadFile func(path string) ([]byte, error)
 }
 
-// Export returns the AsyncAPI document for the events of the given files. Notes (MCPE520) report payloads that are
-// described less precisely than in the event file. The extensions x-mcp-event and x-mcp-package hold the details that
-// [Read] could not restore otherwise.
+// Export returns the AsyncAPI document for the events of the given files. A note (MCPE520) reports each payload that
+// the document describes less precisely than the event file. The extensions x-mcp-event and x-mcp-package contain the
+// details that [Read] could not restore otherwise.
 func Export(set *schema.Set, o Options) (*source.Node, []source.Diagnostic) {
-	x := &exporter{set: set, channels: yaml.Object(), operations: yaml.Object(), messages: yaml.Object(), schemas: yaml.Object(), moved: map[string]any{}}
+	x := &exporter{set: set, channels: yaml.Object(), operations: yaml.Object(), messages: yaml.Object(), schemas: yaml.Object(), sources: map[string]any{}}
 	for _, f := range set.Files {
 		for _, e := range f.Events {
 			x.event(e)
@@ -61,15 +61,15 @@ func Export(set *schema.Set, o Options) (*source.Node, []source.Diagnostic) {
 	yaml.Set(doc, "channels", x.channels)
 	yaml.Set(doc, "operations", x.operations)
 	yaml.Set(doc, "components", components)
-	x.keepExact(doc, importer.Merge(set, o.ReadFile))
+	x.storeExact(doc, importer.Merge(set, o.ReadFile))
 	return doc, source.Sort(x.found)
 }
 
 type exporter struct {
 	set                                     *schema.Set
 	channels, operations, messages, schemas *source.Node
-	// moved maps components to their source: a shared definition, or the text of an unshared one.
-	moved   map[string]any
+	// sources maps components to their origin: a shared definition, or the text of an unshared one.
+	sources map[string]any
 	samples sample.Maker
 	events  []*schema.Event
 	found   []source.Diagnostic
@@ -86,9 +86,9 @@ func (x *exporter) event(e *schema.Event) {
 		yaml.Set(message, "deprecated", yaml.Flag(true))
 	}
 	at := "#/components/messages/" + source.EscapeToken(e.Name) + "/payload"
-	yaml.Set(message, "payload", x.schema(e, "payloadSchema", payload, at))
+	yaml.Set(message, "payload", x.convertSchema(e, "payloadSchema", payload, at))
 	if v, ok := x.samples.Example(payload); ok {
-		if n := x.parsed(e, "the example", v); !looksReferring(n) {
+		if n := x.parsed(e, "the example", v); !containsRef(n) {
 			example := yaml.Object()
 			yaml.Set(example, "name", yaml.Text("generated"))
 			yaml.Set(example, "payload", n)
@@ -120,7 +120,8 @@ func member(key string, v *source.Node) *source.Node {
 
 func reference(to string) *source.Node { return member("$ref", yaml.Text(to)) }
 
-// parsed parses JSON of an event. If that fails, it reports an error at the event and returns an empty object.
+// parsed returns the parsed JSON of an event. If the JSON is invalid, it reports an error at the event and returns an
+// empty object.
 func (x *exporter) parsed(e *schema.Event, what string, raw json.RawMessage) *source.Node {
 	n, found := source.Parse("json", raw)
 	if source.HasErrors(found) {
@@ -150,14 +151,14 @@ func (x *exporter) extension(e *schema.Event) *source.Node {
 		yaml.Set(n, "deprecated", dn)
 	}
 	if meta := e.PublishedMeta(); meta != nil {
-		if v := x.parsed(e, "_meta", meta); looksReferring(v) {
-			x.note(e, "_meta", "a member $ref")
+		if v := x.parsed(e, "_meta", meta); containsRef(v) {
+			x.addNote(e, "_meta", "a member $ref")
 		} else {
 			yaml.Set(n, "_meta", v)
 		}
 	}
 	at := "#/channels/" + source.EscapeToken(e.Name) + "/" + extension + "/inputSchema"
-	yaml.Set(n, "inputSchema", x.schema(e, "inputSchema", x.set.Shared(e.Input), at))
+	yaml.Set(n, "inputSchema", x.convertSchema(e, "inputSchema", x.set.Shared(e.Input), at))
 	if len(e.Match) > 0 {
 		rules := yaml.List()
 		for _, m := range e.Match {
@@ -175,10 +176,11 @@ func (x *exporter) extension(e *schema.Event) *source.Node {
 	return n
 }
 
-// schema converts a published schema for the place at, and moves its definitions to the document's components.
-func (x *exporter) schema(e *schema.Event, part string, shared *published.Schema, at string) *source.Node {
+// convertSchema converts a published schema for the reference at. It moves the schema's definitions to the document's
+// components.
+func (x *exporter) convertSchema(e *schema.Event, part string, shared *published.Schema, at string) *source.Node {
 	root := x.parsed(e, part, shared.Short())
-	c := &converter{root: root, at: at, draft07: isDraft07(root), defs: map[string]string{}}
+	c := &converter{root: root, location: at, draft07: isDraft07(root), defs: map[string]string{}}
 	fresh := map[string]*source.Node{} // definitions of new components
 	var order []string
 	add := func(key, name string, of any, n *source.Node) {
@@ -212,35 +214,35 @@ func (x *exporter) schema(e *schema.Event, part string, shared *published.Schema
 		yaml.Set(x.schemas, name, c.convert(fresh[name]))
 	}
 	n := c.convert(root)
-	slices.Sort(c.lost)
-	for _, keyword := range slices.Compact(c.lost) {
-		x.note(e, part, keyword)
+	slices.Sort(c.unsupported)
+	for _, keyword := range slices.Compact(c.unsupported) {
+		x.addNote(e, part, keyword)
 	}
 	return n
 }
 
-// note reports a part of an event that the document omits.
-func (x *exporter) note(e *schema.Event, part, what string) {
+// addNote adds a note (MCPE520) about a part of an event that the document omits.
+func (x *exporter) addNote(e *schema.Event, part, what string) {
 	x.found = append(x.found, source.New("MCPE520", e.NameRange, "%s of %s uses %s, which AsyncAPI cannot express", part, e.Name, what))
 }
 
 var definitionKeys = []string{"$defs", "definitions"}
 
-// component returns the name below components/schemas for a definition, and reports whether it already exists. Equal
-// definitions, with equal references, share a component. A different definition with a taken name gets a name with
-// its event.
+// component returns the name of a definition in components/schemas, and reports whether that component already exists.
+// Definitions with equal text and references share a component. If a different definition already has the name,
+// component adds the event name as a prefix.
 func (x *exporter) component(e *schema.Event, name string, of any) (component string, known bool) {
 	plain := componentName(name)
 	candidate := plain
-	for i := 1; x.moved[candidate] != nil && !sameDefinition(x.moved[candidate], of); i++ {
+	for i := 1; x.sources[candidate] != nil && !sameDefinition(x.sources[candidate], of); i++ {
 		candidate = e.Name + "." + plain
 		if i > 1 {
 			candidate = fmt.Sprintf("%s.%s_%d", e.Name, plain, i)
 		}
 	}
-	known = x.moved[candidate] != nil
+	known = x.sources[candidate] != nil
 	if !known {
-		x.moved[candidate] = of
+		x.sources[candidate] = of
 	}
 	return candidate, known
 }
@@ -256,17 +258,18 @@ func sameDefinition(a, b any) bool {
 		return false
 	}
 	equal := func(s, t *published.Schema) bool {
-		return s.Name == t.Name && bytes.Equal(s.Head, t.Head) && leadsOnly(s.Head) // otherwise it may refer to its event
+		return s.Name == t.Name && bytes.Equal(s.Head, t.Head) && refersOnlyToDefinitions(s.Head) // otherwise it may refer to its event
 	}
 	return equal(s, t) && slices.EqualFunc(s.Definitions(), t.Definitions(), equal)
 }
 
-// leadsOnly reports whether a definition refers only to definitions.
-func leadsOnly(text []byte) bool {
+// refersOnlyToDefinitions reports whether all references in a definition refer to definitions.
+func refersOnlyToDefinitions(text []byte) bool {
 	return bytes.Count(text, []byte(`"$ref":"#`)) == bytes.Count(text, []byte(`"$ref":"#/$defs/`))+bytes.Count(text, []byte(`"$ref":"#/definitions/`))
 }
 
-// identity returns a text that equal definitions share: the definition and all definitions that it refers to.
+// identity returns a string that is equal for equal definitions. It contains the definition and all definitions
+// reachable from it.
 func identity(root, def *source.Node, owner string) string {
 	var b strings.Builder
 	seen := map[*source.Node]bool{}
@@ -304,11 +307,11 @@ func componentName(name string) string {
 	}, name)
 }
 
-// keepExact reads the document as an import would, and adds the parts of the event files that the import would not
-// restore: shared schemas, tasks, the conversation, and entries of events that would differ. It stores them as
-// strings, because readers would resolve references in them against the document. An import uses a stored entry only
-// if the document has not changed.
-func (x *exporter) keepExact(doc *source.Node, whole importer.Document) {
+// storeExact stores the content of event files that an import could not restore: shared schemas, tasks, the
+// conversation, and event entries that would differ. It imports the document to find these entries. It stores strings,
+// because readers would resolve references in objects against the document. An import uses a stored entry only if the
+// document has not changed.
+func (x *exporter) storeExact(doc *source.Node, whole importer.Document) {
 	r := newReader(doc)
 	comments := yaml.Object()
 	remark := func(of string, lines []string) {
@@ -354,14 +357,14 @@ func (x *exporter) keepExact(doc *source.Node, whole importer.Document) {
 	}
 }
 
-// canonical returns a text that equal entries share. It ignores defaults and the order of members.
+// canonical returns a string that is equal for equal entries. It ignores defaults and the order of members.
 func canonical(n *source.Node) string {
 	if n == nil {
 		return ""
 	}
 	plain := yaml.Object()
 	for _, m := range n.Members {
-		if said, ok := usual[m.Key]; !ok || m.Value.Text != said {
+		if said, ok := defaults[m.Key]; !ok || m.Value.Text != said {
 			plain.Members = append(plain.Members, m)
 		}
 	}
@@ -378,8 +381,8 @@ func canonical(n *source.Node) string {
 	return string(text)
 }
 
-// usual holds the defaults of event keys.
-var usual = map[string]string{"source": "emit", "replay": "true", "stability": "stable"}
+// defaults maps event keys to their default values.
+var defaults = map[string]string{"source": "emit", "replay": "true", "stability": "stable"}
 
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))

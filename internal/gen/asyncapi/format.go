@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// dialectOf returns the $schema for a schemaFormat, or "" if it names no version or AsyncAPI's format.
+// dialectOf returns the $schema URI for a schemaFormat. It returns "" for AsyncAPI's format and for a format without a
+// version.
 func dialectOf(format string) string {
-	m := versioned.FindStringSubmatch(strings.ToLower(format))
+	m := versionedFormat.FindStringSubmatch(strings.ToLower(format))
 	switch {
 	case m == nil:
 		return ""
@@ -17,8 +18,8 @@ func dialectOf(format string) string {
 	return "http://json-schema.org/draft-" + m[1] + "/schema#"
 }
 
-// versioned matches a JSON Schema schemaFormat with a version, such as application/schema+json;version=draft-07.
-var versioned = regexp.MustCompile(`^application/schema\+(?:json|yaml);\s*version="?(?:draft[-/])?(20\d\d-\d\d|\d\d)"?$`)
+// versionedFormat matches a JSON Schema schemaFormat with a version, such as application/schema+json;version=draft-07.
+var versionedFormat = regexp.MustCompile(`^application/schema\+(?:json|yaml);\s*version="?(?:draft[-/])?(20\d\d-\d\d|\d\d)"?$`)
 
 // isJSONSchema reports whether a schemaFormat names JSON Schema or AsyncAPI's variant.
 func isJSONSchema(format string) bool {
@@ -30,14 +31,14 @@ func isJSONSchema(format string) bool {
 	return false
 }
 
-// openAPI returns the OpenAPI version of a schemaFormat, or "" for other formats.
+// openAPI returns the OpenAPI version in a schemaFormat, or "" for other formats.
 func openAPI(format string) string {
-	m := ofOpenAPI.FindStringSubmatch(strings.ToLower(format))
+	m := openAPIFormat.FindStringSubmatch(strings.ToLower(format))
 	if m == nil {
 		return ""
 	}
 	return m[1]
 }
 
-// ofOpenAPI matches a schemaFormat for OpenAPI 3, such as application/vnd.oai.openapi+json;version=3.0.0.
-var ofOpenAPI = regexp.MustCompile(`^application/vnd\.oai\.openapi(?:\+json|\+yaml)?;\s*version="?(3(?:\.\d+)*)"?$`)
+// openAPIFormat matches a schemaFormat for OpenAPI 3, such as application/vnd.oai.openapi+json;version=3.0.0.
+var openAPIFormat = regexp.MustCompile(`^application/vnd\.oai\.openapi(?:\+json|\+yaml)?;\s*version="?(3(?:\.\d+)*)"?$`)

@@ -15,8 +15,8 @@ import (
 )
 
 // Read returns the event types of an AsyncAPI document of version 2 or 3. It returns one for each message that the
-// application sends, or for each message of channels without operations. Other documents give an error diagnostic
-// (MCPE510, or a syntax error). Read skips messages that cannot become event types, with a warning (MCPE511).
+// application sends. If the document has no operations, it returns one for each message. It reports an error for other
+// documents (MCPE510, or a syntax error). Read skips messages that cannot become event types, with a warning (MCPE511).
 func Read(path string, data []byte) (importer.Document, []source.Diagnostic) {
 	doc, found := source.ParseForeign(path, data)
 	if source.HasErrors(found) {
@@ -47,17 +47,17 @@ func ReadDocument(doc *source.Node) (importer.Document, []source.Diagnostic) {
 		out.Title = t.Text
 	}
 	if strings.HasPrefix(version.Text, "2.") {
-		r.second(channels)
+		r.readVersion2(channels)
 	} else {
-		r.third(channels)
+		r.readVersion3(channels)
 	}
 	out.Events = r.events
-	r.whole(&out)
+	r.restorePackage(&out)
 	return out, source.Sort(r.found)
 }
 
-// whole reads the parts of event files that Export stored.
-func (r *reader) whole(out *importer.Document) {
+// restorePackage reads the parts of event files that Export stored.
+func (r *reader) restorePackage(out *importer.Document) {
 	x := r.doc.Get(rootExtension)
 	if x == nil {
 		return
@@ -74,15 +74,15 @@ func (r *reader) whole(out *importer.Document) {
 		out.Events[i].Comments = lines("/events/" + out.Events[i].Name)
 	}
 	for _, m := range members(x.Get("schemas")) {
-		if n := r.kept(m.Value); n != nil {
+		if n := r.parseStored(m.Value); n != nil {
 			out.Schemas = append(out.Schemas, importer.Schema{Name: m.Key, Node: n, Own: true, At: m.KeyRange, Comments: lines("/schemas/" + m.Key)})
 		}
 	}
-	out.Tasks, out.Conversation = r.kept(x.Get("tasks")), r.kept(x.Get("conversation"))
+	out.Tasks, out.Conversation = r.parseStored(x.Get("tasks")), r.parseStored(x.Get("conversation"))
 }
 
-// kept parses a stored part of an event file. It returns nil if the document has none.
-func (r *reader) kept(n *source.Node) *source.Node {
+// parseStored parses a stored part of an event file. It returns nil if the part is absent.
+func (r *reader) parseStored(n *source.Node) *source.Node {
 	if n == nil || n.Kind != source.String {
 		return nil
 	}
@@ -94,16 +94,16 @@ func (r *reader) kept(n *source.Node) *source.Node {
 	return out
 }
 
-// third reads the channels of version 3.
-func (r *reader) third(channels *source.Node) {
-	r.direct()
+// readVersion3 reads the channels of a version 3 document.
+func (r *reader) readVersion3(channels *source.Node) {
+	r.readDirections()
 	for _, m := range channels.Members {
 		channel, err := follow(r.doc, m.Value)
 		if err != nil {
 			r.leaveOut(m.KeyRange, "channel "+m.Key, err.Error())
 			continue
 		}
-		r.channel(m.Key, channel)
+		r.readChannel(m.Key, channel)
 	}
 }
 
@@ -112,11 +112,11 @@ type reader struct {
 	events []importer.Event
 	names  map[string]bool
 	found  []source.Diagnostic
-	// sent and received hold the channels of operations, by node.
+	// sent and received are the sets of channels with send and receive operations.
 	sent, received map[*source.Node]bool
-	// texts holds the schemas that references reached.
+	// texts caches the schemaText of each schema.
 	texts map[*source.Node]*schemaText
-	// reported holds the discriminators that were already reported.
+	// reported is the set of discriminators with a diagnostic.
 	reported map[*source.Node]bool
 }
 
@@ -128,8 +128,8 @@ func (r *reader) leaveOut(at source.Range, what, why string) {
 	r.found = append(r.found, source.New("MCPE511", at, "%s is left out: %s", what, why))
 }
 
-// direct records the direction of channels from the operations.
-func (r *reader) direct() {
+// readDirections determines the direction of each channel from the operations.
+func (r *reader) readDirections() {
 	r.sent, r.received = map[*source.Node]bool{}, map[*source.Node]bool{}
 	for _, m := range members(r.doc.Get("operations")) {
 		operation, err := follow(r.doc, m.Value)
@@ -151,7 +151,7 @@ func (r *reader) direct() {
 	}
 }
 
-func (r *reader) channel(id string, channel *source.Node) {
+func (r *reader) readChannel(id string, channel *source.Node) {
 	messages := channel.Get("messages")
 	if messages == nil || len(messages.Members) == 0 {
 		return
@@ -164,7 +164,7 @@ func (r *reader) channel(id string, channel *source.Node) {
 	for _, m := range messages.Members {
 		message, err := follow(r.doc, m.Value)
 		if err == nil {
-			err = r.message(id, channel, m.Key, message, len(messages.Members) == 1)
+			err = r.readMessage(id, channel, m.Key, message, len(messages.Members) == 1)
 		}
 		if err != nil {
 			r.leaveOut(m.KeyRange, "message "+m.Key, err.Error())
@@ -172,7 +172,7 @@ func (r *reader) channel(id string, channel *source.Node) {
 	}
 }
 
-func (r *reader) message(id string, channel *source.Node, key string, message *source.Node, only bool) error {
+func (r *reader) readMessage(id string, channel *source.Node, key string, message *source.Node, only bool) error {
 	d, err := r.described(id, channel, key, message, only)
 	if err != nil {
 		return err
@@ -182,12 +182,12 @@ func (r *reader) message(id string, channel *source.Node, key string, message *s
 	d.describe(message, channel)
 	exact := channel.Get(extension).Get("exact")
 	if kept := exact.Get("event"); kept != nil && only {
-		if _, said := r.says(d); said == textOf(exact.Get("of")) {
-			e.Node = r.kept(kept) // the document is unchanged since the export
+		if _, said := r.descriptionHash(d); said == textOf(exact.Get("of")) {
+			e.Node = r.parseStored(kept) // the document is unchanged since the export
 		}
 	}
 	if e.Node == nil {
-		if err := r.schemas(d); err != nil {
+		if err := r.addSchemas(d); err != nil {
 			return err
 		}
 	}
@@ -195,22 +195,22 @@ func (r *reader) message(id string, channel *source.Node, key string, message *s
 	return nil
 }
 
-// A sent message is an event type without its schemas, and the places of these in the document. input is nil if it
-// has none.
-type sent struct {
+// A sentMessage is an event type without schemas, and the nodes of its schemas in the document. input is nil if the
+// document has no input schema.
+type sentMessage struct {
 	event          importer.Event
 	payload, input *source.Node
 	exact          *source.Node
 	format         string // the schemaFormat of payload, "" for none
 }
 
-func (r *reader) described(id string, channel *source.Node, key string, message *source.Node, only bool) (*sent, error) {
+func (r *reader) described(id string, channel *source.Node, key string, message *source.Node, only bool) (*sentMessage, error) {
 	payload, format, err := r.payload(message)
 	if err != nil {
 		return nil, err
 	}
 	_, at := message.Key()
-	d := &sent{event: importer.Event{At: at}, payload: payload, format: format}
+	d := &sentMessage{event: importer.Event{At: at}, payload: payload, format: format}
 	e := &d.event
 	e.Name = key
 	if n := message.Get("name"); n != nil && n.Text != "" {
@@ -224,15 +224,15 @@ func (r *reader) described(id string, channel *source.Node, key string, message 
 	return d, nil
 }
 
-func (d *sent) describe(message, channel *source.Node) {
+func (d *sentMessage) describe(message, channel *source.Node) {
 	d.event.Description = description(message, channel, d.event.Name)
 	if message.Get("deprecated").True() && d.event.Deprecated == nil {
 		d.event.Deprecated = &schema.Deprecated{}
 	}
 }
 
-// schemas adds independent copies of the schemas.
-func (r *reader) schemas(d *sent) error {
+// addSchemas adds independent copies of the schemas to the event.
+func (r *reader) addSchemas(d *sentMessage) error {
 	payload, inherited, err := standalone(r.doc, d.payload)
 	if err != nil {
 		return err
@@ -266,14 +266,14 @@ func (r *reader) schemas(d *sent) error {
 		return nil
 	}
 	for _, discriminator := range inherited {
-		r.untold(discriminator)
+		r.reportUnlisted(discriminator)
 	}
 	return nil
 }
 
-// untold reports, once, a discriminator whose subtypes the document does not list, because they refer to the base by
-// allOf.
-func (r *reader) untold(discriminator *source.Node) {
+// reportUnlisted reports a discriminator without a list of subtypes. The subtypes refer to the base by allOf. It
+// reports each discriminator only once.
+func (r *reader) reportUnlisted(discriminator *source.Node) {
 	if !r.reported[discriminator] {
 		r.reported[discriminator] = true
 		r.found = append(r.found, source.New("MCPE502", discriminator.Range, "the discriminator %q is left out, and its subtypes are not told apart: the schema does not list them", discriminator.Text).
@@ -281,7 +281,7 @@ func (r *reader) untold(discriminator *source.Node) {
 	}
 }
 
-// A schemaText holds the hash of a schema and the schemas that it refers to.
+// A schemaText contains the hash of a schema and the schemas that it refers to.
 type schemaText struct {
 	sum  string
 	refs []*source.Node
@@ -306,9 +306,9 @@ func (r *reader) text(n *source.Node) *schemaText {
 	return t
 }
 
-// says returns a hash of the event type's description in the document: everything except the schemas, and each schema
-// that it reaches. It also returns the number of these schemas.
-func (r *reader) says(d *sent) (schemas int, sum string) {
+// descriptionHash returns a hash of the event type and all schemas reachable from it. It also returns the number of
+// these schemas.
+func (r *reader) descriptionHash(d *sentMessage) (schemas int, sum string) {
 	e := d.event
 	e.InputSchema, e.PayloadSchema = json.RawMessage("{}"), json.RawMessage("{}")
 	rules, err := json.Marshal(e.Match)
@@ -336,10 +336,10 @@ func (r *reader) says(d *sent) (schemas int, sum string) {
 	return len(all), digest(text.String())
 }
 
-// maxCompared limits the schemas of an event type whose entry is compared.
+// maxCompared limits the number of schemas for comparing an entry of an event file.
 const maxCompared = 50
 
-// exported returns the document's description of an exported event type, and reports whether an import would produce
+// exported returns the hash of an exported event type in the document. It also reports whether an import would produce
 // an equal entry.
 func (r *reader) exported(name string, entry *source.Node) (said string, restored bool) {
 	channel, message := r.doc.Get("channels").Get(name), r.doc.Get("components").Get("messages").Get(name)
@@ -348,8 +348,8 @@ func (r *reader) exported(name string, entry *source.Node) (said string, restore
 		return "", false
 	}
 	d.describe(message, channel)
-	schemas, said := r.says(d)
-	if schemas > maxCompared || r.schemas(d) != nil {
+	schemas, said := r.descriptionHash(d)
+	if schemas > maxCompared || r.addSchemas(d) != nil {
 		return said, false
 	}
 	return said, canonical(importer.Node(d.event)) == canonical(entry)
@@ -380,7 +380,7 @@ func description(message, channel *source.Node, name string) string {
 	return "A message " + name + "."
 }
 
-// payload returns the schema of a message and its schemaFormat.
+// payload returns the payload schema of a message and its schemaFormat.
 func (r *reader) payload(message *source.Node) (*source.Node, string, error) {
 	n := message.Get("payload")
 	for _, trait := range traits(r.doc, message) {
@@ -453,7 +453,7 @@ func textOf(n *source.Node) string {
 	return n.Text
 }
 
-// Text writes a document as YAML or JSON.
+// Text returns a document as YAML or JSON.
 func Text(doc *source.Node, asJSON bool) ([]byte, error) {
 	if !asJSON {
 		return []byte(yaml.Block(doc, 0)), nil

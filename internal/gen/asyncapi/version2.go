@@ -6,9 +6,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// second reads the channels of version 2, whose operations are named from the client's side: the application sends to
-// channels with subscribe.
-func (r *reader) second(channels *source.Node) {
+// readVersion2 reads the channels of a version 2 document. Version 2 names operations from the client's perspective:
+// the application sends to channels with subscribe.
+func (r *reader) readVersion2(channels *source.Node) {
 	operation := "publish"
 	for _, m := range channels.Members {
 		if m.Value.Get("subscribe") != nil {
@@ -28,12 +28,12 @@ func (r *reader) second(channels *source.Node) {
 			}
 			continue
 		}
-		r.operation(m.Key, m.KeyRange, channel, op)
+		r.readOperation(m.Key, m.KeyRange, channel, op)
 	}
 }
 
-// operation reads the message of an operation, or each alternative of its oneOf.
-func (r *reader) operation(id string, at source.Range, channel, op *source.Node) {
+// readOperation reads the message of an operation, or each message in its oneOf.
+func (r *reader) readOperation(id string, at source.Range, channel, op *source.Node) {
 	one := op.Get("message")
 	if one == nil {
 		r.leaveOut(at, "channel "+id, "its operation has no message")
@@ -48,7 +48,7 @@ func (r *reader) operation(id string, at source.Range, channel, op *source.Node)
 		message, err := follow(r.doc, n)
 		if err == nil {
 			// The operation describes a message without a description.
-			err = r.message(id, described(channel, op), key, message, false)
+			err = r.readMessage(id, withDescription(channel, op), key, message, false)
 		}
 		if err != nil {
 			r.leaveOut(n.Range, "message "+key, err.Error())
@@ -56,7 +56,7 @@ func (r *reader) operation(id string, at source.Range, channel, op *source.Node)
 	}
 }
 
-// nameOf returns a name for an unnamed message: its ID, the last element of its reference, or its channel.
+// nameOf returns a name for a message: its name, its ID, the last segment of its reference, or its channel.
 func nameOf(n *source.Node, channel string) string {
 	for _, k := range []string{"name", "messageId"} {
 		if id := n.Get(k); id != nil {
@@ -69,8 +69,8 @@ func nameOf(n *source.Node, channel string) string {
 	return channel
 }
 
-// described returns the channel with the description of its operation.
-func described(channel, op *source.Node) *source.Node {
+// withDescription returns the channel with the description of its operation, if it has one.
+func withDescription(channel, op *source.Node) *source.Node {
 	for _, key := range []string{"description", "summary"} {
 		if d := op.Get(key); d != nil && strings.TrimSpace(d.Text) != "" {
 			return &source.Node{Kind: source.Object, Members: append([]source.Member{{Key: "description", Value: d}}, channel.Members...), Range: channel.Range}

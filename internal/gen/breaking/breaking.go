@@ -1,10 +1,10 @@
-// Package breaking compares two versions of event files and reports changes that break users: callers whose arguments
-// become invalid, receivers whose payloads change, and Go code that uses the generated package.
+// Package breaking compares two versions of event files and reports breaking changes. Such changes affect callers,
+// receivers of events, or Go code that uses the generated package.
 //
-// Start with [Compare]. A rule is an ID, a category, a purpose and one function. The rules about schemas come from
-// package evolve, which also judges changes in live servers. The rules about events are in events.go, and those about
-// generated Go in golang.go. rules/ID.txtar has an old and a new event file that break the rule. It is the test of
-// the rule and the output of `mcpe-gen explain ID`. Package against finds the old version.
+// Start with [Compare]. A rule consists of an ID, a category, a purpose and a function. The schema rules are in package
+// evolve, which also classifies changes in live servers. The event rules are in events.go, and the rules for generated
+// Go in golang.go. The archive rules/ID.txtar contains an old and a new event file that violate the rule. The archive
+// tests the rule, and `mcpe-gen explain ID` prints it. Package against loads the old version.
 package breaking
 
 import (
@@ -22,24 +22,24 @@ import (
 
 // The categories.
 const (
-	// Wire changes break servers and clients that follow the published event types.
+	// Wire changes break servers and clients that rely on the published event types.
 	Wire = string(evolve.Wire)
 	// Source changes break Go code that uses the generated package.
 	Source = string(evolve.Source)
-	// Strict changes break only receivers that reject values they should expect, such as a new value of an enum.
+	// Strict changes break only receivers that reject unknown values, such as a new enum value.
 	Strict = string(evolve.Strict)
 )
 
-// Categories lists the categories, which do not overlap.
+// Categories lists the rule categories. Each rule has exactly one.
 var Categories = []string{Wire, Source, Strict}
 
-// A Package holds the event files of one Go package.
+// A Package contains the event files of one Go package.
 type Package struct {
-	// Key identifies the package within a version: its output directory. If both versions have only one package,
-	// Compare ignores the keys.
+	// Key is the output directory, which identifies the package within a version. If both versions have only one
+	// package, Compare ignores the keys.
 	Key string
 	Set *schema.Set
-	// Go has the options for typing the package. Only Source rules need it.
+	// Go contains the options for building the typed model. Only Source rules need it.
 	Go ir.Options
 	// Label returns the displayed form of a path; nil means the path itself.
 	Label func(path string) string
@@ -49,17 +49,17 @@ type Package struct {
 type Options struct {
 	// Rules selects the rules; the default is Wire.
 	Rules rule.Selection
-	// Now is the time for checking announced removals; zero means the present.
+	// Now is the reference time for announced removals. The default is the current time.
 	Now time.Time
 }
 
 //go:embed rules/*.txtar
 var examples embed.FS
 
-// Example returns the txtar archive for a rule, with old.yaml and new.yaml.
+// Example returns the txtar archive of a rule, which contains old.yaml and new.yaml.
 func Example(id string) []byte { return rule.Example(examples, id) }
 
-// Rules returns all rules: those about events, about schemas and about generated Go.
+// Rules returns the rules for events, schemas and generated Go.
 func Rules() []rule.Rule {
 	var all []rule.Rule
 	for _, r := range eventRules {
@@ -71,10 +71,10 @@ func Rules() []rule.Rule {
 	return append(all, goRules...)
 }
 
-// Compare returns the breaking changes between the packages of two versions, all of severity error. Their place is in
-// the new files, or in the old files if an event or a package was removed. The code of a finding is the ID of its
-// rule. An event type that was experimental may change in any way. An event type that was deprecated may be removed
-// after the announced date, which gives only a note.
+// Compare returns the breaking changes between the packages of two versions. Their ranges are in the new files, or in
+// the old files if an event or a package was removed. The code of a finding is the ID of its rule. An experimental
+// event type may change in any way. If a deprecated event type is removed after the announced date, Compare returns
+// only a note.
 func Compare(old, new []Package, o Options) []source.Diagnostic {
 	if len(o.Rules.Use) == 0 {
 		o.Rules.Use = []string{Wire}
@@ -87,9 +87,9 @@ func Compare(old, new []Package, o Options) []source.Diagnostic {
 		c.rules[r.ID] = r
 	}
 	for i := range old {
-		c.events(&old[i])
+		c.compareEvents(&old[i])
 	}
-	c.golang()
+	c.compareGo()
 	return source.Sort(c.merged())
 }
 
@@ -100,11 +100,11 @@ type comparison struct {
 	options  Options
 	rules    map[string]rule.Rule
 	found    []finding
-	// newEvents and arrived are computed on first use. newEvents holds the new event types by name. arrived holds the
-	// names of event types without an old version, by payload.
+	// newEvents maps names to the new event types. added maps payload hashes to the names of event types without an old
+	// version. Both are computed on first use.
 	newEvents map[string][]side
-	arrived   map[[sha256.Size]byte]string
-	// versions holds the schema comparison of two packages.
+	added     map[[sha256.Size]byte]string
+	// versions caches the schema comparison of two packages.
 	versions map[[2]*Package]*evolve.Versions
 	walks    map[walkKey]*walk
 }
@@ -112,11 +112,11 @@ type comparison struct {
 // A finding is a diagnostic about an event or a package.
 type finding struct {
 	source.Diagnostic
-	// subject is the event and the place in it. Findings that differ only in subject are merged.
+	// subject is the event name and the path within the event. Findings that differ only in subject are merged.
 	subject string
 }
 
-// report adds a finding of a rule, unless the configuration excludes it.
+// report adds a finding for a rule, unless the configuration excludes it.
 func (c *comparison) report(id string, at source.Range, event, subject string, d source.Diagnostic) {
 	r := c.rules[id]
 	level, on := c.options.Rules.Level(r)
@@ -130,15 +130,15 @@ func (c *comparison) report(id string, at source.Range, event, subject string, d
 	c.found = append(c.found, finding{d, subject})
 }
 
-// asks reports whether any rule of a category is selected.
-func (c *comparison) asks(category string) bool {
+// selected reports whether any rule of a category is selected.
+func (c *comparison) selected(category string) bool {
 	return slices.ContainsFunc(Rules(), func(r rule.Rule) bool {
 		_, on := c.options.Rules.Level(r)
 		return on && r.Category == category
 	})
 }
 
-// merged joins the findings about a shared schema from all events that refer to it.
+// merged returns the findings. It merges findings about a shared schema from several events.
 func (c *comparison) merged() []source.Diagnostic {
 	type key struct {
 		code, message string
@@ -162,7 +162,7 @@ func (c *comparison) merged() []source.Diagnostic {
 	var out []source.Diagnostic
 	for _, k := range order {
 		d := first[k]
-		if s := among(subjects[k]); s != "" {
+		if s := summarize(subjects[k]); s != "" {
 			d.Message = s + ": " + d.Message
 		}
 		out = append(out, d)
@@ -170,7 +170,7 @@ func (c *comparison) merged() []source.Diagnostic {
 	return out
 }
 
-// label converts a range of an old file for display.
+// label replaces the paths in a range with their displayed form.
 func (p *Package) label(r source.Range) source.Range {
 	if p.Label != nil {
 		r.Start.File, r.End.File = p.Label(r.Start.File), p.Label(r.End.File)

@@ -10,18 +10,18 @@ import (
 )
 
 func defaultChanged(old, new side, report func(source.Range, source.Diagnostic)) {
-	defaultsOf(old, new, "argument").run(old.Input, new.Input, report)
+	compareDefaults(old, new, "argument").run(old.Input, new.Input, report)
 }
 
 func payloadDefaultChanged(old, new side, report func(source.Range, source.Diagnostic)) {
-	defaultsOf(old, new, "payload field").run(old.Payload, new.Payload, report)
+	compareDefaults(old, new, "payload field").run(old.Payload, new.Payload, report)
 }
 
-// defaultsOf compares the defaults of members that schemas of both versions have.
-func defaultsOf(old, new side, what string) *walk {
+// compareDefaults returns a walk that compares the defaults of members present in both versions.
+func compareDefaults(old, new side, what string) *walk {
 	return old.in.walk(old, new, what+" defaults", func(w *walk) {
-		w.look = func(_, _ []*source.Node) ([]remark, bool) { return nil, true }
-		w.member = func(name string, before, after, was, is []*source.Node) []remark {
+		w.compare = func(_, _ []*source.Node) ([]remark, bool) { return nil, true }
+		w.compareMember = func(name string, before, after, was, is []*source.Node) []remark {
 			if required(new, after, name) && required(old, before, name) {
 				return nil
 			}
@@ -30,7 +30,7 @@ func defaultsOf(old, new side, what string) *walk {
 	})
 }
 
-// defaultRemark compares the defaults of an optional member.
+// defaultRemark returns a remark if the default of an optional member changed.
 func defaultRemark(old, new side, what, name string, before, after []*source.Node) []remark {
 	was, is := defaultOf(old, before), defaultOf(new, after)
 	found := func(at source.Range, words string) []remark {
@@ -41,14 +41,14 @@ func defaultRemark(old, new side, what, name string, before, after []*source.Nod
 	case was == nil && is == nil || was != nil && is != nil && equal(was, is):
 		return nil
 	case is == nil:
-		return found(place(after[0]), "%s %q no longer has the default "+quoted(was))
+		return found(nameRange(after[0]), "%s %q no longer has the default "+quoted(was))
 	case was == nil:
 		return found(is.Range, "%s %q has the default "+quoted(is)+" now; left out it had none")
 	}
 	return found(is.Range, "the default of %s %q went from "+quoted(was)+" to "+quoted(is))
 }
 
-// required reports whether the objects require a member.
+// required reports whether any of the object schemas requires the member.
 func required(of side, objects []*source.Node, name string) bool {
 	for _, n := range objects {
 		for _, view := range of.of.Set.Views(n) {
@@ -61,7 +61,7 @@ func required(of side, objects []*source.Node, name string) bool {
 	return false
 }
 
-// names returns the declared members of the objects in source order.
+// names returns the members that the object schemas declare, in source order.
 func names(of side, objects []*source.Node) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -80,7 +80,7 @@ func names(of side, objects []*source.Node) []string {
 	return out
 }
 
-// defaultOf returns the default in the schemas of a member, or nil.
+// defaultOf returns the default that the schemas of a member declare, or nil.
 func defaultOf(of side, schemas []*source.Node) *source.Node {
 	for _, n := range schemas {
 		for _, view := range of.of.Set.Views(n) {

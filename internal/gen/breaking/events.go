@@ -17,14 +17,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// A side is an event type in one version.
+// A side is one version of an event type.
 type side struct {
 	*schema.Event
 	of *Package
 	in *comparison
 }
 
-// at returns the range of a key of the event, or of its name if it lacks the key.
+// at returns the range of a key of the event, or the range of the event's name if the key is absent.
 func (s side) at(key string) source.Range {
 	r := s.NameRange
 	if m := s.Node.Member(key); m != nil {
@@ -33,13 +33,13 @@ func (s side) at(key string) source.Range {
 	return s.of.label(r)
 }
 
-// An eventRule checks an event type that both versions have.
+// An eventRule checks an event type that exists in both versions.
 type eventRule struct {
 	rule.Rule
 	check func(old, new side, report func(at source.Range, d source.Diagnostic))
 }
 
-// eventRemoved is the rule that the comparison itself applies.
+// eventRemoved is the ID of the rule for removed events. It has no check function.
 const eventRemoved = "EVENT_REMOVED"
 
 var eventRules = []eventRule{
@@ -56,8 +56,8 @@ var eventRules = []eventRule{
 	{rule.Rule{ID: "READ_TOOL_RENAMED", Category: Wire, Purpose: "The read tool of an event type, or one of the arguments it adds, was renamed or removed (MCPE223)."}, readToolRenamed},
 }
 
-// events compares every event type of an old package.
-func (c *comparison) events(old *Package) {
+// compareEvents compares every event type of an old package.
+func (c *comparison) compareEvents(old *Package) {
 	for _, f := range old.Set.Files {
 		for _, e := range f.Events {
 			if e.Stability == "experimental" {
@@ -74,7 +74,7 @@ func (c *comparison) events(old *Package) {
 					r.check(was, is, func(at source.Range, d source.Diagnostic) { c.report(r.ID, at, e.Name, e.Name, d) })
 				}
 			}
-			c.schemas(was, is)
+			c.compareSchemas(was, is)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func (c *comparison) find(old *Package, name string) (side, bool) {
 	return all[0], true
 }
 
-// current returns the event types of the new version by name.
+// current returns the new event types by name.
 func (c *comparison) current() map[string][]side {
 	if c.newEvents == nil {
 		c.newEvents = byName(c.new)
@@ -127,10 +127,10 @@ func (c *comparison) removed(was side) {
 	c.report(eventRemoved, was.of.label(was.NameRange), was.Name, was.Name, d)
 }
 
-// successor returns the name of a new event type with the payload of a removed one.
+// successor returns the name of a new event type with the same payload schema as a removed one, or "".
 func (c *comparison) successor(was side) string {
-	if c.arrived == nil {
-		c.arrived = map[[sha256.Size]byte]string{}
+	if c.added == nil {
+		c.added = map[[sha256.Size]byte]string{}
 		known := byName(c.old)
 		for _, name := range slices.Sorted(maps.Keys(c.current())) {
 			if len(known[name]) > 0 {
@@ -138,12 +138,12 @@ func (c *comparison) successor(was side) string {
 			}
 			is := c.current()[name][0]
 			payload := is.published()
-			if _, taken := c.arrived[payload]; !taken {
-				c.arrived[payload] = name
+			if _, taken := c.added[payload]; !taken {
+				c.added[payload] = name
 			}
 		}
 	}
-	return c.arrived[was.published()]
+	return c.added[was.published()]
 }
 
 // published returns the hash of the published payload schema.
@@ -151,8 +151,8 @@ func (s side) published() [sha256.Size]byte {
 	return sha256.Sum256(s.of.Set.Published(s.Payload))
 }
 
-// schemas compares the two schemas of an event type with the rules of evolve.
-func (c *comparison) schemas(was, is side) {
+// compareSchemas compares the input and payload schemas of an event type with the rules of evolve.
+func (c *comparison) compareSchemas(was, is side) {
 	shared := func(s side) evolve.Side {
 		return evolve.Side{Input: s.of.Set.Shared(s.Input), Payload: s.of.Set.Shared(s.Payload)}
 	}
@@ -179,15 +179,15 @@ func (c *comparison) schemas(was, is side) {
 		}
 		switch {
 		case !exact:
-			d = d.WithRelated(was.of.label(place(before)), "it was here")
+			d = d.WithRelated(was.of.label(nameRange(before)), "it was here")
 		case !aboutMember[change.Rule]:
-			_, now = referred(was, is, before, now)
+			_, now = followEqual(was, is, before, now)
 		}
-		c.report(id, is.of.label(place(now)), was.Name, was.Name+" "+change.Feature+change.Path, d)
+		c.report(id, is.of.label(nameRange(now)), was.Name, was.Name+" "+change.Feature+change.Path, d)
 	}
 }
 
-// aboutMember lists the rules about a member of an object, as opposed to its value.
+// aboutMember lists the rules that concern a member of an object instead of its value.
 var aboutMember = map[string]bool{
 	"INPUT_REQUIRED_ADDED": true, "PAYLOAD_REQUIRED_REMOVED": true, "INPUT_NAME_CLAIMED": true, "PAYLOAD_FIELD_ADDED": true,
 }
@@ -267,7 +267,7 @@ func readToolRenamed(old, new side, report func(source.Range, source.Diagnostic)
 	}
 }
 
-// hasTool reports whether the read tool can add arguments to those of the event.
+// hasTool reports whether the read tool can add its arguments to the event's arguments.
 func hasTool(e side) bool {
 	var refused *readtool.SchemaError
 	_, err := readtool.InputSchema(e.of.Set.Published(e.Input), readtool.ArgumentNames{Cursor: e.ToolCursor, MaxEvents: e.ToolMaxEvents, Wait: e.ToolWait})

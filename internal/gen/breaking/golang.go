@@ -28,9 +28,9 @@ var goRules = []rule.Rule{
 
 func count(n int) string { return strconv.Itoa(n) }
 
-// golang compares the generated packages.
-func (c *comparison) golang() {
-	if !c.asks(Source) {
+// compareGo compares the generated packages.
+func (c *comparison) compareGo() {
+	if !c.selected(Source) {
 		return
 	}
 	for i := range c.old {
@@ -39,7 +39,7 @@ func (c *comparison) golang() {
 		if !ok {
 			continue
 		}
-		now := c.partner(old)
+		now := c.counterpart(old)
 		if now == nil {
 			c.report(goPackage, old.label(at), "", "package "+before.name, source.Diagnostic{Message: "the package is no longer generated"})
 			continue
@@ -51,12 +51,12 @@ func (c *comparison) golang() {
 		if before.name != after.name && before.name != "" && after.name != "" {
 			c.report(goPackage, now.label(at), "", "package "+before.name, source.Diagnostic{Message: "the package is called " + after.name + " now"})
 		}
-		c.names(old, now, before, after)
+		c.compareNames(old, now, before, after)
 	}
 }
 
-// partner returns the new version of an old package.
-func (c *comparison) partner(old *Package) *Package {
+// counterpart returns the new version of an old package, or nil.
+func (c *comparison) counterpart(old *Package) *Package {
 	if len(c.old) == 1 && len(c.new) == 1 {
 		return &c.new[0]
 	}
@@ -68,8 +68,8 @@ func (c *comparison) partner(old *Package) *Package {
 	return nil
 }
 
-// names compares the declarations of two packages.
-func (c *comparison) names(old, now *Package, before, after api) {
+// compareNames compares the declarations of two packages.
+func (c *comparison) compareNames(old, now *Package, before, after api) {
 	for _, name := range slices.Sorted(maps.Keys(before.decls)) {
 		was := before.decls[name]
 		is, kept := after.decls[name]
@@ -98,7 +98,8 @@ func (c *comparison) names(old, now *Package, before, after api) {
 	}
 }
 
-// An api holds the declarations of a generated package by name. A dot separates members from their type.
+// An api contains the declarations of a generated package by name. The name of a field or variant follows its type and
+// a dot.
 type api struct {
 	name  string
 	decls map[string]declared
@@ -113,8 +114,8 @@ type declared struct {
 	at         source.Range
 }
 
-// untyped reports that a package has no Go code to compare, and why.
-func (c *comparison) untyped(p *Package, diags []source.Diagnostic) {
+// reportUntyped reports the errors that prevent a package from having Go code to compare.
+func (c *comparison) reportUntyped(p *Package, diags []source.Diagnostic) {
 	for _, d := range diags {
 		if d.Severity != source.Error {
 			continue
@@ -126,7 +127,7 @@ func (c *comparison) untyped(p *Package, diags []source.Diagnostic) {
 	}
 }
 
-// api builds the declarations of a package. It returns false if that fails.
+// api returns the declarations of a package. It returns false if the package has no valid typed model.
 func (c *comparison) api(p *Package) (a api, at source.Range, ok bool) {
 	if len(p.Set.Files) == 0 {
 		return api{}, at, false
@@ -134,7 +135,7 @@ func (c *comparison) api(p *Package) (a api, at source.Range, ok bool) {
 	at = source.InFile(p.Set.Files[0].Path)
 	pkg, diags := ir.Build(p.Set, p.Go)
 	if source.HasErrors(diags) {
-		c.untyped(p, diags)
+		c.reportUntyped(p, diags)
 		return api{}, at, false
 	}
 	a = api{name: pkg.Name, decls: map[string]declared{}}
@@ -157,7 +158,7 @@ func (c *comparison) api(p *Package) (a api, at source.Range, ok bool) {
 	return a, at, true
 }
 
-// add records a type and its members.
+// add adds the declaration of a type and its members.
 func (a *api) add(d *ir.Decl, event string) {
 	form := d.Form.String()
 	switch d.Form {

@@ -13,11 +13,11 @@ import (
 // The rules here concern Go types that the author chose by x-go-type or in the configuration. A schema cannot tell
 // which values such a type decodes.
 
-// payloadGoType replaces a rule that does not affect types of the generator.
+// payloadGoType is the ID of the rule that replaces a strict rule for Go types chosen by the author.
 const payloadGoType = "PAYLOAD_GO_TYPE_OUTGROWN"
 
-// chosenType returns the chosen Go type of the old version at the place of a change, if only a chosen type can fail
-// on that change.
+// chosenType returns the Go type that the author of the old version chose for the changed value. It also reports
+// whether the type may reject the new values.
 func chosenType(s, now side, change evolve.Change) (string, bool) {
 	if change.Feature != evolve.PayloadSchema || change.Category != evolve.Strict {
 		return "", false
@@ -44,8 +44,8 @@ func chosenType(s, now side, change evolve.Change) (string, bool) {
 	}
 }
 
-// goType returns the Go type chosen for the values of the schemas. It ignores types for formats that inputs are
-// checked against, because such a type rejects nothing more.
+// goType returns the Go type that the author chose for the values of the schemas. For inputs, it ignores types of
+// formats that the runtime asserts.
 func (s side) goType(schemas []*source.Node, input bool) (ir.GoType, bool) {
 	for _, keyword := range []string{"x-go-type", "format"} {
 		for _, n := range schemas {
@@ -67,8 +67,8 @@ func (s side) goType(schemas []*source.Node, input bool) (ir.GoType, bool) {
 	return ir.GoType{}, false
 }
 
-// decodesAll reports whether a type decodes all JSON, or all values of its JSON type. Other rules compare the types
-// of schemas.
+// decodesAll reports whether a type decodes all JSON values, or all values of one JSON type. Other rules compare JSON
+// types.
 func decodesAll(g ir.GoType) bool {
 	switch g.Name {
 	case "string", "bool", "any":
@@ -77,8 +77,8 @@ func decodesAll(g ir.GoType) bool {
 	return g == ir.RawMessage || g == ir.GoType{Path: "encoding/json", Name: "Number"} || g == ir.GoType{Path: "math/big", Name: "Int"}
 }
 
-// holdsNumbers reports whether g is a Go number type that holds all values of the schema, which has two bounds or a
-// list of values.
+// holdsNumbers reports whether g is a Go number type that can represent all values of the schema. The schema must list
+// its values or have two bounds.
 func holdsNumbers(g ir.GoType, views []*source.Node) bool {
 	r, ok := numberTypes[g.Name]
 	if !ok || g.Path != "" {
@@ -110,7 +110,7 @@ func holdsNumbers(g ir.GoType, views []*source.Node) bool {
 	return listed || low && high
 }
 
-// numberTypes holds the ranges of Go's number types.
+// numberTypes maps Go's number types to their ranges.
 var numberTypes = map[string]struct{ low, high *big.Rat }{
 	"int": signed(64), "int8": signed(8), "int16": signed(16), "int32": signed(32), "int64": signed(64), "rune": signed(32),
 	"uint": unsigned(64), "uint8": unsigned(8), "uint16": unsigned(16), "uint32": unsigned(32), "uint64": unsigned(64), "byte": unsigned(8),
@@ -128,15 +128,15 @@ func unsigned(bits uint) struct{ low, high *big.Rat } {
 	return struct{ low, high *big.Rat }{new(big.Rat), new(big.Rat).SetInt(all.Sub(all, big.NewInt(1)))}
 }
 
-// inputGoTypeChanged finds arguments whose chosen Go type is new or different.
+// inputGoTypeChanged reports arguments for which the author chose a new or different Go type.
 func inputGoTypeChanged(old, new side, report func(source.Range, source.Diagnostic)) {
 	old.in.walk(old, new, "argument types", func(w *walk) {
-		w.look = func(before, after []*source.Node) ([]remark, bool) { return chosenRemark(old, new, before, after) }
+		w.compare = func(before, after []*source.Node) ([]remark, bool) { return chosenRemark(old, new, before, after) }
 	}).run(old.Input, new.Input, report)
 }
 
-// chosenRemark compares the chosen Go types of a value. inside is false if the value has a chosen type, which decodes
-// everything inside it.
+// chosenRemark compares the Go types that the authors chose for a value. inside is false if the new value has such a
+// type, because the type also decodes the nested values.
 func chosenRemark(old, new side, before, after []*source.Node) (found []remark, inside bool) {
 	is, chosen := new.goType(after, true)
 	if !chosen {
@@ -154,7 +154,7 @@ func chosenRemark(old, new side, before, after []*source.Node) (found []remark, 
 	if was == is || decodesAll(is) || holdsNumbers(is, views) {
 		return nil, false
 	}
-	return []remark{{"", new.of.label(place(after[0])), func(path string) string {
+	return []remark{{"", new.of.label(nameRange(after[0])), func(path string) string {
 		if path == "" {
 			return "" // the top-level arguments object is not an argument
 		}

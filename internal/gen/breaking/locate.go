@@ -8,9 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// locate returns the schema at a path from evolve. The path treats references as expanded, so locate follows
-// references, allOf, anyOf and oneOf. If a part of the path does not exist, exact is false and n is the innermost
-// existing schema.
+// locate returns the schema at a path from evolve. It follows references, allOf, anyOf and oneOf, because the path does
+// not contain them. If the path does not exist, exact is false and n is the innermost existing schema.
 func locate(set *schema.Set, root *source.Node, pointer string) (n *source.Node, exact bool) {
 	tokens, _ := source.SplitPointer(pointer)
 	here := []*source.Node{root}
@@ -22,15 +21,15 @@ func locate(set *schema.Set, root *source.Node, pointer string) (n *source.Node,
 		}
 		next := step(set, here, tokens[:n])
 		if len(next) == 0 {
-			return holder(set, here, tokens[0]), false
+			return keywordOwner(set, here, tokens[0]), false
 		}
 		here, tokens = next, tokens[n:]
 	}
 	return here[0], true
 }
 
-// holder returns the schema that has the keyword, among the nodes and the schemas that they refer to.
-func holder(set *schema.Set, nodes []*source.Node, keyword string) *source.Node {
+// keywordOwner returns the schema that contains the keyword, among the nodes and the schemas that they refer to.
+func keywordOwner(set *schema.Set, nodes []*source.Node, keyword string) *source.Node {
 	for _, n := range nodes {
 		for _, view := range set.Views(n) {
 			if view.Get(keyword) != nil {
@@ -41,14 +40,14 @@ func holder(set *schema.Set, nodes []*source.Node, keyword string) *source.Node 
 	return nodes[0]
 }
 
-// place returns the range of a schema's name, or of the schema if it has no name.
-func place(n *source.Node) source.Range {
+// nameRange returns the range of a schema's name, or of the schema itself if it has no name.
+func nameRange(n *source.Node) source.Range {
 	_, at := n.Key()
 	return at
 }
 
-// referred follows references that both versions have, because the change is in their target.
-func referred(was, is side, old, new *source.Node) (*source.Node, *source.Node) {
+// followEqual follows equal references of both versions, because the change is in their target.
+func followEqual(was, is side, old, new *source.Node) (*source.Node, *source.Node) {
 	for range 100 { // cycles of references are errors
 		before, after := old.Get("$ref"), new.Get("$ref")
 		if before == nil || after == nil || before.Text != after.Text {
@@ -64,7 +63,7 @@ func referred(was, is side, old, new *source.Node) (*source.Node, *source.Node) 
 	return old, new
 }
 
-// step returns the schemas that a keyword and a name below it reach from any of the schemas.
+// step returns the subschemas of the given schemas at a keyword and, if present, a name.
 func step(set *schema.Set, from []*source.Node, tokens []string) []*source.Node {
 	var out []*source.Node
 	for _, n := range from {
@@ -89,8 +88,8 @@ func step(set *schema.Set, from []*source.Node, tokens []string) []*source.Node 
 	return out
 }
 
-// among returns the first subject and the number of others.
-func among(subjects []string) string {
+// summarize returns the first subject and the number of remaining ones.
+func summarize(subjects []string) string {
 	subjects = slices.DeleteFunc(subjects, func(s string) bool { return s == "" })
 	switch len(subjects) {
 	case 0:

@@ -24,7 +24,7 @@ func matchChanged(old, new side, report func(source.Range, source.Diagnostic)) {
 		switch {
 		case !kept: // another rule reports it
 		case i < 0:
-			report(new.of.label(place(n)), source.Diagnostic{Message: fmt.Sprintf("argument %q is no longer tied to %s of the payload", was.Argument, was.Path)})
+			report(new.of.label(nameRange(n)), source.Diagnostic{Message: fmt.Sprintf("argument %q is no longer tied to %s of the payload", was.Argument, was.Path)})
 		default:
 			is := new.Match[i]
 			if e := effectOf(was, is); e != same {
@@ -35,7 +35,7 @@ func matchChanged(old, new side, report func(source.Range, source.Diagnostic)) {
 	}
 }
 
-// An effect says how a changed x-match affects the events that an argument selects.
+// An effect describes how a changed x-match affects the events that an argument selects.
 type effect int
 
 const (
@@ -45,7 +45,7 @@ const (
 	other
 )
 
-// String returns the word before "occurrences" in a message.
+// String returns the effect as an adjective for messages.
 func (e effect) String() string { return [...]string{"the same", "fewer", "more", "other"}[e] }
 
 // and returns the combined effect of two changes.
@@ -59,7 +59,7 @@ func (e effect) and(with effect) effect {
 	return other
 }
 
-// effectOf returns the effect of a changed rule that holds for all arguments and payloads.
+// effectOf returns the effect of a changed rule on any argument and payload.
 func effectOf(was, is schema.MatchRule) effect {
 	if was.Not != is.Not {
 		return other
@@ -74,8 +74,8 @@ func effectOf(was, is schema.MatchRule) effect {
 	return e
 }
 
-// within maps operators to operators that always select the same events or more.
-var within = map[string][]string{
+// broader maps operators to operators that select at least the same events.
+var broader = map[string][]string{
 	"equal": {"prefix", "lte", "gte"},
 	"lt":    {"lte"},
 	"gt":    {"gte"},
@@ -87,15 +87,15 @@ func operators(was, is string) effect {
 	switch {
 	case was == is:
 		return same
-	case slices.Contains(within[was], is):
+	case slices.Contains(broader[was], is):
 		return more
-	case slices.Contains(within[is], was):
+	case slices.Contains(broader[is], was):
 		return fewer
 	}
 	return other
 }
 
-// paths compares two paths. A * covers every index, and other elements.
+// paths compares two paths. A * includes every index.
 func paths(was, is string) effect {
 	if was == is {
 		return same

@@ -8,17 +8,18 @@ import (
 )
 
 // A walk visits the members, elements and map values that the schemas of two versions have in common. It visits each
-// pair of schemas once, however many event types refer to it.
+// pair of schemas only once, even if several event types refer to it.
 type walk struct {
 	old, new side
-	// look returns the remarks for a pair. If it returns false, the walk does not descend into the pair.
-	look func(before, after []*source.Node) ([]remark, bool)
-	// member returns the remarks for a member of a pair; it may be nil.
-	member func(name string, before, after, was, is []*source.Node) []remark
-	known  map[pairKey]*schemaPair
+	// compare returns the remarks for a pair. If it returns false, the walk does not visit nested pairs.
+	compare func(before, after []*source.Node) ([]remark, bool)
+	// compareMember returns the remarks for a member of a pair. It may be nil.
+	compareMember func(name string, before, after, was, is []*source.Node) []remark
+	known         map[pairKey]*schemaPair
 }
 
-// walk returns the named walk between the packages of two event types. If it is new, prepare completes it.
+// walk returns the walk with the given name for the packages of two event types. It calls prepare to initialize a new
+// walk.
 func (c *comparison) walk(old, new side, name string, prepare func(*walk)) *walk {
 	key := walkKey{old.of, new.of, name}
 	if c.walks[key] == nil {
@@ -34,7 +35,7 @@ type walkKey struct {
 	name     string
 }
 
-// A remark is a finding at a pair or its member. Its text depends on the path to the pair, and may be empty.
+// A remark is a finding about a pair or one of its members. Its text depends on the path to the pair and may be empty.
 type remark struct {
 	below string
 	at    source.Range
@@ -47,14 +48,14 @@ type pairKey struct {
 	others        string
 }
 
-// A schemaPair holds the schemas of one value in both versions.
+// A schemaPair contains the schemas of one value in both versions.
 type schemaPair struct {
 	before, after []*source.Node
 	remarks       []remark
 	next          []passage
-	// telling reports whether this pair or a pair below it has remarks. users lists the pairs that lead to it.
-	telling bool
-	users   []*schemaPair
+	// hasRemarks reports whether this pair or a nested pair has remarks. users lists the pairs that contain this pair.
+	hasRemarks bool
+	users      []*schemaPair
 }
 
 type passage struct {
@@ -62,10 +63,10 @@ type passage struct {
 	to   *schemaPair
 }
 
-// run reports the findings at two schemas and below them.
+// run reports the findings about two schemas and their subschemas.
 func (w *walk) run(before, after *source.Node, report func(source.Range, source.Diagnostic)) {
 	top := w.explore([]*source.Node{before}, []*source.Node{after})
-	if !top.telling {
+	if !top.hasRemarks {
 		return
 	}
 	var all []func()
@@ -80,7 +81,7 @@ func (w *walk) run(before, after *source.Node, report func(source.Range, source.
 	}
 	var visit func(p *schemaPair, path string)
 	visit = func(p *schemaPair, path string) {
-		if !p.telling || within[p] || left <= 0 {
+		if !p.hasRemarks || within[p] || left <= 0 {
 			return
 		}
 		left--
@@ -101,7 +102,7 @@ func (w *walk) run(before, after *source.Node, report func(source.Range, source.
 			}
 			say(queue[0], path)
 			for _, n := range queue[0].next {
-				if n.to.telling && !seen[n.to] {
+				if n.to.hasRemarks && !seen[n.to] {
 					seen[n.to] = true
 					queue = append(queue, n.to)
 				}
@@ -113,10 +114,10 @@ func (w *walk) run(before, after *source.Node, report func(source.Range, source.
 	}
 }
 
-// maxPaths limits the number of paths for findings about the same schemas.
+// maxPaths limits the number of paths for which run reports findings individually.
 const maxPaths = 16
 
-// explore visits a pair and all new pairs that it leads to.
+// explore visits a pair and all new pairs reachable from it.
 func (w *walk) explore(before, after []*source.Node) *schemaPair {
 	var fresh []*schemaPair
 	pair := func(before, after []*source.Node) *schemaPair {
@@ -148,16 +149,16 @@ func identities(nodes []*source.Node) []string {
 }
 
 func (w *walk) visit(p *schemaPair, pair func(before, after []*source.Node) *schemaPair) {
-	remarks, inside := w.look(p.before, p.after)
+	remarks, inside := w.compare(p.before, p.after)
 	p.remarks = remarks
 	defer func() {
 		for _, n := range p.next {
 			n.to.users = append(n.to.users, p)
-			p.telling = p.telling || n.to.telling
+			p.hasRemarks = p.hasRemarks || n.to.hasRemarks
 		}
-		if p.telling || len(p.remarks) > 0 {
-			p.telling = false
-			p.tell()
+		if p.hasRemarks || len(p.remarks) > 0 {
+			p.hasRemarks = false
+			p.markRemarks()
 		}
 	}()
 	if !inside {
@@ -173,8 +174,8 @@ func (w *walk) visit(p *schemaPair, pair func(before, after []*source.Node) *sch
 		}
 		tokens := []string{"properties", name}
 		was, is := step(w.old.of.Set, p.before, tokens), step(w.new.of.Set, p.after, tokens)
-		if w.member != nil {
-			p.remarks = append(p.remarks, w.member(name, p.before, p.after, was, is)...)
+		if w.compareMember != nil {
+			p.remarks = append(p.remarks, w.compareMember(name, p.before, p.after, was, is)...)
 		}
 		p.next = append(p.next, passage{wire.Pointer(name), pair(was, is)})
 	}
@@ -186,11 +187,11 @@ func (w *walk) visit(p *schemaPair, pair func(before, after []*source.Node) *sch
 	}
 }
 
-// tell marks the pair and the pairs that lead to it.
-func (p *schemaPair) tell() {
+// markRemarks sets hasRemarks for the pair and all pairs that contain it.
+func (p *schemaPair) markRemarks() {
 	for queue := []*schemaPair{p}; len(queue) > 0; queue = queue[1:] {
-		if !queue[0].telling {
-			queue[0].telling = true
+		if !queue[0].hasRemarks {
+			queue[0].hasRemarks = true
 			queue = append(queue, queue[0].users...)
 		}
 	}

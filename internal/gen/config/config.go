@@ -18,19 +18,19 @@ import (
 // Name is the name of the configuration file.
 const Name = "mcpe.yaml"
 
-// Emits lists the parts of a generated package in canonical order. The first three are the default.
+// Emits lists the valid values of emit in canonical order. The first three are the default.
 var Emits = []string{"server", "client", "tools", "ingress"}
 
-// A Config is one configuration file.
+// A Config is the content of a configuration file.
 type Config struct {
-	// Path is the path of the file, and Dir the directory that its paths are relative to.
+	// Path is the path of the file. Dir is the base directory of the relative paths in it.
 	Path, Dir string
 	Packages  []Package
 	// Types maps JSON Schema formats to Go types such as github.com/google/uuid.UUID.
 	Types map[string]string
 	// Refs maps URL prefixes of remote schemas to paths, joined to Dir.
 	Refs map[string]string
-	// Dialect is the dialect of schemas that declare none, as in [schema.Options].
+	// Dialect is the default schema dialect, as in [schema.Options].
 	Dialect string
 	// Overrides change third-party schemas as they are read; nil means none.
 	Overrides *schema.Overrides
@@ -38,7 +38,7 @@ type Config struct {
 	Silences []Silence
 	// Plugins lists the programs that generate files from the model.
 	Plugins []Plugin
-	// Lint and Breaking select rules. The default for lint is STANDARD, and for breaking WIRE.
+	// Lint and Breaking select rules. The defaults are STANDARD for Lint and WIRE for Breaking.
 	Lint, Breaking rule.Selection
 }
 
@@ -47,21 +47,21 @@ func (c *Config) Reading() schema.Options {
 	return schema.Options{Refs: c.Refs, Dialect: c.Dialect, Overrides: c.Overrides}
 }
 
-// A Package is one Go package to generate.
+// A Package is a Go package to generate.
 type Package struct {
-	// Schemas holds the glob patterns of its event files.
+	// Schemas lists the glob patterns of its event files.
 	Schemas []Pattern
-	// Out is the output directory of the Go package, joined to the configuration's directory; empty if only TypeScript
-	// is generated.
+	// Out is the output directory of the Go package, joined to the configuration's directory. It is empty if only
+	// TypeScript is generated.
 	Out string
 	// TypeScript is nil if no TypeScript is generated.
 	TypeScript *TypeScript
-	// Name is the name of the package, empty if the event files or the directory decide it.
+	// Name is the package name. If it is empty, the event files or the directory determine the name.
 	Name string
 	// Emit lists the parts to generate.
 	Emit []string
-	// Import maps files, by path joined to the configuration's directory, to the import path of the Go package for
-	// their types.
+	// Import maps file paths, joined to the configuration's directory, to the import paths of the Go packages that
+	// declare their types.
 	Import map[string]string
 	Range  source.Range
 }
@@ -69,25 +69,26 @@ type Package struct {
 // A Plugin is a program that generates files from the model. See PLUG-1.
 type Plugin struct {
 	Name string
-	// Command is the program and its arguments; it runs in the configuration's directory.
+	// Command is the program and its arguments. The program runs in the configuration's directory.
 	Command []string
 	// Out is the output directory, joined to the configuration's directory.
 	Out string
-	// Options is the input for the program, nil if absent.
+	// Options is the value of the options key as JSON, or nil if absent.
 	Options json.RawMessage
-	// Timeout is the time limit of the program, 0 for the default.
+	// Timeout is the time limit of the program. Zero means the default.
 	Timeout time.Duration
 	Range   source.Range
 }
 
-// A TypeScript describes the TypeScript output of a package, with the files to generate in addition to events.ts.
+// A TypeScript describes the TypeScript output of a package. Emit lists the files to generate besides events.ts.
 type TypeScript struct {
 	// Out is the output directory, joined to the configuration's directory.
 	Out  string
 	Emit []string
 }
 
-// Place returns the directory that identifies the package: the Go directory, or otherwise the TypeScript directory.
+// Place returns the output directory that identifies the package. It prefers the Go directory to the TypeScript
+// directory.
 func (p Package) Place() string {
 	if p.Out == "" && p.TypeScript != nil {
 		return p.TypeScript.Out
@@ -101,8 +102,8 @@ type Pattern struct {
 	Range source.Range
 }
 
-// Find returns the path of the configuration file in dir or its nearest parent that has one, or false. The path is
-// relative if dir is.
+// Find searches dir and its parents for a configuration file and returns the path of the first one. It returns false if
+// no such file exists. The path is relative if dir is relative.
 func Find(dir string) (string, bool) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -127,7 +128,7 @@ func Find(dir string) (string, bool) {
 }
 
 // Load reads the configuration file at path. A nil readFile means [source.ReadFile]. The configuration is nil if the
-// file is not valid YAML, and complete only if no diagnostic has severity error.
+// file is not valid YAML. It is complete only if no diagnostic has severity error.
 func Load(path string, readFile func(string) ([]byte, error)) (*Config, []source.Diagnostic) {
 	if readFile == nil {
 		readFile = source.ReadFile
@@ -161,20 +162,20 @@ func (l *loader) load(n *source.Node) {
 	}
 	outs := make(map[string]source.Range)
 	for _, p := range o.List("packages") {
-		l.pkg(p, outs)
+		l.readPackage(p, outs)
 	}
 	named := make(map[string]source.Range)
 	for _, p := range o.List("plugins") {
-		l.plugin(p, named, outs)
+		l.readPlugin(p, named, outs)
 	}
 	if t := n.Get("types"); t != nil && l.Is(t, source.Object, "types") {
 		for _, m := range t.Members {
-			l.mapping(m)
+			l.readType(m)
 		}
 	}
 	if r := n.Get("refs"); r != nil && l.Is(r, source.Object, "refs") {
 		for _, m := range r.Members {
-			l.ref(m)
+			l.readRef(m)
 		}
 	}
 	if text, at := o.Text("dialect"); at != nil {
@@ -183,14 +184,14 @@ func (l *loader) load(n *source.Node) {
 		}
 		l.config.Dialect = text
 	}
-	l.overrides(o)
-	l.silences(o)
-	l.rules(n)
+	l.readOverrides(o)
+	l.readSilences(o)
+	l.readRules(n)
 }
 
-// ref reads the file or directory for a URL prefix.
-func (l *loader) ref(m source.Member) {
-	if !l.Is(m.Value, source.String, "the path of a remote schema") || !l.relative(m.Value, "the path of a remote schema") {
+// readRef reads an entry of refs: a URL prefix and the path for it.
+func (l *loader) readRef(m source.Member) {
+	if !l.Is(m.Value, source.String, "the path of a remote schema") || !l.checkRelative(m.Value, "the path of a remote schema") {
 		return
 	}
 	u, err := url.Parse(m.Key)
@@ -204,7 +205,7 @@ func (l *loader) ref(m source.Member) {
 	}
 }
 
-func (l *loader) mapping(m source.Member) {
+func (l *loader) readType(m source.Member) {
 	if !l.Is(m.Value, source.String, "the Go type of a format") {
 		return
 	}
@@ -219,23 +220,23 @@ func (l *loader) mapping(m source.Member) {
 	}
 }
 
-func (l *loader) pkg(n *source.Node, outs map[string]source.Range) {
+func (l *loader) readPackage(n *source.Node, outs map[string]source.Range) {
 	o := l.Object(n, "a package", []string{"schemas"}, []string{"out", "typescript", "package", "emit", "import"})
 	if o == nil {
 		return
 	}
 	p := Package{Emit: Emits[:3], Range: n.Range}
 	for _, s := range o.Texts("schemas") {
-		if l.relative(s, "a pattern") && l.pattern(s) {
+		if l.checkRelative(s, "a pattern") && l.checkPattern(s) {
 			p.Schemas = append(p.Schemas, Pattern{Text: s.Text, Range: s.Range})
 		}
 	}
 	if s := n.Get("schemas"); s != nil && s.Kind == source.Array && len(s.Items) == 0 {
 		l.Report(source.New("MCPE123", s.Range, "schemas is empty: there is nothing to generate from"))
 	}
-	p.Out = l.out(o, "packages", outs)
+	p.Out = l.readOut(o, "packages", outs)
 	if t := n.Get("typescript"); t != nil {
-		p.TypeScript = l.typescript(t, outs)
+		p.TypeScript = l.readTypeScript(t, outs)
 	}
 	switch emit := n.Member("emit"); {
 	case n.Get("out") == nil && n.Get("typescript") == nil:
@@ -253,10 +254,10 @@ func (l *loader) pkg(n *source.Node, outs map[string]source.Range) {
 		p.Name = name
 	}
 	if n.Get("emit") != nil {
-		p.Emit = l.words(o, "emit", "an element of emit", Emits)
+		p.Emit = l.readWords(o, "emit", "an element of emit", Emits)
 	}
 	if m := n.Member("import"); m != nil && l.Is(m.Value, source.Object, "import") {
-		p.Import = l.imports(m.Value)
+		p.Import = l.readImports(m.Value)
 		if n.Get("out") == nil {
 			l.Report(source.New("MCPE123", m.KeyRange, "import configures the Go package, which has no out"))
 		}
@@ -264,19 +265,19 @@ func (l *loader) pkg(n *source.Node, outs map[string]source.Range) {
 	l.config.Packages = append(l.config.Packages, p)
 }
 
-// importPath matches a Go import path; dots matches a path with an element . or ..
+// importPath matches a Go import path. dots matches a path that contains the element . or ..
 var (
 	importPath = regexp.MustCompile(`^[A-Za-z0-9_.~-]+(/[A-Za-z0-9_.~-]+)*$`)
 	dots       = regexp.MustCompile(`(^|/)\.\.?(/|$)`)
 )
 
-// imports reads the import paths of packages for the types of files.
-func (l *loader) imports(n *source.Node) map[string]string {
+// readImports reads the import paths of the Go packages that declare the types of files.
+func (l *loader) readImports(n *source.Node) map[string]string {
 	paths := make(map[string]string, len(n.Members))
 	for _, m := range n.Members {
 		file := &source.Node{Kind: source.String, Text: m.Key, Range: m.KeyRange}
 		switch {
-		case !l.relative(file, "a file of import") || !l.Is(m.Value, source.String, "an import path"):
+		case !l.checkRelative(file, "a file of import") || !l.Is(m.Value, source.String, "an import path"):
 		case !importPath.MatchString(m.Value.Text) || dots.MatchString(m.Value.Text):
 			l.Report(source.New("MCPE408", m.Value.Range, "%q is not the import path of a Go package", m.Value.Text).
 				WithHint("as in example.com/shop/internal/common"))
@@ -290,7 +291,7 @@ func (l *loader) imports(n *source.Node) map[string]string {
 // maxTimeout is the maximum timeout of a plugin.
 const maxTimeout = time.Hour
 
-func (l *loader) plugin(n *source.Node, named, outs map[string]source.Range) {
+func (l *loader) readPlugin(n *source.Node, named, outs map[string]source.Range) {
 	o := l.Object(n, "a plugin", []string{"name", "command", "out"}, []string{"options", "timeout"})
 	if o == nil {
 		return
@@ -313,7 +314,7 @@ func (l *loader) plugin(n *source.Node, named, outs map[string]source.Range) {
 	if c := n.Get("command"); c != nil && c.Kind == source.Array && len(c.Items) == 0 {
 		l.Report(source.New("MCPE123", c.Range, "command is empty").WithHint("it holds the program and its arguments"))
 	}
-	p.Out = l.out(o, "plugins", outs)
+	p.Out = l.readOut(o, "plugins", outs)
 	if v := n.Get("options"); v != nil {
 		p.Options = v.JSON()
 	}
@@ -327,10 +328,10 @@ func (l *loader) plugin(n *source.Node, named, outs map[string]source.Range) {
 	l.config.Plugins = append(l.config.Plugins, p)
 }
 
-// out reads an output directory, which must be unique for the language.
-func (l *loader) out(o *source.ObjectReader, what string, outs map[string]source.Range) string {
+// readOut reads an output directory. Outputs of the same kind must have different directories.
+func (l *loader) readOut(o *source.ObjectReader, what string, outs map[string]source.Range) string {
 	text, at := o.Text("out")
-	if at == nil || !l.relative(at, "out") {
+	if at == nil || !l.checkRelative(at, "out") {
 		return ""
 	}
 	dir := filepath.Join(l.config.Dir, filepath.FromSlash(text))
@@ -342,20 +343,20 @@ func (l *loader) out(o *source.ObjectReader, what string, outs map[string]source
 	return dir
 }
 
-func (l *loader) typescript(n *source.Node, outs map[string]source.Range) *TypeScript {
+func (l *loader) readTypeScript(n *source.Node, outs map[string]source.Range) *TypeScript {
 	o := l.Object(n, "typescript", []string{"out"}, []string{"emit"})
 	if o == nil {
 		return nil
 	}
-	t := &TypeScript{Out: l.out(o, "TypeScript packages", outs)}
+	t := &TypeScript{Out: l.readOut(o, "TypeScript packages", outs)}
 	if n.Get("emit") != nil {
-		t.Emit = l.words(o, "emit", "an element of emit", typescript.Parts)
+		t.Emit = l.readWords(o, "emit", "an element of emit", typescript.Parts)
 	}
 	return t
 }
 
-// words reads a nonempty array of known words.
-func (l *loader) words(o *source.ObjectReader, key, what string, known []string) []string {
+// readWords reads a nonempty array of strings from the known list.
+func (l *loader) readWords(o *source.ObjectReader, key, what string, known []string) []string {
 	var list []string
 	for _, n := range o.Texts(key) {
 		if l.Among(n, what, known) {
@@ -368,7 +369,7 @@ func (l *loader) words(o *source.ObjectReader, key, what string, known []string)
 	return list
 }
 
-func (l *loader) relative(n *source.Node, what string) bool {
+func (l *loader) checkRelative(n *source.Node, what string) bool {
 	switch {
 	case n.Text == "":
 		l.Report(source.New("MCPE123", n.Range, "%s is empty", what))

@@ -13,8 +13,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// pattern checks that a glob pattern is valid.
-func (l *loader) pattern(n *source.Node) bool {
+// checkPattern reports whether a glob pattern is valid, and reports a finding if it is not.
+func (l *loader) checkPattern(n *source.Node) bool {
 	for _, segment := range strings.Split(n.Text, "/") {
 		if _, err := path.Match(segment, ""); err != nil || strings.Contains(segment, "**") && segment != "**" {
 			l.Report(source.New("MCPE401", n.Range, "%q is not a glob pattern", n.Text).
@@ -26,7 +26,7 @@ func (l *loader) pattern(n *source.Node) bool {
 }
 
 // Files returns the event files of a package without duplicates, in the order of the patterns and sorted within a
-// pattern. It reports a pattern without a match, which is nearly always misspelled.
+// pattern. It reports each pattern without matches, because such patterns are nearly always misspelled.
 func (c *Config) Files(p Package) ([]string, []source.Diagnostic) {
 	var files []string
 	var found []source.Diagnostic
@@ -49,7 +49,8 @@ func (c *Config) Files(p Package) ([]string, []source.Diagnostic) {
 	return files, found
 }
 
-// Among is like Files, but matches the patterns against a list of paths and does not report patterns without a match.
+// Among is like Files, but it matches the patterns against the given paths and does not report patterns without
+// matches.
 func (c *Config) Among(p Package, paths []string) []string {
 	var files []string
 	for _, pattern := range p.Schemas {
@@ -67,7 +68,7 @@ func (c *Config) Among(p Package, paths []string) []string {
 	return files
 }
 
-// hidden reports whether ** would match a hidden directory.
+// hidden reports whether the pattern contains ** and the path has a hidden element.
 func hidden(pattern []string, name string) bool {
 	return slices.Contains(pattern, "**") && strings.Contains("/"+name, "/.") && !strings.HasPrefix(name, "../")
 }
@@ -104,8 +105,8 @@ func (c *Config) glob(pattern string) ([]string, error) {
 	return files, err
 }
 
-// globPlain finds files by a pattern without **. The pattern does not include the directory's name, because Windows
-// offers no way to escape characters in it.
+// globPlain returns the files that match a pattern without **. It does not add the directory's name to the pattern,
+// because special characters cannot be escaped on Windows.
 func (c *Config) globPlain(pattern string) ([]string, error) {
 	dir, rest := c.Dir, path.Clean("./"+pattern)
 	for strings.HasPrefix(rest, "../") {

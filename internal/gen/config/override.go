@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// overrides reads the overrides of third-party schemas.
-func (l *loader) overrides(o *source.ObjectReader) {
+// readOverrides reads the overrides section, which changes third-party schemas.
+func (l *loader) readOverrides(o *source.ObjectReader) {
 	var list []schema.Override
 	for _, n := range o.List("overrides") {
 		before := len(l.Found)
@@ -18,7 +18,7 @@ func (l *loader) overrides(o *source.ObjectReader) {
 			continue
 		}
 		v := schema.Override{Dir: l.config.Dir, Range: n.Range, Remove: e.Flag("remove", false), Replace: n.Get("replace")}
-		if text, at := e.Text("file"); at != nil && l.relative(at, "file") && l.pattern(at) {
+		if text, at := e.Text("file"); at != nil && l.checkRelative(at, "file") && l.checkPattern(at) {
 			v.File = text
 		}
 		if text, at := e.Text("at"); at != nil {
@@ -38,7 +38,7 @@ func (l *loader) overrides(o *source.ObjectReader) {
 			}
 		}
 		if len(l.Found) == before {
-			l.consistent(n, v)
+			l.checkOverride(n, v)
 		}
 		if len(l.Found) == before {
 			list = append(list, v)
@@ -49,8 +49,8 @@ func (l *loader) overrides(o *source.ObjectReader) {
 	}
 }
 
-// consistent checks that an override makes exactly one kind of change.
-func (l *loader) consistent(n *source.Node, v schema.Override) {
+// checkOverride checks that an override makes exactly one kind of change.
+func (l *loader) checkOverride(n *source.Node, v schema.Override) {
 	switch remove := n.Get("remove"); {
 	case remove != nil && !v.Remove:
 		l.Report(source.New("MCPE123", remove.Range, "remove can only be true").WithHint("leave the override out"))
@@ -63,24 +63,24 @@ func (l *loader) consistent(n *source.Node, v schema.Override) {
 	}
 }
 
-// A Silence hides the diagnostics with one code in text output.
+// A Silence hides the diagnostics with a given code in text output.
 type Silence struct {
-	// Code is a code of the generator whose diagnostics are not errors.
+	// Code is a diagnostic code of the generator. Its severity is not error.
 	Code string
-	// Dir is the directory that Files is relative to. Files is a glob pattern; empty means all files.
+	// Files is a glob pattern relative to Dir. If it is empty, the silence applies to all files.
 	Dir, Files string
-	// Reason explains the silence to readers.
+	// Reason explains why the diagnostics are silenced.
 	Reason string
 }
 
-// Covers reports whether the diagnostic is silenced. It is false for errors.
+// Covers reports whether the silence applies to the diagnostic. It never applies to errors.
 func (s Silence) Covers(d source.Diagnostic) bool {
 	return d.Code == s.Code && d.Severity != source.Error &&
 		(s.Files == "" || rule.Covers(s.Dir, s.Files, d.Range.Start.File))
 }
 
-// silences reads the silenced codes.
-func (l *loader) silences(o *source.ObjectReader) {
+// readSilences reads the silenced codes.
+func (l *loader) readSilences(o *source.ObjectReader) {
 	for _, n := range o.List("silence") {
 		before := len(l.Found)
 		e := l.Object(n, "a silence", []string{"code", "reason"}, []string{"files"})
@@ -89,11 +89,11 @@ func (l *loader) silences(o *source.ObjectReader) {
 		}
 		s := Silence{Dir: l.config.Dir}
 		if text, at := e.Text("code"); at != nil {
-			if s.Code = text; l.silent(at) != "" {
-				l.Report(source.New("MCPE407", at.Range, "%s", l.silent(at)))
+			if s.Code = text; l.silenceFault(at) != "" {
+				l.Report(source.New("MCPE407", at.Range, "%s", l.silenceFault(at)))
 			}
 		}
-		if text, at := e.Text("files"); at != nil && l.relative(at, "files") && l.pattern(at) {
+		if text, at := e.Text("files"); at != nil && l.checkRelative(at, "files") && l.checkPattern(at) {
 			s.Files = text
 		}
 		if text, at := e.Text("reason"); at != nil {
@@ -107,8 +107,8 @@ func (l *loader) silences(o *source.ObjectReader) {
 	}
 }
 
-// silent returns why the code cannot be silenced, or "".
-func (l *loader) silent(at *source.Node) string {
+// silenceFault returns the reason why the code cannot be silenced, or "".
+func (l *loader) silenceFault(at *source.Node) string {
 	code, ok := source.Lookup(at.Text)
 	switch {
 	case !ok && strings.HasPrefix(at.Text, "MCPE"):

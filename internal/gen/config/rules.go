@@ -10,35 +10,35 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// severities maps the words of lint.severity.
+// severities maps the values of lint.severity to severities.
 var severities = map[string]source.Severity{"error": source.Error, "warning": source.Warning, "note": source.Note}
 
-// rules reads the lint and breaking sections.
-func (l *loader) rules(n *source.Node) {
+// readRules reads the lint and breaking sections.
+func (l *loader) readRules(n *source.Node) {
 	if s := n.Get("lint"); s != nil {
 		if o := l.Object(s, "lint", nil, []string{"use", "except", "severity", "ignore"}); o != nil {
 			known := vocabulary{lint.Categories, lint.Rules()}
 			l.config.Lint = rule.Selection{
-				Use:    l.listed(o, "use", "a category or rule", known.words()),
-				Except: l.listed(o, "except", "a rule", known.ids()),
-				Ignore: l.ignored(o, known),
+				Use:    l.readOptionalWords(o, "use", "a category or rule", known.words()),
+				Except: l.readOptionalWords(o, "except", "a rule", known.ids()),
+				Ignore: l.readIgnored(o, known),
 			}
-			l.severity(s.Get("severity"), known)
+			l.readSeverity(s.Get("severity"), known)
 		}
 	}
 	if s := n.Get("breaking"); s != nil {
 		if o := l.Object(s, "breaking", nil, []string{"categories", "except", "ignore"}); o != nil {
 			known := vocabulary{breaking.Categories, breaking.Rules()}
 			l.config.Breaking = rule.Selection{
-				Use:    l.listed(o, "categories", "a category", breaking.Categories),
-				Except: l.listed(o, "except", "a rule", known.ids()),
-				Ignore: l.ignored(o, known),
+				Use:    l.readOptionalWords(o, "categories", "a category", breaking.Categories),
+				Except: l.readOptionalWords(o, "except", "a rule", known.ids()),
+				Ignore: l.readIgnored(o, known),
 			}
 		}
 	}
 }
 
-// A vocabulary holds the names of rules and categories.
+// A vocabulary contains the valid rules and categories.
 type vocabulary struct {
 	categories []string
 	rules      []rule.Rule
@@ -54,15 +54,15 @@ func (v vocabulary) ids() []string {
 
 func (v vocabulary) words() []string { return slices.Concat(v.categories, v.ids()) }
 
-// listed reads an optional array of known words.
-func (l *loader) listed(o *source.ObjectReader, key, what string, known []string) []string {
+// readOptionalWords reads an optional array of strings from the known list.
+func (l *loader) readOptionalWords(o *source.ObjectReader, key, what string, known []string) []string {
 	if o.Node.Get(key) == nil {
 		return nil
 	}
-	return l.words(o, key, what, known)
+	return l.readWords(o, key, what, known)
 }
 
-func (l *loader) severity(n *source.Node, known vocabulary) {
+func (l *loader) readSeverity(n *source.Node, known vocabulary) {
 	if n == nil || !l.Is(n, source.Object, "severity") {
 		return
 	}
@@ -82,16 +82,16 @@ func (l *loader) severity(n *source.Node, known vocabulary) {
 	}
 }
 
-// ignored reads the places where rules do not apply.
-func (l *loader) ignored(o *source.ObjectReader, known vocabulary) []rule.Ignore {
+// readIgnored reads the ignore list, which excludes files and events from rules.
+func (l *loader) readIgnored(o *source.ObjectReader, known vocabulary) []rule.Ignore {
 	var list []rule.Ignore
 	for _, n := range o.List("ignore") {
 		e := l.Object(n, "an element of ignore", nil, []string{"path", "event", "rules"})
 		if e == nil {
 			continue
 		}
-		i := rule.Ignore{Dir: l.config.Dir, Rules: l.listed(e, "rules", "a category or rule", known.words())}
-		if text, at := e.Text("path"); at != nil && l.relative(at, "path") && l.pattern(at) {
+		i := rule.Ignore{Dir: l.config.Dir, Rules: l.readOptionalWords(e, "rules", "a category or rule", known.words())}
+		if text, at := e.Text("path"); at != nil && l.checkRelative(at, "path") && l.checkPattern(at) {
 			i.Path = text
 		}
 		if text, at := e.Text("event"); at != nil {

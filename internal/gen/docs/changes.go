@@ -10,9 +10,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// A Change lists how one event type differs from an older version.
+// A Change lists the differences between an event type and an older version of it.
 type Change struct {
-	// Event is the event type's name. Anchor is its place in the page, empty if it was removed.
+	// Event is the event type's name. Anchor is its HTML anchor, or empty if it was removed.
 	Event, Anchor string
 	Notes         []Note
 }
@@ -21,17 +21,17 @@ type Change struct {
 type Note struct {
 	// Text describes the difference.
 	Text string
-	// Breaking reports whether servers or clients of the old version may fail.
+	// Breaking reports whether servers or clients of the old version can fail.
 	Breaking bool
 }
 
-// Changes lists the differences between versions by event: first the events of new in their order, then the removed
-// events. It marks differences that package breaking reports.
+// Changes returns the differences between two versions by event. It lists the events of new in order, followed by the
+// removed events. It flags the differences that package breaking reports.
 func Changes(old, new Package) []Change {
 	before, now := old.Model.Events, new.Model.Events
 	broken := map[string][]Note{}
 	for _, d := range breaking.Compare([]breaking.Package{{Set: old.Set}}, []breaking.Package{{Set: new.Set}}, breaking.Options{}) {
-		if name := around(d.Range, new.Set, old.Set); name != "" && d.Severity == source.Error {
+		if name := eventAt(d.Range, new.Set, old.Set); name != "" && d.Severity == source.Error {
 			broken[name] = append(broken[name], Note{strings.TrimPrefix(d.Message, name+" "), true})
 		}
 	}
@@ -43,7 +43,7 @@ func Changes(old, new Package) []Change {
 			change.Notes = []Note{{Text: "is new"}}
 		} else {
 			change.Notes = broken[e.Name]
-			for _, text := range c.compatible(*was, e) {
+			for _, text := range c.compatibleChanges(*was, e) {
 				change.Notes = append(change.Notes, Note{Text: text})
 			}
 		}
@@ -68,8 +68,8 @@ func find(list []model.Event, name string) *model.Event {
 	return nil
 }
 
-// around returns the name of the event that contains the range, or "".
-func around(at source.Range, sets ...*schema.Set) string {
+// eventAt returns the name of the event that contains the start of the range, or "".
+func eventAt(at source.Range, sets ...*schema.Set) string {
 	for _, set := range sets {
 		for _, f := range set.Files {
 			for _, e := range f.Events {
@@ -83,18 +83,18 @@ func around(at source.Range, sets ...*schema.Set) string {
 	return ""
 }
 
-// A comparison has the types of both versions.
+// A comparison contains the types of both versions.
 type comparison struct{ was, now types }
 
-// compatible lists additions and changed descriptions.
-func (c *comparison) compatible(was, now model.Event) []string {
+// compatibleChanges returns the compatible changes, such as additions and changed descriptions.
+func (c *comparison) compatibleChanges(was, now model.Event) []string {
 	var list []string
 	for _, part := range []struct {
 		what     string
 		was, now []Row
 	}{
-		{"argument ", c.was.rows(was.Arguments), c.now.rows(now.Arguments)},
-		{"member ", c.was.rows(was.Payload), c.now.rows(now.Payload)},
+		{"argument ", c.was.rowsOf(was.Arguments), c.now.rowsOf(now.Arguments)},
+		{"member ", c.was.rowsOf(was.Payload), c.now.rowsOf(now.Payload)},
 	} {
 		added := -1 // the depth of a new row, whose inner rows need no mention
 		for _, r := range part.now {

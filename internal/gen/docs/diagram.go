@@ -85,7 +85,7 @@ func (d Diagram) SVG(id, title string) string {
 	return b.String()
 }
 
-// Words describes the diagram for screen readers.
+// Words returns a text description of the diagram for screen readers.
 func (d Diagram) Words() string {
 	var parts []string
 	for _, s := range d.Steps {

@@ -36,7 +36,7 @@ type tableView struct {
 	Rows  []Row
 }
 
-// HTML writes the page as one self-contained document, without scripts, fonts or requests.
+// HTML writes the page as one self-contained document. It uses no scripts and loads no fonts or other resources.
 func (p *Page) HTML() ([]byte, error) {
 	var b bytes.Buffer
 	if err := pageTemplate.Execute(&b, p); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// Markdown writes the page as Markdown for a code host.
+// Markdown writes the page as GitHub-flavored Markdown.
 func (p *Page) Markdown() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n\n", inline(p.Title))
@@ -110,12 +110,12 @@ func markdownTable(b *bytes.Buffer, rows []Row, none string) {
 		if r.Required {
 			name += " required"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s |\n", name, cell(r.Type), r.words())
+		fmt.Fprintf(b, "| %s | %s | %s |\n", name, cell(r.Type), r.details())
 	}
 }
 
-// words returns the remaining facts about a member as the text of a cell.
-func (r Row) words() string {
+// details returns the table cell with the description and constraints of a member.
+func (r Row) details() string {
 	var parts []string
 	if r.Description != "" {
 		parts = append(parts, cell(r.Description))
@@ -171,13 +171,13 @@ func (e Event) Keeping() string {
 
 var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", `\|`, "[", `\[`, "]", `\]`, "*", `\*`, "_", `\_`, "`", "\\`", "\\", `\\`)
 
-// inline returns text as a single line without Markdown syntax.
+// inline joins the lines of s and escapes Markdown syntax.
 func inline(s string) string { return escapes.Replace(strings.Join(strings.Fields(s), " ")) }
 
-// cell returns text for a table cell.
+// cell returns s in a form that is valid in a table cell.
 func cell(s string) string { return inline(s) }
 
-// paragraphs escapes text and keeps its paragraphs.
+// paragraphs escapes Markdown syntax in s and preserves paragraphs.
 func paragraphs(s string) string {
 	var parts []string
 	for _, p := range splitParagraphs(s) {
@@ -196,7 +196,7 @@ func splitParagraphs(s string) []string {
 	return parts
 }
 
-// code returns text as inline code that is valid in a table cell.
+// code formats s as inline code that is valid in a table cell.
 func code(s string) string {
 	s = source.Visible(s)
 	s = strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)

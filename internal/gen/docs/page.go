@@ -14,49 +14,50 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A Page is the reference of a set of event files.
+// A Page is the reference documentation of a set of event files.
 type Page struct {
 	// Title is the heading of the page.
 	Title string
 	// Events lists the events in the order of the files.
 	Events []Event
-	// Modes lists the delivery modes that at least one event offers.
+	// Modes lists the delivery modes that at least one event supports.
 	Modes []Mode
-	// Since names the version that Changes compares with; empty without a comparison.
+	// Since names the old version for Changes. It is empty without a comparison.
 	Since   string
 	Changes []Change
-	// Overrides lists the differences between schemas and their files.
+	// Overrides lists the changes that the configuration makes to schemas.
 	Overrides []Override
 }
 
 // An Override is a change that the configuration makes to a schema.
 type Override struct{ File, At, Does string }
 
-// An Event is one event type of a [Page].
+// An Event is an event type of a [Page].
 type Event struct {
-	// Anchor is unique in the page.
+	// Anchor is the event's HTML anchor, which is unique in the page.
 	Anchor, Name, Description string
-	// GoName is the prefix of names in the generated code.
+	// GoName is the prefix of the event's identifiers in the generated code.
 	GoName   string
 	Delivery []string
 	Source   string
-	// From describes the webhooks of a service that become events; empty if none do.
+	// From describes the webhooks that become events. It is empty without a `from:`.
 	From   string
 	Replay bool
-	// Actor is the place of the actor in table notation; empty if the event type does not have one.
+	// Actor is the path of the actor in table notation. It is empty if the event type does not declare an actor.
 	Actor string
-	// Coalesce describes which events a consumer may merge; empty if none.
+	// Coalesce describes the events that a consumer can merge. It is empty without an x-coalesce.
 	Coalesce string
 	// Experimental reports whether the type may change incompatibly.
 	Experimental bool
 	Deprecated   *model.Deprecated
-	// Replacement is the anchor of the replacement of a deprecated event, if it is on the page.
+	// Replacement is the anchor of the event that replaces a deprecated one. It is empty if the page does not contain
+	// that event.
 	Replacement string
 	// OpenArguments and OpenPayload report whether members without a row are allowed.
 	Arguments, Payload []Row
-	// Filters lists the arguments that filter by the payload.
+	// Filters lists the arguments that filter events by payload values.
 	Filters []Filter
-	// Subscribe is an example of arguments and Example one of an event; nil if none was found.
+	// Subscribe contains example arguments, and Example an example event. They are nil if no example was found.
 	Subscribe, Example json.RawMessage
 	// Fingerprint identifies the schemas (EVOL-4).
 	Fingerprint string
@@ -69,27 +70,27 @@ type Filter struct{ Argument, Place, Says string }
 type Mode struct {
 	// Name is poll, push or webhook.
 	Name, Title, Text string
-	// Diagram shows the messages of the mode.
+	// Diagram shows the message flow of the mode.
 	Diagram Diagram
 }
 
 // Options configures a page.
 type Options struct {
 	Title string
-	// Since names an older version, and Changes lists the changes since then.
+	// Since names an older version. Changes lists the changes since that version.
 	Since   string
 	Changes []Change
 }
 
-// A Package holds the event files of one package. Its types come from the model, and examples from the published
-// schemas.
+// A Package contains the event files and the model of one package. The model provides the types, and the published
+// schemas provide the examples.
 type Package struct {
 	Set   *schema.Set
 	Model *model.Package
 }
 
-// New returns the page for the given event files. Files reached by $ref contribute only types. A file that belongs to
-// several packages appears once.
+// New returns the page for the given event files. Files reached by $ref contribute only types. An event that belongs to
+// several packages appears only once.
 func New(packages []Package, o Options) *Page {
 	p := &Page{Title: o.Title, Since: o.Since, Changes: o.Changes}
 	taken := map[string]bool{}
@@ -101,7 +102,7 @@ func New(packages []Package, o Options) *Page {
 				p.Overrides = append(p.Overrides, o)
 			}
 		}
-		types, samples, given := typesOf(pkg.Model), new(sample.Maker), pkg.given()
+		types, samples, given := typesOf(pkg.Model), new(sample.Maker), pkg.givenEvents()
 		for _, e := range pkg.Model.Events {
 			s := given[e.Pos]
 			if s == nil || shown[e.Pos] {
@@ -133,7 +134,7 @@ func New(packages []Package, o Options) *Page {
 	return p
 }
 
-// anchorOf returns a unique fragment for the event.
+// anchorOf returns a unique HTML anchor for the event.
 func anchorOf(name string, taken map[string]bool) string {
 	base := "event-" + strings.Map(func(r rune) rune {
 		if r == '.' || r == '_' {
@@ -149,8 +150,8 @@ func anchorOf(name string, taken map[string]bool) string {
 	return anchor
 }
 
-// given returns the event types of the given files, by position.
-func (p Package) given() map[string]*schema.Event {
+// givenEvents maps positions to the event types of the given files.
+func (p Package) givenEvents() map[string]*schema.Event {
 	all := map[string]*schema.Event{}
 	for _, f := range p.Set.Files {
 		for _, e := range f.Events {
@@ -166,11 +167,11 @@ func (all types) event(e model.Event, anchor string) Event {
 	out := Event{
 		Anchor: anchor, Name: e.Name, Description: strings.TrimSpace(source.Prose(e.Description)), GoName: e.Go.Prefix, Delivery: e.Delivery,
 		Source: e.Source, Replay: e.Replay, Experimental: e.Stability == "experimental", Deprecated: e.Deprecated,
-		Arguments: all.rows(e.Arguments), Payload: all.rows(e.Payload), From: from(e.From), Coalesce: joined(e.Coalesce), Actor: place(e.Actor),
+		Arguments: all.rowsOf(e.Arguments), Payload: all.rowsOf(e.Payload), From: describeWebhooks(e.From), Coalesce: describeCoalescing(e.Coalesce), Actor: place(e.Actor),
 		Fingerprint: e.Fingerprint,
 	}
 	for _, m := range e.Match {
-		out.Filters = append(out.Filters, Filter{Argument: m.Argument, Place: place(m.Path), Says: says(m, out.Payload)})
+		out.Filters = append(out.Filters, Filter{Argument: m.Argument, Place: place(m.Path), Says: describeFilter(m, out.Payload)})
 	}
 	for i, r := range out.Arguments {
 		for _, m := range out.Filters {
@@ -182,7 +183,7 @@ func (all types) event(e model.Event, anchor string) Event {
 	return out
 }
 
-// occurrence wraps an example payload in the form of a delivery.
+// occurrence returns an example event with the given payload.
 func occurrence(name string, data json.RawMessage) json.RawMessage {
 	out := []byte(`{"eventId":"evt_1","name":`)
 	out = source.AppendString(out, name)
@@ -190,7 +191,7 @@ func occurrence(name string, data json.RawMessage) json.RawMessage {
 	return append(append(out, data...), '}')
 }
 
-// place returns the path of an x-match in table notation.
+// place converts a JSON Pointer with wildcards to table notation.
 func place(path string) string {
 	tokens, _ := source.SplitPointer(path)
 	var b strings.Builder
@@ -207,15 +208,15 @@ func place(path string) string {
 	return b.String()
 }
 
-// verbs maps the operators of x-match to words.
+// verbs maps the operators of x-match to descriptions.
 var verbs = map[string]string{
 	"equal": "equals this", "in": "is one of these", "glob": "fits this pattern (* any text, ? one character)",
 	"prefix": "begins with this", "lt": "is less than this", "lte": "is at most this", "gt": "is greater than this", "gte": "is at least this",
 	"min": "is at least this", "max": "is at most this",
 }
 
-// says describes a filter. payload holds the rows of the payload.
-func says(m model.Match, payload []Row) string {
+// describeFilter describes a filter in words. payload contains the rows of the payload.
+func describeFilter(m model.Match, payload []Row) string {
 	does := "delivers"
 	if m.Not {
 		does = "leaves out"
@@ -251,8 +252,8 @@ func (e Event) Command() string {
 	return line
 }
 
-// from describes which webhooks become events.
-func from(f *model.From) string {
+// describeWebhooks describes the webhooks that become events.
+func describeWebhooks(f *model.From) string {
 	if f == nil {
 		return ""
 	}
@@ -270,8 +271,8 @@ func from(f *model.From) string {
 	return words
 }
 
-// joined describes which events a consumer may merge.
-func joined(c *model.Coalesce) string {
+// describeCoalescing describes the events that a consumer can merge.
+func describeCoalescing(c *model.Coalesce) string {
 	if c == nil {
 		return ""
 	}
@@ -287,7 +288,7 @@ func joined(c *model.Coalesce) string {
 		strings.Join(places, " and "), what, c.QuietSeconds, c.MaxSeconds)
 }
 
-// Sources describes where events come from.
+// Sources describes how the server obtains the events.
 func (e Event) Sources() string {
 	switch {
 	case e.From != "" && e.Source == "both":

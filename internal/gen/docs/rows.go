@@ -11,28 +11,29 @@ import (
 
 // A Row describes one member of the arguments or of a payload.
 type Row struct {
-	// Path is the path of the member: names joined by dots, [] for the elements of an array, * for members of any
-	// name. Name is the last part, and Depth the number of parts before it.
+	// Path is the path of the member in table notation: dots separate names, [] stands for array elements, and * for
+	// members with any name. Name is the last name in it, and Depth the nesting depth.
 	Path, Name string
 	Depth      int
-	// Variant is set for a row that introduces the members of an alternative. Within is the alternative of a member.
+	// Variant names the alternative that contains the following members. It is empty for other rows. Within is the
+	// alternative that contains the member.
 	Variant, Within string
 	// Type describes the values.
 	Type string
 	// Values lists the values of an enum as JSON.
 	Values []string
-	// Limits lists bounds, patterns and formats in words.
+	// Limits describes bounds, patterns and encodings in words.
 	Limits      []string
 	Required    bool
 	Deprecated  bool
 	Description string
-	// Default is JSON, empty without a default.
+	// Default is the default value as JSON, or empty without a default.
 	Default string
-	// Filter describes how the argument filters, empty if it does not.
+	// Filter describes how the argument filters events. It is empty if the argument does not filter.
 	Filter string
 }
 
-// maxRows limits the rows for one schema, and maxDepth their depth.
+// maxRows and maxDepth limit the number and depth of the rows for one schema.
 const (
 	maxRows  = 400
 	maxDepth = 6
@@ -49,8 +50,8 @@ func typesOf(p *model.Package) types {
 	return all
 }
 
-// follow returns the target of a reference, and the definitions on the path. The result is nullable if any type on
-// the path is.
+// follow resolves a chain of references. It returns the final type and the definitions in the chain. The type is
+// nullable if any type in the chain is nullable.
 func (all types) follow(t model.Type) (model.Type, []*model.Definition) {
 	var way []*model.Definition
 	for t.Kind == model.Ref {
@@ -66,23 +67,23 @@ func (all types) follow(t model.Type) (model.Type, []*model.Definition) {
 	return t, way
 }
 
-// rows lists the members of a type. Members of inner objects follow the member that contains them.
-func (all types) rows(of model.Use) []Row {
+// rowsOf returns the rows for the members of a type. Members of nested objects follow the member that contains them.
+func (all types) rowsOf(of model.Use) []Row {
 	t := &table{types: all}
-	t.inside(model.Type{Kind: model.Ref, Ref: of.Type}, "", 0, nil)
+	t.addContent(model.Type{Kind: model.Ref, Ref: of.Type}, "", 0, nil)
 	return t.rows
 }
 
 type table struct {
 	types types
 	rows  []Row
-	// variant is the alternative of the members that are being added.
+	// variant is the alternative that contains the members being added.
 	variant string
 }
 
-// inside adds the content of a type: members of an object, of the elements of an array, or of each alternative of a
-// union. open holds the enclosing definitions.
-func (t *table) inside(of model.Type, path string, depth int, open []*model.Definition) {
+// addContent adds the rows for the members of an object, of array elements, or of each alternative of a union. open
+// lists the enclosing definitions.
+func (t *table) addContent(of model.Type, path string, depth int, open []*model.Definition) {
 	of, way := t.types.follow(of)
 	if depth > maxDepth || len(t.rows) > maxRows || slices.ContainsFunc(way, func(d *model.Definition) bool { return slices.Contains(open, d) }) {
 		return // or it is described above
@@ -90,30 +91,30 @@ func (t *table) inside(of model.Type, path string, depth int, open []*model.Defi
 	open = append(slices.Clip(open), way...)
 	switch of.Kind {
 	case model.Array:
-		t.inside(*of.Items, path+"[]", depth, open)
+		t.addContent(*of.Items, path+"[]", depth, open)
 	case model.Any:
 		for _, known := range of.Known {
-			t.inside(known, path, depth, open)
+			t.addContent(known, path, depth, open)
 		}
 	case model.Map:
-		t.others(of, of.Items, path, depth, open)
+		t.addUnnamed(of, of.Items, path, depth, open)
 	case model.Object:
 		for _, m := range of.Members {
-			if !told(of.Choices, m) {
-				t.member(m, path, depth, open)
+			if !describedByChoices(of.Choices, m) {
+				t.addMember(m, path, depth, open)
 			}
 		}
-		t.others(of, of.Extra, path, depth, open)
+		t.addUnnamed(of, of.Extra, path, depth, open)
 		for _, c := range of.Choices {
-			t.variants(c.Variants, path, depth, open)
+			t.addVariants(c.Variants, path, depth, open)
 		}
 	case model.Union:
-		t.variants(of.Variants, path, depth, open)
+		t.addVariants(of.Variants, path, depth, open)
 	}
 }
 
-// told reports whether only choices describe a member.
-func told(choices []model.Choice, m model.Member) bool {
+// describedByChoices reports whether only the choices describe a member.
+func describedByChoices(choices []model.Choice, m model.Member) bool {
 	if m.Type.Kind != model.Any || len(m.Type.Known) > 0 {
 		return false
 	}
@@ -124,25 +125,25 @@ func told(choices []model.Choice, m model.Member) bool {
 	})
 }
 
-// others adds the rows of unnamed members, if anything is known about them.
-func (t *table) others(of model.Type, any *model.Type, path string, depth int, open []*model.Definition) {
+// addUnnamed adds rows for unnamed members if the schema describes them.
+func (t *table) addUnnamed(of model.Type, any *model.Type, path string, depth int, open []*model.Definition) {
 	for _, p := range of.Patterns {
 		name := "*"
 		if p.Pattern != "" {
 			name = "/" + p.Pattern + "/"
 		}
-		t.member(model.Member{Name: name, Type: p.Type}, path, depth, open)
+		t.addMember(model.Member{Name: name, Type: p.Type}, path, depth, open)
 	}
 	if any != nil && any.Kind != model.Any && len(of.Patterns) == 0 {
-		t.member(model.Member{Name: "*", Type: *any}, path, depth, open)
+		t.addMember(model.Member{Name: "*", Type: *any}, path, depth, open)
 	}
 }
 
-// member adds the row of one member and those inside it.
-func (t *table) member(m model.Member, path string, depth int, open []*model.Definition) {
+// addMember adds the row for a member and the rows for its content.
+func (t *table) addMember(m model.Member, path string, depth int, open []*model.Definition) {
 	of, way := t.types.follow(m.Type)
 	row := Row{Path: join(path, m.Name), Name: m.Name, Depth: depth, Required: m.Required, Within: t.variant,
-		Type: t.types.words(m.Type, 0), Values: t.types.values(m.Type), Limits: t.types.limits(of),
+		Type: t.types.describe(m.Type, 0), Values: t.types.values(m.Type), Limits: t.types.limits(of),
 		Description: m.Description, Deprecated: m.Deprecated, Default: string(m.Default)}
 	for _, d := range way {
 		row.Deprecated = row.Deprecated || d.Deprecated
@@ -152,7 +153,7 @@ func (t *table) member(m model.Member, path string, depth int, open []*model.Def
 	}
 	row.Description = strings.TrimSpace(source.Prose(row.Description))
 	t.rows = append(t.rows, row)
-	t.inside(m.Type, row.Path, depth+1, open)
+	t.addContent(m.Type, row.Path, depth+1, open)
 }
 
 func join(path, name string) string {
@@ -162,11 +163,11 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// variants adds the members that all variants share, followed by the members of each object variant.
-func (t *table) variants(variants []model.Variant, path string, depth int, open []*model.Definition) {
+// addVariants adds the common members of all variants, followed by the other members of each object variant.
+func (t *table) addVariants(variants []model.Variant, path string, depth int, open []*model.Definition) {
 	shared := t.shared(variants)
 	for _, m := range shared {
-		t.member(m, path, depth, open)
+		t.addMember(m, path, depth, open)
 	}
 	for _, v := range variants {
 		of, way := t.types.follow(v.Type)
@@ -179,14 +180,14 @@ func (t *table) variants(variants []model.Variant, path string, depth int, open 
 		t.variant += "/" + path + " " + name
 		for _, m := range of.Members {
 			if depth < maxDepth && !has(shared, m) {
-				t.member(m, path, depth+1, append(slices.Clip(open), way...))
+				t.addMember(m, path, depth+1, append(slices.Clip(open), way...))
 			}
 		}
 		t.variant = around
 	}
 }
 
-// shared returns the members that all variants have in common, from one schema.
+// shared returns the members that all variants inherit from the same schema.
 func (t *table) shared(variants []model.Variant) []model.Member {
 	var all []model.Member
 	for i, v := range variants {
@@ -203,7 +204,7 @@ func has(list []model.Member, m model.Member) bool {
 	return slices.ContainsFunc(list, func(o model.Member) bool { return o.Pos == m.Pos && reflect.DeepEqual(o, m) })
 }
 
-// variantName returns a name for an alternative: the value of a constant member, or the name of its type.
+// variantName returns a name for an alternative. It uses the value of a constant member, or otherwise the title.
 func (t *table) variantName(v model.Variant, of model.Type) string {
 	for _, m := range of.Members {
 		if c, _ := t.types.follow(m.Type); c.Kind == model.Const {

@@ -8,14 +8,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 )
 
-// maxNested limits the number of types in the description of a type.
+// maxNested limits the nesting depth in the description of a type.
 const maxNested = 4
 
-// arrayOf is the prefix for the type of an array whose elements have one type.
+// arrayOf is the prefix of the description of an array type.
 const arrayOf = "array of "
 
-// words describes the values of a type. depth is the number of enclosing types.
-func (all types) words(t model.Type, depth int) string {
+// describe returns a description of the values of a type. depth is the number of enclosing types.
+func (all types) describe(t model.Type, depth int) string {
 	if depth > maxNested {
 		return "such values"
 	}
@@ -27,7 +27,7 @@ func (all types) words(t model.Type, depth int) string {
 	case model.Const:
 		names = []string{"constant"}
 	case model.Enum:
-		names = enumWords(t)
+		names = enumTypes(t)
 	case model.String:
 		names = []string{"string"}
 		if t.Format != "" {
@@ -36,18 +36,18 @@ func (all types) words(t model.Type, depth int) string {
 	case model.Array:
 		names = []string{"array"}
 		if t.Items.Kind != model.Any {
-			names = []string{arrayOf + all.words(*t.Items, depth+1)}
+			names = []string{arrayOf + all.describe(*t.Items, depth+1)}
 		}
 	case model.Tuple:
 		names = []string{"array"}
 	case model.Map:
 		names = []string{"object"}
 		if t.Items.Kind != model.Any && len(t.Patterns) == 0 {
-			names = []string{"map of " + all.words(*t.Items, depth+1)}
+			names = []string{"map of " + all.describe(*t.Items, depth+1)}
 		}
 	case model.Union:
 		for _, v := range t.Variants {
-			if name := all.words(v.Type, depth+1); !slices.Contains(names, name) {
+			if name := all.describe(v.Type, depth+1); !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
@@ -63,8 +63,8 @@ func (all types) words(t model.Type, depth int) string {
 	return strings.Join(names, " or ")
 }
 
-// enumWords returns the types of the values of an enum.
-func enumWords(t model.Type) []string {
+// enumTypes returns the names of the types of an enum's values.
+func enumTypes(t model.Type) []string {
 	var names []string
 	for _, v := range t.Values {
 		name := "integer"
@@ -87,7 +87,7 @@ func enumWords(t model.Type) []string {
 	return names
 }
 
-// fraction reports whether a value is a number that is not written as an integer.
+// fraction reports whether a value is a number written with a fraction or an exponent.
 func fraction(v json.RawMessage) bool {
 	return v[0] != '"' && v[0] != '{' && v[0] != '[' && strings.ContainsAny(string(v), ".eE") && v[0] <= '9'
 }
@@ -105,7 +105,7 @@ func (all types) values(t model.Type) []string {
 	return list
 }
 
-// limits describes the bounds of a type.
+// limits returns descriptions of the constraints of a type.
 func (all types) limits(t model.Type) []string {
 	var list []string
 	for _, l := range []struct {

@@ -16,44 +16,44 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// A collector copies the files that a document refers to into the document, so that every reference is local.
+// A collector copies referenced files into a document, so that every reference is local.
 type collector struct {
 	o Options
-	// files holds the files by path; nil for an unreadable file.
-	files map[string]*collected
+	// files maps paths to files. An unreadable file is nil.
+	files map[string]*collectedFile
 	taken map[string]bool
 	into  *source.Node
-	// seen marks the objects whose references were rewritten, and waiting holds the targets to visit.
+	// seen is the set of visited nodes. waiting is the queue of reference targets to visit.
 	seen    map[*source.Node]bool
-	waiting []place
+	waiting []location
 	found   []source.Diagnostic
 }
 
-// A collected is a file that was read.
-type collected struct {
+// A collectedFile is a file that was read.
+type collectedFile struct {
 	path string
 	root *source.Node
-	// fragment is the fragment for references to the file within the document.
+	// fragment is the URI fragment of the file within the document.
 	fragment string
-	// within is the directory that the file's references may not leave.
-	within string
+	// refRoot is the directory that must contain the files it refers to.
+	refRoot string
 }
 
-// A place is a node of a file.
-type place struct {
-	file *collected
+// A location is a node in a file.
+type location struct {
+	file *collectedFile
 	node *source.Node
 }
 
-// collect follows the references of the document at a path to other files, from the given parts of it. A reference to a
-// file that cannot be read gives a warning (MCPE511) and stays.
+// collect copies the files that the roots refer to, directly or indirectly, into the document doc at path at. If a file
+// cannot be read, it leaves the reference unchanged and returns a warning (MCPE511).
 func collect(doc *source.Node, at string, roots []openapi.Root, o Options) []source.Diagnostic {
 	at = filepath.Clean(at)
-	main := &collected{path: at, root: doc, within: filepath.Dir(at)}
+	main := &collectedFile{path: at, root: doc, refRoot: filepath.Dir(at)}
 	if o.RefRoot != "" {
-		main.within = filepath.Clean(o.RefRoot)
+		main.refRoot = filepath.Clean(o.RefRoot)
 	}
-	c := &collector{o: o, files: map[string]*collected{at: main}, taken: map[string]bool{}, into: yaml.Object(), seen: map[*source.Node]bool{}}
+	c := &collector{o: o, files: map[string]*collectedFile{at: main}, taken: map[string]bool{}, into: yaml.Object(), seen: map[*source.Node]bool{}}
 	for _, r := range roots {
 		c.visit(r.Node, main, r.Names)
 	}
@@ -68,23 +68,23 @@ func collect(doc *source.Node, at string, roots []openapi.Root, o Options) []sou
 	return c.found
 }
 
-// data lists the keywords whose values are data, not schemas.
+// data lists the keywords with values that are data instead of schemas.
 var data = []string{"example", "examples", "default", "const", "enum"}
 
-// named reports whether the author chose the member names in a key's value.
-func named(key string) bool {
+// hasFreeNames reports whether the author chooses the member names in a key's value.
+func hasFreeNames(key string) bool {
 	k, _ := schematree.Any.Keyword(key)
 	return k.Holds == schematree.Map || slices.Contains([]string{"schemas", "messages", "channels", "mapping", "callbacks", "content"}, key)
 }
 
-// ignored reports whether the value of a key never becomes part of an event type: data, third-party extensions, and
-// the members of an OpenAPI operation other than its body.
+// ignored reports whether the value of a key is irrelevant to event types. This applies to data, third-party
+// extensions, and the responses and parameters of OpenAPI operations.
 func ignored(key string) bool {
 	return slices.Contains(data, key) || key == "responses" || key == "parameters" || strings.HasPrefix(key, "x-") && !strings.HasPrefix(key, "x-mcp-")
 }
 
-// visit rewrites the references below n in a file. names reports whether the author chose the member names of n.
-func (c *collector) visit(n *source.Node, file *collected, names bool) {
+// visit rewrites the references in n and its descendants. names reports whether the author chose the member names of n.
+func (c *collector) visit(n *source.Node, file *collectedFile, names bool) {
 	if c.seen[n] {
 		return
 	}
@@ -94,11 +94,11 @@ func (c *collector) visit(n *source.Node, file *collected, names bool) {
 		switch {
 		case !names && ignored(m.Key):
 		case !names && m.Key == "$ref" && v.Kind == source.String:
-			n.Members[i].Value = c.moved(v, file)
+			n.Members[i].Value = c.localRef(v, file)
 		case !names && m.Key == "discriminator" && v.Kind == source.Object:
 			c.mapping(n, v.Get("mapping"), file)
 		default:
-			c.visit(v, file, !names && named(m.Key))
+			c.visit(v, file, !names && hasFreeNames(m.Key))
 		}
 	}
 	for _, item := range n.Items {
@@ -106,8 +106,8 @@ func (c *collector) visit(n *source.Node, file *collected, names bool) {
 	}
 }
 
-// moved returns the rewritten reference.
-func (c *collector) moved(ref *source.Node, from *collected) *source.Node {
+// localRef returns a reference to the copy of the target.
+func (c *collector) localRef(ref *source.Node, from *collectedFile) *source.Node {
 	name, fragment, _ := strings.Cut(ref.Text, "#")
 	to, why := from, ""
 	if name != "" {
@@ -117,7 +117,7 @@ func (c *collector) moved(ref *source.Node, from *collected) *source.Node {
 		}
 	}
 	if n := to.root.Lookup(importer.Unescaped(fragment)); n != nil {
-		c.waiting = append(c.waiting, place{to, n})
+		c.waiting = append(c.waiting, location{to, n})
 	}
 	if name == "" && (from.fragment == "" || fragment != "" && !strings.HasPrefix(fragment, "/")) {
 		return ref
@@ -127,8 +127,8 @@ func (c *collector) moved(ref *source.Node, from *collected) *source.Node {
 	return n
 }
 
-// mapping rewrites the mapping of the discriminator of n, and visits the schemas in it.
-func (c *collector) mapping(n, mapping *source.Node, file *collected) {
+// mapping rewrites the references in the discriminator mapping of n and queues their targets.
+func (c *collector) mapping(n, mapping *source.Node, file *collectedFile) {
 	if mapping == nil {
 		return
 	}
@@ -138,15 +138,16 @@ func (c *collector) mapping(n, mapping *source.Node, file *collected) {
 			continue
 		}
 		if sub := n.Parent.Get(text.Text); sub != nil { // name of a schema next to n
-			c.waiting = append(c.waiting, place{file, sub})
+			c.waiting = append(c.waiting, location{file, sub})
 		} else if strings.ContainsAny(text.Text, "/#.") {
-			mapping.Members[i].Value = c.moved(text, file)
+			mapping.Members[i].Value = c.localRef(text, file)
 		}
 	}
 }
 
-// file is the file that a reference names, read once, or why it is not followed.
-func (c *collector) file(name string, from *collected) (*collected, string) {
+// file returns the file that a reference names, or the reason why the reference is not followed. It reads each file
+// only once.
+func (c *collector) file(name string, from *collectedFile) (*collectedFile, string) {
 	path, within, why := c.path(name, from)
 	if why != "" {
 		return nil, why
@@ -157,14 +158,15 @@ func (c *collector) file(name string, from *collected) (*collected, string) {
 		}
 		return to, ""
 	}
-	if why := c.outside(path, within); why != "" {
+	if why := c.outsideFault(path, within); why != "" {
 		return nil, why
 	}
 	return c.read(path, within)
 }
 
-// path returns the file that a reference names and the directory that it has to be in, or why it names no file.
-func (c *collector) path(name string, from *collected) (file, within, why string) {
+// path returns the path of the file that a reference names and the directory that must contain it. If the reference
+// does not name a file, it returns the reason.
+func (c *collector) path(name string, from *collectedFile) (file, within, why string) {
 	u, err := url.Parse(name)
 	if err != nil {
 		return "", "", "it is not a URL"
@@ -175,12 +177,12 @@ func (c *collector) path(name string, from *collected) (file, within, why string
 		}
 		return "", "", "nothing is fetched from the network; refs in mcpe.yaml can name a file for it"
 	}
-	return filepath.Join(filepath.Dir(from.path), filepath.FromSlash(u.Path)), from.within, ""
+	return filepath.Join(filepath.Dir(from.path), filepath.FromSlash(u.Path)), from.refRoot, ""
 }
 
-// outside says why a file may not be read: it is not in the directory, or is a link out of it. Others wrote the
-// reference, and the content of the file would be published.
-func (c *collector) outside(file, within string) string {
+// outsideFault returns an error message if the file is not in the directory, after following symbolic links. Reading it
+// would be unsafe, because the reference is from a third party and the content is published.
+func (c *collector) outsideFault(file, within string) string {
 	dir, path := within, file
 	for _, p := range []*string{&dir, &path} {
 		if abs, err := filepath.Abs(*p); err == nil {
@@ -196,8 +198,8 @@ func (c *collector) outside(file, within string) string {
 	return ""
 }
 
-// read takes a file in.
-func (c *collector) read(file, within string) (*collected, string) {
+// read reads a file and adds it to the document.
+func (c *collector) read(file, within string) (*collectedFile, string) {
 	c.files[file] = nil
 	readFile := c.o.ReadFile
 	if readFile == nil {
@@ -220,7 +222,7 @@ func (c *collector) read(file, within string) (*collected, string) {
 	}
 	c.taken[key] = true
 	pointer := url.URL{Fragment: "/" + openapi.Elsewhere + "/" + source.EscapeToken(key)}
-	to := &collected{path: file, root: root, fragment: pointer.EscapedFragment(), within: within}
+	to := &collectedFile{path: file, root: root, fragment: pointer.EscapedFragment(), refRoot: within}
 	c.files[file] = to
 	yaml.Set(c.into, key, root)
 	return to, ""

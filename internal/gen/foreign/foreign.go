@@ -1,6 +1,6 @@
-// Package foreign reads documents in which others describe events, whichever format they have.
+// Package foreign reads third-party documents that describe events, in AsyncAPI or OpenAPI format.
 //
-// Start with [Read], for a file, or package schemadir, for a directory of JSON Schema files.
+// Start with [Read]. For a directory of JSON Schema files, use package schemadir.
 package foreign
 
 import (
@@ -11,19 +11,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// Options say how a document is read; of those of package schema ReadFile, Refs and Overrides count.
+// Options configures [Read], which uses only ReadFile, Refs and Overrides of [schema.Options].
 type Options struct {
 	schema.Options
-	// RefRoot is the directory that references to files may not leave; empty for that of the document. Refs may name
-	// files elsewhere, which refer to files next to them.
+	// RefRoot is the directory that must contain all referenced files. The default is the directory of the document. A
+	// file from Refs can be in any directory, which then must contain the files that it refers to.
 	RefRoot string
-	// Components are patterns of [path.Match]: the schemas below components of an OpenAPI document whose names match one
-	// become event types as well.
+	// Components lists [path.Match] patterns. The component schemas of an OpenAPI document with a matching name also
+	// become event types.
 	Components []string
 }
 
-// Read returns the event types of an AsyncAPI or OpenAPI document, with the files that these refer to. Anything else gives an error diagnostic (MCPE510, or one of its text) that says
-// what to do with it.
+// Read returns the event types of an AsyncAPI or OpenAPI document. It also reads the files that the document refers to.
+// For other documents, it returns an error diagnostic (MCPE510, or a syntax error) with advice.
 func Read(path string, data []byte, o Options) (importer.Document, []source.Diagnostic) {
 	doc, found := source.ParseForeign(path, data)
 	if source.HasErrors(found) {

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// doc starts a declaration with an empty line and its comment.
+// doc adds an empty line and the doc comment of a declaration.
 func (f *file) doc(lines ...string) {
 	f.Line()
 	comment(f.Group, lines...)
@@ -22,8 +22,8 @@ func comment(g *jen.Group, lines ...string) {
 	}
 }
 
-// commentLine returns text as a comment line. It adds the slashes itself, because jennifer treats a text that starts
-// with /* as a complete comment.
+// commentLine returns text as a comment line. It adds the slashes itself, because the package jennifer treats text that
+// starts with /* as a complete comment.
 func commentLine(text string) string { return strings.TrimRight("// "+source.Visible(text), " ") }
 
 // typeDoc adds the doc comment of a declared type: a first sentence, more lines, and the author's description.
@@ -35,7 +35,7 @@ func (f *file) typeDoc(d *ir.Decl, what string, more ...string) {
 	f.doc(withDoc(append([]string{d.Name + verb + what + "."}, more...), d.Doc, "the schema marks this type as deprecated.")...)
 }
 
-// isArguments reports whether a type holds the arguments of an event type or a task.
+// isArguments reports whether a type represents the arguments of an event type or a task.
 func isArguments(d *ir.Decl) bool { return strings.HasPrefix(d.Role, "the arguments of ") }
 
 // withDoc appends the author's description and deprecation as separate paragraphs.
@@ -58,7 +58,7 @@ func paragraph(lines []string, more ...string) []string {
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n")
 
-// textLines returns the lines of a description without characters that a Go comment cannot hold.
+// textLines returns the lines of a description without characters that are invalid in a Go comment.
 func textLines(text string) []string {
 	lines := strings.Split(strings.Trim(source.Prose(lineEnds.Replace(text)), "\n\t "), "\n")
 	if len(lines) == 1 && lines[0] == "" {
@@ -73,5 +73,5 @@ func textLines(text string) []string {
 	return lines
 }
 
-// oneLine returns a description or JSON as part of a sentence.
+// oneLine returns a description or JSON on one line, for use within a sentence.
 func oneLine(text string) string { return strings.Join(strings.Fields(source.Visible(text)), " ") }

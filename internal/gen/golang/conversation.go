@@ -6,10 +6,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// conversation declares the typed conversation API of the server, and the decoding functions of the client (CONV-7).
-func (f *file) conversation(c *ir.Conversation) {
+// declareConversation declares the server's typed conversation API and the client's decoding function (CONV-7).
+func (f *file) declareConversation(c *ir.Conversation) {
 	for _, d := range c.Decls {
-		f.decl(d)
+		f.declareType(d)
 	}
 	structured := jen.Qual(conversationPath, "Memories")
 	if c.Context != nil {
@@ -18,7 +18,7 @@ func (f *file) conversation(c *ir.Conversation) {
 	if f.options.Server {
 		f.doc(ir.ConversationAnswer + " holds the additions of the server to a prompt; the zero value adds nothing.")
 		f.Type().Id(ir.ConversationAnswer).Op("=").Qual(conversationPath, "Answer").Types(structured)
-		f.conversationHandler(c, structured)
+		f.declareConversationHandler(c, structured)
 	}
 	if f.options.Client {
 		f.doc(ir.DecodeConversation + " returns the structured context in the answer of a server of this package, or nil.")
@@ -33,7 +33,7 @@ func (f *file) conversation(c *ir.Conversation) {
 // A conversationMethod is a method of the interface that a server's author implements.
 type conversationMethod struct{ name, doc string }
 
-// conversationMethods returns the methods that the schema asks for.
+// conversationMethods returns the methods for the message kinds that the schema selects.
 func conversationMethods(c *ir.Conversation) []conversationMethod {
 	var methods []conversationMethod
 	if c.Schema.OnUserMessage {
@@ -45,8 +45,8 @@ func conversationMethods(c *ir.Conversation) []conversationMethod {
 	return methods
 }
 
-// conversationHandler declares the interface that a server's author implements, and its registration.
-func (f *file) conversationHandler(c *ir.Conversation, structured jen.Code) {
+// declareConversationHandler declares the interface that a server's author implements and its registration function.
+func (f *file) declareConversationHandler(c *ir.Conversation, structured jen.Code) {
 	methods := conversationMethods(c)
 	f.doc(ir.ConversationHandler + " answers the messages of a conversation.")
 	f.Type().Id(ir.ConversationHandler).InterfaceFunc(func(g *jen.Group) {

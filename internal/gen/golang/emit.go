@@ -117,16 +117,16 @@ func notGo(name string, p *ir.Package, o Options, content func(*ir.Package, Opti
 func eventFile(pkg string, source *ir.File, o Options) *file {
 	f := newFile(pkg, o, []string{o.Source(source.Path)}, nil)
 	for _, e := range source.Events {
-		f.event(e)
+		f.declareEvent(e)
 	}
 	for _, t := range source.Tasks {
-		f.task(t)
+		f.declareTask(t)
 	}
 	if source.Conversation != nil {
-		f.conversation(source.Conversation)
+		f.declareConversation(source.Conversation)
 	}
 	for _, d := range source.Decls {
-		f.decl(d)
+		f.declareType(d)
 	}
 	return f
 }
@@ -142,31 +142,31 @@ func packageFile(p *ir.Package, o Options) *file {
 	f.doc(guardDoc...)
 	f.Const().Id("_").Op("=").Qual(eventsImplPath, "IsAtLeastVersion0_1")
 	if len(sections(p, o)) > 0 {
-		f.embedded()
+		f.declareSchemas()
 	}
 	if o.Tools {
-		f.readTools(p)
+		f.declareReadTools(p)
 	}
 	if o.Ingress {
 		for _, in := range p.Ingress {
-			f.ingress(in)
+			f.declareIngress(in)
 		}
 	}
 	return f
 }
 
-// decl declares a type of the model.
-func (f *file) decl(d *ir.Decl) {
+// declareType declares a type of the model.
+func (f *file) declareType(d *ir.Decl) {
 	switch d.Form {
 	case ir.Struct:
-		f.structure(d)
+		f.declareStruct(d)
 	case ir.Enum:
-		f.enum(d)
+		f.declareEnum(d)
 	case ir.Union:
-		f.union(d)
+		f.declareUnion(d)
 	case ir.Holder:
-		f.holder(d)
+		f.declareHolder(d)
 	default:
-		f.alias(d)
+		f.declareAlias(d)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// maxSwitch limits the number of values in a switch, because its compile time is more than linear.
+// maxSwitch limits the number of values in a switch, because its compile time grows faster than linearly.
 const maxSwitch = 300
 
 // compareLiterals compares Go literals of enum values in Go's order.
@@ -27,8 +27,8 @@ func compareLiterals(base ir.Kind, a, b string) int {
 	return strings.Compare(x, y)
 }
 
-// enum declares a type with a constant for each value and the method Known.
-func (f *file) enum(d *ir.Decl) {
+// declareEnum declares a type with a constant for each value and the method Known.
+func (f *file) declareEnum(d *ir.Decl) {
 	what := d.Role + "; decoding keeps values that the schema does not list, see Known"
 	if d.Base == ir.Literal {
 		what = d.Role + ", the JSON text of a value; decoding keeps values that the schema does not list, see Known"
@@ -45,14 +45,14 @@ func (f *file) enum(d *ir.Decl) {
 			g.Id(v.Name).Id(d.Name).Op("=").Add(constant(v.Literal))
 		}
 	})
-	f.known(d)
+	f.addKnown(d)
 	if d.Base == ir.Literal {
-		f.literalMethods(d)
+		f.addLiteralMethods(d)
 	}
 }
 
-// known adds the method Known of an enum. For many values, the method searches a sorted list.
-func (f *file) known(d *ir.Decl) {
+// addKnown adds the method Known to an enum. If the enum has many values, the method searches a sorted list.
+func (f *file) addKnown(d *ir.Decl) {
 	v := jen.Id("v")
 	var body []jen.Code
 	switch values := d.Values; {
@@ -86,10 +86,10 @@ func valueNames(values []ir.Value) []jen.Code {
 	return names
 }
 
-// literalMethods adds the JSON methods of an enum whose values have no common Go type.
-func (f *file) literalMethods(d *ir.Decl) {
+// addLiteralMethods adds the JSON methods to an enum of values without a common Go type.
+func (f *file) addLiteralMethods(d *ir.Decl) {
 	f.Line()
-	f.unmarshalJSON(d.Name, jen.Qual(eventsImplPath, "DecodeLiteral").Call(jen.Id("b"), convert(jen.String(), "v")))
+	f.addUnmarshalJSON(d.Name, jen.Qual(eventsImplPath, "DecodeLiteral").Call(jen.Id("b"), convert(jen.String(), "v")))
 	f.Line()
-	f.marshalJSON(d.Name, jen.Return(jen.Qual(eventsImplPath, "EncodeLiteral").Call(jen.String().Parens(jen.Id("v")))))
+	f.addMarshalJSON(d.Name, jen.Return(jen.Qual(eventsImplPath, "EncodeLiteral").Call(jen.String().Parens(jen.Id("v")))))
 }

@@ -7,24 +7,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 )
 
-// event declares an event type: its name, its types, and the server and client API.
-func (f *file) event(e *ir.Event) {
+// declareEvent declares the name, the types, and the server and client API of an event type.
+func (f *file) declareEvent(e *ir.Event) {
 	if e.NameConst != "" {
 		f.doc(e.NameConst + " is the name of the event type.")
 		f.Const().Id(e.NameConst).Op("=").Add(text(e.Schema.Name))
 	}
 	for _, d := range e.Decls {
-		f.decl(d)
+		f.declareType(d)
 	}
 	if f.options.Server {
-		f.server(e)
+		f.declareServer(e)
 	}
 	if f.options.Client {
-		f.subscribe(e)
+		f.declareSubscribe(e)
 	}
 }
 
-// eventName returns the name of the event type. It uses the constant, if there is one.
+// eventName returns the name of the event type. It uses the constant if the package declares one.
 func eventName(e *ir.Event) *jen.Statement {
 	if e.NameConst != "" {
 		return jen.Id(e.NameConst)
@@ -37,13 +37,13 @@ func eventTypes(e *ir.Event) []jen.Code {
 	return []jen.Code{jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)}
 }
 
-// described returns the call that loads the description of the event type.
-func described(e *ir.Event) *jen.Statement {
+// describeCall returns the call that loads the description of the event type.
+func describeCall(e *ir.Event) *jen.Statement {
 	return jen.Id(schemasVar).Dot("Describe").Call(eventName(e))
 }
 
-// eventDoc starts a function with a comment about the event's stability and deprecation. Only client code gets Go's
-// deprecation marker, because servers offer the type until it is removed.
+// eventDoc adds the doc comment of a function, with the event's stability and deprecation. Only client code has Go's
+// deprecation marker, because servers support the type until it is removed.
 func (f *file) eventDoc(s *schema.Event, marker, first string) {
 	lines := []string{first}
 	if s.Stability == "experimental" {

@@ -8,13 +8,13 @@ import (
 	"github.com/dave/jennifer/jen"
 )
 
-// A file collects the declarations of a Go file for jennifer.
+// A file collects the declarations of a generated Go file.
 type file struct {
 	*jen.File
 	options Options
 }
 
-// newFile starts a file with its header, package comment and package clause.
+// newFile returns a file with a header, a package comment and a package clause.
 func newFile(pkg string, o Options, sources, doc []string) *file {
 	f := &file{jen.NewFilePathName(o.ImportPath, pkg), o}
 	f.NoFormat = true // content formats the file after grouping the imports
@@ -29,7 +29,7 @@ func newFile(pkg string, o Options, sources, doc []string) *file {
 	return f
 }
 
-// rendered returns the content of the file under its name.
+// rendered returns the file's formatted source code with its name.
 func (f *file) rendered(name string) rendered {
 	content, err := f.content()
 	if err != nil {

@@ -3,8 +3,8 @@ package golang
 // maxInline limits the length of scalar arrays on one line, in bytes.
 const maxInline = 100
 
-// indented formats compact, valid JSON with one member per line, so that a diff shows the changed members. Short
-// arrays of scalars stay on one line. Strings and numbers keep their text.
+// indented formats compact JSON with one member per line, so that a diff shows the changed members. It writes short
+// arrays of scalars on one line. The text of strings and numbers is preserved.
 func indented(compact []byte) []byte {
 	p := &indenter{in: compact, out: make([]byte, 0, 2*len(compact))}
 	p.value(0)
@@ -60,12 +60,12 @@ func (p *indenter) value(depth int) {
 // scalar copies a string, number or literal.
 func (p *indenter) scalar() {
 	start := p.at
-	p.at = p.after(start)
+	p.at = p.scalarEnd(start)
 	p.out = append(p.out, p.in[start:p.at]...)
 }
 
-// after returns the offset after the scalar at i.
-func (p *indenter) after(i int) int {
+// scalarEnd returns the offset after the scalar at i.
+func (p *indenter) scalarEnd(i int) int {
 	if p.in[i] == '"' {
 		for i++; p.in[i] != '"'; i++ {
 			if p.in[i] == '\\' {
@@ -80,7 +80,7 @@ func (p *indenter) after(i int) int {
 	return i
 }
 
-// short reports whether the array at the current offset is short and has only scalars.
+// short reports whether the array at the current offset is short and contains only scalars.
 func (p *indenter) short() bool {
 	for i := p.at + 1; i-p.at <= maxInline; {
 		switch p.in[i] {
@@ -91,7 +91,7 @@ func (p *indenter) short() bool {
 		case '{', '[':
 			return false
 		default:
-			i = p.after(i)
+			i = p.scalarEnd(i)
 		}
 	}
 	return false

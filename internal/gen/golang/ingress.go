@@ -6,9 +6,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// ingress declares the receiver of a service's webhooks: a struct of emitters and the method that returns their
+// declareIngress declares a struct of emitters for a service's webhooks and the method that returns the webhook
 // handler.
-func (f *file) ingress(in *ir.Ingress) {
+func (f *file) declareIngress(in *ir.Ingress) {
 	title := in.Provider.Title
 	if !in.Provider.Eventless {
 		title = "webhooks of " + title
@@ -21,7 +21,7 @@ func (f *file) ingress(in *ir.Ingress) {
 	})
 	args := []jen.Code{jen.List(jen.Id("s"), jen.Id("o"))}
 	for _, e := range in.Events {
-		args = append(args, jen.Qual(ingressPath, "To").Call(jen.Id("in").Dot(e.Prefix), described(e), ingressFrom(e)))
+		args = append(args, jen.Qual(ingressPath, "To").Call(jen.Id("in").Dot(e.Prefix), describeCall(e), ingressFrom(e)))
 	}
 	f.doc("Handler receives " + title + ", which s verifies, and emits their events.")
 	f.method("in", jen.Id(in.Name), "Handler").Params(

@@ -7,7 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// guardDoc is the comment at the line that fails to compile if the runtime is too old.
+// guardDoc is the comment on the line that fails to compile if the runtime is too old.
 var guardDoc = []string{
 	"If this does not compile, the generated code is newer than its runtime: upgrade the module",
 	"github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the version of mcpe-gen that it names.",
@@ -16,7 +16,7 @@ var guardDoc = []string{
 // maxNamed limits the number of event types in the package comment.
 const maxNamed = 8
 
-// packageDoc returns the package comment: the content, the event files, and the entry points.
+// packageDoc returns the package comment, which lists the content, the event files and the entry points.
 func packageDoc(p *ir.Package, o Options, sources []string) []string {
 	var names []string
 	var first *ir.Event
@@ -49,7 +49,7 @@ func packageDoc(p *ir.Package, o Options, sources []string) []string {
 	if len(names) > 0 {
 		doc = paragraph(doc, eventNames(names)...)
 	}
-	if entry := entries(first, tasks, conversation, p.Ingress, o); len(entry) > 0 {
+	if entry := entryPoints(first, tasks, conversation, p.Ingress, o); len(entry) > 0 {
 		doc = paragraph(doc, entry...)
 	}
 	return doc
@@ -69,7 +69,7 @@ func and(items []string) string {
 	return strings.Join(items[:len(items)-1], ", ") + " and " + items[len(items)-1]
 }
 
-// eventNames lists the event types, or the first of them if there are many.
+// eventNames lists the event types, up to a maximum of maxNamed.
 func eventNames(names []string) []string {
 	lines := []string{"The event types:"}
 	more := len(names) - maxNamed
@@ -86,8 +86,8 @@ func eventNames(names []string) []string {
 	return lines
 }
 
-// entries lists the functions that a reader should look at first.
-func entries(first *ir.Event, tasks []*ir.Task, conversation bool, ingress []*ir.Ingress, o Options) []string {
+// entryPoints lists the functions to start with.
+func entryPoints(first *ir.Event, tasks []*ir.Task, conversation bool, ingress []*ir.Ingress, o Options) []string {
 	var lines []string
 	if first != nil {
 		if o.Server {

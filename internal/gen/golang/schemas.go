@@ -18,14 +18,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// Names that the package file declares for the schemas. Import names may collide with any word, but are unlikely to
-// use these.
+// Names of the schema variables in the package file. The names of imported packages are unlikely to collide with them.
 const (
 	schemasText = "publishedSchemasText"
 	schemasVar  = "publishedSchemas"
 )
 
-// A pool holds each definition once. The key is the name of the definition if possible.
+// A pool contains each definition once. The key of a definition is its name, with a number if the name is taken.
 type pool struct {
 	keys  map[*published.Schema]string
 	taken map[string]bool
@@ -49,26 +48,26 @@ func (p *pool) add(s *published.Schema) {
 	}
 }
 
-// short appends a schema of an event type or a task in the format of [eventsimpl.Schemas], which lists its
-// definitions.
-func (p *pool) short(out []byte, s *published.Schema) []byte {
+// appendSchema appends a schema of an event type or a task in the format of [eventsimpl.Schemas]. The format replaces
+// definitions with a list of their keys.
+func (p *pool) appendSchema(out []byte, s *published.Schema) []byte {
 	if len(s.Refs) == 0 {
 		return append(out, s.Short()...)
 	}
 	own := bytes.LastIndexByte(s.Head, '{') // of an empty $defs
 	if s.Head[len(s.Head)-1] != '{' {
-		own = p.opening(s)
+		own = p.definitionsStart(s)
 	}
 	out = append(append(out, s.Head[:own]...), '[')
 	if object := s.Head[own:]; len(object) > 1 {
 		out = append(append(out, object...), "},"...)
 	}
-	out = p.list(out, s.Refs)
+	out = p.appendKeys(out, s.Refs)
 	return append(append(out, ']'), s.Tail[1:]...)
 }
 
-// opening returns the start of the object at the end of Head.
-func (p *pool) opening(s *published.Schema) int {
+// definitionsStart returns the offset of the definitions object that Head ends in.
+func (p *pool) definitionsStart(s *published.Schema) int {
 	members, err := membersOf(s.Short())
 	if err == nil {
 		for _, m := range members {
@@ -80,8 +79,8 @@ func (p *pool) opening(s *published.Schema) int {
 	return bytes.LastIndexByte(s.Head, '{') // reading it back reports the error
 }
 
-// list appends the keys of definitions, with the name of each definition whose key differs.
-func (p *pool) list(out []byte, refs []*published.Schema) []byte {
+// appendKeys appends the keys of definitions. If a definition's name differs from its key, it also appends the name.
+func (p *pool) appendKeys(out []byte, refs []*published.Schema) []byte {
 	for i, d := range refs {
 		if i > 0 {
 			out = append(out, ',')
@@ -96,8 +95,8 @@ func (p *pool) list(out []byte, refs []*published.Schema) []byte {
 	return out
 }
 
-// definitions appends the members $defs and refs of the file.
-func (p *pool) definitions(out []byte) []byte {
+// appendDefinitions appends the file's members $defs and refs.
+func (p *pool) appendDefinitions(out []byte) []byte {
 	out = append(out, `"$defs":{`...)
 	for i, d := range p.order {
 		if i > 0 {
@@ -115,7 +114,7 @@ func (p *pool) definitions(out []byte) []byte {
 			out, first = append(out, `"refs":{`...), false
 		}
 		out = append(source.AppendString(out, p.keys[d]), ":["...)
-		out = append(p.list(out, d.Refs), ']')
+		out = append(p.appendKeys(out, d.Refs), ']')
 	}
 	if !first {
 		out = append(out, '}')
@@ -123,14 +122,15 @@ func (p *pool) definitions(out []byte) []byte {
 	return out
 }
 
-// A jsonMember is a member of an object: its name, and the raw text of key and value.
+// A jsonMember is a member of an object, with the raw text of its key and value.
 type jsonMember struct {
 	name       string
 	key, value jsontext.Value
 	start      int // of the value
 }
 
-// membersOf returns the members of a compact object, which share its text. It returns an error for other values.
+// membersOf returns the members of a compact object, which alias its text. It returns nil for other values, and an
+// error for invalid JSON.
 func membersOf(raw []byte) ([]jsonMember, error) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil, nil
@@ -170,14 +170,14 @@ type publishedSchema struct {
 	schema *published.Schema
 }
 
-// A publishedSection is the part of the file for one event type or task. Its kind is "events" or "tasks".
+// A publishedSection is the part of the file for one event type or task. kind is "events" or "tasks".
 type publishedSection struct {
 	kind, name string
 	event      *ir.Event // nil for a task
 	schemas    []publishedSchema
 }
 
-// sections returns the event types and tasks whose schemas the package's code needs. Clients need none.
+// sections returns the event types and tasks with schemas that the package's code requires. Client code requires none.
 func sections(p *ir.Package, o Options) []publishedSection {
 	var all []publishedSection
 	if !o.published() {
@@ -201,8 +201,8 @@ func sections(p *ir.Package, o Options) []publishedSection {
 	return all
 }
 
-// description returns the members, besides schemas, that [eventsimpl.Schemas] and readtool.All read for an event
-// type. Each member ends with a comma. Defaults are omitted.
+// description returns the members of an event type, except the schemas, for [eventsimpl.Schemas] and readtool.All. It
+// omits default values and ends each member with a comma.
 func description(e *ir.Event, o Options) []byte {
 	s := e.Schema
 	var out []byte
@@ -269,8 +269,8 @@ func matchRules(rules []schema.MatchRule) []events.MatchRule {
 	return list
 }
 
-// schemasJSON returns the file of all published schemas, or nil if the package publishes nothing. It reads the file
-// back to verify that a server publishes the modeled schemas byte for byte.
+// schemasJSON returns the file with all published schemas, or nil if the package does not publish any. It reads the
+// file back to verify that a server publishes the modeled schemas byte for byte.
 func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
 	all := sections(p, o)
 	if len(all) == 0 {
@@ -299,11 +299,11 @@ func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
 				body = append(body, ',')
 			}
 			shared.add(part.schema)
-			body = shared.short(append(body, `"`+part.member+`":`...), part.schema)
+			body = shared.appendSchema(append(body, `"`+part.member+`":`...), part.schema)
 		}
 		body = append(body, '}')
 	}
-	out := append(append(shared.definitions([]byte{'{'}), body...), "}}"...)
+	out := append(append(shared.appendDefinitions([]byte{'{'}), body...), "}}"...)
 	content := indented(out)
 	read := eventsimpl.NewSchemas(string(content))
 	for _, section := range all {
@@ -325,8 +325,8 @@ func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
 	return content, nil
 }
 
-// embedded declares the variables that embed the schemas.
-func (f *file) embedded() {
+// declareSchemas declares the variables that embed the schemas.
+func (f *file) declareSchemas() {
 	f.Anon("embed")
 	f.Line()
 	f.Comment("//go:embed " + SchemasFile)
@@ -335,7 +335,7 @@ func (f *file) embedded() {
 	f.Var().Id(schemasVar).Op("=").Qual(eventsImplPath, "NewSchemas").Call(jen.Id(schemasText))
 }
 
-// schemaOf returns the call for a published schema of a task.
+// schemaOf returns the call that loads a published schema of a task.
 func schemaOf(t *ir.Task, member string) *jen.Statement {
 	return jen.Id(schemasVar).Dot("Task").Call(text(t.Schema.Name), text(member))
 }

@@ -6,24 +6,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// server declares the hooks, the emitter, the checker and the registration function of an event type.
-func (f *file) server(e *ir.Event) {
+// declareServer declares the hooks, the emitter, the checker and the registration function of an event type.
+func (f *file) declareServer(e *ir.Event) {
 	emits, checks := e.Schema.Source != "check", e.Schema.Source == "check" || e.Schema.Source == "both"
 	f.doc(e.Prefix + "Hooks customize " + e.Schema.Name + ".")
 	f.Type().Id(e.Prefix+"Hooks").Op("=").Qual(serverPath, "Hooks").Types(eventTypes(e)...)
 	if emits {
-		f.emitter(e)
+		f.declareEmitter(e)
 	}
 	if checks {
-		f.checker(e)
-		f.yield(e)
+		f.declareChecker(e)
+		f.declareYield(e)
 	}
-	f.register(e, emits, checks)
+	f.declareRegister(e, emits, checks)
 }
 
-// emitter declares the emitter type. It does not instantiate the generic server.Emitter, for which the compiler would
+// declareEmitter adds the emitter type. It does not instantiate the generic server.Emitter, because the compiler would
 // create all methods twice per payload.
-func (f *file) emitter(e *ir.Event) {
+func (f *file) declareEmitter(e *ir.Event) {
 	name, untyped := e.Prefix+"Emitter", jen.Qual(serverImplPath, "Emitter")
 	f.doc(name + " emits " + e.Schema.Name + ".")
 	f.Type().Id(name).Add(untyped)
@@ -35,8 +35,8 @@ func (f *file) emitter(e *ir.Event) {
 	)
 }
 
-// checker declares the interface of upstream checks.
-func (f *file) checker(e *ir.Event) {
+// declareChecker declares the interface for upstream checks.
+func (f *file) declareChecker(e *ir.Event) {
 	name, method := e.Prefix+"Checker", "Check"+e.Prefix
 	f.doc(name + " looks for occurrences of " + e.Schema.Name + " upstream.")
 	f.Type().Id(name).InterfaceFunc(func(methods *jen.Group) {
@@ -49,8 +49,8 @@ func (f *file) checker(e *ir.Event) {
 	})
 }
 
-// yield declares the function type that is a checker which yields.
-func (f *file) yield(e *ir.Event) {
+// declareYield declares a function type that implements the checker interface and yields events.
+func (f *file) declareYield(e *ir.Event) {
 	name, method := e.Prefix+"Yield", "Check"+e.Prefix
 	params := []jen.Code{ctxParam(), jen.Id("args").Id(e.Arguments.Name), jen.Id("cursor").String()}
 	payload := jen.Id(e.Payload.Name)
@@ -62,8 +62,8 @@ func (f *file) yield(e *ir.Event) {
 	)
 }
 
-// register declares the function that registers the event type on a server.
-func (f *file) register(e *ir.Event, emits, checks bool) {
+// declareRegister declares the function that registers the event type on a server.
+func (f *file) declareRegister(e *ir.Event, emits, checks bool) {
 	x := e.Prefix
 	params, check := []jen.Code{jen.Id("s").Op("*").Qual(serverPath, "Server")}, jen.Nil()
 	if checks {
@@ -94,8 +94,8 @@ func (f *file) register(e *ir.Event, emits, checks bool) {
 	)
 }
 
-// subscribe declares the client API: the event, the subscription and its constructors.
-func (f *file) subscribe(e *ir.Event) {
+// declareSubscribe declares the client API, which consists of the event, the subscription and its constructors.
+func (f *file) declareSubscribe(e *ir.Event) {
 	event, subscription := jen.Id(e.EventAlias), jen.Id(e.SubscriptionType)
 	if e.EventAlias == "" {
 		event = jen.Qual(eventsPath, "Event").Types(eventTypes(e)...)
@@ -106,7 +106,7 @@ func (f *file) subscribe(e *ir.Event) {
 	if e.SubscriptionType == "" {
 		subscription = jen.Qual(clientPath, "TypedSubscription").Types(eventTypes(e)...)
 	} else {
-		f.subscription(e, event)
+		f.declareSubscription(e, event)
 	}
 	args, options := jen.Id("args").Id(e.Arguments.Name), jen.Id("o").Op("...").Qual(clientPath, "SubscribeOption")
 
@@ -129,10 +129,10 @@ func (f *file) subscribe(e *ir.Event) {
 	)
 }
 
-// subscription declares the subscription type. It does not instantiate the generic client.TypedSubscription, because
-// the compiler would create its methods for each event type. It has only Close, for io.Closer, and the methods that
-// depend on the event type.
-func (f *file) subscription(e *ir.Event, event jen.Code) {
+// declareSubscription adds the subscription type. It does not instantiate the generic client.TypedSubscription, because
+// the compiler would create its methods for each event type. The subscription has only Close, for io.Closer, and the
+// methods that depend on the event type.
+func (f *file) declareSubscription(e *ir.Event, event jen.Code) {
 	name, base := e.SubscriptionType, jen.Qual(clientPath, "Subscription")
 	receiver := pointer(jen.Id(name))
 	f.doc(name + " delivers the occurrences of " + e.Schema.Name + ".")
@@ -148,7 +148,7 @@ func (f *file) subscription(e *ir.Event, event jen.Code) {
 }
 
 // untyped returns a function body that calls an untyped function of the runtime and converts the resulting pointer. A
-// generic function would be shorter to read, but the compiler would create a copy of it for each event type.
+// generic function would be shorter, but the compiler would create a copy for each event type.
 func untyped(name string, to jen.Code, call jen.Code) []jen.Code {
 	return []jen.Code{
 		jen.List(jen.Id(name), jen.Err()).Op(":=").Add(call),

@@ -9,29 +9,29 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// extraTag makes the codec keep members without a field.
+// extraTag is the struct tag of the field that keeps unnamed members.
 const extraTag = ",embed,unknown"
 
-// structure declares a struct with its JSON methods and accessors.
-func (f *file) structure(d *ir.Decl) {
+// declareStruct declares a struct with its JSON methods and accessors.
+func (f *file) declareStruct(d *ir.Decl) {
 	f.typeDoc(d, d.Role)
 	if isArguments(d) && len(d.Fields) == 0 && d.Extra == nil { // event types without arguments are common and can share a type
 		f.Type().Id(d.Name).Op("=").Qual(eventsImplPath, "NoArguments")
 		return
 	}
-	f.Type().Id(d.Name).StructFunc(func(fields *jen.Group) { f.fields(fields, d) })
+	f.Type().Id(d.Name).StructFunc(func(fields *jen.Group) { f.addFields(fields, d) })
 	f.Line()
-	f.unmarshalJSON(d.Name, jen.Qual(eventsImplPath, "DecodeStruct").Call(jen.Id("b"), jen.Id("v")))
-	f.encoder(d)
+	f.addUnmarshalJSON(d.Name, jen.Qual(eventsImplPath, "DecodeStruct").Call(jen.Id("b"), jen.Id("v")))
+	f.addEncoder(d)
 	for _, m := range d.Fields {
 		if m.DefaultConst != "" {
-			f.accessor(d, m)
+			f.addAccessor(d, m)
 		}
 	}
 }
 
-// fields adds the fields of a struct to its declaration.
-func (f *file) fields(g *jen.Group, d *ir.Decl) {
+// addFields adds the fields of a struct to its declaration.
+func (f *file) addFields(g *jen.Group, d *ir.Decl) {
 	for _, m := range d.Fields {
 		comment(g, fieldDoc(m)...)
 		if m.JSON == "-" {
@@ -45,10 +45,10 @@ func (f *file) fields(g *jen.Group, d *ir.Decl) {
 	}
 }
 
-// jsonTag returns the tag of a field for the codec.
+// jsonTag returns a json struct tag.
 func jsonTag(tag string) map[string]string { return map[string]string{"json": tag} }
 
-// fieldTag returns the name of a member and the options of the codec.
+// fieldTag returns the content of a field's json tag: the member name and codec options.
 func fieldTag(f *ir.Field) string {
 	switch {
 	case f.OmitZero:
@@ -74,9 +74,9 @@ func fieldDoc(f *ir.Field) []string {
 	return withDoc(lines, ir.Doc{Deprecated: f.Doc.Deprecated}, "the schema marks this member as deprecated.")
 }
 
-// encoder adds a marshal method to structs for which encoding/json would write something else. Reasons are unnamed
-// members, names that encoding/json does not accept in a tag, constants to fill in, and nil slices and maps.
-func (f *file) encoder(d *ir.Decl) {
+// addEncoder adds a MarshalJSON method to structs that encoding/json would encode incorrectly. Such structs have
+// unnamed members, constants, names that are invalid in a json tag, or nil slices and maps.
+func (f *file) addEncoder(d *ir.Decl) {
 	var body []jen.Code
 	needed := d.Extra != nil
 	for _, m := range d.Fields {
@@ -90,24 +90,24 @@ func (f *file) encoder(d *ir.Decl) {
 		return
 	}
 	f.Line()
-	f.marshalJSON(d.Name, append(body, jen.Return(jen.Qual(eventsImplPath, "EncodeStruct").Call(jen.Id("v"))))...)
+	f.addMarshalJSON(d.Name, append(body, jen.Return(jen.Qual(eventsImplPath, "EncodeStruct").Call(jen.Id("v"))))...)
 }
 
-// valueOr returns the value of a field of v, or other if the field has Go's zero value.
+// valueOr returns an expression for a field of v, or other if the field is zero.
 func valueOr(m *ir.Field, other string) *jen.Statement {
 	return jen.Qual("cmp", "Or").Call(jen.Id("v").Dot(m.Name), constant(other))
 }
 
-// standardName reports whether encoding/json accepts the name of a member in a tag. For names with other characters,
-// such as combining marks, currency signs or emoji, it uses the name of the Go field.
+// standardName reports whether encoding/json accepts the name of a member in a tag. If a name contains other
+// characters, such as combining marks or emoji, encoding/json uses the name of the Go field instead.
 func standardName(name string) bool {
 	return name != "-" && !strings.ContainsFunc(name, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 	})
 }
 
-// standard reports whether encoding/json and the runtime write equal JSON for values of the type. nilAbsent reports
-// whether a nil slice or map is omitted.
+// standard reports whether encoding/json and the runtime produce the same JSON for values of the type. nilAbsent
+// reports whether a nil slice or map is omitted.
 func standard(t *ir.Type, nilAbsent bool) bool {
 	switch u := t.Under(); u.Kind {
 	case ir.Slice, ir.Map:
@@ -122,8 +122,8 @@ func standard(t *ir.Type, nilAbsent bool) bool {
 	return true // scalars, and types with methods
 }
 
-// accessor adds the method that returns a member, or its default if the member is absent.
-func (f *file) accessor(d *ir.Decl, m *ir.Field) {
+// addAccessor adds the method that returns the value of a member, or the default if the member is absent.
+func (f *file) addAccessor(d *ir.Decl, m *ir.Field) {
 	f.doc(m.Name + "OrDefault returns " + m.Name + ", or the schema's default " + oneLine(string(m.Default)) + " when it is absent.")
 	method := f.method("v", jen.Id(d.Name), m.Name+"OrDefault").Params()
 	if m.Type.Kind != ir.Pointer {

@@ -6,27 +6,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// task declares a tool that works in the background: its description, its types, and the server and client API.
-func (f *file) task(t *ir.Task) {
+// declareTask declares the description, the types, and the server and client API of a background tool.
+func (f *file) declareTask(t *ir.Task) {
 	if f.options.Server || f.options.Client {
-		f.taskInfo(t)
+		f.declareTaskInfo(t)
 	}
 	for _, d := range t.Decls {
-		f.decl(d)
+		f.declareType(d)
 	}
 	if f.options.Server {
-		f.taskServer(t)
+		f.declareTaskServer(t)
 	}
 	if f.options.Client {
-		f.taskClient(t)
+		f.declareTaskClient(t)
 	}
 }
 
 // taskFunc returns the name of the function that returns the task description.
 func taskFunc(t *ir.Task) string { return "task" + t.Prefix }
 
-// taskInfo declares the function that returns the task description.
-func (f *file) taskInfo(t *ir.Task) {
+// declareTaskInfo declares the function that returns the task description.
+func (f *file) declareTaskInfo(t *ir.Task) {
 	fields := []jen.Code{field("Name", text(t.Schema.Name))}
 	if t.Schema.Title != "" {
 		fields = append(fields, field("Title", text(t.Schema.Title)))
@@ -46,13 +46,13 @@ func taskTypes(t *ir.Task) []jen.Code {
 	return []jen.Code{jen.Id(t.Arguments.Name), jen.Id(t.Update.Name), jen.Id(t.Result.Name)}
 }
 
-// typedTask returns the description of the task with its Go types.
+// typedTask returns the typed description of the task.
 func typedTask(t *ir.Task) *jen.Statement {
 	return jen.Qual(taskPath, "Type").Types(taskTypes(t)...).Values(field("Info", jen.Id(taskFunc(t)).Call()))
 }
 
-// taskServer declares the type of a running task and its registration function.
-func (f *file) taskServer(t *ir.Task) {
+// declareTaskServer declares the type of a running task and its registration function.
+func (f *file) declareTaskServer(t *ir.Task) {
 	name := t.Prefix + "Task"
 	f.doc(paragraph([]string{name + " is a running task of " + t.Schema.Name + "."}, textLines(t.Schema.Description)...)...)
 	f.Type().Id(name).Op("=").Qual(mcpcPath, "Task").Types(jen.Id(t.Update.Name))
@@ -66,8 +66,8 @@ func (f *file) taskServer(t *ir.Task) {
 	)
 }
 
-// taskClient declares the call of the task and the listener for its messages.
-func (f *file) taskClient(t *ir.Task) {
+// declareTaskClient declares the functions that call the task and listen for its messages.
+func (f *file) declareTaskClient(t *ir.Task) {
 	client := jen.Id("c").Op("*").Qual(mcpcClientPath, "Client")
 
 	call := "Call" + t.Prefix + "Task"

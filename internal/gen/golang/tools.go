@@ -16,8 +16,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// readTools declares the function that lists all read tools of the package.
-func (f *file) readTools(p *ir.Package) {
+// declareReadTools declares the function that lists all read tools of the package.
+func (f *file) declareReadTools(p *ir.Package) {
 	list := jen.Nil()
 	if len(toolEvents(p)) > 0 {
 		list = jen.Qual(readtoolPath, "All").Call(jen.Id(schemasVar))
@@ -38,9 +38,9 @@ func toolEvents(p *ir.Package) []*ir.Event {
 	return events
 }
 
-// toolsJSON returns that list in the form of tools/list, but with shared definitions: {"$defs": …, "tools": […]}. A
-// schema refers to shared definitions as #/$defs/NAME. A schema that cannot share its definitions contains all of
-// them.
+// toolsJSON returns the list of read tools in the form of tools/list, but with shared definitions: {"$defs": …,
+// "tools": […]}. Schemas refer to a shared definition as #/$defs/NAME. If a schema cannot share its definitions, it
+// contains them.
 func toolsJSON(p *ir.Package, o Options) ([]byte, error) {
 	if !o.Tools {
 		return nil, nil
@@ -70,23 +70,24 @@ func toolsJSON(p *ir.Package, o Options) ([]byte, error) {
 	return indented(out), nil
 }
 
-// dataPointer is the place of the payloadSchema, with its definitions, in a read tool's outputSchema.
+// dataPointer is the pointer to the payloadSchema in a read tool's outputSchema.
 const dataPointer = "#/properties/events/items/properties/data"
 
-// toolDefs holds the definitions that the schemas of tools.json share, by name.
+// toolDefs contains the shared definitions of tools.json by name.
 type toolDefs struct {
 	texts map[string]string
 	order []string
 	moved map[movedKey]movedDefinition
 }
 
-// A movedKey is a definition in the schema of a tool. base is the pointer of the schema that contains it.
+// A movedKey identifies a definition in a tool's schema. base is the pointer to the published schema that contains the
+// definition.
 type movedKey struct {
 	d    *published.Schema
 	base string
 }
 
-// A movedDefinition is a definition rewritten for the document. stays reports that it cannot move there.
+// A movedDefinition is a definition rewritten for the document. stays reports whether the definition cannot be shared.
 type movedDefinition struct {
 	text  string
 	stays bool
@@ -108,9 +109,9 @@ func (d *toolDefs) output(s *published.Schema) []byte {
 	return d.hoist(s, readtool.OutputSchema, dataPointer)
 }
 
-// hoist returns the schema of a tool, which as derives from a published schema at base, and moves its definitions to
-// the document. The definitions stay if moving them would change the meaning of a reference, or if the document has a
-// different definition with the same name.
+// hoist returns the schema of a tool and moves its definitions to the document. The function of derives the schema from
+// a published schema, which is at base in the result. hoist does not move the definitions if that would change the
+// meaning of a reference, or if the document has a different definition with the same name.
 func (d *toolDefs) hoist(s *published.Schema, of func(json.RawMessage) json.RawMessage, base string) []byte {
 	short, own, ok := withoutDefinitions(s.Short())
 	if !ok {
@@ -153,14 +154,14 @@ func (d *toolDefs) hoist(s *published.Schema, of func(json.RawMessage) json.RawM
 	return rest
 }
 
-// movedFrom rewrites a definition for a schema that moves to base.
+// movedFrom rewrites a definition of a schema that moves to base.
 func movedFrom(definition []byte, base string) movedDefinition {
 	text, stays := move(definition, base, func(ref string) string { return schematree.Moved(ref, base) })
 	return movedDefinition{string(text), stays}
 }
 
-// move redirects the references of a schema to definitions of the document, as given by at. stays reports that this
-// is not possible for all of them.
+// move rewrites the references in a schema to refer to definitions of the document. at returns the reference after the
+// move to base. stays reports whether a reference cannot be rewritten.
 func move(schema []byte, base string, at func(ref string) string) (moved []byte, stays bool) {
 	if bytes.Contains(schema, []byte(`"$id":`)) {
 		return schema, true
@@ -185,8 +186,8 @@ func move(schema []byte, base string, at func(ref string) string) (moved []byte,
 
 var definitionKeys = []string{"$defs", "definitions"}
 
-// withoutDefinitions splits a schema into the schema without definitions and its definitions. It returns false if the
-// schema cannot be parsed.
+// withoutDefinitions splits a schema into the remaining schema and its definitions. It returns false if the schema
+// cannot be parsed.
 func withoutDefinitions(schema []byte) (rest []byte, own []jsonMember, ok bool) {
 	if !bytes.Contains(schema, []byte(`"$defs":`)) && !bytes.Contains(schema, []byte(`"definitions":`)) {
 		return schema, nil, true

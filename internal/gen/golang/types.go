@@ -6,7 +6,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// typeCode returns a reference to a type.
+// typeCode returns a type as code.
 func (f *file) typeCode(t *ir.Type) *jen.Statement {
 	switch t.Kind {
 	case ir.String, ir.Literal:
@@ -35,8 +35,8 @@ func (f *file) typeCode(t *ir.Type) *jen.Statement {
 	return f.external(t.Go)
 }
 
-// alias declares an alias or a defined type.
-func (f *file) alias(d *ir.Decl) {
+// declareAlias adds the declaration of an alias or a defined type.
+func (f *file) declareAlias(d *ir.Decl) {
 	var more []string
 	if d.Why != "" {
 		more = append(more, "It is raw JSON: "+oneLine(d.Why)+".")

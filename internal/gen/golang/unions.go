@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// wording holds the phrases in comments about unions with one way to distinguish variants.
+// wording contains the phrases for comments about a union. They depend on how its variants are distinguished.
 type wording struct{ tells, values, unknown, keeps, raw, reads, writes string }
 
 func wordingOf(d *ir.Decl) wording {
@@ -30,7 +30,7 @@ func wordingOf(d *ir.Decl) wording {
 		if v.JSON == "object" {
 			objects++
 		}
-		if name := held(v.Decl); !slices.Contains(values, name) {
+		if name := valueType(v.Decl); !slices.Contains(values, name) {
 			values = append(values, name)
 		}
 	}
@@ -45,24 +45,25 @@ func wordingOf(d *ir.Decl) wording {
 		"the JSON", "of the JSON type", "the variant"}
 }
 
-// held returns the type of a variant in the field Value.
-func held(d *ir.Decl) string {
+// valueType returns the type of a variant in the field Value.
+func valueType(d *ir.Decl) string {
 	if d.Form == ir.Struct {
 		return "*" + d.Name
 	}
 	return d.Name
 }
 
-// heldType returns the same type as code.
-func heldType(d *ir.Decl) *jen.Statement {
+// valueTypeCode returns the same type as code.
+func valueTypeCode(d *ir.Decl) *jen.Statement {
 	if d.Form == ir.Struct {
 		return pointer(jen.Id(d.Name))
 	}
 	return jen.Id(d.Name)
 }
 
-// union declares a struct that holds one of several types, their interface, and a type for JSON of unknown variants.
-func (f *file) union(d *ir.Decl) {
+// declareUnion declares a struct for one of several variants, the interface of the variants, and a type for unknown
+// variants.
+func (f *file) declareUnion(d *ir.Decl) {
 	variant, unknown, seal, codec, says := d.VariantType, d.UnknownType, "is"+d.Name, "union"+d.Name, wordingOf(d)
 	f.typeDoc(d, d.Role+", "+says.tells)
 	f.Type().Id(d.Name).StructFunc(func(fields *jen.Group) {
@@ -74,31 +75,31 @@ func (f *file) union(d *ir.Decl) {
 	f.doc(variant + " is implemented by " + strings.Join(append(typeNames(types), "*"+unknown), ", ") + ".")
 	f.Type().Id(variant).Interface(jen.Id(seal).Params())
 	for _, t := range types {
-		f.seal(heldType(t), seal)
+		f.addMarker(valueTypeCode(t), seal)
 	}
 
 	f.doc(unknown + " " + says.keeps + ".")
 	f.Type().Id(unknown).Struct(jen.Id("Raw").Qual(jsonPath, "RawMessage"))
-	f.seal(pointer(jen.Id(unknown)), seal)
+	f.addMarker(pointer(jen.Id(unknown)), seal)
 	f.doc("MarshalJSON writes " + says.raw + " as it was read.")
-	f.marshalJSON(unknown, jen.Return(jen.Id("v").Dot("Raw"), jen.Nil()))
+	f.addMarshalJSON(unknown, jen.Return(jen.Id("v").Dot("Raw"), jen.Nil()))
 
 	f.Line()
 	f.Var().Id(codec).Op("=").Add(codecOf(d, variant, unknown))
 	value := jen.Id("v").Dot("Value")
 	f.doc("UnmarshalJSON reads the variant " + says.reads + ".")
-	f.unmarshalJSON(d.Name, jen.Id(codec).Dot("Decode").Call(jen.Id("b"), address(value)))
+	f.addUnmarshalJSON(d.Name, jen.Id(codec).Dot("Decode").Call(jen.Id("b"), address(value)))
 	f.doc("MarshalJSON writes " + says.writes + ".")
-	f.marshalJSON(d.Name, jen.Return(jen.Id(codec).Dot("Encode").Call(value)))
+	f.addMarshalJSON(d.Name, jen.Return(jen.Id(codec).Dot("Encode").Call(value)))
 }
 
-// seal adds the method that makes a type a variant.
-func (f *file) seal(of jen.Code, name string) {
+// addMarker adds the marker method of a union's interface to a variant.
+func (f *file) addMarker(of jen.Code, name string) {
 	f.Line()
 	f.Func().Params(of).Id(name).Params().Block()
 }
 
-// codecOf returns the codec that the methods of a union use.
+// codecOf returns the codec for the methods of a union.
 func codecOf(d *ir.Decl, variant, unknown string) *jen.Statement {
 	codec := func(name string, fields []jen.Code) *jen.Statement {
 		return jen.Qual(eventsImplPath, name).Types(jen.Id(variant)).Add(multiline(fields...))
@@ -137,10 +138,10 @@ func codecOf(d *ir.Decl, variant, unknown string) *jen.Statement {
 	return codec("KindUnion", append(fields, inner, keep))
 }
 
-// isObject reports whether a member of an object identifies the variant.
+// isObject reports whether the variant is an object identified by a member.
 func isObject(v ir.Variant) bool { return v.Tagged || v.Has != "" }
 
-// objectTable returns a map from tags or members to functions that create object variants.
+// objectTable returns a map literal from tags or members to functions that create object variants.
 func objectTable(d *ir.Decl, variant string) *jen.Statement {
 	var table []jen.Code
 	for _, v := range d.Variants {
@@ -156,15 +157,15 @@ func objectTable(d *ir.Decl, variant string) *jen.Statement {
 	return jen.Map(jen.String()).Func().Params().Id(variant).Add(multiline(table...))
 }
 
-// holder declares a variant that wraps a type with methods.
-func (f *file) holder(d *ir.Decl) {
+// declareHolder declares a variant that wraps a type and has JSON methods.
+func (f *file) declareHolder(d *ir.Decl) {
 	f.typeDoc(d, d.Role)
 	f.Type().Id(d.Name).Struct(jen.Id("Value").Add(f.typeCode(d.Type)))
 	value := jen.Id("v").Dot("Value")
 	f.Line()
-	f.unmarshalJSON(d.Name, jen.Qual(eventsImplPath, "DecodeValue").Call(jen.Id("b"), address(value)))
+	f.addUnmarshalJSON(d.Name, jen.Qual(eventsImplPath, "DecodeValue").Call(jen.Id("b"), address(value)))
 	f.Line()
-	f.marshalJSON(d.Name, jen.Return(jen.Qual(eventsImplPath, "EncodeValue").Call(value)))
+	f.addMarshalJSON(d.Name, jen.Return(jen.Qual(eventsImplPath, "EncodeValue").Call(value)))
 }
 
 // variantTypes returns the types of the variants in order, without duplicates.
@@ -183,7 +184,7 @@ func variantTypes(d *ir.Decl) []*ir.Decl {
 func typeNames(types []*ir.Decl) []string {
 	var names []string
 	for _, t := range types {
-		names = append(names, held(t))
+		names = append(names, valueType(t))
 	}
 	return names
 }

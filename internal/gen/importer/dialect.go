@@ -8,9 +8,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// dialects removes unsupported $schema members in favor of the dialect in the options. Without that option it reports
-// an error for each URI and returns false.
-func (w *writer) dialects() bool {
+// checkDialects removes unsupported $schema members if the options specify a dialect. Otherwise, it reports an error
+// for each unsupported URI and returns false.
+func (w *writer) checkDialects() bool {
 	strange := map[string][]source.Range{}
 	if d := w.doc.Dialect; d != nil && w.o.Dialect == "" {
 		if schema.ValidDialect(d.Text) {
@@ -33,7 +33,7 @@ func (w *writer) dialects() bool {
 				n.Members = slices.DeleteFunc(n.Members, func(m source.Member) bool { return m.Key == "$schema" })
 				continue
 			}
-			strange[s.Text] = append(strange[s.Text], w.of(d.at))
+			strange[s.Text] = append(strange[s.Text], w.rangeOr(d.at))
 		}
 	}
 	for _, uri := range slices.Sorted(maps.Keys(strange)) {

@@ -19,66 +19,68 @@ import (
 
 // Options describes the event file to write.
 type Options struct {
-	// From names the origin of the event types in the file's first line and in diagnostics. It must not contain
+	// From names the source of the event types in the file's first line and in diagnostics. It must not contain
 	// secrets.
 	From string
 	// Package is the Go package that the file declares, or empty.
 	Package string
-	// Dialect is the dialect of schemas that declare none or an unsupported one: a name from [schema.Dialects] or a
-	// URI as in $schema. Empty means 2020-12, and makes an unsupported dialect an error.
+	// Dialect is the dialect of schemas that declare no dialect or an unsupported one: a name from [schema.Dialects] or
+	// a $schema URI. If it is empty, the default is 2020-12, and unsupported dialects are errors.
 	Dialect string
 }
 
-// An Event is an event type to write. It has the descriptor and, if known, details that descriptors lack.
+// An Event is an event type to write. It consists of a descriptor and, if known, details that descriptors do not
+// contain.
 type Event struct {
 	wire.Descriptor
 	// Source is "emit", "check" or "both"; empty means the default.
 	Source string
-	// NoReplay is set for a type with null cursors.
+	// NoReplay reports whether the cursors of the event type are null.
 	NoReplay bool
 	// Stability is "stable" or "experimental"; empty means the default.
 	Stability string
 	// Deprecated is nil if the type is not deprecated.
 	Deprecated *schema.Deprecated
-	// Match connects arguments to places in the payload.
+	// Match lists the rules that filter events by arguments.
 	Match []schema.MatchRule
-	// Node is the whole entry in the form of an event file, if known. Only Name is used in addition to it.
+	// Node is the complete event file entry, if known. If it is set, Write ignores all other fields except Name, At and
+	// Comments.
 	Node *source.Node
-	// At is the position of the event type for findings; zero if unknown.
+	// At is the position of the event type for findings. It is zero if unknown.
 	At source.Range
-	// Comments holds the lines to write above the event type.
+	// Comments lists the comment lines above the event type.
 	Comments []string
 }
 
 // A Document is the input of an import.
 type Document struct {
-	// Title describes the event types; empty if the document has no title.
+	// Title is the title of the document, or empty.
 	Title string
 	// Package is the Go package that the document declares, or empty.
 	Package string
-	// Schemas holds the schemas that events and other schemas refer to as #/schemas/NAME.
+	// Schemas lists the shared schemas, which are referenced as #/schemas/NAME.
 	Schemas []Schema
 	Events  []Event
-	// Tasks is a list and Conversation an object, in the form of an event file; nil if absent.
+	// Tasks and Conversation are the values of these keys in an event file, or nil if absent.
 	Tasks, Conversation *source.Node
-	// Published reports whether the schemas are published by a server. Such schemas contain copies of definitions,
-	// which Write turns into shared schemas.
+	// Published reports whether a server published the schemas. Write then converts their copied definitions to shared
+	// schemas.
 	Published bool
 	// Dialect is the dialect that the document declares for its schemas, or nil.
 	Dialect *source.Node
-	// Comments holds lines for the start of the file.
+	// Comments lists the comment lines at the start of the file.
 	Comments []string
 }
 
-// A Schema is an entry of schemas to write.
+// A Schema is a shared schema to write.
 type Schema struct {
 	Name string
 	Node *source.Node
-	// Own reports whether the generator's keywords in the schema are intended for it.
+	// Own reports whether to keep the generator's keywords in the schema.
 	Own bool
-	// At is the position of the schema for findings; zero if unknown.
+	// At is the position of the schema for findings. It is zero if unknown.
 	At source.Range
-	// Comments holds the lines to write above the schema.
+	// Comments lists the comment lines above the schema.
 	Comments []string
 }
 
@@ -91,13 +93,13 @@ func Events(ds []wire.Descriptor) Document {
 	return doc
 }
 
-// ErrNothing reports that no event type remained to be written.
+// ErrNothing reports that the file would not contain any event types.
 var ErrNothing = errors.New("there is no event type to import")
 
-// Write returns the event file for the document, in its order, with findings for omitted event types (MCPE501) and
-// changed ones (MCPE502, MCPE503, MCPE504). The file loads and generates without errors. If no event type remains,
-// the error is [ErrNothing]. If schemas have an unsupported dialect and Options has no Dialect, Write returns no
-// file, and the findings contain an error (MCPE132).
+// Write returns the event file for the document, in the order of the document. The findings report omitted event types
+// (MCPE501) and changed ones (MCPE502, MCPE503, MCPE504). The generator accepts the file without errors. If no event
+// type can be written, the error is [ErrNothing]. If a schema has an unsupported dialect and Options has no Dialect,
+// the file is nil and the findings contain an error (MCPE132).
 func Write(doc Document, o Options) ([]byte, []source.Diagnostic, error) {
 	if o.Package == "" {
 		o.Package = doc.Package
@@ -120,10 +122,10 @@ func Write(doc Document, o Options) ([]byte, []source.Diagnostic, error) {
 	if doc.Published {
 		w.share()
 	}
-	if !w.dialects() {
+	if !w.checkDialects() {
 		return nil, w.found, nil
 	}
-	if err := w.mend(); err != nil {
+	if err := w.repair(); err != nil {
 		return nil, w.found, err
 	}
 	if w.empty() {
@@ -131,13 +133,13 @@ func Write(doc Document, o Options) ([]byte, []source.Diagnostic, error) {
 	}
 	for _, d := range w.all() {
 		for _, name := range d.renamed {
-			w.found = append(w.found, source.New("MCPE503", w.of(d.at), "%s: x-go-name %s distinguishes two names", d, name.Text))
+			w.found = append(w.found, source.New("MCPE503", w.rangeOr(d.at), "%s: x-go-name %s distinguishes two names", d, name.Text))
 		}
 		if d.untyped > 0 {
-			w.found = append(w.found, source.New("MCPE504", w.of(d.at), "%s: x-go-type is added where there is no exact Go type (%d)", d, d.untyped))
+			w.found = append(w.found, source.New("MCPE504", w.rangeOr(d.at), "%s: x-go-type is added where there is no exact Go type (%d)", d, d.untyped))
 		}
 	}
-	return w.file(), w.found, nil
+	return w.render(), w.found, nil
 }
 
 type writer struct {
@@ -145,24 +147,24 @@ type writer struct {
 	at     source.Range
 	doc    Document
 	drafts []*draft
-	// shared holds the drafts of schemas by name, and order their names.
+	// shared maps names to the drafts of shared schemas. order lists the names.
 	shared map[string]*draft
 	order  []string
-	// dropped holds the reasons for omitting shared schemas.
+	// dropped maps the names of omitted shared schemas to reasons.
 	dropped map[string]string
 	left    []string // comment lines
 	found   []source.Diagnostic
 }
 
-// of returns a position in the source if it is known, and otherwise the source.
-func (w *writer) of(at source.Range) source.Range {
+// rangeOr returns the given range, or the range of the whole source if it is unknown.
+func (w *writer) rangeOr(at source.Range) source.Range {
 	if at.Start.File == "" {
 		return w.at
 	}
 	return at
 }
 
-// all returns the drafts in the order of the file.
+// all returns the drafts in file order.
 func (w *writer) all() []*draft {
 	var list []*draft
 	for _, name := range w.order {
@@ -172,28 +174,28 @@ func (w *writer) all() []*draft {
 }
 
 func (w *writer) leaveOut(at source.Range, name, why string) {
-	w.found = append(w.found, source.New("MCPE501", w.of(at), "event %q is left out: %s", name, why))
+	w.found = append(w.found, source.New("MCPE501", w.rangeOr(at), "event %q is left out: %s", name, why))
 	w.left = append(w.left, fmt.Sprintf("%q: %s", name, why))
 }
 
 func (w *writer) changed(at source.Range, what fmt.Stringer, format string, args ...any) {
-	w.found = append(w.found, source.New("MCPE502", w.of(at), "%s is changed: %s", what, fmt.Sprintf(format, args...)))
+	w.found = append(w.found, source.New("MCPE502", w.rangeOr(at), "%s is changed: %s", what, fmt.Sprintf(format, args...)))
 }
 
 // A draft is an event or shared schema to write.
 type draft struct {
 	name   string
 	shared bool
-	// exact reports whether the document has the complete entry of an event file.
+	// exact reports whether the document contains the complete event file entry.
 	exact bool
 	at    source.Range
 	node  *source.Node
-	// comments holds the lines to write above it.
+	// comments lists the comment lines above the entry.
 	comments []string
-	// renamed holds the x-go-name values that the import chose. untyped counts its choices of raw JSON.
+	// renamed lists the x-go-name values that Write added. untyped is the number of x-go-type keywords that it added.
 	renamed []*source.Node
 	untyped int
-	// fresh holds the schemas that got a type in this round.
+	// fresh is the set of schemas that were changed by untype in this round.
 	fresh map[*source.Node]bool
 }
 
@@ -205,7 +207,8 @@ func (d *draft) String() string {
 	return fmt.Sprintf("event %q", d.name)
 }
 
-// Node returns the event file entry for an event before corrections, or nil if that is not possible.
+// Node returns the event file entry for an event without corrections. It returns nil if an event file cannot express
+// the event.
 func Node(e Event) *source.Node {
 	if d := (&writer{}).draft(e); d != nil {
 		return d.node
@@ -247,7 +250,7 @@ func (w *writer) draft(e Event) *draft {
 	}
 	yaml.Set(d.node, "name", yaml.Text(e.Name))
 	yaml.Set(d.node, "description", yaml.Text(e.Description))
-	if modes := known(e.Delivery); len(modes) > 0 {
+	if modes := knownModes(e.Delivery); len(modes) > 0 {
 		yaml.Set(d.node, "delivery", yaml.Texts(modes))
 	}
 	if e.Source != "" && e.Source != "emit" {
@@ -284,19 +287,20 @@ func (w *writer) draft(e Event) *draft {
 		yaml.Set(d.node, part.key, n)
 	}
 	if path := wire.ActorOf(e.Meta); path != "" {
-		if withoutAdded(d.node, path) {
+		if removeAdded(d.node, path) {
 			yaml.Set(d.node, "x-actor", yaml.Text(path))
 		} else {
 			w.changed(e.At, d, "x-actor is left out: its arguments have no %s as x-actor adds it", wire.NotBy)
 		}
 	}
 	for _, m := range e.Match {
-		match(d.node, m)
+		addMatch(d.node, m)
 	}
 	return d
 }
 
-// schema parses a published schema and adds keywords that the generator requires.
+// schema parses a published schema and removes the generator's keywords. It returns the reason if the schema cannot be
+// used.
 func (w *writer) schema(d *draft, key string, raw json.RawMessage) (n *source.Node, why string) {
 	if len(raw) == 0 || string(raw) == "null" {
 		w.changed(d.at, d, "it has no %s; any object is taken", key)
@@ -317,7 +321,7 @@ func (w *writer) schema(d *draft, key string, raw json.RawMessage) (n *source.No
 	return n, ""
 }
 
-// strip removes the generator's keywords. They come from a third party and would otherwise take effect.
+// strip removes the generator's keywords, which a third party did not intend for it. It returns the removed keywords.
 func strip(n *source.Node) (dropped []string) {
 	own := func(m source.Member) bool {
 		mine := schema.GeneratorOnly(m.Key)
@@ -340,7 +344,7 @@ func strip(n *source.Node) (dropped []string) {
 	return dropped
 }
 
-// rename gives n a unique Go name: the default name with the next number.
+// rename sets x-go-name of n to base with a number. Each call for the same node increments the number.
 func (d *draft) rename(n *source.Node, base string) bool {
 	next := 2
 	name := n.Get("x-go-name")
@@ -355,19 +359,19 @@ func (d *draft) rename(n *source.Node, base string) bool {
 	return true
 }
 
-// retool corrects an error of the event's read tool and reports whether it could. It does not change settings from
-// the document.
-func (d *draft) retool(w *writer, code string) bool {
+// fixTool tries to correct an error in the event's read tool and reports whether it succeeded. It does not change
+// settings from the document.
+func (d *draft) fixTool(w *writer, code string) bool {
 	switch {
 	case code == "MCPE221" && d.node.Get("x-tool-name") == nil:
 		return d.renameTool(w)
 	case code == "MCPE222" && d.node.Get("x-tool-args") == nil:
-		return d.reargue()
+		return d.renameArguments()
 	}
 	return false
 }
 
-// renameTool gives the event's read tool a unique name: the default name with the next number.
+// renameTool sets a unique name for the event's read tool: the default name with a number.
 func (d *draft) renameTool(w *writer) bool {
 	taken := map[string]bool{}
 	for _, other := range w.drafts {
@@ -387,8 +391,9 @@ func (d *draft) renameTool(w *writer) bool {
 	}
 }
 
-// reargue renames arguments of the event's read tool that collide with arguments of the event.
-func (d *draft) reargue() bool {
+// renameArguments renames the arguments of the event's read tool that collide with arguments of the event. It reports
+// whether it found any.
+func (d *draft) renameArguments() bool {
 	properties := d.node.Get("inputSchema").Get("properties")
 	args := yaml.Object()
 	for _, name := range []string{readtool.CursorArgument, readtool.MaxEventsArgument, readtool.WaitArgument,
@@ -408,8 +413,8 @@ func (d *draft) reargue() bool {
 	return true
 }
 
-// untype changes the innermost schema around the place to raw JSON, unless it already is raw or has an exact Go type.
-// An enum of strings without constant names becomes a string.
+// untype adds the given x-go-type to the innermost enclosing schema without an x-go-type. It reports whether it found
+// such a schema.
 func (d *draft) untype(tokens []string, as string) bool {
 	n, first := d.node, 0
 	var around []*source.Node

@@ -13,9 +13,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// Merge merges the event files of a set into one document. Shared schemas of all files get distinct names, and
-// references between files become references to shared schemas. text reads a file for its comments, which stay with
-// their event type or schema. A nil text omits comments.
+// Merge merges the event files of a set into one document. It gives shared schemas distinct names, and converts
+// references between files to references to shared schemas. text reads a file to find its comments, which remain with
+// their event type or schema. If text is nil, Merge omits comments.
 func Merge(set *schema.Set, text func(path string) ([]byte, error)) Document {
 	m := &merger{set: set, names: map[*schema.Entry]string{}, tops: map[*source.Node]*schema.Entry{}}
 	taken := map[string]bool{}
@@ -40,10 +40,10 @@ func Merge(set *schema.Set, text func(path string) ([]byte, error)) Document {
 			m.tops[e.Input], m.tops[e.Payload] = nil, nil
 		}
 		for _, t := range f.Tasks {
-			m.parts(t.Node)
+			m.addParts(t.Node)
 		}
 		if n := f.Root.Get("conversation"); n != nil {
-			m.parts(n)
+			m.addParts(n)
 		}
 	}
 	for _, f := range set.Files {
@@ -80,12 +80,12 @@ func Merge(set *schema.Set, text func(path string) ([]byte, error)) Document {
 type merger struct {
 	set   *schema.Set
 	names map[*schema.Entry]string
-	// tops maps the nodes of top-level schemas to their entry, if any.
+	// tops maps top-level schemas to their entry, or to nil.
 	tops map[*source.Node]*schema.Entry
 }
 
-// parts records the schemas of a task or the conversation.
-func (m *merger) parts(n *source.Node) {
+// addParts adds the schemas of a task or the conversation to tops.
+func (m *merger) addParts(n *source.Node) {
 	for _, member := range n.Members {
 		if strings.HasSuffix(member.Key, "Schema") || member.Key == "context" {
 			m.tops[member.Value] = nil
@@ -103,7 +103,7 @@ func (m *merger) root(n *source.Node) *source.Node {
 	return nil
 }
 
-// top copies a top-level schema, and adds its dialect if that is declared elsewhere.
+// top copies a top-level schema. It adds $schema if the dialect is draft-07 and declared elsewhere.
 func (m *merger) top(n *source.Node) *source.Node {
 	out := m.copy(n)
 	if n.Kind == source.Object && m.set.RefAlone(n) && n.Get("$schema") == nil {
@@ -163,12 +163,12 @@ func (m *merger) ref(at, text *source.Node) string {
 	return text.Text
 }
 
-// comments maps nodes (events, schemas or the file) to their comments.
+// comments maps events, schemas and file roots to their comments.
 type comments map[*source.Node][]string
 
 func (c comments) of(n *source.Node) []string { return c[n] }
 
-// fileComments assigns each comment to the event type or shared schema that contains or follows it.
+// fileComments returns the comments of a file by the event type or shared schema that contains or follows them.
 func fileComments(f *schema.File, text func(path string) ([]byte, error)) comments {
 	out := comments{}
 	if text == nil || f.Document {
@@ -193,7 +193,7 @@ func fileComments(f *schema.File, text func(path string) ([]byte, error)) commen
 	for _, c := range source.Comments(f.Root, data) {
 		line, to := c.Range.Start.Line, f.Root
 		for i, it := range items {
-			above := c.Alone && it.line > line && (i == 0 || !inside(items[i-1].node, line)) && (i > 0 || line > firstKey(f.Root))
+			above := c.Alone && it.line > line && (i == 0 || !inside(items[i-1].node, line)) && (i > 0 || line > firstSection(f.Root))
 			if above {
 				to = it.node
 				break
@@ -207,15 +207,15 @@ func fileComments(f *schema.File, text func(path string) ([]byte, error)) commen
 	return out
 }
 
-// inside reports whether a line is in the range of n.
+// inside reports whether a line is before the end of n.
 func inside(n *source.Node, line int) bool {
 	last := n.Range.Start.Line
 	walk(n, func(n *source.Node) { last = max(last, n.Range.Start.Line) })
 	return line <= last
 }
 
-// firstKey returns the line of the first section of a file. Comments above it concern the file.
-func firstKey(root *source.Node) int {
+// firstSection returns the line of the key schemas or events, whichever is first. Comments above it apply to the file.
+func firstSection(root *source.Node) int {
 	for _, m := range root.Members {
 		if m.Key == "schemas" || m.Key == "events" {
 			return m.KeyRange.Start.Line

@@ -2,7 +2,7 @@ package importer
 
 import "strings"
 
-// CleanName turns the name of an event in a document into a valid event name. Invalid characters become dots.
+// CleanName converts the name of an event in a document to a valid event name. Invalid characters become dots.
 func CleanName(s string) string {
 	if eventName.MatchString(s) {
 		return s
@@ -22,5 +22,5 @@ func CleanName(s string) string {
 	return s
 }
 
-// MaxName is the maximum length of the name of an event or a schema.
+// MaxName is the maximum length of an event or schema name.
 const MaxName = 128

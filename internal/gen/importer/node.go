@@ -12,8 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// known returns the delivery modes that an event file can list.
-func known(offered []string) []string {
+// knownModes returns the delivery modes that an event file can list.
+func knownModes(offered []string) []string {
 	var modes []string
 	for _, m := range offered {
 		if (m == wire.ModePoll || m == wire.ModePush || m == wire.ModeWebhook) && !slices.Contains(modes, m) {
@@ -34,7 +34,7 @@ func deprecation(d schema.Deprecated) *source.Node {
 	return n
 }
 
-// coalesce returns an x-coalesce in the form of an event file.
+// coalesce returns an x-coalesce value in the form of an event file.
 func coalesce(c wire.Coalesce) *source.Node {
 	n := yaml.Object()
 	if len(c.Key) == 1 {
@@ -50,9 +50,9 @@ func coalesce(c wire.Coalesce) *source.Node {
 	return n
 }
 
-// withoutAdded removes the argument that x-actor with the given path adds. It returns false if the argument is
-// absent.
-func withoutAdded(event *source.Node, path string) bool {
+// removeAdded removes the argument that an x-actor with the given path adds. It returns false if the argument is absent
+// or different.
+func removeAdded(event *source.Node, path string) bool {
 	argument := event.Get("inputSchema").Get("properties").Get(wire.NotBy)
 	adds := schema.NotBy(path)
 	adds.Members = slices.DeleteFunc(adds.Members, func(m source.Member) bool { return schema.GeneratorOnly(m.Key) })
@@ -63,7 +63,7 @@ func withoutAdded(event *source.Node, path string) bool {
 	return true
 }
 
-// canonical returns a text that equal values share, regardless of the order of members.
+// canonical returns a string that is equal for equal values. It ignores the order of members.
 func canonical(n *source.Node) string {
 	text, err := wire.Canonical(n.JSON())
 	if err != nil {
@@ -78,8 +78,8 @@ func removeNotBy(event *source.Node) {
 	properties.Members = slices.DeleteFunc(properties.Members, func(m source.Member) bool { return m.Key == wire.NotBy })
 }
 
-// metaOf returns the _meta of a descriptor without the fingerprint, which the generator computes, and without
-// x-coalesce and x-actor. It returns nil if no member remains.
+// metaOf returns the _meta of a descriptor without the members that the generator adds: the fingerprint, x-coalesce and
+// x-actor. It returns nil if no other members exist.
 func metaOf(meta map[string]any) (*source.Node, error) {
 	rest := map[string]any{}
 	for k, v := range meta {
@@ -101,8 +101,8 @@ func metaOf(meta map[string]any) (*source.Node, error) {
 	return n, nil
 }
 
-// match adds an x-match to the argument that the rule names, if its schema allows that.
-func match(event *source.Node, rule schema.MatchRule) {
+// addMatch adds an x-match to the rule's argument if the schema of the argument is an object.
+func addMatch(event *source.Node, rule schema.MatchRule) {
 	argument := event.Get("inputSchema").Get("properties").Get(rule.Argument)
 	if argument == nil || argument.Kind != source.Object {
 		return
@@ -122,8 +122,8 @@ func match(event *source.Node, rule schema.MatchRule) {
 	yaml.Set(argument, "x-match", x)
 }
 
-// file writes the event file.
-func (w *writer) file() []byte {
+// render returns the content of the event file.
+func (w *writer) render() []byte {
 	var b strings.Builder
 	b.WriteString("# Event types")
 	if w.o.From != "" {
@@ -139,7 +139,7 @@ func (w *writer) file() []byte {
 			b.WriteString("#   " + oneLine(line) + "\n")
 		}
 	}
-	w.comments(&b, "", w.doc.Comments)
+	w.writeComments(&b, "", w.doc.Comments)
 	b.WriteString("version: 1\n")
 	if w.o.Package != "" {
 		b.WriteString("package: " + yaml.Scalar(w.o.Package) + "\n")
@@ -150,7 +150,7 @@ func (w *writer) file() []byte {
 	if len(w.order) > 0 {
 		b.WriteString("\nschemas:\n")
 		for _, name := range w.order {
-			w.comments(&b, "  ", w.shared[name].comments)
+			w.writeComments(&b, "  ", w.shared[name].comments)
 			entry := yaml.Object()
 			yaml.Set(entry, name, w.shared[name].node)
 			b.WriteString(yaml.Block(entry, 2))
@@ -163,7 +163,7 @@ func (w *writer) file() []byte {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		w.comments(&b, "  ", d.comments)
+		w.writeComments(&b, "  ", d.comments)
 		b.WriteString(yaml.Block(yaml.List(d.node), 2))
 	}
 	if w.doc.Tasks != nil {
@@ -175,8 +175,8 @@ func (w *writer) file() []byte {
 	return []byte(b.String())
 }
 
-// comments writes comment lines above an entry.
-func (w *writer) comments(b *strings.Builder, margin string, lines []string) {
+// writeComments writes comment lines above an entry.
+func (w *writer) writeComments(b *strings.Builder, margin string, lines []string) {
 	for _, line := range lines {
 		if strings.HasPrefix(line, "Event types of ") && strings.Contains(line, "written by mcpe-gen import") {
 			continue // an earlier import wrote this line
@@ -185,7 +185,7 @@ func (w *writer) comments(b *strings.Builder, margin string, lines []string) {
 	}
 }
 
-// oneLine turns third-party text into a single comment line.
+// oneLine converts third-party text to a single comment line.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !yaml.Shown(r) {

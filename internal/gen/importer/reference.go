@@ -29,7 +29,7 @@ func Unescaped(fragment string) string {
 	return fragment
 }
 
-// Follow returns n or, if n is a reference, its target according to resolve. It follows chains of references.
+// Follow returns n, or its target if n is a reference. It follows chains of references.
 func Follow(n *source.Node, resolve func(ref string) (*source.Node, error)) (*source.Node, error) {
 	for range 20 {
 		ref := n.Get("$ref")

@@ -12,17 +12,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 )
 
-// rounds limits the number of attempts. Each round corrects or omits everything that it finds.
-const rounds = 100
+// maxRounds limits the number of repair rounds. Each round corrects all errors or omits the affected drafts.
+const maxRounds = 100
 
-// mend loads and types the file repeatedly. It corrects problems if that does not change published content, and
-// otherwise omits the affected events and shared schemas.
-func (w *writer) mend() error {
-	for range rounds {
+// repair loads and builds the file until it has no errors. It corrects an error if that does not change published
+// content. Otherwise, it omits the affected event or shared schema.
+func (w *writer) repair() error {
+	for range maxRounds {
 		if w.empty() {
 			return nil
 		}
-		errs, root := w.try()
+		errs, root := w.check()
 		places, open := index(root), 0
 		untooled := map[*draft]source.Diagnostic{}
 		bad := map[*draft]string{}
@@ -32,7 +32,7 @@ func (w *writer) mend() error {
 		for _, problem := range errs {
 			d, rest, key := w.owner(root, places[problem.Range])
 			if slices.Contains(toolCodes, problem.Code) {
-				if d != nil && d.retool(w, problem.Code) {
+				if d != nil && d.fixTool(w, problem.Code) {
 					open++
 				} else if d != nil {
 					untooled[d] = problem
@@ -43,14 +43,14 @@ func (w *writer) mend() error {
 			if d == nil {
 				return fmt.Errorf("the imported event types conflict: %s", problem.Message)
 			}
-			if bad[d] == "" && !w.solve(d, rest, key, problem) {
+			if bad[d] == "" && !w.fix(d, rest, key, problem) {
 				bad[d] = problem.Message
 			}
 		}
 		if open == 0 {
 			for _, d := range w.all() {
 				if problem, ok := untooled[d]; ok && !d.exact {
-					problem.Range, problem.Severity = w.of(d.at), source.Warning
+					problem.Range, problem.Severity = w.rangeOr(d.at), source.Warning
 					w.found = append(w.found, problem)
 				}
 			}
@@ -61,18 +61,18 @@ func (w *writer) mend() error {
 	return errors.New("the imported event types conflict, and the import cannot resolve that; import fewer of them")
 }
 
-// toolCodes lists the errors of read tools. An event with an unsolved tool error stays, with a warning, because it
-// works without the tool.
+// toolCodes lists the errors in read tools. If such an error cannot be corrected, the event is kept with a warning,
+// because it works without the tool.
 var toolCodes = []string{"MCPE221", "MCPE222"}
 
-// empty reports whether no draft remains.
+// empty reports whether all content was omitted.
 func (w *writer) empty() bool {
 	return len(w.drafts) == 0 && w.doc.Tasks == nil && w.doc.Conversation == nil
 }
 
-// try returns the errors in the file of the drafts, and the parsed file.
-func (w *writer) try() ([]source.Diagnostic, *source.Node) {
-	loaded, found := load(w.file())
+// check builds the file of the drafts. It returns the errors and the parsed file.
+func (w *writer) check() ([]source.Diagnostic, *source.Node) {
+	loaded, found := load(w.render())
 	if !source.HasErrors(found) {
 		_, more := ir.Build(loaded, ir.Options{Package: "imported", Tools: true})
 		found = append(found, more...)
@@ -80,7 +80,7 @@ func (w *writer) try() ([]source.Diagnostic, *source.Node) {
 	return slices.DeleteFunc(found, func(d source.Diagnostic) bool { return d.Severity != source.Error }), loaded.Files[0].Root
 }
 
-// load reads an event file that refers only to itself.
+// load loads an event file that does not refer to other files.
 func load(text []byte) (*schema.Set, []source.Diagnostic) {
 	const name = "import.yaml"
 	return schema.Load([]string{name}, schema.Options{ReadFile: func(path string) ([]byte, error) {
@@ -91,13 +91,13 @@ func load(text []byte) (*schema.Set, []source.Diagnostic) {
 	}})
 }
 
-// A spot identifies a node of the tried file by its pointer and key.
-type spot struct{ pointer, key string }
+// A location identifies a node of the checked file by its JSON Pointer and key.
+type location struct{ pointer, key string }
 
-// index maps ranges of values and keys to nodes. If two nodes share a range, the outer one wins.
-func index(root *source.Node) map[source.Range]spot {
-	out := map[source.Range]spot{}
-	add := func(at source.Range, s spot) {
+// index maps the ranges of values and keys to nodes. If two nodes have the same range, it uses the outer one.
+func index(root *source.Node) map[source.Range]location {
+	out := map[source.Range]location{}
+	add := func(at source.Range, s location) {
 		if _, known := out[at]; !known {
 			out[at] = s
 		}
@@ -106,13 +106,13 @@ func index(root *source.Node) map[source.Range]spot {
 	visit = func(n *source.Node, pointer string) {
 		for _, m := range n.Members {
 			below := pointer + "/" + source.EscapeToken(m.Key)
-			add(m.KeyRange, spot{below, m.Key})
-			add(m.Value.Range, spot{below, m.Key})
+			add(m.KeyRange, location{below, m.Key})
+			add(m.Value.Range, location{below, m.Key})
 			visit(m.Value, below)
 		}
 		for i, item := range n.Items {
 			below := fmt.Sprintf("%s/%d", pointer, i)
-			add(item.Range, spot{below, ""})
+			add(item.Range, location{below, ""})
 			visit(item, below)
 		}
 	}
@@ -120,8 +120,9 @@ func index(root *source.Node) map[source.Range]spot {
 	return out
 }
 
-// owner returns the draft that contains a spot of the file, and the tokens below it. Without a draft it returns nil.
-func (w *writer) owner(root *source.Node, at spot) (d *draft, rest []string, key string) {
+// owner returns the draft that contains a location, and the remaining tokens of the location's pointer. If no draft
+// contains the location, it returns nil.
+func (w *writer) owner(root *source.Node, at location) (d *draft, rest []string, key string) {
 	tokens, _ := source.SplitPointer(at.pointer)
 	if len(tokens) < 2 {
 		return nil, nil, ""
@@ -138,8 +139,8 @@ func (w *writer) owner(root *source.Node, at spot) (d *draft, rest []string, key
 	return nil, nil, ""
 }
 
-// drop omits drafts for the given reason. The next round omits events that refer to an omitted schema, so drop
-// records the reason by the name of the schema.
+// drop omits drafts for the given reasons. It also records the reasons for omitted schemas, because the next round
+// omits the events that refer to them.
 func (w *writer) drop(bad map[*draft]string) {
 	w.drafts = slices.DeleteFunc(w.drafts, func(d *draft) bool {
 		if why, drop := bad[d]; drop {
@@ -164,8 +165,8 @@ func (w *writer) drop(bad map[*draft]string) {
 	})
 }
 
-// solve changes a draft to correct a finding at a place below it, and reports whether it could.
-func (w *writer) solve(d *draft, rest []string, key string, problem source.Diagnostic) bool {
+// fix tries to correct an error in a draft and reports whether it succeeded. rest is the path within the draft.
+func (w *writer) fix(d *draft, rest []string, key string, problem source.Diagnostic) bool {
 	pointer := ""
 	for _, t := range rest {
 		pointer += "/" + source.EscapeToken(t)

@@ -13,10 +13,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// share turns definitions in published schemas into shared schemas, because a server copies a definition into each
-// event type that refers to it. Equal definitions, with equal references, become one schema with their name. If
-// different definitions have a name in common, the most frequent gets it. An event whose published schema would
-// change keeps its definitions.
+// share converts definitions in published schemas to shared schemas, because a server copies a definition into each
+// event type that refers to it. Definitions with equal text and references become one shared schema with their name. If
+// different definitions have the same name, only the most frequent one is shared. An event keeps its definitions if
+// sharing would change its published schemas.
 func (w *writer) share() {
 	keep := map[*draft]bool{} // drafts that keep their definitions
 	before := map[*draft]string{}
@@ -27,7 +27,7 @@ func (w *writer) share() {
 	}
 	for {
 		w.lift(keep, original)
-		changed := w.published(before, keep)
+		changed := w.changedDrafts(before, keep)
 		if len(changed) == 0 {
 			return
 		}
@@ -37,9 +37,9 @@ func (w *writer) share() {
 	}
 }
 
-// published returns the drafts whose published schemas would change. It skips drafts that do not load by themselves.
-func (w *writer) published(before map[*draft]string, keep map[*draft]bool) []*draft {
-	set, _ := load(w.file())
+// changedDrafts returns the drafts with changed published schemas. It skips drafts that have no valid schemas.
+func (w *writer) changedDrafts(before map[*draft]string, keep map[*draft]bool) []*draft {
+	set, _ := load(w.render())
 	var changed []*draft
 	for i, e := range set.Files[0].Events {
 		if i >= len(w.drafts) {
@@ -57,19 +57,19 @@ func (w *writer) published(before map[*draft]string, keep map[*draft]bool) []*dr
 	return changed
 }
 
-// A definition is a candidate for a shared schema, within one schema. Definitions with equal text and equal
-// references belong to one class.
+// A definition is a definition within one schema, and a candidate for a shared schema. Definitions with equal text and
+// references have the same class.
 type definition struct {
 	name  string
 	node  *source.Node
 	refs  []*definition
 	class int
-	// alone reports whether it refers only to definitions, and those do so as well. used reports whether the schema
-	// refers to it.
-	alone, used bool
+	// closed reports whether the definition refers only to closed definitions. used reports whether the schema refers
+	// to it.
+	closed, used bool
 }
 
-// lift rewrites the drafts to refer to shared schemas, except for the drafts in keep.
+// lift rewrites all drafts, except those in keep, to refer to shared schemas.
 func (w *writer) lift(keep map[*draft]bool, original map[*draft]*source.Node) {
 	var all []*definition
 	parts := map[*draft]map[string]map[string]*definition{} // by part and name
@@ -83,7 +83,7 @@ func (w *writer) lift(keep map[*draft]bool, original map[*draft]*source.Node) {
 			defs := definitions(d.node.Get(part))
 			parts[d][part] = map[string]*definition{}
 			for _, def := range defs {
-				if def.used && def.alone && eventName.MatchString(def.name) {
+				if def.used && def.closed && eventName.MatchString(def.name) {
 					parts[d][part][def.name] = def
 				}
 				all = append(all, def)
@@ -113,7 +113,7 @@ func (w *writer) lift(keep map[*draft]bool, original map[*draft]*source.Node) {
 			chosen[def.name] = def.class
 		}
 	}
-	shared := agreeing(first, chosen)
+	shared := shareable(first, chosen)
 	w.shared, w.order = map[string]*draft{}, nil
 	for _, def := range inOrder {
 		if shared[def.class] {
@@ -134,8 +134,8 @@ func (w *writer) lift(keep map[*draft]bool, original map[*draft]*source.Node) {
 	}
 }
 
-// agreeing reports for each class whether it and all classes that it refers to have their names.
-func agreeing(first []*definition, chosen map[string]int) []bool {
+// shareable reports for each class whether the class and all classes that it refers to have been assigned their names.
+func shareable(first []*definition, chosen map[string]int) []bool {
 	ok := make([]bool, len(first))
 	for i, def := range first {
 		class, known := chosen[def.name]
@@ -152,7 +152,7 @@ func agreeing(first []*definition, chosen map[string]int) []bool {
 	return ok
 }
 
-// definitions returns the definitions of a schema that do not depend on their context.
+// definitions returns the definitions of a schema. It returns nil if they depend on keywords such as $id or $schema.
 func definitions(root *source.Node) []*definition {
 	if root.Get("$schema") != nil || hasAny(root, "$id", "$anchor", "$dynamicRef", "$dynamicAnchor") {
 		return nil
@@ -160,7 +160,7 @@ func definitions(root *source.Node) []*definition {
 	var all []*definition
 	byName := map[string]*definition{}
 	for _, m := range members(root.Get("$defs")) {
-		def := &definition{name: m.Key, node: m.Value, alone: true}
+		def := &definition{name: m.Key, node: m.Value, closed: true}
 		byName[m.Key] = def
 		all = append(all, def)
 	}
@@ -169,7 +169,7 @@ func definitions(root *source.Node) []*definition {
 			for _, ref := range references(n) {
 				name, _, local := definitionOf(ref.Text)
 				to := byName[name]
-				if def.alone = def.alone && local && to != nil; def.alone && !slices.Contains(def.refs, to) {
+				if def.closed = def.closed && local && to != nil; def.closed && !slices.Contains(def.refs, to) {
 					def.refs = append(def.refs, to)
 				}
 			}
@@ -178,8 +178,8 @@ func definitions(root *source.Node) []*definition {
 	for changed := true; changed; {
 		changed = false
 		for _, def := range all {
-			if def.alone && slices.ContainsFunc(def.refs, func(to *definition) bool { return !to.alone }) {
-				def.alone, changed = false, true
+			if def.closed && slices.ContainsFunc(def.refs, func(to *definition) bool { return !to.closed }) {
+				def.closed, changed = false, true
 			}
 		}
 	}
@@ -210,8 +210,8 @@ func definitions(root *source.Node) []*definition {
 	return all
 }
 
-// classify assigns equal definitions to a class, and returns the first of each class. It starts with definitions of
-// equal name and text, and splits classes until the references of their members also agree.
+// classify assigns equal definitions to the same class, and returns the first definition of each class. It initially
+// groups definitions by name and text. It then splits classes until their definitions also have equal references.
 func classify(all []*definition) []*definition {
 	classes := 0
 	divide := func(key func(*definition) string) []*definition {
@@ -238,7 +238,7 @@ func classify(all []*definition) []*definition {
 		if canonical, err := wire.Canonical(text); err == nil {
 			text = canonical
 		}
-		return fmt.Sprintf("%s\x00%t\x00%s", def.name, def.alone, text)
+		return fmt.Sprintf("%s\x00%t\x00%s", def.name, def.closed, text)
 	})
 	for len(first) > classes {
 		classes = len(first)
@@ -266,7 +266,7 @@ func definitionOf(ref string) (name, rest string, ok bool) {
 	return name, rest, !strings.Contains(name, "~")
 }
 
-// references returns the references below n, but not those in nested schemas.
+// references returns the references of n, except those in nested schemas.
 func references(n *source.Node) []*source.Node {
 	var out []*source.Node
 	if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
@@ -280,7 +280,7 @@ func references(n *source.Node) []*source.Node {
 	return out
 }
 
-// rewrite copies n and redirects references from lifted definitions to shared schemas.
+// rewrite returns a copy of n in which references to lifted definitions refer to shared schemas.
 func rewrite(n *source.Node, lifted func(name string) bool) *source.Node {
 	out := *n
 	out.Members = slices.Clone(n.Members)
@@ -345,7 +345,7 @@ func hasAny(n *source.Node, keywords ...string) bool {
 	return found
 }
 
-// walk calls f for n and every node below it.
+// walk calls f for n and all its descendants.
 func walk(n *source.Node, f func(*source.Node)) {
 	f(n)
 	for _, m := range n.Members {

@@ -7,8 +7,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// alternatives returns the shape of oneOf or anyOf. It returns false if the rest of the schema already has a Go type
-// that holds every variant.
+// alternatives returns the shape of oneOf or anyOf. It returns false if the rest of the schema already determines a Go
+// type for all variants.
 func (b *builder) alternatives(f *facts) (shape, bool) {
 	if values, null, number, ok := enumVariants(f); ok {
 		return b.enumeration(f, values, null, number), true
@@ -17,7 +17,7 @@ func (b *builder) alternatives(f *facts) (shape, bool) {
 		return shape{}, false
 	}
 	if len(f.unions) > 1 {
-		return b.raw(f, "several of oneOf and anyOf apply to one value"), true
+		return b.rawUnion(f, "several of oneOf and anyOf apply to one value"), true
 	}
 	u := f.unions[0]
 	null := false
@@ -31,21 +31,21 @@ func (b *builder) alternatives(f *facts) (shape, bool) {
 		}
 	}
 	applied, significant := b.apply(f, u, rest)
-	sh := b.choose(f, u, rest, applied, significant)
+	sh := b.unionOf(f, u, rest, applied, significant)
 	sh.null = sh.null || null && f.kinds&kNull != 0
 	return sh, true
 }
 
-// choose returns the shape of the remaining variants.
-func (b *builder) choose(f *facts, u alternatives, rest, applied []*source.Node, significant bool) shape {
+// unionOf returns the shape of a union with the remaining variants.
+func (b *builder) unionOf(f *facts, u alternatives, rest, applied []*source.Node, significant bool) shape {
 	switch {
 	case len(rest) == 0 && len(u.variants) > 0 && !slices.ContainsFunc(u.variants, isNull):
-		b.noValue(f, "no variant of its "+u.keyword+" does", u.part.Get(u.keyword))
+		b.reportNoValue(f, "no variant of its "+u.keyword+" does", u.part.Get(u.keyword))
 		return shape{}
 	case len(rest) == 0:
 		return b.untyped(f.node, nil, nullAlone)
 	case len(rest) == 1:
-		return b.through(applied[0])
+		return b.narrowedShape(applied[0])
 	}
 	null := false
 	for _, v := range applied {
@@ -74,13 +74,13 @@ func (b *builder) choose(f *facts, u alternatives, rest, applied []*source.Node,
 		sh.null = null
 		return sh
 	}
-	sh := b.raw(f, "no member tells the variants apart")
+	sh := b.rawUnion(f, "no member tells the variants apart")
 	sh.null = null
 	return sh
 }
 
-// raw returns the shape of a union that stays JSON.
-func (b *builder) raw(f *facts, why string) shape {
+// rawUnion returns the shape of a union that remains raw JSON, and reports the reason.
+func (b *builder) rawUnion(f *facts, why string) shape {
 	return b.rawHint(f, why, "declare discriminator: {propertyName: NAME}, or x-go-type: encoding/json.RawMessage to say that this is meant")
 }
 
@@ -89,7 +89,7 @@ func (b *builder) rawHint(f *facts, why, hint string) shape {
 	return shape{kind: externalShape, goType: RawMessage, why: why}
 }
 
-// apply merges the keywords next to the variants into each variant, if that affects Go types.
+// apply merges the sibling keywords of the union into each variant, if they affect Go types.
 func (b *builder) apply(f *facts, u alternatives, variants []*source.Node) ([]*source.Node, bool) {
 	var of kinds
 	for _, v := range variants {
@@ -111,13 +111,13 @@ func (b *builder) apply(f *facts, u alternatives, variants []*source.Node) ([]*s
 	}
 	var applied []*source.Node
 	for _, v := range variants {
-		applied = append(applied, b.both(slices.Concat(base, []*source.Node{v})...))
+		applied = append(applied, b.allOf(slices.Concat(base, []*source.Node{v})...))
 	}
 	return applied, true
 }
 
-// baseSuffices reports whether the Go type of the schema without its unions holds every variant. Such a type is a
-// scalar, or an object or array described next to the unions.
+// baseSuffices reports whether the Go type of the schema without its unions can represent every variant. Such a type is
+// a scalar, or an object or array described by sibling keywords of the unions.
 func (b *builder) baseSuffices(f *facts) bool {
 	switch k := f.kinds &^ kNull; k {
 	case kBool, kInteger, kNumber, kFraction:
@@ -133,12 +133,12 @@ func (b *builder) baseSuffices(f *facts) bool {
 		described := slices.ContainsFunc(f.parts, func(p *source.Node) bool {
 			return len(membersOf(p.Get("properties"))) > 0 || len(membersOf(p.Get("patternProperties"))) > 0
 		})
-		return described && !b.tellsApart(f)
+		return described && !b.isDiscriminated(f)
 	}
 	return false
 }
 
-// variantsList reports whether some variants list values, for which constants are useful.
+// variantsList reports whether any variant lists its values.
 func (b *builder) variantsList(f *facts) bool {
 	for _, u := range f.unions {
 		for _, v := range u.variants {
@@ -150,8 +150,8 @@ func (b *builder) variantsList(f *facts) bool {
 	return false
 }
 
-// variantsNarrow reports whether the variants describe only members and elements that the schema next to them also
-// describes.
+// variantsNarrow reports whether the sibling keywords of the unions also describe all members and elements of the
+// variants.
 func (b *builder) variantsNarrow(f *facts) bool {
 	for _, u := range f.unions {
 		for _, v := range u.variants {
@@ -167,7 +167,7 @@ func (b *builder) variantsNarrow(f *facts) bool {
 			}
 		}
 	}
-	return !b.tellsApart(f)
+	return !b.isDiscriminated(f)
 }
 
 func (f *facts) memberOf(key string) *source.Node {
@@ -179,8 +179,8 @@ func (f *facts) memberOf(key string) *source.Node {
 	return nil
 }
 
-// tellsApart reports whether the variants, merged with the keywords next to them, form a discriminated union.
-func (b *builder) tellsApart(f *facts) bool {
+// isDiscriminated reports whether the variants and their sibling keywords form a discriminated union.
+func (b *builder) isDiscriminated(f *facts) bool {
 	if len(f.unions) != 1 {
 		return false
 	}
@@ -189,26 +189,26 @@ func (b *builder) tellsApart(f *facts) bool {
 	}
 	u := f.unions[0]
 	variants := slices.DeleteFunc(slices.Clone(u.variants), func(v *source.Node) bool { return isNull(v) || b.allowed(v)&f.kinds == 0 })
-	if len(variants) < 2 || slices.ContainsFunc(variants, func(v *source.Node) bool { return !b.describes(v) }) {
+	if len(variants) < 2 || slices.ContainsFunc(variants, func(v *source.Node) bool { return !b.describesMembers(v) }) {
 		return false
 	}
 	applied, _ := b.apply(f, u, variants)
 	return b.inferredUnion(f, applied) != nil
 }
 
-// describes reports whether a variant describes members.
-func (b *builder) describes(v *source.Node) bool {
+// describesMembers reports whether a variant has properties or is a union.
+func (b *builder) describesMembers(v *source.Node) bool {
 	return slices.ContainsFunc(b.gather(v).parts, func(p *source.Node) bool { return len(membersOf(p.Get("properties"))) > 0 }) ||
 		len(b.gather(v).unions) > 0
 }
 
-// enumVariants returns the values of a union of constants. Authors use this form for enums whose values have
-// descriptions. number reports whether a type keyword allows any number.
+// enumVariants returns the values of a union of constants, a form for enums with descriptions of the values. number
+// reports whether a type keyword allows any number.
 func enumVariants(f *facts) (values []*source.Node, null, number, ok bool) {
 	if len(f.unions) != 1 || f.get("discriminator") != nil {
 		return nil, false, false, false
 	}
-	number = saysNumber(f.parts...)
+	number = allowsFractions(f.parts...)
 	for _, v := range f.unions[0].variants {
 		list, listed := listOf(v)
 		if isNull(v) {
@@ -218,9 +218,9 @@ func enumVariants(f *facts) (values []*source.Node, null, number, ok bool) {
 		if !listed || v.Get("$ref") != nil || v.Get("allOf") != nil {
 			return nil, false, false, false
 		}
-		number = number || saysNumber(v)
+		number = number || allowsFractions(v)
 		for _, value := range list {
-			if kindOf(value)&f.kinds&written(v) != 0 {
+			if kindOf(value)&f.kinds&declaredKinds(v) != 0 {
 				values, ok = append(values, value), true
 			}
 		}
@@ -229,7 +229,7 @@ func enumVariants(f *facts) (values []*source.Node, null, number, ok bool) {
 	return values, null, number && !slices.ContainsFunc(values, rounded), ok
 }
 
-// oneScalar returns the shape of variants that all have one scalar type. Some of them may list values.
+// oneScalar returns the shape of variants that all have the same scalar type. Some variants can be enums.
 func (b *builder) oneScalar(f *facts, variants []*source.Node) (shape, bool) {
 	base := Kind(-1)
 	var values []*source.Node

@@ -6,15 +6,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// A mention is a keyword's use of a member name without a description of the member.
+// A mention is the use of a member name in a keyword that does not describe the member.
 type mention struct {
 	keyword  string
 	at       *source.Node
 	required bool
 }
 
-// namesOnly returns the members that required, dependentRequired and similar keywords mention.
-func namesOnly(f *facts) []mention {
+// mentions returns the member names in required, dependentRequired and similar keywords.
+func mentions(f *facts) []mention {
 	var all []mention
 	for _, p := range f.parts {
 		for _, r := range itemsOf(p.Get("required")) {
@@ -32,9 +32,9 @@ func namesOnly(f *facts) []mention {
 	return all
 }
 
-// conditional adds the members that only branches describe. A branch applies to some values only, and nothing is
-// known about the member in other values, so these members stay JSON.
-func (b *builder) conditional(f *facts, o *object) {
+// addConditional adds the members that only branches describe. These members remain raw JSON, because a branch applies
+// only to some values.
+func (b *builder) addConditional(f *facts, o *object) {
 	known := map[string]bool{}
 	for _, p := range f.parts {
 		for _, m := range membersOf(p.Get("properties")) {
@@ -60,7 +60,7 @@ func (b *builder) branchMembers(f *facts, o *object, known map[string]bool, seen
 					continue
 				}
 				known[m.Key] = true
-				if !tagged(m.Key) {
+				if !isTaggable(m.Key) {
 					o.open = true // Extra holds it
 					continue
 				}
@@ -69,10 +69,10 @@ func (b *builder) branchMembers(f *facts, o *object, known map[string]bool, seen
 				o.members = append(o.members, member{m.Key, m.KeyRange, nil, false})
 			}
 		}
-		for _, r := range namesOnly(inner) {
+		for _, r := range mentions(inner) {
 			if !known[r.at.Text] && br.keyword != "not" {
 				known[r.at.Text] = true
-				if !tagged(r.at.Text) {
+				if !isTaggable(r.at.Text) {
 					o.open = true
 					continue
 				}
@@ -85,7 +85,7 @@ func (b *builder) branchMembers(f *facts, o *object, known map[string]bool, seen
 	}
 }
 
-// allBranches returns the branches of a value and the variants of its unions.
+// allBranches returns the branches of a schema and the variants of its unions.
 func allBranches(f *facts) []branch {
 	branches := slices.Clone(f.branches)
 	for _, u := range f.unions {
@@ -96,7 +96,7 @@ func allBranches(f *facts) []branch {
 	return branches
 }
 
-// branchesOpen reports whether a branch allows more members by a pattern or a schema.
+// branchesOpen reports whether a branch allows more members through a pattern or a schema.
 func (b *builder) branchesOpen(f *facts, seen map[*source.Node]bool) bool {
 	return slices.ContainsFunc(allBranches(f), func(br branch) bool {
 		if seen[br.node] || br.node.Kind != source.Object {

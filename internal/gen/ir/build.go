@@ -6,7 +6,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// Options has the settings of a run.
+// Options configures [Build].
 type Options struct {
 	// Package is the name of the Go package.
 	Package string
@@ -15,14 +15,14 @@ type Options struct {
 	// Importable reports whether the generated package can import a package. If it is nil, all packages can be
 	// imported.
 	Importable func(path string) bool
-	// Tools requests read tools and the checks for them.
+	// Tools enables read tools and the checks for them.
 	Tools bool
 	// Imports maps files to the import path of the package that declares their types.
 	Imports map[*schema.File]string
 }
 
-// Build assigns a Go type to every schema of set and a name to every identifier. The package is usable only if no
-// diagnostic is an error.
+// Build assigns a Go type to every schema of set and a name to every identifier. The package is valid only if no
+// diagnostic has severity error.
 func Build(set *schema.Set, o Options) (*Package, []source.Diagnostic) {
 	b := &builder{
 		set: set, opts: o,
@@ -41,12 +41,12 @@ func Build(set *schema.Set, o Options) (*Package, []source.Diagnostic) {
 	for _, f := range set.Files {
 		p.Files = append(p.Files, b.declareFile(f))
 	}
-	b.ingress(p)
+	b.declareIngress(p)
 	for _, r := range b.order {
 		b.fillRoot(r)
 	}
 	b.finish()
-	b.yield(p)
+	b.nameHelpers(p)
 	b.foreignVariants(p)
 	b.publish(p)
 	return p, source.Sort(b.diags)
@@ -63,32 +63,32 @@ type builder struct {
 	shapes map[*source.Node]*shape
 	facts  map[*source.Node]*facts
 	kinds  map[*source.Node]kinds
-	// joined holds schemas that were merged from several, and origin the source of each merged schema.
+	// joined caches merged schemas. origin maps each merged schema to its source.
 	joined map[string]*source.Node
 	origin map[*source.Node]*source.Node
-	// dead marks schemas without valid values, and left holds the variants that were dropped for a schema.
+	// dead caches whether schemas have no valid values. left is the set of variants reported as dropped.
 	dead, left map[*source.Node]bool
 	all        []*Decl
-	// pending holds the accessors whose field types are not known.
+	// pending lists the accessors that wait for the type of their field.
 	pending []accessor
-	// plain makes the builder ignore Go types that the author chose by x-go-type or format.
+	// plain disables Go types that the author chose by x-go-type or format.
 	plain bool
 }
 
-// A root is a schema with a name: an entry of schemas, or a schema of an event, a task or the conversation. The names
-// of nested types start with its name, and their declarations follow its declaration.
+// A root is a top-level schema: an entry of schemas, or a schema of an event, a task or the conversation. The names of
+// nested types start with the name of the root, and their declarations follow the root's declaration.
 type root struct {
 	node *source.Node
 	decl *Decl
-	// into collects the declarations of the root and its nested types.
+	// into is the list for the declarations of the root and its nested types.
 	into *[]*Decl
-	// input is set for inputSchema, shared for an entry of schemas.
+	// input reports whether the root is an inputSchema. shared reports whether it is an entry of schemas.
 	input, shared bool
-	// members holds the nodes of members and elements by the name that their type would have.
+	// members maps type names to the members and elements that would have that name.
 	members map[string][]*source.Node
 }
 
-// A site is a place that needs a type. It holds the name and the role of the possible declaration.
+// A site is the use of a type. It contains the name and the role for a declaration of the type.
 type site struct {
 	name, role string
 	root       *root
@@ -124,7 +124,8 @@ func (b *builder) declareEvent(e *schema.Event) *Event {
 	}
 	out := &Event{Schema: e, Prefix: prefix}
 	arguments, payload := segment(e.Input, prefix+"Arguments"), segment(e.Payload, prefix+"Payload")
-	// All names are reserved whatever is emitted, so that emitting another part never causes a collision.
+	// All names are reserved, even for parts that are not emitted, so that emitting more parts never causes a
+	// collision.
 	names := []string{
 		arguments, payload, prefix + "Hooks", prefix + "Emitter", prefix + "Checker",
 		"Register" + prefix, "Subscribe" + prefix, "Handle" + prefix, "Check" + prefix,
@@ -145,7 +146,7 @@ func (b *builder) declareEvent(e *schema.Event) *Event {
 	return out
 }
 
-// partRoot declares the type for a schema of an event, a task or the conversation.
+// partRoot adds the root for a schema of an event, a task or the conversation, and returns its declaration.
 func (b *builder) partRoot(into *[]*Decl, node *source.Node, name, role string, input bool) *Decl {
 	d := &Decl{Name: name, Role: role, Doc: docOf(node), At: node.Range}
 	b.addRoot(&root{node: node, decl: d, into: into, input: input})
@@ -169,7 +170,7 @@ func (b *builder) fillRoot(r *root) {
 	}
 }
 
-// typeOf returns the Go type of the values of node, except null, and adds the declarations that it needs.
+// typeOf returns the Go type of the values of node, except null. It adds the required declarations.
 func (b *builder) typeOf(node *source.Node, at site) *Type {
 	if d := b.decls[node]; d != nil {
 		return &Type{Kind: Named, Decl: d}
@@ -177,22 +178,22 @@ func (b *builder) typeOf(node *source.Node, at site) *Type {
 	sh := b.shape(node)
 	switch sh.kind {
 	case structShape, enumShape, unionShape:
-		d := &Decl{Name: at.name, Role: at.role, Doc: docOf(node), At: keyRange(b.written(node))}
+		d := &Decl{Name: at.name, Role: at.role, Doc: docOf(node), At: keyRange(b.originalOf(node))}
 		b.decls[node] = d
-		b.declare(b.names, d.Name, "the type of "+b.written(node).Pointer(), d.At)
+		b.declare(b.names, d.Name, "the type of "+b.originalOf(node).Pointer(), d.At)
 		*at.root.into = append(*at.root.into, d)
 		b.all = append(b.all, d)
 		b.fill(d, sh, at)
 		return &Type{Kind: Named, Decl: d}
 	case arrayShape, mapShape:
 		if b.holdsItselfUnnamed(node) {
-			return b.selfHolding(node, at)
+			return b.declareSelfHolding(node, at)
 		}
 	}
 	return b.plainType(sh, at)
 }
 
-// nullType wraps t for a nullable place that is not a field.
+// nullType returns the Go type of the values of node, including null. It is for types of elements instead of fields.
 func (b *builder) nullType(node *source.Node, at site) *Type {
 	t := b.typeOf(node, at)
 	if b.nullable(node) {
@@ -201,7 +202,7 @@ func (b *builder) nullType(node *source.Node, at site) *Type {
 	return t
 }
 
-// fill completes the declaration d for sh. It returns false if sh needs no declaration.
+// fill completes the declaration d for sh. It returns false if sh does not require a declaration.
 func (b *builder) fill(d *Decl, sh *shape, at site) bool {
 	switch sh.kind {
 	case structShape:
@@ -219,7 +220,7 @@ func (b *builder) fill(d *Decl, sh *shape, at site) bool {
 	return true
 }
 
-// plainType returns the type of a shape that needs no declaration.
+// plainType returns the type of a shape that does not require a declaration.
 func (b *builder) plainType(sh *shape, at site) *Type {
 	switch sh.kind {
 	case scalarShape:
@@ -237,7 +238,7 @@ func (b *builder) plainType(sh *shape, at site) *Type {
 	return &Type{Kind: External, Go: RawMessage}
 }
 
-// publish adds the published parts: schemas, fingerprints and read tools.
+// publish adds the published schemas, the fingerprints and the read tools.
 func (b *builder) publish(p *Package) {
 	if source.HasErrors(b.diags) {
 		return
@@ -262,12 +263,12 @@ func (b *builder) publish(p *Package) {
 			e.Tool = b.tool(e, tools)
 		}
 	}
-	b.sizes(all)
+	b.checkSizes(all)
 	b.publishTasks(p, tools)
 }
 
-// written returns the schema in an event file from which n was made.
-func (b *builder) written(n *source.Node) *source.Node {
+// originalOf returns the schema in an event file from which n was derived.
+func (b *builder) originalOf(n *source.Node) *source.Node {
 	for b.origin[n] != nil {
 		n = b.origin[n]
 	}

@@ -4,8 +4,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// noValue reports a schema without valid values, at the part that excludes the last of them.
-func (b *builder) noValue(f *facts, why string, at *source.Node) {
+// reportNoValue reports a schema without valid values. at is the part that excludes the last values.
+func (b *builder) reportNoValue(f *facts, why string, at *source.Node) {
 	d := source.New("MCPE215", f.node.Range, "no value satisfies the schema: %s", why)
 	if at != nil && at.Range != f.node.Range {
 		d = d.WithRelated(at.Range, "the contradiction is here")
@@ -13,8 +13,8 @@ func (b *builder) noValue(f *facts, why string, at *source.Node) {
 	b.report(d.WithHint("correct one of the schemas that meet here"))
 }
 
-// clash explains why type, enum and const exclude all values.
-func (b *builder) clash(f *facts) shape {
+// reportClash reports why type, enum and const exclude all values.
+func (b *builder) reportClash(f *facts) shape {
 	if e := f.get("enum"); e != nil && len(e.Items) == 0 {
 		b.report(source.New("MCPE215", e.Range, "no value satisfies the schema: its enum is empty").
 			WithHint("list the values that are allowed, or leave enum out"))
@@ -27,15 +27,15 @@ func (b *builder) clash(f *facts) shape {
 		if listed {
 			lists = append(lists, p)
 			for _, v := range list {
-				if w := written(p); p.Get("type") != nil && kindOf(v)&w == 0 && v.Kind != source.Null {
+				if w := declaredKinds(p); p.Get("type") != nil && kindOf(v)&w == 0 && v.Kind != source.Null {
 					b.report(source.New("MCPE209", v.Range, "the value %s is not of type %s", v.JSON(), w))
 					return shape{}
 				}
 			}
 		}
-		w := written(p)
+		w := declaredKinds(p)
 		if k&w == 0 {
-			b.noValue(f, "type "+w.String()+" meets type "+k.String(), p.Get("type"))
+			b.reportNoValue(f, "type "+w.String()+" meets type "+k.String(), p.Get("type"))
 			return shape{}
 		}
 		k &= w
@@ -46,7 +46,7 @@ func (b *builder) clash(f *facts) shape {
 	} else if len(lists) > 1 {
 		at = lists[len(lists)-1]
 	}
-	b.noValue(f, why, at)
+	b.reportNoValue(f, why, at)
 	return shape{}
 }
 
@@ -62,24 +62,24 @@ var ranges = []struct {
 	{"minLength", "maxLength", kString, false}, {"minItems", "maxItems", kArray, false}, {"minProperties", "maxProperties", kObject, false},
 }
 
-// A crossing is a lower bound above an upper one.
+// A crossing is a lower bound that exceeds an upper bound.
 type crossing struct {
 	low, high       string
 	lowest, highest *source.Node
 }
 
-// bounds reports lower bounds above upper bounds, if the values have no other type.
-func (b *builder) bounds(f *facts) bool {
-	c := f.crossed()
+// checkRanges reports bounds that exclude all values. It returns false if there are such bounds.
+func (b *builder) checkRanges(f *facts) bool {
+	c := f.crossing()
 	if c == nil {
 		return true
 	}
-	b.noValue(f, c.low+" "+c.lowest.Text+" meets "+c.high+" "+c.highest.Text, c.highest)
+	b.reportNoValue(f, c.low+" "+c.lowest.Text+" meets "+c.high+" "+c.highest.Text, c.highest)
 	return false
 }
 
-// crossed returns the first pair of bounds that excludes all values, or nil.
-func (f *facts) crossed() *crossing {
+// crossing returns the first pair of bounds that excludes all values, or nil.
+func (f *facts) crossing() *crossing {
 	for _, r := range ranges {
 		if f.kinds&^r.of != 0 {
 			continue
@@ -100,7 +100,7 @@ func (f *facts) crossed() *crossing {
 	return nil
 }
 
-// tightest returns the largest (sign 1) or smallest (sign -1) value of a keyword in the parts.
+// tightest returns the maximum (sign 1) or minimum (sign -1) of a keyword's values in the parts.
 func (f *facts) tightest(keyword string, sign int) *source.Node {
 	var best *source.Node
 	for _, p := range f.parts {

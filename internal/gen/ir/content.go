@@ -33,7 +33,7 @@ func (d *describer) content(n *source.Node, name string) model.Type {
 	case neverShape:
 		t = model.Type{Kind: model.Never}
 	case externalShape:
-		t = d.open(sh, name)
+		t = d.describeRaw(sh, name)
 	default:
 		t = model.Type{Kind: model.Any, Reason: "the schema cannot be typed"}
 	}
@@ -85,7 +85,7 @@ func bound(f *facts, keyword string, sign int) json.Number {
 	return ""
 }
 
-// enumType returns a const if only one value is valid, because no other value can appear before the schema changes.
+// enumType returns the enum for a list of values, or a const if only one value is valid.
 func enumType(sh *shape) model.Type {
 	if len(sh.values) == 1 && !sh.open {
 		return model.Type{Kind: model.Const, Value: sh.values[0].JSON()}
@@ -120,7 +120,7 @@ func (d *describer) objectType(f *facts, o *object, name string) model.Type {
 	t.MinProperties, t.MaxProperties = bound(f, "minProperties", 1), bound(f, "maxProperties", -1)
 	for _, p := range f.parts { // members that a struct tag cannot name
 		for _, m := range membersOf(p.Get("properties")) {
-			if tagged(m.Key) || slices.ContainsFunc(t.Members, func(have model.Member) bool { return have.Name == m.Key }) {
+			if isTaggable(m.Key) || slices.ContainsFunc(t.Members, func(have model.Member) bool { return have.Name == m.Key }) {
 				continue
 			}
 			if n := d.memberSchema(f, m.Key); d.allowed(n) != 0 && !d.never(n) {
@@ -128,19 +128,19 @@ func (d *describer) objectType(f *facts, o *object, name string) model.Type {
 			}
 		}
 	}
-	if open, extra := d.others(f); open {
+	if open, extra := d.hasUnnamed(f); open {
 		x := model.Type{Kind: model.Any, Reason: "the schema allows members of any name and type"}
 		if extra != nil {
 			x = d.typeOf(extra, name+segment(extra, "Value"))
 		}
 		t.Extra = &x
 	}
-	t.Patterns, t.Choices = d.patterns(f, name), d.choices(f, name)
+	t.Patterns, t.Choices = d.describePatterns(f, name), d.describeChoices(f, name)
 	return t
 }
 
-// patterns describes members by the patterns of the first part that has patterns.
-func (d *describer) patterns(f *facts, name string) []model.Pattern {
+// describePatterns describes the members that match the patterns of the first part with patternProperties.
+func (d *describer) describePatterns(f *facts, name string) []model.Pattern {
 	var all []model.Pattern
 	for _, p := range f.parts {
 		for _, m := range membersOf(p.Get("patternProperties")) {
@@ -158,8 +158,8 @@ func (d *describer) patterns(f *facts, name string) []model.Pattern {
 	return all
 }
 
-// choices describes the variants next to the members of an object.
-func (d *describer) choices(f *facts, name string) []model.Choice {
+// describeChoices describes the members of the unions in an object schema.
+func (d *describer) describeChoices(f *facts, name string) []model.Choice {
 	var all []model.Choice
 	for _, u := range f.unions {
 		var c model.Choice
@@ -206,7 +206,7 @@ func (d *describer) member(m member, of string) model.Member {
 	return out
 }
 
-// docs returns the author's documentation of n, or of the schemas that its $ref and allOf lead to.
+// docs returns the author's documentation of n, or of the schemas that its $ref and allOf refer to.
 func (d *describer) docs(n *source.Node) Doc {
 	var all Doc
 	for _, n := range schematree.Views(d.set, n, schematree.Unconditional) {
@@ -219,7 +219,7 @@ func (d *describer) docs(n *source.Node) Doc {
 	return all
 }
 
-// title returns the schema's name for a variant.
+// title returns the name of a variant: the last element of its $ref, or its title.
 func (d *describer) title(n *source.Node) string {
 	for d.origin[n] != nil && len(itemsOf(n.Get("allOf"))) > 0 { // n was merged from the variant and the keywords next to the union
 		parts := n.Get("allOf").Items
@@ -242,11 +242,11 @@ func (d *describer) mapType(f *facts, elem *source.Node, name string) model.Type
 	if elem != nil {
 		values = d.typeOf(elem, name+segment(elem, "Value"))
 	}
-	return model.Type{Kind: model.Map, Items: &values, Patterns: d.patterns(f, name),
+	return model.Type{Kind: model.Map, Items: &values, Patterns: d.describePatterns(f, name),
 		MinProperties: bound(f, "minProperties", 1), MaxProperties: bound(f, "maxProperties", -1)}
 }
 
-// maxTuple limits the number of elements that are described individually.
+// maxTuple limits the number of individually described elements.
 const maxTuple = 64
 
 func (d *describer) arrayType(f *facts, elem *source.Node, name string) model.Type {
@@ -260,7 +260,7 @@ func (d *describer) arrayType(f *facts, elem *source.Node, name string) model.Ty
 		t.Items = &items
 		return t
 	}
-	first, rest, ok := positional(f)
+	first, rest, ok := tupleSchemas(f)
 	if !ok {
 		t.Items = &model.Type{Kind: model.Any, Reason: "the schema says nothing that holds for all elements"}
 		return t
@@ -290,8 +290,9 @@ func (d *describer) arrayType(f *facts, elem *source.Node, name string) model.Ty
 	return t
 }
 
-// positional returns the schemas of the first elements and of the rest, if exactly one part describes them.
-func positional(f *facts) (first []*source.Node, rest *source.Node, ok bool) {
+// tupleSchemas returns the schemas of the first elements and the remaining ones, if exactly one part describes
+// elements.
+func tupleSchemas(f *facts) (first []*source.Node, rest *source.Node, ok bool) {
 	for _, p := range f.parts {
 		prefix, items, _ := schematree.Elements(p)
 		switch {
@@ -310,7 +311,7 @@ func (d *describer) unionType(n *source.Node, plan *unionPlan, name string) mode
 	for _, v := range plan.variants {
 		own := ""
 		if decl := d.decls[n]; decl != nil {
-			own = decl.carrier(v)
+			own = decl.variantGoName(v)
 		}
 		nodes := v.of
 		if d.decls[v.node] != nil {
@@ -335,8 +336,8 @@ func (d *describer) unionType(n *source.Node, plan *unionPlan, name string) mode
 	return t
 }
 
-// carrier returns the Go type of a variant of the union d.
-func (d *Decl) carrier(v plannedVariant) string {
+// variantGoName returns the Go name of a variant of the union d, or "".
+func (d *Decl) variantGoName(v plannedVariant) string {
 	for _, own := range d.Variants {
 		if own.JSON == v.json && own.Has == v.has && (len(v.tags) == 0 && !own.Tagged || len(v.tags) > 0 && own.Tagged && own.Tag == v.tags[0]) {
 			return own.Decl.Name
@@ -345,8 +346,8 @@ func (d *Decl) carrier(v plannedVariant) string {
 	return ""
 }
 
-// open describes values that Go holds as JSON.
-func (d *describer) open(sh *shape, name string) model.Type {
+// describeRaw describes values that Go represents as raw JSON.
+func (d *describer) describeRaw(sh *shape, name string) model.Type {
 	unknown := model.Type{Kind: model.Any, Reason: sh.why}
 	if sh.why == nullAlone {
 		return model.Type{Kind: model.Null}
@@ -359,16 +360,16 @@ func (d *describer) open(sh *shape, name string) model.Type {
 		if len(f.unions) > 1 {
 			return unknown
 		}
-		return d.loose(f, name, unknown)
+		return d.describeAmbiguous(f, name, unknown)
 	}
 	if f.kinds&^kNull == anyKind&^kNull {
-		unknown.Known = d.known(f, name)
+		unknown.Known = d.describeKnown(f, name)
 	}
 	return unknown
 }
 
-// known describes values of single types that keywords constrain next to values of any type.
-func (d *describer) known(f *facts, name string) []model.Type {
+// describeKnown describes the types that keywords constrain in a schema that allows any type.
+func (d *describer) describeKnown(f *facts, name string) []model.Type {
 	var all []model.Type
 	for _, t := range schema.KeywordsByType {
 		if !slices.ContainsFunc(t.Keywords, func(k string) bool { return f.get(k) != nil }) {
@@ -376,7 +377,7 @@ func (d *describer) known(f *facts, name string) []model.Type {
 		}
 		switch t.Type {
 		case "object":
-			all = append(all, d.objectAmong(f, name))
+			all = append(all, d.describeObjectAmong(f, name))
 		case "array":
 			all = append(all, d.arrayType(f, d.array(f).elem, name))
 		case "string":
@@ -388,8 +389,8 @@ func (d *describer) known(f *facts, name string) []model.Type {
 	return all
 }
 
-// objectAmong describes the objects among values of several types.
-func (d *describer) objectAmong(f *facts, name string) model.Type {
+// describeObjectAmong describes the objects in a schema that allows several types.
+func (d *describer) describeObjectAmong(f *facts, name string) model.Type {
 	if i, ok := d.objects[f.node]; ok {
 		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name}
 	}
@@ -407,8 +408,8 @@ func (d *describer) objectAmong(f *facts, name string) model.Type {
 	return model.Type{Kind: model.Any, Reason: "the schema cannot be typed"}
 }
 
-// loose describes variants that nothing distinguishes.
-func (d *describer) loose(f *facts, name string, unknown model.Type) model.Type {
+// describeAmbiguous describes a union with variants that cannot be distinguished.
+func (d *describer) describeAmbiguous(f *facts, name string, unknown model.Type) model.Type {
 	u := f.unions[0]
 	var rest []*source.Node
 	for _, v := range u.variants {

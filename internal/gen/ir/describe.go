@@ -9,8 +9,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// Describe returns the package as data for other languages (MODEL-1). It follows the rules for Go types, and also
-// describes values without a Go type: variants that no member tells apart, values of several JSON types, and tuples.
+// Describe returns the package as data for other languages (MODEL-1). It follows the rules for Go types. It also
+// describes values without a Go type, such as values of several JSON types, tuples, and variants that no member
+// distinguishes.
 func (p *Package) Describe() *model.Package {
 	plain := *p.builder
 	plain.plain, plain.opts.Formats = true, nil
@@ -24,14 +25,14 @@ func (p *Package) Describe() *model.Package {
 	return d.out
 }
 
-// A describer makes a [model.Package]. Its builder computes new shapes without Go types of the author's choice, and
-// declares nothing.
+// A describer builds a [model.Package]. Its builder computes shapes without Go types chosen by the author, and adds no
+// declarations.
 type describer struct {
 	*builder
 	out  *model.Package
 	defs *schema.Definitions
-	// names holds the names of definitions. own maps schemas to definitions without a Go type, and objects does so for
-	// the objects among values of several types. Both hold indices of out.Types.
+	// names is the set of definition names. own maps schemas to their definitions without a Go type. objects does the
+	// same for the objects in schemas that allow several types. Both contain indices of out.Types.
 	names        map[string]bool
 	own, objects map[*source.Node]int
 	active       map[*source.Node]bool
@@ -78,7 +79,7 @@ func (d *describer) describe(p *Package) {
 	decls = slices.DeleteFunc(decls, func(decl *Decl) bool { return decl.Of != nil }) // the union describes its variants
 	d.out.Types = make([]model.Definition, len(decls))
 	for i, decl := range decls {
-		def := d.definition(decl, nodes[decl]) // definition may append types
+		def := d.describeDefinition(decl, nodes[decl]) // definition may append types
 		d.out.Types[i] = def
 	}
 	d.out.Defs = d.defs.All()
@@ -137,10 +138,10 @@ func (d *describer) event(e *Event) model.Event {
 	return out
 }
 
-// definition describes a declared Go type.
-func (d *describer) definition(decl *Decl, n *source.Node) model.Definition {
+// describeDefinition describes a declared Go type.
+func (d *describer) describeDefinition(decl *Decl, n *source.Node) model.Definition {
 	def := model.Definition{
-		Name: decl.Name, Role: decl.Role, Description: decl.Doc.Text, Deprecated: decl.Doc.Deprecated, Schema: d.defs.Pointer(d.written(n)),
+		Name: decl.Name, Role: decl.Role, Description: decl.Doc.Text, Deprecated: decl.Doc.Deprecated, Schema: d.defs.Pointer(d.originalOf(n)),
 		Go: &model.GoType{Name: decl.Name, Form: decl.Form.String()}, Pos: decl.At.Start.String(),
 	}
 	if decl.Type != nil {
@@ -165,7 +166,7 @@ func (d *describer) definition(decl *Decl, n *source.Node) model.Definition {
 	return def
 }
 
-// typeOf describes the values of n where it is used. If it needs a definition, it calls it name.
+// typeOf returns the description of a reference to n. name is the name of the definition, if one is required.
 func (d *describer) typeOf(n *source.Node, name string) model.Type {
 	if decl := d.decls[n]; decl != nil {
 		return model.Type{Kind: model.Ref, Ref: decl.Name, Nullable: d.nullable(n)}
@@ -214,14 +215,14 @@ func (d *describer) referred(n *source.Node, sh *shape) model.Type {
 	return t
 }
 
-// define adds a definition that has no Go type. Its name is name, possibly with a suffix.
+// define adds a definition without a Go type and returns its index. Its name is name, with a number if name is taken.
 func (d *describer) define(n *source.Node, name string) int {
 	free := name
 	for i := 2; d.names[free]; i++ {
 		free = name + "_" + strconv.Itoa(i)
 	}
 	d.names[free] = true
-	doc, at := d.docs(n), d.written(n)
+	doc, at := d.docs(n), d.originalOf(n)
 	d.out.Types = append(d.out.Types, model.Definition{
 		Name: free, Role: "the type of " + at.Pointer(), Description: doc.Text, Deprecated: doc.Deprecated,
 		Schema: d.defs.Pointer(at), Pos: at.Range.Start.String(),

@@ -11,8 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
-// enumeration returns the shape of a closed list of values. number reports whether the schema allows any number next
-// to listed numbers, so that the type must hold all numbers.
+// enumeration returns the shape of a closed list of values. number reports whether the schema's type allows any number,
+// so that the Go type must represent all numbers.
 func (b *builder) enumeration(f *facts, values []*source.Node, null, number bool) shape {
 	var kept []*source.Node
 	seen := map[string]bool{}
@@ -20,8 +20,8 @@ func (b *builder) enumeration(f *facts, values []*source.Node, null, number bool
 		if v.Kind == source.Null {
 			continue
 		}
-		if own := v.Parent; own != nil && own.Kind == source.Array && own.Parent != nil && own.Parent.Get("type") != nil && kindOf(v)&written(own.Parent) == 0 {
-			b.report(source.New("MCPE209", v.Range, "the value %s is not of type %s", v.JSON(), written(own.Parent)))
+		if own := v.Parent; own != nil && own.Kind == source.Array && own.Parent != nil && own.Parent.Get("type") != nil && kindOf(v)&declaredKinds(own.Parent) == 0 {
+			b.report(source.New("MCPE209", v.Range, "the value %s is not of type %s", v.JSON(), declaredKinds(own.Parent)))
 			return shape{}
 		}
 		if kindOf(v)&f.kinds == 0 {
@@ -42,20 +42,20 @@ func (b *builder) enumeration(f *facts, values []*source.Node, null, number bool
 	return shape{kind: enumShape, base: base, values: kept, null: null}
 }
 
-// saysNumber reports whether every schema with a type keyword, and at least one, allows numbers that are not
-// integers.
-func saysNumber(parts ...*source.Node) bool {
+// allowsFractions reports whether the type keywords of the schemas allow numbers that are not integers. It returns
+// false if no schema has a type keyword.
+func allowsFractions(parts ...*source.Node) bool {
 	of, typed := anyKind, false
 	for _, p := range parts {
 		if p.Get("type") != nil {
-			of, typed = of&written(p), true
+			of, typed = of&declaredKinds(p), true
 		}
 	}
 	return typed && of&kFraction != 0
 }
 
-// baseOf returns the scalar kind that holds every value, or Literal without one. If number is set, the kind of
-// numbers is float64 even if all listed values are integers.
+// baseOf returns the scalar kind that can represent every value, or Literal otherwise. If number is set, the kind of
+// numbers is Float64 even if all listed values are integers.
 func baseOf(values []*source.Node, number bool) Kind {
 	base := Kind(-1)
 	for _, v := range values {
@@ -79,8 +79,8 @@ func baseOf(values []*source.Node, number bool) Kind {
 	return base
 }
 
-// numberKind returns int64 or float64 if that type holds the number precisely enough for comparisons. It returns
-// float64 if any number is allowed.
+// numberKind returns Int64 or Float64 if that kind represents the number precisely enough for comparisons, and Literal
+// otherwise. If number is set, it does not return Int64.
 func numberKind(text string, number bool) Kind {
 	if _, ok := int64Of(text); ok && !number {
 		return Int64
@@ -91,7 +91,7 @@ func numberKind(text string, number bool) Kind {
 	return Float64
 }
 
-// rounded reports whether float64 cannot hold a number, or changes it to a value outside of the closed list.
+// rounded reports whether float64 cannot represent a number exactly.
 func rounded(v *source.Node) bool {
 	if v.Kind != source.Number {
 		return false
@@ -119,7 +119,7 @@ func (b *builder) fillEnum(d *Decl, sh *shape) {
 	}
 	for i, v := range sh.values {
 		name := constantName(v)
-		if v.Kind == source.String && !named(v) && stems[trimmed(v.Text)] > 1 { // _a becomes UnderscoreA next to a
+		if v.Kind == source.String && !hasExplicitName(v) && stems[trimmed(v.Text)] > 1 { // _a becomes UnderscoreA next to a
 			name = spelledOut(v.Text)
 		}
 		value := Value{JSON: v.JSON(), Literal: literal(v, sh.base), Name: constantOfType(d.Name, name)}
@@ -136,8 +136,8 @@ func (b *builder) fillEnum(d *Decl, sh *shape) {
 	}
 }
 
-// constantOfType joins the name of a type and the suffix of a constant. An underscore separates digits: value 0 of
-// S45 is S45_0, and never a constant or type of S450.
+// constantOfType returns the name of a constant from the name of its type and a suffix. It separates digits by an
+// underscore, so that value 0 of S45 is S45_0 and never collides with S450.
 func constantOfType(name, add string) string {
 	if last := name[len(name)-1]; add != "" && '0' <= last && last <= '9' && '0' <= add[0] && add[0] <= '9' {
 		return name + "_" + add
@@ -145,8 +145,8 @@ func constantOfType(name, add string) string {
 	return name + add
 }
 
-// named reports whether the author gave a value's constant an explicit name.
-func named(v *source.Node) bool {
+// hasExplicitName reports whether the author chose the name of a value's constant.
+func hasExplicitName(v *source.Node) bool {
 	list := v.Parent
 	if list == nil || list.Parent == nil {
 		return false
@@ -157,9 +157,8 @@ func named(v *source.Node) bool {
 	return list.Parent.Kind == source.Array && list.Get("x-go-name") != nil
 }
 
-// constantName returns the suffix of a constant after the name of its type. It is the element's name in
-// x-enum-varnames (a keyword of OpenAPI generators), the x-go-name next to a const, or otherwise the name by
-// [GoName].
+// constantName returns the part of a constant's name that follows the name of its type. It is the element's name in
+// x-enum-varnames (a keyword of OpenAPI generators), the x-go-name next to a const, or otherwise the name by [GoName].
 func constantName(v *source.Node) string {
 	if list := v.Parent; list != nil && list.Kind == source.Array && list.Parent != nil {
 		if names := itemsOf(list.Parent.Get("x-enum-varnames")); v.Index() >= 0 && v.Index() < len(names) {
@@ -199,7 +198,7 @@ func literal(v *source.Node, base Kind) string {
 	return v.Text
 }
 
-// canonical returns a text that equal values share.
+// canonical returns a string that is equal for equal values.
 func canonical(v *source.Node) string {
 	text, err := eventsimpl.Literal(v.JSON())
 	if err != nil {
@@ -208,7 +207,7 @@ func canonical(v *source.Node) string {
 	return text
 }
 
-// matchValue returns the constant of d whose value is v.
+// matchValue returns the constant of d with the value v.
 func (d *Decl) matchValue(v *source.Node) (Value, bool) {
 	for _, c := range d.Values {
 		if text, err := eventsimpl.Literal(c.JSON); err == nil && text == canonical(v) {
@@ -218,13 +217,13 @@ func (d *Decl) matchValue(v *source.Node) (Value, bool) {
 	return Value{}, false
 }
 
-// EmptyIsAbsent reports whether an optional member of the type is a plain value that is absent if it is the empty
-// string. This holds for closed string enums without the empty string.
+// EmptyIsAbsent reports whether the empty string represents an absent member of the type. This applies to closed string
+// enums that do not contain the empty string.
 func (d *Decl) EmptyIsAbsent() bool {
 	return d.Form == Enum && !d.Open && (d.Base == String || d.Base == Literal) && !d.hasEmpty()
 }
 
-// hasEmpty reports whether the empty string is a value of an enum of strings.
+// hasEmpty reports whether a string enum contains the empty string.
 func (d *Decl) hasEmpty() bool {
 	return slices.ContainsFunc(d.Values, func(v Value) bool { return string(v.JSON) == `""` })
 }

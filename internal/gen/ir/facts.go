@@ -7,18 +7,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// facts combines all schemas that apply to one value: the schema itself, the target of its $ref, and its allOf, at
-// any depth.
+// facts combines all schemas that apply to one value: the schema itself, the target of its $ref, and the schemas in its
+// allOf, recursively.
 type facts struct {
 	// node is the schema in the event file.
 	node *source.Node
 	// parts lists the schema objects that apply, in source order.
 	parts []*source.Node
-	// kinds holds the types that type, enum and const of the parts allow.
+	// kinds is the set of JSON types that type, enum and const of the parts allow.
 	kinds kinds
-	// clash is the part that excluded the last type. never is a schema false among the parts.
+	// clash is the part that excluded the last type. never is a part with the schema false, if any.
 	clash, never *source.Node
-	// values holds the values that enum and const allow. listed reports whether such a list exists.
+	// values lists the values that enum and const allow. listed reports whether a part has enum or const.
 	values []*source.Node
 	listed bool
 	unions []alternatives
@@ -26,16 +26,16 @@ type facts struct {
 	branches []branch
 }
 
-// alternatives holds the variants of one oneOf or anyOf.
+// alternatives contains the variants of one oneOf or anyOf.
 type alternatives struct {
 	part     *source.Node
 	keyword  string
 	variants []*source.Node
-	// dead holds the variants that were dropped because no value satisfies them.
+	// dead lists the dropped variants, which no value satisfies.
 	dead []*source.Node
 }
 
-// A branch is a schema that applies to some values only, with its keyword.
+// A branch is a schema that applies only to some values, with its keyword.
 type branch struct {
 	keyword string
 	node    *source.Node
@@ -67,7 +67,7 @@ func (b *builder) visit(f *facts, n *source.Node, seen map[*source.Node]bool) {
 	for _, m := range n.Members {
 		if m.Key == "$ref" || m.Key == "allOf" {
 			schematree.Applied(b.set, n, func(part *source.Node) { b.visit(f, part, seen) }, m.Key)
-		} else if !added && !annotating(m.Key) {
+		} else if !added && !isAnnotation(m.Key) {
 			added = true
 			b.add(f, n)
 		}
@@ -77,7 +77,7 @@ func (b *builder) visit(f *facts, n *source.Node, seen map[*source.Node]bool) {
 // add adds the keywords of one schema object.
 func (b *builder) add(f *facts, n *source.Node) {
 	f.parts = append(f.parts, n)
-	left := f.kinds & written(n)
+	left := f.kinds & declaredKinds(n)
 	list, listed := listOf(n)
 	if listed {
 		var of kinds
@@ -85,7 +85,7 @@ func (b *builder) add(f *facts, n *source.Node) {
 			of |= kindOf(v)
 		}
 		left &= of
-		f.meet(list)
+		f.intersect(list)
 	}
 	if left == 0 && f.kinds != 0 && f.clash == nil {
 		f.clash = n
@@ -124,8 +124,8 @@ func listOf(n *source.Node) ([]*source.Node, bool) {
 	return slices.DeleteFunc(slices.Clone(e.Items), func(v *source.Node) bool { return canonical(v) != canonical(c) }), true
 }
 
-// meet intersects the lists of values. If no value is lost, the order of the newer list wins.
-func (f *facts) meet(list []*source.Node) {
+// intersect restricts the values to those in list, in the order of list.
+func (f *facts) intersect(list []*source.Node) {
 	if f.listed {
 		list = slices.DeleteFunc(slices.Clone(list), func(v *source.Node) bool {
 			return !slices.ContainsFunc(f.values, func(w *source.Node) bool { return canonical(v) == canonical(w) })
@@ -134,7 +134,7 @@ func (f *facts) meet(list []*source.Node) {
 	f.values, f.listed = list, true
 }
 
-// get returns the value of a keyword in the first part that has it.
+// get returns the value of a keyword in the first part that contains it.
 func (f *facts) get(keyword string) *source.Node {
 	for _, p := range f.parts {
 		if v := p.Get(keyword); v != nil {
@@ -144,22 +144,22 @@ func (f *facts) get(keyword string) *source.Node {
 	return nil
 }
 
-// requires reports whether the member name is required.
+// requires reports whether the member called name is required.
 func (f *facts) requires(name string) bool {
 	return slices.ContainsFunc(f.parts, func(p *source.Node) bool {
 		return slices.ContainsFunc(itemsOf(p.Get("required")), func(r *source.Node) bool { return r.Text == name })
 	})
 }
 
-// both returns a schema for the values that satisfy all nodes: the only node with constraints, or an allOf of the
-// nodes. It returns the same schema for the same nodes, so that recursion ends.
-func (b *builder) both(nodes ...*source.Node) *source.Node {
+// allOf returns a schema for the values that satisfy all nodes. It is an allOf of the nodes, or the only node with
+// constraints. It returns the same schema for the same nodes, so that recursion terminates.
+func (b *builder) allOf(nodes ...*source.Node) *source.Node {
 	var kept []*source.Node
 	for _, n := range nodes {
 		switch {
 		case n.Kind != source.Object && !n.True():
 			return n
-		case saysNothing(n) || slices.Contains(kept, n):
+		case isUnconstrained(n) || slices.Contains(kept, n):
 		default:
 			kept = append(kept, n)
 		}
@@ -204,7 +204,7 @@ func (b *builder) without(p *source.Node, keywords ...string) *source.Node {
 	return n
 }
 
-// saysNothing reports whether n is true, {} or only annotations.
-func saysNothing(n *source.Node) bool {
-	return n.True() || n.Kind == source.Object && !slices.ContainsFunc(n.Members, func(m source.Member) bool { return !annotating(m.Key) })
+// isUnconstrained reports whether n is the schema true or contains only annotations.
+func isUnconstrained(n *source.Node) bool {
+	return n.True() || n.Kind == source.Object && !slices.ContainsFunc(n.Members, func(m source.Member) bool { return !isAnnotation(m.Key) })
 }

@@ -51,16 +51,16 @@ func (b *builder) field(d *Decl, m member, members scope, at site) *Field {
 	return f
 }
 
-// undescribed explains why a member with only a known name stays JSON.
+// undescribed explains why a member without a description remains raw JSON.
 const undescribed = "the member is not described in the properties"
 
-// isTag reports whether a required member of this shape has only one possible value and needs no declared type. A
-// value that the author named keeps its type and constant.
+// isTag reports whether a required member of this shape has only one possible value and does not require a declared
+// type. If the author named the value, it has a declared type.
 func (sh *shape) isTag() bool {
-	return sh.kind == enumShape && len(sh.values) == 1 && !sh.open && !sh.null && sh.base != Literal && !named(sh.values[0])
+	return sh.kind == enumShape && len(sh.values) == 1 && !sh.open && !sh.null && sh.base != Literal && !hasExplicitName(sh.values[0])
 }
 
-// elementType returns the type of elements or unnamed members. A nil elem stands for any values.
+// elementType returns the type of elements or unnamed members. If elem is nil, any value is allowed.
 func (b *builder) elementType(elem *source.Node, at site, what, role string) *Type {
 	if elem == nil {
 		return &Type{Kind: External, Go: RawMessage}
@@ -68,7 +68,7 @@ func (b *builder) elementType(elem *source.Node, at site, what, role string) *Ty
 	return b.nullType(elem, site{name: at.name + segment(elem, what), role: role + at.name, root: at.root})
 }
 
-// array returns a slice of the common Go type of all elements, or of JSON.
+// array returns the shape of a slice. Its elements have the common Go type of all elements, or otherwise are raw JSON.
 func (b *builder) array(f *facts) shape {
 	var all []outcomes
 	closed := -1 // the number of elements to which the schema limits the array

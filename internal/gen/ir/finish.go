@@ -4,7 +4,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// An accessor waits for the type of its field.
+// An accessor is a planned method that returns the default of a field.
 type accessor struct {
 	decl    *Decl
 	field   *Field
@@ -12,8 +12,8 @@ type accessor struct {
 	members scope
 }
 
-// finish completes the parts that need all declarations: aliases that contain themselves, types of fields, constants
-// that fill members, and accessors.
+// finish completes the parts of the model that depend on all declarations: recursive aliases, field types, member
+// constants and accessors.
 func (b *builder) finish() {
 	for _, d := range b.all {
 		if d.Form == Alias && d.Type != nil {
@@ -59,7 +59,8 @@ func constantOf(f *Field) string {
 // isZero reports whether a literal is the zero value of its Go type.
 func isZero(literal string) bool { return literal == `""` || literal == "0" || literal == "false" }
 
-// finishAlias turns a slice or map that contains itself into a defined type. An alias of itself is an error.
+// finishAlias converts the alias of a slice or map that contains itself to a defined type. An alias of itself is an
+// error.
 func (b *builder) finishAlias(d *Decl) {
 	productive := false
 	t := d.Type
@@ -93,8 +94,8 @@ func (b *builder) finishAlias(d *Decl) {
 	}
 }
 
-// fieldType returns the Go type of a member. It is the value itself, a pointer if the type must represent absence or
-// null, or the three-state Optional if it must represent both. Slices, maps and raw JSON represent absence by nil.
+// fieldType returns the Go type of a member. It is the type of the value, a pointer to it if the member may be absent
+// or null, or Optional if it may be both. Slices, maps and raw JSON represent absence by nil.
 func fieldType(f *Field, back bool) (t *Type, omit bool) {
 	base := tidy(f.Base)
 	under := base.Under()
@@ -118,7 +119,7 @@ func fieldType(f *Field, back bool) (t *Type, omit bool) {
 	return &Type{Kind: Pointer, Elem: base}, !f.Required
 }
 
-// tidy removes pointers to raw JSON, which can hold null.
+// tidy removes pointers to raw JSON, which can represent null itself.
 func tidy(t *Type) *Type {
 	if t == nil || t.Elem == nil {
 		return t

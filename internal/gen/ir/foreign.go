@@ -2,8 +2,8 @@ package ir
 
 import "github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 
-// foreignVariants reports unions of this package with a variant whose type is in another package. The method that
-// makes a type a variant must be declared in the package of the type.
+// foreignVariants reports unions of this package that have a variant declared in another package. The marker method of
+// a variant must be declared in the package of its type.
 func (b *builder) foreignVariants(p *Package) {
 	imported := map[*Decl]string{}
 	for _, f := range p.Files {

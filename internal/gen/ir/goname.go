@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// initialisms lists the words that Go writes in a single case.
+// initialisms is the set of words that have consistent case in Go identifiers.
 var initialisms = map[string]bool{
 	"ACL": true, "API": true, "ASCII": true, "CPU": true, "CSS": true, "DNS": true, "EOF": true,
 	"GUID": true, "HTML": true, "HTTP": true, "HTTPS": true, "ID": true, "IP": true, "JSON": true,
@@ -18,14 +18,14 @@ var initialisms = map[string]bool{
 	"XML": true, "XMPP": true, "XSRF": true, "XSS": true, "YAML": true,
 }
 
-// separators maps runes that end a word to their spelled names. They are spelled only if the name would otherwise be
-// empty or collide; see spelledOut.
+// separators maps runes that end a word to their spelled names. They are spelled out only if the name would otherwise
+// be empty or collide. See spelledOut.
 var separators = map[rune]string{
 	'-': "Minus", '_': "Underscore", '.': "Dot", ' ': "Space", '/': "Slash", ':': "Colon",
 	',': "Comma", ';': "Semicolon", '\t': "Tab", '\n': "Newline",
 }
 
-// symbols maps runes to names, which become separate words. Only a $ within a name ends a word without being spelled.
+// symbols maps runes to names, which become separate words. The exception is a $ within a name, which only ends a word.
 var symbols = map[rune]string{
 	'+': "Plus", '*': "Star", '#': "Hash", '@': "At", '$': "Dollar", '%': "Percent", '&': "And",
 	'=': "Equal", '<': "Less", '>': "Greater", '!': "Not", '?': "Question", '~': "Tilde",
@@ -35,13 +35,13 @@ var symbols = map[rune]string{
 }
 
 // GoName returns the exported Go identifier for the name s of an event, schema, member or enum value. It depends only
-// on s. It joins words in camel case, writes known initialisms in capitals and spells symbols (+1 is Plus1, -1 is
-// Minus1). A separator or $ between two digits becomes an underscore. A name that cannot start an exported identifier
-// gets the prefix X. The empty string becomes Empty. Different names may map to the same identifier; the code that
-// declares identifiers reports that.
+// on s. It joins words in camel case, capitalizes known initialisms and spells out symbols (+1 is Plus1, -1 is Minus1).
+// A separator or $ between two digits becomes an underscore. If the result is not an exported identifier, GoName adds
+// the prefix X. The empty string becomes Empty. Different names can map to the same identifier, which is reported when
+// the identifiers are declared.
 func GoName(s string) string { return exported(Suffix(s)) }
 
-// exported adds the prefix X to a name that cannot start an exported identifier.
+// exported adds the prefix X to a name that does not start with an upper-case letter.
 func exported(name string) string {
 	if first := []rune(name)[0]; !unicode.IsUpper(first) {
 		return "X" + name
@@ -49,8 +49,8 @@ func exported(name string) string {
 	return name
 }
 
-// Suffix is like GoName, but for the end of an identifier, such as a constant after the name of its type. A leading digit
-// or caseless letter needs no X.
+// Suffix is like GoName, but for the end of an identifier, such as a constant after the name of its type. It does not
+// add X before a leading digit or caseless letter.
 func Suffix(s string) string {
 	if s == "" {
 		return "Empty"
@@ -71,12 +71,12 @@ func Suffix(s string) string {
 	return b.String()
 }
 
-// trimmed returns s without leading and trailing separators, which GoName does not spell.
+// trimmed returns s without leading and trailing separators, which GoName ignores.
 func trimmed(s string) string {
 	return strings.TrimFunc(s, func(r rune) bool { return separators[r] != "" })
 }
 
-// spelledOut is like Suffix, but spells leading and trailing separators: _url is UnderscoreURL, url_ is
+// spelledOut is like Suffix, but it spells out leading and trailing separators: _url is UnderscoreURL, and url_ is
 // URLUnderscore.
 func spelledOut(s string) string {
 	stem := trimmed(s)
@@ -93,15 +93,15 @@ type word struct {
 	spelled bool
 }
 
-// split cuts s into words: runs of letters and digits, cut at changes of case, spelled symbols, and "_" for a
-// separator between two digits.
+// split splits s into words. A word is a run of letters and digits without a change of case, a spelled-out symbol, or
+// "_" for a separator between two digits.
 func split(s string) []word {
 	var words []word
 	runes := []rune(s)
 	start := -1
 	flush := func(end int) {
 		if start >= 0 {
-			for _, w := range cutCase(runes[start:end]) {
+			for _, w := range splitCase(runes[start:end]) {
 				words = append(words, word{text: w})
 			}
 			start = -1
@@ -131,9 +131,9 @@ func split(s string) []word {
 	return words
 }
 
-// cutCase cuts a run of letters and digits before each word that a change of case starts: fooBar, HTTPServer. A
-// plural s stays with its initialism: userIDs.
-func cutCase(run []rune) []string {
+// splitCase splits a run of letters and digits into words at changes of case, as in fooBar and HTTPServer. A plural s
+// remains part of its initialism, as in userIDs.
+func splitCase(run []rune) []string {
 	var words []string
 	start := 0
 	for i := 1; i < len(run); i++ {
@@ -156,7 +156,8 @@ func pluralAt(run []rune, i int) bool {
 	return run[i] == 's' && (i+1 == len(run) || unicode.IsUpper(run[i+1]))
 }
 
-// title writes one word. If shout is set, the name has no lower-case letters and capitals mean nothing.
+// title capitalizes one word. If shout is set, the whole name is in upper case, so capitals do not indicate
+// initialisms.
 func title(w string, shout bool) string {
 	upper := strings.ToUpper(w)
 	if initialisms[upper] {
@@ -175,7 +176,7 @@ func title(w string, shout bool) string {
 	return string(runes)
 }
 
-// spellAll spells every character of s.
+// spellAll spells out every character of s.
 func spellAll(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -197,6 +198,5 @@ func spell(r rune) string {
 	return fmt.Sprintf("U%04X", r)
 }
 
-// isWord reports whether r can stand in an identifier unchanged. Go treats Hangul fillers as letters, but they are
-// invisible.
+// isWord reports whether r is valid in an identifier. Go treats Hangul fillers as letters, but they are invisible.
 func isWord(r rune) bool { return (unicode.IsLetter(r) || unicode.IsDigit(r)) && !plain.Invisible(r) }

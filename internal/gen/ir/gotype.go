@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// predeclared lists the types that x-go-type accepts without an import path.
+// predeclared lists the types that are valid in x-go-type without an import path.
 var predeclared = map[string]bool{
 	"string": true, "bool": true, "int": true, "int8": true, "int16": true, "int32": true, "int64": true,
 	"uint": true, "uint8": true, "uint16": true, "uint32": true, "uint64": true, "float32": true, "float64": true,

@@ -9,9 +9,9 @@ import (
 // maxDepth limits the depth of the search for schemas without values.
 const maxDepth = 20
 
-// prune drops the variants that no value satisfies together with the rest of the schema, and reports them. Schema
-// generators often write such variants for impossible cases. If no variant remains, the union stays unchanged, which
-// is a separate error.
+// prune drops variants that contradict the rest of the schema, and reports them. Schema generators often write such
+// variants for impossible cases. If all variants are contradictory, prune does not change the union, which causes a
+// separate error.
 func (b *builder) prune(f *facts) {
 	for i := range f.unions {
 		u := &f.unions[i]
@@ -38,17 +38,17 @@ func (b *builder) prune(f *facts) {
 	}
 }
 
-// withSiblings combines a variant with the keywords next to its union, without other unions.
+// withSiblings combines a variant with the sibling keywords of its union, except other unions.
 func (b *builder) withSiblings(f *facts, u alternatives, v *source.Node) *source.Node {
 	var all []*source.Node
 	for _, p := range f.parts {
 		all = append(all, b.without(p, "oneOf", "anyOf", "discriminator", "$ref", "allOf"))
 	}
-	return b.both(append(all, v)...)
+	return b.allOf(append(all, v)...)
 }
 
-// impossible reports whether certainly no value satisfies n. It reports no diagnostics and makes no shapes, so
-// callers may try schemas that they do not use later.
+// impossible reports whether no value can satisfy n. It may return false for some impossible schemas. It reports no
+// diagnostics and creates no shapes.
 func (b *builder) impossible(n *source.Node, depth int) bool {
 	if n.Kind != source.Object {
 		return !n.True()
@@ -70,7 +70,7 @@ func (b *builder) hasNoValue(f *facts, depth int) bool {
 	switch {
 	case f.never != nil || f.kinds == 0 || f.listed && !slices.ContainsFunc(f.values, fits):
 		return true
-	case f.crossed() != nil:
+	case f.crossing() != nil:
 		return true
 	case f.kinds == kObject && b.lacksMember(f, depth):
 		return true

@@ -7,9 +7,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/provider"
 )
 
-// ingress declares the names of the services whose webhooks become events. The names are reserved whatever is
+// declareIngress declares the names for the services that send webhooks. It reserves the names even if ingress is not
 // emitted.
-func (b *builder) ingress(p *Package) {
+func (b *builder) declareIngress(p *Package) {
 	byName := map[string]*Ingress{}
 	for _, f := range p.Files {
 		for _, e := range f.Events {

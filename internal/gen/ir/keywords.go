@@ -9,19 +9,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// annotating reports whether a keyword affects neither validity nor types.
-func annotating(keyword string) bool {
+// isAnnotation reports whether a keyword affects neither validity nor types.
+func isAnnotation(keyword string) bool {
 	k, _ := schematree.Any.Keyword(keyword)
 	return k.Role == schematree.Annotates || k.Role == schematree.Identifies || keyword == "nullable"
 }
 
-// narrows reports whether n, apart from $ref and allOf, only narrows values of the kinds in of.
+// narrows reports whether n, apart from $ref and allOf, only restricts values of the given kinds without changing their
+// Go type.
 func narrows(n *source.Node, of kinds) bool {
 	for _, m := range n.Members {
 		k, known := schematree.Any.Keyword(m.Key)
 		switch {
 		case k.Role != schematree.Describes || !known || m.Key == "$ref" || m.Key == "allOf":
-		case m.Key == "type" && of&^written(n) == 0:
+		case m.Key == "type" && of&^declaredKinds(n) == 0:
 		case m.Key == "unevaluatedProperties" && m.Value.Kind == source.Bool && !m.Value.True():
 		default:
 			return false
@@ -30,8 +31,8 @@ func narrows(n *source.Node, of kinds) bool {
 	return true
 }
 
-// standIn returns the single schema, among n and the targets of its $ref and allOf, whose Go type holds all values of
-// n, because the others only narrow it. Without one it returns nil. If n itself has a $ref, it returns n.
+// standIn returns the schema that alone determines the Go type of n, because the other schemas only narrow it. It is a
+// schema in allOf, or n itself if n has a $ref. standIn returns nil if several schemas determine the type.
 func (b *builder) standIn(n *source.Node) *source.Node {
 	var candidates, rest []*source.Node
 	if n.Get("$ref") != nil {
@@ -53,7 +54,7 @@ func (b *builder) standIn(n *source.Node) *source.Node {
 		candidates = append(candidates, item)
 	}
 	rest = append(rest, n)
-	// A part with only a type is a candidate only if no other part has more.
+	// A part with only a type is a candidate only if no part has more keywords.
 	if len(candidates) > 1 {
 		more := slices.DeleteFunc(slices.Clone(candidates), onlyTyped)
 		if len(more) == 1 {
@@ -68,13 +69,13 @@ func (b *builder) standIn(n *source.Node) *source.Node {
 	if slices.ContainsFunc(rest, func(r *source.Node) bool { return !narrows(r, of) }) {
 		return nil
 	}
-	if c := candidates[0]; c.Get("$ref") == nil && of&kNumber == kInteger && saysNumber(append(rest, c)...) != saysNumber(c) {
+	if c := candidates[0]; c.Get("$ref") == nil && of&kNumber == kInteger && allowsFractions(append(rest, c)...) != allowsFractions(c) {
 		return nil // a type next to a list of integers affects their Go type
 	}
 	return candidates[0]
 }
 
-// allowedAlone returns the kinds that the stand-in of n allows by itself.
+// allowedAlone returns the kinds that the stand-in of n allows, without the other schemas of n.
 func (b *builder) allowedAlone(n, standIn *source.Node) kinds {
 	if standIn != n {
 		return b.allowed(standIn)
@@ -85,7 +86,7 @@ func (b *builder) allowedAlone(n, standIn *source.Node) kinds {
 	return anyKind
 }
 
-// onlyTyped reports whether a schema has a type and otherwise only narrows.
+// onlyTyped reports whether a schema only narrows and has neither $ref nor allOf.
 func onlyTyped(n *source.Node) bool {
 	return n.Get("$ref") == nil && n.Get("allOf") == nil && narrows(n, 0)
 }

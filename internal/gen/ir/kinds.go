@@ -21,7 +21,7 @@ const (
 	scalars = schematree.Scalars
 )
 
-// kindOf returns the JSON type of one value. Integers may occur next to fractions.
+// kindOf returns the kinds of a value. For a fraction, they include integers.
 func kindOf(v *source.Node) kinds {
 	if k := schematree.TypeOf(v.Value()); k != kFraction {
 		return k
@@ -29,8 +29,8 @@ func kindOf(v *source.Node) kinds {
 	return kNumber
 }
 
-// written returns the kinds that the type keyword allows, including OpenAPI's nullable.
-func written(n *source.Node) kinds {
+// declaredKinds returns the kinds that the type keyword allows. It also considers OpenAPI's nullable.
+func declaredKinds(n *source.Node) kinds {
 	k := schematree.Declared(n)
 	if n.Get("nullable").True() {
 		k |= kNull
@@ -38,7 +38,7 @@ func written(n *source.Node) kinds {
 	return k
 }
 
-// allowed returns the kinds that n allows, as far as its keywords show without other schemas.
+// allowed returns the kinds that n allows according to its types, values and unions.
 func (b *builder) allowed(n *source.Node) kinds {
 	if n.Kind != source.Object {
 		if n.True() {

@@ -7,7 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// jsonTypes lists the types that distinguish variants, and the suffixes of their Go types.
+// jsonTypes lists the JSON types that distinguish variants, with the suffixes of their Go types.
 var jsonTypes = []struct {
 	kinds        kinds
 	word, suffix string
@@ -15,7 +15,7 @@ var jsonTypes = []struct {
 	{kString, "string", "String"}, {kNumber, "number", "Number"}, {kBool, "boolean", "Boolean"}, {kArray, "array", "Array"}, {kObject, "object", "Object"},
 }
 
-// jsonType returns the JSON type of the kinds. It returns false if they have several types or none.
+// jsonType returns the JSON type of the kinds. It returns false if they have no type or several types.
 func jsonType(k kinds) (word, suffix string, ok bool) {
 	for _, t := range jsonTypes {
 		if k != 0 && k&^t.kinds == 0 {
@@ -25,7 +25,7 @@ func jsonType(k kinds) (word, suffix string, ok bool) {
 	return "", "", false
 }
 
-// kindUnion returns the plan for a value of several JSON types, with a variant for each.
+// kindUnion returns the union plan for values of several JSON types, with a variant for each type.
 func (b *builder) kindUnion(f *facts, of kinds) *unionPlan {
 	var order []string
 	for _, p := range f.parts { // in source order
@@ -53,7 +53,7 @@ func (b *builder) kindUnion(f *facts, of kinds) *unionPlan {
 	return plan
 }
 
-// narrowed returns a schema for the values of n that have the type typ.
+// narrowed returns a schema for the values of n with the given type.
 func (b *builder) narrowed(n *source.Node, typ string) *source.Node {
 	key := identity([]*source.Node{n}) + "of type " + typ
 	if known := b.joined[key]; known != nil {
@@ -64,8 +64,8 @@ func (b *builder) narrowed(n *source.Node, typ string) *source.Node {
 	return b.compound(key, n, "allOf", n, is)
 }
 
-// either returns a schema for the values of any of the nodes.
-func (b *builder) either(nodes []*source.Node) *source.Node {
+// anyOf returns a schema for the values that satisfy any of the nodes.
+func (b *builder) anyOf(nodes []*source.Node) *source.Node {
 	if len(nodes) == 1 {
 		return nodes[0]
 	}
@@ -84,8 +84,8 @@ func (b *builder) compound(key string, origin *source.Node, keyword string, node
 	return n
 }
 
-// formUnion returns the plan for variants without a tag. Their JSON types tell them apart, or for objects the members
-// that each requires. It returns nil if these do not differ either.
+// formUnion returns the union plan for variants without a tag. Their JSON types distinguish them. Several objects are
+// distinguished by the members that each requires. It returns nil if the variants cannot be distinguished.
 func (b *builder) formUnion(f *facts, variants []*source.Node) *unionPlan {
 	type group struct {
 		word, suffix string
@@ -94,7 +94,7 @@ func (b *builder) formUnion(f *facts, variants []*source.Node) *unionPlan {
 	var groups []*group
 	for _, v := range b.flat(variants) {
 		word, suffix, ok := jsonType(b.allowed(v) & f.kinds &^ kNull)
-		if !ok || b.choosesType(v) {
+		if !ok || b.lacksGoType(v) {
 			return nil
 		}
 		i := slices.IndexFunc(groups, func(g *group) bool { return g.word == word })
@@ -119,7 +119,7 @@ func (b *builder) formUnion(f *facts, variants []*source.Node) *unionPlan {
 		case g.word == "array":
 			return nil
 		default:
-			n := b.either(g.nodes)
+			n := b.anyOf(g.nodes)
 			if sh := b.follow(n); sh == nil || sh.kind != scalarShape && sh.kind != enumShape {
 				return nil
 			}
@@ -132,13 +132,14 @@ func (b *builder) formUnion(f *facts, variants []*source.Node) *unionPlan {
 	return plan
 }
 
-// choosesType reports whether the author chose JSON for a variant, or only its JSON type is known.
-func (b *builder) choosesType(n *source.Node) bool {
+// lacksGoType reports whether a variant is invalid or remains raw JSON.
+func (b *builder) lacksGoType(n *source.Node) bool {
 	sh := b.follow(n)
 	return sh == nil || sh.kind == failedShape || sh.kind == neverShape || sh.kind == externalShape && sh.goType == RawMessage
 }
 
-// objectUnion returns the plan for objects that differ by a tag, or by a member that only one of them requires.
+// objectUnion returns the union plan for objects that are distinguished by a tag, or by a member that only one of them
+// has.
 func (b *builder) objectUnion(f *facts, variants []*source.Node) *unionPlan {
 	if plan := b.inferredUnion(f, variants); plan != nil {
 		return plan

@@ -9,17 +9,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
 )
 
-// A Package is the complete model of one run.
+// A Package is the complete model of a generated package.
 type Package struct {
 	Name  string
 	Files []*File
-	// Ingress lists the services whose webhooks become events of the package, sorted by name.
+	// Ingress lists the services that send webhooks for events of the package, sorted by name.
 	Ingress []*Ingress
 
 	builder *builder // used by [Package.Describe]
 }
 
-// An Ingress is one service whose webhooks become events.
+// An Ingress is a service that sends webhooks for events.
 type Ingress struct {
 	// Name is the name of the type, such as GitHubIngress.
 	Name     string
@@ -30,43 +30,44 @@ type Ingress struct {
 // A File is the model of one event file.
 type File struct {
 	Path, Stem string
-	// Import is the import path of the package that declares the types of the file; empty if this package does.
+	// Import is the import path of the package that declares the types of the file. It is empty if the generated
+	// package declares them.
 	Import string
 	Events []*Event
 	Tasks  []*Task
 	// Conversation is nil if the file has no conversation.
 	Conversation *Conversation
-	// Decls holds the types of the file's shared schemas. Nested types follow the type that contains them.
+	// Decls lists the types of the file's shared schemas. Nested types follow the type that contains them.
 	Decls []*Decl
 }
 
-// An Event is one event type.
+// An Event is an event type.
 type Event struct {
 	Schema *schema.Event
-	// Prefix is the prefix of the event's names, such as IncidentCreated.
+	// Prefix is the prefix of the event's identifiers, such as IncidentCreated.
 	Prefix string
-	// NameConst is the constant for the event's name. EventAlias and SubscriptionType are short names for the types
-	// that a client receives and holds. Each is empty if the package declares something else with that name.
+	// NameConst is the name of the constant for the event's name. EventAlias and SubscriptionType are the names of the
+	// types for received events and for subscriptions. Each is empty if the name is used for another declaration.
 	NameConst, EventAlias, SubscriptionType string
 	// Arguments and Payload are the declarations XArguments and XPayload.
 	Arguments, Payload *Decl
-	// Decls are Arguments, Payload and the types nested in them.
+	// Decls lists Arguments, Payload and their nested types.
 	Decls []*Decl
-	// InputSchema and PayloadSchema are the published schemas, and Fingerprint identifies both (EVOL-4).
+	// InputSchema and PayloadSchema are the published schemas. Fingerprint identifies them (EVOL-4).
 	InputSchema, PayloadSchema *published.Schema
 	Fingerprint                string
-	// Tool is the event's read tool, nil if tools are not emitted.
+	// Tool is the event's read tool, or nil if read tools are not generated.
 	Tool *Tool
 }
 
-// A Task is one tool that works in the background.
+// A Task is a background tool.
 type Task struct {
 	Schema *schema.Task
-	// Prefix is the prefix of the task's names, such as WriteReport.
+	// Prefix is the prefix of the task's identifiers, such as WriteReport.
 	Prefix string
 	// Arguments, Update and Result are the declarations XTaskArguments, XTaskUpdate and XTaskResult.
 	Arguments, Update, Result *Decl
-	// Decls holds these three and the types nested in them.
+	// Decls lists Arguments, Update, Result and their nested types.
 	Decls []*Decl
 	// InputSchema, UpdateSchema and ResultSchema are the published schemas.
 	InputSchema, UpdateSchema, ResultSchema *published.Schema
@@ -75,13 +76,13 @@ type Task struct {
 // A Conversation is the server's part in the conversation.
 type Conversation struct {
 	Schema *schema.Conversation
-	// Context is the structured context, nil if the author describes no members.
+	// Context is the structured context, or nil if the author does not describe its members.
 	Context *Decl
-	// Decls are Context and the types nested in it.
+	// Decls lists Context and its nested types.
 	Decls []*Decl
 }
 
-// A Tool is the read tool of an event type: the names that determine its descriptor.
+// A Tool contains the names in the descriptor of an event type's read tool.
 type Tool struct {
 	Name, Cursor, MaxEvents, Wait, Quiet, Since string
 	// Custom reports whether the author named the tool or its arguments.
@@ -95,24 +96,24 @@ type Form int
 const (
 	// Alias is `type X = T`.
 	Alias Form = iota
-	// Defined is `type X T`: a slice or map that contains itself, or a union variant that is not an object.
+	// Defined is `type X T`. T is a slice or map that contains itself, or a union variant that is not an object.
 	Defined
-	// Struct is an object.
+	// Struct is a struct for an object.
 	Struct
-	// Enum is a named scalar with constants.
+	// Enum is a scalar type with constants.
 	Enum
 	// Union is a struct around a sealed interface.
 	Union
-	// Holder is a struct around a value whose type has methods: a variant of a union.
+	// Holder is a struct around a value of a type with methods. It is used for variants of a union.
 	Holder
 )
 
 var formNames = [...]string{"alias", "defined", "struct", "enum", "union", "holder"}
 
-// String returns the word that the inspect command prints.
+// String returns the name of the form, as printed by the inspect command.
 func (f Form) String() string { return formNames[f] }
 
-// A Decl is one declared Go type.
+// A Decl is a declaration of a Go type.
 type Decl struct {
 	Name string
 	Form Form
@@ -122,27 +123,28 @@ type Decl struct {
 	// At is the range of the schema.
 	At source.Range
 
-	// Type is the target of an Alias or Defined, or the value of a Holder. Why explains why it stays JSON although
-	// nothing requests that; otherwise empty.
+	// Type is the target of an Alias or Defined, or the type of a Holder's value. Why is the reason if Type is raw JSON
+	// that the author did not request.
 	Type *Type
 	Why  string
-	// Of is the union for which a Defined or Holder was made.
+	// Of is the union for which a Defined or Holder was created.
 	Of *Decl
-	// Fields and Extra belong to a Struct. Extra is the type of members without a field, nil if they are not kept.
+	// Fields and Extra apply to a Struct. Extra is the type of members without a field, or nil if they are not kept.
 	Fields []*Field
 	Extra  *Type
-	// Accessors requests methods that return the defaults of fields.
+	// Accessors reports whether to generate methods that return the defaults of fields.
 	Accessors bool
-	// Base and Values belong to an Enum. Open reports whether other values are valid.
+	// Base, Values and Open apply to an Enum. Open reports whether other values are valid.
 	Base   Kind
 	Values []Value
 	Open   bool
-	// Tag, Literal and Variants belong to a Union. Tag is the discriminator of tagged variants. Literal reports
-	// whether the tags are JSON texts instead of strings.
+	// Tag, Literal and Variants apply to a Union. Tag is the discriminator of tagged variants. Literal reports whether
+	// the tags are JSON text instead of strings.
 	Tag      string
 	Literal  bool
 	Variants []Variant
-	// VariantType is the interface that variants implement, and UnknownType the type of other values.
+	// VariantType is the name of the interface that variants implement. UnknownType is the name of the type for other
+	// values.
 	VariantType, UnknownType string
 }
 
@@ -152,51 +154,51 @@ type Doc struct {
 	Deprecated bool
 }
 
-// A Field is one member of a [Struct].
+// A Field is a field of a [Struct].
 type Field struct {
 	Name, JSON string
 	Doc        Doc
 	At         source.Range
-	// Required and Nullable come from the schema. Type is the Go type that follows from them, and OmitZero reports
-	// whether encoding omits the zero value.
+	// Required and Nullable are properties of the schema. Base is the type of the value. Type is the type of the field,
+	// which also depends on Required and Nullable. OmitZero reports whether encoding omits the zero value.
 	Required, Nullable bool
 	Base, Type         *Type
 	OmitZero           bool
-	// Why explains why the member stays JSON although nothing requests that; otherwise empty.
+	// Why is the reason if the member is raw JSON that the author did not request.
 	Why string
-	// Const is the Go constant or literal that fills a required member with one possible value, empty if that is Go's
-	// zero value.
+	// Const is the Go constant or literal for a required member with only one possible value. It is empty if that value
+	// is Go's zero value.
 	Const string
-	// Default is the schema's default as JSON, empty if absent.
+	// Default is the schema's default as JSON, or empty if absent.
 	Default json.RawMessage
 	// DefaultConst is the Go constant or literal of the default, if an accessor is possible.
 	DefaultConst string
 }
 
-// A Value is one constant of an [Enum].
+// A Value is a constant of an [Enum].
 type Value struct {
 	Name string
-	// JSON is the value as the schema writes it.
+	// JSON is the value in the form of the schema.
 	JSON json.RawMessage
 	// Literal is the Go literal.
 	Literal string
 }
 
-// A Variant is one alternative of a [Union]. If there are several object variants, an object is identified by its tag
-// or by a member that only it requires. All other variants are identified by their JSON type.
+// A Variant is an alternative of a [Union]. If several variants are objects, each is identified by its tag or by a
+// member that only it requires. Other variants are identified by their JSON type.
 type Variant struct {
-	// JSON is the JSON type of its values: string, number, boolean, array, object.
+	// JSON is the JSON type of the values: string, number, boolean, array or object.
 	JSON string
-	// Tagged reports whether it has a Tag: a string, or JSON text if the union's Literal is set.
+	// Tagged reports whether the variant has a tag. Tag is a string, or JSON text if the union's Literal is set.
 	Tagged bool
 	Tag    string
-	// Has is the identifying member, empty without one.
+	// Has is the name of the identifying member, or empty.
 	Has  string
 	Decl *Decl
 }
 
-// Told returns the property that identifies the variants of a union: tag, member or type. With type, the objects may
-// still be identified by tag or member.
+// Told returns "tag", "member" or "type", depending on how the variants of a union are identified. If it returns
+// "type", the objects among the variants may be identified by tag or member.
 func (d *Decl) Told() string {
 	told := "type"
 	for i, v := range d.Variants {
@@ -215,7 +217,7 @@ func (d *Decl) Told() string {
 	return told
 }
 
-// A Kind is the shape of a [Type].
+// A Kind is the kind of a [Type].
 type Kind int
 
 // The kinds of types.
@@ -240,14 +242,14 @@ const (
 	Literal
 )
 
-// A Type is a use of a Go type.
+// A Type is a reference to a Go type.
 type Type struct {
 	Kind Kind
 	// Elem is the element type of a Slice, Map, Pointer or Optional.
 	Elem *Type
-	// Go is the type of External.
+	// Go is the Go type of an External.
 	Go GoType
-	// Decl is the declaration of Named.
+	// Decl is the declaration of a Named.
 	Decl *Decl
 }
 
@@ -263,7 +265,7 @@ func (g GoType) String() string {
 	return g.Path + "." + g.Name
 }
 
-// RawMessage is the type of values that stay raw JSON.
+// RawMessage is the type of values that remain raw JSON.
 var RawMessage = GoType{Path: "encoding/json", Name: "RawMessage"}
 
 // Under returns t with aliases and defined types resolved.
@@ -277,10 +279,10 @@ func (t *Type) Under() *Type {
 	return t
 }
 
-// maxAliases limits chains of aliases. finishAlias reports cycles.
+// maxAliases limits the length of a chain of aliases. finishAlias reports cycles.
 const maxAliases = 1000
 
-// IsRaw reports whether t is json.RawMessage, which can hold null.
+// IsRaw reports whether t is json.RawMessage, which can represent null.
 func (t *Type) IsRaw() bool { u := t.Under(); return u.Kind == External && u.Go == RawMessage }
 
 // Target returns the declaration at the end of a chain of aliases, or nil if the chain ends at another type.

@@ -13,8 +13,8 @@ var (
 	maxInt64 = new(big.Rat).SetInt64(math.MaxInt64)
 )
 
-// exact returns the value of a JSON number. For extremely large or small numbers it returns false, and a float with
-// the sign of a large one.
+// exact returns the value of a JSON number. For extremely large or small numbers, it returns false. For a large number,
+// it also returns a float with its sign.
 func exact(text string) (*big.Rat, float64, bool) {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.Abs(f) > 1e20 {
@@ -36,7 +36,7 @@ func int64Of(text string) (int64, bool) {
 	return r.Num().Int64(), true
 }
 
-// checkBounds reports integers that the schema does not limit to int64.
+// checkBounds reports integers that can exceed the range of int64.
 func (b *builder) checkBounds(f *facts) {
 	const hint = "x-go-type: encoding/json.Number or x-go-type: math/big.Int holds larger integers"
 	low, high := false, false

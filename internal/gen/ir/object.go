@@ -12,7 +12,7 @@ import (
 // An object is the combined description of an object's members.
 type object struct {
 	members []member
-	// open reports whether other members are kept. extra describes them, nil for any value.
+	// open reports whether members without a field are kept. extra is their schema, or nil for any value.
 	open  bool
 	extra *source.Node
 }
@@ -21,7 +21,7 @@ type object struct {
 type member struct {
 	key string
 	at  source.Range
-	// node is nil if only the name is known; raw explains why such a member stays JSON.
+	// node is nil if only the name is known.
 	node     *source.Node
 	required bool
 }
@@ -29,15 +29,15 @@ type member struct {
 // objectShape returns a struct for named members, or a map if only other members are described.
 func (b *builder) objectShape(f *facts) shape {
 	o := &object{}
-	o.open, o.extra = b.others(f)
-	if b.untagged(f) {
+	o.open, o.extra = b.hasUnnamed(f)
+	if b.hasUntaggable(f) {
 		o.open, o.extra = true, nil
 	}
-	if !b.named(f, o) {
+	if !b.addNamed(f, o) {
 		return shape{}
 	}
 	if !o.open {
-		b.conditional(f, o)
+		b.addConditional(f, o)
 	}
 	if len(o.members) == 0 && o.open {
 		return shape{kind: mapShape, elem: o.extra}
@@ -56,12 +56,12 @@ func (b *builder) objectShape(f *facts) shape {
 	return shape{kind: structShape, object: o}
 }
 
-// named collects the members that properties and required name. It returns false if one of them has no valid value.
-func (b *builder) named(f *facts, o *object) bool {
+// addNamed adds the members in properties and required. It returns false if a required member has no valid value.
+func (b *builder) addNamed(f *facts, o *object) bool {
 	seen := map[string]bool{}
 	for _, p := range f.parts {
 		for _, m := range membersOf(p.Get("properties")) {
-			if seen[m.Key] || !tagged(m.Key) {
+			if seen[m.Key] || !isTaggable(m.Key) {
 				continue
 			}
 			seen[m.Key] = true
@@ -74,7 +74,7 @@ func (b *builder) named(f *facts, o *object) bool {
 			}
 			if b.allowed(node) == 0 && b.never(node) {
 				if f.requires(m.Key) {
-					b.noValue(f, "the required member "+m.Key+" can have no value", node)
+					b.reportNoValue(f, "the required member "+m.Key+" can have no value", node)
 					return false
 				}
 				if m.Value.Kind == source.Object {
@@ -86,19 +86,19 @@ func (b *builder) named(f *facts, o *object) bool {
 			o.members = append(o.members, member{m.Key, m.KeyRange, node, f.requires(m.Key)})
 		}
 	}
-	for _, r := range namesOnly(f) {
+	for _, r := range mentions(f) {
 		if seen[r.at.Text] || o.open {
 			continue
 		}
 		seen[r.at.Text] = true
 		if node := b.memberSchema(f, r.at.Text); b.allowed(node) == 0 {
 			if r.required {
-				b.noValue(f, "the required member "+r.at.Text+" is not allowed", r.at)
+				b.reportNoValue(f, "the required member "+r.at.Text+" is not allowed", r.at)
 				return false
 			}
 			continue
 		}
-		if !b.undescribed(r, o.members) {
+		if !b.reportUndescribed(r, o.members) {
 			return false
 		}
 		o.members = append(o.members, member{r.at.Text, r.at.Range, nil, r.required})
@@ -106,9 +106,9 @@ func (b *builder) named(f *facts, o *object) bool {
 	return true
 }
 
-// undescribed reports a mention of a member that is not in properties. It returns whether the member can have a
-// field, because a described member may already have its Go name.
-func (b *builder) undescribed(r mention, described []member) bool {
+// reportUndescribed reports a mention of a member that is not in properties. It returns false if the member cannot have
+// a field, because a described member has the same Go name.
+func (b *builder) reportUndescribed(r mention, described []member) bool {
 	names := make([]string, len(described))
 	for i, m := range described {
 		names[i] = m.key
@@ -131,26 +131,27 @@ func (b *builder) undescribed(r mention, described []member) bool {
 	return true
 }
 
-// untagged reports members whose names cannot stand in a struct tag. Extra holds them.
-func (b *builder) untagged(f *facts) bool {
+// hasUntaggable reports whether some member names are invalid in a struct tag, and reports these members. The field
+// Extra contains them.
+func (b *builder) hasUntaggable(f *facts) bool {
 	found := false
 	for _, p := range f.parts {
 		for _, m := range membersOf(p.Get("properties")) {
-			if tagged(m.Key) || m.Value.Kind == source.Bool && !m.Value.True() {
+			if isTaggable(m.Key) || m.Value.Kind == source.Bool && !m.Value.True() {
 				continue
 			}
 			found = true
 			b.report(source.New("MCPE211", m.KeyRange, "the member name %q does not fit into a Go struct tag; its JSON is in the field Extra", m.Key))
 		}
 	}
-	for _, r := range namesOnly(f) {
-		found = found || !tagged(r.at.Text)
+	for _, r := range mentions(f) {
+		found = found || !isTaggable(r.at.Text)
 	}
 	return found
 }
 
-// tagged reports whether a member name can stand in a json struct tag.
-func tagged(name string) bool {
+// isTaggable reports whether a member name is valid in a json struct tag.
+func isTaggable(name string) bool {
 	return name != "" && !strings.ContainsAny(name, ",\\'\"`\uFEFF")
 }
 
@@ -159,22 +160,23 @@ func without(m source.Member) source.Diagnostic {
 	return source.New("MCPE216", m.KeyRange, "the member %q can have no value, so the Go type has no field for it", m.Key)
 }
 
-// never reports whether n is the schema false, following references.
+// never reports whether n is the schema false. It follows references.
 func (b *builder) never(n *source.Node) bool {
 	sh := b.follow(n)
 	return sh != nil && sh.kind == neverShape
 }
 
-// memberSchema returns the combined schema of all parts for a named member.
+// memberSchema returns the schema of a named member, combined from all parts.
 func (b *builder) memberSchema(f *facts, name string) *source.Node {
 	if nodes := schematree.Member(f.parts, name); len(nodes) > 0 {
-		return b.both(nodes...)
+		return b.allOf(nodes...)
 	}
 	return &source.Node{Kind: source.Bool, Text: "true", Range: f.node.Range}
 }
 
-// others reports whether unnamed members are kept, and returns their schema if one Go type holds all of them.
-func (b *builder) others(f *facts) (open bool, extra *source.Node) {
+// hasUnnamed reports whether unnamed members are kept. It also returns their schema if one Go type can represent all of
+// them.
+func (b *builder) hasUnnamed(f *facts) (open bool, extra *source.Node) {
 	var all []outcomes
 	for i, p := range f.parts {
 		var o outcomes
@@ -222,8 +224,8 @@ func (b *builder) others(f *facts) (open bool, extra *source.Node) {
 	return true, extra
 }
 
-// outcomes holds the schemas that one part may apply to a member or element without a name. any is set if it may also
-// apply none.
+// outcomes lists the schemas that one part can apply to an unnamed member or element. any reports whether the part can
+// also allow any value.
 type outcomes struct {
 	nodes []*source.Node
 	any   bool
@@ -231,14 +233,14 @@ type outcomes struct {
 
 func (o *outcomes) add(n *source.Node) {
 	switch {
-	case saysNothing(n):
+	case isUnconstrained(n):
 		o.any = true
 	case n.Kind == source.Object:
 		o.nodes = append(o.nodes, n)
 	}
 }
 
-// common returns a schema whose Go type holds every value that the parts allow, or nil.
+// common returns a schema with a Go type for every value that the parts allow, or nil.
 func (b *builder) common(parts []outcomes) *source.Node {
 	var single []*source.Node
 	var either *source.Node
@@ -252,7 +254,7 @@ func (b *builder) common(parts []outcomes) *source.Node {
 		}
 	}
 	if len(single) > 0 {
-		return b.both(single...)
+		return b.allOf(single...)
 	}
 	return either
 }

@@ -15,8 +15,8 @@ type declared struct {
 	at   source.Range
 }
 
-// declare adds name, declared at at for what, and reports whether it was free. It reports a duplicate with both
-// places.
+// declare adds a name to the scope and reports whether it was unused. A diagnostic about a duplicate contains both
+// positions.
 func (b *builder) declare(s scope, name, what string, at source.Range) bool {
 	if prev, taken := s[name]; taken {
 		d := source.New("MCPE206", at, "%s and %s both become the Go name %s", what, prev.what, name)
@@ -30,7 +30,8 @@ func (b *builder) declare(s scope, name, what string, at source.Range) bool {
 	return true
 }
 
-// segment returns the part of a nested type's name after the name of its container.
+// segment returns the x-go-name of node, or s without one. It is for the part of a nested type's name that follows the
+// container's name.
 func segment(node *source.Node, s string) string {
 	if n := node.Get("x-go-name"); n != nil {
 		return n.Text
@@ -38,16 +39,16 @@ func segment(node *source.Node, s string) string {
 	return s
 }
 
-// goName returns the identifier for the name s of node, or its x-go-name, which was validated when the file was
-// loaded. Next to a member url, _url is UnderscoreURL.
+// goName returns the identifier for the name s of node, or its x-go-name. If the object also has a member url, _url is
+// UnderscoreURL.
 func (b *builder) goName(node *source.Node, s string) string {
-	if hasTwin(b.written(node), s) {
+	if hasTwin(b.originalOf(node), s) {
 		return segment(node, exported(spelledOut(s)))
 	}
 	return segment(node, GoName(s))
 }
 
-// hasTwin reports whether the object has a member whose name differs from s only in leading or trailing separators.
+// hasTwin reports whether the object has another member with the same name except for leading or trailing separators.
 func hasTwin(node *source.Node, s string) bool {
 	stem := trimmed(s)
 	if stem == s || stem == "" || node.Parent == nil {

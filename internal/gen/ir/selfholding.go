@@ -2,19 +2,20 @@ package ir
 
 import "github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 
-// holdsItself reports whether an array or map leads back to itself only through arrays, maps and references. No
-// struct on that path has a name to refer to. Entries of schemas have names; schemas below $defs do not.
+// holdsItself reports whether an array or map contains itself through only arrays, maps and references. Such a type
+// requires a declaration, because no struct on the path has a name.
 func (b *builder) holdsItself(n *source.Node) bool {
 	return b.leadsBack(n, func(*source.Node) bool { return false })
 }
 
-// holdsItselfUnnamed is like holdsItself for paths without declarations. An example is a map whose values have a
-// reference with keywords next to it: the reference is merged, so the path has no name.
+// holdsItselfUnnamed is like holdsItself, but it considers only paths without declarations. For example, a map can
+// refer to itself by a $ref with sibling keywords, which is merged and therefore has no name.
 func (b *builder) holdsItselfUnnamed(n *source.Node) bool {
 	return b.leadsBack(n, func(at *source.Node) bool { return b.decls[at] != nil })
 }
 
-// leadsBack reports whether the path of arrays, maps and references from n returns to n before ends reports true.
+// leadsBack reports whether the path of arrays, maps and references from n returns to n before a node for which ends
+// returns true.
 func (b *builder) leadsBack(n *source.Node, ends func(*source.Node) bool) bool {
 	seen := map[*source.Node]bool{}
 	for at := n; !seen[at]; {
@@ -37,8 +38,8 @@ func (b *builder) leadsBack(n *source.Node, ends func(*source.Node) bool) bool {
 	return false
 }
 
-// selfHolding declares such an array or map. finish later turns it into a defined type.
-func (b *builder) selfHolding(n *source.Node, at site) *Type {
+// declareSelfHolding declares an array or map that contains itself. The method finish converts it to a defined type.
+func (b *builder) declareSelfHolding(n *source.Node, at site) *Type {
 	d := &Decl{Name: at.name, Role: at.role, Doc: docOf(n), At: keyRange(n), Form: Alias}
 	b.decls[n] = d
 	b.declare(b.names, d.Name, "the type of "+n.Pointer(), d.At)

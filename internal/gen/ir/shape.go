@@ -7,11 +7,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// shapeKind is the rule of the type table that applies to a schema.
+// shapeKind identifies the type rule that applies to a schema.
 type shapeKind int
 
 const (
-	// failedShape marks a schema that was reported as an error.
+	// failedShape is the kind of a schema with a reported error.
 	failedShape shapeKind = iota
 	scalarShape
 	externalShape
@@ -30,7 +30,7 @@ type shape struct {
 	kind shapeKind
 	// node is the schema that describes the value: the stand-in of the schema, or the schema itself.
 	node *source.Node
-	// facts holds the facts of node, unless a single keyword decided its shape.
+	// facts contains the facts about node. It is nil if a single keyword determined the shape.
 	facts *facts
 	// null reports whether the schema itself, without references, also allows null.
 	null   bool
@@ -45,7 +45,7 @@ type shape struct {
 	why    string         // of a value that stays JSON although nothing requests that
 }
 
-// shape decides once for each node, so that its diagnostics are reported once.
+// shape returns the shape of a schema. It caches shapes, so that diagnostics are reported only once.
 func (b *builder) shape(n *source.Node) *shape {
 	if sh := b.shapes[n]; sh != nil {
 		return sh
@@ -74,13 +74,13 @@ func (b *builder) decide(n *source.Node) shape {
 		if part == n {
 			sh = b.reference(n)
 		} else {
-			sh = b.through(part)
+			sh = b.narrowedShape(part)
 		}
 		sh.null = sh.null || n.Get("nullable").True()
 		return sh
 	}
 	f := b.gather(n)
-	sh := b.weigh(f)
+	sh := b.shapeOf(f)
 	if sh.facts == nil {
 		sh.facts = f
 	}
@@ -88,25 +88,25 @@ func (b *builder) decide(n *source.Node) shape {
 	return sh
 }
 
-// weigh returns the shape that follows from the facts.
-func (b *builder) weigh(f *facts) shape {
+// shapeOf returns the shape for the combined facts.
+func (b *builder) shapeOf(f *facts) shape {
 	if f.never != nil {
-		b.noValue(f, "the schema false is part of it", f.never)
+		b.reportNoValue(f, "the schema false is part of it", f.never)
 		return shape{}
 	}
 	if f.kinds == 0 || f.listed && len(f.values) == 0 {
-		return b.clash(f)
+		return b.reportClash(f)
 	}
 	if t := f.get("x-go-type"); t != nil && !b.plain {
 		sh := b.explicit(f.node, t)
 		sh.null = sh.null || f.kinds != anyKind && f.kinds&kNull != 0
 		return sh
 	}
-	if !b.bounds(f) {
+	if !b.checkRanges(f) {
 		return shape{}
 	}
 	if f.listed {
-		return b.enumeration(f, f.values, f.kinds&kNull != 0, saysNumber(f.parts...) && !slices.ContainsFunc(f.values, rounded))
+		return b.enumeration(f, f.values, f.kinds&kNull != 0, allowsFractions(f.parts...) && !slices.ContainsFunc(f.values, rounded))
 	}
 	b.prune(f)
 	if len(f.unions) > 0 {
@@ -117,8 +117,8 @@ func (b *builder) weigh(f *facts) shape {
 	return b.typed(f, f.kinds)
 }
 
-// through returns the shape of a schema to which another part only adds conditions.
-func (b *builder) through(inner *source.Node) shape {
+// narrowedShape returns the shape of a schema that another schema only narrows.
+func (b *builder) narrowedShape(inner *source.Node) shape {
 	sh := *b.shape(inner)
 	sh.null = sh.null || b.nullable(inner)
 	return sh
@@ -135,7 +135,7 @@ func (b *builder) explicit(n, t *source.Node) shape {
 			WithHint("write the whole import path, as in github.com/google/uuid.UUID"))
 		return shape{}
 	}
-	null := n.Get("type") != nil && written(n)&kNull != 0
+	null := n.Get("type") != nil && declaredKinds(n)&kNull != 0
 	for _, k := range []string{"oneOf", "anyOf"} {
 		null = null || slices.ContainsFunc(itemsOf(n.Get(k)), isNull)
 	}
@@ -151,8 +151,7 @@ func (b *builder) reference(n *source.Node) shape {
 	return shape{kind: refShape, target: target}
 }
 
-// refType returns the type that a $ref refers to: the declaration of an entry, or the type of a place inside a
-// schema.
+// refType returns the type that a $ref refers to, which is an entry or a nested schema.
 func (b *builder) refType(sh *shape) *Type {
 	n := sh.target.Node
 	if d := b.decls[n]; d != nil {
@@ -164,15 +163,15 @@ func (b *builder) refType(sh *shape) *Type {
 		return &Type{Kind: External, Go: RawMessage}
 	}
 	if b.holdsItself(n) {
-		return b.selfHolding(n, at)
+		return b.declareSelfHolding(n, at)
 	}
 	return b.typeOf(n, at)
 }
 
-// loops reports whether the chain of references from n is endless.
+// loops reports whether the references from n form a cycle.
 func (b *builder) loops(n *source.Node) bool { return b.follow(n) == nil }
 
-// follow returns the shape at the end of the chain of references from n, or nil if the chain is endless.
+// follow returns the shape at the end of the chain of references from n, or nil if the references form a cycle.
 func (b *builder) follow(n *source.Node) *shape {
 	seen := map[*source.Node]bool{}
 	for !seen[n] {
@@ -186,7 +185,7 @@ func (b *builder) follow(n *source.Node) *shape {
 	return nil
 }
 
-// nullable reports whether null is a value of n, following references.
+// nullable reports whether n allows null. It follows references.
 func (b *builder) nullable(n *source.Node) bool {
 	seen := map[*source.Node]bool{}
 	for !seen[n] {
@@ -200,7 +199,7 @@ func (b *builder) nullable(n *source.Node) bool {
 	return false
 }
 
-// typed returns the shape that follows from the types of the values.
+// typed returns the shape for values of the given kinds.
 func (b *builder) typed(f *facts, of kinds) shape {
 	null := of&kNull != 0
 	sh := shape{}
@@ -258,7 +257,7 @@ func stringKind(f *facts) Kind {
 
 const nullAlone = "the schema allows null alone"
 
-// untyped returns the shape of a value without a known type, which stays JSON.
+// untyped returns the shape of a value without a known type, which remains raw JSON.
 func (b *builder) untyped(n *source.Node, f *facts, why string) shape {
 	hint := "give it a type, or x-go-type: encoding/json.RawMessage when any value is meant"
 	if why == nullAlone {

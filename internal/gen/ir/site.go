@@ -7,8 +7,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// siteOf returns the site that a walk from the root would give to a schema that only a $ref reaches. Its name
-// therefore does not depend on the first reference to it. It returns false if the schema has no root.
+// siteOf returns the site of a schema that only a $ref refers to. It depends only on the path from the root, so that
+// the type name is independent of the order of references. It returns false if the schema has no root.
 func (b *builder) siteOf(n *source.Node) (site, bool) {
 	var path []*source.Node // from the child of the root down to n
 	at := n
@@ -44,12 +44,12 @@ func (b *builder) siteOf(n *source.Node) (site, bool) {
 			i++
 			add := b.variantName(path[i], at)
 			if add == "" {
-				add = place(key, path[i])
+				add = elementName(key, path[i])
 			}
 			s.role, s.name = "the variant "+add+" of "+s.name, s.name+segment(path[i], add)
 		case i+1 < len(path): // a list or map of schemas
 			i++
-			s.role, s.name = "a part of "+s.name, s.name+segment(path[i], place(key, path[i]))
+			s.role, s.name = "a part of "+s.name, s.name+segment(path[i], elementName(key, path[i]))
 		default:
 			s.role, s.name = "a part of "+s.name, s.name+segment(path[i], GoName(key))
 		}
@@ -58,15 +58,15 @@ func (b *builder) siteOf(n *source.Node) (site, bool) {
 	return s, true
 }
 
-// place returns the number or key of an element in a keyword's list or map.
-func place(keyword string, n *source.Node) string {
+// elementName returns a name for an element of a keyword's list or map: the keyword with the number or key.
+func elementName(keyword string, n *source.Node) string {
 	if key, _ := n.Key(); key != "" {
 		return GoName(keyword) + Suffix(key)
 	}
 	return GoName(keyword) + strconv.Itoa(slices.Index(n.Parent.Items, n)+1)
 }
 
-// variantName returns the suffix of the type name of an inline variant, empty if at is not a union.
+// variantName returns the type name suffix of an inline variant, or "" if at is not a union.
 func (b *builder) variantName(variant, at *source.Node) string {
 	sh := b.shape(at)
 	if sh.kind != unionShape {

@@ -9,12 +9,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
 )
 
-// maxPublished is the size of an event type's published schemas in bytes that causes no warning. Every peer that
-// lists the event types reads all of them.
+// maxPublished is the maximum size of an event type's published schemas in bytes without a warning. Every peer that
+// lists the event types reads all schemas.
 const maxPublished = 256 << 10
 
-// sizes warns of event types with very large published schemas. It reports only the largest.
-func (b *builder) sizes(all []*Event) {
+// checkSizes warns about event types with very large published schemas. It reports only the largest one.
+func (b *builder) checkSizes(all []*Event) {
 	var largest *Event
 	most, count := 0, 0
 	for _, e := range all {
@@ -45,8 +45,8 @@ func (b *builder) sizes(all []*Event) {
 	b.report(d)
 }
 
-// sizeOf returns the published size of a schema in bytes, excluding one definition and definitions that only it
-// reaches.
+// sizeOf returns the published size of a schema in bytes. It excludes one definition and the definitions that are
+// reachable only from it.
 func sizeOf(s *published.Schema, without *published.Schema) int {
 	size := len(s.Head) + len(s.Tail)
 	seen := map[*published.Schema]bool{without: true}
@@ -61,8 +61,8 @@ func sizeOf(s *published.Schema, without *published.Schema) int {
 	return size
 }
 
-// heaviest returns the definition, among those the payload refers to directly, without which the schema is smallest,
-// and that size. It returns nil if the payload refers to no definition.
+// heaviest returns the directly referenced definition that contributes most to the schema's size, and the size without
+// it. It returns nil if the schema does not refer to any definition.
 func heaviest(s *published.Schema) (def *published.Schema, size int) {
 	candidates := s.Refs
 	for range 10 { // if the payload is only a reference, use the references of its target

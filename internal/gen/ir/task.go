@@ -55,7 +55,7 @@ func (b *builder) declareConversation(c *schema.Conversation) *Conversation {
 	return out
 }
 
-// publishTasks adds the schemas of the tasks. Their tools share a scope of names with the read tools.
+// publishTasks adds the schemas of the tasks. The names of tasks and read tools must be distinct.
 func (b *builder) publishTasks(p *Package, tools scope) {
 	for _, f := range p.Files {
 		for _, t := range f.Tasks {
@@ -70,8 +70,7 @@ func (b *builder) publishTasks(p *Package, tools scope) {
 	}
 }
 
-// asObject adds type: object at the top of a tool's schema, because MCP requires it there and a $ref does not show
-// it.
+// asObject adds type: object at the root of a tool's schema. MCP requires it even if a $ref already implies it.
 func asObject(s *published.Schema) *published.Schema {
 	var head struct {
 		Type any `json:"type"`

@@ -7,7 +7,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// tool returns the read tool of an event type. If that is not possible, it reports why and returns nil.
+// tool returns the read tool of an event type. If the event type cannot have a read tool, it reports the reason and
+// returns nil.
 func (b *builder) tool(e *Event, names scope) *Tool {
 	t := &Tool{
 		Cursor:    orElse(e.Schema.ToolCursor, readtool.CursorArgument),
@@ -18,7 +19,7 @@ func (b *builder) tool(e *Event, names scope) *Tool {
 		Custom: e.Schema.ToolName != "" || e.Schema.ToolCursor != "" || e.Schema.ToolMaxEvents != "" ||
 			e.Schema.ToolWait != "" || e.Schema.ToolQuiet != "" || e.Schema.ToolSince != "",
 	}
-	if !b.toolArguments(e, t) {
+	if !b.checkToolArguments(e, t) {
 		return nil
 	}
 	name := orElse(e.Schema.ToolName, readtool.Name(e.Schema.Name))
@@ -38,8 +39,8 @@ func (t *Tool) ArgumentNames() readtool.ArgumentNames {
 	return readtool.ArgumentNames{Cursor: t.Cursor, MaxEvents: t.MaxEvents, Wait: t.Wait, Quiet: t.Quiet, Since: t.Since}
 }
 
-// toolArguments reports an inputSchema to which the tool cannot add its arguments.
-func (b *builder) toolArguments(e *Event, t *Tool) bool {
+// checkToolArguments reports an inputSchema to which the tool cannot add its arguments.
+func (b *builder) checkToolArguments(e *Event, t *Tool) bool {
 	_, err := readtool.InputSchema(e.InputSchema.JSON(), t.ArgumentNames())
 	var refused *readtool.SchemaError
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// A unionPlan is a union before its variants have types.
+// A unionPlan describes a union before the types of its variants are determined.
 type unionPlan struct {
 	// tag is the discriminator of tagged variants.
 	tag      string
@@ -15,14 +15,15 @@ type unionPlan struct {
 	variants []plannedVariant
 }
 
-// A plannedVariant is identified by its tags, by a member that only it requires, or otherwise by its JSON type.
+// A plannedVariant is a variant of a unionPlan. It is identified by its tags, by a member that only it requires, or by
+// its JSON type.
 type plannedVariant struct {
 	node *source.Node
-	// of holds the variants of the schema that node stands for. It has several if they share a Go type.
+	// of lists the schema's variants for which node was created. It has several elements if they have the same Go type.
 	of   []*source.Node
 	tags []string
 	has  string
-	// json is the JSON type, and name the suffix of the Go type of an inline variant.
+	// json is the JSON type. name is the Go type suffix of an inline variant.
 	json, name string
 }
 
@@ -30,12 +31,12 @@ func taggedVariant(node *source.Node, tags ...string) plannedVariant {
 	return plannedVariant{node: node, of: []*source.Node{node}, tags: tags, json: "object", name: Suffix(unquoted(tags[0]))}
 }
 
-// byTag reports whether all variants are objects with identifying tags.
+// byTag reports whether all variants have tags.
 func (p *unionPlan) byTag() bool {
 	return !slices.ContainsFunc(p.variants, func(v plannedVariant) bool { return len(v.tags) == 0 })
 }
 
-// variantObject returns the object that a variant describes, or nil if it is not an object.
+// variantObject returns the object of a variant, or nil if the variant is not an object.
 func (b *builder) variantObject(v *source.Node) *object {
 	if sh := b.follow(v); sh != nil && sh.kind == structShape {
 		return sh.object
@@ -43,7 +44,7 @@ func (b *builder) variantObject(v *source.Node) *object {
 	return nil
 }
 
-// flat replaces variants that are unions by their variants.
+// flat replaces nested unions by their variants.
 func (b *builder) flat(variants []*source.Node) []*source.Node {
 	var all []*source.Node
 	for _, v := range variants {
@@ -58,12 +59,12 @@ func (b *builder) flat(variants []*source.Node) []*source.Node {
 	return all
 }
 
-// inferredUnion finds a required member with distinct constants in every variant.
+// inferredUnion returns the union plan for variants that have a required member with distinct constants, or nil.
 func (b *builder) inferredUnion(f *facts, variants []*source.Node) *unionPlan {
 	return b.inferred(variants, func(obj *object, tag string) bool { return obj.get(tag).required || f.requires(tag) })
 }
 
-// optionalTag returns a member that would identify the variants if each of them required it, or "".
+// optionalTag returns a member that would identify the variants if it were required, or "".
 func (b *builder) optionalTag(variants []*source.Node) string {
 	plan := b.inferred(variants, func(*object, string) bool { return true })
 	if plan == nil {
@@ -72,7 +73,8 @@ func (b *builder) optionalTag(variants []*source.Node) string {
 	return plan.tag
 }
 
-// inferred finds a member with distinct constants in every variant for which counted returns true.
+// inferred returns the union plan for variants that have a member with distinct constants, or nil. It considers only
+// members for which counted returns true.
 func (b *builder) inferred(variants []*source.Node, counted func(obj *object, tag string) bool) *unionPlan {
 	variants = b.flat(variants)
 	objects := make([]*object, len(variants))
@@ -112,9 +114,9 @@ func (b *builder) planFor(counted func(*object, string) bool, tag string, varian
 	return plan
 }
 
-// declaredUnion reads OpenAPI's discriminator. The tags of a variant are the constants of its tag member, the entries
-// of mapping for it, or otherwise the last element of its $ref. applied holds the variants merged with the keywords
-// next to them, and dead the dropped variants.
+// declaredUnion returns the union plan for an OpenAPI discriminator. The tags of a variant are the constants of its tag
+// member, its entries in mapping, or otherwise the last element of its $ref. applied lists the variants merged with
+// their sibling keywords. dead lists the dropped variants.
 func (b *builder) declaredUnion(n, d *source.Node, variants, applied, dead []*source.Node) (*unionPlan, bool) {
 	name := d.Get("propertyName")
 	if name == nil || name.Kind != source.String || name.Text == "" {
@@ -169,8 +171,8 @@ func literals(tags []string) []string {
 	return out
 }
 
-// mapping assigns the entries of discriminator.mapping to variants. An entry names a variant by a reference, or by
-// the last element of the variant's $ref.
+// mapping assigns the entries of discriminator.mapping to variants. The value of an entry is a reference to the
+// variant, or the last element of the variant's $ref.
 func (b *builder) mapping(n, m *source.Node, variants, dead []*source.Node) (map[int][]source.Member, bool) {
 	out := map[int][]source.Member{}
 	for _, entry := range membersOf(m) {
@@ -191,7 +193,7 @@ func (b *builder) mapping(n, m *source.Node, variants, dead []*source.Node) (map
 	return out, true
 }
 
-// sameTarget reports whether text, read as a reference at n, has the same target as the $ref of variant.
+// sameTarget reports whether text, as a reference in n, has the same target as the $ref of variant.
 func (b *builder) sameTarget(n, variant, text *source.Node) bool {
 	want, d := b.set.Resolve(variant)
 	if d != nil {
@@ -244,7 +246,7 @@ func (b *builder) distinctTags(plan *unionPlan) bool {
 	return true
 }
 
-// fillUnion gives the variants their types and adds them to the union.
+// fillUnion adds the typed variants to the declaration of a union.
 func (b *builder) fillUnion(d *Decl, sh *shape, at site) {
 	d.Tag, d.Literal = sh.union.tag, sh.union.literal
 	for _, v := range sh.union.variants {
@@ -269,9 +271,9 @@ func (b *builder) fillUnion(d *Decl, sh *shape, at site) {
 	}
 }
 
-// variantDecl returns the Go declaration for a variant of the union d. It is the declaration of the variant's type if
-// that can have methods, and otherwise a new declaration around the type. It is nil if the type was reported as an
-// error.
+// variantDecl returns the Go declaration for a variant of the union d. It returns the declaration of the variant's type
+// if that type can have methods, and a new declaration based on the type otherwise. It returns nil if an error was
+// reported for the type.
 func (b *builder) variantDecl(d *Decl, v plannedVariant, t *Type, at site) *Decl {
 	sh := b.follow(v.node)
 	if sh == nil || sh.kind == failedShape {
@@ -294,7 +296,7 @@ func (b *builder) variantDecl(d *Decl, v plannedVariant, t *Type, at site) *Decl
 	return own
 }
 
-// constants returns the values that a member lists, following references. open reports whether other values are
+// constants returns the listed values of a member. It follows references. open reports whether other values are also
 // valid.
 func (b *builder) constants(obj *object, name string) (values []*source.Node, open bool) {
 	m := obj.get(name)

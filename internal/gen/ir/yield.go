@@ -1,9 +1,9 @@
 package ir
 
-// yield names the helpers of unions and events. A helper's name is never a reason to reject a package. If a schema
-// already has the name, yield tries the second form. A variant with the tag unknown, or push_event next to the event
-// push, does that. If the second form is also taken, an event goes without the helper, but a union cannot.
-func (b *builder) yield(p *Package) {
+// nameHelpers chooses the names of helpers for unions and events. If a schema already has the first form of a name, it
+// uses the second form. Examples are a variant with the tag unknown, and an event push_event in addition to push. If
+// the second form is also taken, an event has no such helper, and a union causes an error.
+func (b *builder) nameHelpers(p *Package) {
 	for _, d := range b.all {
 		if d.Form == Union {
 			d.VariantType = b.helper(d, "Variant", "VariantType")

@@ -10,7 +10,7 @@ import (
 func inputOpen(p *pass) {
 	for _, e := range p.Events {
 		closed := slices.ContainsFunc(p.set.Views(e.Input), func(n *source.Node) bool {
-			return shut(n.Get("additionalProperties")) || shut(n.Get("unevaluatedProperties"))
+			return restricts(n.Get("additionalProperties")) || restricts(n.Get("unevaluatedProperties"))
 		})
 		if !closed {
 			_, at := e.Input.Key()
@@ -19,15 +19,15 @@ func inputOpen(p *pass) {
 	}
 }
 
-// shut reports whether n is the schema false or a schema object, which shows that the author considered undeclared
+// restricts reports whether n is the schema false or an object. Either shows that the author considered undeclared
 // members.
-func shut(n *source.Node) bool {
+func restricts(n *source.Node) bool {
 	return n != nil && (n.Kind == source.Object || n.Kind == source.Bool && n.Text == "false")
 }
 
 func argumentUnmatched(p *pass) {
 	for _, s := range p.properties() {
-		if !s.argument || s.event.Source == "check" || p.say(s.node, "default") != nil {
+		if !s.argument || s.event.Source == "check" || p.find(s.node, "default") != nil {
 			continue
 		}
 		if !slices.ContainsFunc(s.event.Match, func(m schema.MatchRule) bool { return m.Argument == s.property }) {
@@ -38,7 +38,7 @@ func argumentUnmatched(p *pass) {
 
 func stringUnbounded(p *pass) {
 	for _, s := range p.values() {
-		if p.has(s.node, "string") && p.say(s.node, "maxLength", "format", "pattern", "enum", "const", "contentEncoding") == nil {
+		if p.has(s.node, "string") && p.find(s.node, "maxLength", "format", "pattern", "enum", "const", "contentEncoding") == nil {
 			p.at(s.at, s.event, "add maxLength", "%s has no maxLength", s.label())
 		}
 	}
@@ -46,18 +46,18 @@ func stringUnbounded(p *pass) {
 
 func arrayUnbounded(p *pass) {
 	for _, s := range p.values() {
-		if p.has(s.node, "array") && p.say(s.node, "maxItems", "const", "enum") == nil {
+		if p.has(s.node, "array") && p.find(s.node, "maxItems", "const", "enum") == nil {
 			p.at(s.at, s.event, "add maxItems", "%s has no maxItems", s.label())
 		}
 	}
 }
 
-// values returns the sites whose schemas describe a value without a reference.
+// values returns the sites of schemas without $ref. It omits schemas that apply to the same value as their parent.
 func (p *pass) values() []*site {
 	return slices.DeleteFunc(slices.Clone(p.sites), func(s *site) bool { return s.inPlace || s.node.Get("$ref") != nil })
 }
 
-// label returns the name of the site for messages.
+// label returns the name of the site for use in messages.
 func (s *site) label() string {
 	switch {
 	case s.property != "":

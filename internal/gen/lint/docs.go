@@ -78,7 +78,7 @@ func deprecatedOverdue(p *pass) {
 
 func argumentDescription(p *pass) {
 	for _, s := range p.properties() {
-		if s.argument && p.say(s.node, "description", "title") == nil {
+		if s.argument && p.find(s.node, "description", "title") == nil {
 			p.at(s.at, s.event, "add a description", "argument %q is not described", s.property)
 		}
 	}
@@ -86,7 +86,7 @@ func argumentDescription(p *pass) {
 
 func propertyDescription(p *pass) {
 	for _, s := range p.properties() {
-		if s.side&payloadSide != 0 && p.say(s.node, "description", "title", "const") == nil {
+		if s.side&payloadSide != 0 && p.find(s.node, "description", "title", "const") == nil {
 			p.at(s.at, s.event, "add a description", "field %q is not described", s.property)
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// directive is the prefix of comments that silence a rule.
+// directive is the prefix of comments that suppress a rule.
 const directive = "mcpe:ignore"
 
-// An exception is such a comment.
+// An exception is a comment that suppresses a rule.
 type exception struct {
 	rule string
 	at   source.Range
@@ -20,7 +20,7 @@ type exception struct {
 	used bool
 }
 
-// suppress removes the findings that a comment silences, and adds findings about invalid comments.
+// suppress removes findings suppressed by comments, and adds findings about invalid or unused comments.
 func suppress(set *schema.Set, found []finding, o Options) []source.Diagnostic {
 	var out []source.Diagnostic
 	exceptions := map[string][]*exception{}
@@ -53,7 +53,7 @@ func suppress(set *schema.Set, found []finding, o Options) []source.Diagnostic {
 	return out
 }
 
-// exceptionsOf parses the comments of a file.
+// exceptionsOf parses the comments of a file. It returns the exceptions and the findings about invalid comments.
 func exceptionsOf(root *source.Node, content []byte) ([]*exception, []source.Diagnostic) {
 	var list []*exception
 	var faults []source.Diagnostic
@@ -105,7 +105,7 @@ func unknownRule(code string, at source.Range, id string) source.Diagnostic {
 	return d.WithHint("mcpe-gen rules lists all")
 }
 
-// entry is a rule with its function.
+// entry is a rule with its check function.
 type entry struct {
 	rule.Rule
 	check func(*pass)

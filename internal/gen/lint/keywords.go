@@ -7,7 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// checked maps keywords to the types whose values they check. Values of other types always pass.
+// checked maps keywords to the types that they apply to. The keywords accept all values of other types.
 var checked = func() map[string][]string {
 	types := map[string][]string{}
 	for _, of := range []struct {
@@ -26,7 +26,7 @@ var checked = func() map[string][]string {
 	return types
 }()
 
-// bounds maps types to the keywords for their lower and upper bounds.
+// bounds maps types to the keywords for the lower and upper bound.
 var bounds = map[string][2]string{
 	"integer": {"minimum", "maximum"}, "number": {"minimum", "maximum"}, "string": {"minLength", "maxLength"},
 	"array": {"minItems", "maxItems"}, "object": {"minProperties", "maxProperties"},
@@ -58,8 +58,8 @@ func keywordWithoutEffect(p *pass) {
 	}
 }
 
-// meantBound returns the counterpart of a bound keyword for the first of the types that has bounds. Without one it
-// returns "".
+// meantBound returns the counterpart of a bound keyword for the first type with bounds. It returns "" if none of the
+// types has bounds.
 func meantBound(keyword string, types []string) string {
 	for _, of := range bounds {
 		if i := slices.Index(of[:], keyword); i >= 0 {

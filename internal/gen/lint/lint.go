@@ -1,9 +1,9 @@
-// Package lint reports valid event files that their authors may regret: inconsistent names, members without
-// descriptions, payloads that are too large for an agent.
+// Package lint reports style problems in valid event files, such as inconsistent names, members without descriptions,
+// and payloads that are too large for an agent.
 //
-// Start with [Check]. Each check is a [rule.Rule] with one function, an entry of the table in table.go.
-// rules/ID.txtar has an event file that the rule rejects and another that it accepts. It is the test of the rule and the
-// output of `mcpe-gen explain ID`. To silence a wrong finding, the author adds a comment to the line or the line
+// Start with [Check]. Each check is a [rule.Rule] with a function, and an entry of the table in table.go. The archive
+// rules/ID.txtar contains an event file that the rule rejects and another that it accepts. The archive tests the rule,
+// and `mcpe-gen explain ID` prints it. To suppress a false positive, the author adds a comment to the line or the line
 // above:
 //
 //	# mcpe:ignore PAYLOAD_FREE_TEXT The text is the subject of this event.
@@ -19,9 +19,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// The categories. Each includes the rules of the preceding ones when a configuration names it.
+// The categories. In a configuration, each category includes the preceding ones.
 const (
-	// Minimal rules find mistakes in any event file.
+	// Minimal rules find mistakes that apply to any event file.
 	Minimal = "MINIMAL"
 	// Standard rules apply to most event files.
 	Standard = "STANDARD"
@@ -29,14 +29,14 @@ const (
 	Strict = "STRICT"
 )
 
-// Categories lists the categories, the widest last.
+// Categories lists the categories, from the smallest to the largest.
 var Categories = []string{Minimal, Standard, Strict}
 
 // Options configures [Check].
 type Options struct {
 	// Rules selects the rules; the default is Standard. A category includes the smaller ones.
 	Rules rule.Selection
-	// Now is the time for checking removal dates; zero means the present.
+	// Now is the reference time for removal dates. The default is the current time.
 	Now time.Time
 	// ReadFile reads the comments of a file; nil means [source.ReadFile].
 	ReadFile func(path string) ([]byte, error)
@@ -45,10 +45,10 @@ type Options struct {
 //go:embed rules/*.txtar
 var examples embed.FS
 
-// Example returns the txtar archive for a rule, with bad.yaml and good.yaml.
+// Example returns the txtar archive of a rule, which contains bad.yaml and good.yaml.
 func Example(id string) []byte { return rule.Example(examples, id) }
 
-// Rules returns all rules in the order of the table.
+// Rules returns all rules in table order.
 func Rules() []rule.Rule {
 	all := make([]rule.Rule, len(table))
 	for i, e := range table {
@@ -57,8 +57,8 @@ func Rules() []rule.Rule {
 	return all
 }
 
-// Check returns the findings about the given files of a set that was loaded without errors. Files reached only by
-// $ref serve as context. The code of a finding is the ID of its rule.
+// Check returns the findings about the given files of a set that was loaded without errors. Check uses files reached
+// only by $ref as context. The code of a finding is the ID of its rule.
 func Check(set *schema.Set, o Options) []source.Diagnostic {
 	if o.ReadFile == nil {
 		o.ReadFile = source.ReadFile
@@ -105,7 +105,7 @@ type finding struct {
 	rule rule.Rule
 }
 
-// widen adds the included categories to each category.
+// widen returns the rules and categories with all included categories.
 func widen(use []string) []string {
 	out := slices.Clone(use)
 	for _, word := range use {

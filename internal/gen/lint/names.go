@@ -64,7 +64,7 @@ func eventNameStyle(p *pass) {
 	}
 }
 
-// irregular lists past forms without the ending -ed.
+// irregular lists past forms that do not end in -ed.
 var irregular = strings.Fields(`became begun bought broken brought built burnt caught chosen cut done drawn driven fallen felt found
 	frozen gone grown given heard held hidden hit hung kept known laid learnt led left lent lost made met opened overdue paid put
 	quit read reset run said seen sent set shown shrunk shut sold spent split spun stolen stuck taken thrown told torn undone
@@ -100,7 +100,7 @@ func camel(name string) string {
 }
 
 func propertyNameStyle(p *pass) {
-	// A single word fits both styles. Names of several words decide the style of the file.
+	// A single word matches both styles. Names with several words determine the style of the file.
 	camels, snakes := 0, 0
 	for _, s := range p.properties() {
 		switch {
@@ -129,7 +129,7 @@ func (p *pass) properties() []*site {
 	return slices.DeleteFunc(slices.Clone(p.sites), func(s *site) bool { return s.property == "" || s.inPlace })
 }
 
-// valueStyles lists the styles of words. The style of an enum is the first that all values match.
+// valueStyles lists the styles of enum values. All values of an enum should match the same style.
 var valueStyles = []*regexp.Regexp{
 	regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`),
 	regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`),

@@ -15,7 +15,7 @@ const (
 	maxFields = 60
 )
 
-// freeText lists the last words of names that usually hold whole documents.
+// freeText lists the last words in the names of members that usually contain long text.
 var freeText = strings.Fields("body text content contents html markdown description message comment notes transcript diff patch log stacktrace snippet prompt completion")
 
 func payloadFreeText(p *pass) {
@@ -23,10 +23,10 @@ func payloadFreeText(p *pass) {
 		if s.side&payloadSide == 0 || !slices.Contains(freeText, lastWord(s.property)) || !p.has(s.node, "string") {
 			continue
 		}
-		if p.say(s.node, "enum", "const", "format", "contentEncoding") != nil {
+		if p.find(s.node, "enum", "const", "format", "contentEncoding") != nil {
 			continue
 		}
-		longest := p.say(s.node, "maxLength")
+		longest := p.find(s.node, "maxLength")
 		if longest == nil {
 			p.at(s.at, s.event, "leave it to a link or a tool call, or bound it by maxLength", "field %q carries free text of any length in every occurrence", s.property)
 		} else if n, err := strconv.ParseFloat(longest.Text, 64); err == nil && n > maxText {
@@ -40,8 +40,8 @@ func payloadBinary(p *pass) {
 		if s.side&payloadSide == 0 {
 			continue
 		}
-		encoded := p.say(s.node, "contentEncoding", "contentMediaType") != nil
-		if f := p.say(s.node, "format"); f != nil && slices.Contains([]string{"byte", "binary", "base64"}, f.Text) {
+		encoded := p.find(s.node, "contentEncoding", "contentMediaType") != nil
+		if f := p.find(s.node, "format"); f != nil && slices.Contains([]string{"byte", "binary", "base64"}, f.Text) {
 			encoded = true
 		}
 		if encoded {
@@ -52,7 +52,7 @@ func payloadBinary(p *pass) {
 
 func payloadSize(p *pass) {
 	for _, e := range p.Events {
-		left := maxLooks
+		left := maxVisits
 		if n := p.fields(e.Payload, map[*source.Node]bool{}, &left); n > maxFields {
 			_, at := e.Payload.Key()
 			p.at(at, e, "carry what a receiver needs to decide, and an ID for the rest", "the payload of %s describes %d fields; %d are read easily", e.Name, n, maxFields)
@@ -60,11 +60,11 @@ func payloadSize(p *pass) {
 	}
 }
 
-// maxLooks limits the number of schemas visited to count fields. The number of paths through schemas may be much
-// larger than the number of schemas, and after this many visits the count far exceeds maxFields.
-const maxLooks = 2000
+// maxVisits limits the number of visits for counting fields. A schema can be reachable through many paths. After this
+// number of visits, the count far exceeds maxFields.
+const maxVisits = 2000
 
-// fields counts the members that a value of n may have, including members of nested objects.
+// fields counts the members that a value of n can have, including members of nested objects.
 func (p *pass) fields(n *source.Node, within map[*source.Node]bool, left *int) int {
 	if *left--; within[n] || *left < 0 {
 		return 0
@@ -87,7 +87,7 @@ func (p *pass) fields(n *source.Node, within map[*source.Node]bool, left *int) i
 
 func timeFormat(p *pass) {
 	for _, s := range p.properties() {
-		if last := lastWord(s.property); last != "at" && last != "timestamp" || p.say(s.node, "format", "enum", "const") != nil {
+		if last := lastWord(s.property); last != "at" && last != "timestamp" || p.find(s.node, "format", "enum", "const") != nil {
 			continue
 		}
 		switch {
@@ -104,7 +104,7 @@ func uriFormat(p *pass) {
 		if last := lastWord(s.property); last != "url" && last != "uri" && last != "link" && last != "href" {
 			continue
 		}
-		if p.has(s.node, "string") && p.say(s.node, "format", "enum", "const", "pattern") == nil {
+		if p.has(s.node, "string") && p.find(s.node, "format", "enum", "const", "pattern") == nil {
 			p.at(s.at, s.event, "add format: uri", "%q is named like a URL and is any string", s.property)
 		}
 	}
@@ -113,15 +113,15 @@ func uriFormat(p *pass) {
 func requiredMissing(p *pass) {
 	for _, s := range p.values() {
 		members := s.node.Get("properties")
-		if s.side&payloadSide == 0 || members == nil || len(members.Members) == 0 || p.say(s.node, "required") != nil {
+		if s.side&payloadSide == 0 || members == nil || len(members.Members) == 0 || p.find(s.node, "required") != nil {
 			continue
 		}
-		p.at(s.at, s.event, "list what is always there under required", "every field of %s may be absent", s.what())
+		p.at(s.at, s.event, "list what is always there under required", "every field of %s may be absent", s.objectLabel())
 	}
 }
 
-// what returns the name of an object for messages.
-func (s *site) what() string {
+// objectLabel returns the name of an object for use in messages.
+func (s *site) objectLabel() string {
 	if s.root && s.event != nil {
 		return "the payload of " + s.event.Name
 	}
@@ -130,20 +130,20 @@ func (s *site) what() string {
 
 func idOptional(p *pass) {
 	for _, s := range p.properties() {
-		if s.side&payloadSide == 0 || !s.identifies() || p.requires(s.owner.node, s.property) {
+		if s.side&payloadSide == 0 || !s.isID() || p.requires(s.owner.node, s.property) {
 			continue
 		}
 		// The list may be in a schema around allOf.
-		if s.owner.inPlace || p.say(s.node, "const") != nil {
+		if s.owner.inPlace || p.find(s.node, "const") != nil {
 			continue
 		}
-		p.at(s.at, s.event, "add it to required", "field %q identifies %s and may be absent", s.property, s.owner.what())
+		p.at(s.at, s.event, "add it to required", "field %q identifies %s and may be absent", s.property, s.owner.objectLabel())
 	}
 }
 
-// identifies reports whether a property is the ID of its object: id, or, in the payload of incident.created,
-// incidentId.
-func (s *site) identifies() bool {
+// isID reports whether a property is the ID of its object. Examples are id, and incidentId in the payload of
+// incident.created.
+func (s *site) isID() bool {
 	list := words(s.property)
 	if slices.Equal(list, []string{"id"}) || slices.Equal(list, []string{"uuid"}) {
 		return true

@@ -32,7 +32,7 @@ func schemaUnused(p *pass) {
 	if len(p.Events) == 0 {
 		return // a library of schemas for other files
 	}
-	used := p.referred()
+	used := p.referenced()
 	for _, e := range p.Schemas {
 		if !used[e.Node] {
 			p.at(e.NameRange, nil, "remove it, or refer to it by $ref: '#/schemas/"+e.Name+"'", "nothing refers to schema %s", e.Name)
@@ -40,8 +40,8 @@ func schemaUnused(p *pass) {
 	}
 }
 
-// referred returns the shared schemas that other schemas refer to.
-func (p *pass) referred() map[*source.Node]bool {
+// referenced returns the shared schemas that other schemas refer to.
+func (p *pass) referenced() map[*source.Node]bool {
 	used := map[*source.Node]bool{}
 	for _, f := range p.files {
 		for _, s := range f.sites {
@@ -55,7 +55,7 @@ func (p *pass) referred() map[*source.Node]bool {
 	return used
 }
 
-// targets returns the entries that contain the targets of a schema's references.
+// targets returns the entries that a schema's references lead to.
 func (p *pass) targets(n *source.Node) []*source.Node {
 	var out []*source.Node
 	if n.Get("$ref") != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// A side says whether a schema describes arguments, payloads or, if shared, both.
+// A side indicates whether a schema describes arguments or payloads. A shared schema can describe both.
 type side uint8
 
 const (
@@ -18,7 +18,7 @@ const (
 	payloadSide
 )
 
-// checker is the shared state of all rules in one run.
+// checker is the state of one Check call, shared by all rules.
 type checker struct {
 	set   *schema.Set
 	now   time.Time
@@ -31,7 +31,7 @@ type surveyed struct {
 	sites []*site
 }
 
-// A pass is one rule applied to one file.
+// A pass is the application of one rule to one file.
 type pass struct {
 	*checker
 	*schema.File
@@ -39,7 +39,7 @@ type pass struct {
 	report func(at source.Range, event *schema.Event, d source.Diagnostic)
 }
 
-// at reports a finding; hint may be empty.
+// at reports a finding. hint may be empty.
 func (p *pass) at(at source.Range, event *schema.Event, hint, format string, args ...any) {
 	p.report(at, event, source.Diagnostic{Message: fmt.Sprintf(format, args...), Hint: hint})
 }
@@ -47,7 +47,7 @@ func (p *pass) at(at source.Range, event *schema.Event, hint, format string, arg
 // A site is a schema in a file with its context.
 type site struct {
 	node *source.Node
-	// at is the range for findings: the range of the name, if there is one.
+	// at is the range for findings. It is the range of the name if the schema has one.
 	at source.Range
 	// event is nil for a shared schema.
 	event *schema.Event
@@ -59,13 +59,13 @@ type site struct {
 	// the entry.
 	root  bool
 	entry string
-	// inPlace reports whether the schema applies to the same value as the schema around it.
+	// inPlace reports whether the schema applies to the same value as its parent schema.
 	inPlace bool
 	// argument reports whether the schema is a property of the arguments object.
 	argument bool
 }
 
-// survey lists the schemas of a file.
+// survey returns the sites of all schemas in a file.
 func (c *checker) survey(f *schema.File) surveyed {
 	s := surveyed{file: f}
 	for _, e := range f.Schemas {
@@ -112,7 +112,7 @@ func (s *surveyed) walk(c *checker, at *site) {
 	})
 }
 
-// sidesOf returns the sides of the shared schemas that arguments and payloads refer to.
+// sidesOf returns the sides of all schemas in the arguments and payloads, including referenced schemas.
 func sidesOf(set *schema.Set) map[*source.Node]side {
 	sides := map[*source.Node]side{}
 	var visit func(n *source.Node, as side)
@@ -139,8 +139,9 @@ func sidesOf(set *schema.Set) map[*source.Node]side {
 	return sides
 }
 
-// say returns the value of the first keyword found in n, its references or its parts, or nil.
-func (c *checker) say(n *source.Node, keywords ...string) *source.Node {
+// find returns the value of the first keyword found in n or a schema that applies to the same value. It returns nil if
+// it does not find one.
+func (c *checker) find(n *source.Node, keywords ...string) *source.Node {
 	for _, view := range c.set.Views(n) {
 		for _, keyword := range keywords {
 			if v := view.Get(keyword); v != nil {
@@ -151,7 +152,7 @@ func (c *checker) say(n *source.Node, keywords ...string) *source.Node {
 	return nil
 }
 
-// has reports whether n allows values of the JSON type.
+// has reports whether n declares a type that includes the JSON type.
 func (c *checker) has(n *source.Node, kind string) bool {
 	return slices.ContainsFunc(c.set.Views(n), func(view *source.Node) bool {
 		return view.Get("type") != nil && schematree.Declared(view)&schematree.Named(kind) != 0

@@ -9,12 +9,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 )
 
-// OpenAPI expresses inheritance by a base schema with a discriminator, and subtypes with the base in their allOf. A
-// reference to the base stands for any subtype, except within a subtype. In an event file the base becomes two
-// schemas without a cycle: the union of the subtypes, and their common members.
+// OpenAPI expresses inheritance by a base schema with a discriminator, and subtypes that refer to the base in allOf. A
+// reference to the base means any subtype, except within a subtype. An event file has two schemas for the base, without
+// a cycle: the union of the subtypes, and their common members.
 
-// A wanted identifies a shared schema and its version.
-type wanted struct {
+// A sharedKey identifies a shared schema and its version.
+type sharedKey struct {
 	pointer string
 	version version
 }
@@ -22,26 +22,26 @@ type wanted struct {
 type version int
 
 const (
-	// whole is the schema as a reference means it: for a base, any of its subtypes.
+	// whole is the schema that a reference means. For a base, it is the union of the subtypes.
 	whole version = iota
 	// common is the part of a base that its subtypes share.
 	common
-	// itself is the common part with the base's own tag, for a base in its own mapping.
+	// itself is the common part with the base's own tag. It is for a base that occurs in its own mapping.
 	itself
 )
 
 func (v version) suffix() string { return [...]string{"", "Base", "Itself"}[v] }
 
-// A family is a base and the schemas that its discriminator selects.
+// A family consists of a base and the schemas that its discriminator selects.
 type family struct {
 	tag string
-	// members holds the pointers of the schemas without duplicates, and tags the values that select them.
+	// members lists the JSON Pointers of the schemas. tags maps them to the values that select them.
 	members []string
 	tags    map[string][]string
 }
 
-// chooses reports whether a schema lists the variants for its discriminator.
-func chooses(n *source.Node) bool { return n.Get("oneOf") != nil || n.Get("anyOf") != nil }
+// hasVariants reports whether a schema lists the variants for its discriminator.
+func hasVariants(n *source.Node) bool { return n.Get("oneOf") != nil || n.Get("anyOf") != nil }
 
 // family returns the family of the base at a pointer, or nil if the schema is not a base or has no subtypes. It
 // reports a base that cannot become a union.
@@ -52,7 +52,7 @@ func (r *reader) family(pointer string) *family {
 	r.families[pointer] = nil
 	n := r.doc.Lookup(pointer)
 	d := n.Get("discriminator")
-	if d == nil || d.Kind != source.Object || chooses(n) {
+	if d == nil || d.Kind != source.Object || hasVariants(n) {
 		return nil
 	}
 	f, err := r.newFamily(pointer, n, d)
@@ -78,14 +78,14 @@ func (r *reader) newFamily(pointer string, n, d *source.Node) (*family, error) {
 		return nil, fmt.Errorf("it has no mapping")
 	}
 	for _, e := range members(mapping) {
-		to, sub, err := r.mapped(pointer, n, e.Value)
+		to, sub, err := r.mappingTarget(pointer, n, e.Value)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("its mapping of %q: %w", e.Key, err)
 		case sub == n:
 		case !r.extends(sub, n, map[*source.Node]bool{}):
 			return nil, fmt.Errorf("%s of its mapping does not have it in its allOf, at most %d schemas up", e.Value.Text, maxAncestors)
-		case !chooses(sub) && sub.Get("discriminator").Get("propertyName") != nil && sub.Get("discriminator").Get("propertyName").Text != tag.Text:
+		case !hasVariants(sub) && sub.Get("discriminator").Get("propertyName") != nil && sub.Get("discriminator").Get("propertyName").Text != tag.Text:
 			return nil, fmt.Errorf("%s of its mapping has another discriminator", e.Value.Text)
 		}
 		if f.tags[to] == nil {
@@ -96,9 +96,9 @@ func (r *reader) newFamily(pointer string, n, d *source.Node) (*family, error) {
 	return f, nil
 }
 
-// mapped returns the target of a mapping entry of the base n at a pointer. The entry is a reference, or the name of a
-// schema next to n.
-func (r *reader) mapped(base string, n, to *source.Node) (string, *source.Node, error) {
+// mappingTarget returns the target of a mapping entry of the base n. The entry is a reference, or the name of a sibling
+// of n. base is the JSON Pointer of n.
+func (r *reader) mappingTarget(base string, n, to *source.Node) (string, *source.Node, error) {
 	if sub := n.Parent.Get(to.Text); sub != nil {
 		return base[:strings.LastIndexByte(base, '/')+1] + source.EscapeToken(to.Text), sub, nil
 	}
@@ -115,7 +115,7 @@ func isShared(pointer string) bool {
 	return ok && !strings.Contains(name, "/") || strings.HasPrefix(pointer, "/"+Elsewhere+"/")
 }
 
-// A parent is a schema in the allOf of another.
+// A parent is a shared schema in the allOf of another schema.
 type parent struct {
 	pointer string
 	node    *source.Node
@@ -135,7 +135,8 @@ func (r *reader) parents(n *source.Node) []parent {
 	return all
 }
 
-// maxAncestors limits the ancestors of a schema, which keeps the work proportional to the document.
+// maxAncestors limits the number of visited ancestors of a schema, so that the run time is linear in the size of the
+// document.
 const maxAncestors = 100
 
 // extends reports whether the allOf of n contains base or a schema that extends it.
@@ -147,7 +148,7 @@ func (r *reader) extends(n, base *source.Node, seen map[*source.Node]bool) bool 
 	return slices.ContainsFunc(r.parents(n), func(p parent) bool { return p.node == base || r.extends(p.node, base, seen) })
 }
 
-// extended returns the schemas of the document that occur in the allOf of others.
+// extended returns the component schemas that other schemas extend.
 func (r *reader) extended() map[*source.Node]bool {
 	if r.bases == nil {
 		r.bases = map[*source.Node]bool{}
@@ -160,15 +161,15 @@ func (r *reader) extended() map[*source.Node]bool {
 	return r.bases
 }
 
-// A tagged member has the values that a mapping gives it.
-type tagged struct {
+// A tagMember is a discriminator property with its valid values for one schema.
+type tagMember struct {
 	name   string
 	values []string
 }
 
-// tags returns the tags by which the bases of a schema, including itself, select it.
-func (r *reader) tags(pointer string) []tagged {
-	var all []tagged
+// tags returns the tags that select a schema in the families of its ancestors and in its own family.
+func (r *reader) tags(pointer string) []tagMember {
+	var all []tagMember
 	seen := map[*source.Node]bool{}
 	var visit func(p parent)
 	visit = func(p parent) {
@@ -177,10 +178,10 @@ func (r *reader) tags(pointer string) []tagged {
 		}
 		seen[p.node] = true
 		if f := r.family(p.pointer); f != nil && f.tags[pointer] != nil {
-			i := slices.IndexFunc(all, func(t tagged) bool { return t.name == f.tag })
+			i := slices.IndexFunc(all, func(t tagMember) bool { return t.name == f.tag })
 			if i < 0 {
 				i = len(all)
-				all = append(all, tagged{name: f.tag})
+				all = append(all, tagMember{name: f.tag})
 			}
 			for _, v := range f.tags[pointer] {
 				if !slices.Contains(all[i].values, v) {
@@ -197,7 +198,7 @@ func (r *reader) tags(pointer string) []tagged {
 }
 
 // shared writes a shared schema.
-func (r *reader) shared(w wanted) (*source.Node, error) {
+func (r *reader) shared(w sharedKey) (*source.Node, error) {
 	n, f, tags := r.doc.Lookup(w.pointer), r.family(w.pointer), r.tags(w.pointer)
 	if w.version == whole && f != nil {
 		return r.union(n, f), nil
@@ -210,7 +211,7 @@ func (r *reader) shared(w wanted) (*source.Node, error) {
 		n = &source.Node{Kind: n.Kind, Range: n.Range, Members: slices.DeleteFunc(slices.Clone(n.Members), func(m source.Member) bool { return m.Key == "nullable" })}
 	}
 	r.top = n
-	out, err := r.schema(n)
+	out, err := r.convertSchema(n)
 	if err != nil || w.version == common {
 		return out, err
 	}
@@ -229,11 +230,11 @@ func (r *reader) union(n *source.Node, f *family) *source.Node {
 		}
 	}
 	for _, pointer := range f.members {
-		w := wanted{pointer: pointer}
+		w := sharedKey{pointer: pointer}
 		if r.family(pointer) != nil {
 			w.version = itself
 		}
-		variant := toShared(r.want(w))
+		variant := toShared(r.require(w))
 		variants.Items = append(variants.Items, variant)
 		for _, tag := range f.tags[pointer] {
 			yaml.Set(mapping, tag, variant.Get("$ref"))
@@ -249,8 +250,8 @@ func (r *reader) union(n *source.Node, f *family) *source.Node {
 	return out
 }
 
-// restrict limits a member of an object schema to its values.
-func restrict(n *source.Node, t tagged) {
+// restrict adds the constraint for a tag member to an object schema.
+func restrict(n *source.Node, t tagMember) {
 	values, member, has, list := yaml.Object(), yaml.Object(), yaml.Object(), yaml.List()
 	if len(t.values) == 1 {
 		yaml.Set(values, "const", yaml.Text(t.values[0]))
@@ -270,7 +271,7 @@ func restrict(n *source.Node, t tagged) {
 	yaml.Set(n, "allOf", list)
 }
 
-// extending writes the allOf of a subtype. From extended and choosing schemas it takes only the common part.
+// extending returns the allOf of a subtype. For a base or a schema with tags, it refers only to the common part.
 func (r *reader) extending(list *source.Node) (*source.Node, error) {
 	out := yaml.List()
 	for _, item := range list.Items {
@@ -278,11 +279,11 @@ func (r *reader) extending(list *source.Node) (*source.Node, error) {
 		if ref != nil {
 			pointer, _, err := r.resolve(ref.Text)
 			if err == nil && isShared(pointer) && (r.family(pointer) != nil || len(r.tags(pointer)) > 0) {
-				out.Items = append(out.Items, toShared(r.want(wanted{pointer, common})))
+				out.Items = append(out.Items, toShared(r.require(sharedKey{pointer, common})))
 				continue
 			}
 		}
-		n, err := r.schema(item)
+		n, err := r.convertSchema(item)
 		if err != nil {
 			return nil, err
 		}
@@ -291,7 +292,7 @@ func (r *reader) extending(list *source.Node) (*source.Node, error) {
 	return out, nil
 }
 
-// changed reports a discriminator without effect.
+// changed reports an omitted discriminator.
 func (r *reader) changed(at source.Range, name string, why error) {
 	r.found = append(r.found, source.New("MCPE502", at, "the discriminator of %s is left out, and its subtypes are not told apart: %v", name, why))
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 )
 
-// matching adds the component schemas whose names match a pattern, for documents that describe payloads only as
-// components.
-func (r *reader) matching(patterns []string) {
+// addMatching adds events for the component schemas with names that match a pattern. It is for documents that describe
+// payloads only as components.
+func (r *reader) addMatching(patterns []string) {
 	schemas := members(r.doc.Get("components").Get("schemas"))
 	for _, pattern := range patterns {
 		if !slices.ContainsFunc(schemas, func(m source.Member) bool { return matches(m.Key, []string{pattern}) }) {
@@ -25,7 +25,7 @@ func (r *reader) matching(patterns []string) {
 		}
 		payload := yaml.Object()
 		yaml.Set(payload, "$ref", yaml.Text("#"+components+source.EscapeToken(m.Key)))
-		if err := r.event(m.Key, m.KeyRange, describe(m.Value), payload, m.Value.Get("deprecated").True()); err != nil {
+		if err := r.addEvent(m.Key, m.KeyRange, describe(m.Value), payload, m.Value.Get("deprecated").True()); err != nil {
 			r.leaveOut(m.KeyRange, "event "+m.Key, err.Error())
 		}
 	}

@@ -1,8 +1,8 @@
-// Package openapi reads event types from OpenAPI 3 documents: the webhooks of 3.1, the callbacks of operations, and
-// the schemas that Stripe marks with x-stripeEvent.
+// Package openapi reads event types from OpenAPI 3 documents. Event types are the webhooks of 3.1, the callbacks of
+// operations, and schemas with Stripe's keyword x-stripeEvent.
 //
-// Start with [Read]. Component schemas that events refer to become shared schemas in JSON Schema form: nullable
-// becomes a type, exclusiveMinimum a number, and examples are omitted.
+// Start with [Read]. It converts component schemas that events refer to into shared JSON Schemas. For example, it
+// replaces nullable by a type and omits examples.
 package openapi
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 )
 
-// Read returns the event types of an OpenAPI 3 document. Other documents give an error diagnostic (MCPE510). Read
-// skips parts that cannot become event types, with a warning (MCPE511). Component schemas whose names match one of
-// the [path.Match] patterns also become event types.
+// Read returns the event types of an OpenAPI 3 document. It reports an error for other documents (MCPE510). Read skips
+// parts that cannot become event types, with a warning (MCPE511). Component schemas with names that match one of the
+// [path.Match] patterns also become event types.
 func Read(doc *source.Node, components ...string) (importer.Document, []source.Diagnostic) {
-	r := &reader{doc: doc, names: map[string]bool{}, wanted: map[wanted]string{}, called: map[string]bool{}, families: map[string]*family{}}
+	r := &reader{doc: doc, names: map[string]bool{}, sharedNames: map[sharedKey]string{}, called: map[string]bool{}, families: map[string]*family{}}
 	version := doc.Get("openapi")
 	if version == nil || !strings.HasPrefix(version.Text, "3.") {
 		at := doc.Range
@@ -42,18 +42,18 @@ func Read(doc *source.Node, components ...string) (importer.Document, []source.D
 		out.Dialect = d
 	}
 	for _, m := range members(doc.Get("webhooks")) {
-		r.item(m.Key, m.KeyRange, m.Value)
+		r.readItem(m.Key, m.KeyRange, m.Value)
 	}
 	for _, m := range members(doc.Get("x-webhooks")) { // 3.0 does not have webhooks
 		if doc.Get("webhooks").Get(m.Key) != nil {
 			r.leaveOut(m.KeyRange, "x-webhook "+m.Key, "webhooks has one of this name")
 			continue
 		}
-		r.item(m.Key, m.KeyRange, m.Value)
+		r.readItem(m.Key, m.KeyRange, m.Value)
 	}
-	r.callbacks()
-	r.stripe()
-	r.matching(components)
+	r.readCallbacks()
+	r.readStripe()
+	r.addMatching(components)
 	if len(r.events) == 0 && len(r.found) == 0 {
 		r.found = append(r.found, source.New("MCPE510", doc.Range, "the document describes no events: it has no webhooks, no x-webhooks, no callbacks and no x-stripeEvent").
 			WithHint("events are what the API sends by itself; paths describe what it answers. If schemas of its components describe events, name them: --components 'PATTERN'"))
@@ -68,10 +68,10 @@ func Read(doc *source.Node, components ...string) (importer.Document, []source.D
 		}
 		n, err := r.shared(w)
 		if err != nil {
-			r.leaveOut(at, "schema "+r.wanted[w], err.Error())
+			r.leaveOut(at, "schema "+r.sharedNames[w], err.Error())
 			continue
 		}
-		out.Schemas = append(out.Schemas, importer.Schema{Name: r.wanted[w], Node: n, At: at})
+		out.Schemas = append(out.Schemas, importer.Schema{Name: r.sharedNames[w], Node: n, At: at})
 	}
 	if len(r.untyped) > 0 {
 		slices.SortFunc(r.untyped, func(a, b source.Range) int { return a.Start.Compare(b.Start) })
@@ -89,7 +89,8 @@ type Root struct {
 	Names bool
 }
 
-// Roots returns the parts of an OpenAPI document that describe event types. Their references may lead to other parts.
+// Roots returns the parts of an OpenAPI document that describe event types. These parts can refer to other parts of the
+// document.
 func Roots(doc *source.Node, components ...string) []Root {
 	var all []Root
 	add := func(n *source.Node) {
@@ -117,30 +118,31 @@ func Roots(doc *source.Node, components ...string) []Root {
 
 type reader struct {
 	doc *source.Node
-	// siblings reports whether keywords next to $ref apply, as since 3.1.
+	// siblings reports whether sibling keywords of $ref apply, as in version 3.1 and later.
 	siblings bool
-	// embedded is set for a schema in a document of another format. Its references stay unchanged.
+	// embedded reports whether the schema is in a document of another format. Its references are not converted.
 	embedded bool
 	events   []importer.Event
 	names    map[string]bool
 	found    []source.Diagnostic
-	// order lists the required shared schemas, and wanted their names in the event file.
-	order  []wanted
-	wanted map[wanted]string
-	called map[string]bool
-	// inlined holds the pointers of schemas that are being written in place of references.
+	// order lists the required shared schemas. sharedNames maps them to their names in the event file.
+	order       []sharedKey
+	sharedNames map[sharedKey]string
+	called      map[string]bool
+	// inlined lists the JSON Pointers of the schemas being inlined.
 	inlined []string
-	// families holds the families of bases by pointer.
+	// families maps the JSON Pointers of bases to their families.
 	families map[string]*family
-	// bases holds the schemas that others extend, computed on first use.
+	// bases is the set of schemas that others extend. It is computed on first use.
 	bases map[*source.Node]bool
-	// top is the shared schema that is being written. subtype reports whether it extends the schemas in its allOf.
+	// top is the shared schema that is being converted. subtype reports whether it extends the schemas in its allOf.
 	top     *source.Node
 	subtype bool
-	// untyped holds the places of schemas to which a type was added.
+	// untyped lists the ranges of schemas to which a type was added.
 	untyped []source.Range
-	// asking is positive within not, if, then and else, where an added type would change the meaning.
-	asking int
+	// conditionDepth is the number of enclosing not, if, then and else keywords. Adding a type within these would
+	// change the meaning.
+	conditionDepth int
 }
 
 func (r *reader) leaveOut(at source.Range, what, why string) {
@@ -154,7 +156,7 @@ func members(n *source.Node) []source.Member {
 	return n.Members
 }
 
-// follow resolves references of the document to values other than schemas.
+// follow resolves references to parts of the document other than schemas.
 func (r *reader) follow(n *source.Node) (*source.Node, error) {
 	return importer.Follow(n, func(ref string) (*source.Node, error) {
 		_, to, err := r.resolve(ref)
@@ -173,8 +175,8 @@ func (r *reader) resolve(ref string) (string, *source.Node, error) {
 
 var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 
-// item reads the requests of a path item that is sent for the event.
-func (r *reader) item(name string, at source.Range, n *source.Node) {
+// readItem reads the requests of a path item. Each request becomes an event.
+func (r *reader) readItem(name string, at source.Range, n *source.Node) {
 	item, err := r.follow(n)
 	if err != nil {
 		r.leaveOut(at, "webhook "+name, err.Error())
@@ -191,13 +193,13 @@ func (r *reader) item(name string, at source.Range, n *source.Node) {
 		if len(operations) > 1 {
 			as += "." + m.Key
 		}
-		if err := r.operation(as, at, item, m.Value); err != nil {
+		if err := r.readOperation(as, at, item, m.Value); err != nil {
 			r.leaveOut(at, "webhook "+as, err.Error())
 		}
 	}
 }
 
-func (r *reader) operation(name string, at source.Range, item, op *source.Node) error {
+func (r *reader) readOperation(name string, at source.Range, item, op *source.Node) error {
 	body := op.Get("requestBody")
 	if body == nil {
 		return fmt.Errorf("it has no requestBody")
@@ -216,11 +218,11 @@ func (r *reader) operation(name string, at source.Range, item, op *source.Node) 
 	if media == nil || media.Get("schema") == nil {
 		return fmt.Errorf("its requestBody has no schema for application/json")
 	}
-	return r.event(name, at, describe(op, item), media.Get("schema"), op.Get("deprecated").True())
+	return r.addEvent(name, at, describe(op, item), media.Get("schema"), op.Get("deprecated").True())
 }
 
-func (r *reader) event(name string, at source.Range, description string, payload *source.Node, deprecated bool) error {
-	n, err := r.schema(payload)
+func (r *reader) addEvent(name string, at source.Range, description string, payload *source.Node, deprecated bool) error {
+	n, err := r.convertSchema(payload)
 	if err != nil {
 		return err
 	}
@@ -261,8 +263,8 @@ func describe(nodes ...*source.Node) string {
 	return ""
 }
 
-// callbacks reads the callbacks of operations and components.
-func (r *reader) callbacks() {
+// readCallbacks reads the callbacks of operations and components.
+func (r *reader) readCallbacks() {
 	type callback struct {
 		name, of string
 		at       source.Range
@@ -312,18 +314,18 @@ func (r *reader) callbacks() {
 		if uses[c.name] > 1 {
 			name = c.of + "." + c.name
 		}
-		r.item(name, c.at, c.item)
+		r.readItem(name, c.at, c.item)
 	}
 }
 
-// stripe reads the schemas that describe the data of a Stripe event.
-func (r *reader) stripe() {
+// readStripe reads the schemas of Stripe's events.
+func (r *reader) readStripe() {
 	for _, m := range members(r.doc.Get("components").Get("schemas")) {
 		kind := m.Value.Get("x-stripeEvent").Get("type")
 		if kind == nil {
 			continue
 		}
-		if err := r.event(kind.Text, m.KeyRange, describe(m.Value), m.Value, m.Value.Get("deprecated").True()); err != nil {
+		if err := r.addEvent(kind.Text, m.KeyRange, describe(m.Value), m.Value, m.Value.Get("deprecated").True()); err != nil {
 			r.leaveOut(m.KeyRange, "event "+kind.Text, err.Error())
 		}
 	}

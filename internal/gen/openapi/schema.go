@@ -12,8 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// schema converts an OpenAPI schema to JSON Schema.
-func (r *reader) schema(n *source.Node) (*source.Node, error) {
+// convertSchema converts an OpenAPI schema to JSON Schema.
+func (r *reader) convertSchema(n *source.Node) (*source.Node, error) {
 	if n.Kind != source.Object {
 		return n, nil
 	}
@@ -31,7 +31,7 @@ func (r *reader) schema(n *source.Node) (*source.Node, error) {
 		case m.Key == "$ref" && r.embedded:
 			yaml.Set(out, m.Key, m.Value)
 		case m.Key == "$ref" && m.Value.Kind == source.String:
-			to, err := r.reference(m.Value.Text)
+			to, err := r.convertReference(m.Value.Text)
 			if err != nil {
 				return nil, err
 			}
@@ -41,12 +41,12 @@ func (r *reader) schema(n *source.Node) (*source.Node, error) {
 			out.Members = append(out.Members, to.Members...)
 		case m.Key == "nullable":
 			nullable = m.Value.True()
-		case m.Key == "discriminator" && !chooses(n):
+		case m.Key == "discriminator" && !hasVariants(n):
 			if n != r.top && m.Value.Get("mapping") != nil { // family reports other mappings
 				r.changed(m.Value.Range, "a schema that is not shared", fmt.Errorf("no schema can have it in its allOf"))
 			}
 		case m.Key == "discriminator":
-			if err := r.discriminator(out, m.Value); err != nil {
+			if err := r.convertDiscriminator(out, m.Value); err != nil {
 				return nil, err
 			}
 		case m.Key == "example" || m.Key == "examples" || m.Key == "xml" || m.Key == "externalDocs" || strings.HasPrefix(m.Key, "x-") && m.Key != "x-enum-varnames":
@@ -56,7 +56,7 @@ func (r *reader) schema(n *source.Node) (*source.Node, error) {
 			}
 		case (m.Key == "minimum" || m.Key == "maximum") && n.Get("exclusive"+strings.ToUpper(m.Key[:1])+m.Key[1:]).True():
 		default:
-			v, err := r.keyword(m)
+			v, err := r.convertKeyword(m)
 			if err != nil {
 				return nil, err
 			}
@@ -73,9 +73,9 @@ func (r *reader) schema(n *source.Node) (*source.Node, error) {
 	return out, nil
 }
 
-// addType adds the type that an OpenAPI schema commonly omits, if its keywords concern only one type.
+// addType adds a missing type if the schema's keywords apply to only one type. OpenAPI schemas commonly omit it.
 func (r *reader) addType(n, out *source.Node) {
-	if r.asking > 0 || slices.ContainsFunc([]string{"type", "enum", "const", "$ref"}, func(k string) bool { return out.Get(k) != nil }) {
+	if r.conditionDepth > 0 || slices.ContainsFunc([]string{"type", "enum", "const", "$ref"}, func(k string) bool { return out.Get(k) != nil }) {
 		return
 	}
 	for _, t := range []struct {
@@ -92,12 +92,12 @@ func (r *reader) addType(n, out *source.Node) {
 
 var bounds = map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 
-// keyword converts the value of a keyword.
-func (r *reader) keyword(m source.Member) (*source.Node, error) {
+// convertKeyword converts the value of a keyword.
+func (r *reader) convertKeyword(m source.Member) (*source.Node, error) {
 	switch m.Key {
 	case "not", "if", "then", "else":
-		r.asking++
-		defer func() { r.asking-- }()
+		r.conditionDepth++
+		defer func() { r.conditionDepth-- }()
 	}
 	var failed error
 	k, _ := schematree.Any.Keyword(m.Key)
@@ -106,7 +106,7 @@ func (r *reader) keyword(m source.Member) (*source.Node, error) {
 			return inner
 		}
 		var n *source.Node
-		n, failed = r.schema(inner)
+		n, failed = r.convertSchema(inner)
 		return n
 	})
 	return out, failed
@@ -115,33 +115,33 @@ func (r *reader) keyword(m source.Member) (*source.Node, error) {
 // components is the prefix of pointers to shared schemas.
 const components = "/components/schemas/"
 
-// reference converts a $ref to a reference to a shared schema, or to the target if that is not shared.
-func (r *reader) reference(ref string) (*source.Node, error) {
+// convertReference converts a $ref to a reference to a shared schema. If the target is not shared, it returns the
+// converted target.
+func (r *reader) convertReference(ref string) (*source.Node, error) {
 	pointer, to, err := r.resolve(ref)
 	if err != nil {
 		return nil, err
 	}
 	if rest, ok := strings.CutPrefix(pointer, components); ok {
 		name, below, nested := strings.Cut(rest, "/")
-		as := r.want(wanted{pointer: components + name})
+		as := r.require(sharedKey{pointer: components + name})
 		if nested {
 			as += "/" + (&url.URL{Fragment: below}).EscapedFragment()
 		}
 		return toShared(as), nil
 	}
 	if strings.HasPrefix(pointer, "/"+Elsewhere+"/") {
-		return toShared(r.want(wanted{pointer: pointer})), nil
+		return toShared(r.require(sharedKey{pointer: pointer})), nil
 	}
 	if slices.Contains(r.inlined, pointer) {
 		return nil, fmt.Errorf("it refers to %s, which refers to itself", ref)
 	}
 	r.inlined = append(r.inlined, pointer)
 	defer func() { r.inlined = r.inlined[:len(r.inlined)-1] }()
-	return r.schema(to)
+	return r.convertSchema(to)
 }
 
-// Elsewhere is the member of a document that holds files it refers to. Their schemas are shared like component
-// schemas.
+// Elsewhere is the document member that contains referenced files. Their schemas are shared like component schemas.
 const Elsewhere = "x-mcpe-files"
 
 func toShared(name string) *source.Node {
@@ -150,10 +150,10 @@ func toShared(name string) *source.Node {
 	return n
 }
 
-// want records that a shared schema is required and returns its name in the event file. The name is the last token of
-// its pointer, unless that is too long or has invalid characters.
-func (r *reader) want(w wanted) string {
-	if as := r.wanted[w]; as != "" {
+// require records that a shared schema is required and returns its name in the event file. The name is derived from the
+// last token of the schema's pointer.
+func (r *reader) require(w sharedKey) string {
+	if as := r.sharedNames[w]; as != "" {
 		return as
 	}
 	name := unescape.Replace(w.pointer[strings.LastIndexByte(w.pointer, '/')+1:]) + w.version.suffix()
@@ -163,15 +163,15 @@ func (r *reader) want(w wanted) string {
 		as = importer.CleanName(name)
 		as = as[:min(len(as), importer.MaxName-len(suffix))] + suffix
 	}
-	r.called[as], r.wanted[w] = true, as
+	r.called[as], r.sharedNames[w] = true, as
 	r.order = append(r.order, w)
 	return as
 }
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// discriminator converts a discriminator whose mapping names shared schemas.
-func (r *reader) discriminator(out, d *source.Node) error {
+// convertDiscriminator converts a discriminator and the references in its mapping.
+func (r *reader) convertDiscriminator(out, d *source.Node) error {
 	n := yaml.Object()
 	for _, m := range members(d) {
 		switch {
@@ -182,7 +182,7 @@ func (r *reader) discriminator(out, d *source.Node) error {
 			for _, e := range m.Value.Members {
 				to := e.Value
 				if pointer := importer.Unescaped(to.Text); strings.HasPrefix(pointer, "#"+components) || strings.HasPrefix(pointer, "#/"+Elsewhere+"/") {
-					ref, err := r.reference(to.Text)
+					ref, err := r.convertReference(to.Text)
 					if err != nil {
 						return err
 					}
@@ -197,7 +197,7 @@ func (r *reader) discriminator(out, d *source.Node) error {
 	return nil
 }
 
-// orNull adds null to the allowed values of a schema, by its type if possible.
+// orNull adds null to the allowed values of a schema. If possible, it adds null to the type.
 func orNull(n *source.Node) *source.Node {
 	t := n.Member("type")
 	for _, k := range []string{"$ref", "allOf", "anyOf", "oneOf", "not", "const", "if"} {

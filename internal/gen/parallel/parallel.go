@@ -1,5 +1,5 @@
-// Package parallel runs the independent steps of a generation on all processors. Each step stores its result at its
-// index, so the outcome does not depend on the order of completion.
+// Package parallel runs independent steps on all processors. Each step stores its result at its own index, so the
+// results do not depend on the order of completion.
 package parallel
 
 import (
@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Do calls f for 0 to n-1 and returns when all calls have returned.
+// Do calls f for each integer from 0 to n-1 in parallel, and returns when all calls have returned.
 func Do(n int, f func(i int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup

@@ -1,4 +1,4 @@
-// Package parsed parses published schemas into nodes. It parses a shared definition only once.
+// Package parsed parses published schemas into nodes. It parses each shared definition only once.
 package parsed
 
 import (
@@ -15,7 +15,7 @@ type Schemas struct{ definitions sync.Map }
 
 // A Schema is a published schema.
 type Schema struct {
-	// Root has the members of the schema, including only definitions that are not shared.
+	// Root contains the schema without its shared definitions.
 	Root        *source.Node
 	of          *Schemas
 	definitions []*published.Schema
@@ -38,7 +38,7 @@ func (s *Schemas) Of(shared *published.Schema) (*Schema, bool) {
 // Definition parses a definition. It returns nil if the text is invalid.
 func (s *Schemas) Definition(d *published.Schema) *source.Node { return s.definition(d).node }
 
-// definition is a parsed definition with its number of objects.
+// definition is a parsed definition with the number of JSON objects in it.
 type definition struct {
 	node    *source.Node
 	objects int
@@ -56,7 +56,8 @@ func (s *Schemas) definition(d *published.Schema) definition {
 	return parsed.(definition)
 }
 
-// Target returns the schema that a keyword of n refers to, in the schema or one of its definitions.
+// Target returns the schema that a keyword of n refers to, such as $ref. The target is in the schema or one of its
+// definitions.
 func (s *Schema) Target(n *source.Node, keyword string) (*source.Node, bool) {
 	ref := n.Get(keyword)
 	if ref == nil {
@@ -75,10 +76,10 @@ func (s *Schema) Target(n *source.Node, keyword string) (*source.Node, bool) {
 	return nil, false
 }
 
-// RefAlone reports whether the siblings of a $ref in the schema are ignored.
+// RefAlone reports whether the schema's dialect ignores sibling keywords of a $ref.
 func (s *Schema) RefAlone(*source.Node) bool { return s.dialect.RefAlone }
 
-// Objects counts the JSON objects of the schema with all of its definitions.
+// Objects returns the number of JSON objects in the schema and its definitions.
 func (s *Schema) Objects() int {
 	count := objects(s.Root)
 	for _, d := range s.definitions {

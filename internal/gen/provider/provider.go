@@ -1,8 +1,8 @@
-// Package provider describes the services whose webhooks an event type may use in `from:`: their names, the
-// properties of their deliveries, and the bodies of GitHub's webhooks.
+// Package provider describes the services that `from:` supports. It contains their names, the properties of their
+// deliveries, and the bodies of GitHub's webhooks.
 //
-// Start with [Lookup]. The schemas of GitHub's bodies come from npm's @octokit/webhooks-schemas, see
-// github/README.md; `make providers` updates them.
+// Start with [Lookup]. The schemas of GitHub's webhook bodies are from the npm package @octokit/webhooks-schemas. See
+// github/README.md. Run `make providers` to update them.
 package provider
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// A Provider is a service, or a signature scheme of many services.
+// A Provider is a service, or a signature scheme that many services use.
 type Provider struct {
-	// Name is the name in event files, Title the display name, and GoName the prefix of Go names.
+	// Name is the name in event files. Title is the display name. GoName is the prefix of Go identifiers.
 	Name, Title, GoName string
 	// Actions reports whether deliveries have an action in addition to the event.
 	Actions bool
-	// NeedsID reports whether event files must declare the place of the delivery ID.
+	// NeedsID reports whether event files must declare the location of the delivery ID.
 	NeedsID bool
 	// Eventless reports whether a `from:` may omit the event.
 	Eventless bool
@@ -52,7 +52,7 @@ func Names() []string {
 	return names
 }
 
-// Lookup returns the provider with a name.
+// Lookup returns the provider with the given name.
 func Lookup(name string) (Provider, bool) {
 	for _, p := range all {
 		if p.Name == name {
@@ -62,16 +62,16 @@ func Lookup(name string) (Provider, bool) {
 	return Provider{}, false
 }
 
-// Known reports whether the schemas of all its bodies are known.
+// Known reports whether the schemas of all webhook bodies are known.
 func (p Provider) Known() bool { return p.Name == "github" }
 
-// githubText is the schema of GitHub's bodies, compressed: it is the largest text that mcpe-gen embeds.
+// githubText is the schema of GitHub's webhook bodies. It is compressed, because it is the largest file that mcpe-gen
+// embeds.
 //
 //go:embed github/webhooks.schema.json.gz
 var githubText []byte
 
-// github returns the definitions of GitHub's bodies. It panics if the embedded text is corrupt, which a test
-// excludes.
+// github returns the definitions of GitHub's webhook bodies. It panics if the embedded file is corrupt.
 var github = sync.OnceValue(func() *source.Node {
 	text, err := GitHubSchema()
 	if err != nil {
@@ -84,7 +84,7 @@ var github = sync.OnceValue(func() *source.Node {
 	return n.Get("definitions")
 })
 
-// GitHubSchema returns the JSON Schema of GitHub's bodies from the npm package.
+// GitHubSchema returns the npm package's JSON Schema of GitHub's webhook bodies.
 func GitHubSchema() ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(githubText))
 	if err != nil {
@@ -93,7 +93,8 @@ func GitHubSchema() ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// Definitions of whole events, and the separator between the event and the action in other names.
+// Suffixes of definitions for all actions of an event, and the separator between the event and the action in other
+// names.
 const (
 	union  = "_event"
 	single = "$event"
@@ -131,8 +132,8 @@ func (p Provider) ActionsOf(event string) []string {
 	return names
 }
 
-// Body returns the JSON Schema (draft-07) of the bodies of an event or, if act is set, of one of its actions. It
-// includes all definitions that it refers to. It returns false if the body is unknown.
+// Body returns the JSON Schema (draft-07) of an event's bodies. If act is set, it returns the schema for that action.
+// The schema includes all referenced definitions. It returns false if the body is unknown.
 func (p Provider) Body(event, act string) (*source.Node, bool) {
 	if !p.Known() {
 		return nil, false
@@ -143,14 +144,14 @@ func (p Provider) Body(event, act string) (*source.Node, bool) {
 	}
 	for _, name := range candidates {
 		if github().Get(name) != nil && (act == "" || action+act != single) {
-			return closed(name), true
+			return selfContained(name), true
 		}
 	}
 	return nil, false
 }
 
-// closed returns the schema of a definition with all definitions that it reaches.
-func closed(name string) *source.Node {
+// selfContained returns the schema of a definition with all definitions reachable from it.
+func selfContained(name string) *source.Node {
 	definitions := &source.Node{Kind: source.Object}
 	seen := map[string]bool{}
 	var reach func(n *source.Node)

@@ -1,5 +1,4 @@
-// Package rule has the common parts of the lint and breaking rules: their descriptions, and their selection by a
-// configuration.
+// Package rule defines the description and the selection of rules for packages lint and breaking.
 //
 // Start with [Rule] and [Selection].
 package rule
@@ -16,7 +15,7 @@ import (
 
 // A Rule describes one check.
 type Rule struct {
-	// ID is the name in findings, configurations and comments: upper-case words.
+	// ID is the name in findings, configurations and comments. It consists of upper-case words.
 	ID string `json:"id"`
 	// Category is the category of the rule.
 	Category string `json:"category"`
@@ -26,8 +25,8 @@ type Rule struct {
 	Purpose string `json:"purpose"`
 }
 
-// Example returns the archive rules/ID.txtar of a package's examples, which illustrates a rule. It returns nil
-// without such a file.
+// Example returns the archive rules/ID.txtar, which illustrates the rule with the ID. It returns nil if there is no
+// such file.
 func Example(examples fs.FS, id string) []byte {
 	text, err := fs.ReadFile(examples, "rules/"+id+".txtar")
 	if err != nil {
@@ -36,26 +35,26 @@ func Example(examples fs.FS, id string) []byte {
 	return text
 }
 
-// A Selection determines which rules apply to which places.
+// A Selection selects rules and excludes files and events from them.
 type Selection struct {
-	// Use holds categories and IDs.
+	// Use lists the categories and IDs of selected rules.
 	Use []string
-	// Except holds the IDs of rules that never apply.
+	// Except lists the IDs of excluded rules.
 	Except []string
-	// Severity replaces the severity of rules, by ID.
+	// Severity maps rule IDs to severities that replace the default.
 	Severity map[string]source.Severity
-	// Ignore lists the places where rules do not apply.
+	// Ignore lists the files and events that rules ignore.
 	Ignore []Ignore
 }
 
-// An Ignore is a place where rules do not apply. An empty field means any.
+// An Ignore excludes files and events from rules. An empty field matches everything.
 type Ignore struct {
-	// Path is a glob pattern relative to Dir, in which ** stands for any directories. A directory includes everything
-	// below it.
+	// Path is a glob pattern relative to Dir. The element ** matches any number of directories. A pattern that matches
+	// a directory includes all files below it.
 	Dir, Path string
 	// Event is a glob pattern for event names.
 	Event string
-	// Rules holds IDs and categories.
+	// Rules lists the IDs and categories of the rules.
 	Rules []string
 }
 
@@ -70,7 +69,8 @@ func (s Selection) Level(r Rule) (source.Severity, bool) {
 	return r.Severity, true
 }
 
-// Ignores reports whether a rule does not apply to an event in a file. event is empty for findings outside of events.
+// Ignores reports whether a rule does not apply to an event in a file. event is empty for findings that are not about
+// an event.
 func (s Selection) Ignores(r Rule, file, event string) bool {
 	return slices.ContainsFunc(s.Ignore, func(i Ignore) bool {
 		if len(i.Rules) > 0 && !slices.Contains(i.Rules, r.ID) && !slices.Contains(i.Rules, r.Category) {
@@ -89,7 +89,8 @@ func (i Ignore) covers(file string) bool {
 	return Covers(i.Dir, i.Path, file) || Covers(i.Dir, i.Path+"/**", file)
 }
 
-// Covers reports whether a glob pattern relative to dir matches a file; ** stands for any directories.
+// Covers reports whether a glob pattern relative to dir matches a file. The element ** matches any number of
+// directories.
 func Covers(dir, pattern, file string) bool {
 	dir, err1 := filepath.Abs(dir)
 	abs, err2 := filepath.Abs(file)
@@ -100,7 +101,8 @@ func Covers(dir, pattern, file string) bool {
 	return err == nil && Glob(strings.Split(path.Clean(pattern), "/"), strings.Split(filepath.ToSlash(rel), "/"))
 }
 
-// Glob reports whether the segments of a glob pattern match the segments of a path; ** matches any number.
+// Glob reports whether the segments of a glob pattern match the segments of a path. The segment ** matches any number
+// of segments.
 func Glob(pattern, name []string) bool {
 	if len(pattern) == 0 {
 		return len(name) == 0

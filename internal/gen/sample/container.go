@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// maxMembers limits the number of members or elements that a schema can demand.
+// maxMembers limits the number of generated members or elements per value.
 const maxMembers = 200
 
 // members is an object under construction.
@@ -48,7 +48,7 @@ func (m *maker) object(views []*source.Node, at place) (json.RawMessage, bool) {
 		}
 		for _, p := range props.Members {
 			needed := slices.Contains(required, p.Key)
-			if o.has(p.Key) || !needed && (m.sparse || at.depth >= m.room.depth || optional >= m.room.members || len(o.names)+missing(&o, required) >= most) {
+			if o.has(p.Key) || !needed && (m.sparse || at.depth >= m.limit.depth || optional >= m.limit.members || len(o.names)+missing(&o, required) >= most) {
 				continue
 			}
 			schemas := schematree.Member(views, p.Key)
@@ -77,7 +77,7 @@ func (m *maker) object(views []*source.Node, at place) (json.RawMessage, bool) {
 		}
 		o.add(name, value)
 	}
-	if !m.more(&o, views, at, most) {
+	if !m.addUnnamed(&o, views, at, most) {
 		return nil, false
 	}
 	return o.json(), true
@@ -128,15 +128,15 @@ func missing(o *members, required []string) int {
 	return n
 }
 
-// more adds members that only additionalProperties or patternProperties describe: one as an example, and as many as
-// minProperties requires.
-func (m *maker) more(o *members, views []*source.Node, at place, most int) bool {
+// addUnnamed adds members that match only additionalProperties or patternProperties. It adds one as an example, and as
+// many as minProperties requires.
+func (m *maker) addUnnamed(o *members, views []*source.Node, at place, most int) bool {
 	least := int(bound(views, "minProperties", true, 0))
 	if least > maxMembers {
 		return false
 	}
 	show := 0
-	if !m.sparse && at.depth < m.room.depth {
+	if !m.sparse && at.depth < m.limit.depth {
 		show = 1
 	}
 	added := 0
@@ -179,7 +179,7 @@ func (m *maker) more(o *members, views []*source.Node, at place, most int) bool 
 	return len(o.names) >= least
 }
 
-// extraName returns a name for a member that the schema does not name.
+// extraName returns a name for a member that is not in properties.
 func (m *maker) extraName(views []*source.Node, at place, n int) string {
 	for _, v := range views {
 		if names := v.Get("propertyNames"); names != nil {
@@ -215,7 +215,7 @@ func (m *maker) array(views []*source.Node, at place) (json.RawMessage, bool) {
 		}
 	}
 	count := len(first)
-	if count == 0 && len(rest) > 0 && !m.sparse && at.depth < m.room.depth {
+	if count == 0 && len(rest) > 0 && !m.sparse && at.depth < m.limit.depth {
 		count = 1
 	}
 	needed := int(bound(views, "minContains", true, 1)) * min(1, len(contains))
@@ -254,7 +254,8 @@ func singular(name string) string {
 	return name
 }
 
-// bound returns the tightest bound of the views: the greatest lower bound, or the least upper bound.
+// bound returns the tightest bound of the views, which is the maximum of the lower bounds or the minimum of the upper
+// bounds.
 func bound(views []*source.Node, keyword string, lower bool, otherwise float64) float64 {
 	b := otherwise
 	for _, v := range views {

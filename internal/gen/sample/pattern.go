@@ -7,8 +7,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
 )
 
-// matching returns a string that the pattern matches. Another n may give another string. It returns false if it finds
-// none: generation ignores lookaround and back references, which may then reject the result.
+// matching returns a string that matches the pattern. Different values of n can result in different strings. It returns
+// false if it does not find a match, for example because it ignores lookaround and back references.
 func matching(text string, n int) (string, bool) {
 	form, _, err := pattern.GoSyntax(text)
 	if err != nil {
@@ -42,7 +42,7 @@ func (g *stringMaker) write(re *syntax.Regexp, depth int) {
 	case syntax.OpLiteral:
 		g.WriteString(string(re.Rune))
 	case syntax.OpCharClass:
-		g.WriteRune(telling(re.Rune, g.n))
+		g.WriteRune(chooseRune(re.Rune, g.n))
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 		g.WriteByte('a')
 	case syntax.OpConcat, syntax.OpCapture:
@@ -72,8 +72,8 @@ func (g *stringMaker) write(re *syntax.Regexp, depth int) {
 	}
 }
 
-// telling chooses from a class, given as pairs of bounds. It prefers a digit or letter.
-func telling(ranges []rune, n int) rune {
+// chooseRune returns a rune from a character class, which is a list of ranges. It prefers letters and digits.
+func chooseRune(ranges []rune, n int) rune {
 	for _, wanted := range []string{"ABCDEFGH", "abcdefgh", "12345678"} {
 		r := rune(wanted[n%len(wanted)])
 		for i := 0; i+1 < len(ranges); i += 2 {

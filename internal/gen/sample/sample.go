@@ -1,8 +1,8 @@
-// Package sample generates example values of JSON Schemas for documentation. The value is the same on every run,
-// always valid, and as descriptive as names, formats and the author's examples allow.
+// Package sample generates example values of JSON Schemas for documentation. The values are deterministic and valid.
+// They are based on names, formats and the author's examples.
 //
-// Start with [Value]. It builds candidates from the keywords and returns the first that the runtime's validator
-// accepts. If no candidate is valid, it returns no example instead of a wrong one.
+// Start with [Value]. It generates candidates from the keywords and returns the first candidate that the runtime's
+// validator accepts.
 package sample
 
 import (
@@ -16,23 +16,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
-// attempts is the number of candidates to try. Each makes different choices in the schema.
+// attempts is the maximum number of candidates. Each candidate makes different choices in the schema.
 const attempts = 48
 
-// maxObjects limits the size of schemas for which examples are generated, in JSON objects. The validator's work grows
-// with the square of the size, and nobody reads an example with so many members.
+// maxObjects limits the number of JSON objects in a schema. The validator's run time is quadratic in the size of the
+// schema, and examples with that many members are not useful.
 const maxObjects = 5_000
 
-// Value returns a valid value for the published schema, as compact JSON with members in schema order. It returns
-// false if it found none, or if the schema has more than 5,000 objects.
+// Value returns a valid value for the published schema, as compact JSON with members in schema order. It returns false
+// if it does not find a valid value, or if the schema contains more than 5,000 objects.
 func Value(schema json.RawMessage) (json.RawMessage, bool) {
 	return new(Maker).Value(&published.Schema{Head: schema})
 }
 
-// A Maker generates values for many schemas, and reads and compiles each shared definition once. The zero value is
+// A Maker generates values for many schemas. It parses and compiles each shared definition only once. The zero value is
 // ready for use. It is not safe for concurrent use.
 type Maker struct {
-	// Parsed holds the parsed schemas.
+	// Parsed caches the parsed definitions.
 	Parsed  parsed.Schemas
 	library validate.Library
 }
@@ -45,8 +45,8 @@ func (m *Maker) Value(s *published.Schema) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// Values returns up to most different values: the result of [Maker.Value], followed by valid values with the next
-// element of each enum and the other boolean. It returns nil if it found no valid value.
+// Values returns up to most different valid values. The first is the result of [Maker.Value], and the following ones
+// use other enum elements and booleans. It returns nil if it does not find a valid value.
 func (m *Maker) Values(s *published.Schema, most int) []json.RawMessage {
 	schema, valid := m.compiled(s)
 	if schema == nil {
@@ -67,7 +67,7 @@ func (m *Maker) Values(s *published.Schema, most int) []json.RawMessage {
 	return values
 }
 
-// compiled returns the parsed schema and its validator, or nil if the schema is too large.
+// compiled returns the parsed schema and its validator, or nil if the schema is invalid or too large.
 func (m *Maker) compiled(s *published.Schema) (*parsed.Schema, *validate.Schema) {
 	schema, ok := m.Parsed.Of(s)
 	if !ok || schema.Objects() > maxObjects {
@@ -80,11 +80,11 @@ func (m *Maker) compiled(s *published.Schema) (*parsed.Schema, *validate.Schema)
 	return schema, valid
 }
 
-// candidate returns the first valid value among the attempts and the number of the attempt, or nil. turn is the
-// offset into enums and booleans.
+// candidate returns the first valid value and the number of the attempt that generated it, or nil. turn is the offset
+// into enums and booleans.
 func candidate(schema *parsed.Schema, valid *validate.Schema, turn int) (v json.RawMessage, attempt int) {
 	for i := range attempts {
-		m := maker{sparse: i%2 == 1, branch: i / 2, turn: turn, room: wholeRoom}
+		m := maker{sparse: i%2 == 1, branch: i / 2, turn: turn, limit: unlimited}
 		if v := m.make(schema, valid); v != nil {
 			return v, i
 		}
@@ -101,15 +101,15 @@ type maker struct {
 	branch int
 	// turn is the offset into enums and booleans.
 	turn int
-	// room limits the optional members.
-	room room
+	// limit limits the optional members.
+	limit memberLimit
 	// budget limits the work.
 	budget int
-	// open holds the schemas whose values are under construction.
+	// open counts, for each schema, the values that are being generated.
 	open map[*source.Node]int
 }
 
-// make returns the candidate, or nil if it is not valid.
+// make returns the candidate, or nil if the candidate is invalid.
 func (m *maker) make(schema *parsed.Schema, valid *validate.Schema) json.RawMessage {
 	m.schema, m.budget, m.open = schema, 20_000, map[*source.Node]int{}
 	if v, ok := m.value([]*source.Node{schema.Root}, place{}); ok && valid.Validate(v) == nil {
@@ -118,10 +118,10 @@ func (m *maker) make(schema *parsed.Schema, valid *validate.Schema) json.RawMess
 	return nil
 }
 
-// A place describes where a value is needed.
+// A place describes the location of a generated value.
 type place struct {
-	// name is the member for the value, depth the number of containers around it, and nth its index among values of
-	// the same kind.
+	// name is the name of the member. depth is the number of enclosing containers. nth is the index among values from
+	// the same schema.
 	name  string
 	depth int
 	nth   int
@@ -147,7 +147,7 @@ func (m *maker) value(schemas []*source.Node, at place) (json.RawMessage, bool) 
 			return nil, false
 		}
 	}
-	if v, ok := m.given(views, at); ok {
+	if v, ok := m.authorValue(views, at); ok {
 		return v, true
 	}
 	for _, v := range views {
@@ -170,8 +170,8 @@ func (m *maker) value(schemas []*source.Node, at place) (json.RawMessage, bool) 
 	return source.AppendString(nil, s), ok
 }
 
-// flatten appends s and every schema that applies to the same value: references, allOf, and the chosen alternative of
-// each choice.
+// flatten appends s and every schema that applies to the same value. These are the targets of references, the schemas
+// in allOf, and the chosen alternative of each oneOf and anyOf.
 func (m *maker) flatten(views []*source.Node, s *source.Node, seen map[*source.Node]bool) []*source.Node {
 	if s == nil || seen[s] {
 		return views
@@ -197,7 +197,7 @@ func (m *maker) flatten(views []*source.Node, s *source.Node, seen map[*source.N
 	return views
 }
 
-// choose returns an alternative, preferably one with other values than null.
+// choose returns an alternative. It avoids alternatives that allow only null.
 func (m *maker) choose(items []*source.Node) *source.Node {
 	var telling []*source.Node
 	for _, item := range items {
@@ -211,7 +211,7 @@ func (m *maker) choose(items []*source.Node) *source.Node {
 	return telling[m.branch%len(telling)]
 }
 
-// recurs reports whether one of the schemas, or a schema that it refers to, has a value under construction.
+// recurs reports whether a value is already being generated for any of the schemas or their direct reference targets.
 func (m *maker) recurs(schemas []*source.Node) bool {
 	for _, s := range schemas {
 		if m.open[s] > 0 {
@@ -224,8 +224,8 @@ func (m *maker) recurs(schemas []*source.Node) bool {
 	return false
 }
 
-// given returns a value from the schema: const, enum, examples or default.
-func (m *maker) given(views []*source.Node, at place) (json.RawMessage, bool) {
+// authorValue returns a value from const, enum, examples or default, if any.
+func (m *maker) authorValue(views []*source.Node, at place) (json.RawMessage, bool) {
 	for _, v := range views {
 		if c := v.Get("const"); c != nil {
 			return c.JSON(), true
@@ -240,12 +240,12 @@ func (m *maker) given(views []*source.Node, at place) (json.RawMessage, bool) {
 		return nil, false
 	}
 	for _, v := range views {
-		if e := v.Get("examples"); e != nil && len(e.Items) > 0 && m.room.takes(e.Items[0]) {
+		if e := v.Get("examples"); e != nil && len(e.Items) > 0 && m.limit.accepts(e.Items[0]) {
 			return e.Items[0].JSON(), true
 		}
 	}
 	for _, v := range views {
-		if d := v.Get("default"); d != nil && d.Kind != source.Null && at.depth > 0 && m.room.takes(d) {
+		if d := v.Get("default"); d != nil && d.Kind != source.Null && at.depth > 0 && m.limit.accepts(d) {
 			return d.JSON(), true
 		}
 	}
@@ -258,7 +258,8 @@ var implied = []struct{ keyword, kind string }{
 	{"minimum", "number"}, {"maximum", "number"}, {"exclusiveMinimum", "number"}, {"exclusiveMaximum", "number"}, {"multipleOf", "number"},
 }
 
-// kind returns the JSON type to generate: the first that all views allow, null last.
+// kind returns the JSON type to generate. It is a type that all views allow. It is null only if they do not allow any
+// other type.
 func (m *maker) kind(views []*source.Node) string {
 	var allowed []string
 	limited := false
@@ -302,7 +303,7 @@ func (m *maker) kind(views []*source.Node) string {
 	return telling[m.branch%len(telling)]
 }
 
-// common returns the intersection of two lists of types. An integer is also a number.
+// common returns the intersection of two lists of types. The type number includes integer.
 func common(a, b []string) []string {
 	var both []string
 	for _, x := range a {

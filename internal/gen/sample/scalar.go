@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// number returns a number within the bounds of all views, a small one if possible.
+// number returns a number within the bounds of all views. It prefers small numbers.
 func number(views []*source.Node, at place, integer bool) (json.RawMessage, bool) {
 	var low, high, step *big.Rat
 	lowOpen, highOpen := false, false
@@ -95,7 +95,7 @@ func rat(n *source.Node) *big.Rat {
 	return r
 }
 
-// formats holds examples for the formats of JSON Schema. To get several examples, increment the digit at the mark.
+// formats maps the formats of JSON Schema to examples. A digit replaces the % to generate different examples.
 var formats = map[string]string{
 	"date-time": "2026-11-2%T08:00:00Z", "date": "2026-11-2%", "time": "08:00:0%Z", "duration": "PT%5M",
 	"email": "ada%@example.com", "idn-email": "ada%@example.com", "hostname": "www%.example.com", "idn-hostname": "www%.example.com",
@@ -104,13 +104,13 @@ var formats = map[string]string{
 	"json-pointer": "/member/%", "relative-json-pointer": "1/%", "regex": "^[a-z]%$",
 }
 
-// words holds example strings for the last word of a member name.
+// words maps the last word of a member name to an example string.
 var words = map[string]string{
 	"email": "ada@example.com", "url": "https://example.com/", "uri": "https://example.com/", "link": "https://example.com/", "href": "https://example.com/",
 	"permalink": "https://example.com/", "sha": "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12", "currency": "EUR", "country": "NL", "language": "en", "timezone": "Europe/Amsterdam", "version": "1.2.0",
 }
 
-// text returns a string that format, pattern and length allow.
+// text returns a string that satisfies the format, pattern and length constraints.
 func (m *maker) text(views []*source.Node, at place) (string, bool) {
 	least := int(bound(views, "minLength", true, 0))
 	most := int(bound(views, "maxLength", false, 1<<20))
@@ -155,7 +155,7 @@ func (m *maker) text(views []*source.Node, at place) (string, bool) {
 	return s, true
 }
 
-// phrase returns a string that suits a member's name.
+// phrase returns an example string based on a member's name.
 func phrase(name string) string {
 	parts := split(name)
 	if len(parts) == 0 {

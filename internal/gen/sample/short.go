@@ -9,28 +9,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
 )
 
-// MaxExample limits the length of an example, in bytes of its JSON with two-space indentation.
+// MaxExample is the maximum length of an example in bytes, as JSON with two-space indentation.
 const MaxExample = 2 << 10
 
-// A room limits the optional members of a value.
-type room struct {
-	// depth is the maximum depth of optional members, and members their maximum number per object.
+// A memberLimit limits the optional members of a value.
+type memberLimit struct {
+	// depth is the maximum depth of optional members. members is their maximum number per object.
 	depth, members int
 }
 
-// wholeRoom is the room for a value of any length.
-var wholeRoom = room{5, math.MaxInt}
+// unlimited is the limit for a value of any length.
+var unlimited = memberLimit{5, math.MaxInt}
 
-// rooms lists the rooms to try if an example is too long in wholeRoom. The last has only required members.
-var rooms = []room{{3, 6}, {2, 6}, {1, 6}, {1, 2}, {0, 0}}
+// limits lists the limits to try if an example is too long. The last one omits all optional members.
+var limits = []memberLimit{{3, 6}, {2, 6}, {1, 6}, {1, 2}, {0, 0}}
 
-// takes reports whether a value from the schema may be used in the room. The room cannot limit the members of an
-// object or array.
-func (r room) takes(n *source.Node) bool {
-	return r == wholeRoom || n.Kind != source.Object && n.Kind != source.Array
+// accepts reports whether a value from the schema may be used. Objects and arrays are accepted only by unlimited,
+// because their members cannot be omitted.
+func (r memberLimit) accepts(n *source.Node) bool {
+	return r == unlimited || n.Kind != source.Object && n.Kind != source.Array
 }
 
-// Example returns the value of [Maker.Value] if it has at most [MaxExample] bytes. Otherwise it omits optional
+// Example returns the value of [Maker.Value] if its length is at most [MaxExample]. Otherwise it omits optional
 // members. It returns false if the required members are too long.
 func (m *Maker) Example(s *published.Schema) (json.RawMessage, bool) {
 	schema, valid := m.compiled(s)
@@ -41,8 +41,8 @@ func (m *Maker) Example(s *published.Schema) (json.RawMessage, bool) {
 	if v == nil || short(v) {
 		return v, v != nil
 	}
-	for _, r := range rooms {
-		mk := maker{sparse: r.depth == 0, branch: attempt / 2, room: r}
+	for _, r := range limits {
+		mk := maker{sparse: r.depth == 0, branch: attempt / 2, limit: r}
 		if v := mk.make(schema, valid); v != nil && short(v) {
 			return v, true
 		}

@@ -8,13 +8,13 @@ import (
 
 const actorKey = "x-actor"
 
-// combining lists the keywords that may reject a property added to an inputSchema, or constrain it further.
+// combining lists the keywords that can reject or constrain a property added to an inputSchema.
 var combining = []string{"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "const", "enum", "patternProperties", "propertyNames",
 	"minProperties", "maxProperties", "dependentSchemas", "dependencies"}
 
-// actor reads the x-actor of an event, and adds the argument that excludes events caused by given actors. checkActor
-// checks it against the payload schema.
-func (l *loader) actor(e *Event, o *source.ObjectReader) {
+// readActor reads the x-actor of an event. It adds the argument that excludes events caused by given actors. checkActor
+// later checks x-actor against the payload schema.
+func (l *loader) readActor(e *Event, o *source.ObjectReader) {
 	if m := e.Meta.Member(wire.MetaActor); m != nil {
 		l.Report(source.New("MCPE163", m.KeyRange, "%s of _meta is published for x-actor", wire.MetaActor).WithHint("write x-actor"))
 	}
@@ -78,18 +78,18 @@ func NotBy(path string) *source.Node {
 // Added reports whether n is the argument that x-actor added to the event.
 func (e *Event) Added(n *source.Node) bool { return e.notBy != nil && e.notBy.Parent == n }
 
-// Limits of the argument that x-actor adds: the number of actors, and the length of each in characters.
+// Limits of the argument that x-actor adds: the number of actors, and the length of an actor in characters.
 const (
 	maxActors = 64
 	maxActor  = 256
 )
 
-// checkActor checks the x-actor of an event against its payload schema. The x-match of the added argument is rule.
+// checkActor checks the x-actor of an event against its payload schema. rule is the x-match of the added argument.
 func (l *loader) checkActor(e *Event, rule MatchRule) {
 	to, end := l.set.at(e.Payload, e.Actor)
 	if end != nil {
-		l.Report(source.New("MCPE164", rule.Range, "x-actor %q: %s, so nobody would ever be the actor", e.Actor, end.says("the payload")).
-			WithHint("%s", end.hint(l.set, describePayload)))
+		l.Report(source.New("MCPE164", rule.Range, "x-actor %q: %s, so nobody would ever be the actor", e.Actor, end.message("the payload")).
+			WithHint("%s", end.suggestion(l.set, describePayload)))
 		return
 	}
 	if k := to.kinds &^ kNull; k == 0 || k&^anyString != 0 {

@@ -10,8 +10,8 @@ import (
 
 const coalesceKey = "x-coalesce"
 
-// coalesce reads the x-coalesce of an event. checkCoalesce later checks it against the payload schema.
-func (l *loader) coalesce(e *Event) {
+// readCoalesce reads the x-coalesce of an event. checkCoalesce later checks it against the payload schema.
+func (l *loader) readCoalesce(e *Event) {
 	if m := e.Meta.Member(wire.MetaCoalesce); m != nil {
 		l.Report(source.New("MCPE160", m.KeyRange, "%s of _meta is published for x-coalesce", wire.MetaCoalesce).WithHint("write x-coalesce"))
 	}
@@ -24,7 +24,7 @@ func (l *loader) coalesce(e *Event) {
 	if o == nil {
 		return
 	}
-	c := &wire.Coalesce{QuietSeconds: l.seconds(o, "quietSeconds"), MaxSeconds: l.seconds(o, "maxSeconds"), Keep: o.Choice("keep", wire.KeepLatest, wire.KeepAll)}
+	c := &wire.Coalesce{QuietSeconds: l.readSeconds(o, "quietSeconds"), MaxSeconds: l.readSeconds(o, "maxSeconds"), Keep: o.Choice("keep", wire.KeepLatest, wire.KeepAll)}
 	for _, place := range coalescePlaces(o) {
 		if _, ok := wire.SplitPointer(place.Text); !ok {
 			l.Report(source.New("MCPE160", place.Range, "x-coalesce key %q is not a JSON Pointer to a member of the payload", place.Text).
@@ -46,8 +46,8 @@ func (l *loader) coalesce(e *Event) {
 	e.Coalesce = c
 }
 
-// seconds reads a whole number of seconds.
-func (l *loader) seconds(o *source.ObjectReader, key string) int {
+// readSeconds reads a whole number of seconds.
+func (l *loader) readSeconds(o *source.ObjectReader, key string) int {
 	n := o.Node.Get(key)
 	if n == nil || !l.Is(n, source.Number, key) {
 		return 0
@@ -59,7 +59,7 @@ func (l *loader) seconds(o *source.ObjectReader, key string) int {
 	return v
 }
 
-// coalescePlaces returns the places of the key, which is a string or a list of strings.
+// coalescePlaces returns the paths in the key, which is a string or a list of strings.
 func coalescePlaces(o *source.ObjectReader) []*source.Node {
 	n := o.Node.Get("key")
 	switch {
@@ -83,8 +83,8 @@ func (l *loader) checkCoalesce(e *Event) {
 		}
 		here, end := l.set.walk(e.Payload, tokens)
 		if end != nil {
-			l.Report(source.New("MCPE161", at.Range, "x-coalesce key %q: %s", at.Text, end.says("the payload")).
-				WithHint("%s", end.hint(l.set, "describe it under properties of the payloadSchema")))
+			l.Report(source.New("MCPE161", at.Range, "x-coalesce key %q: %s", at.Text, end.message("the payload")).
+				WithHint("%s", end.suggestion(l.set, "describe it under properties of the payloadSchema")))
 			continue
 		}
 		if k := l.set.together(here) &^ kNull; k == 0 || k&^(kBoolean|kNumber|anyString) != 0 {
@@ -94,8 +94,8 @@ func (l *loader) checkCoalesce(e *Event) {
 	}
 }
 
-// PublishedMeta returns the _meta of the descriptor as JSON, without the fingerprint. It holds the event's own _meta,
-// its x-coalesce under [wire.MetaCoalesce] and its x-actor under [wire.MetaActor]. It is nil if all are absent.
+// PublishedMeta returns the _meta of the descriptor as JSON, without the fingerprint. It consists of the event's own
+// _meta, its x-coalesce as [wire.MetaCoalesce] and its x-actor as [wire.MetaActor]. It is nil if all are absent.
 func (e *Event) PublishedMeta() []byte {
 	own := &source.Node{Kind: source.Object}
 	if e.Meta != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// Definitions collects the schemas of a set for a document that holds each of them once. Every schema that another
-// refers to becomes an entry, and each $ref becomes a pointer to an entry (MODEL-1).
+// Definitions collects the schemas of a set for a document that contains each schema once. Every referenced schema
+// becomes an entry, and each $ref becomes a pointer to an entry (MODEL-1).
 type Definitions struct {
 	set   *Set
 	names map[*source.Node]string
@@ -22,7 +22,7 @@ func (s *Set) Definitions() *Definitions {
 	return &Definitions{set: s, names: make(map[*source.Node]string), taken: make(map[string]bool)}
 }
 
-// Add names the schema n, which must be an entry of the document. A name may be used only once.
+// Add adds the schema n as an entry of the document. It appends a number to the name if the name is taken.
 func (d *Definitions) Add(n *source.Node, name string) {
 	for i, free := 2, name; ; i++ {
 		if !d.taken[free] {
@@ -34,7 +34,7 @@ func (d *Definitions) Add(n *source.Node, name string) {
 	}
 }
 
-// Pointer returns the $ref for n, empty if no file holds the node.
+// Pointer returns the $ref for n, or "" if n is not a schema of the set.
 func (d *Definitions) Pointer(n *source.Node) string {
 	if d.set.places[n] == nil {
 		return ""
@@ -51,7 +51,7 @@ func (d *Definitions) pointer(unit *source.Node, name, rest string) string {
 	return "#" + escapeFragment("/$defs/"+source.EscapeToken(d.names[unit])+rest)
 }
 
-// All returns the schemas by name: the added schemas and all schemas that they refer to.
+// All returns the added schemas and all schemas that they refer to, by name.
 func (d *Definitions) All() map[string]json.RawMessage {
 	all := make(map[string]json.RawMessage, len(d.queue))
 	for i := 0; i < len(d.queue); i++ { // writing a schema appends the schemas that it refers to
@@ -86,7 +86,7 @@ func (d *Definitions) text(n *source.Node) json.RawMessage {
 	return append(head, out[1:]...)
 }
 
-// Places returns the schemas at the place in the payload that a rule's path leads to.
+// Places returns the schemas for the payload value that a rule's path refers to.
 func (s *Set) Places(e *Event, rule MatchRule) []*source.Node {
 	to, end := s.at(e.Payload, rule.Path)
 	if end != nil { // reported when the rule was checked
@@ -95,8 +95,8 @@ func (s *Set) Places(e *Event, rule MatchRule) []*source.Node {
 	return to.here
 }
 
-// At follows the tokens of a JSON Pointer from a schema, and returns the schemas that apply there. It returns nil if
-// the pointer leads nowhere.
+// At returns the schemas for the value at a JSON Pointer, relative to a schema. It returns nil if the schema does not
+// describe such a value.
 func (s *Set) At(from *source.Node, tokens []string) []*source.Node {
 	here, end := s.walk(from, tokens)
 	if end != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// Dialects lists the names that `dialect:` accepts in addition to URIs.
+// Dialects lists the dialect names that `dialect:` accepts. It also accepts URIs.
 var Dialects = []string{schematree.Draft2020.Name, schematree.Draft07.Name}
 
 // ValidDialect reports whether s is the name or the $schema URI of a dialect.
@@ -23,8 +23,8 @@ func dialectNamed(s string) *schematree.Dialect {
 	return schematree.DialectOf(s)
 }
 
-// fileDialect reads `dialect` of an event file.
-func (l *loader) fileDialect(f *File, o *source.ObjectReader) {
+// readFileDialect reads the `dialect:` of an event file.
+func (l *loader) readFileDialect(f *File, o *source.ObjectReader) {
 	text, n := o.Text("dialect")
 	if n == nil {
 		return
@@ -34,16 +34,16 @@ func (l *loader) fileDialect(f *File, o *source.ObjectReader) {
 	}
 }
 
-// BadDialect returns the finding for a node n that does not name a dialect.
+// BadDialect returns the finding for an unsupported dialect n.
 func BadDialect(n *source.Node) source.Diagnostic {
 	return source.New("MCPE132", n.Range, "the schema dialect %q is not supported", n.Text).
 		WithHint("it is %s or %s", schematree.Draft2020.Name, schematree.Draft07.Name)
 }
 
-// decide sets the dialect of r. The first of these applies: its $schema, the dialect of the target if r is only a
-// $ref, the dialect of the file, the dialect of the configuration, 2020-12. A file that is a single schema without a
-// dialect gets the dialect of the first schema that refers to it.
-func (l *loader) decide(r *root) {
+// setDialect sets the dialect of r. The sources, in order of precedence, are its $schema, the dialect of the target if
+// r is only a $ref, the dialect of the file, and the dialect of the configuration. The default is 2020-12. If r is a
+// whole file without a dialect, it has the dialect of the first schema that refers to it.
+func (l *loader) setDialect(r *root) {
 	if r.decided {
 		return
 	}
@@ -52,9 +52,9 @@ func (l *loader) decide(r *root) {
 		l.fail(r, source.New("MCPE132", s.Range, "the schema dialect %q is not supported", s.Text).
 			WithHint("use %s or %s#", schematree.Draft2020.URI, schematree.Draft07.URI))
 	}
-	r.dialect = l.said(r)
+	r.dialect = l.declaredDialect(r)
 	if r.dialect == nil && r.from != nil {
-		l.decide(r.from)
+		l.setDialect(r.from)
 		r.dialect = r.from.dialect
 	}
 	for _, d := range []*schematree.Dialect{r.file.dialect, dialectNamed(l.o.Dialect), schematree.Draft2020} {
@@ -64,9 +64,9 @@ func (l *loader) decide(r *root) {
 	}
 }
 
-// said returns the dialect that r declares itself, or through the target of a bare $ref. It returns nil if neither
-// declares one.
-func (l *loader) said(r *root) *schematree.Dialect {
+// declaredDialect returns the dialect that r, or the target of its bare $ref, declares. It returns nil if neither
+// declares a dialect.
+func (l *loader) declaredDialect(r *root) *schematree.Dialect {
 	if s := r.node.Get("$schema"); s != nil && s.Kind == source.String {
 		return schematree.DialectOf(s.Text)
 	}
@@ -75,16 +75,16 @@ func (l *loader) said(r *root) *schematree.Dialect {
 	case to == nil:
 		return nil
 	case to.from == r && !to.decided:
-		return l.said(to) // without a declaration its dialect depends on r
+		return l.declaredDialect(to) // without a declaration its dialect depends on r
 	}
-	l.decide(to)
+	l.setDialect(to)
 	return to.dialect
 }
 
-// bareTarget returns the root that r refers to if r is only a $ref, and nil otherwise.
+// bareTarget returns the root that r refers to if r is only a $ref, or nil otherwise.
 func (l *loader) bareTarget(r *root) *root {
 	ref := r.node.Get("$ref")
-	if ref == nil || ref.Kind != source.String || !bare(r.node) {
+	if ref == nil || ref.Kind != source.String || !isBare(r.node) {
 		return nil
 	}
 	path, fragment, ok := schematree.Cut(ref.Text)
@@ -97,7 +97,7 @@ func (l *loader) bareTarget(r *root) *root {
 		if base == nil {
 			base = &url.URL{}
 		}
-		name, base, d := l.set.elsewhere(&place{root: r, resource: &resource{node: r.node, base: base}}, ref, path)
+		name, base, d := l.set.otherFile(&place{root: r, resource: &resource{node: r.node, base: base}}, ref, path)
 		if d != nil {
 			return nil
 		}
@@ -114,8 +114,8 @@ func (l *loader) bareTarget(r *root) *root {
 	return nil
 }
 
-// bare reports whether the schema has only a $ref, annotations and keywords of the generator.
-func bare(n *source.Node) bool {
+// isBare reports whether the schema contains only a $ref, annotations and x- keywords.
+func isBare(n *source.Node) bool {
 	for _, m := range n.Members {
 		switch m.Key {
 		case "$ref", "$comment", "title", "description":

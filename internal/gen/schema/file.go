@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// maxName limits the length of the names of events and schemas, in characters.
+// maxName is the maximum length of an event or schema name in characters.
 const maxName = 128
 
 var (
@@ -22,10 +22,11 @@ var (
 	goTypeForm = regexp.MustCompile(`^(([A-Za-z0-9_.~-]+/)*[A-Za-z0-9_.~-]+\.)?[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// ValidGoType reports whether s has the form of an x-go-type: an import path with a type, or a predeclared type.
+// ValidGoType reports whether s has the form of an x-go-type, which is an import path with a type or a predeclared
+// type.
 func ValidGoType(s string) bool { return goTypeForm.MatchString(s) }
 
-// ValidGoName reports whether s has the form of x-go-name: an exported Go identifier.
+// ValidGoName reports whether s has the form of an x-go-name, which is an exported Go identifier.
 func ValidGoName(s string) bool { return token.IsIdentifier(s) && token.IsExported(s) }
 
 // GoNameForm is the hint for an invalid x-go-name.
@@ -34,11 +35,11 @@ const GoNameForm = "begin with an upper-case letter and use letters, digits and 
 // modes lists the delivery modes in protocol order.
 var modes = []string{"poll", "push", "webhook"}
 
-// foreign maps keys of foreign documents that the import command reads to the name of their format.
+// foreign maps the identifying keys of foreign documents to the name of the document format.
 var foreign = []struct{ key, format string }{{"openapi", "OpenAPI"}, {"swagger", "OpenAPI"}, {"asyncapi", "AsyncAPI"}}
 
-// Foreign returns the format of a document that the import command reads, OpenAPI or AsyncAPI, and the member that
-// declares it. It returns "" for other documents.
+// Foreign returns the format of an OpenAPI or AsyncAPI document, and the member that declares it. It returns "" for
+// other documents.
 func Foreign(doc *source.Node) (format string, says *source.Member) {
 	for _, f := range foreign {
 		if m := doc.Member(f.key); m != nil && (m.Value.Kind == source.String || m.Value.Kind == source.Number) {
@@ -48,8 +49,8 @@ func Foreign(doc *source.Node) (format string, says *source.Member) {
 	return "", nil
 }
 
-// file reads all parts of an event file.
-func (l *loader) file(f *File) {
+// readFile reads all sections of an event file.
+func (l *loader) readFile(f *File) {
 	if format, m := Foreign(f.Root); m != nil && f.Root.Get("events") == nil {
 		l.Report(source.New("MCPE120", m.KeyRange, "this is a document of %s, not an event file", format).
 			WithHint("mcpe-gen import makes an event file of it"))
@@ -67,40 +68,41 @@ func (l *loader) file(f *File) {
 			f.Package = name
 		}
 	}
-	l.fileDialect(f, o)
+	l.readFileDialect(f, o)
 	if s := f.Root.Get("schemas"); s != nil && l.Is(s, source.Object, "schemas") {
 		for _, m := range s.Members {
-			l.name(m.Key, m.KeyRange, "a schema")
+			l.checkName(m.Key, m.KeyRange, "a schema")
 			e := &Entry{Name: m.Key, File: f, Node: m.Value, NameRange: m.KeyRange}
 			f.Schemas = append(f.Schemas, e)
 			f.named[m.Key] = e
-			l.entry(&root{file: f, node: m.Value, entry: e, name: m.Key})
+			l.addEntry(&root{file: f, node: m.Value, entry: e, name: m.Key})
 		}
 	}
 	for _, n := range o.List("events") {
-		l.event(f, n)
+		l.readEvent(f, n)
 	}
 	for _, n := range o.List("tasks") {
-		l.task(f, n)
+		l.readTask(f, n)
 	}
 	if m := f.Root.Member("conversation"); m != nil {
-		l.conversation(f, m)
+		l.readConversation(f, m)
 	}
 }
 
-// entry adds the root of an entry.
-func (l *loader) entry(r *root) {
+// addEntry adds the root of an entry of schemas.
+func (l *loader) addEntry(r *root) {
 	l.entries[r.entry] = r
 	l.roots = append(l.roots, r)
 }
 
-// document reads a file that is a plain JSON Schema. The schema becomes the only entry and has the name of the file.
-func (l *loader) document(f *File, base *url.URL, from *root) {
+// readDocument reads a file that is a plain JSON Schema. The schema becomes the file's only entry and is named after
+// the file.
+func (l *loader) readDocument(f *File, base *url.URL, from *root) {
 	f.Document = true
 	f.Stem = strings.TrimSuffix(f.Stem, ".schema")
 	e := &Entry{Name: f.Stem, File: f, Node: f.Root, NameRange: f.Root.Range}
 	f.Schemas = append(f.Schemas, e)
-	l.entry(&root{file: f, node: f.Root, entry: e, name: f.Stem, base: base, from: from})
+	l.addEntry(&root{file: f, node: f.Root, entry: e, name: f.Stem, base: base, from: from})
 }
 
 func (l *loader) goPackage(name string, at source.Range) bool {
@@ -124,7 +126,7 @@ func PackageFault(name string, at source.Range) *source.Diagnostic {
 	return &d
 }
 
-// CheckPackage returns an error if name cannot be the name of a generated package.
+// CheckPackage returns an error if name is not a valid name for a generated package.
 func CheckPackage(name string) error {
 	switch {
 	case name == "main":
@@ -135,8 +137,8 @@ func CheckPackage(name string) error {
 	return nil
 }
 
-// name checks the name of an event or a schema.
-func (l *loader) name(name string, at source.Range, what string) {
+// checkName reports an invalid name of an event or a schema.
+func (l *loader) checkName(name string, at source.Range, what string) {
 	switch {
 	case len([]rune(name)) > maxName:
 		l.Report(source.New("MCPE124", at, "the name of %s has %d characters; at most %d are allowed", what, len([]rune(name)), maxName))
@@ -145,7 +147,7 @@ func (l *loader) name(name string, at source.Range, what string) {
 	}
 }
 
-func (l *loader) event(f *File, n *source.Node) {
+func (l *loader) readEvent(f *File, n *source.Node) {
 	o := l.Object(n, "the event", []string{"name", "description", "inputSchema", "payloadSchema"},
 		[]string{"delivery", "source", "replay", "stability", "deprecated", "mcpe", "from", "_meta", "x-actor", "x-coalesce", "x-go-name", "x-tool-name", "x-tool-args"})
 	if o == nil {
@@ -155,7 +157,7 @@ func (l *loader) event(f *File, n *source.Node) {
 	f.Events = append(f.Events, e)
 	if name, at := o.Text("name"); at != nil {
 		e.Name, e.NameRange = name, at.Range
-		l.name(name, at.Range, "an event")
+		l.checkName(name, at.Range, "an event")
 		if l.events == nil {
 			l.events = make(map[string]*Event)
 		}
@@ -170,31 +172,31 @@ func (l *loader) event(f *File, n *source.Node) {
 			l.Report(source.New("MCPE123", at.Range, "description is empty"))
 		}
 	}
-	l.delivery(e, o)
+	l.readDelivery(e, o)
 	e.Source = o.Choice("source", "emit", "check", "both")
 	e.Replay = o.Flag("replay", true)
 	e.Stability = o.Choice("stability", "stable", "experimental")
-	l.deprecated(e, n.Get("deprecated"))
-	l.mcpe(e, n.Get("mcpe"))
+	l.readDeprecated(e, n.Get("deprecated"))
+	l.readMCPE(e, n.Get("mcpe"))
 	if meta := n.Get("_meta"); meta != nil && l.Is(meta, source.Object, "_meta") {
 		e.Meta = meta
 	}
-	l.coalesce(e)
-	l.actor(e, o)
-	l.from(e, n.Get("from"))
-	l.names(e, o)
-	e.Input = l.root(f, e, n.Get("inputSchema"), "inputSchema")
-	e.Payload = l.root(f, e, n.Get("payloadSchema"), "payloadSchema")
+	l.readCoalesce(e)
+	l.readActor(e, o)
+	l.readFrom(e, n.Get("from"))
+	l.readNames(e, o)
+	e.Input = l.addRoot(f, e, n.Get("inputSchema"), "inputSchema")
+	e.Payload = l.addRoot(f, e, n.Get("payloadSchema"), "payloadSchema")
 }
 
-func (l *loader) root(f *File, e *Event, n *source.Node, part string) *source.Node {
+func (l *loader) addRoot(f *File, e *Event, n *source.Node, part string) *source.Node {
 	if n != nil {
 		l.roots = append(l.roots, &root{file: f, node: n, event: e, name: e.Name + "." + part})
 	}
 	return n
 }
 
-func (l *loader) delivery(e *Event, o *source.ObjectReader) {
+func (l *loader) readDelivery(e *Event, o *source.ObjectReader) {
 	list := o.Texts("delivery")
 	if n := o.Node.Get("delivery"); n != nil && n.Kind == source.Array && len(n.Items) == 0 {
 		l.Report(source.New("MCPE123", n.Range, "delivery is empty: nobody could receive the event").WithHint("leave it out for all modes"))
@@ -206,7 +208,7 @@ func (l *loader) delivery(e *Event, o *source.ObjectReader) {
 	}
 }
 
-func (l *loader) deprecated(e *Event, n *source.Node) {
+func (l *loader) readDeprecated(e *Event, n *source.Node) {
 	if n == nil {
 		return
 	}
@@ -216,7 +218,7 @@ func (l *loader) deprecated(e *Event, n *source.Node) {
 	}
 	e.Deprecated = &Deprecated{}
 	if name, at := o.Text("replacedBy"); at != nil {
-		l.name(name, at.Range, "an event")
+		l.checkName(name, at.Range, "an event")
 		e.Deprecated.ReplacedBy = name
 	}
 	if date, at := o.Text("removeAfter"); at != nil {
@@ -228,7 +230,7 @@ func (l *loader) deprecated(e *Event, n *source.Node) {
 	}
 }
 
-func (l *loader) mcpe(e *Event, n *source.Node) {
+func (l *loader) readMCPE(e *Event, n *source.Node) {
 	if n == nil {
 		return
 	}
@@ -242,9 +244,9 @@ func (l *loader) mcpe(e *Event, n *source.Node) {
 	}
 }
 
-// names reads the overrides of generated names.
-func (l *loader) names(e *Event, o *source.ObjectReader) {
-	if name, at := o.Text("x-go-name"); at != nil && l.goName(at) {
+// readNames reads the keys that override generated names.
+func (l *loader) readNames(e *Event, o *source.ObjectReader) {
+	if name, at := o.Text("x-go-name"); at != nil && l.checkGoName(at) {
 		e.GoName = name
 	}
 	if name, at := o.Text("x-tool-name"); at != nil {
@@ -259,11 +261,11 @@ func (l *loader) names(e *Event, o *source.ObjectReader) {
 		return
 	}
 	if args := l.Object(n, "x-tool-args", nil, []string{"cursor", "maxEvents", "waitSeconds", "quietSeconds", "since"}); args != nil {
-		e.ToolCursor = l.toolArgument(args, "cursor")
-		e.ToolMaxEvents = l.toolArgument(args, "maxEvents")
-		e.ToolWait = l.toolArgument(args, "waitSeconds")
-		e.ToolQuiet = l.toolArgument(args, "quietSeconds")
-		e.ToolSince = l.toolArgument(args, "since")
+		e.ToolCursor = l.readToolArgument(args, "cursor")
+		e.ToolMaxEvents = l.readToolArgument(args, "maxEvents")
+		e.ToolWait = l.readToolArgument(args, "waitSeconds")
+		e.ToolQuiet = l.readToolArgument(args, "quietSeconds")
+		e.ToolSince = l.readToolArgument(args, "since")
 		named := map[string]string{}
 		for _, a := range []struct{ key, name string }{
 			{"cursor", e.ToolCursor}, {"maxEvents", e.ToolMaxEvents}, {"waitSeconds", e.ToolWait},
@@ -277,7 +279,7 @@ func (l *loader) names(e *Event, o *source.ObjectReader) {
 	}
 }
 
-func (l *loader) toolArgument(o *source.ObjectReader, key string) string {
+func (l *loader) readToolArgument(o *source.ObjectReader, key string) string {
 	name, at := o.Text(key)
 	if at != nil && name == "" {
 		l.Report(source.New("MCPE124", at.Range, "the name of an argument is empty"))
@@ -285,8 +287,8 @@ func (l *loader) toolArgument(o *source.ObjectReader, key string) string {
 	return name
 }
 
-// goName checks an x-go-name.
-func (l *loader) goName(n *source.Node) bool {
+// checkGoName reports whether an x-go-name is valid, and reports a finding if it is not.
+func (l *loader) checkGoName(n *source.Node) bool {
 	if ValidGoName(n.Text) {
 		return true
 	}

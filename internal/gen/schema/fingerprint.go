@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Fingerprint returns the wire.Fingerprint of two published schemas. It reads each shared definition only once.
+// Fingerprint returns the wire.Fingerprint of two published schemas. It canonicalizes each shared definition only once.
 func (s *Set) Fingerprint(input, payload *published.Schema) (string, error) {
 	in, err1 := s.canonical(input)
 	out, err2 := s.canonical(payload)
@@ -20,7 +20,7 @@ func (s *Set) Fingerprint(input, payload *published.Schema) (string, error) {
 	return wire.CanonicalFingerprint(in, out), nil
 }
 
-// mark is a placeholder for the definitions while the remaining text is made canonical.
+// mark is a placeholder for the definitions while the remaining text is canonicalized.
 const mark = `"":"the definitions of mcpe-gen"`
 
 // canonical returns the canonical form of a schema with its definitions.
@@ -53,14 +53,14 @@ func (s *Set) canonical(top *published.Schema) ([]byte, error) {
 	return append(out, after...), nil
 }
 
-// letters are the characters that every JSON encoder sorts and writes identically.
+// letters contains the characters that all JSON encoders sort and write identically.
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
 func (s *Set) canonicalDefinition(d *published.Schema) ([]byte, error) {
 	if text, ok := s.published.canonical.Load(d); ok {
 		return text.([]byte), nil
 	}
-	// The wrapper has the nesting depth that the text has in a schema, because nesting is limited.
+	// The wrapper has the same nesting depth as definitions in a schema, because nesting is limited.
 	text, err := wire.CanonicalSchema(slices.Concat([]byte(`{"":{"":`), d.Head, []byte("}}")))
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// stringFormats lists the formats of JSON Schema. The runtime asserts them, for strings only.
+// stringFormats lists the formats of JSON Schema. The runtime asserts them only for strings.
 var stringFormats = []string{
 	"date", "date-time", "duration", "email", "hostname", "idn-email", "idn-hostname", "ipv4", "ipv6", "iri", "iri-reference",
 	"json-pointer", "regex", "relative-json-pointer", "time", "uri", "uri-reference", "uri-template", "uuid",
@@ -20,22 +20,22 @@ var otherFormats = []string{
 	"sf-integer", "sf-string", "sf-token", "uint16", "uint32", "uint64", "uint8", "unixtime",
 }
 
-// namesakes maps names from other languages and tools to formats.
+// namesakes maps format names from other languages and tools to formats.
 var namesakes = map[string]string{
 	"timestamp": "date-time", "iso8601": "date-time", "iso-8601": "date-time", "rfc3339": "date-time", "rfc-3339": "date-time",
 	"iso8601-date-time": "date-time", "url": "uri", "guid": "uuid", "ip": "ipv4", "ip-address": "ipv4", "host-name": "hostname",
 	"e-mail": "email", "regexp": "regex", "url-template": "uri-template", "uri-ref": "uri-reference", "full-date": "date",
 }
 
-// format warns of formats that are probably misspelled, or that do not apply to the type of the value. It accepts
-// other formats, because JSON Schema lets authors define their own.
-func (l *loader) format(r *root, n, v *source.Node) {
+// checkFormat warns about formats that are probably misspelled or do not apply to the type of the value. It accepts
+// other unknown formats, because JSON Schema allows custom formats.
+func (l *loader) checkFormat(r *root, n, v *source.Node) {
 	name := v.Text
 	if slices.Contains(l.o.Formats, name) {
 		return
 	}
 	if slices.Contains(stringFormats, name) {
-		if t := n.Get("type"); t != nil && !typed(t, "string") {
+		if t := n.Get("type"); t != nil && !includesType(t, "string") {
 			l.fail(r, source.New("MCPE131", v.Range, "format %s is for strings and has no effect on %s", name, typesOf(t)).
 				WithHint("leave it out, or write type: string"))
 		}
@@ -50,7 +50,7 @@ func (l *loader) format(r *root, n, v *source.Node) {
 	}
 }
 
-// nearFormat returns the format for which name is a misspelling or another name.
+// nearFormat returns the format that name probably means, or "".
 func nearFormat(name string) string {
 	plain := strings.NewReplacer("_", "-", " ", "-").Replace(strings.ToLower(name))
 	if known := namesakes[plain]; known != "" {
@@ -65,8 +65,8 @@ func nearFormat(name string) string {
 	return source.Suggest(plain, stringFormats)
 }
 
-// typed reports whether the type keyword t includes a type, as a string or in a list.
-func typed(t *source.Node, name string) bool {
+// includesType reports whether the type keyword t includes a type, as a string or in a list.
+func includesType(t *source.Node, name string) bool {
 	return t.Text == name || slices.ContainsFunc(t.Items, func(item *source.Node) bool { return item.Text == name })
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// from reads the `from:` of an event. checkFrom later checks it against the schemas.
-func (l *loader) from(e *Event, n *source.Node) {
+// readFrom reads the `from:` of an event. checkFrom later checks it against the schemas.
+func (l *loader) readFrom(e *Event, n *source.Node) {
 	if n == nil {
 		return
 	}
@@ -25,7 +25,7 @@ func (l *loader) from(e *Event, n *source.Node) {
 	p, _ := provider.Lookup(name)
 	f := &From{Provider: name, Range: n.Range}
 	before := len(l.Found)
-	f.Event, f.Action, f.ID = l.fromWord(o, "event"), l.fromWord(o, "action"), l.fromWord(o, "id")
+	f.Event, f.Action, f.ID = l.readFromWord(o, "event"), l.readFromWord(o, "action"), l.readFromWord(o, "id")
 	o.Flag("unchecked", false)
 	wrong := func(key, format string, args ...any) {
 		at := n.Range
@@ -51,15 +51,15 @@ func (l *loader) from(e *Event, n *source.Node) {
 		wrong("provider", "an event with source: check is not emitted, so it cannot have from")
 	}
 	if fields := n.Get("fields"); fields != nil && l.Is(fields, source.Object, "fields") {
-		l.fromFields(f, fields)
+		l.readFromFields(f, fields)
 	}
 	if len(l.Found) == before {
 		e.From = f
 	}
 }
 
-// fromWord reads an optional string, which must not be empty.
-func (l *loader) fromWord(o *source.ObjectReader, key string) string {
+// readFromWord reads an optional string and reports an empty one.
+func (l *loader) readFromWord(o *source.ObjectReader, key string) string {
 	text, at := o.Text(key)
 	if at != nil && text == "" {
 		l.Report(source.New("MCPE123", at.Range, "%s is empty", key))
@@ -78,8 +78,8 @@ func isPlace(text string) bool {
 	})
 }
 
-// fromFields reads the sources of the payload members.
-func (l *loader) fromFields(f *From, n *source.Node) {
+// readFromFields reads the fields of a `from:`.
+func (l *loader) readFromFields(f *From, n *source.Node) {
 	if len(n.Members) == 0 {
 		l.Report(source.New("MCPE123", n.Range, "fields is empty").WithHint("leave it out where the body is the payload"))
 	}
@@ -126,7 +126,7 @@ func pointer(tokens []string) string {
 	return b.String()
 }
 
-// A body is the schema of a webhook body in a separate set; nil if the body is unknown.
+// A body is the schema of a webhook body in a separate set.
 type body struct {
 	set  *Set
 	node *source.Node
@@ -143,7 +143,7 @@ func (l *loader) checkFrom(e *Event) {
 		for i, m := range fields.Members {
 			l.checkField(e, &e.From.Fields[i], m, sent)
 		}
-		l.unfilled(e, n.Member("fields").KeyRange)
+		l.checkRequired(e, n.Member("fields").KeyRange)
 		return
 	}
 	if sent != nil {
@@ -151,8 +151,8 @@ func (l *loader) checkFrom(e *Event) {
 	}
 }
 
-// bodyOf returns the body of the webhook that a `from:` names. It is nil if the bodies of the service are unknown or
-// unchecked. If the service sends no such webhook, bodyOf reports that and returns false.
+// bodyOf returns the body of the webhook in a `from:`. It is nil if the bodies of the service are unknown or unchecked.
+// If the service does not send such a webhook, bodyOf reports an error and returns false.
 func (l *loader) bodyOf(f *From, n *source.Node) (*body, bool) {
 	p, _ := provider.Lookup(f.Provider)
 	if !p.Known() || n.Get("unchecked").True() {
@@ -194,13 +194,13 @@ func (l *loader) bodyOf(f *From, n *source.Node) (*body, bool) {
 	return b, true
 }
 
-// checkField checks that both places of a field exist and that their types overlap.
+// checkField checks that the source and the target of a field exist and have a common type.
 func (l *loader) checkField(e *Event, f *FromField, m source.Member, sent *body) {
 	tokens, _ := source.SplitPointer(f.Target)
 	target, end := l.set.walk(e.Payload, tokens)
 	if end != nil {
-		l.Report(source.New("MCPE158", m.KeyRange, "from: %s", end.says("the payload")).
-			WithHint("%s", end.hint(l.set, "describe it under properties of the payloadSchema")))
+		l.Report(source.New("MCPE158", m.KeyRange, "from: %s", end.message("the payload")).
+			WithHint("%s", end.suggestion(l.set, "describe it under properties of the payloadSchema")))
 		return
 	}
 	to := l.set.together(target)
@@ -227,7 +227,7 @@ func (l *loader) checkField(e *Event, f *FromField, m source.Member, sent *body)
 	}
 }
 
-// kinds returns the types of the values at a place of the body, and the types of their elements if they are arrays.
+// kinds returns the types of the values at a path in the body, and the types of their elements if they are arrays.
 func (b *body) kinds(at *source.Node, tokens []string) (kinds, kinds, *source.Diagnostic) {
 	head, rest := tokens, []string(nil)
 	star := slices.Index(tokens, "*")
@@ -246,7 +246,7 @@ func (b *body) kinds(at *source.Node, tokens []string) (kinds, kinds, *source.Di
 			pointer(head))
 		return 0, 0, &d
 	}
-	// Any index stands for an element.
+	// Any index is valid for an element.
 	place := append(append(slices.Clone(head), "0"), rest...)
 	for i, token := range place {
 		if token == "*" {
@@ -263,16 +263,16 @@ func (b *body) kinds(at *source.Node, tokens []string) (kinds, kinds, *source.Di
 }
 
 func (b *body) nothing(at *source.Node, end *deadEnd) *source.Diagnostic {
-	hint := end.hint(b.set, "unchecked: true skips this check, for webhooks newer than this mcpe-gen")
+	hint := end.suggestion(b.set, "unchecked: true skips this check, for webhooks newer than this mcpe-gen")
 	if end.reached != "" && b.set.elementsOnly(end.here) {
 		hint = "* stands for each element of an array: " + end.reached + "/*/" + source.EscapeToken(end.token)
 	}
-	d := source.New("MCPE157", at.Range, "from %q: %s", at.Text, end.says("the webhook")).WithHint("%s", hint)
+	d := source.New("MCPE157", at.Range, "from %q: %s", at.Text, end.message("the webhook")).WithHint("%s", hint)
 	return &d
 }
 
-// unfilled reports required payload members that no field fills.
-func (l *loader) unfilled(e *Event, at source.Range) {
+// checkRequired reports required payload members that no field fills.
+func (l *loader) checkRequired(e *Event, at source.Range) {
 	var visit func(here []*source.Node, tokens []string)
 	visit = func(here []*source.Node, tokens []string) {
 		for _, name := range l.required(here) {
@@ -293,7 +293,7 @@ func (l *loader) unfilled(e *Event, at source.Range) {
 	visit(l.set.allViews([]*source.Node{e.Payload}), nil)
 }
 
-// required returns the members that every value must have, by the first schema or schemas that always apply with it.
+// required returns the members that the first schema requires, including schemas that always apply together with it.
 func (l *loader) required(here []*source.Node) []string {
 	var names []string
 	if len(here) == 0 {
@@ -311,7 +311,8 @@ func (l *loader) required(here []*source.Node) []string {
 	return names
 }
 
-// compareBody checks that the body has everything the payload describes, for a payload that is the whole body.
+// compareBody checks that the body contains all members that the payload describes. It is for payloads that are the
+// whole body.
 func (l *loader) compareBody(e *Event, n *source.Node, tokens []string, sent *body, seen map[*source.Node]bool) {
 	for _, view := range l.set.Views(n) {
 		properties := view.Get("properties")
@@ -323,9 +324,9 @@ func (l *loader) compareBody(e *Event, n *source.Node, tokens []string, sent *bo
 			place := append(slices.Clone(tokens), m.Key)
 			from, end := sent.set.walk(sent.node, place)
 			if end != nil {
-				l.Report(source.New("MCPE157", m.KeyRange, "from: %s, which is the payload", end.says("the webhook")).
+				l.Report(source.New("MCPE157", m.KeyRange, "from: %s, which is the payload", end.message("the webhook")).
 					WithRelated(e.From.Range, "the webhook is named here").
-					WithHint("%s", end.hint(sent.set, "say by fields where it comes from, or remove it")))
+					WithHint("%s", end.suggestion(sent.set, "say by fields where it comes from, or remove it")))
 				continue
 			}
 			got, want := sent.set.together(from), l.set.kindsOf(m.Value)

@@ -17,29 +17,30 @@ type root struct {
 	event *Event
 	task  *Task
 	talk  *Conversation
-	// name is the name of the entry, or of the owner and the part.
+	// name is the name of the entry. For other schemas, it consists of the owner's name and the key.
 	name string
-	// dialect is nil until it is decided. from is the schema that first referred to a file with a single schema.
+	// dialect is nil until setDialect is called. from is the first schema that refers to the root, if the root is a
+	// whole file.
 	dialect *schematree.Dialect
 	decided bool
 	from    *root
-	// base is the URL that the document stands for, nil if it has none.
+	// base is the URL of the document, or nil if it has none.
 	base *url.URL
-	// ids holds the resources by their absolute $id.
+	// ids maps absolute $id values to resources.
 	ids map[string]*resource
-	// refs holds the schema objects with a $ref, in order. samples holds those with a default or examples.
+	// refs lists the schema objects with a $ref, in order. samples lists the schema objects with a default or examples.
 	refs, samples []*source.Node
-	// mappings holds the references in discriminators.
+	// mappings lists the references in discriminators.
 	mappings []mapped
-	// matches holds the x-match members.
+	// matches lists the values of x-match.
 	matches []*source.Node
-	// loose holds the schemas below keywords that the metaschema of the dialect does not know.
+	// loose lists the schemas in keywords that are unknown to the metaschema of the dialect.
 	loose []*source.Node
-	// nested reports whether a schema below the top has an $id.
+	// nested reports whether a subschema has an $id.
 	nested bool
-	// broken reports whether the schema is invalid. Nothing may be concluded from a broken schema.
+	// broken reports whether the schema is invalid. Checks skip broken schemas.
 	broken bool
-	// marked holds values with a finding that is more specific than the metaschema's.
+	// marked is the set of values with a finding that is more specific than the metaschema's.
 	marked map[source.Range]bool
 }
 
@@ -51,26 +52,26 @@ type resource struct {
 	node    *source.Node
 	base    *url.URL
 	anchors map[string]*source.Node
-	// dynamic holds the names of each $dynamicAnchor.
+	// dynamic is the set of $dynamicAnchor names.
 	dynamic map[string]bool
 }
 
-// A place holds the root and resource of a schema node.
+// A place contains the root and the resource of a schema node.
 type place struct {
 	root     *root
 	resource *resource
-	// target and fault hold the resolved $ref of the node, if it has one.
+	// target and fault are the result of resolving the node's $ref, if it has one.
 	resolved bool
 	target   Target
 	fault    *source.Diagnostic
-	// state is the progress of the loop search.
+	// state is the state of the node in the search for loops.
 	state int8
 }
 
-// index walks through the schema of r. It records the place of every node and checks each keyword as far as possible
-// without other schemas.
+// index visits all nodes in the schema of r and records their places. It performs the checks of keywords that do not
+// require other schemas.
 func (l *loader) index(r *root) {
-	l.decide(r)
+	l.setDialect(r)
 	r.ids = make(map[string]*resource)
 	top := &resource{node: r.node, base: &url.URL{}, anchors: make(map[string]*source.Node)}
 	if r.base != nil {
@@ -106,12 +107,12 @@ func (l *loader) walk(r *root, res *resource, n *source.Node) {
 		m := &n.Members[i]
 		k, known := r.dialect.Keyword(m.Key)
 		if !known {
-			l.unknown(r, m)
+			l.checkUnknown(r, m)
 			continue
 		}
 		switch k.Holds {
 		case schematree.Nothing:
-			l.keyword(r, n, m)
+			l.checkKeyword(r, n, m)
 		default:
 			if m.Key == "$defs" && r.dialect == schematree.Draft07 {
 				for _, d := range m.Value.Members {
@@ -121,7 +122,7 @@ func (l *loader) walk(r *root, res *resource, n *source.Node) {
 			}
 			if m.Key == "patternProperties" {
 				for _, p := range m.Value.Members {
-					l.pattern(r, p.Key, p.KeyRange)
+					l.checkPattern(r, p.Key, p.KeyRange)
 				}
 			}
 			schematree.Held(k, m.Value, func(_ string, s *source.Node) { l.walk(r, res, s) })
@@ -129,7 +130,7 @@ func (l *loader) walk(r *root, res *resource, n *source.Node) {
 	}
 }
 
-// identify records the $id and the anchors of n, and returns the resource that n belongs to.
+// identify records the $id and the anchors of n, and returns the resource that contains n.
 func (l *loader) identify(r *root, res *resource, n *source.Node) *resource {
 	anchor := func(name string, at *source.Node) {
 		if first := res.anchors[name]; first != nil {
@@ -190,8 +191,8 @@ func withoutFragment(u *url.URL) string {
 	return v.String()
 }
 
-// unsupported maps keywords whose meaning depends on the dynamic scope to their replacements. No type can be
-// generated for them, and a published schema could not be assembled from its parts.
+// unsupported maps keywords that depend on the dynamic scope to their replacements. A type for such a keyword cannot be
+// generated, and a published schema with it could not be assembled from its parts.
 var unsupported = map[string]string{
 	"$dynamicRef":      "$ref",
 	"$dynamicAnchor":   "$anchor",
@@ -199,11 +200,12 @@ var unsupported = map[string]string{
 	"$recursiveAnchor": "$anchor",
 }
 
-// ownKeys lists the generator's keywords inside schemas.
+// ownKeys lists the generator's schema keywords.
 var ownKeys = []string{"x-match", "x-go-name", "x-go-type", "x-enum-varnames"}
 
-// unknown warns of keywords that are probably misspelled. JSON Schema allows other unknown keywords.
-func (l *loader) unknown(r *root, m *source.Member) {
+// checkUnknown reports unsupported keywords, and warns about unknown keywords that are probably mistakes. JSON Schema
+// allows other unknown keywords.
+func (l *loader) checkUnknown(r *root, m *source.Member) {
 	if use, ok := unsupported[m.Key]; ok {
 		r.mark(m.Value)
 		l.fail(r, source.New("MCPE136", m.KeyRange, "%s is not supported", m.Key).WithHint("use %s", use))
@@ -224,14 +226,15 @@ func (l *loader) unknown(r *root, m *source.Member) {
 			WithHint("did you mean %q?", near))
 		return
 	}
-	// In YAML's flow style, a comma in prose starts a new key: {description: One, two} has the key two.
+	// In YAML's flow style, a comma in prose starts a new key. For example, {description: One, two} contains the key
+	// two.
 	if strings.ContainsAny(m.Key, " \t\n") || m.Value.Kind == source.Null && !strings.HasPrefix(m.Key, "x-") {
 		l.fail(r, source.New("MCPE131", m.KeyRange, "%q is not a keyword of JSON Schema and has no effect", m.Key).
 			WithHint("if it belongs to the text before it, quote that text: {description: 'One, two'}"))
 	}
 }
 
-// near returns the keyword that word probably misspells, or "".
+// near returns the keyword that word is probably a misspelling of, or "".
 func (l *loader) near(d *schematree.Dialect, word string) string {
 	key := d.Name + " " + word
 	near, ok := l.misspelt[key]
@@ -249,7 +252,7 @@ func (l *loader) near(d *schematree.Dialect, word string) string {
 	return near
 }
 
-// otherDialect returns a dialect that has a keyword that d does not have.
+// otherDialect returns a dialect other than d that has the keyword, or nil.
 func otherDialect(d *schematree.Dialect, word string) *schematree.Dialect {
 	for _, other := range []*schematree.Dialect{schematree.Draft2020, schematree.Draft07} {
 		if _, known := other.Keyword(word); known && other != d {

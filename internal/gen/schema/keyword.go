@@ -12,11 +12,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// keyword checks a keyword that holds no schemas. It checks only rules that the metaschema, which checks types, does
-// not know.
-func (l *loader) keyword(r *root, n *source.Node, m *source.Member) {
+// checkKeyword checks a keyword that does not contain schemas. It checks only rules that the metaschema does not cover.
+func (l *loader) checkKeyword(r *root, n *source.Node, m *source.Member) {
 	if _, ok := unsupported[m.Key]; ok {
-		l.unknown(r, m)
+		l.checkUnknown(r, m)
 		return
 	}
 	v := m.Value
@@ -33,11 +32,11 @@ func (l *loader) keyword(r *root, n *source.Node, m *source.Member) {
 		}
 	case "pattern":
 		if v.Kind == source.String {
-			l.pattern(r, v.Text, v.Range)
+			l.checkPattern(r, v.Text, v.Range)
 		}
 	case "format":
 		if v.Kind == source.String {
-			l.format(r, n, v)
+			l.checkFormat(r, n, v)
 		}
 	case "enum":
 		if v.Kind == source.Array && len(v.Items) == 0 {
@@ -51,26 +50,26 @@ func (l *loader) keyword(r *root, n *source.Node, m *source.Member) {
 	case "x-match":
 		r.matches = append(r.matches, v)
 	case "x-go-name":
-		if !l.Is(v, source.String, m.Key) || !l.goName(v) {
+		if !l.Is(v, source.String, m.Key) || !l.checkGoName(v) {
 			r.broken = true
 		}
 	case "x-enum-varnames":
-		l.constantNames(r, n, v)
+		l.checkConstantNames(r, n, v)
 	case "x-go-type":
 		if l.Is(v, source.String, m.Key) && !goTypeForm.MatchString(v.Text) {
 			l.fail(r, source.New("MCPE124", v.Range, "%q is not an import path and a type", v.Text).
 				WithHint("as in github.com/google/uuid.UUID or math/big.Int"))
 		}
 	case "discriminator":
-		l.discriminator(r, n, v)
+		l.checkDiscriminator(r, n, v)
 	}
 }
 
-// constantName matches the part of a constant's name after the name of its enum type.
+// constantName matches the part of a constant's name that follows the name of its enum type.
 var constantName = regexp.MustCompile(`^[\pL\pN_]+$`)
 
-// constantNames checks the constant names in x-enum-varnames.
-func (l *loader) constantNames(r *root, n, v *source.Node) {
+// checkConstantNames reports invalid names in x-enum-varnames.
+func (l *loader) checkConstantNames(r *root, n, v *source.Node) {
 	if !l.Is(v, source.Array, "x-enum-varnames") {
 		return
 	}
@@ -84,8 +83,8 @@ func (l *loader) constantNames(r *root, n, v *source.Node) {
 	}
 }
 
-// discriminator checks the form of OpenAPI's discriminator keyword.
-func (l *loader) discriminator(r *root, n, v *source.Node) {
+// checkDiscriminator checks the form of OpenAPI's discriminator keyword.
+func (l *loader) checkDiscriminator(r *root, n, v *source.Node) {
 	o := l.Object(v, "discriminator", []string{"propertyName"}, []string{"mapping"})
 	if o == nil {
 		r.broken = true
@@ -102,8 +101,8 @@ func (l *loader) discriminator(r *root, n, v *source.Node) {
 	}
 }
 
-// pattern checks that text is an ECMA-262 regular expression, with the compiler that the runtime uses.
-func (l *loader) pattern(r *root, text string, at source.Range) {
+// checkPattern checks that text is an ECMA-262 regular expression. It uses the compiler of the runtime.
+func (l *loader) checkPattern(r *root, text string, at source.Range) {
 	_, err := pattern.Compile(text)
 	var fault *pattern.SyntaxError
 	if !errors.As(err, &fault) {
@@ -117,7 +116,8 @@ func (l *loader) pattern(r *root, text string, at source.Range) {
 	l.fail(r, d)
 }
 
-// quotedFor quotes a string for the file. YAML uses single quotes, which keep backslashes.
+// quotedFor quotes a string in the syntax of the file. In YAML, it uses single quotes, which do not require escaping of
+// backslashes.
 func quotedFor(file, text string) string {
 	if strings.EqualFold(filepath.Ext(file), ".json") || strings.ContainsFunc(text, unicode.IsControl) {
 		return string(source.AppendString(nil, text))

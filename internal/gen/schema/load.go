@@ -11,8 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// Load reads the event files at paths and every file that they refer to, and checks them. It reports all problems in
-// one call. The set is complete only if no diagnostic has severity error.
+// Load reads and checks the event files at paths and all files that they refer to. The set is complete only if no
+// diagnostic has severity error.
 func Load(paths []string, o Options) (*Set, []source.Diagnostic) {
 	if o.ReadFile == nil {
 		o.ReadFile = source.ReadFile
@@ -30,16 +30,16 @@ func Load(paths []string, o Options) (*Set, []source.Diagnostic) {
 			l.Report(source.New("MCPE100", source.InFile(path), "%s", f.fault))
 		}
 	}
-	// Indexing a schema may open files, which adds roots.
+	// Indexing a schema can open files, which adds roots.
 	for i := 0; i < len(l.roots); i++ {
 		l.index(l.roots[i])
 	}
-	l.distinguish()
+	l.distinguishStems()
 	l.checkRefs()
 	l.checkMappings()
 	l.checkLoops()
 	l.checkMeta()
-	l.spread()
+	l.spreadBroken()
 	l.checkEvents()
 	l.checkTasks()
 	for _, r := range l.roots {
@@ -56,21 +56,21 @@ type loader struct {
 	roots []*root
 	// entries maps entries to their roots.
 	entries map[*Entry]*root
-	// ahead holds the given files, which are read before any reference is followed.
-	ahead map[string]*text
-	// events holds the first event with each name.
+	// ahead caches the given files, which are read before any reference is followed.
+	ahead map[string]*parsedFile
+	// events maps names to the first event with that name.
 	events map[string]*Event
-	// tasks holds the first task with each name, and talk the first conversation.
+	// tasks maps names to the first task with that name. talk is the first conversation.
 	tasks map[string]*Task
 	talk  *Conversation
-	// bodies holds the webhook bodies that a `from:` names.
+	// bodies caches webhook bodies by provider, event and action.
 	bodies map[[3]string]*body
-	// misspelt caches the nearest keyword of each unknown keyword.
+	// misspelt caches the nearest keyword for each unknown keyword.
 	misspelt map[string]string
 }
 
-// text is the content of a file before it is interpreted.
-type text struct {
+// parsedFile is a file that was read and parsed, but not checked.
+type parsedFile struct {
 	path    string
 	content []byte
 	err     error
@@ -78,9 +78,9 @@ type text struct {
 	found   []source.Diagnostic
 }
 
-func (t *text) read(o Options) { t.content, t.err = o.ReadFile(t.path) }
+func (t *parsedFile) read(o Options) { t.content, t.err = o.ReadFile(t.path) }
 
-func (t *text) parse() {
+func (t *parsedFile) parse() {
 	if t.err == nil {
 		t.node, t.found = source.Parse(t.path, t.content)
 	}
@@ -88,11 +88,11 @@ func (t *text) parse() {
 
 // readAhead reads and parses the given files in parallel.
 func (l *loader) readAhead(paths []string) {
-	l.ahead = make(map[string]*text, len(paths))
-	var all []*text
+	l.ahead = make(map[string]*parsedFile, len(paths))
+	var all []*parsedFile
 	for _, path := range paths {
 		if key := absolute(path); l.ahead[key] == nil {
-			t := &text{path: path}
+			t := &parsedFile{path: path}
 			t.read(l.o)
 			l.ahead[key] = t
 			all = append(all, t)
@@ -101,16 +101,16 @@ func (l *loader) readAhead(paths []string) {
 	parallel.Do(len(all), func(i int) { all[i].parse() })
 }
 
-// opened is a file that was read, or the reason that reading failed.
+// opened is a file that was read, or the reason why reading it failed.
 type opened struct {
 	file  *File
 	fault string
-	// garbled reports that the file was read but is not valid YAML. The parser reports the position.
+	// garbled reports whether the file was read but is not valid YAML.
 	garbled bool
 }
 
-// open returns the file at path, which it reads on the first call. base is the URL that the file stands for, nil if
-// it is reached by path, and from is the schema that refers to it.
+// open returns the file at path. It reads the file on the first call. base is the URL that is mapped to the file, or
+// nil if the reference is a path. from is the schema that refers to the file.
 func (l *loader) open(path string, given bool, base *url.URL, from *root) *opened {
 	key := absolute(path)
 	if f, ok := l.set.files[key]; ok {
@@ -120,7 +120,7 @@ func (l *loader) open(path string, given bool, base *url.URL, from *root) *opene
 	l.set.files[key] = f
 	read := l.ahead[key]
 	if read == nil {
-		read = &text{path: path}
+		read = &parsedFile{path: path}
 		read.read(l.o)
 		read.parse()
 	}
@@ -141,9 +141,9 @@ func (l *loader) open(path string, given bool, base *url.URL, from *root) *opene
 	l.set.Applied = append(l.set.Applied, l.o.Overrides.Apply(path, node)...)
 	f.file.Root = node
 	if !given && node.Get("schemas") == nil && node.Get("events") == nil {
-		l.document(f.file, base, from)
+		l.readDocument(f.file, base, from)
 	} else {
-		l.file(f.file)
+		l.readFile(f.file)
 	}
 	return f
 }
@@ -153,7 +153,7 @@ func Unreadable(path string, err error) source.Diagnostic {
 	return source.New("MCPE100", source.InFile(path), "the file cannot be read: %s", Reason(err))
 }
 
-// Reason returns the reason for a read error without the path.
+// Reason returns the reason in a read error, without the path.
 func Reason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {

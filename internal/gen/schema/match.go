@@ -11,10 +11,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// ops lists the operators of x-match, the default first.
+// ops lists the operators of x-match. The first one is the default.
 var ops = []string{"equal", "in", "glob", "prefix", "lt", "lte", "gt", "gte", "min", "max"}
 
-// negated maps negated operators of other filter languages to the operator that not: true negates.
+// negated maps negated operators of other filter languages to the corresponding operator without negation.
 var negated = map[string]string{
 	"not": "equal", "ne": "equal", "neq": "equal", "notEqual": "equal", "not-equal": "equal", "!=": "equal",
 	"nin": "in", "notIn": "in", "not-in": "in", "not in": "in",
@@ -23,10 +23,11 @@ var negated = map[string]string{
 // signs maps common spellings to operators.
 var signs = map[string]string{"=": "equal", "==": "equal", "eq": "equal", "<": "lt", "<=": "lte", "le": "lte", ">": "gt", ">=": "gte", "ge": "gte"}
 
-// everyElement is the path token that stands for every element of an array.
+// everyElement is the path token that matches every element of an array.
 const everyElement = "*"
 
-// checkEvents checks the parts of each event that need all schemas: object types, x-match and x-coalesce.
+// checkEvents performs the checks of events that require all schemas. They concern object types, x-match, x-coalesce
+// and `from:`.
 func (l *loader) checkEvents() {
 	used := make(map[*source.Node]bool)
 	byNode := make(map[*source.Node]*root, len(l.roots))
@@ -39,11 +40,11 @@ func (l *loader) checkEvents() {
 			for _, n := range []*source.Node{e.Input, e.Payload} {
 				if n != nil && !byNode[n].broken {
 					sound[n] = true
-					l.describesObject(n)
+					l.checkObject(n)
 				}
 			}
 			if e.Input != nil {
-				l.matches(e, sound, used)
+				l.readMatches(e, sound, used)
 			}
 			if e.Node.Get(coalesceKey) != nil && sound[e.Payload] {
 				l.checkCoalesce(e)
@@ -63,12 +64,12 @@ func (l *loader) checkEvents() {
 	}
 }
 
-// describesObject checks that the schema of the arguments or the payload describes an object, as the protocol
+// checkObject checks that the schema of the arguments or the payload describes an object, as the protocol
 // requires.
-func (l *loader) describesObject(n *source.Node) {
+func (l *loader) checkObject(n *source.Node) {
 	key, at := n.Key()
 	k := l.set.kindsOf(n)
-	t, keyword := l.set.meant(n)
+	t, keyword := l.set.meantType(n)
 	switch {
 	case k == kObject:
 	case k&kUnknown != 0 && t != nil && t.Type != "object":
@@ -82,11 +83,11 @@ func (l *loader) describesObject(n *source.Node) {
 	}
 }
 
-// matches reads the x-match of the arguments of e: on properties of the input schema and of schemas that it refers
-// to.
+// readMatches reads the x-match keywords in the properties of the input schema, including referenced schemas.
 //
-// For an unsound schema it only records that the x-match exists.
-func (l *loader) matches(e *Event, sound, used map[*source.Node]bool) {
+// If the payload schema is broken, it only records that an x-match exists. sound is the set of schemas that are not
+// broken.
+func (l *loader) readMatches(e *Event, sound, used map[*source.Node]bool) {
 	ruled := make(map[string]*source.Node)
 	for _, view := range l.set.Views(e.Input) {
 		properties := view.Get("properties")
@@ -99,7 +100,7 @@ func (l *loader) matches(e *Event, sound, used map[*source.Node]bool) {
 				continue
 			}
 			used[x] = true
-			rule, at := l.match(m.Key, x)
+			rule, at := l.readMatch(m.Key, x)
 			if at == nil || !sound[e.Payload] {
 				continue
 			}
@@ -114,27 +115,27 @@ func (l *loader) matches(e *Event, sound, used map[*source.Node]bool) {
 			ruled[m.Key] = x
 			to, end := l.set.at(e.Payload, at.Text)
 			if end != nil {
-				l.Report(source.New("MCPE151", at.Range, "x-match path %q: %s", at.Text, end.says("the payload")).
-					WithHint("%s", end.hint(l.set, describePayload)))
+				l.Report(source.New("MCPE151", at.Range, "x-match path %q: %s", at.Text, end.message("the payload")).
+					WithHint("%s", end.suggestion(l.set, describePayload)))
 			} else if sound[e.Input] && l.fits(to, m.Value, rule, at) {
 				e.Match = append(e.Match, rule)
-				l.matchable(to, m.Value, rule)
+				l.checkMatchable(to, m.Value, rule)
 			}
 		}
 	}
 }
 
-// describePayload is the hint for a payload path that leads nowhere.
+// describePayload is the hint for a payload path that does not exist.
 const describePayload = "describe it under properties of the payloadSchema"
 
-// match reads one x-match: a path, or an object with path, op and not. It also returns the node of the path.
-func (l *loader) match(argument string, x *source.Node) (MatchRule, *source.Node) {
+// readMatch reads one x-match: a path, or an object with path, op and not. It also returns the node of the path.
+func (l *loader) readMatch(argument string, x *source.Node) (MatchRule, *source.Node) {
 	rule := MatchRule{Argument: argument, Op: ops[0], Range: x.Range}
 	path := x
 	if x.Kind == source.Object {
 		before := len(l.Found)
 		o := l.Object(x, "x-match", []string{"path"}, []string{"op", "not"})
-		rule.Op, rule.Not = l.op(o), o.Flag("not", false)
+		rule.Op, rule.Not = l.readOperator(o), o.Flag("not", false)
 		if _, path = o.Text("path"); path == nil || len(l.Found) > before {
 			return rule, nil
 		}
@@ -151,8 +152,8 @@ func (l *loader) match(argument string, x *source.Node) (MatchRule, *source.Node
 	return rule, path
 }
 
-// op reads the operator of an x-match.
-func (l *loader) op(o *source.ObjectReader) string {
+// readOperator reads the operator of an x-match.
+func (l *loader) readOperator(o *source.ObjectReader) string {
 	word, n := o.Text("op")
 	switch {
 	case n == nil:
@@ -166,7 +167,7 @@ func (l *loader) op(o *source.ObjectReader) string {
 	return ops[0]
 }
 
-// fits checks that the types of the argument and its place suit the operator.
+// fits reports whether the types of the argument and the payload value are valid for the operator.
 func (l *loader) fits(to *target, argument *source.Node, rule MatchRule, path *source.Node) bool {
 	place := to.kinds &^ kNull
 	arg := l.set.kindsOf(argument) &^ kNull
@@ -223,17 +224,16 @@ func (l *loader) fits(to *target, argument *source.Node, rule MatchRule, path *s
 	return true
 }
 
-// A target is the place in a payload that a path leads to. It has the schemas that apply there and the types of the
-// values, or of the elements if the value is an array.
+// A target describes the payload value that a path refers to. It contains the schemas of the value and its types. If
+// the value is an array, the types are those of its elements.
 type target struct {
 	here  []*source.Node
 	kinds kinds
-	// several reports whether different schemas may describe values at the place, because it lies inside the elements
-	// of an array.
+	// several reports whether different schemas can describe the values, because they are in array elements.
 	several bool
 }
 
-// at returns the place in the payload that a path leads to. In the path, * stands for every element of an array.
+// at returns the target of a path in the payload. In the path, * matches every element of an array.
 func (s *Set) at(payload *source.Node, path string) (*target, *deadEnd) {
 	tokens, _ := source.SplitPointer(path)
 	starts, here, end := s.lead(payload, tokens, true)
@@ -253,19 +253,19 @@ func (s *Set) at(payload *source.Node, path string) (*target, *deadEnd) {
 	return to, nil
 }
 
-// A deadEnd is the point where a pointer cannot be followed further.
+// A deadEnd is the point at which a JSON Pointer leads to an undescribed value.
 type deadEnd struct {
 	// reached is the pointer to the value that has no member named token.
 	reached, token string
 	here           []*source.Node
-	// every reports whether * stands for every element of an array. array reports whether here describes an array.
+	// every reports whether * matches every element of an array. array reports whether here describes an array.
 	every, array bool
-	// rest holds the tokens from token onwards.
+	// rest contains token and the tokens after it.
 	rest []string
 }
 
-// says describes the missing part; root is the name of the value where the pointer starts.
-func (e *deadEnd) says(root string) string {
+// message describes the missing value. root is the name of the value that the pointer is relative to.
+func (e *deadEnd) message(root string) string {
 	what := root
 	if e.reached != "" {
 		what = e.reached
@@ -279,8 +279,8 @@ func (e *deadEnd) says(root string) string {
 	return fmt.Sprintf("%s has no member %q", what, e.token)
 }
 
-// hint returns advice for the missing part.
-func (e *deadEnd) hint(s *Set, otherwise string) string {
+// suggestion returns a hint for correcting the path.
+func (e *deadEnd) suggestion(s *Set, otherwise string) string {
 	if near := nearMember(e.token, memberNames(e.here)); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
@@ -291,15 +291,15 @@ func (e *deadEnd) hint(s *Set, otherwise string) string {
 	case star:
 		return "name a member"
 	case e.every && e.array:
-		return e.through(s)
+		return e.arrayHint(s)
 	case e.array && e.reached != "":
 		return e.reached + " is an array: name an element by its index"
 	}
 	return otherwise
 }
 
-// through suggests a path through the array where the pointer stops.
-func (e *deadEnd) through(s *Set) string {
+// arrayHint suggests a path with * at the array that the pointer does not pass through.
+func (e *deadEnd) arrayHint(s *Set) string {
 	_, _, end := s.lead(e.here[0], append([]string{everyElement}, e.rest...), true)
 	if end == nil {
 		return fmt.Sprintf("did you mean %q?", e.reached+"/*"+pointer(e.rest))
@@ -310,8 +310,8 @@ func (e *deadEnd) through(s *Set) string {
 	return e.reached + " is an array: write " + e.reached + "/* for every element, or an index for one"
 }
 
-// nearMember returns the member that a name probably misspells, or "". Member names are often too short for Suggest
-// (such as id), so one extra or missing letter at the end also counts.
+// nearMember returns the member that name is probably a misspelling of, or "". Some member names, such as id, are too
+// short for Suggest. For these, it also accepts one extra or missing letter at the end.
 func nearMember(name string, members []string) string {
 	if near := source.Suggest(name, members); near != "" {
 		return near
@@ -324,14 +324,14 @@ func nearMember(name string, members []string) string {
 	return ""
 }
 
-// walk follows tokens from a schema and returns the schemas that apply there.
+// walk follows the tokens of a path from a schema and returns the schemas at the end of the path.
 func (s *Set) walk(from *source.Node, tokens []string) ([]*source.Node, *deadEnd) {
 	_, here, end := s.lead(from, tokens, false)
 	return here, end
 }
 
-// lead follows tokens from a schema. It returns the schemas that describe the place, and here, which adds their
-// views. If every is set, * stands for every element of an array.
+// lead follows the tokens of a path from a schema. It returns the schemas at the end of the path, and here, which also
+// includes their views. If every is set, * matches every element of an array.
 func (s *Set) lead(from *source.Node, tokens []string, every bool) (starts, here []*source.Node, end *deadEnd) {
 	starts = []*source.Node{from}
 	here = s.allViews(starts)
@@ -372,7 +372,7 @@ func (s *Set) elementsOnly(nodes []*source.Node) bool {
 
 var index = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
 
-// memberNames returns the names of the members that the nodes describe.
+// memberNames returns the names of the members in the properties of the nodes.
 func memberNames(nodes []*source.Node) (names []string) {
 	for _, n := range nodes {
 		if p := n.Get("properties"); p != nil {
@@ -384,8 +384,8 @@ func memberNames(nodes []*source.Node) (names []string) {
 	return names
 }
 
-// step returns the schemas of the member or element named token in the values that the nodes describe. If every is
-// set, * names every element.
+// step returns the schemas of a member or element in the values that the nodes describe. If every is set, the token *
+// matches every element.
 func step(nodes []*source.Node, token string, every bool) []*source.Node {
 	next := schematree.Member(nodes, token)
 	switch {
@@ -403,7 +403,7 @@ func step(nodes []*source.Node, token string, every bool) []*source.Node {
 	return slices.DeleteFunc(next, func(n *source.Node) bool { return n.Kind != source.Object && !n.True() })
 }
 
-// together returns the types of a value to which the first node applies; the others are its views.
+// together returns the types that the first node allows. The other nodes are its views.
 func (s *Set) together(nodes []*source.Node) kinds {
 	k := everything
 	if len(nodes) > 0 {

@@ -8,16 +8,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// matchable warns of argument values that match no value at their place in the payload, if both schemas list their
-// values. A subscription with such a value never gets an event, or gets all events if the rule is negated.
-func (l *loader) matchable(to *target, argument *source.Node, rule MatchRule) {
+// checkMatchable warns about argument values that match no payload value, if both schemas list their values. A
+// subscription with such a value never receives events. If the rule is negated, it receives all events.
+func (l *loader) checkMatchable(to *target, argument *source.Node, rule MatchRule) {
 	if to.several {
 		return
 	}
 	var match func(argument, place *source.Node) bool
 	switch rule.Op {
 	case "equal", "in":
-		match = func(a, p *source.Node) bool { return sameValue(a) == sameValue(p) }
+		match = func(a, p *source.Node) bool { return valueKey(a) == valueKey(p) }
 	case "prefix":
 		match = func(a, p *source.Node) bool { return p.Kind == source.String && strings.HasPrefix(p.Text, a.Text) }
 	default:
@@ -56,10 +56,11 @@ func (l *loader) matchable(to *target, argument *source.Node, rule MatchRule) {
 	}
 }
 
-// maxChoices limits how deep choices and references are followed to find listed values.
+// maxChoices limits the depth of the search for listed values.
 const maxChoices = 20
 
-// valuesOf returns the values that enum and const allow, and reports whether they are all values of the schema.
+// valuesOf returns the values that enum and const list, and reports whether these are all values that the schema
+// allows.
 func (s *Set) valuesOf(n *source.Node, depth int) (values []*source.Node, listed bool) {
 	if n == nil || n.Kind != source.Object || depth > maxChoices {
 		return nil, false
@@ -67,7 +68,7 @@ func (s *Set) valuesOf(n *source.Node, depth int) (values []*source.Node, listed
 	meet := func(list []*source.Node) {
 		if listed {
 			list = slices.DeleteFunc(slices.Clone(list), func(v *source.Node) bool {
-				return !slices.ContainsFunc(values, func(w *source.Node) bool { return sameValue(v) == sameValue(w) })
+				return !slices.ContainsFunc(values, func(w *source.Node) bool { return valueKey(v) == valueKey(w) })
 			})
 		}
 		values, listed = list, true
@@ -116,8 +117,8 @@ func itemsOf(n *source.Node, key string) []*source.Node {
 	return nil
 }
 
-// sameValue returns a key that equal scalars share, such as 1 and 1.0.
-func sameValue(n *source.Node) string {
+// valueKey returns a key that is the same for equal scalars, such as 1 and 1.0.
+func valueKey(n *source.Node) string {
 	if r, ok := new(big.Rat).SetString(n.Text); ok && n.Kind == source.Number && len(n.Text) < 40 {
 		return r.RatString()
 	}

@@ -18,14 +18,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// metaschemas holds the compiled metaschema of each dialect. The validator package includes them.
+// metaschemas maps dialects to functions that return the compiled metaschema. The validator package includes them.
 var metaschemas = map[*schematree.Dialect]func() (*jsonschema.Schema, error){
 	schematree.Draft2020: sync.OnceValues(func() (*jsonschema.Schema, error) { return metaCompiler().Compile(schematree.Draft2020.URI) }),
 	schematree.Draft07:   sync.OnceValues(func() (*jsonschema.Schema, error) { return metaCompiler().Compile(schematree.Draft07.URI) }),
 }
 
-// metaCompiler returns a compiler that ignores the format regex. The metaschema of draft-07 asserts its formats, but
-// invalid patterns have a separate finding, which also knows the keys of patternProperties and suggests a fix.
+// metaCompiler returns a compiler that ignores the format regex. The metaschema of draft-07 asserts formats. However, a
+// separate check reports invalid patterns, including those in patternProperties, and suggests a correction.
 func metaCompiler() *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) {
@@ -37,7 +37,7 @@ func metaCompiler() *jsonschema.Compiler {
 	return c
 }
 
-// faulty is a pattern that does not compile. The metaschema does not check it.
+// faulty is a pattern that does not compile. It matches every string.
 type faulty string
 
 func (faulty) MatchString(string) bool { return true }
@@ -45,8 +45,8 @@ func (f faulty) String() string        { return string(f) }
 
 var english = sync.OnceValue(func() *message.Printer { return message.NewPrinter(language.English) })
 
-// checkMeta checks every schema against the metaschema of its dialect, including schemas below keywords that the
-// metaschema does not know.
+// checkMeta checks every schema against the metaschema of its dialect, including schemas in keywords that are unknown
+// to the metaschema.
 func (l *loader) checkMeta() {
 	type checked struct {
 		root *root
@@ -82,8 +82,7 @@ func (l *loader) checkMeta() {
 	}
 }
 
-// leaves returns the most specific causes. For alternatives it returns the causes of the branch that is nearest to
-// the value.
+// leaves returns the most specific causes. For alternatives, it returns the causes in the closest alternative.
 func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(e.Causes) == 0 {
 		return []*jsonschema.ValidationError{e}
@@ -113,7 +112,7 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return all
 }
 
-// typeHints maps type names of other languages to the JSON Schema spelling.
+// typeHints maps type names from other languages to JSON Schema types.
 var typeHints = map[string]string{
 	"int": "integer", "int32": "integer", "int64": "integer", "long": "integer", "uint": "integer", "float": "number", "float64": "number",
 	"double": "number", "decimal": "number", "bool": "boolean", "str": "string", "text": "string", "char": "string", "list": "array", "slice": "array",
@@ -132,7 +131,7 @@ func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic 
 	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Type:
-		d := source.New("MCPE130", at, "%s must be %s, not %s", what, wanted(k.Want), withArticle(k.Got))
+		d := source.New("MCPE130", at, "%s must be %s, not %s", what, listTypes(k.Want), withArticle(k.Got))
 		if what == `"required"` && k.Got == "boolean" {
 			member := "NAME"
 			if l := e.InstanceLocation; len(l) > 2 && l[len(l)-3] == "properties" {
@@ -171,8 +170,8 @@ func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic 
 	return source.New("MCPE130", at, "%s: %s", what, e.ErrorKind.LocalizedString(english()))
 }
 
-// wanted joins the types that a metaschema accepts, in a familiar order.
-func wanted(types []string) string {
+// listTypes returns the types that a metaschema accepts as text, in a familiar order.
+func listTypes(types []string) string {
 	list := make([]string, len(types))
 	for i, t := range types {
 		list[len(types)-1-i] = withArticle(t)
@@ -190,7 +189,8 @@ func withArticle(t string) string {
 	return "a " + t
 }
 
-// formHint suggests a spelling for the value v of a keyword that needs one of the types, or "" if there are several.
+// formHint suggests a correction for the value v of a keyword that requires one of the types. It returns "" if there is
+// no obvious correction.
 func formHint(v *source.Node, what string, types []string) string {
 	scalar := v.Kind == source.String || v.Kind == source.Number || v.Kind == source.Bool
 	switch {
@@ -208,7 +208,7 @@ func formHint(v *source.Node, what string, types []string) string {
 	return ""
 }
 
-// find returns the node at the location below n, and its name.
+// find returns the node at a location relative to n, and its name for messages.
 func find(n *source.Node, location []string) (*source.Node, string) {
 	what := ""
 	for _, token := range location {

@@ -2,14 +2,14 @@ package schema
 
 import "github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 
-// TypeKeywords lists the keywords that concern only the values of one JSON type. An author who writes one of them
-// without a type probably meant that type.
+// TypeKeywords lists the keywords that apply only to values of one JSON type. A schema with one of these keywords and
+// no type probably means that type.
 type TypeKeywords struct {
 	Type, Plural string
 	Keywords     []string
 }
 
-// KeywordsByType lists the types that meant tries, in this order.
+// KeywordsByType lists the keywords of each type, in the order in which they are tried.
 var KeywordsByType = [...]TypeKeywords{
 	{"object", "objects", []string{"properties", "additionalProperties", "patternProperties", "required", "minProperties",
 		"maxProperties", "propertyNames", "dependentRequired", "dependentSchemas", "dependencies", "unevaluatedProperties"}},
@@ -18,12 +18,12 @@ var KeywordsByType = [...]TypeKeywords{
 	{"number", "numbers", []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}},
 }
 
-// AddObject is the MCPE135 hint for a schema that describes an object except for its type.
+// AddObject is the MCPE135 hint for an object schema without a type.
 const AddObject = "add type: object"
 
-// meant returns the first entry of KeywordsByType with a keyword that n has, or a schema that applies to the same
-// value has, and that keyword. Without such a keyword it returns nil.
-func (s *Set) meant(n *source.Node) (*TypeKeywords, string) {
+// meantType returns the first entry of KeywordsByType with a keyword of n, and that keyword. It also considers other
+// schemas that apply to the same value. It returns nil if it does not find a keyword.
+func (s *Set) meantType(n *source.Node) (*TypeKeywords, string) {
 	views := s.Views(n)
 	for i := range KeywordsByType {
 		for _, keyword := range KeywordsByType[i].Keywords {

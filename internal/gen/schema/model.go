@@ -6,19 +6,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A Set holds the event files of one run.
+// A Set contains the event files of one Load call.
 type Set struct {
-	// Files holds every file once: first the given files in their order, then files reached by $ref in the order of
+	// Files lists every file once: first the given files in order, followed by files reached by $ref in order of
 	// discovery.
 	Files []*File
-	// Applied lists the overrides that had an effect, in the order of application.
+	// Applied lists the overrides that had an effect, in order of application.
 	Applied []Applied
 
-	// refs holds the URL prefixes that stand for files, longest first.
+	// refs lists the mappings of URL prefixes to files, with the longest prefixes first.
 	refs []mapping
-	// places holds the schema root and resource of every schema node.
+	// places maps schema nodes to their places.
 	places map[*source.Node]*place
-	// files holds the files by absolute path, including unreadable ones.
+	// files maps absolute paths to files, including unreadable files.
 	files map[string]*opened
 	// kinds caches the JSON types that schemas allow.
 	kinds map[*source.Node]kinds
@@ -26,21 +26,21 @@ type Set struct {
 	published *publications
 }
 
-// A File is one event file.
+// A File is an event file.
 type File struct {
-	// Path is the path that the user gave. For a file reached by $ref it is the path in the $ref, below the directory
-	// of the referring file.
+	// Path is the path that the user specified. For a file reached by $ref, it is the path in the $ref, joined to the
+	// directory of the referring file.
 	Path string
-	// Stem is the base name of the generated file: the file name without its extension. If several files of the set
-	// have the same name, names of directories precede it.
+	// Stem is the base name of the generated file, which is the file name without its extension. If several files have
+	// the same name, it starts with directory names.
 	Stem string
-	// Given is false for a file that was reached only by $ref.
+	// Given reports whether the user specified the file. It is false for a file reached only by $ref.
 	Given bool
-	// Document is true for a file that is a plain JSON Schema. Such a file is reached only by $ref and has one entry
-	// with the name of the file.
+	// Document reports whether the file is a plain JSON Schema. Such a file is reached only by $ref and has a single
+	// entry, named after the file.
 	Document bool
 	Root     *source.Node
-	// Package is the Go package that the file declares, empty if it declares none.
+	// Package is the Go package that the file declares, or empty.
 	Package string
 	Schemas []*Entry
 	Events  []*Event
@@ -49,11 +49,11 @@ type File struct {
 	Conversation *Conversation
 
 	named map[string]*Entry
-	// dialect is the dialect of its schemas, nil if the file declares none.
+	// dialect is the dialect that the file declares for its schemas, or nil.
 	dialect *schematree.Dialect
 }
 
-// An Entry is one member of a file's schemas.
+// An Entry is one entry in the schemas section of a file.
 type Entry struct {
 	Name      string
 	File      *File
@@ -61,13 +61,13 @@ type Entry struct {
 	NameRange source.Range
 }
 
-// An Event is one element of a file's events.
+// An Event is an event type in the events section of a file.
 type Event struct {
 	File              *File
 	Node              *source.Node
 	Name, Description string
 	NameRange         source.Range
-	// Delivery lists the allowed modes; empty means all.
+	// Delivery lists the supported delivery modes. Empty means all modes.
 	Delivery []string
 	// Source is "emit", "check" or "both".
 	Source string
@@ -82,17 +82,17 @@ type Event struct {
 	// Meta is the _meta of the event, nil if absent.
 	Meta  *source.Node
 	Match []MatchRule
-	// Actor is x-actor, a JSON Pointer to the name of the actor in the form of MatchRule.Path; empty if absent. If it
-	// is set, the input schema has the argument [wire.NotBy].
+	// Actor is x-actor, or empty if absent. It is a JSON Pointer to the name of the actor, in the form of
+	// MatchRule.Path. If it is set, the input schema contains the argument [wire.NotBy].
 	Actor string
-	// notBy is the x-match of that argument.
+	// notBy is the x-match of the argument [wire.NotBy].
 	notBy *source.Node
-	// Coalesce is the checked x-coalesce, nil if absent. Its places exist in the payload schema and hold scalars.
+	// Coalesce is the checked x-coalesce, or nil if absent. Its paths lead to scalars in the payload schema.
 	Coalesce *wire.Coalesce
-	// From says which webhooks of a service become events, nil if none do.
+	// From describes the webhooks that become events. It is nil if the event has no `from:`.
 	From *From
-	// GoName is x-go-name and ToolName is x-tool-name. The others are the argument names from x-tool-args. Each is
-	// empty if absent.
+	// GoName is x-go-name, and ToolName is x-tool-name. The other fields are the argument names from x-tool-args. Each
+	// is empty if absent.
 	GoName, ToolName, ToolCursor, ToolMaxEvents, ToolWait, ToolQuiet, ToolSince string
 }
 
@@ -102,18 +102,18 @@ type Deprecated struct {
 	ReplacedBy, RemoveAfter string
 }
 
-// MCPE has the settings of an event for the MCPE protocol.
+// MCPE contains the settings of an event for the MCPE protocol.
 type MCPE struct {
 	Enabled  bool
 	Priority string
 	Tags     []string
 }
 
-// A MatchRule is a checked x-match. Argument exists in the input schema, Path in the payload schema, and their types
-// suit Op.
+// A MatchRule is a checked x-match. Argument exists in the input schema, and Path in the payload schema. Their types
+// are valid for Op.
 type MatchRule struct {
-	// Argument is a member of the arguments. Path is a JSON Pointer into the payload, with * for every element of an
-	// array.
+	// Argument is the name of an argument. Path is a JSON Pointer into the payload, in which * matches every element of
+	// an array.
 	Argument, Path string
 	// Op is equal, in, glob, prefix, lt, lte, gt, gte, min or max; Not negates it.
 	Op    string
@@ -121,7 +121,7 @@ type MatchRule struct {
 	Range source.Range
 }
 
-// Words returns the operator for messages, such as "not in" if Not is set.
+// Words returns the operator for use in messages, such as "not in" if Not is set.
 func (m MatchRule) Words() string {
 	if m.Not {
 		return "not " + m.Op
@@ -132,9 +132,11 @@ func (m MatchRule) Words() string {
 // A From is the checked `from:` of an event. Its targets exist in the payload schema, and its sources in the bodies
 // of the service if the bodies are known.
 type From struct {
-	// Provider is the name of the service in package provider. Event and Action filter deliveries; empty means any.
+	// Provider is the name of the service in package provider. Event and Action filter deliveries. An empty field
+	// matches any value.
 	Provider, Event, Action string
-	// ID is the place of the delivery ID for services without a standard place: a JSON Pointer or a header name.
+	// ID is the location of the delivery ID, for services without a standard location. It is a JSON Pointer or a header
+	// name.
 	ID string
 	// Fields is nil if the body is the payload.
 	Fields []FromField
@@ -143,10 +145,10 @@ type From struct {
 
 // A FromField copies a member of the webhook body to a member of the payload.
 type FromField struct {
-	// Target is a JSON Pointer into the payload, and Source is one into the body. In both, * stands for each element
-	// of an array.
+	// Target is a JSON Pointer into the payload, and Source is a JSON Pointer into the body. In both, * matches every
+	// element of an array.
 	Target, Source string
-	// Nullable reports whether the payload allows null there.
+	// Nullable reports whether the payload allows null at Target.
 	Nullable bool
 }
 
@@ -154,12 +156,11 @@ type FromField struct {
 type Options struct {
 	// ReadFile reads a file; nil means [source.ReadFile].
 	ReadFile func(string) ([]byte, error)
-	// Refs maps URL prefixes of remote schemas to local paths. A prefix that ends in a slash stands for a directory.
+	// Refs maps URL prefixes of remote schemas to local paths. A prefix that ends in a slash is mapped to a directory.
 	Refs map[string]string
-	// Formats lists the author's own formats, which have a Go type. Load does not report them as misspelled.
+	// Formats lists custom formats with a Go type. Load does not report them as misspelled.
 	Formats []string
-	// Dialect is the dialect of schemas that do not declare one: a name from [Dialects] or a URI as in $schema. Empty
-	// means 2020-12.
+	// Dialect is the default dialect for schemas: a name from [Dialects] or a $schema URI. Empty means 2020-12.
 	Dialect string
 	// Overrides change the files as they are read; nil means none.
 	Overrides *Overrides
@@ -169,9 +170,9 @@ type Options struct {
 type Target struct {
 	// Node is the schema itself.
 	Node *source.Node
-	// Entry is set if the reference names an entry of a file.
+	// Entry is the entry of a file that the reference names. It is nil for other targets.
 	Entry *Entry
-	// local reports whether the reference stays within its schema. Such a reference means the same wherever the schema
-	// is published.
+	// local reports whether the target is within the same schema. Such a reference is also valid in the published
+	// schema.
 	local bool
 }

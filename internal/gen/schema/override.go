@@ -8,21 +8,21 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// An Override changes one place in files as they are read, so that third-party schemas can be used as published. All
-// later steps see the changed schema: checks, Go types, publication, validation, fingerprints, and both sides of a
-// comparison.
+// An Override changes one value in files as they are read, so that third-party schemas can be used unmodified. The
+// change affects all later steps, including checks, Go types, publication, validation, fingerprints, and both sides of
+// a comparison.
 type Override struct {
-	// Dir is the directory that File is relative to. File is a glob pattern in which ** stands for any directories.
+	// File is a glob pattern relative to Dir. The element ** matches any number of directories.
 	Dir, File string
 	// At is a JSON Pointer from the root of the file.
 	At string
-	// Replace is the new value, nil to keep the old one.
+	// Replace is the new value. If it is nil, the old value is kept.
 	Replace *source.Node
 	// Remove removes the value.
 	Remove bool
 	// GoName and GoType are added as x-go-name and x-go-type unless nil.
 	GoName, GoType *source.Node
-	// Range is the place of the override in the configuration.
+	// Range is the range of the override in the configuration.
 	Range source.Range
 }
 
@@ -44,23 +44,24 @@ func (o *Override) Does() string {
 	return strings.Join(words, ", ")
 }
 
-// Overrides are the overrides of one configuration. They record which overrides had an effect in all sets loaded with
-// them. They are not safe for concurrent use.
+// Overrides contains the overrides of one configuration. It records which overrides had an effect in any set. It is not
+// safe for concurrent use.
 type Overrides struct {
 	list []*use
-	// known translates the path of a file to the path that patterns match; nil means no translation.
+	// known translates the path of a file to the path for matching patterns. Nil means no translation.
 	known func(path string) string
 }
 
-// use is an override with its effect so far.
+// use is an override with the number of its effects.
 type use struct {
 	Override
 	files, places int
-	// fault describes the problem at the first place found.
+	// fault describes why a value could not be changed.
 	fault string
 }
 
-// NewOverrides returns the overrides in the order of application. Each override sees the changes of earlier ones.
+// NewOverrides returns overrides that are applied in the given order. Each override is applied to the result of the
+// previous ones.
 func NewOverrides(list ...Override) *Overrides {
 	o := &Overrides{}
 	for _, v := range list {
@@ -69,8 +70,8 @@ func NewOverrides(list ...Override) *Overrides {
 	return o
 }
 
-// Elsewhere returns the overrides for another version of the files. known translates a path of that version to the
-// path that patterns match.
+// Elsewhere returns the overrides for another version of the files. known translates a path in that version to the path
+// for matching patterns.
 func (o *Overrides) Elsewhere(known func(path string) string) *Overrides {
 	if o == nil {
 		return nil
@@ -82,7 +83,7 @@ func (o *Overrides) Elsewhere(known func(path string) string) *Overrides {
 	return moved
 }
 
-// Below returns the same overrides for files whose relative paths start at dir.
+// Below returns the same overrides for files with paths relative to dir.
 func (o *Overrides) Below(dir string) *Overrides {
 	if o == nil || dir == "" {
 		return o
@@ -95,8 +96,8 @@ func (o *Overrides) Below(dir string) *Overrides {
 	}}
 }
 
-// Unused reports the overrides that had no effect. Usually the place that they name has moved. If some is true, only
-// some of the files were read, and overrides for other files are not reported.
+// Unused returns findings about overrides that had no effect, usually because the value has moved. If some is true,
+// only some of the files were read, and Unused ignores overrides for other files.
 func (o *Overrides) Unused(some bool) []source.Diagnostic {
 	if o == nil {
 		return nil
@@ -118,7 +119,7 @@ func (o *Overrides) Unused(some bool) []source.Diagnostic {
 	return found
 }
 
-// An Applied is an override that changed a set.
+// An Applied is an override that changed a file.
 type Applied struct {
 	*Override
 	// File is the path of the changed file.
@@ -154,7 +155,7 @@ func (o *Overrides) Apply(path string, root *source.Node) []Applied {
 	return all
 }
 
-// change applies the override to n. If that is not possible, it returns the reason.
+// change applies the override to n. If the override cannot be applied, it returns the reason.
 func (o *Override) change(n *source.Node) string {
 	if o.Remove {
 		if n.Parent == nil {

@@ -16,18 +16,18 @@ import (
 )
 
 // Published returns the schema in its protocol form: compact JSON of the author's schema, without x-match, x-go-* and
-// x-tool-*. References within the schema stay. Schemas that it refers to elsewhere are copied below $defs
-// (definitions in draft-07) under their names. If a name is taken, Published appends a number.
+// x-tool-*. References within the schema are not changed. Other referenced schemas are copied to $defs (definitions in
+// draft-07) with their names. If a name is taken, Published appends a number.
 //
-// A draft-07 schema gets a $schema, even if the author declared the dialect in the file or the configuration.
+// Published adds $schema to a draft-07 schema if the author declared the dialect elsewhere.
 //
-// A copied schema loses its $id, $anchor and $schema, and its references become pointers from the top. The same
-// applies to a schema that has an $id below its top and refers to other schemas, because references inside that $id
-// could not reach the top.
+// In a copied schema, Published removes $id, $anchor and $schema, and makes references relative to the root. It also
+// does so if a subschema has an $id and the schema refers to other schemas, because references within the $id cannot
+// refer to the root.
 func (s *Set) Published(n *source.Node) json.RawMessage { return s.Shared(n).JSON() }
 
-// Shared returns the schema of [Set.Published] with separate copies. Schemas that refer to the same definition share
-// its copy if the text would be equal, so a set holds each copy once.
+// Shared is like [Set.Published], but it returns the copied schemas separately. Schemas that refer to the same
+// definition share its copy if the text is equal.
 func (s *Set) Shared(n *source.Node) *published.Schema {
 	p := s.places[n]
 	if p == nil || n.Kind != source.Object {
@@ -39,7 +39,7 @@ func (s *Set) Shared(n *source.Node) *published.Schema {
 		return known
 	}
 	b := &bundle{set: s, top: n, root: p.root, names: make(map[*source.Node]string), taken: make(map[string]bool)}
-	b.flat = p.root.node != n || p.root.nested && b.leaves()
+	b.flat = p.root.node != n || p.root.nested && b.hasExternalRefs()
 	if defs := n.Get(p.root.dialect.Definitions); defs != nil {
 		for _, m := range defs.Members {
 			b.taken[m.Key] = true
@@ -57,11 +57,11 @@ func (s *Set) Origin(d *published.Schema) *source.Node {
 	return s.published.origins[d]
 }
 
-// publications caches the published schemas of a set, so that each schema is written once.
+// publications caches the published schemas of a set.
 type publications struct {
 	mu     sync.Mutex
 	tops   map[*source.Node]*published.Schema
-	units  map[unitKey]*writing
+	units  map[unitKey]*template
 	copies map[copyKey]*published.Schema
 	// origins maps copies to their source schemas.
 	origins map[*published.Schema]*source.Node
@@ -70,7 +70,7 @@ type publications struct {
 }
 
 func newPublications() *publications {
-	return &publications{tops: map[*source.Node]*published.Schema{}, units: map[unitKey]*writing{}, copies: map[copyKey]*published.Schema{},
+	return &publications{tops: map[*source.Node]*published.Schema{}, units: map[unitKey]*template{}, copies: map[copyKey]*published.Schema{},
 		origins: map[*published.Schema]*source.Node{}}
 }
 
@@ -80,19 +80,19 @@ type unitKey struct {
 	of   *schematree.Dialect
 }
 
-// A copyKey identifies a copy by its name, and by its references if they differ from the usual ones.
+// A copyKey identifies a copy by its name and any unusual references.
 type copyKey struct {
 	unitKey
 	name, refs string
 }
 
-// A writing is an incomplete schema: JSON with holes for references.
-type writing struct {
+// A template is a schema as JSON with holes for references.
+type template struct {
 	json  []byte
 	holes []hole
 }
 
-// A hole is a place for a reference to the node. The unit containing the node is copied.
+// A hole is the position of a reference. unit is the schema that is copied for the target.
 type hole struct {
 	at         int
 	to         Target
@@ -110,17 +110,17 @@ type bundle struct {
 	top  *source.Node // nil while writing a unit for all bundles
 	root *root
 	of   *schematree.Dialect
-	// flat reports whether references of the top are rewritten like references of copies.
+	// flat reports whether references in the root are rewritten like references in copies.
 	flat  bool
 	names map[*source.Node]string
 	taken map[string]bool
-	// copies lists the schemas to put below $defs, in order of discovery.
+	// copies lists the schemas to copy to $defs, in order of discovery.
 	copies []*source.Node
 	holes  []hole // holes of the current text
 }
 
-// leaves reports whether any reference leads out of the top's root.
-func (b *bundle) leaves() bool {
+// hasExternalRefs reports whether the schema refers to other top-level schemas.
+func (b *bundle) hasExternalRefs() bool {
 	for _, at := range b.root.refs {
 		if t, d := b.set.Resolve(at); d == nil && b.set.places[t.Node].root != b.root {
 			return true
@@ -131,15 +131,15 @@ func (b *bundle) leaves() bool {
 
 func (b *bundle) publish() *published.Schema {
 	b.of = b.root.dialect
-	top := writing{}
+	top := template{}
 	at := -1 // offset of the definitions
 	top.json, at = b.head()
 	top.holes = b.holes
-	b.meet(&top)
-	texts := make([]*writing, 0, len(b.copies))
+	b.assignNames(&top)
+	texts := make([]*template, 0, len(b.copies))
 	for i := 0; i < len(b.copies); i++ {
 		t := b.unitText(b.copies[i])
-		b.meet(t)
+		b.assignNames(t)
 		texts = append(texts, t)
 	}
 	out := &published.Schema{}
@@ -161,13 +161,14 @@ func (b *bundle) publish() *published.Schema {
 		out.Head, out.Tail = out.Head[:cut:cut], out.Head[cut:]
 	}
 	all := b.share(texts)
-	for _, n := range b.reached(&top) {
+	for _, n := range b.targets(&top) {
 		out.Refs = append(out.Refs, all[n])
 	}
 	return out
 }
 
-// head writes the top without its closing brace. The definitions go to the end of the author's $defs, if present.
+// head returns the published schema without its closing brace. at is the offset for definitions at the end of the
+// author's $defs, or -1 without $defs.
 func (b *bundle) head() (out []byte, at int) {
 	at = -1
 	out = []byte{'{'}
@@ -187,8 +188,8 @@ func (b *bundle) head() (out []byte, at int) {
 	return out, at
 }
 
-// unitText returns the text of a copy.
-func (b *bundle) unitText(n *source.Node) *writing {
+// unitText returns the template for a copy.
+func (b *bundle) unitText(n *source.Node) *template {
 	key := unitKey{n, b.of}
 	if t := b.set.published.units[key]; t != nil {
 		return t
@@ -198,7 +199,7 @@ func (b *bundle) unitText(n *source.Node) *writing {
 	if !alone {
 		w.top = b.top
 	}
-	t := &writing{json: w.schema(nil, n, true)}
+	t := &template{json: w.schema(nil, n, true)}
 	t.holes = w.holes
 	if alone {
 		b.set.published.units[key] = t
@@ -206,8 +207,8 @@ func (b *bundle) unitText(n *source.Node) *writing {
 	return t
 }
 
-// meet assigns names to the schemas that the references of a text lead to.
-func (b *bundle) meet(t *writing) {
+// assignNames assigns names to the schemas that a template refers to, and adds them to the copies.
+func (b *bundle) assignNames(t *template) {
 	for i := range t.holes {
 		h := &t.holes[i]
 		if _, known := b.names[h.unit]; known || b.inside(h) {
@@ -222,11 +223,11 @@ func (b *bundle) meet(t *writing) {
 	}
 }
 
-// inside reports whether a reference leads to the top or into it.
+// inside reports whether a reference leads to the published schema itself or a subschema of it.
 func (b *bundle) inside(h *hole) bool { return h.root == b.root && within(h.to.Node, b.top) }
 
-// reached returns the copies that the references of a text lead to, without duplicates.
-func (b *bundle) reached(t *writing) []*source.Node {
+// targets returns the copies that a template refers to, without duplicates.
+func (b *bundle) targets(t *template) []*source.Node {
 	var all []*source.Node
 	for i := range t.holes {
 		if h := &t.holes[i]; !b.inside(h) && !slices.Contains(all, h.unit) {
@@ -236,7 +237,7 @@ func (b *bundle) reached(t *writing) []*source.Node {
 	return all
 }
 
-// reference returns the reference that fills a hole.
+// reference returns the text of the reference for a hole.
 func (b *bundle) reference(h *hole) string {
 	switch name := b.names[h.unit]; {
 	case b.inside(h) && !h.moved && h.to.local:
@@ -250,8 +251,9 @@ func (b *bundle) reference(h *hole) string {
 	}
 }
 
-// fill returns the text with its references, and how far the content at place moved.
-func (b *bundle) fill(t *writing, place int) (out []byte, shift int) {
+// fill returns the JSON of a template with its references. shift is the number of bytes inserted before the offset
+// place.
+func (b *bundle) fill(t *template, place int) (out []byte, shift int) {
 	out = make([]byte, 0, len(t.json)+32*len(t.holes))
 	from := 0
 	for i := range t.holes {
@@ -267,12 +269,12 @@ func (b *bundle) fill(t *writing, place int) (out []byte, shift int) {
 	return append(out, t.json[from:]...), shift
 }
 
-// share returns the copies. It reuses a copy of the set if its text is equal and its references lead to equal copies.
-func (b *bundle) share(texts []*writing) map[*source.Node]*published.Schema {
+// share returns the copies. It reuses existing copies with equal text and equal references.
+func (b *bundle) share(texts []*template) map[*source.Node]*published.Schema {
 	all := make(map[*source.Node]*published.Schema, len(texts))
 	keys := make([]copyKey, len(texts))
 	for i, n := range b.copies {
-		keys[i] = copyKey{unitKey{n, b.of}, b.names[n], b.unusual(texts[i])}
+		keys[i] = copyKey{unitKey{n, b.of}, b.names[n], b.unusualRefs(texts[i])}
 		if known := b.set.published.copies[keys[i]]; known != nil && b.root.node == b.top {
 			all[n] = known
 		}
@@ -292,7 +294,7 @@ func (b *bundle) share(texts []*writing) map[*source.Node]*published.Schema {
 	}
 	refs := func(i int) []*published.Schema {
 		var list []*published.Schema
-		for _, n := range b.reached(texts[i]) {
+		for _, n := range b.targets(texts[i]) {
 			list = append(list, all[n])
 		}
 		return list
@@ -317,8 +319,8 @@ func (b *bundle) share(texts []*writing) map[*source.Node]*published.Schema {
 	return all
 }
 
-// unusual returns "" for a text with usual references, and otherwise a key for its references.
-func (b *bundle) unusual(t *writing) string {
+// unusualRefs returns a key for the references in a template, or "" if all of them are usual.
+func (b *bundle) unusualRefs(t *template) string {
 	var out []byte
 	for i := range t.holes {
 		switch h := &t.holes[i]; {
@@ -342,12 +344,12 @@ func (b *bundle) schema(out []byte, n *source.Node, moved bool) []byte {
 	return append(out, '}')
 }
 
-// GeneratorOnly reports whether a keyword is for the generator only and not published.
+// GeneratorOnly reports whether a keyword is only for the generator and is not published.
 func GeneratorOnly(key string) bool {
 	return key == "x-match" || strings.HasPrefix(key, "x-go-") || strings.HasPrefix(key, "x-tool-")
 }
 
-// member appends one keyword of the schema n, preceded by a comma if necessary.
+// member appends a keyword of the schema n, with a preceding comma if necessary.
 func (b *bundle) member(out []byte, n *source.Node, m source.Member, moved bool) []byte {
 	if GeneratorOnly(m.Key) {
 		return out
@@ -373,7 +375,7 @@ func (b *bundle) member(out []byte, n *source.Node, m source.Member, moved bool)
 	return b.value(out, k.Holds, m.Value, moved)
 }
 
-// value appends the value of a keyword. The shape says where the value holds schemas.
+// value appends the value of a keyword. s specifies which parts of the value are schemas.
 func (b *bundle) value(out []byte, s schematree.Holds, v *source.Node, moved bool) []byte {
 	switch {
 	case v.Kind == source.Array && (s == schematree.List || s == schematree.SchemaOrList):
@@ -416,8 +418,8 @@ func (b *bundle) ref(out []byte, at, ref *source.Node, moved bool) []byte {
 	return out
 }
 
-// unit returns the schema to copy for n, and its name. The unit is the whole root of n. In a document, which may hold
-// hundreds of definitions, it is the definition that contains n.
+// unit returns the schema to copy for n, and its name. The unit is usually the root of n. In a plain JSON Schema file,
+// which can contain hundreds of definitions, it is the definition that contains n.
 func (b *bundle) unit(r *root, n *source.Node) (*source.Node, string) {
 	if r.file.Document {
 		for at := n; at != r.node && at.Parent != nil; at = at.Parent {
@@ -440,7 +442,7 @@ func within(n, top *source.Node) bool {
 	return false
 }
 
-// discriminator appends OpenAPI's keyword. Values of its mapping may be references.
+// discriminator appends OpenAPI's discriminator. The values of its mapping can be references.
 func (b *bundle) discriminator(out []byte, n, v *source.Node, moved bool) []byte {
 	mapping := v.Get("mapping")
 	if mapping == nil || mapping.Kind != source.Object {
@@ -475,7 +477,7 @@ func (b *bundle) discriminator(out []byte, n, v *source.Node, moved bool) []byte
 	return append(out, '}')
 }
 
-// escapeFragment escapes characters that a URI fragment cannot contain.
+// escapeFragment escapes the characters that are invalid in a URI fragment.
 func escapeFragment(pointer string) string {
 	var b bytes.Buffer
 	for i := 0; i < len(pointer); i++ {

@@ -12,11 +12,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// scheme matches the start of an absolute URI. A single letter is a drive, not a scheme.
+// scheme matches the start of an absolute URI. It does not match a single letter, which is a drive.
 var scheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]+:|//)`)
 
-// Resolve returns the target of the $ref in the schema object at. In a set that was loaded without errors, every
-// reference resolves.
+// Resolve returns the target of the $ref in the schema object at. In a set that was loaded without errors, it always
+// succeeds.
 func (s *Set) Resolve(at *source.Node) (Target, *source.Diagnostic) {
 	p, ref := s.places[at], at.Get("$ref")
 	if p == nil || ref == nil || ref.Kind != source.String {
@@ -25,24 +25,24 @@ func (s *Set) Resolve(at *source.Node) (Target, *source.Diagnostic) {
 	}
 	if !p.resolved {
 		p.resolved = true
-		p.target, p.fault = s.resolveOr(p, ref)
+		p.target, p.fault = s.resolveOrSuggest(p, ref)
 	}
 	return p.target, p.fault
 }
 
-// ResolveText returns the target of the reference text, as if it were a $ref in the schema object at. Findings have
-// the range of text.
+// ResolveText returns the target of the reference text, as if it were a $ref in the schema object at. Findings are
+// reported at text.
 func (s *Set) ResolveText(at, text *source.Node) (Target, *source.Diagnostic) {
 	p := s.places[at]
 	if p == nil || text.Kind != source.String {
 		d := source.New("MCPE140", at.Range, "this place cannot have a reference to a schema")
 		return Target{}, &d
 	}
-	return s.resolveOr(p, text)
+	return s.resolveOrSuggest(p, text)
 }
 
-// resolveOr resolves a reference. If that fails, the finding suggests a similar schema.
-func (s *Set) resolveOr(p *place, ref *source.Node) (Target, *source.Diagnostic) {
+// resolveOrSuggest resolves a reference. If resolution fails, the finding suggests a similar schema.
+func (s *Set) resolveOrSuggest(p *place, ref *source.Node) (Target, *source.Diagnostic) {
 	t, d := s.resolve(p, ref)
 	if d == nil || strings.HasPrefix(d.Hint, "did you mean") {
 		return t, d
@@ -54,8 +54,8 @@ func (s *Set) resolveOr(p *place, ref *source.Node) (Target, *source.Diagnostic)
 	return t, d
 }
 
-// nearRef returns the reference that a wrong one probably means: a shared schema or an enclosing definition with the
-// same last name. Otherwise it returns "".
+// nearRef returns the reference that an unresolvable reference probably means, or "". It considers shared schemas and
+// definitions with an equal or similar name.
 func (s *Set) nearRef(p *place, ref string) string {
 	path, fragment, _ := strings.Cut(ref, "#")
 	file := p.root.file
@@ -64,7 +64,7 @@ func (s *Set) nearRef(p *place, ref string) string {
 	case scheme.MatchString(path):
 		return ""
 	default:
-		name, _, d := s.elsewhere(p, &source.Node{Kind: source.String, Text: ref}, path)
+		name, _, d := s.otherFile(p, &source.Node{Kind: source.String, Text: ref}, path)
 		if d != nil || s.files[absolute(name)] == nil || s.files[absolute(name)].file == nil {
 			return ""
 		}
@@ -121,7 +121,7 @@ func (s *Set) resolve(p *place, ref *source.Node) (Target, *source.Diagnostic) {
 			return local(s.inResource(res, fragment, ref))
 		}
 	}
-	name, _, d := s.elsewhere(p, ref, path)
+	name, _, d := s.otherFile(p, ref, path)
 	if d != nil {
 		return Target{}, d
 	}
@@ -151,7 +151,7 @@ func local(t Target, d *source.Diagnostic) (Target, *source.Diagnostic) {
 	return t, d
 }
 
-// A mapping is a URL prefix and the path that it stands for.
+// A mapping maps a URL prefix to a path.
 type mapping struct{ prefix, path string }
 
 func mappings(refs map[string]string) []mapping {
@@ -165,7 +165,7 @@ func mappings(refs map[string]string) []mapping {
 	return all
 }
 
-// Mapped returns the file that stands for a URL according to [Options.Refs], or false.
+// Mapped returns the path to which [Options.Refs] maps a URL, or false.
 func Mapped(refs map[string]string, u *url.URL) (string, bool) { return fileFor(mappings(refs), u) }
 
 func fileFor(refs []mapping, u *url.URL) (string, bool) {
@@ -185,9 +185,9 @@ func fileFor(refs []mapping, u *url.URL) (string, bool) {
 	return "", false
 }
 
-// elsewhere returns the path of the file that a reference names before its fragment, and the URL that the file stands
-// for if it is mapped.
-func (s *Set) elsewhere(p *place, ref *source.Node, path string) (string, *url.URL, *source.Diagnostic) {
+// otherFile returns the path of the file that a reference names. If a URL is mapped to the file, it also returns the
+// URL.
+func (s *Set) otherFile(p *place, ref *source.Node, path string) (string, *url.URL, *source.Diagnostic) {
 	fail := func(d source.Diagnostic) (string, *url.URL, *source.Diagnostic) { return "", nil, &d }
 	if u, err := url.Parse(path); err == nil {
 		u = p.resource.base.ResolveReference(u)
@@ -213,8 +213,7 @@ func (s *Set) elsewhere(p *place, ref *source.Node, path string) (string, *url.U
 	return filepath.Join(filepath.Dir(p.root.file.Path), filepath.FromSlash(name)), nil, nil
 }
 
-// absolute resolves the path of a reference against the resource. It returns an empty string if the result is not
-// absolute.
+// absolute resolves the path of a reference against the resource. It returns "" if the result is not an absolute URL.
 func (r *resource) absolute(path string) string {
 	u, err := url.Parse(path)
 	if err != nil {
@@ -226,7 +225,7 @@ func (r *resource) absolute(path string) string {
 	return withoutFragment(u)
 }
 
-// absolute returns the key of a file.
+// absolute returns the absolute path of a file, which is its key in a set.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
@@ -234,24 +233,24 @@ func absolute(path string) string {
 	return filepath.Clean(path)
 }
 
-// reach reads the file that a reference names, so that its schemas are indexed.
+// reach opens the file that a reference names, so that its schemas are indexed.
 func (l *loader) reach(r *root, n, ref *source.Node) {
 	path, _, ok := schematree.Cut(ref.Text)
 	if path == "" || !ok {
 		return
 	}
 	if u, err := url.Parse(path); err == nil {
-		// A nested $id may not be indexed here. It looks like a file name, which would be read in vain.
+		// If a nested $id is not indexed, it would be mistaken for a file name.
 		if base := l.set.places[n].resource.base; base.IsAbs() && r.ids[withoutFragment(base.ResolveReference(u))] != nil {
 			return
 		}
 	}
-	if name, base, d := l.set.elsewhere(l.set.places[n], ref, path); d == nil {
+	if name, base, d := l.set.otherFile(l.set.places[n], ref, path); d == nil {
 		l.open(name, false, base, r)
 	}
 }
 
-// inFile resolves /schemas/NAME and pointers below it.
+// inFile resolves /schemas/NAME and pointers into that schema.
 func (s *Set) inFile(f *File, fragment string, ref *source.Node) (Target, *source.Diagnostic) {
 	tokens, ok := source.SplitPointer(fragment)
 	if !ok || len(tokens) < 2 {
@@ -331,7 +330,7 @@ func documentOf(n *source.Node) *source.Node {
 	return n
 }
 
-// checkRefs resolves every reference and reports those that fail.
+// checkRefs reports references that cannot be resolved.
 func (l *loader) checkRefs() {
 	for _, r := range l.roots {
 		for _, n := range r.refs {
@@ -348,7 +347,7 @@ func (l *loader) checkRefs() {
 	}
 }
 
-// checkMappings resolves the references in discriminators, which are published like other references.
+// checkMappings reports references in discriminators that cannot be resolved.
 func (l *loader) checkMappings() {
 	for _, r := range l.roots {
 		for _, m := range r.mappings {
@@ -359,12 +358,12 @@ func (l *loader) checkMappings() {
 	}
 }
 
-// checkLoops reports references that lead back to themselves without descending into the value. Validation with such
-// a schema would never end.
+// checkLoops reports references that lead back to themselves without descending into the value. Validation against such
+// a schema would never terminate.
 func (l *loader) checkLoops() {
 	for _, r := range l.roots {
 		for _, n := range r.refs {
-			l.loop(n)
+			l.findLoops(n)
 		}
 	}
 }
@@ -375,8 +374,8 @@ const (
 	done
 )
 
-// loop searches depth first from n, through the schemas that apply to the same value.
-func (l *loader) loop(n *source.Node) {
+// findLoops performs a depth-first search from n through the schemas that apply to the same value.
+func (l *loader) findLoops(n *source.Node) {
 	p := l.set.places[n]
 	if p == nil || p.state != unseen {
 		return
@@ -388,13 +387,13 @@ func (l *loader) loop(n *source.Node) {
 				l.fail(p.root, source.New("MCPE145", ref.Range, "$ref %q leads back to itself", ref.Text).
 					WithHint("recursion must pass through a property or an element"))
 			}
-			l.loop(t.Node)
+			l.findLoops(t.Node)
 		}
 	}
 	if n.Get("$ref") == nil || !p.root.dialect.RefAlone {
 		schematree.Each(p.root.dialect, n, func(keyword, _ string, s *source.Node) {
 			if k, _ := p.root.dialect.Keyword(keyword); k.InPlace {
-				l.loop(s)
+				l.findLoops(s)
 			}
 		})
 	}

@@ -14,8 +14,8 @@ import (
 // checkSamples validates the defaults and examples of a schema. They do not affect validity, so a mismatch is only a
 // warning.
 //
-// A schema without references is compiled separately. Others are compiled with their whole root, which is slower: the
-// time of the compiler grows with the square of its input.
+// A schema without references is compiled separately. Other schemas are compiled with their whole root, which is
+// slower, because the compiler's run time is quadratic.
 func (l *loader) checkSamples(r *root) {
 	if len(r.samples) == 0 || r.broken {
 		return
@@ -24,7 +24,7 @@ func (l *loader) checkSamples(r *root) {
 	for _, n := range r.samples {
 		var s *jsonschema.Schema
 		var err error
-		if alone(r, n) {
+		if isSelfContained(r, n) {
 			c := newCompiler(r.dialect)
 			if err = addSchema(c, n.JSON()); err == nil {
 				s, err = c.Compile(sampleURL)
@@ -43,18 +43,18 @@ func (l *loader) checkSamples(r *root) {
 			return
 		}
 		if d := n.Get("default"); d != nil {
-			l.sample(r, s, d, "the default")
+			l.checkSample(r, s, d, "the default")
 		}
 		if list := n.Get("examples"); list != nil {
 			for _, e := range list.Items {
-				l.sample(r, s, e, "the example")
+				l.checkSample(r, s, e, "the example")
 			}
 		}
 	}
 }
 
-// alone reports whether a schema within r means the same outside of its context.
-func alone(r *root, n *source.Node) bool {
+// isSelfContained reports whether a schema within r does not depend on its context.
+func isSelfContained(r *root, n *source.Node) bool {
 	if n.Kind != source.Object {
 		return true
 	}
@@ -62,12 +62,12 @@ func alone(r *root, n *source.Node) bool {
 		return false
 	}
 	ok := true
-	schematree.Each(r.dialect, n, func(_, _ string, s *source.Node) { ok = ok && alone(r, s) })
+	schematree.Each(r.dialect, n, func(_, _ string, s *source.Node) { ok = ok && isSelfContained(r, s) })
 	return ok
 }
 
-// spread marks all schemas that refer to a broken schema as broken, so that nothing is concluded from them.
-func (l *loader) spread() {
+// spreadBroken marks all schemas that refer to a broken schema as broken, so that checks skip them.
+func (l *loader) spreadBroken() {
 	users := make(map[*root][]*root)
 	var queue []*root
 	for _, r := range l.roots {
@@ -91,7 +91,7 @@ func (l *loader) spread() {
 	}
 }
 
-func (l *loader) sample(r *root, s *jsonschema.Schema, v *source.Node, what string) {
+func (l *loader) checkSample(r *root, s *jsonschema.Schema, v *source.Node, what string) {
 	var invalid *jsonschema.ValidationError
 	if err := s.Validate(v.Value()); !errors.As(err, &invalid) {
 		return
@@ -106,7 +106,7 @@ func (l *loader) sample(r *root, s *jsonschema.Schema, v *source.Node, what stri
 	}
 }
 
-// sampleURL is the URL of a schema whose samples are checked.
+// sampleURL is the URL of the schema for checking samples.
 const sampleURL = "mem:///schema"
 
 func addSchema(c *jsonschema.Compiler, schema []byte) error {
@@ -117,7 +117,7 @@ func addSchema(c *jsonschema.Compiler, schema []byte) error {
 	return c.AddResource(sampleURL, doc)
 }
 
-// newCompiler returns a compiler with the settings of the runtime.
+// newCompiler returns a schema compiler with the settings of the runtime.
 func newCompiler(d *schematree.Dialect) *jsonschema.Compiler {
 	c := validate.NewCompiler()
 	if d == schematree.Draft07 {

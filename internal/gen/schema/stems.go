@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// distinguish gives files with equal base names different stems, by adding as many directory names as necessary. The
-// names of outputs and schemas depend on the stem, so outputs do not overwrite each other.
-func (l *loader) distinguish() {
+// distinguishStems sets different stems for files with equal base names. It adds as many directory names as necessary.
+// The names of output files and schemas depend on the stem, so output files do not overwrite each other.
+func (l *loader) distinguishStems() {
 	base := make(map[*File]string, len(l.set.Files))
 	beside := make(map[string]int)
 	place := func(f *File) string { return strings.ToLower(filepath.Join(filepath.Dir(absolute(f.Path)), base[f])) }
@@ -48,7 +48,7 @@ func (l *loader) distinguish() {
 	}
 }
 
-// longerStem returns the stem with the names of depth directories in front, or false if the path has fewer
+// longerStem returns the stem prefixed with the names of depth directories. It returns false if the path has fewer
 // directories.
 func longerStem(path, stem string, depth int) (string, bool) {
 	abs := absolute(path)
@@ -63,7 +63,7 @@ func longerStem(path, stem string, depth int) (string, bool) {
 	return stem, true
 }
 
-// plainRune replaces runes that file and schema names cannot contain.
+// plainRune replaces runes that are invalid in file and schema names.
 func plainRune(r rune) rune {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':

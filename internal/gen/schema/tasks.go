@@ -7,14 +7,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A Task is one element of a file's tasks: a tool that works in the background (MCPC-SRV-1).
+// A Task is a task in the tasks section of a file. It is a background tool (MCPC-SRV-1).
 type Task struct {
 	File                     *File
 	Node                     *source.Node
 	Name, Title, Description string
 	NameRange                source.Range
 	Input, Update, Result    *source.Node
-	// GoName is x-go-name, empty if absent.
+	// GoName is x-go-name, or empty if absent.
 	GoName string
 }
 
@@ -25,7 +25,8 @@ type Conversation struct {
 	Range source.Range
 	// OnUserMessage and OnAssistantResponse select the messages that the server receives.
 	OnUserMessage, OnAssistantResponse bool
-	// Context is the schema of the structured context, including memories; nil if the author describes no members.
+	// Context is the schema of the structured context, including memories. It is nil if the author does not describe
+	// any members.
 	Context *source.Node
 }
 
@@ -36,7 +37,7 @@ var reservedTools = []string{wire.MCPCCheck, wire.MCPCCheckHidden, wire.MCPCInit
 // reservedArguments lists the arguments that MCPC clients add to a call.
 var reservedArguments = []string{wire.MCPCParams, wire.MCPCMetadata}
 
-func (l *loader) task(f *File, n *source.Node) {
+func (l *loader) readTask(f *File, n *source.Node) {
 	o := l.Object(n, "the task", []string{"name", "description", "inputSchema", "updateSchema", "resultSchema"}, []string{"title", "x-go-name"})
 	if o == nil {
 		return
@@ -45,7 +46,7 @@ func (l *loader) task(f *File, n *source.Node) {
 	f.Tasks = append(f.Tasks, t)
 	if name, at := o.Text("name"); at != nil {
 		t.Name, t.NameRange = name, at.Range
-		l.taskName(t)
+		l.checkTaskName(t)
 	}
 	if text, at := o.Text("description"); at != nil {
 		if t.Description = text; text == "" {
@@ -53,7 +54,7 @@ func (l *loader) task(f *File, n *source.Node) {
 		}
 	}
 	t.Title, _ = o.Text("title")
-	if name, at := o.Text("x-go-name"); at != nil && l.goName(at) {
+	if name, at := o.Text("x-go-name"); at != nil && l.checkGoName(at) {
 		t.GoName = name
 	}
 	for _, part := range []struct {
@@ -66,7 +67,7 @@ func (l *loader) task(f *File, n *source.Node) {
 	}
 }
 
-func (l *loader) taskName(t *Task) {
+func (l *loader) checkTaskName(t *Task) {
 	switch first := l.tasks[t.Name]; {
 	case !toolForm.MatchString(t.Name):
 		l.Report(source.New("MCPE124", t.NameRange, "%q cannot name a tool", t.Name).WithHint("use 1 to 64 ASCII letters and digits, '_' and '-'"))
@@ -82,7 +83,7 @@ func (l *loader) taskName(t *Task) {
 	}
 }
 
-// checkTasks checks the parts of each task that need all schemas.
+// checkTasks performs the checks of tasks that require all schemas.
 func (l *loader) checkTasks() {
 	broken := make(map[*source.Node]bool)
 	for _, r := range l.roots {
@@ -92,19 +93,19 @@ func (l *loader) checkTasks() {
 		for _, t := range f.Tasks {
 			for _, n := range []*source.Node{t.Input, t.Result} {
 				if n != nil && !broken[n] {
-					l.describesObject(n)
+					l.checkObject(n)
 				}
 			}
-			l.ownArguments(t)
+			l.checkReservedArguments(t)
 		}
 		if c := f.Conversation; c != nil && c.Context != nil && !broken[c.Context] {
-			l.describesObject(c.Context)
+			l.checkObject(c.Context)
 		}
 	}
 }
 
-// ownArguments reports arguments with names reserved by MCPC, which removes them before the tool runs.
-func (l *loader) ownArguments(t *Task) {
+// checkReservedArguments reports arguments with names reserved by MCPC, which removes them before the tool runs.
+func (l *loader) checkReservedArguments(t *Task) {
 	for _, n := range l.set.Views(t.Input) {
 		properties := n.Get("properties")
 		if properties == nil {
@@ -119,7 +120,7 @@ func (l *loader) ownArguments(t *Task) {
 	}
 }
 
-func (l *loader) conversation(f *File, m *source.Member) {
+func (l *loader) readConversation(f *File, m *source.Member) {
 	o := l.Object(m.Value, "conversation", nil, []string{"onUserMessage", "onAssistantResponse", "structuredContext"})
 	if o == nil {
 		return
@@ -144,13 +145,14 @@ func (l *loader) conversation(f *File, m *source.Member) {
 	}
 }
 
-// memories is the member that every structured context may have (CONV-3).
+// memories is the schema of the member that every structured context can have (CONV-3).
 const memories = `{"type":"array","description":"What is remembered, for the model.","items":{"type":"object",` +
 	`"properties":{"content":{"type":"string","description":"The memory."},` +
 	`"relevance":{"type":"number","minimum":0,"maximum":1,"description":"From 0 to 1."},` +
 	`"source":{"type":"string","description":"Where it comes from."}},"required":["content","relevance"]}}`
 
-// addMemories adds the protocol's member to the author's members. It returns false if the author also describes it.
+// addMemories adds the member memories to the author's members. It returns false if the author already describes that
+// member.
 func (l *loader) addMemories(at *source.Member) bool {
 	properties := at.Value.Get("properties")
 	if properties == nil {

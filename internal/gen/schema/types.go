@@ -7,7 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// kinds is a set of JSON types. kNumber stands for every number, and date-times are distinguished from other strings.
+// kinds is a set of JSON types. kNumber includes all numbers. Date-times are distinguished from other strings.
 type kinds uint16
 
 const (
@@ -19,7 +19,7 @@ const (
 	kObject  = kinds(schematree.Object)
 
 	kDateTime = kinds(schematree.AnyType) + 1
-	// kUnknown is set if the schema leaves the type open.
+	// kUnknown indicates that the schema does not restrict the type.
 	kUnknown = 2 * kDateTime
 
 	anyString  = kString | kDateTime
@@ -37,7 +37,7 @@ func kindsFrom(t schematree.Types) kinds {
 	return k
 }
 
-// kindsOf returns the JSON types that the schema allows, with kUnknown if it does not restrict them.
+// kindsOf returns the JSON types that the schema allows. It includes kUnknown if the schema does not restrict the type.
 func (s *Set) kindsOf(n *source.Node) kinds {
 	if n == nil || n.Kind != source.Object {
 		return everything
@@ -84,7 +84,7 @@ func ownKinds(n *source.Node) kinds {
 		}
 		k &= kindsFrom(of)
 	}
-	// A schema around this one may give the string the format date-time.
+	// An enclosing schema can set the format date-time.
 	switch f := n.Get("format"); {
 	case f == nil:
 	case f.Text == "date-time":
@@ -95,7 +95,7 @@ func ownKinds(n *source.Node) kinds {
 	return k
 }
 
-// String lists the types for messages.
+// String returns the types for use in messages.
 func (k kinds) String() string {
 	if k&kUnknown != 0 {
 		return "any type"

@@ -12,8 +12,8 @@ func (s *Set) Each(n *source.Node, f func(keyword, name string, inner *source.No
 	}
 }
 
-// Views returns the schemas that apply to the same value as n: n itself, and schemas it reaches by $ref, allOf, anyOf
-// and oneOf.
+// Views returns the schemas that apply to the same value as n. They are n itself and the schemas reachable from it
+// through $ref, allOf, anyOf and oneOf.
 func (s *Set) Views(n *source.Node) []*source.Node {
 	return schematree.Views(s, n, schematree.Alternative)
 }
@@ -27,7 +27,7 @@ func (s *Set) Target(n *source.Node, _ string) (*source.Node, bool) {
 	return t.Node, d == nil
 }
 
-// RefAlone reports whether the siblings of a $ref in the schema n are ignored, as in draft-07.
+// RefAlone reports whether sibling keywords of a $ref in the schema n are ignored, as in draft-07.
 func (s *Set) RefAlone(n *source.Node) bool {
 	p := s.places[n]
 	return p != nil && p.root.dialect.RefAlone

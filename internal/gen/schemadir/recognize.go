@@ -8,8 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// otherFormat describes the format of a document that is not a schema, with a hint. It returns "" for an unknown
-// format.
+// otherFormat returns the format of a document that is not a schema, with a hint. It returns "" for an unknown format.
 func otherFormat(root *source.Node, shown string) (what, hint string) {
 	if format, _ := schema.Foreign(root); format != "" {
 		return "an " + format + " document", "import it by itself: mcpe-gen import " + shown
@@ -20,8 +19,8 @@ func otherFormat(root *source.Node, shown string) (what, hint string) {
 	return "", ""
 }
 
-// Keywords that identify an object as a schema, by the kind of their values. Plain data may also have members such as
-// title, description or format, so annotations do not count.
+// Keywords that identify an object as a schema, by the kind of their values. They do not include annotations, because
+// plain data can also have members such as title, description or format.
 var (
 	ofObject = strings.Fields("properties patternProperties $defs definitions additionalProperties items not if propertyNames dependentSchemas")
 	ofArray  = strings.Fields("allOf anyOf oneOf prefixItems enum required")
@@ -30,7 +29,7 @@ var (
 )
 
 // isSchema reports whether an object is a JSON Schema: it has a keyword with a valid value, or a $schema of
-// json-schema.org. In data, another $schema names the schema of the data.
+// json-schema.org. In plain data, $schema usually names the schema of the data.
 func isSchema(root *source.Node) bool {
 	has := func(keywords []string, kind source.Kind) bool {
 		return slices.ContainsFunc(keywords, func(k string) bool { return isKind(root, k, kind) })

@@ -1,4 +1,4 @@
-// Package schemadir reads event types from a directory of JSON Schema files, each describing a payload.
+// Package schemadir reads event types from a directory of JSON Schema files. Each file describes a payload.
 //
 // Start with [Read]. References between the files become references to shared schemas.
 package schemadir
@@ -20,13 +20,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// The ways to name the event of a file, in addition to a JSON Pointer.
+// The ways to determine the name of an event, besides a JSON Pointer.
 const (
 	ByFilename = "filename"
 	ByTitle    = "title"
 )
 
-// CheckFrom returns an error if from is not a way to name events.
+// CheckFrom returns an error if from does not specify a way to name events.
 func CheckFrom(from string) error {
 	if from == ByFilename || from == ByTitle || strings.HasPrefix(from, "/") {
 		return nil
@@ -42,23 +42,24 @@ type file struct {
 	shared     bool // another file refers to it
 }
 
-// reader holds the files of a directory.
+// reader reads the files of a directory.
 type reader struct {
 	files  []*file
 	byPath map[string]*file
 	byID   map[string]*file
 	found  []source.Diagnostic
-	// others describes the files that are not schemas.
+	// others maps the paths of files that are not schemas to their format.
 	others map[string]string
-	// overrides change the files as they are read.
+	// overrides contains the changes to apply to files as they are read.
 	overrides *schema.Overrides
 }
 
-// Read reads all .json, .yaml and .yml files below dir of the file system. from says how events are named. With
-// "filename", every file that no other file refers to is an event type, named by its path without extension and with
-// dots for slashes. With "title", every file with a title is one. With a JSON Pointer, every file in which it leads
-// to a string, a const or an enum of one value is one. Read skips files that are not schemas, with a warning
-// (MCPE511). shown is the prefix of paths in diagnostics and for the patterns of the overrides, which may be nil.
+// Read reads all .json, .yaml and .yml files in dir and its subdirectories. from specifies how events are named. If it
+// is "filename", every file that no other file refers to is an event type. The event is named after the file's path
+// without extension, with dots instead of slashes. If from is "title", every file with a title is an event type. If
+// from is a JSON Pointer, every file in which it leads to a string, a const or an enum with one value is an event type.
+// Read skips files that are not schemas, with a warning (MCPE511). shown is the path prefix in diagnostics and for
+// matching overrides. overrides may be nil.
 func Read(dir fs.FS, shown, from string, overrides *schema.Overrides) (importer.Document, []source.Diagnostic, error) {
 	r := &reader{byPath: map[string]*file{}, byID: map[string]*file{}, others: map[string]string{}, overrides: overrides}
 	err := fs.WalkDir(dir, ".", func(p string, d fs.DirEntry, err error) error {
@@ -107,7 +108,7 @@ func Read(dir fs.FS, shown, from string, overrides *schema.Overrides) (importer.
 		if !f.shared {
 			continue
 		}
-		n, err := r.moved(f, f.root)
+		n, err := r.convert(f, f.root)
 		if err != nil {
 			r.found = append(r.found, source.New("MCPE511", f.root.Range, "%s is left out: %v", f.path, err))
 			continue
@@ -117,7 +118,7 @@ func Read(dir fs.FS, shown, from string, overrides *schema.Overrides) (importer.
 	return out, source.Sort(r.found), nil
 }
 
-// leaveOutData removes data files: files that are not schemas and that no file refers to.
+// leaveOutData removes data files. These are files that are not schemas and that no other file refers to.
 func (r *reader) leaveOutData() {
 	r.files = slices.DeleteFunc(r.files, func(f *file) bool {
 		data := !f.shared && !isSchema(f.root)
@@ -161,7 +162,7 @@ func (r *reader) add(p, shown string, data []byte) {
 	r.files = append(r.files, f)
 }
 
-// event returns the event name of a file and its range, or "" if the file describes no event.
+// event returns the event name of a file and its range, or "" if the file does not describe an event.
 func (r *reader) event(f *file, from string) (string, source.Range) {
 	switch from {
 	case ByFilename:
@@ -205,7 +206,7 @@ func (r *reader) payload(f *file, name string, at source.Range) (importer.Event,
 		e.PayloadSchema = json.RawMessage(`{"$ref":` + string(yaml.Text("#/schemas/"+f.name).JSON()) + `}`)
 		return e, nil
 	}
-	n, err := r.moved(f, f.root)
+	n, err := r.convert(f, f.root)
 	if err != nil {
 		return e, err
 	}
@@ -259,12 +260,12 @@ func (r *reader) targets(f *file) map[*file]bool {
 	return out
 }
 
-// moved copies a schema of f for the event file. References to other files become references to shared schemas. It
-// drops the $id of the file, because references no longer use it.
-func (r *reader) moved(f *file, n *source.Node) (out *source.Node, err error) {
+// convert returns a copy of a schema in f for the event file. References to other files become references to shared
+// schemas. It removes the file's $id, because references no longer use it.
+func (r *reader) convert(f *file, n *source.Node) (out *source.Node, err error) {
 	copied := func(inner *source.Node) *source.Node {
 		if err == nil {
-			inner, err = r.moved(f, inner)
+			inner, err = r.convert(f, inner)
 		}
 		return inner
 	}

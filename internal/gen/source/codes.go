@@ -2,16 +2,17 @@ package source
 
 import "slices"
 
-// A Code describes one kind of [Diagnostic] to `mcpe-gen explain`.
+// A Code describes one kind of [Diagnostic]. It is the output of `mcpe-gen explain`.
 type Code struct {
-	// ID is the stable identifier: MCPE and three digits. The first digit is the stage: 1 the text and the event file,
-	// 2 types and Go names, 3 generation, 4 the configuration, 5 import and export.
+	// ID is the stable identifier, which consists of MCPE and three digits. The first digit is the stage: 1 for the
+	// text and the event file, 2 for types and Go names, 3 for generation, 4 for the configuration, and 5 for import
+	// and export.
 	ID string
-	// Title is a short noun phrase.
+	// Title is a short description.
 	Title string
 	// Severity is the severity of every diagnostic with this code.
 	Severity Severity
-	// Explanation is one paragraph: the cause, an example and what to do.
+	// Explanation is a paragraph with the cause, an example and the solution.
 	Explanation string
 }
 

@@ -1,6 +1,6 @@
 package source
 
-// typeCodes lists the findings of the typed model and of generation: MCPE2xx and MCPE3xx.
+// typeCodes lists the findings about the typed model and generation (MCPE2xx and MCPE3xx).
 var typeCodes = []Code{
 	{"MCPE202", "schema without a type", Warning,
 		"The schema allows any value: it is `true`, `{}`, null alone, or has no keyword that implies a type (properties and minLength, for example, check values of one type and allow all others). The Go type is json.RawMessage, because a narrower one would reject valid data. Add a `type`, or `x-go-type: encoding/json.RawMessage` when any value is meant."},

@@ -8,10 +8,10 @@ import (
 
 // A Comment is a YAML comment.
 type Comment struct {
-	// Text is the text after the #, without surrounding white space.
+	// Text is the text after the # without surrounding white space.
 	Text  string
 	Range Range
-	// Alone reports whether the line holds only the comment.
+	// Alone reports whether the comment is the only content of its line.
 	Alone bool
 }
 
@@ -49,12 +49,12 @@ func Comments(root *Node, data []byte) []Comment {
 // An extent is the byte range of a scalar.
 type extent struct{ start, end int }
 
-// scalars returns the extents of all strings and keys below n, in order and without overlap.
+// scalars returns the extents of all strings and keys in n and its descendants, in order and without overlap.
 func (t *text) scalars(n *Node) []extent {
 	var list []extent
 	add := func(r Range) {
 		if r.Start.Column > 0 && r.Start.File == t.path { // an override has its position in another file
-			list = append(list, extent{t.byteOf(r.Start), t.byteOf(r.End)})
+			list = append(list, extent{t.byteOffset(r.Start), t.byteOffset(r.End)})
 		}
 	}
 	var visit func(*Node)
@@ -82,8 +82,8 @@ func (t *text) scalars(n *Node) []extent {
 	return apart
 }
 
-// byteOf returns the byte offset of an editor position.
-func (t *text) byteOf(p Position) int {
+// byteOffset returns the byte offset of an editor position.
+func (t *text) byteOffset(p Position) int {
 	if p.Line > len(t.lines) {
 		return len(t.src)
 	}

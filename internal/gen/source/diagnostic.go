@@ -8,13 +8,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
 )
 
-// Package diagnostic, whose compatibility is promised, declares the types that users of package gen need.
+// Package diagnostic declares these types, because it is part of the stable public API.
 type (
-	// A Diagnostic is one finding about the user's files; its code is a key of [Codes].
+	// A Diagnostic is a finding about the user's files. Its code is the ID of an element of [Codes].
 	Diagnostic = diagnostic.Diagnostic
-	// Related is another place of a [Diagnostic].
+	// Related is an additional location of a [Diagnostic].
 	Related = diagnostic.Related
-	// A Severity says whether a [Diagnostic] stops generation.
+	// A Severity determines whether a [Diagnostic] stops generation.
 	Severity = diagnostic.Severity
 )
 

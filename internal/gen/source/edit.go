@@ -16,7 +16,7 @@ func (n *Node) Clone() *Node {
 	return c
 }
 
-// Become replaces the kind, content and range of n with those of other. The caller must not use other afterwards.
+// Become replaces the kind, content and range of n with those of other. The caller must not use other after the call.
 func (n *Node) Become(other *Node) {
 	n.Kind, n.Range, n.Text, n.Items, n.Members, n.index = other.Kind, other.Range, other.Text, other.Items, other.Members, nil
 	for i, item := range n.Items {
@@ -27,8 +27,8 @@ func (n *Node) Become(other *Node) {
 	}
 }
 
-// Set sets a member of the object n. It replaces a member with the same name, or appends one. at is the position for
-// diagnostics.
+// Set sets a member of the object n. It replaces an existing member with the same name, or appends a new one. at is the
+// range for diagnostics.
 func (n *Node) Set(key string, at Range, value *Node) {
 	if m := n.Member(key); m != nil {
 		value.Parent, value.slot = n, m.Value.slot
@@ -38,7 +38,7 @@ func (n *Node) Set(key string, at Range, value *Node) {
 	n.Add(key, at, value)
 }
 
-// Detach removes n from its parent array or object. It does nothing to a root.
+// Detach removes n from its parent array or object. It does nothing if n is a root.
 func (n *Node) Detach() {
 	p := n.Parent
 	if p == nil {

@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// scalarEnd returns the offset after the scalar y, whose text starts at start. Package yaml does not record it, so
+// scalarEnd returns the offset after the scalar y, which starts at start. Package yaml does not record the end, so
 // scalarEnd scans the text according to the scalar's style.
 func (c *converter) scalarEnd(y *yaml.Node, start int) int {
 	switch {
@@ -37,7 +37,8 @@ func (c *converter) scalarEnd(y *yaml.Node, start int) int {
 	return len(c.src)
 }
 
-// plainEnd matches the words of an unquoted scalar. Line breaks between them were folded.
+// plainEnd returns the offset after an unquoted scalar. It compares the words of the value, because line breaks between
+// them were folded.
 func (c *converter) plainEnd(value string, start int) int {
 	if strings.HasPrefix(c.src[start:], value) {
 		return start + len(value)
@@ -56,7 +57,7 @@ func (c *converter) plainEnd(value string, start int) int {
 	return end
 }
 
-// blockEnd returns the end of the last nonblank line of a | or > scalar.
+// blockEnd returns the offset after the last nonblank line of a | or > scalar.
 func (c *converter) blockEnd(start int) int {
 	end := c.lineEnd(start)
 	indent := -1
@@ -91,8 +92,8 @@ func (c *converter) indentOf(i int) int {
 	return len(c.src[start:]) - len(strings.TrimLeft(c.src[start:], " "))
 }
 
-// flowEnd returns the offset after the bracket that closes the collection opened at start. end is the end of its last
-// element. A block collection ends with its last element.
+// flowEnd returns the offset after the closing bracket of the collection at start. end is the offset after the last
+// element, which is the result for a block collection.
 func (c *converter) flowEnd(start, end int, open byte) int {
 	if start >= len(c.src) || c.src[start] != open {
 		return end

@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// ReadFile reads a regular file, up to the size that [Parse] accepts. It refuses devices and pipes before it opens
-// them, because reading them may block or never end.
+// ReadFile reads a regular file, up to the maximum size for [Parse]. It rejects devices and pipes without opening them,
+// because reading them can block forever.
 func ReadFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// github writes a diagnostic as a workflow command of GitHub Actions, which shows it next to the line in a pull
-// request. GitHub reads commands from standard output and standard error.
-func (p *printer) github(d Diagnostic) {
+// writeGitHub writes a diagnostic as a workflow command. GitHub Actions displays it next to the line in a pull request.
+// GitHub reads commands from standard output and standard error.
+func (p *printer) writeGitHub(d Diagnostic) {
 	level := map[Severity]string{Error: "error", Warning: "warning", Note: "notice"}[d.Severity]
 	var place []string
 	add := func(key, value string) {

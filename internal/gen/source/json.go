@@ -5,9 +5,9 @@ import (
 	"unicode/utf16"
 )
 
-// json parses a text that is known to be valid JSON. YAML's parser could read most of it, but it rejects escaped
-// surrogate pairs and long keys, and counts lines in strings differently.
-func (p *parser) json() *Node {
+// parseJSON parses text that is valid JSON. The YAML parser is not suitable, because it rejects escaped surrogate pairs
+// and long keys, and counts lines in strings differently.
+func (p *parser) parseJSON() *Node {
 	s := &jsonScanner{parser: p}
 	s.skip()
 	return s.value(0)
@@ -119,16 +119,16 @@ func (s *jsonScanner) string() string {
 	if !escaped {
 		return quoted[1 : len(quoted)-1]
 	}
-	s.surrogates(start)
+	s.checkSurrogates(start)
 	var v string
-	// The whole text was validated, so this part decodes.
+	// The whole text was validated, so decoding cannot fail.
 	_ = json.Unmarshal([]byte(quoted), &v)
 	return v
 }
 
-// surrogates reports escapes of unpaired surrogates. They do not encode a character, and encoding/json would silently
-// replace them with U+FFFD.
-func (s *jsonScanner) surrogates(start int) {
+// checkSurrogates reports escapes of unpaired surrogates. They do not encode a character, and encoding/json would
+// silently replace them with U+FFFD.
+func (s *jsonScanner) checkSurrogates(start int) {
 	unit := func(i int) (rune, bool) {
 		if i+6 > s.i || s.src[i] != '\\' || s.src[i+1] != 'u' {
 			return 0, false

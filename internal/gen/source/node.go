@@ -36,22 +36,23 @@ type Node struct {
 	Range Range
 	// Text is the value of a string, the exact text of a number, or "true" or "false" for a boolean.
 	Text string
-	// Items holds the elements of an array.
+	// Items lists the elements of an array.
 	Items []*Node
-	// Members holds the members of an object in source order; keys are unique.
+	// Members lists the members of an object in source order. Keys are unique.
 	Members []Member
-	// Parent is the array or object that contains the node, nil at the root.
+	// Parent is the array or object that contains the node, or nil for a root.
 	Parent *Node
 
-	// slot is the node's index among its parent's items or members.
+	// slot is the index of the node in its parent's Items or Members.
 	slot int
-	// index maps keys of a large object to members; nil for small objects and for objects outside of files. It
-	// describes the slice that starts at indexed, because callers may replace, shorten and extend Members.
+	// index maps the keys of a large object to indexes of Members. It is nil for small objects and for objects that are
+	// not in a file. indexed is the first member at the time of indexing. It detects that a caller has modified
+	// Members.
 	index   map[string]int
 	indexed *Member
 }
 
-// manyMembers is the number of members from which an object in a file has an index.
+// manyMembers is the minimum number of members for an index.
 const manyMembers = 16
 
 // A Member is one key of an object and its value.
@@ -61,7 +62,8 @@ type Member struct {
 	Value    *Node
 }
 
-// Get returns the value of the member key. It returns nil if n is not an object or lacks the member.
+// Get returns the value of the member with the given key. It returns nil if n is not an object or does not contain the
+// member.
 func (n *Node) Get(key string) *Node {
 	if m := n.Member(key); m != nil {
 		return m.Value
@@ -69,12 +71,12 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
-// Member returns the member key. It returns nil if n is not an object or lacks the member.
+// Member returns the member with the given key. It returns nil if n is not an object or does not contain the member.
 func (n *Node) Member(key string) *Member {
 	if n == nil {
 		return nil
 	}
-	if n.current() {
+	if n.isIndexValid() {
 		if i, ok := n.index[key]; !ok {
 			return nil
 		} else if n.Members[i].Key == key {
@@ -89,8 +91,8 @@ func (n *Node) Member(key string) *Member {
 	return nil
 }
 
-// current reports whether the index describes the current members.
-func (n *Node) current() bool {
+// isIndexValid reports whether the index corresponds to the current members.
+func (n *Node) isIndexValid() bool {
 	if n.index == nil || len(n.index) != len(n.Members) || n.indexed != &n.Members[0] {
 		return false
 	}
@@ -98,7 +100,7 @@ func (n *Node) current() bool {
 	return ok && last == len(n.Members)-1
 }
 
-// Index returns the position of n in its parent array, or -1 if no array contains it.
+// Index returns the index of n in its parent array, or -1 if its parent is not an array.
 func (n *Node) Index() int {
 	if p := n.Parent; p != nil && n.slot < len(p.Items) && p.Items[n.slot] == n {
 		return n.slot
@@ -106,8 +108,8 @@ func (n *Node) Index() int {
 	return -1
 }
 
-// Key returns the name of n in its parent object and the range of that name. For elements of arrays and for the root,
-// the name is empty and the range is that of n.
+// Key returns the name of n in its parent object and the range of that name. If the parent is not an object, the name
+// is empty and the range is the range of n.
 func (n *Node) Key() (string, Range) {
 	if n.Parent == nil || n.Parent.Kind != Object {
 		return "", n.Range
@@ -116,13 +118,13 @@ func (n *Node) Key() (string, Range) {
 	return m.Key, m.KeyRange
 }
 
-// Add appends a member that is not in a file. at is the position for diagnostics.
+// Add appends a member that is not in a file. at is the range for diagnostics.
 func (n *Node) Add(key string, at Range, value *Node) {
 	value.Parent, value.slot = n, len(n.Members)
 	n.Members = append(n.Members, Member{Key: key, KeyRange: at, Value: value})
 }
 
-// Move gives n and all nodes below it the range at. It is for nodes outside of files.
+// Move sets the range of n and its descendants. It is for nodes that are not in a file.
 func (n *Node) Move(at Range) {
 	n.Range = at
 	for _, item := range n.Items {
@@ -178,7 +180,7 @@ func (n *Node) appendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-// AppendString appends s to b as a JSON string with the minimum of escapes.
+// AppendString appends s to b as a JSON string with as few escapes as possible.
 func AppendString(b []byte, s string) []byte {
 	out, err := jsontext.AppendQuote(b, s)
 	if err != nil {
@@ -188,7 +190,7 @@ func AppendString(b []byte, s string) []byte {
 	return out
 }
 
-// Value returns the value that encoding/json would decode with UseNumber.
+// Value returns the value in the form that encoding/json decodes with UseNumber.
 func (n *Node) Value() any {
 	switch n.Kind {
 	case Bool:
@@ -216,7 +218,7 @@ func (n *Node) Value() any {
 // Pointer returns the JSON Pointer (RFC 6901) of n from the root of its file.
 func (n *Node) Pointer() string { return n.PointerFrom(nil) }
 
-// PointerFrom returns the JSON Pointer of n from its ancestor root; nil stands for the file's root.
+// PointerFrom returns the JSON Pointer of n relative to its ancestor root. A nil root means the root of the file.
 func (n *Node) PointerFrom(root *Node) string {
 	var tokens []string
 	for at := n; at != root && at.Parent != nil; at = at.Parent {
@@ -234,7 +236,7 @@ func (n *Node) PointerFrom(root *Node) string {
 	return b.String()
 }
 
-// Lookup returns the node at the JSON Pointer below n, or nil.
+// Lookup returns the node at a JSON Pointer relative to n, or nil.
 func (n *Node) Lookup(pointer string) *Node {
 	if at, ok := schematree.At(n, pointer); ok {
 		return at
@@ -242,13 +244,13 @@ func (n *Node) Lookup(pointer string) *Node {
 	return nil
 }
 
-// Find is [Node.Get] for package schematree. The following methods also serve that package.
+// Find is [Node.Get] for package schematree. The following methods are also for that package.
 func (n *Node) Find(key string) (*Node, bool) {
 	v := n.Get(key)
 	return v, v != nil
 }
 
-// Elements returns the elements of an array; false if n is not an array.
+// Elements returns the elements of an array. It returns false if n is not an array.
 func (n *Node) Elements() ([]*Node, bool) { return n.Items, n.Kind == Array }
 
 // All yields the members in source order.
@@ -270,7 +272,7 @@ func EscapeToken(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
-// SplitPointer returns the unescaped reference tokens of a JSON Pointer. It returns false if pointer is not one.
+// SplitPointer returns the unescaped reference tokens of a JSON Pointer. It returns false if pointer is invalid.
 func SplitPointer(pointer string) ([]string, bool) {
 	if pointer == "" {
 		return nil, true

@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Limits far above any file that a person writes. They keep the work for a hostile file proportional to its size.
+// Limits far beyond the needs of hand-written files. They ensure that the work for a malicious file is proportional to
+// its size.
 const (
 	maxDepth      = 200     // nested arrays and objects
 	maxAliasNodes = 10_000  // total nodes copied for aliases
@@ -18,17 +19,17 @@ const (
 // tooDeep is the message for a file that exceeds maxDepth.
 const tooDeep = "nested more than %d levels deep"
 
-// Parse reads a YAML or JSON document into nodes. It uses path only in positions and skips a leading byte order mark.
-// Each format has its rule for characters. JSON follows RFC 8259, section 7, which forbids only U+0000 to U+001F in
-// strings. YAML allows printable characters, and U+FEFF within quotes.
+// Parse parses a YAML or JSON document into nodes. It uses path only in positions and skips a leading byte order mark.
+// JSON strings must not contain U+0000 to U+001F (RFC 8259, section 7). YAML must contain only printable characters,
+// and U+FEFF only within quotes.
 //
-// Scalars have the types of the JSON schema of YAML 1.2: dates, yes and no are strings, and a number that JSON cannot
-// write is an error. Parse replaces aliases by copies of their targets. If it cannot read the document as a whole,
-// the node is nil. Other findings omit the affected value or replace it with null.
+// Scalars have the types of YAML 1.2's JSON schema. Dates, yes and no are strings. A number that JSON does not support
+// is an error. Parse replaces aliases with copies of their targets. If it cannot parse the whole document, the node is
+// nil. After other errors, it omits the affected value or replaces it with null.
 func Parse(path string, data []byte) (*Node, []Diagnostic) { return parse(path, data, false) }
 
-// ParseForeign is like [Parse] for third-party documents: a key that is not a string, such as the 200 of an OpenAPI
-// response, stands for its text.
+// ParseForeign is like [Parse], but for third-party documents. It accepts keys that are not strings, such as the 200 of
+// an OpenAPI response, and converts them to strings.
 func ParseForeign(path string, data []byte) (*Node, []Diagnostic) { return parse(path, data, true) }
 
 func parse(path string, data []byte, foreign bool) (*Node, []Diagnostic) {
@@ -48,11 +49,11 @@ func parse(path string, data []byte, foreign bool) (*Node, []Diagnostic) {
 	}
 	var root *Node
 	if valid {
-		root = p.json()
+		root = p.parseJSON()
 	} else if !p.jsonError() {
-		root = p.yaml()
+		root = p.parseYAML()
 	}
-	if p.lost {
+	if p.incomplete {
 		root = nil
 	}
 	return root, Sort(p.found)
@@ -62,13 +63,14 @@ func parse(path string, data []byte, foreign bool) (*Node, []Diagnostic) {
 type parser struct {
 	*text
 	found []Diagnostic
-	// foreign allows any scalars as keys.
+	// foreign allows keys that are not strings.
 	foreign bool
-	// copied counts the nodes made for aliases. deep is set after excessive nesting was reported.
+	// copied is the number of nodes created for aliases. deep reports whether excessive nesting was reported.
 	copied int
 	deep   bool
-	// lost reports whether a part of the document is missing. Findings about the remaining part would mislead.
-	lost bool
+	// incomplete reports whether a part of the document is missing. Findings about the remaining part would be
+	// misleading.
+	incomplete bool
 }
 
 func (p *parser) report(d Diagnostic) {
@@ -77,7 +79,7 @@ func (p *parser) report(d Diagnostic) {
 	}
 }
 
-// byteOrderMark is U+FEFF. YAML allows it only at the start of a text and within quoted scalars.
+// byteOrderMark is U+FEFF. YAML allows it only at the start of a document and within quoted scalars.
 const byteOrderMark = '\uFEFF'
 
 // refusedByJSON reports whether JSON forbids the unescaped character.
@@ -109,13 +111,13 @@ func (p *parser) readable(refused func(rune) bool) bool {
 	return true
 }
 
-// notAllowed returns the finding for the character r at an offset.
+// notAllowed returns the finding for a forbidden character r at an offset.
 func (p *parser) notAllowed(offset int, r rune) Diagnostic {
 	return New("MCPE102", p.span(offset, offset+utf8.RuneLen(r)), "control character U+%04X is not allowed", r).
 		WithHint("in a string, write it as an escape: \"\\u%04X\"", r)
 }
 
-// finish sets the parent of children and the index of large objects.
+// finish sets the parent of the children, and the index of a large object.
 func (p *parser) finish(n *Node) *Node {
 	for i, item := range n.Items {
 		item.Parent, item.slot = n, i
@@ -168,13 +170,13 @@ func (p *parser) add(ms *members, m Member) {
 	ms.list = append(ms.list, m)
 }
 
-// tooDeep reports excessive nesting, once per file.
+// tooDeep reports whether the depth exceeds the limit. It adds one finding per file.
 func (p *parser) tooDeep(depth, offset int) bool {
 	if depth <= maxDepth {
 		return false
 	}
 	if !p.deep {
-		p.deep, p.lost = true, true
+		p.deep, p.incomplete = true, true
 		p.report(New("MCPE111", p.span(offset, offset+1), tooDeep, maxDepth))
 	}
 	return true

@@ -13,7 +13,8 @@ type Reader struct {
 // Report adds findings.
 func (r *Reader) Report(ds ...Diagnostic) { r.Found = append(r.Found, ds...) }
 
-// Is reports whether n has the kind. If not, it adds a finding about what, for example "delivery".
+// Is reports whether n has the given kind, and adds a finding if it does not. what names the node in the finding, for
+// example "delivery".
 func (r *Reader) Is(n *Node, k Kind, what string) bool {
 	if n.Kind == k {
 		return true
@@ -22,7 +23,7 @@ func (r *Reader) Is(n *Node, k Kind, what string) bool {
 	return false
 }
 
-// mismatch returns the finding for a node that does not have the kind.
+// mismatch returns the finding for a node that does not have the expected kind.
 func mismatch(n *Node, k Kind, what string) Diagnostic {
 	d := New("MCPE121", n.Range, "%s must be %s, not %s", what, withArticle(k), withArticle(n.Kind))
 	switch {
@@ -94,8 +95,8 @@ func (r *Reader) Object(n *Node, what string, required, optional []string) *Obje
 // maxForm limits the number of keys in a hint.
 const maxForm = 5
 
-// form suggests an object to write instead of n: with the text of n as its only required member, or with its keys if
-// there are few. Otherwise it returns "".
+// form suggests an object to write instead of n. If n is a string and the object has only one required member, n
+// becomes that member. If the object has few keys, form lists them. Otherwise, it returns "".
 func form(n *Node, required, optional []string) string {
 	if n.Kind == String && len(required) == 1 {
 		return "write {" + required[0] + ": " + n.Text + "}"
@@ -109,7 +110,7 @@ func form(n *Node, required, optional []string) string {
 	return "write {" + strings.Join(optional, ": …, ") + ": …}, or {} without any of them"
 }
 
-// Text returns the string of a member and its node. The node is nil if the member is absent or not a string.
+// Text returns the value of a string member and its node. The node is nil if the member is absent or not a string.
 func (o *ObjectReader) Text(key string) (string, *Node) {
 	n := o.Node.Get(key)
 	if n == nil || !o.Is(n, String, key) {
@@ -118,7 +119,7 @@ func (o *ObjectReader) Text(key string) (string, *Node) {
 	return n.Text, n
 }
 
-// Flag returns the boolean of a member, or absent if the object lacks it.
+// Flag returns the value of a boolean member, or absent if the object does not contain it.
 func (o *ObjectReader) Flag(key string, absent bool) bool {
 	n := o.Node.Get(key)
 	if n == nil || !o.Is(n, Bool, key) {
@@ -127,8 +128,8 @@ func (o *ObjectReader) Flag(key string, absent bool) bool {
 	return n.True()
 }
 
-// Choice returns the string of a member, which must be one of the words. It returns the first word if the member is
-// absent.
+// Choice returns the value of a string member, which must be one of the words. If the member is absent, it returns the
+// first word.
 func (o *ObjectReader) Choice(key string, words ...string) string {
 	s, n := o.Text(key)
 	if n == nil || !o.Among(n, key, words) {
@@ -137,7 +138,7 @@ func (o *ObjectReader) Choice(key string, words ...string) string {
 	return s
 }
 
-// Among reports whether the string n is one of the words. If not, it adds a finding.
+// Among reports whether the string n is one of the words, and adds a finding if it is not.
 func (r *Reader) Among(n *Node, what string, words []string) bool {
 	if slices.Contains(words, n.Text) {
 		return true

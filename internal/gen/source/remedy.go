@@ -12,8 +12,8 @@ import (
 
 const noComments = "JSON has no comments"
 
-// jsonError reports the syntax error of a .json file that is not JSON. YAML's parser would read some files with
-// another meaning (for example, comments as strings) or report errors in YAML's terms.
+// jsonError reports the syntax error of a .json file that is not JSON. The YAML parser would interpret some of these
+// files differently (for example, comments as strings) or report errors in YAML terms.
 func (p *parser) jsonError() bool {
 	if !p.namedJSON() {
 		return false
@@ -50,7 +50,7 @@ func (p *parser) namedJSON() bool { return strings.EqualFold(filepath.Ext(p.path
 // keyValue matches a line with indentation, a key and an unquoted value.
 var keyValue = regexp.MustCompile(`^( *(?:- +)*)([^\s"'\[\]{},#&*!|>%@][^"'\[\]{},#]*?): +([^\s"'\[{|>&*!#].*?)\s*$`)
 
-// remedy suggests a fix for a YAML syntax error at a position, or returns "".
+// remedy suggests a fix for a YAML syntax error at a position. It returns "" if it has no suggestion.
 func (p *parser) remedy(message string, at Position) string {
 	line := p.lineText(at.Line)
 	before, here := []rune(line), rune(0)
@@ -93,13 +93,13 @@ func (p *parser) remedy(message string, at Position) string {
 	return `quote a text that contains ": "`
 }
 
-// flowColon matches a member within braces whose unquoted value contains a colon.
+// flowColon matches a member within braces that has an unquoted value with a colon.
 var flowColon = regexp.MustCompile(`[{,] *[^\s"'\[\]{},#:]+: +[^\s"'\[\]{},#][^"'\[\]{},#]*?: `)
 
 // quotedThenMore matches a line with text after a quoted value.
 var quotedThenMore = regexp.MustCompile(`^( *(?:- +)*[^\s"'\[\]{},#]+): +("[^"]*"|'[^']*')( *[^\s,#\]}].*?)\s*$`)
 
-// quoted returns s as a YAML string: in double quotes, or in single quotes if it contains double quotes.
+// quoted returns s as a YAML string in double quotes. It uses single quotes if s contains double quotes or backslashes.
 func quoted(s string) string {
 	if utf8.RuneCountInString(s) > 60 {
 		s = string([]rune(s)[:59]) + "…"
@@ -110,7 +110,8 @@ func quoted(s string) string {
 	return `"` + s + `"`
 }
 
-// indentation describes the indentation of a line and its predecessor, or of the next line if the two are equal.
+// indentation compares the indentation of a line, or otherwise the next one, with the preceding line. It returns "" if
+// they are equal.
 func (p *parser) indentation(line int) string {
 	for _, l := range []int{line, line + 1} {
 		if l > len(p.lines) {
@@ -130,7 +131,7 @@ func (p *parser) indentation(line int) string {
 	return ""
 }
 
-// keyColumn returns the column of the text in a line after list dashes, or 0 if the line has no text.
+// keyColumn returns the column of the text after list dashes, or 0 if the line is blank or a comment.
 func keyColumn(line string) int {
 	rest := strings.TrimLeft(line, " ")
 	for strings.HasPrefix(rest, "- ") {

@@ -17,31 +17,31 @@ const (
 	JSON Format = "json"
 	// GitHub writes one workflow command of GitHub Actions per line.
 	GitHub Format = "github"
-	// SARIF writes one SARIF 2.1.0 log, even without findings.
+	// SARIF writes a single SARIF 2.1.0 log, which can be empty.
 	SARIF Format = "sarif"
 )
 
 // WriteOptions configures [Write].
 type WriteOptions struct {
-	// Format is the output format; empty means Text.
+	// Format is the output format. The default is Text.
 	Format Format
-	// Excerpt adds the source line with a caret, hints and related places to text output, for terminals.
+	// Excerpt adds the source line with carets to text output, and writes hints on separate lines.
 	Excerpt bool
 	// Color adds ANSI escapes to text output.
 	Color bool
-	// ReadFile returns the content of a file for excerpts; nil disables excerpts.
+	// ReadFile returns the content of a file for excerpts. If it is nil, excerpts are omitted.
 	ReadFile func(path string) ([]byte, error)
-	// Describe returns the description of a code for SARIF; nil means [Lookup].
+	// Describe returns the description of a code for SARIF. The default is [Lookup].
 	Describe func(id string) (Code, bool)
 }
 
-// Write prints diagnostics in their order. Text has one line for each, `file:line:col: error MCPE103: message`,
-// followed by the hint. JSON has one object per line, GitHub has one workflow command per line, and SARIF is a single
+// Write writes diagnostics in the given order. In text format, each has a line such as `file:line:col: error MCPE103:
+// message (hint)`. JSON has one object per line, GitHub has one workflow command per line, and SARIF is a single
 // document.
 func Write(w io.Writer, ds []Diagnostic, o WriteOptions) error {
 	p := &printer{o: o, texts: make(map[string]*text)}
 	if o.Format == SARIF {
-		if err := p.sarif(ds); err != nil {
+		if err := p.writeSARIF(ds); err != nil {
 			return err
 		}
 		ds = nil
@@ -56,9 +56,9 @@ func Write(w io.Writer, ds []Diagnostic, o WriteOptions) error {
 			p.Write(line)
 			p.WriteByte('\n')
 		case GitHub:
-			p.github(d)
+			p.writeGitHub(d)
 		default:
-			p.text(d)
+			p.writeText(d)
 		}
 	}
 	_, err := io.WriteString(w, p.String())
@@ -71,7 +71,7 @@ type printer struct {
 	texts map[string]*text
 }
 
-// ANSI escapes of severities and highlighted parts.
+// ANSI escape codes for severities and highlighted text.
 const (
 	bold   = "1"
 	red    = "1;31"
@@ -86,7 +86,7 @@ func (p *printer) color(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-func (p *printer) text(d Diagnostic) {
+func (p *printer) writeText(d Diagnostic) {
 	tint := map[Severity]string{Error: red, Warning: yellow, Note: cyan}[d.Severity]
 	fmt.Fprintf(p, "%s: %s: %s", p.color(bold, oneLine(d.Range.Start.String())), p.color(tint, d.Severity.String()+" "+d.Code), oneLine(d.Message))
 	if d.Hint != "" && !p.o.Excerpt {
@@ -94,7 +94,7 @@ func (p *printer) text(d Diagnostic) {
 	}
 	p.WriteByte('\n')
 	if p.o.Excerpt {
-		p.excerpt(d.Range, tint)
+		p.writeExcerpt(d.Range, tint)
 		if d.Hint != "" {
 			fmt.Fprintf(p, "  = hint: %s\n", oneLine(d.Hint))
 		}
@@ -104,8 +104,7 @@ func (p *printer) text(d Diagnostic) {
 	}
 }
 
-// oneLine escapes characters in text and names from the user's file that could break or reorder the line, or control
-// the terminal.
+// oneLine escapes characters that could break or reorder the line, or control the terminal.
 func oneLine(s string) string {
 	if strings.IndexFunc(s, Hidden) < 0 {
 		return s
@@ -124,9 +123,8 @@ func oneLine(s string) string {
 // maxExcerpt limits the displayed part of a source line, in characters.
 const maxExcerpt = 160
 
-// excerpt shows the first line of the range with carets below it. It shows only the part of a long line around the
-// range.
-func (p *printer) excerpt(r Range, tint string) {
+// writeExcerpt writes the first line of the range, with carets below the range. It truncates long lines.
+func (p *printer) writeExcerpt(r Range, tint string) {
 	t := p.file(r.Start)
 	if t == nil {
 		return
@@ -165,7 +163,7 @@ func (p *printer) excerpt(r Range, tint string) {
 	fmt.Fprintf(p, "  %s | %s\n  %s | %s%s\n", number, string(shown), strings.Repeat(" ", len(number)), pad, p.color(tint, carets))
 }
 
-// file returns the text that contains the position, or nil.
+// file returns the text of the file that contains the position, or nil.
 func (p *printer) file(at Position) *text {
 	if at.Line == 0 || p.o.ReadFile == nil {
 		return nil

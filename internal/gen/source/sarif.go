@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// The supported parts of SARIF 2.1.0: one run with its findings, and the rules that they name.
+// The supported parts of SARIF 2.1.0: a single run with its findings and their rules.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`
@@ -73,8 +73,8 @@ type (
 	}
 )
 
-// sarif writes all diagnostics as one SARIF log.
-func (p *printer) sarif(ds []Diagnostic) error {
+// writeSARIF writes all diagnostics as one SARIF log.
+func (p *printer) writeSARIF(ds []Diagnostic) error {
 	describe := p.o.Describe
 	if describe == nil {
 		describe = Lookup

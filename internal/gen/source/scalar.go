@@ -9,12 +9,12 @@ import (
 
 var (
 	jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
-	// otherNumber matches numbers of some YAML version that JSON does not allow.
+	// otherNumber matches numbers that are valid in some YAML version but not in JSON.
 	otherNumber = regexp.MustCompile(`^[-+]?(0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?|\.[0-9][0-9_]*([eE][-+]?[0-9]+)?|\.(inf|Inf|INF|nan|NaN|NAN))$`)
 )
 
-// plainScalar returns the kind of an unquoted scalar. It also returns a complaint about a number that is not valid
-// JSON.
+// plainScalar returns the kind and the text of an unquoted scalar. It also returns an error message for a number that
+// is not valid JSON.
 func plainScalar(text string) (Kind, string, string) {
 	switch text {
 	case "", "~", "null", "Null", "NULL":
@@ -33,7 +33,7 @@ func plainScalar(text string) (Kind, string, string) {
 	return String, text, ""
 }
 
-// numberFault returns why a JSON number is refused. Only its size can be wrong, if no type could hold it.
+// numberFault returns an error message for a JSON number that no type can represent, or "".
 func numberFault(text string) string {
 	if len(text) > maxNumber {
 		return fmt.Sprintf("a number of %d characters; at most %d are read", len(text), maxNumber)
@@ -43,7 +43,7 @@ func numberFault(text string) string {
 			return fmt.Sprintf("%s has an exponent beyond %d", text, maxNumber)
 		}
 	}
-	// JSON parsers commonly hold numbers as float64.
+	// JSON parsers commonly represent numbers as float64.
 	if v, err := strconv.ParseFloat(text, 64); err != nil {
 		return fmt.Sprintf("%s is larger than a float64 can hold, which programs that read JSON use", text)
 	} else if v == 0 && strings.ContainsAny(strings.FieldsFunc(text, func(r rune) bool { return r == 'e' || r == 'E' })[0], "123456789") {
@@ -52,7 +52,7 @@ func numberFault(text string) string {
 	return ""
 }
 
-// numberHint suggests how to write a number that JSON does not allow.
+// numberHint suggests how to write a number that JSON does not support.
 func numberHint(text string) string {
 	quoted := fmt.Sprintf("quote it if it is a string: %q", text)
 	digits := strings.ReplaceAll(strings.TrimPrefix(text, "+"), "_", "")
@@ -71,7 +71,7 @@ func numberHint(text string) string {
 	return quoted
 }
 
-// oldOctal reads digits with a leading zero as YAML 1.1 did: 010 is eight.
+// oldOctal parses digits with a leading zero as an octal number, as in YAML 1.1.
 func oldOctal(digits string) (int64, bool) {
 	if !strings.HasPrefix(strings.TrimPrefix(digits, "-"), "0") {
 		return 0, false

@@ -2,7 +2,7 @@ package source
 
 import "strings"
 
-// Suggest returns the candidate that word probably misspells, or "".
+// Suggest returns the candidate that word is probably a misspelling of, or "".
 func Suggest(word string, candidates []string) string {
 	best, bestDistance := "", 3
 	for _, c := range candidates {
@@ -23,8 +23,8 @@ func Suggest(word string, candidates []string) string {
 	return best
 }
 
-// distance returns the number of letters to insert, remove, replace or swap with a neighbor. It stops counting if the
-// lengths differ too much.
+// distance returns the number of letters to insert, remove, replace or swap with an adjacent letter. It stops counting
+// if the lengths differ too much.
 func distance(a, b string) int {
 	if len(a)-len(b) > 2 || len(b)-len(a) > 2 {
 		return 3

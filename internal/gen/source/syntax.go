@@ -10,10 +10,10 @@ import (
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
-// errTooDeep stops the parser at a text that exceeds maxDepth.
+// errTooDeep is the parser error for a document that exceeds maxDepth.
 var errTooDeep = fmt.Errorf(tooDeep, maxDepth)
 
-// limits bound the parser's memory. Aliases stay nodes in its tree; the converter limits their expansion.
+// limits bounds the parser's memory use. The parser does not expand aliases. The converter limits their expansion.
 var limits = loaderlimits.New(loaderlimits.AliasNone(), loaderlimits.DepthFunc(func(depth int, _ *loaderlimits.DepthContext) error {
 	if depth > maxDepth {
 		return errTooDeep
@@ -21,14 +21,14 @@ var limits = loaderlimits.New(loaderlimits.AliasNone(), loaderlimits.DepthFunc(f
 	return nil
 }))
 
-// syntaxError reports why the text is not YAML.
+// syntaxError reports a YAML syntax error.
 func (p *parser) syntaxError(err error) {
 	fault, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {
 		p.report(New("MCPE101", InFile(p.path), "%s", err))
 		return
 	}
-	at, message := p.place(fault)
+	at, message := p.locate(fault)
 	switch {
 	case fault.Message == errTooDeep.Error():
 		p.report(New("MCPE111", p.span(at, at), "%s", message))
@@ -52,8 +52,8 @@ func (p *parser) syntaxError(err error) {
 	p.report(d)
 }
 
-// commentForValue finds a value within braces that starts with #. YAML reads it as a comment, which hides the closing
-// brace: {$ref: #/schemas/Task}.
+// commentForValue returns the finding for a value within braces that starts with #, as in {$ref: #/schemas/Task}. YAML
+// treats it as a comment, which includes the closing brace.
 func (p *parser) commentForValue() (Diagnostic, bool) {
 	for i, start := range p.lines {
 		m := commentValue.FindStringSubmatchIndex(p.lineText(i + 1))
@@ -67,12 +67,12 @@ func (p *parser) commentForValue() (Diagnostic, bool) {
 	return Diagnostic{}, false
 }
 
-// commentValue matches a line with a member whose value starts with #, followed by a closing brace.
+// commentValue matches a line with a member value that starts with # and is followed by a closing brace.
 var commentValue = regexp.MustCompile(`^(?:(?:[^#'"]|'[^']*'|"[^"]*")*[{,])? *([^\s"'\[\]{},#:]+): +(#[^\s,}\]'"]+)[^}]*}`)
 
-// place returns the offset of a fault and its description. A fault at the end of the text, or in a key without a
-// colon, has the offset of the value or key.
-func (p *parser) place(fault *yaml.LoadError) (at int, message string) {
+// locate returns the offset and the description of a parser error. If the error is at the end of the text or in a key
+// without a colon, the offset is that of the value or key.
+func (p *parser) locate(fault *yaml.LoadError) (at int, message string) {
 	end := len(strings.TrimRight(p.src, " \t\r\n"))
 	at = p.offset(fault.Mark.Line, fault.Mark.Column)
 	if fault.ContextMark.Line > 0 && (at >= end || fault.ContextMsg == "while scanning a simple key") {
@@ -81,7 +81,7 @@ func (p *parser) place(fault *yaml.LoadError) (at int, message string) {
 	return min(at, end), fault.Message
 }
 
-// tabAt reports whether the character at an offset is a tab in the indentation of a line.
+// tabAt reports whether the character at an offset is a tab that indents a line.
 func (p *parser) tabAt(at int) bool {
 	before := p.src[:at]
 	return strings.HasPrefix(p.src[at:], "\t") && strings.Trim(before[strings.LastIndexAny(before, "\r\n")+1:], " ") == ""

@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// text is the content of a file with two ways to count lines. YAML 1.1 also ends lines at NEL, LS and PS. Editors do
-// not, and positions are for editors.
+// text is the content of a file with YAML and editor line numbers. In YAML 1.1, lines also end at NEL, LS and PS.
+// Editors do not recognize these line breaks, and positions are for editors.
 type text struct {
 	path      string
 	src       string
 	lines     []int // offsets of editor lines
 	yamlLines []int // offsets of YAML lines
-	// marks holds the number of characters before each multiple of markEvery bytes. A file may be a single line of
-	// megabytes; without marks, finding n columns would take n scans of the file.
+	// marks contains the number of characters before each multiple of markEvery bytes. A file can be a single line of
+	// several megabytes. Without marks, each column would require a scan of the line.
 	marks []int32
 }
 
-// markEvery is the maximum number of bytes to count for one offset.
+// markEvery is the maximum number of bytes to scan for one offset.
 const markEvery = 128
 
 func newText(path, src string) *text {
@@ -26,7 +26,7 @@ func newText(path, src string) *text {
 	runes := int32(0)
 	for i := 0; i < len(src); {
 		end := min(i+markEvery, len(src))
-		runes += int32(starts(src[i:end]))
+		runes += int32(countStarts(src[i:end]))
 		if i = end; i%markEvery == 0 {
 			t.marks = append(t.marks, runes)
 		}
@@ -56,12 +56,12 @@ func newText(path, src string) *text {
 // runes returns the number of characters that start before offset.
 func (t *text) runes(offset int) int {
 	mark := offset / markEvery
-	return int(t.marks[mark]) + starts(t.src[mark*markEvery:offset])
+	return int(t.marks[mark]) + countStarts(t.src[mark*markEvery:offset])
 }
 
-// starts counts the characters that start in s. Unlike utf8.RuneCountInString it accepts an s that starts within a
-// character.
-func starts(s string) int {
+// countStarts returns the number of characters that start in s. Unlike utf8.RuneCountInString, it allows s to start
+// within a character.
+func countStarts(s string) int {
 	n := 0
 	for i := range len(s) {
 		if utf8.RuneStart(s[i]) {
@@ -82,7 +82,7 @@ func (t *text) span(start, end int) Range {
 	return Range{Start: t.position(start), End: t.position(max(start, end))}
 }
 
-// offset returns the byte offset of a YAML line and column, both counted from 1.
+// offset returns the byte offset of a YAML line and column, which start at 1.
 func (t *text) offset(line, column int) int {
 	if line < 1 || line > len(t.yamlLines) {
 		return len(t.src)
@@ -90,7 +90,7 @@ func (t *text) offset(line, column int) int {
 	return t.advance(t.yamlLines[line-1], column-1)
 }
 
-// advance returns the offset n characters after start, or the end of the text.
+// advance returns the offset n characters after start, or the length of the text if it is shorter.
 func (t *text) advance(start, n int) int {
 	want := t.runes(start) + max(n, 0)
 	mark := sort.Search(len(t.marks), func(k int) bool { return int(t.marks[k]) > want }) - 1
@@ -104,8 +104,7 @@ func (t *text) advance(start, n int) int {
 	return i
 }
 
-// skipBlank returns the offset of the first character at or after i that is neither white space nor
-// part of a comment.
+// skipBlank returns the offset of the first character at or after i that is not white space or part of a comment.
 func (t *text) skipBlank(i int) int {
 	for i < len(t.src) {
 		switch t.src[i] {

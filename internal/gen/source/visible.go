@@ -9,11 +9,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// Hidden reports whether generated code must escape r, although JSON allows it in strings. Hidden characters are
-// control characters, invisible characters, characters that change the text direction, and noncharacters.
+// Hidden reports whether r is a control character, an invisible character, a character that changes the text direction,
+// or a noncharacter. Generated code must escape hidden characters, even if JSON allows them in strings.
 func Hidden(r rune) bool { return plain.Invisible(r) || r == 0xFFFE || r == 0xFFFF }
 
-// Visible returns s with hidden characters as JSON escapes. It keeps line ends and tabs.
+// Visible replaces hidden characters in s with JSON escapes. It preserves line breaks and tabs.
 func Visible(s string) string {
 	hidden := func(r rune) bool { return Hidden(r) && r != '\n' && r != '\r' && r != '\t' }
 	if !strings.ContainsFunc(s, hidden) {
@@ -34,8 +34,8 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// Prose returns an author's text for comments and pages. It removes hidden characters, so readers see the whole text
-// in order, and replaces each control character with a space. It keeps line ends and tabs.
+// Prose returns an author's text in a form for comments and pages. It replaces control characters with spaces and
+// removes other hidden characters, so that readers see the whole text in order. It preserves line breaks and tabs.
 func Prose(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

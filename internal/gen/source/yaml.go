@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// yaml parses the text with package yaml and converts its tree.
-func (p *parser) yaml() *Node {
+// parseYAML parses the text with package yaml and converts its tree.
+func (p *parser) parseYAML() *Node {
 	doc, next, err := decodeYAML(p.src)
 	switch {
 	case errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0:
@@ -38,7 +38,7 @@ func (p *parser) yaml() *Node {
 		c.marks[at] = true
 	}
 	n, _ := c.node(doc.Content[0], 0)
-	if len(c.marks) > 0 && !p.lost {
+	if len(c.marks) > 0 && !p.incomplete {
 		p.report(p.notAllowed(slices.Min(slices.Collect(maps.Keys(c.marks))), byteOrderMark))
 	}
 	return n
@@ -57,8 +57,8 @@ func (p *parser) byteOrderMarks(start, end int) iter.Seq[int] {
 	}
 }
 
-// markBeforeLine returns the offset of the first byte order mark at the start of a line, as in concatenated files. It
-// returns -1 without such a line.
+// markBeforeLine returns the offset of the first byte order mark at the start of a line, which occurs in concatenated
+// files. It returns -1 if it does not find one.
 func (p *parser) markBeforeLine() int {
 	for _, start := range p.lines {
 		if strings.HasPrefix(p.src[start:], string(byteOrderMark)) {
@@ -68,7 +68,7 @@ func (p *parser) markBeforeLine() int {
 	return -1
 }
 
-// decodeYAML returns the first document and the second, if present. It returns a panic of the parser as an error.
+// decodeYAML returns the first document and, if present, the second. It converts a panic of the parser to an error.
 func decodeYAML(src string) (doc, next *yaml.Node, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -93,20 +93,20 @@ func decodeYAML(src string) (doc, next *yaml.Node, err error) {
 	return doc, next, nil
 }
 
-// converter converts nodes of package yaml, which record only their start.
+// converter converts nodes of package yaml to nodes with a range. Nodes of package yaml record only their start.
 type converter struct {
 	*parser
-	// open holds the nodes being converted, to detect an alias to an ancestor.
+	// open is the set of nodes being converted. It is used to detect aliases to an ancestor.
 	open map[*yaml.Node]bool
-	// aliased is the number of aliases around the current node.
+	// aliased is the number of enclosing aliases.
 	aliased int
-	// asText makes the next scalar a string in any notation.
+	// asText causes the next scalar to be converted to a string.
 	asText bool
-	// marks holds the offsets of byte order marks that are not in a quoted scalar.
+	// marks is the set of offsets of byte order marks that are not in a quoted scalar.
 	marks map[int]bool
 }
 
-// node converts y and returns the result and the offset at which its text ends.
+// node converts y. It returns the result and the offset at the end of its text.
 func (c *converter) node(y *yaml.Node, depth int) (*Node, int) {
 	start := c.offset(y.Line, y.Column)
 	if y.Kind == yaml.AliasNode {
@@ -119,7 +119,7 @@ func (c *converter) node(y *yaml.Node, depth int) (*Node, int) {
 	if y.Kind != yaml.ScalarNode && c.tooDeep(depth+1, start) {
 		return &Node{Range: c.span(start, start+1)}, start
 	}
-	c.tag(y, start)
+	c.checkTag(y, start)
 	n := &Node{}
 	end := start
 	// Computing positions in order is cheap, so the start comes before the content.
@@ -183,20 +183,20 @@ func article(k Kind) string {
 	return "a " + k.String()
 }
 
-// alias converts the target of an alias. The copy has the range of the alias, and its parts have their original
+// alias converts the target of an alias. The copy has the range of the alias, but its descendants have their original
 // ranges.
 func (c *converter) alias(y *yaml.Node, start, depth int) (*Node, int) {
 	end := min(start+1+len(y.Value), len(c.src))
 	at := c.span(start, end)
 	switch {
 	case y.Alias == nil || c.open[y.Alias]:
-		c.lost = true
+		c.incomplete = true
 		c.report(New("MCPE109", at, "alias *%s stands for something that contains it", y.Value).
 			WithHint("describe recursion with $ref"))
 		return &Node{Range: at}, end
 	case c.copied > maxAliasNodes:
-		if !c.lost {
-			c.lost = true
+		if !c.incomplete {
+			c.incomplete = true
 			c.report(New("MCPE109", at, "the aliases of this file stand for more than %d values", maxAliasNodes).
 				WithHint("share schemas with $ref instead"))
 		}
@@ -233,8 +233,8 @@ func explicitString(y *yaml.Node) bool {
 	return y.Tag == "!" || y.Style&yaml.TaggedStyle != 0 && y.Tag == "!!str"
 }
 
-// tag rejects tags without a JSON type.
-func (c *converter) tag(y *yaml.Node, start int) {
+// checkTag reports tags that do not correspond to a JSON type.
+func (c *converter) checkTag(y *yaml.Node, start int) {
 	if y.Style&yaml.TaggedStyle == 0 {
 		return
 	}

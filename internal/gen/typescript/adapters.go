@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 )
 
-// Files that differ between packages only in their header. All of them import events.ts.
+// Files that are the same for all packages except for their header. All of them import events.ts.
 var (
 	//go:embed static/ai-sdk.ts
 	aiSDKText string
@@ -24,7 +24,7 @@ var (
 	schemasText string
 )
 
-// adapters writes the optional files by name (TS-2).
+// adapters maps the names of optional files to functions that return their content (TS-2).
 var adapters = map[string]func(p *model.Package) []byte{
 	"ai-sdk":  static(aiSDKText),
 	"client":  static(clientText + followText),
@@ -42,7 +42,8 @@ func static(text string) func(p *model.Package) []byte {
 
 const draft2020 = "https://json-schema.org/draft/2020-12/schema"
 
-// schemas writes schemas.ts: each definition once, and the references of each event type to definitions.
+// schemas returns schemas.ts. The file contains each definition once, and the schemas of each event type refer to
+// definitions.
 func schemas(p *model.Package) []byte {
 	w := newWriter(p)
 	w.line("")
@@ -71,7 +72,7 @@ func schemas(p *model.Package) []byte {
 	return w.out.Bytes()
 }
 
-// schema returns the call that creates the schema of one part, in the dialect of the definition.
+// schema returns a call that creates the schema for a use, in the dialect of the definition.
 func (w *writer) schema(p *model.Package, u model.Use) string {
 	name := strings.TrimPrefix(u.Schema, "#/$defs/")
 	var head struct {

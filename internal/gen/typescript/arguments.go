@@ -6,9 +6,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 )
 
-// arguments returns names for the types that differ in arguments (TS-10): an enum is closed there, because a server
-// rejects other values. A type that only arguments use keeps its name. A type that payloads also use gets a second
-// declaration.
+// arguments returns names for the types that are different in arguments (TS-10). Enums are closed in arguments, because
+// a server rejects other values. A type that is used only in arguments keeps its name. A type that is also used in
+// payloads has a second declaration.
 func (w *writer) arguments(p *model.Package) map[string]string {
 	in, out := map[string]bool{}, map[string]bool{}
 	for _, e := range p.Events {
@@ -31,7 +31,7 @@ func (w *writer) arguments(p *model.Package) map[string]string {
 		taken[d.TS.Name], taken[d.TS.OrUnknown] = true, true
 	}
 	names := map[string]string{}
-	closes := w.closing(p, in)
+	closes := w.closedTypes(p, in)
 	for _, d := range p.Types {
 		if !closes[d.Name] {
 			continue
@@ -62,8 +62,8 @@ func (w *writer) reach(name string, into map[string]bool) {
 	})
 }
 
-// closing returns the types in among that contain or reach an enum whose schema allows no other values.
-func (w *writer) closing(p *model.Package, among map[string]bool) map[string]bool {
+// closedTypes returns the types in among that contain or refer to a closed enum.
+func (w *writer) closedTypes(p *model.Package, among map[string]bool) map[string]bool {
 	closes := map[string]bool{}
 	for changed := true; changed; {
 		changed = false
@@ -81,7 +81,7 @@ func (w *writer) closing(p *model.Package, among map[string]bool) map[string]boo
 	return closes
 }
 
-// name returns the name of a type at the current place.
+// name returns the name of a type in the current context.
 func (w *writer) name(of string) string {
 	if w.closed {
 		return w.inArguments(of)

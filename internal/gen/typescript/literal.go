@@ -34,7 +34,7 @@ func quote(s string) string {
 
 var identifier = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
-// key returns the name of a member in a type. It quotes names that are not identifiers (TS-5).
+// key returns the name of a member for use in a type. It quotes names that are not identifiers (TS-5).
 func key(name string) string {
 	if identifier.MatchString(name) && name != "__proto__" {
 		return name
@@ -50,7 +50,7 @@ func valueKey(name string) string {
 	return key(name)
 }
 
-// number returns a numeric literal. It returns false if a double cannot hold the number exactly.
+// number returns a numeric literal. It returns false if a double cannot represent the number exactly.
 func number(text string) (string, bool) {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsInf(f, 0) {
@@ -66,10 +66,10 @@ func number(text string) (string, bool) {
 	return string(out), err == nil
 }
 
-// maxSafe is the largest integer up to which a double holds every integer.
+// maxSafe is the largest safe integer. A double can represent all integers up to it.
 const maxSafe = 1<<53 - 1
 
-// literalType returns the type of a single JSON value, or the nearest wider type in TypeScript.
+// literalType returns the type of a single JSON value, or the narrowest TypeScript type that includes the value.
 func literalType(raw json.RawMessage) string { return literal(raw, key) }
 
 // literalValue returns a JSON value as an expression.
@@ -85,7 +85,7 @@ func literal(raw json.RawMessage, key func(string) string) string {
 	return b.String()
 }
 
-// writeLiteral copies a value token by token, which keeps the order of members.
+// writeLiteral copies a value token by token to preserve the order of members.
 func writeLiteral(b *strings.Builder, d *json.Decoder, key func(string) string) error {
 	t, err := d.Token()
 	if err != nil {

@@ -6,12 +6,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 )
 
-// reserved lists names with another meaning in events.ts: declarations for all event types, and generic types of the
-// language.
+// reserved lists the names that events.ts uses for other purposes, such as declarations for all event types and
+// built-in types.
 var reserved = []string{"Events", "EventName", "Occurrence", "Tasks", "Unlisted", "NoArguments", "Array", "Partial", "Record"}
 
-// Name gives every type of p its TypeScript name, which is its Go name, so that both languages use the same word. If
-// the name is taken in TypeScript, it gets the suffix Type, and a number if that is also taken (TS-5).
+// Name sets the TypeScript name of every type in p. It is the same as the Go name if possible. If that name is taken in
+// TypeScript, Name adds the suffix Type, and also a number if necessary (TS-5).
 func Name(p *model.Package) {
 	names := map[string]bool{}
 	for _, n := range reserved {

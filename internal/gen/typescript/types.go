@@ -8,7 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 )
 
-// declare writes a type with its comment, followed by its variant for arguments if that differs.
+// declare writes the declaration of a type with its comment. If the type is different in arguments, it also writes a
+// second declaration.
 func (w *writer) declare(d *model.Definition) {
 	doc := prose(d.Description)
 	if doc == "" {
@@ -31,7 +32,7 @@ func (w *writer) declare(d *model.Definition) {
 }
 
 func (w *writer) declareAs(d *model.Definition, name, doc string) {
-	w.comment("", doc, d.Deprecated, d.Type)
+	w.writeComment("", doc, d.Deprecated, d.Type)
 	t := d.Type
 	if t.Kind == model.Object && len(t.Members) > 0 {
 		w.line("export interface %s {", name)
@@ -46,7 +47,7 @@ func (w *writer) declareAs(d *model.Definition, name, doc string) {
 	w.line("export type %s =%s;", name, text)
 }
 
-// alias returns the text after the = of a type.
+// alias returns the right-hand side of a type alias.
 func (w *writer) alias(d *model.Definition) string {
 	if w.holdsItself(d) {
 		return " unknown" // its variants contain only the type itself
@@ -58,8 +59,8 @@ func (w *writer) alias(d *model.Definition) string {
 	return " " + w.text(t, true)
 }
 
-// holdsItself reports whether an alias refers to itself without an object, array or map in between. No value
-// satisfies such a type, and TypeScript rejects it.
+// holdsItself reports whether an alias refers to itself directly, without an intermediate object, array or map. Such a
+// type has no values, and TypeScript rejects it.
 func (w *writer) holdsItself(d *model.Definition) bool {
 	seen := map[string]bool{}
 	var leads func(t model.Type) bool
@@ -82,7 +83,7 @@ func (w *writer) holdsItself(d *model.Definition) bool {
 	return leads(d.Type)
 }
 
-// emptyObject is the type of objects without members. A value with members does not compile.
+// emptyObject is the type of objects without members. Assigning an object with members to it does not compile.
 const emptyObject = "Record<string, never>"
 
 // empty reports whether t is an object without members.
@@ -90,7 +91,8 @@ func empty(t model.Type) bool {
 	return t.Kind == model.Object && len(t.Members) == 0 && t.Extra == nil && len(t.Patterns) == 0 && len(t.Choices) == 0
 }
 
-// unlisted returns the type for unlisted tags. For strings the compiler can tell it from listed tags.
+// unlisted returns the type of unlisted tags. If all tags are strings, the compiler can distinguish it from listed
+// tags.
 func (w *writer) unlisted(t model.Type) string {
 	for _, v := range t.Variants {
 		for _, tag := range v.Tags {
@@ -105,7 +107,7 @@ func (w *writer) unlisted(t model.Type) string {
 
 func (w *writer) members(t model.Type) {
 	for _, m := range t.Members {
-		w.comment("  ", prose(m.Description), m.Deprecated, m.Type, m.Default)
+		w.writeComment("  ", prose(m.Description), m.Deprecated, m.Type, m.Default)
 		mark := "?"
 		if m.Required {
 			mark = ""
@@ -121,13 +123,13 @@ func (w *writer) members(t model.Type) {
 	w.line("  [member: string]: unknown;")
 }
 
-// text returns a type at a use. alias reports whether the use is in an alias, which may refer to itself: TypeScript
-// resolves a Record there immediately, but an object type lazily.
+// text returns the text of a type. alias reports whether the type is in an alias. In an alias that refers to itself,
+// TypeScript resolves a Record immediately, but an object type lazily.
 func (w *writer) text(t model.Type, alias bool) string {
 	return strings.Join(w.parts(t, alias), " | ")
 }
 
-// parts returns the alternatives of t.
+// parts returns the alternatives of t as text.
 func (w *writer) parts(t model.Type, alias bool) []string {
 	var parts []string
 	add := func(s string) {
@@ -222,8 +224,8 @@ func intOf(n json.Number) int {
 	return int(min(max(f, 0), 1e9))
 }
 
-// enumParts returns the listed values and a part that keeps the type open. The open part accepts values of later
-// servers, while editors still suggest the listed ones.
+// enumParts returns the listed values of an enum. For an open enum, it adds a part that accepts other values. Editors
+// still suggest only the listed values.
 func enumParts(values []model.Value, isOpen bool) []string {
 	var parts []string
 	var open [2]bool
@@ -248,7 +250,7 @@ func enumParts(values []model.Value, isOpen bool) []string {
 	return parts
 }
 
-// variant returns one alternative of a union. It adds the tag if the alternative's type does not include it.
+// variant returns one alternative of a union. It adds the tag if the type of the alternative does not contain it.
 func (w *writer) variant(tag string, v model.Variant, alias bool) []string {
 	if tag == "" || len(v.Tags) == 0 {
 		return w.parts(v.Type, alias)
@@ -283,7 +285,7 @@ func (w *writer) follow(t model.Type) model.Type {
 	return t
 }
 
-// memberOf returns a member of the object type t, following references.
+// memberOf returns a member of the object type t, or nil. It follows references.
 func (w *writer) memberOf(t model.Type, name string) *model.Member {
 	t = w.follow(t)
 	for i := range t.Members {

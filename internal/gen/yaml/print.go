@@ -11,44 +11,44 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// lineWidth limits the width of a line with {…} or […], in characters.
+// lineWidth is the maximum width of a line with {…} or […], in characters.
 const lineWidth = 100
 
-// A printer writes nodes as YAML that package source parses to equal JSON.
+// A printer writes nodes as YAML. Parsing the output with package source results in equal JSON.
 type printer struct{ strings.Builder }
 
-// spread lists the keys whose objects always have one member per line, because readers look for these members.
-var spread = []string{"properties", "$defs", "definitions", "inputSchema", "payloadSchema"}
+// multilineKeys lists the keys of objects that always have one member per line for readability.
+var multilineKeys = []string{"properties", "$defs", "definitions", "inputSchema", "payloadSchema"}
 
-// block writes the members or elements of n on separate lines, with the given indentation.
-func (p *printer) block(n *source.Node, indent int) {
+// writeBlock writes the members or elements of n on separate lines with the given indentation.
+func (p *printer) writeBlock(n *source.Node, indent int) {
 	margin := strings.Repeat(" ", indent)
 	for _, item := range n.Items {
 		p.WriteString(margin + "- ")
 		if isContainer(item) && !p.fits(item, indent+2) {
 			// The first line of the element follows the dash.
 			var inner printer
-			inner.block(item, indent+2)
+			inner.writeBlock(item, indent+2)
 			p.WriteString(inner.String()[indent+2:])
 			continue
 		}
-		p.value(item, indent, indent+2)
+		p.writeValue(item, indent, indent+2)
 	}
 	for _, m := range n.Members {
 		key := Scalar(m.Key)
 		p.WriteString(margin + key + ":")
-		if isContainer(m.Value) && (!p.fits(m.Value, indent+len(key)+2) || slices.Contains(spread, m.Key) && deep(m.Value)) {
+		if isContainer(m.Value) && (!p.fits(m.Value, indent+len(key)+2) || slices.Contains(multilineKeys, m.Key) && isNested(m.Value)) {
 			p.WriteByte('\n')
-			p.block(m.Value, indent+2)
+			p.writeBlock(m.Value, indent+2)
 			continue
 		}
 		p.WriteByte(' ')
-		p.value(m.Value, indent, indent+len(key)+2)
+		p.writeValue(m.Value, indent, indent+len(key)+2)
 	}
 }
 
-// value writes a scalar or a short container and ends the line.
-func (p *printer) value(n *source.Node, indent, column int) {
+// writeValue writes a scalar or a short container and ends the line.
+func (p *printer) writeValue(n *source.Node, indent, column int) {
 	if n.Kind == source.String {
 		if text, ok := literal(n.Text, indent+2); ok {
 			p.WriteString(text)
@@ -65,21 +65,21 @@ func isContainer(n *source.Node) bool {
 	return n.Kind == source.Array && len(n.Items) > 0 || n.Kind == source.Object && len(n.Members) > 0
 }
 
-// deep reports whether n contains a container.
-func deep(n *source.Node) bool {
+// isNested reports whether n contains an array or object.
+func isNested(n *source.Node) bool {
 	return slices.ContainsFunc(n.Items, isContainer) ||
 		slices.ContainsFunc(n.Members, func(m source.Member) bool { return isContainer(m.Value) })
 }
 
-// long reports whether n is a string that literal can write.
-func long(n *source.Node) bool {
+// isMultiline reports whether n is a string that can be written as a literal block.
+func isMultiline(n *source.Node) bool {
 	_, ok := literal(n.Text, 0)
 	return n.Kind == source.String && ok
 }
 
-// fits reports whether n is short and flat enough for one line.
+// fits reports whether n can be written on one line.
 func (p *printer) fits(n *source.Node, column int) bool {
-	if slices.ContainsFunc(n.Members, func(m source.Member) bool { return deep(m.Value) || long(m.Value) }) || slices.ContainsFunc(n.Items, deep) {
+	if slices.ContainsFunc(n.Members, func(m source.Member) bool { return isNested(m.Value) || isMultiline(m.Value) }) || slices.ContainsFunc(n.Items, isNested) {
 		return false
 	}
 	text := flow(n)
@@ -106,7 +106,7 @@ func flow(n *source.Node) string {
 	return string(n.JSON())
 }
 
-// literal returns a multiline string as a literal block, or false if that is not possible.
+// literal returns a multiline string as a literal block. It returns false if the string cannot be written that way.
 func literal(s string, indent int) (string, bool) {
 	body := strings.TrimSuffix(s, "\n")
 	if !strings.Contains(body, "\n") || !printable(s, "\n") || strings.HasPrefix(body, " ") || strings.HasSuffix(body, "\n") || strings.HasPrefix(body, "\n") {
@@ -131,19 +131,19 @@ func literal(s string, indent int) (string, bool) {
 }
 
 var (
-	// plainWord matches words without a special meaning in any YAML context.
+	// plainWord matches text without a special meaning in any YAML context.
 	plainWord = regexp.MustCompile(`^[\pL_/$(]([\pL\pN_./$+();-]| [\pL\pN_(/+-])*$`)
-	// plainText matches text without special characters inside a YAML block.
+	// plainText matches text without a special meaning in block context.
 	plainText = regexp.MustCompile(`^[\pL_/(][^\x00-\x1f"'\\{}\[\]]*$`)
 )
 
-// reserved lists words that some YAML parsers do not read as strings.
+// reserved lists words that some YAML parsers do not treat as strings.
 var reserved = []string{"null", "true", "false", "yes", "no", "on", "off"}
 
-// Scalar returns a single-line string that is valid as a value and as a key.
+// Scalar returns s as a single-line YAML scalar that is valid as a value and as a key.
 func Scalar(s string) string { return scalar(s, true) }
 
-// scalar returns a single-line string. Within {…} and […] it needs quotes more often.
+// scalar returns a single-line string. Within {…} and […], more strings require quotes.
 func scalar(s string, inFlow bool) string {
 	switch {
 	case slices.Contains(reserved, strings.ToLower(s)):
@@ -179,7 +179,7 @@ func scalar(s string, inFlow bool) string {
 	return b.String()
 }
 
-// printable reports whether s can stand in the file without escapes.
+// printable reports whether s can be written without escapes. also lists additional allowed characters.
 func printable(s, also string) bool {
 	for _, r := range s {
 		if !Shown(r) && !strings.ContainsRune(also, r) {
@@ -189,6 +189,6 @@ func printable(s, also string) bool {
 	return true
 }
 
-// Shown reports whether r is a visible character or a space. Editors and terminals hide or interpret others, such as
-// direction controls.
+// Shown reports whether r is a visible character or a space. Editors and terminals hide or interpret other characters,
+// such as direction controls.
 func Shown(r rune) bool { return !plain.Hidden(r) }

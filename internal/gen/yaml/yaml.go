@@ -1,6 +1,6 @@
-// Package yaml builds nodes of package source and writes them as YAML in the style of a person. Short values stand on
-// one line, strings have quotes only if necessary, and parsing the result gives equal JSON, including the digits of
-// numbers. Start with [Block].
+// Package yaml builds nodes of package source and formats them as human-readable YAML. It writes short values on one
+// line and quotes strings only if necessary. Parsing the result gives equal JSON, including the digits of numbers.
+// Start with [Block].
 package yaml
 
 import (
@@ -9,14 +9,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// Block returns the members or elements of n on separate lines, with the given indentation.
+// Block returns the members or elements of n as YAML, on separate lines with the given indentation.
 func Block(n *source.Node, indent int) string {
 	var p printer
-	p.block(n, indent)
+	p.writeBlock(n, indent)
 	return p.String()
 }
 
-// Object returns an object without members.
+// Object returns an empty object.
 func Object() *source.Node { return &source.Node{Kind: source.Object} }
 
 // Text returns a string.
@@ -46,7 +46,7 @@ func Texts(list []string) *source.Node {
 	return n
 }
 
-// Set appends a member to an object that does not have the key.
+// Set appends a member to an object. The object must not already contain the key.
 func Set(n *source.Node, key string, v *source.Node) {
 	n.Members = append(n.Members, source.Member{Key: key, Value: v})
 }

@@ -24,8 +24,8 @@ type New struct {
 	// Files lists the event files that the user named. If it is empty, Config lists them.
 	Files  []string
 	Config *config.Config
-	// Types has the Go types of formats, Refs the files of remote schemas, Dialect the default dialect, and Overrides
-	// the changes to schemas. They apply to Files; a configuration has its own.
+	// Types, Refs, Dialect and Overrides are the settings for Files. They correspond to the fields of [config.Config],
+	// which replace them if a configuration lists the files.
 	Types, Refs map[string]string
 	Dialect     string
 	Overrides   *schema.Overrides
@@ -33,11 +33,10 @@ type New struct {
 
 // A version is a tree of files: a directory or a git revision.
 type version struct {
-	// base is the path of the directory that paths of the new version are relative to, and root that of the
-	// configuration.
+	// base is the directory for the relative paths of the new version. root is the directory of the configuration.
 	base, root string
 	read       func(path string) ([]byte, error)
-	// list returns the candidate event files; nil means to search the file system.
+	// list returns the candidate event files. If it is nil, the file system is searched.
 	list  func() []string
 	label func(path string) string
 }
@@ -49,9 +48,9 @@ type version struct {
 //	DIR            the same files below another directory, such as a second checkout
 //	FILE           one event file
 //
-// A directory corresponds to the directory of mcpe.yaml, or to the directory that FILE arguments are relative to. Its
-// own mcpe.yaml lists the old event files; without one, Load uses the new configuration. Load returns errors in the
-// old version as diagnostics, and a [RevisionError] if the revision does not exist.
+// A directory corresponds to the directory of mcpe.yaml, or to the base directory of FILE arguments. If the directory
+// contains an mcpe.yaml, that file lists the old event files. Otherwise, Load uses the new configuration. Load returns
+// errors in the old version as diagnostics, and a [RevisionError] if the revision does not exist.
 func Load(ctx context.Context, spec string, new New) ([]breaking.Package, []source.Diagnostic, error) {
 	if rest, ok := strings.CutPrefix(spec, "git:"); ok {
 		return loadGit(ctx, rest, spec, new)
@@ -62,7 +61,7 @@ func Load(ctx context.Context, spec string, new New) ([]breaking.Package, []sour
 		return nil, []source.Diagnostic{missing(spec, "there is no such file or directory")}, nil
 	case !info.IsDir():
 		v := version{read: source.ReadFile}
-		packages, ds := v.packages([]group{new.single(spec, new.Refs)})
+		packages, ds := v.packages([]group{new.singleGroup(spec, new.Refs)})
 		return packages, ds, nil
 	}
 	v := version{base: spec, root: spec, read: source.ReadFile}
@@ -78,7 +77,7 @@ func missing(spec, format string, args ...any) source.Diagnostic {
 	return source.New("MCPE560", source.InFile(spec), format, args...)
 }
 
-// A group holds the files of one package of the old version.
+// A group contains the files of one package of the old version.
 type group struct {
 	key, name string
 	types     map[string]string
@@ -87,8 +86,9 @@ type group struct {
 	tools     bool
 }
 
-// single returns the group for one old file. It corresponds to the new file with the same name, or to the only one.
-func (n New) single(file string, refs map[string]string) group {
+// singleGroup returns the group for one old file. The file corresponds to the new file with the same name, or to the
+// first new file.
+func (n New) singleGroup(file string, refs map[string]string) group {
 	now := ""
 	for _, f := range n.Files {
 		if now == "" || filepath.Base(f) == filepath.Base(file) {
@@ -113,11 +113,11 @@ func relocated(p, from, to string) string {
 	return filepath.Join(to, rel)
 }
 
-// groups finds the files of a version.
+// groups returns the packages of a version with their files.
 func (v *version) groups(spec string, new New) ([]group, *source.Diagnostic) {
 	var groups []group
 	if len(new.Files) > 0 {
-		if files, now := v.named(new.Files); len(files) > 0 {
+		if files, now := v.matchFiles(new.Files); len(files) > 0 {
 			known := func(p string) string {
 				if f, ok := now[p]; ok {
 					return f
@@ -137,8 +137,9 @@ func (v *version) groups(spec string, new New) ([]group, *source.Diagnostic) {
 	return groups, nil
 }
 
-// named returns the old files with the same paths, or otherwise with the same names, and the corresponding new files.
-func (v *version) named(files []string) (found []string, now map[string]string) {
+// matchFiles returns the old files that correspond to the given new files. An old file has the path of a new file, or
+// otherwise its base name. now maps old files to new ones.
+func (v *version) matchFiles(files []string) (found []string, now map[string]string) {
 	now = map[string]string{}
 	for _, given := range files {
 		f := given
@@ -210,7 +211,7 @@ func rebase(paths map[string]string, from, to string) map[string]string {
 	return out
 }
 
-// KeyOf returns the key that matches packages of two configurations: the output directory, relative to the
+// KeyOf returns the key that identifies a package in both configurations: its output directory, relative to the
 // configuration.
 func KeyOf(c *config.Config, out string) string {
 	rel, err := filepath.Rel(c.Dir, out)
@@ -220,8 +221,8 @@ func KeyOf(c *config.Config, out string) string {
 	return filepath.ToSlash(rel)
 }
 
-// Package returns the input of [breaking.Compare] for a loaded package. key is its directory, and provides the
-// package name if neither name nor an event file does. An empty key means an unknown directory.
+// Package returns the input of [breaking.Compare] for a loaded package. If name is empty and no event file declares a
+// package name, the name is the last element of key. key may be empty if the directory is unknown.
 func Package(key, name string, types map[string]string, tools bool, set *schema.Set) breaking.Package {
 	p := breaking.Package{Key: key, Set: set, Go: ir.Options{Package: name, Formats: map[string]ir.GoType{}, Tools: tools}}
 	for _, f := range set.Files {
@@ -241,7 +242,7 @@ func Package(key, name string, types map[string]string, tools bool, set *schema.
 	return p
 }
 
-// packages loads the groups. It drops findings about the old version that are not errors.
+// packages loads the groups. It returns only findings with severity error.
 func (v *version) packages(groups []group) ([]breaking.Package, []source.Diagnostic) {
 	var packages []breaking.Package
 	var errors []source.Diagnostic

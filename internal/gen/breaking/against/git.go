@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// A RevisionError reports a git revision that does not exist, or a missing repository.
+// A RevisionError reports that a git revision or the repository does not exist.
 type RevisionError struct {
 	// Spec is the requested revision, and Reason is the message from git.
 	Spec, Reason string
@@ -25,10 +25,10 @@ type RevisionError struct {
 // Error returns Spec and Reason.
 func (e *RevisionError) Error() string { return fmt.Sprintf("%s: %s", e.Spec, e.Reason) }
 
-// ErrNoGit reports that the program git, which reads revisions, is not installed.
+// ErrNoGit reports that the git command is not installed.
 var ErrNoGit = errors.New("comparing with git:REF needs the program git, which is not in PATH; install it or compare with a directory")
 
-// top is the directory that represents the top of the repository. Unlike the working directory, it has no parent.
+// top is the virtual path of the repository's root directory.
 const top = "/"
 
 // loadGit loads the old version from a revision: REF or REF:PATH.
@@ -47,7 +47,7 @@ func loadGit(ctx context.Context, rest, spec string, new New) ([]breaking.Packag
 		v.base, v.root = here, here
 		if new.Config != nil {
 			// The configuration may be outside the current directory.
-			if v.root, err = g.place(new.Config.Dir); err != nil {
+			if v.root, err = g.repositoryPath(new.Config.Dir); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -57,7 +57,7 @@ func loadGit(ctx context.Context, rest, spec string, new New) ([]breaking.Packag
 			place = path.Join(here, at)
 		}
 		if _, ok := g.blobs[place]; ok {
-			packages, ds := v.packages([]group{new.single(place, rebase(new.Refs, ".", here))})
+			packages, ds := v.packages([]group{new.singleGroup(place, rebase(new.Refs, ".", here))})
 			return packages, ds, nil
 		}
 		if !slices.ContainsFunc(g.names, func(n string) bool { return strings.HasPrefix(n, strings.TrimSuffix(place, "/")+"/") }) {
@@ -76,9 +76,9 @@ func loadGit(ctx context.Context, rest, spec string, new New) ([]breaking.Packag
 // A revision is the file tree of one commit.
 type revision struct {
 	ctx context.Context
-	// prefix is the current directory, relative to the top of the repository.
+	// prefix is the path of the current directory, relative to the root of the repository.
 	prefix string
-	// blobs holds the objects of all files by path, and names the sorted paths.
+	// blobs maps the paths of all files to their objects. names lists the paths in sorted order.
 	blobs map[string]blob
 	names []string
 }
@@ -155,8 +155,8 @@ func (g *revision) read(name string) ([]byte, error) {
 
 func (g *revision) list() []string { return g.names }
 
-// place returns the path of a working tree directory within the repository.
-func (g *revision) place(dir string) (string, error) {
+// repositoryPath returns the path of a working tree directory within the repository.
+func (g *revision) repositoryPath(dir string) (string, error) {
 	if !filepath.IsAbs(dir) {
 		return path.Join(top, g.prefix, filepath.ToSlash(dir)), nil
 	}
