@@ -11,9 +11,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// Audience returns a text that is equal for equal sets of targets, regardless of order and duplicates. It is "" for
-// nil, which means all subscriptions, otherwise a JSON array. Implementations of [EventLog.AppendOnce] use it to find
-// entries (OCC-5).
+// Audience returns a canonical string for a set of targets, regardless of order and duplicates. It is "" for nil, which
+// means all subscriptions, and otherwise a JSON array. Implementations of [EventLog.AppendOnce] use it to find entries
+// (OCC-5).
 func Audience(targets []string) string {
 	if targets == nil {
 		return ""
@@ -26,9 +26,9 @@ func Audience(targets []string) string {
 	return string(b)
 }
 
-// Repeats compares an occurrence that is appended again with the existing entry for its id and targets. It returns
-// nil if their data, again and old, are equal as JSON; otherwise the error matches [events.ErrIDReused]. Numbers are
-// equal if their text is (OCC-5).
+// Repeats compares a repeated occurrence with the existing entry for its id and targets. It returns nil if again, the
+// repeated data, and old, the stored data, are equal as JSON; otherwise the error matches [events.ErrIDReused]. Numbers
+// are equal if they have the same text (OCC-5).
 func Repeats(stands Position, old, again json.RawMessage) error {
 	if bytes.Equal(old, again) || sameJSON(old, again) {
 		return nil
@@ -36,7 +36,7 @@ func Repeats(stands Position, old, again json.RawMessage) error {
 	return fmt.Errorf("%w: the event at position %d has %d bytes of data, this one has %d", events.ErrIDReused, stands, len(old), len(again))
 }
 
-// sameJSON also accepts data from another build, which may order members differently.
+// sameJSON reports whether a and b are equal as JSON. Another build may order the members of an object differently.
 func sameJSON(a, b json.RawMessage) bool {
 	x, ok := decode(a)
 	if !ok {

@@ -1,16 +1,16 @@
 package store
 
-// An Outgoing is a validated occurrence that is not yet in a log.
+// Outgoing is a validated occurrence that is not yet in a log.
 type Outgoing struct {
-	// Log is the name of its log.
+	// Log is the name of the log to append to.
 	Log   string
 	Entry Entry
-	// Once and Above say that it is appended as by AppendOnce. See OCC-5.
+	// If Once is true, the entry is appended as by AppendOnce, with Above as its argument. See OCC-5.
 	Once  bool
 	Above Position
 }
 
-// A Prepared is returned by an emitter's Prepare and passed to a store's transactional emit.
+// Prepared is an occurrence that an emitter's Prepare returns and a store's transactional emit accepts.
 type Prepared interface {
 	// Outgoing returns the occurrence to append.
 	Outgoing() Outgoing

@@ -7,46 +7,47 @@ import (
 	"time"
 )
 
-// ErrConflict is returned by a compare-and-swap if the stored revision differs.
+// ErrConflict is returned by a compare-and-swap operation if the stored revision differs.
 var ErrConflict = errors.New("store: changed concurrently")
 
 // A Secret is a signing key of a subscription.
 type Secret struct {
 	// Key is the decoded secret, 24 to 64 bytes. See SUB-3.
 	Key []byte `json:"key"`
-	// NotAfter is the time after which an old secret no longer signs; zero for the current one. See SUB-5.
+	// NotAfter is the time after which a replaced secret is no longer used for signing; zero for the current secret.
+	// See SUB-5.
 	NotAfter time.Time `json:"notAfter,omitzero"`
 }
 
-// A Span is a range of settled positions, both ends included.
+// A Span is an inclusive range of settled positions.
 type Span struct {
 	From, To Position
 }
 
-// Progress is the delivery progress of a webhook subscription. All positions up to Base are settled, and so are the
-// Settled spans above it. See HOOK-6.
+// Progress is the delivery progress of a webhook subscription. All positions up to Base and in the Settled spans are
+// settled. See HOOK-6.
 type Progress struct {
-	// Epoch is the epoch of the log to which Base belongs.
+	// Epoch is the log epoch that Base refers to.
 	Epoch uint64
 	Base  Position
-	// Settled are disjoint, in ascending order and above Base.
+	// Settled contains disjoint spans above Base, in ascending order.
 	Settled []Span
-	// Open reports that an event above Base is pending for the subscription. Delivery then begins at Base after a
-	// restart. Otherwise delivery begins at the greater of Base and the mark of the log. See REP-10.
+	// Open reports whether an event above Base is pending for the subscription. If so, delivery resumes at Base after a
+	// restart. Otherwise it resumes at the greater of Base and the mark of the log. See REP-10.
 	Open bool
-	// Upstream is the cursor text for Base if positions lose their meaning at a restart. This is the case for
-	// subscriptions of a check source. See CUR-1.
+	// Upstream is the cursor for Base if positions do not survive a restart. It is set for subscriptions of a check
+	// source. See CUR-1.
 	Upstream string
 }
 
 // Health summarizes the results of deliveries to a subscription. See HOOK-5, HOOK-8.
 type Health struct {
-	// Suspended reports that deliveries wait for a refresh, and SuspendedAt since when.
+	// Suspended reports whether deliveries are suspended until a refresh. SuspendedAt is when they were suspended.
 	Suspended   bool
 	SuspendedAt time.Time
-	// FailedSince is when the current run of failures began; zero if the last attempt succeeded.
+	// FailedSince is when the current series of failures began; zero if the last attempt succeeded.
 	FailedSince time.Time
-	// LastDeliveryAt is when an endpoint last accepted an event; zero if it never did.
+	// LastDeliveryAt is when an endpoint last accepted an event; zero if none was ever accepted.
 	LastDeliveryAt time.Time
 	// LastError is the category of the last failed attempt; "" for none. See ERR-1.
 	LastError string
@@ -58,63 +59,62 @@ type Subscription struct {
 	ID, Principal, URL, Event string
 	// Arguments are canonical JSON.
 	Arguments json.RawMessage
-	// Shard is the number of the shard of Event to which it belongs. Only stores that processes share store it. See
-	// REP-6.
+	// Shard is the subscription's shard number within Event. Only shared stores store it. See REP-6.
 	Shard int
-	// Schema is the fingerprint of the schemas under which Arguments were last accepted; "" if unknown. Only stores
-	// that processes share store it. See REP-16.
+	// Schema is the fingerprint of the schemas that last accepted Arguments; "" if unknown. Only shared stores store
+	// it. See REP-16.
 	Schema string
 	// Secrets are the signing keys, the current one first.
 	Secrets []Secret
-	// Codes is the family of error codes in the subscription's envelopes. 0 stands for the codes of the design
-	// sketch, -32011 to -32015, and 1 for those of SEP-3415, -32023 to -32027 (D2).
+	// Codes is the family of error codes in the subscription's envelopes. 0 means the codes of the design sketch
+	// (-32011 to -32015), and 1 means those of SEP-3415 (-32023 to -32027) (D2).
 	Codes int
-	// Generation differs between two successive subscriptions with the same key. A late answer to the first therefore
-	// does not affect the second.
+	// Generation distinguishes successive subscriptions with the same key. A late response to an earlier subscription
+	// therefore does not affect a later one.
 	Generation uint64
-	// Revision counts changes; see PutSubscription.
+	// Revision is the number of changes; see PutSubscription.
 	Revision uint64
-	// ExpiresAt is zero for a subscription without expiry. See SUB-6.
+	// ExpiresAt is zero if the subscription does not expire. See SUB-6.
 	CreatedAt, RefreshedAt, ExpiresAt time.Time
-	// NotBefore is the earliest time for an attempt; zero for no restriction. It ensures that no delivery overtakes
-	// the response to its subscribe request, whichever process delivers.
+	// NotBefore is the earliest time for a delivery attempt; zero means no restriction. It ensures that the response to
+	// the subscribe request is sent before the first delivery, even if another process delivers.
 	NotBefore time.Time
 	// PausedAt is when an operator paused deliveries; zero if they are not paused.
 	PausedAt time.Time
-	// Truncated reports a gap that no subscribe response has reported. See D7.
+	// Truncated reports whether there is a gap that no subscribe response has reported. See D7.
 	Truncated bool
-	// Actions are the requests of operators, at most MaxActions, in ascending order of their numbers. See SRV-8.
+	// Actions are the operators' requests, at most MaxActions, in ascending order by number. See SRV-8.
 	Actions  []Action
 	Progress Progress
 	Health   Health
 }
 
-// MaxActions is the maximum number of actions in the record of a subscription.
+// MaxActions is the maximum number of actions in a subscription record.
 const MaxActions = 16
 
-// An Action is a request of an operator to the process that delivers to a subscription. It is pending until that
-// process sets Done. A done action is dropped if the record needs its place. Stores keep actions as JSON.
+// An Action is an operator's request to the process that delivers to a subscription. It is pending until that process
+// sets Done. A completed action may be dropped to make room for a new one. Stores encode actions as JSON.
 type Action struct {
-	// Number counts the actions of a subscription from 1.
+	// Number is the sequence number of the action within its subscription, starting at 1.
 	Number uint64     `json:"number"`
 	Kind   ActionKind `json:"kind"`
 	// At is when the operator made the request, and Actor identifies the operator; "" if unknown.
 	At    time.Time `json:"at"`
 	Actor string    `json:"actor,omitempty"`
-	// Cursor is the start of an ActionReplay, and Last its last position, 0 for no end. After the replay has begun,
-	// Last is the last position that it repeats, and Settled are the positions that were settled before it, in
-	// ascending order.
+	// Cursor is the start of an ActionReplay, and Last is its last position; 0 means no limit. Once the replay has
+	// started, Last is the last position that it repeats, and Settled contains the positions settled before the replay,
+	// in ascending order.
 	Cursor  string   `json:"cursor,omitempty"`
 	Last    Position `json:"last,omitempty"`
 	Settled []Span   `json:"settled,omitempty"`
-	// EventID names the occurrence of an ActionSendAgain. Seen is the time of the latest attempt at it that the
-	// operator has seen; zero for any.
+	// EventID is the id of the occurrence to redeliver for an ActionSendAgain. Seen is the time of the latest delivery
+	// attempt that the operator has seen; zero means any.
 	EventID string    `json:"eventId,omitempty"`
 	Seen    time.Time `json:"seen,omitzero"`
-	// Reason is the JSON-RPC error object with which an ActionEnd ends the subscription.
+	// Reason is the JSON-RPC error object that an ActionEnd sends when it ends the subscription.
 	Reason json.RawMessage `json:"reason,omitempty"`
-	// Done is when the action was done; zero while it is pending. Failure says why it failed, in a format of package
-	// subscriber; nil if it succeeded.
+	// Done is when the action was completed; zero while it is pending. Failure is the reason why it failed, in a format
+	// defined by package subscriber; nil if it succeeded.
 	Done    time.Time       `json:"done,omitzero"`
 	Failure json.RawMessage `json:"failure,omitempty"`
 }
@@ -155,36 +155,36 @@ type Verification struct {
 // SubscriptionStore.
 type SubscriptionStore interface {
 	// PutSubscription stores s if the stored revision equals s.Revision, which is 0 for a new record. It returns the
-	// new revision, or ErrConflict if the revisions differ. If the generation stays the same, the stored Progress and
-	// Health stay as well: only SaveProgress changes those of a live subscription, so that a refresh never undoes
-	// deliveries. The Progress of a new generation is always stored as Open: a crash before the next write loses
-	// nothing.
+	// new revision, or ErrConflict if the revisions differ. If the generation is unchanged, the stored Progress and
+	// Health are preserved: only SaveProgress changes those of an existing subscription, so that a refresh never undoes
+	// deliveries. The Progress of a new generation is always stored with Open set, so that a crash before the next
+	// write loses nothing.
 	PutSubscription(ctx context.Context, s Subscription) (revision uint64, err error)
-	// Subscription returns the record with that id and whether it exists.
+	// Subscription returns the record with the given id and whether it exists.
 	Subscription(ctx context.Context, id string) (Subscription, bool, error)
 	// DeleteSubscription removes the record if the generation matches; otherwise it does nothing and returns nil.
 	DeleteSubscription(ctx context.Context, id string, generation uint64) error
-	// Subscriptions returns up to limit records with ids above after, in order of id.
+	// Subscriptions returns up to limit records with ids greater than after, ordered by id.
 	Subscriptions(ctx context.Context, after string, limit int) ([]Subscription, error)
 	// CountSubscriptions returns the number of the principal's subscriptions and of all subscriptions.
 	CountSubscriptions(ctx context.Context, principal string) (own, all int, err error)
-	// SaveProgress stores the updates atomically. It ignores updates of unknown ids and other generations. Revisions
-	// do not change.
+	// SaveProgress stores the updates atomically. It ignores updates for unknown ids or other generations. Revisions do
+	// not change.
 	SaveProgress(ctx context.Context, updates []Update) error
-	// SaveMark stores the mark of the named log. Every entry up to position to was offered to the subscriptions, and
-	// each subscription with a pending one is stored as Open. A mark never moves back.
+	// SaveMark stores the mark of the named log. The subscriptions have been offered every entry up to the mark, and
+	// each subscription with a pending entry is stored as Open. A mark never decreases.
 	SaveMark(ctx context.Context, log string, to Position) error
 	// Mark returns the mark of the named log, or 0 if no mark was stored.
 	Mark(ctx context.Context, log string) (Position, error)
-	// Verification returns the record of the pair and whether it exists.
+	// Verification returns the record for the pair and whether it exists.
 	Verification(ctx context.Context, principal, url string) (Verification, bool, error)
-	// PutVerification replaces the record of the pair.
+	// PutVerification stores v, and replaces any record for the same principal and URL.
 	PutVerification(ctx context.Context, v Verification) error
-	// DeleteVerification removes the record of the pair.
+	// DeleteVerification removes the record for the pair.
 	DeleteVerification(ctx context.Context, principal, url string) error
 	// CountVerifications returns the number of the principal's verifications and of all verifications.
 	CountVerifications(ctx context.Context, principal string) (own, all int, err error)
-	// SweepVerifications removes up to limit records that have expired at now, and returns their number. It keeps
-	// records for the principal and URL of a subscription.
+	// SweepVerifications removes up to limit records that have expired by now, and returns the number removed. It keeps
+	// records that match the principal and URL of a subscription.
 	SweepVerifications(ctx context.Context, now time.Time, limit int) (removed int, err error)
 }

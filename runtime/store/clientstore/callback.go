@@ -6,31 +6,31 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Callback is the state that a client stores for a webhook subscription. With it, a later process answers on the
-// same path with the same secrets, and can renew or end the subscription on the server. See CLI-5.
+// A Callback is the state that a client stores for a webhook subscription. After a restart, the client uses it to
+// receive on the same path with the same secrets, and to renew or end the subscription. See CLI-5.
 type Callback struct {
-	// URL is the callback URL as the server knows it, byte for byte: part of the subscription's key. Path is its part
-	// below the receiver. See SUB-4.
+	// URL is the exact callback URL that the server uses; it is part of the subscription's key. Path is the URL path
+	// relative to the receiver. See SUB-4.
 	URL  string `json:"url"`
 	Path string `json:"path"`
-	// Secrets are the accepted secrets, the newest first.
+	// Secrets are the accepted secrets, newest first.
 	Secrets []store.Secret `json:"secrets"`
-	// Subscription is the id that the server assigned, "" before its first answer.
+	// Subscription is the id that the server assigned; "" before its first response.
 	Subscription string `json:"subscription,omitempty"`
-	// Start is the cursor at which delivery began, used until a cursor is committed; "" for none.
+	// Start is the cursor at which delivery began, or "". It is used until a cursor is committed.
 	Start string `json:"start,omitempty"`
-	// EventIDs are the most recent eventIds that the application has processed, the oldest first, for a type without
-	// cursors. Those of other types are stored with the cursor.
+	// EventIDs are the most recent eventIds that the application has processed, oldest first, for an event type without
+	// cursors. For other types, they are stored with the cursor.
 	EventIDs []string `json:"eventIds,omitempty"`
 }
 
-// A CallbackStore stores callbacks by the key of the subscription's cursor. Implementations are safe for concurrent
-// use, and each method is atomic. Records contain secrets.
+// A CallbackStore stores callbacks, each under the key of its subscription's cursor. Implementations are safe for
+// concurrent use, and each method is atomic. Records contain secrets.
 type CallbackStore interface {
-	// Callback returns the record of key and whether it exists.
+	// Callback returns the record for key and whether it exists.
 	Callback(ctx context.Context, key string) (Callback, bool, error)
-	// PutCallback replaces the record of key.
+	// PutCallback stores c under key and replaces any existing record.
 	PutCallback(ctx context.Context, key string, c Callback) error
-	// DeleteCallback removes the record of key. An unknown key is not an error.
+	// DeleteCallback removes the record for key. An unknown key is not an error.
 	DeleteCallback(ctx context.Context, key string) error
 }

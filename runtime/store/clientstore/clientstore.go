@@ -1,9 +1,9 @@
-// Package clientstore defines the interfaces through which a client stores the state that must survive its process.
-// These are cursors ([CursorStore]), the callbacks and received bodies of its webhook receiver ([CallbackStore],
-// [ReceivedStore]) and dead letters ([DeadLetterStore]).
+// Package clientstore defines interfaces for client state that must survive a restart. This includes cursors
+// ([CursorStore]), the callbacks and received bodies of a webhook receiver ([CallbackStore], [ReceivedStore]), and dead
+// letters ([DeadLetterStore]).
 //
-// The packages memory, file and sqlite implement them, and postgres all but dead letters; storetest is a test suite
-// that every implementation passes. Start with [CursorStore].
+// The packages memory, file and sqlite implement them, and postgres implements all but dead letters. Package storetest
+// is a test suite for implementations. Start with [CursorStore].
 package clientstore
 
 import (
@@ -11,15 +11,15 @@ import (
 	"encoding/json"
 )
 
-// Saved is the stored state of one subscription of a client. See CLI-6.
+// Saved is the stored state of one client subscription. See CLI-6.
 type Saved struct {
-	// Cursor is the committed cursor; never empty.
+	// Cursor is the committed cursor. It is never empty.
 	Cursor string `json:"cursor"`
-	// EventIDs are the most recent eventIds, the oldest first, for deduplication after a restart.
+	// EventIDs are the most recent eventIds, oldest first, for deduplication after a restart.
 	EventIDs []string `json:"eventIds,omitempty"`
 }
 
-// A CursorStore stores clients' cursors by key. Implementations are safe for concurrent use. Save is atomic: after a
+// A CursorStore stores client cursors by key. Implementations are safe for concurrent use. Save is atomic: after a
 // crash, Load returns either the old value or the new one. See CLI-6.
 type CursorStore interface {
 	// Load returns the value under key and whether it exists.
@@ -30,25 +30,25 @@ type CursorStore interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// A Received is a webhook body that a client has accepted and its application has not yet processed. See CLI-5.
+// Received is a webhook body that the client has accepted but the application has not yet processed. See CLI-5.
 type Received struct {
-	// Sequence is assigned by PutReceived; it increases per key.
+	// Sequence is assigned by PutReceived and increases for each key.
 	Sequence uint64
-	// EventID identifies the body. For an occurrence it is the eventId, any text of up to 256 bytes; with the prefix
-	// "event " if the eventId begins with "envelope " or "event ". For an envelope it is "envelope " and the
-	// webhook-id.
+	// EventID identifies the body. For an occurrence, it is the eventId, a string of up to 256 bytes. If the eventId
+	// begins with "envelope " or "event ", the prefix "event " is added. For an envelope, it is "envelope " followed by
+	// the webhook-id.
 	EventID string
 	// Body is the signed body.
 	Body json.RawMessage
 }
 
-// A ReceivedStore stores webhook bodies from the answer to the server until the application has processed them. An
-// answer of 2xx is therefore a promise. See CLI-5, CLI-6.
+// A ReceivedStore stores accepted webhook bodies until the application has processed them. A 2xx response to the server
+// is therefore a promise. See CLI-5, CLI-6.
 type ReceivedStore interface {
-	// PutReceived stores r under key and returns true, or returns false if its EventID already exists.
+	// PutReceived stores r under key and returns true, or returns false if the EventID already exists.
 	PutReceived(ctx context.Context, key string, r Received) (fresh bool, err error)
-	// Received returns up to limit bodies with a sequence above after, in order.
+	// Received returns up to limit bodies with sequence numbers greater than after, in order.
 	Received(ctx context.Context, key string, after uint64, limit int) ([]Received, error)
-	// TakeReceived removes the bodies up to sequence upTo and saves the cursor under the same key, atomically.
+	// TakeReceived atomically removes the bodies up to sequence upTo and saves the cursor under the same key.
 	TakeReceived(ctx context.Context, key string, upTo uint64, s Saved) error
 }

@@ -10,47 +10,47 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// ErrDeadLettersFull is returned by PutDeadLetter if the subscription has the maximum number of dead letters.
+// ErrDeadLettersFull is returned by PutDeadLetter if the subscription already has the maximum number of dead letters.
 var ErrDeadLettersFull = errors.New("store: the subscription has the maximum number of dead letters")
 
-// A DeadLetter is an event that a consumer gave up on. See CON-3.
+// A DeadLetter is an event that a consumer stopped retrying. See CON-3.
 type DeadLetter struct {
-	// Sequence is assigned by PutDeadLetter. It increases over all subscriptions and is never reused.
+	// Sequence is assigned by PutDeadLetter. It increases across all subscriptions and is never reused.
 	Sequence uint64 `json:"sequence"`
 	// Key is the key of the subscription's cursor.
 	Key string `json:"key"`
 	// Event is the event type's name.
 	Event string `json:"event"`
-	// EventID is the event's id; "" if it has no readable id.
+	// EventID is the event's id; "" if the id cannot be read.
 	EventID string `json:"eventId,omitempty"`
 	// Timestamp is when the event happened; zero if it cannot be read.
 	Timestamp events.Time `json:"timestamp,omitzero"`
-	// Data is the payload as received or, if the event cannot be read at all, the event. Meta is its _meta.
+	// Data is the payload as received or, if the event cannot be decoded, the whole event. Meta is its _meta.
 	Data json.RawMessage `json:"data,omitempty"`
 	Meta json.RawMessage `json:"meta,omitempty"`
-	// Error is the reason why the last attempt failed.
+	// Error describes why the last attempt failed.
 	Error string `json:"error"`
-	// Tries is the number of calls of the handler.
+	// Tries is the number of handler calls.
 	Tries int `json:"tries"`
-	// First and Last are the start of the first attempt and the end of the last one.
+	// First is when the first attempt began, and Last is when the last attempt ended.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
-	// Due reports that the event is to be retried.
+	// Due reports whether the event will be retried.
 	Due bool `json:"due,omitempty"`
 }
 
-// A DeadLetterStore stores dead letters until they are handled after all or somebody deletes them. Implementations
-// are safe for concurrent use, and each method is atomic. See CON-4.
+// A DeadLetterStore stores dead letters until they are handled or deleted. Implementations are safe for concurrent use,
+// and each method is atomic. See CON-4.
 type DeadLetterStore interface {
-	// PutDeadLetter stores d. If d has a Sequence, it replaces that letter, and does nothing if the letter was
-	// deleted. Otherwise it replaces the letter with the same Key and EventID, unless EventID is empty, or adds a
-	// letter. If Key already has limit letters, it stores nothing and returns [ErrDeadLettersFull].
+	// PutDeadLetter stores d. If d has a Sequence, it replaces that letter, or does nothing if the letter was deleted.
+	// Otherwise, it replaces the letter with the same Key and EventID, or adds a letter if no such letter exists or
+	// EventID is empty. If Key already has limit letters, it adds nothing and returns [ErrDeadLettersFull].
 	PutDeadLetter(ctx context.Context, d DeadLetter, limit int) error
-	// DeadLetters returns up to limit letters of all keys with a sequence above after, in order.
+	// DeadLetters returns up to limit letters of all keys with sequence numbers greater than after, in order.
 	DeadLetters(ctx context.Context, after uint64, limit int) ([]DeadLetter, error)
-	// DueDeadLetters is like DeadLetters, but returns only due letters of key.
+	// DueDeadLetters is like DeadLetters, but returns only the due letters for key.
 	DueDeadLetters(ctx context.Context, key string, after uint64, limit int) ([]DeadLetter, error)
-	// RetryDeadLetter makes a letter due and reports whether it exists.
+	// RetryDeadLetter marks a letter as due and reports whether it exists.
 	RetryDeadLetter(ctx context.Context, sequence uint64) (found bool, err error)
 	// DeleteDeadLetter removes a letter and reports whether it existed.
 	DeleteDeadLetter(ctx context.Context, sequence uint64) (found bool, err error)
@@ -63,12 +63,12 @@ type ConsumerStore interface {
 	DeadLetterStore
 }
 
-// lettersPage is the number of dead letters that one call reads.
+// lettersPage is the number of dead letters read per call.
 const lettersPage = 64
 
-// DeadLetters iterates over the dead letters in s, the oldest first, and stops after an error. Call s.RetryDeadLetter
-// to pass a letter to its handler once more: at the next client.Consume, or within seconds if one is running on the
-// same store. Call s.DeleteDeadLetter to drop it. See CON-4.
+// DeadLetters iterates over the dead letters in s, oldest first, and stops after an error. To pass a letter to its
+// handler again, call s.RetryDeadLetter. The retry happens at the next client.Consume, or within seconds if one is
+// running on the same store. To drop a letter, call s.DeleteDeadLetter. See CON-4.
 func DeadLetters(ctx context.Context, s DeadLetterStore) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
 		for after := uint64(0); ; {

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// ActionAge is how long an [Actions] remembers an action.
+	// ActionAge is how long an [Actions] store remembers an action.
 	ActionAge = 10 * time.Minute
-	// MaxActions is how many actions it remembers; it forgets the oldest first.
+	// MaxActions is the maximum number of remembered actions. The oldest are forgotten first.
 	MaxActions = 10_000
-	// MaxAction bounds the bytes of an action's Key, Request and Outcome, each.
+	// MaxAction is the maximum size in bytes of an action's Key, Request and Outcome, each.
 	MaxAction = 4 << 10
 )
 
@@ -21,10 +21,11 @@ var ErrActionGone = errors.New("store: the action is no longer remembered")
 
 // An Action is an operator's request with an idempotency key.
 type Action struct {
-	// Key identifies the action. Request is the operator's request; requests are compared as bytes.
+	// Key identifies the action. Request is the operator's request; requests are compared byte by byte.
 	Key     string
 	Request []byte
-	// Outcome is the result. It is nil while the action is in progress, or if the process that claimed it has died.
+	// Outcome is the result. It is nil while the action is in progress, or if the process that claimed the action has
+	// crashed.
 	Outcome []byte
 }
 
@@ -40,11 +41,12 @@ func (a *Action) Check() error {
 	return nil
 }
 
-// Actions remembers operators' actions for [ActionAge], so that a repeated request takes effect once. Older actions
-// are unknown. Processes that share a store see each other's actions.
+// Actions remembers operators' actions for [ActionAge], so that a repeated request takes effect only once. Older
+// actions are forgotten. Processes that share a store see each other's actions.
 type Actions interface {
-	// ClaimAction remembers the action unless one with the same key exists, and returns the existing action as
-	// stands. Of concurrent calls with the same key, one is fresh: its caller performs the request.
+	// ClaimAction stores the action and returns fresh as true. If an action with the same key exists, ClaimAction
+	// returns it as stands instead. For concurrent calls with the same key, only one returns fresh as true: its caller
+	// performs the request.
 	ClaimAction(ctx context.Context, a Action) (stands Action, fresh bool, err error)
 	// FinishAction stores the outcome of a claimed action, or returns [ErrActionGone].
 	FinishAction(ctx context.Context, key string, outcome []byte) error

@@ -8,30 +8,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// AttemptBounds limits the attempts that a store keeps.
+// AttemptBounds limits the delivery attempts that a store retains.
 type AttemptBounds struct {
-	// PerSubscription is the number of latest attempts to keep per subscription.
+	// PerSubscription is the maximum number of attempts per subscription; the oldest are deleted first.
 	PerSubscription int
 	// MaxAge is the age after which an attempt is deleted.
 	MaxAge time.Duration
-	// Total is the number of attempts to keep in all; the oldest are deleted first.
+	// Total is the maximum number of attempts of all subscriptions; the oldest are deleted first.
 	Total int
 }
 
-// Attempts is implemented by a [store.SubscriptionStore] that keeps delivery attempts. They are deleted with the
-// subscription.
+// Attempts is implemented by a [store.SubscriptionStore] that records delivery attempts. Deleting a subscription
+// deletes its attempts.
 //
-// A store may keep the attempts of one update as a unit. Then it deletes them together, and a subscription can have
-// that many more than the bound.
+// An implementation may store the attempts of an update as a unit and delete them together. A subscription can then
+// exceed its bound by the attempts of one update.
 type Attempts interface {
-	// SaveAttempts is like SaveProgress and stores attempts in the same transaction. They are therefore fenced like
-	// progress, and a crash loses those not yet written. The argument made has an element per update: the attempts
-	// since the previous update, the oldest first.
+	// SaveAttempts is like SaveProgress, but also stores attempts in the same transaction. Attempts are therefore
+	// fenced like progress, and a crash loses those not yet written. For each update, made contains the attempts since
+	// the previous update, oldest first.
 	SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error
-	// Attempts returns up to limit attempts of a subscription, the latest first. It returns none for an unknown
+	// Attempts returns up to limit attempts of a subscription, latest first. It returns no attempts for an unknown
 	// subscription.
 	Attempts(ctx context.Context, subscription string, limit int) ([]operator.Attempt, error)
-	// TrimAttempts deletes up to limit attempts that exceed the bounds at the time now. It reports whether there may
-	// be more.
+	// TrimAttempts deletes up to limit attempts that exceed the bounds at the time now. It reports whether more may
+	// remain.
 	TrimAttempts(ctx context.Context, b AttemptBounds, now time.Time, limit int) (more bool, err error)
 }

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// A Shard is a unit of work that only one replica may do at a time. See REP-6.
+// A Shard is a unit of work that only one replica may perform at a time. See REP-6.
 type Shard struct {
-	// Topic is an event type, whose webhook subscriptions are divided into shards, or one of OutboxTopic and
-	// RetentionTopic.
+	// Topic is OutboxTopic, RetentionTopic or an event type. The webhook subscriptions of an event type are divided
+	// into shards.
 	Topic string
-	// Number counts from 0.
+	// Number starts at 0.
 	Number int
 }
 
@@ -24,25 +24,25 @@ func (s Shard) Compare(other Shard) int {
 
 func (s Shard) String() string { return fmt.Sprintf("%s#%d", s.Topic, s.Number) }
 
-// A ShardFence states the owner of a shard: the lease with that fence, or no one if Fence is 0. Every write of an owner
-// carries one.
+// A ShardFence identifies a shard and its owner: the lease with the fence, or none if Fence is 0. Every write by an
+// owner includes a ShardFence.
 type ShardFence struct {
 	Shard Shard
 	Fence uint64
 }
 
-// A Lease makes a process a replica. The replica measures the lease by its clock, from the time at which it sent the
+// A Lease makes a process a replica. The replica measures the lease with its own clock, starting when it sends the
 // request. See REP-6.
 type Lease struct {
-	// Fence is the fencing token: greater than those of all earlier leases, never 0.
+	// Fence is the fencing token. It is greater than the fence of every earlier lease and never 0.
 	Fence uint64
-	// Now is the store's clock when the lease was granted or renewed.
+	// Now is the time by the store's clock at which the lease was granted or renewed.
 	Now time.Time
 }
 
 // A Replica is a process with a lease.
 type Replica struct {
-	// Name is the name that the process chose, for operators.
+	// Name is the name that the process chose; it is shown to operators.
 	Name  string
 	Fence uint64
 	// Types are the event types that the replica has registered, each with the fingerprint of its schemas. See
@@ -52,31 +52,31 @@ type Replica struct {
 
 // A Cluster lists the replicas and the owners of the shards.
 type Cluster struct {
-	// Replicas have unexpired leases; they are in order of their fences.
+	// Replicas are the replicas with unexpired leases, ordered by fence.
 	Replicas []Replica
-	// Shards are in order of topic and number. A shard can be claimed if its fence belongs to no replica.
+	// Shards are ordered by topic and number. A shard can be claimed if no replica has its fence.
 	Shards []ShardFence
 }
 
 // Leases manages the leases of replicas and the ownership of shards. The store's clock decides when a lease expires.
-// A lease that was seen expired stays expired.
+// Once observed as expired, a lease remains expired.
 type Leases interface {
-	// Join begins a lease. When it returns, the store knows the epoch of the lease: logs that were opened in an
-	// earlier epoch return ErrNewEpoch (REP-19).
+	// Join acquires a lease. After it returns, logs that were opened in an earlier epoch than that of the lease return
+	// ErrNewEpoch (REP-19).
 	Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (Lease, error)
 	// Renew extends the lease to ttl from now and replaces its types. It returns ErrFenced if the lease has expired.
 	Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (Lease, error)
 	// Leave ends the lease, which frees its shards. If the lease has already ended, Leave does nothing.
 	Leave(ctx context.Context, fence uint64) error
-	// Cluster returns the replicas and shards, and ends the leases that have expired.
+	// Cluster returns the replicas and shards, and removes expired leases.
 	Cluster(ctx context.Context) (Cluster, error)
-	// Establish creates n shards of the topic unless it has shards, and returns their number. The number is fixed
-	// when a topic is first seen.
+	// Establish creates n shards for the topic unless the topic already has shards, and returns their number. The
+	// number of shards never changes.
 	Establish(ctx context.Context, topic string, n int) (int, error)
-	// Claim assigns shards to the lease, each in a separate transaction. It skips a shard whose hold has changed or
-	// whose owner's lease has not ended. It returns the shards that it assigned, and ErrFenced if the claiming lease
+	// Claim assigns free shards to the lease, each in a separate transaction. It skips a shard if the shard's fence has
+	// changed or its owner's lease has not ended. It returns the assigned shards, and ErrFenced if the claiming lease
 	// has ended.
 	Claim(ctx context.Context, fence uint64, free []ShardFence) (won []Shard, err error)
-	// Release gives up the shard. It returns ErrFenced if the hold is not current.
+	// Release releases the shard. It returns ErrFenced if h is not current.
 	Release(ctx context.Context, h ShardFence) error
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Listed is a subscription in a list for operators, without Secrets and Progress.
+// Listed is a subscription in an operator's list, without Secrets and Progress.
 type Listed struct {
 	store.Subscription
-	// Unreadable says why secrets or progress cannot be read; "" if they can. No replica delivers for an unreadable
-	// subscription.
+	// Unreadable is the reason why the secrets or progress cannot be read; "" if they can. No replica delivers to an
+	// unreadable subscription.
 	Unreadable string
 }
 
@@ -22,18 +22,18 @@ const (
 	UnreadableDamaged = "its record in the store is damaged"
 )
 
-// A Lister is a [store.SubscriptionStore] that can list subscriptions at a lower cost than reading them. It includes
-// unreadable ones, so that operators can query all of them.
+// A Lister is a [store.SubscriptionStore] that can list subscriptions without reading them completely. Its lists
+// include unreadable subscriptions, so that operators can see all of them.
 type Lister interface {
-	// ListSubscriptions lists the same subscriptions as Subscriptions, and the unreadable ones. For an id for which
-	// known returns true, it sets only the ID.
+	// ListSubscriptions lists the same subscriptions as Subscriptions, plus the unreadable ones. If known returns true
+	// for an id, ListSubscriptions sets only the ID.
 	ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) ([]Listed, error)
-	// ListSubscription returns the subscription with an id, and whether it exists.
+	// ListSubscription returns the subscription with the given id, and whether it exists.
 	ListSubscription(ctx context.Context, id string) (Listed, bool, error)
 }
 
-// ListedOf returns the listing of a subscription that was read with err. It keeps err unless the record is
-// unreadable; damaged is the store's error for damaged data.
+// ListedOf converts a subscription and the error from reading it to a Listed. It returns err unless the error means
+// that the record is unreadable. The argument damaged is the store's error for damaged data.
 func ListedOf(sub store.Subscription, err, damaged error) (Listed, error) {
 	sub.Secrets, sub.Progress = nil, store.Progress{}
 	l := Listed{Subscription: sub, Unreadable: Unreadable(err, damaged)}
@@ -43,7 +43,8 @@ func ListedOf(sub store.Subscription, err, damaged error) (Listed, error) {
 	return l, err
 }
 
-// Unreadable returns why a record that was read with err is unreadable; "" if the failure may be temporary.
+// Unreadable returns the reason why a record is unreadable, given the error from reading it; "" if the failure may be
+// temporary.
 func Unreadable(err, damaged error) string {
 	switch {
 	case errors.Is(err, sealed.ErrKey):
@@ -54,7 +55,7 @@ func Unreadable(err, damaged error) string {
 	return ""
 }
 
-// List lists subscriptions as a [Lister] does. If the store is not a Lister, List reads the subscriptions.
+// List lists subscriptions. If the store is not a [Lister], List reads the subscriptions.
 func List(ctx context.Context, s store.SubscriptionStore, after string, limit int, known func(id string) bool) ([]Listed, error) {
 	if l, ok := s.(Lister); ok {
 		return l.ListSubscriptions(ctx, after, limit, known)
@@ -67,7 +68,7 @@ func List(ctx context.Context, s store.SubscriptionStore, after string, limit in
 	return listed, err
 }
 
-// ListOne returns one subscription in the form of [List].
+// ListOne is like [List], but for a single subscription.
 func ListOne(ctx context.Context, s store.SubscriptionStore, id string) (l Listed, ok bool, err error) {
 	if l, ok := s.(Lister); ok {
 		return l.ListSubscription(ctx, id)

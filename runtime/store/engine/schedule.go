@@ -12,30 +12,30 @@ type Schedule struct {
 	ID string
 	// Owner identifies the owner.
 	Owner string
-	// NextRun is the time of the next delivery; zero for never.
+	// NextRun is the time of the next delivery; zero means never.
 	NextRun time.Time
-	// Record is the state that the protocol keeps.
+	// Record is the protocol's state.
 	Record json.RawMessage
 }
 
-// A Queued is an occurrence in the queue of a schedule.
+// Queued is an occurrence in the queue of a schedule.
 type Queued struct {
 	// Schedule is the id of the schedule.
 	Schedule string
-	// Sequence is assigned by Intake; it increases within a schedule.
+	// Sequence is assigned by Intake and increases within a schedule.
 	Sequence uint64
-	// Body is the occurrence in the form of the protocol.
+	// Body is the occurrence in the protocol's format.
 	Body json.RawMessage
 }
 
-// An Intake is a batch of occurrences from one source, for the queues of several schedules.
+// An Intake is a batch of occurrences from one source for the queues of one or more schedules.
 type Intake struct {
-	// Source names the source, and Cursor is the position after the batch. The queues and the cursor change in one
-	// transaction, so that a crash neither loses nor repeats an occurrence.
+	// Source is the name of the source, and Cursor is the position after the batch. One transaction updates the queues
+	// and the cursor, so that a crash neither loses nor duplicates an occurrence.
 	Source, Cursor string
 	// Items are in order. Items of unknown schedules are ignored.
 	Items []Queued
-	// Limit bounds the length of each queue; the oldest are dropped first. 0 means no limit.
+	// Limit is the maximum length of each queue; 0 means no limit. The oldest occurrences are dropped first.
 	Limit int
 }
 
@@ -46,19 +46,20 @@ type Schedules interface {
 	PutSchedule(ctx context.Context, s Schedule) error
 	// DeleteSchedule removes the schedule and its queue. An unknown id is not an error.
 	DeleteSchedule(ctx context.Context, id string) error
-	// Schedules returns up to limit schedules with ids above after, in order of id.
+	// Schedules returns up to limit schedules with ids greater than after, ordered by id.
 	Schedules(ctx context.Context, after string, limit int) ([]Schedule, error)
-	// Intake queues the items and sets the source's cursor. It returns the number of occurrences that each queue
-	// dropped, by schedule.
+	// Intake queues the items and sets the source's cursor. It returns the number of dropped occurrences by schedule.
 	Intake(ctx context.Context, in Intake) (dropped map[string]int, err error)
 	// IntakeCursor returns the source's cursor and whether it exists.
 	IntakeCursor(ctx context.Context, source string) (cursor string, ok bool, err error)
 	// ForgetIntake removes the source's cursor. An unknown source is not an error.
 	ForgetIntake(ctx context.Context, source string) error
-	// Queue returns up to limit occurrences of the schedule's queue with a sequence above after, the oldest first.
+	// Queue returns up to limit occurrences of the schedule's queue with sequence numbers greater than after, oldest
+	// first.
 	Queue(ctx context.Context, id string, after uint64, limit int) ([]Queued, error)
 	// CountQueued returns the length of the schedule's queue.
 	CountQueued(ctx context.Context, id string) (int, error)
-	// Settle stores s and removes its queue up to the sequence. It does not recreate a deleted schedule.
+	// Settle stores s and removes its queued occurrences up to the sequence upTo. It does not recreate a deleted
+	// schedule.
 	Settle(ctx context.Context, s Schedule, upTo uint64) error
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/letters"
 )
 
-// A deadLetter stores Data and Meta as bytes, because JSON within JSON would not preserve them.
+// A deadLetter encodes Data and Meta as bytes, because embedded JSON would not be preserved exactly.
 type deadLetter struct {
 	clientstore.DeadLetter
 	Data []byte `json:"data,omitempty"`
 	Meta []byte `json:"meta,omitempty"`
 }
 
-// decodeLetter returns the dead letter of an entry.
+// decodeLetter decodes a dead letter from a journal entry.
 func decodeLetter(e journal.Entry) (clientstore.DeadLetter, error) {
 	var d deadLetter
 	if err := json.Unmarshal(e.Value, &d); err != nil {
@@ -52,7 +52,7 @@ func (c *Cursors) readLetters() error {
 	return nil
 }
 
-// changeLetters applies a change and writes the differences. If that fails, nothing changes.
+// changeLetters applies a change and writes it to the journal. If it fails, the letters do not change.
 func (c *Cursors) changeLetters(ctx context.Context, change func(*letters.List) (sequence uint64, err error)) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err

@@ -1,5 +1,5 @@
-// Package file stores a client's cursors, callbacks and dead letters in one file, to which each change appends a
-// line. Start with [OpenCursors].
+// Package file stores a client's cursors, callbacks and dead letters in a single file. Each change appends a line.
+// Start with [OpenCursors].
 package file
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/letters"
 )
 
-// ErrBusy reports that another process, or another [Cursors] of this process, has the file open. The error names
+// ErrBusy is returned if another process, or another [Cursors] in this process, has the file open. The error names
 // both.
 var ErrBusy = errors.New("file is in use")
 
@@ -28,8 +28,8 @@ const (
 	kindLast     = "lastDeadLetter"
 )
 
-// Cursors is a [clientstore.ConsumerStore] and a [clientstore.CallbackStore] in a file, which only one process at a
-// time has open. A change is on the disk when its method returns. Concurrent changes share a sync, and the cost of a
+// Cursors is a [clientstore.ConsumerStore] and a [clientstore.CallbackStore] in a file. Only one process at a time can
+// open the file. A change is on disk when its method returns. Concurrent changes share an fsync, and the cost of a
 // change does not depend on the number of keys.
 type Cursors struct {
 	journal *journal.Journal
@@ -38,12 +38,14 @@ type Cursors struct {
 	letters letters.List
 }
 
-// OpenCursors opens the file at path and creates it if it does not exist; its directory must exist. It waits up to 10
-// s for another process to close the file; then the error matches [ErrBusy]. Call Close after use.
+// OpenCursors opens the file at path and creates it if it does not exist; its directory must exist. If another process
+// has the file open, OpenCursors waits up to 10 s and then returns an error that matches [ErrBusy]. Call Close after
+// use.
 //
-// OpenCursors never drops data silently: it moves damaged lines to a new file with the suffix ".damaged", keeps the
-// others, and logs an error by [slog.Default] with the lines, both files and the keys. If the file has another format
-// or version, or its first line is damaged, OpenCursors returns an error and does not change the file.
+// OpenCursors never drops data silently. It moves damaged lines to a new file with the suffix ".damaged" and keeps the
+// other lines. It then uses [slog.Default] to log an error with the line numbers, both files and the keys. If the file
+// has a different format or version, or its first line is damaged, OpenCursors returns an error and does not change the
+// file.
 func OpenCursors(path string) (*Cursors, error) {
 	if whole, err := filepath.Abs(path); err == nil {
 		path = whole
@@ -65,15 +67,15 @@ func OpenCursors(path string) (*Cursors, error) {
 // Close closes the file; later changes fail with [store.ErrClosed].
 func (c *Cursors) Close() error { return c.journal.Close() }
 
-// format describes the file; a file with another header is refused.
+// format describes the file format. A file with a different header is rejected.
 var format = journal.Format{
 	Header: journal.Header{Format: "mcpe-gen cursors", Version: 1},
-	Check:  check,
+	Check:  checkEntry,
 	Effect: "a subscription may begin now or get events twice; a dead letter may be missing or reappear",
 }
 
-// check refuses entries that Load, Callback and DeadLetters could not return.
-func check(e journal.Entry) error {
+// checkEntry rejects entries that Load, Callback and DeadLetters could not return.
+func checkEntry(e journal.Entry) error {
 	var err error
 	switch e.Kind {
 	case kindCursor:
@@ -96,7 +98,7 @@ func check(e journal.Entry) error {
 	return nil
 }
 
-// get decodes the value under a key into v.
+// get decodes the value under a key into v and reports whether it exists.
 func (c *Cursors) get(ctx context.Context, kind, key string, v any) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -123,7 +125,7 @@ func (c *Cursors) put(ctx context.Context, kind, key string, v any) error {
 	return nil
 }
 
-// remove deletes a key; the key need not exist.
+// remove deletes a key. An unknown key is not an error.
 func (c *Cursors) remove(ctx context.Context, kind, key string) error {
 	err := ctx.Err()
 	if _, ok := c.journal.Get(kind, key); ok && err == nil {
@@ -141,7 +143,7 @@ func (c *Cursors) Load(ctx context.Context, key string) (s clientstore.Saved, ok
 	return s, ok, err
 }
 
-// Save implements [clientstore.CursorStore]. If it fails, Load still returns the old value.
+// Save implements [clientstore.CursorStore]. If Save fails, Load still returns the old value.
 func (c *Cursors) Save(ctx context.Context, key string, s clientstore.Saved) error {
 	return c.put(ctx, kindCursor, key, s)
 }
@@ -157,8 +159,8 @@ func (c *Cursors) Callback(ctx context.Context, key string) (cb clientstore.Call
 	return cb, ok, err
 }
 
-// PutCallback implements [clientstore.CallbackStore]. The secrets are stored in plain text; only the owner of the
-// file may read it.
+// PutCallback implements [clientstore.CallbackStore]. The secrets are stored in plain text; only the file's owner can
+// read it.
 func (c *Cursors) PutCallback(ctx context.Context, key string, cb clientstore.Callback) error {
 	return c.put(ctx, kindCallback, key, cb)
 }

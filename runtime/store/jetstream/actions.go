@@ -11,24 +11,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// An acted is the stored form of an action. Claimed is in Unix nanoseconds, by the nats-servers' clock.
-type acted struct {
+// A storedAction is the encoding of an action in the stream. Claimed is in Unix nanoseconds by the nats-servers' clock.
+type storedAction struct {
 	Request, Outcome []byte
 	Done             bool
 	Claimed          int64
 }
 
-// action reads the record of a key. The *acted is nil if the action does not exist or is older than ActionAge.
-func (s *Store) action(r *reading, subject string) (record, *acted, error) {
+// action decodes the action with the given subject. The *storedAction is nil if the action does not exist or is older
+// than ActionAge.
+func (s *Store) action(r *reading, subject string) (record, *storedAction, error) {
 	x := r.of(subject)
-	if !x.there() {
+	if !x.exists() {
 		return x, nil, nil
 	}
-	var a acted
+	var a storedAction
 	if err := json.Unmarshal(x.body, &a); err != nil {
 		return x, nil, fmt.Errorf("%w: action %s: %w", ErrCorrupt, subject, err)
 	}
-	if s.clock.now().Sub(s.clock.stamped(scalar.Time(a.Claimed))) >= engine.ActionAge {
+	if s.clock.now().Sub(s.clock.appendTime(scalar.Time(a.Claimed))) >= engine.ActionAge {
 		return x, nil, nil
 	}
 	return x, &a, nil
@@ -45,7 +46,7 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (found engine.
 		return engine.Action{}, false, err
 	}
 	subject := actionAt(a.Key)
-	err = s.one(ctx, "action "+subject, func(ctx context.Context) error {
+	err = s.withLock(ctx, "action "+subject, func(ctx context.Context) error {
 		first, err := s.actions.change(ctx, []string{subject}, func(r *reading) ([]write, error) {
 			x, is, err := s.action(r, subject)
 			if err != nil {
@@ -58,7 +59,7 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (found engine.
 				}
 				return nil, nil
 			}
-			b, err := json.Marshal(acted{Request: a.Request, Claimed: s.clock.now().UnixNano()})
+			b, err := json.Marshal(storedAction{Request: a.Request, Claimed: s.clock.now().UnixNano()})
 			return []write{put(x, b)}, err
 		})
 		fresh = first > 0
@@ -80,7 +81,7 @@ func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) er
 		return err
 	}
 	subject := actionAt(key)
-	return s.one(ctx, "action "+subject, func(ctx context.Context) error {
+	return s.withLock(ctx, "action "+subject, func(ctx context.Context) error {
 		_, err := s.actions.change(ctx, []string{subject}, func(r *reading) ([]write, error) {
 			x, is, err := s.action(r, subject)
 			switch {
@@ -100,7 +101,7 @@ func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) er
 // ForgetAction implements [engine.Actions].
 func (s *Store) ForgetAction(ctx context.Context, key string) error {
 	subject := actionAt(key)
-	return s.one(ctx, "action "+subject, func(ctx context.Context) error {
+	return s.withLock(ctx, "action "+subject, func(ctx context.Context) error {
 		r, err := s.actions.read(ctx, true, subject)
 		if err != nil {
 			return err

@@ -12,26 +12,27 @@ import (
 )
 
 const (
-	// headers bounds the bytes of an entry's message other than its body.
-	headers = 4 << 10
-	// pipeline is the maximum number of unanswered appends per log of a process.
-	pipeline = 256
+	// maxHeaders is the maximum size in bytes of an entry's message, excluding its body.
+	maxHeaders = 4 << 10
+	// maxUnanswered is the maximum number of unacknowledged appends per log and process.
+	maxUnanswered = 256
 )
 
-// Append implements [store.EventLog]. It returns [events.ErrTooLarge] for an entry larger than the servers accept.
+// Append implements [store.EventLog]. It returns [events.ErrTooLarge] if the servers do not accept an entry of that
+// size.
 func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
 	p, _, err := l.append(ctx, &e, nil)
 	return p, err
 }
 
-// AppendOnce implements [store.EventLog]. Its cost does not grow with the log.
+// AppendOnce implements [store.EventLog]. The cost does not grow with the log.
 func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
-	return l.append(ctx, &e, func(ctx context.Context, stands *stored) (bool, error) { return l.retains(ctx, stands, above) })
+	return l.append(ctx, &e, func(ctx context.Context, stands *storedEntry) (bool, error) { return l.retains(ctx, stands, above) })
 }
 
-// append appends e, unless an entry with the same id exists and counts returns true for it. A nil counts ignores
-// existing entries. If counts returns true, the error is that of [store.Repeats].
-func (l *Log) append(ctx context.Context, e *store.Entry, counts func(context.Context, *stored) (bool, error)) (p store.Position, fresh bool, err error) {
+// append appends e, unless an entry with the same id exists and counts returns true for it. If counts is nil, existing
+// entries are ignored. If counts returns true, append returns the existing position and the error of [store.Repeats].
+func (l *Log) append(ctx context.Context, e *store.Entry, counts func(context.Context, *storedEntry) (bool, error)) (p store.Position, fresh bool, err error) {
 	ctx, done, err := l.begin(ctx)
 	if err != nil {
 		return 0, false, err
@@ -39,66 +40,66 @@ func (l *Log) append(ctx context.Context, e *store.Entry, counts func(context.Co
 	defer done()
 	call := mathrand.Uint64()
 	body := encode(e, call)
-	if limit := l.s.write.MaxPayload() - headers; int64(len(body)) > limit {
+	if limit := l.s.write.MaxPayload() - maxHeaders; int64(len(body)) > limit {
 		return 0, false, fmt.Errorf("log %s: %w: it has %d bytes, the servers' max_payload leaves %d", l.name, events.ErrTooLarge, len(body), limit)
 	}
 	id := subjectID(e)
 	unlock, err := l.ids.Lock(ctx, id)
 	if err != nil {
-		return 0, false, l.s.because(err)
+		return 0, false, l.s.wrapClosed(err)
 	}
 	defer unlock()
 	select {
 	case l.unanswered <- struct{}{}:
 		defer func() { <-l.unanswered }()
 	case <-ctx.Done():
-		return 0, false, l.s.because(ctx.Err())
+		return 0, false, l.s.wrapClosed(ctx.Err())
 	}
 	if counts != nil {
 		for i := len(l.earlier) - 1; i >= 0; i-- { // no entries are added to earlier epochs: looking first is exact
-			old, found, err := l.s.message(ctx, l.stream, map[string]any{"last_by_subj": l.subjectUnder(l.earlier[i].token, id)})
+			old, found, err := l.s.fetchEntry(ctx, l.stream, map[string]any{"last_by_subj": l.subjectUnder(l.earlier[i].token, id)})
 			if err != nil {
-				return 0, false, l.s.because(err)
+				return 0, false, l.s.wrapClosed(err)
 			}
 			if !found {
 				continue
 			}
 			if is, err := counts(ctx, &old); err != nil {
-				return 0, false, l.s.because(err)
+				return 0, false, l.s.wrapClosed(err)
 			} else if is {
-				// An entry of the present epoch is later, and takes precedence.
-				_, newer, err := l.s.message(ctx, l.stream, map[string]any{"last_by_subj": l.subjectUnder(l.token, id)})
+				// An entry of the current epoch is newer and takes precedence.
+				_, newer, err := l.s.fetchEntry(ctx, l.stream, map[string]any{"last_by_subj": l.subjectUnder(l.token, id)})
 				if err != nil {
-					return 0, false, l.s.because(err)
+					return 0, false, l.s.wrapClosed(err)
 				}
 				if !newer {
-					return l.stands(&old, e)
+					return l.existingResult(&old, e)
 				}
 			}
 			break
 		}
 	}
-	w := writing{l: l, subject: l.subjectUnder(l.token, id), body: body, call: call, counts: counts}
-	err = asLong(ctx, func() (bool, error) { return w.step(ctx) })
+	w := appendCall{l: l, subject: l.subjectUnder(l.token, id), body: body, call: call, counts: counts}
+	err = retry(ctx, func() (bool, error) { return w.step(ctx) })
 	switch {
 	case err != nil && w.unsure:
-		return 0, false, l.s.because(fmt.Errorf("log %s: %w: %w", l.name, store.ErrUncertain, err))
+		return 0, false, l.s.wrapClosed(fmt.Errorf("log %s: %w: %w", l.name, store.ErrUncertain, err))
 	case err != nil:
-		return 0, false, l.s.because(fmt.Errorf("log %s: %w", l.name, err))
+		return 0, false, l.s.wrapClosed(fmt.Errorf("log %s: %w", l.name, err))
 	case w.other != nil:
-		if err := l.await(ctx, w.other.Position); err != nil {
-			return 0, false, l.s.because(err)
+		if err := l.waitFor(ctx, w.other.Position); err != nil {
+			return 0, false, l.s.wrapClosed(err)
 		}
-		return l.stands(w.other, e)
+		return l.existingResult(w.other, e)
 	}
-	if err := l.await(ctx, w.at); err != nil {
-		return 0, false, l.s.because(fmt.Errorf("log %s: %w: %w", l.name, store.ErrUncertain, err))
+	if err := l.waitFor(ctx, w.at); err != nil {
+		return 0, false, l.s.wrapClosed(fmt.Errorf("log %s: %w: %w", l.name, store.ErrUncertain, err))
 	}
 	return w.at, true, nil
 }
 
-// stands returns the outcome of an append whose id exists.
-func (l *Log) stands(old *stored, e *store.Entry) (store.Position, bool, error) {
+// existingResult returns the result of appending e if its id already exists.
+func (l *Log) existingResult(old *storedEntry, e *store.Entry) (store.Position, bool, error) {
 	return old.Position, false, store.Repeats(old.Position, old.Data, e.Data)
 }
 
@@ -106,8 +107,9 @@ func (l *Log) subjectUnder(token, id string) string {
 	return l.s.o.Namespace + ".l." + l.short + "." + token + "." + id
 }
 
-// retains reports whether an existing entry counts for AppendOnce: it is above the position and not evicted.
-func (l *Log) retains(ctx context.Context, m *stored, above store.Position) (bool, error) {
+// retains reports whether AppendOnce must consider an existing entry: it follows the position above and is still
+// retained.
+func (l *Log) retains(ctx context.Context, m *storedEntry, above store.Position) (bool, error) {
 	if m.Position <= above {
 		return false, nil
 	}
@@ -129,24 +131,24 @@ func (l *Log) retains(ctx context.Context, m *stored, above store.Position) (boo
 	return true, nil
 }
 
-// A writing is one append, which may take several publishes.
-type writing struct {
+// An appendCall is the state of one append, which can require several publishes.
+type appendCall struct {
 	l       *Log
 	subject string
 	body    []byte
 	call    uint64
-	counts  func(context.Context, *stored) (bool, error)
+	counts  func(context.Context, *storedEntry) (bool, error)
 
 	expect uint64
 	unsure bool // a publish was sent and not answered
 
 	at    store.Position // the position of the entry
-	other *stored        // or the existing entry
+	other *storedEntry   // or the existing entry
 }
 
-// step publishes once. A publish whose answer was lost is repeated with the same expected sequence. If the first one
-// succeeded, or arrives late, the server refuses one of the two, and the stored message names its call.
-func (w *writing) step(ctx context.Context) (again bool, err error) {
+// step publishes the entry once. If the response to a publish is lost, the next step repeats it with the same expected
+// sequence. The server rejects one of the two publishes, and the stored message contains the call that wrote it.
+func (w *appendCall) step(ctx context.Context) (again bool, err error) {
 	s := w.l.s
 	n, err := s.publish(ctx, w.subject, w.body, w.expect)
 	var wrong *wrongSequence
@@ -155,15 +157,15 @@ func (w *writing) step(ctx context.Context) (again bool, err error) {
 		w.at = store.Position(n)
 		return false, nil
 	case errors.As(err, &wrong):
-		return w.refused(ctx, wrong)
+		return w.resolveConflict(ctx, wrong)
 	case errors.Is(err, errUndecided):
 		return true, err
 	case errors.Is(err, errUnanswered):
 		w.unsure = true
 		return ctx.Err() == nil, err
 	case errors.Is(err, ErrUnreachable):
-		// A stream without a leader and a stream of another epoch give the same error; only the leader knows
-		// which.
+		// A stream without a leader and a stream of another epoch return the same error. Only the leader can
+		// distinguish them.
 		if !s.write.IsConnected() || ctx.Err() != nil {
 			return ctx.Err() == nil && !s.write.IsClosed() && w.unsure, err
 		}
@@ -175,13 +177,13 @@ func (w *writing) step(ctx context.Context) (again bool, err error) {
 	return false, err
 }
 
-// refused handles a publish that was refused because the subject's last message is not at the expected sequence.
-func (w *writing) refused(ctx context.Context, wrong *wrongSequence) (again bool, err error) {
+// resolveConflict handles a publish that was rejected because the subject's last message has an unexpected sequence.
+func (w *appendCall) resolveConflict(ctx context.Context, wrong *wrongSequence) (again bool, err error) {
 	if wrong.stands == 0 || w.counts == nil && !w.unsure { // the message was evicted, or any existing one is ignored
 		w.expect = wrong.stands
 		return true, wrong
 	}
-	m, found, err := w.l.s.message(ctx, w.l.stream, map[string]any{"seq": wrong.stands})
+	m, found, err := w.l.s.fetchEntry(ctx, w.l.stream, map[string]any{"seq": wrong.stands})
 	switch {
 	case err != nil:
 		return false, err

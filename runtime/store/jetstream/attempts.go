@@ -14,13 +14,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// attemptAt returns a new subject for attempts of an update; its last token is their number.
-func attemptAt(id string, generation uint64, n int) string {
+// attemptSubject returns a new subject for the attempts of an update. Its last token is the number of attempts.
+func attemptSubject(id string, generation uint64, n int) string {
 	return "a." + token(id) + "." + strconv.FormatUint(generation, 16) + "." + nonce() + "." + strconv.Itoa(n)
 }
 
-// attemptsIn returns the subscription and the number of attempts that a subject names; 0 for the subject of a proof.
-func attemptsIn(subject string) (id string, n int) {
+// parseAttemptSubject returns the subscription and the number of attempts encoded in a subject. The number is 0 for a
+// proof subject.
+func parseAttemptSubject(subject string) (id string, n int) {
 	part := strings.Split(subject, ".")
 	if len(part) != 5 {
 		return "", 0
@@ -29,16 +30,16 @@ func attemptsIn(subject string) (id string, n int) {
 	return detoken(part[1]), n
 }
 
-// scanAttempts reads attempts whose subjects begin with a prefix, in order of writing. It stops after about most of
-// them; 0 reads all.
+// scanAttempts reads attempts with subjects that begin with prefix, in the order in which they were written. It stops
+// after about most records; 0 means no limit.
 func (s *Store) scanAttempts(ctx context.Context, prefix string, most int) ([]record, error) {
-	found, _, err := s.state.scan(ctx, prefix+">", s.proofIn(prefix), 1, most)
+	found, _, err := s.state.scan(ctx, prefix+">", s.proofSubject(prefix), 1, most)
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(found, func(r record) bool {
-		_, n := attemptsIn(r.subject)
-		return n == 0 || !r.there()
+		_, n := parseAttemptSubject(r.subject)
+		return n == 0 || !r.exists()
 	}), nil
 }
 
@@ -51,15 +52,15 @@ func (s *Store) Attempts(ctx context.Context, subscription string, limit int) (f
 	defer done()
 	r, err := s.state.read(ctx, true, recordAt(anyShard, subscription))
 	if err != nil {
-		return nil, s.because(err)
+		return nil, s.wrapClosed(err)
 	}
-	rec, x, err := stands(r, subscription)
+	rec, x, err := findSubscription(r, subscription)
 	if err != nil || rec.sequence == 0 || limit <= 0 {
 		return nil, err
 	}
 	rows, err := s.scanAttempts(ctx, "a."+token(subscription)+"."+strconv.FormatUint(x.Generation, 16)+".", 0)
 	if err != nil {
-		return nil, s.because(err)
+		return nil, s.wrapClosed(err)
 	}
 	encoded := make([][]byte, 0, len(rows))
 	for _, r := range slices.Backward(rows) {
@@ -71,9 +72,9 @@ func (s *Store) Attempts(ctx context.Context, subscription string, limit int) (f
 	return found, nil
 }
 
-// TrimAttempts implements [engine.Attempts]. Several replicas may trim concurrently. Each deletes the excess attempts
-// of subscriptions that it has written, and any of them deletes attempts that exceed the bounds of age or of all
-// subscriptions.
+// TrimAttempts implements [engine.Attempts]. Several replicas can trim concurrently. Each replica enforces
+// PerSubscription only for subscriptions that it has written attempts for. Any replica can delete attempts that exceed
+// MaxAge or Total.
 func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now time.Time, limit int) (more bool, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -81,11 +82,11 @@ func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now ti
 	}
 	defer done()
 	more, err = s.trimmer.Trim(ctx, attemptTable{s}, b, now, limit)
-	return more, s.because(err)
+	return more, s.wrapClosed(err)
 }
 
-// forgetAttempts deletes the attempts of a deleted subscription. They can no longer be read, so that attempts which
-// it fails to delete can stay until they expire.
+// forgetAttempts deletes the attempts of a deleted subscription. If the deletion fails, the attempts remain until they
+// expire, but can no longer be read.
 func (s *Store) forgetAttempts(ctx context.Context, id string, generation uint64) {
 	err := s.purge(ctx, s.state, "a."+token(id)+"."+strconv.FormatUint(generation, 16)+".>", beyond)
 	if err != nil {
@@ -93,19 +94,19 @@ func (s *Store) forgetAttempts(ctx context.Context, id string, generation uint64
 	}
 }
 
-// purge deletes the messages before a sequence whose subjects match the filter.
-func (s *Store) purge(ctx context.Context, c *records, filter string, before uint64) error {
+// purge deletes the messages that match the filter and precede the given sequence.
+func (s *Store) purge(ctx context.Context, c *recordStream, filter string, before uint64) error {
 	return s.api(ctx, "STREAM.PURGE."+c.stream, map[string]any{"filter": c.prefix + filter, "seq": before}, nil)
 }
 
-// attemptTable is the table of attempts that a Trimmer works on.
+// attemptTable implements the table that an attemptlog.Trimmer trims.
 type attemptTable struct{ s *Store }
 
 func (t attemptTable) byID(ctx context.Context) (counts map[string]int, err error) {
 	subjects, err := t.s.subjects(ctx, "a.>")
 	counts = map[string]int{}
 	for _, subject := range subjects {
-		if id, n := attemptsIn(subject); n > 0 {
+		if id, n := parseAttemptSubject(subject); n > 0 {
 			counts[id] += n
 		}
 	}
@@ -131,7 +132,7 @@ func (t attemptTable) Crowded(ctx context.Context, bound int) (ids []string, err
 }
 
 func row(r record) (attemptlog.Row, error) {
-	_, n := attemptsIn(r.subject)
+	_, n := parseAttemptSubject(r.subject)
 	made, err := attemptlog.Decode(r.body)
 	if err != nil || len(made) == 0 {
 		return attemptlog.Row{}, fmt.Errorf("%w: %s: %w", ErrCorrupt, r.subject, err)

@@ -19,30 +19,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Limits above or below which a checkup warns.
+// Thresholds for the warnings of a checkup.
 const (
-	payloadWarn = 512 << 10        // of max_payload: a webhook's payload has up to 252 KiB, plus meta and targets (JS-15)
+	payloadWarn = 512 << 10        // of max_payload: a webhook payload has up to 252 KiB, plus meta and targets (JS-15)
 	skewWarn    = time.Second      // between clocks
 	staleWarn   = 30 * time.Second // since a server of a stream was last heard from
 	leaseTrips  = 20               // writes for which a lease should have time
-	trips       = 5                // writes that round measures
+	trips       = 5                // writes that checkLatency measures
 	perEntry    = 180              // bytes of a server's heap per entry (F11)
 	streamTime  = 5 * time.Second  // for which a stream may lack a leader
 )
 
-// A Checkup holds the parameters of [Examine] other than the options of a store.
+// A Checkup contains parameters for [Examine] in addition to the options of the store.
 type Checkup struct {
-	// Lease is the servers' server.Options.Replica.Lease.
+	// Lease is the value of server.Options.Replica.Lease that the servers use.
 	Lease time.Duration
 }
 
-// Examine checks the nats-servers and streams of a store, as the user that it connects as, and reports the faults. It
-// writes nothing, and reads no payloads, arguments or secrets. It returns an error, and no report, if no server
-// accepts a connection.
+// Examine checks the nats-servers and streams of a store with the rights of the connecting user, and reports faults. It
+// writes nothing, and does not read payloads, arguments or secrets. If no server accepts a connection, it returns an
+// error instead of a report.
 func Examine(ctx context.Context, url string, o Options, c Checkup) (*checkup.Report, error) {
-	// Report a denied subscription as an error of the subscription.
+	// Report a denied subscription as an error on that subscription.
 	o.Connect = append(slices.Clone(o.Connect), nats.PermissionErrOnSubscribe(true))
-	s, err := blank(o)
+	s, err := newStore(o)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func Examine(ctx context.Context, url string, o Options, c Checkup) (*checkup.Re
 		return nil, err
 	}
 	e := &examination{s: s, Checkup: c, shards: map[string]int{}, logs: map[string]store.Position{}}
-	for _, check := range []func(context.Context){e.server, e.account, e.durability, e.rights, e.streams, e.lives, e.round, e.clocks} {
+	for _, check := range []func(context.Context){e.checkServer, e.checkAccount, e.checkDurability, e.checkRights, e.checkStreams, e.checkCluster, e.checkLatency, e.checkClocks} {
 		if check(ctx); ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -65,23 +65,24 @@ type examination struct {
 	checkup.Report
 	s      *Store
 	state  *jetstream.StreamInfo // nil if unavailable
-	leased []leased              // leases that have not expired
+	leased []storedLease         // leases that have not expired
 	over   int                   // number of expired leases
 	shards map[string]int        // by topic
-	holds  []holding
+	holds  []storedHold
 	logs   map[string]store.Position // positions that logs are known to have reached, by the token of their names
 }
 
-// untold reports a check that the user may not make, silent a server whose monitoring does not answer.
-func (e *examination) untold(check string, err error) {
+// addDenied adds a warning for a check that the user lacks the rights for. addNoResponse adds one for a server with
+// unavailable monitoring.
+func (e *examination) addDenied(check string, err error) {
 	e.Add(checkup.Warn, check, fmt.Sprintf("unknown: %v", err), "run doctor as a user with this right, or check by other means")
 }
 
-func (e *examination) silent(check string, err error) {
+func (e *examination) addNoResponse(check string, err error) {
 	e.Add(checkup.Warn, check, fmt.Sprintf("unknown: %v", err), "check that the server runs and that -monitor has the URL of its monitoring")
 }
 
-func (e *examination) server(context.Context) {
+func (e *examination) checkServer(context.Context) {
 	conn := e.s.write
 	name, version := conn.ConnectedClusterName(), conn.ConnectedServerVersion()
 	found := fmt.Sprintf("nats-server %s, ", version)
@@ -90,7 +91,7 @@ func (e *examination) server(context.Context) {
 	} else {
 		found += "cluster " + name
 	}
-	switch err := fits(version); {
+	switch err := checkServerVersion(version); {
 	case err != nil:
 		e.Add(checkup.Fail, "server", found, "upgrade to nats-server 2.15 or later, one server at a time")
 	case name == "" && !e.s.o.Single:
@@ -116,11 +117,11 @@ func (e *examination) server(context.Context) {
 		"set max_payload to 1MB on all servers: larger events, including headers, are refused")
 }
 
-func (e *examination) account(ctx context.Context) {
+func (e *examination) checkAccount(ctx context.Context) {
 	var info jetstream.AccountInfo
 	switch err := e.s.api(ctx, "INFO", nil, &info); {
 	case errors.Is(err, ErrRights):
-		e.untold("account", err)
+		e.addDenied("account", err)
 		return
 	case err != nil:
 		e.Add(checkup.Fail, "account", err.Error(), "enable JetStream in the servers and for the account; two of three servers must be running")
@@ -142,18 +143,18 @@ func (e *examination) account(ctx context.Context) {
 	e.Add(state, "account", found, "raise the account's limits, or reduce the retention of event types: events beyond the limits are refused")
 }
 
-// durability asks the servers' monitoring whether they sync messages to disk before they acknowledge them, which
-// clients cannot see (JS-43).
-func (e *examination) durability(ctx context.Context) {
+// checkDurability checks whether the servers sync messages to disk before they acknowledge them (JS-43). It queries
+// their monitoring, because clients cannot read that setting.
+func (e *examination) checkDurability(ctx context.Context) {
 	const advice = "set sync_interval: always in the jetstream block of each server and restart them one at a time: a power failure of several servers loses acknowledged events"
 	if len(e.s.o.Monitors) == 0 {
 		e.Add(checkup.Warn, "durability", "unknown: no server's monitoring was named", "pass the monitoring URL of each server with -monitor; "+advice)
 		return
 	}
 	for _, m := range e.s.o.Monitors {
-		switch wrong, err := syncs(ctx, m); {
+		switch wrong, err := syncFault(ctx, m); {
 		case err != nil:
-			e.silent("durability", err)
+			e.addNoResponse("durability", err)
 		case wrong != "":
 			e.Add(checkup.Fail, "durability", wrong, advice)
 		default:
@@ -162,9 +163,9 @@ func (e *examination) durability(ctx context.Context) {
 	}
 }
 
-// rights tries the requests that a server makes. Each publish carries a condition that makes the stream refuse it, so
-// that nothing is stored.
-func (e *examination) rights(ctx context.Context) {
+// checkRights attempts all requests that a server needs. Each publish has a condition that makes the stream reject it,
+// so that nothing is stored.
+func (e *examination) checkRights(ctx context.Context) {
 	ns, state := e.s.o.Namespace, e.s.state.stream
 	var lacking []string
 	for _, subject := range []string{ns + ".l.checkup.0.0", ns + ".s.c.b.checkup", ns + ".a.checkup", "$JS.API.INFO", "$JS.API.STREAM.INFO." + state,
@@ -181,7 +182,7 @@ func (e *examination) rights(ctx context.Context) {
 		began := time.Now()
 		_, err := e.s.request(ctx, m)
 		_ = e.s.write.FlushWithContext(ctx) // a denial comes before the answer
-		if errors.Is(err, ErrRights) || e.s.lacks(subject, began) {
+		if errors.Is(err, ErrRights) || e.s.wasDenied(subject, began) {
 			lacking = append(lacking, "to publish to "+subject)
 		}
 	}
@@ -200,12 +201,12 @@ func (e *examination) rights(ctx context.Context) {
 	e.Add(checkup.OK, "rights", "servers need no further rights", "")
 }
 
-// streams compares the streams of the state and of logs with the configuration that this package creates.
-func (e *examination) streams(ctx context.Context) {
+// checkStreams compares the configuration of the state and log streams with that of newly created streams.
+func (e *examination) checkStreams(ctx context.Context) {
 	s := e.s
-	actions, state := s.acting(), s.keeping(s.state, "state")
+	actions, state := s.actionStreamConfig(), s.recordStreamConfig(s.state, "state")
 	good, entries := 0, uint64(0)
-	// look returns nil and true for a stream that exists but cannot be examined.
+	// look returns nil and true if the stream exists but cannot be examined.
 	look := func(name string, check func(*jetstream.StreamInfo) error) (is *jetstream.StreamInfo, there bool) {
 		bound, cancel := context.WithTimeout(ctx, streamTime)
 		defer cancel()
@@ -216,7 +217,7 @@ func (e *examination) streams(ctx context.Context) {
 		case err == nil:
 			err = check(info)
 		case errors.Is(err, ErrRights):
-			e.untold("stream", err)
+			e.addDenied("stream", err)
 			return nil, true
 		}
 		switch {
@@ -229,37 +230,37 @@ func (e *examination) streams(ctx context.Context) {
 			e.Add(checkup.Fail, "stream", err.Error(), "upgrade mcpe-gen, or use another Namespace")
 		case err != nil:
 			e.Add(checkup.Fail, "stream", err.Error(), "another program created it or somebody changed it: change it back, or use another Namespace")
-		case e.current(info):
+		case e.isCurrent(info):
 			good++
 		}
 		entries += info.State.Msgs
 		return info, true
 	}
 	var there bool
-	e.state, there = look(state.Name, func(i *jetstream.StreamInfo) error { return keeps(&state, &i.Config) })
+	e.state, there = look(state.Name, func(i *jetstream.StreamInfo) error { return checkRecordStream(&state, &i.Config) })
 	if e.state == nil {
 		if !there {
 			e.Add(checkup.Warn, "streams", "stream "+state.Name+" does not exist", "run mcpe-jetstream prepare or start a server; or set -namespace")
 		}
 		return
 	}
-	if _, there = look(actions.Name, func(i *jetstream.StreamInfo) error { return keeps(&actions, &i.Config) }); !there {
+	if _, there = look(actions.Name, func(i *jetstream.StreamInfo) error { return checkRecordStream(&actions, &i.Config) }); !there {
 		e.Add(checkup.Fail, "stream", "stream "+actions.Name+" does not exist", "run mcpe-jetstream prepare, or start a server that may create it")
 	}
-	if err := e.peek(ctx); err != nil {
-		e.untold("leases and logs", err)
+	if err := e.readState(ctx); err != nil {
+		e.addDenied("leases and logs", err)
 	}
 	for _, short := range slices.Sorted(maps.Keys(e.logs)) {
 		name := strings.ToUpper(s.o.Namespace) + "_L_" + short
 		info, there := look(name, func(i *jetstream.StreamInfo) error {
 			log := i.Config.Metadata[metaLog]
-			if err := s.ours(log, short, i); err != nil {
+			if err := s.checkLogStream(log, short, i); err != nil {
 				return err
 			}
 			if logToken(log) != short {
 				return fmt.Errorf("%w: %s has the log %s", ErrForeign, name, log)
 			}
-			return changed(i)
+			return checkLimits(i)
 		})
 		switch {
 		case !there && e.logs[short] > 0:
@@ -277,8 +278,9 @@ func (e *examination) streams(ctx context.Context) {
 	e.Add(checkup.OK, "streams", fmt.Sprintf("%d healthy, %d messages: about %d MiB of memory on each server", good, entries, entries*perEntry>>20), "")
 }
 
-// current reports whether all servers of a stream are up to date, and adds a line for each that lags or is offline.
-func (e *examination) current(info *jetstream.StreamInfo) bool {
+// isCurrent reports whether all servers of a stream are up to date. It adds a line to the report for each server that
+// lags or is offline.
+func (e *examination) isCurrent(info *jetstream.StreamInfo) bool {
 	if info.Cluster == nil {
 		return true
 	}
@@ -302,10 +304,10 @@ func (e *examination) current(info *jetstream.StreamInfo) bool {
 	return good
 }
 
-// peek reads the leases, topics and holds, and collects the known logs. These are the logs of the runtime, those of
-// event types that a server serves or has served, and those with a witness. It reads from any server, because a proof
-// would be a write.
-func (e *examination) peek(ctx context.Context) error {
+// readState reads the leases, topics and shard holds, and collects the known logs. These are the logs of the runtime,
+// of event types that a server serves or has served, and of witnesses. It reads from any server, because a proof would
+// require a write.
+func (e *examination) readState(ctx context.Context) error {
 	for _, name := range []string{engine.ControlLog, engine.AuditLog} {
 		e.logs[logToken(name)] = 0
 	}
@@ -316,10 +318,10 @@ func (e *examination) peek(ctx context.Context) error {
 			more, err = e.s.pull(ctx, e.s.state.stream, map[string]any{"seq": next, "next_by_subj": e.s.state.prefix + filter, "batch": pageMax, "max_bytes": pageBytes}, func(m *nats.Msg) error {
 				r, err := e.s.state.record(m)
 				next, seen = max(next, r.sequence+1), true
-				if err != nil || !r.there() {
+				if err != nil || !r.exists() {
 					return err
 				}
-				return e.peeked(r)
+				return e.addRecord(r)
 			})
 			if err != nil {
 				return err
@@ -330,21 +332,21 @@ func (e *examination) peek(ctx context.Context) error {
 	return nil
 }
 
-// peeked handles a record that peek has read.
-func (e *examination) peeked(r record) error {
+// addRecord adds a record of the state to the examination.
+func (e *examination) addRecord(r record) error {
 	switch {
 	case strings.HasPrefix(r.subject, leases):
 		l, err := leaseOf(r)
 		if err != nil {
 			return err
 		}
-		if l.over(e.state.TimeStamp) {
+		if l.isExpired(e.state.TimeStamp) {
 			e.over++
 			return nil
 		}
 		e.leased = append(e.leased, l)
 		for name := range l.Types {
-			e.known(logToken(name), 0)
+			e.addLog(logToken(name), 0)
 		}
 	case strings.HasPrefix(r.subject, holds):
 		h, err := holdOf(r)
@@ -353,24 +355,24 @@ func (e *examination) peeked(r record) error {
 		}
 		e.holds = append(e.holds, h)
 	case strings.HasPrefix(r.subject, topics):
-		var x topic
+		var x storedTopic
 		if err := json.Unmarshal(r.body, &x); err != nil {
 			return fmt.Errorf("%w: topic %s: %w", ErrCorrupt, r.subject, err)
 		}
 		e.shards[x.Topic] = x.Shards
 	case strings.HasPrefix(r.subject, "y."):
-		e.known(strings.Split(r.subject, ".")[1], 0)
+		e.addLog(strings.Split(r.subject, ".")[1], 0)
 	case strings.HasPrefix(r.subject, witnesses):
 		var w witness
-		if _, err := found(r, &w); err != nil {
+		if _, err := decodeRecord(r, &w); err != nil {
 			return err
 		}
-		e.known(strings.TrimPrefix(r.subject, witnesses), w.Position)
+		e.addLog(strings.TrimPrefix(r.subject, witnesses), w.Position)
 	}
 	return nil
 }
 
-// known records that a log exists and has reached a position.
-func (e *examination) known(short string, to store.Position) {
+// addLog records that a log exists and has reached a position.
+func (e *examination) addLog(short string, to store.Position) {
 	e.logs[short] = max(e.logs[short], to)
 }

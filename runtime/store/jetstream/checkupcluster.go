@@ -12,18 +12,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/monitor"
 )
 
-// lives checks the generation, the key, the leases and the shards.
-func (e *examination) lives(ctx context.Context) {
+// checkCluster checks the generation, the key, the leases and the shards.
+func (e *examination) checkCluster(ctx context.Context) {
 	if e.state == nil {
 		return
 	}
-	r, err := e.s.state.read(ctx, false, lifeSubject)
+	r, err := e.s.state.read(ctx, false, generationSubject)
 	if err != nil {
-		e.untold("generation", err)
+		e.addDenied("generation", err)
 		return
 	}
-	is := r.of(lifeSubject)
-	switch l, err := e.s.lifeOf(&is); {
+	is := r.of(generationSubject)
+	switch l, err := e.s.decodeGeneration(&is); {
 	case err != nil:
 		e.Add(checkup.Fail, "generation", err.Error(), "restore the stream from a backup, then run mcpe-jetstream new-life")
 	case l == nil:
@@ -37,7 +37,7 @@ func (e *examination) lives(ctx context.Context) {
 			secrets = "sealed"
 		}
 		e.Add(checkup.OK, "generation", fmt.Sprintf("%d; secrets are %s", l.Generation, secrets), "")
-		if _, err := e.s.keyFits(l); err != nil && e.s.box.Keyed() {
+		if _, err := e.s.checkKey(l); err != nil && e.s.box.Keyed() {
 			e.Add(checkup.Fail, "key", err.Error(), "set the servers' Options.Key to the key that the store was created with, or to nil if it was created without one")
 		}
 	}
@@ -87,8 +87,8 @@ func (e *examination) lives(ctx context.Context) {
 		"start a server that registers these event types; after a crash, wait until the lease has expired, and 2 s more")
 }
 
-// round measures how long a write takes, by proofs of a quorum, which write nothing (F5).
-func (e *examination) round(ctx context.Context) {
+// checkLatency estimates the duration of a write. It measures quorum checks, which write nothing (F5).
+func (e *examination) checkLatency(ctx context.Context) {
 	if e.state == nil {
 		return
 	}
@@ -112,8 +112,8 @@ func (e *examination) round(ctx context.Context) {
 		fmt.Sprintf("make Options.Replica.Lease longer than %d writes, or use faster disks or network for the nats-servers", leaseTrips))
 }
 
-// clocks compares this machine's clock with those of the nats-servers.
-func (e *examination) clocks(ctx context.Context) {
+// checkClocks compares this machine's clock with those of the nats-servers.
+func (e *examination) checkClocks(ctx context.Context) {
 	apart := func(whose string, untold func(string, error), ask func() (time.Time, error)) {
 		began := time.Now()
 		there, err := ask()
@@ -130,7 +130,7 @@ func (e *examination) clocks(ctx context.Context) {
 			"synchronize the clocks by NTP: the nats-servers judge leases, and their clocks must agree")
 	}
 	if e.state != nil {
-		apart("the leader of "+e.s.state.stream, e.untold, func() (time.Time, error) {
+		apart("the leader of "+e.s.state.stream, e.addDenied, func() (time.Time, error) {
 			info, err := e.s.info(ctx, e.s.state.stream)
 			if err != nil {
 				return time.Time{}, err
@@ -139,7 +139,7 @@ func (e *examination) clocks(ctx context.Context) {
 		})
 	}
 	for _, m := range e.s.o.Monitors {
-		apart(m, e.silent, func() (time.Time, error) {
+		apart(m, e.addNoResponse, func() (time.Time, error) {
 			var v struct {
 				Now time.Time `json:"now"`
 			}

@@ -11,23 +11,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// A cursor is the stored form of a client's cursor. The application has processed the bodies of webhooks up to Taken
-// (JS-32).
-type cursor struct {
+// A storedCursor is the encoding of a client's cursor in the stream. The application has processed the webhook bodies
+// up to Taken (JS-32).
+type storedCursor struct {
 	Saved clientstore.Saved
 	Taken uint64
 }
 
-// A received is the stored form of a webhook's body.
-type received struct{ EventID, Body []byte }
+// A storedReceived is the encoding of a webhook body in the stream.
+type storedReceived struct{ EventID, Body []byte }
 
-// A callback is the stored form of a client's callback. The secrets are sealed and kept outside Callback.
-type callback struct {
+// A storedCallback is the encoding of a client's callback in the stream. Secrets contains the sealed secrets of
+// Callback.
+type storedCallback struct {
 	Callback clientstore.Callback
 	Secrets  []byte
 }
 
-// clientAt returns the prefix of the subjects of a client's key.
+// clientAt returns the subject prefix for a client's key.
 func clientAt(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:16]) + "."
@@ -42,16 +43,16 @@ func receivedAt(key, id string) string {
 	return clientAt(key) + "r." + hex.EncodeToString(sum[:16])
 }
 
-// kept returns the stream of client state. The first call creates it.
-func (s *Store) kept(ctx context.Context) (*records, error) {
+// clientRecords returns the stream of client state. The first call creates the stream if it does not exist.
+func (s *Store) clientRecords(ctx context.Context) (*recordStream, error) {
 	unlock, err := s.locks.Lock(ctx, "client")
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	if s.client.Load() == nil {
-		c := s.records("c", "b.")
-		if _, err := s.ensure(ctx, s.keeping(c, "client")); err != nil {
+		c := s.newRecordStream("c", "b.")
+		if _, err := s.ensure(ctx, s.recordStreamConfig(c, "client")); err != nil {
 			return nil, err
 		}
 		s.client.Store(c)
@@ -59,10 +60,10 @@ func (s *Store) kept(ctx context.Context) (*records, error) {
 	return s.client.Load(), nil
 }
 
-// keep changes records of client state under one key.
-func (s *Store) keep(ctx context.Context, key string, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
-	err = s.one(ctx, "key "+key, func(ctx context.Context) error {
-		c, err := s.kept(ctx)
+// changeClient changes client records of one key.
+func (s *Store) changeClient(ctx context.Context, key string, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
+	err = s.withLock(ctx, "key "+key, func(ctx context.Context) error {
+		c, err := s.clientRecords(ctx)
 		if err != nil {
 			return err
 		}
@@ -72,26 +73,26 @@ func (s *Store) keep(ctx context.Context, key string, subjects []string, step fu
 	return first, err
 }
 
-// keptAt reads one record of client state into v. It returns false if the record does not exist.
-func (s *Store) keptAt(ctx context.Context, subject string, v any) (bool, error) {
+// readClient decodes one client record into v. It returns false if the record does not exist.
+func (s *Store) readClient(ctx context.Context, subject string, v any) (bool, error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer done()
-	c, err := s.kept(ctx)
+	c, err := s.clientRecords(ctx)
 	if err != nil {
-		return false, s.because(err)
+		return false, s.wrapClosed(err)
 	}
 	r, err := c.read(ctx, true, subject)
 	if err != nil {
-		return false, s.because(err)
+		return false, s.wrapClosed(err)
 	}
-	return found(r.of(subject), v)
+	return decodeRecord(r.of(subject), v)
 }
 
-func found(r record, v any) (bool, error) {
-	if !r.there() {
+func decodeRecord(r record, v any) (bool, error) {
+	if !r.exists() {
 		return false, nil
 	}
 	if err := json.Unmarshal(r.body, v); err != nil {
@@ -102,8 +103,8 @@ func found(r record, v any) (bool, error) {
 
 // Load implements [clientstore.CursorStore].
 func (s *Store) Load(ctx context.Context, key string) (clientstore.Saved, bool, error) {
-	var c cursor
-	_, err := s.keptAt(ctx, cursorAt(key), &c)
+	var c storedCursor
+	_, err := s.readClient(ctx, cursorAt(key), &c)
 	if err != nil || c.Saved.Cursor == "" {
 		return clientstore.Saved{}, false, err
 	}
@@ -112,19 +113,19 @@ func (s *Store) Load(ctx context.Context, key string) (clientstore.Saved, bool, 
 
 // Save implements [clientstore.CursorStore].
 func (s *Store) Save(ctx context.Context, key string, saved clientstore.Saved) error {
-	return s.commitCursor(ctx, key, func(c *cursor) { c.Saved = saved })
+	return s.commitCursor(ctx, key, func(c *storedCursor) { c.Saved = saved })
 }
 
 // Delete implements [clientstore.CursorStore].
 func (s *Store) Delete(ctx context.Context, key string) error {
-	return s.commitCursor(ctx, key, func(c *cursor) { c.Saved = clientstore.Saved{} })
+	return s.commitCursor(ctx, key, func(c *storedCursor) { c.Saved = clientstore.Saved{} })
 }
 
-func (s *Store) commitCursor(ctx context.Context, key string, change func(*cursor)) error {
+func (s *Store) commitCursor(ctx context.Context, key string, change func(*storedCursor)) error {
 	subject := cursorAt(key)
-	_, err := s.keep(ctx, key, []string{subject}, func(r *reading) ([]write, error) {
-		var c cursor
-		if _, err := found(r.of(subject), &c); err != nil {
+	_, err := s.changeClient(ctx, key, []string{subject}, func(r *reading) ([]write, error) {
+		var c storedCursor
+		if _, err := decodeRecord(r.of(subject), &c); err != nil {
 			return nil, err
 		}
 		change(&c)
@@ -136,17 +137,17 @@ func (s *Store) commitCursor(ctx context.Context, key string, change func(*curso
 
 // PutReceived implements [clientstore.ReceivedStore].
 func (s *Store) PutReceived(ctx context.Context, key string, x clientstore.Received) (fresh bool, err error) {
-	body, err := json.Marshal(received{[]byte(x.EventID), x.Body})
+	body, err := json.Marshal(storedReceived{[]byte(x.EventID), x.Body})
 	if err != nil {
 		return false, err
 	}
 	subject, at := receivedAt(key, x.EventID), cursorAt(key)
-	first, err := s.keep(ctx, key, []string{subject, at}, func(r *reading) ([]write, error) {
-		var c cursor
-		if _, err := found(r.of(at), &c); err != nil {
+	first, err := s.changeClient(ctx, key, []string{subject, at}, func(r *reading) ([]write, error) {
+		var c storedCursor
+		if _, err := decodeRecord(r.of(at), &c); err != nil {
 			return nil, err
 		}
-		if is := r.of(subject); is.there() && is.sequence > c.Taken {
+		if is := r.of(subject); is.exists() && is.sequence > c.Taken {
 			return nil, nil
 		}
 		return []write{put(r.of(subject), body)}, nil
@@ -156,8 +157,8 @@ func (s *Store) PutReceived(ctx context.Context, key string, x clientstore.Recei
 
 // Received implements [clientstore.ReceivedStore].
 func (s *Store) Received(ctx context.Context, key string, after uint64, limit int) (bodies []clientstore.Received, err error) {
-	var c cursor
-	if _, err := s.keptAt(ctx, cursorAt(key), &c); err != nil {
+	var c storedCursor
+	if _, err := s.readClient(ctx, cursorAt(key), &c); err != nil {
 		return nil, err
 	}
 	ctx, done, err := s.begin(ctx)
@@ -166,16 +167,16 @@ func (s *Store) Received(ctx context.Context, key string, after uint64, limit in
 	}
 	defer done()
 	at := clientAt(key) + "r."
-	all, _, err := s.client.Load().scan(ctx, at+"*", s.proofIn(at), max(after, c.Taken)+1, max(limit, 1))
+	all, _, err := s.client.Load().scan(ctx, at+"*", s.proofSubject(at), max(after, c.Taken)+1, max(limit, 1))
 	if err != nil {
-		return nil, s.because(err)
+		return nil, s.wrapClosed(err)
 	}
 	for _, r := range all {
-		if !r.there() || len(bodies) >= limit {
+		if !r.exists() || len(bodies) >= limit {
 			continue
 		}
-		var x received
-		if _, err := found(r, &x); err != nil {
+		var x storedReceived
+		if _, err := decodeRecord(r, &x); err != nil {
 			return nil, err
 		}
 		bodies = append(bodies, clientstore.Received{Sequence: r.sequence, EventID: string(x.EventID), Body: x.Body})
@@ -183,19 +184,19 @@ func (s *Store) Received(ctx context.Context, key string, after uint64, limit in
 	return bodies, nil
 }
 
-// TakeReceived implements [clientstore.ReceivedStore]. The cursor's message records up to which sequence bodies were
-// taken. These bodies are never returned afterwards, and TakeReceived deletes them last.
+// TakeReceived implements [clientstore.ReceivedStore]. TakeReceived first records the sequence of the last taken body
+// in the cursor's message. Bodies up to that sequence are no longer returned. Then it deletes them.
 func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved clientstore.Saved) error {
-	c, err := s.kept(ctx)
+	c, err := s.clientRecords(ctx)
 	if err != nil {
 		return err
 	}
 	last, err := c.prove(ctx) // later bodies have greater sequences
 	if err != nil {
-		return s.because(err)
+		return s.wrapClosed(err)
 	}
 	upTo = min(upTo, last)
-	err = s.commitCursor(ctx, key, func(c *cursor) {
+	err = s.commitCursor(ctx, key, func(c *storedCursor) {
 		if c.Taken = max(c.Taken, upTo); saved.Cursor != "" {
 			c.Saved = saved
 		}
@@ -211,13 +212,13 @@ func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved
 
 // Callback implements [clientstore.CallbackStore].
 func (s *Store) Callback(ctx context.Context, key string) (clientstore.Callback, bool, error) {
-	var x callback
-	is, err := s.keptAt(ctx, callbackAt(key), &x)
+	var x storedCallback
+	is, err := s.readClient(ctx, callbackAt(key), &x)
 	if err != nil || !is {
 		return clientstore.Callback{}, false, err
 	}
 	if x.Callback.Secrets, err = s.box.Open(sealed.CallbackID(key), x.Secrets); err != nil {
-		return clientstore.Callback{}, false, natured(err)
+		return clientstore.Callback{}, false, classifySecretError(err)
 	}
 	return x.Callback, true, nil
 }
@@ -229,20 +230,20 @@ func (s *Store) PutCallback(ctx context.Context, key string, c clientstore.Callb
 		return err
 	}
 	c.Secrets = nil
-	body, err := json.Marshal(callback{c, secrets})
+	body, err := json.Marshal(storedCallback{c, secrets})
 	if err != nil {
 		return err
 	}
 	subject := callbackAt(key)
-	_, err = s.keep(ctx, key, []string{subject}, func(r *reading) ([]write, error) { return []write{put(r.of(subject), body)}, nil })
+	_, err = s.changeClient(ctx, key, []string{subject}, func(r *reading) ([]write, error) { return []write{put(r.of(subject), body)}, nil })
 	return err
 }
 
 // DeleteCallback implements [clientstore.CallbackStore].
 func (s *Store) DeleteCallback(ctx context.Context, key string) error {
 	subject := callbackAt(key)
-	_, err := s.keep(ctx, key, []string{subject}, func(r *reading) ([]write, error) {
-		if x := r.of(subject); x.there() {
+	_, err := s.changeClient(ctx, key, []string{subject}, func(r *reading) ([]write, error) {
+		if x := r.of(subject); x.exists() {
 			return []write{remove(x)}, nil
 		}
 		return nil, nil

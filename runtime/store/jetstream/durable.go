@@ -10,14 +10,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/monitor"
 )
 
-// durable checks that the servers write messages to disk before they acknowledge them. It warns about the servers
-// that do not or are unknown; with RequireSync it returns an error (JS-43).
-func (s *Store) durable(ctx context.Context) error {
+// checkDurability checks that the servers write messages to disk before they acknowledge them. It logs a warning if a
+// server does not or its setting is unknown. With RequireSync, it returns an error instead (JS-43).
+func (s *Store) checkDurability(ctx context.Context) error {
 	said := make([]string, len(s.o.Monitors))
 	var wg sync.WaitGroup
 	for i, m := range s.o.Monitors {
 		wg.Go(func() {
-			wrong, err := syncs(ctx, m)
+			wrong, err := syncFault(ctx, m)
 			if said[i] = wrong; err != nil {
 				said[i] = fmt.Sprintf("unknown for %s: %v", m, err)
 			}
@@ -37,15 +37,15 @@ func (s *Store) durable(ctx context.Context) error {
 	case len(wrong) == 0:
 	case s.o.RequireSync:
 		return fmt.Errorf("%w: servers may acknowledge messages before they are on disk: %s", ErrServer, strings.Join(wrong, "; "))
-	case len(said) > 0 || !s.o.Single: // for a single server Open has already warned
+	case len(said) > 0 || !s.o.Single: // for a single server, Open has already logged a warning
 		s.log.Warn("jetstream: a power failure may lose acknowledged messages, unless each server has sync_interval: always", "servers", strings.Join(wrong, "; "))
 	}
 	return nil
 }
 
-// syncs asks the monitoring of a server how it writes to disk. wrong describes the fault; it is empty if the server
-// syncs each message before it acknowledges it.
-func syncs(ctx context.Context, at string) (wrong string, err error) {
+// syncFault queries a server's monitoring for its sync settings. The result is empty if the server syncs each message
+// before it acknowledges the message; otherwise it describes the fault.
+func syncFault(ctx context.Context, at string) (wrong string, err error) {
 	var v struct {
 		Config struct {
 			Interval time.Duration `json:"sync_interval"`

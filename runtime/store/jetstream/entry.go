@@ -14,11 +14,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// form is the first byte of an entry's message, the version of its format.
-const form = 1
+// formatVersion is the first byte of an entry's message.
+const formatVersion = 1
 
-// A stored is an entry with its message's metadata.
-type stored struct {
+// A storedEntry is an entry with the metadata of its message.
+type storedEntry struct {
 	store.Entry
 	call  uint64    // random, of the call that appended it
 	stamp time.Time // the leader's, when it was appended
@@ -26,12 +26,12 @@ type stored struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encode encodes an entry's message: form, call, six strings with their lengths, and a checksum. The checksum is
-// necessary because the server does not detect every byte that was changed on its disk. Optional strings have their
-// length plus one, and 0 if absent.
+// encode encodes an entry's message: the format version, the call, six strings with their lengths, and a checksum. The
+// checksum is necessary because the server does not detect all changes to its data on disk. The length of an optional
+// string is incremented by one; 0 means that the string is absent.
 func encode(e *store.Entry, call uint64) []byte {
 	b := make([]byte, 0, 64+len(e.EventID)+len(e.Data)+len(e.Meta)+len(e.Cursor))
-	b = binary.BigEndian.AppendUint64(append(b, form), call)
+	b = binary.BigEndian.AppendUint64(append(b, formatVersion), call)
 	text := func(t string) { b = append(binary.AppendUvarint(b, uint64(len(t))), t...) }
 	maybe := func(there bool, t []byte) {
 		if !there {
@@ -52,12 +52,12 @@ func encode(e *store.Entry, call uint64) []byte {
 
 var errForm = errors.New("invalid format or checksum")
 
-// decode is the inverse of encode; it does not set position and stamp. The entry keeps parts of b.
-func decode(b []byte) (e stored, err error) {
+// decode is the inverse of encode. It does not set the position or the stamp. The entry refers to memory in b.
+func decode(b []byte) (e storedEntry, err error) {
 	if len(b) < 13 || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.BigEndian.Uint32(b[len(b)-4:]) {
 		return e, errForm
 	}
-	if b[0] != form {
+	if b[0] != formatVersion {
 		return e, errors.New("it was written by a newer release")
 	}
 	e.call = binary.BigEndian.Uint64(b[1:9])
@@ -85,22 +85,22 @@ func decode(b []byte) (e stored, err error) {
 	meta, _ := next(1)
 	data, _ := next(0)
 	if err != nil || len(rest) > 0 {
-		return stored{}, errForm
+		return storedEntry{}, errForm
 	}
 	e.EventID, e.Cursor, e.Meta, e.Data = string(id), string(cursor), meta, data
 	if e.Timestamp, err = events.ParseTime(string(at)); err != nil {
-		return stored{}, err
+		return storedEntry{}, err
 	}
 	if some {
 		if err := json.Unmarshal(targets, &e.Targets); err != nil || e.Targets == nil {
-			return stored{}, errForm
+			return storedEntry{}, errForm
 		}
 	}
 	return e, nil
 }
 
-// subjectID returns the last token of an entry's subject. Entries that AppendOnce treats as equal have the same
-// token.
+// subjectID returns the last token of an entry's subject. The token is the same for entries with the same id and
+// audience.
 func subjectID(e *store.Entry) string {
 	h := sha256.New()
 	h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(e.EventID))))
@@ -111,8 +111,8 @@ func subjectID(e *store.Entry) string {
 
 var plain = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
 
-// logToken returns a token for a log's name, for subjects and stream names. Names with upper-case letters are hashed:
-// names that differ only by case would share a directory on some file systems.
+// logToken encodes a log's name as a token for subjects and stream names. Names with upper-case letters are hashed,
+// because names that differ only in case would share a directory on some file systems.
 func logToken(name string) string {
 	if len(name) <= 128 && plain.MatchString(name) {
 		b := []byte(name)

@@ -7,30 +7,30 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Errors that an operator can act upon. Errors of this package match them with [errors.Is].
+// Errors that an operator can act on. Use [errors.Is] to test for them.
 var (
 	// ErrConfig reports an invalid option.
 	ErrConfig = errors.New("jetstream: bad configuration")
-	// ErrUnreachable reports that no server answers, that JetStream is not enabled for the account, or that a stream
+	// ErrUnreachable reports that no server responds, that JetStream is not enabled for the account, or that a stream
 	// has no leader.
 	ErrUnreachable = errors.New("jetstream: no answer")
-	// ErrRights reports that the user lacks a permission, which the message names.
+	// ErrRights reports that the user lacks the permission named in the message.
 	ErrRights = errors.New("jetstream: the user lacks a right")
-	// ErrServer reports that the server is too old or its settings are unsuitable.
+	// ErrServer reports that the server is too old or has unsupported settings.
 	ErrServer = errors.New("jetstream: unsupported server or settings")
 	// ErrReplicas reports that a stream has the wrong number of replicas.
 	ErrReplicas = errors.New("jetstream: wrong number of replicas")
-	// ErrForeign reports that a stream with the expected name belongs to another program or was changed by hand.
+	// ErrForeign reports that a stream with the expected name belongs to another program or was modified by one.
 	ErrForeign = errors.New("jetstream: stream is another program's, or was changed")
-	// ErrVersion reports that a newer release, or a build before the first release, created the stream.
+	// ErrVersion reports that the stream was created by a newer release or by a build from before the first release.
 	ErrVersion = errors.New("jetstream: the version of the stream is not supported")
-	// ErrKey reports that the key is missing, wrong, or of an invalid length.
+	// ErrKey reports that the key is missing, is wrong, or has an invalid length.
 	ErrKey = errors.New("jetstream: encryption key does not fit")
-	// ErrCorrupt reports that data in a stream are damaged.
+	// ErrCorrupt reports that data in a stream is damaged.
 	ErrCorrupt = errors.New("jetstream: damaged data")
 )
 
-// deniedSubject returns the subject for which a server denied a publish or, if subscribe is set, a subscription.
+// deniedSubject returns the subject of a denied publish or, if subscribe is set, of a denied subscription.
 func deniedSubject(err error, subscribe bool) (string, bool) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return "", false

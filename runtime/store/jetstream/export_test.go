@@ -62,10 +62,10 @@ func (s *Store) Behind() {
 }
 
 // WatchLife looks at the state now.
-func (s *Store) WatchLife() { s.watchLife() }
+func (s *Store) WatchLife() { s.watchGeneration() }
 
 // Hear passes a leader's time to the clock, and returns how far it is ahead.
-func (s *Store) Hear(t time.Time) time.Duration { return s.clock.hear(t) }
+func (s *Store) Hear(t time.Time) time.Duration { return s.clock.observe(t) }
 
 // Namespace returns the store's namespace.
 func (s *Store) Namespace() string { return s.o.Namespace }
@@ -85,7 +85,7 @@ func StateStream(namespace string) string { return strings.ToUpper(namespace) + 
 func Marks(namespace, log string) string { return namespace + ".s." + markAt(anyShard, log) }
 
 // LifeSubject returns the subject of the life of a namespace's state.
-func LifeSubject(namespace string) string { return namespace + ".s." + lifeSubject }
+func LifeSubject(namespace string) string { return namespace + ".s." + generationSubject }
 
 // ProofSubject returns the subject for proofs of an imaginary process.
 func ProofSubject(namespace string) string { return namespace + ".s." + proofs + "none" }
@@ -99,7 +99,7 @@ func (s *Store) Testify(ctx context.Context) error {
 		if err := l.look(ctx); err != nil {
 			return err
 		}
-		if err := l.testify(ctx, time.Now().Add(testifies)); err != nil {
+		if err := l.recordWitness(ctx, time.Now().Add(witnessInterval)); err != nil {
 			return err
 		}
 	}
@@ -113,7 +113,7 @@ func (s *Store) Between(f func()) { s.slow = f }
 func (s *Store) Connected() bool { return s.write.IsConnected() }
 
 // Leads and Ruled judge which server has answered a request for a stream's information.
-var Leads, Ruled = leads, ruled
+var Leads, Ruled = isLeader, ledThroughout
 
 // Absent makes a server deny, once per stream, that it has the stream.
 func (s *Store) Absent() {

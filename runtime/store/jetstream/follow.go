@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// soon is how long an append waits for its entry to be republished before it reads the entry.
-	soon = 5 * time.Millisecond
-	// between is the minimum time between two looks at one log.
-	between = 100 * time.Millisecond
-	// looks is the maximum number of logs that poll looks at per second.
-	looks = 256
+	// republishWait is how long an append waits for its entry to be republished before it reads the entry.
+	republishWait = 5 * time.Millisecond
+	// minPollInterval is the minimum time between two polls of a log.
+	minPollInterval = 100 * time.Millisecond
+	// maxPolls is the maximum number of logs that are polled per second.
+	maxPolls = 256
 )
 
-// told handles an entry that the servers republish on ns.t.<log>.<epoch>.
-func (s *Store) told(m *nats.Msg) {
+// handleRepublished handles an entry that the servers republish on ns.t.<log>.<epoch>.
+func (s *Store) handleRepublished(m *nats.Msg) {
 	part := strings.Split(m.Subject, ".")
 	if len(part) != 4 {
 		return
@@ -39,19 +39,19 @@ func (s *Store) told(m *nats.Msg) {
 	if l == nil || l.token != part[3] {
 		return
 	}
-	e, err := s.fromHeader(l.stream, m)
-	if err != nil { // readers get the error when they reach the entry
+	e, err := s.entryFromMessage(l.stream, m)
+	if err != nil { // a reader that reaches the entry receives the error
 		s.log.Error("jetstream: a republished entry cannot be decoded", "log", l.name, "error", err)
 		return
 	}
-	l.noted(e.Position)
+	l.recordPosition(e.Position)
 	select {
 	case l.turn <- struct{}{}:
 		l.mu.Lock()
 		next := l.head + 1
 		l.mu.Unlock()
 		if e.Position == next {
-			l.tell([]stored{e})
+			l.deliver([]storedEntry{e})
 		}
 		<-l.turn
 	default: // the holder of turn delivers it
@@ -59,14 +59,14 @@ func (s *Store) told(m *nats.Msg) {
 	if l.behind() {
 		s.mu.Lock()
 		if !s.closed {
-			s.tasks.Go(func() { l.keepUp(s.life) })
+			s.tasks.Go(func() { l.followInBackground(s.life) })
 		}
 		s.mu.Unlock()
 	}
 }
 
-// noted records that the log has an entry at p.
-func (l *Log) noted(p store.Position) {
+// recordPosition records that the log has an entry at p.
+func (l *Log) recordPosition(p store.Position) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.want = max(l.want, p)
@@ -78,9 +78,9 @@ func (l *Log) behind() bool {
 	return l.want > l.head && !l.ended
 }
 
-// tell makes entries that follow the head visible and passes them to Appended in one step, so that Bounds never
-// returns less than Appended has seen. The caller holds turn.
-func (l *Log) tell(entries []stored) {
+// deliver makes entries that follow the head visible and passes them to Appended in one step, so that Bounds always
+// includes every entry passed to Appended. The caller must hold turn.
+func (l *Log) deliver(entries []storedEntry) {
 	list := make([]store.Entry, len(entries))
 	for i := range entries {
 		list[i] = entries[i].Entry
@@ -91,14 +91,14 @@ func (l *Log) tell(entries []stored) {
 		l.tail.Clear()
 	}
 	l.tail.Add(list...)
-	l.reach(list[len(list)-1].Position, entries[len(entries)-1].stamp)
+	l.setHead(list[len(list)-1].Position, entries[len(entries)-1].stamp)
 	if l.options.Appended != nil {
 		l.options.Appended(list)
 	}
 }
 
-// reach moves the head. The caller holds mu.
-func (l *Log) reach(p store.Position, stamp time.Time) {
+// setHead advances the head. The caller must hold mu.
+func (l *Log) setHead(p store.Position, stamp time.Time) {
 	l.head, l.stamp, l.want = p, stamp, max(l.want, p)
 	if !l.ended {
 		close(l.moved)
@@ -106,7 +106,7 @@ func (l *Log) reach(p store.Position, stamp time.Time) {
 	}
 }
 
-// follow reads entries until all positions that are known to exist were delivered.
+// follow reads entries until all known positions have been delivered.
 func (l *Log) follow(ctx context.Context) error {
 	for l.behind() {
 		select {
@@ -123,7 +123,7 @@ func (l *Log) follow(ctx context.Context) error {
 	return l.current()
 }
 
-// advance does the work of follow. The caller holds turn.
+// advance reads and delivers entries until the head reaches want. The caller must hold turn.
 func (l *Log) advance(ctx context.Context) error {
 	for {
 		l.mu.Lock()
@@ -137,28 +137,28 @@ func (l *Log) advance(ctx context.Context) error {
 			return err
 		}
 		if len(found) > 0 {
-			l.tell(found)
+			l.deliver(found)
 			continue
 		}
 		l.mu.Lock() // the entries were evicted unread
 		l.first = max(l.first, first)
 		l.tail.Clear()
-		l.reach(max(head, first-1), time.Time{})
+		l.setHead(max(head, first-1), time.Time{})
 		l.mu.Unlock()
 	}
 }
 
-// keepUp calls follow in the background, until it succeeds.
-func (l *Log) keepUp(ctx context.Context) {
-	err := asLong(ctx, func() (bool, error) {
+// followInBackground calls follow until it succeeds and records the result.
+func (l *Log) followInBackground(ctx context.Context) {
+	err := retry(ctx, func() (bool, error) {
 		err := l.follow(ctx)
 		return errors.Is(err, ErrUnreachable), err
 	})
-	l.note(err)
+	l.recordResult(err)
 }
 
-// note keeps the result of a look for Ping, and logs an error that follows a success.
-func (l *Log) note(err error) {
+// recordResult stores the result of a poll for Ping. It logs the first error after a success.
+func (l *Log) recordResult(err error) {
 	if l.s.life.Err() != nil || errors.Is(err, engine.ErrNewEpoch) {
 		return
 	}
@@ -171,10 +171,10 @@ func (l *Log) note(err error) {
 	}
 }
 
-// await waits until the entry at p was delivered.
-func (l *Log) await(ctx context.Context, p store.Position) error {
-	l.noted(p)
-	t := time.NewTimer(soon)
+// waitFor waits until the entry at p has been delivered.
+func (l *Log) waitFor(ctx context.Context, p store.Position) error {
+	l.recordPosition(p)
+	t := time.NewTimer(republishWait)
 	defer t.Stop()
 	for {
 		l.mu.Lock()
@@ -191,7 +191,7 @@ func (l *Log) await(ctx context.Context, p store.Position) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-t.C:
-			return asLong(ctx, func() (bool, error) {
+			return retry(ctx, func() (bool, error) {
 				err := l.follow(ctx)
 				return errors.Is(err, ErrUnreachable), err
 			})
@@ -199,8 +199,9 @@ func (l *Log) await(ctx context.Context, p store.Position) error {
 	}
 }
 
-// check asks the leader of the stream, with or without a proof, whether the log still has the epoch with which it was
-// opened, and where it ends. If the stream has lost delivered entries, check begins a new epoch.
+// check queries the stream's leader for the log's epoch and last position, and returns ErrNewEpoch if the epoch has
+// changed. If proof is set, it also checks that the stream has a quorum. If the stream has lost delivered entries,
+// check begins a new epoch.
 func (l *Log) check(ctx context.Context, proof bool) error {
 	ask := l.s.info
 	if proof {
@@ -211,32 +212,32 @@ func (l *Log) check(ctx context.Context, proof bool) error {
 	l.mu.Unlock()
 	info, err := ask(ctx, l.stream)
 	if code(err) == codeNoStream {
-		l.over()
+		l.end()
 		return fmt.Errorf("log %s: %w: stream %s does not exist any more", l.name, engine.ErrNewEpoch, l.stream)
 	}
 	if err != nil {
 		return err
 	}
 	if info.Config.Metadata[metaEpoch] != l.token {
-		l.over()
+		l.end()
 		return fmt.Errorf("log %s: %w", l.name, engine.ErrNewEpoch)
 	}
-	if err := l.s.ours(l.name, l.short, info); err != nil {
+	if err := l.s.checkLogStream(l.name, l.short, info); err != nil {
 		return err
 	}
-	if lost(info, head, l.s.clock.stamped(info.State.LastTime), stamp) {
+	if lostDelivered(info, head, l.s.clock.appendTime(info.State.LastTime), stamp) {
 		if !proof {
 			return l.check(ctx, true)
 		}
-		l.over() // even if the new epoch cannot begin: new entries would get positions below the head
+		l.end() // even if the new epoch cannot begin: new entries would get positions below the head
 		want := info.Config
-		l.s.renewed(&want, info)
+		l.s.beginEpoch(&want, info)
 		if err := l.s.api(ctx, "STREAM.UPDATE."+l.stream, want, nil); err != nil {
 			return err
 		}
 		return fmt.Errorf("log %s: %w", l.name, engine.ErrNewEpoch)
 	}
-	if err := changed(info); err != nil {
+	if err := checkLimits(info); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -245,7 +246,7 @@ func (l *Log) check(ctx context.Context, proof bool) error {
 	if info.State.Msgs > 0 {
 		l.proven = witness{l.token, store.Position(info.State.LastSeq), info.State.LastTime}
 	}
-	// The options of the last opening apply, in whichever process it was.
+	// The options of the latest OpenLog call apply, regardless of the process that made it.
 	age, err1 := time.ParseDuration(info.Config.Metadata[metaAge])
 	count, err2 := strconv.Atoi(info.Config.Metadata[metaCount])
 	if err1 == nil && err2 == nil && (age != l.options.MaxAge || count != l.options.MaxCount) {
@@ -254,14 +255,14 @@ func (l *Log) check(ctx context.Context, proof bool) error {
 	return nil
 }
 
-// changed refuses a stream whose limits differ from those of the last opening. Somebody has changed it since, and
-// retained entries may be lost. OpenLog restores the limits.
-func changed(info *jetstream.StreamInfo) error {
+// checkLimits returns an error if the stream's limits differ from those set by the latest OpenLog call. In that case
+// the stream was modified, and retained entries may have been lost. OpenLog restores the limits.
+func checkLimits(info *jetstream.StreamInfo) error {
 	c, want := &info.Config, info.Config
 	age, err1 := time.ParseDuration(c.Metadata[metaAge])
 	count, err2 := strconv.Atoi(c.Metadata[metaCount])
 	want.Metadata = map[string]string{}
-	limit(&want, store.LogOptions{MaxAge: age, MaxCount: count})
+	setLimits(&want, store.LogOptions{MaxAge: age, MaxCount: count})
 	if err1 != nil || err2 != nil || c.MaxAge != want.MaxAge || c.MaxMsgs != want.MaxMsgs {
 		return fmt.Errorf("%w: %s has MaxAge %v and MaxMsgs %d, its log was opened with MaxAge %s and MaxCount %s; opening it again sets them",
 			ErrForeign, c.Name, c.MaxAge, c.MaxMsgs, c.Metadata[metaAge], c.Metadata[metaCount])
@@ -269,22 +270,23 @@ func changed(info *jetstream.StreamInfo) error {
 	return nil
 }
 
-// lost reports whether the stream was replaced, lacks the head that was delivered, or has another entry at the head.
-func lost(info *jetstream.StreamInfo, head store.Position, last, stamp time.Time) bool {
+// lostDelivered reports whether the stream was replaced, ends before the delivered head, or has a different entry at
+// the head.
+func lostDelivered(info *jetstream.StreamInfo, head store.Position, last, stamp time.Time) bool {
 	was, end := info.Config.Metadata[metaGroup], store.Position(info.State.LastSeq)
 	return was != "" && was != group(info) || end < head || end == head && !stamp.IsZero() && info.State.Msgs > 0 && !last.Equal(stamp)
 }
 
-// lacks reports whether the stream has lost entries that an ended log had delivered. For an open log, check does
+// lacks reports whether the stream has lost entries that an ended log had delivered. For an open log, check detects
 // that.
 func (l *Log) lacks(info *jetstream.StreamInfo) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ended && lost(info, l.head, l.s.clock.stamped(info.State.LastTime), l.stamp)
+	return l.ended && lostDelivered(info, l.head, l.s.clock.appendTime(info.State.LastTime), l.stamp)
 }
 
-// look proves that the stream has a quorum, asks the leader for its head, and reads up to it. It returns early if
-// another call's look began after this call.
+// look polls the log once. It checks that the stream has a quorum, requests the head from the leader, and reads up to
+// it. It returns early if another call started a poll after this call.
 func (l *Log) look(ctx context.Context) error {
 	called := time.Now()
 	select {
@@ -294,7 +296,7 @@ func (l *Log) look(ctx context.Context) error {
 		return ctx.Err()
 	}
 	l.mu.Lock()
-	wait := between - time.Since(l.looked)
+	wait := minPollInterval - time.Since(l.looked)
 	good := l.seen.After(called)
 	l.mu.Unlock()
 	if good {
@@ -322,10 +324,10 @@ func (l *Log) look(ctx context.Context) error {
 	return err
 }
 
-// lookAlone looks in the background and notes the result for Ping.
-func (l *Log) lookAlone() {
+// lookInBackground polls the log once and records the result for Ping.
+func (l *Log) lookInBackground() {
 	if l.current() == nil {
-		l.note(l.look(l.s.life))
+		l.recordResult(l.look(l.s.life))
 	}
 }
 
@@ -343,7 +345,7 @@ func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, er
 		return head, nil
 	}
 	if err := l.look(ctx); err != nil {
-		return 0, l.s.because(fmt.Errorf("log %s: %w", l.name, err))
+		return 0, l.s.wrapClosed(fmt.Errorf("log %s: %w", l.name, err))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -357,7 +359,7 @@ func (l *Log) Seen() time.Time {
 	return l.seen
 }
 
-// poll looks at every log once per Poll, one after the other, at most looks per second.
+// poll reads new entries of every log once per Poll interval, one log after another and at most maxPolls per second.
 func (s *Store) poll() {
 	for s.pause(s.o.Poll) {
 		s.mu.Lock()
@@ -367,26 +369,26 @@ func (s *Store) poll() {
 		}
 		s.mu.Unlock()
 		for _, l := range logs {
-			l.lookAlone()
-			if err := l.testify(s.life, time.Now()); err != nil {
+			l.lookInBackground()
+			if err := l.recordWitness(s.life, time.Now()); err != nil {
 				s.log.Debug("jetstream: the witness of a log was not stored", "log", l.name, "error", err)
 			}
-			if !s.pause(time.Second / looks) {
+			if !s.pause(time.Second / maxPolls) {
 				return
 			}
 		}
 	}
 }
 
-// watch looks at the state every 5 s. Requests for the cluster's state are more frequent and show a life that another
+// watch checks the state every 5 s. Cluster requests are more frequent and also detect a generation that another
 // process has begun.
 func (s *Store) watch() {
 	for s.pause(5 * time.Second) {
-		s.watchLife()
+		s.watchGeneration()
 	}
 }
 
-// pause waits for d. It returns false if the store is closed meanwhile.
+// pause waits for d. It returns false if the store is closed before then.
 func (s *Store) pause(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

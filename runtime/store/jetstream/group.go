@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// groupMax bounds the number of entries in a group.
-	groupMax = 512
-	// readLarge is the number of entries that one request reads. They may be large, and a server sends at most 64
-	// MiB.
-	readLarge = 64
+	// maxGroup is the maximum number of entries in a group.
+	maxGroup = 512
+	// maxReadSubjects is the maximum number of entries read per request. Entries can be large, and a server sends at
+	// most 64 MiB.
+	maxReadSubjects = 64
 )
 
 // AppendGroup implements [engine.Shared]. It publishes the group as one batch, with an expected sequence for each
-// entry. If an entry already exists, it leaves that entry out and sends the batch again (JS-7).
+// entry. If an entry already exists, AppendGroup sends the batch again without that entry (JS-7).
 func (s *Store) AppendGroup(ctx context.Context, name string, group []store.Outgoing) ([]engine.Appended, error) {
-	if len(group) > groupMax {
-		return nil, fmt.Errorf("log %s: a group has at most %[3]d entries, but this one has %[2]d", name, len(group), groupMax)
+	if len(group) > maxGroup {
+		return nil, fmt.Errorf("log %s: a group has at most %[3]d entries, but this one has %[2]d", name, len(group), maxGroup)
 	}
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -37,20 +37,20 @@ func (s *Store) AppendGroup(ctx context.Context, name string, group []store.Outg
 	defer done()
 	appended, err := s.appendGroup(ctx, name, group)
 	if err != nil {
-		return nil, s.because(fmt.Errorf("log %s: %w", name, err))
+		return nil, s.wrapClosed(fmt.Errorf("log %s: %w", name, err))
 	}
 	return appended, nil
 }
 
-// A grouping is the state of one AppendGroup call.
-type grouping struct {
+// A groupAppend is the state of one AppendGroup call.
+type groupAppend struct {
 	s       *Store
 	stream  string
 	under   func(token, id string) string
 	token   string
-	earlier []earlier
+	earlier []earlierEpoch
 	options store.LogOptions
-	head    store.Position // not after the last look
+	head    store.Position // at most that of the last poll
 	call    uint64
 	began   time.Time
 	group   []store.Outgoing
@@ -61,16 +61,16 @@ type grouping struct {
 }
 
 func (s *Store) appendGroup(ctx context.Context, name string, group []store.Outgoing) ([]engine.Appended, error) {
-	g := grouping{s: s, stream: strings.ToUpper(s.o.Namespace) + "_L_" + logToken(name), call: mathrand.Uint64(), began: time.Now(), group: group}
+	g := groupAppend{s: s, stream: strings.ToUpper(s.o.Namespace) + "_L_" + logToken(name), call: mathrand.Uint64(), began: time.Now(), group: group}
 	g.under = func(token, id string) string { return s.o.Namespace + ".l." + logToken(name) + "." + token + "." + id }
 	for i := range group {
 		body := encode(&group[i].Entry, g.call)
-		if limit := s.write.MaxPayload() - headers; int64(len(body)) > limit {
+		if limit := s.write.MaxPayload() - maxHeaders; int64(len(body)) > limit {
 			return nil, fmt.Errorf("%w: entry %d has %d bytes, the servers' max_payload leaves %d", engine.ErrRefused, i, len(body), limit)
 		}
 		g.bodies = append(g.bodies, body)
 	}
-	err := asLong(ctx, func() (bool, error) { return g.step(ctx, name) })
+	err := retry(ctx, func() (bool, error) { return g.step(ctx, name) })
 	if err != nil && g.unsure {
 		err = fmt.Errorf("%w: %w", store.ErrUncertain, err)
 	}
@@ -80,17 +80,17 @@ func (s *Store) appendGroup(ctx context.Context, name string, group []store.Outg
 	s.mu.Lock()
 	l := s.logs[name]
 	s.mu.Unlock()
-	if l != nil && l.current() == nil { // make the entries visible now; entries that this follow misses are found by a look
+	if l != nil && l.current() == nil { // make the entries visible now; a later poll finds any entries that this follow misses
 		for i := range g.done {
-			l.noted(g.done[i].Position)
+			l.recordPosition(g.done[i].Position)
 		}
 		_ = l.follow(ctx)
 	}
 	return g.done, nil
 }
 
-// step looks up existing entries and sends the others once.
-func (g *grouping) step(ctx context.Context, name string) (again bool, err error) {
+// step looks up existing entries and sends the remaining entries once.
+func (g *groupAppend) step(ctx context.Context, name string) (again bool, err error) {
 	info, err := g.s.info(ctx, g.stream)
 	switch {
 	case code(err) == codeNoStream:
@@ -98,13 +98,13 @@ func (g *grouping) step(ctx context.Context, name string) (again bool, err error
 	case err != nil:
 		return errors.Is(err, ErrUnreachable) && ctx.Err() == nil, err
 	}
-	if err := g.s.ours(name, logToken(name), info); err != nil {
+	if err := g.s.checkLogStream(name, logToken(name), info); err != nil {
 		return false, err
 	}
 	g.token, g.earlier, g.head = info.Config.Metadata[metaEpoch], earlierOf(info), store.Position(info.State.LastSeq)
 	g.options.MaxAge, _ = time.ParseDuration(info.Config.Metadata[metaAge])
 	g.options.MaxCount, _ = strconv.Atoi(info.Config.Metadata[metaCount])
-	found, err := g.look(ctx)
+	found, err := g.readExisting(ctx)
 	if err != nil {
 		return errors.Is(err, ErrUnreachable) && ctx.Err() == nil, err
 	}
@@ -112,7 +112,7 @@ func (g *grouping) step(ctx context.Context, name string) (again bool, err error
 	var rest []int
 	var expect []uint64
 	for i := range g.group {
-		stands, known, newest := g.standing(found, &g.group[i])
+		stands, known, newest := g.lastEntry(found, &g.group[i])
 		switch {
 		case known && stands.call == g.call: // the answer to its batch was lost
 			g.done[i] = engine.Appended{Position: stands.Position, Fresh: true}
@@ -142,10 +142,10 @@ func (g *grouping) step(ctx context.Context, name string) (again bool, err error
 	return errors.Is(err, ErrUnreachable) && ctx.Err() == nil && !g.s.write.IsClosed(), err
 }
 
-// look reads the last entry of each subject of the group, of this epoch and earlier ones, from any server. If the
-// answer is old, the expected sequences make the batch fail.
-func (g *grouping) look(ctx context.Context) (found map[string]stored, err error) {
-	found = map[string]stored{}
+// readExisting reads the last entry of each subject of the group, in this and earlier epochs, from any server. If the
+// response is stale, the expected sequences make the batch fail.
+func (g *groupAppend) readExisting(ctx context.Context) (found map[string]storedEntry, err error) {
+	found = map[string]storedEntry{}
 	var subjects []string
 	for i := range g.group {
 		id := subjectID(&g.group[i].Entry)
@@ -155,9 +155,9 @@ func (g *grouping) look(ctx context.Context) (found map[string]stored, err error
 		}
 	}
 	for len(subjects) > 0 {
-		n := min(len(subjects), readLarge)
+		n := min(len(subjects), maxReadSubjects)
 		_, err := g.s.pull(ctx, g.stream, map[string]any{"multi_last": subjects[:n]}, func(m *nats.Msg) error {
-			e, err := g.s.fromHeader(g.stream, m)
+			e, err := g.s.entryFromMessage(g.stream, m)
 			found[m.Header.Get(jetstream.SubjectHeader)] = e
 			return err
 		})
@@ -169,8 +169,9 @@ func (g *grouping) look(ctx context.Context) (found map[string]stored, err error
 	return found, nil
 }
 
-// standing returns the last entry with an id. newest is the sequence of the last one in this epoch, 0 for none.
-func (g *grouping) standing(found map[string]stored, o *store.Outgoing) (e stored, known bool, newest uint64) {
+// lastEntry returns the last entry with the id and audience of o. The result newest is the sequence of the last such
+// entry in this epoch, or 0 if this epoch has no such entry.
+func (g *groupAppend) lastEntry(found map[string]storedEntry, o *store.Outgoing) (e storedEntry, known bool, newest uint64) {
 	id := subjectID(&o.Entry)
 	if e, known = found[g.under(g.token, id)]; known {
 		return e, true, uint64(e.Position)
@@ -181,14 +182,14 @@ func (g *grouping) standing(found map[string]stored, o *store.Outgoing) (e store
 	return e, known, 0
 }
 
-// counts reports whether an existing entry takes the place of o, as AppendOnce decides.
-func (g *grouping) counts(e *stored, o *store.Outgoing) bool {
+// counts reports whether o must not be appended because e already exists, by the rules of AppendOnce.
+func (g *groupAppend) counts(e *storedEntry, o *store.Outgoing) bool {
 	return o.Once && e.Position > o.Above && (g.options.MaxAge <= 0 || g.s.clock.now().Sub(e.stamp) <= g.options.MaxAge) &&
 		(g.options.MaxCount <= 0 || e.Position > g.head || g.head-e.Position < store.Position(g.options.MaxCount))
 }
 
-// send appends entries of the group in one batch and returns the sequence of the first.
-func (g *grouping) send(ctx context.Context, rest []int, expect []uint64) (first uint64, err error) {
+// send appends entries of the group in one batch and returns the sequence of the first entry.
+func (g *groupAppend) send(ctx context.Context, rest []int, expect []uint64) (first uint64, err error) {
 	messages := make([]*nats.Msg, len(rest))
 	for n, i := range rest {
 		messages[n] = &nats.Msg{Subject: g.under(g.token, subjectID(&g.group[i].Entry)), Data: g.bodies[i], Header: nats.Header{

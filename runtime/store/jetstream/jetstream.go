@@ -1,31 +1,31 @@
-// Package jetstream keeps a server's state in NATS JetStream, nats-server 2.15 or later. The state includes the logs
-// of event types, webhook subscriptions, and the leases, owned state and actions that replicas of a cluster share
-// (engine.Shared). Start with [Open].
+// Package jetstream stores a server's state in NATS JetStream (nats-server 2.15 or later). The state consists of the
+// logs of event types, webhook subscriptions, and the leases, owned state and actions that the replicas of a cluster
+// share (engine.Shared). Start with [Open].
 //
-// Trade-offs: it needs three nats-servers on three disks with sync_interval: always. An append takes 2 to 3 ms, and
-// writes stall for 5 to 10 s when a server crashes. An append cannot join the author's SQL transaction. The server
-// has known ways to lose data that PostgreSQL does not have: unless sync_interval says always, it acknowledges a
-// message before the message is on disk, and clients cannot see that setting. The docs recommend PostgreSQL.
+// The store requires three nats-servers on three disks with sync_interval: always. An append takes 2 to 3 ms, and
+// writes stall for 5 to 10 s when a server crashes. An append cannot be part of the author's SQL transaction. Unlike
+// PostgreSQL, the server can lose data in known ways. Unless sync_interval is always, it acknowledges a message before
+// the message is on disk, and clients cannot read that setting. The docs recommend PostgreSQL.
 //
-// Each log has a separate stream, which stores nothing but entries; a position is a sequence of that stream. The
-// subject of an entry is derived from its id and audience, and every publish carries an expected sequence for its
-// subject. A duplicate that arrives late is therefore refused, and an existing id is found in a time that does not
-// grow with the log. The subjects name the log's epoch: no stream accepts an append under an earlier epoch.
+// Each log has a separate stream that stores only entries; positions are sequence numbers of that stream. The subject
+// of an entry is derived from its id and audience, and every publish includes the expected sequence for its subject. A
+// late duplicate is therefore rejected, and the lookup of an existing id does not slow down as the log grows. Subjects
+// contain the log's epoch, so that no stream accepts an append for an earlier epoch.
 //
-// All other state is in one stream, <NAMESPACE>_S, as the last message of each subject; operators' actions and client
-// state have a stream each. Any server may answer a read from an old state, so no decision rests on a read: a write
-// carries the sequences of the records that it depends on, and several writes form one atomic batch. A read whose
-// answer is final comes from a server that has shown a message written after the request. An owner's batch also
-// expects the sequence of the shard's hold, so that a claim comes either before or after it.
+// Operators' actions and client state have one stream each. All other state is in one stream, <NAMESPACE>_S, as the last
+// message of each subject. Any server can return stale data, so a write includes the expected sequences of the records
+// that it depends on, and several writes form one atomic batch. A result that is returned to the caller comes from a
+// server that has received a message written after the request. An owner's batch also includes the expected sequence of
+// the shard's hold, so that a claim is ordered either before or after the batch.
 //
-// Leases must outlast the crash of a nats-server: set server.Options.Replica.Lease to 30 s. The clocks of the
-// nats-servers must agree. A subscription takes four messages: its record, its progress, its use of a URL, and a
-// share of two counters, which new subscriptions of the whole cluster update one at a time. To restore the streams
-// from a backup, stop the replicas, restore all streams and call [Store.BeginEpochs] before you start the replicas.
-// The store notices if only one stream was restored: in a cluster immediately, on a single server if the stream lacks
-// entries that were seen in it 10 s before the end.
+// Leases must survive the crash of a nats-server: set server.Options.Replica.Lease to 30 s. The clocks of the
+// nats-servers must agree. A new subscription writes its record, its progress, its use of a URL and two counters. The
+// whole cluster updates these counters, one subscription at a time. To restore the streams from a backup, stop the
+// replicas, restore all streams and call [Store.BeginEpochs] before you start the replicas. In a cluster, the store
+// immediately detects if only one stream was restored. On a single server, the store detects this only if the stream
+// lacks entries that were observed at least 10 s before its previous end.
 //
-// The package makes no promise of compatibility.
+// The package makes no compatibility promise.
 package jetstream
 
 import (
@@ -62,51 +62,51 @@ var (
 	_ engine.Log                = (*Log)(nil)
 )
 
-// DefaultNamespace is the namespace of a store if Options.Namespace is empty.
+// DefaultNamespace is the namespace that a store uses if Options.Namespace is empty.
 const DefaultNamespace = "mcpe"
 
 const (
-	// replicas is the number of servers that keep a stream, unless Options.Single is set.
+	// replicas is the number of servers that store a stream, unless Options.Single is set.
 	replicas = 3
-	// patience bounds how long a call waits for servers that do not answer, whatever its context allows. An election
+	// callTimeout is how long a call waits for unresponsive servers, even if its context allows more time. An election
 	// takes 5 to 10 s.
-	patience = 15 * time.Second
-	// oneTry bounds one request of a call.
-	oneTry = 2 * time.Second
+	callTimeout = 15 * time.Second
+	// requestTimeout is the timeout of a single request within a call.
+	requestTimeout = 2 * time.Second
 )
 
 // Options configure [Open]. The zero value is safe for production.
 type Options struct {
-	// Namespace is the prefix of the store's subjects and, in upper case, of its streams' names. It has 1 to 32
-	// lower-case letters and digits, the first a letter; default [DefaultNamespace]. Clusters of replicas that share
-	// an account need different namespaces.
+	// Namespace is the prefix of the store's subjects and, in upper case, of its stream names. It consists of 1 to 32
+	// lower-case letters and digits and begins with a letter. The default is [DefaultNamespace]. Clusters of replicas
+	// that share an account need different namespaces.
 	Namespace string
-	// Single keeps each stream on one server and its disk instead of three. It is meant for tests and development;
-	// Open logs a warning.
+	// Single stores each stream on one server instead of three. It is intended for tests and development; Open logs a
+	// warning.
 	Single bool
-	// Poll is how often each log looks for entries of other processes; default 1 s. Looks find entries whose
-	// notifications were lost. A look is one round trip to the stream's servers and writes nothing. A process starts
-	// at most 256 looks per second.
+	// Poll is how often each log polls for entries of other processes; the default is 1 s. Polling finds entries with
+	// lost notifications. A poll takes one round trip to the stream's servers and writes nothing. A process starts at
+	// most 256 polls per second.
 	Poll time.Duration
-	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM. It has 16, 24 or 32
-	// bytes, which the operator keeps elsewhere. Every process needs the same key. Without one, secrets are stored in
-	// plain text. A store that was created with a key opens only with that key, and a store that was created without
-	// one accepts none.
+	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM. It must have 16, 24 or 32
+	// bytes, and the operator must store it elsewhere. Every process needs the same key. Without a key, secrets are
+	// stored in plain text. A store created with a key can be opened only with that key, and a store created without a
+	// key does not accept one.
 	Key []byte
-	// Monitors are the monitoring URLs of all nats-servers, such as http://nats-1:8222. Open checks there that each
-	// server syncs messages to disk before it acknowledges them (sync_interval: always), which clients cannot see,
-	// and warns about each server that does not sync or does not answer. Without Monitors it warns that the setting
-	// is unknown.
+	// Monitors are the monitoring URLs of all nats-servers, such as http://nats-1:8222. Open uses them to check that
+	// each server syncs messages to disk before it acknowledges them (sync_interval: always), because clients cannot
+	// read that setting. It logs a warning for each server that does not sync or does not respond. Without Monitors, it
+	// logs a warning that the setting is unknown.
 	Monitors []string
-	// RequireSync makes Open return [ErrServer] instead of these warnings.
+	// RequireSync makes Open return [ErrServer] instead of logging these warnings.
 	RequireSync bool
-	// Connect holds options of the connections, such as TLS and credentials.
+	// Connect contains connection options, such as TLS and credentials.
 	Connect []nats.Option
-	// Logger receives messages meant for operators; default [slog.Default].
+	// Logger is used for messages to operators; the default is [slog.Default].
 	Logger *slog.Logger
 }
 
-// A Store keeps its state in streams of one account. It is safe for concurrent use by multiple goroutines.
+// A Store keeps its state in the streams of a NATS account. It is safe for concurrent use by multiple goroutines.
 type Store struct {
 	o     Options
 	log   *slog.Logger
@@ -116,14 +116,14 @@ type Store struct {
 	box   sealed.Box
 	me    string // a token of this process
 
-	state, actions *records
-	client         atomic.Pointer[records] // client state; nil until it is first used
-	generation     atomic.Uint64           // of the store, as last seen
-	expelled       atomic.Uint64           // the generation in which earlier holds were ended
+	state, actions *recordStream
+	client         atomic.Pointer[recordStream] // client state; nil until it is first used
+	generation     atomic.Uint64                // of the store, as last seen
+	expelled       atomic.Uint64                // the generation in which earlier holds were ended
 	cluster        follower
 	locks          keylock.Locks[string]
 	warn           sync.Once // once, about short leases
-	list           list      // guarded by the lock "list"
+	list           idList    // guarded by the lock "list"
 	trimmer        attemptlog.Trimmer
 
 	life  context.Context // ends with Close
@@ -137,7 +137,7 @@ type Store struct {
 	denied map[string]time.Time // by subject, when the server last denied a publish
 	// the last subject that the user may not subscribe to; "" for none
 	unheard string
-	fault   error // found by the last look at the state; nil for none
+	fault   error // from the last check of the state; nil if none
 
 	lose func(*nats.Msg) bool // for tests: reports whether to drop the answer to a request; may be nil
 	slow func()               // for tests: runs between the reads of a change and its writes; may be nil
@@ -149,12 +149,12 @@ type Store struct {
 
 var namespace = regexp.MustCompile(`^[a-z][a-z0-9]{0,31}$`)
 
-// Open connects to the servers at url, a list of URLs separated by commas. It returns [ErrConfig] for invalid
-// options, [ErrUnreachable] if no server or no JetStream answers, [ErrServer] for a server older than 2.15 and,
-// unless Single is set, [ErrReplicas] for a server that is not in a cluster. See Options.RequireSync for the check of
-// disks.
+// Open connects to the servers at url, a comma-separated list of URLs. It returns [ErrConfig] for invalid
+// options, [ErrUnreachable] if the servers or JetStream do not respond, and [ErrServer] if a server is older than 2.15.
+// Unless Single is set, it returns [ErrReplicas] if the server is not in a cluster. See Options.RequireSync for the
+// durability check.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
-	s, err := blank(o)
+	s, err := newStore(o)
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +170,8 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// blank returns a store without connections.
-func blank(o Options) (*Store, error) {
+// newStore returns a store that is not yet connected.
+func newStore(o Options) (*Store, error) {
 	s := &Store{o: o, logs: map[string]*Log{}, named: map[string]*Log{}, denied: map[string]time.Time{}}
 	s.o.Namespace = cmp.Or(s.o.Namespace, DefaultNamespace)
 	s.o.Poll = cmp.Or(s.o.Poll, time.Second)
@@ -189,13 +189,13 @@ func blank(o Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: %w", ErrKey, err)
 	}
 	s.me = nonce()
-	s.state, s.actions = s.records("s", proofs), s.records("a", "")
+	s.state, s.actions = s.newRecordStream("s", proofs), s.newRecordStream("a", "")
 	s.life, s.end = context.WithCancel(context.Background())
 	return s, nil
 }
 
 func (s *Store) open(ctx context.Context, url string) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if s.write, err = s.connect(url); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (s *Store) open(ctx context.Context, url string) (err error) {
 	if s.tail, err = s.connect(url); err != nil {
 		return err
 	}
-	if err := fits(s.write.ConnectedServerVersion()); err != nil {
+	if err := checkServerVersion(s.write.ConnectedServerVersion()); err != nil {
 		return err
 	}
 	if s.o.Single {
@@ -217,10 +217,10 @@ func (s *Store) open(ctx context.Context, url string) (err error) {
 	if err := s.api(ctx, "INFO", nil, nil); err != nil {
 		return err
 	}
-	if err := s.durable(ctx); err != nil {
+	if err := s.checkDurability(ctx); err != nil {
 		return err
 	}
-	if _, err := s.tail.Subscribe(s.o.Namespace+".t.*.*", s.told); err != nil {
+	if _, err := s.tail.Subscribe(s.o.Namespace+".t.*.*", s.handleRepublished); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	if err := s.tail.FlushWithContext(ctx); err != nil {
@@ -229,7 +229,7 @@ func (s *Store) open(ctx context.Context, url string) (err error) {
 	if subject, denied := deniedSubject(s.tail.LastError(), true); denied {
 		return fmt.Errorf("%w: to subscribe to %s", ErrRights, subject)
 	}
-	return s.enter(ctx)
+	return s.setUp(ctx)
 }
 
 func (s *Store) connect(url string) (*nats.Conn, error) {
@@ -238,8 +238,8 @@ func (s *Store) connect(url string) (*nats.Conn, error) {
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(250 * time.Millisecond),
 		nats.ReconnectBufSize(-1), // a message is either sent or known to be unsent
-		nats.ErrorHandler(s.failed),
-		nats.ReconnectHandler(func(*nats.Conn) { s.again() }),
+		nats.ErrorHandler(s.handleError),
+		nats.ReconnectHandler(func(*nats.Conn) { s.resync() }),
 	}, s.o.Connect...)...)
 	switch {
 	case err == nil:
@@ -250,8 +250,9 @@ func (s *Store) connect(url string) (*nats.Conn, error) {
 	return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 }
 
-// fits refuses a server older than 2.15: the store relies on behavior that was verified from that version on.
-func fits(version string) error {
+// checkServerVersion returns an error for a server older than 2.15. The store relies on behavior that was verified only
+// for 2.15 and later.
+func checkServerVersion(version string) error {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) == 3 {
 		major, err1 := strconv.Atoi(parts[0])
@@ -263,8 +264,8 @@ func fits(version string) error {
 	return fmt.Errorf("%w: nats-server is %q, but 2.15 or later is required", ErrServer, version)
 }
 
-// failed handles an asynchronous error of a connection.
-func (s *Store) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
+// handleError handles an asynchronous connection error.
+func (s *Store) handleError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if subject, ok := deniedSubject(err, true); ok {
 		s.mu.Lock()
 		s.unheard = subject
@@ -280,12 +281,12 @@ func (s *Store) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
 	}
 	s.log.Warn("jetstream: the connection failed", "error", err)
 	if sub != nil {
-		s.again() // a slow consumer has lost messages
+		s.resync() // a slow consumer has lost messages
 	}
 }
 
-// again makes every log and the state look for changes whose notifications were lost.
-func (s *Store) again() {
+// resync polls every log and the state for changes with lost notifications.
+func (s *Store) resync() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -293,13 +294,13 @@ func (s *Store) again() {
 	}
 	s.unheard = "" // the server repeats a denial that still holds
 	for _, l := range s.logs {
-		s.tasks.Go(func() { l.lookAlone() })
+		s.tasks.Go(func() { l.lookInBackground() })
 	}
-	s.tasks.Go(s.watchLife)
+	s.tasks.Go(s.watchGeneration)
 }
 
-// goes starts f as a task that Close waits for. It returns false if the store is closed.
-func (s *Store) goes(f func()) bool {
+// startTask runs f in a goroutine that Close waits for. It returns false if the store is closed.
+func (s *Store) startTask(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
@@ -311,32 +312,32 @@ func (s *Store) goes(f func()) bool {
 // Durable implements [store.Store].
 func (s *Store) Durable() bool { return true }
 
-// Ping implements [store.Pinger]. It proves that the state takes writes, and returns the faults that the last looks
-// at the state and at the open logs have found.
+// Ping implements [store.Pinger]. It checks that the state stream accepts writes. If the latest poll of the state or of
+// an open log failed, it returns that error.
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := s.deaf(); err != nil {
+	if err := s.subscribeError(); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	err = s.fault
 	for _, l := range s.logs {
 		if err == nil {
-			err = l.wrong()
+			err = l.lastFault()
 		}
 	}
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return s.because(s.barrier(ctx, s.state.stream))
+	return s.wrapClosed(s.barrier(ctx, s.state.stream))
 }
 
-// Close implements [store.Store]. It returns once all goroutines of the store have ended.
+// Close implements [store.Store]. It waits until all goroutines of the store have ended.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	again := s.closed
@@ -355,7 +356,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// begin starts a call: the context that it returns also ends when the store is closed.
+// begin starts a call. It returns a context that is also canceled when the store is closed.
 func (s *Store) begin(ctx context.Context) (_ context.Context, done func(), err error) {
 	if s.life.Err() != nil {
 		return nil, nil, store.ErrClosed
@@ -368,16 +369,16 @@ func (s *Store) begin(ctx context.Context) (_ context.Context, done func(), err 
 	return ctx, func() { stop(); cancel() }, nil
 }
 
-// because returns the error of a call; if Close interrupted the call, the error matches ErrClosed.
-func (s *Store) because(err error) error {
+// wrapClosed returns the error of a call. If Close interrupted the call, the error also matches ErrClosed.
+func (s *Store) wrapClosed(err error) error {
 	if err != nil && s.life.Err() != nil {
 		return fmt.Errorf("%w: %w", store.ErrClosed, err)
 	}
 	return err
 }
 
-// A clock follows the servers' clocks. It takes the latest time that a leader reported, advances by this process's
-// monotonic clock, and never goes back.
+// A clock estimates the servers' time. It starts from the latest time reported by a leader, advances with this
+// process's monotonic clock, and never goes backwards.
 type clock struct {
 	mu    sync.Mutex
 	base  time.Time // the latest time that a leader reported
@@ -387,8 +388,8 @@ type clock struct {
 	older func(stamp time.Time) time.Duration // for tests: by how much to age a stamp; nil if none
 }
 
-// stamped returns when a message was appended, by its leader's clock.
-func (c *clock) stamped(at time.Time) time.Time {
+// appendTime returns the time at which a message was appended, by its leader's clock.
+func (c *clock) appendTime(at time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.older != nil && !at.IsZero() {
@@ -405,15 +406,16 @@ func (c *clock) now() time.Time {
 
 func (c *clock) is() time.Time { return c.base.Add(time.Since(c.at)) }
 
-// heard reports whether a leader has reported a time within the given duration.
-func (c *clock) heard(within time.Duration) bool {
+// heardWithin reports whether a leader has reported its time within the given duration.
+func (c *clock) heardWithin(within time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Since(c.asked) < within
 }
 
-// hear takes a time that a leader reported and returns how far it is ahead of the clock; 0 for the first.
-func (c *clock) hear(t time.Time) (ahead time.Duration) {
+// observe updates the clock with a time reported by a leader. It returns how far that time is ahead of the clock, or 0
+// for the first report.
+func (c *clock) observe(t time.Time) (ahead time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = time.Now()

@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// shortLease is the shortest lease that survives the crash of a nats-server, during which writes may stall for up
-	// to 10 s (JS-35).
+	// shortLease is the shortest lease that survives the crash of a nats-server, which can stall writes for up to 10 s
+	// (JS-35).
 	shortLease = 25 * time.Second
-	// maxShards bounds the number of shards of a topic.
+	// maxShards is the maximum number of shards per topic.
 	maxShards = 4096
-	// forgotten is the age from which a view is read again as a whole. Deletions are kept for longer.
-	forgotten = keepTombstone / 2
+	// viewMaxAge is the age at which a view is reloaded completely. Deletions are stored for longer.
+	viewMaxAge = tombstoneTTL / 2
 )
 
-// A leased is the stored form of a lease. The sequence of its first message gives the fence; only later messages
-// store it.
-type leased struct {
+// A storedLease is the encoding of a lease in the stream. The fence is derived from the sequence of the lease's first
+// message; only later messages contain it.
+type storedLease struct {
 	Generation uint64
 	Fence      uint64 `json:",omitempty"`
 	Name       string
@@ -38,12 +38,12 @@ type leased struct {
 	record record
 }
 
-func (l *leased) fence() uint64 { return cmp.Or(l.Fence, fence(l.Generation, l.record.sequence)) }
+func (l *storedLease) fence() uint64 { return cmp.Or(l.Fence, fence(l.Generation, l.record.sequence)) }
 
-// over reports whether the lease has expired at a time of the nats-servers' clock.
-func (l *leased) over(now time.Time) bool { return !now.Before(l.record.stamp.Add(l.TTL)) }
+// isExpired reports whether the lease has expired at the given time of the nats-servers' clock.
+func (l *storedLease) isExpired(now time.Time) bool { return !now.Before(l.record.stamp.Add(l.TTL)) }
 
-func leaseOf(r record) (l leased, err error) {
+func leaseOf(r record) (l storedLease, err error) {
 	if err := json.Unmarshal(r.body, &l); err != nil {
 		return l, fmt.Errorf("%w: lease %s: %w", ErrCorrupt, r.subject, err)
 	}
@@ -51,14 +51,14 @@ func leaseOf(r record) (l leased, err error) {
 	return l, nil
 }
 
-// A topic is the stored form of a topic and its number of shards.
-type topic struct {
+// A storedTopic is the encoding of a topic and its number of shards in the stream.
+type storedTopic struct {
 	Topic  string
 	Shards int
 }
 
-// A holding is the stored form of a hold.
-type holding struct {
+// A storedHold is the encoding of a hold, the record of a shard's owner, in the stream.
+type storedHold struct {
 	Topic  string
 	Number int
 	Fence  uint64
@@ -67,8 +67,8 @@ type holding struct {
 	sequence uint64
 }
 
-func holdOf(r record) (h holding, err error) {
-	if r.there() {
+func holdOf(r record) (h storedHold, err error) {
+	if r.exists() {
 		if err := json.Unmarshal(r.body, &h); err != nil {
 			return h, fmt.Errorf("%w: hold %s: %w", ErrCorrupt, r.subject, err)
 		}
@@ -77,33 +77,34 @@ func holdOf(r record) (h holding, err error) {
 	return h, nil
 }
 
-func (h *holding) put() ([]write, error) {
+func (h *storedHold) put() ([]write, error) {
 	b, err := json.Marshal(h)
 	return []write{{subject: h.subject, on: h.sequence, body: b}}, err
 }
 
-// holdSubject returns the subject of a shard's hold.
+// holdSubject returns the subject of a shard's hold record.
 func holdSubject(s engine.Shard) string {
 	return holds + logToken(s.Topic) + "." + strconv.Itoa(s.Number)
 }
 
-// A view is a process's copy of the leases, topics and holds. It is updated with the changes since the last read.
+// A view is a process's copy of the leases, topics and holds. Each read updates it with the changes since the previous
+// one.
 type view struct {
 	now    time.Time // the nats-servers' clock when the view was proven
-	leases map[string]leased
-	topics map[string]topic
-	holds  map[string]holding
+	leases map[string]storedLease
+	topics map[string]storedTopic
+	holds  map[string]storedHold
 }
 
-// A follower maintains a view. The lock "view" guards it.
+// A follower maintains a view. It is guarded by the lock "view".
 type follower struct {
 	upTo uint64
 	at   time.Time
 	view view
-	life *life
+	life *generationRecord
 }
 
-// view returns the leases, topics and holds as of a time no earlier than the call (JS-17).
+// view returns the leases, topics and holds, which are at least as recent as the call (JS-17).
 func (s *Store) view(ctx context.Context) (view, error) {
 	unlock, err := s.locks.Lock(ctx, "view")
 	if err != nil {
@@ -111,49 +112,49 @@ func (s *Store) view(ctx context.Context) (view, error) {
 	}
 	defer unlock()
 	f := &s.cluster
-	if time.Since(f.at) > forgotten {
+	if time.Since(f.at) > viewMaxAge {
 		f.forget()
 	}
 	began := time.Now()
 	found, upTo, err := s.state.scan(ctx, "c.>", s.state.proof, f.upTo+1, 0)
-	if err == nil && (upTo < f.upTo || f.upTo > 0 && slices.ContainsFunc(found, func(r record) bool { return r.subject == lifeSubject })) {
-		f.forget() // another life began: the stream may have been recreated
+	if err == nil && (upTo < f.upTo || f.upTo > 0 && slices.ContainsFunc(found, func(r record) bool { return r.subject == generationSubject })) {
+		f.forget() // another generation has begun: the stream may have been recreated
 		found, upTo, err = s.state.scan(ctx, "c.>", s.state.proof, 1, 0)
 	}
 	if err != nil {
 		return view{}, err
 	}
 	for _, r := range found {
-		if err := s.saw(f, r); err != nil {
+		if err := s.applyRecord(f, r); err != nil {
 			return view{}, err
 		}
 	}
 	f.upTo, f.at = upTo, began
 	if f.life != nil && f.life.Generation > s.generation.Load() && s.generation.Load() > 0 { // another process has begun it
-		s.lives(f.life.Generation)
+		s.setGeneration(f.life.Generation)
 	}
 	return view{now: f.view.now, leases: maps.Clone(f.view.leases), topics: maps.Clone(f.view.topics), holds: maps.Clone(f.view.holds)}, nil
 }
 
-// forget discards the view, so that it is read again as a whole.
+// forget discards the view, so that the next read reloads it completely.
 func (f *follower) forget() {
-	f.upTo, f.view, f.life = 0, view{leases: map[string]leased{}, topics: map[string]topic{}, holds: map[string]holding{}}, nil
+	f.upTo, f.view, f.life = 0, view{leases: map[string]storedLease{}, topics: map[string]storedTopic{}, holds: map[string]storedHold{}}, nil
 }
 
-// saw applies a record to the view.
-func (s *Store) saw(f *follower, r record) (err error) {
+// applyRecord applies a record to the view.
+func (s *Store) applyRecord(f *follower, r record) (err error) {
 	switch v := &f.view; {
 	case r.subject == s.state.proof:
-		s.clock.hear(r.stamp)
+		s.clock.observe(r.stamp)
 		v.now = r.stamp
-	case r.subject == lifeSubject:
-		f.life, err = s.lifeOf(&r)
+	case r.subject == generationSubject:
+		f.life, err = s.decodeGeneration(&r)
 	case strings.HasPrefix(r.subject, leases):
-		if delete(v.leases, r.subject); r.there() {
+		if delete(v.leases, r.subject); r.exists() {
 			v.leases[r.subject], err = leaseOf(r)
 		}
-	case strings.HasPrefix(r.subject, topics) && r.there():
-		var t topic
+	case strings.HasPrefix(r.subject, topics) && r.exists():
+		var t storedTopic
 		if err := json.Unmarshal(r.body, &t); err != nil {
 			return fmt.Errorf("%w: topic %s: %w", ErrCorrupt, r.subject, err)
 		}
@@ -164,9 +165,9 @@ func (s *Store) saw(f *follower, r record) (err error) {
 	return err
 }
 
-// live returns a view without expired leases and leases of earlier generations. It ends each of them for good first:
-// it replaces the lease that it judged with a deletion, by compare-and-swap (JS-19).
-func (s *Store) live(ctx context.Context) (view, error) {
+// liveView returns a view without expired leases and leases of earlier generations. It first deletes each of these
+// leases by compare-and-swap, so that none of them can be renewed (JS-19).
+func (s *Store) liveView(ctx context.Context) (view, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return view{}, err
@@ -177,11 +178,11 @@ func (s *Store) live(ctx context.Context) (view, error) {
 		}
 		ended := false
 		for subject, l := range v.leases {
-			if generation := s.generation.Load(); !l.over(v.now) && (l.Generation >= generation) {
+			if generation := s.generation.Load(); !l.isExpired(v.now) && (l.Generation >= generation) {
 				continue
 			}
 			ended = true
-			if err := s.endLease(ctx, subject, func(now leased) bool { return now.record.sequence == l.record.sequence }); err != nil {
+			if err := s.endLease(ctx, subject, func(now storedLease) bool { return now.record.sequence == l.record.sequence }); err != nil {
 				return v, err
 			}
 		}
@@ -191,16 +192,16 @@ func (s *Store) live(ctx context.Context) (view, error) {
 	}
 }
 
-// endLease deletes a lease if is returns true for it.
-func (s *Store) endLease(ctx context.Context, subject string, is func(leased) bool) error {
+// endLease deletes a lease if match returns true for it.
+func (s *Store) endLease(ctx context.Context, subject string, match func(storedLease) bool) error {
 	known := true
 	_, err := s.state.change(ctx, []string{subject}, func(r *reading) ([]write, error) {
 		x := r.of(subject)
-		if known = x.sequence > 0; !x.there() {
-			return nil, nil // the next look sees a deletion
+		if known = x.sequence > 0; !x.exists() {
+			return nil, nil // the next view includes the deletion
 		}
 		l, err := leaseOf(x)
-		if err != nil || !is(l) {
+		if err != nil || !match(l) {
 			return nil, err
 		}
 		return []write{remove(x)}, nil
@@ -208,7 +209,7 @@ func (s *Store) endLease(ctx context.Context, subject string, is func(leased) bo
 	if err != nil || known {
 		return err
 	}
-	unlock, err := s.locks.Lock(ctx, "view") // the message was deleted by hand
+	unlock, err := s.locks.Lock(ctx, "view") // the message was deleted by an operator
 	if err == nil {
 		s.cluster.forget()
 		unlock()
@@ -217,13 +218,13 @@ func (s *Store) endLease(ctx context.Context, subject string, is func(leased) bo
 }
 
 // leaseWith returns the lease with the given fence.
-func (v *view) leaseWith(fence uint64) (leased, bool) {
+func (v *view) leaseWith(fence uint64) (storedLease, bool) {
 	for _, l := range v.leases {
 		if l.fence() == fence {
 			return l, true
 		}
 	}
-	return leased{}, false
+	return storedLease{}, false
 }
 
 // Join implements [engine.Leases].
@@ -239,13 +240,13 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 				"set Options.Replica.Lease to 30s", "lease", ttl)
 		})
 	}
-	if err := s.lookAtLife(ctx); err != nil {
-		return engine.Lease{}, s.because(err)
+	if err := s.checkGeneration(ctx); err != nil {
+		return engine.Lease{}, s.wrapClosed(err)
 	}
-	subject, l := leases+nonce(), leased{Name: name, TTL: ttl, Types: types}
-	first, err := s.state.change(ctx, []string{subject, lifeSubject}, func(r *reading) ([]write, error) {
-		is := r.of(lifeSubject)
-		life, err := s.lifeOf(&is)
+	subject, l := leases+nonce(), storedLease{Name: name, TTL: ttl, Types: types}
+	first, err := s.state.change(ctx, []string{subject, generationSubject}, func(r *reading) ([]write, error) {
+		is := r.of(generationSubject)
+		life, err := s.decodeGeneration(&is)
 		switch {
 		case err != nil:
 			return nil, err
@@ -254,13 +255,13 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 		}
 		l.Generation = life.Generation
 		b, err := json.Marshal(l)
-		// The lease belongs to the life that is current when the lease begins.
-		return []write{put(r.of(subject), b), {subject: s.state.proof, of: lifeSubject, on: is.sequence, ttl: keepProof}}, err
+		// The lease belongs to the generation that is current when the lease begins.
+		return []write{put(r.of(subject), b), {subject: s.state.proof, of: generationSubject, on: is.sequence, ttl: proofTTL}}, err
 	})
 	if err != nil {
-		return engine.Lease{}, s.because(fmt.Errorf("begin a lease: %w", err))
+		return engine.Lease{}, s.wrapClosed(fmt.Errorf("begin a lease: %w", err))
 	}
-	s.lives(l.Generation)
+	s.setGeneration(l.Generation)
 	return engine.Lease{Fence: fence(l.Generation, first), Now: s.clock.now()}, nil
 }
 
@@ -272,9 +273,9 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, type
 	}
 	defer done()
 	over := fmt.Errorf("lease %d is over: %w", fence, engine.ErrFenced)
-	v, err := s.live(ctx)
+	v, err := s.liveView(ctx)
 	if err != nil {
-		return engine.Lease{}, s.because(err)
+		return engine.Lease{}, s.wrapClosed(err)
 	}
 	l, ok := v.leaseWith(fence)
 	if !ok {
@@ -282,7 +283,7 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, type
 	}
 	_, err = s.state.change(ctx, []string{l.record.subject}, func(r *reading) ([]write, error) {
 		x := r.of(l.record.subject)
-		if !x.there() {
+		if !x.exists() {
 			return nil, over
 		}
 		next, err := leaseOf(x)
@@ -294,7 +295,7 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, type
 		return []write{put(x, b)}, err
 	})
 	if err != nil {
-		return engine.Lease{}, s.because(err)
+		return engine.Lease{}, s.wrapClosed(err)
 	}
 	return engine.Lease{Fence: fence, Now: s.clock.now()}, nil
 }
@@ -308,13 +309,13 @@ func (s *Store) Leave(ctx context.Context, fence uint64) error {
 	defer done()
 	v, err := s.view(ctx)
 	if err != nil {
-		return s.because(err)
+		return s.wrapClosed(err)
 	}
 	l, ok := v.leaseWith(fence)
 	if !ok {
 		return nil
 	}
-	return s.because(s.endLease(ctx, l.record.subject, func(leased) bool { return true }))
+	return s.wrapClosed(s.endLease(ctx, l.record.subject, func(storedLease) bool { return true }))
 }
 
 // Cluster implements [engine.Leases].
@@ -324,9 +325,9 @@ func (s *Store) Cluster(ctx context.Context) (c engine.Cluster, err error) {
 		return c, err
 	}
 	defer done()
-	v, err := s.live(ctx)
+	v, err := s.liveView(ctx)
 	if err != nil {
-		return c, s.because(err)
+		return c, s.wrapClosed(err)
 	}
 	for _, l := range v.leases {
 		c.Replicas = append(c.Replicas, engine.Replica{Name: l.Name, Fence: l.fence(), Types: l.Types})
@@ -352,43 +353,42 @@ func (s *Store) Establish(ctx context.Context, name string, n int) (int, error) 
 		return 0, err
 	}
 	defer done()
-	subject, t := topics+logToken(name), topic{}
+	subject, t := topics+logToken(name), storedTopic{}
 	_, err = s.state.change(ctx, []string{subject}, func(r *reading) ([]write, error) {
 		x := r.of(subject)
-		if x.there() {
+		if x.exists() {
 			return nil, json.Unmarshal(x.body, &t)
 		}
-		t = topic{name, n}
+		t = storedTopic{name, n}
 		b, err := json.Marshal(t)
 		return []write{put(x, b)}, err
 	})
 	if err != nil {
-		return 0, s.because(fmt.Errorf("establish topic %s: %w", name, err))
+		return 0, s.wrapClosed(fmt.Errorf("establish topic %s: %w", name, err))
 	}
 	return t.Shards, nil
 }
 
-// errTaken reports that the hold of a shard has changed.
+// errTaken is returned if the hold of a shard has changed.
 var errTaken = errors.New("jetstream: the shard's hold has changed")
 
-// Claim implements [engine.Leases]. An expired lease never becomes current again, so that only the hold is checked in
-// the batch.
+// Claim implements [engine.Leases]. The batch needs to check only the hold, because an expired lease cannot be renewed.
 func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.ShardFence) (won []engine.Shard, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	v, err := s.live(ctx)
+	v, err := s.liveView(ctx)
 	if err != nil {
-		return nil, s.because(err)
+		return nil, s.wrapClosed(err)
 	}
 	if _, ok := v.leaseWith(fence); !ok {
 		return nil, fmt.Errorf("lease %d is over: %w", fence, engine.ErrFenced)
 	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	turns := make(chan struct{}, atOnce)
+	turns := make(chan struct{}, maxBatches)
 	for _, h := range free {
 		if t := v.topics[h.Shard.Topic]; h.Shard.Number < 0 || h.Shard.Number >= t.Shards {
 			continue
@@ -412,10 +412,10 @@ func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.ShardFenc
 	}
 	wg.Wait()
 	slices.SortFunc(won, engine.Shard.Compare)
-	return won, s.because(err)
+	return won, s.wrapClosed(err)
 }
 
-// swapHold transfers a shard to another fence if its hold is h.
+// swapHold transfers a shard to another fence if h is still its owner.
 func (s *Store) swapHold(ctx context.Context, h engine.ShardFence, to uint64) error {
 	subject := holdSubject(h.Shard)
 	_, err := s.state.change(ctx, []string{subject}, func(r *reading) ([]write, error) {
@@ -446,5 +446,5 @@ func (s *Store) Release(ctx context.Context, h engine.ShardFence) error {
 	if errors.Is(err, errTaken) || h.Fence == 0 {
 		return fmt.Errorf("%v is not held by %d: %w", h.Shard, h.Fence, engine.ErrFenced)
 	}
-	return s.because(err)
+	return s.wrapClosed(err)
 }

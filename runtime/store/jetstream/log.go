@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// maxName bounds a log's name.
+	// maxName is the maximum length of a log's name.
 	maxName = 1024
-	// late is how much longer than MaxAge the server keeps an entry, so that the last evicted entry can still be
-	// proven.
-	late = 10 * time.Minute
+	// evictionDelay is how long the server retains an entry beyond MaxAge, so that the proof of the last evicted entry
+	// remains available.
+	evictionDelay = 10 * time.Minute
 )
 
 // Keys of a stream's metadata.
@@ -40,23 +40,23 @@ const (
 	metaCount   = "mcpe.count"   // LogOptions.MaxCount when it was last opened
 )
 
-// streamVersion is the version of the streams that this release creates. A release that changes their format raises
-// it and migrates streams of lower versions when it opens them.
+// streamVersion is the format version of the streams that this release creates. A release that changes the format
+// increments it and migrates older streams when it opens them.
 const streamVersion = "1"
 
-// A Log is an [engine.Log] in a [Store].
+// A Log is the [engine.Log] implementation of a [Store].
 type Log struct {
 	s             *Store
 	name          string
 	short, stream string // the token of its name, and the name of its stream
 	token         string // of its epoch
 	epoch         uint64
-	generation    uint64    // of the store
-	earlier       []earlier // earlier epochs, the oldest first
+	generation    uint64         // of the store
+	earlier       []earlierEpoch // earlier epochs, the oldest first
 	unanswered    chan struct{}
 	ids           keylock.Locks[string] // held during an append of an id
 	turn          chan struct{}         // capacity 1: its holder delivers entries
-	looking       chan struct{}         // capacity 1: its holder looks
+	looking       chan struct{}         // capacity 1: its holder polls
 
 	mu      sync.Mutex
 	options store.LogOptions
@@ -69,24 +69,24 @@ type Log struct {
 	tail    recent.Entries // the last entries up to head
 	moved   chan struct{}  // closed when head moves, or the log ends
 	seen    time.Time
-	looked  time.Time // when the last look ended
-	proven  witness   // by the last look
-	// the last witness known to be in the state, and when testify last read it
+	looked  time.Time // when the last poll ended
+	proven  witness   // by the last poll
+	// the last witness known to be in the state, and when recordWitness last read it
 	testified witness
 	asked     time.Time
-	fault     error // found by the last look; nil for none
+	fault     error // from the last poll; nil if none
 	ended     bool  // a later epoch has begun
 }
 
-// An earlier is an epoch that has ended; its entries are stored under its subjects.
-type earlier struct {
+// An earlierEpoch is an epoch that has ended. Its entries are still stored under its subjects.
+type earlierEpoch struct {
 	token string
 	last  store.Position
 }
 
-// OpenLog implements [store.Store]. It creates the log's stream if necessary, which needs a permission, and sets its
-// limits to those of o. It returns [ErrForeign], [ErrReplicas] or [ErrVersion] for a stream that was not created by
-// this package or was changed since.
+// OpenLog implements [store.Store]. It creates the log's stream if necessary, which requires a permission, and applies
+// the limits in o. It returns [ErrForeign], [ErrReplicas] or [ErrVersion] if the stream was not created by this package
+// or was modified.
 func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
 	switch {
 	case name == "" || len(name) > maxName:
@@ -105,9 +105,9 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 		before := s.logs[name]
 		s.mu.Unlock()
 		if before != nil && ctx.Err() == nil {
-			before.note(err)
+			before.recordResult(err)
 		}
-		return nil, s.because(fmt.Errorf("open log %s: %w", name, err))
+		return nil, s.wrapClosed(fmt.Errorf("open log %s: %w", name, err))
 	}
 	return l, nil
 }
@@ -118,7 +118,7 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 	}
 	short := logToken(name)
 	stream := strings.ToUpper(s.o.Namespace) + "_L_" + short
-	seen, _, err := s.witness(ctx, short, true)
+	seen, _, err := s.readWitness(ctx, short, true)
 	if err != nil {
 		return nil, err
 	}
@@ -140,9 +140,9 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 	s.mu.Lock()
 	before := s.logs[name]
 	s.mu.Unlock()
-	// At most two updates: one for the raft group, or the epoch that begins with it, and one for the limits.
+	// There are at most two updates: one for the raft group or the epoch that begins with it, and one for the limits.
 	for range 3 {
-		if err := s.ours(name, short, info); err != nil {
+		if err := s.checkLogStream(name, short, info); err != nil {
 			return nil, err
 		}
 		lost, err := s.contradicts(ctx, seen, info)
@@ -155,7 +155,7 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 			}
 			lost = before.lacks(info)
 		}
-		want, change := s.adjusted(info, o, lost)
+		want, change := s.adjustedConfig(info, o, lost)
 		if !change {
 			break
 		}
@@ -166,13 +166,13 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 			return nil, err
 		}
 	}
-	began := time.Now() // only a proven answer counts as a look
+	began := time.Now() // only a proven response counts as a poll
 	if info, err = s.proven(ctx, stream); err != nil {
 		return nil, err
 	}
 	l := &Log{s: s, name: name, short: short, stream: stream, token: info.Config.Metadata[metaEpoch], options: o,
-		earlier: earlierOf(info), unanswered: make(chan struct{}, pipeline), turn: make(chan struct{}, 1), looking: make(chan struct{}, 1),
-		head: store.Position(info.State.LastSeq), want: store.Position(info.State.LastSeq), stamp: s.clock.stamped(info.State.LastTime),
+		earlier: earlierOf(info), unanswered: make(chan struct{}, maxUnanswered), turn: make(chan struct{}, 1), looking: make(chan struct{}, 1),
+		head: store.Position(info.State.LastSeq), want: store.Position(info.State.LastSeq), stamp: s.clock.appendTime(info.State.LastTime),
 		first: max(store.Position(info.State.FirstSeq), 1), moved: make(chan struct{}), seen: began}
 	sum := sha256.Sum256([]byte(l.token))
 	l.generation = s.generation.Load()
@@ -186,7 +186,7 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 		if before.token == l.token && before.generation == l.generation && before.reopen(o) {
 			return before, nil
 		}
-		before.over()
+		before.end()
 	}
 	s.logs[name], s.named[short] = l, l
 	return l, nil
@@ -210,32 +210,32 @@ func (s *Store) config(name, short, stream, token string, o store.LogOptions) je
 	if s.o.Single {
 		c.Replicas = 1
 	}
-	s.under(&c, short, token)
-	limit(&c, o)
+	s.setEpoch(&c, short, token)
+	setLimits(&c, o)
 	return c
 }
 
-// under sets the subjects of the stream to those of an epoch.
-func (s *Store) under(c *jetstream.StreamConfig, short, token string) {
+// setEpoch sets the epoch and the subjects of the stream.
+func (s *Store) setEpoch(c *jetstream.StreamConfig, short, token string) {
 	c.Metadata[metaEpoch] = token
 	c.Subjects = []string{s.o.Namespace + ".l." + short + "." + token + ".*"}
 	c.RePublish = &jetstream.RePublish{Source: c.Subjects[0], Destination: s.o.Namespace + ".t." + short + "." + token}
 }
 
-// limit sets the limits of the stream to those of a log. Reads check them as well, so that a server that deletes late
-// changes nothing. The stream keeps one entry more than MaxCount, to prove the last evicted position.
-func limit(c *jetstream.StreamConfig, o store.LogOptions) {
+// setLimits sets the stream's limits to those of a log. Reads also check the limits, so a delayed deletion has no
+// effect. The stream retains one entry more than MaxCount, for the proof of the last evicted position.
+func setLimits(c *jetstream.StreamConfig, o store.LogOptions) {
 	c.MaxAge, c.MaxMsgs = 0, -1
 	c.Metadata[metaAge], c.Metadata[metaCount] = o.MaxAge.String(), strconv.Itoa(o.MaxCount)
 	if o.MaxAge > 0 {
-		c.MaxAge = o.MaxAge + late
+		c.MaxAge = o.MaxAge + evictionDelay
 	}
 	if o.MaxCount > 0 {
 		c.MaxMsgs = int64(o.MaxCount) + 1
 	}
 }
 
-// checkVersion refuses a stream of another version.
+// checkVersion returns an error for a stream of a different version.
 func checkVersion(c *jetstream.StreamConfig) error {
 	switch version := c.Metadata[metaVersion]; {
 	case version == streamVersion:
@@ -248,8 +248,8 @@ func checkVersion(c *jetstream.StreamConfig) error {
 	return fmt.Errorf("%w: %s has metadata %v", ErrForeign, c.Name, c.Metadata)
 }
 
-// ours refuses a stream that was not created by this package or was changed since.
-func (s *Store) ours(name, short string, info *jetstream.StreamInfo) error {
+// checkLogStream returns an error if the stream was not created by this package or was modified.
+func (s *Store) checkLogStream(name, short string, info *jetstream.StreamInfo) error {
 	c := &info.Config
 	foreign := func(what string, v any) error {
 		return fmt.Errorf("%w: %s has %s %v", ErrForeign, c.Name, what, v)
@@ -284,7 +284,8 @@ func (s *Store) ours(name, short string, info *jetstream.StreamInfo) error {
 	return nil
 }
 
-// group returns the raft group of a stream, "" without a cluster. A recreated or restored stream has another one.
+// group returns the raft group of a stream, or "" without a cluster. A recreated or restored stream has a different
+// group.
 func group(info *jetstream.StreamInfo) string {
 	if info.Cluster == nil {
 		return ""
@@ -292,56 +293,56 @@ func group(info *jetstream.StreamInfo) string {
 	return info.Cluster.RaftGroup
 }
 
-// adjusted returns the configuration that the stream should have, and whether it differs. It records the raft group
-// of a new stream, begins a new epoch for a stream that is in another group or has lost delivered entries, and sets
-// the limits of o.
-func (s *Store) adjusted(info *jetstream.StreamInfo, o store.LogOptions, lost bool) (want jetstream.StreamConfig, change bool) {
+// adjustedConfig returns the configuration that the stream should have, and whether it differs from the current one. It
+// records the raft group of a new stream and sets the limits in o. It begins a new epoch if the raft group has changed
+// or the stream has lost delivered entries.
+func (s *Store) adjustedConfig(info *jetstream.StreamInfo, o store.LogOptions, lost bool) (want jetstream.StreamConfig, change bool) {
 	want = info.Config
 	if lost {
-		s.renewed(&want, info)
+		s.beginEpoch(&want, info)
 		change = true
 	} else if was := want.Metadata[metaGroup]; was != group(info) {
 		if was == "" {
 			want.Metadata[metaGroup] = group(info)
 		} else {
-			s.renewed(&want, info)
+			s.beginEpoch(&want, info)
 		}
 		change = true
 	}
 	age, count, said := want.MaxAge, want.MaxMsgs, maps.Clone(want.Metadata)
-	limit(&want, o)
+	setLimits(&want, o)
 	return want, change || want.MaxAge != age || want.MaxMsgs != count || want.Metadata[metaAge] != said[metaAge] || want.Metadata[metaCount] != said[metaCount]
 }
 
-// renewed gives the stream a new epoch. Its token is derived from the previous one and the raft group, so that every
-// process that begins it computes the same.
-func (s *Store) renewed(c *jetstream.StreamConfig, info *jetstream.StreamInfo) {
+// beginEpoch begins a new epoch of the stream. The epoch's token is derived from the previous token and the raft group,
+// so that concurrent processes compute the same token.
+func (s *Store) beginEpoch(c *jetstream.StreamConfig, info *jetstream.StreamInfo) {
 	before := c.Metadata[metaEpoch]
 	sum := sha256.Sum256([]byte(before + " " + group(info)))
 	kept := earlierOf(info)
 	var list []string
-	for _, e := range append(kept, earlier{before, store.Position(info.State.LastSeq)}) {
+	for _, e := range append(kept, earlierEpoch{before, store.Position(info.State.LastSeq)}) {
 		if uint64(e.last) >= info.State.FirstSeq && e.last > 0 {
 			list = append(list, e.token+":"+strconv.FormatUint(uint64(e.last), 10))
 		}
 	}
 	c.Metadata[metaEarlier], c.Metadata[metaGroup] = strings.Join(list, ","), group(info)
-	s.under(c, logToken(c.Metadata[metaLog]), hex.EncodeToString(sum[:8]))
+	s.setEpoch(c, logToken(c.Metadata[metaLog]), hex.EncodeToString(sum[:8]))
 	s.log.Error("jetstream: the stream was replaced; its log begins a new epoch", "log", c.Metadata[metaLog], "stream", c.Name)
 }
 
-func earlierOf(info *jetstream.StreamInfo) (found []earlier) {
+func earlierOf(info *jetstream.StreamInfo) (found []earlierEpoch) {
 	for part := range strings.SplitSeq(info.Config.Metadata[metaEarlier], ",") {
 		token, last, _ := strings.Cut(part, ":")
 		if n, err := strconv.ParseUint(last, 10, 64); err == nil && n >= info.State.FirstSeq {
-			found = append(found, earlier{token, store.Position(n)})
+			found = append(found, earlierEpoch{token, store.Position(n)})
 		}
 	}
 	return found
 }
 
-// over ends the log: every later call returns engine.ErrNewEpoch.
-func (l *Log) over() {
+// end ends the log: all later calls return engine.ErrNewEpoch.
+func (l *Log) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ended {
@@ -350,14 +351,14 @@ func (l *Log) over() {
 	}
 }
 
-// wrong returns the fault that the last look has found.
-func (l *Log) wrong() error {
+// lastFault returns the error of the latest poll.
+func (l *Log) lastFault() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fault
 }
 
-// begin starts a call of the log.
+// begin starts a call on the log.
 func (l *Log) begin(ctx context.Context) (context.Context, func(), error) {
 	ctx, done, err := l.s.begin(ctx)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// changeHeld calls change for the owner of a shard; a nil h writes without an owner. The batch begins with a write
-// that expects the sequence of the hold, so that a claim comes either before or after the batch (JS-22). first is the
-// sequence of the first write that step returns. Each shard has at most one batch in flight (JS-23).
-func (s *Store) changeHeld(ctx context.Context, h *engine.ShardFence, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
+// changeOwned calls change on behalf of the owner of a shard, or without an owner if h is nil. The batch begins with a
+// write that expects the sequence of the hold, so that a claim is ordered either before or after the batch (JS-22). The
+// result first is the sequence of the first write returned by step. Each shard has at most one batch in flight (JS-23).
+func (s *Store) changeOwned(ctx context.Context, h *engine.ShardFence, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
 	if h == nil {
 		return s.state.change(ctx, subjects, step)
 	}
@@ -27,7 +27,7 @@ func (s *Store) changeHeld(ctx context.Context, h *engine.ShardFence, subjects [
 		return 0, err
 	}
 	defer unlock()
-	held, touch := holdSubject(h.Shard), within(h.Shard)+"f"
+	held, touch := holdSubject(h.Shard), shardPrefix(h.Shard)+"f"
 	first, err = s.state.change(ctx, append([]string{held}, subjects...), func(r *reading) ([]write, error) {
 		is, err := holdOf(r.of(held))
 		switch {
@@ -48,14 +48,15 @@ func (s *Store) changeHeld(ctx context.Context, h *engine.ShardFence, subjects [
 	return first, err
 }
 
-// scan scans the state for the owner of a shard. Each proof expects the sequence of the hold, so that the result is
-// as recent as a moment at which the hold was current (JS-28). Without a hold, h is nil or has fence 0.
+// scan reads records of the state on behalf of the owner of a shard. Each proof expects the sequence of the hold, so
+// that the result reflects a time at which the hold was current (JS-28). A nil h or fence 0 means that the caller is not
+// an owner.
 func (s *Store) scan(ctx context.Context, h *engine.ShardFence, filter, mark string) (found []record, err error) {
-	prove := s.state.mark
+	prove := s.state.writeMarker
 	if h != nil && h.Fence != 0 {
 		prove = func(ctx context.Context, mark string) (uint64, error) {
-			return s.changeHeld(ctx, h, nil, func(*reading) ([]write, error) {
-				return []write{{subject: mark, blind: true, ttl: keepProof}}, nil
+			return s.changeOwned(ctx, h, nil, func(*reading) ([]write, error) {
+				return []write{{subject: mark, blind: true, ttl: proofTTL}}, nil
 			})
 		}
 	}
@@ -63,16 +64,16 @@ func (s *Store) scan(ctx context.Context, h *engine.ShardFence, filter, mark str
 	return found, err
 }
 
-// turnOf returns the key of the lock under which progress is written.
-func turnOf(h *engine.ShardFence) string {
+// progressLock returns the key of the lock for writing progress.
+func progressLock(h *engine.ShardFence) string {
 	if h == nil {
 		return "progress"
 	}
 	return "progress " + h.Shard.String()
 }
 
-// saved bounds the number of updates per batch.
-const saved = 200
+// maxUpdates is the maximum number of updates per batch.
+const maxUpdates = 200
 
 // SaveProgress implements [store.SubscriptionStore].
 func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error {
@@ -84,27 +85,27 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 	return s.saveProgress(ctx, updates, made, nil)
 }
 
-// saveProgress stores updates and, unless made is nil, the attempts of each update in the same batch as its progress.
+// saveProgress stores updates. Unless made is nil, each update's attempts are stored in the same batch as its progress.
 func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [][]operator.Attempt, h *engine.ShardFence) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// Of several updates of one subscription, the last one counts, with the attempts of all.
-	var order []saving
+	// If a subscription has several updates, store the last one with the attempts of all.
+	var order []pendingUpdate
 	at := map[string]int{}
 	for i, u := range updates {
 		k, ok := at[u.ID]
 		if !ok {
 			k = len(order)
 			at[u.ID] = k
-			order = append(order, saving{})
+			order = append(order, pendingUpdate{})
 		}
 		order[k].Update = u
 		if made != nil && len(made[i]) > 0 {
 			order[k].made = append(order[k].made, attempts{u.Generation, made[i]})
 		}
 	}
-	for some := range slices.Chunk(order, saved) {
+	for some := range slices.Chunk(order, maxUpdates) {
 		if err := s.saveSome(ctx, some, h); err != nil {
 			return err
 		}
@@ -112,8 +113,8 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [
 	return nil
 }
 
-// A saving is an update with its attempts.
-type saving struct {
+// A pendingUpdate is an update with the attempts to store.
+type pendingUpdate struct {
 	store.Update
 	made []attempts
 }
@@ -123,26 +124,26 @@ type attempts struct {
 	made       []operator.Attempt
 }
 
-func (s *Store) saveSome(ctx context.Context, some []saving, h *engine.ShardFence) error {
+func (s *Store) saveSome(ctx context.Context, some []pendingUpdate, h *engine.ShardFence) error {
 	at := anyShard
 	if h != nil {
-		at = within(h.Shard)
+		at = shardPrefix(h.Shard)
 	}
 	var read []string
 	for _, u := range some {
 		read = append(read, recordAt(at, u.ID), progressAt(at, u.ID, u.Generation))
 	}
 	var grew map[string]int
-	err := s.one(ctx, turnOf(h), func(ctx context.Context) error {
-		_, err := s.changeHeld(ctx, h, read, func(r *reading) (writes []write, err error) {
+	err := s.withLock(ctx, progressLock(h), func(ctx context.Context) error {
+		_, err := s.changeOwned(ctx, h, read, func(r *reading) (writes []write, err error) {
 			grew = map[string]int{}
 			for _, u := range some {
-				found := r.under(recordAt(at, u.ID))
+				found := r.matching(recordAt(at, u.ID))
 				if len(found) == 0 && !r.proven { // a server that lags may not have it
 					return nil, errLook
 				}
 				for _, rec := range found {
-					x, err := subscribedIn(rec)
+					x, err := decodeSubscription(rec)
 					if err != nil {
 						return nil, err
 					}
@@ -153,7 +154,7 @@ func (s *Store) saveSome(ctx context.Context, some []saving, h *engine.ShardFenc
 					for _, a := range u.made {
 						if a.generation == x.Generation {
 							grew[u.ID] += len(a.made)
-							writes = append(writes, write{subject: attemptAt(u.ID, x.Generation, len(a.made)), body: attemptlog.Encode(a.made), blind: true})
+							writes = append(writes, write{subject: attemptSubject(u.ID, x.Generation, len(a.made)), body: attemptlog.Encode(a.made), blind: true})
 						}
 					}
 					if x.Generation != u.Generation {
@@ -184,14 +185,14 @@ func (s *Store) SaveMark(ctx context.Context, log string, to store.Position) err
 	return s.saveMark(ctx, engine.Shard{}, log, to, nil)
 }
 
-// saveMark moves the mark of a log in a shard; it never moves the mark back.
+// saveMark advances the mark of a log in a shard. It never decreases the mark.
 func (s *Store) saveMark(ctx context.Context, of engine.Shard, log string, to store.Position, h *engine.ShardFence) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	mark := markAt(within(of), log)
-	err := s.one(ctx, turnOf(h), func(ctx context.Context) error {
-		_, err := s.changeHeld(ctx, h, []string{mark}, func(r *reading) ([]write, error) {
+	mark := markAt(shardPrefix(of), log)
+	err := s.withLock(ctx, progressLock(h), func(ctx context.Context) error {
+		_, err := s.changeOwned(ctx, h, []string{mark}, func(r *reading) ([]write, error) {
 			is := r.of(mark)
 			now, err := position(is)
 			if err != nil || now >= to && h == nil { // an owner's write is always made, because it checks the fence
@@ -209,7 +210,7 @@ func (s *Store) saveMark(ctx context.Context, of engine.Shard, log string, to st
 }
 
 func position(r record) (p store.Position, err error) {
-	if r.there() {
+	if r.exists() {
 		if err := json.Unmarshal(r.body, &p); err != nil {
 			return 0, fmt.Errorf("%w: %s: %w", ErrCorrupt, r.subject, err)
 		}
@@ -228,26 +229,26 @@ func (s *Store) mark(ctx context.Context, of engine.Shard, log string) (store.Po
 		return 0, err
 	}
 	defer done()
-	mark := markAt(within(of), log)
+	mark := markAt(shardPrefix(of), log)
 	r, err := s.state.read(ctx, true, mark)
 	if err != nil {
-		return 0, s.because(fmt.Errorf("reading the mark of log %s: %w", log, err))
+		return 0, s.wrapClosed(fmt.Errorf("reading the mark of log %s: %w", log, err))
 	}
 	return position(r.of(mark))
 }
 
-// sweep deletes progress without a subscription, for the owner of the shard. Records that it fails to delete stay for
-// the next time.
+// sweep deletes progress without a subscription, on behalf of the owner of the shard. If a deletion fails, the next
+// sweep retries it.
 func (s *Store) sweep(ctx context.Context, h *engine.ShardFence, stale []record) {
 	if h == nil || h.Fence == 0 {
 		return
 	}
-	for some := range slices.Chunk(stale, saved) {
+	for some := range slices.Chunk(stale, maxUpdates) {
 		var read []string
 		for _, x := range some {
 			read = append(read, x.subject)
 		}
-		_, err := s.changeHeld(ctx, h, read, func(r *reading) (writes []write, err error) {
+		_, err := s.changeOwned(ctx, h, read, func(r *reading) (writes []write, err error) {
 			for _, x := range some {
 				if now := r.of(x.subject); now.sequence == x.sequence {
 					writes = append(writes, remove(now))
@@ -263,10 +264,10 @@ func (s *Store) sweep(ctx context.Context, h *engine.ShardFence, stale []record)
 }
 
 // Owned implements [engine.Shared].
-func (s *Store) Owned(h engine.ShardFence) engine.Owned { return &owned{s: s, h: h} }
+func (s *Store) Owned(h engine.ShardFence) engine.Owned { return &ownedShard{s: s, h: h} }
 
-// owned holds the subscriptions of one shard, as seen by the owner that the hold names.
-type owned struct {
+// ownedShard implements [engine.Owned] for the subscriptions of one shard.
+type ownedShard struct {
 	s *Store
 	h engine.ShardFence
 
@@ -274,17 +275,17 @@ type owned struct {
 	pages []store.Subscription // read by a scan, for the next pages
 }
 
-func (o *owned) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
+func (o *ownedShard) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
 	return o.s.admit(ctx, sub, engine.Quota{}, &o.h)
 }
 
-func (o *owned) DeleteSubscription(ctx context.Context, id string, generation uint64) error {
+func (o *ownedShard) DeleteSubscription(ctx context.Context, id string, generation uint64) error {
 	return o.s.delete(ctx, id, generation, &o.h)
 }
 
-// Subscriptions implements [engine.Owned]. It reads all subscriptions of the shard for the first page and cuts the
-// pages from the result (JS-28).
-func (o *owned) Subscriptions(ctx context.Context, after string, limit int) ([]store.Subscription, error) {
+// Subscriptions implements [engine.Owned]. It reads all subscriptions of the shard for the first page, and returns
+// later pages from the same result (JS-28).
+func (o *ownedShard) Subscriptions(ctx context.Context, after string, limit int) ([]store.Subscription, error) {
 	o.mu.Lock()
 	all := o.pages
 	o.mu.Unlock()
@@ -307,16 +308,16 @@ func (o *owned) Subscriptions(ctx context.Context, after string, limit int) ([]s
 	return slices.Clone(page), nil
 }
 
-func (o *owned) scan(ctx context.Context) (subs []store.Subscription, err error) {
+func (o *ownedShard) scan(ctx context.Context) (subs []store.Subscription, err error) {
 	ctx, done, err := o.s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	at := within(o.h.Shard)
-	found, err := o.s.scan(ctx, &o.h, at+"r.>", o.s.proofIn(at+"r."))
+	at := shardPrefix(o.h.Shard)
+	found, err := o.s.scan(ctx, &o.h, at+"r.>", o.s.proofSubject(at+"r."))
 	if err != nil {
-		return nil, o.s.because(fmt.Errorf("reading the subscriptions of %v: %w", o.h.Shard, err))
+		return nil, o.s.wrapClosed(fmt.Errorf("reading the subscriptions of %v: %w", o.h.Shard, err))
 	}
 	latest := map[string]record{}
 	for _, r := range found {
@@ -326,11 +327,11 @@ func (o *owned) scan(ctx context.Context) (subs []store.Subscription, err error)
 	var progress []record
 	for _, r := range latest {
 		switch part := strings.Split(r.subject, "."); {
-		case !r.there():
+		case !r.exists():
 		case len(part) > 5:
 			progress = append(progress, r)
 		default:
-			subs = o.s.readable(subs, r, func(subject string) record {
+			subs = o.s.appendReadable(subs, r, func(subject string) record {
 				used[subject] = true
 				return latest[subject]
 			})
@@ -339,7 +340,7 @@ func (o *owned) scan(ctx context.Context) (subs []store.Subscription, err error)
 	slices.SortFunc(subs, func(a, b store.Subscription) int { return cmp.Compare(a.ID, b.ID) })
 	var stale []record
 	for _, r := range progress {
-		if rec := latest[r.subject[:strings.LastIndex(r.subject, ".")]]; !used[r.subject] && !rec.there() {
+		if rec := latest[r.subject[:strings.LastIndex(r.subject, ".")]]; !used[r.subject] && !rec.exists() {
 			stale = append(stale, r)
 		}
 	}
@@ -347,18 +348,18 @@ func (o *owned) scan(ctx context.Context) (subs []store.Subscription, err error)
 	return subs, nil
 }
 
-func (o *owned) SaveProgress(ctx context.Context, updates []store.Update) error {
+func (o *ownedShard) SaveProgress(ctx context.Context, updates []store.Update) error {
 	return o.s.saveProgress(ctx, updates, nil, &o.h)
 }
 
-func (o *owned) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
+func (o *ownedShard) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
 	return o.s.saveProgress(ctx, updates, made, &o.h)
 }
 
-func (o *owned) SaveMark(ctx context.Context, log string, to store.Position) error {
+func (o *ownedShard) SaveMark(ctx context.Context, log string, to store.Position) error {
 	return o.s.saveMark(ctx, o.h.Shard, log, to, &o.h)
 }
 
-func (o *owned) Mark(ctx context.Context, log string) (store.Position, error) {
+func (o *ownedShard) Mark(ctx context.Context, log string) (store.Position, error) {
 	return o.s.mark(ctx, o.h.Shard, log)
 }

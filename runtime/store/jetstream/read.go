@@ -11,22 +11,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// entryAt decodes the entry of a message.
-func (s *Store) entryAt(stream string, sequence uint64, at time.Time, body []byte) (stored, error) {
+// decodeEntry decodes an entry from the body of a message.
+func (s *Store) decodeEntry(stream string, sequence uint64, at time.Time, body []byte) (storedEntry, error) {
 	e, err := decode(body)
 	if err != nil {
 		return e, fmt.Errorf("%w: message %d of %s: %w", ErrCorrupt, sequence, stream, err)
 	}
-	e.Position, e.stamp = store.Position(sequence), s.clock.stamped(at)
+	e.Position, e.stamp = store.Position(sequence), s.clock.appendTime(at)
 	return e, nil
 }
 
-// fetch reads at least one and up to n entries of the positions from to to, without holes. If the first ones were
-// evicted, it returns no entries and the first position that the stream has. A page that ends early or has a hole may
+// fetch reads at least one and up to n consecutive entries, starting at position from and ending at to at the latest.
+// If the first entries were evicted, it returns no entries and the first position in the stream. An incomplete page may
 // come from a server that lags, so fetch reads from the leader before it reports an entry as missing.
-func (l *Log) fetch(ctx context.Context, from, to store.Position, n int) (found []stored, first store.Position, err error) {
-	err = asLong(ctx, func() (bool, error) {
-		found, err = l.s.page(ctx, l.stream, map[string]any{"seq": uint64(from)}, int(min(store.Position(min(n, pageMax)), to-from+1)))
+func (l *Log) fetch(ctx context.Context, from, to store.Position, n int) (found []storedEntry, first store.Position, err error) {
+	err = retry(ctx, func() (bool, error) {
+		found, err = l.s.fetchPage(ctx, l.stream, map[string]any{"seq": uint64(from)}, int(min(store.Position(min(n, pageMax)), to-from+1)))
 		return errors.Is(err, ErrUnreachable), err
 	})
 	if err != nil {
@@ -41,12 +41,12 @@ func (l *Log) fetch(ctx context.Context, from, to store.Position, n int) (found 
 	if len(found) > 0 {
 		return found, 0, nil
 	}
-	one, there, err := l.s.message(ctx, l.stream, map[string]any{"seq": uint64(from)})
+	one, there, err := l.s.fetchEntry(ctx, l.stream, map[string]any{"seq": uint64(from)})
 	if err != nil {
 		return nil, 0, err
 	}
 	if there {
-		return []stored{one}, 0, nil
+		return []storedEntry{one}, 0, nil
 	}
 	info, err := l.s.info(ctx, l.stream)
 	switch {
@@ -61,7 +61,7 @@ func (l *Log) fetch(ctx context.Context, from, to store.Position, n int) (found 
 	return nil, 0, fmt.Errorf("%w: %s has no message %d between %d and %d", ErrCorrupt, l.stream, from, info.State.FirstSeq, info.State.LastSeq)
 }
 
-// bounds returns the first retained position and the last delivered one.
+// bounds returns the first retained position and the last delivered position.
 func (l *Log) bounds(ctx context.Context) (oldest, head store.Position, err error) {
 	now := l.s.clock.now()
 	l.mu.Lock()
@@ -96,13 +96,13 @@ func (l *Log) bounds(ctx context.Context) (oldest, head store.Position, err erro
 	return min(max(oldest, found[0].Position), head+1), head, nil
 }
 
-// since reads entries from any server, starting at the first that is not before the cutoff. A server that lags
-// returns the right one or none; there says that the entry exists.
-func (l *Log) since(ctx context.Context, cutoff time.Time, there bool) (found []stored, err error) {
+// since reads entries from any server, starting at the first entry that is not before the cutoff. A server that lags may
+// return no entries. If there is set, an entry must exist, and since retries until it finds one.
+func (l *Log) since(ctx context.Context, cutoff time.Time, there bool) (found []storedEntry, err error) {
 	from := map[string]any{"start_time": cutoff.UTC()}
 	for n := 1; ; n = pageMax {
-		err = asLong(ctx, func() (bool, error) {
-			found, err = l.s.page(ctx, l.stream, from, n)
+		err = retry(ctx, func() (bool, error) {
+			found, err = l.s.fetchPage(ctx, l.stream, from, n)
 			switch {
 			case err != nil:
 				return errors.Is(err, ErrUnreachable), err
@@ -114,7 +114,7 @@ func (l *Log) since(ctx context.Context, cutoff time.Time, there bool) (found []
 		if err != nil || len(found) == 0 {
 			return nil, err
 		}
-		if i := slices.IndexFunc(found, func(e stored) bool { return !e.stamp.Before(cutoff) }); i >= 0 {
+		if i := slices.IndexFunc(found, func(e storedEntry) bool { return !e.stamp.Before(cutoff) }); i >= 0 {
 			return found[i:], nil
 		}
 		from = map[string]any{"seq": uint64(found[len(found)-1].Position) + 1}
@@ -129,7 +129,7 @@ func (l *Log) Bounds(ctx context.Context) (oldest, head store.Position, err erro
 	}
 	defer done()
 	oldest, head, err = l.bounds(ctx)
-	return oldest, head, l.s.because(err)
+	return oldest, head, l.s.wrapClosed(err)
 }
 
 // Read implements [store.EventLog].
@@ -141,7 +141,7 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 	defer done()
 	b, err := l.read(ctx, after, limit)
 	if err != nil {
-		return store.Batch{}, l.s.because(fmt.Errorf("log %s: %w", l.name, err))
+		return store.Batch{}, l.s.wrapClosed(fmt.Errorf("log %s: %w", l.name, err))
 	}
 	return b, nil
 }
@@ -202,7 +202,7 @@ func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 	defer done()
 	oldest, head, err := l.bounds(ctx)
 	if err != nil {
-		return 0, l.s.because(err)
+		return 0, l.s.wrapClosed(err)
 	}
 	if p == 0 || p > head || p+1 < oldest {
 		return 0, nil
@@ -215,7 +215,7 @@ func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 	}
 	found, _, err := l.fetch(ctx, p, p, 1)
 	if err != nil || len(found) == 0 {
-		return 0, l.s.because(err)
+		return 0, l.s.wrapClosed(err)
 	}
 	return found[0].Proof(), nil
 }

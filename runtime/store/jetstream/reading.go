@@ -10,13 +10,13 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A reading is the result of reading several subjects.
+// A reading contains the last records of a set of subjects.
 type reading struct {
 	proven bool // it is as recent as the call
 	all    map[string]record
 }
 
-// of returns the record of a subject.
+// of returns a subject's record.
 func (r *reading) of(subject string) record {
 	if x, ok := r.all[subject]; ok {
 		return x
@@ -24,11 +24,11 @@ func (r *reading) of(subject string) record {
 	return record{subject: subject}
 }
 
-// under returns the records whose subjects match a pattern and that exist. A * in the pattern matches one token.
-func (r *reading) under(pattern string) (found []record) {
+// matching returns the existing records with subjects that match a pattern. A * in the pattern matches one token.
+func (r *reading) matching(pattern string) (found []record) {
 	want := strings.Split(pattern, ".")
 	for subject, x := range r.all {
-		if x.there() && matches(want, strings.Split(subject, ".")) {
+		if x.exists() && matches(want, strings.Split(subject, ".")) {
 			found = append(found, x)
 		}
 	}
@@ -47,11 +47,13 @@ func matches(want, have []string) bool {
 	return true
 }
 
-// readMost bounds how many subjects one request names. A server refuses a request that matches more than 1,024.
+// readMost is the maximum number of subjects per request. A server rejects a request that matches more than 1,024
+// subjects.
 const readMost = 400
 
-// read reads the last message of each subject. Subjects may have wildcards and match at most 1,000 in all.
-func (c *records) read(ctx context.Context, proven bool, subjects ...string) (*reading, error) {
+// read reads the last message of each subject. Subjects can contain wildcards; together they may match at most 1,000
+// subjects.
+func (c *recordStream) read(ctx context.Context, proven bool, subjects ...string) (*reading, error) {
 	r := &reading{proven: proven, all: map[string]record{}}
 	if c.proof == "" {
 		return r, c.readLeader(ctx, r, subjects)
@@ -73,7 +75,7 @@ func (c *records) read(ctx context.Context, proven bool, subjects ...string) (*r
 		if proven {
 			list = append(list, c.prefix+c.proof)
 		}
-		err := asLong(ctx, func() (bool, error) {
+		err := retry(ctx, func() (bool, error) {
 			found := map[string]record{}
 			_, err := c.s.pull(ctx, c.stream, map[string]any{"multi_last": list}, func(m *nats.Msg) error {
 				x, err := c.record(m)
@@ -81,12 +83,12 @@ func (c *records) read(ctx context.Context, proven bool, subjects ...string) (*r
 				return err
 			})
 			if err != nil {
-				return c.goesOn(ctx, err), err
+				return c.canRetry(ctx, err), err
 			}
 			if x := found[c.proof]; proven && x.sequence < at {
 				return true, fmt.Errorf("%w: a server of %s is behind", ErrUnreachable, c.stream)
 			} else if proven {
-				c.s.clock.hear(x.stamp)
+				c.s.clock.observe(x.stamp)
 			}
 			for subject, x := range found {
 				r.all[subject] = x
@@ -100,17 +102,17 @@ func (c *records) read(ctx context.Context, proven bool, subjects ...string) (*r
 	return r, nil
 }
 
-// readLeader reads subjects without wildcards from the leader of the stream. For a moment, a former leader that does
-// not know of its successor may answer instead, and the answer does not show it. A write based on such an answer is
-// refused (JS-16), but a final answer, such as that an action was done, may be old by that moment.
-func (c *records) readLeader(ctx context.Context, r *reading, subjects []string) error {
+// readLeader reads subjects without wildcards from the stream's leader. A former leader that has not yet detected its
+// successor can also respond, and the response does not reveal that. A write based on such a response is rejected
+// (JS-16), but a returned result, such as a completed action, can be briefly stale.
+func (c *recordStream) readLeader(ctx context.Context, r *reading, subjects []string) error {
 	if r.proven {
 		if err := c.s.barrier(ctx, c.stream); err != nil {
 			return err
 		}
 	}
 	for _, subject := range subjects {
-		m, found, err := c.s.fetched(ctx, c.stream, map[string]any{"last_by_subj": c.prefix + subject})
+		m, found, err := c.s.fetchMessage(ctx, c.stream, map[string]any{"last_by_subj": c.prefix + subject})
 		if err != nil || !found {
 			if err != nil {
 				return err
@@ -121,23 +123,23 @@ func (c *records) readLeader(ctx context.Context, r *reading, subjects []string)
 		if err != nil {
 			return fmt.Errorf("%w: message %d of %s: %w", ErrCorrupt, m.Sequence, c.stream, err)
 		}
-		x.subject, x.sequence, x.stamp = subject, m.Sequence, c.s.clock.stamped(m.Time)
+		x.subject, x.sequence, x.stamp = subject, m.Sequence, c.s.clock.appendTime(m.Time)
 		r.all[subject] = x
 	}
 	return nil
 }
 
-// scan reads all records that match a filter, from a sequence on, in order, including deleted ones. mark is a subject
-// that matches the filter, for the proof. A scan of one page shows one moment. If there are several pages, scan reads
-// the messages that were written meanwhile in another round, until a round has one page. upTo is the last sequence
-// that was read; it is below from if the stream ends before from. If most is positive, scan stops once it has most
-// records.
-func (c *records) scan(ctx context.Context, filter, mark string, from uint64, most int) (found []record, upTo uint64, err error) {
-	return c.scanBy(ctx, c.mark, filter, mark, from, most)
+// scan reads all records that match a filter, starting at sequence from, in order and including deleted records. The
+// subject mark must match the filter; it is used for the proof. A single page is a consistent snapshot. If there are
+// several pages, scan reads the messages written in the meantime in another round, until a round has only one page. The
+// result upTo is the last sequence read; it is less than from if the stream ends before from. If most is positive, scan
+// stops once it has read most records.
+func (c *recordStream) scan(ctx context.Context, filter, mark string, from uint64, most int) (found []record, upTo uint64, err error) {
+	return c.scanBy(ctx, c.writeMarker, filter, mark, from, most)
 }
 
-// scanBy is like scan; prove writes the proofs.
-func (c *records) scanBy(ctx context.Context, prove func(ctx context.Context, mark string) (at uint64, err error), filter, mark string, from uint64, most int) (found []record, upTo uint64, err error) {
+// scanBy is like scan, but calls prove to write the proofs.
+func (c *recordStream) scanBy(ctx context.Context, prove func(ctx context.Context, mark string) (at uint64, err error), filter, mark string, from uint64, most int) (found []record, upTo uint64, err error) {
 	for {
 		at, err := prove(ctx, mark)
 		if err != nil {
@@ -154,7 +156,7 @@ func (c *records) scanBy(ctx context.Context, prove func(ctx context.Context, ma
 		for seen := false; ; {
 			var some []record
 			var more bool
-			err := asLong(ctx, func() (bool, error) {
+			err := retry(ctx, func() (bool, error) {
 				some = nil
 				more, err = c.s.pull(ctx, c.stream, map[string]any{"seq": next, "next_by_subj": c.prefix + filter, "batch": page, "max_bytes": pageBytes},
 					func(m *nats.Msg) error {
@@ -163,7 +165,7 @@ func (c *records) scanBy(ctx context.Context, prove func(ctx context.Context, ma
 						return err
 					})
 				if err != nil {
-					return c.goesOn(ctx, err), err
+					return c.canRetry(ctx, err), err
 				}
 				for i := range some {
 					seen = seen || some[i].subject == mark && some[i].sequence >= at

@@ -25,18 +25,19 @@ import (
 )
 
 const (
-	// keepTombstone is how long a deletion is kept, and keepProof how long a proof is kept.
-	keepTombstone = time.Hour
-	keepProof     = 10 * time.Minute
-	// atOnce is the maximum number of batches of this process in flight. A stream takes 50 in all.
-	atOnce = 8
+	// tombstoneTTL is how long deletions are stored, and proofTTL is how long proofs are stored.
+	tombstoneTTL = time.Hour
+	proofTTL     = 10 * time.Minute
+	// maxBatches is the maximum number of batches that this process has in flight. A stream accepts 50 from all
+	// processes.
+	maxBatches = 8
 	// maxBatch is the maximum number of messages in a batch.
 	maxBatch = 1000
 )
 
-// A records holds the last messages of a stream's subjects, written by compare-and-swap. A read may be old: a write
-// carries the sequence of the record that it replaces and is refused if the record has changed (JS-16).
-type records struct {
+// A recordStream is a stream that stores the last message of each subject as a record. Reads can be stale. A write
+// therefore includes the sequence of the record that it replaces, and is rejected if the record has changed (JS-16).
+type recordStream struct {
 	s      *Store
 	stream string
 	prefix string // of the subjects, with a dot at the end; the rest is the subject of a record
@@ -46,35 +47,36 @@ type records struct {
 	mu      sync.Mutex
 	acked   uint64        // the highest sequence of a proof
 	lost    bool          // a later proof has a lower sequence than an earlier one
-	waiting *proving      // the next proof, which has not begun
+	waiting *pendingProof // the next proof, which has not begun
 	turn    chan struct{} // capacity 1: its holder proves
 }
 
-// A proving is a proof in progress, shared by all callers that wait for it.
-type proving struct {
+// A pendingProof is a proof in progress, shared by all waiting callers.
+type pendingProof struct {
 	done chan struct{}
 	at   uint64
 	err  error
 }
 
-// records returns the records of a stream. proofs is the prefix of the subjects of proofs; "" for none.
-func (s *Store) records(name, proofs string) *records {
+// newRecordStream returns the record stream with the given name. The argument proofs is the subject prefix of its
+// proofs; "" means that it has no proofs.
+func (s *Store) newRecordStream(name, proofs string) *recordStream {
 	proof := ""
 	if proofs != "" {
 		proof = proofs + s.me
 	}
-	return &records{s: s, stream: strings.ToUpper(s.o.Namespace) + "_" + strings.ToUpper(name), prefix: s.o.Namespace + "." + name + ".",
-		proof: proof, batch: make(chan struct{}, atOnce), turn: make(chan struct{}, 1)}
+	return &recordStream{s: s, stream: strings.ToUpper(s.o.Namespace) + "_" + strings.ToUpper(name), prefix: s.o.Namespace + "." + name + ".",
+		proof: proof, batch: make(chan struct{}, maxBatches), turn: make(chan struct{}, 1)}
 }
 
-// nonce returns a unique token.
+// nonce returns a random token.
 func nonce() string {
 	var b [8]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// A record is the last message of a subject. Its sequence is 0 if the subject is empty.
+// A record is the last message of a subject. Its sequence is 0 if the subject has no messages.
 type record struct {
 	subject  string
 	sequence uint64
@@ -85,14 +87,14 @@ type record struct {
 	body     []byte
 }
 
-// there reports whether the record exists and is not deleted.
-func (r *record) there() bool { return r.sequence > 0 && !r.dead }
+// exists reports whether the record exists and is not deleted.
+func (r *record) exists() bool { return r.sequence > 0 && !r.dead }
 
-// pack encodes a record's message: form, whether it is a deletion, the call, the sequence that it replaces, the body,
-// and a checksum.
+// pack encodes a record's message: the format version, a deletion flag, the call, the replaced sequence, the body, and
+// a checksum.
 func pack(call uint64, w *write) []byte {
 	b := make([]byte, 0, 22+len(w.body))
-	b = append(b, form, 0)
+	b = append(b, formatVersion, 0)
 	if w.dead {
 		b[1] = 1
 	}
@@ -102,20 +104,20 @@ func pack(call uint64, w *write) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// unpack is the inverse of pack. The record keeps a part of b.
+// unpack is the inverse of pack. The record's body refers to memory in b.
 func unpack(b []byte) (r record, err error) {
 	switch {
 	case len(b) < 22 || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.BigEndian.Uint32(b[len(b)-4:]):
 		return r, errForm
-	case b[0] != form:
+	case b[0] != formatVersion:
 		return r, errors.New("its format is of a newer release")
 	}
 	return record{call: binary.BigEndian.Uint64(b[2:10]), rests: binary.BigEndian.Uint64(b[10:18]), dead: b[1] == 1, body: b[18 : len(b)-4]}, nil
 }
 
-// record decodes a message of a direct read.
-func (c *records) record(m *nats.Msg) (r record, err error) {
-	sequence, at, err := place(c.stream, m)
+// record decodes a message returned by a direct read.
+func (c *recordStream) record(m *nats.Msg) (r record, err error) {
+	sequence, at, err := messagePosition(c.stream, m)
 	if err != nil {
 		return r, err
 	}
@@ -126,19 +128,19 @@ func (c *records) record(m *nats.Msg) (r record, err error) {
 	if r, err = unpack(m.Data); err != nil {
 		return r, fmt.Errorf("%w: message %d of %s: %w", ErrCorrupt, sequence, c.stream, err)
 	}
-	r.subject, r.sequence, r.stamp = subject, sequence, c.s.clock.stamped(at)
+	r.subject, r.sequence, r.stamp = subject, sequence, c.s.clock.appendTime(at)
 	return r, nil
 }
 
-// prove writes a marker message. A server that has it has every message that existed when prove was called (JS-17).
-// Concurrent calls share a marker.
-func (c *records) prove(ctx context.Context) (at uint64, err error) {
+// prove writes a marker message. A server that has received the marker has every message that existed when prove was
+// called (JS-17). Concurrent calls share a marker.
+func (c *recordStream) prove(ctx context.Context) (at uint64, err error) {
 	c.mu.Lock()
 	p := c.waiting
 	if p == nil {
-		p = &proving{done: make(chan struct{})}
+		p = &pendingProof{done: make(chan struct{})}
 		c.waiting = p
-		if !c.s.goes(func() { c.proves(p) }) {
+		if !c.s.startTask(func() { c.runProof(p) }) {
 			c.waiting = nil
 			c.mu.Unlock()
 			return 0, store.ErrClosed
@@ -153,7 +155,7 @@ func (c *records) prove(ctx context.Context) (at uint64, err error) {
 	}
 }
 
-func (c *records) proves(p *proving) {
+func (c *recordStream) runProof(p *pendingProof) {
 	defer close(p.done)
 	select {
 	case c.turn <- struct{}{}:
@@ -165,18 +167,18 @@ func (c *records) proves(p *proving) {
 	c.mu.Lock()
 	c.waiting = nil
 	c.mu.Unlock()
-	p.at, p.err = c.mark(c.s.life, c.proof)
+	p.at, p.err = c.writeMarker(c.s.life, c.proof)
 }
 
-// mark writes a marker message, which shows how far a server has got, and returns its sequence.
-func (c *records) mark(ctx context.Context, subject string) (at uint64, err error) {
-	m := c.message(mathrand.Uint64(), &write{subject: subject, blind: true, ttl: keepProof})
+// writeMarker writes a marker message and returns its sequence.
+func (c *recordStream) writeMarker(ctx context.Context, subject string) (at uint64, err error) {
+	m := c.message(mathrand.Uint64(), &write{subject: subject, blind: true, ttl: proofTTL})
 	c.mu.Lock()
 	known := c.acked
 	c.mu.Unlock()
-	err = asLong(ctx, func() (bool, error) {
+	err = retry(ctx, func() (bool, error) {
 		at, err = c.s.acknowledged(ctx, m)
-		return c.goesOn(ctx, err), err
+		return c.canRetry(ctx, err), err
 	})
 	if err == nil {
 		c.mu.Lock()
@@ -187,14 +189,14 @@ func (c *records) mark(ctx context.Context, subject string) (at uint64, err erro
 	return at, err
 }
 
-// goesOn reports whether a request may be retried after the error.
-func (c *records) goesOn(ctx context.Context, err error) bool {
+// canRetry reports whether a request can be retried after the error.
+func (c *recordStream) canRetry(ctx context.Context, err error) bool {
 	return (errors.Is(err, ErrUnreachable) || errors.Is(err, errUndecided)) && ctx.Err() == nil && !c.s.write.IsClosed()
 }
 
-// proofIn returns a subject under a prefix for this process's proofs. A scan of the prefix finds them and leaves them
-// out.
-func (s *Store) proofIn(prefix string) string { return prefix + "-" + s.me }
+// proofSubject returns a subject with the given prefix for this process's proofs. A scan of the prefix reads the proofs
+// but does not return them.
+func (s *Store) proofSubject(prefix string) string { return prefix + "-" + s.me }
 
 func isProof(subject string) bool {
 	last := subject[strings.LastIndexByte(subject, '.')+1:]
@@ -212,15 +214,15 @@ type write struct {
 	ttl     time.Duration
 }
 
-// put returns a write that replaces a record.
+// put returns a write that creates or replaces a record.
 func put(r record, body []byte) write { return write{subject: r.subject, on: r.sequence, body: body} }
 
 // remove returns a write that deletes a record.
 func remove(r record) write {
-	return write{subject: r.subject, on: r.sequence, dead: true, ttl: keepTombstone}
+	return write{subject: r.subject, on: r.sequence, dead: true, ttl: tombstoneTTL}
 }
 
-func (c *records) message(call uint64, w *write) *nats.Msg {
+func (c *recordStream) message(call uint64, w *write) *nats.Msg {
 	m := &nats.Msg{Subject: c.prefix + w.subject, Data: pack(call, w), Header: nats.Header{}}
 	if !w.blind {
 		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(w.on, 10))
@@ -234,12 +236,12 @@ func (c *records) message(call uint64, w *write) *nats.Msg {
 	return m
 }
 
-// commit publishes all writes or none and returns the sequence of the first; the others follow it. since is when the
-// change began its first try.
-func (c *records) commit(ctx context.Context, since time.Time, call uint64, writes []write) (first uint64, err error) {
+// commit publishes all writes atomically and returns the sequence of the first write; the other sequences follow it. The
+// argument since is the time at which the first attempt began.
+func (c *recordStream) commit(ctx context.Context, since time.Time, call uint64, writes []write) (first uint64, err error) {
 	messages := make([]*nats.Msg, len(writes))
 	for i := range writes {
-		if limit := c.s.write.MaxPayload() - headers; int64(len(writes[i].body)) > limit {
+		if limit := c.s.write.MaxPayload() - maxHeaders; int64(len(writes[i].body)) > limit {
 			return 0, fmt.Errorf("%w: it has %d bytes, the servers' max_payload leaves %d", events.ErrTooLarge, len(writes[i].body), limit)
 		}
 		messages[i] = c.message(call, &writes[i])
@@ -258,30 +260,30 @@ func (c *records) commit(ctx context.Context, since time.Time, call uint64, writ
 	return c.s.batch(ctx, since, messages)
 }
 
-// errLook is returned by a step that needs a proven reading.
+// errLook is returned by a step function that requires a proven reading.
 var errLook = errors.New("jetstream: the state must be read again")
 
-// change reads subjects and commits the writes that step returns. It repeats both if a record has changed meanwhile.
-// A final result, which is an error of step or no writes, always rests on a proven reading. change returns the
-// sequence of the first write, 0 for none. If the answer to a commit was lost, it reads the records and recognizes
-// its messages by their call (JS-6).
-func (c *records) change(ctx context.Context, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
+// change reads subjects and commits the writes returned by step. If a record has changed since it was read, change
+// repeats both. A final result, which is an error from step or an empty list of writes, is always based on a proven
+// reading. It returns the sequence of the first write, or 0 without writes. If the response to a commit was lost, change
+// reads the records again and identifies its messages by their call (JS-6).
+func (c *recordStream) change(ctx context.Context, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
 	began, call, proven := time.Now(), mathrand.Uint64(), false
-	var unsure []write // sent without an answer
+	var unsure []write // sent without a response
 	final := false     // the error is certain, and no write of this change is stored
-	err = asLong(ctx, func() (again bool, err error) {
+	err = retry(ctx, func() (again bool, err error) {
 		look := subjects
 		for _, w := range unsure {
 			look = append(slices.Clip(look), w.subject)
 		}
 		r, err := c.read(ctx, proven, look...)
 		if err != nil {
-			return c.goesOn(ctx, err), err
+			return c.canRetry(ctx, err), err
 		}
 		known := true
 		if len(unsure) > 0 {
 			var is bool
-			if first, is, known = settled(r, unsure, call); is {
+			if first, is, known = findWrites(r, unsure, call); is {
 				return false, nil
 			}
 		}
@@ -306,7 +308,7 @@ func (c *records) change(ctx context.Context, subjects []string, step func(*read
 		case errors.Is(err, errUnanswered):
 			unsure = writes
 		}
-		return err != nil && c.goesOn(ctx, err), err
+		return err != nil && c.canRetry(ctx, err), err
 	})
 	if err != nil && len(unsure) > 0 && !final {
 		return 0, fmt.Errorf("%w: %w", store.ErrUncertain, err)
@@ -314,9 +316,9 @@ func (c *records) change(ctx context.Context, subjects []string, step func(*read
 	return first, err
 }
 
-// settled reports whether writes whose answer was lost are stored, as far as the reading shows it, and the sequence
-// of the first. known is false if they may still arrive.
-func settled(r *reading, writes []write, call uint64) (first uint64, is, known bool) {
+// findWrites reports whether the reading contains writes with a lost response, and returns the sequence of the first
+// write. The result known is false if the writes may still arrive.
+func findWrites(r *reading, writes []write, call uint64) (first uint64, is, known bool) {
 	for i, w := range writes {
 		x := r.of(w.subject)
 		switch {
@@ -332,7 +334,7 @@ func settled(r *reading, writes []write, call uint64) (first uint64, is, known b
 
 var plainToken = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 
-// token encodes a text for a subject; detoken is the inverse.
+// token encodes a string as a subject token. Its inverse is detoken.
 func token(text string) string {
 	if plainToken.MatchString(text) {
 		return text

@@ -13,42 +13,42 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Subjects of the state, after the namespace and "s.". Every process follows the subjects under "c." (JS-20). The
-// subjects under "o.<topic>.<number>." belong to a shard.
+// Subjects of the state, without the namespace and "s.". Every process follows the subjects with the prefix "c."
+// (JS-20). Subjects with the prefix "o.<topic>.<number>." belong to a shard.
 const (
-	lifeSubject = "c.g" // the life of the store
-	leases      = "c.l."
-	topics      = "c.n."
-	holds       = "c.h."
-	proofs      = "c.b."
+	generationSubject = "c.g" // the generation of the store
+	leases            = "c.l."
+	topics            = "c.n."
+	holds             = "c.h."
+	proofs            = "c.b."
 )
 
-// metaKind is the metadata key that names the kind of a stream that is not a log.
+// metaKind is the metadata key for the kind of a stream that is not a log.
 const metaKind = "mcpe.kind"
 
-// A life is the first record of the state. Its generation is greater than that of every earlier life, including those
-// in backups that may be restored, because it follows the clock, in minutes.
-type life struct {
+// A generationRecord is the first record of the state. Its generation is derived from the time in minutes. It is
+// therefore greater than every earlier generation, including those in backups that may be restored.
+type generationRecord struct {
 	Generation uint64
 	Group      string // the raft group of the stream
 	Sealed     []byte `json:",omitempty"` // checks the key; nil for a store without one
 }
 
-// fenceBits is the number of low bits of a fence that count within a generation. The higher bits are the generation
-// (JS-19).
+// fenceBits is the number of low bits of a fence that are used within a generation. The higher bits contain the
+// generation (JS-19).
 const fenceBits = 40
 
 func fence(generation, sequence uint64) uint64 { return generation<<fenceBits | sequence }
 
 func generationOf(fence uint64) uint64 { return fence >> fenceBits }
 
-// minutes returns the minimum generation of a life that begins now.
-func (s *Store) minutes() uint64 {
+// minGeneration returns the minimum number of a generation that begins now.
+func (s *Store) minGeneration() uint64 {
 	return uint64(s.clock.now().Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).Minutes())
 }
 
-// keeping returns the configuration of a stream of records.
-func (s *Store) keeping(c *records, kind string) jetstream.StreamConfig {
+// recordStreamConfig returns the configuration of a record stream.
+func (s *Store) recordStreamConfig(c *recordStream, kind string) jetstream.StreamConfig {
 	config := jetstream.StreamConfig{
 		Name: c.stream, Subjects: []string{c.prefix + ">"}, Storage: jetstream.FileStorage, Replicas: replicas, Discard: jetstream.DiscardOld,
 		Retention: jetstream.LimitsPolicy, AllowDirect: true, AllowAtomicPublish: true, AllowMsgTTL: true, MaxMsgsPerSubject: 1,
@@ -60,7 +60,8 @@ func (s *Store) keeping(c *records, kind string) jetstream.StreamConfig {
 	return config
 }
 
-// ensure creates a stream of records if it does not exist, and refuses an existing one with another configuration.
+// ensure creates a record stream if it does not exist. It returns an error if an existing stream has a different
+// configuration.
 func (s *Store) ensure(ctx context.Context, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	info, err := s.info(ctx, want.Name)
 	if code(err) == codeNoStream {
@@ -71,11 +72,11 @@ func (s *Store) ensure(ctx context.Context, want jetstream.StreamConfig) (*jetst
 	if err != nil {
 		return nil, err
 	}
-	return info, keeps(&want, &info.Config)
+	return info, checkRecordStream(&want, &info.Config)
 }
 
-// keeps refuses a stream whose configuration has changed.
-func keeps(want, c *jetstream.StreamConfig) error {
+// checkRecordStream returns an error if the stream's configuration has changed.
+func checkRecordStream(want, c *jetstream.StreamConfig) error {
 	foreign := func(what string, v any) error {
 		return fmt.Errorf("%w: %s has %s %v", ErrForeign, c.Name, what, v)
 	}
@@ -104,48 +105,48 @@ func keeps(want, c *jetstream.StreamConfig) error {
 	return nil
 }
 
-// acting returns the configuration of the stream of operators' actions.
-func (s *Store) acting() jetstream.StreamConfig {
-	c := s.keeping(s.actions, "actions")
+// actionStreamConfig returns the configuration of the stream for operators' actions.
+func (s *Store) actionStreamConfig() jetstream.StreamConfig {
+	c := s.recordStreamConfig(s.actions, "actions")
 	c.MaxMsgs, c.MaxAge = engine.MaxActions, engine.ActionAge+time.Minute
 	return c
 }
 
-// enter creates the streams of the state and begins the life of the store, or joins it.
-func (s *Store) enter(ctx context.Context) error {
-	if _, err := s.ensure(ctx, s.acting()); err != nil {
+// setUp creates the streams of the state if they do not exist, and begins or joins the store's generation.
+func (s *Store) setUp(ctx context.Context) error {
+	if _, err := s.ensure(ctx, s.actionStreamConfig()); err != nil {
 		return err
 	}
-	if _, err := s.ensure(ctx, s.keeping(s.state, "state")); err != nil {
+	if _, err := s.ensure(ctx, s.recordStreamConfig(s.state, "state")); err != nil {
 		return err
 	}
-	return s.lookAtLife(ctx)
+	return s.checkGeneration(ctx)
 }
 
-// lookAtLife compares the state's stream with the known state, and begins a new generation if the stream was replaced
+// checkGeneration compares the state stream with the known state. It begins a new generation if the stream was replaced
 // or has lost acknowledged messages (JS-13).
-func (s *Store) lookAtLife(ctx context.Context) error {
+func (s *Store) checkGeneration(ctx context.Context) error {
 	info, err := s.info(ctx, s.state.stream)
 	if err != nil {
 		return err
 	}
-	want := s.keeping(s.state, "state")
-	if err := keeps(&want, &info.Config); err != nil {
+	want := s.recordStreamConfig(s.state, "state")
+	if err := checkRecordStream(&want, &info.Config); err != nil {
 		return err
 	}
-	r, err := s.state.read(ctx, true, lifeSubject)
+	r, err := s.state.read(ctx, true, generationSubject)
 	if err != nil {
 		return err
 	}
 	s.state.mu.Lock()
 	lost := s.state.lost
 	s.state.mu.Unlock()
-	is := r.of(lifeSubject)
-	l, err := s.lifeOf(&is)
+	is := r.of(generationSubject)
+	l, err := s.decodeGeneration(&is)
 	if err != nil {
 		return err
 	}
-	key, err := s.keyFits(l)
+	key, err := s.checkKey(l)
 	switch {
 	case err != nil:
 		return err
@@ -154,40 +155,41 @@ func (s *Store) lookAtLife(ctx context.Context) error {
 		if l != nil && (l.Group != group(info) || lost) {
 			over = l.Generation
 		}
-		return s.beginLife(ctx, group(info), over)
+		return s.beginGeneration(ctx, group(info), over)
 	}
-	s.lives(l.Generation)
-	return s.expel(ctx)
+	s.setGeneration(l.Generation)
+	return s.endOldHolds(ctx)
 }
 
 // BeginEpochs implements [engine.Shared].
 func (s *Store) BeginEpochs(ctx context.Context) error {
-	return s.one(ctx, "life", func(ctx context.Context) error {
-		if err := s.lookAtLife(ctx); err != nil {
+	return s.withLock(ctx, "life", func(ctx context.Context) error {
+		if err := s.checkGeneration(ctx); err != nil {
 			return err
 		}
 		info, err := s.info(ctx, s.state.stream)
 		if err != nil {
 			return err
 		}
-		return s.beginLife(ctx, group(info), s.generation.Load())
+		return s.beginGeneration(ctx, group(info), s.generation.Load())
 	})
 }
 
-// lifeOf decodes a life; nil if none has begun.
-func (s *Store) lifeOf(r *record) (*life, error) {
-	if !r.there() {
+// decodeGeneration decodes a generationRecord. It returns nil if no generation has begun.
+func (s *Store) decodeGeneration(r *record) (*generationRecord, error) {
+	if !r.exists() {
 		return nil, nil
 	}
-	var l life
+	var l generationRecord
 	if err := json.Unmarshal(r.body, &l); err != nil {
 		return nil, fmt.Errorf("%w: the life of %s: %w", ErrCorrupt, s.state.stream, err)
 	}
 	return &l, nil
 }
 
-// keyFits compares the key with the life's check. write reports that the check must be written.
-func (s *Store) keyFits(l *life) (write bool, err error) {
+// checkKey checks the key against the generation's record. The result write reports whether the record needs a new
+// check value.
+func (s *Store) checkKey(l *generationRecord) (write bool, err error) {
 	switch {
 	case l == nil:
 		return false, nil
@@ -202,18 +204,18 @@ func (s *Store) keyFits(l *life) (write bool, err error) {
 	return string(l.Sealed[:sealed.PrefixSize]) != string(s.box.Prefix()), nil
 }
 
-// beginLife begins the first life if over is 0, or the life that follows generation over. Earlier leases and holds
-// end, and every log begins a new epoch. Of several concurrent calls, one begins the life.
-func (s *Store) beginLife(ctx context.Context, group string, over uint64) error {
-	var now life
+// beginGeneration begins the first generation if over is 0, or otherwise the generation that follows over. Earlier
+// leases and holds end, and every log begins a new epoch. Only one of several concurrent calls begins the generation.
+func (s *Store) beginGeneration(ctx context.Context, group string, over uint64) error {
+	var now generationRecord
 	begun := false
-	_, err := s.state.change(ctx, []string{lifeSubject}, func(r *reading) ([]write, error) {
-		is := r.of(lifeSubject)
-		l, err := s.lifeOf(&is)
+	_, err := s.state.change(ctx, []string{generationSubject}, func(r *reading) ([]write, error) {
+		is := r.of(generationSubject)
+		l, err := s.decodeGeneration(&is)
 		if err != nil {
 			return nil, err
 		}
-		now = life{Generation: max(s.minutes(), s.generation.Load()+1), Group: group} // greater than that of a lost stream
+		now = generationRecord{Generation: max(s.minGeneration(), s.generation.Load()+1), Group: group} // greater than that of a lost stream
 		if begun = l == nil || l.Generation == over; l != nil {
 			now.Generation = max(now.Generation, l.Generation+1)
 		}
@@ -238,24 +240,25 @@ func (s *Store) beginLife(ctx context.Context, group string, over uint64) error 
 	case begun:
 		s.log.Warn("jetstream: a new generation has begun: logs begin new epochs, and all leases have ended", "stream", s.state.stream, "generation", now.Generation)
 	}
-	s.lives(now.Generation)
-	return s.expel(ctx)
+	s.setGeneration(now.Generation)
+	return s.endOldHolds(ctx)
 }
 
-// lives sets the generation and ends the logs of earlier ones.
-func (s *Store) lives(generation uint64) {
+// setGeneration sets the generation and ends the logs of earlier generations.
+func (s *Store) setGeneration(generation uint64) {
 	if before := s.generation.Swap(generation); before == generation || before == 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.logs {
-		l.over()
+		l.end()
 	}
 }
 
-// expel ends the holds of earlier generations, once per generation: their owners cannot write any more (REP-19).
-func (s *Store) expel(ctx context.Context) error {
+// endOldHolds ends the holds of earlier generations, so that their owners can no longer write (REP-19). It does so once
+// per generation.
+func (s *Store) endOldHolds(ctx context.Context) error {
 	now := s.generation.Load()
 	if s.expelled.Load() == now {
 		return nil
@@ -284,19 +287,19 @@ func (s *Store) expel(ctx context.Context) error {
 	return nil
 }
 
-// watchLife looks at the life in the background and notes a fault for Ping.
-func (s *Store) watchLife() {
+// watchGeneration checks the generation and records a fault for Ping.
+func (s *Store) watchGeneration() {
 	stream := s.state.stream
-	err := s.lookAtLife(s.life)
-	beside := []jetstream.StreamConfig{s.acting()}
+	err := s.checkGeneration(s.life)
+	beside := []jetstream.StreamConfig{s.actionStreamConfig()}
 	if s.client.Load() != nil {
-		beside = append(beside, s.keeping(s.client.Load(), "client"))
+		beside = append(beside, s.recordStreamConfig(s.client.Load(), "client"))
 	}
 	for i := 0; err == nil && i < len(beside); i++ {
 		stream = beside[i].Name
 		var info *jetstream.StreamInfo
 		if info, err = s.info(s.life, stream); err == nil {
-			err = keeps(&beside[i], &info.Config)
+			err = checkRecordStream(&beside[i], &info.Config)
 		}
 	}
 	if code(err) == codeNoStream {
@@ -317,16 +320,16 @@ func (s *Store) watchLife() {
 // Generation implements [engine.Shared].
 func (s *Store) Generation() uint64 { return s.generation.Load() }
 
-// Now implements [engine.Shared]. It returns the time of the nats-servers, whose clocks must agree (JS-33).
+// Now implements [engine.Shared]. It returns the time of the nats-servers. Their clocks must agree (JS-33).
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
 	defer done()
-	if !s.clock.heard(time.Second) {
+	if !s.clock.heardWithin(time.Second) {
 		if _, err := s.info(ctx, s.state.stream); err != nil {
-			return time.Time{}, s.because(err)
+			return time.Time{}, s.wrapClosed(err)
 		}
 	}
 	return s.clock.now(), nil

@@ -51,7 +51,7 @@ func owns(t *testing.T, s *jetstream.Store, n int) engine.ShardFence {
 }
 
 // leads makes a server lead a stream.
-func leads(t *testing.T, x *server.Server, stream string) {
+func isLeader(t *testing.T, x *server.Server, stream string) {
 	t.Helper()
 	c, err := nats.Connect(x.ClientURL())
 	if err != nil {
@@ -86,10 +86,10 @@ func TestMinority(t *testing.T) {
 	h := owns(t, alone, 0)
 	l := check.OpenLog(t, alone, "log", bounded).(engine.Log)
 	check.Add(t, l, 3)
-	leads(t, servers[left], "Q_L_log")
+	isLeader(t, servers[left], "Q_L_log")
 	away := check.OpenLog(t, alone, "away", bounded)
 	check.Add(t, away, 3)
-	leads(t, servers[(left+1)%3], "Q_L_away")
+	isLeader(t, servers[(left+1)%3], "Q_L_away")
 	stop(servers[(left+2)%3]) // the other one last, so that it hands over to no server
 	stop(servers[(left+1)%3])
 	stopped := time.Now()

@@ -14,11 +14,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// maxState bounds the bytes of a state's key, which is part of its subject.
-const maxState = 1024
+// maxStateKey is the maximum size in bytes of a state's key, which is part of the subject.
+const maxStateKey = 1024
 
-// A stated is the stored form of a state.
-type stated struct {
+// A storedState is the encoding of a state in the stream.
+type storedState struct {
 	Key, Value []byte
 }
 
@@ -31,19 +31,19 @@ func (s *Store) States(ctx context.Context, prefix, after string, limit int) (st
 		return nil, err
 	}
 	defer done()
-	found, _, err := s.state.scan(ctx, "k.>", s.proofIn("k."), 1, 0)
+	found, _, err := s.state.scan(ctx, "k.>", s.proofSubject("k."), 1, 0)
 	if err != nil {
-		return nil, s.because(err)
+		return nil, s.wrapClosed(err)
 	}
 	latest := map[string]record{}
 	for _, r := range found {
 		latest[r.subject] = r
 	}
 	for _, r := range latest {
-		if !r.there() {
+		if !r.exists() {
 			continue
 		}
-		var x stated
+		var x storedState
 		if err := json.Unmarshal(r.body, &x); err != nil {
 			return nil, fmt.Errorf("%w: state %s: %w", ErrCorrupt, r.subject, err)
 		}
@@ -57,14 +57,14 @@ func (s *Store) States(ctx context.Context, prefix, after string, limit int) (st
 
 // PutState implements [engine.Shared].
 func (s *Store) PutState(ctx context.Context, x engine.State) (revision uint64, err error) {
-	if x.Key == "" || len(x.Key) > maxState {
-		return 0, fmt.Errorf("store state: the key must have 1 to %d bytes, but has %d", maxState, len(x.Key))
+	if x.Key == "" || len(x.Key) > maxStateKey {
+		return 0, fmt.Errorf("store state: the key must have 1 to %d bytes, but has %d", maxStateKey, len(x.Key))
 	}
-	body, err := json.Marshal(stated{[]byte(x.Key), x.Value})
+	body, err := json.Marshal(storedState{[]byte(x.Key), x.Value})
 	if err != nil {
 		return 0, err
 	}
-	err = s.one(ctx, "state "+x.Key, func(ctx context.Context) error {
+	err = s.withLock(ctx, "state "+x.Key, func(ctx context.Context) error {
 		revision, err = s.swap(ctx, x.Key, x.Revision, func(r record) write { return put(r, body) })
 		return err
 	})
@@ -76,7 +76,7 @@ func (s *Store) PutState(ctx context.Context, x engine.State) (revision uint64, 
 
 // DeleteState implements [engine.Shared].
 func (s *Store) DeleteState(ctx context.Context, key string, revision uint64) error {
-	return s.one(ctx, "state "+key, func(ctx context.Context) error {
+	return s.withLock(ctx, "state "+key, func(ctx context.Context) error {
 		_, err := s.swap(ctx, key, revision, remove)
 		return err
 	})
@@ -86,15 +86,15 @@ func (s *Store) swap(ctx context.Context, key string, revision uint64, w func(re
 	subject := stateAt(key)
 	return s.state.change(ctx, []string{subject}, func(r *reading) ([]write, error) {
 		x := r.of(subject)
-		if x.there() && x.sequence != revision || !x.there() && revision != 0 {
+		if x.exists() && x.sequence != revision || !x.exists() && revision != 0 {
 			return nil, store.ErrConflict
 		}
 		return []write{w(x)}, nil
 	})
 }
 
-// A schema is the stored form of a SchemaVersion.
-type schema struct {
+// A storedSchema is the encoding of a SchemaVersion in the stream.
+type storedSchema struct {
 	Event, Fingerprint string
 	Input, Payload     []byte
 	Floor              uint64
@@ -112,13 +112,13 @@ func (s *Store) History(ctx context.Context, event string) ([]engine.SchemaVersi
 	}
 	defer done()
 	at := "y." + logToken(event) + "."
-	found, _, err := s.state.scan(ctx, at+">", s.proofIn(at), 1, 0)
+	found, _, err := s.state.scan(ctx, at+">", s.proofSubject(at), 1, 0)
 	if err != nil {
-		return nil, s.because(err)
+		return nil, s.wrapClosed(err)
 	}
 	var history []engine.SchemaVersion
 	for _, r := range found { // entries never change: each is found once, in order
-		var x schema
+		var x storedSchema
 		if err := json.Unmarshal(r.body, &x); err != nil || r.subject != schemaAt(event, len(history)) {
 			return nil, fmt.Errorf("%w: schema %s after %d others: %w", ErrCorrupt, r.subject, len(history), err)
 		}
@@ -129,15 +129,15 @@ func (s *Store) History(ctx context.Context, event string) ([]engine.SchemaVersi
 
 // AddSchema implements [engine.Shared].
 func (s *Store) AddSchema(ctx context.Context, event string, v engine.SchemaVersion, known int) error {
-	body, err := json.Marshal(schema{event, v.Fingerprint, v.InputSchema, v.PayloadSchema, uint64(v.Floor)})
+	body, err := json.Marshal(storedSchema{event, v.Fingerprint, v.InputSchema, v.PayloadSchema, uint64(v.Floor)})
 	if err != nil {
 		return err
 	}
 	subject, before := schemaAt(event, known), schemaAt(event, known-1)
-	return s.one(ctx, "schema "+event, func(ctx context.Context) error {
+	return s.withLock(ctx, "schema "+event, func(ctx context.Context) error {
 		_, err := s.state.change(ctx, []string{subject, before}, func(r *reading) ([]write, error) {
 			last, is := r.of(before), r.of(subject)
-			if is.there() || known > 0 && !last.there() {
+			if is.exists() || known > 0 && !last.exists() {
 				return nil, store.ErrConflict
 			}
 			return []write{put(is, body)}, nil
@@ -146,7 +146,8 @@ func (s *Store) AddSchema(ctx context.Context, event string, v engine.SchemaVers
 	})
 }
 
-// Retain implements [engine.Shared]. It only checks the hold: the nats-servers delete entries beyond a log's limits.
+// Retain implements [engine.Shared]. It only checks the fence, because the nats-servers delete entries that exceed a
+// log's limits.
 func (s *Store) Retain(ctx context.Context, h engine.ShardFence, limit int) (more bool, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -156,7 +157,7 @@ func (s *Store) Retain(ctx context.Context, h engine.ShardFence, limit int) (mor
 	subject := holdSubject(h.Shard)
 	r, err := s.state.read(ctx, true, subject)
 	if err != nil {
-		return false, s.because(err)
+		return false, s.wrapClosed(err)
 	}
 	is, err := holdOf(r.of(subject))
 	if err == nil && (is.Fence != h.Fence || h.Fence == 0 || h.Shard.Topic != engine.RetentionTopic) {

@@ -15,25 +15,25 @@ import (
 )
 
 const (
-	// listed is how long a list of ids is used for the following pages.
-	listed = 10 * time.Second
-	// recordsAtOnce is the number of records that one request reads, each with its progress.
+	// listTTL is how long a list of ids is used for subsequent pages.
+	listTTL = 10 * time.Second
+	// recordsAtOnce is the maximum number of records per request. The request also reads their progress.
 	recordsAtOnce = 200
 )
 
-// A list holds the ids and subjects of all subscriptions, in order of their ids.
-type list struct {
+// An idList contains the ids and subjects of all subscriptions, ordered by id.
+type idList struct {
 	at  time.Time
 	all []listedRecord
 }
 
 type listedRecord struct{ id, subject string }
 
-// Subscriptions implements [store.SubscriptionStore]. Each page shows the subscriptions at the time of the call.
+// Subscriptions implements [store.SubscriptionStore]. Each page contains the subscriptions at the time of the call.
 func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (page []store.Subscription, err error) {
-	err = s.one(ctx, "list", func(ctx context.Context) error {
-		if after == "" || time.Since(s.list.at) > listed {
-			if err := s.listAll(ctx); err != nil {
+	err = s.withLock(ctx, "list", func(ctx context.Context) error {
+		if after == "" || time.Since(s.list.at) > listTTL {
+			if err := s.loadList(ctx); err != nil {
 				return err
 			}
 		}
@@ -53,8 +53,8 @@ func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (pag
 				return err
 			}
 			for _, x := range all[:n] {
-				if rec := r.of(x.subject); rec.there() {
-					page = s.readable(page, rec, r.of)
+				if rec := r.of(x.subject); rec.exists() {
+					page = s.appendReadable(page, rec, r.of)
 				}
 			}
 			all = all[n:]
@@ -67,10 +67,10 @@ func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (pag
 	return page, nil
 }
 
-// readable decodes a subscription and appends it to subs. It logs and skips a subscription that cannot be decoded, so
-// that it does not block the others; the record stays in the stream.
-func (s *Store) readable(subs []store.Subscription, rec record, of func(subject string) record) []store.Subscription {
-	x, err := subscribedIn(rec)
+// appendReadable decodes a subscription and appends it to subs. It logs and skips a subscription that cannot be
+// decoded, so that the other subscriptions remain usable. The record remains in the stream.
+func (s *Store) appendReadable(subs []store.Subscription, rec record, of func(subject string) record) []store.Subscription {
+	x, err := decodeSubscription(rec)
 	var sub store.Subscription
 	if err == nil {
 		sub, err = s.subscription(rec, of(rec.subject+"."+strconv.FormatUint(x.Generation, 16)))
@@ -82,13 +82,13 @@ func (s *Store) readable(subs []store.Subscription, rec record, of func(subject 
 	return append(subs, sub)
 }
 
-// listAll lists the subjects of all records.
-func (s *Store) listAll(ctx context.Context) error {
+// loadList loads the ids and subjects of all subscriptions.
+func (s *Store) loadList(ctx context.Context) error {
 	subjects, err := s.subjects(ctx, anyShard+"r.*")
 	if err != nil {
 		return err
 	}
-	s.list = list{at: time.Now()}
+	s.list = idList{at: time.Now()}
 	for _, subject := range subjects {
 		if last := subject[strings.LastIndex(subject, ".")+1:]; !strings.HasPrefix(last, "-") {
 			s.list.all = append(s.list.all, listedRecord{detoken(last), subject})
@@ -98,8 +98,8 @@ func (s *Store) listAll(ctx context.Context) error {
 	return nil
 }
 
-// subjects returns the subjects of the state that match a filter and have a message. The list is as recent as the
-// call.
+// subjects returns the subjects of the state that match a filter and have a message. The result is at least as recent
+// as the call.
 func (s *Store) subjects(ctx context.Context, filter string) (found []string, err error) {
 	at, err := s.state.prove(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Store) subjects(ctx context.Context, filter string) (found []string, er
 			Total int `json:"total"`
 			Limit int `json:"limit"`
 		}
-		err := asLong(ctx, func() (bool, error) {
+		err := retry(ctx, func() (bool, error) {
 			err := s.api(ctx, "STREAM.INFO."+s.state.stream, map[string]any{"subjects_filter": s.state.prefix + filter, "offset": offset}, &info)
 			if err == nil && info.State.LastSeq < at {
 				return true, fmt.Errorf("%w: the leader of %s is behind", ErrUnreachable, s.state.stream)

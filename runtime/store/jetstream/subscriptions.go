@@ -23,9 +23,9 @@ const (
 	verificationQuota = "v"
 )
 
-// A subscribed is the stored form of a subscription. Texts that may be invalid UTF-8 are bytes, times are Unix
-// nanoseconds, 0 for none.
-type subscribed struct {
+// A storedSubscription is the encoding of a subscription in the stream. Strings that may be invalid UTF-8 are stored as
+// bytes. Times are in Unix nanoseconds; 0 means the zero time.
+type storedSubscription struct {
 	ID, Principal, URL, Arguments                  []byte
 	Event, Schema                                  string
 	Shard, Codes                                   int
@@ -36,8 +36,8 @@ type subscribed struct {
 	Actions                                        []store.Action `json:",omitempty"`
 }
 
-// A progressed is the stored form of a subscription's progress and health.
-type progressed struct {
+// A storedProgress is the encoding of a subscription's progress and health in the stream.
+type storedProgress struct {
 	Epoch, Base                            uint64
 	Settled                                []store.Span
 	Open                                   bool
@@ -48,24 +48,24 @@ type progressed struct {
 }
 
 func progressOf(p store.Progress, h store.Health) ([]byte, error) {
-	return json.Marshal(progressed{Epoch: p.Epoch, Base: uint64(p.Base), Settled: p.Settled, Open: p.Open, Upstream: []byte(p.Upstream),
+	return json.Marshal(storedProgress{Epoch: p.Epoch, Base: uint64(p.Base), Settled: p.Settled, Open: p.Open, Upstream: []byte(p.Upstream),
 		Suspended: h.Suspended, SuspendedAt: scalar.Nanos(h.SuspendedAt), FailedSince: scalar.Nanos(h.FailedSince), LastDelivery: scalar.Nanos(h.LastDeliveryAt), LastError: h.LastError})
 }
 
-// body encodes a subscription for its record, with sealed secrets.
-func (s *Store) body(sub *store.Subscription) ([]byte, error) {
+// encodeSubscription encodes a subscription with sealed secrets as the body of a record.
+func (s *Store) encodeSubscription(sub *store.Subscription) ([]byte, error) {
 	secrets, err := s.box.Seal(sub.ID, sub.Secrets)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(subscribed{ID: []byte(sub.ID), Principal: []byte(sub.Principal), URL: []byte(sub.URL), Arguments: sub.Arguments,
+	return json.Marshal(storedSubscription{ID: []byte(sub.ID), Principal: []byte(sub.Principal), URL: []byte(sub.URL), Arguments: sub.Arguments,
 		Event: sub.Event, Schema: sub.Schema, Shard: sub.Shard, Codes: sub.Codes, Secrets: secrets, Generation: sub.Generation,
 		Created: scalar.Nanos(sub.CreatedAt), Refreshed: scalar.Nanos(sub.RefreshedAt), Expires: scalar.Nanos(sub.ExpiresAt), NotBefore: scalar.Nanos(sub.NotBefore),
 		Paused: scalar.Nanos(sub.PausedAt), Truncated: sub.Truncated, Actions: sub.Actions})
 }
 
-// subscribedIn decodes the body of a record, without its progress.
-func subscribedIn(r record) (x subscribed, err error) {
+// decodeSubscription decodes the body of a subscription record.
+func decodeSubscription(r record) (x storedSubscription, err error) {
 	if err := json.Unmarshal(r.body, &x); err != nil {
 		return x, fmt.Errorf("%w: %s: %w", ErrCorrupt, r.subject, err)
 	}
@@ -74,7 +74,7 @@ func subscribedIn(r record) (x subscribed, err error) {
 
 // subscription decodes a record and its progress. It returns an error if the progress is missing.
 func (s *Store) subscription(r, progress record) (sub store.Subscription, err error) {
-	x, err := subscribedIn(r)
+	x, err := decodeSubscription(r)
 	if err != nil {
 		return sub, err
 	}
@@ -83,12 +83,12 @@ func (s *Store) subscription(r, progress record) (sub store.Subscription, err er
 		CreatedAt: scalar.Time(x.Created), RefreshedAt: scalar.Time(x.Refreshed), ExpiresAt: scalar.Time(x.Expires), NotBefore: scalar.Time(x.NotBefore),
 		PausedAt: scalar.Time(x.Paused), Truncated: x.Truncated, Actions: x.Actions}
 	if sub.Secrets, err = s.box.Open(sub.ID, x.Secrets); err != nil {
-		return sub, natured(err)
+		return sub, classifySecretError(err)
 	}
-	if !progress.there() {
+	if !progress.exists() {
 		return sub, fmt.Errorf("%w: subscription %s has no progress", ErrCorrupt, sub.ID)
 	}
-	var p progressed
+	var p storedProgress
 	if err := json.Unmarshal(progress.body, &p); err != nil {
 		return sub, fmt.Errorf("%w: %s: %w", ErrCorrupt, progress.subject, err)
 	}
@@ -98,8 +98,8 @@ func (s *Store) subscription(r, progress record) (sub store.Subscription, err er
 	return sub, nil
 }
 
-// natured adds ErrKey or ErrCorrupt to an error of opening secrets.
-func natured(err error) error {
+// classifySecretError wraps an error from opening secrets with ErrKey or ErrCorrupt.
+func classifySecretError(err error) error {
 	switch {
 	case errors.Is(err, sealed.ErrKey):
 		return fmt.Errorf("%w: %w", ErrKey, err)
@@ -109,17 +109,17 @@ func natured(err error) error {
 	return err
 }
 
-// within returns the prefix of a shard's subjects. A process that uses the store without shards has the one with an
-// empty topic.
-func within(s engine.Shard) string {
+// shardPrefix returns the subject prefix of a shard. A process that does not use shards has a shard with an empty
+// topic.
+func shardPrefix(s engine.Shard) string {
 	return "o." + logToken(s.Topic) + "." + strconv.Itoa(s.Number) + "."
 }
 
-// anyShard matches the prefix of every shard.
+// anyShard is a pattern that matches the prefix of every shard.
 const anyShard = "o.*.*."
 
-// recordAt and progressAt return the subjects of a subscription's record, and of its progress in a generation; at is
-// the prefix of its shard.
+// recordAt returns the subject of a subscription's record, and progressAt returns that of its progress in a generation.
+// The argument at is the prefix of the subscription's shard.
 func recordAt(at, id string) string { return at + "r." + token(id) }
 
 func progressAt(at, id string, generation uint64) string {
@@ -129,20 +129,20 @@ func progressAt(at, id string, generation uint64) string {
 // markAt returns the subject of a log's mark in a shard.
 func markAt(at, log string) string { return at + "m." + logToken(log) }
 
-// pair returns a token for a principal and a URL.
-func pair(principal, url string) string {
+// pairToken returns a token that identifies a principal and a URL.
+func pairToken(principal, url string) string {
 	sum := sha256.Sum256([]byte(strconv.Itoa(len(principal)) + " " + principal + url))
 	return hex.EncodeToString(sum[:16])
 }
 
-// counters returns the subjects of the counters of one principal and of all principals.
+// counters returns the subjects of the counters for one principal and for all principals.
 func counters(kind, principal string) (own, all string) {
 	sum := sha256.Sum256([]byte(principal))
 	return "q." + kind + "." + hex.EncodeToString(sum[:16]), "q." + kind + ".all"
 }
 
 func counted(r record) (n int, err error) {
-	if r.there() {
+	if r.exists() {
 		if n, err = strconv.Atoi(string(r.body)); err != nil {
 			return 0, fmt.Errorf("%w: %s holds %q", ErrCorrupt, r.subject, r.body)
 		}
@@ -150,7 +150,7 @@ func counted(r record) (n int, err error) {
 	return n, nil
 }
 
-// count adds to a counter. A counter that falls to 0 is deleted.
+// count returns a write that adds to a counter. A counter that drops to 0 is deleted.
 func count(r record, by int) (write, error) {
 	n, err := counted(r)
 	if n += by; n <= 0 {
@@ -159,7 +159,8 @@ func count(r record, by int) (write, error) {
 	return put(r, []byte(strconv.Itoa(n))), err
 }
 
-// reserve counts a record in both counters. It returns an [engine.QuotaError] if a quota is used up.
+// reserve returns writes that add one record to both counters. It returns an [engine.QuotaError] if a quota is
+// exhausted.
 func reserve(r *reading, kind, principal string, q engine.Quota) ([]write, error) {
 	own, all := counters(kind, principal)
 	has, err := counted(r.of(own))
@@ -176,7 +177,7 @@ func reserve(r *reading, kind, principal string, q engine.Quota) ([]write, error
 	return recount(r, kind, map[string]int{principal: 1})
 }
 
-// recount adds to the counters of principals and to the counter of all.
+// recount returns writes that add to the counters of principals and to the counter of all principals.
 func recount(r *reading, kind string, by map[string]int) (writes []write, err error) {
 	total, all := 0, ""
 	for principal, n := range by {
@@ -202,9 +203,9 @@ func (s *Store) Admit(ctx context.Context, sub store.Subscription, q engine.Quot
 	return s.admit(ctx, sub, q, nil)
 }
 
-// one runs f in turn with the other calls of this process that have the same key, because their changes would
-// conflict.
-func (s *Store) one(ctx context.Context, key string, f func(ctx context.Context) error) error {
+// withLock calls f while holding the lock for a key. Concurrent changes of this process with the same key would
+// otherwise conflict.
+func (s *Store) withLock(ctx context.Context, key string, f func(ctx context.Context) error) error {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return err
@@ -215,27 +216,27 @@ func (s *Store) one(ctx context.Context, key string, f func(ctx context.Context)
 		return err
 	}
 	defer unlock()
-	return s.because(f(ctx))
+	return s.wrapClosed(f(ctx))
 }
 
-// belongs returns patterns for all subjects of a subscription, in any shard.
-func belongs(id string) []string {
+// subscriptionSubjects returns patterns for all subjects of a subscription, in any shard.
+func subscriptionSubjects(id string) []string {
 	return []string{recordAt(anyShard, id), recordAt(anyShard, id) + ".*"}
 }
 
-// stands returns the record of a subscription, found by the patterns of belongs; the zero value if the subscription
-// does not exist.
-func stands(r *reading, id string) (rec record, x subscribed, err error) {
-	for _, rec = range r.under(recordAt(anyShard, id)) {
-		x, err = subscribedIn(rec)
+// findSubscription returns the record of a subscription. The reading must include the patterns returned by
+// subscriptionSubjects. The record is zero if the subscription does not exist.
+func findSubscription(r *reading, id string) (rec record, x storedSubscription, err error) {
+	for _, rec = range r.matching(recordAt(anyShard, id)) {
+		x, err = decodeSubscription(rec)
 		return rec, x, err
 	}
 	return record{}, x, nil
 }
 
-// admit stores a record. If h is given, the record must be of its shard.
+// admit stores a record. Unless h is nil, the record must be in its shard.
 func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quota, h *engine.ShardFence) (revision uint64, err error) {
-	body, err := s.body(&sub)
+	body, err := s.encodeSubscription(&sub)
 	if err != nil {
 		return 0, err
 	}
@@ -248,21 +249,21 @@ func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quot
 	if h != nil && h.Shard != shard {
 		return 0, fmt.Errorf("%w: it is of %v", engine.ErrFenced, shard)
 	}
-	at := within(shard)
+	at := shardPrefix(shard)
 	own, all := counters(subscriptionQuota, sub.Principal)
-	use := "u." + pair(sub.Principal, sub.URL) + "." + token(sub.ID)
-	read := append(belongs(sub.ID), recordAt(at, sub.ID), progressAt(at, sub.ID, sub.Generation), use, own, all)
-	var old *subscribed
+	use := "u." + pairToken(sub.Principal, sub.URL) + "." + token(sub.ID)
+	read := append(subscriptionSubjects(sub.ID), recordAt(at, sub.ID), progressAt(at, sub.ID, sub.Generation), use, own, all)
+	var old *storedSubscription
 	step := func(r *reading) (writes []write, err error) {
 		old = nil
-		rec, x, err := stands(r, sub.ID)
+		rec, x, err := findSubscription(r, sub.ID)
 		switch {
 		case err != nil:
 			return nil, err
 		case rec.sequence != sub.Revision:
 			return nil, store.ErrConflict
-		case rec.sequence > 0 && x.Generation == sub.Generation: // its identity and progress stay
-			var next subscribed
+		case rec.sequence > 0 && x.Generation == sub.Generation: // its identity and progress are preserved
+			var next storedSubscription
 			if err := json.Unmarshal(body, &next); err != nil {
 				return nil, err
 			}
@@ -279,14 +280,14 @@ func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quot
 		if string(x.Principal) != sub.Principal || string(x.URL) != sub.URL {
 			return nil, errors.New("it was of another principal or URL")
 		}
-		return append(writes, rest(r, sub.ID, writes)...), nil
+		return append(writes, deleteRest(r, sub.ID, writes)...), nil
 	}
 	key := subscriptionQuota
 	if sub.Revision > 0 { // it is already counted
 		key = "subscription " + sub.ID
 	}
-	err = s.one(ctx, key, func(ctx context.Context) (err error) {
-		revision, err = s.changeHeld(ctx, h, read, step)
+	err = s.withLock(ctx, key, func(ctx context.Context) (err error) {
+		revision, err = s.changeOwned(ctx, h, read, step)
 		return err
 	})
 	if err != nil {
@@ -298,10 +299,11 @@ func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quot
 	return revision, nil
 }
 
-// rest deletes everything that a subscription has, except the subjects of the given writes.
-func rest(r *reading, id string, but []write) (writes []write) {
-	for _, pattern := range belongs(id) {
-		for _, x := range r.under(pattern) {
+// deleteRest returns writes that delete all records of a subscription, except those with the subjects of the given
+// writes.
+func deleteRest(r *reading, id string, but []write) (writes []write) {
+	for _, pattern := range subscriptionSubjects(id) {
+		for _, x := range r.matching(pattern) {
 			if !slices.ContainsFunc(but, func(w write) bool { return w.subject == x.subject }) {
 				writes = append(writes, remove(x))
 			}
@@ -317,31 +319,31 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 
 func (s *Store) delete(ctx context.Context, id string, generation uint64, h *engine.ShardFence) error {
 	gone := false
-	err := s.one(ctx, subscriptionQuota, func(ctx context.Context) error {
-		var x subscribed
+	err := s.withLock(ctx, subscriptionQuota, func(ctx context.Context) error {
+		var x storedSubscription
 		// The principal and the URL are read first: the subjects of the counters and of the use depend on them.
 		r, err := s.state.read(ctx, true, recordAt(anyShard, id))
 		if err != nil {
 			return err
 		}
-		rec, x, err := stands(r, id)
+		rec, x, err := findSubscription(r, id)
 		if err != nil {
 			return err
 		}
 		own, all := counters(subscriptionQuota, string(x.Principal))
-		use := "u." + pair(string(x.Principal), string(x.URL)) + "." + token(id)
-		if rec.sequence == 0 { // the hold is checked all the same
+		use := "u." + pairToken(string(x.Principal), string(x.URL)) + "." + token(id)
+		if rec.sequence == 0 { // the hold is checked even so
 			own, all, use = "q.none", "q.none", "u.none.none"
 		}
-		_, err = s.changeHeld(ctx, h, append(belongs(id), own, all, use), func(r *reading) ([]write, error) {
+		_, err = s.changeOwned(ctx, h, append(subscriptionSubjects(id), own, all, use), func(r *reading) ([]write, error) {
 			gone = false
-			rec, now, err := stands(r, id)
-			if err != nil || rec.sequence == 0 || now.Generation != generation || h != nil && !strings.HasPrefix(rec.subject, within(h.Shard)) {
+			rec, now, err := findSubscription(r, id)
+			if err != nil || rec.sequence == 0 || now.Generation != generation || h != nil && !strings.HasPrefix(rec.subject, shardPrefix(h.Shard)) {
 				return nil, err
 			}
 			gone = true
 			counts, err := recount(r, subscriptionQuota, map[string]int{string(x.Principal): -1})
-			return append(append(rest(r, id, nil), remove(r.of(use))), counts...), err
+			return append(append(deleteRest(r, id, nil), remove(r.of(use))), counts...), err
 		})
 		return err
 	})
@@ -363,9 +365,9 @@ func (s *Store) Subscription(ctx context.Context, id string) (store.Subscription
 	defer done()
 	r, err := s.state.read(ctx, true, recordAt(anyShard, id), recordAt(anyShard, id)+".*")
 	if err != nil {
-		return store.Subscription{}, false, s.because(err)
+		return store.Subscription{}, false, s.wrapClosed(err)
 	}
-	rec, x, err := stands(r, id)
+	rec, x, err := findSubscription(r, id)
 	if err != nil || rec.sequence == 0 {
 		return store.Subscription{}, false, err
 	}
@@ -390,7 +392,7 @@ func (s *Store) count(ctx context.Context, kind, principal string) (own, all int
 	mine, everybodys := counters(kind, principal)
 	r, err := s.state.read(ctx, true, mine, everybodys)
 	if err != nil {
-		return 0, 0, s.because(err)
+		return 0, 0, s.wrapClosed(err)
 	}
 	if own, err = counted(r.of(mine)); err == nil {
 		all, err = counted(r.of(everybodys))

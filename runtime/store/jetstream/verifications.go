@@ -12,14 +12,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A verified is the stored form of a verification.
-type verified struct {
+// A storedVerification is the encoding of a verification in the stream.
+type storedVerification struct {
 	Principal, URL []byte
 	Method         string
 	At, Until      int64
 }
 
-func verifiedIn(r record) (v verified, err error) {
+func decodeVerification(r record) (v storedVerification, err error) {
 	if err := json.Unmarshal(r.body, &v); err != nil {
 		return v, fmt.Errorf("%w: verification %s: %w", ErrCorrupt, r.subject, err)
 	}
@@ -33,16 +33,16 @@ func (s *Store) Verification(ctx context.Context, principal, url string) (v stor
 		return v, false, err
 	}
 	defer done()
-	subject := "v." + pair(principal, url)
+	subject := "v." + pairToken(principal, url)
 	r, err := s.state.read(ctx, true, subject)
 	if err != nil {
-		return v, false, s.because(err)
+		return v, false, s.wrapClosed(err)
 	}
 	x := r.of(subject)
-	if !x.there() {
+	if !x.exists() {
 		return v, false, nil
 	}
-	is, err := verifiedIn(x)
+	is, err := decodeVerification(x)
 	if err != nil {
 		return v, false, err
 	}
@@ -56,17 +56,17 @@ func (s *Store) PutVerification(ctx context.Context, v store.Verification) error
 
 // AdmitVerification implements [engine.Shared].
 func (s *Store) AdmitVerification(ctx context.Context, v store.Verification, q engine.Quota) error {
-	body, err := json.Marshal(verified{[]byte(v.Principal), []byte(v.URL), v.Method, scalar.Nanos(v.At), scalar.Nanos(v.Until)})
+	body, err := json.Marshal(storedVerification{[]byte(v.Principal), []byte(v.URL), v.Method, scalar.Nanos(v.At), scalar.Nanos(v.Until)})
 	if err != nil {
 		return err
 	}
-	subject := "v." + pair(v.Principal, v.URL)
+	subject := "v." + pairToken(v.Principal, v.URL)
 	own, all := counters(verificationQuota, v.Principal)
-	return s.one(ctx, verificationQuota, func(ctx context.Context) error {
+	return s.withLock(ctx, verificationQuota, func(ctx context.Context) error {
 		_, err := s.state.change(ctx, []string{subject, own, all}, func(r *reading) ([]write, error) {
 			x := r.of(subject)
 			writes := []write{put(x, body)}
-			if x.there() {
+			if x.exists() {
 				return writes, nil
 			}
 			counts, err := reserve(r, verificationQuota, v.Principal, q)
@@ -78,15 +78,15 @@ func (s *Store) AdmitVerification(ctx context.Context, v store.Verification, q e
 
 // DeleteVerification implements [store.SubscriptionStore].
 func (s *Store) DeleteVerification(ctx context.Context, principal, url string) error {
-	return s.one(ctx, verificationQuota, func(ctx context.Context) error {
-		_, err := s.unverify(ctx, map[string]string{"v." + pair(principal, url): principal}, nil)
+	return s.withLock(ctx, verificationQuota, func(ctx context.Context) error {
+		_, err := s.deleteVerifications(ctx, map[string]string{"v." + pairToken(principal, url): principal}, nil)
 		return err
 	})
 }
 
-// unverify deletes verifications, given as subjects and their principals. If still is not nil, only those for which
-// it returns true.
-func (s *Store) unverify(ctx context.Context, of map[string]string, still func(record) bool) (n int, err error) {
+// deleteVerifications deletes the verifications with the given subjects; the map contains their principals. Unless
+// still is nil, it deletes only verifications for which still returns true.
+func (s *Store) deleteVerifications(ctx context.Context, of map[string]string, still func(record) bool) (n int, err error) {
 	var read []string
 	for subject, principal := range of {
 		own, all := counters(verificationQuota, principal)
@@ -95,7 +95,7 @@ func (s *Store) unverify(ctx context.Context, of map[string]string, still func(r
 	_, err = s.state.change(ctx, read, func(r *reading) (writes []write, err error) {
 		by := map[string]int{}
 		for subject, principal := range of {
-			if x := r.of(subject); x.there() && (still == nil || still(x)) {
+			if x := r.of(subject); x.exists() && (still == nil || still(x)) {
 				writes = append(writes, remove(x))
 				by[principal]--
 			}
@@ -114,14 +114,14 @@ func (s *Store) CountVerifications(ctx context.Context, principal string) (own, 
 	return s.count(ctx, verificationQuota, principal)
 }
 
-// sweptAtOnce is the maximum number of verifications that one batch removes.
-const sweptAtOnce = 100
+// sweepBatch is the maximum number of verifications removed per batch.
+const sweepBatch = 100
 
-// SweepVerifications implements [store.SubscriptionStore]. It removes verifications in batches of up to sweptAtOnce.
-// A subscription that is admitted meanwhile may lose its verification.
+// SweepVerifications implements [store.SubscriptionStore]. It removes verifications in batches of up to sweepBatch. A
+// subscription that is admitted during the sweep may lose its verification.
 func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int) (removed int, err error) {
-	err = s.one(ctx, verificationQuota, func(ctx context.Context) error {
-		found, _, err := s.state.scan(ctx, "v.>", s.proofIn("v."), 1, 0)
+	err = s.withLock(ctx, verificationQuota, func(ctx context.Context) error {
+		found, _, err := s.state.scan(ctx, "v.>", s.proofSubject("v."), 1, 0)
 		if err != nil {
 			return err
 		}
@@ -137,17 +137,17 @@ func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int
 			return err
 		}
 		for subject, r := range latest {
-			if !r.there() {
+			if !r.exists() {
 				continue
 			}
-			v, err := verifiedIn(r)
+			v, err := decodeVerification(r)
 			if err != nil {
 				return err
 			}
 			if v.Until == 0 || v.Until > now.UnixNano() {
 				continue
 			}
-			if over[subject] = string(v.Principal); len(over) == sweptAtOnce || removed+len(over) == limit {
+			if over[subject] = string(v.Principal); len(over) == sweepBatch || removed+len(over) == limit {
 				if err := step(); err != nil || removed >= limit {
 					return err
 				}
@@ -164,8 +164,7 @@ func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int
 	return removed, err
 }
 
-// sweepSome removes the verifications in over that no subscription uses and that have not changed since they were
-// read.
+// sweepSome removes verifications in over that are unused by subscriptions and unchanged since they were read.
 func (s *Store) sweepSome(ctx context.Context, over map[string]string, was map[string]record) (removed int, err error) {
 	var uses []string
 	for subject := range over {
@@ -180,12 +179,12 @@ func (s *Store) sweepSome(ctx context.Context, over map[string]string, was map[s
 	}
 	unused := map[string]string{}
 	for subject, principal := range over {
-		if len(r.under("u."+strings.TrimPrefix(subject, "v.")+".*")) == 0 {
+		if len(r.matching("u."+strings.TrimPrefix(subject, "v.")+".*")) == 0 {
 			unused[subject] = principal
 		}
 	}
 	if len(unused) == 0 {
 		return 0, nil
 	}
-	return s.unverify(ctx, unused, func(r record) bool { return r.sequence == was[r.subject].sequence })
+	return s.deleteVerifications(ctx, unused, func(r record) bool { return r.sequence == was[r.subject].sequence })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Codes of the server's API errors that this package handles.
+// Codes of the server API errors that this package handles.
 const (
 	codeNoMessage     jetstream.ErrorCode = 10037
 	codeDeleteNothing jetstream.ErrorCode = 10057
@@ -28,8 +28,7 @@ const (
 	codeNoReplicas    jetstream.ErrorCode = 10074
 	codeTooFewServers jetstream.ErrorCode = 10005
 	codeUnavailable   jetstream.ErrorCode = 10008
-	// Errors of batches: too many are in flight, or a message was lost on the way. Nothing of the batch is in the
-	// stream.
+	// Batch errors: too many batches are in flight, or a message was lost in transit. The batch was not stored.
 	codeTooManyBatches jetstream.ErrorCode = 10210
 	codeIncomplete     jetstream.ErrorCode = 10176
 	beyond                                 = uint64(1) << 62 // a sequence that no stream reaches
@@ -37,10 +36,10 @@ const (
 	pageBytes                              = 8 << 20
 )
 
-// errUnanswered reports that a request was sent and no answer came in time: it may have had its effect.
+// errUnanswered is returned if a request was sent but the response timed out. The request may have had an effect.
 var errUnanswered = fmt.Errorf("%w: the request was sent", ErrUnreachable)
 
-// code returns the code of a server's API error, or 0 for any other error.
+// code returns the code of a server API error, or 0 for any other error.
 func code(err error) jetstream.ErrorCode {
 	var e *jetstream.APIError
 	if errors.As(err, &e) {
@@ -49,14 +48,14 @@ func code(err error) jetstream.ErrorCode {
 	return 0
 }
 
-// request sends one request and returns its answer. Its error matches errUnanswered if the request may have had an
-// effect. Any other error that matches ErrUnreachable means that it had none.
+// request sends a request and returns the response. The error matches errUnanswered if the request may have had an
+// effect. If the error matches only ErrUnreachable, the request had no effect.
 func (s *Store) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	one, cancel := context.WithTimeout(ctx, oneTry)
+	one, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	r, err := s.write.RequestMsgWithContext(one, m)
 	if err == nil && s.lose != nil && s.lose(m) {
@@ -66,10 +65,10 @@ func (s *Store) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 		return r, nil
 	}
 	switch {
-	case s.lacks(m.Subject, began):
+	case s.wasDenied(m.Subject, began):
 		return nil, fmt.Errorf("%w: to publish to %s", ErrRights, m.Subject)
-	case s.deaf() != nil:
-		return nil, s.deaf()
+	case s.subscribeError() != nil:
+		return nil, s.subscribeError()
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed),
 		errors.Is(err, nats.ErrMaxPayload):
 		return nil, fmt.Errorf("%w: %s: %w", ErrUnreachable, m.Subject, err)
@@ -79,17 +78,17 @@ func (s *Store) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	return nil, fmt.Errorf("%w: %s: %w", errUnanswered, m.Subject, err)
 }
 
-// lacks reports whether the server has denied a publish to the subject since the given time.
-func (s *Store) lacks(subject string, since time.Time) bool {
+// wasDenied reports whether the server has denied a publish to the subject since the given time.
+func (s *Store) wasDenied(subject string, since time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, ok := s.denied[subject]
 	return ok && !at.Before(since)
 }
 
-// deaf returns an error if the user may not subscribe to a subject. Answers or republished messages do not arrive
-// then.
-func (s *Store) deaf() error {
+// subscribeError returns an error if the user may not subscribe to a subject. In that case, responses or republished
+// messages are not received.
+func (s *Store) subscribeError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.unheard == "" {
@@ -98,10 +97,10 @@ func (s *Store) deaf() error {
 	return fmt.Errorf("%w: to subscribe to %s", ErrRights, s.unheard)
 }
 
-// asLong calls f until it needs no retry, the context ends or patience has passed. It waits 1 to 250 ms between
+// retry calls f until f returns false, the context is done, or callTimeout has passed. It waits 1 to 250 ms between
 // calls.
-func asLong(ctx context.Context, f func() (again bool, err error)) error {
-	end := time.Now().Add(patience)
+func retry(ctx context.Context, f func() (again bool, err error)) error {
+	end := time.Now().Add(callTimeout)
 	for wait := time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
 		again, err := f()
 		if !again || time.Now().After(end) {
@@ -117,8 +116,8 @@ func asLong(ctx context.Context, f func() (again bool, err error)) error {
 	}
 }
 
-// api sends a request to the server's API and retries until it is answered. body and answer may be nil. If the server
-// refuses the request, the error is or wraps a *jetstream.APIError.
+// api sends a request to the server API and retries until it receives a response. The arguments body and answer may be
+// nil. If the server rejects the request, the error is or wraps a *jetstream.APIError.
 func (s *Store) api(ctx context.Context, op string, body, answer any) error {
 	m := nats.NewMsg("$JS.API." + op)
 	if body != nil {
@@ -128,7 +127,7 @@ func (s *Store) api(ctx context.Context, op string, body, answer any) error {
 		}
 		m.Data = b
 	}
-	return asLong(ctx, func() (bool, error) {
+	return retry(ctx, func() (bool, error) {
 		r, err := s.request(ctx, m)
 		if err != nil {
 			return errors.Is(err, ErrUnreachable) && ctx.Err() == nil && !s.write.IsClosed(), err
@@ -159,12 +158,12 @@ func (s *Store) api(ctx context.Context, op string, body, answer any) error {
 	})
 }
 
-// info returns the information of the stream's leader. It retries while the stream has no leader, and when another
-// server answered: a server that has just started may answer from an incomplete state and name the leader, or deny
-// that the stream exists.
+// info returns the stream information from the stream's leader. It retries while the stream has no leader or if another
+// server responds. A server that has just started can return incomplete state, name the leader, or report that the
+// stream does not exist.
 func (s *Store) info(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
 	var info *jetstream.StreamInfo
-	err := asLong(ctx, func() (bool, error) {
+	err := retry(ctx, func() (bool, error) {
 		info = &jetstream.StreamInfo{}
 		err := s.api(ctx, "STREAM.INFO."+stream, nil, info)
 		if s.absent != nil && s.absent(stream) {
@@ -181,7 +180,7 @@ func (s *Store) info(ctx context.Context, stream string) (*jetstream.StreamInfo,
 		if err != nil {
 			return false, err
 		}
-		if !leads(info) {
+		if !isLeader(info) {
 			return true, fmt.Errorf("%w: stream %s has no leader", ErrUnreachable, stream)
 		}
 		return false, nil
@@ -189,22 +188,22 @@ func (s *Store) info(ctx context.Context, stream string) (*jetstream.StreamInfo,
 	if err != nil {
 		return nil, err
 	}
-	if ahead := s.clock.hear(info.TimeStamp); ahead > time.Second {
+	if ahead := s.clock.observe(info.TimeStamp); ahead > time.Second {
 		s.log.Warn("jetstream: the leader's clock is ahead; servers' clocks must agree", "stream", stream, "by", ahead)
 	}
 	return info, nil
 }
 
-// leads reports whether the server that answered leads the stream.
-func leads(info *jetstream.StreamInfo) bool {
+// isLeader reports whether the server that returned info is the stream's leader.
+func isLeader(info *jetstream.StreamInfo) bool {
 	c := info.Cluster
 	return c == nil || c.Leader != "" && (c.RaftGroup == "" || c.LeaderSince != nil)
 }
 
-// proven proves that the stream has a quorum and then returns its leader's information. The information therefore
-// includes everything that was acknowledged before the call (JS-9).
+// proven checks that the stream has a quorum, and then returns the leader's stream information. The information
+// therefore covers all messages acknowledged before the call (JS-9).
 func (s *Store) proven(ctx context.Context, stream string) (info *jetstream.StreamInfo, err error) {
-	err = asLong(ctx, func() (bool, error) {
+	err = retry(ctx, func() (bool, error) {
 		began := time.Now()
 		gone := s.barrier(ctx, stream)
 		if gone != nil && code(gone) != codeNoStream {
@@ -213,7 +212,7 @@ func (s *Store) proven(ctx context.Context, stream string) (info *jetstream.Stre
 		if info, err = s.info(ctx, stream); err != nil {
 			return false, err
 		}
-		if gone != nil || !ruled(info, time.Since(began)) {
+		if gone != nil || !ledThroughout(info, time.Since(began)) {
 			return true, fmt.Errorf("%w: the leader of stream %s changes", ErrUnreachable, stream)
 		}
 		return false, nil
@@ -224,11 +223,11 @@ func (s *Store) proven(ctx context.Context, stream string) (info *jetstream.Stre
 	return info, nil
 }
 
-// ruled reports whether the server that answered has led the stream for all of the given duration. It must also have
-// heard within it from enough replicas to form a majority: then the proof of a quorum was its own. A leader that was
-// paused or partitioned does not know at first that another one was elected, and a leader elected since then may
-// still miss messages.
-func ruled(info *jetstream.StreamInfo, within time.Duration) bool {
+// ledThroughout reports whether the server that returned info has been the stream's leader for the whole duration.
+// During that time, it must also have received messages from enough replicas for a majority, which proves that it had
+// the quorum. A leader that was paused or partitioned does not immediately detect a new leader, and a newly elected
+// leader may still lack messages.
+func ledThroughout(info *jetstream.StreamInfo, within time.Duration) bool {
 	c := info.Cluster
 	if c == nil || c.RaftGroup == "" {
 		return true // the stream has one server
@@ -245,8 +244,8 @@ func ruled(info *jetstream.StreamInfo, within time.Duration) bool {
 	return heard > (len(c.Replicas)+1)/2
 }
 
-// barrier proves that the stream has a quorum. It deletes a message that cannot exist, which takes a quorum and
-// changes nothing.
+// barrier checks that the stream has a quorum. It requests the deletion of a nonexistent message, which requires a
+// quorum but changes nothing.
 func (s *Store) barrier(ctx context.Context, stream string) error {
 	err := s.api(ctx, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": beyond, "no_erase": true}, nil)
 	switch {
@@ -258,16 +257,16 @@ func (s *Store) barrier(ctx context.Context, stream string) error {
 	return err
 }
 
-// publish appends to the subject's stream if the last message of the subject has the sequence expect, 0 if the
-// subject must be empty. Its error is a *wrongSequence, errUndecided, or an error of request.
+// publish sends a message that is stored only if the last message of the subject has the sequence expect; 0 means that
+// the subject must have no messages. The error is a *wrongSequence, errUndecided, or an error from request.
 func (s *Store) publish(ctx context.Context, subject string, body []byte, expect uint64) (sequence uint64, err error) {
 	return s.acknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(expect, 10)},
 	}})
 }
 
-// acknowledged publishes a message and returns its sequence. Its error is a *wrongSequence, errUndecided, or an error
-// of request.
+// acknowledged publishes a message, waits for the acknowledgment and returns the sequence. The error is a
+// *wrongSequence, errUndecided, or an error from request.
 func (s *Store) acknowledged(ctx context.Context, m *nats.Msg) (sequence uint64, err error) {
 	r, err := s.request(ctx, m)
 	if err != nil {
@@ -302,9 +301,9 @@ func (s *Store) acknowledged(ctx context.Context, m *nats.Msg) (sequence uint64,
 	return 0, fmt.Errorf("publish to %s: %w", m.Subject, ack.Error)
 }
 
-// batch publishes messages atomically and returns the sequence of the first; the others follow it. since is when the
-// caller's first try began. The server reports a missing right before it answers, but the connection's handler may
-// see that report after the answer, so that only the next try can return ErrRights.
+// batch publishes messages atomically and returns the sequence of the first message; the other sequences follow it. The
+// argument since is the time at which the caller's first attempt began. The server reports a missing permission before
+// it responds, but the error handler may run after the response. In that case, only the next attempt returns ErrRights.
 func (s *Store) batch(ctx context.Context, since time.Time, messages []*nats.Msg) (first uint64, err error) {
 	if len(messages) == 1 {
 		return s.acknowledged(ctx, messages[0])
@@ -324,7 +323,7 @@ func (s *Store) batch(ctx context.Context, since time.Time, messages []*nats.Msg
 	sequence, err := s.acknowledged(ctx, messages[last])
 	if errors.Is(err, errUndecided) {
 		for _, m := range messages {
-			if s.lacks(m.Subject, since) {
+			if s.wasDenied(m.Subject, since) {
 				return 0, fmt.Errorf("%w: to publish to %s", ErrRights, m.Subject)
 			}
 		}
@@ -335,29 +334,28 @@ func (s *Store) batch(ctx context.Context, since time.Time, messages []*nats.Msg
 	return sequence - uint64(last), nil
 }
 
-// errUndecided reports that another message of the subject is in flight, so that this one was refused without a
-// decision.
+// errUndecided is returned if a message was rejected because another message for the same subject is in flight.
 var errUndecided = errors.New("jetstream: another write of this subject is in progress")
 
-// A wrongSequence reports the sequence of the subject's last message; 0 for none.
+// A wrongSequence error contains the sequence of the subject's last message, or 0 if the subject has no messages.
 type wrongSequence struct{ stands uint64 }
 
 func (e *wrongSequence) Error() string {
 	return fmt.Sprintf("jetstream: the id stands at %d", e.stands)
 }
 
-// A kept is a message as the leader of its stream returns it.
-type kept struct {
+// A rawMessage is a message returned by the leader of its stream.
+type rawMessage struct {
 	Sequence uint64    `json:"seq"`
 	Data     []byte    `json:"data"`
 	Time     time.Time `json:"time"`
 }
 
-// fetched reads one message from the leader, by its sequence or as the last of a subject. found is false if the
-// message does not exist.
-func (s *Store) fetched(ctx context.Context, stream string, by map[string]any) (m kept, found bool, err error) {
+// fetchMessage reads one message from the leader, either by sequence or as the last message of a subject. The result
+// found is false if the message does not exist.
+func (s *Store) fetchMessage(ctx context.Context, stream string, by map[string]any) (m rawMessage, found bool, err error) {
 	var answer struct {
-		Message kept `json:"message"`
+		Message rawMessage `json:"message"`
 	}
 	err = s.api(ctx, "STREAM.MSG.GET."+stream, by, &answer)
 	if code(err) == codeNoMessage {
@@ -366,22 +364,22 @@ func (s *Store) fetched(ctx context.Context, stream string, by map[string]any) (
 	return answer.Message, err == nil, err
 }
 
-// message reads an entry of a log as fetched does.
-func (s *Store) message(ctx context.Context, stream string, by map[string]any) (e stored, found bool, err error) {
-	m, found, err := s.fetched(ctx, stream, by)
+// fetchEntry is like fetchMessage, but decodes a log entry.
+func (s *Store) fetchEntry(ctx context.Context, stream string, by map[string]any) (e storedEntry, found bool, err error) {
+	m, found, err := s.fetchMessage(ctx, stream, by)
 	if err != nil || !found {
 		return e, false, err
 	}
-	e, err = s.entryAt(stream, m.Sequence, m.Time, m.Data)
+	e, err = s.decodeEntry(stream, m.Sequence, m.Time, m.Data)
 	return e, err == nil, err
 }
 
-// page reads up to n entries from any server, starting at a sequence or at the first entry that is not before a time.
-// If that server lags, there may be no entries, and there may be holes.
-func (s *Store) page(ctx context.Context, stream string, by map[string]any, n int) (found []stored, err error) {
+// fetchPage reads up to n entries from any server, starting at a sequence or at the first entry that is not before a
+// time. If that server lags, entries can be missing.
+func (s *Store) fetchPage(ctx context.Context, stream string, by map[string]any, n int) (found []storedEntry, err error) {
 	by["batch"], by["max_bytes"] = n, pageBytes
 	_, err = s.pull(ctx, stream, by, func(m *nats.Msg) error {
-		e, err := s.fromHeader(stream, m)
+		e, err := s.entryFromMessage(stream, m)
 		found = append(found, e)
 		return err
 	})
@@ -391,8 +389,8 @@ func (s *Store) page(ctx context.Context, stream string, by map[string]any, n in
 	return found, nil
 }
 
-// pull reads messages from any server and calls each with every one. more reports whether the server has more than it
-// sent.
+// pull reads messages from any server and calls each for every message. The result more reports whether the server has
+// more messages.
 func (s *Store) pull(ctx context.Context, stream string, by map[string]any, each func(*nats.Msg) error) (more bool, err error) {
 	body, err := json.Marshal(by)
 	if err != nil || s.behind != nil && s.behind() {
@@ -404,7 +402,7 @@ func (s *Store) pull(ctx context.Context, stream string, by map[string]any, each
 		return false, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	defer sub.Unsubscribe()
-	one, cancel := context.WithTimeout(ctx, oneTry)
+	one, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	subject := "$JS.API.DIRECT.GET." + stream
 	if err := s.write.PublishRequest(subject, inbox, body); err != nil {
@@ -414,10 +412,10 @@ func (s *Store) pull(ctx context.Context, stream string, by map[string]any, each
 		m, err := sub.NextMsgWithContext(one)
 		if err != nil {
 			switch {
-			case s.lacks(subject, began):
+			case s.wasDenied(subject, began):
 				return false, fmt.Errorf("%w: to publish to %s", ErrRights, subject)
-			case s.deaf() != nil:
-				return false, s.deaf()
+			case s.subscribeError() != nil:
+				return false, s.subscribeError()
 			case ctx.Err() != nil:
 				return false, ctx.Err()
 			}
@@ -440,17 +438,17 @@ func (s *Store) pull(ctx context.Context, stream string, by map[string]any, each
 	}
 }
 
-// fromHeader returns the entry of a message whose headers name its place.
-func (s *Store) fromHeader(stream string, m *nats.Msg) (stored, error) {
-	sequence, at, err := place(stream, m)
+// entryFromMessage decodes the entry of a message, with the sequence and time from its headers.
+func (s *Store) entryFromMessage(stream string, m *nats.Msg) (storedEntry, error) {
+	sequence, at, err := messagePosition(stream, m)
 	if err != nil {
-		return stored{}, err
+		return storedEntry{}, err
 	}
-	return s.entryAt(stream, sequence, at, m.Data)
+	return s.decodeEntry(stream, sequence, at, m.Data)
 }
 
-// place returns the sequence and the time of a message that a server sent in answer to a direct read.
-func place(stream string, m *nats.Msg) (sequence uint64, at time.Time, err error) {
+// messagePosition returns the sequence and time of a message returned by a direct read.
+func messagePosition(stream string, m *nats.Msg) (sequence uint64, at time.Time, err error) {
 	if sequence, err = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64); err != nil {
 		return 0, at, fmt.Errorf("%w: %s: a message without a sequence", ErrServer, stream)
 	}

@@ -13,27 +13,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// witnesses is the prefix of the subjects of witnesses in the state.
+// witnesses is the subject prefix for witnesses in the state.
 const witnesses = "w."
 
-// testifies is how often a process that looks at a log records its progress in the state.
-const testifies = 10 * time.Second
+// witnessInterval is how often a process that polls a log records the log's progress in the state.
+const witnessInterval = 10 * time.Second
 
-// A witness records what a look has proven about a log: its last position, and when that entry was stamped. Processes
-// that start later check the log's stream against it. Nothing else reveals that a server without a cluster, or a
-// cluster, has lost the end of a stream (JS-13).
+// A witness records the last position of a log that a poll has proven, and the timestamp of that entry. Processes that
+// start later compare the log's stream with the witness. This is the only way to detect that a single server or a
+// cluster has lost the end of a stream (JS-13).
 type witness struct {
 	Epoch    string // the token
 	Position store.Position
 	Stamp    time.Time
 }
 
-// testify writes the witness of the last look, at most once per testifies, unless another process has recorded at
-// least the same position.
-func (l *Log) testify(ctx context.Context, now time.Time) error {
+// recordWitness writes the witness of the latest poll, at most once per witnessInterval. It does nothing if another
+// process has recorded the same or a later position.
+func (l *Log) recordWitness(ctx context.Context, now time.Time) error {
 	l.mu.Lock()
 	w := l.proven
-	due := !l.ended && w.Position > l.testified.Position && now.Sub(l.asked) >= testifies
+	due := !l.ended && w.Position > l.testified.Position && now.Sub(l.asked) >= witnessInterval
 	if due {
 		l.asked = now
 	}
@@ -41,7 +41,7 @@ func (l *Log) testify(ctx context.Context, now time.Time) error {
 	if !due {
 		return nil
 	}
-	is, r, err := l.s.witness(ctx, l.short, false)
+	is, r, err := l.s.readWitness(ctx, l.short, false)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (l *Log) testify(ctx context.Context, now time.Time) error {
 		}
 		_, err = l.s.state.commit(ctx, time.Now(), mathrand.Uint64(), []write{put(r, body)})
 		var moved *wrongSequence
-		if errors.As(err, &moved) || errors.Is(err, errUndecided) { // another process writes; a later look records the rest
+		if errors.As(err, &moved) || errors.Is(err, errUndecided) { // another process is writing; a later poll records the new position
 			return nil
 		}
 		if err != nil {
@@ -65,19 +65,19 @@ func (l *Log) testify(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// witness returns the witness of a log and its record; the zero value if it has none.
-func (s *Store) witness(ctx context.Context, short string, proven bool) (w witness, is record, err error) {
+// readWitness returns the witness of a log and its record. If the log has no witness, it returns the zero witness.
+func (s *Store) readWitness(ctx context.Context, short string, proven bool) (w witness, is record, err error) {
 	subject := witnesses + short
 	r, err := s.state.read(ctx, proven, subject)
 	if err != nil {
 		return w, is, err
 	}
-	_, err = found(r.of(subject), &w)
+	_, err = decodeRecord(r.of(subject), &w)
 	return w, r.of(subject), err
 }
 
-// contradicts reports whether a stream has lost an entry that the witness saw in its epoch, according to the stream's
-// proven leader.
+// contradicts reports whether a stream has lost an entry recorded by the witness in the current epoch. It relies on the
+// stream's proven leader.
 func (s *Store) contradicts(ctx context.Context, w witness, info *jetstream.StreamInfo) (bool, error) {
 	stream := info.Config.Name
 	switch {
@@ -89,7 +89,7 @@ func (s *Store) contradicts(ctx context.Context, w witness, info *jetstream.Stre
 	}
 	var stands time.Time // zero if the entry was evicted, or a server lags
 	_, err := s.pull(ctx, stream, map[string]any{"seq": uint64(w.Position), "batch": 1}, func(m *nats.Msg) error {
-		at, stamp, err := place(stream, m)
+		at, stamp, err := messagePosition(stream, m)
 		if store.Position(at) == w.Position {
 			stands = stamp
 		}

@@ -11,7 +11,7 @@ import (
 
 var _ engine.Actions = (*Store)(nil)
 
-// Actions implements [engine.Actions] in memory. The zero value is ready to use.
+// Actions is an in-memory implementation of [engine.Actions]. The zero value is ready to use.
 type Actions struct {
 	mu    sync.Mutex
 	byKey map[string]*claimed
@@ -48,7 +48,7 @@ func (m *Actions) ClaimAction(ctx context.Context, a engine.Action) (engine.Acti
 	return engine.Action{}, true, nil
 }
 
-// trim removes expired actions, and then the oldest ones until at most left remain.
+// trim removes expired actions, and then the oldest actions until at most left remain.
 func (m *Actions) trim(now time.Time, left int) {
 	n := 0
 	for n < len(m.order) && (len(m.order)-n > left || now.Sub(m.order[n].at) >= engine.ActionAge) {

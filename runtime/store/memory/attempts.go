@@ -11,19 +11,19 @@ import (
 
 var _ engine.Attempts = (*Store)(nil)
 
-// attempts holds the attempts given to SaveAttempts, update by update; the Store's lock guards it.
+// attempts contains the attempts passed to SaveAttempts, grouped by update. It is guarded by the Store's lock.
 type attempts struct {
-	oldest, latest *madeTogether
+	oldest, latest *attemptGroup
 	all            int                        // number of attempts
-	of             map[string][]*madeTogether // by subscription, the oldest first
+	of             map[string][]*attemptGroup // by subscription, the oldest first
 	grown          map[string]struct{}        // subscriptions with new attempts since the last trim
 }
 
-// A madeTogether holds the attempts of one update.
-type madeTogether struct {
+// An attemptGroup contains the attempts of one update.
+type attemptGroup struct {
 	subscription string
 	attempts     []operator.Attempt
-	older, newer *madeTogether
+	older, newer *attemptGroup
 }
 
 func (a *attempts) add(subscription string, made []operator.Attempt) {
@@ -31,9 +31,9 @@ func (a *attempts) add(subscription string, made []operator.Attempt) {
 		return
 	}
 	if a.of == nil {
-		a.of, a.grown = map[string][]*madeTogether{}, map[string]struct{}{}
+		a.of, a.grown = map[string][]*attemptGroup{}, map[string]struct{}{}
 	}
-	m := &madeTogether{subscription: subscription, attempts: slices.Clone(made), older: a.latest}
+	m := &attemptGroup{subscription: subscription, attempts: slices.Clone(made), older: a.latest}
 	if a.latest != nil {
 		a.latest.newer = m
 	} else {
@@ -45,7 +45,7 @@ func (a *attempts) add(subscription string, made []operator.Attempt) {
 	a.grown[subscription] = struct{}{}
 }
 
-// drop removes the oldest attempts of the subscription.
+// drop removes the oldest group of attempts of the subscription.
 func (a *attempts) drop(subscription string) {
 	of := a.of[subscription]
 	m := of[0]
@@ -88,7 +88,7 @@ func (a *attempts) trim(b engine.AttemptBounds, now time.Time, limit int) (more 
 		a.drop(m.subscription)
 	}
 	for subscription := range a.grown {
-		for a.surplus(subscription, b.PerSubscription) {
+		for a.hasSurplus(subscription, b.PerSubscription) {
 			if limit <= 0 {
 				return true
 			}
@@ -104,8 +104,8 @@ func (a *attempts) trim(b engine.AttemptBounds, now time.Time, limit int) (more 
 	return false
 }
 
-// surplus reports whether the subscription keeps at least bound attempts without its oldest update.
-func (a *attempts) surplus(subscription string, bound int) bool {
+// hasSurplus reports whether the subscription would still have at least bound attempts without its oldest group.
+func (a *attempts) hasSurplus(subscription string, bound int) bool {
 	of := a.of[subscription]
 	kept := 0
 	for i := len(of) - 1; i > 0; i-- {

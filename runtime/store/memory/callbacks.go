@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// Callbacks is a [clientstore.CallbackStore] in memory; the zero value is empty.
+// Callbacks is an in-memory [clientstore.CallbackStore]. The zero value is empty.
 type Callbacks struct {
 	mu   sync.Mutex
 	keys map[string]clientstore.Callback

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/letters"
 )
 
-// Cursors is a [clientstore.ConsumerStore] in memory.
+// Cursors is an in-memory [clientstore.ConsumerStore].
 type Cursors struct {
 	mu      sync.Mutex
 	keys    map[string]clientstore.Saved

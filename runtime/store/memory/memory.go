@@ -1,5 +1,5 @@
-// Package memory keeps logs, subscriptions and cursors in memory. It is the default of servers and clients;
-// everything is lost when the process ends. Start with [New] and [NewCursors].
+// Package memory stores logs, subscriptions and cursors in memory. It is the default for servers and clients. All data
+// is lost when the process exits. Start with [New] and [NewCursors].
 package memory
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Store is a [store.Store] and a [store.SubscriptionStore] in memory.
+// A Store is an in-memory [store.Store] and [store.SubscriptionStore].
 type Store struct {
 	mu      sync.Mutex
 	logs    map[string]*Log
@@ -46,7 +46,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 	l.options = o
 	now := time.Now()
 	l.evict(now)
-	l.await(now)
+	l.scheduleEviction(now)
 	return l, nil
 }
 
@@ -66,7 +66,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the store and its logs. It may be called several times.
+// Close closes the store and its logs. It can be called more than once.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,10 +82,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// A Log is a [store.EventLog] in memory, bounded by age, count and bytes.
+// A Log is an in-memory [store.EventLog] with limits for age, count and bytes.
 //
-// Entries are in a slice that only grows at its end. Eviction moves start, and frees memory by copying the retained
-// entries to a new slice. So Read returns a part of the slice without a copy, and such a part never changes.
+// Entries are appended to a slice and never modified. Eviction advances start, and frees memory by copying the retained
+// entries to a new slice. Read can therefore return a subslice without copying it.
 type Log struct {
 	epoch uint64
 
@@ -113,22 +113,22 @@ func NewLog(o store.LogOptions) *Log {
 func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.usable(ctx); err != nil {
+	if err := l.checkOpen(ctx); err != nil {
 		return 0, err
 	}
 	l.add(&e, time.Now())
 	return e.Position, nil
 }
 
-// usable returns an error if the log is closed or ctx has ended. The caller holds l.mu.
-func (l *Log) usable(ctx context.Context) error {
+// checkOpen returns an error if the log is closed or ctx is done. The caller must hold l.mu.
+func (l *Log) checkOpen(ctx context.Context) error {
 	if l.closed {
 		return store.ErrClosed
 	}
 	return ctx.Err()
 }
 
-// add assigns the position, stores the entry and calls Appended. The caller holds l.mu.
+// add assigns the position, stores the entry and calls Appended. The caller must hold l.mu.
 func (l *Log) add(e *store.Entry, now time.Time) {
 	l.head++
 	e.Position = l.head
@@ -139,7 +139,7 @@ func (l *Log) add(e *store.Entry, now time.Time) {
 	l.stamps = append(l.stamps, now)
 	l.bytes += recent.Size(e)
 	l.evict(now)
-	l.await(now)
+	l.scheduleEviction(now)
 	if l.options.Appended != nil {
 		l.one[0] = *e
 		l.options.Appended(l.one[:])
@@ -151,7 +151,7 @@ func (l *Log) add(e *store.Entry, now time.Time) {
 func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.usable(ctx); err != nil {
+	if err := l.checkOpen(ctx); err != nil {
 		return store.Batch{}, err
 	}
 	oldest := l.bounds()
@@ -180,7 +180,7 @@ func (l *Log) Bounds(context.Context) (oldest, head store.Position, err error) {
 func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.usable(ctx); err != nil {
+	if err := l.checkOpen(ctx); err != nil {
 		return 0, err
 	}
 	oldest := l.bounds()
@@ -204,12 +204,12 @@ func (l *Log) bounds() store.Position {
 	return l.oldest()
 }
 
-// oldest returns the first retained position after the latest eviction.
+// oldest returns the first position that the latest eviction retained.
 func (l *Log) oldest() store.Position { return l.head - store.Position(len(l.entries)-l.start) + 1 }
 
-// await sets a timer that evicts entries by age, even if nobody appends or reads. Eviction is late by at most a
-// sixteenth of MaxAge, up to an hour, plus a second. The timer runs only while there are entries.
-func (l *Log) await(now time.Time) {
+// scheduleEviction sets a timer that evicts entries by age, even without appends or reads. Eviction is delayed by a
+// sixteenth of MaxAge, at most an hour, plus a second. The timer runs only while the log has entries.
+func (l *Log) scheduleEviction(now time.Time) {
 	age := l.options.MaxAge
 	if l.expiry != nil || age <= 0 || l.closed || l.start == len(l.entries) {
 		return
@@ -222,15 +222,16 @@ func (l *Log) await(now time.Time) {
 		l.expiry = nil
 		if !l.closed {
 			l.evict(now)
-			l.await(now)
+			l.scheduleEviction(now)
 		}
 	})
 }
 
-// deadBytes bounds the memory of evicted entries.
+// deadBytes is the number of bytes of evicted entries that may be kept in memory.
 const deadBytes = 1 << 20
 
-// evict moves start past the entries that retention no longer covers, and frees them when they are half of the slice.
+// evict advances start past the entries that exceed the retention limits. It frees them once they make up half of the
+// slice, or more than deadBytes and a quarter of the retained bytes.
 func (l *Log) evict(now time.Time) {
 	start := l.start
 	if n := l.options.MaxCount; n > 0 && len(l.entries)-l.start > n {

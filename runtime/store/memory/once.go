@@ -13,16 +13,16 @@ func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Positio
 	if err != nil || !found {
 		return e.Position, err == nil, err
 	}
-	// Entries never change, so the payloads are compared without the lock.
+	// Entries never change, so their payloads can be compared without the lock.
 	return stands.Position, false, store.Repeats(stands.Position, stands.Data, e.Data)
 }
 
-// appendOnce appends e and sets its position, or returns the existing entry.
+// appendOnce appends e and sets its position, or finds the existing entry.
 func (l *Log) appendOnce(ctx context.Context, e *store.Entry, above store.Position) (stands store.Entry, found bool, err error) {
 	k := keyOf(e)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.usable(ctx); err != nil {
+	if err := l.checkOpen(ctx); err != nil {
 		return store.Entry{}, false, err
 	}
 	now := time.Now()
@@ -47,18 +47,19 @@ type idKey struct{ id, audience string }
 func keyOf(e *store.Entry) idKey { return idKey{e.EventID, store.Audience(e.Targets)} }
 
 // An idIndex finds the last position of a key among the retained entries. It has two generations, and drops the older
-// one once the younger one covers everything that is retained, so that eviction costs it nothing. It may therefore
+// one once the younger one covers all retained entries, so that eviction does not need to update it. It can therefore
 // return the position of an evicted entry.
 type idIndex struct {
 	young, old map[idKey]store.Position
 	since      store.Position // the first position in young, which has all later ones
 }
 
-// generationMin keeps short logs from starting generations too often.
+// generationMin is the minimum number of positions in a generation, so that short logs do not start generations too
+// often.
 const generationMin = 1024
 
-// put adds the key of a new entry; retained is the number of retained entries before it. Positions come in order and
-// without holes.
+// put adds the key of a new entry; retained is the number of retained entries before it. Keys must be added at
+// consecutive positions.
 func (x *idIndex) put(k idKey, p store.Position, retained int) {
 	if x.young == nil || p-x.since >= store.Position(max(retained, generationMin)) {
 		x.young, x.old, x.since = map[idKey]store.Position{}, x.young, p

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// Received is a [clientstore.ReceivedStore] in memory. It saves cursors in the given store.
+// Received is an in-memory [clientstore.ReceivedStore]. It saves cursors to a separate store.
 type Received struct {
 	cursors clientstore.CursorStore
 
@@ -22,7 +22,7 @@ type inbox struct {
 	bodies []clientstore.Received
 }
 
-// NewReceived returns an empty store that saves cursors in cursors.
+// NewReceived returns an empty store that saves cursors to the given cursor store.
 func NewReceived(cursors clientstore.CursorStore) *Received {
 	return &Received{cursors: cursors, keys: map[string]*inbox{}}
 }

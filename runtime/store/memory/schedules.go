@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Schedules implements [engine.Schedules] in memory.
+// Schedules is an in-memory implementation of [engine.Schedules].
 type Schedules struct {
 	mu      sync.Mutex
 	known   map[string]*schedule

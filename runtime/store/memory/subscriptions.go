@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// subscriptions is the part of a Store that implements [store.SubscriptionStore]; the Store's lock guards it.
+// subscriptions contains the state of a Store's [store.SubscriptionStore] methods. It is guarded by the Store's lock.
 type subscriptions struct {
 	records       map[string]store.Subscription
 	ids           []string                  // of records, in order; nil if they must be sorted after a change
@@ -20,7 +20,7 @@ type subscriptions struct {
 	attempts      attempts
 }
 
-// do runs f under the lock, unless ctx has ended or the store is closed.
+// do calls f with the lock held, unless ctx is done or the store is closed.
 func (s *Store) do(ctx context.Context, f func(*subscriptions)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -53,9 +53,9 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (re
 		sub.Revision++
 		revision = sub.Revision
 		if old.Revision > 0 {
-			x.own(old.Principal, -1)
+			x.addOwned(old.Principal, -1)
 		}
-		x.own(sub.Principal, 1)
+		x.addOwned(sub.Principal, 1)
 		if old.Revision == 0 {
 			x.ids = nil
 		}
@@ -82,7 +82,7 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 		if sub, ok := x.records[id]; ok && sub.Generation == generation {
 			delete(x.records, id)
 			x.ids = nil
-			x.own(sub.Principal, -1)
+			x.addOwned(sub.Principal, -1)
 			x.attempts.forget(id)
 		}
 	})
@@ -144,8 +144,8 @@ func (s *Store) Mark(ctx context.Context, log string) (to store.Position, err er
 	return to, err
 }
 
-// own adds n to the number of records of a principal.
-func (x *subscriptions) own(principal string, n int) {
+// addOwned adds n to the principal's number of records.
+func (x *subscriptions) addOwned(principal string, n int) {
 	if x.owned[principal] += n; x.owned[principal] <= 0 {
 		delete(x.owned, principal)
 	}
@@ -167,7 +167,7 @@ func (s *Store) DeleteVerification(ctx context.Context, principal, url string) e
 	return s.do(ctx, func(x *subscriptions) { delete(x.verifications, [2]string{principal, url}) })
 }
 
-// clone returns a copy that shares no memory that a caller could change.
+// clone returns a copy that does not share memory that a caller could modify.
 func clone(s store.Subscription) store.Subscription {
 	s.Arguments = bytes.Clone(s.Arguments)
 	s.Actions = slices.Clone(s.Actions) // the JSON in them never changes

@@ -13,10 +13,10 @@ import (
 
 var _ engine.Actions = (*Store)(nil)
 
-// actionAge is the SQL expression for the time engine.ActionAge ago, by the server's clock.
+// actionAge is an SQL expression for the time engine.ActionAge ago by the server's clock.
 var actionAge = fmt.Sprintf("clock_timestamp() - interval '%d seconds'", int(engine.ActionAge.Seconds()))
 
-// forgetActions bounds how many expired actions a claim deletes.
+// forgetActions is the maximum number of expired actions that a claim deletes.
 const forgetActions = 100
 
 // ClaimAction implements [engine.Actions].
@@ -28,10 +28,10 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine
 	err = s.write(ctx, func(b *pgx.Batch) {
 		stands, fresh = engine.Action{}, false
 		// Skip rows that another replica is deleting.
-		b.Queue(s.in(`DELETE FROM @.actions WHERE key IN (
+		b.Queue(s.qualify(`DELETE FROM @.actions WHERE key IN (
 			SELECT key FROM @.actions WHERE at <= `+actionAge+` ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED)`), int64(forgetActions))
-		b.Queue(s.in(`DELETE FROM @.actions WHERE key = $1 AND at <= `+actionAge), key)
-		b.Queue(s.in(`INSERT INTO @.actions (key, request, at) VALUES ($1, $2, clock_timestamp()) ON CONFLICT (key) DO NOTHING RETURNING true`),
+		b.Queue(s.qualify(`DELETE FROM @.actions WHERE key = $1 AND at <= `+actionAge), key)
+		b.Queue(s.qualify(`INSERT INTO @.actions (key, request, at) VALUES ($1, $2, clock_timestamp()) ON CONFLICT (key) DO NOTHING RETURNING true`),
 			key, scalar.Bytes(a.Request)).QueryRow(func(row pgx.Row) error {
 			if err := row.Scan(&fresh); !errors.Is(err, pgx.ErrNoRows) {
 				return err
@@ -39,11 +39,11 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine
 			return nil
 		})
 		// The first condition is cheap and usually false.
-		b.Queue(s.in(`DELETE FROM @.actions WHERE (SELECT max(sequence) - min(sequence) FROM @.actions) >= $1
+		b.Queue(s.qualify(`DELETE FROM @.actions WHERE (SELECT max(sequence) - min(sequence) FROM @.actions) >= $1
 			AND sequence <= (SELECT sequence FROM @.actions ORDER BY sequence DESC OFFSET $1 LIMIT 1)`),
 			int64(engine.MaxActions))
-		// A separate statement sees the row for which the previous one waited.
-		b.Queue(s.in(`SELECT request, outcome FROM @.actions WHERE key = $1`), key).QueryRow(func(row pgx.Row) error {
+		// A separate statement sees a row that the previous statement waited for.
+		b.Queue(s.qualify(`SELECT request, outcome FROM @.actions WHERE key = $1`), key).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&stands.Request, &stands.Outcome)
 		})
 	})
@@ -72,5 +72,5 @@ func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) er
 
 // ForgetAction implements [engine.Actions].
 func (s *Store) ForgetAction(ctx context.Context, key string) error {
-	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.in(`DELETE FROM @.actions WHERE key = $1`), []byte(key)) })
+	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.qualify(`DELETE FROM @.actions WHERE key = $1`), []byte(key)) })
 }

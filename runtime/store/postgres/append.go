@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// groupMax bounds the number of appends to a log in one transaction, groupBytes their total size. A single larger
-	// append has a transaction without others.
-	groupMax   = 512
-	groupBytes = 4 << 20
+	// maxGroup is the maximum number of appends to a log in one transaction, and maxGroupBytes is their maximum total
+	// size. A larger append is committed in a separate transaction.
+	maxGroup      = 512
+	maxGroupBytes = 4 << 20
 )
 
-// Append implements [store.EventLog]. Appends that wait together are committed together. If ctx ends during the
-// commit, or the answer is lost, the error matches [store.ErrUncertain].
+// Append implements [store.EventLog]. Concurrent appends are committed together. If ctx is done during the commit, or
+// the response is lost, the error matches [store.ErrUncertain].
 func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
-	a := appending{entry: e}
+	a := appendCall{entry: e}
 	err := l.append(ctx, &a)
 	if err != nil {
 		return 0, err
@@ -33,10 +33,10 @@ func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error)
 	return a.result.position, nil
 }
 
-// AppendOnce implements [store.EventLog]. It looks for the id in the transaction that appends, after locking the
-// log's row.
+// AppendOnce implements [store.EventLog]. It looks up the id within the appending transaction, after locking the log's
+// row.
 func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
-	a := appending{entry: e, once: true, above: above}
+	a := appendCall{entry: e, once: true, above: above}
 	if err := l.append(ctx, &a); err != nil {
 		return 0, false, err
 	}
@@ -46,12 +46,12 @@ func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Positio
 	return a.result.position, false, store.Repeats(a.result.position, a.result.stands, e.Data)
 }
 
-// An appending is one call of Append or AppendOnce.
-type appending struct {
+// An appendCall is a call to Append or AppendOnce.
+type appendCall struct {
 	entry store.Entry
 	once  bool
 	above store.Position
-	row   row
+	row   entryRow
 
 	taken bool // guarded by lane.mu
 	done  chan struct{}
@@ -67,15 +67,15 @@ type result struct {
 	stands   json.RawMessage // data of the existing entry
 }
 
-// A row is an entry as it is stored in the database.
-type row struct {
+// An entryRow is the encoding of an entry in the database.
+type entryRow struct {
 	id, audience, data, meta, targets, cursor []byte
 	hash                                      int64
 	timestamp                                 string
 }
 
-func newRow(e *store.Entry) (r row, err error) {
-	r = row{id: []byte(e.EventID), audience: audience(e.Targets), data: e.Data, cursor: []byte(e.Cursor), timestamp: e.Timestamp.String()}
+func newRow(e *store.Entry) (r entryRow, err error) {
+	r = entryRow{id: []byte(e.EventID), audience: audience(e.Targets), data: e.Data, cursor: []byte(e.Cursor), timestamp: e.Timestamp.String()}
 	if r.data == nil {
 		r.data = []byte{}
 	}
@@ -84,18 +84,18 @@ func newRow(e *store.Entry) (r row, err error) {
 	}
 	if e.Targets != nil {
 		if r.targets, err = json.Marshal(e.Targets); err != nil {
-			return row{}, err
+			return entryRow{}, err
 		}
 	}
 	r.hash = idHash(r.id, r.audience)
 	return r, nil
 }
 
-func (r *row) size() int {
+func (r *entryRow) size() int {
 	return len(r.id) + len(r.audience) + len(r.data) + len(r.meta) + len(r.targets) + len(r.cursor) + len(r.timestamp)
 }
 
-// audience returns an empty value for entries without targets, otherwise a hash of the set, which may be large.
+// audience returns a hash of the set of targets, which can be large. It is empty if targets is nil.
 func audience(targets []string) []byte {
 	if targets == nil {
 		return []byte{}
@@ -113,8 +113,8 @@ func idHash(id, audience []byte) int64 {
 	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
 }
 
-func (l *Log) append(ctx context.Context, a *appending) (err error) {
-	if err := l.usable(ctx); err != nil {
+func (l *Log) append(ctx context.Context, a *appendCall) (err error) {
+	if err := l.checkOpen(ctx); err != nil {
 		return err
 	}
 	if a.row, err = newRow(&a.entry); err != nil {
@@ -140,14 +140,15 @@ func (l *Log) append(ctx context.Context, a *appending) (err error) {
 	}
 }
 
-// take takes waiting appends of a log, up to the bounds of a group; nil if nothing waits. An AppendOnce whose id is
-// already in the group waits for the next one, which sees it. The caller holds lane.mu.
-func (l *Log) take(bytes int) *part {
-	p := &part{log: l}
-	hashes := make(map[int64]bool, min(len(l.queue), groupMax))
+// take removes waiting appends of a log from its queue, up to the size of a group. It returns nil if no appends are
+// waiting. An AppendOnce with an id that is already in the group is left for the next group, which can find the entry.
+// The caller must hold lane.mu.
+func (l *Log) take(bytes int) *logPart {
+	p := &logPart{log: l}
+	hashes := make(map[int64]bool, min(len(l.queue), maxGroup))
 	for _, a := range l.queue {
 		size := a.row.size()
-		if n := len(p.group); n == groupMax || n > 0 && (p.size+size > bytes || a.once && hashes[a.row.hash]) {
+		if n := len(p.group); n == maxGroup || n > 0 && (p.size+size > bytes || a.once && hashes[a.row.hash]) {
 			break
 		}
 		hashes[a.row.hash], a.taken = true, true
@@ -160,16 +161,16 @@ func (l *Log) take(bytes int) *part {
 	return p
 }
 
-func answer(group []*appending, err error) {
+func answer(group []*appendCall, err error) {
 	for _, a := range group {
 		a.err = err
 		close(a.done)
 	}
 }
 
-// fresh returns the last appended entries of a group that have consecutive positions. Earlier ones are read from the
-// database, with those in between. to is the last position of the group.
-func fresh(group []*appending) (own []store.Entry, to store.Position) {
+// freshEntries returns the last entries with consecutive positions that a group has appended, and the last position of
+// the group. Earlier entries must be read from the database together with those in between.
+func freshEntries(group []*appendCall) (own []store.Entry, to store.Position) {
 	for _, a := range group {
 		if to = max(to, a.result.position); a.result.fresh {
 			a.entry.Position = a.result.position
@@ -182,11 +183,11 @@ func fresh(group []*appending) (own []store.Entry, to store.Position) {
 	return own, to
 }
 
-// announce delivers committed entries to Appended. It retries until that succeeds or the store is closed, because the
-// entries are committed; Close waits for it.
+// announce delivers committed entries to Appended. Because the entries are committed, it retries until it succeeds or
+// the store is closed. Close waits for announce.
 func (l *Log) announce(own []store.Entry, to store.Position) error {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		ctx, cancel := l.s.limited(l.s.ctx)
+		ctx, cancel := l.s.withTimeout(l.s.ctx)
 		err := l.advance(ctx, to, own)
 		cancel()
 		if errors.Is(err, engine.ErrNewEpoch) {
@@ -195,14 +196,14 @@ func (l *Log) announce(own []store.Entry, to store.Position) error {
 		if err == nil || errors.Is(err, ErrCorrupt) {
 			return err
 		}
-		if closed := l.s.usable(context.Background()); closed != nil {
+		if closed := l.s.checkOpen(context.Background()); closed != nil {
 			return fmt.Errorf("%w: %w", store.ErrUncertain, closed)
 		}
 		time.Sleep(wait)
 	}
 }
 
-// An insert holds the arguments of the statement that appends entries, one array per column.
+// An insert contains the arguments of the statement that appends entries, with one array per column.
 type insert struct {
 	ids, audiences, data, meta, targets, cursors [][]byte
 	hashes, above                                []int64
@@ -213,14 +214,14 @@ type insert struct {
 
 func newInsert(n int) *insert { return &insert{results: make([]result, n)} }
 
-func (in *insert) add(r *row, once bool, above store.Position) {
+func (in *insert) add(r *entryRow, once bool, above store.Position) {
 	in.ids, in.audiences, in.hashes = append(in.ids, r.id), append(in.audiences, r.audience), append(in.hashes, r.hash)
 	in.data, in.meta, in.targets = append(in.data, r.data), append(in.meta, r.meta), append(in.targets, r.targets)
 	in.cursors, in.timestamps = append(in.cursors, r.cursor), append(in.timestamps, r.timestamp)
 	in.once, in.above = append(in.once, once), append(in.above, int64(min(above, 1<<63-1)))
 }
 
-// addAll adds the entries of other. None of them may exist already.
+// addAll adds the entries of other, which must not exist in the log.
 func (in *insert) addAll(other *insert) {
 	in.ids, in.audiences, in.hashes = append(in.ids, other.ids...), append(in.audiences, other.audiences...), append(in.hashes, other.hashes...)
 	in.data, in.meta, in.targets = append(in.data, other.data...), append(in.meta, other.meta...), append(in.targets, other.targets...)
@@ -235,9 +236,9 @@ func (in *insert) highest() (p store.Position) {
 	return p
 }
 
-// queueInsert queues the append. When the results have been read, it sets in.results and calls read.
+// queueInsert queues the statement that appends in. After the results are read, it sets in.results and calls read.
 func (l *Log) queueInsert(b *pgx.Batch, in *insert, read func()) {
-	b.Queue(l.s.in(`SELECT n, at, stands FROM @.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`), l.id,
+	b.Queue(l.s.qualify(`SELECT n, at, stands FROM @.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`), l.id,
 		in.ids, in.audiences, in.hashes, in.timestamps, in.data, in.meta, in.targets, in.cursors, in.once, in.above).
 		Query(func(rows pgx.Rows) error {
 			for rows.Next() {

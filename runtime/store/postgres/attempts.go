@@ -16,7 +16,7 @@ import (
 
 var _ engine.Attempts = (*Store)(nil)
 
-// attemptRows holds the attempts of updates, one array per column.
+// attemptRows contains the attempts of updates, with one array per column.
 type attemptRows struct {
 	ids                []string
 	generations, lasts []int64
@@ -33,12 +33,13 @@ func (r *attemptRows) add(u store.Update, made []operator.Attempt) {
 	r.counts, r.made = append(r.counts, int32(len(made))), append(r.made, attemptlog.Encode(made))
 }
 
-// saveAttempts stores attempts of subscriptions that exist and, if a shard is given, belong to it.
+// saveAttempts stores the attempts of existing subscriptions. If a shard is given, it ignores subscriptions of other
+// shards.
 func (s *Store) saveAttempts(b *pgx.Batch, r *attemptRows, topic, number any) {
 	if len(r.ids) == 0 {
 		return
 	}
-	b.Queue(s.in(`INSERT INTO @.attempts (subscription, last, count, made) SELECT u.id, u.last, u.count, u.made
+	b.Queue(s.qualify(`INSERT INTO @.attempts (subscription, last, count, made) SELECT u.id, u.last, u.count, u.made
 		FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::integer[], $5::bytea[]) AS u (id, generation, last, count, made)
 		JOIN @.subscriptions s ON s.id = u.id AND s.generation = u.generation AND ($6::text IS NULL OR s.event = $6 AND s.shard = $7::integer)`),
 		r.ids, r.generations, r.lasts, r.counts, r.made, topic, number)
@@ -58,14 +59,14 @@ func (s *Store) Attempts(ctx context.Context, subscription string, limit int) ([
 	return found, nil
 }
 
-// TrimAttempts implements [engine.Attempts]. Several replicas may trim concurrently. Each deletes the excess attempts
-// of subscriptions that it has written, and any of them deletes attempts that exceed the bounds of age or of all
-// subscriptions.
+// TrimAttempts implements [engine.Attempts]. Several replicas can trim concurrently. Each replica enforces
+// PerSubscription only for subscriptions that it has written attempts for. Any replica can delete attempts that exceed
+// MaxAge or Total.
 func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now time.Time, limit int) (more bool, err error) {
 	return s.attempts.Trim(ctx, attemptTable{s}, b, now, limit)
 }
 
-// attemptTable is the table of attempts that a Trimmer works on.
+// attemptTable implements the table that an attemptlog.Trimmer trims.
 type attemptTable struct{ s *Store }
 
 func (t attemptTable) CountAttempts(ctx context.Context) (n int, err error) {
@@ -90,12 +91,12 @@ func (t attemptTable) RowsOf(ctx context.Context, subscription string, limit int
 }
 
 func (t attemptTable) DeleteRows(ctx context.Context, upTo int64) error {
-	return t.s.write(ctx, func(b *pgx.Batch) { b.Queue(t.s.in(`DELETE FROM @.attempts WHERE sequence <= $1`), upTo) })
+	return t.s.write(ctx, func(b *pgx.Batch) { b.Queue(t.s.qualify(`DELETE FROM @.attempts WHERE sequence <= $1`), upTo) })
 }
 
 func (t attemptTable) DeleteRowsOf(ctx context.Context, subscription string, upTo int64, limit int) error {
 	return t.s.write(ctx, func(b *pgx.Batch) {
-		b.Queue(t.s.in(`DELETE FROM @.attempts WHERE sequence IN (
+		b.Queue(t.s.qualify(`DELETE FROM @.attempts WHERE sequence IN (
 			SELECT sequence FROM @.attempts WHERE subscription = $1 AND sequence <= $2 ORDER BY sequence LIMIT $3)`), subscription, upTo, int64(limit))
 	})
 }

@@ -17,23 +17,24 @@ import (
 )
 
 const (
-	// lanes is the number of transactions that append concurrently in a process. Each log belongs to one lane, the
-	// same in every process, so that processes that append to different lanes do not wait for each other.
+	// lanes is the number of concurrent append transactions per process. Each log has the same lane in every process,
+	// so that processes that append to different lanes do not block each other.
 	lanes = 2
-	// togetherMax bounds the number of logs that share a transaction, and togetherBytes the total size of their
-	// appends.
-	togetherMax   = 64
-	togetherBytes = 1 << 20
-	// togetherWait bounds how long the other logs of a transaction wait for a locked log.
-	togetherWait = 250 * time.Millisecond
-	// gatherPart divides the duration of a commit: the lane waits that long for further appends, at most maxGather.
-	gatherPart = 3
-	maxGather  = 2 * time.Millisecond
+	// maxLogs is the maximum number of logs that share a transaction, and maxSharedBytes is the maximum total size of
+	// their appends.
+	maxLogs        = 64
+	maxSharedBytes = 1 << 20
+	// sharedLockTimeout is how long a shared transaction waits for a locked log.
+	sharedLockTimeout = 250 * time.Millisecond
+	// gatherDivisor determines how long a lane waits for further appends: the duration of the last commit divided by
+	// gatherDivisor, but at most maxGather.
+	gatherDivisor = 3
+	maxGather     = 2 * time.Millisecond
 )
 
-// A lane commits the appends to its logs, one transaction at a time. A transaction takes the appends that arrived
-// during the previous one, of all logs, because a transaction costs more than the part of a log in it. A log that is
-// locked, or whose appends are refused or large, leaves the lane until an append to it has succeeded.
+// A lane commits the appends to its logs, one transaction at a time. A transaction contains the appends to all logs
+// that arrived during the previous one, because an additional transaction costs more than an additional log. A log that
+// is locked or has rejected or large appends leaves the lane until an append to it succeeds.
 type lane struct {
 	s *Store
 
@@ -49,19 +50,19 @@ type lane struct {
 
 func newLane(s *Store) *lane { return &lane{s: s, gathered: make(chan struct{}, 1)} }
 
-// appends holds the waiting appends of a log.
-type appends struct {
-	queue    []*appending
-	listed   bool    // it is in lane.logs
-	apart    bool    // it has left the lane
-	returned []*part // transactions that were rolled back because of it
-	alone    bool    // it has a separate goroutine
+// appendQueue contains the waiting appends of a log.
+type appendQueue struct {
+	queue    []*appendCall
+	listed   bool       // it is in lane.logs
+	apart    bool       // it has left the lane
+	returned []*logPart // transactions that were rolled back because of it
+	alone    bool       // it has a separate goroutine
 }
 
-// A part is the share of one log in a transaction.
-type part struct {
+// A logPart contains the appends of one log within a transaction.
+type logPart struct {
 	log   *Log
-	group []*appending
+	group []*appendCall
 	size  int
 	in    *insert
 	once  bool           // some entries may exist already
@@ -71,7 +72,7 @@ type part struct {
 }
 
 // add queues an append for the next transaction.
-func (n *lane) add(l *Log, a *appending) error {
+func (n *lane) add(l *Log, a *appendCall) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -82,7 +83,7 @@ func (n *lane) add(l *Log, a *appending) error {
 	case l.alone: // its goroutine continues, or returns the log to the lane
 		return nil
 	case l.apart:
-		n.leave(l)
+		n.separate(l)
 		return nil
 	}
 	if n.waiting++; n.waiting == n.expected {
@@ -95,7 +96,7 @@ func (n *lane) add(l *Log, a *appending) error {
 	return nil
 }
 
-// enlist gives a log with waiting appends a turn. The caller holds mu.
+// enlist adds a log with waiting appends to the lane and starts run if necessary. The caller must hold mu.
 func (n *lane) enlist(l *Log) {
 	if !l.listed {
 		l.listed = true
@@ -107,8 +108,8 @@ func (n *lane) enlist(l *Log) {
 	}
 }
 
-// leave gives a log separate transactions. The caller holds mu.
-func (n *lane) leave(l *Log) {
+// separate removes a log from the lane and commits its appends in separate transactions. The caller must hold mu.
+func (n *lane) separate(l *Log) {
 	l.apart = true
 	if l.listed {
 		l.listed = false
@@ -121,8 +122,8 @@ func (n *lane) leave(l *Log) {
 	}
 }
 
-// withdraw cancels an append that is not yet in a transaction. It returns false if it is.
-func (n *lane) withdraw(l *Log, a *appending) bool {
+// withdraw cancels an append. It returns false if the append is already in a transaction.
+func (n *lane) withdraw(l *Log, a *appendCall) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a.taken {
@@ -137,7 +138,7 @@ func (n *lane) withdraw(l *Log, a *appending) bool {
 	return true
 }
 
-// close refuses further appends and returns when the waiting ones are done.
+// close rejects further appends and waits for the pending ones.
 func (n *lane) close() {
 	n.mu.Lock()
 	n.closed = true
@@ -145,13 +146,13 @@ func (n *lane) close() {
 	n.wg.Wait()
 }
 
-// run commits waiting appends until none are left. It commits the next transaction while the entries of the previous
-// one are announced.
+// run commits waiting appends until none are left. It commits a transaction while the entries of the previous one are
+// being announced.
 func (n *lane) run() {
-	committed := make(chan []*part, 4)
+	committed := make(chan []*logPart, 4)
 	n.wg.Go(func() {
 		for parts := range committed {
-			for more := true; more; { // announce everything that waits with one read of other processes' entries
+			for more := true; more; { // announce all waiting parts with a single read of other processes' entries
 				select {
 				case next, open := <-committed:
 					parts, more = append(parts, next...), open
@@ -167,33 +168,33 @@ func (n *lane) run() {
 		for _, p := range parts {
 			count += len(p.group)
 		}
-		// Every replica locks logs in order of their ids.
-		slices.SortFunc(parts, func(a, b *part) int { return cmp.Compare(a.log.id, b.log.id) })
+		// Every replica locks logs in the order of their ids.
+		slices.SortFunc(parts, func(a, b *logPart) int { return cmp.Compare(a.log.id, b.log.id) })
 		for each := false; len(parts) > 0; each = true {
-			parts = n.together(parts, each, committed)
+			parts = n.commitTogether(parts, each, committed)
 		}
 		n.gather(count, time.Since(began))
 	}
 	close(committed)
 }
 
-// take takes waiting appends, up to the bounds of a transaction; nil ends run. A log with more of them has its next
-// turn after the others.
-func (n *lane) take() (parts []*part) {
+// take removes waiting appends from their queues, up to the size of a transaction. If no appends are waiting, it returns
+// nil, and run returns. A log with further appends moves to the end of the lane.
+func (n *lane) take() (parts []*logPart) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for size := 0; len(n.logs) > 0 && len(parts) < togetherMax; {
+	for size := 0; len(n.logs) > 0 && len(parts) < maxLogs; {
 		l := n.logs[0]
 		if len(l.queue) > 0 {
-			if first := l.queue[0].row.size(); first > togetherBytes {
-				n.leave(l)
+			if first := l.queue[0].row.size(); first > maxSharedBytes {
+				n.separate(l)
 				continue
-			} else if size+first > togetherBytes {
+			} else if size+first > maxSharedBytes {
 				break
 			}
 		}
 		n.logs, l.listed = n.logs[1:], false
-		if p := l.take(togetherBytes - size); p != nil {
+		if p := l.take(maxSharedBytes - size); p != nil {
 			parts, size, n.waiting = append(parts, p), size+p.size, n.waiting-len(p.group)
 		}
 	}
@@ -206,9 +207,9 @@ func (n *lane) take() (parts []*part) {
 	return parts
 }
 
-// gather waits until callers whose appends were committed have come back with further ones, so that the next
-// transaction includes them. A transaction costs much the same for one entry as for many. It waits for a fraction of
-// the last commit's duration, and not at all for a single caller.
+// gather waits for further appends from the callers of the last transaction, so that the next transaction includes
+// them. A transaction with many entries costs little more than one with a single entry. It waits for a fraction of the
+// last commit's duration. If there is only one caller, it does not wait.
 func (n *lane) gather(last int, took time.Duration) {
 	n.mu.Lock()
 	expected := last + n.waiting
@@ -220,7 +221,7 @@ func (n *lane) gather(last int, took time.Duration) {
 	n.mu.Unlock()
 	select {
 	case <-n.gathered:
-	case <-time.After(min(took/gatherPart, maxGather)):
+	case <-time.After(min(took/gatherDivisor, maxGather)):
 	}
 	n.mu.Lock()
 	n.expected = 0
@@ -231,16 +232,16 @@ func (n *lane) gather(last int, took time.Duration) {
 	}
 }
 
-// together commits parts of several logs in one transaction, passes them on, and returns the parts that need another
-// transaction. If the server refuses the transaction, the next one has a statement per log, which shows the log at
-// fault.
-func (n *lane) together(parts []*part, each bool, committed chan<- []*part) (again []*part) {
-	life := parts[0].log.life
-	err := n.transact(life, parts, togetherWait, each)
-	var in []*part // the transaction
+// commitTogether commits the parts of several logs in one transaction, sends them to committed, and returns the parts
+// that need another transaction. If the server rejects the transaction, the next one has a separate statement per log,
+// to identify the faulty log.
+func (n *lane) commitTogether(parts []*logPart, each bool, committed chan<- []*logPart) (again []*logPart) {
+	life := parts[0].log.incarnation
+	err := n.transact(life, parts, sharedLockTimeout, each)
+	var in []*logPart // the transaction
 	for _, p := range parts {
 		switch {
-		case p.log.life != life:
+		case p.log.incarnation != life:
 			again = append(again, p)
 		case p.err != nil:
 			answer(p.group, p.err)
@@ -249,12 +250,12 @@ func (n *lane) together(parts []*part, each bool, committed chan<- []*part) (aga
 		}
 	}
 	if err == nil {
-		if in = slices.DeleteFunc(in, n.rewound); len(in) > 0 {
+		if in = slices.DeleteFunc(in, n.detectRestore); len(in) > 0 {
 			committed <- in
 		}
 		return again
 	}
-	if !refused(err) {
+	if !isRefused(err) {
 		for _, p := range in {
 			answer(p.group, err)
 		}
@@ -264,7 +265,7 @@ func (n *lane) together(parts []*part, each bool, committed chan<- []*part) (aga
 		return slices.Concat(in, again)
 	}
 	faulty := in
-	if i := slices.IndexFunc(in, func(p *part) bool { return !p.read }); i >= 0 {
+	if i := slices.IndexFunc(in, func(p *logPart) bool { return !p.read }); i >= 0 {
 		faulty = in[i : i+1]
 		again = slices.Concat(in[:i], in[i+1:], again)
 	}
@@ -272,20 +273,20 @@ func (n *lane) together(parts []*part, each bool, committed chan<- []*part) (aga
 	defer n.mu.Unlock()
 	for _, p := range faulty {
 		p.log.returned = append(p.log.returned, p)
-		n.leave(p.log)
+		n.separate(p.log)
 	}
 	return again
 }
 
-// runAlone commits the waiting appends of a log that has left the lane, until it can return.
+// runAlone commits the waiting appends of a log that has left the lane, until the log can return to it.
 func (n *lane) runAlone(l *Log) {
 	for p := n.takeAlone(l); p != nil; p = n.takeAlone(l) {
 		n.s.apart <- struct{}{}
-		err := n.single(p)
-		if err != nil && len(p.group) > 1 && refused(err) { // only the appends at fault fail
+		err := n.commitAlone(p)
+		if err != nil && len(p.group) > 1 && isRefused(err) { // only the appends at fault fail
 			for _, a := range p.group {
-				one := &part{log: l, group: []*appending{a}}
-				if err := n.single(one); err != nil {
+				one := &logPart{log: l, group: []*appendCall{a}}
+				if err := n.commitAlone(one); err != nil {
 					answer(one.group, err)
 				}
 			}
@@ -296,8 +297,9 @@ func (n *lane) runAlone(l *Log) {
 	}
 }
 
-// takeAlone takes waiting appends of a log; nil ends runAlone.
-func (n *lane) takeAlone(l *Log) (p *part) {
+// takeAlone removes waiting appends of a log from its queue. If no appends are waiting, it returns nil, and runAlone
+// returns.
+func (n *lane) takeAlone(l *Log) (p *logPart) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(l.returned) > 0 {
@@ -305,7 +307,7 @@ func (n *lane) takeAlone(l *Log) (p *part) {
 		return p
 	}
 	if l.apart {
-		if p = l.take(groupBytes); p != nil {
+		if p = l.take(maxGroupBytes); p != nil {
 			return p
 		}
 	}
@@ -316,11 +318,11 @@ func (n *lane) takeAlone(l *Log) (p *part) {
 	return nil
 }
 
-// single commits the part of one log in a transaction without others, and passes it on.
-func (n *lane) single(p *part) error {
-	err := n.transact(p.log.life, []*part{p}, 0, true)
-	if gone(err) { // heads detects a restored database and begins new epochs
-		ctx, cancel := n.s.limited(n.s.ctx)
+// commitAlone commits the part of a single log in a separate transaction and announces it.
+func (n *lane) commitAlone(p *logPart) error {
+	err := n.transact(p.log.incarnation, []*logPart{p}, 0, true)
+	if isMissingLog(err) { // heads detects a restored database and begins new epochs
+		ctx, cancel := n.s.withTimeout(n.s.ctx)
 		defer cancel()
 		if _, looked := n.s.heads(ctx, p.log); looked != nil {
 			err = looked
@@ -335,36 +337,36 @@ func (n *lane) single(p *part) error {
 	n.mu.Lock()
 	p.log.apart = false
 	n.mu.Unlock()
-	if !n.rewound(p) {
-		n.wg.Go(func() { n.announce([]*part{p}) })
+	if !n.detectRestore(p) {
+		n.wg.Go(func() { n.announce([]*logPart{p}) })
 	}
 	return nil
 }
 
-// refused reports whether the server refused the appends of one of a transaction's logs, or could not lock the log in
+// isRefused reports whether the server rejected the appends of a log in the transaction, or could not lock the log in
 // time.
-func refused(err error) bool {
+func isRefused(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && !errors.Is(err, store.ErrUncertain) && !errors.Is(err, engine.ErrNewEpoch)
 }
 
-// transact appends the parts of logs that are in a life, and sets err in the parts that it leaves out. It retries after a
-// conflict. If each is set, the parts do not share statements.
-func (n *lane) transact(of life, parts []*part, lockWait time.Duration, each bool) error {
-	return uncertain(n.s.attempt(context.Background(), func(ctx context.Context) error {
+// transact appends the parts of logs that belong to an incarnation. For a part that it omits, it sets err. It retries
+// after a conflict. If each is set, every part has a separate statement.
+func (n *lane) transact(of incarnation, parts []*logPart, lockWait time.Duration, each bool) error {
+	return wrapUncertain(n.s.attempt(context.Background(), func(ctx context.Context) error {
 		b := &pgx.Batch{}
-		_, timeline := n.s.life()
-		n.s.begunIn(b, of, timeline)
+		_, timeline := n.s.incarnation()
+		n.s.queueBeginIn(b, of, timeline)
 		if lockWait > 0 {
 			b.Queue(`SELECT set_config('lock_timeout', $1, true)`, lockWait.String())
 		}
-		var in []*part
+		var in []*logPart
 		for _, p := range parts {
-			if p.log.life != of {
+			if p.log.incarnation != of {
 				continue
 			}
 			// Every attempt checks the logs, because the generation may have ended.
-			if p.err = p.log.usable(context.Background()); p.err == nil {
+			if p.err = p.log.checkOpen(context.Background()); p.err == nil {
 				p.prepare()
 				in = append(in, p)
 			}
@@ -383,8 +385,8 @@ func (n *lane) transact(of life, parts []*part, lockWait time.Duration, each boo
 	}))
 }
 
-// prepare prepares a part for a transaction.
-func (p *part) prepare() {
+// prepare sets up the part's statement arguments for a transaction.
+func (p *logPart) prepare() {
 	p.in, p.read, p.once = newInsert(len(p.group)), false, false
 	for _, a := range p.group {
 		p.in.add(&a.row, a.once, a.above)
@@ -395,11 +397,11 @@ func (p *part) prepare() {
 	p.log.mu.Unlock()
 }
 
-// queueAll queues the appends of several logs: one statement that locks all of them, and one for each log with
-// entries that may exist already.
-func (n *lane) queueAll(b *pgx.Batch, parts []*part) {
+// queueAll queues the appends of several logs. One statement locks all logs and appends new entries. Each log with
+// entries that may already exist has an additional statement.
+func (n *lane) queueAll(b *pgx.Batch, parts []*logPart) {
 	var logs, counts, of, before []int64
-	all, byID := newInsert(0), map[int64]*part{}
+	all, byID := newInsert(0), map[int64]*logPart{}
 	for _, p := range parts {
 		count := 0
 		if !p.once {
@@ -411,7 +413,7 @@ func (n *lane) queueAll(b *pgx.Batch, parts []*part) {
 			of, before = append(of, p.log.id), append(before, int64(i))
 		}
 	}
-	b.Queue(n.s.in(`SELECT of_log, head FROM @.append_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`), logs, counts, of, before,
+	b.Queue(n.s.qualify(`SELECT of_log, head FROM @.append_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`), logs, counts, of, before,
 		all.ids, all.audiences, all.hashes, all.timestamps, all.data, all.meta, all.targets, all.cursors).
 		Query(func(rows pgx.Rows) error {
 			for rows.Next() {
@@ -434,14 +436,14 @@ func (n *lane) queueAll(b *pgx.Batch, parts []*part) {
 	}
 }
 
-// rewound copies the results of a committed part to its appends. If the database was restored to an older state of
-// the log, rewound begins new epochs, answers the appends with an error and returns true.
-func (n *lane) rewound(p *part) bool {
+// detectRestore copies the results of a committed part to its appends. If the database was restored to an older state
+// of the log, it begins new epochs, completes the appends with an error and returns true.
+func (n *lane) detectRestore(p *logPart) bool {
 	for i, a := range p.group {
 		if a.result = p.in.results[i]; a.result.fresh && a.result.position <= p.told {
-			ctx, cancel := n.s.limited(n.s.ctx)
+			ctx, cancel := n.s.withTimeout(n.s.ctx)
 			defer cancel()
-			err := n.s.rewound(ctx, p.log.life, p.log.name, a.result.position, p.told)
+			err := n.s.beginAfterRestore(ctx, p.log.incarnation, p.log.name, a.result.position, p.told)
 			answer(p.group, fmt.Errorf("%w: %w", store.ErrUncertain, err)) // the entry exists, in the new epoch
 			return true
 		}
@@ -449,16 +451,16 @@ func (n *lane) rewound(p *part) bool {
 	return false
 }
 
-// An announcement holds the entries of one log to be delivered to Appended.
+// An announcement contains entries of one log to deliver to Appended.
 type announcement struct {
-	group []*appending
+	group []*appendCall
 	own   []store.Entry
 	to    store.Position
 }
 
-// announce delivers the entries of one or several transactions, in order, and answers the appends. A log that must be
-// read first, or that another goroutine is reading, does not delay the others.
-func (n *lane) announce(parts []*part) {
+// announce delivers the entries of one or more transactions in order, and completes their appends. A log that must be
+// read first, or that another goroutine is reading, does not delay the other logs.
+func (n *lane) announce(parts []*logPart) {
 	all := map[*Log]*announcement{}
 	for _, p := range parts {
 		if all[p.log] == nil {
@@ -469,8 +471,8 @@ func (n *lane) announce(parts []*part) {
 	var behind []*Log // other processes have appended in between
 	upTo := map[*Log]head{}
 	for l, a := range all {
-		if a.own, a.to = fresh(a.group); len(a.own) > 0 {
-			n.s.tail.mark(l.id)
+		if a.own, a.to = freshEntries(a.group); len(a.own) > 0 {
+			n.s.tail.markAppended(l.id)
 			l.mu.Lock()
 			if before := a.own[0].Position - 1; before > l.head {
 				behind, upTo[l] = append(behind, l), head{head: before}
@@ -478,14 +480,14 @@ func (n *lane) announce(parts []*part) {
 			l.mu.Unlock()
 		}
 	}
-	ctx, cancel := n.s.limited(n.s.ctx)
+	ctx, cancel := n.s.withTimeout(n.s.ctx)
 	read, _ := n.s.newest(ctx, behind, upTo) // after an error, each log is read separately
 	cancel()
 	for l, a := range all {
 		if some := read[l]; len(some) > 0 && some[len(some)-1].Position == upTo[l].head {
 			a.own = append(some, a.own...)
 		}
-		if l.tellNow(a.to, a.own) {
+		if l.tryDeliver(a.to, a.own) {
 			answer(a.group, nil)
 			continue
 		}

@@ -39,16 +39,16 @@ func (s *Store) Save(ctx context.Context, key string, saved clientstore.Saved) e
 }
 
 func (s *Store) save(b *pgx.Batch, key, cursor string, ids []byte) {
-	b.Queue(s.in(`INSERT INTO @.cursors (key, cursor, event_ids) VALUES ($1, $2, $3)
+	b.Queue(s.qualify(`INSERT INTO @.cursors (key, cursor, event_ids) VALUES ($1, $2, $3)
 		ON CONFLICT (key) DO UPDATE SET cursor = excluded.cursor, event_ids = excluded.event_ids`), []byte(key), []byte(cursor), ids)
 }
 
 // Delete implements [clientstore.CursorStore].
 func (s *Store) Delete(ctx context.Context, key string) error {
-	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.in(`DELETE FROM @.cursors WHERE key = $1`), []byte(key)) })
+	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.qualify(`DELETE FROM @.cursors WHERE key = $1`), []byte(key)) })
 }
 
-// PutReceived implements [clientstore.ReceivedStore]. Only one process at a time may put the bodies of a key.
+// PutReceived implements [clientstore.ReceivedStore]. Only one process at a time may store bodies for a key.
 func (s *Store) PutReceived(ctx context.Context, key string, r clientstore.Received) (fresh bool, err error) {
 	return s.change(ctx, `INSERT INTO @.received (key, event_id, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
 		[]byte(key), []byte(r.EventID), scalar.Bytes(r.Body))
@@ -72,7 +72,7 @@ func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved
 		return err
 	}
 	return s.write(ctx, func(b *pgx.Batch) {
-		b.Queue(s.in(`DELETE FROM @.received WHERE key = $1 AND sequence <= $2`), []byte(key), int64(min(upTo, 1<<63-1)))
+		b.Queue(s.qualify(`DELETE FROM @.received WHERE key = $1 AND sequence <= $2`), []byte(key), int64(min(upTo, 1<<63-1)))
 		if saved.Cursor != "" {
 			s.save(b, key, saved.Cursor, ids)
 		}
@@ -110,12 +110,12 @@ func (s *Store) PutCallback(ctx context.Context, key string, cb clientstore.Call
 		return err
 	}
 	return s.write(ctx, func(b *pgx.Batch) {
-		b.Queue(s.in(`INSERT INTO @.callbacks (key, secrets, record) VALUES ($1, $2, $3)
+		b.Queue(s.qualify(`INSERT INTO @.callbacks (key, secrets, record) VALUES ($1, $2, $3)
 			ON CONFLICT (key) DO UPDATE SET secrets = excluded.secrets, record = excluded.record`), []byte(key), secrets, record)
 	})
 }
 
 // DeleteCallback implements [clientstore.CallbackStore].
 func (s *Store) DeleteCallback(ctx context.Context, key string) error {
-	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.in(`DELETE FROM @.callbacks WHERE key = $1`), []byte(key)) })
+	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.qualify(`DELETE FROM @.callbacks WHERE key = $1`), []byte(key)) })
 }

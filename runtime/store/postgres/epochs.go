@@ -9,39 +9,41 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A life identifies a state of the store: logs and fences of another life are invalid in it.
-type life struct {
+// An incarnation identifies the store between two restores or failovers. Logs and fences of other incarnations are
+// invalid.
+type incarnation struct {
 	generation int64
-	salt       int64 // distinguishes lives with the same generation; 0 until a new epoch begins
+	salt       int64 // distinguishes incarnations with the same generation; 0 until a new epoch begins
 }
 
-// BeginEpochs implements [engine.Shared]. It begins a new epoch of every log, which is required after a restore of
-// the database from a backup: clients with earlier cursors then restart at the oldest event and get truncated, as do
-// webhook subscriptions, and earlier leases end. It may be called while processes serve; they continue in the new
-// epochs within [Options.Poll]. The SQL equivalent is SELECT mcpe.begin_epochs(). See CUR-8, REP-19.
+// BeginEpochs implements [engine.Shared]. It begins a new epoch for every log, which is required after the database was
+// restored from a backup. Clients with earlier cursors and webhook subscriptions then restart at the oldest event and
+// are notified of the gap (truncated). Earlier leases end. Processes can keep running during the call; they switch to
+// the new epochs within [Options.Poll]. The SQL equivalent is SELECT mcpe.begin_epochs(). See CUR-8, REP-19.
 func (s *Store) BeginEpochs(ctx context.Context) error {
-	known, _ := s.life()
+	known, _ := s.incarnation()
 	err := s.attempt(ctx, func(ctx context.Context) error {
-		if _, err := s.pool.Exec(ctx, s.in(`SELECT @.begin_epochs($1)`), known.generation); err != nil {
+		if _, err := s.pool.Exec(ctx, s.qualify(`SELECT @.begin_epochs($1)`), known.generation); err != nil {
 			return err
 		}
-		return s.enter(ctx)
+		return s.joinGeneration(ctx)
 	})
-	return uncertain(err)
+	return wrapUncertain(err)
 }
 
-// rewound begins new epochs because the database was restored to an older state than a log has delivered. It does
-// nothing if another process has begun them since the life as. It always returns an error.
-func (s *Store) rewound(ctx context.Context, as life, log string, has, told store.Position) error {
+// beginAfterRestore begins new epochs because the database was restored to a state before entries that a log has
+// delivered. If the store is no longer in the incarnation as, another process has already begun new epochs. It always
+// returns an error.
+func (s *Store) beginAfterRestore(ctx context.Context, as incarnation, log string, has, told store.Position) error {
 	raised := false
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		var now life
-		err := tx.QueryRow(ctx, s.in(`SELECT generation, salt FROM @.store FOR UPDATE`)).Scan(&now.generation, &now.salt)
+		var now incarnation
+		err := tx.QueryRow(ctx, s.qualify(`SELECT generation, salt FROM @.store FOR UPDATE`)).Scan(&now.generation, &now.salt)
 		if err != nil || now != as {
 			return err
 		}
 		raised = true
-		_, err = tx.Exec(ctx, s.in(`SELECT @.begin_epochs()`))
+		_, err = tx.Exec(ctx, s.qualify(`SELECT @.begin_epochs()`))
 		return err
 	})
 	if err != nil {
@@ -50,7 +52,7 @@ func (s *Store) rewound(ctx context.Context, as life, log string, has, told stor
 	if raised {
 		s.options.Logger.Warn("mcp events: the database was restored to an older state, logs begin new epochs", "log", log, "head", has, "told", told)
 	}
-	if err := s.enter(ctx); err != nil {
+	if err := s.joinGeneration(ctx); err != nil {
 		return classify(err)
 	}
 	return engine.ErrNewEpoch
@@ -58,6 +60,6 @@ func (s *Store) rewound(ctx context.Context, as life, log string, has, told stor
 
 // Generation implements [engine.Shared].
 func (s *Store) Generation() uint64 {
-	now, _ := s.life()
+	now, _ := s.incarnation()
 	return uint64(now.generation)
 }

@@ -16,30 +16,31 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Errors that an operator can act upon. Errors of this package match them with [errors.Is].
+// Errors that an operator can act on. Use [errors.Is] to test for them.
 var (
 	// ErrConfig reports an invalid connection string or option.
 	ErrConfig = errors.New("postgres: bad configuration")
-	// ErrUnreachable reports that no connection could be made: the server, the network or the login failed.
+	// ErrUnreachable reports that a connection failed because of the server, the network or the login.
 	ErrUnreachable = errors.New("postgres: cannot connect")
-	// ErrRights reports that the role lacks a privilege, which the message names.
+	// ErrRights reports that the role lacks the privilege named in the message.
 	ErrRights = errors.New("postgres: the role lacks a right")
-	// ErrVersion reports that this build must not use the schema. A newer release changed it, or a build before the
-	// first release created it.
+	// ErrVersion reports that this build cannot use the schema. Either a newer release changed it, or a build from
+	// before the first release created it.
 	ErrVersion = errors.New("postgres: the version of the schema is not supported")
-	// ErrServer reports that the server is too old or its database has an unsuitable encoding.
+	// ErrServer reports that the server is too old or the database has an unsupported encoding.
 	ErrServer = errors.New("postgres: unsupported server version or encoding")
-	// ErrReadOnly reports that the server accepts no writes: it is a standby, or a setting makes it read-only.
+	// ErrReadOnly reports that the server does not accept writes, because it is a standby or is configured as
+	// read-only.
 	ErrReadOnly = errors.New("postgres: server is read-only")
 	// ErrForeign reports that the schema belongs to another program.
 	ErrForeign = errors.New("postgres: schema belongs to another program")
-	// ErrKey reports that the key is missing, wrong, or of an invalid length.
+	// ErrKey reports that the key is missing, is wrong, or has an invalid length.
 	ErrKey = errors.New("postgres: wrong or missing encryption key")
-	// ErrCorrupt reports that data in the database are damaged.
+	// ErrCorrupt reports that data in the database is damaged.
 	ErrCorrupt = errors.New("postgres: damaged data")
 )
 
-// classify wraps the driver's error with one of the errors above, if one applies.
+// classify wraps a driver error with the matching error from above, if any.
 func classify(err error) error {
 	var pg *pgconn.PgError
 	var parse *pgconn.ParseConfigError
@@ -74,21 +75,22 @@ func classify(err error) error {
 	return err
 }
 
-// again reports whether a transaction failed because of a conflict and may be retried.
-func again(err error) bool {
+// isConflict reports whether a transaction failed because of a conflict and can be retried.
+func isConflict(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")
 }
 
-// unsent reports whether the statement did not reach the server.
-func unsent(err error) bool {
+// isUnsent reports whether the statement did not reach the server.
+func isUnsent(err error) bool {
 	var dial *pgconn.ConnectError
 	return pgconn.SafeToRetry(err) || errors.As(err, &dial)
 }
 
-// lost reports whether a statement was sent but not answered, so that its transaction may be committed.
-func lost(err error) bool {
-	if err == nil || unsent(err) {
+// mayBeCommitted reports whether a statement was sent but its response was lost, so that the transaction may have been
+// committed.
+func mayBeCommitted(err error) bool {
+	if err == nil || isUnsent(err) {
 		return false
 	}
 	var pg *pgconn.PgError
@@ -102,24 +104,24 @@ func lost(err error) bool {
 		pgconn.Timeout(err) || errors.Is(err, pgconn.ErrConnClosed)
 }
 
-// uncertain adds ErrUncertain to an error after which the write may be committed.
-func uncertain(err error) error {
-	if lost(err) {
+// wrapUncertain wraps err with ErrUncertain if the write may have been committed.
+func wrapUncertain(err error) error {
+	if mayBeCommitted(err) {
 		return fmt.Errorf("%w: %w", store.ErrUncertain, err)
 	}
 	return classify(err)
 }
 
-func none(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
+func isNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
-// gone reports whether the log does not exist any more.
-func gone(err error) bool {
+// isMissingLog reports whether the log no longer exists.
+func isMissingLog(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == stateGone
 }
 
-// generationOver reports whether begin_write refused the generation or the timeline.
-func generationOver(err error) bool {
+// isOldGeneration reports whether begin_write rejected the generation or the timeline.
+func isOldGeneration(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == stateGeneration
 }

@@ -16,11 +16,11 @@ import (
 
 // Age makes every entry and action of the store older.
 func (s *Store) Age(ctx context.Context, by time.Duration) error {
-	_, err := s.pool.Exec(ctx, s.in(`UPDATE @.actions SET at = at - $1::bigint * interval '1 microsecond'`), by.Microseconds())
+	_, err := s.pool.Exec(ctx, s.qualify(`UPDATE @.actions SET at = at - $1::bigint * interval '1 microsecond'`), by.Microseconds())
 	if err != nil {
 		return err
 	}
-	_, err = s.pool.Exec(ctx, s.in(`UPDATE @.entries SET appended = appended - $1::bigint * interval '1 microsecond'`), by.Microseconds())
+	_, err = s.pool.Exec(ctx, s.qualify(`UPDATE @.entries SET appended = appended - $1::bigint * interval '1 microsecond'`), by.Microseconds())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.logs {
@@ -34,7 +34,7 @@ func (s *Store) Age(ctx context.Context, by time.Duration) error {
 // Raw returns the result of a query with one value.
 func (s *Store) Raw(t testing.TB, query string) (b []byte) {
 	t.Helper()
-	if err := s.pool.QueryRow(context.Background(), s.in(query)).Scan(&b); err != nil {
+	if err := s.pool.QueryRow(context.Background(), s.qualify(query)).Scan(&b); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -48,7 +48,7 @@ func (s *Store) Hear(log string) {
 	s.mu.Lock()
 	id := s.logs[log].id
 	s.mu.Unlock()
-	s.tail.hear(" " + strconv.FormatInt(id, 36))
+	s.tail.handleNotification(" " + strconv.FormatInt(id, 36))
 }
 
 // Idle reports that no connection is in use and no notification is pending.
@@ -68,7 +68,7 @@ func (s *Store) blocks(t testing.TB, sql string, args ...any) (blocks float64) {
 	}
 	defer tx.Rollback(ctx)
 	var text []byte
-	if err := tx.QueryRow(ctx, s.in("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql), args...).Scan(&text); err != nil {
+	if err := tx.QueryRow(ctx, s.qualify("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql), args...).Scan(&text); err != nil {
 		t.Fatal(err)
 	}
 	var plans []struct {
@@ -98,7 +98,7 @@ func (s *Store) DueBlocks(t testing.TB, limit int) float64 {
 func (s *Store) DeleteBlocks(t testing.TB, log string) float64 {
 	t.Helper()
 	var id, kept int64
-	err := s.pool.QueryRow(context.Background(), s.in("SELECT id, kept FROM @.logs WHERE name = $1"), log).Scan(&id, &kept)
+	err := s.pool.QueryRow(context.Background(), s.qualify("SELECT id, kept FROM @.logs WHERE name = $1"), log).Scan(&id, &kept)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func (s *Store) DeleteBlocks(t testing.TB, log string) float64 {
 }
 
 // Look makes the tail look at every log, as a notification for all logs does.
-func (s *Store) Look() { s.tail.hear(" " + everything) }
+func (s *Store) Look() { s.tail.handleNotification(" " + allLogs) }
 
 // Queries returns how often a connection was used.
 func (s *Store) Queries() int64 { return s.pool.Stat().AcquireCount() }

@@ -347,7 +347,7 @@ func TestREP19Failover(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer standby.Stop()
-	refused(t, standby.URL(), postgres.Options{}, postgres.ErrReadOnly, "standby")
+	isRefused(t, standby.URL(), postgres.Options{}, postgres.ErrReadOnly, "standby")
 
 	both := as(t, primary.URL(), func(u *url.URL, q url.Values) {
 		u.Host += ",127.0.0.1:" + strconv.Itoa(standby.Port())

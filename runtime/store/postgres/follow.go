@@ -15,7 +15,7 @@ import (
 
 // CatchUp implements [engine.Log].
 func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, error) {
-	if err := l.usable(ctx); err != nil {
+	if err := l.checkOpen(ctx); err != nil {
 		return 0, err
 	}
 	l.mu.Lock()
@@ -23,9 +23,9 @@ func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, er
 		defer l.mu.Unlock()
 		return l.head, nil
 	}
-	r, begins := l.joinRound()
+	r, begins := l.joinQuery()
 	l.mu.Unlock()
-	if err := l.await(ctx, r, begins); err != nil {
+	if err := l.waitFor(ctx, r, begins); err != nil {
 		return 0, err
 	}
 	l.mu.Lock()
@@ -33,27 +33,28 @@ func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, er
 	return l.head, nil
 }
 
-// askEvery is the minimum time between two queries for the head of a log.
-const askEvery = 100 * time.Millisecond
+// minQueryInterval is the minimum time between two queries for the head of a log.
+const minQueryInterval = 100 * time.Millisecond
 
-// A round is one query for the head and for proofs of entries, shared by any number of callers.
-type round struct {
+// A headQuery is a query for the head of a log and for proofs of entries. Any number of callers can share it.
+type headQuery struct {
 	done   chan struct{}
-	proofs map[store.Position]uint32 // of the positions that callers asked for
+	proofs map[store.Position]uint32 // of the positions that callers requested
 	err    error
 }
 
-// joinRound returns the round that has not begun. If begins is true, the caller must start it. The caller holds l.mu.
-func (l *Log) joinRound() (r *round, begins bool) {
+// joinQuery returns the headQuery that has not yet begun. If begins is true, the caller must start it. The caller must
+// hold l.mu.
+func (l *Log) joinQuery() (r *headQuery, begins bool) {
 	if l.next != nil {
 		return l.next, false
 	}
-	l.next = &round{done: make(chan struct{}), proofs: map[store.Position]uint32{}}
+	l.next = &headQuery{done: make(chan struct{}), proofs: map[store.Position]uint32{}}
 	return l.next, true
 }
 
-// await waits for the round.
-func (l *Log) await(ctx context.Context, r *round, begins bool) error {
+// waitFor waits until the query is complete, and starts it if begins is set.
+func (l *Log) waitFor(ctx context.Context, r *headQuery, begins bool) error {
 	if begins && !l.s.spawn(func() { l.ask(r) }) {
 		r.err = store.ErrClosed
 		close(r.done)
@@ -66,10 +67,10 @@ func (l *Log) await(ctx context.Context, r *round, begins bool) error {
 	}
 }
 
-func (l *Log) ask(r *round) {
+func (l *Log) ask(r *headQuery) {
 	defer close(r.done)
 	l.mu.Lock()
-	wait := time.Until(l.asked.Add(askEvery))
+	wait := time.Until(l.asked.Add(minQueryInterval))
 	l.mu.Unlock()
 	select {
 	case <-time.After(max(wait, 0)):
@@ -78,7 +79,7 @@ func (l *Log) ask(r *round) {
 	l.mu.Lock()
 	l.next, l.asked = nil, time.Now()
 	l.mu.Unlock()
-	ctx, cancel := l.s.limited(l.s.ctx)
+	ctx, cancel := l.s.withTimeout(l.s.ctx)
 	defer cancel()
 	if _, r.err = l.look(ctx); r.err == nil && len(r.proofs) > 0 {
 		r.err = l.prove(ctx, r.proofs)
@@ -96,7 +97,7 @@ func (l *Log) look(ctx context.Context) (kept store.Position, err error) {
 	return h.kept, l.follow(ctx, h, nil)
 }
 
-// A head is the state of a log's row at a time.
+// A head is a snapshot of a log's row.
 type head struct {
 	at         time.Time // before the query
 	head, kept store.Position
@@ -104,11 +105,11 @@ type head struct {
 	maxCount   int
 }
 
-// heads reads the rows of logs. It returns engine.ErrNewEpoch if a log does not exist any more or lacks delivered
-// entries, or if the store is in another life.
+// heads reads the rows of logs. It returns engine.ErrNewEpoch if a log no longer exists, if a log lacks delivered
+// entries, or if the store is in another incarnation.
 func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) {
 	s.questions.Add(1)
-	as, _ := s.life()
+	as, _ := s.incarnation()
 	now := as
 	at := time.Now()
 	byID := make(map[int64]*Log, len(logs))
@@ -117,7 +118,7 @@ func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) 
 	for i, l := range logs {
 		byID[l.id], ids[i] = l, l.id
 		l.mu.Lock()
-		anchors[i], proofs[l], told[l] = int64(l.anchor.position), l.anchor.proof, l.told()
+		anchors[i], proofs[l], told[l] = int64(l.anchor.position), l.anchor.proof, l.lastDelivered()
 		l.mu.Unlock()
 	}
 	found := make(map[*Log]head, len(logs))
@@ -138,7 +139,7 @@ func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) 
 	case err != nil:
 		return nil, err
 	case now != as:
-		if err := s.enter(ctx); err != nil {
+		if err := s.joinGeneration(ctx); err != nil {
 			return nil, classify(err)
 		}
 		return nil, engine.ErrNewEpoch
@@ -149,7 +150,7 @@ func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) 
 		}
 	}
 	if lost != nil {
-		return nil, s.rewound(ctx, as, lost.name, found[lost].head, told[lost].position)
+		return nil, s.beginAfterRestore(ctx, as, lost.name, found[lost].head, told[lost].position)
 	}
 	for l, a := range told {
 		if a.proof != 0 {
@@ -161,8 +162,8 @@ func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) 
 	return found, nil
 }
 
-// newest reads, in one query, the entries of several logs that Appended has not seen, if there are few. It reads
-// nothing for a single log.
+// newest reads the entries of several logs that have not been passed to Appended, in one query. It omits logs with too
+// many entries, and reads nothing for a single log.
 func (s *Store) newest(ctx context.Context, logs []*Log, heads map[*Log]head) (map[*Log][]store.Entry, error) {
 	var ids, after, upTo []int64
 	byID := map[int64]*Log{}
@@ -203,8 +204,8 @@ func (s *Store) newest(ctx context.Context, logs []*Log, heads map[*Log]head) (m
 	return read, nil
 }
 
-// follow applies the state of a log's row. It delivers entries to Appended up to the head. read are entries that were
-// already read.
+// follow applies a snapshot of a log's row and delivers entries to Appended up to its head. The argument read contains
+// entries that have already been read.
 func (l *Log) follow(ctx context.Context, h head, read []store.Entry) error {
 	l.mu.Lock()
 	l.kept = max(l.kept, h.kept)
@@ -231,8 +232,8 @@ func (l *Log) follow(ctx context.Context, h head, read []store.Entry) error {
 	return nil
 }
 
-// advance delivers every entry up to a committed position to Appended, in order. own are consecutive entries up to
-// that position that need not be read.
+// advance delivers every entry up to a committed position to Appended, in order. The argument own contains consecutive
+// entries up to that position, which advance does not need to read.
 func (l *Log) advance(ctx context.Context, to store.Position, own []store.Entry) error {
 	select {
 	case l.turn <- struct{}{}:
@@ -250,7 +251,7 @@ func (l *Log) advance(ctx context.Context, to store.Position, own []store.Entry)
 		case at >= to:
 			return nil
 		case len(own) > 0 && own[0].Position <= at+1:
-			l.tell(own[at+1-own[0].Position:])
+			l.deliver(own[at+1-own[0].Position:])
 			return nil
 		}
 		upTo := min(to, at+pageMax)
@@ -262,7 +263,7 @@ func (l *Log) advance(ctx context.Context, to store.Position, own []store.Entry)
 			return err
 		}
 		if len(some) > 0 {
-			l.tell(some)
+			l.deliver(some)
 			continue
 		}
 		if err := l.skip(ctx, at); err != nil {
@@ -271,8 +272,8 @@ func (l *Log) advance(ctx context.Context, to store.Position, own []store.Entry)
 	}
 }
 
-// tellNow does the work of advance if that needs neither a query nor waiting; otherwise it returns false.
-func (l *Log) tellNow(to store.Position, own []store.Entry) bool {
+// tryDeliver is like advance, but returns false if it would have to query the database or wait.
+func (l *Log) tryDeliver(to store.Position, own []store.Entry) bool {
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
@@ -288,13 +289,13 @@ func (l *Log) tellNow(to store.Position, own []store.Entry) bool {
 	case at >= to:
 		return true
 	case len(own) > 0 && own[0].Position <= at+1:
-		l.tell(own[at+1-own[0].Position:])
+		l.deliver(own[at+1-own[0].Position:])
 		return true
 	}
 	return false
 }
 
-// skip moves the head past entries that retention deleted before they could be read.
+// skip advances the head past entries that were deleted by retention before they could be read.
 func (l *Log) skip(ctx context.Context, at store.Position) error {
 	heads, err := l.s.heads(ctx, l)
 	if err != nil {
@@ -311,8 +312,8 @@ func (l *Log) skip(ctx context.Context, at store.Position) error {
 	return nil
 }
 
-// tell makes entries that follow the head visible.
-func (l *Log) tell(entries []store.Entry) {
+// deliver makes entries that follow the head visible and passes them to Appended.
+func (l *Log) deliver(entries []store.Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.head = entries[len(entries)-1].Position

@@ -12,7 +12,7 @@ func waiting(t *testing.T, n int) (*lane, *Log) {
 	q, l := newLane(nil), &Log{}
 	q.running = true
 	for range n {
-		if err := q.add(l, &appending{}); err != nil {
+		if err := q.add(l, &appendCall{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -47,7 +47,7 @@ func TestGather(t *testing.T) {
 							q.withdraw(l, l.queue[0])
 						}
 						time.Sleep(c.comes / 2)
-						if err := q.add(l, &appending{}); err != nil {
+						if err := q.add(l, &appendCall{}); err != nil {
 							t.Error(err)
 						}
 					}()

@@ -11,9 +11,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// fenceBits is the number of low bits of a fence that count within a generation. The higher bits are the generation,
-// so that a fence which a failover lost is not assigned twice (REP-19). The low bits follow the database's clock, in
-// hundredths of a second, so that a restored backup does not assign them twice either.
+// fenceBits is the number of low bits of a fence that are used within a generation. The higher bits contain the
+// generation, so that a fence lost in a failover is not assigned again (REP-19). The low bits follow the database's
+// clock, in hundredths of a second, so that a restored backup does not assign them again either.
 const fenceBits = 40
 
 func encodeTypes(types map[string]string) (string, error) {
@@ -30,18 +30,18 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 	if err != nil {
 		return l, err
 	}
-	var in life
+	var in incarnation
 	err = s.write(ctx, func(b *pgx.Batch) {
-		b.Queue(s.in(`WITH f AS (
+		b.Queue(s.qualify(`WITH f AS (
 			UPDATE @.store SET last_fence = greatest(last_fence + 1, (extract(epoch FROM clock_timestamp()) * 100)::bigint) RETURNING (generation << $1::integer) + last_fence AS fence, generation, salt
 		), granted AS (SELECT *, clock_timestamp() AS now FROM f),
 		lease AS (INSERT INTO @.leases (fence, name, expires, types) SELECT fence, $2, now + $3::bigint * interval '1 microsecond', $4 FROM granted)
 		SELECT fence, now, generation, salt FROM granted`), int32(fenceBits), name, ttl.Microseconds(), text).
 			QueryRow(func(row pgx.Row) error { return scanLease(row, &l, &in.generation, &in.salt) })
 	})
-	if known, _ := s.life(); err == nil && known != in {
-		// New epochs began at the same moment. A replica with this lease must not read logs of the earlier epochs.
-		err = classify(s.attempt(ctx, s.enter))
+	if known, _ := s.incarnation(); err == nil && known != in {
+		// New epochs began concurrently. A replica with this lease must not read logs of the earlier epochs.
+		err = classify(s.attempt(ctx, s.joinGeneration))
 	}
 	if err != nil {
 		return engine.Lease{}, err
@@ -49,7 +49,7 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 	return l, nil
 }
 
-// scanLease decodes a fence and the database's clock; more receives the other columns.
+// scanLease decodes a fence and the time of the database's clock. The remaining columns are scanned into more.
 func scanLease(row pgx.Row, l *engine.Lease, more ...any) error {
 	var fence int64
 	if err := row.Scan(append([]any{&fence, &l.Now}, more...)...); err != nil {
@@ -67,7 +67,7 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, type
 	}
 	err = s.write(ctx, func(b *pgx.Batch) {
 		l = engine.Lease{}
-		b.Queue(s.in(`UPDATE @.leases SET expires = clock_timestamp() + $2::bigint * interval '1 microsecond', types = $3
+		b.Queue(s.qualify(`UPDATE @.leases SET expires = clock_timestamp() + $2::bigint * interval '1 microsecond', types = $3
 			WHERE fence = $1 AND expires > clock_timestamp() RETURNING fence, clock_timestamp()`), int64(fence), ttl.Microseconds(), text).
 			Query(func(rows pgx.Rows) error {
 				for rows.Next() {
@@ -89,7 +89,7 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, type
 
 // Leave implements [engine.Leases].
 func (s *Store) Leave(ctx context.Context, fence uint64) error {
-	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.in(`DELETE FROM @.leases WHERE fence = $1`), int64(fence)) })
+	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.qualify(`DELETE FROM @.leases WHERE fence = $1`), int64(fence)) })
 }
 
 // Now implements [engine.Shared].
@@ -98,19 +98,19 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	return now, err
 }
 
-// clusterSQL reads the whole cluster in one statement, because every process does so once per second.
+// clusterSQL reads the whole cluster in one statement, because every process executes it once per second.
 const clusterSQL = `SELECT @.begin_write($1, $2, $3)::text, l.expired, l.fences, l.names, l.types, s.topics, s.numbers, s.fences
 	FROM (SELECT count(*) FILTER (WHERE expires <= clock_timestamp()) > 0 AS expired, coalesce(array_agg(fence ORDER BY fence), '{}') AS fences,
 			coalesce(array_agg(name ORDER BY fence), '{}') AS names, coalesce(array_agg(types ORDER BY fence), '{}') AS types FROM @.leases) AS l,
 		(SELECT coalesce(array_agg(topic::text ORDER BY topic, number), '{}') AS topics, coalesce(array_agg(number ORDER BY topic, number), '{}') AS numbers,
 			coalesce(array_agg(fence ORDER BY topic, number), '{}') AS fences FROM @.shards) AS s`
 
-// Cluster implements [engine.Leases]. It deletes expired leases, so that they have ended for every process, even if
-// the clock goes back.
+// Cluster implements [engine.Leases]. It deletes expired leases, so that they remain ended for every process even if
+// the clock is set back.
 func (s *Store) Cluster(ctx context.Context) (engine.Cluster, error) {
 	c, expired, err := s.cluster(ctx)
 	if err == nil && expired {
-		err = s.write(ctx, func(b *pgx.Batch) { b.Queue(s.in(`DELETE FROM @.leases WHERE expires <= clock_timestamp()`)) })
+		err = s.write(ctx, func(b *pgx.Batch) { b.Queue(s.qualify(`DELETE FROM @.leases WHERE expires <= clock_timestamp()`)) })
 		if err == nil {
 			c, _, err = s.cluster(ctx)
 		}
@@ -126,15 +126,15 @@ func (s *Store) cluster(ctx context.Context) (c engine.Cluster, expired bool, er
 	var names, types, topics []string
 	var numbers []int32
 	err = s.attempt(ctx, func(ctx context.Context) error {
-		now, timeline := s.life()
-		return s.pool.QueryRow(ctx, s.in(clusterSQL), now.generation, timeline, s.durable).
+		now, timeline := s.incarnation()
+		return s.pool.QueryRow(ctx, s.qualify(clusterSQL), now.generation, timeline, s.durable).
 			Scan(nil, &expired, &fences, &names, &types, &topics, &numbers, &holders)
 	})
 	if err != nil {
 		return c, false, classify(err)
 	}
 	for i, fence := range fences {
-		c.Replicas = append(c.Replicas, engine.Replica{Name: names[i], Fence: uint64(fence), Types: s.typesOf(fence, names[i], types[i])})
+		c.Replicas = append(c.Replicas, engine.Replica{Name: names[i], Fence: uint64(fence), Types: s.decodeTypes(fence, names[i], types[i])})
 	}
 	for i, topic := range topics {
 		c.Shards = append(c.Shards, engine.ShardFence{Shard: engine.Shard{Topic: topic, Number: int(numbers[i])}, Fence: uint64(holders[i])})
@@ -142,8 +142,8 @@ func (s *Store) cluster(ctx context.Context) (c engine.Cluster, expired bool, er
 	return c, expired, nil
 }
 
-// typesOf decodes the event types of a lease. It logs damaged data and returns nil.
-func (s *Store) typesOf(fence int64, name, text string) (types map[string]string) {
+// decodeTypes decodes the event types of a lease. If they are damaged, it logs an error and returns nil.
+func (s *Store) decodeTypes(fence int64, name, text string) (types map[string]string) {
 	if err := json.Unmarshal([]byte(text), &types); err != nil { // otherwise no process could claim anything until the lease expires
 		s.options.Logger.Error("mcp events: the event types of a lease cannot be read", "lease", fence, "name", name, "error", err)
 		return nil
@@ -159,7 +159,7 @@ func scanHold(row pgx.CollectableRow) (h engine.ShardFence, err error) {
 	return h, err
 }
 
-// maxShards bounds the number of shards of a topic.
+// maxShards is the maximum number of shards per topic.
 const maxShards = 4096
 
 // Establish implements [engine.Leases].
@@ -169,16 +169,16 @@ func (s *Store) Establish(ctx context.Context, topic string, n int) (int, error)
 	}
 	var stands int32
 	err := s.write(ctx, func(b *pgx.Batch) {
-		b.Queue(s.in(`INSERT INTO @.topics (name, shards) VALUES ($1, $2) ON CONFLICT DO NOTHING`), topic, int32(n))
-		b.Queue(s.in(`INSERT INTO @.shards (topic, number) SELECT t.name, g FROM @.topics t, generate_series(0, t.shards - 1) g WHERE t.name = $1
+		b.Queue(s.qualify(`INSERT INTO @.topics (name, shards) VALUES ($1, $2) ON CONFLICT DO NOTHING`), topic, int32(n))
+		b.Queue(s.qualify(`INSERT INTO @.shards (topic, number) SELECT t.name, g FROM @.topics t, generate_series(0, t.shards - 1) g WHERE t.name = $1
 			ON CONFLICT DO NOTHING`), topic)
-		b.Queue(s.in(`SELECT shards FROM @.topics WHERE name = $1`), topic).QueryRow(func(row pgx.Row) error { return row.Scan(&stands) })
+		b.Queue(s.qualify(`SELECT shards FROM @.topics WHERE name = $1`), topic).QueryRow(func(row pgx.Row) error { return row.Scan(&stands) })
 	})
 	return int(stands), err
 }
 
-// Claim implements [engine.Leases]. Leases are deleted and never come back, so a fence without a lease stays without
-// one. Checking that needs no lock, unlike the shard's row.
+// Claim implements [engine.Leases]. A deleted lease never reappears, so checking that a fence has no lease does not
+// require a lock. Only the shard's row is locked.
 func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.ShardFence) (won []engine.Shard, err error) {
 	var topics []string
 	var numbers []int32
@@ -189,9 +189,9 @@ func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.ShardFenc
 	live := false
 	err = s.write(ctx, func(b *pgx.Batch) {
 		won = nil
-		b.Queue(s.in(`SELECT EXISTS (SELECT 1 FROM @.leases WHERE fence = $1 AND expires > clock_timestamp())`), int64(fence)).
+		b.Queue(s.qualify(`SELECT EXISTS (SELECT 1 FROM @.leases WHERE fence = $1 AND expires > clock_timestamp())`), int64(fence)).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&live) })
-		b.Queue(s.in(`WITH wanted AS (
+		b.Queue(s.qualify(`WITH wanted AS (
 			SELECT s.topic, s.number FROM @.shards s JOIN unnest($2::text[], $3::integer[], $4::bigint[]) AS u (topic, number, fence)
 				ON s.topic = u.topic AND s.number = u.number AND s.fence = u.fence
 			WHERE NOT EXISTS (SELECT 1 FROM @.leases l WHERE l.fence = s.fence)

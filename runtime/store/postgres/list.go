@@ -10,8 +10,7 @@ import (
 
 var _ engine.Lister = (*Store)(nil)
 
-// ListSubscriptions implements [engine.Lister]. It reads the ids from an index, and the records only of ids that are
-// not known.
+// ListSubscriptions implements [engine.Lister]. It reads the ids from an index, and reads records only for unknown ids.
 func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) ([]engine.Listed, error) {
 	ids, err := collect(ctx, s, pgx.RowTo[string], "SELECT id FROM @.subscriptions WHERE id > $1 ORDER BY id LIMIT $2", after, int64(limit))
 	if err != nil {

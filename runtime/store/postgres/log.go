@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	// pageMax bounds the number of entries that one query reads.
+	// pageMax is the maximum number of entries read per query.
 	pageMax = 512
 )
 
-// A Log is an [engine.Log] in a [Store].
+// A Log is the [engine.Log] implementation of a [Store].
 type Log struct {
-	s       *Store
-	id      int64
-	name    string
-	life    life // of the store, when the log was opened
-	epoch   uint64
-	lane    *lane
-	appends               // guarded by lane.mu
-	turn    chan struct{} // capacity 1: its holder may move the head
+	s           *Store
+	id          int64
+	name        string
+	incarnation incarnation // that of the store when the log was opened
+	epoch       uint64
+	lane        *lane
+	appendQueue               // guarded by lane.mu
+	turn        chan struct{} // capacity 1: its holder may move the head
 
 	mu      sync.Mutex
 	options store.LogOptions
@@ -47,9 +47,9 @@ type Log struct {
 	seen    time.Time
 	ended   bool // its generation has ended
 
-	following, again bool // see begin
+	following, again bool // see beginFollowing
 
-	next  *round // the query that has not begun
+	next  *headQuery // the query that has not begun
 	asked time.Time
 }
 
@@ -74,15 +74,15 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 	return l, nil
 }
 
-// errBetweenEpochs is returned by openLog if the state that it read belongs to an epoch that has ended.
+// errBetweenEpochs is returned by openLog if the state that it has read belongs to an epoch that has ended.
 var errBetweenEpochs = errors.New("the store began new epochs")
 
 func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*Log, error) {
-	as, _ := s.life()
-	l := &Log{s: s, name: name, life: as, options: o, turn: make(chan struct{}, 1)}
+	as, _ := s.incarnation()
+	l := &Log{s: s, name: name, incarnation: as, options: o, turn: make(chan struct{}, 1)}
 	asked := time.Now()
 	var epoch, head, kept, proof int64
-	err := s.pool.QueryRow(ctx, s.in(`INSERT INTO @.logs AS l (name, epoch, max_age, max_count) VALUES ($1, $2, $3, $4)
+	err := s.pool.QueryRow(ctx, s.qualify(`INSERT INTO @.logs AS l (name, epoch, max_age, max_count) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (name) DO UPDATE SET max_age = excluded.max_age, max_count = excluded.max_count
 		RETURNING id, epoch, head, kept, coalesce((SELECT @.proof(event_id, timestamp, data) FROM @.entries e WHERE e.log = l.id AND position = head),
 			CASE WHEN kept = head THEN kept_proof END, 0)`), name, newEpoch(), max(int64(o.MaxAge), 0), max(int64(o.MaxCount), 0)).
@@ -110,11 +110,11 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 	return l, nil
 }
 
-// newEpoch returns the random value from which a new log's epochs are derived.
+// newEpoch returns a random value for deriving the epochs of a new log.
 func newEpoch() int64 { return int64(rand.Uint64()) }
 
-// epochIn returns the epoch of a log in a life of the store (REP-19).
-func epochIn(stored uint64, in life) uint64 {
+// epochIn returns the epoch of a log in an incarnation of the store (REP-19).
+func epochIn(stored uint64, in incarnation) uint64 {
 	b := binary.BigEndian.AppendUint64(nil, stored)
 	b = binary.BigEndian.AppendUint64(b, uint64(in.generation))
 	if in.salt != 0 {
@@ -124,15 +124,15 @@ func epochIn(stored uint64, in life) uint64 {
 	return max(binary.BigEndian.Uint64(sum[:8]), 1)
 }
 
-// end makes every later call return engine.ErrNewEpoch.
+// end ends the log: all later calls return engine.ErrNewEpoch.
 func (l *Log) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
 }
 
-func (l *Log) usable(ctx context.Context) error {
-	if err := l.s.usable(ctx); err != nil {
+func (l *Log) checkOpen(ctx context.Context) error {
+	if err := l.s.checkOpen(ctx); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -155,13 +155,13 @@ func (l *Log) Seen() time.Time {
 
 // Bounds implements [store.EventLog]. It queries the database only if the oldest entry has expired.
 func (l *Log) Bounds(ctx context.Context) (oldest, head store.Position, err error) {
-	if err := l.usable(ctx); err != nil {
+	if err := l.checkOpen(ctx); err != nil {
 		return 0, 0, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		from, head, age := l.bound(), l.head, l.options.MaxAge
+		from, head, age := l.knownOldest(), l.head, l.options.MaxAge
 		if age <= 0 || from > head || time.Now().Before(l.fresh) {
 			return from, head, nil
 		}
@@ -174,15 +174,15 @@ func (l *Log) Bounds(ctx context.Context) (oldest, head store.Position, err erro
 		case l.options.MaxAge != age: // another OpenLog changed the options
 		case first > 0:
 			l.oldest, l.fresh = max(l.oldest, first), fresh
-			return l.bound(), l.head, nil
+			return l.knownOldest(), l.head, nil
 		default: // all entries have expired, except those appended meanwhile
 			l.oldest = max(l.oldest, head+1)
 		}
 	}
 }
 
-// bound returns the oldest position, as far as it is known. The caller holds l.mu.
-func (l *Log) bound() store.Position {
+// knownOldest returns the oldest position that can be determined without a query. The caller must hold l.mu.
+func (l *Log) knownOldest() store.Position {
 	oldest := max(l.oldest, l.kept+1)
 	if n := store.Position(max(l.options.MaxCount, 0)); n > 0 && l.head > n {
 		oldest = max(oldest, l.head-n+1)
@@ -190,8 +190,8 @@ func (l *Log) bound() store.Position {
 	return min(oldest, l.head+1)
 }
 
-// findOldest finds the first entry, from a position on, that is not older than age, and when it will expire. It
-// returns 0 if all entries are older.
+// findOldest returns the position of the first entry at or after from that is not older than age, and when the entry
+// expires. It returns 0 if all entries are older.
 func (l *Log) findOldest(ctx context.Context, from store.Position, age time.Duration) (first store.Position, fresh time.Time, err error) {
 	asked := time.Now()
 	err = l.s.query(ctx, func(r pgx.CollectableRow) error {
@@ -234,7 +234,8 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 		if cut || store.Position(len(b.Entries)) == want-from {
 			return b, nil
 		}
-		// There are fewer entries: they were deleted meanwhile, or they are missing.
+		// There are fewer entries than expected. Either they were deleted since the bounds were read, or they are
+		// missing.
 		kept, err := l.look(ctx)
 		if err != nil {
 			return store.Batch{}, err
@@ -245,7 +246,7 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 	}
 }
 
-// recent returns the entries after a position up to another from memory, or nil if they are not there.
+// recent returns the entries after one position up to another from memory. It returns nil if they are not in memory.
 func (l *Log) recent(after, to store.Position) []store.Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -258,8 +259,8 @@ func (l *Log) recent(after, to store.Position) []store.Entry {
 	return tail[i:j:j]
 }
 
-// page reads the entries after a position up to another, query by query. It stops at the first hole, or when the
-// entries are large.
+// page reads the entries after one position up to another, using as many queries as necessary. It stops at the first
+// missing entry, or if the entries are large.
 func (l *Log) page(ctx context.Context, after, to store.Position) (entries []store.Entry, cut bool, err error) {
 	for after < to && !cut {
 		upTo := min(to, after+pageMax)
@@ -276,12 +277,12 @@ func (l *Log) page(ctx context.Context, after, to store.Position) (entries []sto
 	return entries, cut, nil
 }
 
-// query reads consecutive entries after a position, up to another. cut reports that it stopped because the entries
-// are large: the database adds up their sizes before it reads them.
+// query reads consecutive entries after one position up to another. The result cut reports whether it stopped because
+// the entries are large. The database sums up their sizes before it reads them.
 func (l *Log) query(ctx context.Context, after, to store.Position) (entries []store.Entry, cut bool, err error) {
 	err = l.s.attempt(ctx, func(ctx context.Context) error {
 		entries = entries[:0]
-		rows, err := l.s.pool.Query(ctx, l.s.in(`SELECT position, event_id, timestamp, data, meta, targets, cursor FROM (
+		rows, err := l.s.pool.Query(ctx, l.s.qualify(`SELECT position, event_id, timestamp, data, meta, targets, cursor FROM (
 			SELECT *, sum(octet_length(data) + coalesce(octet_length(meta), 0)) OVER (ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
 			FROM @.entries WHERE log = $1 AND position > $2 AND position <= $3) AS e
 			WHERE before IS NULL OR before < $4 ORDER BY position`), l.id, int64(after), int64(to), int64(recent.Bytes))
@@ -312,7 +313,7 @@ func (l *Log) scan(row pgx.CollectableRow) (e store.Entry, err error) {
 	return l.s.scanEntry(row, func() string { return l.name })
 }
 
-// scanEntry decodes a row of an entry. more receives the columns before those of the entry.
+// scanEntry decodes a row of an entry. The columns before those of the entry are scanned into more.
 func (s *Store) scanEntry(row pgx.CollectableRow, log func() string, more ...any) (e store.Entry, err error) {
 	var position int64
 	var id, targets, cursor, data, meta []byte

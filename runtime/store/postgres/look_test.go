@@ -40,7 +40,7 @@ func TestREP20DeadRows(t *testing.T) {
 		o.drain()
 		o.drain() // earlier transactions have ended
 		idle = o.LookBlocks(t)
-		pgtest.Exec(t, pgtest.URL(t), row(schema, `'log'`, `'`+id+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
+		pgtest.Exec(t, pgtest.URL(t), entryRow(schema, `'log'`, `'`+id+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
 		found = o.LookBlocks(t)
 		o.drain()
 		if got := ids(t, l); got[len(got)-1] != id {
@@ -66,7 +66,7 @@ func TestREP20DeadRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer wtx.Rollback(ctx)
-	if _, err := wtx.Exec(ctx, row(schema, `'log'`, `'late'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`)); err != nil {
+	if _, err := wtx.Exec(ctx, entryRow(schema, `'log'`, `'late'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`)); err != nil {
 		t.Fatal(err)
 	}
 	pgtest.Exec(t, pgtest.URL(t), fmt.Sprintf(`INSERT INTO %s.outbox (log, event_id, timestamp, data, once, above)
@@ -152,7 +152,7 @@ func anyOrder(t *testing.T, r *rand.Rand) {
 			for range 1 + r.IntN(6) {
 				n++
 				id := fmt.Sprint(n)
-				if _, err := e.tx.Exec(ctx, row(schema, `'`+name+`'`, `'`+id+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`)); err != nil {
+				if _, err := e.tx.Exec(ctx, entryRow(schema, `'`+name+`'`, `'`+id+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`)); err != nil {
 					t.Fatal(err)
 				}
 				e.ids[name] = append(e.ids[name], id)

@@ -14,14 +14,14 @@ func (s *Store) SaveMark(ctx context.Context, log string, to store.Position) err
 	return s.saveMark(ctx, engine.Shard{}, log, to, nil)
 }
 
-// saveMark moves the mark of a log in a shard; it never moves the mark back. h is nil for a process that uses the
-// store without shards.
+// saveMark advances the mark of a log in a shard. It never decreases the mark. For a process that does not use shards,
+// h is nil.
 func (s *Store) saveMark(ctx context.Context, of engine.Shard, log string, to store.Position, h *engine.ShardFence) error {
 	return s.write(ctx, func(b *pgx.Batch) {
 		if h != nil {
-			s.held(b, *h)
+			s.queueFenceCheck(b, *h)
 		}
-		b.Queue(s.in(`INSERT INTO @.marks AS m (log, topic, shard, position) VALUES ($1, $2, $3, $4)
+		b.Queue(s.qualify(`INSERT INTO @.marks AS m (log, topic, shard, position) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (log, topic, shard) DO UPDATE SET position = greatest(m.position, excluded.position)`),
 			log, of.Topic, int32(of.Number), int64(to))
 	})

@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// minServer is PostgreSQL 13, as a server_version_num.
+// minServer is the minimum server_version_num, for PostgreSQL 13.
 const minServer = 130000
 
-// examine checks the server before the store creates anything on it.
-func (s *Store) examine(ctx context.Context) error {
+// checkServer checks the server before the store creates its schema.
+func (s *Store) checkServer(ctx context.Context) error {
 	var version int
 	var encoding, readOnly, commit, fsync, pages string
 	var recovering bool
@@ -42,14 +42,14 @@ func (s *Store) examine(ctx context.Context) error {
 	return err
 }
 
-// untold reports whether the role lacks the right to a function, or the service does not support it. 42501 is
-// insufficient_privilege, 42883 undefined_function, 0A000 feature_not_supported.
-func untold(err error) bool {
+// isUnavailable reports whether the role may not call a function, or the server does not support it. The SQLSTATE is
+// 42501 (insufficient_privilege), 42883 (undefined_function) or 0A000 (feature_not_supported).
+func isUnavailable(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "42501" || pg.Code == "42883" || pg.Code == "0A000")
 }
 
-// identity returns the identifier of the database system and its timeline. Each is empty if this role may not read
+// identity returns the identifier of the database system and its timeline. A value is empty if the role may not read
 // it.
 func (s *Store) identity(ctx context.Context) (system, timeline string, err error) {
 	for _, q := range []struct {
@@ -59,7 +59,7 @@ func (s *Store) identity(ctx context.Context) (system, timeline string, err erro
 		{"SELECT system_identifier::text FROM pg_control_system()", &system},
 		{"SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)", &timeline},
 	} {
-		if err := s.pool.QueryRow(ctx, q.sql).Scan(q.dest); untold(err) {
+		if err := s.pool.QueryRow(ctx, q.sql).Scan(q.dest); isUnavailable(err) {
 			s.options.Logger.Warn("mcp events: this process will not notice a failover to a standby that is not synchronous", "error", err)
 		} else if err != nil {
 			return "", "", fmt.Errorf("identifying the server: %w", err)
@@ -68,9 +68,9 @@ func (s *Store) identity(ctx context.Context) (system, timeline string, err erro
 	return system, timeline, nil
 }
 
-// mayMake reports whether the schema exists. It returns ErrRights with the missing privileges if the role cannot
-// create the schema or its tables.
-func (s *Store) mayMake(ctx context.Context, tx pgx.Tx) (exists bool, err error) {
+// checkCreate reports whether the schema exists. If the role cannot create the schema or its tables, it returns
+// ErrRights with the missing privileges.
+func (s *Store) checkCreate(ctx context.Context, tx pgx.Tx) (exists bool, err error) {
 	var create, use bool
 	var role, database string
 	err = tx.QueryRow(ctx, `SELECT current_user, current_database(), has_database_privilege(current_database(), 'CREATE'),
@@ -95,7 +95,8 @@ func (s *Store) mayMake(ctx context.Context, tx pgx.Tx) (exists bool, err error)
 	return true, nil
 }
 
-// checkTables returns ErrRights with the tables, sequences and functions for which the role lacks privileges.
+// checkTables checks the role's privileges on tables, sequences and functions. It returns ErrRights with the missing
+// privileges.
 func (s *Store) checkTables(ctx context.Context) error {
 	var lacking []string
 	err := s.pool.QueryRow(ctx, `SELECT coalesce(array_agg(name ORDER BY name), '{}') FROM (
@@ -116,24 +117,24 @@ func (s *Store) checkTables(ctx context.Context) error {
 	return fmt.Errorf("%w: in schema %q: %s", ErrRights, s.name, strings.Join(lacking, "; "))
 }
 
-// enter joins the store's generation. It raises the generation if the server is not the previous one (REP-19): a
-// promoted standby may lack the last commits, and a copy of the database diverges. Values that this role may not read
-// stay as another process wrote them. If only some processes set SynchronousStandby, the others raise the generation
-// even if another process has already stored the new timeline.
-func (s *Store) enter(ctx context.Context) error {
+// joinGeneration joins the store's generation. It increments the generation if the server has changed (REP-19), because
+// a promoted standby may lack the last commits, and a copy of the database diverges. Values that this role may not read
+// are left unchanged. If only some processes set SynchronousStandby, the other processes increment the generation even
+// if the new timeline has already been stored.
+func (s *Store) joinGeneration(ctx context.Context) error {
 	system, timeline, err := s.identity(ctx)
 	if err != nil {
 		return err
 	}
-	known, _ := s.life()
+	known, _ := s.incarnation()
 	s.mu.Lock()
 	before := s.timeline
 	s.mu.Unlock()
-	var now life
+	var now incarnation
 	raised := false
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var oldSystem, oldTimeline string
-		err := tx.QueryRow(ctx, s.in(`SELECT generation, salt, system, timeline FROM @.store FOR UPDATE`)).Scan(&now.generation, &now.salt, &oldSystem, &oldTimeline)
+		err := tx.QueryRow(ctx, s.qualify(`SELECT generation, salt, system, timeline FROM @.store FOR UPDATE`)).Scan(&now.generation, &now.salt, &oldSystem, &oldTimeline)
 		if err != nil {
 			return err
 		}
@@ -144,11 +145,11 @@ func (s *Store) enter(ctx context.Context) error {
 			return nil
 		}
 		if raised {
-			if _, err := tx.Exec(ctx, s.in(`SELECT @.begin_epochs($1)`), known.generation); err != nil {
+			if _, err := tx.Exec(ctx, s.qualify(`SELECT @.begin_epochs($1)`), known.generation); err != nil {
 				return err
 			}
 		}
-		return tx.QueryRow(ctx, s.in(`UPDATE @.store SET system = coalesce(nullif($1, ''), system),
+		return tx.QueryRow(ctx, s.qualify(`UPDATE @.store SET system = coalesce(nullif($1, ''), system),
 			timeline = CASE WHEN $3 THEN $2 ELSE coalesce(nullif($2, ''), timeline) END RETURNING generation, salt`),
 			system, timeline, moved).Scan(&now.generation, &now.salt) // the timelines of two systems are unrelated
 	})
@@ -170,5 +171,5 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// differ reports whether both are known and differ.
+// differ reports whether a and b are both known and different.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }

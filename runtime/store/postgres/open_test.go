@@ -39,7 +39,7 @@ func role(t *testing.T, name string) string {
 }
 
 // refused expects an error that matches want, contains some words, and does not contain the password.
-func refused(t *testing.T, dsn string, o postgres.Options, want error, words ...string) {
+func isRefused(t *testing.T, dsn string, o postgres.Options, want error, words ...string) {
 	t.Helper()
 	s, err := postgres.Open(t.Context(), dsn, quiet(o))
 	if err == nil {
@@ -61,38 +61,38 @@ func refused(t *testing.T, dsn string, o postgres.Options, want error, words ...
 
 func TestOpenConfig(t *testing.T) {
 	for _, dsn := range []string{"postgres://u:hunter2@host:port/db", "host=a sslmode=maybe password=hunter2", "mysql://u:hunter2@h/d"} {
-		refused(t, dsn, postgres.Options{}, postgres.ErrConfig)
+		isRefused(t, dsn, postgres.Options{}, postgres.ErrConfig)
 	}
 	good := "postgres://u:hunter2@127.0.0.1:1/db"
-	refused(t, good, postgres.Options{Listen: "postgres://u:hunter2@host:port/db"}, postgres.ErrConfig)
-	refused(t, good, postgres.Options{Schema: strings.Repeat("x", 49)}, postgres.ErrConfig, "48", "49")
-	refused(t, good, postgres.Options{Schema: "pg_mine"}, postgres.ErrConfig, "pg_")
-	refused(t, good, postgres.Options{Schema: "a@b"}, postgres.ErrConfig)
-	refused(t, good, postgres.Options{Poll: -1}, postgres.ErrConfig, "Poll")
-	refused(t, good, postgres.Options{Key: []byte("short")}, postgres.ErrKey)
-	refused(t, good, postgres.Options{}, postgres.ErrUnreachable)
+	isRefused(t, good, postgres.Options{Listen: "postgres://u:hunter2@host:port/db"}, postgres.ErrConfig)
+	isRefused(t, good, postgres.Options{Schema: strings.Repeat("x", 49)}, postgres.ErrConfig, "48", "49")
+	isRefused(t, good, postgres.Options{Schema: "pg_mine"}, postgres.ErrConfig, "pg_")
+	isRefused(t, good, postgres.Options{Schema: "a@b"}, postgres.ErrConfig)
+	isRefused(t, good, postgres.Options{Poll: -1}, postgres.ErrConfig, "Poll")
+	isRefused(t, good, postgres.Options{Key: []byte("short")}, postgres.ErrKey)
+	isRefused(t, good, postgres.Options{}, postgres.ErrUnreachable)
 }
 
 func TestOpenLogin(t *testing.T) {
 	dsn := as(t, pgtest.URL(t), func(u *url.URL, _ url.Values) { u.User = url.UserPassword("nobody_here", "hunter2") })
-	refused(t, dsn, postgres.Options{}, postgres.ErrUnreachable, "nobody_here")
-	refused(t, as(t, pgtest.URL(t), func(u *url.URL, _ url.Values) { u.Path = "/none" }), postgres.Options{}, postgres.ErrUnreachable, "none")
+	isRefused(t, dsn, postgres.Options{}, postgres.ErrUnreachable, "nobody_here")
+	isRefused(t, as(t, pgtest.URL(t), func(u *url.URL, _ url.Values) { u.Path = "/none" }), postgres.Options{}, postgres.ErrUnreachable, "none")
 }
 
 func TestOpenRights(t *testing.T) {
 	schema := pgtest.Schema(t)
 	dsn := role(t, schema+"_r")
 	o := postgres.Options{Schema: schema}
-	refused(t, dsn, o, postgres.ErrRights, "CREATE on database")
+	isRefused(t, dsn, o, postgres.ErrRights, "CREATE on database")
 	pgtest.Exec(t, pgtest.URL(t), "CREATE SCHEMA "+schema)
-	refused(t, dsn, o, postgres.ErrRights, "USAGE and CREATE on schema", schema)
+	isRefused(t, dsn, o, postgres.ErrRights, "USAGE and CREATE on schema", schema)
 	open(t, schema, postgres.Options{}) // another role creates the tables
-	refused(t, dsn, o, postgres.ErrRights, "USAGE")
+	isRefused(t, dsn, o, postgres.ErrRights, "USAGE")
 	grant := func(what string) { pgtest.Exec(t, pgtest.URL(t), "GRANT "+what+" TO "+schema+"_r") }
 	grant("USAGE ON SCHEMA " + schema)
-	refused(t, dsn, o, postgres.ErrRights, "SELECT")
+	isRefused(t, dsn, o, postgres.ErrRights, "SELECT")
 	grant("SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA " + schema)
-	refused(t, dsn, o, postgres.ErrRights, "DELETE on table outbox", "USAGE on sequence")
+	isRefused(t, dsn, o, postgres.ErrRights, "DELETE on table outbox", "USAGE on sequence")
 	grant("DELETE ON ALL TABLES IN SCHEMA " + schema)
 	grant("USAGE ON ALL SEQUENCES IN SCHEMA " + schema)
 	// With these rights, a role that owns nothing works.
@@ -131,7 +131,7 @@ func TestOpenVersions(t *testing.T) {
 	pgtest.Exec(t, pgtest.URL(t), "UPDATE "+schema+".store SET version = 1000")
 	open(t, schema, postgres.Options{}).Close()
 	pgtest.Exec(t, pgtest.URL(t), "UPDATE "+schema+".store SET min_version = 999")
-	refused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrVersion,
+	isRefused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrVersion,
 		"a newer release changed the schema to version 1000, which needs a build that knows version 999; this one knows 1; upgrade mcpe-gen")
 }
 
@@ -142,7 +142,7 @@ func TestOpenUnreleased(t *testing.T) {
 		"CREATE TABLE "+schema+".store (one integer PRIMARY KEY, version integer NOT NULL, compatible integer NOT NULL, generation bigint NOT NULL)",
 		"INSERT INTO "+schema+".store VALUES (1, 14, 7, 1)")
 	for range 2 {
-		refused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrVersion,
+		isRefused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrVersion,
 			"the schema was made by an unreleased build of mcpe-gen (schema 14); use a new one")
 	}
 	if n := pgtest.Query(t, pgtest.URL(t), "SELECT count(*) FROM pg_tables WHERE schemaname = '"+schema+"'"); n != "1" {
@@ -154,20 +154,20 @@ func TestOpenForeign(t *testing.T) {
 	for _, table := range []string{"orders", "store"} {
 		schema := pgtest.Schema(t)
 		pgtest.Exec(t, pgtest.URL(t), "CREATE SCHEMA "+schema, "CREATE TABLE "+schema+"."+table+" (n int)")
-		refused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrForeign)
+		isRefused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrForeign)
 	}
 }
 
 func TestOpenReadOnly(t *testing.T) {
 	dsn := as(t, pgtest.URL(t), func(_ *url.URL, q url.Values) { q.Set("default_transaction_read_only", "on") })
-	refused(t, dsn, postgres.Options{}, postgres.ErrReadOnly, "default_transaction_read_only")
+	isRefused(t, dsn, postgres.Options{}, postgres.ErrReadOnly, "default_transaction_read_only")
 }
 
 func TestOpenEncoding(t *testing.T) {
 	name := pgtest.Schema(t)
 	pgtest.Exec(t, pgtest.URL(t), "CREATE DATABASE "+name+" ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
 	t.Cleanup(func() { pgtest.Exec(t, pgtest.URL(t), "DROP DATABASE "+name) })
-	refused(t, as(t, pgtest.URL(t), func(u *url.URL, _ url.Values) { u.Path = "/" + name }), postgres.Options{}, postgres.ErrServer, "LATIN1", "UTF8")
+	isRefused(t, as(t, pgtest.URL(t), func(u *url.URL, _ url.Values) { u.Path = "/" + name }), postgres.Options{}, postgres.ErrServer, "LATIN1", "UTF8")
 }
 
 func TestOpenKey(t *testing.T) {
@@ -188,8 +188,8 @@ func TestOpenKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	keyed.Close()
-	refused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrKey)
-	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: []byte("another-key-of-32-bytes---------")}, postgres.ErrKey)
+	isRefused(t, pgtest.URL(t), postgres.Options{Schema: schema}, postgres.ErrKey)
+	isRefused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: []byte("another-key-of-32-bytes---------")}, postgres.ErrKey)
 	again := open(t, schema, postgres.Options{Key: key})
 	got, _, err := again.Subscription(t.Context(), "sub_2")
 	if err != nil || !bytes.Equal(got.Secrets[0].Key, sub.Secrets[0].Key) {

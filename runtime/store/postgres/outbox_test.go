@@ -88,7 +88,7 @@ func named(t *testing.T, s *postgres.Store, name string) store.EventLog {
 }
 
 // row returns an INSERT of a row into the outbox; every argument is SQL text.
-func row(schema, log, id, timestamp, data, meta, targets, above string) string {
+func entryRow(schema, log, id, timestamp, data, meta, targets, above string) string {
 	return fmt.Sprintf(`INSERT INTO %s.outbox (log, event_id, timestamp, data, meta, targets, once, above) VALUES (%s, %s, %s, %s, %s, %s, false, %s)`,
 		schema, log, id, timestamp, data, meta, targets, above)
 }
@@ -104,23 +104,23 @@ func TestREP20DamagedRows(t *testing.T) {
 	l, other := named(t, o.Store, "log"), named(t, o.Store, "other")
 	named(t, o.Store, engine.ControlLog)
 	for _, c := range []struct{ name, sql, reason string }{
-		{"a timestamp", row(schema, `'log'`, `'x'`, `'not a time'`, `'{}'`, `NULL`, `NULL`, `0`), "timestamp"},
-		{"a year", row(schema, `'log'`, `'x'`, `'99999-01-01T00:00:00Z'`, `'{}'`, `NULL`, `NULL`, `0`), "timestamp"},
-		{"targets", row(schema, `'log'`, `'x'`, goodTime, `'{}'`, `NULL`, `'{'`, `0`), "targets"},
-		{"no targets", row(schema, `'log'`, `'x'`, goodTime, `'{}'`, `NULL`, `'[]'`, `0`), "targets"},
-		{"null targets", row(schema, `'log'`, `'x'`, goodTime, `'{}'`, `NULL`, `'null'`, `0`), "targets"},
-		{"above", row(schema, `'log'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `-1`), "above"},
-		{"data", row(schema, `'log'`, `'x'`, goodTime, `'not json'`, `NULL`, `NULL`, `0`), "no JSON"},
-		{"a log of the servers", row(schema, `'/control'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), "/control"},
-		{"a log that is none", row(schema, `'none'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), `"none"`},
-		{"no name", row(schema, `''`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), `""`},
+		{"a timestamp", entryRow(schema, `'log'`, `'x'`, `'not a time'`, `'{}'`, `NULL`, `NULL`, `0`), "timestamp"},
+		{"a year", entryRow(schema, `'log'`, `'x'`, `'99999-01-01T00:00:00Z'`, `'{}'`, `NULL`, `NULL`, `0`), "timestamp"},
+		{"targets", entryRow(schema, `'log'`, `'x'`, goodTime, `'{}'`, `NULL`, `'{'`, `0`), "targets"},
+		{"no targets", entryRow(schema, `'log'`, `'x'`, goodTime, `'{}'`, `NULL`, `'[]'`, `0`), "targets"},
+		{"null targets", entryRow(schema, `'log'`, `'x'`, goodTime, `'{}'`, `NULL`, `'null'`, `0`), "targets"},
+		{"above", entryRow(schema, `'log'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `-1`), "above"},
+		{"data", entryRow(schema, `'log'`, `'x'`, goodTime, `'not json'`, `NULL`, `NULL`, `0`), "no JSON"},
+		{"a log of the servers", entryRow(schema, `'/control'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), "/control"},
+		{"a log that is none", entryRow(schema, `'none'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), `"none"`},
+		{"no name", entryRow(schema, `''`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), `""`},
 		// Incompressible text that is too large for an index.
-		{"a long name", row(schema, `(SELECT string_agg(md5(g::text), '') FROM generate_series(1, 200) g)`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), "1024"},
-		{"a large one", row(schema, `'log'`, `'x'`, goodTime, `convert_to(repeat(' ', 17 << 20), 'UTF8')`, `NULL`, `NULL`, `0`), "17825"},
+		{"a long name", entryRow(schema, `(SELECT string_agg(md5(g::text), '') FROM generate_series(1, 200) g)`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), "1024"},
+		{"a large one", entryRow(schema, `'log'`, `'x'`, goodTime, `convert_to(repeat(' ', 17 << 20), 'UTF8')`, `NULL`, `NULL`, `0`), "17825"},
 	} {
-		pgtest.Exec(t, pgtest.URL(t), row(schema, `'log'`, `'before `+c.name+`'`, goodTime, `'{}'`, `''`, `''`, `0`), c.sql,
-			row(schema, `'log'`, `'after `+c.name+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`),
-			row(schema, `'other'`, `'`+c.name+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
+		pgtest.Exec(t, pgtest.URL(t), entryRow(schema, `'log'`, `'before `+c.name+`'`, goodTime, `'{}'`, `''`, `''`, `0`), c.sql,
+			entryRow(schema, `'log'`, `'after `+c.name+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`),
+			entryRow(schema, `'other'`, `'`+c.name+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
 		if n := o.drain(); n != 1 {
 			t.Errorf("%s: %d were put aside", c.name, n)
 		}
@@ -156,7 +156,7 @@ func TestREP20DamagedRows(t *testing.T) {
 
 	pgtest.Exec(t, pgtest.URL(t), `INSERT INTO `+schema+`.outbox (log, event_id, timestamp, data, once, above)
 		SELECT 'log', ('bad' || g)::bytea, CASE g % 2 WHEN 0 THEN 'no' ELSE `+goodTime+` END, '{', false, 0 FROM generate_series(1, 600) g`,
-		row(schema, `'log'`, `'beyond'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
+		entryRow(schema, `'log'`, `'beyond'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
 	began := time.Now()
 	if n := o.drain(); n != 600 {
 		t.Errorf("%d were put aside", n)
@@ -186,7 +186,7 @@ func TestREP20RefusedByTheServer(t *testing.T) {
 	l := named(t, o.Store, "log")
 	pgtest.Exec(t, pgtest.URL(t), `ALTER TABLE `+schema+`.entries ADD CHECK (event_id <> 'unlucky')`)
 	for _, id := range []string{"1", "unlucky", "2"} {
-		pgtest.Exec(t, pgtest.URL(t), row(schema, `'log'`, `'`+id+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
+		pgtest.Exec(t, pgtest.URL(t), entryRow(schema, `'log'`, `'`+id+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
 	}
 	if n := o.drain(); n != 1 {
 		t.Errorf("%d were put aside", n)
@@ -219,7 +219,7 @@ func TestREP20StuckLog(t *testing.T) {
 	}
 	pgtest.Exec(t, pgtest.URL(t), `INSERT INTO `+schema+`.outbox (log, event_id, timestamp, data, once, above)
 		SELECT 'stuck', ('s' || g)::bytea, `+goodTime+`, '{}', false, 0 FROM generate_series(1, 1100) g`,
-		row(schema, `'log'`, `'1'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
+		entryRow(schema, `'log'`, `'1'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
 	began := time.Now()
 	var oldest time.Duration // K10: how long something has waited
 	for n := 1; n < 20; n++ {
@@ -235,7 +235,7 @@ func TestREP20StuckLog(t *testing.T) {
 			if n == 3 {
 				break
 			}
-			pgtest.Exec(t, pgtest.URL(t), row(schema, `'log'`, fmt.Sprintf("'%d'", n+1), goodTime, `'{}'`, `NULL`, `NULL`, `0`))
+			pgtest.Exec(t, pgtest.URL(t), entryRow(schema, `'log'`, fmt.Sprintf("'%d'", n+1), goodTime, `'{}'`, `NULL`, `NULL`, `0`))
 		} else if time.Since(began) > time.Minute {
 			t.Fatal("another log waits for the one that is stuck")
 		} else {

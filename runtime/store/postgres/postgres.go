@@ -1,13 +1,13 @@
-// Package postgres keeps events in PostgreSQL, version 13 or later, for any number of concurrent processes. A [Store]
-// is an [engine.Shared]. Start with [Open].
+// Package postgres stores events in PostgreSQL 13 or later, for any number of concurrent processes. A [Store] is
+// an [engine.Shared]. Start with [Open].
 //
-// The positions of a log come from one row per log that each batch of appends updates, so that they have no holes and
-// become visible in order; a sequence would guarantee neither. Appends that wait together share a statement. Replicas
-// notify each other of appends with NOTIFY, in a separate statement after the commit, and also look for appends every
-// [Options.Poll].
+// Each batch of appends to a log updates one row to assign positions, so that they are consecutive and become visible in
+// order. A database sequence would guarantee neither. Concurrent appends share a statement. Replicas use NOTIFY to
+// notify each other of appends, in a separate statement after the commit. They also poll for appends
+// every [Options.Poll].
 //
-// Statements are described once per connection and sent unnamed, in one round trip. Nothing depends on session state,
-// so that connections may go through a pooler in transaction mode.
+// Statements are described once per connection and sent unnamed, in one round trip. They do not depend on session
+// state, so that connections can use a pooler in transaction mode.
 package postgres
 
 import (
@@ -34,48 +34,51 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// DefaultSchema is the schema of a store if Options.Schema is empty.
+// DefaultSchema is the schema that a store uses if Options.Schema is empty.
 const DefaultSchema = "mcpe"
 
-// Options configure [Open]. The zero value is safe for production, except that Key should be set.
+// Options configure [Open]. The zero value is safe for production, but Key should be set.
 type Options struct {
-	// Schema is the PostgreSQL schema that holds the store, at most 48 bytes; default [DefaultSchema]. Open creates
-	// it if it does not exist. Clusters of replicas that share a database need different schemas.
+	// Schema is the name of the store's PostgreSQL schema, at most 48 bytes; the default is [DefaultSchema]. Open
+	// creates the schema if it does not exist. Clusters of replicas that share a database need different schemas.
 	Schema string
-	// Listen is a connection string for LISTEN, which must connect to the server directly. By default it is the
-	// store's connection string, unless Pooled is set.
+	// Listen is a connection string for LISTEN. It must connect directly to the server. By default, it is the store's
+	// connection string, unless Pooled is set.
 	Listen string
-	// Pooled declares that the store's connection string leads through a pooler, where LISTEN has no effect. If
-	// Listen is empty as well, the store sees other replicas' appends every Poll.
+	// Pooled specifies that the store's connection string connects to a pooler, where LISTEN has no effect. If Listen
+	// is also empty, the store finds other replicas' appends only by polling.
 	Pooled bool
-	// Poll is how often the store looks for appends of other processes; default 1 s. Looks find appends whose
-	// notifications were lost.
+	// Poll is how often the store polls for appends of other processes; the default is 1 s. Polling finds appends with
+	// lost notifications.
 	Poll time.Duration
-	// Connections bounds the pool; default 8. LISTEN takes an additional connection.
+	// Connections is the maximum number of connections in the pool; the default is 8. LISTEN uses an additional
+	// connection.
 	Connections int
-	// Timeout bounds a statement, or a transaction of several, including the wait for a connection; default 30 s.
+	// Timeout limits the duration of a statement or transaction, including the wait for a connection. The default is 30
+	// s.
 	Timeout time.Duration
-	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM. It has 16, 24 or 32
-	// bytes, which the operator keeps elsewhere. Every process needs the same key. Without one, secrets are stored in
-	// plain text. Once a store has been opened with a key, it opens only with that key and accepts no secrets without
-	// one. To introduce a key, see docs/one-process.md.
+	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM. It must have 16, 24 or 32
+	// bytes, and the operator must store it elsewhere. Every process needs the same key. Without a key, secrets are
+	// stored in plain text. Once a store has been opened with a key, it can be opened only with that key and rejects
+	// unencrypted secrets. To introduce a key, see docs/one-process.md.
 	Key []byte
-	// OldKeys decrypt secrets but never encrypt them. The store re-encrypts their secrets with Key in the background,
-	// and logs when none remain.
+	// OldKeys are used only to decrypt secrets. The store re-encrypts their secrets with Key in the background, and
+	// logs a message when none remain.
 	OldKeys [][]byte
-	// Relaxed accepts the role's synchronous_commit. By default, the store overrides a setting of off or local in
-	// every transaction that writes (REP-5).
+	// Relaxed accepts the role's synchronous_commit setting. By default, the store overrides off and local in every
+	// writing transaction (REP-5).
 	Relaxed bool
-	// SynchronousStandby declares that the server only ever fails over to a synchronous standby, which has every
-	// commit. Epochs then continue after a failover. Otherwise a change of PostgreSQL's timeline begins new epochs,
-	// and earlier cursors continue with a gap (REP-19).
+	// SynchronousStandby specifies that the server fails over only to a synchronous standby, which has every commit.
+	// Epochs then continue after a failover. Otherwise, a change of PostgreSQL's timeline begins new epochs, and
+	// earlier cursors continue with a gap (REP-19).
 	SynchronousStandby bool
-	// Logger receives messages meant for operators; default slog.Default().
+	// Logger is used for messages to operators; the default is [slog.Default].
 	Logger *slog.Logger
 }
 
-// A Store is a database opened by [Open]. It implements [engine.Shared], [engine.Outbox],
-// [clientstore.CursorStore], [clientstore.ReceivedStore] and [clientstore.CallbackStore].
+// A Store stores events and state in a PostgreSQL database. It
+// implements [engine.Shared], [engine.Outbox], [clientstore.CursorStore], [clientstore.ReceivedStore]
+// and [clientstore.CallbackStore].
 type Store struct {
 	attempts attemptlog.Trimmer
 	name     string // of the schema
@@ -83,7 +86,7 @@ type Store struct {
 	options  Options
 	box      sealed.Box
 	pool     *pgxpool.Pool
-	durable  bool   // every commit is made to wait for the disk
+	durable  bool   // every commit waits for the disk
 	system   string // identity of the server, when last read
 	timeline string
 	channel  string
@@ -99,7 +102,7 @@ type Store struct {
 	wg   sync.WaitGroup // of every goroutine
 
 	mu     sync.Mutex
-	now    life
+	now    incarnation
 	logs   map[string]*Log
 	closed bool
 }
@@ -114,9 +117,10 @@ var (
 	_ engine.Log                = (*Log)(nil)
 )
 
-// Open connects to a database, creates the schema if it does not exist, and starts tailing the logs. connString is a
-// URL, or key=value pairs as for libpq. Errors match [ErrConfig], [ErrUnreachable], [ErrServer], [ErrReadOnly],
-// [ErrRights], [ErrVersion], [ErrForeign] or [ErrKey] if one of these applies. They never contain the password.
+// Open connects to a database, creates the schema if it does not exist, and starts tailing the logs. The connection
+// string is a URL or consists of key=value pairs, as for libpq. Errors
+// match [ErrConfig], [ErrUnreachable], [ErrServer], [ErrReadOnly], [ErrRights], [ErrVersion], [ErrForeign] or [ErrKey]
+// if one of these applies. They never contain the password.
 func Open(ctx context.Context, connString string, o Options) (_ *Store, err error) {
 	s := &Store{options: o, logs: map[string]*Log{}}
 	defer func() {
@@ -139,14 +143,14 @@ func Open(ctx context.Context, connString string, o Options) (_ *Store, err erro
 		return nil, err
 	}
 	config.MaxConns = int32(s.options.Connections)
-	// The client caches descriptions; the server keeps nothing between transactions.
+	// The client caches descriptions. The server stores no session state between transactions.
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	config.ConnConfig.Tracer = tracer
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, 10*time.Second)
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{s.examine, s.prepare, s.checkTables, s.checkKey, s.enter} {
+	for _, step := range []func(context.Context) error{s.checkServer, s.prepare, s.checkTables, s.checkKey, s.joinGeneration} {
 		limited, cancel := context.WithTimeout(ctx, s.options.Timeout)
 		err := step(limited)
 		cancel()
@@ -163,7 +167,7 @@ func Open(ctx context.Context, connString string, o Options) (_ *Store, err erro
 	s.wg.Go(s.tail.run)
 	s.wg.Go(s.tail.notify)
 	if len(o.OldKeys) > 0 {
-		s.wg.Go(s.renewAll)
+		s.wg.Go(s.resealAll)
 	}
 	if listen != nil {
 		s.wg.Go(func() { s.tail.listen(listen) })
@@ -171,10 +175,10 @@ func Open(ctx context.Context, connString string, o Options) (_ *Store, err erro
 	return s, nil
 }
 
-// tracer counts statements in tests; nil otherwise.
+// tracer counts statements in tests. It is nil otherwise.
 var tracer pgx.QueryTracer
 
-// maxSchema leaves room for suffixes that PostgreSQL adds to names.
+// maxSchema is the maximum length of a schema name. It leaves room for suffixes that PostgreSQL adds to names.
 const maxSchema = 48
 
 // configure checks the options and sets their defaults.
@@ -203,7 +207,7 @@ func (s *Store) configure() (err error) {
 	return err
 }
 
-// listenConfig returns the configuration of the connection for LISTEN; nil if LISTEN is not possible.
+// listenConfig returns the configuration of the connection for LISTEN. It returns nil if LISTEN is not possible.
 func (s *Store) listenConfig(connString string) (*pgx.ConnConfig, error) {
 	text := s.options.Listen
 	switch {
@@ -223,7 +227,7 @@ func (s *Store) listenConfig(connString string) (*pgx.ConnConfig, error) {
 // Durable implements [store.Store].
 func (s *Store) Durable() bool { return true }
 
-// Ping implements [store.Pinger]. It checks that the server can read the store's tables and takes writes.
+// Ping implements [store.Pinger]. It checks that the server can read the store's tables and accepts writes.
 func (s *Store) Ping(ctx context.Context) error {
 	var recovering bool
 	var readOnly string
@@ -240,8 +244,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close waits until the appends in progress are committed, then closes the store; later calls return
-// [store.ErrClosed]. It may be called several times.
+// Close waits until pending appends are committed, and then closes the store. Later calls return [store.ErrClosed]. It
+// can be called more than once.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -260,8 +264,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// usable returns an error if ctx has ended or the store is closed.
-func (s *Store) usable(ctx context.Context) error {
+// checkOpen returns an error if ctx is done or the store is closed.
+func (s *Store) checkOpen(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -273,42 +277,42 @@ func (s *Store) usable(ctx context.Context) error {
 	return nil
 }
 
-// life returns the life in which the store works, and the timeline.
-func (s *Store) life() (now life, timeline string) {
+// incarnation returns the current incarnation of the store, and the timeline.
+func (s *Store) incarnation() (now incarnation, timeline string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now, s.timeline
 }
 
-// begun queues the statement that begins every writing transaction.
-func (s *Store) begun(b *pgx.Batch) {
-	now, timeline := s.life()
-	s.begunIn(b, now, timeline)
+// queueBegin queues the statement that begins every writing transaction.
+func (s *Store) queueBegin(b *pgx.Batch) {
+	now, timeline := s.incarnation()
+	s.queueBeginIn(b, now, timeline)
 }
 
-func (s *Store) begunIn(b *pgx.Batch, now life, timeline string) {
-	b.Queue(s.in(`SELECT @.begin_write($1, $2, $3)`), now.generation, timeline, s.durable)
+func (s *Store) queueBeginIn(b *pgx.Batch, now incarnation, timeline string) {
+	b.Queue(s.qualify(`SELECT @.begin_write($1, $2, $3)`), now.generation, timeline, s.durable)
 }
 
-// held queues the check of a hold.
-func (s *Store) held(b *pgx.Batch, h engine.ShardFence) {
-	b.Queue(s.in(`SELECT @.hold($1, $2, $3)`), h.Shard.Topic, int32(h.Shard.Number), int64(h.Fence))
+// queueFenceCheck queues the statement that checks that h is current.
+func (s *Store) queueFenceCheck(b *pgx.Batch, h engine.ShardFence) {
+	b.Queue(s.qualify(`SELECT @.hold($1, $2, $3)`), h.Shard.Topic, int32(h.Shard.Number), int64(h.Fence))
 }
 
-// retries bounds how often a transaction is retried after a conflict with another one.
-const retries = 5
+// maxRetries is the maximum number of times that a transaction is retried after a conflict.
+const maxRetries = 5
 
-// limited returns a context with the timeout of one operation.
-func (s *Store) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+// withTimeout returns a context with the timeout of an operation.
+func (s *Store) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.options.Timeout)
 }
 
-// attempt runs f, retries it after transient errors, and classifies its error.
+// attempt calls f and retries after transient errors.
 func (s *Store) attempt(ctx context.Context, f func(context.Context) error) error {
-	if err := s.usable(ctx); err != nil {
+	if err := s.checkOpen(ctx); err != nil {
 		return err
 	}
-	limited, cancel := s.limited(ctx)
+	limited, cancel := s.withTimeout(ctx)
 	defer cancel()
 	entered := false
 	for try := 0; ; try++ {
@@ -316,21 +320,21 @@ func (s *Store) attempt(ctx context.Context, f func(context.Context) error) erro
 		if err == nil {
 			return nil
 		}
-		if generationOver(err) && !entered {
-			// The server changed, but perhaps not the generation. If the generation did, the retry of a write to an older
-			// log is refused.
-			if entered = true; s.enter(limited) == nil {
+		if isOldGeneration(err) && !entered {
+			// The server has changed, but the generation may be the same. If the generation has changed too, a retried
+			// write to an older log is rejected.
+			if entered = true; s.joinGeneration(limited) == nil {
 				continue
 			}
 		}
-		if try < retries && limited.Err() == nil && (again(err) || unsent(err)) {
+		if try < maxRetries && limited.Err() == nil && (isConflict(err) || isUnsent(err)) {
 			select {
 			case <-time.After(time.Duration(try+1) * 20 * time.Millisecond):
 				continue
 			case <-limited.Done():
 			}
 		}
-		if closed := s.usable(context.Background()); closed != nil && !lost(err) {
+		if closed := s.checkOpen(context.Background()); closed != nil && !mayBeCommitted(err) {
 			return closed
 		}
 		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
@@ -340,45 +344,45 @@ func (s *Store) attempt(ctx context.Context, f func(context.Context) error) erro
 	}
 }
 
-// write runs statements in one transaction and one round trip; each statement reads its result. f may run several
-// times.
+// write executes statements in one transaction and one round trip. The statements queued by f read their own results.
+// The function f may be called more than once.
 func (s *Store) write(ctx context.Context, f func(b *pgx.Batch)) error {
 	err := s.attempt(ctx, func(ctx context.Context) error {
 		b := &pgx.Batch{}
-		s.begun(b)
+		s.queueBegin(b)
 		f(b)
 		return s.pool.SendBatch(ctx, b).Close()
 	})
-	return uncertain(err)
+	return wrapUncertain(err)
 }
 
-// change runs one statement that modifies rows, and reports whether it modified any.
+// change executes a statement that modifies rows, and reports whether it modified any rows.
 func (s *Store) change(ctx context.Context, sql string, args ...any) (changed bool, err error) {
 	err = s.write(ctx, func(b *pgx.Batch) {
-		b.Queue(s.in("WITH c AS ("+sql+" RETURNING 1) SELECT count(*) > 0 FROM c"), args...).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
+		b.Queue(s.qualify("WITH c AS ("+sql+" RETURNING 1) SELECT count(*) > 0 FROM c"), args...).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
 	})
 	return changed && err == nil, err
 }
 
-// transact runs f in a writing transaction. f may run several times.
+// transact calls f within a writing transaction. The function f may be called more than once.
 func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
 	err := s.attempt(ctx, func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 			b := &pgx.Batch{}
-			s.begun(b)
+			s.queueBegin(b)
 			if err := tx.SendBatch(ctx, b).Close(); err != nil {
 				return err
 			}
 			return f(ctx, tx)
 		})
 	})
-	return uncertain(err)
+	return wrapUncertain(err)
 }
 
-// query runs a read-only statement and calls each for every row.
+// query executes a read-only statement and calls each for every row.
 func (s *Store) query(ctx context.Context, each func(pgx.CollectableRow) error, sql string, args ...any) error {
 	return classify(s.attempt(ctx, func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, s.in(sql), args...)
+		rows, err := s.pool.Query(ctx, s.qualify(sql), args...)
 		if err != nil {
 			return err
 		}
@@ -392,11 +396,11 @@ func (s *Store) query(ctx context.Context, each func(pgx.CollectableRow) error, 
 	}))
 }
 
-// collect runs a query and decodes each row with row. A retry starts again without the rows of the failed attempt.
-// The result is nil without rows.
+// collect executes a query and decodes each row with row. A retry discards the rows of the failed attempt. If there are
+// no rows, the result is nil.
 func collect[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args ...any) (all []T, err error) {
 	err = s.attempt(ctx, func(ctx context.Context) error {
-		rows, _ := s.pool.Query(ctx, s.in(sql), args...) // AppendRows returns the error of rows
+		rows, _ := s.pool.Query(ctx, s.qualify(sql), args...) // AppendRows returns the error of rows
 		all, err = pgx.AppendRows([]T(nil), rows, row)
 		return err
 	})

@@ -54,11 +54,11 @@ func open(t *testing.T, schema string, o postgres.Options) *postgres.Store {
 	return s
 }
 
-func fresh(t *testing.T) *postgres.Store { return open(t, pgtest.Schema(t), postgres.Options{}) }
+func freshEntries(t *testing.T) *postgres.Store { return open(t, pgtest.Schema(t), postgres.Options{}) }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.TestStoreOfClock(t, func(t *testing.T) store.Store { return fresh(t) }, func(t *testing.T, s store.Store, by time.Duration) {
+	storetest.TestStoreOfClock(t, func(t *testing.T) store.Store { return freshEntries(t) }, func(t *testing.T, s store.Store, by time.Duration) {
 		if err := s.(*postgres.Store).Age(t.Context(), by); err != nil {
 			t.Fatal(err)
 		}
@@ -66,37 +66,37 @@ func TestStore(t *testing.T) {
 }
 
 func TestCursors(t *testing.T) {
-	storetest.TestCursors(t, func(t *testing.T) clientstore.CursorStore { return fresh(t) })
+	storetest.TestCursors(t, func(t *testing.T) clientstore.CursorStore { return freshEntries(t) })
 }
 
 func TestSubscriptions(t *testing.T) {
 	t.Parallel()
-	storetest.TestSubscriptions(t, func(t *testing.T) store.SubscriptionStore { return fresh(t) })
+	storetest.TestSubscriptions(t, func(t *testing.T) store.SubscriptionStore { return freshEntries(t) })
 }
 
 func TestLister(t *testing.T) {
-	enginetest.TestLister(t, func(t *testing.T) enginetest.Lister { return fresh(t) })
+	enginetest.TestLister(t, func(t *testing.T) enginetest.Lister { return freshEntries(t) })
 }
 
 func TestReceived(t *testing.T) {
 	storetest.TestReceived(t, func(t *testing.T) (clientstore.ReceivedStore, clientstore.CursorStore) {
-		s := fresh(t)
+		s := freshEntries(t)
 		return s, s
 	})
 }
 
 func TestCallbacks(t *testing.T) {
-	storetest.TestCallbacks(t, func(t *testing.T) clientstore.CallbackStore { return fresh(t) })
+	storetest.TestCallbacks(t, func(t *testing.T) clientstore.CallbackStore { return freshEntries(t) })
 }
 
 func TestAttempts(t *testing.T) {
 	t.Parallel()
-	enginetest.TestAttempts(t, func(t *testing.T) enginetest.Attempts { return fresh(t) })
+	enginetest.TestAttempts(t, func(t *testing.T) enginetest.Attempts { return freshEntries(t) })
 }
 
 func TestActions(t *testing.T) {
 	t.Parallel()
-	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return fresh(t) }, func(t *testing.T, s engine.Actions, by time.Duration) {
+	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return freshEntries(t) }, func(t *testing.T, s engine.Actions, by time.Duration) {
 		if err := s.(*postgres.Store).Age(t.Context(), by); err != nil {
 			t.Fatal(err)
 		}

@@ -9,15 +9,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// An anchor is an entry that was delivered to readers. As long as it exists, the database was not restored to an
-// older state.
+// An anchor is an entry that was delivered to readers. If it no longer exists, the database was restored to an older
+// state.
 type anchor struct {
 	position store.Position
 	proof    uint32 // 0 when unknown
 }
 
-// told returns the last entry that was delivered to readers. The caller holds l.mu.
-func (l *Log) told() anchor {
+// lastDelivered returns the last entry that was delivered to readers. The caller must hold l.mu.
+func (l *Log) lastDelivered() anchor {
 	if tail := l.tail.All(); len(tail) > 0 {
 		return anchor{l.head, tail[len(tail)-1].Proof()}
 	}
@@ -27,9 +27,9 @@ func (l *Log) told() anchor {
 	return anchor{position: l.head}
 }
 
-// Proof implements [store.EventLog]. If an entry is not in memory, concurrent calls share a query, as for heads.
+// Proof implements [store.EventLog]. If the entry is not in memory, concurrent calls share a headQuery.
 func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
-	if err := l.usable(ctx); err != nil {
+	if err := l.checkOpen(ctx); err != nil {
 		return 0, err
 	}
 	l.mu.Lock()
@@ -46,16 +46,16 @@ func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 		defer l.mu.Unlock()
 		return l.anchor.proof, nil
 	}
-	r, begins := l.joinRound()
+	r, begins := l.joinQuery()
 	r.proofs[p] = 0
 	l.mu.Unlock()
-	if err := l.await(ctx, r, begins); err != nil {
+	if err := l.waitFor(ctx, r, begins); err != nil {
 		return 0, err
 	}
 	return r.proofs[p], nil
 }
 
-// prove reads the proofs of the positions in found.
+// prove sets the proofs of the positions in found.
 func (l *Log) prove(ctx context.Context, found map[store.Position]uint32) error {
 	positions := make([]int64, 0, len(found))
 	for p := range found {

@@ -9,15 +9,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// reserve counts a record in the quotas of the principal and of all. It locks the rows in this order, which prevents
-// deadlocks.
+// reserve adds a record to the quotas of the principal and of all principals. It locks the rows in this order to
+// prevent deadlocks.
 func (s *Store) reserve(ctx context.Context, tx pgx.Tx, kind int32, principal string, q engine.Quota) error {
 	for _, of := range []struct {
 		kind      int32
 		principal []byte
 		limit     int
 	}{{kind, []byte(principal), q.Own}, {kind + 1, []byte{}, q.All}} {
-		tag, err := tx.Exec(ctx, s.in(`INSERT INTO @.quotas AS q (kind, principal, used) VALUES ($1, $2, 1)
+		tag, err := tx.Exec(ctx, s.qualify(`INSERT INTO @.quotas AS q (kind, principal, used) VALUES ($1, $2, 1)
 			ON CONFLICT (kind, principal) DO UPDATE SET used = q.used + 1 WHERE $3::bigint <= 0 OR q.used < $3::bigint`), of.kind, of.principal, int64(of.limit))
 		if err != nil {
 			return err
@@ -29,22 +29,22 @@ func (s *Store) reserve(ctx context.Context, tx pgx.Tx, kind int32, principal st
 	return nil
 }
 
-// unreserve subtracts deleted records from the quotas of their principals and of all.
+// unreserve subtracts deleted records from the quotas of their principals and of all principals.
 func (s *Store) unreserve(ctx context.Context, tx pgx.Tx, kind int32, principals ...[]byte) error {
 	if len(principals) == 0 {
 		return nil
 	}
 	slices.SortFunc(principals, slices.Compare) // always locked in the same order
 	b := &pgx.Batch{}
-	b.Queue(s.in(`SELECT 1 FROM @.quotas WHERE kind = $1 AND principal = ANY ($2) ORDER BY principal FOR UPDATE`), kind, principals)
-	b.Queue(s.in(`UPDATE @.quotas q SET used = q.used - u.n FROM (SELECT p, count(*) AS n FROM unnest($2::bytea[]) AS u (p) GROUP BY p) u
+	b.Queue(s.qualify(`SELECT 1 FROM @.quotas WHERE kind = $1 AND principal = ANY ($2) ORDER BY principal FOR UPDATE`), kind, principals)
+	b.Queue(s.qualify(`UPDATE @.quotas q SET used = q.used - u.n FROM (SELECT p, count(*) AS n FROM unnest($2::bytea[]) AS u (p) GROUP BY p) u
 		WHERE q.kind = $1 AND q.principal = u.p`), kind, principals)
-	b.Queue(s.in(`DELETE FROM @.quotas WHERE kind = $1 AND principal = ANY ($2) AND used <= 0`), kind, principals)
-	b.Queue(s.in(`UPDATE @.quotas SET used = used - $2 WHERE kind = $1`), kind+1, int64(len(principals)))
+	b.Queue(s.qualify(`DELETE FROM @.quotas WHERE kind = $1 AND principal = ANY ($2) AND used <= 0`), kind, principals)
+	b.Queue(s.qualify(`UPDATE @.quotas SET used = used - $2 WHERE kind = $1`), kind+1, int64(len(principals)))
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// count reads the counters of a quota.
+// count returns the number of records of the principal and of all principals.
 func (s *Store) count(ctx context.Context, kind int32, principal string) (own, all int, err error) {
 	err = s.query(ctx, func(r pgx.CollectableRow) error {
 		var of int32

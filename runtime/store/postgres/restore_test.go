@@ -171,7 +171,7 @@ func TestCUR8AppendWithoutALog(t *testing.T) {
 	restore = pgtest.Backup(t, pgtest.URL(t), schema)
 	named(t, s, "relayed")
 	restore()
-	pgtest.Exec(t, pgtest.URL(t), row(schema, `'relayed'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), row(schema, `'outbox'`, `'y'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`),
+	pgtest.Exec(t, pgtest.URL(t), entryRow(schema, `'relayed'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), entryRow(schema, `'outbox'`, `'y'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`),
 		`UPDATE `+schema+`.outbox SET once = true`)
 	if n := o.drain(); n != 0 {
 		t.Errorf("%d were put aside", n)

@@ -14,9 +14,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/outbox"
 )
 
-// schemaVersion is the version of the schema that this build creates. A release that changes the schema raises it and
-// migrates lower versions in prepare. Builds run side by side and are rolled back (REP-16), so a release leaves
-// min_version unchanged if builds that know that version can still use the schema.
+// schemaVersion is the version of the schema that this build creates. A release that changes the schema increments it
+// and migrates older versions in prepare. Different builds can run side by side and be rolled back (REP-16), so a
+// release leaves min_version unchanged if builds of that version can still use the schema.
 const schemaVersion = 1
 
 var (
@@ -29,8 +29,8 @@ var (
 // SchemaVersion returns the version of the schema that [Open] creates.
 func SchemaVersion() int { return schemaVersion }
 
-// SQLSTATEs: two that our functions raise, no_data_found for a log that does not exist, and lock_not_available,
-// caused by lock_timeout.
+// SQLSTATE codes. The first two are raised by the schema's functions. P0002 is no_data_found, for a log that does not
+// exist; 55P03 is lock_not_available, for a lock_timeout.
 const (
 	stateGeneration = "MC001"
 	stateFenced     = "MC002"
@@ -38,12 +38,12 @@ const (
 	stateLocked     = "55P03"
 )
 
-// in replaces each "@" before a "." in a statement by the quoted schema name; any other "@" begins the name of an
-// argument.
-func (s *Store) in(sql string) string { return strings.ReplaceAll(sql, "@.", s.schema+".") }
+// qualify replaces each "@." in a statement with the quoted schema name and a dot. Any other "@" begins an argument
+// name.
+func (s *Store) qualify(sql string) string { return strings.ReplaceAll(sql, "@.", s.schema+".") }
 
-// prepare creates the schema if it does not exist, in one transaction, under a lock that makes other processes wait.
-// It refuses a schema that this build cannot use.
+// prepare creates the schema in one transaction if it does not exist. It holds a lock that makes other processes wait.
+// It returns an error if this build cannot use an existing schema.
 func (s *Store) prepare(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", pglock.StoreSchema(s.schema)); err != nil {
@@ -52,7 +52,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		if made, err := s.checkSchema(ctx, tx); made || err != nil {
 			return err
 		}
-		exists, err := s.mayMake(ctx, tx)
+		exists, err := s.checkCreate(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -62,11 +62,11 @@ func (s *Store) prepare(ctx context.Context) error {
 			}
 		}
 		for _, sql := range []string{tables, outbox.Tables, functions} {
-			if _, err := tx.Conn().PgConn().Exec(ctx, s.in(sql)).ReadAll(); err != nil { // several statements
+			if _, err := tx.Conn().PgConn().Exec(ctx, s.qualify(sql)).ReadAll(); err != nil { // several statements
 				return fmt.Errorf("making the schema: %w", err)
 			}
 		}
-		_, err = tx.Exec(ctx, s.in(`INSERT INTO @.store (one, version, min_version, generation, system, timeline, last_fence)
+		_, err = tx.Exec(ctx, s.qualify(`INSERT INTO @.store (one, version, min_version, generation, system, timeline, last_fence)
 			VALUES (1, $1, $1, 1, $2, $3, 0)`), schemaVersion, s.system, s.timeline)
 		return err
 	})
@@ -101,12 +101,12 @@ func (s *Store) checkSchema(ctx context.Context, tx pgx.Tx) (made bool, err erro
 	}
 	var version, least int
 	if unreleased {
-		if err := tx.QueryRow(ctx, s.in(`SELECT version FROM @.store`)).Scan(&version); err != nil {
+		if err := tx.QueryRow(ctx, s.qualify(`SELECT version FROM @.store`)).Scan(&version); err != nil {
 			return false, err
 		}
 		return false, fmt.Errorf("%w: the schema was made by an unreleased build of mcpe-gen (schema %d); use a new one", ErrVersion, version)
 	}
-	if err := tx.QueryRow(ctx, s.in(`SELECT version, min_version FROM @.store`)).Scan(&version, &least); err != nil {
+	if err := tx.QueryRow(ctx, s.qualify(`SELECT version, min_version FROM @.store`)).Scan(&version, &least); err != nil {
 		return false, err
 	}
 	if least > schemaVersion {

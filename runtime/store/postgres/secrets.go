@@ -11,8 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 )
 
-// A sealedTable describes a table with secrets, its key column and the id to which a secret is bound. Its key column,
-// as bytes and as a value, and the id to which a secret is bound.
+// A sealedTable describes a table with secrets: its key column, as bytes and as a value, and the id that a secret is
+// bound to.
 type sealedTable struct {
 	name, column, asBytes string
 	value                 func(key []byte) any
@@ -24,20 +24,20 @@ var sealedTables = []sealedTable{
 	{"callbacks", "key", "key", func(key []byte) any { return key }, sealed.CallbackID},
 }
 
-// checkKey compares the keys with the check value in the store. A store without a check value adopts the first key:
-// only this step seals secrets that are in plain text. The check value identifies the key that seals secrets. If the
-// store is opened with that key as an old one, the check value changes to the new key.
+// checkKey compares the keys with the store's check value, which identifies the key that seals secrets. A store without
+// a check value adopts the key. Only this step seals plain-text secrets. If the check value belongs to an old key,
+// checkKey updates it for the new key.
 func (s *Store) checkKey(ctx context.Context) error {
 	if !s.box.Keyed() {
 		var check []byte
-		if err := s.pool.QueryRow(ctx, s.in(`SELECT sealed FROM @.store`)).Scan(&check); err != nil || check == nil {
+		if err := s.pool.QueryRow(ctx, s.qualify(`SELECT sealed FROM @.store`)).Scan(&check); err != nil || check == nil {
 			return err
 		}
 		return s.box.Check(check)
 	}
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var check []byte
-		if err := tx.QueryRow(ctx, s.in(`SELECT sealed FROM @.store FOR UPDATE`)).Scan(&check); err != nil {
+		if err := tx.QueryRow(ctx, s.qualify(`SELECT sealed FROM @.store FOR UPDATE`)).Scan(&check); err != nil {
 			return err
 		}
 		if check == nil {
@@ -47,16 +47,16 @@ func (s *Store) checkKey(ctx context.Context) error {
 		} else if err := s.box.Check(check); err != nil || bytes.HasPrefix(check, s.box.Prefix()) {
 			return err
 		}
-		_, err := tx.Exec(ctx, s.in(`UPDATE @.store SET sealed = $1`), s.box.SealCheck())
+		_, err := tx.Exec(ctx, s.qualify(`UPDATE @.store SET sealed = $1`), s.box.SealCheck())
 		return err
 	})
 }
 
-// adopt seals all secrets of a store that adopts its first key.
+// adopt seals all secrets of a store that is opened with a key for the first time.
 func (s *Store) adopt(ctx context.Context, tx pgx.Tx) error {
 	for _, t := range sealedTables {
 		var keyed bool // true if somebody removed the check value
-		err := tx.QueryRow(ctx, s.in(`SELECT EXISTS (SELECT 1 FROM @.`+t.name+` WHERE substring(secrets FROM 1 FOR 1) = '\x01')`)).Scan(&keyed)
+		err := tx.QueryRow(ctx, s.qualify(`SELECT EXISTS (SELECT 1 FROM @.`+t.name+` WHERE substring(secrets FROM 1 FOR 1) = '\x01')`)).Scan(&keyed)
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (s *Store) adopt(ctx context.Context, tx pgx.Tx) error {
 		after := []byte{}
 		for more := true; more; {
 			var left int
-			if after, left, more, err = s.renew(ctx, tx, t, after, true); err != nil {
+			if after, left, more, err = s.reseal(ctx, tx, t, after, true); err != nil {
 				return err
 			}
 			if left > 0 {
@@ -78,19 +78,19 @@ func (s *Store) adopt(ctx context.Context, tx pgx.Tx) error {
 }
 
 const (
-	// renewStep is the number of secrets that are resealed in one step, renewPause the time between two steps, and
-	// renewEvery the time between two searches for secrets that other processes have sealed with an old key
-	// meanwhile.
-	renewStep  = 100
-	renewPause = 50 * time.Millisecond
-	renewEvery = time.Minute
+	// resealBatch is the number of secrets that are resealed per step, and resealPause is the time between steps.
+	// resealInterval is the time between searches for secrets that other processes have since sealed with an old key.
+	resealBatch    = 100
+	resealPause    = 50 * time.Millisecond
+	resealInterval = time.Minute
 )
 
-// renew reseals up to renewStep secrets that are not sealed with the current key. It returns the last key that it has
-// seen, and the number of secrets that none of the keys opens; they stay, and reading them reports an error.
-func (s *Store) renew(ctx context.Context, tx pgx.Tx, t sealedTable, after []byte, plain bool) (last []byte, left int, more bool, err error) {
-	rows, err := tx.Query(ctx, s.in(fmt.Sprintf(`SELECT %s, secrets FROM @.%s WHERE %[3]s > $1 AND substring(secrets FROM 1 FOR %[4]d) <> $2
-		ORDER BY %[3]s LIMIT $3 FOR UPDATE`, t.asBytes, t.name, t.column, sealed.PrefixSize)), t.value(after), s.box.Prefix(), int64(renewStep))
+// reseal reseals up to resealBatch secrets that are not sealed with the current key. It returns the last key that it
+// has read, and the number of secrets that cannot be opened with any key. These secrets are not changed, and reading
+// them returns an error.
+func (s *Store) reseal(ctx context.Context, tx pgx.Tx, t sealedTable, after []byte, plain bool) (last []byte, left int, more bool, err error) {
+	rows, err := tx.Query(ctx, s.qualify(fmt.Sprintf(`SELECT %s, secrets FROM @.%s WHERE %[3]s > $1 AND substring(secrets FROM 1 FOR %[4]d) <> $2
+		ORDER BY %[3]s LIMIT $3 FOR UPDATE`, t.asBytes, t.name, t.column, sealed.PrefixSize)), t.value(after), s.box.Prefix(), int64(resealBatch))
 	if err != nil {
 		return nil, 0, false, err
 	}
@@ -106,17 +106,17 @@ func (s *Store) renew(ctx context.Context, tx pgx.Tx, t sealedTable, after []byt
 			left++
 			continue
 		}
-		if _, err := tx.Exec(ctx, s.in(fmt.Sprintf(`UPDATE @.%s SET secrets = $2 WHERE %s = $1`, t.name, t.column)), t.value(f.Key), out); err != nil {
+		if _, err := tx.Exec(ctx, s.qualify(fmt.Sprintf(`UPDATE @.%s SET secrets = $2 WHERE %s = $1`, t.name, t.column)), t.value(f.Key), out); err != nil {
 			return nil, 0, false, err
 		}
 	}
-	return last, left, len(all) == renewStep, nil
+	return last, left, len(all) == resealBatch, nil
 }
 
-// renewAll reseals the secrets under old keys, until the store is closed.
-func (s *Store) renewAll() {
+// resealAll reseals the secrets that are sealed with old keys, until the store is closed.
+func (s *Store) resealAll() {
 	for told := -1; ; {
-		left, done, err := s.renewOnce(s.ctx)
+		left, done, err := s.resealOnce(s.ctx)
 		switch {
 		case s.ctx.Err() != nil:
 			return
@@ -129,15 +129,15 @@ func (s *Store) renewAll() {
 			s.options.Logger.Info("mcp events: all secrets are encrypted with the current key")
 			told = 0
 		}
-		if !s.pause(renewEvery) {
+		if !s.pause(resealInterval) {
 			return
 		}
 	}
 }
 
-// renewOnce goes through all secrets, in bounded steps. It does nothing and returns false while the check value
-// identifies another key: the keys are being changed, and this process does not have the new one.
-func (s *Store) renewOnce(ctx context.Context) (left int, done bool, err error) {
+// resealOnce iterates over all secrets, in bounded steps. If the check value identifies another key, it stops and
+// returns false: the keys are being changed, and this process does not have the new key.
+func (s *Store) resealOnce(ctx context.Context) (left int, done bool, err error) {
 	for _, t := range sealedTables {
 		after := []byte{}
 		for more := true; more; {
@@ -145,17 +145,17 @@ func (s *Store) renewOnce(ctx context.Context) (left int, done bool, err error) 
 			var some int
 			mine := false
 			err := s.transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
-				if err := tx.QueryRow(ctx, s.in(fmt.Sprintf(`SELECT substring(sealed FROM 1 FOR %d) = $1 FROM @.store`, sealed.PrefixSize)), s.box.Prefix()).Scan(&mine); err != nil || !mine {
+				if err := tx.QueryRow(ctx, s.qualify(fmt.Sprintf(`SELECT substring(sealed FROM 1 FOR %d) = $1 FROM @.store`, sealed.PrefixSize)), s.box.Prefix()).Scan(&mine); err != nil || !mine {
 					return err
 				}
-				next, some, more, err = s.renew(ctx, tx, t, after, false)
+				next, some, more, err = s.reseal(ctx, tx, t, after, false)
 				return err
 			})
 			if err != nil || !mine {
 				return 0, false, err
 			}
 			after, left = next, left+some
-			if more && !s.pause(renewPause) {
+			if more && !s.pause(resealPause) {
 				return 0, false, nil
 			}
 		}

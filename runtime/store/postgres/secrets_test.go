@@ -79,8 +79,8 @@ func TestFirstKey(t *testing.T) {
 	haveSecret(t, open(t, schema, postgres.Options{Key: oneKey}), "sub_1")
 
 	exec("UPDATE " + schema + ".store SET sealed = NULL")
-	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: anotherKey}, postgres.ErrKey, "is missing")
-	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: oneKey}, postgres.ErrKey, "is missing")
+	isRefused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: anotherKey}, postgres.ErrKey, "is missing")
+	isRefused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: oneKey}, postgres.ErrKey, "is missing")
 }
 
 // S5: keys change while processes run: first all processes learn the new key, then they seal with it, then the old
@@ -98,7 +98,7 @@ func TestNewKey(t *testing.T) {
 	haveSecret(t, told, "sub_1", "sub_2")
 	told.Close()
 	now.Close()
-	refused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: oneKey}, postgres.ErrKey)
-	refused(t, as(t, pgtest.URL(t), func(*url.URL, url.Values) {}), postgres.Options{Schema: schema, OldKeys: [][]byte{anotherKey}}, postgres.ErrKey)
+	isRefused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: oneKey}, postgres.ErrKey)
+	isRefused(t, as(t, pgtest.URL(t), func(*url.URL, url.Values) {}), postgres.Options{Schema: schema, OldKeys: [][]byte{anotherKey}}, postgres.ErrKey)
 	haveSecret(t, open(t, schema, postgres.Options{Key: anotherKey}), "sub_1", "sub_2")
 }

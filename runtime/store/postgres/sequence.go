@@ -17,8 +17,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// moveWait bounds how long a move to a log waits for a lock.
-const moveWait = 400 * time.Millisecond
+// moveLockTimeout is how long a move to a log waits for a lock.
+const moveLockTimeout = 400 * time.Millisecond
 
 // Sequence implements [engine.Outbox]. It moves the rows of each log in a separate transaction.
 func (s *Store) Sequence(ctx context.Context, h engine.ShardFence, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
@@ -74,20 +74,20 @@ func (d outboxDB) write(ctx context.Context, before func(b *pgx.Batch), sql stri
 	return affected, err
 }
 
-// A mover writes as the owner of the outbox.
+// A mover writes on behalf of the owner of the outbox.
 type mover struct {
 	outboxDB
 	h engine.ShardFence
 }
 
 func (m mover) Write(ctx context.Context, sql string, args ...any) (int64, error) {
-	return m.write(ctx, func(b *pgx.Batch) { m.s.held(b, m.h) }, sql, args)
+	return m.write(ctx, func(b *pgx.Batch) { m.s.queueFenceCheck(b, m.h) }, sql, args)
 }
 
-// Move implements [outbox.Mover]. It appends and deletes rows in one transaction that checks the hold. An id that is
-// already retained with other data is detected in that transaction, and its row is deleted as well.
+// Move implements [outbox.Mover]. It appends and deletes rows in one transaction that checks the fence. The transaction
+// also deletes a row with an id that is already retained with different data.
 func (m mover) Move(ctx context.Context, log string, rows []outbox.Row) ([]error, error) {
-	l, err := m.s.logOf(ctx, log)
+	l, err := m.s.findLog(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +95,8 @@ func (m mover) Move(ctx context.Context, log string, rows []outbox.Row) ([]error
 	for i := range rows {
 		group[i], ids[i] = rows[i].Outgoing, rows[i].ID()
 	}
-	done, err := m.s.appendGroup(ctx, l, group, func(b *pgx.Batch) { m.s.held(b, m.h) }, func(b *pgx.Batch) {
-		b.Queue(m.s.in(`DELETE FROM @.outbox WHERE id = ANY ($1)`), ids)
+	done, err := m.s.appendGroup(ctx, l, group, func(b *pgx.Batch) { m.s.queueFenceCheck(b, m.h) }, func(b *pgx.Batch) {
+		b.Queue(m.s.qualify(`DELETE FROM @.outbox WHERE id = ANY ($1)`), ids)
 	})
 	for i := range done {
 		if done[i].Err != nil {
@@ -106,9 +106,9 @@ func (m mover) Move(ctx context.Context, log string, rows []outbox.Row) ([]error
 	return nil, err
 }
 
-// logOf returns the log with that name. Some server must have opened it: the owner of the outbox also moves
+// findLog returns the log with the given name, which any server must have opened. The owner of the outbox also moves
 // occurrences of event types that it does not serve.
-func (s *Store) logOf(ctx context.Context, name string) (*Log, error) {
+func (s *Store) findLog(ctx context.Context, name string) (*Log, error) {
 	s.mu.Lock()
 	l := s.logs[name]
 	s.mu.Unlock()
@@ -128,16 +128,16 @@ func (s *Store) logOf(ctx context.Context, name string) (*Log, error) {
 	return all[0], nil
 }
 
-// refusedData reports whether the server refuses the values rather than the statement: data exceptions, violated
-// constraints and limits.
-func refusedData(err error) bool {
+// isDataError reports whether the server rejected the values rather than the statement, because of a data exception, a
+// constraint or a limit.
+func isDataError(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (strings.HasPrefix(pg.Code, "22") || strings.HasPrefix(pg.Code, "23") || strings.HasPrefix(pg.Code, "54"))
 }
 
 // AppendGroup implements [engine.Shared].
 func (s *Store) AppendGroup(ctx context.Context, log string, group []store.Outgoing) ([]engine.Appended, error) {
-	l, err := s.logOf(ctx, log)
+	l, err := s.findLog(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (s *Store) AppendGroup(ctx context.Context, log string, group []store.Outgo
 	return s.appendGroup(ctx, l, group, none, none)
 }
 
-// appendGroup appends to a log, in one transaction with the statements that before and after queue.
+// appendGroup appends to a log, in one transaction with the statements queued by before and after.
 func (s *Store) appendGroup(ctx context.Context, l *Log, group []store.Outgoing, before, after func(b *pgx.Batch)) ([]engine.Appended, error) {
 	in := newInsert(len(group))
 	for i := range group {
@@ -157,19 +157,19 @@ func (s *Store) appendGroup(ctx context.Context, l *Log, group []store.Outgoing,
 	}
 	err := s.attempt(ctx, func(ctx context.Context) error {
 		b := &pgx.Batch{}
-		generation, timeline := s.life()
-		s.begunIn(b, generation, timeline)
-		b.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprint(moveWait.Milliseconds()))
+		generation, timeline := s.incarnation()
+		s.queueBeginIn(b, generation, timeline)
+		b.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprint(moveLockTimeout.Milliseconds()))
 		before(b)
 		l.queueInsert(b, in, func() {})
 		after(b)
 		return s.pool.SendBatch(ctx, b).Close()
 	})
-	if refusedData(err) {
+	if isDataError(err) {
 		return nil, fmt.Errorf("%w: %w", engine.ErrRefused, err)
 	}
 	if err != nil {
-		return nil, uncertain(err)
+		return nil, wrapUncertain(err)
 	}
 	done := make([]engine.Appended, len(group))
 	var own []store.Entry
@@ -183,17 +183,17 @@ func (s *Store) appendGroup(ctx context.Context, l *Log, group []store.Outgoing,
 			done[i].Err = err
 		}
 	}
-	s.tail.mark(l.id)
+	s.tail.markAppended(l.id)
 	s.mu.Lock()
 	here := s.logs[l.name] == l
 	s.mu.Unlock()
 	if !here || len(own) == 0 {
 		return done, nil // no reader in this process
 	}
-	ctx, cancel := context.WithTimeout(ctx, moveWait)
+	ctx, cancel := context.WithTimeout(ctx, moveLockTimeout)
 	defer cancel()
 	if err := l.advance(ctx, in.highest(), own); err != nil {
-		s.tail.hear(" " + everything) // the entries are committed; the tail delivers them
+		s.tail.handleNotification(" " + allLogs) // the entries are committed; the tail delivers them
 	}
 	return done, nil
 }

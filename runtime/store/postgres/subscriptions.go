@@ -16,10 +16,10 @@ import (
 const subscriptionColumns = "id, event, shard, principal, url, arguments, secrets, codes, generation, revision, created, refreshed, expires, " +
 	"not_before, truncated, epoch, base, settled, open, upstream, suspended, suspended_at, failed_since, last_delivery, last_error, paused_at, schema, actions"
 
-// subscriptionValues has the columns as named arguments.
+// subscriptionValues contains the columns as named arguments.
 var subscriptionValues = "@" + strings.ReplaceAll(subscriptionColumns, ", ", ", @")
 
-// A subscriptionRow is a subscription as it is stored in the database.
+// A subscriptionRow is the encoding of a subscription in the database.
 type subscriptionRow struct {
 	ID, Event                                        string
 	Shard, Codes                                     int32
@@ -34,7 +34,7 @@ type subscriptionRow struct {
 	LastError, Schema, Actions                       string
 }
 
-// subscriptionArgs returns the values of a record's next revision, by column.
+// subscriptionArgs returns the column values of a record's next revision.
 func subscriptionArgs(sub store.Subscription, secrets []byte) pgx.NamedArgs {
 	p, h := sub.Progress, sub.Health
 	return pgx.NamedArgs{
@@ -59,7 +59,7 @@ func (s *Store) Admit(ctx context.Context, sub store.Subscription, q engine.Quot
 	return s.put(ctx, sub, q, nil)
 }
 
-// put stores a record. If h is given, the record must be of its shard.
+// put stores a record. Unless h is nil, the record must be in its shard.
 func (s *Store) put(ctx context.Context, sub store.Subscription, q engine.Quota, h *engine.ShardFence) (uint64, error) {
 	secrets, err := s.box.Seal(sub.ID, sub.Secrets)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q engine.Quota,
 	}
 	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if h != nil {
-			if err := s.check(ctx, tx, *h); err != nil {
+			if err := s.checkFence(ctx, tx, *h); err != nil {
 				return err
 			}
 			if sub.Event != h.Shard.Topic || sub.Shard != h.Shard.Number {
@@ -75,20 +75,20 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q engine.Quota,
 			}
 		}
 		var stored, generation int64
-		err := tx.QueryRow(ctx, s.in(`SELECT revision, generation FROM @.subscriptions WHERE id = $1 FOR UPDATE`), sub.ID).Scan(&stored, &generation)
-		if err != nil && !none(err) {
+		err := tx.QueryRow(ctx, s.qualify(`SELECT revision, generation FROM @.subscriptions WHERE id = $1 FOR UPDATE`), sub.ID).Scan(&stored, &generation)
+		if err != nil && !isNoRows(err) {
 			return err
 		}
 		switch {
 		case uint64(stored) != sub.Revision:
 			return store.ErrConflict
 		case stored > 0 && uint64(generation) == sub.Generation:
-			_, err := tx.Exec(ctx, s.in(`UPDATE @.subscriptions SET secrets = @secrets, codes = @codes, revision = @revision, refreshed = @refreshed,
+			_, err := tx.Exec(ctx, s.qualify(`UPDATE @.subscriptions SET secrets = @secrets, codes = @codes, revision = @revision, refreshed = @refreshed,
 				expires = @expires, truncated = @truncated, not_before = @not_before, paused_at = @paused_at, schema = @schema, actions = @actions WHERE id = @id`),
 				subscriptionArgs(sub, secrets))
 			return err
 		case stored > 0:
-			if _, err := tx.Exec(ctx, s.in(`DELETE FROM @.subscriptions WHERE id = $1`), sub.ID); err != nil {
+			if _, err := tx.Exec(ctx, s.qualify(`DELETE FROM @.subscriptions WHERE id = $1`), sub.ID); err != nil {
 				return err
 			}
 		}
@@ -100,10 +100,10 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q engine.Quota,
 	return sub.Revision + 1, nil
 }
 
-// insertSubscription inserts a record as open. If counted is set, the record counts against the quota.
+// insertSubscription inserts a record with open progress. If counted is set, the record counts towards the quota.
 func (s *Store) insertSubscription(ctx context.Context, tx pgx.Tx, sub store.Subscription, secrets []byte, q engine.Quota, counted bool) error {
 	sub.Progress.Open = true
-	tag, err := tx.Exec(ctx, s.in(`INSERT INTO @.subscriptions (`+subscriptionColumns+`) VALUES (`+subscriptionValues+`) ON CONFLICT (id) DO NOTHING`),
+	tag, err := tx.Exec(ctx, s.qualify(`INSERT INTO @.subscriptions (`+subscriptionColumns+`) VALUES (`+subscriptionValues+`) ON CONFLICT (id) DO NOTHING`),
 		subscriptionArgs(sub, secrets))
 	if err != nil {
 		return err
@@ -117,13 +117,13 @@ func (s *Store) insertSubscription(ctx context.Context, tx pgx.Tx, sub store.Sub
 	return s.reserve(ctx, tx, subscriptionQuota, sub.Principal, q)
 }
 
-// Kinds of quotas of one principal; the next number is the quota of all principals.
+// Kinds of quotas per principal. The next number is the quota for all principals.
 const (
 	subscriptionQuota = 0
 	verificationQuota = 2
 )
 
-// scanSubscription decodes a row of subscriptionColumns. If a record is damaged, it returns its id with the error.
+// scanSubscription decodes a row of subscriptionColumns. If the record is damaged, it returns the id with the error.
 func (s *Store) scanSubscription(row pgx.CollectableRow) (store.Subscription, error) {
 	r, err := pgx.RowToStructByName[subscriptionRow](row)
 	if err != nil {
@@ -150,8 +150,8 @@ func (s *Store) scanSubscription(row pgx.CollectableRow) (store.Subscription, er
 	return sub, nil
 }
 
-// subscriptions reads up to limit records that match where, with ids above after, in order of id. It logs and skips a
-// record that cannot be read, so that it does not block the others; the record stays in the database.
+// subscriptions reads up to limit records that match where and have ids greater than after, ordered by id. It logs and
+// skips a record that cannot be read, so that the other records remain usable. The record remains in the database.
 func (s *Store) subscriptions(ctx context.Context, where, after string, limit int, args ...any) (subs []store.Subscription, err error) {
 	sql := fmt.Sprintf("SELECT %s FROM @.subscriptions WHERE id > $1 %s ORDER BY id LIMIT $2", subscriptionColumns, where)
 	for {
@@ -218,19 +218,19 @@ func (s *Store) delete(ctx context.Context, id string, generation uint64, h *eng
 	}
 	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if h != nil {
-			if err := s.check(ctx, tx, *h); err != nil {
+			if err := s.checkFence(ctx, tx, *h); err != nil {
 				return err
 			}
 		}
 		var principal []byte
-		err := tx.QueryRow(ctx, s.in(`DELETE FROM @.subscriptions WHERE id = $1 AND generation = $2`+where+` RETURNING principal`), args...).Scan(&principal)
-		if none(err) {
+		err := tx.QueryRow(ctx, s.qualify(`DELETE FROM @.subscriptions WHERE id = $1 AND generation = $2`+where+` RETURNING principal`), args...).Scan(&principal)
+		if isNoRows(err) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, s.in(`DELETE FROM @.attempts WHERE subscription = $1`), id); err != nil {
+		if _, err := tx.Exec(ctx, s.qualify(`DELETE FROM @.attempts WHERE subscription = $1`), id); err != nil {
 			return err
 		}
 		return s.unreserve(ctx, tx, subscriptionQuota, principal)
@@ -247,8 +247,8 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 	return s.saveProgress(ctx, updates, made, nil)
 }
 
-// saveProgress stores updates and, unless made is nil, the attempts of each. h is nil for a process that uses the
-// store without shards.
+// saveProgress stores updates and, unless made is nil, the attempts of each update. For a process that does not use
+// shards, h is nil.
 func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [][]operator.Attempt, h *engine.ShardFence) error {
 	var u progressRows
 	var attempts attemptRows
@@ -257,7 +257,7 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [
 		if made != nil {
 			attempts.add(x, made[i])
 		}
-		byID[x.ID] = x // the last of several counts
+		byID[x.ID] = x // the last of several updates applies
 	}
 	for _, x := range byID {
 		u.add(x)
@@ -268,11 +268,11 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [
 	}
 	err := s.write(ctx, func(b *pgx.Batch) {
 		if h != nil {
-			s.held(b, *h)
+			s.queueFenceCheck(b, *h)
 		}
-		// Rows are locked in order of their ids, which prevents deadlocks.
-		b.Queue(s.in(`SELECT 1 FROM @.subscriptions WHERE id = ANY ($1) ORDER BY id FOR UPDATE`), u.ids)
-		b.Queue(s.in(`UPDATE @.subscriptions s SET epoch = u.epoch, base = u.base, settled = u.settled, open = u.open, upstream = u.upstream, suspended = u.suspended,
+		// Lock rows in the order of their ids to prevent deadlocks.
+		b.Queue(s.qualify(`SELECT 1 FROM @.subscriptions WHERE id = ANY ($1) ORDER BY id FOR UPDATE`), u.ids)
+		b.Queue(s.qualify(`UPDATE @.subscriptions s SET epoch = u.epoch, base = u.base, settled = u.settled, open = u.open, upstream = u.upstream, suspended = u.suspended,
 			suspended_at = u.suspended_at, failed_since = u.failed_since, last_delivery = u.last_delivery, last_error = u.last_error
 			FROM unnest(@ids::text[], @generations::bigint[], @epochs::bigint[], @bases::bigint[], @settled::text[], @open::boolean[], @upstream::bytea[],
 				@suspended::boolean[], @suspended_at::bigint[], @failed_since::bigint[], @last_delivery::bigint[], @last_error::text[])
@@ -289,7 +289,7 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [
 	return err
 }
 
-// progressRows holds updates, one array per column.
+// progressRows contains updates, with one array per column.
 type progressRows struct {
 	ids, settled, lastError                                            []string
 	generations, epochs, bases, suspendedAt, failedSince, lastDelivery []int64

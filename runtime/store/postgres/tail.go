@@ -18,25 +18,27 @@ import (
 )
 
 const (
-	// notifyEvery is the minimum time between two notifications of a replica. The appends in between share one.
-	notifyEvery = 5 * time.Millisecond
-	// notifyMax bounds the number of logs in one notification; for more logs, everything stands for all.
-	notifyMax = 300
-	// lookEvery is the minimum time between two looks caused by notifications. A look costs much the same for one
-	// entry as for many: each entry that a look found adds lookMore to the time, up to lookMost in all.
-	lookEvery = 5 * time.Millisecond
-	lookMore  = 100 * time.Microsecond
-	lookMost  = 25 * time.Millisecond
-	// hearTime bounds how long the first notification that a replica sends to itself may take.
-	hearTime = 3 * time.Second
-	// readers bounds how many logs are followed concurrently.
-	readers = 4
+	// notifyInterval is the minimum time between two notifications of a replica. All appends in that time share a
+	// notification.
+	notifyInterval = 5 * time.Millisecond
+	// maxNotifyLogs is the maximum number of logs in a notification. If there are more, the notification contains
+	// allLogs.
+	maxNotifyLogs = 300
+	// minPollInterval is the minimum time between two polls caused by notifications. A poll costs about the same for
+	// one entry as for many, so each entry found by a poll adds pollPerEntry to that time, up to maxPollInterval.
+	minPollInterval = 5 * time.Millisecond
+	pollPerEntry    = 100 * time.Microsecond
+	maxPollInterval = 25 * time.Millisecond
+	// selfTestTimeout is how long a replica waits for the first notification that it sends to itself.
+	selfTestTimeout = 3 * time.Second
+	// maxFollowers is the maximum number of logs that are followed concurrently.
+	maxFollowers = 4
 )
 
-// everything stands for all logs in a notification.
-const everything = "*"
+// allLogs represents all logs in a notification.
+const allLogs = "*"
 
-// A tail follows the appends of other replicas, and notifies them of appends of this one.
+// A tail follows the appends of other replicas, and notifies them of this replica's appends.
 type tail struct {
 	s    *Store
 	name string // of this replica in notifications
@@ -44,12 +46,12 @@ type tail struct {
 	mu      sync.Mutex
 	marked  map[int64]bool // logs with appends of this process not yet announced
 	sending bool           // a notification is in progress
-	wanted  map[int64]bool // logs to look at
-	all     bool           // look at all of them
+	wanted  map[int64]bool // logs to poll
+	all     bool           // poll all logs
 	changed chan struct{}  // capacity 1: marked is not empty
 	wake    chan struct{}  // capacity 1: wanted is not empty
 
-	warnOnce sync.Once // about LISTEN without effect
+	warnOnce sync.Once // about an ineffective LISTEN
 }
 
 func newTail(s *Store) *tail {
@@ -63,17 +65,16 @@ func signal(c chan struct{}) {
 	}
 }
 
-// mark records that this process has appended to a log.
-func (t *tail) mark(id int64) {
+// markAppended records that this process has appended to a log.
+func (t *tail) markAppended(id int64) {
 	t.mu.Lock()
 	t.marked[id] = true
 	t.mu.Unlock()
 	signal(t.changed)
 }
 
-// notify notifies other replicas. NOTIFY takes a lock on the whole database at commit, so it has a separate
-// transaction, for which no append waits. If a notification is lost, the next look of the other replicas finds the
-// entries.
+// notify notifies other replicas. NOTIFY locks the whole database at commit, so notify uses a separate transaction that
+// appends do not wait for. If a notification is lost, the other replicas find the entries at their next poll.
 func (t *tail) notify() {
 	for {
 		select {
@@ -88,8 +89,8 @@ func (t *tail) notify() {
 		if len(ids) == 0 {
 			continue // the previous notification included them
 		}
-		text := everything
-		if len(ids) <= notifyMax {
+		text := allLogs
+		if len(ids) <= maxNotifyLogs {
 			var b []string
 			for id := range ids {
 				b = append(b, strconv.FormatInt(id, 36))
@@ -106,13 +107,13 @@ func (t *tail) notify() {
 		if err != nil && t.s.ctx.Err() == nil {
 			t.s.options.Logger.Debug("mcp events: a notification was lost", "error", err)
 		}
-		if !t.s.pause(notifyEvery) {
+		if !t.s.pause(notifyInterval) {
 			return
 		}
 	}
 }
 
-// pause waits for d. It returns false if the store is closed meanwhile.
+// pause waits for d. It returns false if the store is closed before then.
 func (s *Store) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -122,8 +123,8 @@ func (s *Store) pause(d time.Duration) bool {
 	}
 }
 
-// hear handles a notification.
-func (t *tail) hear(text string) {
+// handleNotification schedules polls for the logs in a notification.
+func (t *tail) handleNotification(text string) {
 	from, ids, _ := strings.Cut(text, " ")
 	if from == t.name {
 		return // Appended has already seen this process's appends
@@ -175,8 +176,8 @@ func (t *tail) listenOnce(config *pgx.ConnConfig) error {
 	if _, err := conn.PgConn().Exec(t.s.ctx, "LISTEN "+t.s.channel).ReadAll(); err != nil {
 		return err
 	}
-	t.hear(" " + everything) // earlier notifications were lost
-	heard := t.callSelf()
+	t.handleNotification(" " + allLogs) // earlier notifications were lost
+	heard := t.notifySelf()
 	defer heard()
 	for {
 		n, err := conn.WaitForNotification(t.s.ctx)
@@ -184,36 +185,38 @@ func (t *tail) listenOnce(config *pgx.ConnConfig) error {
 			return err
 		}
 		heard()
-		t.hear(n.Payload)
+		t.handleNotification(n.Payload)
 	}
 }
 
-// callSelf notifies this replica, to find out whether LISTEN has an effect. It logs a warning unless heard is called
-// within hearTime. Log 0 does not exist, so that other replicas do nothing.
-func (t *tail) callSelf() (heard func()) {
+// notifySelf notifies this replica, to check that LISTEN is effective. It logs a warning if heard is not called within
+// selfTestTimeout. Other replicas ignore the notification, because log 0 does not exist.
+func (t *tail) notifySelf() (heard func()) {
 	ctx, cancel := context.WithTimeout(t.s.ctx, 5*time.Second)
 	defer cancel()
 	if _, err := t.s.pool.Exec(ctx, "SELECT pg_notify($1, $2)", t.s.channel, t.name+" 0"); err != nil {
 		return func() {} // no notification was sent
 	}
-	timer := time.AfterFunc(hearTime, t.deaf)
+	timer := time.AfterFunc(selfTestTimeout, t.warnNoNotifications)
 	return func() { timer.Stop() }
 }
 
-// deaf warns once that LISTEN has no effect: a pooler in transaction mode accepts it but drops the notifications.
-func (t *tail) deaf() {
+// warnNoNotifications logs a single warning that LISTEN has no effect. A pooler in transaction mode accepts LISTEN but
+// drops the notifications.
+func (t *tail) warnNoNotifications() {
 	t.warnOnce.Do(func() {
 		t.s.options.Logger.Warn("mcp events: LISTEN receives no notifications, so this process sees appends of other processes only every "+t.s.options.Poll.String()+
 			": the connection may lead through a pooler in transaction mode, or to another database; set postgres.Options.Listen to a "+
-			"connection string that leads to the server itself, and Pooled", "waited", hearTime)
+			"connection string that leads to the server itself, and Pooled", "waited", selfTestTimeout)
 	})
 }
 
-// run looks for appends of other processes: immediately after a notification, and in all logs every Poll.
+// run polls for appends of other processes. It polls the affected logs immediately after a notification, and all logs
+// every Poll interval.
 func (t *tail) run() {
 	ticker := time.NewTicker(t.s.options.Poll)
 	defer ticker.Stop()
-	slots := make(chan struct{}, readers)
+	slots := make(chan struct{}, maxFollowers)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	failing := false
@@ -231,11 +234,11 @@ func (t *tail) run() {
 		all = all || t.all
 		t.wanted, t.all = map[int64]bool{}, false
 		t.mu.Unlock()
-		logs := t.s.open(wanted, all)
+		logs := t.s.openLogs(wanted, all)
 		if len(logs) == 0 {
 			continue
 		}
-		found, err := t.look(logs, slots, &wg)
+		found, err := t.poll(logs, slots, &wg)
 		if t.s.ctx.Err() != nil {
 			return
 		}
@@ -243,14 +246,14 @@ func (t *tail) run() {
 			t.s.options.Logger.Warn("mcp events: reading other replicas' appends failed", "error", err)
 		}
 		failing = err != nil
-		if !t.s.pause(min(lookEvery+time.Duration(found)*lookMore, lookMost)) {
+		if !t.s.pause(min(minPollInterval+time.Duration(found)*pollPerEntry, maxPollInterval)) {
 			return
 		}
 	}
 }
 
-// open returns the open logs with the given ids, or all open logs.
-func (s *Store) open(ids map[int64]bool, all bool) map[int64]*Log {
+// openLogs returns the open logs with the given ids. If all is set, it returns all open logs.
+func (s *Store) openLogs(ids map[int64]bool, all bool) map[int64]*Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	logs := map[int64]*Log{}
@@ -262,10 +265,10 @@ func (s *Store) open(ids map[int64]bool, all bool) map[int64]*Log {
 	return logs
 }
 
-// look reads the heads of logs in one query and follows the logs that have grown. found is the number of new entries,
-// at most pageMax.
-func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup) (found int, err error) {
-	ctx, cancel := t.s.limited(t.s.ctx)
+// poll reads the heads of logs in one query and follows the logs that have grown. It returns the number of new entries,
+// but at most pageMax.
+func (t *tail) poll(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup) (found int, err error) {
+	ctx, cancel := t.s.withTimeout(t.s.ctx)
 	heads, err := t.s.heads(ctx, slices.Collect(maps.Values(logs))...)
 	cancel()
 	if errors.Is(err, engine.ErrNewEpoch) {
@@ -277,7 +280,7 @@ func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup
 	var grown []*Log
 	for _, l := range logs {
 		h := heads[l]
-		if l.Seen().Before(h.at) && l.known(h) || !l.begin() {
+		if l.Seen().Before(h.at) && l.recordUnchanged(h) || !l.beginFollowing() {
 			continue
 		}
 		grown = append(grown, l)
@@ -287,12 +290,12 @@ func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup
 		}
 		l.mu.Unlock()
 	}
-	ctx, cancel = t.s.limited(t.s.ctx)
+	ctx, cancel = t.s.withTimeout(t.s.ctx)
 	read, err := t.s.newest(ctx, grown, heads)
 	cancel()
 	if err != nil {
 		for _, l := range grown {
-			l.finish()
+			l.finishFollowing()
 		}
 		return 0, err
 	}
@@ -301,27 +304,27 @@ func (t *tail) look(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup
 		case slots <- struct{}{}:
 		case <-t.s.ctx.Done():
 			for _, l := range grown[i:] {
-				l.finish()
+				l.finishFollowing()
 			}
 			return found, nil
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			ctx, cancel := t.s.limited(t.s.ctx)
+			ctx, cancel := t.s.withTimeout(t.s.ctx)
 			defer cancel()
 			if err := l.follow(ctx, heads[l], read[l]); err != nil && t.s.ctx.Err() == nil {
 				t.s.options.Logger.Debug("mcp events: following a log failed", "log", l.name, "error", err)
 			}
-			if l.finish() {
-				t.hear(" " + strconv.FormatInt(l.id, 36))
+			if l.finishFollowing() {
+				t.handleNotification(" " + strconv.FormatInt(l.id, 36))
 			}
 		})
 	}
 	return found, nil
 }
 
-// known records a look that found nothing new. It returns false if there is something to follow.
-func (l *Log) known(h head) bool {
+// recordUnchanged records a poll that found no changes to the log. It returns false if the log has changed.
+func (l *Log) recordUnchanged(h head) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.head < h.head || l.kept < h.kept || l.options.MaxAge != h.maxAge || l.options.MaxCount != h.maxCount {
@@ -331,9 +334,9 @@ func (l *Log) known(h head) bool {
 	return true
 }
 
-// begin reports whether the log can be followed now. If another goroutine is following it, finish will report that
-// the log needs another look.
-func (l *Log) begin() bool {
+// beginFollowing reports whether the log can be followed now. If another goroutine is following the log,
+// finishFollowing reports that the log needs another poll.
+func (l *Log) beginFollowing() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.following {
@@ -344,7 +347,7 @@ func (l *Log) begin() bool {
 	return true
 }
 
-func (l *Log) finish() (again bool) {
+func (l *Log) finishFollowing() (again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	again = l.again

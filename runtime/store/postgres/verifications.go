@@ -34,7 +34,7 @@ func (s *Store) AdmitVerification(ctx context.Context, v store.Verification, q e
 	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var fresh bool
 		// xmax is 0 in a row that was inserted, not updated.
-		err := tx.QueryRow(ctx, s.in(`INSERT INTO @.verifications (principal, url, method, at, until) VALUES ($1, $2, $3, $4, $5)
+		err := tx.QueryRow(ctx, s.qualify(`INSERT INTO @.verifications (principal, url, method, at, until) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (principal, url) DO UPDATE SET method = excluded.method, at = excluded.at, until = excluded.until RETURNING xmax = 0`),
 			[]byte(v.Principal), []byte(v.URL), v.Method, scalar.Nanos(v.At), scalar.Nanos(v.Until)).Scan(&fresh)
 		if err != nil || !fresh {
@@ -47,7 +47,7 @@ func (s *Store) AdmitVerification(ctx context.Context, v store.Verification, q e
 // DeleteVerification implements [store.SubscriptionStore].
 func (s *Store) DeleteVerification(ctx context.Context, principal, url string) error {
 	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, s.in(`DELETE FROM @.verifications WHERE principal = $1 AND url = $2`), []byte(principal), []byte(url))
+		tag, err := tx.Exec(ctx, s.qualify(`DELETE FROM @.verifications WHERE principal = $1 AND url = $2`), []byte(principal), []byte(url))
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
@@ -63,7 +63,7 @@ func (s *Store) CountVerifications(ctx context.Context, principal string) (own, 
 // SweepVerifications implements [store.SubscriptionStore].
 func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int) (removed int, err error) {
 	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, s.in(`WITH gone AS (
+		rows, err := tx.Query(ctx, s.qualify(`WITH gone AS (
 			SELECT principal, url FROM @.verifications v WHERE until > 0 AND until <= $1 AND NOT EXISTS (
 				SELECT 1 FROM @.subscriptions s WHERE s.principal = v.principal AND s.url = v.url)
 			LIMIT $2 FOR UPDATE SKIP LOCKED)

@@ -31,7 +31,7 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine
 		} else if n == 0 {
 			stands.Key = a.Key
 			var finished bool
-			err := w.row(ctx, "SELECT request, outcome IS NOT NULL, outcome FROM actions WHERE key = ?", []any{a.Key}, &stands.Request, &finished, &stands.Outcome)
+			err := w.queryRow(ctx, "SELECT request, outcome IS NOT NULL, outcome FROM actions WHERE key = ?", []any{a.Key}, &stands.Request, &finished, &stands.Outcome)
 			if finished {
 				stands.Outcome = scalar.Bytes(stands.Outcome)
 			}
@@ -39,7 +39,7 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine
 		}
 		fresh = true
 		var span int64 // an upper bound of their number: counting would make every claim more expensive
-		if err := w.row(ctx, "SELECT (SELECT max(sequence) FROM actions) - (SELECT min(sequence) FROM actions) + 1", nil, &span); err != nil || span <= engine.MaxActions {
+		if err := w.queryRow(ctx, "SELECT (SELECT max(sequence) FROM actions) - (SELECT min(sequence) FROM actions) + 1", nil, &span); err != nil || span <= engine.MaxActions {
 			return err
 		}
 		_, err = w.exec(ctx, "DELETE FROM actions WHERE sequence IN (SELECT sequence FROM actions ORDER BY sequence DESC LIMIT -1 OFFSET ?)", engine.MaxActions)

@@ -11,17 +11,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Append implements [store.EventLog]. Appends that wait together are committed together.
+// Append implements [store.EventLog]. Concurrent appends are committed together.
 func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
-	a := appending{log: l, entry: e}
+	a := appendCall{log: l, entry: e}
 	err := a.do(ctx)
 	return a.entry.Position, err
 }
 
-// AppendOnce implements [store.EventLog]. It looks for the id in the transaction that appends, so that it sees the
-// other appends of its group, and returns after the COMMIT.
+// AppendOnce implements [store.EventLog]. It looks up the id within the appending transaction, so that it finds the
+// other appends of its group. It returns after the COMMIT.
 func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
-	a := appending{log: l, entry: e, once: true, above: above}
+	a := appendCall{log: l, entry: e, once: true, above: above}
 	if err := a.do(ctx); err != nil {
 		return 0, false, err
 	}
@@ -31,8 +31,8 @@ func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Positio
 	return a.stands.Position, false, store.Repeats(a.stands.Position, a.stands.Data, e.Data)
 }
 
-// An appending is one call of Append or AppendOnce.
-type appending struct {
+// An appendCall is a call to Append or AppendOnce.
+type appendCall struct {
 	log   *Log
 	entry store.Entry
 	once  bool
@@ -43,7 +43,7 @@ type appending struct {
 	stands   *store.Entry // the existing entry
 }
 
-func (a *appending) do(ctx context.Context) error {
+func (a *appendCall) do(ctx context.Context) error {
 	a.audience = audience(a.entry.Targets)
 	above := a.above
 	err := a.log.s.writer.do(ctx, a.apply, a.committed)
@@ -56,20 +56,20 @@ func (a *appending) do(ctx context.Context) error {
 	return err
 }
 
-// apply is the append step. It may run again in another transaction.
-func (a *appending) apply(ctx context.Context, w *session) error {
+// apply performs the append within a transaction. It may be called again in another transaction.
+func (a *appendCall) apply(ctx context.Context, w *session) error {
 	a.now, a.stands = time.Now(), nil
-	// Positions that an earlier, failed transaction of the group assigned are void: the file decides.
+	// Read the head from the file, because an earlier transaction of the group may have assigned positions and failed.
 	var head int64
-	if err := w.row(ctx, "SELECT head FROM logs WHERE id = ?", []any{a.log.id}, &head); err != nil {
+	if err := w.queryRow(ctx, "SELECT head FROM logs WHERE id = ?", []any{a.log.id}, &head); err != nil {
 		return err
 	}
-	if told := a.log.told(); store.Position(head) < told {
+	if told := a.log.visibleHead(); store.Position(head) < told {
 		return fmt.Errorf("%w: the file was restored to an older state while it was open: %s has %d entries of %d; restart the process (docs/one-process.md)",
 			ErrCorrupt, a.log.name, head, told)
 	}
 	if a.once {
-		if err := a.find(ctx, w, store.Position(head)); err != nil || a.stands != nil {
+		if err := a.findExisting(ctx, w, store.Position(head)); err != nil || a.stands != nil {
 			return err
 		}
 	}
@@ -90,16 +90,16 @@ func (a *appending) apply(ctx context.Context, w *session) error {
 	return err
 }
 
-// told returns the last position that readers may have seen.
-func (l *Log) told() store.Position {
+// visibleHead returns the last position that is visible to readers.
+func (l *Log) visibleHead() store.Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.head
 }
 
-// find looks for the last retained entry that the new one would repeat (OCC-5). A damaged entry counts as evicted,
-// because it cannot be read.
-func (a *appending) find(ctx context.Context, w *session, head store.Position) error {
+// findExisting finds the last retained entry that the new entry would repeat (OCC-5). It ignores damaged entries,
+// because they cannot be read.
+func (a *appendCall) findExisting(ctx context.Context, w *session, head store.Position) error {
 	after := max(a.above, a.log.evicted(head))
 	if after >= head {
 		return nil
@@ -110,13 +110,14 @@ func (a *appending) find(ctx context.Context, w *session, head store.Position) e
 		return err
 	}
 	if err = classify(a.search(ctx, st, after)); errors.Is(err, ErrCorrupt) {
-		a.above = a.log.told() // SQLite rejects further writes of this transaction: the next one considers only later entries
+		a.above = a.log.visibleHead() // SQLite rejects further writes of this transaction: the next one considers only later entries
 	}
 	return err
 }
 
-// search looks for the last readable entry after a position with the id and the audience, whatever the index says.
-func (a *appending) search(ctx context.Context, st *sql.Stmt, after store.Position) error {
+// search finds the last readable entry after a position with the same id and audience. It compares the entries
+// themselves, because the index may be damaged.
+func (a *appendCall) search(ctx context.Context, st *sql.Stmt, after store.Position) error {
 	rows, err := st.QueryContext(ctx, a.log.id, a.entry.EventID, a.audience, int64(after))
 	if err != nil {
 		return err
@@ -136,13 +137,13 @@ func (a *appending) search(ctx context.Context, st *sql.Stmt, after store.Positi
 	return rows.Err()
 }
 
-func (a *appending) committed() {
+func (a *appendCall) committed() {
 	if a.stands == nil {
-		a.log.visible(a.entry, a.now)
+		a.log.publish(a.entry, a.now)
 	}
 }
 
-// evicted returns the last position that retention does not cover. The given head may be ahead of the committed one.
+// evicted returns the last position that has exceeded its retention. The given head may be ahead of the committed head.
 func (l *Log) evicted(head store.Position) store.Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,8 +155,7 @@ func (l *Log) evicted(head store.Position) store.Position {
 	return after
 }
 
-// audience returns the index value of an entry's targets. It is empty without targets, otherwise a hash of the set,
-// which may be large.
+// audience returns the index value of an entry's targets, a hash of the set. It is empty if targets is nil.
 func audience(targets []string) []byte {
 	if targets == nil {
 		return []byte{}

@@ -13,13 +13,13 @@ import (
 
 var _ engine.Attempts = (*Store)(nil)
 
-// attemptsOf is prepared once, because a search for failed deliveries runs it thousands of times. It has no LIMIT,
-// because SQLite would plan the statement for each bound value.
+// attemptsOf is prepared only once, because a search for failed deliveries executes it thousands of times. It has no
+// LIMIT, because SQLite would replan the statement for each bound value.
 const attemptsOf = "SELECT made FROM attempts WHERE subscription = ? ORDER BY sequence DESC"
 
 // Attempts implements [engine.Attempts].
 func (s *Store) Attempts(ctx context.Context, subscription string, limit int) ([]operator.Attempt, error) {
-	if _, err := s.queries(ctx); err != nil {
+	if _, err := s.readPool(ctx); err != nil {
 		return nil, err
 	}
 	rows, err := s.attemptsOf.QueryContext(ctx, subscription)
@@ -50,11 +50,11 @@ func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now ti
 	return s.attempts.Trim(ctx, attemptTable{s}, b, now, limit)
 }
 
-// attemptTable is the table of attempts that a Trimmer works on.
+// attemptTable implements the table that an attemptlog.Trimmer trims.
 type attemptTable struct{ s *Store }
 
 func (t attemptTable) CountAttempts(ctx context.Context) (n int, err error) {
-	_, err = t.s.first(ctx, "SELECT coalesce(sum(count), 0) FROM attempts", nil, &n)
+	_, err = t.s.queryRow(ctx, "SELECT coalesce(sum(count), 0) FROM attempts", nil, &n)
 	return n, err
 }
 

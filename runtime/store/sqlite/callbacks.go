@@ -13,7 +13,7 @@ import (
 func (s *Store) Callback(ctx context.Context, key string) (cb clientstore.Callback, ok bool, err error) {
 	var secrets []byte
 	var record string
-	if ok, err := s.first(ctx, "SELECT secrets, record FROM callbacks WHERE key = ?", []any{key}, &secrets, &record); !ok {
+	if ok, err := s.queryRow(ctx, "SELECT secrets, record FROM callbacks WHERE key = ?", []any{key}, &secrets, &record); !ok {
 		return cb, false, err
 	}
 	if err := json.Unmarshal([]byte(record), &cb); err != nil {

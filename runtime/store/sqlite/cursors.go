@@ -12,7 +12,7 @@ import (
 // Load implements [clientstore.CursorStore].
 func (s *Store) Load(ctx context.Context, key string) (saved clientstore.Saved, ok bool, err error) {
 	var ids string
-	if ok, err := s.first(ctx, "SELECT cursor, event_ids FROM cursors WHERE key = ?", []any{key}, &saved.Cursor, &ids); !ok {
+	if ok, err := s.queryRow(ctx, "SELECT cursor, event_ids FROM cursors WHERE key = ?", []any{key}, &saved.Cursor, &ids); !ok {
 		return clientstore.Saved{}, false, err
 	}
 	if err := json.Unmarshal([]byte(ids), &saved.EventIDs); err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// entryColumns are the columns that scanEntry reads.
+// entryColumns contains the columns that scanEntry decodes.
 const entryColumns = "position, appended, event_id, timestamp, data, meta, targets, cursor, sum"
 
-// A row is an entry as it is stored in the file.
-type row struct {
+// An entryRow is the encoding of an entry in the file.
+type entryRow struct {
 	position, appended    int64
 	id, timestamp, cursor string
 	data, meta            []byte // meta nil for none
@@ -23,8 +23,8 @@ type row struct {
 	sum                   int64 // checksum
 }
 
-func newRow(e *store.Entry, appended int64) (row, error) {
-	r := row{position: int64(e.Position), appended: appended, id: e.EventID, timestamp: e.Timestamp.String(), data: e.Data, cursor: e.Cursor}
+func newRow(e *store.Entry, appended int64) (entryRow, error) {
+	r := entryRow{position: int64(e.Position), appended: appended, id: e.EventID, timestamp: e.Timestamp.String(), data: e.Data, cursor: e.Cursor}
 	if r.data == nil {
 		r.data = []byte{}
 	}
@@ -34,7 +34,7 @@ func newRow(e *store.Entry, appended int64) (row, error) {
 	if e.Targets != nil {
 		b, err := json.Marshal(e.Targets)
 		if err != nil {
-			return row{}, err
+			return entryRow{}, err
 		}
 		r.targets = sql.NullString{String: string(b), Valid: true}
 	}
@@ -43,9 +43,9 @@ func newRow(e *store.Entry, appended int64) (row, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum returns a checksum of the entry and the log's name. SQLite does not detect a changed byte within a row;
-// with the checksum, reading such a row is an error.
-func (r *row) checksum(log string) int64 {
+// checksum returns a checksum of the entry and the log's name. It is necessary because SQLite does not detect changed
+// bytes within a row.
+func (r *entryRow) checksum(log string) int64 {
 	var b []byte
 	for _, n := range []int64{int64(len(log)), r.position, r.appended, int64(len(r.id)), int64(len(r.timestamp)), int64(len(r.cursor)), int64(len(r.data)),
 		length(r.meta != nil, len(r.meta)), length(r.targets.Valid, len(r.targets.String))} {
@@ -57,7 +57,7 @@ func (r *row) checksum(log string) int64 {
 	return int64(crc32.Update(sum, castagnoli, r.meta))
 }
 
-// length returns the length of an optional value, or -1 if it is absent.
+// length returns the length of an optional value, or -1 if the value is absent.
 func length(there bool, n int) int64 {
 	if !there {
 		return -1
@@ -67,7 +67,7 @@ func length(there bool, n int) int64 {
 
 // scanEntry decodes and verifies a row of entryColumns.
 func (l *Log) scanEntry(rows *sql.Rows) (e store.Entry, err error) {
-	var r row
+	var r entryRow
 	corrupt := func(why any) (store.Entry, error) {
 		return store.Entry{}, fmt.Errorf("%w: entry %d of %s: %v", ErrCorrupt, r.position, l.name, why)
 	}

@@ -13,22 +13,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Errors that an operator can act upon. Errors of this package match them with [errors.Is].
+// Errors that an operator can act on. Use [errors.Is] to test for them.
 var (
 	// ErrCorrupt reports that the file is damaged or is not a store.
 	ErrCorrupt = errors.New("sqlite: file is corrupt or not a store")
-	// ErrFull reports that the disk is full; nothing of the failed write is stored.
+	// ErrFull reports that the disk is full. The failed write has no effect.
 	ErrFull = errors.New("sqlite: disk is full")
-	// ErrBusy reports that the file is in use. [Open] returns it if another process (or another Store of this
-	// process) has the file open, and a write returns it if another connection wrote for too long.
+	// ErrBusy reports that the file is in use. [Open] returns it if another process, or another Store in this process,
+	// has the file open. A write returns it if it cannot begin because another connection has been writing for too
+	// long.
 	ErrBusy = errors.New("sqlite: file is in use")
-	// ErrKey reports that the key is missing, wrong, or of an invalid length.
+	// ErrKey reports that the key is missing, is wrong, or has an invalid length.
 	ErrKey = errors.New("sqlite: wrong or missing encryption key")
-	// ErrVersion reports that a newer release, or a build before the first release, wrote the file.
+	// ErrVersion reports that the file was written by a newer release or by a build from before the first release.
 	ErrVersion = errors.New("sqlite: the version of the file is not supported")
 )
 
-// classify wraps the driver's error with one of the errors above, if one applies.
+// classify wraps a driver error with the matching error from above, if any.
 func classify(err error) error {
 	if err == nil || errors.Is(err, store.ErrConflict) {
 		return err

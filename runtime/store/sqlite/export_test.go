@@ -71,7 +71,7 @@ func (s *Store) Each(n int) (errs []error) {
 	for i := range group {
 		group[i] = &write{apply: func(context.Context, *session) error { return nil }, done: make(chan struct{})}
 	}
-	s.writer.each(group)
+	s.writer.runSeparately(group)
 	for _, x := range group {
 		errs = append(errs, x.err)
 	}
@@ -111,7 +111,7 @@ func (s *Store) FailCommit() (visible bool, err error) {
 		}
 		// Later members of the group see it as appended.
 		e := store.Entry{EventID: "unstored", Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{"n":1}`)}
-		if err := (&appending{log: s.logs["log"], entry: e, audience: audience(nil)}).apply(ctx, w); err != nil {
+		if err := (&appendCall{log: s.logs["log"], entry: e, audience: audience(nil)}).apply(ctx, w); err != nil {
 			return err
 		}
 		_, err := w.exec(ctx, "INSERT INTO entries (log, position, appended, event_id, timestamp, data, cursor, audience, sum) VALUES (999, 1, 1, '', '', x'', '', x'', 0)")

@@ -9,8 +9,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// ListSubscriptions implements [engine.Lister]. It reads the ids from an index, so that a known subscription costs a
-// tenth of an unknown one.
+// ListSubscriptions implements [engine.Lister]. It reads the ids from an index, so that listing a known subscription
+// costs only a tenth of listing an unknown one.
 func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) (subs []engine.Listed, err error) {
 	all := true
 	err = s.each(ctx, func(rows *sql.Rows) error {
@@ -25,7 +25,7 @@ func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, 
 	}
 	subs = subs[:0]
 	err = s.each(ctx, func(rows *sql.Rows) error {
-		sub, err := s.listed(rows)
+		sub, err := s.scanListed(rows)
 		if known(sub.ID) {
 			sub = engine.Listed{Subscription: store.Subscription{ID: sub.ID}}
 		}
@@ -37,19 +37,19 @@ func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, 
 
 // ListSubscription implements [engine.Lister].
 func (s *Store) ListSubscription(ctx context.Context, id string) (engine.Listed, bool, error) {
-	db, err := s.queries(ctx)
+	db, err := s.readPool(ctx)
 	if err != nil {
 		return engine.Listed{}, false, err
 	}
-	sub, err := s.listed(db.QueryRowContext(ctx, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id = ?", id))
+	sub, err := s.scanListed(db.QueryRowContext(ctx, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id = ?", id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return engine.Listed{}, false, nil
 	}
 	return sub, err == nil, classify(err)
 }
 
-// listed decodes a row of subscriptionColumns.
-func (s *Store) listed(row scanner) (engine.Listed, error) {
+// scanListed decodes a row of subscriptionColumns for a list.
+func (s *Store) scanListed(row scanner) (engine.Listed, error) {
 	sub, err := s.scan(row)
 	return engine.ListedOf(sub, err, ErrCorrupt)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Log is a [store.EventLog] in a [Store].
+// A Log is the [store.EventLog] implementation of a [Store].
 type Log struct {
 	s     *Store
 	id    int64
@@ -46,7 +46,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 		return l, nil
 	}
 	s.mu.Unlock()
-	l := &Log{s: s, name: name, options: o, step: sweepStep}
+	l := &Log{s: s, name: name, options: o, step: maxSweep}
 	err := s.writer.do(ctx, func(ctx context.Context, w *session) error { return l.open(ctx, w) }, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -64,10 +64,10 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 
 func (l *Log) open(ctx context.Context, w *session) error {
 	var epoch, head, oldest int64
-	err := w.row(ctx, "SELECT id, epoch, head, oldest, evicted FROM logs WHERE name = ?", []any{l.name}, &l.id, &epoch, &head, &oldest, &l.proof)
+	err := w.queryRow(ctx, "SELECT id, epoch, head, oldest, evicted FROM logs WHERE name = ?", []any{l.name}, &l.id, &epoch, &head, &oldest, &l.proof)
 	if errors.Is(err, sql.ErrNoRows) {
 		oldest, epoch = 1, int64(rand.Uint64()|1)
-		err = w.row(ctx, "INSERT INTO logs (name, epoch) VALUES (?, ?) RETURNING id", []any{l.name, epoch}, &l.id)
+		err = w.queryRow(ctx, "INSERT INTO logs (name, epoch) VALUES (?, ?) RETURNING id", []any{l.name, epoch}, &l.id)
 	}
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (l *Log) open(ctx context.Context, w *session) error {
 	}
 	l.epoch, l.head = uint64(epoch), store.Position(head)
 	var first, last sql.NullInt64 // from the index: the entries may be damaged
-	err = w.row(ctx, "SELECT (SELECT min(position) FROM entries WHERE log = ?1), (SELECT max(position) FROM entries WHERE log = ?1)", []any{l.id}, &first, &last)
+	err = w.queryRow(ctx, "SELECT (SELECT min(position) FROM entries WHERE log = ?1), (SELECT max(position) FROM entries WHERE log = ?1)", []any{l.id}, &first, &last)
 	switch {
 	case err != nil:
 		return err
@@ -91,8 +91,9 @@ func (l *Log) open(ctx context.Context, w *session) error {
 	return nil
 }
 
-// visible moves the head and calls Appended. It is called in the order of the positions.
-func (l *Log) visible(e store.Entry, now time.Time) {
+// publish makes an entry visible: it advances the head and calls Appended. It must be called in the order of the
+// positions.
+func (l *Log) publish(e store.Entry, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.head = e.Position
@@ -100,7 +101,7 @@ func (l *Log) visible(e store.Entry, now time.Time) {
 	if l.oldest == e.Position {
 		l.stamp = now
 	}
-	l.count()
+	l.applyMaxCount()
 	if l.options.Appended != nil {
 		l.options.Appended([]store.Entry{e})
 	}
@@ -117,29 +118,29 @@ func (l *Log) Bounds(context.Context) (oldest, head store.Position, err error) {
 	return l.oldest, l.head, nil
 }
 
-// count moves oldest to the limit of MaxCount. The caller holds l.mu.
-func (l *Log) count() {
+// applyMaxCount advances oldest to enforce MaxCount. The caller must hold l.mu.
+func (l *Log) applyMaxCount() {
 	n := store.Position(max(l.options.MaxCount, 0))
 	if n == 0 || l.head-l.oldest+1 <= n {
 		return
 	}
 	l.oldest = l.head - n + 1
-	if l.oldest > l.deleted+sweepSoon {
-		l.s.sweeper.hurry()
+	if l.oldest > l.deleted+sweepThreshold {
+		l.s.sweeper.trigger()
 	}
 }
 
-// retained finds the first entry that retention covers. The second query is for a log with damaged entries before
-// that one, which it does not read.
-var retained = [...]string{
+// retainedQueries contains queries for the first entry within MaxAge. The second query is used if earlier entries are
+// damaged, because it does not read them.
+var retainedQueries = [...]string{
 	"SELECT position, appended FROM entries WHERE log = ? AND position >= ? AND appended >= ? ORDER BY position LIMIT 1",
 	"SELECT position, appended FROM entries INDEXED BY entries_appended WHERE log = ? AND position >= ? AND appended >= ? ORDER BY appended LIMIT 1",
 }
 
-// retain moves oldest past the entries that retention does not cover. It reads the file only after the oldest entry
-// has expired. The caller holds l.mu.
+// retain advances oldest past the entries that exceed the retention limits. It reads the file only after the oldest
+// entry has expired. The caller must hold l.mu.
 func (l *Log) retain() {
-	l.count()
+	l.applyMaxCount()
 	if l.options.MaxAge <= 0 || l.oldest > l.head {
 		return
 	}
@@ -149,7 +150,7 @@ func (l *Log) retain() {
 	}
 	var position, stamp int64
 	var err error
-	for _, query := range retained {
+	for _, query := range retainedQueries {
 		err = l.s.read.QueryRow(query, l.id, int64(l.oldest), limit.UnixNano()).Scan(&position, &stamp)
 		if !errors.Is(classify(err), ErrCorrupt) {
 			break
@@ -161,12 +162,12 @@ func (l *Log) retain() {
 	case err == nil:
 		l.oldest, l.stamp = store.Position(position), time.Unix(0, stamp)
 	}
-	// After any other failure, the bound stays: the log may retain too much, never too little.
+	// After any other failure, the bound is unchanged: the log may retain too many entries, but never too few.
 }
 
 // Read implements [store.EventLog].
 func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
-	db, err := l.s.queries(ctx)
+	db, err := l.s.readPool(ctx)
 	if err != nil {
 		return store.Batch{}, err
 	}
@@ -205,7 +206,7 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 
 // Proof implements [store.EventLog].
 func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
-	db, err := l.s.queries(ctx)
+	db, err := l.s.readPool(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -231,8 +232,8 @@ func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 	return 0, err
 }
 
-// query reads the entries after one position up to another from the file. It returns fewer if they are large, and
-// stops before a damaged or missing entry. If that is the first one, it returns an error.
+// query reads the entries after one position up to another from the file. It returns fewer entries if they are large,
+// and stops before a damaged or missing entry. If the first entry is damaged or missing, it returns an error.
 func (l *Log) query(ctx context.Context, db *sql.DB, after, to store.Position) (entries []store.Entry, err error) {
 	rows, err := db.QueryContext(ctx, "SELECT "+entryColumns+" FROM entries WHERE log = ? AND position > ? AND position <= ? ORDER BY position",
 		l.id, int64(after), int64(to))

@@ -11,8 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/filelock"
 )
 
-// resolve returns the canonical path of the file. SQLite uses it as well, so that the lock file is the same for every
-// path of the file.
+// resolve returns the canonical path of the file, which SQLite also uses. The lock file is therefore the same for every
+// path to the file.
 func resolve(path string) (string, error) {
 	switch {
 	case path == "", strings.HasPrefix(path, ":memory:"):
@@ -25,13 +25,13 @@ func resolve(path string) (string, error) {
 	return filelock.Resolve(path)
 }
 
-// firstPage is the size of the smallest possible store, in bytes.
-const firstPage = 4096
+// minFileSize is the size in bytes of the smallest possible store.
+const minFileSize = 4096
 
-// create creates the file if it does not exist, with access for its owner only. SQLite gives its journal the same
-// mode. opened says that a store was open here before, which left a lock file. Then an empty file is an error: SQLite
-// would treat it as a new one, and delete its journal.
-func create(path string, opened bool) error {
+// createFile creates the file if it does not exist, accessible only by its owner. SQLite creates its journal with the
+// same mode. The argument opened reports whether a lock file from an earlier Open exists. If so, a truncated file is an
+// error, because SQLite would treat it as a new file and delete its journal.
+func createFile(path string, opened bool) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		return f.Close()
@@ -45,15 +45,15 @@ func create(path string, opened bool) error {
 	case links(info) > 1:
 		// Each path would have its own journal, and one would overwrite the writes of the other.
 		return fmt.Errorf("has %d hard links, but a database must have one", links(info))
-	case opened && info.Size() < firstPage:
+	case opened && info.Size() < minFileSize:
 		return fmt.Errorf("%w: the store was truncated to %d bytes; restore its backup (docs/one-process.md), or remove it, %[3]s-wal and %[3]s-shm to start with an empty store",
 			ErrCorrupt, info.Size(), path)
 	}
 	return nil
 }
 
-// warnOfModes warns about files of the store that other users can read or write. They contain payloads and, without a
-// key, secrets.
+// warnOfModes logs a warning for each file of the store that other users can read or write. The files contain payloads
+// and, without a key, plain-text secrets.
 func warnOfModes(logger *slog.Logger, path string) {
 	if runtime.GOOS == "windows" {
 		return // Windows modes do not show who may read a file

@@ -78,7 +78,7 @@ func (s *Store) Intake(ctx context.Context, in engine.Intake) (dropped map[strin
 	return dropped, err
 }
 
-// schedulesOf returns the schedules of items, without duplicates.
+// schedulesOf returns the distinct schedule ids of the items.
 func schedulesOf(items []engine.Queued) []string {
 	var ids []string
 	seen := map[string]bool{}
@@ -93,7 +93,7 @@ func schedulesOf(items []engine.Queued) []string {
 
 // IntakeCursor implements [engine.Schedules].
 func (s *Store) IntakeCursor(ctx context.Context, source string) (cursor string, ok bool, err error) {
-	ok, err = s.first(ctx, "SELECT cursor FROM intakes WHERE source = ?", []any{source}, &cursor)
+	ok, err = s.queryRow(ctx, "SELECT cursor FROM intakes WHERE source = ?", []any{source}, &cursor)
 	return cursor, ok, err
 }
 
@@ -119,7 +119,7 @@ func (s *Store) Queue(ctx context.Context, id string, after uint64, limit int) (
 
 // CountQueued implements [engine.Schedules].
 func (s *Store) CountQueued(ctx context.Context, id string) (n int, err error) {
-	_, err = s.first(ctx, "SELECT COUNT(*) FROM queued WHERE schedule = ?", []any{id}, &n)
+	_, err = s.queryRow(ctx, "SELECT COUNT(*) FROM queued WHERE schedule = ?", []any{id}, &n)
 	return n, err
 }
 

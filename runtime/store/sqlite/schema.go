@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// applicationID marks the file as a store in its header: "mcpe".
+	// applicationID identifies the file as a store in its header. It spells "mcpe".
 	applicationID = 0x6d637065
 	// schemaVersion is the version of schema.sql, stored in the file as its user_version. A release that changes the
-	// schema raises it, and migrates files of lower versions in prepare.
+	// schema increments it and migrates older files in prepare.
 	schemaVersion = 1
 )
 
 //go:embed schema.sql
 var schema string
 
-// prepare creates the tables of a new file and refuses a file that this release cannot use.
+// prepare creates the tables of a new file. It returns an error if this release cannot use an existing file.
 func prepare(ctx context.Context, conn *sql.Conn) error {
 	return inTransaction(ctx, conn, func() error {
 		var id, version, tables int

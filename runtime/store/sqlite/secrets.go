@@ -10,9 +10,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
 )
 
-// checkKey compares the keys with the check value in the file. A file without a check value adopts the first key:
-// only this step seals secrets that are in plain text. Since no other process has the file open, secrets under old
-// keys are resealed with the current key before the store is used.
+// checkKey compares the keys with the check value in the file. A file without a check value adopts the key. Only this
+// step seals plain-text secrets. Since no other process has the file open, checkKey reseals the secrets of old keys
+// with the current key before the store is used.
 func (s *Store) checkKey(ctx context.Context, conn *sql.Conn) error {
 	var check []byte
 	err := conn.QueryRowContext(ctx, "SELECT sealed FROM key_check").Scan(&check)
@@ -33,10 +33,10 @@ func (s *Store) checkKey(ctx context.Context, conn *sql.Conn) error {
 			return err
 		}
 	}
-	return s.renewAll(ctx, conn) // an earlier run may have been interrupted, or a page was restored
+	return s.resealAll(ctx, conn) // an earlier run may have been interrupted, or a page was restored
 }
 
-// adopt seals all secrets of a file that adopts its first key.
+// adopt seals all secrets of a file that is opened with a key for the first time.
 func (s *Store) adopt(ctx context.Context, conn *sql.Conn) error {
 	return inTransaction(ctx, conn, func() error {
 		for _, t := range sealedTables {
@@ -50,7 +50,7 @@ func (s *Store) adopt(ctx context.Context, conn *sql.Conn) error {
 			}
 			after := ""
 			for more := true; more; {
-				if after, more, err = s.renew(ctx, conn, t, after, true); err != nil {
+				if after, more, err = s.reseal(ctx, conn, t, after, true); err != nil {
 					return err
 				}
 			}
@@ -64,7 +64,7 @@ func setCheck(ctx context.Context, conn *sql.Conn, check []byte) error {
 	return err
 }
 
-// A sealedTable describes a table with secrets, and the id to which a secret is bound.
+// A sealedTable describes a table with secrets, and the id that a secret is bound to.
 type sealedTable struct {
 	name, column string
 	id           func(key string) string
@@ -75,16 +75,16 @@ var sealedTables = []sealedTable{
 	{"callbacks", "key", sealed.CallbackID},
 }
 
-// renewStep is the number of secrets that are resealed in one transaction.
-const renewStep = 500
+// resealBatch is the number of secrets that are resealed per transaction.
+const resealBatch = 500
 
-// renewAll reseals the secrets under old keys.
-func (s *Store) renewAll(ctx context.Context, conn *sql.Conn) error {
+// resealAll reseals the secrets that are sealed with old keys.
+func (s *Store) resealAll(ctx context.Context, conn *sql.Conn) error {
 	for _, t := range sealedTables {
 		after := ""
 		for more := true; more; {
 			err := inTransaction(ctx, conn, func() (err error) {
-				after, more, err = s.renew(ctx, conn, t, after, false)
+				after, more, err = s.reseal(ctx, conn, t, after, false)
 				return err
 			})
 			if err != nil {
@@ -95,11 +95,11 @@ func (s *Store) renewAll(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// renew reseals up to renewStep secrets that are not sealed with the current key. It returns the last key that it has
-// seen. Secrets that none of the keys opens stay, and reading them reports an error.
-func (s *Store) renew(ctx context.Context, conn *sql.Conn, t sealedTable, after string, plain bool) (last string, more bool, err error) {
+// reseal reseals up to resealBatch secrets that are not sealed with the current key. It returns the last key that it
+// has read. Secrets that cannot be opened with any key are not changed, and reading them returns an error.
+func (s *Store) reseal(ctx context.Context, conn *sql.Conn, t sealedTable, after string, plain bool) (last string, more bool, err error) {
 	rows, err := conn.QueryContext(ctx, fmt.Sprintf("SELECT %[1]s, secrets FROM %[2]s WHERE %[1]s > ? AND substr(secrets, 1, %[3]d) <> ? ORDER BY %[1]s LIMIT ?",
-		t.column, t.name, sealed.PrefixSize), after, s.box.Prefix(), renewStep)
+		t.column, t.name, sealed.PrefixSize), after, s.box.Prefix(), resealBatch)
 	if err != nil {
 		return "", false, err
 	}
@@ -130,7 +130,7 @@ func (s *Store) renew(ctx context.Context, conn *sql.Conn, t sealedTable, after 
 			return "", false, err
 		}
 	}
-	return last, len(all) == renewStep, nil
+	return last, len(all) == resealBatch, nil
 }
 
 func inTransaction(ctx context.Context, conn *sql.Conn, f func() error) error {

@@ -1,16 +1,15 @@
-// Package sqlite stores everything that must survive a restart in one SQLite file. For servers, these are event logs
-// and webhook subscriptions with their delivery positions and verifications; for clients, cursors, dead letters and
-// unprocessed webhook bodies.
+// Package sqlite stores all state that must survive a restart in one SQLite file. For servers, this includes event logs
+// and webhook subscriptions with their delivery positions and verifications. For clients, it includes cursors, dead
+// letters and unprocessed webhook bodies.
 //
-// Start with [Open]. Only one process at a time may have the file open; a lock file next to it ensures that. One
-// goroutine performs all writes and commits waiting ones together: nothing is acknowledged, or visible to a reader,
-// before its COMMIT has returned. The driver is modernc.org/sqlite, which needs no C compiler.
+// Start with [Open]. Only one process at a time can have the file open, which a lock file ensures. One goroutine
+// performs all writes and commits concurrent writes together. A write is neither acknowledged nor visible to readers
+// before its COMMIT has returned. The driver is modernc.org/sqlite, which does not need a C compiler.
 //
-// Every entry of a log has a checksum. If a byte of an entry has changed on the disk, or the entry is missing,
-// reading it returns a [store.DamagedError] that matches [ErrCorrupt]; the entries before and after it can still be
-// read. Encrypted secrets are authenticated. Damage elsewhere in the file is detected only if SQLite notices it or a
-// value cannot be decoded. Damage within the journal of a killed process undoes the commits from there on, because
-// SQLite treats it as a torn write.
+// Every entry of a log has a checksum. If an entry has changed on disk or is missing, reading it returns
+// a [store.DamagedError] that matches [ErrCorrupt]. The entries before and after it can still be read. Encrypted secrets
+// are authenticated. Other damage to the file is detected only by SQLite or if a value cannot be decoded. SQLite treats
+// damage in the journal of a killed process as a torn write and discards all commits after it.
 package sqlite
 
 import (
@@ -31,42 +30,43 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// Synchronous says what a COMMIT waits for.
+// Synchronous specifies when a COMMIT returns.
 type Synchronous int
 
 const (
-	// Full waits until the operating system has written to the disk: a commit survives a power failure. It is the
-	// default.
+	// Full waits until the data is on disk, so that a commit survives a power failure. It is the default.
 	Full Synchronous = iota
-	// Normal lets the operating system write the last commits later. They survive the process, but a power failure
-	// may undo them.
+	// Normal lets the operating system write the latest commits to disk later. They survive a process crash, but a
+	// power failure can undo them.
 	Normal
 )
 
-// Options configure [Open]. The zero value is safe for production, except that Key should be set.
+// Options configure [Open]. The zero value is safe for production, but Key should be set.
 type Options struct {
-	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM. It has 16, 24 or 32
-	// bytes, which the operator keeps elsewhere. Without one, secrets are stored in plain text, protected only by the
-	// file's permissions. The first Open with a key encrypts existing secrets; from then on, the file opens only with
-	// that key and accepts no secrets without one.
+	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM. It must have 16, 24 or 32
+	// bytes, and the operator must store it elsewhere. Without a key, secrets are stored in plain text, protected only
+	// by the file's permissions. The first Open with a key encrypts existing secrets. From then on, the file can be
+	// opened only with that key and rejects unencrypted secrets.
 	Key []byte
-	// OldKeys decrypt secrets but never encrypt them. Open re-encrypts their secrets with Key, in transactions of
-	// 500, so that they are needed only once.
+	// OldKeys are used only to decrypt secrets. Open re-encrypts their secrets with Key, in transactions of 500, so
+	// that old keys are needed only once.
 	OldKeys [][]byte
-	// Synchronous says what a COMMIT waits for; default Full.
+	// Synchronous specifies when a COMMIT returns; the default is Full.
 	Synchronous Synchronous
-	// Readers is the number of connections for reading; default 4.
+	// Readers is the maximum number of read connections; the default is 4.
 	Readers int
-	// Wait is how long Open waits for another process to close the file, as in a rolling restart. Then Open returns
-	// [ErrBusy]. The default is 10 s. If Wait is negative, Open does not wait.
+	// Wait is how long Open waits for another process to close the file, as in a rolling restart. Open then
+	// returns [ErrBusy]. The default is 10 s. If Wait is negative, Open does not wait.
 	Wait time.Duration
-	// Logger receives warnings about unsafe file modes, unreadable subscriptions, and expired entries that cannot be
-	// deleted; default slog.Default().
+	// Logger logs unsafe file modes, unreadable subscriptions, and expired entries that cannot be deleted. The default
+	// is [slog.Default].
 	Logger *slog.Logger
 }
 
-// A Store is a file opened by [Open]. It implements [store.Store], [store.SubscriptionStore],
-// [engine.Attempts], [clientstore.ConsumerStore], [clientstore.ReceivedStore] and [clientstore.CallbackStore].
+// A Store stores events and state in a SQLite file. It
+// implements
+// [store.Store], [store.SubscriptionStore], [engine.Attempts], [clientstore.ConsumerStore], [clientstore.ReceivedStore]
+// and [clientstore.CallbackStore].
 type Store struct {
 	lock    *filelock.Lock
 	read    *sql.DB
@@ -93,10 +93,10 @@ var (
 	_ clientstore.CallbackStore = (*Store)(nil)
 )
 
-// Open opens the file at path. If the file does not exist, Open creates it for its owner only (mode 0600); its
-// directory must exist. A lock file with the suffix ".lock" stays next to it: while a Store has the file open, other
-// calls of Open for that file wait, whatever path they use (see [Options.Wait]). Errors match [ErrCorrupt],
-// [ErrFull], [ErrKey], [ErrVersion] or [ErrBusy] if one of these applies.
+// Open opens the file at path. If the file does not exist, Open creates it with mode 0600; its directory must exist.
+// Open also creates a lock file with the suffix ".lock", which is never removed. While a Store has the file open, other
+// Open calls for the same file wait (see [Options.Wait]), even if they use a different path. Errors
+// match [ErrCorrupt], [ErrFull], [ErrKey], [ErrVersion] or [ErrBusy] if one of these applies.
 func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -121,7 +121,7 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if s.lock, err = filelock.Acquire(ctx, path, o.Wait); err != nil {
 		return nil, err
 	}
-	if err := create(path, unlocked == nil); err != nil {
+	if err := createFile(path, unlocked == nil); err != nil {
 		return nil, err
 	}
 	synchronous := "FULL"
@@ -162,7 +162,8 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// dsn returns the data source name of the file with its pragmas, so that they apply to every connection of a pool.
+// dsn returns the data source name of the file. It includes the pragmas, so that they apply to every connection of a
+// pool.
 func dsn(path string, pragmas ...string) string {
 	q := url.Values{}
 	q.Add("_pragma", "busy_timeout(5000)")
@@ -178,8 +179,8 @@ func dsn(path string, pragmas ...string) string {
 // Durable implements [store.Store].
 func (s *Store) Durable() bool { return true }
 
-// Ping implements [store.Pinger]. It checks that the file can be read and a writing transaction can begin. Only the
-// next write detects a full disk.
+// Ping implements [store.Pinger]. It checks that the file can be read and that a write transaction can begin. It does
+// not detect a full disk.
 func (s *Store) Ping(ctx context.Context) error {
 	err := s.each(ctx, func(*sql.Rows) error { return nil }, "PRAGMA user_version")
 	if err != nil {
@@ -188,8 +189,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.writer.do(ctx, func(context.Context, *session) error { return nil }, nil)
 }
 
-// Close commits the writes in progress and closes the file; later calls return [store.ErrClosed]. It may be called
-// several times.
+// Close commits pending writes and closes the file. Later calls return [store.ErrClosed]. It can be called more than
+// once.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -202,7 +203,7 @@ func (s *Store) Close() error {
 	return errors.Join(s.writer.close(), s.closeDatabases())
 }
 
-// closeDatabases closes the connections and then releases the lock.
+// closeDatabases closes the connections and then releases the file lock.
 func (s *Store) closeDatabases() error {
 	var errs []error
 	for _, db := range []*sql.DB{s.read, s.write} {
@@ -216,8 +217,8 @@ func (s *Store) closeDatabases() error {
 	return errors.Join(errs...)
 }
 
-// queries returns the pool for reading.
-func (s *Store) queries(ctx context.Context) (*sql.DB, error) {
+// readPool returns the pool of read connections.
+func (s *Store) readPool(ctx context.Context) (*sql.DB, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -231,7 +232,7 @@ func (s *Store) queries(ctx context.Context) (*sql.DB, error) {
 
 // each calls f for each row of a query.
 func (s *Store) each(ctx context.Context, f func(*sql.Rows) error, query string, args ...any) error {
-	db, err := s.queries(ctx)
+	db, err := s.readPool(ctx)
 	if err != nil {
 		return err
 	}
@@ -248,9 +249,9 @@ func (s *Store) each(ctx context.Context, f func(*sql.Rows) error, query string,
 	return classify(rows.Err())
 }
 
-// first scans the first row of a query into dest. It returns false if the query has no rows.
-func (s *Store) first(ctx context.Context, query string, args []any, dest ...any) (ok bool, err error) {
-	db, err := s.queries(ctx)
+// queryRow scans the first row of a query into dest. It returns false if the query returns no rows.
+func (s *Store) queryRow(ctx context.Context, query string, args []any, dest ...any) (ok bool, err error) {
+	db, err := s.readPool(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -261,7 +262,7 @@ func (s *Store) first(ctx context.Context, query string, args []any, dest ...any
 	return err == nil, classify(err)
 }
 
-// change runs one writing statement and returns the number of rows that it changed.
+// change executes a statement that modifies rows, and returns the number of rows that it modified.
 func (s *Store) change(ctx context.Context, query string, args ...any) (n int64, err error) {
 	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		r, err := w.exec(ctx, query, args...)

@@ -27,7 +27,7 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 	settled, actions := scalar.Spans(p.Settled), scalar.Actions(sub.Actions)
 	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
 		var stored, generation int64
-		err := w.row(ctx, "SELECT revision, generation FROM subscriptions WHERE id = ?", []any{sub.ID}, &stored, &generation)
+		err := w.queryRow(ctx, "SELECT revision, generation FROM subscriptions WHERE id = ?", []any{sub.ID}, &stored, &generation)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
@@ -57,7 +57,7 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 
 type scanner interface{ Scan(...any) error }
 
-// scan decodes a row of subscriptionColumns. If a record is damaged, it returns the readable fields with the error.
+// scan decodes a row of subscriptionColumns. If the record is damaged, it returns the readable fields with the error.
 func (s *Store) scan(row scanner) (sub store.Subscription, err error) {
 	var arguments, secrets []byte
 	var generation, revision, created, refreshed, expires, suspendedAt, failedSince, lastDelivery, notBefore, pausedAt, epoch, base int64
@@ -87,7 +87,7 @@ func (s *Store) scan(row scanner) (sub store.Subscription, err error) {
 
 // Subscription implements [store.SubscriptionStore].
 func (s *Store) Subscription(ctx context.Context, id string) (store.Subscription, bool, error) {
-	db, err := s.queries(ctx)
+	db, err := s.readPool(ctx)
 	if err != nil {
 		return store.Subscription{}, false, err
 	}
@@ -114,10 +114,10 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 }
 
 // Subscriptions implements [store.SubscriptionStore]. It logs and skips a record that cannot be read, so that the
-// server can start; the record stays in the file.
+// server can start. The record remains in the file.
 func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (subs []store.Subscription, err error) {
 	for len(subs) < limit {
-		some, last, full, err := s.readable(ctx, after, limit-len(subs))
+		some, last, full, err := s.readPage(ctx, after, limit-len(subs))
 		if err != nil {
 			return nil, err
 		}
@@ -129,10 +129,10 @@ func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (sub
 	return subs, nil
 }
 
-// readable reads up to limit records. It returns the readable ones, the id of the last record, and whether there may
-// be more.
-func (s *Store) readable(ctx context.Context, after string, limit int) (subs []store.Subscription, last string, full bool, err error) {
-	db, err := s.queries(ctx)
+// readPage reads up to limit records. It returns the readable records, the id of the last record, and whether more may
+// remain.
+func (s *Store) readPage(ctx context.Context, after string, limit int) (subs []store.Subscription, last string, full bool, err error) {
+	db, err := s.readPool(ctx)
 	if err != nil {
 		return nil, "", false, err
 	}
@@ -162,13 +162,12 @@ func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, 
 	return s.count(ctx, "subscriptions", principal)
 }
 
-// countSQL reads the counters that the triggers of a table maintain: the number of rows of a principal, and of all
-// rows.
+// countSQL reads the counters that a table's triggers maintain: the number of rows of a principal and of all rows.
 const countSQL = "SELECT coalesce((SELECT used FROM quotas WHERE kind = ?1 AND principal = ?2), 0), coalesce((SELECT used FROM totals WHERE kind = ?1), 0)"
 
-// count reads the counters of a table; its cost does not depend on the number of rows.
+// count returns the number of rows of a principal and of all rows. The cost does not depend on the number of rows.
 func (s *Store) count(ctx context.Context, kind, principal string) (own, all int, err error) {
-	_, err = s.first(ctx, countSQL, []any{kind, principal}, &own, &all)
+	_, err = s.queryRow(ctx, countSQL, []any{kind, principal}, &own, &all)
 	return own, all, err
 }
 
@@ -231,14 +230,14 @@ func (s *Store) SaveMark(ctx context.Context, log string, to store.Position) err
 // Mark implements [store.SubscriptionStore].
 func (s *Store) Mark(ctx context.Context, log string) (store.Position, error) {
 	var position int64
-	_, err := s.first(ctx, "SELECT position FROM marks WHERE log = ?", []any{log}, &position)
+	_, err := s.queryRow(ctx, "SELECT position FROM marks WHERE log = ?", []any{log}, &position)
 	return store.Position(position), err
 }
 
 // Verification implements [store.SubscriptionStore].
 func (s *Store) Verification(ctx context.Context, principal, url string) (v store.Verification, ok bool, err error) {
 	var at, until int64
-	if ok, err = s.first(ctx, "SELECT method, at, until FROM verifications WHERE principal = ? AND url = ?", []any{principal, url}, &v.Method, &at, &until); !ok {
+	if ok, err = s.queryRow(ctx, "SELECT method, at, until FROM verifications WHERE principal = ? AND url = ?", []any{principal, url}, &v.Method, &at, &until); !ok {
 		return store.Verification{}, false, err
 	}
 	v.Principal, v.URL, v.At, v.Until = principal, url, scalar.Time(at), scalar.Time(until)

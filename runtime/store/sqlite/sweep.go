@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// sweepEvery is the interval between sweeps.
-	sweepEvery = time.Minute
-	// sweepStep bounds the number of entries that one write deletes, so that it does not delay other writes.
-	sweepStep = 1024
-	// sweepSoon is the number of evicted entries after which an append triggers a sweep.
-	sweepSoon = 256
+	// sweepInterval is the time between sweeps.
+	sweepInterval = time.Minute
+	// maxSweep is the maximum number of entries that one write deletes, so that it does not delay other writes.
+	maxSweep = 1024
+	// sweepThreshold is the number of evicted entries at which an append triggers a sweep.
+	sweepThreshold = 256
 )
 
-// A sweeper deletes entries that retention no longer covers from the file. Such entries are never shown, deleted or
-// not. Its goroutine belongs to the Store and ends in Close.
+// A sweeper deletes evicted entries from the file. Readers never receive evicted entries, even before they are deleted.
+// The sweeper's goroutine belongs to the Store and ends in Close.
 type sweeper struct {
 	store  *Store
 	logger *slog.Logger
@@ -38,7 +38,7 @@ func newSweeper(s *Store, logger *slog.Logger) *sweeper {
 
 func (w *sweeper) run(ctx context.Context) {
 	defer close(w.ended)
-	ticker := time.NewTicker(sweepEvery)
+	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -59,8 +59,8 @@ func (w *sweeper) run(ctx context.Context) {
 	}
 }
 
-// hurry triggers a sweep.
-func (w *sweeper) hurry() {
+// trigger starts a sweep.
+func (w *sweeper) trigger() {
 	select {
 	case w.soon <- struct{}{}:
 	default:
@@ -72,7 +72,7 @@ func (w *sweeper) close() {
 	<-w.ended
 }
 
-// sweep deletes the log's evicted entries, step by step.
+// sweep deletes the log's evicted entries in steps.
 func (l *Log) sweep(ctx context.Context) error {
 	for more := true; more; {
 		var err error
@@ -90,8 +90,8 @@ func (l *Log) sweep(ctx context.Context) error {
 	return nil
 }
 
-// sweepSome deletes up to l.step evicted entries and reports whether there may be more. If damaged pages prevent the
-// deletion of an entry, it finds that entry with shorter steps and skips it.
+// sweepSome deletes up to l.step evicted entries and reports whether more may remain. If damaged pages prevent the
+// deletion of an entry, sweepSome reduces the steps until it can skip that entry.
 func (l *Log) sweepSome(ctx context.Context) (more bool, err error) {
 	l.mu.Lock()
 	l.retain()
@@ -123,7 +123,7 @@ func (l *Log) sweepSome(ctx context.Context) (more bool, err error) {
 	case err != nil:
 		return false, err
 	default:
-		l.step = min(2*l.step, sweepStep)
+		l.step = min(2*l.step, maxSweep)
 	}
 	if upTo > l.deleted {
 		l.deleted, l.proof = upTo, last

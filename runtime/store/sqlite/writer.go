@@ -11,19 +11,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// groupMax bounds the number of writes in one transaction.
-const groupMax = 512
+// maxGroup is the maximum number of writes in one transaction.
+const maxGroup = 512
 
-// While another connection writes, each attempt to begin a transaction waits busyStep in SQLite, and a write fails
-// with [ErrBusy] after busyTries attempts: 5 s in all.
+// While another connection is writing, each attempt to begin a transaction waits for busyStep in SQLite. A write fails
+// with [ErrBusy] after busyTries attempts, which take 5 s in total.
 const (
 	busyStep  = 250 // milliseconds
 	busyTries = 20
 )
 
-// A write is one atomic change. apply runs inside a transaction and may run twice if the first transaction failed
-// because of another write. committed runs after the COMMIT, in the order of the writes, and makes the change visible
-// in memory.
+// A write is an atomic change. The function apply is called within a transaction, and again if the first transaction
+// fails because of another write. The function committed is called after the COMMIT, in the order of the writes, and
+// makes the change visible in memory.
 type write struct {
 	apply     func(context.Context, *session) error
 	committed func()
@@ -34,7 +34,7 @@ type write struct {
 	done  chan struct{}
 }
 
-// States of a write. It waits until a transaction takes it, unless its caller withdraws it first.
+// States of a write. A write is waiting until it is taken into a transaction or withdrawn by its caller.
 const (
 	waiting int32 = iota
 	taken
@@ -66,8 +66,8 @@ func (s *session) exec(ctx context.Context, query string, args ...any) (sql.Resu
 	return st.ExecContext(ctx, args...)
 }
 
-// row scans the first row of a query into dest.
-func (s *session) row(ctx context.Context, query string, args []any, dest ...any) error {
+// queryRow scans the first row of a query into dest.
+func (s *session) queryRow(ctx context.Context, query string, args []any, dest ...any) error {
 	st, err := s.stmt(ctx, query)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *session) row(ctx context.Context, query string, args []any, dest ...any
 	return st.QueryRowContext(ctx, args...).Scan(dest...)
 }
 
-// A writer owns the writing connection and the goroutine that uses it.
+// A writer owns the write connection and the goroutine that uses it.
 type writer struct {
 	session  *session
 	ended    chan struct{}
@@ -94,9 +94,8 @@ func newWriter(conn *sql.Conn) *writer {
 	return w
 }
 
-// do queues a write and returns when it is durable or has failed. If ctx ends before its transaction has begun, the
-// write is withdrawn and does not happen. do therefore returns when ctx ends, however long another connection keeps
-// writing.
+// do queues a write and waits until it is durable or has failed. If ctx is done before the transaction has begun, do
+// withdraws the write. It therefore does not wait beyond that time even if another connection keeps writing.
 func (w *writer) do(ctx context.Context, apply func(context.Context, *session) error, committed func()) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -128,7 +127,7 @@ func (w *writer) signal() {
 	}
 }
 
-// close rejects further writes, finishes queued ones and closes the connection.
+// close rejects further writes, completes the queued writes and closes the connection.
 func (w *writer) close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -144,10 +143,10 @@ func (w *writer) close() error {
 func (w *writer) run() {
 	defer close(w.ended)
 	for {
-		some, closed := w.waits()
+		some, closed := w.hasWaiting()
 		switch {
 		case some:
-			w.turn()
+			w.runTransaction()
 		case closed:
 			return
 		default:
@@ -156,24 +155,24 @@ func (w *writer) run() {
 	}
 }
 
-// waits removes withdrawn writes from the queue and reports whether any are left.
-func (w *writer) waits() (some, closed bool) {
+// hasWaiting removes withdrawn writes from the queue and reports whether any writes are left.
+func (w *writer) hasWaiting() (some, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queue = slices.DeleteFunc(w.queue, func(x *write) bool { return x.state.Load() == withdrawn })
 	return len(w.queue) > 0, w.closed
 }
 
-// turn begins a transaction and performs the waiting writes in it.
-func (w *writer) turn() {
+// runTransaction performs the waiting writes in one transaction. If that fails, it performs them separately.
+func (w *writer) runTransaction() {
 	if err := w.begin(); err != nil {
-		for _, x := range w.undone(err) {
+		for _, x := range w.takeFailed(err) {
 			x.fail(err)
 		}
 		return
 	}
 	group := w.take()
-	err := w.finish(group)
+	err := w.applyAll(group)
 	switch {
 	case err == nil:
 		for _, x := range group {
@@ -182,13 +181,13 @@ func (w *writer) turn() {
 	case len(group) == 1:
 		group[0].fail(err)
 	default:
-		w.each(group)
+		w.runSeparately(group)
 	}
 }
 
-// undone removes and returns the writes that fail because no transaction could begin. These are all writes
-// or, if another connection is writing, those with too many attempts.
-func (w *writer) undone(err error) (failed []*write) {
+// takeFailed removes and returns the writes that fail because a transaction could not begin. If another connection is
+// writing, only writes with too many attempts fail; otherwise all writes fail.
+func (w *writer) takeFailed(err error) (failed []*write) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	busy := errors.Is(classify(err), ErrBusy)
@@ -204,11 +203,11 @@ func (w *writer) undone(err error) (failed []*write) {
 	return failed
 }
 
-// take takes up to groupMax waiting writes.
+// take removes up to maxGroup waiting writes from the queue.
 func (w *writer) take() (group []*write) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := min(len(w.queue), groupMax)
+	n := min(len(w.queue), maxGroup)
 	for _, x := range w.queue[:n] {
 		if x.state.CompareAndSwap(waiting, taken) {
 			group = append(group, x)
@@ -218,9 +217,9 @@ func (w *writer) take() (group []*write) {
 	return group
 }
 
-// each performs the writes of a failed group in separate transactions, so that only those at fault fail. If a
-// transaction cannot begin, the remaining writes fail with it, because otherwise each would wait in turn.
-func (w *writer) each(group []*write) {
+// runSeparately performs the writes of a failed group in separate transactions, so that only the faulty writes fail. If
+// a transaction cannot begin, all remaining writes fail. Otherwise each of them would have to wait.
+func (w *writer) runSeparately(group []*write) {
 	for i, x := range group {
 		if err := w.begin(); err != nil {
 			for _, x := range group[i:] {
@@ -228,7 +227,7 @@ func (w *writer) each(group []*write) {
 			}
 			return
 		}
-		if err := w.finish([]*write{x}); err != nil {
+		if err := w.applyAll([]*write{x}); err != nil {
 			x.fail(err)
 		} else {
 			x.settle()
@@ -248,19 +247,19 @@ func (x *write) settle() {
 	close(x.done)
 }
 
-// Transactions do not depend on a caller's context: once begun, a transaction is finished.
+// Transactions do not depend on a caller's context. Once begun, a transaction is always completed.
 
 func (w *writer) begin() error {
 	_, err := w.session.exec(context.Background(), "BEGIN IMMEDIATE")
 	return err
 }
 
-// finish applies the writes in the current transaction, and commits it or rolls it back.
-func (w *writer) finish(group []*write) (err error) {
+// applyAll applies the writes in the current transaction, and commits it or rolls it back.
+func (w *writer) applyAll(group []*write) (err error) {
 	ctx := context.Background()
 	defer func() {
 		if err != nil {
-			// SQLite may have rolled back by itself; the error of a second rollback does not matter.
+			// SQLite may already have rolled back. The error of a second rollback can be ignored.
 			w.session.exec(ctx, "ROLLBACK")
 		}
 	}()

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// TestCallbacks runs the suite of [clientstore.CallbackStore]; open returns an empty store.
+// TestCallbacks runs the test suite for [clientstore.CallbackStore]; open returns an empty store.
 func TestCallbacks(t *testing.T, open func(t *testing.T) clientstore.CallbackStore) {
 	full := func(n byte) clientstore.Callback {
 		return clientstore.Callback{URL: "https://r.example/hooks/x", Path: "/hooks/x", Subscription: "sub_1", Start: "c0", EventIDs: []string{"e1", "e2"},

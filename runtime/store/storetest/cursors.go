@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// TestCursors runs the suite of [clientstore.CursorStore]; open returns an empty store. See CLI-6.
+// TestCursors runs the test suite for [clientstore.CursorStore]; open returns an empty store. See CLI-6.
 func TestCursors(t *testing.T, open func(t *testing.T) clientstore.CursorStore) {
 	ctx := t.Context()
 	t.Run("CLI-6: Load returns the last value that was saved", func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// TestDeadLetters runs the suite of [clientstore.DeadLetterStore]; open returns an empty store.
+// TestDeadLetters runs the test suite for [clientstore.DeadLetterStore]; open returns an empty store.
 func TestDeadLetters(t *testing.T, open func(t *testing.T) clientstore.DeadLetterStore) {
 	letter := func(key, id string) clientstore.DeadLetter {
 		return clientstore.DeadLetter{Key: key, Event: "note.added", EventID: id, Timestamp: events.NewTime(check.At(1).UTC()),

@@ -126,7 +126,7 @@ func testOnceRetained(t *testing.T, s store.Store) {
 	check.Once(t, l, check.With(check.Entry("c"), `{}`), 0, 8, false)
 }
 
-// testOnceAge may run in a bubble.
+// testOnceAge tests AppendOnce with MaxAge. It may run in a synctest bubble.
 func testOnceAge(t *testing.T, s store.Store, c clock) {
 	l := check.OpenLog(t, s, "a", store.LogOptions{MaxAge: time.Minute})
 	check.Once(t, l, check.Entry("x"), 0, 1, true)

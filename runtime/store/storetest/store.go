@@ -1,6 +1,6 @@
-// Package storetest is a test suite for stores. It has [TestStore] for logs, [TestSubscriptions] for webhook
-// subscriptions, [TestCursors] and others for the stores of clients. The tests of an implementation call the
-// functions for the interfaces that it implements.
+// Package storetest is a test suite for stores. [TestStore] tests logs, [TestSubscriptions] tests webhook
+// subscriptions, and [TestCursors] and others test client stores. The tests of an implementation call the functions for
+// the interfaces that it implements.
 package storetest
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// TestStore runs the suite on stores that open returns, and closes each of them. A durable store needs a separate
-// test that it survives its process.
+// TestStore runs the test suite for [store.Store] on stores returned by open, and closes each of them. A durable store
+// needs a separate test that its data survives a restart.
 func TestStore(t *testing.T, open func(t *testing.T) store.Store) {
 	testLogs(t, open)
 	bubble := func(run func(*testing.T, store.Store, clock)) func(*testing.T) {
@@ -37,8 +37,8 @@ func TestStore(t *testing.T, open func(t *testing.T) store.Store) {
 	t.Run("OCC-5: expired entries do not count", bubble(testOnceAge))
 }
 
-// TestStoreOfClock is like TestStore for stores whose clock is not the process's: age makes everything in a store
-// older.
+// TestStoreOfClock is like TestStore, but for stores that do not use the process's clock. The function age backdates
+// everything in a store.
 func TestStoreOfClock(t *testing.T, open func(t *testing.T) store.Store, age func(t *testing.T, s store.Store, by time.Duration)) {
 	testLogs(t, open)
 	own := func(run func(*testing.T, store.Store, clock)) func(*testing.T) {
@@ -52,7 +52,7 @@ func TestStoreOfClock(t *testing.T, open func(t *testing.T) store.Store, age fun
 	t.Run("OCC-5: expired entries do not count", own(testOnceAge))
 }
 
-// A clock lets time pass; slack is how much may pass meanwhile.
+// A clock advances time for a test. Its slack is the maximum time that may pass unnoticed during the test.
 type clock struct {
 	pass  func(time.Duration)
 	slack time.Duration
@@ -84,7 +84,7 @@ func testLogs(t *testing.T, open func(t *testing.T) store.Store) {
 	}
 }
 
-// A logTest is one test of an open store.
+// A logTest is a test that runs on an open store.
 type logTest struct {
 	name string
 	run  func(t *testing.T, s store.Store)
@@ -172,10 +172,10 @@ func testAppended(t *testing.T, s store.Store) {
 	}
 }
 
-// testAppendedInside delays a call of Appended. If a log calls Appended outside its lock, which every other test
-// permits, three faults are possible: a reader sees the entry before the observer does, so that a reader which parks
-// in between is never woken; a reader sees a log that ends before an entry that the observer knows, so that a cursor
-// seems to belong to another log; or the next append delivers its entry meanwhile, out of order.
+// testAppendedInside delays a call to Appended. All other tests pass even if a log calls Appended without holding its
+// lock. Three faults are then possible. A reader that sees the entry before Appended is called, and then waits, may
+// never be woken. If a reader sees a log that ends before an entry passed to Appended, a cursor appears to belong to
+// another log. The next append can also deliver its entry first, out of order.
 func testAppendedInside(t *testing.T, s store.Store) {
 	var l store.EventLog
 	var wg sync.WaitGroup

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// TestSubscriptions runs the suite of [store.SubscriptionStore]; open returns an empty store.
+// TestSubscriptions runs the test suite for [store.SubscriptionStore]; open returns an empty store.
 func TestSubscriptions(t *testing.T, open func(t *testing.T) store.SubscriptionStore) {
 	for _, c := range []struct {
 		name string
@@ -261,8 +261,8 @@ func testSubscriptionContext(t *testing.T, s store.SubscriptionStore) {
 	}
 }
 
-// TestReceived runs the suite of [clientstore.ReceivedStore]; open returns an empty store and the cursor store in
-// which it saves cursors.
+// TestReceived runs the test suite for [clientstore.ReceivedStore]. The function open returns an empty store and the
+// cursor store that it saves cursors to.
 func TestReceived(t *testing.T, open func(t *testing.T) (clientstore.ReceivedStore, clientstore.CursorStore)) {
 	t.Run("CLI-5 bodies wait in order until they are taken", func(t *testing.T) {
 		r, cursors := open(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// testSweep checks that a sweep removes exactly the expired and unused verifications (VER-3).
+// testSweep checks that a sweep removes only expired, unused verifications (VER-3).
 func testSweep(t *testing.T, s store.SubscriptionStore) {
 	ctx := t.Context()
 	remember := func(principal, url string, until time.Time) {

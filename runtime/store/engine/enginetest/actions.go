@@ -15,8 +15,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// TestActions runs the suite of [engine.Actions]. The function open returns an empty store. The function age makes
-// the store's actions older, for a store with a separate clock; it is nil for a store that uses the process's clock.
+// TestActions runs the test suite for [engine.Actions]. The function open returns an empty store. The function age
+// backdates the actions of a store with a separate clock. It is nil for a store that uses the process's clock.
 func TestActions(t *testing.T, open func(t *testing.T) engine.Actions, age func(t *testing.T, s engine.Actions, by time.Duration)) {
 	for _, c := range []struct {
 		name string
@@ -97,7 +97,7 @@ func testActionForgotten(t *testing.T, s engine.Actions) {
 
 func testActionConcurrent(t *testing.T, s engine.Actions) { claimTogether(t, s, s) }
 
-// claimTogether claims the same keys concurrently in two stores.
+// claimTogether concurrently claims the same keys in two stores.
 func claimTogether(t *testing.T, a, b engine.Actions) {
 	for round := range 10 {
 		var fresh atomic.Int32

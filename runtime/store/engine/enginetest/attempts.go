@@ -13,13 +13,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// An Attempts is a store under test of [TestAttempts].
+// Attempts is a store that [TestAttempts] can test.
 type Attempts interface {
 	store.SubscriptionStore
 	engine.Attempts
 }
 
-// TestAttempts runs the suite of [engine.Attempts]; open returns an empty store.
+// TestAttempts runs the test suite for [engine.Attempts]; open returns an empty store.
 func TestAttempts(t *testing.T, open func(t *testing.T) Attempts) {
 	for _, c := range []struct {
 		name string
@@ -38,8 +38,8 @@ func TestAttempts(t *testing.T, open func(t *testing.T) Attempts) {
 	}
 }
 
-// wide has bounds that no test reaches.
-var wide = engine.AttemptBounds{PerSubscription: 1000, MaxAge: time.Hour, Total: 1_000_000}
+// unlimited contains bounds that no test reaches.
+var unlimited = engine.AttemptBounds{PerSubscription: 1000, MaxAge: time.Hour, Total: 1_000_000}
 
 func attempt(n int) operator.Attempt {
 	return operator.Attempt{EventID: fmt.Sprintf("evt_%d", n), Event: "incident.created", Number: 1, At: check.At(n), Took: time.Millisecond, Status: 204}
@@ -62,8 +62,8 @@ func attemptsOf(t *testing.T, s Attempts, id string, limit int) []operator.Attem
 	return found
 }
 
-// trim trims until nothing is left to delete, and returns the number of steps.
-func trim(t *testing.T, s Attempts, b engine.AttemptBounds, now time.Time, limit int) (steps int) {
+// trimAll trims s until nothing is left to delete, and returns the number of calls.
+func trimAll(t *testing.T, s Attempts, b engine.AttemptBounds, now time.Time, limit int) (steps int) {
 	t.Helper()
 	for {
 		steps++
@@ -92,7 +92,7 @@ func testAttempts(t *testing.T, s Attempts) {
 	check.Equal(t, attemptsOf(t, s, sub.ID, 2), []operator.Attempt{attempt(7), second})
 	check.Equal(t, len(attemptsOf(t, s, sub.ID, 0)), 0)
 	check.Equal(t, len(attemptsOf(t, s, "sub_unknown", 10)), 0)
-	trim(t, s, wide, check.At(10), 100)
+	trimAll(t, s, unlimited, check.At(10), 100)
 	check.Equal(t, len(attemptsOf(t, s, sub.ID, 10)), 3)
 }
 
@@ -123,18 +123,18 @@ func testAttemptsPerSubscription(t *testing.T, s Attempts) {
 	for n := range 9 {
 		record(t, s, sub, attempt(n+1))
 	}
-	b := wide
+	b := unlimited
 	b.PerSubscription = 3
-	trim(t, s, b, check.At(20), 100)
+	trimAll(t, s, b, check.At(20), 100)
 	check.Equal(t, attemptsOf(t, s, sub.ID, 10), []operator.Attempt{attempt(9), attempt(8), attempt(7)})
 	check.Equal(t, attemptsOf(t, s, other.ID, 10), []operator.Attempt{attempt(0)})
 	// Attempts of one update are deleted together, if the bound holds without them.
 	record(t, s, sub, attempt(10), attempt(11))
 	record(t, s, sub, attempt(12), attempt(13))
-	trim(t, s, b, check.At(20), 100)
+	trimAll(t, s, b, check.At(20), 100)
 	check.Equal(t, attemptsOf(t, s, sub.ID, 10), []operator.Attempt{attempt(13), attempt(12), attempt(11), attempt(10)})
 	record(t, s, sub, attempt(14))
-	trim(t, s, b, check.At(20), 100)
+	trimAll(t, s, b, check.At(20), 100)
 	check.Equal(t, attemptsOf(t, s, sub.ID, 10), []operator.Attempt{attempt(14), attempt(13), attempt(12)})
 }
 
@@ -143,11 +143,11 @@ func testAttemptAge(t *testing.T, s Attempts) {
 	record(t, s, sub, attempt(1))
 	record(t, s, other, attempt(2))
 	record(t, s, sub, attempt(100))
-	b := wide
+	b := unlimited
 	b.MaxAge = time.Minute
-	trim(t, s, b, check.At(60), 100)
+	trimAll(t, s, b, check.At(60), 100)
 	check.Equal(t, len(attemptsOf(t, s, sub.ID, 10)), 2)
-	trim(t, s, b, check.At(62), 100) // check.At(2) is a minute old
+	trimAll(t, s, b, check.At(62), 100) // check.At(2) is a minute old
 	check.Equal(t, attemptsOf(t, s, sub.ID, 10), []operator.Attempt{attempt(100)})
 	check.Equal(t, len(attemptsOf(t, s, other.ID, 10)), 0)
 }
@@ -158,9 +158,9 @@ func testAttemptTotal(t *testing.T, s Attempts) {
 		record(t, s, a, attempt(2*n))
 		record(t, s, b, attempt(2*n+1))
 	}
-	bounds := wide
+	bounds := unlimited
 	bounds.Total = 3
-	trim(t, s, bounds, check.At(10), 100)
+	trimAll(t, s, bounds, check.At(10), 100)
 	check.Equal(t, attemptsOf(t, s, a.ID, 10), []operator.Attempt{attempt(4)})
 	check.Equal(t, attemptsOf(t, s, b.ID, 10), []operator.Attempt{attempt(5), attempt(3)})
 	// Attempts of a deleted subscription do not count.
@@ -169,7 +169,7 @@ func testAttemptTotal(t *testing.T, s Attempts) {
 	}
 	record(t, s, a, attempt(6))
 	record(t, s, a, attempt(7))
-	trim(t, s, bounds, check.At(10), 100)
+	trimAll(t, s, bounds, check.At(10), 100)
 	check.Equal(t, len(attemptsOf(t, s, a.ID, 10)), 3)
 }
 
@@ -178,7 +178,7 @@ func testAttemptSteps(t *testing.T, s Attempts) {
 	for n := range 12 {
 		record(t, s, sub, attempt(n))
 	}
-	b := wide
+	b := unlimited
 	b.PerSubscription = 2
 	if more, err := s.TrimAttempts(t.Context(), b, check.At(20), 4); err != nil || !more {
 		t.Errorf("more is %v, error %v", more, err)
@@ -186,12 +186,12 @@ func testAttemptSteps(t *testing.T, s Attempts) {
 	if n := len(attemptsOf(t, s, sub.ID, 20)); n < 8 || n == 12 {
 		t.Errorf("a step of 4 left %d of 12", n)
 	}
-	if steps := trim(t, s, b, check.At(20), 4); steps < 2 {
+	if steps := trimAll(t, s, b, check.At(20), 4); steps < 2 {
 		t.Errorf("the rest took %d steps", steps)
 	}
 	check.Equal(t, attemptsOf(t, s, sub.ID, 20), []operator.Attempt{attempt(11), attempt(10)})
 	b.Total = 0
-	trim(t, s, b, check.At(20), 1)
+	trimAll(t, s, b, check.At(20), 1)
 	check.Equal(t, len(attemptsOf(t, s, sub.ID, 20)), 0)
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// A Lister is a store under test of [TestLister].
+// A Lister is a store that [TestLister] can test.
 type Lister interface {
 	store.SubscriptionStore
 	engine.Lister
 }
 
-// TestLister runs the suite of [engine.Lister]; open returns an empty store.
+// TestLister runs the test suite for [engine.Lister]; open returns an empty store.
 func TestLister(t *testing.T, open func(t *testing.T) Lister) {
 	for name, known := range map[string]func(id string) bool{
 		"none is known": func(string) bool { return false },

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// TestSchedules runs the suite of [engine.Schedules]; open returns an empty store. See MCPE-DEL-6.
+// TestSchedules runs the test suite for [engine.Schedules]; open returns an empty store. See MCPE-DEL-6.
 func TestSchedules(t *testing.T, open func(t *testing.T) engine.Schedules) {
 	t.Run("MCPE-DEL-6: schedules come back as they were put", func(t *testing.T) {
 		s, ctx := open(t), t.Context()
@@ -156,7 +156,7 @@ func putSchedules(t *testing.T, s engine.Schedules, ids ...string) {
 	}
 }
 
-// queueItems returns queue items of texts "schedule:number".
+// queueItems returns queue items parsed from strings of the form "schedule:number".
 func queueItems(texts ...string) []engine.Queued {
 	var all []engine.Queued
 	for _, text := range texts {

@@ -1,6 +1,6 @@
-// Package enginetest is a test suite for the interfaces of package engine. [TestShared] tests stores that processes
-// share; [TestActions], [TestAttempts] and [TestSchedules] test the other interfaces. The package
-// makes no promise of compatibility.
+// Package enginetest is a test suite for the interfaces of package engine. [TestShared] tests shared
+// stores; [TestActions], [TestAttempts] and [TestSchedules] test the other interfaces. The package makes no
+// compatibility promise.
 package enginetest
 
 import (
@@ -19,16 +19,17 @@ import (
 
 // Shared describes the implementation of [engine.Shared] under test.
 type Shared struct {
-	// Open returns two openers of one new store, like those of two processes.
+	// Open opens a new store twice, as two processes would.
 	Open func(t *testing.T) (a, b engine.Shared)
-	// Slow delays every later change of a subscription's record at the point where the store checks the hold. The
-	// change has read its records by then and is not yet visible.
+	// Slow delays every later change to a subscription record when the store checks the fence. At that point, the
+	// change has read its records and is not yet visible.
 	Slow func(t *testing.T, s engine.Shared)
-	// Run runs a test; nil stands for f(t). A store in memory sets synctest.Test.
+	// Run runs a test; if nil, f(t) is called directly. An in-memory store uses synctest.Test.
 	Run func(t *testing.T, f func(t *testing.T))
 	// Begin begins an author's transaction; nil if the store has no outbox.
 	Begin func(t *testing.T, s engine.Shared) Transaction
-	// Outbox returns the outbox that moves occurrences of such transactions to the store; nil if the store does that.
+	// Outbox returns the outbox that moves the occurrences of such transactions to the store; nil if the store itself
+	// moves them.
 	Outbox func(t *testing.T, s engine.Shared) engine.Outbox
 }
 
@@ -39,7 +40,7 @@ type Transaction interface {
 	Rollback() error
 }
 
-// TestShared runs the suite for two openers of one store.
+// TestShared runs the suite on stores that are opened twice.
 func TestShared(t *testing.T, o Shared) {
 	if o.Run == nil {
 		o.Run = func(t *testing.T, f func(t *testing.T)) { f(t) }
@@ -94,7 +95,7 @@ func TestShared(t *testing.T, o Shared) {
 	}
 }
 
-// TestOutbox runs the part of the suite for the outbox.
+// TestOutbox runs only the outbox tests of the suite.
 func TestOutbox(t *testing.T, o Shared) {
 	if o.Run == nil {
 		o.Run = func(t *testing.T, f func(t *testing.T)) { f(t) }
@@ -121,7 +122,7 @@ func TestOutbox(t *testing.T, o Shared) {
 	}
 }
 
-// Records is the part of [engine.Shared] that quotas bound.
+// Records is the subset of [engine.Shared] that is subject to quotas.
 type Records interface {
 	store.SubscriptionStore
 	Admit(ctx context.Context, s store.Subscription, q engine.Quota) (revision uint64, err error)
@@ -136,7 +137,7 @@ var quotas = []struct {
 	{"REP-12: two openers never exceed a quota of verifications", sharedVerificationQuota},
 }
 
-// TestQuotas runs the part of the suite for quotas; open returns two openers of one new store.
+// TestQuotas runs only the quota tests of the suite; open opens a new store twice.
 func TestQuotas(t *testing.T, open func(t *testing.T) (a, b Records)) {
 	for _, c := range quotas {
 		t.Run(c.name, func(t *testing.T) {
@@ -160,7 +161,7 @@ func is(t *testing.T, err, want error) {
 	}
 }
 
-// eventually waits until a condition holds. It fails only if that takes too long.
+// eventually waits until f returns true. The test fails if that takes more than a minute.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
@@ -180,7 +181,7 @@ func sharedQuota(t *testing.T, a, b Records) {
 		for _, principal := range []string{"alice", "bob"} {
 			for n := range tries {
 				wg.Go(func() {
-					sub := ofShard(fmt.Sprintf("sub_%s_%d_%d", principal, i, n), 0)
+					sub := subscriptionInShard(fmt.Sprintf("sub_%s_%d_%d", principal, i, n), 0)
 					sub.Principal = principal
 					revision, err := s.Admit(context.Background(), sub, engine.Quota{Own: own, All: all})
 					mu.Lock()
@@ -221,7 +222,7 @@ func sharedQuota(t *testing.T, a, b Records) {
 	ok(t, b.DeleteSubscription(ctx, first.ID, first.Generation))
 	ok(t, b.DeleteSubscription(ctx, first.ID, first.Generation))
 	for i := range 2 {
-		sub := ofShard(fmt.Sprint("sub_again_", i), 0)
+		sub := subscriptionInShard(fmt.Sprint("sub_again_", i), 0)
 		sub.Principal = full
 		if _, err := a.Admit(ctx, sub, engine.Quota{Own: own, All: all}); (err == nil) != (i == 0) {
 			t.Fatalf("after one was deleted, admitting number %d: %v", i+1, err)

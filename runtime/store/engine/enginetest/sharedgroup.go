@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// outgoings returns occurrences with these ids and Once set.
+// outgoings returns occurrences with the given ids and with Once set.
 func outgoings(ids ...string) (group []store.Outgoing) {
 	for _, id := range ids {
 		group = append(group, store.Outgoing(outgoing(id)))
@@ -61,14 +61,14 @@ func sharedGroup(t *testing.T, a, b engine.Shared) {
 	check.Equal(t, done, []engine.Appended{{Position: 2, Fresh: true}, {Position: 3, Fresh: true}, {Position: 1}, {Position: 4, Fresh: true},
 		{Position: 5, Fresh: true}, {Position: 6, Fresh: true}})
 	check.Equal(t, idsOf(t, l), []string{"stands", "1", "2", "stands", "3", "generated"})
-	// As after a crash before the answer arrived: no entry is repeated.
+	// A retry after a lost response does not repeat entries.
 	again := outgoings("1", "2", "4", "generated")
 	check.Equal(t, check.Must(a.AppendGroup(ctx, "log", again))(t),
 		[]engine.Appended{{Position: 2}, {Position: 3}, {Position: 7, Fresh: true}, {Position: 6}})
 	eventually(t, "the other opener sees it", func() bool { return w.has("4") })
 	check.Equal(t, w.ids(), []string{"stands", "1", "2", "stands", "3", "generated", "4"})
 
-	// The opener that appends has the log open and sees the entries immediately. Above excludes the earlier entry.
+	// b has the log open and sees the entries that it appends immediately. Above excludes the earlier entry.
 	group = outgoings("1", "5")
 	group[0].Above = 2
 	check.Equal(t, check.Must(b.AppendGroup(ctx, "log", group))(t), []engine.Appended{{Position: 8, Fresh: true}, {Position: 9, Fresh: true}})
@@ -92,8 +92,8 @@ func sharedGroup(t *testing.T, a, b engine.Shared) {
 	}
 }
 
-// Two relays append overlapping groups, as after a pause of one: each id exists once, and the new entries of a group
-// are consecutive.
+// Two relays append overlapping groups, as if one of them had been paused. Each id exists once, and the new entries of
+// a group are consecutive.
 func sharedGroups(t *testing.T, a, b engine.Shared) {
 	l := check.OpenLog(t, b, "log", store.LogOptions{})
 	var wg sync.WaitGroup
@@ -164,7 +164,7 @@ func sharedEpochs(t *testing.T, a, b engine.Shared) {
 	check.Must(a.PutState(ctx, engine.State{Key: "k", Value: []byte(`1`)}))(t)
 	check.Must(a.Establish(ctx, "event", 1))(t)
 	lease := join(t, b, "r")
-	h := hold(t, b, lease, "event", 0)
+	h := claimShard(t, b, lease, "event", 0)
 	generation := a.Generation()
 
 	ok(t, a.BeginEpochs(ctx))

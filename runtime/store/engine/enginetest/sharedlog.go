@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// A witness records the entries that a log delivers.
+// A witness records the entries that a log passes to Appended.
 type witness struct {
 	mu   sync.Mutex
 	told []store.Entry
@@ -180,7 +180,7 @@ func sharedRetention(t *testing.T, a, b engine.Shared) {
 	check.Add(t, la, 30)
 	lb := check.OpenLog(t, b, "log", store.LogOptions{MaxCount: 10}).(engine.Log)
 	check.Must(b.Establish(ctx, engine.RetentionTopic, 1))(t)
-	h := hold(t, b, join(t, b, "keeper"), engine.RetentionTopic, 0)
+	h := claimShard(t, b, join(t, b, "keeper"), engine.RetentionTopic, 0)
 	for more := true; more; {
 		more = check.Must(b.Retain(ctx, h, 8))(t)
 	}
@@ -223,7 +223,7 @@ func sharedProof(t *testing.T, a, b engine.Shared) {
 	wg.Wait()
 	lb = check.OpenLog(t, b, "log", store.LogOptions{MaxCount: 10})
 	check.Must(b.Establish(ctx, engine.RetentionTopic, 1))(t)
-	h := hold(t, b, join(t, b, "keeper"), engine.RetentionTopic, 0)
+	h := claimShard(t, b, join(t, b, "keeper"), engine.RetentionTopic, 0)
 	for more := true; more; {
 		more = check.Must(b.Retain(ctx, h, 4))(t)
 	}

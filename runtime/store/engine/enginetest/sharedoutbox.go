@@ -13,15 +13,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// prepared is an occurrence for the outbox.
+// prepared implements [store.Prepared].
 type prepared store.Outgoing
 
 func (p prepared) Outgoing() store.Outgoing { return store.Outgoing(p) }
 
 func outgoing(id string) prepared { return prepared{Log: "log", Entry: check.Entry(id), Once: true} }
 
-// good accepts every occurrence, except ids that begin with bad. It returns an error for ids that begin with unknown.
-func good(_ context.Context, o store.Outgoing) (fault, err error) {
+// checkOutgoing rejects occurrences with ids that begin with "bad". It returns an error for ids that begin with
+// "unknown".
+func checkOutgoing(_ context.Context, o store.Outgoing) (fault, err error) {
 	switch {
 	case strings.HasPrefix(o.Entry.EventID, "bad"):
 		return errors.New("bad occurrence"), nil
@@ -31,15 +32,15 @@ func good(_ context.Context, o store.Outgoing) (fault, err error) {
 	return nil, nil
 }
 
-// sequencer claims the outbox. drain moves occurrences until the outbox is empty.
-func sequencer(t *testing.T, s engine.Shared, of engine.Outbox) (h engine.ShardFence, drain func()) {
+// claimOutbox claims the outbox. The function drain moves occurrences until the outbox is empty.
+func claimOutbox(t *testing.T, s engine.Shared, of engine.Outbox) (h engine.ShardFence, drain func()) {
 	t.Helper()
 	check.Must(s.Establish(t.Context(), engine.OutboxTopic, 1))(t)
-	h = hold(t, s, join(t, s, "sequencer"), engine.OutboxTopic, 0)
+	h = claimShard(t, s, join(t, s, "sequencer"), engine.OutboxTopic, 0)
 	return h, func() {
 		t.Helper()
 		for more := true; more; {
-			more = check.Must(of.Sequence(t.Context(), h, 3, good))(t).More
+			more = check.Must(of.Sequence(t.Context(), h, 3, checkOutgoing))(t).More
 		}
 	}
 }
@@ -47,7 +48,7 @@ func sequencer(t *testing.T, s engine.Shared, of engine.Outbox) (h engine.ShardF
 func sharedOutbox(t *testing.T, a, b engine.Shared, o Shared) {
 	var w witness
 	check.OpenLog(t, b, "log", w.options())
-	_, drain := sequencer(t, a, o.Outbox(t, a))
+	_, drain := claimOutbox(t, a, o.Outbox(t, a))
 	tx, undone := o.Begin(t, b), o.Begin(t, b)
 	for i := range 7 {
 		ok(t, tx.Emit(outgoing(fmt.Sprint("e", i))))
@@ -84,7 +85,7 @@ func sharedOutbox(t *testing.T, a, b engine.Shared, o Shared) {
 func sharedOutboxLate(t *testing.T, a, b engine.Shared, o Shared) {
 	var w witness
 	check.OpenLog(t, b, "log", w.options())
-	_, drain := sequencer(t, a, o.Outbox(t, a))
+	_, drain := claimOutbox(t, a, o.Outbox(t, a))
 	early := o.Begin(t, a)
 	ok(t, early.Emit(outgoing("early")))
 	for i := range 5 {
@@ -102,7 +103,7 @@ func sharedOutboxLate(t *testing.T, a, b engine.Shared, o Shared) {
 func sharedOutboxOnce(t *testing.T, a, b engine.Shared, o Shared) {
 	l := check.OpenLog(t, b, "log", store.LogOptions{})
 	check.Once(t, l, check.Entry("x"), 0, 1, true)
-	_, drain := sequencer(t, a, o.Outbox(t, a))
+	_, drain := claimOutbox(t, a, o.Outbox(t, a))
 	tx := o.Begin(t, a)
 	for _, p := range []prepared{outgoing("x"), outgoing("y"), outgoing("y"), {Log: "log", Entry: check.With(check.Entry("x"), `{}`), Once: true},
 		{Log: "log", Entry: check.Entry("generated")}, {Log: "log", Entry: check.Entry("x"), Once: true, Above: 1}} {
@@ -124,15 +125,15 @@ func sharedOutboxOnce(t *testing.T, a, b engine.Shared, o Shared) {
 }
 
 func sharedOutboxFence(t *testing.T, a, b engine.Shared, o Shared) {
-	h, _ := sequencer(t, a, o.Outbox(t, a))
+	h, _ := claimOutbox(t, a, o.Outbox(t, a))
 	tx := o.Begin(t, a)
 	ok(t, tx.Emit(outgoing("x")))
 	ok(t, tx.Commit())
 	ok(t, a.Leave(t.Context(), h.Fence))
-	next, drain := sequencer(t, b, o.Outbox(t, b))
-	_, err := o.Outbox(t, a).Sequence(t.Context(), h, 10, good)
+	next, drain := claimOutbox(t, b, o.Outbox(t, b))
+	_, err := o.Outbox(t, a).Sequence(t.Context(), h, 10, checkOutgoing)
 	is(t, err, engine.ErrFenced)
-	_, err = o.Outbox(t, b).Sequence(t.Context(), engine.ShardFence{Shard: engine.Shard{Topic: "event"}, Fence: next.Fence}, 10, good)
+	_, err = o.Outbox(t, b).Sequence(t.Context(), engine.ShardFence{Shard: engine.Shard{Topic: "event"}, Fence: next.Fence}, 10, checkOutgoing)
 	is(t, err, engine.ErrFenced)
 	l := check.OpenLog(t, b, "log", store.LogOptions{})
 	if check.Read(t, l, 0, 1).Head != 0 {
@@ -144,13 +145,13 @@ func sharedOutboxFence(t *testing.T, a, b engine.Shared, o Shared) {
 	}
 }
 
-// Invalid occurrences are set aside in the order of the outbox, and move after they were put back. Valid ones move,
-// in the same log and in others.
+// Invalid occurrences are rejected in outbox order, and can be moved after they are put back. Valid occurrences are
+// moved to the same log and to other logs.
 func sharedOutboxRejects(t *testing.T, a, b engine.Shared, o Shared) {
 	of := o.Outbox(t, a)
 	l, other := check.OpenLog(t, b, "log", store.LogOptions{}), check.OpenLog(t, b, "other", store.LogOptions{})
 	check.OpenLog(t, a, engine.ControlLog, store.LogOptions{})
-	h, drain := sequencer(t, a, of)
+	h, drain := claimOutbox(t, a, of)
 	emit := func(log string, ids ...string) {
 		t.Helper()
 		tx := o.Begin(t, a)
@@ -214,7 +215,7 @@ func sharedOutboxRejects(t *testing.T, a, b engine.Shared, o Shared) {
 	// If check fails for an occurrence, the rest of its log stays, and other logs move.
 	emit("log", "4", "unknown", "5")
 	emit("other", "6")
-	done := check.Must(of.Sequence(t.Context(), h, 10, good))(t)
+	done := check.Must(of.Sequence(t.Context(), h, 10, checkOutgoing))(t)
 	if done.Rejected != 0 {
 		t.Fatalf("%+v", done)
 	}

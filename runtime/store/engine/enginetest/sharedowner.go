@@ -70,7 +70,7 @@ func sharedLeases(t *testing.T, a, b engine.Shared) {
 	is(t, err, engine.ErrFenced)
 }
 
-// No process has read the cluster since the lease expired: only the store's clock ends it.
+// No process has read the cluster since the lease expired, so only the store's clock ends the lease.
 func sharedExpired(t *testing.T, a, _ engine.Shared) {
 	l := check.Must(a.Join(t.Context(), "short", 10*time.Millisecond, nil))(t)
 	time.Sleep(30 * time.Millisecond) // by the store's clock, which no bubble advances
@@ -170,8 +170,8 @@ func sharedClaim(t *testing.T, a, b engine.Shared) {
 	}
 }
 
-// hold makes s the owner of a shard of the topic.
-func hold(t *testing.T, s engine.Shared, lease engine.Lease, topic string, number int) engine.ShardFence {
+// claimShard claims a shard of the topic for the lease.
+func claimShard(t *testing.T, s engine.Shared, lease engine.Lease, topic string, number int) engine.ShardFence {
 	t.Helper()
 	for _, h := range cluster(t, s).Shards {
 		if h.Shard == (engine.Shard{Topic: topic, Number: number}) {
@@ -184,27 +184,27 @@ func hold(t *testing.T, s engine.Shared, lease engine.Lease, topic string, numbe
 	return engine.ShardFence{}
 }
 
-// ofShard returns a record in a shard of its event.
-func ofShard(id string, shard int) store.Subscription {
+// subscriptionInShard returns a subscription in the given shard of its event.
+func subscriptionInShard(id string, shard int) store.Subscription {
 	s := check.Subscription(id)
 	s.Shard, s.Schema, s.Progress, s.Health = shard, "f1", store.Progress{Epoch: 1, Base: 7, Open: true}, store.Health{}
 	return s
 }
 
-// progress returns an update that leaves nothing open.
-func progress(s store.Subscription, base store.Position) store.Update {
+// settledUpdate returns an update that settles all positions up to base.
+func settledUpdate(s store.Subscription, base store.Position) store.Update {
 	return store.Update{ID: s.ID, Generation: s.Generation, Progress: store.Progress{Epoch: 1, Base: base}}
 }
 
 func sharedFences(t *testing.T, a, b engine.Shared) {
 	ctx := t.Context()
-	sub := check.Put(t, a, ofShard("sub_1", 1))
+	sub := check.Put(t, a, subscriptionInShard("sub_1", 1))
 	check.Must(a.Establish(ctx, sub.Event, 2))(t)
 	check.Must(a.Establish(ctx, engine.RetentionTopic, 1))(t)
 	old := join(t, a, "old")
-	h, keeper := hold(t, a, old, sub.Event, 1), hold(t, a, old, engine.RetentionTopic, 0)
+	h, keeper := claimShard(t, a, old, sub.Event, 1), claimShard(t, a, old, engine.RetentionTopic, 0)
 	owner := a.Owned(h)
-	ok(t, owner.SaveProgress(ctx, []store.Update{progress(sub, 8)}))
+	ok(t, owner.SaveProgress(ctx, []store.Update{settledUpdate(sub, 8)}))
 	ok(t, owner.SaveMark(ctx, sub.Event, 8))
 	sub.Truncated, sub.Schema = !sub.Truncated, "f2"
 	sub.Revision = check.Must(owner.PutSubscription(ctx, sub))(t)
@@ -214,8 +214,8 @@ func sharedFences(t *testing.T, a, b engine.Shared) {
 		t.Fatalf("the shard holds %+v", page)
 	}
 	// An owner cannot write a record of another shard.
-	other := check.Put(t, a, ofShard("sub_2", 0))
-	ok(t, owner.SaveProgress(ctx, []store.Update{progress(other, 99)}))
+	other := check.Put(t, a, subscriptionInShard("sub_2", 0))
+	ok(t, owner.SaveProgress(ctx, []store.Update{settledUpdate(other, 99)}))
 	ok(t, owner.DeleteSubscription(ctx, other.ID, other.Generation))
 	_, err := owner.PutSubscription(ctx, other)
 	is(t, err, engine.ErrFenced)
@@ -223,10 +223,10 @@ func sharedFences(t *testing.T, a, b engine.Shared) {
 
 	ok(t, a.Leave(ctx, old.Fence))
 	heir := join(t, b, "heir")
-	heirs := hold(t, b, heir, sub.Event, 1)
-	hold(t, b, heir, engine.RetentionTopic, 0)
+	heirs := claimShard(t, b, heir, sub.Event, 1)
+	claimShard(t, b, heir, engine.RetentionTopic, 0)
 	before := check.Get(t, b, sub.ID)
-	is(t, owner.SaveProgress(ctx, []store.Update{progress(sub, 9)}), engine.ErrFenced)
+	is(t, owner.SaveProgress(ctx, []store.Update{settledUpdate(sub, 9)}), engine.ErrFenced)
 	is(t, owner.SaveMark(ctx, sub.Event, 99), engine.ErrFenced)
 	is(t, owner.DeleteSubscription(ctx, sub.ID, sub.Generation), engine.ErrFenced)
 	_, err = owner.PutSubscription(ctx, before)
@@ -241,12 +241,12 @@ func sharedFences(t *testing.T, a, b engine.Shared) {
 
 func sharedClaimBetween(t *testing.T, a, b engine.Shared, slow func()) {
 	ctx := t.Context()
-	sub := check.Put(t, a, ofShard("sub_1", 0))
+	sub := check.Put(t, a, subscriptionInShard("sub_1", 0))
 	check.Must(a.Establish(ctx, sub.Event, 1))(t)
 	slow()
 	owners := []engine.Shared{a, b}
 	lease := join(t, a, "r0")
-	h := hold(t, a, lease, sub.Event, 0)
+	h := claimShard(t, a, lease, sub.Event, 0)
 	for round := range 5 {
 		now, next := owners[round%2], owners[(round+1)%2]
 		owner := now.Owned(h)
@@ -254,7 +254,7 @@ func sharedClaimBetween(t *testing.T, a, b engine.Shared, slow func()) {
 		written := make(chan store.Position, 1)
 		wg.Go(func() { // writes until it is fenced
 			for base := check.Get(t, now, sub.ID).Progress.Base + 1; ; base++ {
-				err := owner.SaveProgress(ctx, []store.Update{progress(sub, base)})
+				err := owner.SaveProgress(ctx, []store.Update{settledUpdate(sub, base)})
 				if errors.Is(err, engine.ErrFenced) {
 					written <- base - 1
 					return
@@ -269,7 +269,7 @@ func sharedClaimBetween(t *testing.T, a, b engine.Shared, slow func()) {
 		time.Sleep(time.Duration(round) * 7 * time.Millisecond)
 		ok(t, now.Leave(ctx, lease.Fence)) // as after a stall: the old owner does not know
 		lease = join(t, next, fmt.Sprint("r", round+1))
-		h = hold(t, next, lease, sub.Event, 0)
+		h = claimShard(t, next, lease, sub.Event, 0)
 		after := check.Get(t, next, sub.ID).Progress.Base
 		last := <-written
 		wg.Wait()
@@ -281,10 +281,10 @@ func sharedClaimBetween(t *testing.T, a, b engine.Shared, slow func()) {
 
 func sharedMarks(t *testing.T, a, b engine.Shared) {
 	ctx := t.Context()
-	x, y := check.Put(t, a, ofShard("sub_x", 0)), check.Put(t, b, ofShard("sub_y", 1))
+	x, y := check.Put(t, a, subscriptionInShard("sub_x", 0)), check.Put(t, b, subscriptionInShard("sub_y", 1))
 	check.Must(a.Establish(ctx, x.Event, 2))(t)
 	la, lb := join(t, a, "a"), join(t, b, "b")
-	ha, hb := hold(t, a, la, x.Event, 0), hold(t, b, lb, x.Event, 1)
+	ha, hb := claimShard(t, a, la, x.Event, 0), claimShard(t, b, lb, x.Event, 1)
 	expect := func(o engine.Owned, log string, want store.Position, records ...store.Subscription) {
 		t.Helper()
 		if mark, err := o.Mark(ctx, log); mark != want || err != nil {
@@ -295,7 +295,7 @@ func sharedMarks(t *testing.T, a, b engine.Shared) {
 	// A record is open before its first delivery.
 	expect(a.Owned(ha), x.Event, 0, x)
 	expect(b.Owned(hb), x.Event, 0, y)
-	closed := progress(x, 20)
+	closed := settledUpdate(x, 20)
 	x.Progress = closed.Progress
 	ok(t, a.Owned(ha).SaveProgress(ctx, []store.Update{closed}))
 	ok(t, a.Owned(ha).SaveMark(ctx, x.Event, 20))
@@ -306,7 +306,7 @@ func sharedMarks(t *testing.T, a, b engine.Shared) {
 	ok(t, b.Owned(hb).SaveMark(ctx, "another log", 3))
 	expect(b.Owned(hb), x.Event, 12, y)
 	expect(b.Owned(hb), "another log", 3, y)
-	open := progress(x, 22)
+	open := settledUpdate(x, 22)
 	open.Progress.Open = true
 	x.Progress = open.Progress
 	ok(t, a.Owned(ha).SaveProgress(ctx, []store.Update{open}))
@@ -315,11 +315,11 @@ func sharedMarks(t *testing.T, a, b engine.Shared) {
 	ok(t, a.Leave(ctx, la.Fence))
 	ok(t, b.Leave(ctx, lb.Fence))
 	lc := join(t, b, "c")
-	expect(b.Owned(hold(t, b, lc, x.Event, 0)), x.Event, 25, x)
-	expect(b.Owned(hold(t, b, lc, x.Event, 1)), x.Event, 12, y)
-	// A record that another replica created is open, although the shard's mark is above its base.
-	z := check.Put(t, a, ofShard("sub_z", 0))
-	expect(b.Owned(hold(t, b, joinAfter(t, b, lc), x.Event, 0)), x.Event, 25, x, z)
+	expect(b.Owned(claimShard(t, b, lc, x.Event, 0)), x.Event, 25, x)
+	expect(b.Owned(claimShard(t, b, lc, x.Event, 1)), x.Event, 12, y)
+	// A record created by another replica is open, even though the shard's mark is above its base.
+	z := check.Put(t, a, subscriptionInShard("sub_z", 0))
+	expect(b.Owned(claimShard(t, b, joinAfter(t, b, lc), x.Event, 0)), x.Event, 25, x, z)
 }
 
 func joinAfter(t *testing.T, s engine.Shared, old engine.Lease) engine.Lease {

@@ -1,4 +1,4 @@
-// Package check holds helpers shared by the suites storetest and enginetest.
+// Package check contains test helpers shared by packages storetest and enginetest.
 package check
 
 import (
@@ -27,10 +27,10 @@ func Must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-// At returns a time that every store can represent: whole microseconds, no monotonic reading.
+// At returns a time that every store can represent: in whole microseconds, without a monotonic clock reading.
 func At(second int) time.Time { return time.Unix(1_800_000_000+int64(second), 123_456_000) }
 
-// Subscription returns a record with the given id in which every field is set.
+// Subscription returns a record with the given id and with every field set.
 func Subscription(id string) store.Subscription {
 	return store.Subscription{
 		ID: id, Principal: "alice", URL: "https://receiver.example/hooks/1", Event: "incident.created",
@@ -49,8 +49,8 @@ func Subscription(id string) store.Subscription {
 	}
 }
 
-// Put stores the record and returns it with its revision. Its progress must be the stored one or, for a new
-// generation, open.
+// Put stores the record and returns it with its new revision. The record's progress must equal the stored progress or,
+// for a new generation, be open.
 func Put(t *testing.T, s store.SubscriptionStore, sub store.Subscription) store.Subscription {
 	t.Helper()
 	revision, err := s.PutSubscription(t.Context(), sub)
@@ -71,7 +71,7 @@ func Get(t *testing.T, s store.SubscriptionStore, id string) store.Subscription 
 	return sub
 }
 
-// Equal reports how two values differ.
+// Equal fails the test with a diff if the two values differ.
 func Equal(t *testing.T, got, want any) {
 	t.Helper()
 	if d := cmp.Diff(want, got); d != "" {
@@ -127,7 +127,7 @@ func Bounds(t *testing.T, l store.EventLog) (oldest, head store.Position) {
 	return oldest, head
 }
 
-// Proof returns the proof of a position.
+// Proof returns the proof of the entry at a position.
 func Proof(t *testing.T, l store.EventLog, p store.Position) uint32 {
 	t.Helper()
 	n, err := l.Proof(t.Context(), p)
@@ -137,7 +137,7 @@ func Proof(t *testing.T, l store.EventLog, p store.Position) uint32 {
 	return n
 }
 
-// Once checks the position that AppendOnce returns, and whether the entry is fresh.
+// Once checks the position returned by AppendOnce, and whether the entry is fresh.
 func Once(t *testing.T, l store.EventLog, e store.Entry, above, want store.Position, wantFresh bool) {
 	t.Helper()
 	p, fresh, err := l.AppendOnce(t.Context(), e, above)
@@ -146,7 +146,7 @@ func Once(t *testing.T, l store.EventLog, e store.Entry, above, want store.Posit
 	}
 }
 
-// Reused checks that AppendOnce rejects an id that exists with other data.
+// Reused checks that AppendOnce rejects an existing id with different data.
 func Reused(t *testing.T, l store.EventLog, e store.Entry, above, want store.Position) {
 	t.Helper()
 	p, fresh, err := l.AppendOnce(t.Context(), e, above)
@@ -155,7 +155,7 @@ func Reused(t *testing.T, l store.EventLog, e store.Entry, above, want store.Pos
 	}
 }
 
-// With returns the entry with other data.
+// With returns a copy of the entry with the given data.
 func With(e store.Entry, data string) store.Entry {
 	e.Data = json.RawMessage(data)
 	return e

@@ -1,4 +1,4 @@
-// Package letters implements the list of dead letters for stores in memory and in a file.
+// Package letters implements a list of dead letters for the in-memory and file stores.
 package letters
 
 import (
@@ -8,15 +8,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// A List holds letters in the order of their sequences. The zero value is empty.
+// A List contains dead letters, ordered by sequence number. The zero value is empty.
 type List struct {
-	// Last is the highest sequence assigned.
+	// Last is the last assigned sequence number.
 	Last uint64
-	// Letters holds the letters; their slices never change.
+	// Letters contains the letters. The contents of their slices are never modified.
 	Letters []clientstore.DeadLetter
 }
 
-// Put implements [clientstore.DeadLetterStore].PutDeadLetter. It returns the sequence of the letter, or 0 if the
+// Put implements [clientstore.DeadLetterStore].PutDeadLetter. It returns the letter's sequence number, or 0 if the
 // letter to replace was deleted.
 func (l *List) Put(d clientstore.DeadLetter, limit int) (sequence uint64, err error) {
 	d.Data, d.Meta = bytes.Clone(d.Data), bytes.Clone(d.Meta)
@@ -49,7 +49,7 @@ func (l *List) Put(d clientstore.DeadLetter, limit int) (sequence uint64, err er
 	return d.Sequence, nil
 }
 
-// Get returns the letter with a sequence.
+// Get returns the letter with the given sequence number.
 func (l *List) Get(sequence uint64) (d clientstore.DeadLetter, ok bool) {
 	i, ok := l.find(sequence)
 	if ok {
@@ -58,7 +58,7 @@ func (l *List) Get(sequence uint64) (d clientstore.DeadLetter, ok bool) {
 	return d, ok
 }
 
-// After returns up to limit matching letters above a sequence.
+// After returns up to limit matching letters with sequence numbers greater than after.
 func (l *List) After(after uint64, limit int, match func(clientstore.DeadLetter) bool) (found []clientstore.DeadLetter) {
 	for _, d := range l.Letters {
 		if len(found) >= limit {

@@ -1,11 +1,11 @@
-// Command example is an MCP server for a help desk. Any number of instances can share one NATS JetStream, behind any
-// load balancer:
+// Command example is an MCP server for a help desk. Any number of instances can share one NATS JetStream cluster behind
+// any load balancer:
 //
 //	example -http 127.0.0.1:8080 -nats nats://127.0.0.1:4222
 //
-// PUT /tickets/{id} opens a ticket, which emits ticket.created. MCP is served on /mcp, and GET /healthz reports
-// whether the store takes writes. The event type is declared in examples/schemas/tickets.yaml. compose.yaml runs the
-// example with three nats-servers. The package makes no promise of compatibility.
+// PUT /tickets/{id} opens a ticket, which emits ticket.created. MCP is served on /mcp, and GET /healthz reports whether
+// the store accepts writes. The event type is declared in examples/schemas/tickets.yaml. The file compose.yaml runs the
+// example with three nats-servers. The package makes no compatibility promise.
 package main
 
 import (
@@ -33,12 +33,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// shutdownTime bounds a graceful shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a connection that
-// has sent nothing.
+// shutdownTime is the timeout for a graceful shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a
+// connection that has not sent a request.
 const shutdownTime = 8 * time.Second
 
-// lease is how long the other instances wait for a dead one. The crash of a nats-server can stall writes for
-// 10 s, which a shorter lease might not survive.
+// lease is how long the other instances wait for a crashed instance. The crash of a nats-server can stall writes for 10
+// s, and a shorter lease might expire in that time.
 const lease = 30 * time.Second
 
 type options struct {
@@ -84,7 +84,7 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
-// run serves until ctx ends.
+// run serves requests until ctx is done.
 func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	settings := jetstream.Options{Single: o.single, Logger: log}
@@ -129,7 +129,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
-	// Streams end first: http.Server.Shutdown waits for open requests.
+	// End streams first, because http.Server.Shutdown waits for open requests.
 	ending, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
 	err = errors.Join(err, es.Shutdown(ending))
@@ -145,11 +145,11 @@ type desk struct {
 	log     *slog.Logger
 }
 
-// maxTicket bounds a ticket's JSON in bytes.
+// maxTicket is the maximum size in bytes of a ticket's JSON.
 const maxTicket = 64 << 10
 
-// ServeHTTP opens the ticket named in the path. A caller that gets no answer may retry with the same ticket on any
-// instance, because the ticket's id determines the event's id.
+// ServeHTTP opens the ticket named in the path. A caller that receives no response can retry with the same ticket on
+// any instance, because the ticket's id determines the event's id.
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var t struct {
 		Title    string           `json:"title"`

@@ -4,8 +4,8 @@
 //	mcpe-jetstream doctor   [flags] [URL]   check the servers and streams, and report what is wrong
 //	mcpe-jetstream new-life [flags] [URL]   begin new epochs, after a restore
 //
-// URL is one nats-server, or several separated by commas; default $NATS_URL. See docs/jetstream.md.
-// The package makes no promise of compatibility.
+// URL is a comma-separated list of nats-servers; the default is $NATS_URL. See docs/jetstream.md. The package makes no
+// compatibility promise.
 package main
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 
-// Exit codes, as those of mcpe-gen: a failure, a mistake in the command line, and a fault that doctor found.
+// Exit codes. They match those of mcpe-gen.
 const (
 	exitFailure = 1
 	exitUsage   = 2
@@ -55,13 +55,13 @@ EVENTS_KEY is the store's key (Options.Key), in hexadecimal, if it has one.
 "mcpe-jetstream VERB -h" lists a verb's flags.
 `
 
-// errUsage reports a mistake in the command line, errFound a fault that doctor found.
+// errUsage reports an invalid command line. errFound reports that doctor has found a fault.
 var (
 	errUsage = errors.New("usage")
 	errFound = errors.New("doctor found something")
 )
 
-// run runs the command and returns its exit code.
+// run executes the command and returns its exit code.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	err := command(ctx, args, env, stdout, stderr)
 	switch {
@@ -84,14 +84,15 @@ func usage(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
 }
 
-// A place is the address of a store and the options to open it.
-type place struct {
+// A storeAddress is the URL of a store with the options to open it.
+type storeAddress struct {
 	url string
 	jetstream.Options
 }
 
-// flags declares the flags of every verb. After parsing, at returns the store that they name.
-func flags(verb, about string, stderr io.Writer) (fs *flag.FlagSet, at func(env func(string) string) (place, error)) {
+// flags defines the flags that all verbs share. After parsing, the function at returns the address of the selected
+// store.
+func flags(verb, about string, stderr io.Writer) (fs *flag.FlagSet, at func(env func(string) string) (storeAddress, error)) {
 	fs = flag.NewFlagSet(verb, flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.Usage = func() {
@@ -105,8 +106,8 @@ func flags(verb, about string, stderr io.Writer) (fs *flag.FlagSet, at func(env 
 	ca := fs.String("tlsca", "", "`file` with the CA certificates of the servers")
 	cert := fs.String("tlscert", "", "`file` with the client's certificate, with -tlskey")
 	key := fs.String("tlskey", "", "`file` with the client certificate's key")
-	return fs, func(env func(string) string) (place, error) {
-		p := place{url: env("NATS_URL"), Options: o}
+	return fs, func(env func(string) string) (storeAddress, error) {
+		p := storeAddress{url: env("NATS_URL"), Options: o}
 		switch fs.NArg() {
 		case 0:
 		case 1:
@@ -131,7 +132,7 @@ func flags(verb, about string, stderr io.Writer) (fs *flag.FlagSet, at func(env 
 		}
 		if text := env("EVENTS_KEY"); text != "" {
 			var err error
-			if p.Key, err = keyOf(text); err != nil {
+			if p.Key, err = decodeKey(text); err != nil {
 				return p, err
 			}
 		}
@@ -160,7 +161,7 @@ func command(ctx context.Context, args []string, env func(string) string, stdout
 	}
 }
 
-// parse parses a verb's flags. The flag set has already printed the error that parse returns.
+// parse parses a verb's flags. The flag set has already printed any error that parse returns.
 func parse(fs *flag.FlagSet, args []string) error {
 	err := fs.Parse(args)
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -169,12 +170,12 @@ func parse(fs *flag.FlagSet, args []string) error {
 	return err
 }
 
-// names is a flag that can be repeated.
-type names []string
+// repeatedFlag is the value of a flag that can be repeated.
+type repeatedFlag []string
 
-func (n *names) String() string { return strings.Join(*n, " ") }
+func (n *repeatedFlag) String() string { return strings.Join(*n, " ") }
 
-func (n *names) Set(s string) error {
+func (n *repeatedFlag) Set(s string) error {
 	*n = append(*n, s)
 	return nil
 }
@@ -182,7 +183,7 @@ func (n *names) Set(s string) error {
 func prepare(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
 	fs, at := flags("prepare", "Create the streams of a store, of the runtime's logs, and of the logs of the named event types, so that servers\nneed no right to create streams. "+
 		"Existing streams keep their events but get the given limits. Use the limits of\nthe servers' Retention: otherwise the servers change them, which needs the right to update streams.", stderr)
-	var events names
+	var events repeatedFlag
 	fs.Var(&events, "event", "`name` of an event type; can be repeated")
 	age := fs.Duration("max-age", time.Hour, "the types' Retention.MaxAge, 0 for no limit")
 	count := fs.Int("max-count", 10_000, "the types' Retention.MaxCount, 0 for no limit")
@@ -242,7 +243,7 @@ func newLife(ctx context.Context, args []string, env func(string) string, stdout
 func doctor(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
 	fs, at := flags("doctor", "Check the nats-servers and streams of a store, and report what is wrong. Writes nothing. Run it as the servers'\nuser, on one of their machines.\n\n"+
 		"Exit codes: 0 if nothing fails, 1 if no server answers, 7 if a check fails or, with -strict, warns.", stderr)
-	var monitors names
+	var monitors repeatedFlag
 	fs.Var(&monitors, "monitor", "`URL` of a nats-server's monitoring, such as http://nats-1:8222; repeat it for each server")
 	lease := fs.Duration("lease", 30*time.Second, "the servers' Options.Replica.Lease")
 	asJSON := fs.Bool("json", false, "write one JSON document")
@@ -273,8 +274,8 @@ func doctor(ctx context.Context, args []string, env func(string) string, stdout,
 	return err
 }
 
-// keyOf decodes EVENTS_KEY. Its error does not show the value.
-func keyOf(text string) ([]byte, error) {
+// decodeKey decodes EVENTS_KEY. The error does not contain the value.
+func decodeKey(text string) ([]byte, error) {
 	key, err := hex.DecodeString(text)
 	if err != nil {
 		return nil, usage("EVENTS_KEY is not hexadecimal")

@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) {
 	var err error
 	switch {
-	case len(os.Args) == 3 && os.Args[1] == asServer:
+	case len(os.Args) == 3 && os.Args[1] == serverArg:
 		err = serveNATS(os.Args[2])
 	case len(os.Args) > 1 && os.Args[1] == "replica":
 		err = campaign.ServeReplica(os.Args[2:], open)

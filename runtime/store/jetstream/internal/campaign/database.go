@@ -26,10 +26,10 @@ const (
 	plainStream = "PLAIN"
 )
 
-// askTime bounds a request of the campaign that is not repeated.
-const askTime = 2 * time.Second
+// requestTimeout is the timeout of a campaign request that is not retried.
+const requestTimeout = 2 * time.Second
 
-// A database is three nats-servers.
+// A database is a cluster of three nats-servers.
 type database struct {
 	faults  faults
 	servers *servers
@@ -47,7 +47,7 @@ type database struct {
 	pauses     []time.Duration // during which the state took no writes
 }
 
-// start starts the servers and the plain publisher.
+// start launches the servers and the plain publisher.
 func start(ctx context.Context, dir string, f faults) (_ *database, err error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -68,7 +68,7 @@ func start(ctx context.Context, dir string, f faults) (_ *database, err error) {
 	if d.js, err = js.New(d.conn); err != nil {
 		return nil, err
 	}
-	if err := d.makePlain(ctx); err != nil {
+	if err := d.createPlainStream(ctx); err != nil {
 		return nil, err
 	}
 	d.publishing, d.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -76,9 +76,9 @@ func start(ctx context.Context, dir string, f faults) (_ *database, err error) {
 	return d, nil
 }
 
-// makePlain creates the stream of publish if it does not exist. The servers refuse that while they have no leader, so
-// makePlain retries for up to healthTime.
-func (d *database) makePlain(ctx context.Context) error {
+// createPlainStream creates the stream that publish uses if it does not exist. The servers cannot create it while they
+// have no leader, so createPlainStream retries for up to healthTime.
+func (d *database) createPlainStream(ctx context.Context) error {
 	config := js.StreamConfig{Name: plainStream, Subjects: []string{"plain.>"}, Replicas: nodes, Storage: js.FileStorage}
 	for end := time.Now().Add(healthTime); ; campaign.Sleep(ctx, 100*time.Millisecond) {
 		_, err := d.js.CreateOrUpdateStream(ctx, config)
@@ -109,11 +109,12 @@ func (d *database) Stop() (err error) {
 // URL implements [campaign.Database].
 func (d *database) URL(replica int) string { return d.servers.url(replica) }
 
-// publish publishes to a separate stream with the plain client until ctx ends, and records acknowledged messages.
+// publish sends messages to a separate stream with the plain client until ctx is done, and records the acknowledged
+// messages.
 func (d *database) publish(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		text := fmt.Sprint("plain-", n)
-		bound, cancel := context.WithTimeout(ctx, askTime)
+		bound, cancel := context.WithTimeout(ctx, requestTimeout)
 		ack, err := d.js.Publish(bound, "plain."+text, []byte(text))
 		cancel()
 		if err == nil {
@@ -125,12 +126,12 @@ func (d *database) publish(ctx context.Context) {
 	}
 }
 
-// pauseTime bounds a proof of a quorum of the state while the state takes writes.
-const pauseTime = time.Second
+// quorumTimeout is how long a quorum check can take while the state stream accepts writes.
+const quorumTimeout = time.Second
 
-// watch records, until ctx ends, the times during which no server accepts writes to the state. A replica cannot store
-// then what it has delivered.
-func (d *database) watch(ctx context.Context, c *campaign.Campaign) {
+// recordPauses records the periods in which no server accepts writes to the state, until ctx is done. During these
+// periods, a replica cannot store its delivery progress.
+func (d *database) recordPauses(ctx context.Context, c *campaign.Campaign) {
 	var conns [nodes]*nats.Conn
 	for i, n := range d.servers.nodes {
 		conn, err := nats.Connect("nats://"+n.client, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.RetryOnFailedConnect(true))
@@ -141,7 +142,7 @@ func (d *database) watch(ctx context.Context, c *campaign.Campaign) {
 		conns[i] = conn
 	}
 	for from := time.Now(); campaign.Sleep(ctx, 100*time.Millisecond); {
-		one, cancel := context.WithTimeout(ctx, pauseTime)
+		one, cancel := context.WithTimeout(ctx, quorumTimeout)
 		answers := make(chan bool, nodes)
 		for _, conn := range conns {
 			go func() {
@@ -158,7 +159,7 @@ func (d *database) watch(ctx context.Context, c *campaign.Campaign) {
 		}
 		cancel()
 		if now := time.Now(); takes {
-			if now.Sub(from) > pauseTime {
+			if now.Sub(from) > quorumTimeout {
 				c.Window("the state took no writes", nil, from, now)
 				d.pauses = append(d.pauses, now.Sub(from))
 			}
@@ -167,8 +168,8 @@ func (d *database) watch(ctx context.Context, c *campaign.Campaign) {
 	}
 }
 
-// Note implements [campaign.Database]. It reports the messages that plain JetStream has lost in the same run, and how
-// long the state took no writes.
+// Note implements [campaign.Database]. It reports the messages that plain JetStream lost in the same run, and how long
+// the state accepted no writes.
 func (d *database) Note(ctx context.Context) string {
 	d.stop()
 	d.plain.Wait()
@@ -178,7 +179,7 @@ func (d *database) Note(ctx context.Context) string {
 		return fmt.Sprint("The plain stream cannot be read: ", err)
 	}
 	stood := map[uint64]string{}
-	if err := each(ctx, stream, func(m js.Msg, at uint64) error {
+	if err := eachMessage(ctx, stream, func(m js.Msg, at uint64) error {
 		stood[at] = string(m.Data())
 		return nil
 	}); err != nil {
@@ -198,8 +199,8 @@ func (d *database) Note(ctx context.Context) string {
 		len(d.acked), d.retried, lost, first, len(d.pauses), longest.Round(time.Millisecond), all.Round(time.Millisecond))
 }
 
-// opened returns the campaign's store, with which it observes the replicas.
-func (d *database) opened(ctx context.Context) (*jetstream.Store, error) {
+// openStore returns the store that the campaign uses to observe the replicas.
+func (d *database) openStore(ctx context.Context) (*jetstream.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.store == nil {
@@ -214,9 +215,9 @@ func (d *database) opened(ctx context.Context) (*jetstream.Store, error) {
 
 // Owner implements [campaign.Database].
 func (d *database) Owner(ctx context.Context, topic string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	s, err := d.opened(ctx)
+	s, err := d.openStore(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -239,7 +240,7 @@ func (d *database) Waiting(context.Context) (int, error) { return 0, errors.New(
 
 // Subscriptions implements [campaign.Database].
 func (d *database) Subscriptions(ctx context.Context, principal string) (n int, err error) {
-	s, err := d.opened(ctx)
+	s, err := d.openStore(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -263,7 +264,7 @@ func (d *database) Subscriptions(ctx context.Context, principal string) (n int, 
 // Story implements [campaign.Database].
 func (d *database) Story(ctx context.Context, path string) string {
 	var b strings.Builder
-	s, err := d.opened(ctx)
+	s, err := d.openStore(ctx)
 	if err != nil {
 		return fmt.Sprintln("    ", err)
 	}
@@ -281,13 +282,13 @@ func (d *database) Story(ctx context.Context, path string) string {
 
 var ticketID = regexp.MustCompile(`"ticketId":"([^"]*)"`)
 
-// Log implements [campaign.Database]. It reads the stream directly: an entry contains its data as text.
+// Log implements [campaign.Database]. It reads the stream directly, because an entry contains its data as text.
 func (d *database) Log(ctx context.Context) (ids []string, err error) {
 	stream, err := d.js.Stream(ctx, logStream)
 	if err != nil {
 		return nil, err
 	}
-	err = each(ctx, stream, func(m js.Msg, at uint64) error {
+	err = eachMessage(ctx, stream, func(m js.Msg, at uint64) error {
 		id := ticketID.FindSubmatch(m.Data())
 		if id == nil {
 			return fmt.Errorf("position %d of the log of %s has no ticket", at, tickets.TicketCreatedEventName)
@@ -300,8 +301,8 @@ func (d *database) Log(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// each calls f with every message of a stream, from the first to the last.
-func each(ctx context.Context, stream js.Stream, f func(m js.Msg, at uint64) error) error {
+// eachMessage calls f for every message of a stream, in order.
+func eachMessage(ctx context.Context, stream js.Stream, f func(m js.Msg, at uint64) error) error {
 	info, err := stream.Info(ctx)
 	if err != nil || info.State.Msgs == 0 {
 		return err

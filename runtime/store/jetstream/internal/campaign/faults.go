@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
 )
 
-// faults says how often each fault of the nats-servers happens.
+// faults contains the number of nats-server faults of each kind.
 type faults struct {
 	kills, stops, rolls, partitions, empties int
 
@@ -21,25 +21,25 @@ type faults struct {
 }
 
 const (
-	// fullTime is the duration of a campaign with all of its faults.
+	// fullTime is the duration of a full campaign.
 	fullTime = 20 * time.Minute
-	// awayTime is the maximum downtime of a killed server.
-	awayTime = 2 * time.Second
+	// maxDowntime is the maximum downtime of a killed server.
+	maxDowntime = 2 * time.Second
 )
 
-// scale scales the fault count of a full campaign to the time available; at least 1.
+// scale reduces the fault count of a full campaign in proportion to the available time. It returns at least 1.
 func scale(n int, d time.Duration) int {
 	return max(1, int(float64(n)*min(1, d.Seconds()/fullTime.Seconds())))
 }
 
-// fullFaults returns the faults of a full campaign, scaled to the time available.
+// fullFaults returns the faults of a full campaign, scaled to the available time.
 func fullFaults(d time.Duration) faults {
 	return faults{kills: scale(20, d), stops: scale(6, d), rolls: scale(5, d), partitions: scale(6, d), empties: scale(3, d),
 		stopped: 15 * time.Second, parted: 20 * time.Second}
 }
 
-// Faults implements [campaign.Database]. Faults happen one at a time: the next one begins when every stream is
-// current on every server, so that two servers are never away together.
+// Faults implements [campaign.Database]. Faults occur one at a time. The next fault begins only when every stream is
+// current on every server, so that two servers are never down at the same time.
 func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 	var turn sync.Mutex
 	times := 0
@@ -47,24 +47,24 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 		return campaign.Fault{Name: name, Count: count, Do: func(ctx context.Context) error {
 			turn.Lock()
 			defer turn.Unlock()
-			one := d.victim(ctx, times)
+			one := d.chooseServer(ctx, times)
 			times++
 			from := time.Now()
 			err := do(ctx, one)
 			if err == nil {
-				err = d.servers.healthy(ctx)
+				err = d.servers.waitHealthy(ctx)
 			}
 			c.Window(name, nil, from, time.Now())
 			return err
 		}}
 	}
 	parted := 0
-	d.plain.Go(func() { d.watch(d.publishing, c) })
+	d.plain.Go(func() { d.recordPauses(d.publishing, c) })
 	return []campaign.Fault{
 		fault("nats-servers killed (SIGKILL)", d.faults.kills, func(ctx context.Context, one int) error {
 			n := d.servers.nodes[one]
 			n.kill()
-			campaign.Sleep(ctx, rand.N(awayTime))
+			campaign.Sleep(ctx, rand.N(maxDowntime))
 			return n.start()
 		}),
 		fault("nats-servers stopped (SIGSTOP)", d.faults.stops, func(ctx context.Context, one int) error {
@@ -77,18 +77,18 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 		}),
 		fault("rolling restarts of nats-servers", d.faults.rolls, func(ctx context.Context, _ int) error {
 			for _, n := range d.servers.nodes {
-				if err := errors.Join(n.end(), n.start(), d.servers.healthy(ctx)); err != nil {
+				if err := errors.Join(n.shutDown(), n.start(), d.servers.waitHealthy(ctx)); err != nil {
 					return err
 				}
 			}
 			return nil
 		}),
 		fault("partitions", d.faults.partitions, func(ctx context.Context, one int) error {
-			shut := d.servers.part
+			shut := d.servers.setPartitioned
 			var alone [nodes]*path
 			switch parted++; parted % 3 {
 			case 0:
-				shut = d.servers.mute
+				shut = d.servers.setMuted
 			case 1: // with a replica that reaches only this server
 				alone = d.servers.access[rand.IntN(campaign.Replicas)]
 				alone[one] = nil
@@ -97,7 +97,7 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 				shut(one, held)
 				for _, p := range alone {
 					if p != nil {
-						p.hold(held)
+						p.setBlocked(held)
 					}
 				}
 			}
@@ -128,15 +128,15 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 	}
 }
 
-// victim chooses the server for a fault: in turn the leader of the log, of the state and of the meta group, and a
-// random one.
-func (d *database) victim(ctx context.Context, times int) int {
+// chooseServer chooses the server for a fault. It alternates between the leaders of the log, the state and the meta
+// group, and a random server.
+func (d *database) chooseServer(ctx context.Context, times int) int {
 	one := -1
 	switch times % 4 {
 	case 0:
-		one = d.leads(ctx, logStream)
+		one = d.leaderIndex(ctx, logStream)
 	case 1:
-		one = d.leads(ctx, stateStream)
+		one = d.leaderIndex(ctx, stateStream)
 	case 2:
 		one = d.servers.leader(ctx)
 	}
@@ -146,8 +146,8 @@ func (d *database) victim(ctx context.Context, times int) int {
 	return one
 }
 
-// leads returns the index of a stream's leader, or -1 if no server names one.
-func (d *database) leads(ctx context.Context, stream string) int {
+// leaderIndex returns the index of a stream's leader, or -1 if the leader is unknown.
+func (d *database) leaderIndex(ctx context.Context, stream string) int {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	s, err := d.js.Stream(ctx, stream)

@@ -1,13 +1,13 @@
-// Command campaign runs the campaign of servers on three nats-servers: make cluster ENGINE=jetstream. It kills,
-// stops, restarts and wipes nats-servers and partitions their network, but never affects two of them at the same
-// time. See runtime/internal/campaign. With -outages it kills all three at once, several times. With -relay the
-// author's data are in a PostgreSQL database with an outbox, and the campaign kills the relay between append and
-// deletion: make cluster-relay ENGINE=jetstream.
+// Command campaign runs the cluster campaign on three nats-servers: make cluster ENGINE=jetstream. It kills, stops,
+// restarts and wipes nats-servers and partitions their network, but never affects two of them at the same time. See
+// runtime/internal/campaign. With -outages, it repeatedly kills all three simultaneously. With -relay, the author's data
+// is in a PostgreSQL database with an outbox, and the campaign kills the relay between append and deletion: make
+// cluster-relay ENGINE=jetstream.
 //
-// Next to the replicas, a plain NATS client publishes to a separate stream. The report counts the messages that plain
-// JetStream loses in the same run.
+// While the replicas run, a plain NATS client publishes to a separate stream. For comparison, the report counts the
+// messages that plain JetStream loses.
 //
-// Each nats-server is another process of this program, started as "campaign nats".
+// Each nats-server is a separate process of this program, started as "campaign nats".
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == asServer {
+	if len(os.Args) == 3 && os.Args[1] == serverArg {
 		if err := serveNATS(os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, "campaign nats:", err)
 			os.Exit(1)
@@ -49,7 +49,7 @@ func main() {
 	}, relayed.Open(open))
 }
 
-// settings returns the settings of a full campaign, with the given faults of the nats-servers.
+// settings returns the settings of a full campaign with the given nats-server faults.
 func settings(d time.Duration, f faults) campaign.Settings {
 	s := campaign.Full(d)
 	s.Kills, s.Stops = scale(200, d), scale(20, d)
@@ -67,10 +67,12 @@ func open(ctx context.Context, url string, log *slog.Logger) (*campaign.Store, e
 	return &campaign.Store{Store: kept}, nil
 }
 
-// asServer is the argument that makes this program a nats-server; the path of a configuration follows it.
-const asServer = "nats"
+// serverArg is the argument that makes this program run as a nats-server. It is followed by the path of a configuration
+// file.
+const serverArg = "nats"
 
-// serveNATS runs a nats-server. It exits when its standard input ends, with the program that started it.
+// serveNATS runs a nats-server. It exits when its standard input is closed, which happens when its parent process
+// exits.
 func serveNATS(config string) error {
 	o, err := server.ProcessConfigFile(config)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A path leads from one process to a port of another. It is a relay that can hold back bytes in one direction or
-// both, as a partitioned network does. Held bytes arrive when the partition ends.
+// A path is a relay from one process to a port of another. It can block bytes in one or both directions, like a
+// partitioned network. Blocked bytes are delivered when the partition ends.
 type path struct {
 	ln          net.Listener
 	to          string
@@ -18,7 +18,7 @@ type path struct {
 	wg     sync.WaitGroup
 }
 
-// A gate lets bytes through while it is open.
+// A gate passes bytes while it is open.
 type gate struct {
 	mu   sync.Mutex
 	shut chan struct{} // closed when it opens; nil while it is open
@@ -48,7 +48,7 @@ func (g *gate) wait() {
 	}
 }
 
-// newPath opens a path to an address.
+// newPath starts a path to an address.
 func newPath(to string) (*path, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -61,8 +61,8 @@ func newPath(to string) (*path, error) {
 
 func (p *path) addr() string { return p.ln.Addr().String() }
 
-// hold shuts or opens the path in both directions.
-func (p *path) hold(shut bool) {
+// setBlocked blocks or unblocks the path in both directions.
+func (p *path) setBlocked(shut bool) {
 	p.there.set(shut)
 	p.back.set(shut)
 }
@@ -85,16 +85,16 @@ func (p *path) accept() {
 				return
 			}
 			var both sync.WaitGroup
-			both.Go(func() { pass(to, from, &p.there) })
-			both.Go(func() { pass(from, to, &p.back) })
+			both.Go(func() { relay(to, from, &p.there) })
+			both.Go(func() { relay(from, to, &p.back) })
 			both.Wait()
 			p.forget(from, to)
 		})
 	}
 }
 
-// pass copies until one side ends, and then closes both.
-func pass(to, from net.Conn, g *gate) {
+// relay copies bytes until one side is closed, and then closes both.
+func relay(to, from net.Conn, g *gate) {
 	defer to.Close()
 	defer from.Close()
 	b := make([]byte, 32<<10)
@@ -137,6 +137,6 @@ func (p *path) close() {
 		c.Close()
 	}
 	p.mu.Unlock()
-	p.hold(false)
+	p.setBlocked(false)
 	p.wg.Wait()
 }

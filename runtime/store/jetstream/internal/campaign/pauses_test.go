@@ -36,7 +36,7 @@ func TestPauses(t *testing.T) {
 	// pause calls what on the leader and returns the time until the next write is acknowledged.
 	pause := func(t *testing.T, what func(leader *node) error) time.Duration {
 		t.Helper()
-		if err := s.healthy(ctx); err != nil {
+		if err := s.waitHealthy(ctx); err != nil {
 			t.Fatal(err)
 		}
 		d := &database{servers: s}
@@ -48,10 +48,10 @@ func TestPauses(t *testing.T) {
 		if d.js, err = js.New(conn); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.makePlain(ctx); err != nil {
+		if err := d.createPlainStream(ctx); err != nil {
 			t.Fatal(err)
 		}
-		leader := d.leads(ctx, plainStream)
+		leader := d.leaderIndex(ctx, plainStream)
 		if leader < 0 {
 			t.Fatal("nobody says who leads the stream")
 		}
@@ -119,7 +119,7 @@ func TestPauses(t *testing.T) {
 		var least time.Duration
 		for range 5 { // on a busy machine they may wait as well
 			var ended *node
-			d := pause(t, func(leader *node) error { ended = leader; return leader.end() })
+			d := pause(t, func(leader *node) error { ended = leader; return leader.shutDown() })
 			t.Log("writes stood still for", d)
 			if err := ended.start(); err != nil {
 				t.Fatal(err)

@@ -21,13 +21,13 @@ import (
 const (
 	// nodes is the number of nats-servers.
 	nodes = 3
-	// healthTime bounds the time after a fault until every stream is current on every server.
+	// healthTime is how long it can take after a fault until every stream is current on every server.
 	healthTime = 90 * time.Second
-	// endTime bounds the graceful shutdown of a server.
+	// endTime is the timeout for the graceful shutdown of a server.
 	endTime = 30 * time.Second
 )
 
-// A node is a nats-server: a process with its directory and ports.
+// A node is a nats-server process with its directory and ports.
 type node struct {
 	name, program, config, store string
 	env                          []string
@@ -39,15 +39,15 @@ type node struct {
 	done  chan struct{} // closed when it has ended
 }
 
-// servers is the cluster of nats-servers. Each route between two servers leads through a separate path, and so does
-// each connection of a replica to a server.
+// servers is the cluster of nats-servers. Each route between two servers and each connection from a replica to a server
+// uses a separate path.
 type servers struct {
 	nodes  [nodes]*node
 	routes [nodes][nodes]*path             // from, to; nil to itself
 	access [campaign.Replicas][nodes]*path // replica, server
 }
 
-// newServers starts three nats-servers and waits until they are healthy. Their logs and data are in dir.
+// newServers starts three nats-servers and waits until they are healthy. It stores their logs and data in dir.
 func newServers(ctx context.Context, program, dir string, env []string) (_ *servers, err error) {
 	s := &servers{}
 	defer func() {
@@ -85,7 +85,7 @@ func newServers(ctx context.Context, program, dir string, env []string) (_ *serv
 				routes = append(routes, "nats://"+s.routes[i][j].addr())
 			}
 		}
-		// The advertised address leads nowhere, so that no route bypasses the paths.
+		// The advertised address is unreachable, so that no route bypasses the paths.
 		text := fmt.Sprintf(`server_name: %s
 listen: %s
 http: %s
@@ -105,7 +105,7 @@ cluster { name: campaign, listen: %s, advertise: "127.0.0.1:1", no_advertise: tr
 			return nil, err
 		}
 	}
-	return s, s.healthy(ctx)
+	return s, s.waitHealthy(ctx)
 }
 
 // stop kills all servers and closes the paths.
@@ -133,7 +133,7 @@ func (s *servers) stop() (err error) {
 	return err
 }
 
-// url returns the URLs through which a replica connects.
+// url returns the URLs that a replica connects to.
 func (s *servers) url(replica int) string {
 	var all []string
 	for _, p := range s.access[replica] {
@@ -142,7 +142,7 @@ func (s *servers) url(replica int) string {
 	return strings.Join(all, ",")
 }
 
-// direct returns the URLs of all servers, without paths.
+// direct returns the URLs of all servers, bypassing the paths.
 func (s *servers) direct() string {
 	var all []string
 	for _, n := range s.nodes {
@@ -151,18 +151,18 @@ func (s *servers) direct() string {
 	return strings.Join(all, ",")
 }
 
-// part separates one server from the others, or ends the separation.
-func (s *servers) part(one int, shut bool) {
+// setPartitioned separates one server from the others, or reconnects it.
+func (s *servers) setPartitioned(one int, shut bool) {
 	for other := range nodes {
 		if other != one {
-			s.routes[one][other].hold(shut)
-			s.routes[other][one].hold(shut)
+			s.routes[one][other].setBlocked(shut)
+			s.routes[other][one].setBlocked(shut)
 		}
 	}
 }
 
-// mute holds back everything that one server sends to the others, which it still hears, or ends that.
-func (s *servers) mute(one int, shut bool) {
+// setMuted blocks or unblocks everything that one server sends to the others. The server still receives their messages.
+func (s *servers) setMuted(one int, shut bool) {
 	for other := range nodes {
 		if other != one {
 			s.routes[one][other].there.set(shut)
@@ -171,8 +171,8 @@ func (s *servers) mute(one int, shut bool) {
 	}
 }
 
-// healthy waits until every server reports that all of its streams are current.
-func (s *servers) healthy(ctx context.Context) error {
+// waitHealthy waits until every server reports that all of its streams are current.
+func (s *servers) waitHealthy(ctx context.Context) error {
 	for end := time.Now().Add(healthTime); ; campaign.Sleep(ctx, 100*time.Millisecond) {
 		var err error
 		for _, n := range s.nodes {
@@ -184,7 +184,7 @@ func (s *servers) healthy(ctx context.Context) error {
 	}
 }
 
-// leader returns the index of the meta leader, or -1 if no server names one.
+// leader returns the index of the meta leader, or -1 if the leader is unknown.
 func (s *servers) leader(ctx context.Context) int {
 	for _, n := range s.nodes {
 		var v struct {
@@ -209,7 +209,7 @@ func (s *servers) index(name string) int {
 }
 
 func (n *node) start() error {
-	cmd := exec.Command(n.program, asServer, n.config)
+	cmd := exec.Command(n.program, serverArg, n.config)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), n.env...), n.log, n.log
 	alive, err := cmd.StdinPipe()
 	if err != nil {
@@ -229,7 +229,7 @@ func (n *node) start() error {
 	return nil
 }
 
-// kill kills the server with SIGKILL.
+// kill stops the server with SIGKILL.
 func (n *node) kill() {
 	if n.cmd == nil {
 		return
@@ -240,8 +240,8 @@ func (n *node) kill() {
 	n.cmd = nil
 }
 
-// end shuts the server down gracefully, so that it hands over its leaderships first.
-func (n *node) end() error {
+// shutDown shuts the server down gracefully, so that it first transfers its leadership of streams.
+func (n *node) shutDown() error {
 	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package monitor reads the HTTP monitoring of a nats-server.
+// Package monitor queries the HTTP monitoring endpoint of a nats-server.
 package monitor
 
 import (
@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// timeout bounds one request.
+	// timeout limits the duration of a request.
 	timeout = 5 * time.Second
-	// maxAnswer bounds the bytes that are read of an answer.
+	// maxAnswer is the maximum number of bytes read from a response.
 	maxAnswer = 1 << 20
-	// maxShown bounds the bytes of an answer that an error shows.
+	// maxShown is the maximum number of response bytes included in an error.
 	maxShown = 256
 )
 
-// Get requests url, such as http://127.0.0.1:8222/jsz, and decodes the JSON answer into answer, unless that is nil.
-// It returns an error with the beginning of the body if the status is not 200.
+// Get requests url, such as http://127.0.0.1:8222/jsz, and decodes the JSON response into answer, unless answer is nil.
+// If the status is not 200, the error includes the beginning of the body.
 func Get(ctx context.Context, url string, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
