@@ -28,7 +28,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// The setup behind the balancer, in addition to the kills of settings.
+// The setup behind the balancer. The number of kills is in settings.
 const (
 	balancedClients = 10 // per mode
 	balancedLease   = time.Second
@@ -60,7 +60,7 @@ func benchBalance(ctx context.Context, s settings) ([]row, error) {
 	return append(rows, killRow(fmt.Sprintf("webhooks (lease %v)", balancedLease), hooks, balancedLease+2*time.Second)), nil
 }
 
-// killRow shows a distribution next to the longest time allowed.
+// killRow returns a row with a distribution and the maximum time allowed.
 func killRow(what string, took []time.Duration, limit time.Duration) row {
 	slices.Sort(took)
 	n := len(took)
@@ -72,18 +72,18 @@ func killRow(what string, took []time.Duration, limit time.Duration) row {
 		limit.String(), ours, worst.Seconds() / limit.Seconds(), "≤ 1.00"}
 }
 
-// A balanced is one of two servers behind a balancer; both have the same store.
-type balanced struct {
+// A backend is one of two servers behind a balancer. Both have the same store.
+type backend struct {
 	*httptest.Server
 	streams atomic.Int64
 }
 
-func (b *balanced) kill() {
+func (b *backend) kill() {
 	b.Listener.Close()
 	b.CloseClientConnections()
 }
 
-// killHalf kills the server with most of the streams and adds each client's waiting time.
+// killHalf kills the server with the most streams and records each client's waiting time.
 func killHalf(ctx context.Context, took map[string][]time.Duration) error {
 	quiet := slog.New(slog.DiscardHandler)
 	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil),
@@ -97,7 +97,7 @@ func killHalf(ctx context.Context, took map[string][]time.Duration) error {
 		return err
 	}
 	handler := transport.NewHandler(es, transport.HandlerOptions{})
-	both := []*balanced{{}, {}}
+	both := []*backend{{}, {}}
 	for _, b := range both {
 		b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Mcp-Method") == wire.MethodStream {
@@ -171,8 +171,8 @@ func killHalf(ctx context.Context, took map[string][]time.Duration) error {
 	return failed
 }
 
-// roundRobin gives each request to the next server, even a dead one.
-func roundRobin(servers []*balanced) http.Handler {
+// roundRobin sends each request to the next server, even if it was killed.
+func roundRobin(servers []*backend) http.Handler {
 	var next atomic.Uint64
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {

@@ -24,13 +24,13 @@ import (
 const (
 	// clusterReplicas is the number of replicas.
 	clusterReplicas = 3
-	// outboxRest is longer than the time after which an idle outbox is polled less often.
+	// outboxRest is longer than the idle time after which an outbox is polled less often.
 	outboxRest = 11 * time.Second
-	// countTime is how long transactions are counted. PostgreSQL's counters may lag by a second.
+	// countTime is the duration for counting transactions. PostgreSQL's counters can lag by a second.
 	countTime = 15 * time.Second
 )
 
-// database starts a PostgreSQL whose commits reach the disk.
+// database starts a PostgreSQL server that syncs commits to disk.
 func database() (address string, stop func() error, err error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -39,7 +39,7 @@ func database() (address string, stop func() error, err error) {
 	return throwaway.Start(filepath.Join(filepath.Dir(exe), "throwaway"), "-durable")
 }
 
-// benchCluster measures replicas on one PostgreSQL.
+// benchCluster measures replicas on one PostgreSQL server.
 func benchCluster(ctx context.Context, s settings) ([]row, error) {
 	address, stop, err := database()
 	if errors.Is(err, throwaway.ErrMissing) {
@@ -81,7 +81,7 @@ func benchCluster(ctx context.Context, s settings) ([]row, error) {
 	return append(rows, rest, failover, fan), err
 }
 
-// An arrivals records when a stream received each payload, by the payload's time.
+// arrivals records when each payload arrived on a stream, by the payload's time.
 type arrivals struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -142,8 +142,8 @@ func (a *arrivals) close() {
 	<-a.done
 }
 
-// of waits for the payload with the given time and returns its arrival time.
-func (a *arrivals) of(t int64) (int64, error) {
+// arrivalOf waits for the payload with the given time and returns its arrival time.
+func (a *arrivals) arrivalOf(t int64) (int64, error) {
 	timer := time.NewTimer(30 * time.Second)
 	defer timer.Stop()
 	for {
@@ -164,9 +164,9 @@ func (a *arrivals) of(t int64) (int64, error) {
 	}
 }
 
-// transactions commits n transactions with an occurrence each at p and returns when each was committed, by
-// the payload's time.
-func (p *process) transactions(n int, every time.Duration) (commits map[int64]int64, err error) {
+// commitTransactions makes p commit n transactions with one occurrence each. It returns the commit times by the
+// payload's time.
+func (p *process) commitTransactions(n int, every time.Duration) (commits map[int64]int64, err error) {
 	text, err := p.get(fmt.Sprintf("/admin/transactions?n=%d&every=%s", n, every))
 	if err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func (p *process) transactions(n int, every time.Duration) (commits map[int64]in
 	return commits, json.Unmarshal([]byte(text), &commits)
 }
 
-// ageRow reports the age of events at delivery, next to the limit of its p99.
+// ageRow returns a row with the age of events at delivery and the limit for its p99.
 func ageRow(what string, took []time.Duration, target time.Duration) row {
 	slices.Sort(took)
 	p50, p99 := took[len(took)/2], took[len(took)*99/100]
@@ -182,7 +182,7 @@ func ageRow(what string, took []time.Duration, target time.Duration) row {
 	return row{what, target.String(), ours, float64(p99) / float64(target), "≤ 1.00"}
 }
 
-// benchRest counts the transactions that idle replicas cause. Most are one statement.
+// benchRest counts the transactions of idle replicas. Most are one statement.
 func benchRest(ctx context.Context, database string, replicas int) (row, error) {
 	count := func() (n int64, err error) {
 		conn, err := pgx.Connect(ctx, database)
@@ -208,8 +208,8 @@ func benchRest(ctx context.Context, database string, replicas int) (row, error) 
 	return row{what, fmt.Sprintf("%.1f/s", most), fmt.Sprintf("%.1f/s", each), each / most, "≤ 1.00"}, nil
 }
 
-// benchOutbox measures how long after the commit of an author's transaction a stream at another replica has
-// its occurrence: the first after a rest, and those that follow.
+// benchOutbox measures the time from the commit of an author's transaction to the arrival of its occurrence on a stream
+// at another replica. It measures the first occurrence after an idle period and the following ones.
 func benchOutbox(ctx context.Context, all []*process) ([]row, error) {
 	a, err := follow(ctx, all[1])
 	if err != nil {
@@ -217,12 +217,12 @@ func benchOutbox(ctx context.Context, all []*process) ([]row, error) {
 	}
 	defer a.close()
 	measure := func(n int) (took []time.Duration, err error) {
-		commits, err := all[0].transactions(n, 17*time.Millisecond)
+		commits, err := all[0].commitTransactions(n, 17*time.Millisecond)
 		if err != nil {
 			return nil, err
 		}
 		for t, committed := range commits {
-			at, err := a.of(t)
+			at, err := a.arrivalOf(t)
 			if err != nil {
 				return nil, err
 			}
@@ -243,8 +243,8 @@ func benchOutbox(ctx context.Context, all []*process) ([]row, error) {
 	return []row{ageRow(what, took, 60*time.Millisecond), ageRow(what+", after a rest", first, 300*time.Millisecond)}, nil
 }
 
-// benchFailover measures how long after the kill of the outbox's owner a stream at another replica gets what
-// is committed then.
+// benchFailover measures the time from killing the outbox's owner to the arrival of a later occurrence on a stream at
+// another replica.
 func benchFailover(ctx context.Context, s settings, all []*process, place string) (row, error) {
 	var took []float64
 	for range s.rounds {
@@ -259,12 +259,12 @@ func benchFailover(ctx context.Context, s settings, all []*process, place string
 		}
 		killed := time.Now()
 		all[owner].stop()
-		commits, err := all[other].transactions(1, 0)
+		commits, err := all[other].commitTransactions(1, 0)
 		if err != nil {
 			return row{}, err
 		}
 		for t := range commits {
-			at, err := a.of(t)
+			at, err := a.arrivalOf(t)
 			if err != nil {
 				return row{}, err
 			}
@@ -283,7 +283,7 @@ func benchFailover(ctx context.Context, s settings, all []*process, place string
 	return row{what, "12 s", fmt.Sprintf("%.1f s", m), m / target, "≤ 1.00"}, nil
 }
 
-// ownerOf returns the process that owns the topic's only shard, by its replica name.
+// ownerOf returns the index of the process that owns the topic's only shard.
 func ownerOf(all []*process, topic string) (int, error) {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		text, err := all[0].get("/admin/cluster")
@@ -310,13 +310,13 @@ func ownerOf(all []*process, topic string) (int, error) {
 	return 0, fmt.Errorf("nobody owns %s", topic)
 }
 
-// fanSubscriptions are the webhook subscriptions of benchFan, fanEmits what is emitted to them.
+// fanSubscriptions is the number of webhook subscriptions in benchFan. fanEmits is the number of events.
 const (
 	fanSubscriptions = 30
 	fanEmits         = 100
 )
 
-// ages waits for n deliveries at a receiver and returns the age of their events.
+// ages waits for n deliveries at a receiver and returns the ages of their events.
 func ages(receiver *process, n int) (took []time.Duration, err error) {
 	for end := time.Now().Add(30 * time.Second); len(took) < n; time.Sleep(10 * time.Millisecond) {
 		text, err := receiver.get("/admin/ages")
@@ -331,8 +331,8 @@ func ages(receiver *process, n int) (took []time.Duration, err error) {
 	return took, nil
 }
 
-// benchFan measures how old an occurrence of a process that only emits is at webhooks, whose owners are other
-// processes.
+// benchFan measures the age of occurrences on arrival at webhooks. One process only emits, and other processes own the
+// webhook subscriptions.
 func benchFan(ctx context.Context, all []*process, receiver *process, database string) (row, error) {
 	worker, err := startIn(ctx, "worker", database)
 	if err != nil {

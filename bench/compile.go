@@ -15,8 +15,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/golang"
 )
 
-// benchCompile measures the compiler's CPU time for a generated package of 1,000 event types, without its dependencies,
-// against the same package with only its types.
+// benchCompile measures the compiler's CPU time for a generated package with 1,000 event types, excluding dependencies.
+// The limit is the same package with only its types.
 func benchCompile(ctx context.Context, s settings) ([]row, error) {
 	dir, err := os.MkdirTemp("", "mcpe-bench-")
 	if err != nil {

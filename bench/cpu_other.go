@@ -6,5 +6,5 @@ import "time"
 
 var began = time.Now()
 
-// cpuTime returns the elapsed time on systems whose CPU time is not measured.
+// cpuTime returns the elapsed time, because the CPU time is not measured on this system.
 func cpuTime() time.Duration { return time.Since(began) }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpuTime returns this process's CPU time, which does not depend on the load of the machine.
+// cpuTime returns the CPU time of this process, which does not depend on the load of the machine.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
 )
 
-// emitWriters is the number of concurrent writers, divided among the replicas and the types.
+// emitWriters is the number of concurrent writers across all replicas and types.
 const emitWriters = 48
 
 var (
@@ -23,15 +23,14 @@ var (
 // emitTargets are the minimum ratios to the limit, by types and replicas.
 var emitTargets = map[[2]int]string{{1, 1}: "≥ 0.40", {1, 3}: "≥ 0.33"}
 
-// An emitting is a set of replicas on a dedicated PostgreSQL, with as many processes that insert there. A replica that
-// does not emit would read the events of the others.
-// emit would read what the others do.
-type emitting struct{ raw, replicas []*process }
+// An emitCluster is a set of replicas on a dedicated PostgreSQL server, with an equal number of processes that insert
+// rows directly. The server is dedicated because a replica that does not emit would read the events of the others.
+type emitCluster struct{ raw, replicas []*process }
 
-// benchEmits measures emits at replicas, against as many processes that insert the same rows for the same writers,
-// batching waiting rows into one statement.
+// benchEmits measures emits at replicas. The limit is the same number of processes, which insert the same rows for the
+// same writers and batch waiting rows into one statement.
 func benchEmits(ctx context.Context, s settings) ([]row, error) {
-	clusters := map[int]*emitting{}
+	clusters := map[int]*emitCluster{}
 	for _, n := range emitReplicas {
 		address, stop, err := database()
 		if errors.Is(err, throwaway.ErrMissing) {
@@ -42,7 +41,7 @@ func benchEmits(ctx context.Context, s settings) ([]row, error) {
 			return nil, err
 		}
 		defer stop()
-		c := &emitting{}
+		c := &emitCluster{}
 		clusters[n] = c
 		for range n {
 			for kind, into := range map[string]*[]*process{"raw": &c.raw, "replica": &c.replicas} {
@@ -58,7 +57,7 @@ func benchEmits(ctx context.Context, s settings) ([]row, error) {
 	var rows []row
 	for _, types := range emitTypes {
 		for _, n := range emitReplicas {
-			limit, ours, err := inTurns(s.rounds,
+			limit, ours, err := measureInTurns(s.rounds,
 				func() (float64, error) { return writeRate(clusters[n].raw, types, emitWriters/n, s.duration) },
 				func() (float64, error) { return writeRate(clusters[n].replicas, types, emitWriters/n, s.duration) })
 			if err != nil {
@@ -69,7 +68,7 @@ func benchEmits(ctx context.Context, s settings) ([]row, error) {
 		}
 	}
 	const several = 3
-	one, more, err := inTurns(s.rounds,
+	one, more, err := measureInTurns(s.rounds,
 		func() (float64, error) { return writeRate(clusters[1].replicas, manyTypes, emitWriters, s.duration) },
 		func() (float64, error) {
 			return writeRate(clusters[several].replicas, manyTypes, emitWriters, s.duration)
@@ -78,8 +77,8 @@ func benchEmits(ctx context.Context, s settings) ([]row, error) {
 	return append(rows, row{what, perSecond(one), perSecond(more), more / one, "≥ 1.00"}), err
 }
 
-// inTurns measures two rates alternately and returns their medians.
-func inTurns(rounds int, limit, ours func() (float64, error)) (l, o float64, err error) {
+// measureInTurns measures two rates alternately and returns their medians.
+func measureInTurns(rounds int, limit, ours func() (float64, error)) (l, o float64, err error) {
 	var limits, own []float64
 	for range rounds {
 		l, err := limit()
@@ -95,8 +94,8 @@ func inTurns(rounds int, limit, ours func() (float64, error)) (l, o float64, err
 	return median(limits), median(own), nil
 }
 
-// writeRate lets processes write occurrences of so many types at once, by so many writers in each, and returns the sum
-// of their rates.
+// writeRate makes processes write occurrences of the given number of types with the given number of writers each. It
+// returns the sum of their rates.
 func writeRate(processes []*process, types, writers int, d time.Duration) (float64, error) {
 	rates, errs := make([]float64, len(processes)), make([]error, len(processes))
 	var wg sync.WaitGroup

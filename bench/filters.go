@@ -19,7 +19,7 @@ import (
 // filterPayload is emitted to subscriptions with a filter.
 const filterPayload = `{"name":"web","size":1,"sender":"bot","labels":[{"name":"l1"},{"name":"l2"},{"name":"l3"},{"name":"l4"},{"name":"l5"},{"name":"l6"},{"name":"l7"},{"name":"l8"}]}`
 
-// A filter is an x-match, and the argument by which it rules the emitted payload out.
+// A filter is an x-match rule with an argument that excludes the emitted payload.
 type filter struct {
 	what  string
 	rule  events.MatchRule
@@ -37,8 +37,8 @@ var filters = []filter{
 	{"not in, 2 values, any of 8 elements", events.MatchRule{Argument: "without", Path: "/labels/*/name", Op: events.MatchIn, Not: true}, `["l0","l8"]`},
 }
 
-// serveFilters is a server of an event type with all filters. /admin/subscribe?n=…&url=…&arguments=… makes n
-// subscriptions with these arguments.
+// serveFilters serves an event type with all filters. /admin/subscribe?n=…&url=…&arguments=… creates n subscriptions
+// with these arguments.
 func serveFilters(mux *http.ServeMux) {
 	var es *server.Server
 	var emitter *server.Emitter[json.RawMessage]
@@ -90,7 +90,7 @@ func subscribeFiltered(ctx context.Context, es *server.Server, receiver string, 
 	return g.Wait()
 }
 
-// benchFilters measures the cost of an emit for each subscription that a filter rules out.
+// benchFilters measures the cost of an emit for each subscription that a filter excludes.
 func benchFilters(ctx context.Context, s settings) ([]row, error) {
 	receiver, err := start(ctx, "receiver")
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 // generateLimit is the maximum CPU time in seconds for 1,000 event types.
 const generateLimit = 1.6
 
-// benchGenerate measures the CPU time of the generator over 10, 100 and 1,000 event types against that of go/format
-// over the Go that it writes, and how it grows from 100 to 1,000. 1,000 cost at most generateLimit.
+// benchGenerate measures the generator's CPU time for 10, 100 and 1,000 event types. The limit is the CPU time of
+// go/format for the generated Go. It also measures the growth from 100 to 1,000 types. The maximum for 1,000 types is
+// generateLimit.
 func benchGenerate(ctx context.Context, s settings) ([]row, error) {
 	dir, err := os.MkdirTemp("", "mcpe-bench-")
 	if err != nil {
@@ -69,7 +70,7 @@ func seconds(x float64) string {
 	return time.Duration(x * float64(time.Second)).Round(100 * time.Microsecond).String()
 }
 
-// eventFile returns an event file of n different types of ordinary size.
+// eventFile returns an event file with n different types of typical size.
 func eventFile(n int) []byte {
 	var b strings.Builder
 	b.WriteString("version: 1\nschemas:\n  Severity: {type: string, enum: [P1, P2, P3, P4]}\n  Person:\n    type: object\n    properties: {id: {type: string}, name: {type: string}}\n    required: [id]\nevents:\n")

@@ -24,9 +24,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// benchGraph measures the verbs, and the start of a server, on schemas that lead to each other: a ring of 400 with an
-// event type for each, and an OpenAPI document of 8 MB whose 300 webhooks reach half of its 1,500 schemas. The limit
-// is what people may be made to wait, 3 s and 20 s.
+// benchGraph measures the verbs and the start of a server with schemas that refer to each other. The input is a ring of
+// 400 schemas with an event type each, and an 8 MB OpenAPI document with 300 webhooks that reach half of its 1,500
+// schemas. The limits are acceptable waiting times for people, 3 s and 20 s.
 func benchGraph(ctx context.Context, _ settings) ([]row, error) {
 	dir, err := os.MkdirTemp("", "mcpe-bench-")
 	if err != nil {
@@ -79,7 +79,7 @@ func benchGraph(ctx context.Context, _ settings) ([]row, error) {
 				return nil, err
 			}
 		}
-		if err := measure("breaking with an optional member added, "+in.what, in.limit, func() error { return additive(file, added) }); err != nil {
+		if err := measure("breaking with an optional member added, "+in.what, in.limit, func() error { return checkAdditive(file, added) }); err != nil {
 			return nil, err
 		}
 		plan, found, err := gen.Generate(ctx, gen.Request{Files: []string{file}, Out: filepath.Join(dir, "out"), Package: "bench"})
@@ -110,8 +110,8 @@ func withMember(content []byte, before string) []byte {
 	return []byte(strings.Replace(string(content), before, member+before, 1))
 }
 
-// additive compares two versions; the second must not have breaking changes.
-func additive(old, now string) error {
+// checkAdditive compares two versions. It returns an error if the second one has breaking changes.
+func checkAdditive(old, now string) error {
 	before, err := load(old)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func serveGraph(schemas string) error {
 	return s.Shutdown(context.Background())
 }
 
-// ringFile returns an event file of n types over n schemas, where each schema refers to two others.
+// ringFile returns an event file with n types and n schemas. Each schema refers to two other schemas.
 func ringFile(n int) []byte {
 	var schemas, types []string
 	ref := func(i int) string { return fmt.Sprintf(`{"$ref":"#/schemas/S%d"}`, i%n) }
@@ -156,8 +156,9 @@ func ringFile(n int) []byte {
 	return []byte(`{"version":1,"schemas":{` + strings.Join(schemas, ",\n") + `},"events":[` + strings.Join(types, ",\n") + "]}")
 }
 
-// apiDocument is OpenAPI 3.1 of 300 webhooks over 1,500 schemas, with as many paths as such documents have: half of
-// the schemas lead to each other and are reached from every webhook, the others have one webhook each, or none.
+// apiDocument returns an OpenAPI 3.1 document with 300 webhooks, 1,500 schemas and a typical number of paths. Half of
+// the schemas refer to each other and are reachable from every webhook. Each of the others is used by one webhook or
+// none.
 func apiDocument() []byte {
 	const all, core, hooks = 1500, 750, 300
 	seed := uint32(7)

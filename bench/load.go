@@ -16,7 +16,7 @@ import (
 
 const connections = 32 // closed-loop connections of benchPoll
 
-// request builds one POST of an events/* method as a 2026-07-28 client sends it.
+// request returns a POST request for an events/* method, as sent by a client of revision 2026-07-28.
 func request(ctx context.Context, url, method, params string) *http.Request {
 	body := `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{` + params +
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
@@ -32,7 +32,7 @@ func request(ctx context.Context, url, method, params string) *http.Request {
 	return req
 }
 
-// pollRate sends polls over keep-alive connections for d and returns the answers per second.
+// pollRate sends polls over keep-alive connections for d and returns the responses per second.
 func pollRate(ctx context.Context, url, params string, d time.Duration) (float64, error) {
 	hc := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections}}
 	defer hc.CloseIdleConnections()
@@ -63,7 +63,7 @@ func pollRate(ctx context.Context, url, params string, d time.Duration) (float64
 	return float64(done.Load()) / time.Since(begin).Seconds(), context.Cause(ctx)
 }
 
-// streams are open SSE responses whose frames are counted as they arrive.
+// streams is a set of open SSE responses. It counts frames as they arrive.
 type streams struct {
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
@@ -75,7 +75,7 @@ type streams struct {
 	latency []time.Duration
 }
 
-// openStreams opens n events/stream requests and returns when each has been answered.
+// openStreams opens n events/stream requests and returns when all have a response.
 func openStreams(ctx context.Context, url string, n int) (*streams, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &streams{cancel: cancel, hc: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}}
@@ -152,7 +152,7 @@ func (s *streams) close() {
 	s.hc.CloseIdleConnections()
 }
 
-// p99 returns the 99th percentile of the latencies seen since the last call.
+// p99 returns the 99th percentile of the latencies since the last call.
 func (s *streams) p99() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *streams) p99() time.Duration {
 	return d
 }
 
-// wait blocks until n frames were delivered in all, or nothing has arrived for three seconds.
+// wait blocks until n frames in total have arrived, or nothing has arrived for three seconds.
 func (s *streams) wait(n int64) {
 	last, since := s.delivered.Load(), time.Now()
 	for {

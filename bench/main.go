@@ -1,14 +1,13 @@
-// Command bench measures the runtime and the generator against plain-Go limits and prints a table of limit, ours and
+// Command bench compares the runtime and the generator with limits in plain Go, and prints a table of limit, ours and
 // ratio.
 //
-// The limit of polling is net/http answering prebuilt bytes; that of streaming is net/http writing
-// one prebuilt frame and flushing it; that of webhooks is signing and posting prebuilt bytes over
-// keep-alive connections; that of emitting at replicas is inserting the same rows into PostgreSQL, those
-// that wait in one statement; that of generating is go/format over the bytes we generate; that of compiling generated
-// code is compiling only its types; that of a large input is the same work on an input of half or a quarter of its
-// size; that of schemas that lead to each other is the time that people accept to wait.
-// Limit and ours run alternately in one invocation, each server in a separate process, so that a machine whose speed
-// drifts affects both. Everything stays on the loopback interface.
+// The limit of polling is net/http answering prebuilt bytes; that of streaming is net/http writing one prebuilt frame
+// and flushing it; that of webhooks is signing and posting prebuilt bytes over keep-alive connections; that of emitting
+// at replicas is inserting the same rows into PostgreSQL, those that wait in one statement; that of generating is
+// go/format over the bytes we generate; that of compiling generated code is compiling only its types; that of a large
+// input is the same work on an input of half or a quarter of its size; that of schemas that lead to each other is the
+// time that people accept to wait. Limit and ours run alternately in one invocation, each server in a separate process,
+// so that changes in the machine's speed affect both. Everything stays on the loopback interface.
 package main
 
 import (
@@ -25,14 +24,14 @@ import (
 	"time"
 )
 
-// A row is one line of the table. Ratios whose target is a floor say "≥", ceilings "≤".
+// A row is a line of the table. The target of a ratio starts with "≥" for a minimum and "≤" for a maximum.
 type row struct {
 	what, limit, ours string
 	ratio             float64
 	target            string
 }
 
-// A settings holds the limits of a run.
+// settings contains the parameters of a run.
 type settings struct {
 	rounds   int
 	duration time.Duration
@@ -117,7 +116,7 @@ func run(ctx context.Context, s settings, only, page string) error {
 	return writePage(page, about, rows)
 }
 
-// median sorts xs and returns the median.
+// median sorts xs and returns its median.
 func median(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0

@@ -26,7 +26,7 @@ func serveOperators(mux *http.ServeMux, es *server.Server) error {
 	return err
 }
 
-// servePostgres does the work of serveWebhook on the database that the connection string names.
+// servePostgres is like serveWebhook with a PostgreSQL database.
 func servePostgres(mux *http.ServeMux, dsn string) error {
 	st, err := postgres.Open(context.Background(), dsn, postgres.Options{Schema: fmt.Sprintf("bench_%d", os.Getpid())})
 	if err != nil {
@@ -35,7 +35,7 @@ func servePostgres(mux *http.ServeMux, dsn string) error {
 	return serveWebhook(mux, st)
 }
 
-// benchAttempts measures the cost of recording each attempt, for each durable store.
+// benchAttempts measures the cost of recording each attempt in each durable store.
 func benchAttempts(ctx context.Context, s settings) ([]row, error) {
 	r, err := attemptsIn(ctx, s, "SQLite", "stored", func() (string, func(), error) {
 		dir, err := os.MkdirTemp("", "mcpe-bench-")
@@ -131,7 +131,7 @@ func firstByte(url string) (took time.Duration, err error) {
 	return took, err
 }
 
-// storedFirstBytes does the work of firstBytes for a SQLite store in dir.
+// storedFirstBytes is like firstBytes for a SQLite store in dir.
 func storedFirstBytes(ctx context.Context, rounds int, dir, register string) ([]row, error) {
 	p, err := startIn(ctx, "stored", dir)
 	if err != nil {

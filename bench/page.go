@@ -20,8 +20,9 @@ const (
 // chartFile is the chart's path relative to the page.
 const chartFile = "images/benchmarks.svg"
 
-// writePage writes the rows into a Markdown page, between the two marker lines, with about, which says how they were
-// measured. It writes a chart of them to chartFile. Without the markers it writes nothing.
+// writePage writes the rows and about between the two marker lines of a Markdown page. about describes how the rows
+// were measured. It also writes a chart of the rows to chartFile. If the page does not have the markers, it writes
+// nothing.
 func writePage(path, about string, rows []row) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -43,14 +44,14 @@ func writePage(path, about string, rows []row) error {
 	return errors.Join(os.WriteFile(image, []byte(chart(rows)), 0o666), os.WriteFile(path, []byte(b.String()), 0o666))
 }
 
-// cell makes a text fit for a cell of a table.
+// cell escapes a text for a table cell.
 func cell(text string) string {
 	return strings.NewReplacer("|", "\\|", "\n", " ").Replace(text)
 }
 
-// reached returns a ratio relative to its target: 1 meets the target, and more is better. It returns false if the row
-// has no target ratio.
-func reached(r row) (float64, bool) {
+// targetRatio returns the ratio of a row relative to its target. At 1 it meets the target, and more is better. It
+// returns false if the row does not have a target.
+func targetRatio(r row) (float64, bool) {
 	sign, number, _ := strings.Cut(r.target, " ")
 	target, err := strconv.ParseFloat(number, 64)
 	if err != nil || target <= 0 || r.ratio <= 0 || math.IsInf(r.ratio, 0) || math.IsNaN(r.ratio) {
@@ -72,15 +73,15 @@ const (
 	rowHeight  = 22
 )
 
-// chart is an SVG with a bar for each row that has a target of its ratio. The line is the target; a bar that ends at the edge is at least twice
-// as good. The colors follow the reader's scheme;
-// the background is the chart's own, since a page may have another scheme than its reader's system.
+// chart returns an SVG with a bar for each row that has a target. The line is the target. A bar that reaches the edge
+// is at least twice as good. The colors follow the reader's color scheme. The chart has a background, because the page
+// may have a different color scheme than the reader's system.
 func chart(rows []row) string {
 	var b strings.Builder
 	n := 0
 	const unit = (chartWidth - labelWidth - 60) / 2 // of the target
 	for _, r := range rows {
-		x, ok := reached(r)
+		x, ok := targetRatio(r)
 		if !ok {
 			continue
 		}
@@ -92,7 +93,7 @@ func chart(rows []row) string {
 		width := min(x, 2) * unit
 		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text><rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%.0f\" height=\"14\"/>"+
 			"<text x=\"%.0f\" y=\"%d\">%.2f</text>\n",
-			labelWidth-8, y+15, html.EscapeString(short(r.what)), class, labelWidth, y+4, width, labelWidth+width+6, y+15, r.ratio)
+			labelWidth-8, y+15, html.EscapeString(shorten(r.what)), class, labelWidth, y+4, width, labelWidth+width+6, y+15, r.ratio)
 		n++
 	}
 	height := n * rowHeight
@@ -102,8 +103,8 @@ func chart(rows []row) string {
 		"<rect class=\"back\" width=\"100%%\" height=\"100%%\"/>\n%[3]s<line x1=\"%[4]d\" x2=\"%[4]d\" y1=\"0\" y2=\"%[2]d\"/></svg>\n", chartWidth, max(height, rowHeight), b.String(), labelWidth+unit)
 }
 
-// short returns a label that fits.
-func short(text string) string {
+// shorten truncates a label so that it fits.
+func shorten(text string) string {
 	if r := []rune(text); len(r) > 76 {
 		return string(r[:75]) + "…"
 	}

@@ -79,7 +79,7 @@ func TestReached(t *testing.T) {
 		{row{ratio: 0, target: "≤ 1.00"}, 0, false},
 		{row{ratio: 1}, 0, false},
 	} {
-		if got, ok := reached(c.r); got != c.want || ok != c.ok {
+		if got, ok := targetRatio(c.r); got != c.want || ok != c.ok {
 			t.Errorf("%+v: %v, %v", c.r, got, ok)
 		}
 	}

@@ -14,17 +14,17 @@ import (
 	"strings"
 )
 
-// A process is a server of this project or of the limit, run as a separate process.
+// A process is a server of this project or of the limit that runs as a separate process.
 type process struct {
 	kind string // its name in serve
 	cmd  *exec.Cmd
 	base string // http://127.0.0.1:PORT
 }
 
-// start runs this program as the server of the given kind and waits until it listens.
+// start runs this program as a server of the given kind and waits until it listens.
 func start(ctx context.Context, kind string) (*process, error) { return startIn(ctx, kind, "") }
 
-// startIn starts a server whose store is in a directory, or in the database of a connection string.
+// startIn starts a server with a store at place, which is a directory or a connection string.
 func startIn(ctx context.Context, kind, place string) (*process, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -52,7 +52,7 @@ func (p *process) stop() {
 	p.cmd.Wait()
 }
 
-// A memory is a server's report of its memory after two collections.
+// A memory is a server's memory usage after two garbage collections.
 type memory struct {
 	Heap       int64 `json:"heap"`
 	Goroutines int   `json:"goroutines"`

@@ -26,17 +26,17 @@ import (
 )
 
 const (
-	// loadPath is the path that makes a process write under load.
+	// loadPath is the path of the request that makes a process write under load.
 	loadPath = "/admin/load"
-	// manyTypes is the number of event types that a replica can then emit.
+	// manyTypes is the number of event types that a replica can emit.
 	manyTypes = 16
 )
 
 // writeBatch is the maximum number of rows in one INSERT of the limit, as in an append of the store.
 const writeBatch = 512
 
-// onLoad makes concurrent writers call f in turns for the duration in a GET, each with one of the types, and answers
-// with the number of calls.
+// onLoad handles a GET that specifies a number of types, a number of writers and a duration. The writers call f
+// concurrently for the duration. The response is the number of calls per second.
 func onLoad(mux *http.ServeMux, f func(ctx context.Context, of int) error) {
 	mux.HandleFunc("GET "+loadPath, func(w http.ResponseWriter, r *http.Request) {
 		types, err := strconv.Atoi(r.URL.Query().Get("types"))
@@ -89,8 +89,8 @@ func serveWorker(mux *http.ServeMux, database string) error {
 	return nil
 }
 
-// serveReplica serves a server on the database at the start of place. After a space follows the URL of its webhooks, if
-// any, and after another space its lease, if not the default.
+// serveReplica serves a replica. place consists of the connection string, the optional URL of the webhooks and the
+// optional lease, separated by spaces.
 func serveReplica(mux *http.ServeMux, place string) error {
 	database, receiver, _ := strings.Cut(place, " ")
 	receiver, text, ok := strings.Cut(receiver, " ")
@@ -184,7 +184,7 @@ func serveReplica(mux *http.ServeMux, place string) error {
 	return nil
 }
 
-// serveRaw is the limit of appending: it inserts the rows of occurrences, batching waiting rows into one INSERT.
+// serveRaw serves the limit for appends: it inserts the rows of occurrences and batches waiting rows into one INSERT.
 func serveRaw(mux *http.ServeMux, database string) error {
 	ctx := context.Background()
 	config, err := pgxpool.ParseConfig(database)
@@ -254,7 +254,7 @@ func insertRaw(ctx context.Context, pool *pgxpool.Pool, group []rawRow) {
 	}
 }
 
-// serveClock is a receiver that records the age of each occurrence on arrival.
+// serveClock serves a receiver that records the age of each occurrence on arrival.
 func serveClock(mux *http.ServeMux) {
 	var mu sync.Mutex
 	ages := []time.Duration{}

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// serveStored does the work of serveWebhook on a SQLite store below dir.
+// serveStored is like serveWebhook with a SQLite store below dir.
 func serveStored(mux *http.ServeMux, dir string) error {
 	st, err := sqlite.Open(context.Background(), filepath.Join(dir, "events.db"), sqlite.Options{})
 	if err != nil {
@@ -25,9 +25,9 @@ func serveStored(mux *http.ServeMux, dir string) error {
 	return serveWebhook(mux, st)
 }
 
-// benchRestart measures the start of a server with 100,000 webhook subscriptions in SQLite; ten of them match the
-// emitted events. It measures the time until the event type is registered, and until the first delivery of an event
-// emitted then.
+// benchRestart measures the start of a server with 100,000 webhook subscriptions in SQLite. Ten of them match the
+// emitted events. It measures the time until the event type is registered, and the time until the first delivery of an
+// event emitted afterwards.
 func benchRestart(ctx context.Context, s settings) ([]row, error) {
 	receiver, err := start(ctx, "receiver")
 	if err != nil {
@@ -74,8 +74,8 @@ func benchRestart(ctx context.Context, s settings) ([]row, error) {
 	}, lists...), nil
 }
 
-// restart starts a server on dir, registers its type, emits one event and returns the seconds from
-// its start until the type was registered and until the receiver was first called.
+// restart starts a server on dir, registers its type and emits one event. It returns the seconds from the start until
+// the type was registered and until the receiver was first called.
 func restart(ctx context.Context, receiver *process, dir, register string) (up, first float64, err error) {
 	before, err := receiver.counts()
 	if err != nil {
@@ -94,12 +94,12 @@ func restart(ctx context.Context, receiver *process, dir, register string) (up, 
 	if err := p.emit(1); err != nil {
 		return 0, 0, err
 	}
-	if err := receiver.reached(before.Requests + 1); err != nil {
+	if err := receiver.waitRequests(before.Requests + 1); err != nil {
 		return 0, 0, err
 	}
 	first = time.Since(begin).Seconds()
-	// Do not count the other deliveries as those of the next restart.
-	if err := receiver.reached(before.Requests + 10); err != nil {
+	// Wait for the remaining deliveries, so that they are not counted for the next restart.
+	if err := receiver.waitRequests(before.Requests + 10); err != nil {
 		return 0, 0, err
 	}
 	_, err = p.get("/admin/close")

@@ -34,8 +34,8 @@ func medians(ctx context.Context, rounds int, f func(*process) (float64, error),
 	return out, nil
 }
 
-// pair returns the medians of the limit and of ours.
-func pair(ctx context.Context, rounds int, f func(*process) (float64, error)) (limit, ours float64, err error) {
+// medianPair returns the medians of the limit and of ours.
+func medianPair(ctx context.Context, rounds int, f func(*process) (float64, error)) (limit, ours float64, err error) {
 	m, err := medians(ctx, rounds, f, "limit", "ours")
 	if err != nil {
 		return 0, 0, err
@@ -43,9 +43,9 @@ func pair(ctx context.Context, rounds int, f func(*process) (float64, error)) (l
 	return m[0], m[1], nil
 }
 
-// benchPoll measures idle polls, with authentication and validation of arguments on our side: by a server without
-// receiving middleware of its author, and by one with a middleware, which sees each call. It is compared with a custom method
-// of the SDK.
+// benchPoll measures idle polls, including authentication and validation of arguments. It measures a server without
+// receiving middleware and a server with a middleware that is called for each request. The limit is a custom method of
+// the SDK.
 func benchPoll(ctx context.Context, s settings) ([]row, error) {
 	m, err := medians(ctx, s.rounds, func(p *process) (float64, error) {
 		cursor, err := firstCursor(ctx, p.base+"/mcp")
@@ -68,7 +68,7 @@ func benchPoll(ctx context.Context, s settings) ([]row, error) {
 func benchPush(ctx context.Context, s settings) ([]row, error) {
 	var lost, gaps int64
 	paced := map[string][]float64{}
-	limit, ours, err := pair(ctx, s.rounds, func(p *process) (float64, error) {
+	limit, ours, err := medianPair(ctx, s.rounds, func(p *process) (float64, error) {
 		st, err := openStreams(ctx, p.base+"/mcp", s.streams)
 		if err != nil {
 			return 0, err
@@ -107,8 +107,8 @@ func benchPush(ctx context.Context, s settings) ([]row, error) {
 	}, nil
 }
 
-// bursts emits 64 events, and the next 64 once every stream has the previous ones, for the duration of a measurement.
-// It returns the deliveries per second and the number of emitted events.
+// bursts emits 64 events at a time for the duration of a measurement. Each burst starts after every stream has received
+// the previous one. It returns the deliveries per second and the number of emitted events.
 func bursts(p *process, st *streams, s settings) (rate float64, sent int64, err error) {
 	begin := time.Now()
 	for time.Since(begin) < s.duration {
@@ -122,7 +122,7 @@ func bursts(p *process, st *streams, s settings) (rate float64, sent int64, err 
 	return float64(st.delivered.Load()) / time.Since(begin).Seconds(), sent, nil
 }
 
-// benchPrivate measures the cost of a separate payload for each principal: without PerPrincipal all streams share one
+// benchPrivate measures the cost of a separate payload for each principal. Without PerPrincipal, all streams share one
 // encoding.
 func benchPrivate(ctx context.Context, s settings) ([]row, error) {
 	m, err := medians(ctx, s.rounds, func(p *process) (float64, error) {
@@ -146,7 +146,7 @@ func benchPrivate(ctx context.Context, s settings) ([]row, error) {
 
 // benchIdle measures the heap of an idle stream.
 func benchIdle(ctx context.Context, s settings) ([]row, error) {
-	limit, ours, err := pair(ctx, 1, func(p *process) (float64, error) {
+	limit, ours, err := medianPair(ctx, 1, func(p *process) (float64, error) {
 		before, err := p.memory()
 		if err != nil {
 			return 0, err

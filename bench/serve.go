@@ -23,8 +23,8 @@ import (
 
 const token = "bench-token"
 
-// serve is the main function of a server process: it prints its address and serves until killed. The place of a
-// server's store is a directory or a database.
+// serve is the main function of a server process. It prints its address and serves until it is killed. place is the
+// directory or database of the server's store.
 func serve(kind, place string) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /admin/memory", reportMemory)
@@ -85,7 +85,7 @@ func serve(kind, place string) error {
 	return http.Serve(ln, mux)
 }
 
-// onEmit calls f as often as a GET of /admin/emit requests.
+// onEmit handles GET /admin/emit by calling f as often as requested.
 func onEmit(mux *http.ServeMux, f func() error) {
 	mux.HandleFunc("GET /admin/emit", func(w http.ResponseWriter, r *http.Request) {
 		n, err := strconv.Atoi(r.URL.Query().Get("n"))
@@ -121,12 +121,12 @@ func serveOurs(mux *http.ServeMux, srv *mcp.Server, private bool) error {
 	if err != nil {
 		return err
 	}
-	mux.Handle("/mcp", authorized(transport.NewHandler(es, transport.HandlerOptions{MaxOpen: -1, MaxSessions: -1})))
+	mux.Handle("/mcp", requireToken(transport.NewHandler(es, transport.HandlerOptions{MaxOpen: -1, MaxSessions: -1})))
 	onEmit(mux, func() error { return emitter.Emit(context.Background(), payload()) })
 	return nil
 }
 
-// newServer returns an SDK server with a receiving middleware that passes every call on.
+// newServer returns an SDK server with a receiving middleware that forwards every call.
 func newServer() *mcp.Server {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
@@ -137,8 +137,8 @@ func newServer() *mcp.Server {
 	return srv
 }
 
-// authorized passes on requests with the token.
-func authorized(h http.Handler) http.Handler {
+// requireToken returns a handler that forwards only requests with the token.
+func requireToken(h http.Handler) http.Handler {
 	verify := func(_ context.Context, got string, _ *http.Request) (*auth.TokenInfo, error) {
 		if got != token {
 			return nil, auth.ErrInvalidToken
@@ -148,7 +148,7 @@ func authorized(h http.Handler) http.Handler {
 	return auth.RequireBearerToken(verify, nil)(h)
 }
 
-// emptyPoll is the answer to a poll that finds nothing.
+// emptyPoll is the response to a poll without events.
 const emptyPoll = `{"resultType":"complete","events":[],"cursor":"AQJr0wAAAAAAAAABAAAAAAAAAAE","truncated":false,"hasMore":false,"nextPollMs":5000}`
 
 // The server ignores pollParams.
@@ -161,7 +161,7 @@ type pollResult struct{ mcp.ResultBase }
 
 func (pollResult) MarshalJSON() ([]byte, error) { return []byte(emptyPoll), nil }
 
-// serveSDK answers polls with prebuilt bytes in a custom method of the SDK, which is the limit of the SDK.
+// serveSDK serves the limit of the SDK: it responds to polls with prebuilt bytes in a custom method of the SDK.
 func serveSDK(mux *http.ServeMux) error {
 	srv := newServer()
 	err := mcp.AddReceivingCustomMethod(srv, "events/poll", func(context.Context, *mcp.ServerSession, *pollParams) (*pollResult, error) {
@@ -170,12 +170,11 @@ func serveSDK(mux *http.ServeMux) error {
 	if err != nil {
 		return err
 	}
-	mux.Handle("/mcp", authorized(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, &mcp.StreamableHTTPOptions{Stateless: true})))
+	mux.Handle("/mcp", requireToken(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, &mcp.StreamableHTTPOptions{Stateless: true})))
 	return nil
 }
 
-// serveLimit answers polls and streams with prebuilt bytes: no authentication, no validation, no
-// replay.
+// serveLimit responds to polls and streams with prebuilt bytes, without authentication, validation or replay.
 func serveLimit(mux *http.ServeMux) {
 	poll := []byte(`{"jsonrpc":"2.0","id":7,"result":` + emptyPoll + `}`)
 	active := []byte(`data: {"jsonrpc":"2.0","method":"notifications/events/active","params":{"cursor":"AQJr0wAAAAAAAAABAAAAAAAAAAE","truncated":false,"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}` + "\n\n")
@@ -231,7 +230,7 @@ func serveLimit(mux *http.ServeMux) {
 	})
 }
 
-// firstCursor bootstraps a poll; the limit answers with a prebuilt cursor.
+// firstCursor sends a first poll and returns the cursor. The limit responds with a prebuilt cursor.
 func firstCursor(ctx context.Context, url string) (string, error) {
 	resp, err := http.DefaultClient.Do(request(ctx, url, "events/poll", `"name":"bench.sample","arguments":{"severity":"P1","service":"checkout"},"cursor":null,`))
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// benchSize measures how the verbs of the generator grow with their input: event files of 1,250, 2,500
-// and 5,000 types, and 2.5, 5 and 10 MB of JSON on one line. The limit of 2× and 4× is the time of 1×,
-// so that a ratio of 2 and of 4 is linear.
+// benchSize measures how the time of the generator's verbs grows with their input: event files with 1,250, 2,500 and
+// 5,000 types, and 2.5, 5 and 10 MB of JSON on one line. The limit for the sizes 2× and 4× is the time for 1×, so
+// ratios of 2 and 4 mean linear growth.
 func benchSize(ctx context.Context, _ settings) ([]row, error) {
 	dir, err := os.MkdirTemp("", "mcpe-bench-")
 	if err != nil {
@@ -66,7 +66,7 @@ func benchSize(ctx context.Context, _ settings) ([]row, error) {
 	return append(rows, export), err
 }
 
-// benchExport measures `export asyncapi` of 1,000 event types against generating Go of them.
+// benchExport measures `export asyncapi` for 1,000 event types. The limit is generating Go for them.
 func benchExport(ctx context.Context, dir string) (row, error) {
 	file := filepath.Join(dir, "thousand.yaml")
 	if err := os.WriteFile(file, eventFile(1000), 0o644); err != nil {
@@ -107,7 +107,7 @@ func export(_ context.Context, file, _ string) error {
 	return err
 }
 
-// sizedVerbs run the verbs of the command on an event file, without printing.
+// sizedVerbs runs the verbs of the command on an event file without printing.
 var sizedVerbs = []struct {
 	name string
 	run  func(ctx context.Context, file, out string) error
@@ -164,7 +164,7 @@ func firstError(found []source.Diagnostic) error {
 	return nil
 }
 
-// oneLine returns an event file of about size bytes without a line break, as programs write JSON.
+// oneLine returns an event file of about size bytes without line breaks, like JSON written by a program.
 func oneLine(size int) []byte {
 	var members strings.Builder
 	for i := range 20 {

@@ -32,13 +32,13 @@ const (
 	hookWorkers       = 16 // concurrent posts to one host, on both sides
 )
 
-// A counts has the totals of a receiver.
+// counts contains the totals of a receiver.
 type counts struct {
 	Requests    int64 `json:"requests"`
 	Connections int64 `json:"connections"`
 }
 
-// serveReceiver accepts every POST, and counts requests and their connections.
+// serveReceiver accepts every POST request and counts requests and connections.
 func serveReceiver() error {
 	var requests, connections atomic.Int64
 	type seenKey struct{} // a connection's *atomic.Bool: it has carried a POST
@@ -74,8 +74,8 @@ func (p *process) counts() (c counts, err error) {
 }
 
 // serveWebhook serves a server on which /admin/subscribe?n=…&url=…&matching=… creates n subscriptions. The first ones
-// match the emitted incident. They are kept in st, by default in memory. &attempts=N limits the stored attempts of
-// each, -1 for none. The operators' console is on /ops/.
+// match the emitted incident. They are stored in st, or in memory by default. &attempts=N limits the stored attempts of
+// each subscription. If N is -1, no attempts are stored. The operators' console is on /ops/.
 func serveWebhook(mux *http.ServeMux, st store.Store) error {
 	var emitter *sample.BenchSampleEmitter
 	var es *server.Server
@@ -102,7 +102,7 @@ func serveWebhook(mux *http.ServeMux, st store.Store) error {
 	return nil
 }
 
-// onEmitCost serves the cost of an emit, in nanoseconds.
+// onEmitCost handles requests for the cost of an emit in nanoseconds.
 func onEmitCost(mux *http.ServeMux, emit func() error) {
 	mux.HandleFunc("GET /admin/emitcost", func(w http.ResponseWriter, _ *http.Request) {
 		const n = 300
@@ -137,7 +137,7 @@ func (p *process) emitCost(rounds int) (float64, error) {
 	return median(costs), nil
 }
 
-// register adds n subscriptions, many at a time, since a store may write them in one step.
+// register adds n subscriptions. It adds many concurrently, because a store may write them in one step.
 func register(ctx context.Context, es *server.Server, url string, n, matching int) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(64)
@@ -164,7 +164,7 @@ func webhookServer(receiver string, st store.Store, attempts int) (*server.Serve
 	return es, emitter, err
 }
 
-// hookServer returns a server without event types, whose webhooks go to one receiver.
+// hookServer returns a server without event types that sends all webhooks to one receiver.
 func hookServer(receiver string, st store.Store, attempts int) (*server.Server, error) {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	o := server.Options{
@@ -183,7 +183,7 @@ func hookServer(receiver string, st store.Store, attempts int) (*server.Server, 
 	return server.New(srv, o)
 }
 
-// get sends a GET request to a server and returns the text of the answer.
+// get sends a GET request to a server and returns the text of the response.
 func (p *process) get(path string) (string, error) {
 	resp, err := http.Get(p.base + path)
 	if err != nil {
@@ -254,18 +254,18 @@ func deliver(ours, receiver *process, d time.Duration) (float64, error) {
 		}
 		want += 32 * hookSubscriptions
 		// The next burst starts while a quarter of this one is in flight.
-		if err := receiver.reached(want - 8*hookSubscriptions); err != nil {
+		if err := receiver.waitRequests(want - 8*hookSubscriptions); err != nil {
 			return 0, err
 		}
 	}
-	if err := receiver.reached(want); err != nil {
+	if err := receiver.waitRequests(want); err != nil {
 		return 0, err
 	}
 	return float64(want-first.Requests) / time.Since(begin).Seconds(), nil
 }
 
-// reached waits until the receiver has accepted n requests.
-func (p *process) reached(n int64) error {
+// waitRequests waits until the receiver has accepted n requests.
+func (p *process) waitRequests(n int64) error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		c, err := p.counts()
 		if err != nil || c.Requests >= n {
@@ -329,7 +329,8 @@ func post(ctx context.Context, hc *http.Client, url string, body, key []byte) er
 	return resp.Body.Close()
 }
 
-// benchSubscriptions measures the memory of idle webhook subscriptions, and the cost of an emit if few of many match.
+// benchSubscriptions measures the memory of idle webhook subscriptions, and the cost of an emit if only a few of many
+// match.
 func benchSubscriptions(ctx context.Context, s settings) ([]row, error) {
 	receiver, err := start(ctx, "receiver")
 	if err != nil {

@@ -23,12 +23,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/typescript"
 )
 
-// strangers reports user files in an output directory that belong to another package, because the go command rejects
-// a directory with two packages. It ignores files that a build constraint excludes.
-func strangers(r Request, h home, name string, present map[string][]byte) []source.Diagnostic {
+// foreignFiles reports user files of another package in an output directory, because the go command rejects a directory
+// with two packages. It ignores files that a build constraint excludes.
+func foreignFiles(r Request, h location, name string, present map[string][]byte) []source.Diagnostic {
 	var found []source.Diagnostic
 	for file, content := range present {
-		if filepath.Ext(file) != ".go" || ours(file, content, present) {
+		if filepath.Ext(file) != ".go" || isGenerated(file, content, present) {
 			continue
 		}
 		if ok, err := build.Default.MatchFile(h.dir, file); err == nil && !ok {
@@ -50,11 +50,11 @@ func strangers(r Request, h home, name string, present map[string][]byte) []sour
 	return source.Sort(found)
 }
 
-// Abandoned reports generated files below dir that neither the plan nor a plugin writes; dir holds the configuration.
-// Such files remain if a package, its output directory, its TypeScript or a plugin is renamed or removed from the
-// configuration. They still compile, but no run updates them. Abandoned only reports them and does not delete them,
-// because another tool may generate them or somebody may have edited them. It does not search nested modules,
-// directories with a configuration, or hidden directories.
+// Abandoned reports generated files below dir, the directory of the configuration, that neither the plan nor a plugin
+// writes. Such files remain if a package, its output directory, its TypeScript or a plugin is renamed or removed from
+// the configuration. They still compile, but are never updated. Abandoned does not delete them, because another tool
+// may generate them or a user may have edited them. It does not search nested modules, directories with a
+// configuration, or hidden directories.
 func (p *Plan) Abandoned(dir string, plugins []Plugin) ([]diagnostic.Diagnostic, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *Plan) Abandoned(dir string, plugins []Plugin) ([]diagnostic.Diagnostic,
 			planned[filepath.Join(out, filepath.FromSlash(name))] = true
 		}
 	}
-	dirs, err := directories(root, func(at string) bool { return generatable(filepath.Base(at)) && !planned[at] })
+	dirs, err := directories(root, func(at string) bool { return isGeneratedName(filepath.Base(at)) && !planned[at] })
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (p *Plan) Abandoned(dir string, plugins []Plugin) ([]diagnostic.Diagnostic,
 			return nil, err
 		}
 		found = append(found, source.New("MCPE305", source.InFile(filepath.Join(dir, rel)),
-			"an earlier run generated %s here from %s, but no package or plugin of the configuration does so now", some(names), some(by)).
+			"an earlier run generated %s here from %s, but no package or plugin of the configuration does so now", joinFirst(names), joinFirst(by)).
 			WithHint("%s", hint))
 	}
 	return source.Sort(found), nil
@@ -133,15 +133,15 @@ func directories(root string, could func(at string) bool) ([]string, error) {
 	return dirs, err
 }
 
-// generatable reports whether name is the name of a generated file that has a header.
-func generatable(name string) bool {
+// isGeneratedName reports whether a file with this name can be a generated file with a header.
+func isGeneratedName(name string) bool {
 	part, isTypeScript := strings.CutSuffix(name, ".ts")
 	return name == golang.PackageFile || strings.HasSuffix(name, golang.Suffix) || name == plugin.ListFile ||
 		isTypeScript && (part == "events" || slices.Contains(typescript.Parts, part))
 }
 
-// some joins the first few words and counts the rest.
-func some(words []string) string {
+// joinFirst joins the first few words and appends the number of the rest.
+func joinFirst(words []string) string {
 	const shown = 5
 	if more := len(words) - shown; more > 1 {
 		return fmt.Sprintf("%s and %d more", strings.Join(words[:shown], ", "), more)
@@ -151,7 +151,7 @@ func some(words []string) string {
 
 // abandonedIn returns the generated files in dir that are not planned, and their sources.
 func abandonedIn(dir string, planned map[string]bool) (names, sources []string, err error) {
-	present, err := readOutput(dir, func(name string) bool { return generatable(name) || besides[name] != "" })
+	present, err := readOutput(dir, func(name string) bool { return isGeneratedName(name) || markers[name] != "" })
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
@@ -169,7 +169,7 @@ func abandonedIn(dir string, planned map[string]bool) (names, sources []string, 
 			}
 			continue
 		}
-		if !ours(name, present[name], present) {
+		if !isGenerated(name, present[name], present) {
 			continue
 		}
 		names = append(names, name)
@@ -182,8 +182,8 @@ func abandonedIn(dir string, planned map[string]bool) (names, sources []string, 
 	return names, sources, nil
 }
 
-// sameText reports whether a file holds the generated text. It ignores CRLF line ends, which Git may write on
-// checkout and which mean the same in Go and JSON.
+// sameText reports whether a file contains the generated text. It treats CRLF line ends like LF, because Git may
+// convert them on checkout and Go and JSON do not distinguish them.
 func sameText(old, generated []byte) bool {
 	if bytes.Equal(old, generated) {
 		return true

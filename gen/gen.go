@@ -1,12 +1,12 @@
-// Package gen generates typed Go and TypeScript from event files. The mcpe-gen command, the tests and the golden
-// cases call it.
+// Package gen generates typed Go and TypeScript from event files. It is used by the mcpe-gen command, the tests and the
+// golden cases.
 //
 // [Generate] reads event files and returns a [Plan], which lists the files to create, update and delete in the output
-// directory. A plan can be compared, printed, verified or applied; every mode of `mcpe-gen generate` starts with a
+// directory. A plan can be compared, printed, verified or applied. Every mode of `mcpe-gen generate` starts with a
 // plan. [Inspect] returns the model instead.
 //
-// The kind of an error says what to fix. Diagnostics of severity error concern the event files, a [UsageError]
-// concerns the arguments of the call, and any other error is a failure to read or write.
+// The kind of an error indicates its cause. A diagnostic of severity error is a problem in the event files, a
+// [UsageError] is a problem in the arguments of the call, and any other error is an I/O failure.
 package gen
 
 import (
@@ -30,34 +30,36 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/typescript"
 )
 
-// A Request describes one Go package to generate.
+// A Request describes a Go package to generate.
 type Request struct {
-	// Dir is the directory that relative paths start from; empty means the working directory.
+	// Dir is the base directory for relative paths. If it is empty, the working directory is used.
 	Dir string
-	// Files lists the event files of the package, and Out is its output directory. If Out is empty, Generate writes no
-	// Go, only the TypeScript that TypeScript requests.
+	// Files lists the event files of the package. Out is the output directory. If Out is empty, Generate generates only
+	// TypeScript, as specified by TypeScript.
 	Files []string
 	Out   string
-	// TypeScript requests TypeScript for the package; nil means none. See TS-1.
+	// TypeScript describes the TypeScript to generate for the package. If it is nil, none is generated. See TS-1.
 	TypeScript *TypeScript
-	// Package is the name of the Go package. If it is empty, the `package` of the event files is used, and otherwise
-	// the base name of Out.
+	// Package is the name of the Go package. If it is empty, the `package` of the event files is used or, if they do
+	// not have one, the base name of Out.
 	Package string
-	// Emit lists the parts to write in addition to the types. The parts are "server", "client", "tools" and "ingress".
-	// An empty list means the first three, "types" by itself means none, and "ingress" implies "server".
+	// Emit lists the parts to generate in addition to the types: "server", "client", "tools" and "ingress". If the list
+	// is empty, the first three are generated. If it contains only "types", no other part is generated. "ingress"
+	// implies "server".
 	Emit []string
 	// Types maps a schema's format to the Go type of its values, such as
 	// uuid → github.com/google/uuid.UUID.
 	Types map[string]string
-	// Imports maps a schema file that Files refer to, to the import path of the Go package for it. The generated
-	// package declares aliases for the types of that package, so values of both packages have identical types.
+	// Imports maps schema files to import paths. Files must refer to each schema file. The import path is that of the
+	// Go package for the schema file. The generated package declares aliases for the types of that package, so the
+	// types of both packages are identical.
 	Imports map[string]string
-	// Refs maps URL prefixes of remote schemas to local paths. A prefix that ends in a slash stands for a directory.
+	// Refs maps URL prefixes of remote schemas to local paths. If a prefix ends in a slash, the path is a directory.
 	Refs map[string]string
 	// Dialect is the dialect of schemas that do not declare one. It is 2020-12 (the default), draft-07, or the URI of
 	// either.
 	Dialect string
-	// Overrides change schemas as they are read; nil means none. [ReadOverrides] returns them.
+	// Overrides change schemas as they are read. It may be nil. [ReadOverrides] returns overrides.
 	Overrides Overrides
 }
 
@@ -65,7 +67,7 @@ type Request struct {
 type TypeScript struct {
 	// Out is the output directory.
 	Out string
-	// Emit lists the parts to write in addition to events.ts: ai-sdk, client, webhook, schemas. See TS-2.
+	// Emit lists the parts to generate in addition to events.ts: ai-sdk, client, webhook, schemas. See TS-2.
 	Emit []string
 }
 
@@ -77,8 +79,8 @@ func (r Request) Place() string {
 	return r.Out
 }
 
-// A UsageError reports a call with invalid arguments. The content of the event files does not matter. The command
-// exits with status 2.
+// A UsageError reports a call with invalid arguments. It does not depend on the content of the event files. For this
+// error, the command exits with status 2.
 type UsageError struct{ Message string }
 
 // Error returns the message.
@@ -86,8 +88,8 @@ func (e *UsageError) Error() string { return e.Message }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// Generate plans the package that r describes and writes nothing. The plan is nil if a diagnostic has severity error
-// or the returned error is not nil.
+// Generate returns the plan for the package that r describes. It does not write any files. The plan is nil if a
+// diagnostic has severity error or the returned error is not nil.
 func Generate(ctx context.Context, r Request) (*Plan, []diagnostic.Diagnostic, error) {
 	if r.Place() == "" {
 		return nil, nil, usage("no output directory is given")
@@ -95,20 +97,20 @@ func Generate(ctx context.Context, r Request) (*Plan, []diagnostic.Diagnostic, e
 	if r.Out == "" {
 		r.Emit = []string{"types"} // the other parts exist only for Go
 	}
-	m, diags, err := modelOf(ctx, r)
+	m, diags, err := loadPackage(ctx, r)
 	if m == nil {
 		return nil, diags, err
 	}
-	plan := &Plan{models: []*modelled{m}}
+	plan := &Plan{models: []*loadedPackage{m}}
 	if r.Out != "" {
-		found, err := plan.golang(r, m)
+		found, err := plan.planGo(r, m)
 		if err != nil {
 			return nil, diags, err
 		}
 		diags = append(diags, found...)
 	}
 	if r.TypeScript != nil {
-		if err := plan.typescript(r, m); err != nil {
+		if err := plan.planTypeScript(r, m); err != nil {
 			return nil, diags, err
 		}
 	}
@@ -116,8 +118,8 @@ func Generate(ctx context.Context, r Request) (*Plan, []diagnostic.Diagnostic, e
 	return plan, source.Sort(diags), ctx.Err()
 }
 
-// golang plans the Go package.
-func (p *Plan) golang(r Request, m *modelled) ([]source.Diagnostic, error) {
+// planGo adds the Go package to the plan.
+func (p *Plan) planGo(r Request, m *loadedPackage) ([]source.Diagnostic, error) {
 	home, err := locate(r.path(r.Out))
 	if err != nil {
 		return nil, err
@@ -125,28 +127,28 @@ func (p *Plan) golang(r Request, m *modelled) ([]source.Diagnostic, error) {
 	files, err := golang.Emit(m.pkg, golang.Options{
 		Server: m.emit["server"], Client: m.emit["client"], Tools: m.emit["tools"], Ingress: m.emit["ingress"],
 		ImportPath: home.importPath,
-		Source:     func(path string) string { return home.name(r.path(path)) },
+		Source:     func(path string) string { return home.sourceName(r.path(path)) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	present, err := readOutput(home.dir, func(name string) bool { return besides[name] != "" || filepath.Ext(name) == ".go" })
+	present, err := readOutput(home.dir, func(name string) bool { return markers[name] != "" || filepath.Ext(name) == ".go" })
 	if err != nil {
 		return nil, err
 	}
 	err = p.compare(target{
 		request: r, name: m.pkg.Name, out: r.Out, home: home, files: files, present: present, sources: m.sources(),
-		ours: func(name string) bool { return ours(name, present[name], present) },
+		isGenerated: func(name string) bool { return isGenerated(name, present[name], present) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	p.packages = append(p.packages, output{name: m.pkg.Name, dir: home.dir, shown: r.Out, base: home.base})
-	return strangers(r, home, m.pkg.Name, present), nil
+	return foreignFiles(r, home, m.pkg.Name, present), nil
 }
 
-// typescript plans the TypeScript (TS-1).
-func (p *Plan) typescript(r Request, m *modelled) error {
+// planTypeScript adds the TypeScript output to the plan (TS-1).
+func (p *Plan) planTypeScript(r Request, m *loadedPackage) error {
 	home, err := locate(r.path(r.TypeScript.Out))
 	if err != nil {
 		return err
@@ -169,11 +171,11 @@ func (p *Plan) typescript(r Request, m *modelled) error {
 	}
 	return p.compare(target{
 		request: r, name: m.pkg.Name, out: r.TypeScript.Out, home: home, files: files, present: present, sources: m.sources(),
-		ours: func(name string) bool { return ours(name, present[name], nil) },
+		isGenerated: func(name string) bool { return isGenerated(name, present[name], nil) },
 	})
 }
 
-// path returns p below the request's directory.
+// path resolves p relative to the request's directory.
 func (r Request) path(p string) string {
 	if filepath.IsAbs(p) || r.Dir == "" {
 		return p
@@ -181,16 +183,17 @@ func (r Request) path(p string) string {
 	return filepath.Join(r.Dir, p)
 }
 
-// A modelled package is the loaded input that Generate and Inspect share.
-type modelled struct {
+// A loadedPackage is the input for Generate and Inspect after loading.
+type loadedPackage struct {
 	request Request
 	set     *schema.Set
 	pkg     *ir.Package
 	emit    map[string]bool
 }
 
-// modelOf loads the event files and builds their types. The result is nil if that fails or a diagnostic is an error.
-func modelOf(ctx context.Context, r Request) (*modelled, []source.Diagnostic, error) {
+// loadPackage loads the event files and builds their types. The result is nil if an error occurs or a diagnostic is an
+// error.
+func loadPackage(ctx context.Context, r Request) (*loadedPackage, []source.Diagnostic, error) {
 	if len(r.Files) == 0 {
 		return nil, nil, usage("no event file is given")
 	}
@@ -251,10 +254,10 @@ func modelOf(ctx context.Context, r Request) (*modelled, []source.Diagnostic, er
 	if emit["ingress"] && len(pkg.Ingress) == 0 {
 		return nil, diags, usage("emit lists ingress, but no event of package %s has `from`; add one or remove ingress", name)
 	}
-	return &modelled{request: r, set: set, pkg: pkg, emit: emit}, diags, nil
+	return &loadedPackage{request: r, set: set, pkg: pkg, emit: emit}, diags, nil
 }
 
-// importsOf maps the files of set whose types live in another package to the import path of that package.
+// importsOf maps files of set to the import path of the package that declares their types.
 func importsOf(r Request, set *schema.Set) (map[*schema.File]string, error) {
 	if len(r.Imports) == 0 {
 		return nil, nil
@@ -281,7 +284,7 @@ func importsOf(r Request, set *schema.Set) (map[*schema.File]string, error) {
 	return imports, nil
 }
 
-// sameFile reports whether two paths name the same file once they are absolute and clean.
+// sameFile reports whether two paths refer to the same file. It does not resolve symbolic links.
 func sameFile(a, b string) bool {
 	a, errA := filepath.Abs(a)
 	b, errB := filepath.Abs(b)
@@ -307,8 +310,8 @@ func emits(words []string) (map[string]bool, error) {
 	return set, nil
 }
 
-// packageName returns the name of the Go package, taken from the request, the event files or the directory, in this
-// order.
+// packageName returns the name of the Go package from the request, the event files or the directory, in this order of
+// precedence.
 func packageName(r Request, set *schema.Set) (string, []source.Diagnostic, error) {
 	if r.Package != "" {
 		if err := schema.CheckPackage(r.Package); err != nil {
@@ -350,10 +353,10 @@ func packageRange(f *schema.File) source.Range {
 	return source.InFile(f.Path)
 }
 
-// CheckStem returns a [UsageError] if go build would ignore the output of the event file at path. The output of
-// ev_linux.yaml is an example. The stem is the base name without the extension.
+// CheckStem returns a [UsageError] if go build would ignore the output of the event file at path. An example is the
+// output of ev_linux.yaml. The stem is the base name without the extension.
 func CheckStem(path, stem string) error {
-	if built(stem + golang.Suffix) {
+	if compiles(stem + golang.Suffix) {
 		return nil
 	}
 	return usage("%s would be written to %s%s, which go build leaves out because of its name: rename the file", path, stem, golang.Suffix)
@@ -375,8 +378,8 @@ func checkStems(set *schema.Set) error {
 	return nil
 }
 
-// built reports whether go build compiles a file with this name on every platform.
-func built(name string) bool {
+// compiles reports whether go build compiles a file with this name on all platforms.
+func compiles(name string) bool {
 	c := build.Default
 	c.GOOS, c.GOARCH = "none", "none"
 	c.OpenFile = func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("package x\n")), nil }

@@ -15,8 +15,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// importable applies [home.importable] to the Go output directory. It returns nil without such a directory, and an
-// error if r maps a format to a type that cannot be imported.
+// importable returns [location.importable] for the Go output directory. It returns nil if r does not have a Go output
+// directory, and an error if r maps a format to a type that cannot be imported.
 func (r Request) importable() (func(path string) bool, error) {
 	if r.Out == "" {
 		return nil, nil
@@ -37,11 +37,10 @@ func (r Request) importable() (func(path string) bool, error) {
 	return importable, nil
 }
 
-// importable returns a function that reports whether code in the output directory can import a package. It judges by
-// the path: the path must be in the standard library, start with a domain, or start with the first element of a
-// module that go.mod names. Without a go.mod, or in a workspace (go.mod does not name its modules), only paths of one
-// element are refused.
-func (h home) importable() (func(path string) bool, error) {
+// importable returns a function that reports whether code in the output directory can import a package. It checks only
+// the path, which must be in the standard library, start with a domain, or start with the first element of a module in
+// go.mod. Without a go.mod, or in a workspace, whose modules are not in go.mod, it rejects only paths of one element.
+func (h location) importable() (func(path string) bool, error) {
 	tops := map[string]bool{}
 	content, err := os.ReadFile(filepath.Join(h.base, "go.mod"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -50,20 +49,20 @@ func (h home) importable() (func(path string) bool, error) {
 	known := err == nil && !h.inWorkspace()
 	if mod, err := modfile.ParseLax("go.mod", content, nil); err == nil {
 		if mod.Module != nil {
-			tops[top(mod.Module.Mod.Path)] = true
+			tops[firstElement(mod.Module.Mod.Path)] = true
 		}
 		for _, r := range mod.Require {
-			tops[top(r.Mod.Path)] = true
+			tops[firstElement(r.Mod.Path)] = true
 		}
 	}
 	return func(path string) bool {
-		first := top(path)
+		first := firstElement(path)
 		return golang.IsStandard(path) || strings.Contains(first, ".") || tops[first] || !known && first != path
 	}, nil
 }
 
 // inWorkspace reports whether the base directory or one of its parents has a go.work.
-func (h home) inWorkspace() bool {
+func (h location) inWorkspace() bool {
 	for at := h.base; ; at = filepath.Dir(at) {
 		if _, err := os.Stat(filepath.Join(at, "go.work")); err == nil {
 			return true
@@ -74,8 +73,8 @@ func (h home) inWorkspace() bool {
 	}
 }
 
-// top returns the first element of an import path.
-func top(path string) string {
+// firstElement returns the first element of an import path.
+func firstElement(path string) string {
 	first, _, _ := strings.Cut(path, "/")
 	return first
 }

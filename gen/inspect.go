@@ -10,7 +10,7 @@ import (
 
 // Inspect returns the model of the package that r describes, or nil if a diagnostic is an error. See MODEL-1.
 func Inspect(ctx context.Context, r Request) (*model.Package, []diagnostic.Diagnostic, error) {
-	m, diags, err := modelOf(ctx, r)
+	m, diags, err := loadPackage(ctx, r)
 	if m == nil {
 		return nil, diags, err
 	}
@@ -19,19 +19,18 @@ func Inspect(ctx context.Context, r Request) (*model.Package, []diagnostic.Diagn
 	return p, diags, ctx.Err()
 }
 
-// describe returns the model with the names of every language. It names sources in the same way as headers of files
-// in at.
-func (m *modelled) describe(at home) *model.Package {
+// describe returns the model with the names for all languages. It names source files as in the headers of files in at.
+func (m *loadedPackage) describe(at location) *model.Package {
 	p := m.pkg.Describe()
 	typescript.Name(p)
 	for i, s := range p.Sources {
-		p.Sources[i] = at.name(m.request.path(s))
+		p.Sources[i] = at.sourceName(m.request.path(s))
 	}
 	return p
 }
 
-// sources returns the event files, including files that only a $ref reaches.
-func (m *modelled) sources() []string {
+// sources returns the paths of the event files, including files that are only the target of a $ref.
+func (m *loadedPackage) sources() []string {
 	var all []string
 	for _, f := range m.pkg.Files {
 		all = append(all, m.request.path(f.Path))

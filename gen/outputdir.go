@@ -12,52 +12,52 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// A home describes the place of an output directory in its module.
-type home struct {
-	// dir is the output directory, and base the directory that source names in headers are relative to: the module
-	// root, or dir outside a module. Both are absolute.
+// A location describes an output directory and its module.
+type location struct {
+	// dir is the output directory. base is the base directory for source names in headers: the module root, or dir
+	// outside a module. Both are absolute.
 	dir, base string
-	// importPath is the import path of the package, empty outside a module.
+	// importPath is the import path of the package. It is empty outside a module.
 	importPath string
 }
 
-// locate finds the module that contains an output directory. The directory need not exist.
-func locate(out string) (home, error) {
+// locate returns the location of an output directory. The directory need not exist.
+func locate(out string) (location, error) {
 	dir, err := filepath.Abs(out)
 	if err != nil {
-		return home{}, err
+		return location{}, err
 	}
 	for at := dir; ; at = filepath.Dir(at) {
 		content, err := os.ReadFile(filepath.Join(at, "go.mod"))
 		if err == nil {
-			h := home{dir: dir, base: at}
+			h := location{dir: dir, base: at}
 			if module := modfile.ModulePath(content); module != "" {
 				rel, err := filepath.Rel(at, dir)
 				if err != nil {
-					return home{}, err
+					return location{}, err
 				}
 				h.importPath = path.Join(module, filepath.ToSlash(rel))
 			}
 			return h, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) && !isNotDirectory(at) {
-			return home{}, err
+			return location{}, err
 		}
 		if at == filepath.Dir(at) {
-			return home{dir: dir, base: dir}, nil
+			return location{dir: dir, base: dir}, nil
 		}
 	}
 }
 
-// isNotDirectory reports whether a file stands in place of a directory. The later write reports that error.
+// isNotDirectory reports whether p is not a directory. If a file is in the way, writing reports the error later.
 func isNotDirectory(p string) bool {
 	info, err := os.Stat(p)
 	return err != nil || !info.IsDir()
 }
 
-// name returns the name of the file at p for a header: relative to the base, with slashes, with control characters
-// escaped. A line break would end the header, which is a comment.
-func (h home) name(p string) string {
+// sourceName returns the name of the file at p for a header. The name is relative to the base, with slashes and with
+// escaped control characters. A line break would end the header comment.
+func (h location) sourceName(p string) string {
 	abs, err := filepath.Abs(p)
 	if err != nil {
 		return plain.Text(filepath.Base(p))
@@ -69,8 +69,8 @@ func (h home) name(p string) string {
 	return plain.Text(filepath.ToSlash(rel))
 }
 
-// exists reports whether the file that a header names exists.
-func (h home) exists(name string) bool {
+// exists reports whether a file named in a header exists.
+func (h location) exists(name string) bool {
 	_, err := os.Stat(filepath.Join(h.base, filepath.FromSlash(name)))
 	return err == nil
 }

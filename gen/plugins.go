@@ -21,34 +21,33 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// A Plugin is a user's program that generates files from the model.
+// A Plugin is a user-provided program that generates files from the model.
 type Plugin struct {
 	// Name is the name of the plugin in the configuration.
 	Name string
-	// Program is the command to run, and Options is the configuration to send to it.
+	// Program is the command to run. Options is sent to the plugin.
 	Program plugin.Program
 	Options json.RawMessage
-	// Out is the output directory. Files that an earlier run of the plugin wrote there and this run does not write are
-	// deleted.
+	// Out is the output directory. Files from an earlier run of the plugin that this run does not write are deleted.
 	Out string
 }
 
-// Plugins runs plugins on the model of all packages of the plan and plans their answers. If a diagnostic of a plugin
-// is an error, the plan is incomplete and must not be applied. See PLUG-1 and PLUG-2.
+// Plugins runs plugins on the model of all packages in the plan and adds their files to the plan. If a plugin returns a
+// diagnostic of severity error, the plan is incomplete and must not be applied. See PLUG-1 and PLUG-2.
 func (p *Plan) Plugins(ctx context.Context, dir string, plugins []Plugin) ([]diagnostic.Diagnostic, error) {
 	var found []source.Diagnostic
 	for _, of := range plugins {
-		ds, err := p.plugin(ctx, dir, of)
+		ds, err := p.planPlugin(ctx, dir, of)
 		if err != nil {
 			return found, fmt.Errorf("plugin %s: %w", of.Name, err)
 		}
 		found = append(found, ds...)
 	}
 	p.sort()
-	return source.Sort(found), p.distinct()
+	return source.Sort(found), p.checkDistinct()
 }
 
-func (p *Plan) plugin(ctx context.Context, dir string, of Plugin) ([]source.Diagnostic, error) {
+func (p *Plan) planPlugin(ctx context.Context, dir string, of Plugin) ([]source.Diagnostic, error) {
 	r := Request{Dir: dir}
 	home, err := locate(r.path(of.Out))
 	if err != nil {
@@ -82,7 +81,7 @@ func (p *Plan) plugin(ctx context.Context, dir string, of Plugin) ([]source.Diag
 		t.files[plugin.ListFile] = encodeList(list{Plugin: of.Name, Files: names})
 	}
 	for _, name := range slices.Concat(names, written, []string{plugin.ListFile}) {
-		content, err := below(home.dir, name)
+		content, err := readBelow(home.dir, name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
@@ -91,13 +90,13 @@ func (p *Plan) plugin(ctx context.Context, dir string, of Plugin) ([]source.Diag
 			t.present[name] = content
 		}
 	}
-	t.ours = func(name string) bool {
+	t.isGenerated = func(name string) bool {
 		return name == plugin.ListFile || slices.Contains(written, name) || bytes.Equal(t.present[name], t.files[name])
 	}
 	return found, p.compare(t)
 }
 
-// A list is the content of plugin.ListFile: the plugin that owns an output directory, and the files it wrote there.
+// A list is the content of plugin.ListFile: the plugin that owns an output directory, and the files that it wrote.
 type list struct {
 	Plugin string   `json:"plugin"`
 	Files  []string `json:"files"`
@@ -111,9 +110,9 @@ func encodeList(l list) []byte {
 	return append(text, '\n')
 }
 
-// writtenBefore returns the files that earlier runs of the plugin wrote.
+// writtenBefore returns the files written by earlier runs of the plugin.
 func writtenBefore(dir, name string) ([]string, error) {
-	text, err := below(dir, plugin.ListFile)
+	text, err := readBelow(dir, plugin.ListFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -135,9 +134,9 @@ func writtenBefore(dir, name string) ([]string, error) {
 	return l.Files, nil
 }
 
-// below reads a file below dir. It refuses symbolic links in the path, because a write through them would land
-// elsewhere.
-func below(dir, name string) ([]byte, error) {
+// readBelow reads a file below dir. It rejects symbolic links in the path, because a write could follow them out of
+// dir.
+func readBelow(dir, name string) ([]byte, error) {
 	at := dir
 	for _, part := range strings.Split(name, "/") {
 		at = filepath.Join(at, part)
@@ -158,8 +157,8 @@ func below(dir, name string) ([]byte, error) {
 	return os.ReadFile(at)
 }
 
-// distinct returns an error if the plan writes a file twice.
-func (p *Plan) distinct() error {
+// checkDistinct returns an error if the plan writes a file twice.
+func (p *Plan) checkDistinct() error {
 	seen := map[string]bool{}
 	for _, f := range slices.Concat(p.Create, p.Update, p.Unchanged) {
 		if seen[f.at] {

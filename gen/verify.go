@@ -19,8 +19,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// Verify type-checks the planned packages in their module, as if the plan had been applied. It reports errors in the
-// code as diagnostics; the returned error is a failure to load the module.
+// Verify type-checks the planned packages in their module as if the plan had been applied. It returns errors in the
+// code as diagnostics, and a failure to load the module as an error.
 func (p *Plan) Verify(ctx context.Context) ([]diagnostic.Diagnostic, error) {
 	overlay := map[string][]byte{}
 	for _, list := range [][]File{p.Create, p.Update} {
@@ -114,7 +114,7 @@ func (o output) check(ctx context.Context, overlay map[string][]byte) ([]source.
 	return diags, nil
 }
 
-// notImported matches the type checker's error for an import that could not be loaded.
+// notImported matches the type checker's error for an import that cannot be loaded.
 var notImported = regexp.MustCompile(`^could not import (\S+) \(invalid package name: ""\)$`)
 
 // rangeOf parses the file:line:column of a compiler message.

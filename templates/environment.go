@@ -1,11 +1,11 @@
 package templates
 
-// A Variable is an environment variable that the program of a scaffold reads.
+// A Variable is an environment variable that a scaffold's program reads.
 type Variable struct {
 	Name string
-	// Example is a sample value, and About describes the variable.
+	// Example is a sample value. About describes the variable.
 	Example, About string
-	// Needed reports that the program does not start without the variable.
+	// Needed reports whether the program needs the variable to start.
 	Needed bool
 }
 
@@ -37,7 +37,7 @@ func (s Scaffold) Variables() (all []Variable) {
 	return all
 }
 
-// Exports returns shell commands that set the needed variables, one per variable.
+// Exports returns a shell command for each needed variable, which sets the variable.
 func (s Scaffold) Exports() (lines []string) {
 	for _, v := range s.Variables() {
 		if v.Needed {

@@ -34,8 +34,8 @@ func CheckModule(p string) error {
 	return nil
 }
 
-// ProgramName returns the name that "go build" gives to the program of a module, for example "demo"
-// for example.com/demo/v2. For any other string, it returns a valid file name.
+// ProgramName returns the name of the program that "go build" creates for a module, for example "demo" for
+// example.com/demo/v2. If the string is not a module path, it returns a valid file name.
 func ProgramName(module string) string {
 	name := path.Base(module)
 	if majorSuffix.MatchString(name) && strings.Contains(module, "/") {
@@ -48,9 +48,8 @@ func ProgramName(module string) string {
 	return name
 }
 
-// Replacement returns the target of a replace line for checkout in the go.mod of dir. An absolute
-// path stays unchanged; a relative one becomes relative to dir. It is an error if checkout does not
-// hold this module.
+// Replacement returns the target of a replace line for checkout in the go.mod in dir. It returns an absolute path
+// unchanged and makes a relative path relative to dir. It returns an error if checkout does not contain this module.
 func Replacement(dir, checkout string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(checkout, "go.mod"))
 	if err != nil {
@@ -75,7 +74,7 @@ func Replacement(dir, checkout string) (string, error) {
 	return modfile.AutoQuote(p), nil
 }
 
-// relative returns target relative to dir.
+// relative returns the path of target relative to dir.
 func relative(dir, target string) (string, error) {
 	from, err := filepath.Abs(dir)
 	if err != nil {

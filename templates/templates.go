@@ -1,11 +1,12 @@
-// Package templates holds the files that `mcpe-gen init` writes. They make a small MCP server with one event type, on
-// stdio or on Streamable HTTP, whose events are emitted or found by a check, or a server that turns the webhooks of a
-// service into events. The files are written once and then belong to the author.
+// Package templates contains the files that `mcpe-gen init` writes. They form a small MCP server on stdio or Streamable
+// HTTP. It has one event type with events that are emitted or found by a check, or it converts webhooks of a service
+// into events. The files are written once and then belong to the author.
 //
-// Start at [Render]. The files are in common/, in one directory for each transport, in notes/ with one directory for
-// each source, or in webhooks/, and in one directory for each option: store/, bearer/, oauth/, console/, typescript/.
-// Shared parts are in partial/. The files are text templates over [Scaffold]. Their names end in .tmpl, so that
-// neither the go command nor an editor treats go.mod.tmpl as a module or main.go.tmpl as Go.
+// Start at [Render]. The files are in common/ and in a directory for each transport. The files of a notes server are in
+// notes/ and a directory for each source, and those of a webhook server are in webhooks/. Each option has a directory:
+// store/, bearer/, oauth/, console/, typescript/. Shared parts are in partial/. The files are text templates over
+// [Scaffold]. Their names end in .tmpl, so that neither the go command nor an editor treats go.mod.tmpl as a module or
+// main.go.tmpl as Go.
 //
 // This package makes no compatibility promise.
 package templates
@@ -33,7 +34,7 @@ var tree embed.FS
 // Transports lists the valid values of Scaffold.Transport.
 var Transports = []string{"stdio", "http"}
 
-// Stores lists the valid values of Scaffold.Store, and Auths the valid values of Scaffold.Auth.
+// Stores lists the valid values of Scaffold.Store, and Auths lists the valid values of Scaffold.Auth.
 var (
 	Stores = []string{"memory", "sqlite", "postgres", "jetstream"}
 	Auths  = []string{"none", "bearer", "oauth"}
@@ -50,14 +51,14 @@ type Scaffold struct {
 	Name string
 	// Transport is one of Transports.
 	Transport string
-	// Source is the origin of events, one of Sources: "emit" if the program emits them, "check" if the server polls an
-	// upstream for new ones.
+	// Source is the origin of events, one of Sources. It is "emit" if the program emits them, or "check" if the server
+	// polls an upstream for them.
 	Source string
-	// Store is the store of events, one of Stores; "" means memory.
+	// Store is the store of events, one of Stores. The default is memory.
 	Store string
-	// Auth is the authentication of callers, one of Auths; "" means bearer on HTTP and none on stdio.
+	// Auth is the authentication of callers, one of Auths. The default is bearer on HTTP and none on stdio.
 	Auth string
-	// Webhooks offers delivery by webhook, Console serves the operators' console; both on HTTP only.
+	// Webhooks enables delivery by webhook. Console enables the operators' console. Both are only for HTTP.
 	Webhooks, Console bool
 	// TypeScript adds TypeScript code for the event types and a listening program in web/.
 	TypeScript bool
@@ -65,23 +66,24 @@ type Scaffold struct {
 	GoVersion string
 	// Version is the version of this module that go.mod requires, for example "v0.1.0".
 	Version string
-	// Replace is the file path of a replace line for this module in go.mod; "" means no such line.
+	// Replace is the file path in a replace line for this module in go.mod. If it is empty, the replace line is
+	// omitted.
 	Replace string
-	// From is the service whose webhooks become events; nil means the notes server.
+	// From is the service that sends the webhooks. If it is nil, the scaffold is the notes server.
 	From *From
-	// Adopted means that the module and its server already exist, for [RenderInto]. RootPackage is then the Go package
-	// in the module's directory, and OwnEventFile means that mcpe.yaml names only the scaffold's event file, not all
-	// in events/.
+	// Adopted reports whether the module and its server already exist, for [RenderInto]. RootPackage is then the Go
+	// package in the module's directory. OwnEventFile specifies that mcpe.yaml lists only the scaffold's event file
+	// instead of all event files in events/.
 	Adopted      bool
 	RootPackage  string
 	OwnEventFile bool
 }
 
-// SetupPackage is the name of a package below internal/ for an existing server. The package configures the store, the
+// SetupPackage is the name of the package below internal/ for an existing server. The package configures the store, the
 // authentication of callers and the operators' console.
 const SetupPackage = "eventsetup"
 
-// GoPackage returns the Go package of the files that are in [SetupPackage] in an existing module.
+// GoPackage returns the Go package of the setup files. In an existing module, it is [SetupPackage].
 func (s Scaffold) GoPackage() string {
 	if s.Adopted {
 		return SetupPackage
@@ -89,7 +91,7 @@ func (s Scaffold) GoPackage() string {
 	return "main"
 }
 
-// Go returns the name of a function in these files, exported if another package calls it.
+// Go returns the name of a function in the setup files. The name is exported if another package calls the function.
 func (s Scaffold) Go(name string) string {
 	if s.Adopted {
 		return strings.ToUpper(name[:1]) + name[1:]
@@ -97,7 +99,7 @@ func (s Scaffold) Go(name string) string {
 	return name
 }
 
-// StoreFlag returns the name of the flag for the store, and of its variable.
+// StoreFlag returns the name of the store's flag, which is also the name of its variable.
 func (s Scaffold) StoreFlag() string {
 	if s.Store == "jetstream" {
 		return "nats"
@@ -108,8 +110,8 @@ func (s Scaffold) StoreFlag() string {
 // Shared reports whether several processes can serve from the store.
 func (s Scaffold) Shared() bool { return s.Store == "postgres" || s.Store == "jetstream" }
 
-// Modules returns the further modules in go.mod's requirements: directories below this module's root, with the same
-// version.
+// Modules returns the additional modules that go.mod requires. They are directories below this module's root with the
+// same version.
 func (s Scaffold) Modules() []string {
 	if s.Store == "jetstream" {
 		return []string{"runtime/store/jetstream"}
@@ -117,7 +119,7 @@ func (s Scaffold) Modules() []string {
 	return nil
 }
 
-// ReplaceOf returns the replacement of one of Modules, if this module is replaced.
+// ReplaceOf returns the replacement of one of Modules if this module is replaced.
 func (s Scaffold) ReplaceOf(module string) string {
 	checkout, err := strconv.Unquote(s.Replace)
 	if err != nil {
@@ -131,25 +133,25 @@ func (s Scaffold) HasSetup() bool {
 	return s.Adopted && (s.Store != "memory" || s.Auth != "none" || s.Console)
 }
 
-// A From is a service whose webhooks become events, with its initial event types.
+// A From is a service that sends webhooks, with its initial event types.
 type From struct {
-	// Service is its name in event files, for example "standard-webhooks", Title its display name, and GoName the
-	// prefix of Go names.
+	// Service is the service's name in event files, for example "standard-webhooks". Title is its display name. GoName
+	// is the prefix of Go names.
 	Service, Title, GoName string
 	// Package is the name of the generated package and of the event file.
 	Package string
-	// EventFile is the event file, Sample the body of a webhook that becomes the first of Events.
+	// EventFile is the event file. Sample is the body of a webhook for the first of Events.
 	EventFile, Sample []byte
 	Events            []FromEvent
 }
 
-// A FromEvent is one event type of a [From].
+// A FromEvent is an event type of a [From].
 type FromEvent struct {
-	// Name is the event type's name, GoName the prefix of its Go names, and Event the service's name for it.
+	// Name is the event type's name, GoName is the prefix of its Go names, and Event is the service's name for it.
 	Name, GoName, Event string
 }
 
-// Env returns the name of the environment variable with the webhook secret.
+// Env returns the name of the environment variable that contains the webhook secret.
 func (f From) Env() string {
 	return strings.ToUpper(strings.ReplaceAll(f.Service, "-", "_")) + "_SECRET"
 }
@@ -162,7 +164,7 @@ func (s Scaffold) Package() string {
 	return "notes"
 }
 
-// directories returns the directories whose files make up the scaffold.
+// directories returns the directories with the files of the scaffold.
 func (s Scaffold) directories() []string {
 	dirs := []string{"common", s.Transport}
 	if s.From != nil {
@@ -191,7 +193,7 @@ func (s Scaffold) directories() []string {
 	return dirs
 }
 
-// Settle sets defaults and returns an error for incompatible choices. Its errors name the flags of init.
+// Settle sets defaults and returns an error for incompatible choices. The errors mention the flags of init.
 func (s *Scaffold) Settle() error {
 	if s.Store == "" {
 		s.Store = "memory"
@@ -226,7 +228,7 @@ func (s *Scaffold) Settle() error {
 }
 
 // GoRelease returns the Go release of GoVersion, for example "1.26". The container image with this tag has the latest
-// patch.
+// patch release.
 func (s Scaffold) GoRelease() string {
 	return strings.TrimPrefix(version.Lang("go"+s.GoVersion), "go")
 }
@@ -268,8 +270,8 @@ func Render(s Scaffold) ([]File, error) {
 	return files, nil
 }
 
-// RenderInto returns the files that an existing module needs for a scaffold's events, sorted by path. These are the
-// event file, mcpe.yaml, generate.go, the files in web/, and [SetupPackage]. It writes nothing.
+// RenderInto returns the files that an existing module needs for the events of a scaffold, sorted by path. These are
+// the event file, mcpe.yaml, generate.go, the files in web/, and [SetupPackage]. It writes nothing.
 func RenderInto(s Scaffold) ([]File, error) {
 	if s.RootPackage == "" {
 		return nil, errors.New("the package of generate.go is not known")
@@ -293,14 +295,14 @@ func RenderInto(s Scaffold) ([]File, error) {
 	return files, nil
 }
 
-// hidden lists names that begin with a dot in a scaffold. The template's name omits the dot, because git would obey a
-// .gitignore in this directory.
-var hidden = []string{"gitignore", "gitattributes", "dockerignore", "github"}
+// dotNames lists names that begin with a dot in a scaffold. The names of templates omit the dot, because git would
+// apply a .gitignore in this directory.
+var dotNames = []string{"gitignore", "gitattributes", "dockerignore", "github"}
 
 // target returns the path of a template's file: .gitignore for common/gitignore.tmpl, main.go for http/main.go.tmpl.
 func target(dir, name string) string {
 	p := strings.TrimSuffix(strings.TrimPrefix(name, dir+"/"), ".tmpl")
-	if first, _, _ := strings.Cut(p, "/"); slices.Contains(hidden, first) {
+	if first, _, _ := strings.Cut(p, "/"); slices.Contains(dotNames, first) {
 		return "." + p
 	}
 	return p

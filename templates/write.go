@@ -21,24 +21,24 @@ func (e *ExistsError) Error() string {
 	return fmt.Sprintf("%s already has %s; nothing was written", e.Dir, strings.Join(e.Paths, ", "))
 }
 
-// theirs lists the files of a new repository on a forge. They stay; those marked true, which are lists, get the
-// missing lines.
-var theirs = map[string]bool{"README.md": false, ".gitignore": true, ".gitattributes": true}
+// forgeFiles lists files that a new repository on a forge may contain. Write keeps them. If the value is true, the file
+// is a list, and Write appends missing lines.
+var forgeFiles = map[string]bool{"README.md": false, ".gitignore": true, ".gitattributes": true}
 
 // Present lists the existing files that [Write] kept or extended.
 type Present struct {
-	// Kept holds the paths of unchanged files, and Extended the paths of files that got lines.
+	// Kept lists the paths of unchanged files. Extended lists the paths of files with appended lines.
 	Kept, Extended []string
 }
 
-// Write creates files in dir, which need not exist, and calls then, which may create the paths in taken. If one of the
-// files or of taken already exists, it writes nothing and returns an [ExistsError] that lists them all. An existing
-// README.md stays, and an existing .gitignore or .gitattributes gets the missing lines.
+// Write creates files in dir, which need not exist. Afterwards, it calls then, which may create the paths in taken. If
+// any of the files or paths already exists, it writes nothing and returns an [ExistsError] that lists all of them. It
+// keeps an existing README.md, and appends missing lines to an existing .gitignore or .gitattributes.
 //
 // Write does not follow a symbolic link out of dir, and does not extend a list that is a symbolic link. If a write or
-// then fails, it removes the new files and restores the lists.
+// the call of then fails, it removes the new files and restores the lists.
 func Write(dir string, files []File, then func() error, taken ...string) (present Present, err error) {
-	w := &writing{dir: dir}
+	w := &undoLog{dir: dir}
 	defer func() { err = w.end(err) }()
 	if err := w.open(); err != nil {
 		return present, err
@@ -50,7 +50,7 @@ func Write(dir string, files []File, then func() error, taken ...string) (presen
 		if err != nil {
 			return present, err
 		}
-		switch isList, known := theirs[f.Path]; {
+		switch isList, known := forgeFiles[f.Path]; {
 		case !is:
 			fresh = append(fresh, f)
 		case !known:
@@ -100,14 +100,14 @@ func Write(dir string, files []File, then func() error, taken ...string) (presen
 	return present, then()
 }
 
-// A writing records the changes of [Write], so that they can be undone.
-type writing struct {
+// An undoLog records the changes made by [Write], so that they can be undone.
+type undoLog struct {
 	dir  string
 	root *os.Root
-	// above lists the directories created for dir, and made the files and directories below it, each in order of
-	// creation.
-	above, made, taken []string
-	lists              []list
+	// parents lists the directories created for dir. made lists the files and directories created below dir. taken
+	// lists the paths that then may have created.
+	parents, made, taken []string
+	lists                []list
 }
 
 // A list is a file to append lines to.
@@ -118,17 +118,17 @@ type list struct {
 }
 
 // open creates the directory and opens it.
-func (w *writing) open() (err error) {
+func (w *undoLog) open() (err error) {
 	for at := filepath.Clean(w.dir); ; at = filepath.Dir(at) {
 		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
 			break
 		}
-		w.above = append(w.above, at)
+		w.parents = append(w.parents, at)
 	}
-	slices.Reverse(w.above)
-	for i, name := range w.above {
+	slices.Reverse(w.parents)
+	for i, name := range w.parents {
 		if err := os.Mkdir(name, 0o777); err != nil {
-			w.above = w.above[:i]
+			w.parents = w.parents[:i]
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (w *writing) open() (err error) {
 	return err
 }
 
-func (w *writing) has(name string) (bool, error) {
+func (w *undoLog) has(name string) (bool, error) {
 	_, err := w.root.Lstat(filepath.FromSlash(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -147,9 +147,9 @@ func (w *writing) has(name string) (bool, error) {
 	return true, nil
 }
 
-// addList finds the missing lines of a list, ignoring comments, and opens it to append them. It returns false if no
-// line is missing.
-func (w *writing) addList(f File) (bool, error) {
+// addList finds the missing lines of a list, ignoring comments, and opens the list to append them. It returns false if
+// no line is missing.
+func (w *undoLog) addList(f File) (bool, error) {
 	info, err := w.root.Lstat(f.Path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is not a regular file, and would get lines", f.Path)
@@ -185,8 +185,8 @@ func (w *writing) addList(f File) (bool, error) {
 	return true, nil
 }
 
-// create writes a file that must not exist, so that it does not overwrite a file created since the check.
-func (w *writing) create(f File) error {
+// create writes a new file. It does not overwrite a file that was created after the check.
+func (w *undoLog) create(f File) error {
 	if err := w.makeDir(path.Dir(f.Path)); err != nil {
 		return err
 	}
@@ -199,8 +199,8 @@ func (w *writing) create(f File) error {
 	return errors.Join(err, to.Close())
 }
 
-// makeDir creates a directory below the root, with its parents.
-func (w *writing) makeDir(name string) error {
+// makeDir creates a directory below the root, including its parents.
+func (w *undoLog) makeDir(name string) error {
 	if name == "." {
 		return nil
 	}
@@ -217,8 +217,9 @@ func (w *writing) makeDir(name string) error {
 	return err
 }
 
-// end closes all open files. After an error it first removes the created files; directories with other content stay.
-func (w *writing) end(err error) error {
+// end closes all open files. If err is not nil, it first removes the created files. It keeps directories with other
+// content.
+func (w *undoLog) end(err error) error {
 	var left []error
 	for _, l := range w.lists {
 		if err != nil {
@@ -233,7 +234,7 @@ func (w *writing) end(err error) error {
 		left = append(left, w.root.Close())
 	}
 	if err != nil {
-		for _, name := range slices.Backward(w.above) {
+		for _, name := range slices.Backward(w.parents) {
 			_ = os.Remove(name)
 		}
 	}
@@ -243,8 +244,8 @@ func (w *writing) end(err error) error {
 	return err
 }
 
-// remove removes the created files below the root. Its error lists the remaining ones.
-func (w *writing) remove() error {
+// remove removes the created files below the root. The error lists the remaining files.
+func (w *undoLog) remove() error {
 	var left []error
 	for _, name := range w.taken {
 		left = append(left, w.root.RemoveAll(filepath.FromSlash(name)))

@@ -29,7 +29,7 @@ type ciServer struct {
 	started []ci.RunCompletedPayload // started by rerun_job
 }
 
-// startCI serves on a free port of the loopback interface until close.
+// startCI starts a server on a free port of the loopback interface.
 func startCI(log *slog.Logger) (*ciServer, error) {
 	s := &ciServer{runs: map[string]ci.RunCompletedPayload{}}
 	srv := mcp.NewServer(&mcp.Implementation{Name: "ci", Version: "0.1.0"}, nil)
@@ -54,14 +54,14 @@ func startCI(log *slog.Logger) (*ciServer, error) {
 	return s, nil
 }
 
-// close ends subscriptions first, so that no open stream blocks closing the listener.
+// close first shuts down the event server, so that no open stream delays closing the listener.
 func (s *ciServer) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return errors.Join(s.es.Shutdown(ctx), s.web.Shutdown(ctx))
 }
 
-// complete ends a run and emits its event.
+// complete completes a run and emits its event.
 func (s *ciServer) complete(ctx context.Context, r ci.RunCompletedPayload) error {
 	s.mu.Lock()
 	s.runs[r.RunID] = r
@@ -69,7 +69,7 @@ func (s *ciServer) complete(ctx context.Context, r ci.RunCompletedPayload) error
 	return s.emitter.Emit(ctx, r)
 }
 
-// finish completes the runs that rerun_job has started.
+// finish completes the runs started by rerun_job.
 func (s *ciServer) finish(ctx context.Context) error {
 	s.mu.Lock()
 	started := s.started
@@ -88,7 +88,7 @@ type rerunInput struct {
 	RunID string `json:"runId" jsonschema:"id of the failed run"`
 }
 
-// rerun implements the tool: the job will succeed this time.
+// rerun implements rerun_job. The new run of the job will succeed.
 func (s *ciServer) rerun(_ context.Context, _ *mcp.CallToolRequest, in rerunInput) (*mcp.CallToolResult, any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,10 +3,10 @@
 //
 //	go build -o bin/ ./cmd/mcpe-gen ./examples/agent && ./bin/agent -bridge bin/mcpe-gen
 //
-// It plays an agent with two configured MCP servers: a CI system (ci.go), and the bridge, which subscribes to that
-// system's events. The agent waits, receives three runs of one commit in one batch, reruns the failed one with a tool
-// of the CI system, and exits. The rerun completes while neither the agent nor the bridge is running. After a restart
-// the agent waits once more and receives the missed event, without duplicates.
+// It simulates an agent with two configured MCP servers: a CI system (ci.go), and the bridge, which subscribes to that
+// system's events. The agent waits, receives three runs of a commit in one batch, reruns the failed run with a tool of
+// the CI system, and exits. The rerun completes while neither the agent nor the bridge is running. After a restart, the
+// agent waits again and receives the missed event, without duplicates.
 package main
 
 import (
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// run plays the whole scenario once and prints it.
+// run runs the whole scenario once and prints the steps.
 func run(ctx context.Context, program string, out io.Writer) (err error) {
 	state, err := os.MkdirTemp("", "agent-")
 	if err != nil {
@@ -53,7 +53,7 @@ func run(ctx context.Context, program string, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, cis.close()) }()
 
-	a, err := begin(ctx, program, state, cis.url)
+	a, err := newAgent(ctx, program, state, cis.url)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func run(ctx context.Context, program string, out io.Writer) (err error) {
 		return err
 	}
 
-	if a, err = begin(ctx, program, state, cis.url); err != nil {
+	if a, err = newAgent(ctx, program, state, cis.url); err != nil {
 		return err
 	}
 	fmt.Fprintln(out, "agent: is back, and waits")
@@ -91,8 +91,8 @@ func run(ctx context.Context, program string, out io.Writer) (err error) {
 // An agent is connected to its two servers.
 type agent struct{ bridge, ci *mcp.ClientSession }
 
-// begin starts the bridge as an agent starts a configured server, and waits until the bridge receives events.
-func begin(ctx context.Context, program, state, url string) (*agent, error) {
+// newAgent starts the bridge, as an agent starts a configured server, and waits until the bridge receives events.
+func newAgent(ctx context.Context, program, state, url string) (*agent, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "0.1.0"}, nil)
 	cmd := exec.Command(program, "bridge", "--state", state, url, "run.completed")
 	cmd.Stderr = os.Stderr
@@ -122,7 +122,7 @@ func begin(ctx context.Context, program, state, url string) (*agent, error) {
 
 func (a *agent) end() error { return errors.Join(a.ci.Close(), a.bridge.Close()) }
 
-// wait waits for that number of runs, and returns the ids of the failed ones.
+// wait waits for the given number of runs, and returns the ids of the failed runs.
 func (a *agent) wait(ctx context.Context, runs int, out io.Writer) (failed []string, err error) {
 	for runs > 0 {
 		var found struct {
@@ -160,7 +160,7 @@ func (a *agent) act(ctx context.Context, failed []string, out io.Writer) error {
 	return nil
 }
 
-// call calls a tool with a JSON result.
+// call calls a tool and decodes its JSON result.
 func call(ctx context.Context, s *mcp.ClientSession, tool string, args map[string]any, result any) error {
 	text, err := callText(ctx, s, tool, args)
 	if err != nil {

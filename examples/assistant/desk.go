@@ -17,11 +17,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// maxIncidents is the number of incidents that the desk remembers; it forgets the oldest.
+// maxIncidents is the maximum number of incidents on the desk. If there are more, the oldest are deleted.
 const maxIncidents = 200
 
-// A desk keeps the incidents and emits their events. It is the example's stand-in for an incident system: it starts
-// empty, and numbers incidents from 1, at every start.
+// A desk stores the incidents and emits their events. It simulates an incident system. At every start, it is empty and
+// numbers incidents from 1.
 type desk struct {
 	created  *assistant.IncidentCreatedEmitter
 	resolved *assistant.IncidentResolvedEmitter
@@ -51,26 +51,26 @@ func newDesk(srv *mcp.Server, es *server.Server, log *slog.Logger) (d *desk, err
 	return d, nil
 }
 
-// raising are the arguments of raise_incident.
-type raising struct {
+// raiseInput is the input of raise_incident.
+type raiseInput struct {
 	Title    string `json:"title,omitempty" jsonschema:"what is wrong; default: an unnamed incident"`
 	Severity string `json:"severity,omitempty" jsonschema:"P1 (worst), P2, P3 or P4; default P2"`
 	Service  string `json:"service,omitempty" jsonschema:"what is affected; default checkout"`
 }
 
-// raised is the result of raise_incident.
-type raised struct {
+// incidentResult is the result of raise_incident and resolve_incident.
+type incidentResult struct {
 	IncidentID string `json:"incidentId"`
 }
 
-// raise emits incident.created: one Emit for the clients of every protocol.
-func (d *desk) raise(ctx context.Context, _ *mcp.CallToolRequest, in raising) (*mcp.CallToolResult, raised, error) {
+// raise emits incident.created. A single Emit reaches the clients of all protocols.
+func (d *desk) raise(ctx context.Context, _ *mcp.CallToolRequest, in raiseInput) (*mcp.CallToolResult, incidentResult, error) {
 	p := assistant.IncidentCreatedPayload{
 		Title: cmp.Or(in.Title, "Unnamed incident"), Severity: assistant.Severity(cmp.Or(in.Severity, "P2")), Service: cmp.Or(in.Service, "checkout"),
 		OpenedAt: events.NewTime(time.Now().UTC()),
 	}
 	if !p.Severity.Known() {
-		return nil, raised{}, fmt.Errorf("severity %q is none of P1, P2, P3, P4", in.Severity)
+		return nil, incidentResult{}, fmt.Errorf("severity %q is none of P1, P2, P3, P4", in.Severity)
 	}
 	d.mu.Lock()
 	d.last++
@@ -79,35 +79,35 @@ func (d *desk) raise(ctx context.Context, _ *mcp.CallToolRequest, in raising) (*
 	d.incidents = d.incidents[max(0, len(d.incidents)-maxIncidents):]
 	d.mu.Unlock()
 	if err := d.created.Emit(ctx, p); err != nil {
-		d.unsaid(ctx, p.IncidentID, err)
+		d.logEmitError(ctx, p.IncidentID, err)
 	}
-	return nil, raised{p.IncidentID}, nil
+	return nil, incidentResult{p.IncidentID}, nil
 }
 
-// resolving are the arguments of resolve_incident.
-type resolving struct {
+// resolveInput is the input of resolve_incident.
+type resolveInput struct {
 	IncidentID string `json:"incidentId,omitempty" jsonschema:"the incident; default the last one that is open"`
 }
 
-func (d *desk) resolve(ctx context.Context, _ *mcp.CallToolRequest, in resolving) (*mcp.CallToolResult, raised, error) {
-	i, err := d.end(in.IncidentID)
+func (d *desk) resolve(ctx context.Context, _ *mcp.CallToolRequest, in resolveInput) (*mcp.CallToolResult, incidentResult, error) {
+	i, err := d.markResolved(in.IncidentID)
 	if err != nil {
-		return nil, raised{}, err
+		return nil, incidentResult{}, err
 	}
 	if err := d.resolved.Emit(ctx, assistant.IncidentResolvedPayload{IncidentID: i, ResolvedAt: events.NewTime(time.Now().UTC())}); err != nil {
-		d.unsaid(ctx, i, err)
+		d.logEmitError(ctx, i, err)
 	}
-	return nil, raised{i}, nil
+	return nil, incidentResult{i}, nil
 }
 
-// unsaid logs that an event was not emitted. The tool has done its work and does not fail: a model that reads an error
-// would repeat the work.
-func (d *desk) unsaid(ctx context.Context, incident string, err error) {
+// logEmitError logs that an event was not emitted. The tool has succeeded and must not return an error, because a model
+// would then repeat the call.
+func (d *desk) logEmitError(ctx context.Context, incident string, err error) {
 	d.log.ErrorContext(ctx, "subscribers were not told of an incident", "incident", incident, "error", err)
 }
 
-// end marks an incident as resolved and returns its id.
-func (d *desk) end(id string) (string, error) {
+// markResolved marks an incident as resolved and returns its id.
+func (d *desk) markResolved(id string) (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, i := range slices.Backward(d.incidents) {
@@ -119,8 +119,8 @@ func (d *desk) end(id string) (string, error) {
 	return "", errors.New("there is no such open incident")
 }
 
-// all returns a copy of the incidents of a service, or of all if service is empty.
-func (d *desk) all(service string) (all []incident) {
+// list returns a copy of the incidents of a service, or of all services if service is empty.
+func (d *desk) list(service string) (all []incident) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, i := range d.incidents {

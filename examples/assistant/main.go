@@ -5,9 +5,10 @@
 //	assistant -stdio
 //	assistant -http 127.0.0.1:8080 -db assistant.db -tokens tokens.json
 //
-// With -db, events and the MCPE subscriptions of authenticated callers survive a restart. With stdio only, there is one
-// user, who needs no token. The event types come from examples/schemas/assistant.yaml. desk.go has the tools and the
-// one Emit that reaches all clients, report.go the background task, and memory.go the answers to a user's messages.
+// With -db, events and the MCPE subscriptions of authenticated callers survive a restart. With stdio, there is only one
+// user, who does not need a token. The event types are in examples/schemas/assistant.yaml. desk.go contains the tools
+// and the single Emit that reaches all clients, report.go contains the background task, and memory.go contains the
+// answers to a user's messages.
 package main
 
 import (
@@ -37,11 +38,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// shutdownTime limits an orderly shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a connection that has
-// sent nothing.
+// shutdownTime limits an orderly shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a connection without
+// a request.
 const shutdownTime = 8 * time.Second
 
-// localUser owns all subscriptions if the only caller is the process that started the server.
+// localUser is the principal if the only caller is the process that started the server.
 const localUser = "local"
 
 type options struct {
@@ -85,8 +86,8 @@ func parse(argv []string, stderr io.Writer) (o options, err error) {
 	return o, nil
 }
 
-// An assembled is a server with its protocols.
-type assembled struct {
+// An application is a server with its protocols.
+type application struct {
 	srv  *mcp.Server
 	es   *server.Server
 	mcpe *mcpe.Adapter
@@ -94,9 +95,9 @@ type assembled struct {
 	db   *sqlite.Store // nil in memory
 }
 
-// assemble adds the four protocols to one server.
-func assemble(ctx context.Context, o options, log *slog.Logger) (_ *assembled, err error) {
-	a := &assembled{srv: mcp.NewServer(&mcp.Implementation{Name: "assistant", Version: "0.1.0"}, nil)}
+// assemble creates a server with the four protocols.
+func assemble(ctx context.Context, o options, log *slog.Logger) (_ *application, err error) {
+	a := &application{srv: mcp.NewServer(&mcp.Implementation{Name: "assistant", Version: "0.1.0"}, nil)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close(ctx, nil))
@@ -126,7 +127,7 @@ func assemble(ctx context.Context, o options, log *slog.Logger) (_ *assembled, e
 	if err := mcpc.RegisterTask(a.mcpc, report.Task, d.write); err != nil {
 		return nil, err
 	}
-	// Add MCPE after all event types: its tools list them, and change if types are added later.
+	// Add MCPE after all event types, because its tools list the types and would change if types were added later.
 	if a.mcpe, err = mcpe.New(a.es, mo); err != nil {
 		return nil, err
 	}
@@ -134,8 +135,8 @@ func assemble(ctx context.Context, o options, log *slog.Logger) (_ *assembled, e
 	return a, conversation.Register(a.es, conversation.Handler[conversation.Memories]{OnUserMessage: d.remember}, conversation.Options{})
 }
 
-// close ends streams and tasks first, since http.Server.Shutdown waits for open requests. It closes the store last.
-func (a *assembled) close(ctx context.Context, web *http.Server) (err error) {
+// close first ends streams and tasks, because http.Server.Shutdown waits for open requests. It closes the store last.
+func (a *application) close(ctx context.Context, web *http.Server) (err error) {
 	if a.es != nil {
 		err = a.es.Shutdown(ctx)
 	}
@@ -156,7 +157,7 @@ func (a *assembled) close(ctx context.Context, web *http.Server) (err error) {
 	return err
 }
 
-// run serves until ctx ends or, on stdio, the client disconnects.
+// run serves until ctx ends or, on stdio, until the client disconnects.
 func run(ctx context.Context, o options, stderr io.Writer) error {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	a, err := assemble(ctx, o, log)
@@ -189,7 +190,7 @@ func run(ctx context.Context, o options, stderr io.Writer) error {
 }
 
 // listen serves HTTP in the background.
-func listen(a *assembled, o options, log *slog.Logger, stderr io.Writer, failed func(error)) (*http.Server, error) {
+func listen(a *application, o options, log *slog.Logger, stderr io.Writer, failed func(error)) (*http.Server, error) {
 	handler, err := withTokens(o.tokens, transport.NewHandler(a.es, transport.HandlerOptions{}))
 	if err != nil {
 		return nil, err
@@ -211,13 +212,14 @@ func listen(a *assembled, o options, log *slog.Logger, stderr io.Writer, failed 
 }
 
 // end closes everything within shutdownTime.
-func end(a *assembled, web *http.Server) error {
+func end(a *application, web *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
 	return a.close(ctx, web)
 }
 
-// withTokens requires a bearer token from the file. The token's principal owns the subscriptions.
+// withTokens returns a handler that requires a bearer token from the file. The subscriptions belong to the token's
+// principal.
 func withTokens(file string, next http.Handler) (http.Handler, error) {
 	if file == "" {
 		return next, nil

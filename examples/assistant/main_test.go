@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var quiet = slog.New(slog.DiscardHandler)
 
 // start makes an assistant in memory, which ends with the test.
-func start(t *testing.T, o options) *assembled {
+func start(t *testing.T, o options) *application {
 	t.Helper()
 	a, err := assemble(t.Context(), o, quiet)
 	if err != nil {
@@ -144,10 +144,10 @@ func TestToolsSurviveAFailedEmit(t *testing.T) {
 	if err := es.Shutdown(t.Context()); err != nil { // Emit fails from here on
 		t.Fatal(err)
 	}
-	if _, got, err := d.raise(t.Context(), nil, raising{}); err != nil || got.IncidentID != "INC-1" {
+	if _, got, err := d.raise(t.Context(), nil, raiseInput{}); err != nil || got.IncidentID != "INC-1" {
 		t.Errorf("raise_incident: %+v %v", got, err)
 	}
-	if _, got, err := d.resolve(t.Context(), nil, resolving{}); err != nil || got.IncidentID != "INC-1" {
+	if _, got, err := d.resolve(t.Context(), nil, resolveInput{}); err != nil || got.IncidentID != "INC-1" {
 		t.Errorf("resolve_incident: %+v %v", got, err)
 	}
 	if n := strings.Count(said.String(), "incident=INC-1"); n != 2 {

@@ -10,17 +10,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
 )
 
-// notes are the assistant's knowledge about services, independent of incidents.
+// notes contains the assistant's knowledge about services, independent of incidents.
 var notes = []struct{ service, text string }{
 	{"checkout", "The checkout service belongs to team Payments; its runbook starts with the payment gateway's status page."},
 	{"search", "The search service belongs to team Discovery; a reindex takes 40 minutes."},
 }
 
-// maxMemories limits the memories in an answer; the most relevant are kept.
+// maxMemories is the maximum number of memories in an answer. The most relevant memories are selected.
 const maxMemories = 10
 
-// remember answers a user's message with the desk's knowledge about it: the notes on services and the incidents that
-// share words with the message. It does not store the message.
+// remember returns the desk's knowledge about a user's message: the notes on services and the incidents that share
+// words with the message. It does not store the message.
 func (d *desk) remember(_ context.Context, m conversation.Message) (a conversation.Answer[conversation.Memories], err error) {
 	said := words(m.Content)
 	var found []conversation.Memory
@@ -29,7 +29,7 @@ func (d *desk) remember(_ context.Context, m conversation.Message) (a conversati
 			found = append(found, conversation.Memory{Content: n.text, Relevance: 0.7, Source: "notes"})
 		}
 	}
-	for _, i := range slices.Backward(d.all("")) {
+	for _, i := range slices.Backward(d.list("")) {
 		if r := relevance(said, i); r > 0 {
 			state := "is open"
 			if i.over {
@@ -47,7 +47,7 @@ func (d *desk) remember(_ context.Context, m conversation.Message) (a conversati
 	return conversation.Answer[conversation.Memories]{Structured: &conversation.Memories{Memories: found[:min(len(found), maxMemories)]}}, nil
 }
 
-// relevance returns how relevant an incident is to a message; 0 if it is not.
+// relevance returns the relevance of an incident to a message, or 0 if it is not relevant.
 func relevance(said []string, i incident) float64 {
 	r := 0.0
 	switch about := words(i.IncidentID + " " + i.Title); {

@@ -10,13 +10,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
 )
 
-// step is the time that one incident takes in a report.
+// step is the time that each incident takes in a report.
 const step = 150 * time.Millisecond
 
-// write does the work of write_report. It takes at least three steps, so that progress is visible even without
-// incidents.
+// write implements write_report. It takes at least three steps, so that progress is visible even without incidents.
 func (d *desk) write(ctx context.Context, args report.Arguments, t *mcpc.Task[report.Progress]) (r report.Report, err error) {
-	all := d.all(args.Service)
+	all := d.list(args.Service)
 	of := max(len(all), 3)
 	var text strings.Builder
 	for n := range of {

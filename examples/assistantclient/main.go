@@ -1,10 +1,10 @@
-// Command assistantclient shows what each protocol offers a client. It starts the assistant server (examples/assistant)
-// on stdio, subscribes by MCP Events and by MCPE, raises an incident, runs a report in the background (MCPC) and
-// requests context for a user's message (conversation events):
+// Command assistantclient demonstrates the features of each protocol for a client. It starts the assistant server
+// (examples/assistant) on stdio, subscribes by MCP Events and by MCPE, raises an incident, runs a report in the
+// background (MCPC) and requests context for a user's message (conversation events):
 //
 //	assistantclient path/to/assistant -stdio
 //
-// It prints a few lines for each and exits with 1 if a result is missing.
+// It prints a few lines for each protocol and exits with 1 if a result is missing.
 package main
 
 import (
@@ -51,7 +51,7 @@ func main() {
 	}
 }
 
-// run shows the protocols one after the other. Each connection to the server starts a separate process.
+// run demonstrates the protocols one after the other. Each connection to the server starts a separate process.
 func run(ctx context.Context, server mcp.Transport, out io.Writer) error {
 	sdk := mcp.NewClient(&mcp.Implementation{Name: "assistantclient", Version: "0.1.0"}, nil)
 	if err := conversation.Install(sdk); err != nil {
@@ -65,17 +65,17 @@ func run(ctx context.Context, server mcp.Transport, out io.Writer) error {
 	if err = errors.Join(err, c.Close()); err != nil {
 		return err
 	}
-	return background(ctx, server, out)
+	return runReport(ctx, server, out)
 }
 
-// An item is an element of a subscription's iteration.
+// An item is an event or error of a subscription.
 type item struct {
 	payload assistant.IncidentCreatedPayload
 	err     error
 }
 
-// received reads a subscription until it ends, and keeps the next item ready.
-func received(sub *assistant.IncidentCreatedSubscription) <-chan item {
+// receiveItems returns a channel of the items of a subscription. It reads until the subscription ends.
+func receiveItems(sub *assistant.IncidentCreatedSubscription) <-chan item {
 	items := make(chan item, 16)
 	go func() {
 		defer close(items)
@@ -88,7 +88,7 @@ func received(sub *assistant.IncidentCreatedSubscription) <-chan item {
 	return items
 }
 
-// next waits for one incident.
+// next waits for an incident.
 func next(ctx context.Context, by string, items <-chan item, want string) (p assistant.IncidentCreatedPayload, err error) {
 	select {
 	case i := <-items:
@@ -104,7 +104,7 @@ func next(ctx context.Context, by string, items <-chan item, want string) (p ass
 	}
 }
 
-// subscriptions receives the same incident by two protocols.
+// subscriptions receives the same incident with two protocols.
 func subscriptions(ctx context.Context, c *client.Client, out io.Writer) error {
 	events, err := assistant.SubscribeIncidentCreated(ctx, c, assistant.IncidentCreatedArguments{Severity: assistant.SeverityP1}, client.WithMode("push"))
 	if err != nil {
@@ -117,7 +117,7 @@ func subscriptions(ctx context.Context, c *client.Client, out io.Writer) error {
 		return fmt.Errorf("MCPE: %w", err)
 	}
 	defer tagged.Close()
-	byEvents, byMCPE := received(events), received(tagged)
+	byEvents, byMCPE := receiveItems(events), receiveItems(tagged)
 
 	minor, err := raise(ctx, c.Session(), map[string]any{"title": "Slow search", "service": "search", "severity": "P3"})
 	if err != nil {
@@ -157,7 +157,7 @@ func raise(ctx context.Context, s *mcp.ClientSession, args map[string]any) (stri
 	return id, nil
 }
 
-// memories asks for context on a message, with the user's consent.
+// memories requests context for a message, with the user's consent.
 func memories(ctx context.Context, c *client.Client, out io.Writer) error {
 	consents := conversation.NewConsents()
 	hub := conversation.NewHub(conversation.HubOptions{Consents: consents, Timeout: 5 * time.Second})
@@ -189,8 +189,8 @@ func memories(ctx context.Context, c *client.Client, out io.Writer) error {
 	return nil
 }
 
-// background runs a report in the background and receives an incident in the meantime.
-func background(ctx context.Context, server mcp.Transport, out io.Writer) error {
+// runReport calls a background task, receives its updates, and receives an incident while the task is running.
+func runReport(ctx context.Context, server mcp.Transport, out io.Writer) error {
 	sdk := mcp.NewClient(&mcp.Implementation{Name: "assistantclient", Version: "0.1.0"}, nil)
 	c, err := mcpcclient.Connect(ctx, sdk, server, mcpcclient.Options{})
 	if err != nil {
@@ -221,7 +221,7 @@ func background(ctx context.Context, server mcp.Transport, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	// The call returns the message "created"; the result follows.
+	// The call returns the message "created". The result follows later.
 	if answer, _ := running.Answer.StructuredContent.(map[string]any); answer["event"] != "created" {
 		return errors.New("MCPC: the tool did not answer at once")
 	}

@@ -3,9 +3,9 @@
 //
 //	MCP_CONFORMANCE_SCENARIO=events-client-poll MCP_CONFORMANCE_CONTEXT='{"durationMs":10000}' conformance-client http://127.0.0.1:3000/mcp
 //
-// It connects to the URL in its last argument with default options, lists the event types, subscribes to each in its
-// only mode, runs for durationMs and exits. It does not send requests to a server without the extension. It prints
-// events and errors to standard error, one per line.
+// It connects to the URL in its last argument with default options, lists the event types and subscribes to each in its
+// only mode. It exits after durationMs. It does not send requests to a server that does not support the extension. It
+// prints events and errors to standard error, one per line.
 package main
 
 import (
@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, env func(string) string, out io.Wri
 	if err != nil {
 		return err
 	}
-	// The suite grades the subscription request, and posts nothing to the callback.
+	// The suite checks only the subscription request. It does not send requests to the callback.
 	o := client.Options{Webhook: &client.WebhookOptions{PublicURL: "https://" + listener.Addr().String(), Listener: listener}}
 	c, err := client.Connect(ctx, client.HTTP(args[len(args)-1], nil), o)
 	if err != nil {
@@ -93,7 +93,7 @@ func run(ctx context.Context, args []string, env func(string) string, out io.Wri
 	return ctx.Err()
 }
 
-// receive prints the events of one type until the time is up.
+// receive prints the events of one type until ctx ends.
 func receive(ctx context.Context, c *client.Client, name string, out io.Writer) {
 	sub, err := client.Subscribe(ctx, c, client.Dynamic(name), json.RawMessage(nil))
 	if err != nil {

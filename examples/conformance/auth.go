@@ -12,7 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// authentication checks the bearer token of a request that has one. Requests without a token have the principal of
+// authentication returns a handler that checks the bearer token of a request, if it has one. Requests without a token
+// have the principal of
 // -anonymous-as.
 func authentication(file string) (func(http.Handler) http.Handler, error) {
 	principals := map[string]string{}

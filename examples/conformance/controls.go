@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// Arguments of the controls; their schemas are closed.
+// Arguments of the controls. Their schemas do not allow additional properties.
 type (
 	none   struct{}
 	byName struct {
@@ -32,7 +32,7 @@ type (
 	}
 )
 
-// control adds a tool whose result is one text block; an error becomes a tool error.
+// control adds a tool that returns a single text block. An error of f becomes a tool error.
 func control[A any](srv *mcp.Server, name, description string, f func(context.Context, A) (string, error)) {
 	mcp.AddTool(srv, &mcp.Tool{Name: "events_conformance_" + name, Description: description},
 		func(ctx context.Context, _ *mcp.CallToolRequest, a A) (*mcp.CallToolResult, any, error) {

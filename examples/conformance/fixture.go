@@ -20,14 +20,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// Parts of the catalogue that controls also reports.
+// Values that the tool controls also reports.
 const (
 	cappedName    = "conformance.capped"
 	cappedStreams = 2
 	allowListed   = "https://conformance.invalid/mcp-events"
 )
 
-// A fixture serves successive generations of the server over one store.
+// A fixture serves successive generations of the server with the same store.
 type fixture struct {
 	options options
 	store   *sqlite.Store
@@ -43,7 +43,7 @@ type fixture struct {
 	stopped    bool
 }
 
-// A generation is a server with its handler and its emitting loop.
+// A generation is a server with its handler and its emit loop.
 type generation struct {
 	number  int
 	es      *server.Server
@@ -144,12 +144,12 @@ func (f *fixture) build(ctx context.Context) (err error) {
 	return nil
 }
 
-// everyNth reports whether the argument every selects the event.
+// everyNth reports whether an event matches the argument every.
 func everyNth(_ context.Context, p *conformance.ConformanceTickPayload, a *conformance.ConformanceTickArguments) bool {
 	return a.Every == nil || p.Seq%*a.Every == 0
 }
 
-// emit emits an event of each firing type at every cadence.
+// emit emits an event of each periodic type in every interval.
 func (f *fixture) emit(ctx context.Context, tick *conformance.ConformanceTickEmitter, hook *conformance.ConformanceHookEmitter) {
 	ticker := time.NewTicker(f.options.cadence)
 	defer ticker.Stop()
@@ -188,7 +188,7 @@ func shutdown(es *server.Server) error {
 	return es.Shutdown(ctx)
 }
 
-// restart replaces the current generation after a moment, so that the response can be sent.
+// restart replaces the current generation after a short delay, so that the response can be sent.
 func (f *fixture) restart() (next int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

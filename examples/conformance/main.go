@@ -1,11 +1,11 @@
 // Command conformance is the fixture server for the public conformance suite of the Events extension. It has a small
-// catalogue, hardened defaults, and diagnostic controls: ordinary tools that let a suite trigger behaviour that the
-// protocol has no request for.
+// catalogue, hardened defaults, and diagnostic controls. The controls are ordinary tools. They let a suite trigger
+// behaviour that no request of the protocol can trigger.
 //
 //	conformance -addr 127.0.0.1:8080 -controls
 //
-// Start reading at fixture.go, which builds one generation of the server; controls.go has the tools. A control only
-// triggers an action: the runtime does the rest.
+// Start reading at fixture.go, which builds a generation of the server. controls.go contains the tools. A control only
+// triggers an action, which the runtime performs.
 package main
 
 import (
@@ -26,8 +26,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// shutdownTime limits an orderly shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a connection that has
-// sent nothing.
+// shutdownTime limits an orderly shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a connection without
+// a request.
 const shutdownTime = 8 * time.Second
 
 type options struct {
@@ -80,7 +80,7 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
-// loopback reports whether a listen address can only be reached from this machine.
+// loopback reports whether a listen address is reachable only from this machine.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -5,7 +5,7 @@
 // It stores its position and its dead letters in consumer.db in the working directory. While it is stopped, `mcpe-ops
 // deadletters` lists, retries and drops them. See docs/consuming.md.
 //
-// It is a separate module and imports what an external program would: generated types, the client and a store. A test
+// It is a separate module with the imports of an external program: generated types, the client and a store. A test
 // counts this file's lines, to keep consumers short.
 package main
 

@@ -12,8 +12,7 @@ import (
 
 var pager = &http.Client{Timeout: 10 * time.Second}
 
-// call makes the pager call somebody. The pager uses the key to drop duplicates: an event may be handled more than
-// once.
+// call sends a page. The pager uses the key to drop duplicates, because an event may be handled more than once.
 func call(ctx context.Context, key, text string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, os.Getenv("PAGER_URL"), strings.NewReader(url.Values{"key": {key}, "text": {text}}.Encode()))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// woken are the lines that the agent must print.
-var woken = []string{"  test of 4f2a91c: failure", "agent: calls rerun_job: started run-2-again", "  test of 4f2a91c: success"}
+// agentLines lists the lines that the agent must print.
+var agentLines = []string{"  test of 4f2a91c: failure", "agent: calls rerun_job: started run-2-again", "  test of 4f2a91c: success"}
 
 // codingAgent shows how a coding agent receives a server's events through the bridge.
 func codingAgent(ctx context.Context, w io.Writer, bin string) error {
@@ -19,10 +19,10 @@ func codingAgent(ctx context.Context, w io.Writer, bin string) error {
 		return err
 	}
 	defer agent.kill()
-	if err := agent.ended(ctx, w, "An agent without event support, over mcpe-gen bridge"); err != nil {
+	if err := agent.waitExit(ctx, w, "An agent without event support, over mcpe-gen bridge"); err != nil {
 		return err
 	}
-	for _, line := range woken {
+	for _, line := range agentLines {
 		if !slices.Contains(agent.lines(), line) {
 			return fmt.Errorf("%s does not show %q", agent.name, strings.TrimSpace(line))
 		}

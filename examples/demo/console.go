@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// consolePause is the interval at which GitHub sends webhooks while the console is served.
+	// consolePause is the interval between GitHub's webhooks while the console is served.
 	consolePause = 2 * time.Second
-	// consoleRefresh is the interval at which the subscription is refreshed, well before it expires.
+	// consoleRefresh is the interval for refreshing the subscription. It is well below the time to expiry.
 	consoleRefresh = 10 * time.Minute
 )
 
@@ -35,7 +35,7 @@ func console(ctx context.Context, bin, bodies, tokens string, out io.Writer) (er
 		return err
 	}
 	defer os.RemoveAll(dir)
-	argv, operatorToken, err := operated(dir, tokens, e)
+	argv, operatorToken, err := consoleArguments(dir, tokens, e)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func console(ctx context.Context, bin, bodies, tokens string, out io.Writer) (er
 	}
 	defer server.kill()
 	s := webhook.NewSecret()
-	e.accept(s)
+	e.setSecrets(s)
 	if _, err := subscribe(ctx, base, e.url, s); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func console(ctx context.Context, bin, bodies, tokens string, out io.Writer) (er
 	refreshed := time.Now()
 	for n := 1; ; n++ {
 		if n%7 == 0 {
-			e.fail(1)
+			e.failNext(1)
 		}
 		if err := post(ctx, base+"/github", filepath.Join(bodies, "issues.opened.json"), "issues", fmt.Sprint("c-issue-", n)); err != nil && ctx.Err() == nil {
 			return err
@@ -83,9 +83,9 @@ func console(ctx context.Context, bin, bodies, tokens string, out io.Writer) (er
 	}
 }
 
-// operated prepares dir for a GitHub events server with a console and webhooks to e. It returns the server's arguments
-// without an address, and the operator's token.
-func operated(dir, tokens string, e *endpoint) (argv []string, operatorToken string, err error) {
+// consoleArguments prepares dir for a GitHub events server with a console and webhooks to e. It returns the server's
+// arguments without an address, and the operator's token.
+func consoleArguments(dir, tokens string, e *endpoint) (argv []string, operatorToken string, err error) {
 	ca, operators, operatorToken := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "operators.json"), rand.Text()
 	who, err := json.Marshal(map[string]string{operatorToken: "demo"})
 	if err != nil {

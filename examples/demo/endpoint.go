@@ -24,8 +24,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// An endpoint is a callback of the demo: a TLS server on loopback that verifies every signature and can be made to
-// fail.
+// An endpoint is a callback: a TLS server on loopback that verifies every signature and can simulate failures.
 type endpoint struct {
 	url    string
 	caPEM  []byte
@@ -57,7 +56,8 @@ func newEndpoint() (*endpoint, error) {
 	return e, nil
 }
 
-// selfSigned creates a certificate for loopback, and its PEM form for the server's -callback-ca.
+// selfSigned creates a certificate for loopback. It also returns the certificate in PEM format for the server's
+// -callback-ca.
 func selfSigned() (tls.Certificate, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -75,7 +75,7 @@ func selfSigned() (tls.Certificate, []byte, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }
 
-// ServeHTTP verifies the request, answers the challenge, and accepts or refuses a delivery.
+// ServeHTTP verifies the request, responds to a challenge, and accepts or refuses a delivery.
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost { // for example for the well-known document, which we do not publish
 		http.NotFound(w, r)
@@ -116,8 +116,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 		return
 	}
-	// Delivery is at least once: a delivery that a killed server had not recorded as accepted is repeated under the
-	// same id.
+	// Delivery is at least once: if a killed server did not record that a delivery was accepted, it repeats the
+	// delivery with the same id.
 	if !slices.Contains(e.taken, stamp.ID) {
 		e.taken = append(e.taken, stamp.ID)
 		if e.onTaken != nil {
@@ -127,22 +127,22 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// fail makes the endpoint refuse the next n deliveries.
-func (e *endpoint) fail(n int) {
+// failNext makes the endpoint refuse the next n deliveries.
+func (e *endpoint) failNext(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.failures = n
 }
 
-// accept sets the secrets that must have signed every delivery.
-func (e *endpoint) accept(secrets ...webhook.Secret) {
+// setSecrets sets the secrets. Every delivery must be signed with all of them.
+func (e *endpoint) setSecrets(secrets ...webhook.Secret) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.secrets = secrets
 }
 
-// until waits for a condition, which is evaluated with the lock held.
-func (e *endpoint) until(ctx context.Context, what string, holds func() bool) error {
+// waitUntil waits until holds returns true. It calls holds with the lock held.
+func (e *endpoint) waitUntil(ctx context.Context, what string, holds func() bool) error {
 	for {
 		e.mu.Lock()
 		ok, change, bad := holds(), e.change, e.bad

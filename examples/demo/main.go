@@ -1,8 +1,8 @@
-// Command demo shows the project's main features end to end with real processes. It starts the GitHub events server
-// over HTTP and stdio, subscribes by poll and push with different filters, replays real GitHub webhook bodies and shows
-// the events that each subscriber received. Then it subscribes by webhook with a receiver that fails, rotates the
-// secret and kills the server. It also shows what MCPE, MCPC and conversation events add to a server, how a coding
-// agent uses the bridge, and, if PostgreSQL is installed, how a replica is killed. The parts run concurrently. The
+// Command demo demonstrates the project's main features end to end with real processes. It starts the GitHub events
+// server over HTTP and stdio, subscribes by poll and push with different filters, replays real GitHub webhook bodies
+// and shows the events that each subscriber received. Then it subscribes by webhook with a receiver that fails, rotates
+// the secret and kills the server. It also shows what MCPE, MCPC and conversation events add to a server, and how a
+// coding agent uses the bridge. If PostgreSQL is installed, it also kills a replica. The parts run concurrently. The
 // command exits with 1 if an event is missing, duplicate or unexpected.
 package main
 
@@ -24,7 +24,7 @@ import (
 const (
 	secret = "demo-secret" // shared by GitHub and the server
 	token  = "demo-token"  // of the subscribers
-	// bound limits the time for the whole demo, on a busy machine.
+	// bound is the maximum duration of the whole demo on a busy machine.
 	bound = 2 * time.Minute
 )
 
@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// do serves the page; otherwise it runs all parts and, with DEMO_CONSOLE, serves the console.
+// do serves the page if onPage is set. Otherwise it runs all parts and, if DEMO_CONSOLE is set, serves the console.
 func do(ctx context.Context, bin, bodies string, onPage bool) error {
 	if onPage {
 		return withTokens(func(tokens string) error { return page(ctx, bin, bodies, tokens, os.Stdout) })
@@ -54,7 +54,7 @@ func do(ctx context.Context, bin, bodies string, onPage bool) error {
 	return withTokens(func(tokens string) error { return console(ctx, bin, bodies, tokens, os.Stdout) })
 }
 
-// withTokens calls f with the path of a file with the subscribers' tokens.
+// withTokens creates a file with the subscribers' tokens and calls f with its path.
 func withTokens(f func(file string) error) error {
 	tokens, err := os.CreateTemp("", "mcpe-demo-tokens-*.json")
 	if err != nil {
@@ -74,10 +74,10 @@ func run(ctx context.Context, bin, bodies string) error {
 	return withTokens(func(tokens string) error { return show(ctx, bin, bodies, tokens) })
 }
 
-// A part demonstrates one feature: it starts its processes, prints to w and stops the processes.
+// A part demonstrates a feature. It starts processes, prints to w and stops the processes.
 type part func(ctx context.Context, w io.Writer) error
 
-// show runs the parts concurrently, since they mostly wait, and prints them one after the other.
+// show runs the parts concurrently, because they mostly wait, and prints their output one after the other.
 func show(ctx context.Context, bin, bodies, tokens string) error {
 	github := filepath.Join(bin, "github")
 	parts := []part{

@@ -16,11 +16,11 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// pagePolicy lets the page load its own two files only.
+// pagePolicy allows the page to load only its own two files.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
 
-// page serves a web page on loopback until ctx ends, and prints its URL. On the page an event goes out by poll, push
-// and webhook, and a visitor can pause subscribers and kill the server.
+// page serves a web page on loopback until ctx ends, and prints its URL. The page shows how an event is delivered by
+// poll, push and webhook. A visitor can pause subscribers and kill the server.
 func page(ctx context.Context, bin, bodies, tokens string, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "mcpe-demo-")
 	if err != nil {
@@ -41,7 +41,7 @@ func page(ctx context.Context, bin, bodies, tokens string, out io.Writer) error 
 	})
 }
 
-// handler serves the page to browsers that use address. Pages of other origins cannot trigger actions.
+// handler serves the page to browsers that request it at address. Pages from other origins cannot trigger actions.
 func (s *stage) handler(address string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, pageFiles, "page/page.html") })
@@ -74,7 +74,7 @@ func (s *stage) handler(address string) http.Handler {
 	})
 }
 
-// follow sends the state of the stage after each change, as server-sent events.
+// follow sends the state of the stage as a server-sent event after each change.
 func (s *stage) follow(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -96,7 +96,7 @@ func (s *stage) follow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A stageState is the page's view of a stage.
+// A stageState is the state of a stage as shown on the page.
 type stageState struct {
 	Up       bool       `json:"up"`
 	Kills    int        `json:"kills"`
@@ -113,7 +113,7 @@ type wayState struct {
 	Last   []arrival `json:"last"`
 }
 
-// state returns the page's view, and a channel that is closed when the view changes.
+// state returns the current state, and a channel that is closed when the state changes.
 func (s *stage) state() (stageState, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// endTime limits the time in which an example must exit after SIGTERM.
+// endTime is how long an example may take to exit after SIGTERM.
 const endTime = 10 * time.Second
 
-// A process is a started program whose output lines are kept.
+// A process is a started program. It stores the lines of its output.
 type process struct {
 	name string
 	cmd  *exec.Cmd
@@ -45,8 +45,8 @@ func spawn(name string, args ...string) (*process, error) {
 		return nil, err
 	}
 	var readers sync.WaitGroup
-	readers.Go(func() { p.read(stdout, &p.stdout) })
-	readers.Go(func() { p.read(stderr, &p.stderr) })
+	readers.Go(func() { p.runReader(stdout, &p.stdout) })
+	readers.Go(func() { p.runReader(stderr, &p.stderr) })
 	go func() {
 		readers.Wait()
 		p.err = p.cmd.Wait()
@@ -55,7 +55,7 @@ func spawn(name string, args ...string) (*process, error) {
 	return p, nil
 }
 
-func (p *process) read(r io.Reader, lines *[]string) {
+func (p *process) runReader(r io.Reader, lines *[]string) {
 	sc := bufio.NewScanner(r)
 	sc.Buffer(nil, 1<<20)
 	for sc.Scan() {
@@ -70,7 +70,7 @@ func (p *process) read(r io.Reader, lines *[]string) {
 	}
 }
 
-// waitFor returns the rest of the first line of stderr after mark.
+// waitFor waits for a line of stderr that contains mark. It returns the text after mark.
 func (p *process) waitFor(ctx context.Context, mark string) (string, error) {
 	for {
 		p.mu.Lock()
@@ -92,15 +92,15 @@ func (p *process) waitFor(ctx context.Context, mark string) (string, error) {
 	}
 }
 
-// lines returns the lines that the process wrote to stdout.
+// lines returns the lines that the process has written to stdout.
 func (p *process) lines() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stdout
 }
 
-// ended waits until the process exits by itself, prints its output to w and returns its failure.
-func (p *process) ended(ctx context.Context, w io.Writer, heading string) error {
+// waitExit waits until the process exits, prints its output to w and returns its error.
+func (p *process) waitExit(ctx context.Context, w io.Writer, heading string) error {
 	select {
 	case <-p.done:
 	case <-ctx.Done():
@@ -116,7 +116,7 @@ func (p *process) ended(ctx context.Context, w io.Writer, heading string) error 
 	return nil
 }
 
-// next returns when the first line of stdout after at arrived.
+// next returns the arrival time of the first line of stdout after at.
 func (p *process) next(at time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,9 +130,9 @@ func (p *process) next(at time.Time) time.Time {
 
 func (p *process) count() int { return len(p.lines()) }
 
-// end stops the process. It returns an error unless the process exits with code 0 in time.
+// end stops the process. It returns an error unless the process exits with code 0 within endTime.
 func (p *process) end() error {
-	// Ctrl-C in a terminal has already reached the process.
+	// After Ctrl-C in a terminal, the process may have already exited.
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("%s: %w", p.name, err)
 	}

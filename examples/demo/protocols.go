@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// shown is the output that the assistant's client must print for each protocol, among other lines.
-var shown = []struct{ heading, line string }{
+// protocolLines lists lines that the assistant's client must print for each protocol.
+var protocolLines = []struct{ heading, line string }{
 	{"MCP Events:", "  INC-2 P1 checkout: Payments fail"},
 	{"MCPE:", "  INC-1 P3 search: Slow search"},
 	{"MCPE:", "  INC-2 P1 checkout: Payments fail"},
@@ -20,14 +20,14 @@ var shown = []struct{ heading, line string }{
 	{"MCPC:", "  server event incident.created: INC-1"},
 }
 
-// protocols shows the benefit of each of the four protocols to a client of one server, on stdio.
+// protocols demonstrates the benefit of each of the four protocols for a client of one server on stdio.
 func protocols(ctx context.Context, w io.Writer, bin string) error {
 	client, err := spawn(filepath.Join(bin, "assistantclient"), filepath.Join(bin, "assistant"), "-stdio")
 	if err != nil {
 		return err
 	}
 	defer client.kill()
-	if err := client.ended(ctx, w, "One incident server, four protocols, on stdio"); err != nil {
+	if err := client.waitExit(ctx, w, "One incident server, four protocols, on stdio"); err != nil {
 		return err
 	}
 	sections := map[string][]string{}
@@ -40,7 +40,7 @@ func protocols(ctx context.Context, w io.Writer, bin string) error {
 			heading = before + ":"
 		}
 	}
-	for _, s := range shown {
+	for _, s := range protocolLines {
 		if !slices.Contains(sections[s.heading], s.line) {
 			return fmt.Errorf("%s does not show %q under %s", client.name, strings.TrimSpace(s.line), s.heading)
 		}

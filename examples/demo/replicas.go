@@ -21,11 +21,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
 )
 
-// deskTickets is the number of tickets opened before a replica is killed, and again after.
+// deskTickets is the number of tickets to open before and after a replica is killed.
 const deskTickets = 20
 
-// replicas shows two processes of one server on PostgreSQL behind a load balancer. One is killed, and no subscriber
-// misses an event. If PostgreSQL is not installed, replicas says so.
+// replicas runs two processes of one server on PostgreSQL behind a load balancer. It kills one of them, and no
+// subscriber misses an event. If PostgreSQL is not installed, it prints a message.
 func replicas(ctx context.Context, w io.Writer, bin string) (err error) {
 	fmt.Fprintln(w, "\nTwo replicas on PostgreSQL; one is killed")
 	url, stop, err := throwaway.Start(filepath.Join(bin, "throwaway"))
@@ -97,7 +97,7 @@ func replicas(ctx context.Context, w io.Writer, bin string) (err error) {
 	return desks[1].end()
 }
 
-// roundRobin sends each request to the next server, whether or not it is up.
+// roundRobin sends each request to the next server, even if the server is down.
 func roundRobin(bases []string) http.Handler {
 	var urls []*url.URL
 	for _, b := range bases {
@@ -115,7 +115,8 @@ func roundRobin(bases []string) http.Handler {
 	}
 }
 
-// openTicket retries until the ticket is open: if a server does not answer, it sends the same request to the next one.
+// openTicket retries until the ticket is open. If a server does not respond, it sends the same request to the next
+// server.
 func openTicket(ctx context.Context, base, id string) error {
 	for {
 		body := strings.NewReader(`{"title":"The printer is on fire","severity":"high"}`)
@@ -137,7 +138,7 @@ func openTicket(ctx context.Context, base, id string) error {
 	}
 }
 
-// gotOnce waits until a watcher has printed all ids. It returns an error for a duplicate or unexpected one.
+// gotOnce waits until a watcher has printed all ids. It returns an error for a duplicate or unexpected id.
 func gotOnce(ctx context.Context, w *process, want []string) error {
 	for w.count() < len(want) {
 		select {

@@ -23,20 +23,20 @@ import (
 )
 
 const (
-	// awayTime is how long a killed server stays down. sendPause is how long GitHub waits before it resends an event
-	// that the server has not accepted.
-	awayTime  = 2 * time.Second
+	// downTime is how long a killed server stays down. sendPause is how long GitHub waits before it resends an event
+	// that the server did not accept.
+	downTime  = 2 * time.Second
 	sendPause = 200 * time.Millisecond
 	// shownEvents is the number of recent events on the page. maxWaiting is the number of events that may wait to be
 	// accepted.
 	shownEvents = 8
 	maxWaiting  = 100
-	// actionTime limits a call of the operator API.
+	// actionTime is the timeout of a call to the operator API.
 	actionTime = 10 * time.Second
 )
 
-// A stage is the subject of the page: a process that serves GitHub events and can be killed, and one subscriber for
-// each delivery mode.
+// A stage consists of the processes that the page controls: a server of GitHub events, which can be killed, and a
+// subscriber for each delivery mode.
 type stage struct {
 	program, issue string
 	argv           []string // of the server, with its address
@@ -55,11 +55,11 @@ type stage struct {
 	kills    int
 	made     map[string]time.Time // the time when GitHub began to send each event
 	accepted int                  // the number of these that a server has accepted
-	ways     map[string]*way
+	ways     map[string]*modeSubscriber
 }
 
-// A way is a subscriber by one delivery mode.
-type way struct {
+// A modeSubscriber is the subscriber for a delivery mode.
+type modeSubscriber struct {
 	paused bool
 	pause  bool          // the requested state, which a reader carries out
 	turn   chan struct{} // of capacity 1: signals that pause has changed
@@ -76,23 +76,23 @@ var wayNames = []string{events.ModePoll, events.ModePush, events.ModeWebhook}
 
 func newStage(bin, bodies string) *stage {
 	s := &stage{program: filepath.Join(bin, "github"), issue: filepath.Join(bodies, "issues.opened.json"), secret: webhook.NewSecret(),
-		killing: make(chan struct{}, 1), queue: make(chan string, maxWaiting), changed: make(chan struct{}), made: map[string]time.Time{}, ways: map[string]*way{}}
+		killing: make(chan struct{}, 1), queue: make(chan string, maxWaiting), changed: make(chan struct{}), made: map[string]time.Time{}, ways: map[string]*modeSubscriber{}}
 	for _, name := range wayNames {
-		s.ways[name] = &way{turn: make(chan struct{}, 1), has: map[string]bool{}}
+		s.ways[name] = &modeSubscriber{turn: make(chan struct{}, 1), has: map[string]bool{}}
 	}
 	return s
 }
 
-// run starts the server and the subscribers, calls ready, and stops them when ctx ends. The server keeps its state in
+// run starts the server and the subscribers, calls ready, and stops them when ctx ends. The server stores its state in
 // dir.
 func (s *stage) run(ctx context.Context, dir, tokens string, ready func()) (err error) {
 	if s.endpoint, err = newEndpoint(); err != nil {
 		return err
 	}
 	defer s.endpoint.server.Close()
-	s.endpoint.accept(s.secret)
+	s.endpoint.setSecrets(s.secret)
 	s.endpoint.onTaken = func(id string) { s.arrived(events.ModeWebhook, id) }
-	argv, operator, err := operated(dir, tokens, s.endpoint)
+	argv, operator, err := consoleArguments(dir, tokens, s.endpoint)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s *stage) run(ctx context.Context, dir, tokens string, ready func()) (err 
 	side, ctx := errgroup.WithContext(ctx)
 	subscribed := make(chan struct{}, 2)
 	for _, mode := range []string{events.ModePoll, events.ModePush} {
-		side.Go(func() error { return s.read(ctx, mode, subscribed) })
+		side.Go(func() error { return s.runReader(ctx, mode, subscribed) })
 	}
 	side.Go(func() error { return s.serve(ctx) })
 	side.Go(func() error { return s.deliver(ctx) })
@@ -129,7 +129,7 @@ func (s *stage) run(ctx context.Context, dir, tokens string, ready func()) (err 
 	return side.Wait()
 }
 
-// serve kills the server on request, restarts it after awayTime, and stops it when ctx ends.
+// serve kills the server on request, restarts it after downTime, and stops it when ctx ends.
 func (s *stage) serve(ctx context.Context) error {
 	refresh := time.NewTicker(consoleRefresh)
 	defer refresh.Stop()
@@ -155,7 +155,7 @@ func (s *stage) serve(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(awayTime):
+		case <-time.After(downTime):
 		}
 		next, _, err := startServer(ctx, s.program, s.argv)
 		if err != nil {
@@ -169,7 +169,7 @@ func (s *stage) serve(ctx context.Context) error {
 	}
 }
 
-// deliver plays GitHub: it sends each event until a server accepts it.
+// deliver simulates GitHub. It sends each event until a server accepts it.
 func (s *stage) deliver(ctx context.Context) error {
 	for {
 		var id string
@@ -189,29 +189,29 @@ func (s *stage) deliver(ctx context.Context) error {
 	}
 }
 
-// read is a subscriber by poll or push. It has no subscription while it is paused, and continues from its cursor
-// afterwards.
-func (s *stage) read(ctx context.Context, mode string, subscribed chan<- struct{}) error {
+// runReader runs a subscriber by poll or push. While the subscriber is paused, it does not have a subscription. It then
+// continues from its cursor.
+func (s *stage) runReader(ctx context.Context, mode string, subscribed chan<- struct{}) error {
 	c, err := client.Connect(ctx, client.HTTP(s.base+"/mcp", &http.Client{Transport: bearer{}}), client.Options{Mode: mode, WaitForServer: true,
 		Backoff: client.Backoff{Min: 100 * time.Millisecond, Max: time.Second}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return unlessEnded(ctx, err)
+		return ignoreCanceled(ctx, err)
 	}
 	defer c.Close()
 	w, cursor := s.ways[mode], ""
 	for first := true; ; first = false {
 		sub, err := github.SubscribeIssuesOpened(ctx, c, github.IssuesOpenedArguments{}, client.WithManualAck(), client.WithCursor(cursor))
 		if err != nil {
-			return unlessEnded(ctx, err)
+			return ignoreCanceled(ctx, err)
 		}
 		s.change(func() { w.paused = false })
 		if first {
 			subscribed <- struct{}{}
 		}
-		if cursor, err = s.take(ctx, mode, sub); err != nil || ctx.Err() != nil {
-			return unlessEnded(ctx, err)
+		if cursor, err = s.readUntilPaused(ctx, mode, sub); err != nil || ctx.Err() != nil {
+			return ignoreCanceled(ctx, err)
 		}
-		for s.pauses(w) {
+		for s.applyPause(w) {
 			select {
 			case <-w.turn:
 			case <-ctx.Done():
@@ -221,8 +221,8 @@ func (s *stage) read(ctx context.Context, mode string, subscribed chan<- struct{
 	}
 }
 
-// take reads until the subscriber is paused, and returns the cursor from which to continue.
-func (s *stage) take(ctx context.Context, mode string, sub *github.IssuesOpenedSubscription) (cursor string, err error) {
+// readUntilPaused reads events until the subscriber is paused. It returns the cursor from which to continue.
+func (s *stage) readUntilPaused(ctx context.Context, mode string, sub *github.IssuesOpenedSubscription) (cursor string, err error) {
 	var closer sync.WaitGroup
 	done := make(chan struct{})
 	closer.Go(func() {
@@ -250,7 +250,7 @@ func (s *stage) take(ctx context.Context, mode string, sub *github.IssuesOpenedS
 	return sub.Subscription().Cursor(), nil
 }
 
-// A bearer sends the subscribers' token.
+// A bearer is a RoundTripper that adds the subscribers' token.
 type bearer struct{}
 
 func (bearer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -259,8 +259,8 @@ func (bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// unlessEnded returns err, or nil if ctx has ended.
-func unlessEnded(ctx context.Context, err error) error {
+// ignoreCanceled returns err, or nil if ctx has ended.
+func ignoreCanceled(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -278,7 +278,7 @@ func (s *stage) send() error {
 		return fmt.Errorf("%d events wait for the server: wait until it has them", maxWaiting)
 	}
 	s.made[id] = time.Now()
-	s.tell()
+	s.notify()
 	return nil
 }
 
@@ -298,8 +298,7 @@ func (s *stage) kill() error {
 	return nil
 }
 
-// pause pauses or resumes a subscriber. For the webhook subscriber it calls the operator API, which holds back
-// deliveries.
+// pause pauses or resumes a subscriber. For the webhook subscriber, it calls the operator API to suspend deliveries.
 func (s *stage) pause(ctx context.Context, name string, paused bool) error {
 	w := s.ways[name]
 	if w == nil {
@@ -322,7 +321,7 @@ func (s *stage) pause(ctx context.Context, name string, paused bool) error {
 	return nil
 }
 
-// operate pauses or unpauses the webhook subscription.
+// operate pauses or resumes the webhook subscription.
 func (s *stage) operate(ctx context.Context, verb string) error {
 	s.mu.Lock()
 	away := s.server == nil
@@ -350,7 +349,7 @@ func (s *stage) operate(ctx context.Context, verb string) error {
 	return nil
 }
 
-// arrived records that a subscriber has received an event. Delivery is at least once: duplicates do not count.
+// arrived records that a subscriber has received an event. Delivery is at least once, so it ignores duplicates.
 func (s *stage) arrived(name, id string) {
 	s.change(func() {
 		w := s.ways[name]
@@ -363,12 +362,12 @@ func (s *stage) arrived(name, id string) {
 	})
 }
 
-// pauses reports whether a reader without a subscription should pause.
-func (s *stage) pauses(w *way) bool {
+// applyPause applies the requested state and reports whether the reader should pause.
+func (s *stage) applyPause(w *modeSubscriber) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.paused = w.pause
-	s.tell()
+	s.notify()
 	return w.pause
 }
 
@@ -376,11 +375,11 @@ func (s *stage) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
-	s.tell()
+	s.notify()
 }
 
-// tell announces a change. s.mu must be held.
-func (s *stage) tell() {
+// notify signals a change. s.mu must be held.
+func (s *stage) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }

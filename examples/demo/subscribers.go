@@ -20,8 +20,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/github"
 )
 
-// deliveries are the webhooks that GitHub sends, in order. The last one repeats an earlier delivery, as GitHub does if
-// a response was lost.
+// deliveries lists the webhooks that GitHub sends, in order. The last webhook repeats an earlier delivery, as GitHub
+// does if a response was lost.
 var deliveries = []struct{ id, event, file string }{
 	{"d-pr-1", "pull_request", "pull_request.opened.json"},
 	{"d-pr-2", "pull_request", "pull_request.opened.2.json"},
@@ -48,8 +48,8 @@ type subscriber struct {
 	process     *process
 }
 
-// subscribers shows that each subscriber by poll and push, over HTTP and stdio, gets exactly the events that it
-// subscribed to.
+// subscribers shows that each subscriber receives exactly the events that it subscribed to, by poll and push, over HTTP
+// and stdio.
 func subscribers(ctx context.Context, w io.Writer, bin, github, bodies, tokens string) error {
 	server, base, err := startServer(ctx, github, []string{"-http", "127.0.0.1:0", "-github-secret", secret, "-tokens", tokens})
 	if err != nil {
@@ -96,8 +96,8 @@ func subscribers(ctx context.Context, w io.Writer, bin, github, bodies, tokens s
 	return errors.Join(append(failures, server.end())...)
 }
 
-// await returns once every subscriber has its expected events and a quiet time has passed, in which unexpected events
-// would have arrived.
+// await waits until every subscriber has received the expected events. It then waits for the time quiet, in which
+// unexpected events would arrive.
 func await(ctx context.Context, all []*subscriber) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -146,7 +146,7 @@ func (s *subscriber) argv() []string {
 	return append(argv, s.connect...)
 }
 
-// report prints the events that s received, and the missing, duplicate and unexpected ones.
+// report prints the received events of s, and the missing, duplicate and unexpected events.
 func (s *subscriber) report(w io.Writer) error {
 	carrier := "HTTP"
 	if s.ownServer {
@@ -199,7 +199,7 @@ func count(ids []string, id string) (n int) {
 	return n
 }
 
-// describe decodes a payload into its generated type and describes it in words.
+// describe decodes a payload into its generated type and returns a short description.
 func describe(event string, data []byte) (string, error) {
 	switch event {
 	case "issues.opened":
@@ -222,7 +222,7 @@ func describe(event string, data []byte) (string, error) {
 	return "", fmt.Errorf("no words for %s", event)
 }
 
-// post sends one webhook, signed as GitHub signs it.
+// post sends a webhook with GitHub's signature.
 func post(ctx context.Context, url, file, event, id string) error {
 	body, err := os.ReadFile(file)
 	if err != nil {

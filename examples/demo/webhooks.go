@@ -15,8 +15,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// webhooks shows delivery by webhook: verification, signatures, a receiver that fails and recovers,
-// a rotation of the secret, and a killed server that loses nothing.
+// webhooks demonstrates delivery by webhook: verification, signatures, a receiver that fails and recovers, rotation of
+// the secret, and a killed server that does not lose events.
 func webhooks(ctx context.Context, w io.Writer, github, bodies, tokens string) (err error) {
 	e, err := newEndpoint()
 	if err != nil {
@@ -46,18 +46,18 @@ func webhooks(ctx context.Context, w io.Writer, github, bodies, tokens string) (
 
 	fmt.Fprintln(w, "\nissues.opened by webhook over TLS, repo=Codertocat/Hello-World")
 	first := webhook.NewSecret()
-	e.accept(first)
+	e.setSecrets(first)
 	sub, err := subscribe(ctx, base, e.url, first)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "  subscribed   the endpoint proved itself by a signed challenge; until %s\n", sub.RefreshBefore)
 
-	e.fail(2)
+	e.failNext(2)
 	if err := send("w-issue-1", "issues.opened.json"); err != nil {
 		return err
 	}
-	if err := e.until(ctx, "the third attempt", func() bool { return len(e.taken) == 1 }); err != nil {
+	if err := e.waitUntil(ctx, "the third attempt", func() bool { return len(e.taken) == 1 }); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "  w-issue-1    refused %d times with 503, then taken; signature checked each time\n", len(e.refused))
@@ -66,20 +66,20 @@ func webhooks(ctx context.Context, w io.Writer, github, bodies, tokens string) (
 	if _, err := subscribe(ctx, base, e.url, second); err != nil {
 		return err
 	}
-	e.accept(first, second) // in the window after a rotation both secrets must have signed
+	e.setSecrets(first, second) // in the window after a rotation both secrets must have signed
 	if err := send("w-issue-2", "issues.opened.2.json"); err != nil {
 		return err
 	}
-	if err := e.until(ctx, "the delivery after the rotation", func() bool { return len(e.taken) == 2 }); err != nil {
+	if err := e.waitUntil(ctx, "the delivery after the rotation", func() bool { return len(e.taken) == 2 }); err != nil {
 		return err
 	}
 	fmt.Fprintln(w, "  w-issue-2    after a rotation of the secret: signed with the old and the new one")
 
-	e.fail(1)
+	e.failNext(1)
 	if err := send("w-issue-3", "issues.opened.json"); err != nil {
 		return err
 	}
-	if err := e.until(ctx, "an attempt before the crash", func() bool { return len(e.refused) == 3 }); err != nil {
+	if err := e.waitUntil(ctx, "an attempt before the crash", func() bool { return len(e.refused) == 3 }); err != nil {
 		return err
 	}
 	server.kill()
@@ -89,7 +89,7 @@ func webhooks(ctx context.Context, w io.Writer, github, bodies, tokens string) (
 	if err := send("w-issue-4", "issues.opened.2.json"); err != nil {
 		return err
 	}
-	if err := e.until(ctx, "the deliveries after the restart", func() bool { return len(e.taken) >= 4 }); err != nil {
+	if err := e.waitUntil(ctx, "the deliveries after the restart", func() bool { return len(e.taken) >= 4 }); err != nil {
 		return err
 	}
 	fmt.Fprintln(w, "  w-issue-3    the server was killed after a refused attempt; delivered after its restart")
@@ -119,14 +119,14 @@ func startServer(ctx context.Context, program string, argv []string) (*process, 
 	return p, base, nil
 }
 
-// A subscription has the fields of the events/subscribe response that the demo shows.
+// A subscription contains the fields of the events/subscribe response that the demo prints.
 type subscription struct {
 	ID            string `json:"id"`
 	RefreshBefore string `json:"refreshBefore"`
 }
 
-// subscribe sends events/subscribe as a client of revision 2026-07-28 does; a second call with the
-// same key refreshes the subscription and rotates its secret.
+// subscribe sends events/subscribe like a client of revision 2026-07-28. A second call with the same key refreshes the
+// subscription and rotates its secret.
 func subscribe(ctx context.Context, base, callback string, s webhook.Secret) (*subscription, error) {
 	body, err := json.Marshal(map[string]any{
 		"jsonrpc": "2.0", "id": 1, "method": "events/subscribe",
@@ -170,7 +170,7 @@ func subscribe(ctx context.Context, base, callback string, s webhook.Secret) (*s
 	return answer.Result, nil
 }
 
-// dataOf returns the JSON of a response, which may be a server-sent event.
+// dataOf returns the JSON in a response, which may be a server-sent event.
 func dataOf(answer []byte) []byte {
 	for line := range bytes.Lines(answer) {
 		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok && len(bytes.TrimSpace(data)) > 0 {

@@ -7,7 +7,7 @@
 //
 // With -db, events and subscriptions survive a restart. -webhooks enables delivery by webhook, -tools adds tools for
 // clients that do not support events, and -operators adds an operators' console on /ops/. Probes use /healthz and
-// /readyz. The event types come from examples/schemas/github.yaml. The code is in receive.go (GitHub's endpoint),
+// /readyz. The event types are in examples/schemas/github.yaml. The code is in receive.go (GitHub's endpoint),
 // payloads.go (GitHub's bodies to typed payloads), webhooks.go (options of webhook delivery) and operators.go (the
 // console).
 package main
@@ -35,8 +35,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// shutdownTime limits an orderly shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a connection that has
-// sent nothing.
+// shutdownTime limits an orderly shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a connection without
+// a request.
 const shutdownTime = 8 * time.Second
 
 type options struct {
@@ -89,7 +89,7 @@ func parse(argv []string, stderr io.Writer) (options, error) {
 	return o, errors.Join(o.webhooks.check(), o.operators.check(o.http))
 }
 
-// run serves until ctx ends or, on stdio, the client disconnects.
+// run serves until ctx ends or, on stdio, until the client disconnects.
 func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	kept, err := o.webhooks.openStore(ctx)
@@ -166,7 +166,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	return errors.Join(err, shutdown(es, web))
 }
 
-// shutdown ends streams first: http.Server.Shutdown waits for open requests.
+// shutdown first ends streams, because http.Server.Shutdown waits for open requests.
 func shutdown(es *server.Server, web *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
@@ -179,7 +179,8 @@ func shutdown(es *server.Server, web *http.Server) error {
 	return err
 }
 
-// withTokens requires a bearer token from the file. The token's principal owns the subscriptions.
+// withTokens returns a handler that requires a bearer token from the file. The subscriptions belong to the token's
+// principal.
 func withTokens(file string, next http.Handler) (http.Handler, error) {
 	if file == "" {
 		return next, nil
@@ -199,6 +200,6 @@ func withTokens(file string, next http.Handler) (http.Handler, error) {
 		}
 		return &auth.TokenInfo{UserID: principal}, nil
 	}
-	// Tokens from a file do not expire; a stream opened with an expiring token would end with it.
+	// Tokens from a file do not expire. A stream opened with an expiring token would end when the token expires.
 	return transport.Challenge(auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(next)), nil
 }

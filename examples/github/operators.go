@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// operatorOptions are the flags of the operators' console.
+// operatorOptions contains the flags of the operators' console.
 type operatorOptions struct {
 	file, hosts string
 	payloads    bool
@@ -34,7 +34,7 @@ func (o *operatorOptions) check(http string) error {
 	return nil
 }
 
-// mount adds the probes and, if there are operators, their console.
+// mount adds the health probes and, if there are operators, their console.
 func (o *operatorOptions) mount(mux *http.ServeMux, es *server.Server, log *slog.Logger) error {
 	mux.Handle("/healthz", transport.HealthHandler(es))
 	mux.Handle("/readyz", transport.ReadyHandler(es))

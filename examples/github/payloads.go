@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// register registers the event types and returns their emitters, by the name in X-GitHub-Event.
+// register registers the event types and returns their emitters by X-GitHub-Event.
 func register(es *server.Server) (map[string]emitFunc, error) {
 	pullRequest, err := github.RegisterPullRequestOpened(es, github.PullRequestOpenedHooks{})
 	if err != nil {
@@ -47,13 +47,13 @@ func register(es *server.Server) (map[string]emitFunc, error) {
 	}, nil
 }
 
-// An emitter emits occurrences of one event type, possibly wrapped.
+// An emitter emits occurrences of one event type. It may be a wrapper.
 type emitter[P any] interface {
 	Emit(ctx context.Context, p P, o ...events.EmitOption) error
 }
 
-// emitAs decodes a body, skips all actions but the given one, maps the body and emits the payload. The delivery's id is
-// the eventId, so that subscribers recognize a redelivery.
+// emitAs returns a function that decodes a body, maps it to a payload and emits the payload. The function skips bodies
+// with a different action. The eventId is the delivery's id, so that subscribers recognize a redelivery.
 func emitAs[P any](e emitter[P], action string, payload func(*body) (P, error)) emitFunc {
 	return func(ctx context.Context, delivery string, raw []byte) error {
 		var b body
@@ -71,7 +71,7 @@ func emitAs[P any](e emitter[P], action string, payload func(*body) (P, error)) 
 	}
 }
 
-// body has the fields that we read from GitHub's bodies.
+// body contains the fields that the server reads from GitHub's bodies.
 type body struct {
 	Action     string `json:"action"`
 	Repository struct {

@@ -15,25 +15,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// maxBody limits a webhook body; GitHub does not send more than 25 MB.
+// maxBody is the maximum size of a webhook body. GitHub does not send more than 25 MB.
 const maxBody = 25 << 20
 
-// An emitFunc maps the body of a GitHub event to a payload and emits it under the delivery's id. It returns errSkip for
+// An emitFunc maps the body of a GitHub event to a payload and emits it with the delivery's id. It returns errSkip for
 // bodies without a matching event type.
 type emitFunc func(ctx context.Context, delivery string, body []byte) error
 
-// errSkip reports a body whose action no event type covers.
+// errSkip reports that no event type covers the action of a body.
 var errSkip = errors.New("no event type covers this action")
 
-// receiver is the endpoint of GitHub's own webhooks.
+// receiver is the endpoint for webhooks from GitHub.
 type receiver struct {
 	secret []byte // empty: bodies are not authenticated
 	emit   map[string]emitFunc
 	log    *slog.Logger
 }
 
-// ServeHTTP checks the signature, emits, and only then answers 2xx, so that GitHub redelivers bodies that were not
-// accepted.
+// ServeHTTP verifies the signature and emits the event. Only then does it respond with 2xx, so that GitHub redelivers
+// bodies that were not accepted.
 func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -58,7 +58,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "body could not be read", http.StatusBadRequest)
 		return
 	}
-	if len(rc.secret) > 0 && !signed(rc.secret, body, signature) {
+	if len(rc.secret) > 0 && !isSigned(rc.secret, body, signature) {
 		http.Error(w, "X-Hub-Signature-256 is missing or wrong", http.StatusUnauthorized)
 		return
 	}
@@ -87,15 +87,15 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// signatureOf reads "sha256=" and a hex HMAC-SHA256.
+// signatureOf parses the signature header: "sha256=" and a hex HMAC-SHA256.
 func signatureOf(h http.Header) (sum []byte, ok bool) {
 	text, ok := strings.CutPrefix(h.Get("X-Hub-Signature-256"), "sha256=")
 	sum, err := hex.DecodeString(text)
 	return sum, ok && err == nil && len(sum) == sha256.Size
 }
 
-// signed reports whether sum is the HMAC-SHA256 of body under secret.
-func signed(secret, body, sum []byte) bool {
+// isSigned reports whether sum is the HMAC-SHA256 of body with secret.
+func isSigned(secret, body, sum []byte) bool {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write(body)
 	return hmac.Equal(sum, mac.Sum(nil))

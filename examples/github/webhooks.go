@@ -18,7 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// webhookOptions are the flags of delivery by webhook and of its store.
+// webhookOptions contains the flags for delivery by webhook and for the store.
 type webhookOptions struct {
 	db, callbackCA string
 	preset         string
@@ -61,7 +61,7 @@ func (o *webhookOptions) check() error {
 	return nil
 }
 
-// openStore opens the store of the server's state.
+// openStore opens the store for the server's state.
 func (o *webhookOptions) openStore(ctx context.Context) (store.Store, error) {
 	if o.db == "" {
 		return memory.New(), nil
@@ -80,7 +80,7 @@ func (o *webhookOptions) apply(so server.Options) server.Options {
 	return so
 }
 
-// server returns the server's options; nil if webhooks are off.
+// server returns the server's webhook options, or nil if webhooks are disabled.
 func (o *webhookOptions) server() (*server.WebhookOptions, error) {
 	if !o.on {
 		return nil, nil
@@ -97,7 +97,7 @@ func (o *webhookOptions) server() (*server.WebhookOptions, error) {
 	return w, nil
 }
 
-// rootsWith returns the system's root certificates and the ones in a PEM file.
+// rootsWith returns the system's root certificates and the certificates in a PEM file.
 func rootsWith(file string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {

@@ -3,10 +3,10 @@
 //	metrics -http 127.0.0.1:8080 -metrics 127.0.0.1:9464
 //
 // It serves MCP on /mcp. POST /tickets?title=… opens a ticket and emits ticket.created. GET /metrics has a separate
-// address, for Prometheus only. alerts.yaml in this directory has the alerts of docs/observability.md as Prometheus
+// address for Prometheus. alerts.yaml in this directory contains the alerts of docs/observability.md as Prometheus
 // rules, and dashboard.json shows the same metrics in Grafana.
 //
-// It is a separate module, so that users of mcpe-gen need not download the OpenTelemetry SDK and an exporter.
+// It is a separate module, so that users of mcpe-gen do not have to download the OpenTelemetry SDK and an exporter.
 package main
 
 import (
@@ -55,8 +55,8 @@ func main() {
 	}
 }
 
-// newMeters returns a meter provider whose metrics handler exposes to Prometheus. Metric names consist of letters,
-// digits and _, and end in the unit and _total.
+// newMeters returns a meter provider and a handler that exposes its metrics to Prometheus. Metric names consist of
+// letters, digits and _, and end with the unit and _total.
 func newMeters() (provider *sdkmetric.MeterProvider, handler http.Handler, err error) {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprometheus.New(
@@ -129,7 +129,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	return errors.Join(err, stopAll(stop))
 }
 
-// stopAll ends the streams first, and then the servers that carry them.
+// stopAll first ends the streams and then shuts down the HTTP servers.
 func stopAll(stop []func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()

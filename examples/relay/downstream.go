@@ -20,7 +20,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// noArguments is the inputSchema of every relayed type: the relay's own arguments are the filter.
+// noArguments is the inputSchema of every relayed type, because the relay's own arguments are the filter.
 const noArguments = `{"type":"object","properties":{},"additionalProperties":false}`
 
 // A downstream is the server side of the relay.
@@ -31,7 +31,7 @@ type downstream struct {
 	log    *slog.Logger
 }
 
-// serve registers the relayed types and starts to listen.
+// serve registers the relayed types and starts listening.
 func serve(ctx context.Context, o options, up *upstream, log *slog.Logger, failed context.CancelCauseFunc) (*downstream, error) {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-relay", Version: "0.1.0"}, nil)
 	es, err := server.New(srv, server.Options{NextPoll: o.interval, SkipPayloadValidation: true, Logger: log})
@@ -65,8 +65,8 @@ func serve(ctx context.Context, o options, up *upstream, log *slog.Logger, faile
 	return d, nil
 }
 
-// register serves the log of a relayed type as a check: every client gets all events of the log.
-func (d *downstream) register(r *relayed) error {
+// register registers a relayed type with a check that reads its log. Every client receives all events in the log.
+func (d *downstream) register(r *relayedType) error {
 	in := json.RawMessage(noArguments)
 	t := events.Type[json.RawMessage, json.RawMessage]{Info: events.Info{Name: r.descriptor.Name, Description: r.descriptor.Description,
 		InputSchema: in, PayloadSchema: r.descriptor.PayloadSchema, Source: events.SourceCheck}}
@@ -84,7 +84,7 @@ func (d *downstream) terminate(event string, reason *events.Error) {
 	}
 }
 
-// close ends streams first: http.Server.Shutdown waits for open requests.
+// close first ends streams, because http.Server.Shutdown waits for open requests.
 func (d *downstream) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
@@ -95,7 +95,7 @@ func (d *downstream) close() error {
 	return err
 }
 
-// withTokens requires a bearer token from the file.
+// withTokens returns a handler that requires a bearer token from the file.
 func withTokens(file string, next http.Handler) (http.Handler, error) {
 	if file == "" {
 		return next, nil

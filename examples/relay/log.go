@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// pageSize is the number of events that a client's request gets from the log.
+	// pageSize is the number of events that are read from the log at a time.
 	pageSize = 256
-	// recentIDs is the number of recent events that are checked for duplicates. After a crash the only duplicate is the
-	// event whose commit was missing; the rest is for upstreams that repeat more.
+	// recentIDs is the number of recent events that are checked for duplicates. After a crash, the only duplicate is
+	// the event that was not committed. The rest is for upstreams that repeat more events.
 	recentIDs = 1024
-	// gapTarget is the only target of an entry that stands for a gap. No subscription has it.
+	// gapTarget is the only target of an entry that represents a gap. No subscription has it.
 	gapTarget = "gap"
 )
 
-// An eventLog keeps the events of one type in the order of their arrival, gaps included.
+// An eventLog stores the events of one type in the order of arrival, including gaps.
 type eventLog struct {
 	log store.EventLog
 
@@ -84,8 +84,8 @@ func (l *eventLog) append(ctx context.Context, e store.Entry) error {
 	return nil
 }
 
-// gap records that events may be missing at this point.
-func (l *eventLog) gap(ctx context.Context) error {
+// appendGap records that events may be missing at this point.
+func (l *eventLog) appendGap(ctx context.Context) error {
 	_, err := l.log.Append(ctx, store.Entry{EventID: gapTarget, Timestamp: events.NewTime(time.Now().UTC()), Data: json.RawMessage(`{}`), Targets: []string{gapTarget}})
 	if err != nil {
 		return fmt.Errorf("store a gap: %w", err)
@@ -93,15 +93,15 @@ func (l *eventLog) gap(ctx context.Context) error {
 	return nil
 }
 
-// cursor returns the text of a position. Its epoch identifies the incarnation of the log. Its proof tells the entry
-// from another one at the same position, written after an older copy of the file was restored.
+// cursor returns the cursor for a position. Its epoch identifies the incarnation of the log. Its proof detects a
+// different entry at the same position, which was written after an older copy of the file was restored.
 func (l *eventLog) cursor(ctx context.Context, p store.Position) (string, error) {
 	proof, err := l.log.Proof(ctx, p)
 	return fmt.Sprintf("%x.%d.%x", l.log.Epoch(), p, proof), err
 }
 
-// place returns the position of a cursor; false if the cursor does not match the log.
-func (l *eventLog) place(ctx context.Context, cursor string, head store.Position) (p store.Position, ok bool, err error) {
+// position returns the position of a cursor, or false if the cursor does not match the log.
+func (l *eventLog) position(ctx context.Context, cursor string, head store.Position) (p store.Position, ok bool, err error) {
 	var epoch uint64
 	var proof uint32
 	n, _ := fmt.Sscanf(cursor, "%x.%d.%x", &epoch, &p, &proof) // older cursors lack the proof
@@ -112,8 +112,8 @@ func (l *eventLog) place(ctx context.Context, cursor string, head store.Position
 	return p, proof == 0 || known == 0 || proof == known, err
 }
 
-// page returns the events after the cursor. For a gap, or an unknown cursor, it returns a separate page without events,
-// so that a client that reads a page in parts sees the gap only once.
+// page returns the events after the cursor. For a gap or an unknown cursor, it returns a separate page without events,
+// so that a client that does not read a whole page at once sees the gap only once.
 func (l *eventLog) page(ctx context.Context, cursor string) (page events.Page[json.RawMessage], err error) {
 	oldest, head, err := l.log.Bounds(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (l *eventLog) page(ctx context.Context, cursor string) (page events.Page[js
 	if cursor == "" {
 		return at(head, false)
 	}
-	after, ok, err := l.place(ctx, cursor, head)
+	after, ok, err := l.position(ctx, cursor, head)
 	switch {
 	case err != nil:
 		return page, err

@@ -1,21 +1,21 @@
 // Command relay receives the events of an MCP server by webhook and serves them by poll and push. It is for clients
-// that a server cannot reach: programs behind a firewall, on a laptop, or in a browser's sandbox.
+// that the server cannot reach: programs behind a firewall, on a laptop, or in a browser's sandbox.
 //
 //	relay -upstream https://events.example/mcp -token T \
 //	      -listen :8443 -public-url https://relay.example:8443 -tls-cert cert.pem -tls-key key.pem \
 //	      -http 127.0.0.1:8080 -db relay.db
 //
-// The upstream server reaches the relay at -public-url; its clients connect to http://ADDR/mcp of
-// -http. Without -event it relays every event type of the upstream; with -event NAME or
-// -event 'NAME?argument=value' only those named, with these subscription arguments. The filter is
-// the relay's: its clients subscribe without arguments.
+// The upstream server reaches the relay at -public-url. Clients of the relay connect to http://ADDR/mcp, where ADDR is
+// the value of -http. Without -event, the relay serves every event type of the upstream. With -event NAME or -event
+// 'NAME?argument=value', it serves only the given types, with the given subscription arguments. These arguments are the
+// only filter: clients of the relay subscribe without arguments.
 //
-// The relay stores every event in the -db file before it acknowledges the event to the upstream. A relay that is killed
-// does not lose events, and reuses its callbacks after a restart. It forwards eventId, timestamp and data unchanged. A
-// gap of the upstream becomes truncated for every client whose position precedes it, and if the upstream terminates a
-// type, the relay does so with the same reason (CLI-11).
+// The relay stores every event in the -db file before it acknowledges the event to the upstream. A killed relay does
+// not lose events, and reuses its callbacks after a restart. It forwards eventId, timestamp and data unchanged. If the
+// upstream reports a gap, every client with a position before the gap receives truncated. If the upstream terminates a
+// type, the relay terminates it with the same reason (CLI-11).
 //
-// main.go has the command line, upstream.go receives, and downstream.go serves.
+// main.go contains the command line, upstream.go receives events, and downstream.go serves them.
 package main
 
 import (
@@ -44,7 +44,7 @@ type options struct {
 	selections                   []selection
 }
 
-// A selection is an event type to relay and the arguments to subscribe with.
+// A selection is an event type to relay with the arguments for the subscription.
 type selection struct {
 	event string
 	args  url.Values
@@ -136,11 +136,11 @@ func run(ctx context.Context, o options, stderr io.Writer) error {
 	defer cancel(nil)
 	up, err := connect(ctx, o, log)
 	if err != nil {
-		return unlessEnded(ctx, err)
+		return ignoreCanceled(ctx, err)
 	}
 	down, err := serve(ctx, o, up, log, cancel)
 	if err != nil {
-		return unlessEnded(ctx, errors.Join(err, up.close()))
+		return ignoreCanceled(ctx, errors.Join(err, up.close()))
 	}
 	fmt.Fprintf(stderr, "relay: receiving on %s, listening on http://%s\n", up.publicURL, down.addr)
 	if err := up.subscribe(ctx, cancel, down.terminate); err != nil {
@@ -158,8 +158,8 @@ func run(ctx context.Context, o options, stderr io.Writer) error {
 	return errors.Join(err, down.close(), up.close())
 }
 
-// unlessEnded drops the error of a start that a signal interrupted.
-func unlessEnded(ctx context.Context, err error) error {
+// ignoreCanceled returns err, or nil if a signal has ended ctx.
+func ignoreCanceled(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}

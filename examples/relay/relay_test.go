@@ -351,7 +351,7 @@ func TestCLI11Log(t *testing.T) {
 	put("a")
 	put("b")
 	put("a")
-	if err := l.gap(ctx); err != nil {
+	if err := l.appendGap(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if l, err = openLog(ctx, db, "k", time.Hour); err != nil {

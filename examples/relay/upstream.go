@@ -21,26 +21,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// An upstream is the client side of the relay: it receives events and stores them in the database.
+// An upstream is the client side of the relay. It receives events and stores them in the database.
 type upstream struct {
 	o         options
 	log       *slog.Logger
 	db        *sqlite.Store
 	client    *client.Client
 	publicURL string
-	relayed   []*relayed
+	relayed   []*relayedType
 	receiving sync.WaitGroup
 }
 
-// A relayed is an event type that is relayed.
-type relayed struct {
+// A relayedType is an event type that is relayed.
+type relayedType struct {
 	descriptor client.Descriptor
 	args       json.RawMessage
 	log        *eventLog
 	sub        *client.TypedSubscription[json.RawMessage, json.RawMessage]
 }
 
-// bearer is a RoundTripper that sends the token.
+// bearer is a RoundTripper that adds the token to requests.
 type bearer string
 
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -68,7 +68,7 @@ func connect(ctx context.Context, o options, log *slog.Logger) (_ *upstream, err
 	if o.token != "" {
 		hc.Transport = bearer(o.token)
 	}
-	// The database stores all of the client's state: cursors, bodies and callbacks.
+	// The database stores the client's entire state: cursors, bodies and callbacks.
 	if up.client, err = client.Connect(ctx, client.HTTP(o.upstream, hc), client.Options{Cursors: up.db, Webhook: hooks, Logger: log}); err != nil {
 		return nil, err
 	}
@@ -76,11 +76,11 @@ func connect(ctx context.Context, o options, log *slog.Logger) (_ *upstream, err
 	if err != nil {
 		return nil, fmt.Errorf("list event types: %w", err)
 	}
-	return up, up.choose(ctx, catalog)
+	return up, up.selectTypes(ctx, catalog)
 }
 
 func (up *upstream) webhooks() (*client.WebhookOptions, error) {
-	// A relay that ends will restart: its subscriptions stay, and the upstream keeps retrying.
+	// A relay is usually restarted, so it keeps its subscriptions and the upstream continues to retry.
 	w := &client.WebhookOptions{PublicURL: up.o.publicURL, Received: up.db, Keep: true}
 	if up.o.cert != "" {
 		pair, err := tls.LoadX509KeyPair(up.o.cert, up.o.key)
@@ -100,8 +100,8 @@ func (up *upstream) webhooks() (*client.WebhookOptions, error) {
 	return w, nil
 }
 
-// choose finds the descriptors of the types to relay and opens their logs.
-func (up *upstream) choose(ctx context.Context, catalog []client.Descriptor) error {
+// selectTypes finds the descriptors of the types to relay and opens their logs.
+func (up *upstream) selectTypes(ctx context.Context, catalog []client.Descriptor) error {
 	selections := up.o.selections
 	if len(selections) == 0 {
 		for _, d := range catalog {
@@ -121,16 +121,17 @@ func (up *upstream) choose(ctx context.Context, catalog []client.Descriptor) err
 		if err != nil {
 			return err
 		}
-		up.relayed = append(up.relayed, &relayed{descriptor: catalog[i], args: args, log: log})
+		up.relayed = append(up.relayed, &relayedType{descriptor: catalog[i], args: args, log: log})
 	}
 	return nil
 }
 
-// key returns the database key of an event type. One database may serve relays of several servers, one after the other.
+// key returns the database key of an event type. A database can be used for relays of several servers, one after the
+// other.
 func (up *upstream) key(event string) string { return "relay " + up.o.upstream + " " + event }
 
-// arguments encodes the arguments of a selection as JSON. A value is a string if the schema requires one, otherwise
-// JSON.
+// arguments encodes the arguments of a selection as JSON. A value is JSON if the schema requires a type other than
+// string, and a string otherwise.
 func arguments(values url.Values, inputSchema json.RawMessage) (json.RawMessage, error) {
 	var schema struct {
 		Properties map[string]struct {
@@ -140,7 +141,7 @@ func arguments(values url.Values, inputSchema json.RawMessage) (json.RawMessage,
 	if len(inputSchema) == 0 {
 		inputSchema = json.RawMessage(`{}`) // a server without a schema accepts any arguments
 	}
-	// A schema that is not an object, such as true, does not describe single arguments.
+	// A schema that is not an object, such as true, does not describe individual arguments.
 	if err := json.Unmarshal(inputSchema, &schema); err != nil && inputSchema[0] == '{' {
 		return nil, fmt.Errorf("read inputSchema: %w", err)
 	}
@@ -190,19 +191,19 @@ func (up *upstream) subscribe(ctx context.Context, failed context.CancelCauseFun
 	return nil
 }
 
-// receive appends incoming events to the log. It requests the next item, which commits this one, only after the log has
-// stored this one.
-func (r *relayed) receive(ctx context.Context, log *slog.Logger) error {
+// receive appends incoming events to the log. Requesting the next item commits the current item, so receive stores the
+// current item first.
+func (r *relayedType) receive(ctx context.Context, log *slog.Logger) error {
 	for ev, err := range r.sub.Events() {
 		switch {
 		case client.Final(err):
 			return err
 		case errors.As(err, new(*client.GapError)):
-			err = r.log.gap(ctx)
+			err = r.log.appendGap(ctx)
 		case errors.As(err, new(*client.PayloadError)):
 			// An invalid occurrence cannot be relayed; the relay's clients get a gap.
 			log.Warn("not relayed", "event", r.descriptor.Name, "err", err)
-			err = r.log.gap(ctx)
+			err = r.log.appendGap(ctx)
 		case err != nil:
 			log.Warn("the upstream has trouble", "event", r.descriptor.Name, "err", err)
 			continue // the missing events come later
@@ -216,8 +217,8 @@ func (r *relayed) receive(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-// relayedID returns the id under which the relay emits an event. Servers may use any text as an id, but an id in a
-// webhook must fit a header: other ids are replaced by their hash.
+// relayedID returns the id with which the relay emits an event. A server may use any text as an id, but an id in a
+// webhook must be valid in a header. Any other id is replaced with its hash.
 func relayedID(id string) string {
 	if strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(id)))
@@ -225,7 +226,7 @@ func relayedID(id string) string {
 	return id
 }
 
-// close stops receiving and then closes the database.
+// close stops receiving events and then closes the database.
 func (up *upstream) close() error {
 	var err error
 	if up.client != nil {

@@ -25,7 +25,7 @@ type desk struct {
 	log     *slog.Logger
 }
 
-// deskLock prevents processes that start simultaneously from creating the table concurrently.
+// deskLock is the key of the lock that prevents several processes from creating the table concurrently.
 const deskLock = 7241
 
 // prepare creates the desk's table.
@@ -40,11 +40,11 @@ func (d *desk) prepare(ctx context.Context) error {
 	})
 }
 
-// maxTicket limits a ticket's JSON, in bytes.
+// maxTicket is the maximum size of a ticket's JSON in bytes.
 const maxTicket = 64 << 10
 
-// ServeHTTP opens the ticket in the path: 201 if it is new, 200 if it already exists, so that a client without a
-// response may retry with any process.
+// ServeHTTP opens the ticket in the path. The status is 201 if the ticket is new or 200 if it already exists, so a
+// client that did not receive a response can retry with any process.
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var t struct {
 		Title    string           `json:"title"`

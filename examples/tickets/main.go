@@ -3,9 +3,9 @@
 //
 //	tickets -http 127.0.0.1:8080 -database postgres://localhost/desk
 //
-// PUT /tickets/{id} opens a ticket and emits ticket.created in the same transaction (desk.go), so that neither happens
-// without the other. It serves MCP on /mcp; GET /healthz reports whether the process is healthy. The event type comes
-// from examples/schemas/tickets.yaml.
+// PUT /tickets/{id} opens a ticket and emits ticket.created in the same transaction (desk.go), so that either both
+// happen or neither. It serves MCP on /mcp. GET /healthz reports whether the process is healthy. The event type is in
+// examples/schemas/tickets.yaml.
 package main
 
 import (
@@ -31,8 +31,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// shutdownTime limits an orderly shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a connection that has
-// sent nothing.
+// shutdownTime limits an orderly shutdown. It exceeds the 6 s that http.Server.Shutdown waits for a connection without
+// a request.
 const shutdownTime = 8 * time.Second
 
 type options struct {
@@ -122,7 +122,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
-	// Streams end first: http.Server.Shutdown waits for open requests.
+	// End streams first, because http.Server.Shutdown waits for open requests.
 	ending, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
 	err = errors.Join(err, es.Shutdown(ending))

@@ -1,12 +1,12 @@
-// Command watch subscribes to an event type of any MCP server that speaks the Events extension. It prints one JSON line
-// per event.
+// Command watch subscribes to an event type of any MCP server that supports the Events extension. It prints a line of
+// JSON for each event.
 //
 //	watch -url http://127.0.0.1:8080/mcp -event push -arg repo=octo/hello
 //	watch -event push -- ./github -stdio
 //	watch -url https://events.example/mcp -event push -listen :8443 -public-url https://me.example:8443 -tls-cert c.pem -tls-key k.pem
 //
-// The last form receives by webhook, so the server must be able to reach this program. With -cursor-file it also keeps
-// its callback, so that the next run continues the subscription.
+// The last form receives events by webhook, so the server must be able to reach this program. With -cursor-file, it
+// also stores its callback, so that the next run continues the subscription.
 //
 // It does not know the event types at compile time: it reads the server's descriptors and uses the client's
 // dynamic subscription. Programs that know their events use generated stubs instead.
@@ -35,7 +35,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
 )
 
-// options are the flags and the arguments after "--".
+// options contains the flags and the arguments after "--".
 type options struct {
 	url, token, event, mode, cursorFile string
 	args                                []string
@@ -44,7 +44,7 @@ type options struct {
 	receiver                            receiverOptions
 }
 
-// errUsage marks a mistake on the command line; main exits with 2.
+// errUsage reports an invalid command line. For this error, main exits with 2.
 var errUsage = errors.New("usage")
 
 func main() {
@@ -128,14 +128,14 @@ func run(ctx context.Context, argv []string, stdout, stderr io.Writer) error {
 	}
 	c, err := client.Connect(ctx, o.transport(), client.Options{Cursors: cursors, Webhook: hooks})
 	if err != nil {
-		return ended(ctx, err)
+		return ignoreCanceled(ctx, err)
 	}
 	defer c.Close()
-	return ended(ctx, watch(ctx, c, o, stdout, stderr))
+	return ignoreCanceled(ctx, watch(ctx, c, o, stdout, stderr))
 }
 
-// ended drops the error of a run that a signal interrupted.
-func ended(ctx context.Context, err error) error {
+// ignoreCanceled returns err, or nil if a signal has ended ctx.
+func ignoreCanceled(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -153,7 +153,8 @@ func (o options) transport() mcp.Transport {
 	return client.HTTP(o.url, hc)
 }
 
-// A bearer sends the token with requests to the server's own origin, so that a redirect does not leak it to another.
+// A bearer is a RoundTripper that adds the token only to requests to the server's origin, so that a redirect does not
+// leak the token.
 type bearer struct{ token, home string }
 
 func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -164,7 +165,7 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// A line is the output for one event.
+// A line is the output for an event.
 type line struct {
 	Mode    string          `json:"mode"`
 	EventID string          `json:"eventId"`
@@ -224,7 +225,8 @@ func watch(ctx context.Context, c *client.Client, o options, stdout, stderr io.W
 	return nil
 }
 
-// arguments encodes key=value pairs as JSON arguments. A value is a string if the schema requires one, otherwise JSON.
+// arguments encodes key=value pairs as JSON arguments. A value is JSON if the schema requires a type other than string,
+// and a string otherwise.
 func arguments(pairs []string, inputSchema json.RawMessage) (json.RawMessage, error) {
 	var schema struct {
 		Properties map[string]struct {
@@ -234,7 +236,7 @@ func arguments(pairs []string, inputSchema json.RawMessage) (json.RawMessage, er
 	if len(inputSchema) == 0 {
 		inputSchema = json.RawMessage(`{}`) // a server without a schema accepts any arguments
 	}
-	// A schema that is not an object, such as true, does not describe single arguments.
+	// A schema that is not an object, such as true, does not describe individual arguments.
 	if err := json.Unmarshal(inputSchema, &schema); err != nil && inputSchema[0] == '{' {
 		return nil, fmt.Errorf("read inputSchema: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
-// receiverOptions describe how servers reach this program for webhooks.
+// receiverOptions contains the flags for receiving webhooks.
 type receiverOptions struct {
 	listen, publicURL, cert, key string
 }
@@ -31,7 +31,7 @@ func (o *receiverOptions) check() error {
 	return nil
 }
 
-// open listens for webhooks if -listen is set.
+// open starts listening for webhooks if -listen is set.
 func (o *receiverOptions) open() (*client.WebhookOptions, error) {
 	if o.listen == "" {
 		return nil, nil

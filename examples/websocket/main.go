@@ -1,6 +1,6 @@
-// Command websocket serves events over WebSockets, for which the SDK does not have a transport. socket.go implements an
-// mcp.Transport for servers and clients. The command is a separate module, so that the main module does not require the
-// WebSocket library.
+// Command websocket serves events over WebSockets. The SDK does not have a transport for WebSockets, so socket.go
+// implements an mcp.Transport for servers and clients. The command is a separate module, so that the main module does
+// not require the WebSocket library.
 //
 //	go run .            # serves ws://127.0.0.1:8080/mcp, a ticket every second
 //	go run . -follow ws://127.0.0.1:8080/mcp

@@ -15,16 +15,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// subprotocol is the WebSocket subprotocol that both sides offer in the handshake. MCP does not specify one.
+// subprotocol is the WebSocket subprotocol that both sides specify in the handshake. MCP does not specify one.
 const subprotocol = "mcp"
 
-// maxMessage limits a message, in bytes.
+// maxMessage is the maximum size of a message in bytes.
 const maxMessage = 4 << 20
 
-// A socket is a WebSocket as an mcp.Connection. Each text message is a JSON-RPC message.
+// A socket is an mcp.Connection over a WebSocket. Each text message is a JSON-RPC message.
 type socket struct {
 	*websocket.Conn
-	// caller is the authenticated sender of the handshake and of all requests on the connection; nil if anonymous.
+	// caller is the authenticated sender of the handshake and of all requests on the connection. It is nil if the
+	// sender is anonymous.
 	caller *auth.TokenInfo
 }
 
@@ -59,16 +60,16 @@ func (s *socket) Write(ctx context.Context, message jsonrpc.Message) error {
 // Close sends a close frame to the peer and closes the connection.
 func (s *socket) Close() error { return s.Conn.Close(websocket.StatusNormalClosure, "") }
 
-// SessionID is empty: the connection is the session.
+// SessionID returns "", because the connection is the session.
 func (s *socket) SessionID() string { return "" }
 
-// accepted is the transport of a handshake that the server has accepted.
-type accepted struct{ *socket }
+// An acceptedTransport is the transport of a connection that the server has accepted.
+type acceptedTransport struct{ *socket }
 
-func (a accepted) Connect(context.Context) (mcp.Connection, error) { return a.socket, nil }
+func (a acceptedTransport) Connect(context.Context) (mcp.Connection, error) { return a.socket, nil }
 
-// newHandler serves es to every WebSocket. Wrap it in authentication middleware such as auth.RequireBearerToken:
-// browsers cannot send its header, and Accept only admits pages of this host.
+// newHandler returns a handler that serves es on every WebSocket. Wrap it in authentication middleware such as
+// auth.RequireBearerToken. Browsers cannot send the Authorization header, and Accept allows only pages from this host.
 func newHandler(es *server.Server) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{subprotocol}})
@@ -77,7 +78,7 @@ func newHandler(es *server.Server) http.Handler {
 		}
 		defer conn.CloseNow()
 		conn.SetReadLimit(maxMessage)
-		_ = transport.Run(r.Context(), es, accepted{&socket{conn, auth.TokenInfoFromContext(r.Context())}})
+		_ = transport.Run(r.Context(), es, acceptedTransport{&socket{conn, auth.TokenInfoFromContext(r.Context())}})
 	})
 }
 

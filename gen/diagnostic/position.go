@@ -5,17 +5,17 @@ import (
 	"strconv"
 )
 
-// A Position is a place in a file, as an editor would show it.
+// A Position is a location in a file, as shown by an editor.
 type Position struct {
-	// File is the path as the user gave it.
+	// File is the path as specified by the user.
 	File string `json:"file"`
-	// Line counts from 1; 0 means that only the file is known.
+	// Line is the line number, starting at 1. If it is 0, only the file is known.
 	Line int `json:"line,omitempty"`
-	// Column counts characters (not bytes) from 1; 0 means that only the line is known.
+	// Column is the column number in characters, not bytes, starting at 1. If it is 0, only the line is known.
 	Column int `json:"column,omitempty"`
 }
 
-// String returns file:line:col, without the unknown parts.
+// String returns file:line:col. It omits an unknown line or column.
 func (p Position) String() string {
 	s := p.File
 	if p.Line > 0 {

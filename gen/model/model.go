@@ -1,9 +1,9 @@
-// Package model describes event types for generators of any language. It has the events of a package, and every type
-// they use, both as JSON Schema and as data. `mcpe-gen inspect` prints a [Document], and a plugin receives its
+// Package model describes event types for generators of any language. It contains the events of a package and all types
+// that they use, both as JSON Schema and as data. `mcpe-gen inspect` prints a [Document], and a plugin receives its
 // packages.
 //
-// Compatibility is promised: within a [Version], members may be added, but no member is changed or removed (MODEL-2).
-// The model does not depend on Go: data for one language is below a member with the name of that language.
+// The model is stable: within a [Version], members may be added, but never changed or removed (MODEL-2). The model does
+// not depend on Go: data for a language is in a member with the name of that language.
 package model
 
 import (
@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// Version is the version of the document. It increases when a member is removed or changes its meaning.
+// Version is the version of the document. It is incremented when a member is removed or its meaning changes.
 const Version = 1
 
 //go:embed model.schema.json
@@ -21,39 +21,39 @@ var documentSchema []byte
 // Schema returns the JSON Schema (2020-12) of a [Document]. See MODEL-2.
 func Schema() []byte { return slices.Clone(documentSchema) }
 
-// A Document is one model.
+// A Document is the output of `mcpe-gen inspect`.
 type Document struct {
 	Version  int        `json:"version"`
 	Packages []*Package `json:"packages"`
 }
 
-// A Package holds the descriptions of a set of event files.
+// A Package describes the content of a set of event files.
 type Package struct {
-	// Name is the name of the Go package, which other languages may use too.
+	// Name is the name of the Go package. Other languages may also use it.
 	Name string `json:"name"`
-	// Sources lists the event files as they were given, including files that only a $ref reaches.
+	// Sources lists the event files as specified by the user, and other files that are targets of a $ref.
 	Sources []string `json:"sources"`
 	Events  []Event  `json:"events"`
-	// Tasks lists the tools that work in the background.
+	// Tasks lists the tools that run in the background.
 	Tasks []Task `json:"tasks,omitempty"`
 	// Conversation describes how the server takes part in the conversation.
 	Conversation *Conversation `json:"conversation,omitempty"`
-	// Types lists all named types. Types refer to each other by name.
+	// Types lists all named types. A type refers to another type by name.
 	Types []Definition `json:"types"`
-	// Defs holds the JSON Schemas. A $ref in them is a pointer into Defs, such as #/$defs/Person/properties/name. A
-	// schema is complete together with these $defs.
+	// Defs holds the JSON Schemas. A $ref in a schema is a pointer into Defs, such as #/$defs/Person/properties/name. A
+	// schema is complete when combined with these $defs.
 	Defs map[string]json.RawMessage `json:"$defs"`
-	// Overrides lists the changes that the configuration makes to third-party schemas.
+	// Overrides lists the changes to third-party schemas in the configuration.
 	Overrides []Override `json:"overrides,omitempty"`
 }
 
-// An Event is one event type.
+// An Event describes an event type.
 type Event struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
-	// Source says how events arise: emit, check or both.
+	// Source is how events are produced: emit, check or both.
 	Source string `json:"source"`
-	// Delivery lists the modes that the event type allows: poll, push, webhook.
+	// Delivery lists the delivery modes of the event type: poll, push, webhook.
 	Delivery []string `json:"delivery"`
 	Replay   bool     `json:"replay"`
 	// Stability is stable or experimental.
@@ -63,24 +63,25 @@ type Event struct {
 	Fingerprint string `json:"fingerprint"`
 	Arguments   Use    `json:"arguments"`
 	Payload     Use    `json:"payload"`
-	// Match holds the rules of x-match.
+	// Match lists the rules of x-match.
 	Match []Match `json:"match,omitempty"`
-	// Actor is the x-actor: the path in the payload, as in [Match], of the actor that caused the event.
+	// Actor is the x-actor: the payload path, as in [Match], of the actor that caused the event.
 	Actor string `json:"actor,omitempty"`
-	// Coalesce says which events a consumer may merge.
+	// Coalesce specifies which events a consumer may merge.
 	Coalesce *Coalesce `json:"coalesce,omitempty"`
-	// From says which webhooks of a service become events.
+	// From specifies which webhooks of a service are emitted as events.
 	From *From `json:"from,omitempty"`
-	// Tool is the read tool of the event type, absent if none is generated.
+	// Tool is the read tool of the event type. It is absent if no tool is generated.
 	Tool *Tool           `json:"tool,omitempty"`
 	MCPE *MCPE           `json:"mcpe,omitempty"`
 	Meta json.RawMessage `json:"_meta,omitempty"`
 	Go   *GoNames        `json:"go,omitempty"`
-	// Pos is the position of the name, as file:line:col. Every Pos in the model is the position of its owner.
+	// Pos is the position of the name, as file:line:col. Every Pos in the model is the position of the object that
+	// contains it.
 	Pos string `json:"pos"`
 }
 
-// Deprecated names the replacement of an event type and the date of its removal.
+// Deprecated is the deprecation notice of an event type: its replacement and the date of its removal.
 type Deprecated struct {
 	ReplacedBy  string `json:"replacedBy,omitempty"`
 	RemoveAfter string `json:"removeAfter,omitempty"`
@@ -94,22 +95,23 @@ type Use struct {
 	Schema string `json:"schema"`
 }
 
-// A Match is one rule of x-match: a member of the payload that a subscriber can filter by.
+// A Match is a rule of x-match: a member of the payload that a subscriber can filter by.
 type Match struct {
 	Argument string `json:"argument"`
 	// Op is equal, in, glob, prefix, lt, lte, gt, gte, min or max. Not negates the rule.
 	Op  string `json:"op"`
 	Not bool   `json:"not,omitempty"`
-	// Path is a JSON Pointer into the payload, with * for every element of an array. Places holds the schemas of the
-	// values there.
+	// Path is a JSON Pointer into the payload, in which * matches every element of an array. Places lists the schemas
+	// of the values at the path.
 	Path   string   `json:"path"`
 	Places []string `json:"places"`
 	Pos    string   `json:"pos"`
 }
 
-// A Coalesce is an x-coalesce: which events concern the same subject, and when a consumer may deliver them.
+// A Coalesce is an x-coalesce: it specifies which events concern the same subject, and when a consumer may deliver
+// them.
 type Coalesce struct {
-	// Key holds JSON Pointers into the payload. Events with equal values there concern the same subject.
+	// Key lists JSON Pointers into the payload. Events with equal values at these pointers concern the same subject.
 	Key          []string `json:"key"`
 	QuietSeconds int      `json:"quietSeconds"`
 	MaxSeconds   int      `json:"maxSeconds"`
@@ -118,23 +120,23 @@ type Coalesce struct {
 	Pos  string `json:"pos"`
 }
 
-// A From is the `from:` of an event type.
+// A From is the `from:` section of an event type.
 type From struct {
 	Provider string `json:"provider"`
 	Event    string `json:"event,omitempty"`
 	Action   string `json:"action,omitempty"`
 	ID       string `json:"id,omitempty"`
-	// Fields keeps the order of the event file; absent if the body is the payload.
+	// Fields has the order of the event file. It is absent if the body is the payload.
 	Fields []FromField `json:"fields,omitempty"`
 }
 
-// A FromField says where the value of a payload member comes from.
+// A FromField specifies the source of the value of a payload member.
 type FromField struct {
 	Target string `json:"target"`
 	Source string `json:"source"`
 }
 
-// A Tool is a read tool, with the names of its arguments.
+// A Tool is a read tool with the names of its arguments.
 type Tool struct {
 	Name         string `json:"name"`
 	Cursor       string `json:"cursor"`
@@ -144,14 +146,14 @@ type Tool struct {
 	Since        string `json:"since"`
 }
 
-// MCPE has the settings of an event type for the MCPE protocol.
+// MCPE contains the settings of an event type for the MCPE protocol.
 type MCPE struct {
 	Enabled  bool     `json:"enabled"`
 	Priority string   `json:"priority,omitempty"`
 	Tags     []string `json:"tags,omitempty"`
 }
 
-// A Task is one tool that works in the background.
+// A Task is a tool that runs in the background.
 type Task struct {
 	Name        string   `json:"name"`
 	Title       string   `json:"title,omitempty"`
@@ -167,32 +169,33 @@ type Task struct {
 type Conversation struct {
 	OnUserMessage       bool `json:"onUserMessage"`
 	OnAssistantResponse bool `json:"onAssistantResponse"`
-	// Context is the structured context; absent if the conversation has only memories.
+	// Context is the structured context. It is absent if the conversation has only memories.
 	Context *Use   `json:"context,omitempty"`
 	Pos     string `json:"pos"`
 }
 
-// An Override is one change that the configuration makes to a schema.
+// An Override is a change to a schema in the configuration.
 type Override struct {
 	File string `json:"file"`
 	// At is a JSON Pointer from the root of the file.
 	At string `json:"at"`
-	// Does names the change: remove, replace, x-go-name NAME, x-go-type TYPE.
+	// Does is the change: remove, replace, x-go-name NAME or x-go-type TYPE.
 	Does string `json:"does"`
 	Pos  string `json:"pos"`
 }
 
-// A Definition is a type with a name.
+// A Definition is a named type.
 type Definition struct {
 	Name string `json:"name"`
-	// Role says what the type is for, as in "the payload of incident.created".
+	// Role describes the use of the type, such as "the payload of incident.created".
 	Role        string `json:"role"`
 	Description string `json:"description,omitempty"`
 	Deprecated  bool   `json:"deprecated,omitempty"`
-	// Schema is a JSON Pointer in the form of a $ref. If the type combines several schemas, it points to the first.
+	// Schema is a JSON Pointer in the form of a $ref. If the type combines several schemas, the pointer refers to the
+	// first one.
 	Schema string `json:"schema"`
 	Type   Type   `json:"type"`
-	// Go is absent if Go has no type for the value and keeps it as JSON.
+	// Go is absent if the value does not have a Go type and is stored as JSON.
 	Go  *GoType `json:"go,omitempty"`
 	TS  *TSType `json:"ts,omitempty"`
 	Pos string  `json:"pos"`
@@ -217,26 +220,26 @@ const (
 	Ref     = "ref"
 )
 
-// A Type describes a set of values. Its kind determines which other members are set.
+// A Type describes a set of values. Kind determines which other members are set.
 type Type struct {
 	Kind string `json:"kind"`
-	// Nullable reports whether null is also a value.
+	// Nullable reports whether null is also a valid value.
 	Nullable bool `json:"nullable,omitempty"`
 
-	// Ref is the name of the definition that the ref refers to.
+	// Ref is the name of the referenced definition.
 	Ref string `json:"ref,omitempty"`
-	// Reason says why the type is any. Known lists types that apply to values of the same JSON type. For example, a
-	// schema may describe objects and also allow other values.
+	// Reason explains why the kind is any. Known lists types for values of particular JSON types. For example, a schema
+	// may describe objects and also accept other values.
 	Reason string `json:"reason,omitempty"`
 	Known  []Type `json:"known,omitempty"`
 
-	// Format, ContentEncoding, Pattern and the lengths belong to a string.
+	// Format, ContentEncoding, Pattern and the lengths are for the kind string.
 	Format          string      `json:"format,omitempty"`
 	ContentEncoding string      `json:"contentEncoding,omitempty"`
 	Pattern         string      `json:"pattern,omitempty"`
 	MinLength       json.Number `json:"minLength,omitempty"`
 	MaxLength       json.Number `json:"maxLength,omitempty"`
-	// The bounds belong to an integer or a number.
+	// The bounds are for the kinds integer and number.
 	Minimum          json.Number `json:"minimum,omitempty"`
 	Maximum          json.Number `json:"maximum,omitempty"`
 	ExclusiveMinimum json.Number `json:"exclusiveMinimum,omitempty"`
@@ -245,17 +248,17 @@ type Type struct {
 
 	// Value is the only value of a const.
 	Value json.RawMessage `json:"value,omitempty"`
-	// Base is the type of the values of an enum: string, number, boolean or json. Values lists the known ones. An enum
-	// is open: a later version of a server may send others.
+	// Base is the type of an enum's values: string, number, boolean or json. Values lists the known ones. An enum is
+	// open: a later version of a server may send other values.
 	Base   string  `json:"base,omitempty"`
 	Values []Value `json:"values,omitempty"`
-	// AnyOther reports whether the schema also allows values of the base that the enum does not list.
+	// AnyOther reports whether the schema also allows values of the base that are not in the enum.
 	AnyOther bool `json:"anyOther,omitempty"`
 
-	// Items are the elements of an array or the values of a map.
+	// Items is the type of the elements of an array or the values of a map.
 	Items *Type `json:"items,omitempty"`
-	// Elements holds the first elements of a tuple, and Rest the type of further elements; absent means none are
-	// allowed.
+	// Elements lists the types of the first elements of a tuple. Rest is the type of further elements. If it is absent,
+	// further elements are not allowed.
 	Elements []Type      `json:"elements,omitempty"`
 	Rest     *Type       `json:"rest,omitempty"`
 	MinItems json.Number `json:"minItems,omitempty"`
@@ -263,22 +266,22 @@ type Type struct {
 	// UniqueItems reports whether the elements of an array or tuple must differ.
 	UniqueItems bool `json:"uniqueItems,omitempty"`
 
-	// Members holds the named members of an object. Extra is the type of all other members; absent if the schema does
-	// not mention them or forbids them.
+	// Members lists the named members of an object. Extra is the type of all other members. It is absent if the schema
+	// does not mention or does not allow such members.
 	Members []Member `json:"members,omitempty"`
 	Extra   *Type    `json:"extra,omitempty"`
-	// Patterns describes members without a name by the pattern of their names, if the schema does. Extra and Items
-	// cover all of those members.
+	// Patterns describes unnamed members by patterns for their names. Extra and Items include the types of all of those
+	// members.
 	Patterns []Pattern `json:"patterns,omitempty"`
-	// Choices holds the oneOf and anyOf of an object. At least one variant of each choice applies. A variant is an
-	// object with the members that it describes.
+	// Choices lists each oneOf and anyOf of an object. At least one variant of each choice applies. A variant is an
+	// object with the members that the variant's schema describes.
 	Choices []Choice `json:"choices,omitempty"`
-	// MinProperties and MaxProperties limit the number of members of an object or a map.
+	// MinProperties and MaxProperties limit the number of members in an object or a map.
 	MinProperties json.Number `json:"minProperties,omitempty"`
 	MaxProperties json.Number `json:"maxProperties,omitempty"`
 
-	// Variants holds the alternatives of a union. Discriminator is the member whose value selects the variant; absent
-	// if the variants differ only in form.
+	// Variants lists the alternatives of a union. Discriminator is the member that selects the variant by its value. It
+	// is absent if the variants differ only in form.
 	Discriminator string    `json:"discriminator,omitempty"`
 	Variants      []Variant `json:"variants,omitempty"`
 }
@@ -291,14 +294,14 @@ type Member struct {
 	Default     json.RawMessage `json:"default,omitempty"`
 	Description string          `json:"description,omitempty"`
 	Deprecated  bool            `json:"deprecated,omitempty"`
-	// Go is absent if the Go struct has no field for the member.
+	// Go is absent if the Go struct does not have a field for the member.
 	Go  *GoMember `json:"go,omitempty"`
 	Pos string    `json:"pos"`
 }
 
-// A Pattern describes the members whose names match it.
+// A Pattern describes the members with a matching name.
 type Pattern struct {
-	// Pattern is a regular expression, absent for members that match none of the others.
+	// Pattern is a regular expression. It is absent for members that match no other pattern.
 	Pattern string `json:"pattern,omitempty"`
 	Type    Type   `json:"type"`
 }
@@ -308,28 +311,28 @@ type Choice struct {
 	Variants []Variant `json:"variants"`
 }
 
-// A Value is one value of an enum.
+// A Value is a value of an enum.
 type Value struct {
 	Value       json.RawMessage `json:"value"`
 	Description string          `json:"description,omitempty"`
-	// Go is the name of the constant, absent if the enum has no Go type.
+	// Go is the name of the constant. It is absent if the enum does not have a Go type.
 	Go string `json:"go,omitempty"`
 }
 
-// A Variant is one alternative of a union.
+// A Variant is an alternative of a union.
 type Variant struct {
-	// Tags holds the discriminator values that select this variant.
+	// Tags lists the discriminator values that select this variant.
 	Tags []json.RawMessage `json:"tags,omitempty"`
-	// Title is the schema's name for the variant: the last element of its $ref, or its title.
+	// Title is the variant's name in the schema: the last element of its $ref, or its title.
 	Title string `json:"title,omitempty"`
-	// Has is a member that only this variant has, if it tells the variant from other objects.
+	// Has is a member that only this variant has, if that member identifies the variant.
 	Has  string `json:"has,omitempty"`
 	Type Type   `json:"type"`
-	// Go is the Go type that holds the variant, absent if it is the type of Type itself.
+	// Go is the Go type of the variant. It is absent if it is the Go type of Type.
 	Go string `json:"go,omitempty"`
 }
 
-// GoNames holds the prefix of the Go names of an event type or a task.
+// GoNames contains the prefix of the Go names for an event type or a task.
 type GoNames struct {
 	Prefix string `json:"prefix"`
 }
@@ -353,6 +356,7 @@ type GoMember struct {
 // A TSType is a TypeScript type.
 type TSType struct {
 	Name string `json:"name"`
-	// OrUnknown is the type that also holds variants with unknown tags. It is absent unless the type is a tagged union.
+	// OrUnknown is the type that also includes variants with unknown tags. It is absent unless the type is a tagged
+	// union.
 	OrUnknown string `json:"orUnknown,omitempty"`
 }

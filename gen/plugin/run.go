@@ -23,15 +23,16 @@ import (
 const (
 	// DefaultTimeout is the time limit of a run.
 	DefaultTimeout = 30 * time.Second
-	// MaxOutput is the largest answer, in bytes.
+	// MaxOutput is the maximum size of a response in bytes.
 	MaxOutput = 64 << 20
-	// maxErrors is the number of bytes of standard error that an error message shows.
+	// maxErrors is the maximum number of bytes of standard error in an error message.
 	maxErrors = 16 << 10
 )
 
-// A Program is a plugin command. It runs with the user's rights and environment, without the command's secrets.
+// A Program is a plugin command. It runs with the user's permissions and environment, but without the command's
+// secrets.
 type Program struct {
-	// Command is the program and its arguments. A program with a path is looked up relative to Dir, its working
+	// Command is the program and its arguments. If the program is a relative path, it is relative to Dir, the working
 	// directory.
 	Command []string
 	Dir     string
@@ -39,8 +40,8 @@ type Program struct {
 	Timeout time.Duration
 }
 
-// Run runs the program and returns its answer. An error describes the failure of the program or the fault in its
-// answer, and includes the program's standard error. See PLUG-1 and PLUG-2.
+// Run runs the program and returns its response. An error describes the failure of the program or the problem in its
+// response, and includes the program's standard error. See PLUG-1 and PLUG-2.
 func (p Program) Run(ctx context.Context, r Request) (Response, error) {
 	input, err := json.Marshal(r)
 	if err != nil {
@@ -56,7 +57,7 @@ func (p Program) Run(ctx context.Context, r Request) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	out, complaints := &bounded{max: MaxOutput, full: cancel}, &tail{}
+	out, complaints := &limitedBuffer{max: MaxOutput, full: cancel}, &tailBuffer{}
 	cmd := exec.CommandContext(limited, name, p.Command[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Dir, bytes.NewReader(input), out, complaints
 	cmd.Env = childenv.WithoutSecrets(cmd.Environ())
@@ -66,20 +67,20 @@ func (p Program) Run(ctx context.Context, r Request) (Response, error) {
 	err = cmd.Run()
 	switch {
 	case out.over:
-		return Response{}, complaints.to(fmt.Errorf("its answer is longer than %d MB", MaxOutput>>20))
+		return Response{}, complaints.annotate(fmt.Errorf("its answer is longer than %d MB", MaxOutput>>20))
 	case limited.Err() != nil:
-		return Response{}, complaints.to(context.Cause(limited))
+		return Response{}, complaints.annotate(context.Cause(limited))
 	case err != nil:
-		return Response{}, complaints.to(err)
+		return Response{}, complaints.annotate(err)
 	}
 	answer, err := decode(out.text)
 	if err != nil {
-		return Response{}, complaints.to(err)
+		return Response{}, complaints.annotate(err)
 	}
 	return answer, nil
 }
 
-// name returns the program to run. A relative path is resolved against Dir.
+// name returns the name or path of the program to run. A relative path is resolved against Dir.
 func (p Program) name() (string, error) {
 	name := p.Command[0]
 	if strings.ContainsAny(name, `/\`) && !filepath.IsAbs(name) {
@@ -88,12 +89,12 @@ func (p Program) name() (string, error) {
 	return name, nil
 }
 
-// maxListed limits the number of files per directory that Files returns.
+// maxListed is the maximum number of files per directory that Files returns.
 const maxListed = 1000
 
-// Files returns the files of the program, as far as its command shows them. These are the program itself and each
-// argument that is a file or a directory with files, as in go run ./tools/dataclasses. A program with a path is
-// included even if the file does not exist.
+// Files returns the program's files that can be determined from its command. These are the program itself, each
+// argument that is a file, and the files in each argument that is a directory, as in go run ./tools/dataclasses. If the
+// program is a path, it is included even if the file does not exist.
 func (p Program) Files() []string {
 	var all []string
 	if name, err := p.name(); err == nil {
@@ -125,8 +126,8 @@ func (p Program) Files() []string {
 	return all
 }
 
-// decode reads an answer. The answer must have the member files, even if it is empty: otherwise a malformed answer
-// would delete all files of earlier runs.
+// decode decodes a response. The response must have the member files, even if it is empty. Otherwise, a malformed
+// response would delete all files of earlier runs.
 func decode(text []byte) (Response, error) {
 	if !utf8.Valid(text) {
 		return Response{}, errors.New("its answer is not UTF-8")
@@ -154,7 +155,7 @@ func decode(text []byte) (Response, error) {
 	return answer, checkPaths(answer.Files)
 }
 
-// checkPaths refuses files outside of the output directory, and files that cannot exist together.
+// checkPaths returns an error if a file is outside the output directory, or if two files cannot coexist.
 func checkPaths(files []File) error {
 	seen, dirs := map[string]string{}, map[string]string{}
 	for _, f := range files {
@@ -178,7 +179,7 @@ func checkPaths(files []File) error {
 	return nil
 }
 
-// CheckPath returns an error if name is not a valid path below a directory on every system.
+// CheckPath returns an error unless name is a valid path below a directory on all systems.
 func CheckPath(name string) error {
 	switch {
 	case name == "" || name == "." || path.Clean(name) != name || strings.ContainsAny(name, "\\:\x00") || !filepath.IsLocal(filepath.FromSlash(name)):
@@ -189,19 +190,19 @@ func CheckPath(name string) error {
 	return nil
 }
 
-// ListFile is the name of the file that lists the files a plugin wrote.
+// ListFile is the name of the file that lists the files written by a plugin.
 const ListFile = ".mcpe-gen.json"
 
-// bounded keeps up to max bytes and then calls full. It embeds no buffer, because the ReadFrom method of a buffer
-// would bypass the limit.
-type bounded struct {
+// A limitedBuffer stores up to max bytes. If more are written, it calls full. It does not embed a bytes.Buffer, because
+// the buffer's ReadFrom method would bypass the limit.
+type limitedBuffer struct {
 	text []byte
 	max  int
 	over bool
 	full func()
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *limitedBuffer) Write(p []byte) (int, error) {
 	if len(b.text)+len(p) > b.max {
 		b.over = true
 		b.full()
@@ -211,10 +212,10 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tail keeps the last bytes of standard error.
-type tail struct{ text []byte }
+// A tailBuffer stores the last bytes of standard error.
+type tailBuffer struct{ text []byte }
 
-func (t *tail) Write(p []byte) (int, error) {
+func (t *tailBuffer) Write(p []byte) (int, error) {
 	t.text = append(t.text, p...)
 	if over := len(t.text) - maxErrors; over > 0 {
 		t.text = append(t.text[:0], t.text[over:]...)
@@ -222,8 +223,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// to appends the kept text to an error.
-func (t *tail) to(err error) error {
+// annotate appends the stored text to an error.
+func (t *tailBuffer) annotate(err error) error {
 	if text := strings.TrimSpace(strings.ToValidUTF8(string(t.text), "?")); text != "" {
 		return fmt.Errorf("%w; its standard error:\n%s", err, text)
 	}

@@ -1,4 +1,4 @@
-// Package atomicfile replaces files atomically. A reader finds either the old or the new content, even after a crash.
+// Package atomicfile replaces files atomically. A reader sees either the old or the new content, even after a crash.
 package atomicfile
 
 import (
@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Write writes data to a temporary file next to path, syncs it and renames it to path. On an error it removes the
-// temporary file and path is unchanged.
+// Write writes data to a temporary file in the directory of path, syncs it and renames it to path. If an error occurs,
+// it removes the temporary file and leaves path unchanged.
 func Write(path string, data []byte) (err error) {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")

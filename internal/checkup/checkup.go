@@ -1,5 +1,5 @@
-// Package checkup writes the report of a program that examines a store. The report has a line for each check, with
-// its result and advice. `mcpe-ops doctor` and `mcpe-jetstream doctor` use it.
+// Package checkup formats the reports of programs that check a store. A report has a line for each check, with the
+// result and advice. `mcpe-ops doctor` and `mcpe-jetstream doctor` use it.
 package checkup
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// A State is the severity of a line.
+// A State is the severity of a [Line].
 type State string
 
 // The states of lines.
@@ -21,7 +21,7 @@ const (
 	Fail State = "fail"
 )
 
-// Worse returns the state of a value with two limits.
+// Worse returns Fail if v is at least fail, Warn if v is at least warn, and OK otherwise.
 func Worse[T ~int | ~int64 | ~uint64 | ~float64](v, warn, fail T) State {
 	switch {
 	case v >= fail:
@@ -32,7 +32,7 @@ func Worse[T ~int | ~int64 | ~uint64 | ~float64](v, warn, fail T) State {
 	return OK
 }
 
-// A Line is a check with its finding and advice. Advice is empty if all is well.
+// A Line is the result of a check. Advice is empty if State is OK.
 type Line struct {
 	Check  string `json:"check"`
 	State  State  `json:"state"`
@@ -47,7 +47,7 @@ type Report struct {
 	Failed int    `json:"failed"`
 }
 
-// Add adds a line. It drops the advice if the state is good.
+// Add adds a line. It ignores the advice if the state is OK.
 func (r *Report) Add(state State, check, found, advice string) {
 	switch state {
 	case OK:
@@ -60,7 +60,7 @@ func (r *Report) Add(state State, check, found, advice string) {
 	r.Lines = append(r.Lines, Line{check, state, found, advice})
 }
 
-// Text writes the report as text. paint highlights a state.
+// Text writes the report as text. paint returns the text in the style of a state.
 func (r *Report) Text(to io.Writer, paint func(s State, text string) string) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, l := range r.Lines {
@@ -74,7 +74,7 @@ func (r *Report) Text(to io.Writer, paint func(s State, text string) string) err
 	return w.Flush()
 }
 
-// JSON writes a report, or a value that contains one, as JSON.
+// JSON writes a report, or a value that contains a report, as JSON.
 func JSON(to io.Writer, report any) error {
 	e := json.NewEncoder(to)
 	e.SetEscapeHTML(false)

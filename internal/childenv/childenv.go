@@ -1,4 +1,4 @@
-// Package childenv builds the environment of child programs.
+// Package childenv returns the environment for child processes.
 package childenv
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Environment variables with secrets of the command.
+// Environment variables that contain secrets of the command.
 const (
 	// Token holds the bearer token for commands with the flag --token.
 	Token = "MCPE_GEN_TOKEN"
@@ -17,8 +17,8 @@ const (
 	AdminToken = "MCPE_ADMIN_TOKEN"
 )
 
-// WithoutSecrets returns an environment for a child program, without the secrets of the command and the given
-// variables. Secrets are for servers, not for helper programs.
+// WithoutSecrets returns env without the secrets of the command and without the given variables, for a child process.
+// Helper programs must not receive secrets.
 func WithoutSecrets(env []string, variables ...string) []string {
 	secrets := append([]string{Token, Secret, AdminToken}, variables...)
 	return slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
@@ -27,7 +27,7 @@ func WithoutSecrets(env []string, variables ...string) []string {
 	})
 }
 
-// sameVariable reports whether two names denote the same variable.
+// sameVariable reports whether two names refer to the same variable.
 func sameVariable(a, b string) bool {
 	return a == b || runtime.GOOS == "windows" && strings.EqualFold(a, b)
 }

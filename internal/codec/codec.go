@@ -1,5 +1,5 @@
-// Package codec gives other packages access to the JSON codec of generated types. Package events implements it for
-// its types and does not export it; it sets the functions on initialization.
+// Package codec gives other packages access to the JSON codec of generated types. Package events implements the codec
+// and sets the functions during initialization, but does not export it.
 package codec
 
 import (
@@ -9,13 +9,15 @@ import (
 )
 
 var (
-	// Decode decodes JSON into v by the rules of generated types. Member names must match exactly. Unknown members are
+	// Decode decodes JSON into v by the rules for generated types. Member names must match exactly. Unknown members are
 	// ignored, unless a field tagged `json:",embed,unknown"` keeps them. Duplicate names and invalid UTF-8 are errors.
-	// Integers of any size accept 1.0 and 1e2 but not 1.5, json.Number keeps the text of the number, and []byte is
+	// Integer types accept 1.0 and 1e2, but not 1.5. json.Number preserves the text of the number, and []byte is
 	// base64. Errors have type *events.DecodeError.
 	Decode func(data []byte, v any) error
-	// Encode encodes v by the rules of generated types: nil slices and maps as [] and {}, map members sorted, no HTML
-	// escaping, json.Number unchanged. The zero events.Time is an error. Errors have type *events.EncodeError.
+	// Encode encodes v by the rules for generated types. It encodes nil slices and maps as [] and {}, sorts map
+	// members, does not escape HTML and does not change json.Number. Encoding a zero events.Time is an error. Errors
+	// have type
+	// *events.EncodeError.
 	Encode func(v any) ([]byte, error)
 )
 
@@ -29,7 +31,8 @@ func Clip(s string) string {
 }
 
 // ReplaceLoneSurrogates replaces each escape of a lone surrogate in JSON with \ufffd, as encoding/json decodes it.
-// JavaScript writes half of a cut emoji as \ud83d, which the codec rejects. Without such an escape it returns data.
+// JavaScript encodes half of a truncated emoji as \ud83d, which the codec rejects. It returns data itself if there is
+// no such escape.
 func ReplaceLoneSurrogates(data []byte) []byte {
 	out, cloned := data, false
 	for i := 0; ; {
@@ -59,7 +62,7 @@ func ReplaceLoneSurrogates(data []byte) []byte {
 	}
 }
 
-// escaped returns the UTF-16 code unit of the escape at the start of text, or -1.
+// escaped returns the UTF-16 code unit of the \u escape at the start of text, or -1.
 func escaped(text []byte) int64 {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return -1
@@ -71,7 +74,7 @@ func escaped(text []byte) int64 {
 	return int64(unit)
 }
 
-// Deeper reports whether the JSON is nested more than levels deep.
+// Deeper reports whether the nesting depth of the JSON exceeds levels.
 func Deeper(data []byte, levels int) bool {
 	if len(data) <= levels {
 		return false // too short to be so deep

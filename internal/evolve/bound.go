@@ -11,8 +11,8 @@ type bound struct {
 	strict bool
 }
 
-// bound returns the tightest of an inclusive and an exclusive keyword; sign is +1 for lower bounds
-// and -1 for upper ones. Over integers an exclusive bound becomes the next inclusive one.
+// bound returns the tightest limit that the two keywords set. sign is +1 for a lower bound and -1 for an upper one. If
+// p allows only integers, an exclusive bound becomes the next inclusive one.
 func (p place) bound(inclusive, exclusive string, sign int) bound {
 	var out bound
 	for _, n := range p {
@@ -58,7 +58,7 @@ func (b bound) tighter(other bound, sign int) bool {
 	return b.strict && !other.strict
 }
 
-// bounds lists the keywords for one-sided limits. A higher lower bound is tighter.
+// bounds lists the keywords for one-sided limits. Lower bounds have the sign +1 and are tighter if they are higher.
 var bounds = []struct {
 	inclusive, exclusive string
 	sign                 int
@@ -76,8 +76,8 @@ var bounds = []struct {
 	{"maxContains", "", -1, array, -1},
 }
 
-// moved reports the bounds that are tighter in narrow than in wide.
-func moved(wide, narrow place, report func(keyword string, wide, narrow bound)) {
+// eachTightenedBound calls report for each bound that is tighter in narrow than in wide.
+func eachTightenedBound(wide, narrow place, report func(keyword string, wide, narrow bound)) {
 	common := wide.types() & narrow.types()
 	for _, b := range bounds {
 		if common&b.of == 0 {
@@ -87,14 +87,14 @@ func moved(wide, narrow place, report func(keyword string, wide, narrow bound)) 
 		if b.free == 0 && n.at != nil && n.at.Sign() <= 0 {
 			continue
 		}
-		if n.tighter(w, b.sign) && !wide.within(b.inclusive, n, b.sign) {
+		if n.tighter(w, b.sign) && !wide.satisfies(b.inclusive, n, b.sign) {
 			report(b.inclusive, w, n)
 		}
 	}
 }
 
-// within reports whether all listed values of p satisfy a bound.
-func (p place) within(keyword string, limit bound, sign int) bool {
+// satisfies reports whether p lists its values and all of them satisfy the limit.
+func (p place) satisfies(keyword string, limit bound, sign int) bool {
 	values, limited := p.values()
 	for _, v := range values {
 		var size *big.Rat
@@ -115,8 +115,8 @@ func (p place) within(keyword string, limit bound, sign int) bool {
 	return limited
 }
 
-// steps reports the multipleOf of narrow that values of wide may violate.
-func steps(wide, narrow place, report func(step *big.Rat)) {
+// eachTightenedStep calls report for each multipleOf of narrow that a value of wide can violate.
+func eachTightenedStep(wide, narrow place, report func(step *big.Rat)) {
 	if wide.types()&narrow.types()&(integer|fraction) == 0 {
 		return
 	}
@@ -137,37 +137,37 @@ func steps(wide, narrow place, report func(step *big.Rat)) {
 	}
 }
 
-// unique reports whether only narrow requires unique items.
-func unique(wide, narrow place) bool {
+// addsUniqueItems reports whether narrow requires unique items and wide does not.
+func addsUniqueItems(wide, narrow place) bool {
 	return wide.types()&narrow.types()&array != 0 && narrow.texts("uniqueItems")["true"] && !wide.texts("uniqueItems")["true"]
 }
 
 func inputBoundTightened(p pair, report func(string, string)) {
-	moved(p.old, p.new, func(keyword string, old, new bound) {
+	eachTightenedBound(p.old, p.new, func(keyword string, old, new bound) {
 		if old.at == nil {
 			report("", fmt.Sprintf("%s %s is new", keyword, new))
 		} else {
 			report("", fmt.Sprintf("%s went from %s to %s", keyword, old, new))
 		}
 	})
-	if unique(p.old, p.new) {
+	if addsUniqueItems(p.old, p.new) {
 		report("", "items must differ now")
 	}
-	steps(p.old, p.new, func(step *big.Rat) { report("", "must be a multiple of "+decimal(step)+" now") })
+	eachTightenedStep(p.old, p.new, func(step *big.Rat) { report("", "must be a multiple of "+decimal(step)+" now") })
 }
 
 func payloadBoundRelaxed(p pair, report func(string, string)) {
-	moved(p.new, p.old, func(keyword string, new, old bound) {
+	eachTightenedBound(p.new, p.old, func(keyword string, new, old bound) {
 		if new.at == nil {
 			report("", fmt.Sprintf("%s %s is gone", keyword, old))
 		} else {
 			report("", fmt.Sprintf("%s went from %s to %s", keyword, old, new))
 		}
 	})
-	if unique(p.new, p.old) {
+	if addsUniqueItems(p.new, p.old) {
 		report("", "items may be equal now")
 	}
-	steps(p.new, p.old, func(step *big.Rat) { report("", "need not be a multiple of "+decimal(step)+" any more") })
+	eachTightenedStep(p.new, p.old, func(step *big.Rat) { report("", "need not be a multiple of "+decimal(step)+" any more") })
 }
 
 // String returns the bound in schema notation.

@@ -11,14 +11,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// maxForms limits the number of objects in one closure. Only definitions with many references to each other exceed
-// it.
+// maxForms limits the number of objects in one closure. Only definitions with many mutual references exceed it.
 const maxForms = 20_000
 
-// closure returns a text that two schemas share if they and all their references are equal. Names of definitions, and
-// whether a schema is inline or referenced, do not matter. The closure of a scalar is its JSON.
+// closure returns a text that is equal for two schemas if the schemas and all their references are equal. It does not
+// depend on the names of definitions, or on whether a schema is inline or referenced. The closure of a scalar is its
+// JSON.
 func (n node) closure() string {
-	f := &forms{known: map[string]string{}, open: map[string]int{}, left: maxForms, rests: math.MaxInt}
+	f := &forms{known: map[string]string{}, open: map[string]int{}, left: maxForms, dependsOn: math.MaxInt}
 	return f.of(n, 0)
 }
 
@@ -27,9 +27,9 @@ type forms struct {
 	known map[string]string // by pointer
 	open  map[string]int    // depths of the objects whose texts are under construction, by pointer
 	left  int
-	// rests is the least depth of an open object that the current text refers to. If that object is further out, the
-	// text means something else in another place.
-	rests int
+	// dependsOn is the smallest depth of an open object that the current text refers to. A text that refers to an
+	// enclosing object cannot be reused elsewhere.
+	dependsOn int
 }
 
 func (f *forms) of(n node, depth int) string {
@@ -42,7 +42,7 @@ func (f *forms) of(n node, depth int) string {
 		return "[" + list.String() + "]"
 	case map[string]any:
 		if at, isOpen := f.open[n.pointer]; isOpen {
-			f.rests = min(f.rests, at)
+			f.dependsOn = min(f.dependsOn, at)
 			return fmt.Sprintf("(%d up)", depth-at)
 		}
 		if text, ok := f.known[n.pointer]; ok {
@@ -51,14 +51,14 @@ func (f *forms) of(n node, depth int) string {
 		if f.left--; f.left < 0 {
 			return fmt.Sprintf("(%s of %p)", n.pointer, n.doc) // a unique text
 		}
-		outer := f.rests
-		f.open[n.pointer], f.rests = depth, math.MaxInt
+		outer := f.dependsOn
+		f.open[n.pointer], f.dependsOn = depth, math.MaxInt
 		text := f.object(n, v, depth)
 		delete(f.open, n.pointer)
-		if f.rests >= depth {
-			f.known[n.pointer], f.rests = text, math.MaxInt
+		if f.dependsOn >= depth {
+			f.known[n.pointer], f.dependsOn = text, math.MaxInt
 		}
-		f.rests = min(f.rests, outer)
+		f.dependsOn = min(f.dependsOn, outer)
 		return text
 	}
 	return text(n.schema)
@@ -75,7 +75,7 @@ func (f *forms) child(n node, depth int, tokens ...string) string {
 func (f *forms) object(n node, v map[string]any, depth int) string {
 	keys := make([]string, 0, len(v))
 	for key := range v {
-		if !annotates(key) {
+		if !isAnnotation(key) {
 			keys = append(keys, key)
 		}
 	}

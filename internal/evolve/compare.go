@@ -18,63 +18,63 @@ const (
 // A comparison is the state of comparing one schema with another.
 type comparison struct {
 	feature string
-	// live selects only the rules of EVOL-2.
+	// live limits the comparison to the rules of EVOL-2.
 	live bool
 	// backward reports whether the first schema is the new one.
 	backward bool
 	budget   int
-	// active holds the findings of the pairs under comparison, which ends recursion. known holds the results so far,
-	// and resting the keys of results that are not final. rests is the depth on which the current pair depends.
-	active  map[string]*findings
-	known   map[string]verdict
-	resting []string
-	rests   int
+	// active holds the findings of the pairs under comparison, to stop recursion. known holds the results so far.
+	// resting holds the keys of results that are not final. dependsOn is the depth on which the current pair depends.
+	active    map[string]*findings
+	known     map[string]verdict
+	resting   []string
+	dependsOn int
 }
 
 func (c *comparison) incomparable(path, reason string) Change {
 	return Change{Feature: c.feature, Path: path, Reason: reason, Rule: Incomparable, Category: Wire}
 }
 
-// asks reports whether a rule applies in the comparison.
-func (c *comparison) asks(r rule) bool {
+// applies reports whether the comparison uses a rule.
+func (c *comparison) applies(r rule) bool {
 	if c.live && !r.Live || !r.covers(c.feature) {
 		return false
 	}
 	return c.backward && r.backward || !c.backward && !r.onlyBackward
 }
 
-// contains reports whether the comparison checks that the second schema accepts every value of the first. A live
-// comparison of payloads checks only for lost values.
-func (c *comparison) contains() bool { return c.backward || c.feature == InputSchema }
+// checksAcceptance reports whether the second schema must accept every value of the first. A live comparison of
+// payloads checks only for lost values.
+func (c *comparison) checksAcceptance() bool { return c.backward || c.feature == InputSchema }
 
 // compare returns the changes between two places. It compares each pair once. In a recursive schema it assumes that a
 // pair under comparison has no further changes.
 func (c *comparison) compare(from, to place) *findings {
 	key := from.key() + "\n" + to.key()
 	if v, ok := c.known[key]; ok {
-		c.rests = min(c.rests, v.rests)
+		c.dependsOn = min(c.dependsOn, v.dependsOn)
 		return v.found
 	}
 	if found, ok := c.active[key]; ok {
-		c.rests = min(c.rests, found.depth)
+		c.dependsOn = min(c.dependsOn, found.depth)
 		return found
 	}
 	if c.budget <= 0 {
 		return nil
 	}
-	depth, outer, since := len(c.active), c.rests, len(c.resting)
+	depth, outer, since := len(c.active), c.dependsOn, len(c.resting)
 	found := newFindings()
 	found.depth = depth
-	c.active[key], c.rests = found, final
-	c.places(from, to, found)
+	c.active[key], c.dependsOn = found, final
+	c.comparePlaces(from, to, found)
 	delete(c.active, key)
 	found.depth = -1
 	c.settle(key, found, depth, since)
-	c.rests = min(outer, c.rests)
+	c.dependsOn = min(outer, c.dependsOn)
 	return found
 }
 
-func (c *comparison) places(from, to place, found *findings) {
+func (c *comparison) comparePlaces(from, to place, found *findings) {
 	first, ok1 := expand(from)
 	second, ok2 := expand(to)
 	if !ok1 || !ok2 {
@@ -89,23 +89,23 @@ func (c *comparison) places(from, to place, found *findings) {
 		u.old, u.new = second, first
 	}
 	for _, r := range rules {
-		if r.union != nil && c.asks(r) {
+		if r.union != nil && c.applies(r) {
 			r.union(u, func(reason string) {
 				found.add(Change{Feature: c.feature, Reason: reason, Rule: r.ID, Category: r.Category})
 			})
 		}
 	}
-	found.put("", c.tagged(from, to))
+	found.put("", c.compareTagged(from, to))
 	if found.firm > 0 || len(second) == 0 {
 		return
 	}
-	known, kept := tags(second), keptTags(first, second)
+	known, kept := taggingOf(second), keptTagging(first, second)
 	var strange map[string]bool
 	if c.backward {
-		strange = strangers(to, from)
+		strange = unknownVariants(to, from)
 	}
 	for i, variant := range first {
-		if c.backward && (known.excludes(variant) || variant.holdsAny(strange)) {
+		if c.backward && (known.excludes(variant) || variant.containsAny(strange)) {
 			found.add(Change{Feature: c.feature, Reason: "the union has a new variant", Rule: variantAdded, Category: Strict})
 			continue
 		}
@@ -116,19 +116,19 @@ func (c *comparison) places(from, to place, found *findings) {
 				continue
 			}
 		}
-		found.put("", c.fit(variant, i, second))
+		found.put("", c.bestFit(variant, i, second))
 	}
 }
 
-// fit returns the changes from a variant of the first schema to the variant of the second that suits it best. If a
-// variant does not fit as a whole, its parts may: string or null fits two variants. The search starts at index, which
-// is the variant itself in an unchanged union.
-func (c *comparison) fit(v place, index int, among []place) *findings {
-	if of := unionTypes(among); c.backward && of.several() && v.types()&^strange(of) == 0 {
+// bestFit returns the changes from a variant of the first schema to the best matching variant of the second. If no
+// variant matches as a whole, bestFit compares parts: string or null can match two variants. The search starts at
+// index, where an unchanged union has the same variant.
+func (c *comparison) bestFit(v place, index int, among []place) *findings {
+	if of := unionTypes(among); c.backward && of.hasSeveral() && v.types()&^typesKeptAsJSON(of) == 0 {
 		return nil // a new variant, reported by a rule
 	}
 	if len(among) == 1 {
-		return c.pair(v, among[0])
+		return c.comparePair(v, among[0])
 	}
 	var best *findings
 	for i := range among {
@@ -136,7 +136,7 @@ func (c *comparison) fit(v place, index int, among []place) *findings {
 		if v.types()&^candidate.types() != 0 {
 			continue // matches only a part
 		}
-		found := c.pair(v, candidate)
+		found := c.comparePair(v, candidate)
 		if found.none() {
 			return found
 		}
@@ -147,22 +147,22 @@ func (c *comparison) fit(v place, index int, among []place) *findings {
 	if parts, byType := split(v); len(parts) > 1 {
 		changes := newFindings()
 		for _, part := range parts {
-			if byType && !c.contains() && part.types()&unionTypes(among) == 0 {
+			if byType && !c.checksAcceptance() && part.types()&unionTypes(among) == 0 {
 				continue // a payload may lose a type
 			}
-			changes.put("", c.fit(part, 0, among))
+			changes.put("", c.bestFit(part, 0, among))
 		}
 		if best == nil || changes.lighter(best) {
 			return changes
 		}
 	}
 	if best == nil {
-		return c.pair(v, among[index%len(among)])
+		return c.comparePair(v, among[index%len(among)])
 	}
 	return best
 }
 
-// split divides a variant by its values, or otherwise by its types.
+// split divides a variant by its listed values, or by its types if it lists none.
 func split(p place) (parts []place, byType bool) {
 	with := func(keyword string, v any) place {
 		return append(slices.Clip(p), node{pointer: keyword + "=" + text(v), schema: map[string]any{keyword: v}, doc: p.document()})
@@ -184,8 +184,8 @@ func split(p place) (parts []place, byType bool) {
 	return parts, true
 }
 
-// pair returns the changes between two variants and between their parts.
-func (c *comparison) pair(from, to place) *findings {
+// comparePair returns the changes between two variants, including their members and items.
+func (c *comparison) comparePair(from, to place) *findings {
 	found := newFindings()
 	if c.budget--; c.budget <= 0 {
 		return found
@@ -195,7 +195,7 @@ func (c *comparison) pair(from, to place) *findings {
 		p.old, p.new = to, from
 	}
 	for _, r := range rules {
-		if r.variant != nil && c.asks(r) {
+		if r.variant != nil && c.applies(r) {
 			r.variant(p, func(below, reason string) {
 				found.add(Change{Feature: c.feature, Path: below, Reason: reason, Rule: r.ID, Category: r.Category})
 			})
@@ -203,10 +203,10 @@ func (c *comparison) pair(from, to place) *findings {
 	}
 	common := from.types() & to.types()
 	if common&object != 0 {
-		c.members(from, to, found)
+		c.compareMembers(from, to, found)
 	}
 	if common&array != 0 {
-		n := max(from.tuple(), to.tuple())
+		n := max(from.tupleLen(), to.tupleLen())
 		for i := range n {
 			found.put(wire.Pointer("prefixItems", strconv.Itoa(i)), c.compare(from.item(i), to.item(i)))
 		}

@@ -11,18 +11,18 @@ import (
 // OpenAPI's discriminator does not constrain values, but readers choose the variant by it. The tags of a variant are
 // the constants of its tag member, the entries of the mapping, or otherwise the last element of its $ref.
 
-// A discrimination holds the tags of a union.
-type discrimination struct {
+// A tagMap maps the tags of a union to its variants.
+type tagMap struct {
 	property string
-	// declared reports whether a discriminator declares the tags, instead of constants only.
+	// declared reports whether the union has a discriminator. Otherwise, constants define the tags.
 	declared bool
-	// order holds the tags in source order, and variants their variants.
+	// order lists the tags in source order, and variants maps each tag to its variant.
 	order    []string
 	variants map[string]node
 }
 
-// discriminated returns the discrimination of the only union with a discriminator in p.
-func discriminated(p place) (discrimination, bool) {
+// tagMapOf returns the tags of the union in p with a discriminator, if there is exactly one.
+func tagMapOf(p place) (tagMap, bool) {
 	var found []node
 	for _, n := range p.views(schematree.Unconditional) {
 		if property, _ := n.child("discriminator", "propertyName"); property.schema != nil && len(n.alternatives()) > 0 {
@@ -30,12 +30,12 @@ func discriminated(p place) (discrimination, bool) {
 		}
 	}
 	if len(found) != 1 {
-		return discrimination{}, false
+		return tagMap{}, false
 	}
 	n := found[0]
 	property, _ := n.child("discriminator", "propertyName")
 	name, _ := property.schema.(string)
-	d := discrimination{property: name, declared: true, variants: map[string]node{}}
+	d := tagMap{property: name, declared: true, variants: map[string]node{}}
 	mapping := map[string]string{}
 	if m, ok := n.child("discriminator", "mapping"); ok {
 		for tag, to := range m.object() {
@@ -45,7 +45,7 @@ func discriminated(p place) (discrimination, bool) {
 		}
 	}
 	for _, a := range n.alternatives() {
-		if inner, ok := discriminated(place{a}); ok && inner.property == name {
+		if inner, ok := tagMapOf(place{a}); ok && inner.property == name {
 			for _, tag := range inner.order {
 				d.add(tag, inner.variants[tag])
 			}
@@ -58,7 +58,7 @@ func discriminated(p place) (discrimination, bool) {
 	return d, len(d.order) > 0
 }
 
-func (d *discrimination) add(tag string, to node) {
+func (d *tagMap) add(tag string, to node) {
 	if _, known := d.variants[tag]; !known {
 		d.order = append(d.order, tag)
 		d.variants[tag] = to
@@ -89,9 +89,9 @@ func tagsOf(a node, property string, mapping map[string]string) []string {
 	return tags
 }
 
-// byConstants finds the tags of a union without a discriminator: the constants of the member property.
-func byConstants(p place, property string) (discrimination, bool) {
-	d := discrimination{property: property, variants: map[string]node{}}
+// constantTags returns the tags of a union without a discriminator: the constants of the member property.
+func constantTags(p place, property string) (tagMap, bool) {
+	d := tagMap{property: property, variants: map[string]node{}}
 	variants, ok := expand(p)
 	if !ok {
 		return d, false
@@ -146,14 +146,14 @@ func (n node) alternatives() []node {
 
 func lastToken(ref string) string { return ref[strings.LastIndexAny(ref, "/#")+1:] }
 
-// tagged compares two unions by tag if the old one has a discriminator. Readers of the old schema look only at the
-// tag, whichever variant a value would match.
-func (c *comparison) tagged(from, to place) *findings {
+// compareTagged compares two unions by tag if the old one has a discriminator. Readers of the old schema select the
+// variant only by its tag.
+func (c *comparison) compareTagged(from, to place) *findings {
 	if c.live {
 		return nil
 	}
-	was, ok := discriminated(from)
-	is, declared := discriminated(to)
+	was, ok := tagMapOf(from)
+	is, declared := tagMapOf(to)
 	if c.backward {
 		was, is, ok, declared = is, was, declared, ok
 	}
@@ -170,7 +170,7 @@ func (c *comparison) tagged(from, to place) *findings {
 		if c.backward {
 			new = from
 		}
-		if is, ok = byConstants(new, was.property); !ok {
+		if is, ok = constantTags(new, was.property); !ok {
 			return changed("the discriminator %s is gone", was.property)
 		}
 	}
@@ -196,8 +196,8 @@ func (c *comparison) tagged(from, to place) *findings {
 	return found
 }
 
-// tagOf returns a tag of d that was does not have, for the variant before.
-func (d discrimination) tagOf(before node, was discrimination) string {
+// tagOf returns the tag that d adds for the old variant before, or "".
+func (d tagMap) tagOf(before node, was tagMap) string {
 	name := func(n node) string { ref, _ := n.object()["$ref"].(string); return lastToken(ref) }
 	for _, tag := range d.order {
 		after := d.variants[tag]
@@ -211,16 +211,16 @@ func (d discrimination) tagOf(before node, was discrimination) string {
 	return ""
 }
 
-// strangers returns the pointers of the new variants whose tags are all unknown to the old union. Readers keep values
-// of such variants as JSON.
-func strangers(old, new place) map[string]bool {
-	was, ok := discriminated(old)
+// unknownVariants returns the pointers of new variants if the old union has none of their tags. Readers keep values of
+// such variants as JSON.
+func unknownVariants(old, new place) map[string]bool {
+	was, ok := tagMapOf(old)
 	if !ok {
 		return nil
 	}
-	is, ok := discriminated(new)
+	is, ok := tagMapOf(new)
 	if !ok {
-		if is, ok = byConstants(new, was.property); !ok {
+		if is, ok = constantTags(new, was.property); !ok {
 			return nil
 		}
 	}
@@ -238,7 +238,7 @@ func strangers(old, new place) map[string]bool {
 	return out
 }
 
-// holdsAny reports whether any schema of p is marked.
-func (p place) holdsAny(marked map[string]bool) bool {
+// containsAny reports whether any schema of p is in the set of pointers.
+func (p place) containsAny(marked map[string]bool) bool {
 	return slices.ContainsFunc(p, func(n node) bool { return marked[n.pointer] })
 }

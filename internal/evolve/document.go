@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A document is a schema with everything that its references can name.
+// A document is a schema with all possible targets of its references.
 type document struct {
 	root    node
 	draft07 bool
@@ -29,7 +29,7 @@ type node struct {
 	schema  any
 	base    *url.URL // of its schema resource
 	doc     *document
-	home    *home // of a schema with separate definitions
+	scope   *scope // of a schema with separate definitions
 }
 
 func (n node) object() map[string]any {
@@ -51,13 +51,13 @@ func (n node) child(tokens ...string) (node, bool) {
 		if next == nil {
 			return node{}, false
 		}
-		n = node{pointer: n.pointer + wire.Pointer(token), schema: next, base: n.base, doc: n.doc, home: n.home}
+		n = node{pointer: n.pointer + wire.Pointer(token), schema: next, base: n.base, doc: n.doc, scope: n.scope}
 		n.base = n.ownBase()
 	}
 	return n, true
 }
 
-// ownBase returns the base URI inside n, which its $id may change.
+// ownBase returns the base URI for references inside n, which an $id can change.
 func (n node) ownBase() *url.URL {
 	id, _ := n.object()["$id"].(string)
 	if id == "" || strings.HasPrefix(id, "#") {
@@ -189,8 +189,8 @@ func (n node) resolve(ref string) (node, bool) {
 	if d == nil {
 		return node{}, false
 	}
-	if n.home != nil {
-		return n.home.resolve(d, ref)
+	if n.scope != nil {
+		return n.scope.resolve(d, ref)
 	}
 	u, err := url.Parse(ref)
 	if err != nil {
@@ -210,14 +210,14 @@ func (n node) resolve(ref string) (node, bool) {
 	return target, ok
 }
 
-// only returns n with a single keyword.
-func (n node) only(keyword string) node {
+// withOnly returns a copy of n with a single keyword.
+func (n node) withOnly(keyword string) node {
 	n.schema, n.pointer = map[string]any{keyword: n.object()[keyword]}, n.pointer+wire.Pointer(keyword)
 	return n
 }
 
-// annotates reports whether a keyword has no effect on validity. Definitions have an effect only through references.
-func annotates(keyword string) bool {
+// isAnnotation reports whether a keyword has no effect on validity. Definitions have an effect only through references.
+func isAnnotation(keyword string) bool {
 	k, _ := schematree.Any.Keyword(keyword)
 	return k.Role == schematree.Annotates || strings.HasPrefix(keyword, "x-")
 }

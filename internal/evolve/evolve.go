@@ -3,11 +3,11 @@
 // subscriptions (EVOL-2), an additive one must not (EVOL-3). The breaking command calls [Differences] for two
 // versions of an event file.
 //
-// Each kind of difference is a rule in the table of rules.go: an ID, a category, a purpose and one function over a
-// pair of places. A place holds the constraints of one value, with references followed and allOf merged; unions are
-// compared variant by variant. The forward comparison, from old to new, finds lost values. For payloads, the backward
-// comparison, from new to old, finds values that readers of the old schema do not expect. To add a rule, add an entry
-// to the table.
+// Each kind of difference is a rule in the table in rules.go. A rule has an ID, a category, a purpose and one function
+// that compares two places. A place holds the constraints of one value, with references resolved and allOf merged.
+// Unions are compared variant by variant. The forward comparison, from old to new, finds lost values. For payloads, the
+// backward comparison, from new to old, finds values that readers of the old schema do not expect. To add a rule, add
+// an entry to the table.
 package evolve
 
 import (
@@ -24,7 +24,7 @@ const (
 	PayloadSchema = "payloadSchema"
 )
 
-// A Category says which users a change breaks.
+// A Category identifies the users that a change breaks.
 type Category string
 
 // The categories of rules.
@@ -33,7 +33,7 @@ const (
 	Wire Category = "WIRE"
 	// Source changes break code that uses the generated types.
 	Source Category = "SOURCE"
-	// Strict changes break only readers that reject values which the protocol tells them to expect.
+	// Strict changes break only readers that reject values allowed by the protocol.
 	Strict Category = "STRICT"
 )
 
@@ -44,9 +44,9 @@ type Change struct {
 	// Path is a JSON Pointer into that schema with references expanded: /properties/reporter/properties/id, whether or
 	// not reporter is a $ref.
 	Path string
-	// Reason describes the change for people.
+	// Reason is a human-readable description of the change.
 	Reason string
-	// Rule is the ID of the rule that reported the change, and Category its category.
+	// Rule is the ID of the rule that reported the change. Category is the rule's category.
 	Rule     string
 	Category Category
 }
@@ -57,16 +57,16 @@ func (c Change) String() string { return c.Feature + c.Path + ": " + c.Reason }
 // Compare returns the incompatible changes from old to new according to EVOL-2. These are removed, renamed or retyped
 // fields, narrowed enums, a tightened inputSchema, and parts that cannot be compared. Without changes, every live
 // subscription may continue (EVOL-3): Compare never reports new optional fields, widened enums or relaxed bounds. It
-// ignores everything except the two schemas, and also new overlaps between variants of a oneOf.
+// ignores everything except the two schemas. It also ignores new overlaps between variants of a oneOf.
 func Compare(old, new wire.Descriptor) []Change {
 	v := Versions{live: true}
 	return v.Differences("", sideOf(old), sideOf(new))
 }
 
-// Differences returns the changes from old to new that any rule finds. Without a WIRE change, arguments that were
-// valid still are, except for members that only new declares (STRICT). A payload of the new schema also decodes with
-// types generated from the old one, in which enums and tagged unions are open. Without WIRE and STRICT changes, the
-// payload is valid in the old schema.
+// Differences returns the changes from old to new that any rule finds. Without a WIRE change, valid arguments remain
+// valid, except for members that only new declares (STRICT). A payload of the new schema also decodes with types
+// generated from the old one, in which enums and tagged unions are open. Without WIRE and STRICT changes, the payload
+// is valid in the old schema.
 func Differences(old, new wire.Descriptor) []Change {
 	var v Versions
 	return v.Differences("", sideOf(old), sideOf(new))
@@ -85,7 +85,7 @@ func Rules() []Rule {
 	return out
 }
 
-// withUnexpected adds the changes that only the backward comparison found.
+// withUnexpected appends the changes that only the backward comparison found.
 func withUnexpected(changes, unexpected []Change) []Change {
 	return append(changes, slices.DeleteFunc(unexpected, func(c Change) bool {
 		return slices.ContainsFunc(changes, func(k Change) bool {
@@ -99,7 +99,7 @@ func (c *comparison) run(from, to node, size int) []Change {
 	if c.known == nil {
 		c.active, c.known = map[string]*findings{}, map[string]verdict{}
 	}
-	c.budget, c.rests = maxPairs+pairsPerSchema*size, final
+	c.budget, c.dependsOn = maxPairs+pairsPerSchema*size, final
 	changes := c.compare(place{from}, place{to}).changes()
 	if c.budget <= 0 {
 		c.known = nil // parts that were not visited have no result

@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// findings holds the result of comparing two places: changes at the places, and results for pairs of places below
-// them. All users of a pair share its result, so that a definition is compared once. Shared findings must not be
-// modified.
+// findings is the result of comparing two places: changes at the places, and results for pairs of places below them.
+// All users of a pair share its result, so each definition is compared only once. Shared findings must not be modified.
 type findings struct {
 	items []finding
-	// wires, firm and all count the changes: those of category WIRE, the comparable ones among them, and all.
+	// wires counts the changes of category WIRE, firm counts the comparable changes among them, and all counts all
+	// changes.
 	wires, firm, all int
-	// depth is the depth of a pair under comparison, and -1 otherwise. leads reports whether items contain findings of
-	// such a pair. Changes added to these later also count here when the changes are listed.
+	// depth is the depth of a pair under comparison, or -1. leads reports whether items contains findings of such a
+	// pair. The list of changes also includes changes that are added to such findings later.
 	depth int
 	leads bool
 }
 
-// A finding is a change with its path from the place, or the path to another pair with its findings.
+// A finding is either a change with its path from the place, or the findings of another pair with their path.
 type finding struct {
 	change Change
 	path   string
 	of     *findings
 }
 
-// maxCount limits the counts, because shared findings may contribute more changes than there are atoms.
+// maxCount limits the counts, because they grow exponentially with shared findings.
 const maxCount = math.MaxInt32
 
 func newFindings() *findings { return &findings{depth: -1} }
@@ -41,7 +41,7 @@ func (f *findings) add(c Change) {
 	}
 }
 
-// put adds findings at the end of a path.
+// put adds the findings of another pair under a path.
 func (f *findings) put(path string, of *findings) {
 	if of == nil || of.none() && !of.leads && of.depth < 0 {
 		return
@@ -56,7 +56,7 @@ func (f *findings) none() bool { return f == nil || f.all == 0 }
 // breaks reports whether any change has category WIRE.
 func (f *findings) breaks() bool { return f != nil && f.wires > 0 }
 
-// lighter reports whether f breaks less than other.
+// lighter reports whether f has fewer WIRE changes than other, or as many and fewer changes overall.
 func (f *findings) lighter(other *findings) bool {
 	if f.wires != other.wires {
 		return f.wires < other.wires
@@ -67,8 +67,8 @@ func (f *findings) lighter(other *findings) bool {
 // maxPaths limits the number of paths on which a comparison repeats changes.
 const maxPaths = 64
 
-// changes returns the changes with their paths: one for each path without a repeated pair, or one of the shortest
-// paths if there are very many.
+// changes returns the changes with their paths. A change occurs once for each path without a repeated pair. If there
+// are more than maxPaths such paths, it occurs only with a shortest path.
 func (f *findings) changes() []Change {
 	if f.none() {
 		return nil
@@ -119,30 +119,30 @@ func (f *findings) changes() []Change {
 	return out
 }
 
-// A verdict is the result for a pair of places. It is final unless it depends on pairs that were still under
-// comparison and assumed to have no changes; the outermost of them is at the depth.
+// A verdict is the result for a pair of places. It is final unless it depends on pairs that were still under comparison
+// and assumed to have no changes. dependsOn is the depth of the outermost such pair.
 type verdict struct {
-	found *findings
-	rests int
+	found     *findings
+	dependsOn int
 }
 
 // final is the depth of a verdict that depends on no other pair.
 const final = math.MaxInt
 
-// settle records the result of a pair compared at a depth, and finishes the results that depend on it. A pair with
-// changes keeps them whatever follows. A pair without changes depends on other pairs until they are finished.
+// settle records the result of a pair compared at a depth, and finalizes the results that depend on it. If the pair has
+// changes, its result is final. Without changes, the result depends on other pairs until those are final.
 func (c *comparison) settle(key string, f *findings, depth, since int) {
 	resting := c.resting[since:]
 	switch {
 	case !f.none():
 		for _, k := range resting {
-			if c.known[k].rests <= depth {
+			if c.known[k].dependsOn <= depth {
 				delete(c.known, k) // it assumed that the pair has no changes
 			}
 		}
 		c.known[key] = verdict{f, final}
 		c.resting = c.resting[:since]
-	case c.rests >= depth:
+	case c.dependsOn >= depth:
 		for _, k := range resting {
 			if _, ok := c.known[k]; ok {
 				c.known[k] = verdict{nil, final}
@@ -150,20 +150,20 @@ func (c *comparison) settle(key string, f *findings, depth, since int) {
 		}
 		c.known[key] = verdict{nil, final}
 		c.resting = c.resting[:since]
-		c.rests = final
+		c.dependsOn = final
 	default:
 		for _, k := range resting {
 			if v, ok := c.known[k]; ok {
-				c.known[k] = verdict{v.found, min(v.rests, c.rests)}
+				c.known[k] = verdict{v.found, min(v.dependsOn, c.dependsOn)}
 			}
 		}
-		c.known[key] = verdict{f, c.rests}
+		c.known[key] = verdict{f, c.dependsOn}
 		c.resting = append(c.resting, key)
 	}
 }
 
-// once removes changes found twice: by tag and by fit.
-func once(changes []Change) []Change {
+// withoutDuplicates removes changes that two comparisons found: by tag and by best fit.
+func withoutDuplicates(changes []Change) []Change {
 	seen := make(map[Change]bool, len(changes))
 	return slices.DeleteFunc(changes, func(c Change) bool {
 		known := seen[c]

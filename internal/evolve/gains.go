@@ -5,28 +5,29 @@ import (
 	"slices"
 )
 
-// A gain is a set of values that a schema accepts and its former version rejected: values with a value of the types
-// at a path of members.
+// A gain is a set of values that a schema accepts and its former version rejected. Such a value has one of the types at
+// a path of members.
 type gain struct {
 	path []string
 	of   types
 }
 
-// widened reports whether each alternative of the oneOf of n accepts all values of its counterpart in m, and new
-// values only if no other alternative accepts them. Then a value that matches one alternative of m matches one of n.
-func widened(m, n node) bool {
+// isWidened reports whether each alternative in the oneOf of n accepts all values of its counterpart in m. An
+// alternative can accept new values only if no other alternative accepts them. Then a value that matches exactly one
+// alternative of m also matches exactly one of n.
+func isWidened(m, n node) bool {
 	before, after := m.list("oneOf"), n.list("oneOf")
 	if len(before) != len(after) {
 		return false
 	}
 	left := maxGained
 	for i := range after {
-		gains, ok := gained(before[i], after[i], &left)
+		gains, ok := newValues(before[i], after[i], &left)
 		if !ok {
 			return false
 		}
 		for k, other := range after {
-			if k != i && slices.ContainsFunc(gains, func(g gain) bool { return !(place{other}).refuses(g.path, g.of) }) {
+			if k != i && slices.ContainsFunc(gains, func(g gain) bool { return !(place{other}).rejects(g.path, g.of) }) {
 				return false
 			}
 		}
@@ -37,23 +38,23 @@ func widened(m, n node) bool {
 // maxGained limits the pairs of members that one call compares, because definitions may be recursive.
 const maxGained = 50
 
-// gained returns the values that b accepts in addition to those of a. It returns false unless b accepts all values of
-// a and differs only by additional types.
-func gained(a, b node, left *int) ([]gain, bool) {
+// newValues returns the values that b accepts and a rejects. It returns false unless b accepts all values of a and
+// differs only by additional types.
+func newValues(a, b node, left *int) ([]gain, bool) {
 	if *left--; *left < 0 {
 		return nil, false
 	}
 	if a.closure() == b.closure() {
 		return nil, true
 	}
-	if g, ok := gainedVariants(a, b); ok {
+	if g, ok := newVariantValues(a, b); ok {
 		return g, true
 	}
-	a, b = a.followed(), b.followed()
-	if a.but("type", "properties").closure() != b.but("type", "properties").closure() {
+	a, b = a.dereferenced(), b.dereferenced()
+	if a.omit("type", "properties").closure() != b.omit("type", "properties").closure() {
 		return nil, false
 	}
-	before, after := (place{a}).declared(), (place{b}).declared()
+	before, after := (place{a}).declaredTypes(), (place{b}).declaredTypes()
 	if before&^after != 0 || !slices.Equal(a.names("properties"), b.names("properties")) {
 		return nil, false
 	}
@@ -64,7 +65,7 @@ func gained(a, b node, left *int) ([]gain, bool) {
 	for _, name := range a.names("properties") {
 		was, _ := a.child("properties", name)
 		is, _ := b.child("properties", name)
-		inner, ok := gained(was, is, left)
+		inner, ok := newValues(was, is, left)
 		if !ok {
 			return nil, false
 		}
@@ -75,11 +76,11 @@ func gained(a, b node, left *int) ([]gain, bool) {
 	return gains, true
 }
 
-// gainedVariants is like [gained] for a schema b that is a choice between a and others.
-func gainedVariants(a, b node) ([]gain, bool) {
+// newVariantValues is like [newValues] for a schema b that is an anyOf or oneOf of a and other schemas.
+func newVariantValues(a, b node) ([]gain, bool) {
 	for _, keyword := range []string{"anyOf", "oneOf"} {
 		alternatives := b.list(keyword)
-		if len(alternatives) == 0 || len(b.but(keyword).object()) > 0 {
+		if len(alternatives) == 0 || len(b.omit(keyword).object()) > 0 {
 			continue
 		}
 		i := slices.IndexFunc(alternatives, func(n node) bool { return n.closure() == a.closure() })
@@ -104,11 +105,11 @@ func typesOf(p place) types {
 	return unionTypes(variants)
 }
 
-// followed returns the target of n if n is only a reference, and otherwise n.
-func (n node) followed() node {
+// dereferenced returns the target of n if n is only a reference, and otherwise n.
+func (n node) dereferenced() node {
 	for range maxVariants {
 		ref, ok := n.object()["$ref"].(string)
-		if !ok || !n.doc.draft07 && len(n.but("$ref").object()) > 0 {
+		if !ok || !n.doc.draft07 && len(n.omit("$ref").object()) > 0 {
 			break
 		}
 		target, ok := n.resolve(ref)
@@ -120,24 +121,24 @@ func (n node) followed() node {
 	return n
 }
 
-// but returns n without annotations and some keywords.
-func (n node) but(keywords ...string) node {
+// omit returns a copy of n without annotations and the given keywords.
+func (n node) omit(keywords ...string) node {
 	rest := maps.Clone(n.object())
 	maps.DeleteFunc(rest, func(key string, _ any) bool {
-		return annotates(key) || slices.Contains(keywords, key)
+		return isAnnotation(key) || slices.Contains(keywords, key)
 	})
 	n.schema = rest
 	return n
 }
 
-// refuses reports whether p rejects all values with a value of the types at the path.
-func (p place) refuses(path []string, of types) bool {
+// rejects reports whether p rejects all values that have one of the types at the path.
+func (p place) rejects(path []string, of types) bool {
 	variants, ok := expand(p)
 	return ok && !slices.ContainsFunc(variants, func(v place) bool {
 		if len(path) == 0 {
 			return v.types()&of != 0
 		}
 		member := v.property(path[0])
-		return v.types()&object != 0 && !forbidden(member) && !member.refuses(path[1:], of)
+		return v.types()&object != 0 && !forbidden(member) && !member.rejects(path[1:], of)
 	})
 }

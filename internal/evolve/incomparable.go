@@ -7,20 +7,21 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// incomparable reports changes without an order: keywords such as not and if, and references that leave the schema.
-func incomparable(p pair, report func(string, string)) {
+// checkComparable reports changes that it cannot compare: keywords such as not and if, and references to other
+// documents.
+func checkComparable(p pair, report func(string, string)) {
 	narrow, wide := p.new, p.old
 	if p.backward {
 		narrow, wide = p.old, p.new
 	}
 	if p.feature == InputSchema || p.backward {
-		added(constraints, wide, narrow, func(keyword string, changed bool) {
+		eachAdded(constraints, wide, narrow, func(keyword string, changed bool) {
 			if changed {
 				report("", keyword+" has changed in a way that cannot be compared")
 			}
 		})
 	}
-	before, after := p.old.foreign(), p.new.foreign()
+	before, after := p.old.externalRefs(), p.new.externalRefs()
 	for _, ref := range slices.Sorted(mapKeys(after)) {
 		if !before[ref] {
 			report("", "refers to "+ref+", which is not in the schema")
@@ -28,29 +29,29 @@ func incomparable(p pair, report func(string, string)) {
 	}
 }
 
-// ambiguous reports a changed oneOf of arguments whose variants may overlap, because a value that matches two of them
-// is not valid. EVOL-2 does not treat this as tightening.
-func ambiguous(u union, report func(string)) {
+// checkAmbiguous reports a changed oneOf in arguments if its variants can overlap: a value that matches two of them is
+// invalid. EVOL-2 does not treat this as tightening.
+func checkAmbiguous(u union, report func(string)) {
 	if !u.live && u.feature == InputSchema && len(u.new) > 0 && overlaps(u.from, u.to) {
 		report("oneOf has changed, and what matches two of its variants is not valid; give each a required property with another const")
 	}
 }
 
-// overlaps reports whether to has a new oneOf whose alternatives may overlap.
+// overlaps reports whether to has a new oneOf with alternatives that can overlap.
 func overlaps(from, to place) bool {
 	known := map[string]bool{}
-	for _, n := range exclusive(from) {
+	for _, n := range oneOfs(from) {
 		c, _ := n.child("oneOf")
 		known[c.closure()] = true
 	}
-	return slices.ContainsFunc(exclusive(to), func(n node) bool {
+	return slices.ContainsFunc(oneOfs(to), func(n node) bool {
 		c, _ := n.child("oneOf")
-		return !known[c.closure()] && !disjoint(n) && !slices.ContainsFunc(exclusive(from), func(m node) bool { return widened(m, n) })
+		return !known[c.closure()] && !disjoint(n) && !slices.ContainsFunc(oneOfs(from), func(m node) bool { return isWidened(m, n) })
 	})
 }
 
-// exclusive returns the schemas with a oneOf that apply to a value of p.
-func exclusive(p place) []node {
+// oneOfs returns the schemas with a oneOf of several alternatives that apply to a value of p.
+func oneOfs(p place) []node {
 	return slices.DeleteFunc(p.views(schematree.Alternative), func(n node) bool { return len(n.list("oneOf")) < 2 })
 }
 
@@ -63,7 +64,7 @@ func (p place) views(keywords []string) []node {
 	return all
 }
 
-// disjoint reports whether no value matches two alternatives of the oneOf of n.
+// disjoint reports whether no value matches two alternatives in the oneOf of n.
 func disjoint(n node) bool {
 	rest := maps.Clone(n.object())
 	delete(rest, "oneOf")
@@ -76,7 +77,7 @@ func disjoint(n node) bool {
 			return false
 		}
 		for _, v := range variants {
-			if slices.ContainsFunc(seen, func(w place) bool { return !apart(v, w) }) {
+			if slices.ContainsFunc(seen, func(w place) bool { return !haveNoCommonValue(v, w) }) {
 				return false
 			}
 		}
@@ -85,16 +86,16 @@ func disjoint(n node) bool {
 	return true
 }
 
-// apart reports whether v and w have no common value. They may differ by type, by their listed values, by a required
-// member that the other forbids, or by a required member without a common value.
-func apart(v, w place) bool {
+// haveNoCommonValue reports whether no value is valid for both v and w. They can differ in type or in their listed
+// values. One can require a member that the other forbids, or they can require a member with different values.
+func haveNoCommonValue(v, w place) bool {
 	common := v.types() & w.types()
 	if common == 0 {
 		return true
 	}
-	if values, ok := listed(v); ok {
-		if others, ok := listed(w); ok {
-			return len(without(values, others)) == len(values)
+	if values, ok := listedValues(v); ok {
+		if others, ok := listedValues(w); ok {
+			return len(difference(values, others)) == len(values)
 		}
 	}
 	if common != object {
@@ -107,8 +108,8 @@ func apart(v, w place) bool {
 		return true
 	}
 	for name := range v.required() {
-		a, b := v.tag(name), w.tag(name)
-		if len(a) > 0 && len(b) > 0 && len(without(a, b)) == len(a) {
+		a, b := v.tagValues(name), w.tagValues(name)
+		if len(a) > 0 && len(b) > 0 && len(difference(a, b)) == len(a) {
 			return true
 		}
 	}

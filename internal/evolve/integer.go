@@ -38,16 +38,16 @@ func beyondInt64(p place) []*big.Rat {
 	return out
 }
 
-// listedAsFloats reports whether variants list numbers of type number. Their Go type is float64 unless that rounds
-// one of them.
+// listedAsFloats reports whether the variants list values of type number. The Go type of these values is float64,
+// unless one of them has no exact float64.
 func listedAsFloats(variants []place) bool {
 	typed := false
 	for _, v := range variants {
-		d := v.declared()
+		d := v.declaredTypes()
 		typed = typed || d != anyType && d&fraction != 0
 		values, _ := v.values()
 		for _, n := range values {
-			if r, ok := rational(n); ok && rounded(r) {
+			if r, ok := rational(n); ok && losesPrecision(r) {
 				return false
 			}
 		}
@@ -55,20 +55,20 @@ func listedAsFloats(variants []place) bool {
 	return typed
 }
 
-// rounded reports whether the nearest float64 to r prints as a different number.
-func rounded(r *big.Rat) bool {
+// losesPrecision reports whether the nearest float64 to r prints as a different number.
+func losesPrecision(r *big.Rat) bool {
 	f, _ := r.Float64()
 	written, ok := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64))
 	return !ok || written.Cmp(r) != 0
 }
 
-// payloadIntegerOutgrown reports an integer that does not fit into the Go type of the old schema. Some old enums have
-// a Go type that holds any integer: an enum with such an integer, with values of several types, or with integers of
+// payloadIntegerOutgrown reports an integer that does not fit into the Go type of the old schema. Some old enums have a
+// Go type that can hold any integer. Such an enum contains a large integer, values of several types, or integers of
 // type number.
 func payloadIntegerOutgrown(u union, report func(string)) {
 	if of := unionTypes(u.old); of&(integer|fraction) != integer || listedAsFloats(u.old) || slices.ContainsFunc(u.old, func(v place) bool {
 		_, limited := v.values()
-		return len(beyondInt64(v)) > 0 || limited && v.types().several()
+		return len(beyondInt64(v)) > 0 || limited && v.types().hasSeveral()
 	}) {
 		return
 	}

@@ -24,7 +24,8 @@ func valueForbidden(u union, report func(string)) {
 	}
 }
 
-// typeRemoved allows a payload to lose null, because receivers only see fewer values.
+// typeRemoved reports a variant without a common type. A payload can lose null, because receivers then only see fewer
+// values.
 func typeRemoved(p pair, report func(string, string)) {
 	harmless := p.feature == PayloadSchema && p.old.types() == null
 	if p.old.types()&p.new.types() == 0 && !harmless {
@@ -42,24 +43,24 @@ func fieldRemoved(p pair, report func(string, string)) {
 			report(wire.Pointer("properties", name), "field removed or renamed")
 		}
 	}
-	if p.old.mapped() && p.new.closed() {
+	if p.old.isMap() && p.new.closed() {
 		report("/additionalProperties", "members of any name removed")
 	}
 }
 
 func enumNarrowed(p pair, report func(string, string)) {
-	old, ok1 := listed(p.old)
+	old, ok1 := listedValues(p.old)
 	new, ok2 := p.new.values()
 	if !ok1 || !ok2 {
 		return
 	}
-	if lost := without(old, new); len(lost) > 0 {
+	if lost := difference(old, new); len(lost) > 0 {
 		report("", "no longer has "+strings.Join(lost, ", "))
 	}
 }
 
-// without formats the values of a that b does not have.
-func without(a, b map[string]any) []string {
+// difference returns the values of a that are not in b, formatted for messages.
+func difference(a, b map[string]any) []string {
 	var out []string
 	for t, v := range a {
 		if _, ok := b[t]; !ok {
@@ -70,8 +71,8 @@ func without(a, b map[string]any) []string {
 	return out
 }
 
-// listed returns the values of a place if they are finite.
-func listed(p place) (map[string]any, bool) {
+// listedValues returns the values of a place if their number is finite.
+func listedValues(p place) (map[string]any, bool) {
 	t := p.types()
 	if values, ok := p.values(); ok {
 		out := make(map[string]any, len(values))

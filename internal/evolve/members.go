@@ -6,8 +6,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// members compares the members that two variants allow.
-func (c *comparison) members(from, to place, found *findings) {
+// compareMembers compares the members that two variants allow.
+func (c *comparison) compareMembers(from, to place, found *findings) {
 	first, second := from.properties(), to.properties()
 	for _, name := range first {
 		below := wire.Pointer("properties", name)
@@ -15,66 +15,66 @@ func (c *comparison) members(from, to place, found *findings) {
 		case slices.Contains(second, name):
 			found.put(below, c.compare(from.property(name), to.property(name)))
 		case c.backward:
-			found.put(below, c.added(from, to, name))
+			found.put(below, c.compareAdded(from, to, name))
 		}
 	}
 	if c.backward || c.feature == InputSchema && !c.live {
 		for _, name := range second {
 			if !slices.Contains(first, name) {
-				found.put(wire.Pointer("properties", name), c.claimed(from, to, name))
+				found.put(wire.Pointer("properties", name), c.compareClaimed(from, to, name))
 			}
 		}
 	}
-	c.patterns(from, to, found)
-	// A separate rule reports closing, and opening is never a change.
-	if !from.closed() && !to.closed() && (c.contains() || len(from.additional()) > 0) {
+	c.comparePatterns(from, to, found)
+	// A separate rule reports that an object was closed. Opening an object is never a change.
+	if !from.closed() && !to.closed() && (c.checksAcceptance() || len(from.additional()) > 0) {
 		found.put("/additionalProperties", c.compare(from.additional(), to.additional()))
 	}
-	if kept := to.keptAs(); c.backward && to.closed() && !from.closed() && len(kept) > 0 {
+	if kept := to.patternMapSchema(); c.backward && to.closed() && !from.closed() && len(kept) > 0 {
 		if changes := c.compare(from.additional(), kept); changes.breaks() {
 			found.put("/additionalProperties", changes)
 		}
 	}
-	if names := to.under("propertyNames"); len(names) > 0 && c.contains() {
+	if names := to.under("propertyNames"); len(names) > 0 && c.checksAcceptance() {
 		text := node{pointer: "name", schema: map[string]any{"type": "string"}, doc: from.document()}
 		found.put("/propertyNames", c.compare(append(place{text}, from.under("propertyNames")...), names))
 	}
 }
 
-// single returns one change at the place.
-func (c *comparison) single(reason, rule string) *findings {
+// singleChange returns findings with one STRICT change.
+func (c *comparison) singleChange(reason, rule string) *findings {
 	found := newFindings()
 	found.add(Change{Feature: c.feature, Reason: reason, Rule: rule, Category: Strict})
 	return found
 }
 
-// added compares a field that only the new payload declares with the old schema for other members. A reader that
-// keeps these in a map must be able to decode the new field.
-func (c *comparison) added(from, to place, name string) *findings {
+// compareAdded compares a field that only the new payload declares. The old schema for undeclared members applies to
+// it. A reader that stores such members in a map must be able to decode the new field.
+func (c *comparison) compareAdded(from, to place, name string) *findings {
 	if others := to.property(name); !forbidden(others) {
 		return c.compare(from.property(name), others)
 	}
-	if kept := to.keptAs(); len(kept) > 0 {
+	if kept := to.patternMapSchema(); len(kept) > 0 {
 		if changes := c.compare(from.property(name), kept); changes.breaks() {
 			return changes
 		}
 	}
-	return c.single("field added to a closed object", fieldAdded)
+	return c.singleChange("field added to a closed object", fieldAdded)
 }
 
-// claimed compares a member that only the second schema declares with the first schema for other members. If the
-// first schema has none, a caller may have sent an argument with that name. In payloads, the member is a removed
-// field, or a field of other variants of a union.
-func (c *comparison) claimed(from, to place, name string) *findings {
+// compareClaimed compares a member that only the second schema declares. The first schema for undeclared members
+// applies to it. If the first schema does not have one, a caller may have sent an argument with that name. In payloads,
+// the member is a removed field, or a field of other variants of a union.
+func (c *comparison) compareClaimed(from, to place, name string) *findings {
 	others := from.property(name)
 	changes := c.compare(others, to.property(name))
 	if changes.none() || len(others) > 0 || c.backward {
 		return changes
 	}
-	return c.single("callers could already send an argument of this name, with any value", nameClaimed)
+	return c.singleChange("callers could already send an argument of this name, with any value", nameClaimed)
 }
 
-func (c *comparison) patterns(from, to place, found *findings) {
+func (c *comparison) comparePatterns(from, to place, found *findings) {
 	all := map[string]bool{}
 	for _, n := range slices.Concat(from, to) {
 		for _, pattern := range n.names("patternProperties") {
@@ -86,29 +86,29 @@ func (c *comparison) patterns(from, to place, found *findings) {
 		second, kept := to.pattern(pattern, false)
 		below := wire.Pointer("patternProperties", pattern)
 		if c.backward && !kept && to.closed() {
-			if kept := to.keptAs(); len(kept) > 0 {
+			if kept := to.patternMapSchema(); len(kept) > 0 {
 				if changes := c.compare(first, kept); changes.breaks() {
 					found.put(below, changes)
 					continue
 				}
 			}
-			found.put(below, c.single("field added to a closed object", fieldAdded))
+			found.put(below, c.singleChange("field added to a closed object", fieldAdded))
 			continue
 		}
 		found.put(below, c.compare(first, second))
 	}
 }
 
-// A tagging distinguishes the variants of a union: by the values of one required member, or by members that only one
-// variant has and requires.
+// A tagging distinguishes the variants of a union, either by the values of one required member or by members that only
+// one variant has and requires.
 type tagging struct {
 	property string
 	values   map[string]bool
 	own      []string
 }
 
-// tags returns the tagging of the object variants. The zero tagging excludes nothing.
-func tags(variants []place) tagging {
+// taggingOf returns the tagging of the object variants. The zero tagging excludes nothing.
+func taggingOf(variants []place) tagging {
 	objects := objects(variants)
 	if len(objects) < 2 {
 		return tagging{}
@@ -116,7 +116,7 @@ func tags(variants []place) tagging {
 	for _, name := range slices.Sorted(mapKeys(objects[0].required())) {
 		t := tagging{property: name, values: map[string]bool{}}
 		distinct := !slices.ContainsFunc(objects, func(v place) bool {
-			values := v.tag(name)
+			values := v.tagValues(name)
 			for value := range values {
 				if t.values[value] {
 					return true
@@ -136,16 +136,16 @@ func objects(variants []place) []place {
 	return slices.DeleteFunc(slices.Clone(variants), func(v place) bool { return v.types()&object == 0 })
 }
 
-// keptTags returns the tagging of the first variants with the values of the second. It returns the zero tagging
-// unless every object of the second lists them.
-func keptTags(first, second []place) tagging {
-	t := tagging{property: tags(first).property, values: map[string]bool{}}
+// keptTagging returns the tagging of the first variants with the values of the second variants. It returns the zero
+// tagging unless all object variants of the second list their values.
+func keptTagging(first, second []place) tagging {
+	t := tagging{property: taggingOf(first).property, values: map[string]bool{}}
 	left := objects(second)
 	if t.property == "" || len(left) == 0 {
 		return tagging{}
 	}
 	for _, v := range left {
-		values := v.tag(t.property)
+		values := v.tagValues(t.property)
 		if len(values) == 0 {
 			return tagging{}
 		}
@@ -156,7 +156,7 @@ func keptTags(first, second []place) tagging {
 	return t
 }
 
-// ownMembers returns the members that exactly one variant has and requires, or nil if a variant has none.
+// ownMembers returns the members that exactly one variant has and requires, or nil if any variant lacks such a member.
 func ownMembers(objects []place) []string {
 	count := map[string]int{}
 	for _, v := range objects {
@@ -191,8 +191,8 @@ func memberNames(v place) map[string]bool {
 	return all
 }
 
-// tag returns the values of a required member, or nil if they are not listed.
-func (p place) tag(name string) map[string]any {
+// tagValues returns the listed values of a required member, or nil if it has no listed values.
+func (p place) tagValues(name string) map[string]any {
 	if p.types() != object || !p.required()[name] {
 		return nil
 	}
@@ -213,14 +213,14 @@ func (p place) tag(name string) map[string]any {
 	return out
 }
 
-// excludes reports whether the tag of v is not in the union, or v is an object without a member of its variants.
-// Readers keep such an object as JSON.
+// excludes reports whether the union lacks the tag of v, or v is an object without any distinguishing member. Readers
+// store such an object as raw JSON.
 func (t tagging) excludes(v place) bool {
 	if t.property == "" {
 		has := memberNames(v)
 		return len(t.own) > 0 && v.types() == object && !slices.ContainsFunc(t.own, func(name string) bool { return has[name] })
 	}
-	values := v.tag(t.property)
+	values := v.tagValues(t.property)
 	for value := range values {
 		if t.values[value] {
 			return false
@@ -229,9 +229,10 @@ func (t tagging) excludes(v place) bool {
 	return len(values) > 0
 }
 
-// keptAs returns the schema of the map in which a reader keeps members that match the patterns of a closed object.
-// Such a map must decode any other member. If the schemas of the patterns differ, the reader keeps JSON.
-func (p place) keptAs() place {
+// patternMapSchema returns the schema of the map in which a reader stores members that match the patterns of a closed
+// object. Such a map must be able to decode any other member. If the schemas of the patterns differ, the reader stores
+// raw JSON.
+func (p place) patternMapSchema() place {
 	var out place
 	for _, n := range p {
 		for _, pattern := range n.names("patternProperties") {
@@ -241,15 +242,15 @@ func (p place) keptAs() place {
 		}
 	}
 	for i := range out {
-		if !alike(out[0], out[i]) {
+		if !haveSameGoType(out[0], out[i]) {
 			return nil
 		}
 	}
 	return out[:min(1, len(out))]
 }
 
-// alike reports whether two schemas have the same Go type: they are equal, or scalars of one type.
-func alike(a, b node) bool {
+// haveSameGoType reports whether two schemas are equal or are scalars of the same type.
+func haveSameGoType(a, b node) bool {
 	of := (place{a}).types()
 	return of&^(scalars|null) == 0 && of == (place{b}).types() || a.closure() == b.closure()
 }

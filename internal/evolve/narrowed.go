@@ -23,7 +23,7 @@ func inputTypeNarrowed(u union, report func(string)) {
 }
 
 func inputEnumAdded(p pair, report func(string, string)) {
-	_, before := listed(p.old)
+	_, before := listedValues(p.old)
 	if values, now := p.new.values(); now && !before {
 		report("", fmt.Sprintf("accepts %d listed values only", len(values)))
 	}
@@ -47,20 +47,20 @@ func inputClosed(p pair, report func(string, string)) {
 	}
 }
 
-// A constraint is a keyword whose values have no order, so a different value is a different constraint.
+// A constraint is a keyword with values that have no order, so any different value is a different constraint.
 type constraint struct {
 	keyword string
 	of      types
-	// values holds the texts of values with an effect; nil means all.
+	// values is the set of values that have an effect, as JSON texts. If it is nil, all values have an effect.
 	values map[string]bool
 }
 
-// asserted lists the formats that JSON Schema defines. Any other format accepts every string.
-var asserted = quoted(`date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri
+// assertedFormats is the set of formats that JSON Schema defines. Any other format accepts every string.
+var assertedFormats = quoted(`date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri
 	iri-reference uuid uri-template json-pointer relative-json-pointer regex`)
 
-// within maps formats to wider formats that accept the same strings.
-var within = map[string][]string{
+// widerFormats maps a format to the formats that accept all of its strings.
+var widerFormats = map[string][]string{
 	text("uri"):           {text("uri-reference"), text("iri"), text("iri-reference")},
 	text("uri-reference"): {text("iri-reference")},
 	text("iri"):           {text("iri-reference")},
@@ -68,24 +68,24 @@ var within = map[string][]string{
 	text("hostname"):      {text("idn-hostname")},
 }
 
-// holdsWithin reports whether strings that satisfy all of have also satisfy want.
-func holdsWithin(have map[string]bool, want string) bool {
+// isImplied reports whether a string that satisfies all of have also satisfies want.
+func isImplied(have map[string]bool, want string) bool {
 	if have[want] {
 		return true
 	}
 	for h := range have {
-		if slices.Contains(within[h], want) {
+		if slices.Contains(widerFormats[h], want) {
 			return true
 		}
 	}
 	return false
 }
 
-// encodings lists the contentEncodings that affect validity and types.
+// encodings is the set of contentEncodings that affect validity and types.
 var encodings = quoted("base64")
 
 // Asserted reports whether JSON Schema defines the format. The runtime checks arguments against such formats.
-func Asserted(format string) bool { return asserted[text(format)] }
+func Asserted(format string) bool { return assertedFormats[text(format)] }
 
 func quoted(words string) map[string]bool {
 	set := map[string]bool{}
@@ -96,7 +96,7 @@ func quoted(words string) map[string]bool {
 }
 
 var (
-	formats     = []constraint{{"format", str, asserted}, {"contentEncoding", str, encodings}}
+	formats     = []constraint{{"format", str, assertedFormats}, {"contentEncoding", str, encodings}}
 	patterns    = []constraint{{"pattern", str, nil}}
 	constraints = []constraint{
 		{"dependentRequired", object, nil},
@@ -112,8 +112,8 @@ var (
 	}
 )
 
-// added calls f for the keywords that are new or different in narrow. changed reports whether wide has the keyword.
-func added(list []constraint, wide, narrow place, f func(keyword string, changed bool)) {
+// eachAdded calls f for each keyword that is new or different in narrow. changed reports whether wide has the keyword.
+func eachAdded(list []constraint, wide, narrow place, f func(keyword string, changed bool)) {
 	common := wide.types() & narrow.types()
 	for _, c := range list {
 		if common&c.of == 0 {
@@ -124,7 +124,7 @@ func added(list []constraint, wide, narrow place, f func(keyword string, changed
 			maps.DeleteFunc(now, func(text string, _ bool) bool { return !c.values[text] })
 		}
 		for text := range now {
-			if !holdsWithin(known, text) {
+			if !isImplied(known, text) {
 				f(c.keyword, len(known) > 0)
 				break
 			}
@@ -133,7 +133,7 @@ func added(list []constraint, wide, narrow place, f func(keyword string, changed
 }
 
 func inputFormatChanged(p pair, report func(string, string)) {
-	added(formats, p.old, p.new, func(keyword string, changed bool) {
+	eachAdded(formats, p.old, p.new, func(keyword string, changed bool) {
 		if changed {
 			report("", keyword+" has changed")
 		} else {
@@ -143,7 +143,7 @@ func inputFormatChanged(p pair, report func(string, string)) {
 }
 
 func inputPatternChanged(p pair, report func(string, string)) {
-	added(patterns, p.old, p.new, func(keyword string, changed bool) {
+	eachAdded(patterns, p.old, p.new, func(keyword string, changed bool) {
 		if changed {
 			report("", "pattern has changed")
 		} else {
@@ -153,7 +153,7 @@ func inputPatternChanged(p pair, report func(string, string)) {
 }
 
 func inputConstraintAdded(p pair, report func(string, string)) {
-	added(constraints, p.old, p.new, func(keyword string, changed bool) {
+	eachAdded(constraints, p.old, p.new, func(keyword string, changed bool) {
 		if !changed {
 			report("", keyword+" is new")
 		}

@@ -33,7 +33,7 @@ func (p place) document() *document {
 	return p[0].doc
 }
 
-// under returns the schemas directly under a keyword.
+// under returns the values of a keyword in the schemas of p.
 func (p place) under(keyword string) place {
 	var out place
 	for _, n := range p {
@@ -47,8 +47,8 @@ func (p place) under(keyword string) place {
 // maxVariants limits the number of variants from nested unions.
 const maxVariants = 256
 
-// expand follows references, merges allOf and multiplies out anyOf and oneOf. The result lists the variants of the
-// value, without variants that no value satisfies. ok is false if there are too many.
+// expand resolves references, merges allOf, and combines the alternatives of anyOf and oneOf. It returns the variants
+// that at least one value can satisfy. ok is false if there are too many.
 func expand(p place) (variants []place, ok bool) {
 	variants = []place{nil}
 	for _, n := range p {
@@ -100,7 +100,7 @@ func product(a, b []place) []place {
 	return out
 }
 
-// types is a set of JSON types that separates integers from other numbers.
+// types is a set of JSON types. It distinguishes integers from other numbers.
 type types schematree.Types
 
 const (
@@ -115,11 +115,11 @@ const (
 	scalars  = types(schematree.Scalars)
 )
 
-// String lists the types for messages.
+// String returns the types as a list for messages.
 func (t types) String() string { return schematree.Types(t).String() }
 
-// several reports whether the types, without null, include more than one JSON type.
-func (t types) several() bool {
+// hasSeveral reports whether the set contains more than one JSON type other than null.
+func (t types) hasSeveral() bool {
 	if t&(integer|fraction) != 0 {
 		t = t&^fraction | integer
 	}
@@ -129,9 +129,9 @@ func (t types) several() bool {
 
 func typeOf(v any) types { return types(schematree.TypeOf(v)) }
 
-// types returns the types that type, enum and const of p allow.
+// types returns the types that the keywords type, enum and const of p allow.
 func (p place) types() types {
-	out := p.declared()
+	out := p.declaredTypes()
 	if values, limited := p.values(); limited {
 		var set types
 		for _, v := range values {
@@ -142,8 +142,8 @@ func (p place) types() types {
 	return out
 }
 
-// declared returns the types that the keyword type allows, ignoring enum and const.
-func (p place) declared() types {
+// declaredTypes returns the types that the keyword type allows. It ignores enum and const.
+func (p place) declaredTypes() types {
 	out := anyType
 	for _, n := range p {
 		out &= types(schematree.Declared(n))
@@ -151,7 +151,8 @@ func (p place) declared() types {
 	return out
 }
 
-// values returns the values that enum and const allow, by text, or false if p has neither.
+// values maps the JSON text of each value that enum and const allow to the value. It returns false if p has neither
+// keyword.
 func (p place) values() (map[string]any, bool) {
 	var out map[string]any
 	for _, n := range p {
@@ -177,7 +178,7 @@ func intersect(have map[string]any, list []any) map[string]any {
 	return out
 }
 
-// properties returns the names that p declares, sorted.
+// properties returns the sorted names of the members that p declares.
 func (p place) properties() []string {
 	set := map[string]bool{}
 	for _, n := range p {
@@ -190,10 +191,10 @@ func (p place) properties() []string {
 	return slices.Sorted(mapKeys(set))
 }
 
-// property returns the schemas for the member called name.
+// property returns the schemas for a member.
 func (p place) property(name string) place { return p.orUnevaluated(schematree.Member(p, name)) }
 
-// orUnevaluated returns described or, if that is empty, the schemas for members that p does not describe otherwise.
+// orUnevaluated returns described or, if it is empty, the schemas in unevaluatedProperties.
 func (p place) orUnevaluated(described place) place {
 	if len(described) == 0 {
 		return p.under("unevaluatedProperties")
@@ -201,8 +202,8 @@ func (p place) orUnevaluated(described place) place {
 	return described
 }
 
-// pattern returns the schemas for members that match exactly that pattern. If p lacks the pattern, they are
-// additional members; with sure, only if no other pattern may match them.
+// pattern returns the schemas for members that match the pattern, and whether p has the pattern. A schema without the
+// pattern contributes its additionalProperties; if sure is set, only if it has no other patterns.
 func (p place) pattern(pattern string, sure bool) (place, bool) {
 	var out place
 	found := false
@@ -234,13 +235,13 @@ func (p place) closed() bool {
 	return forbidden(p.additional())
 }
 
-// mapped reports whether p has a schema for members of any name, as a map does.
-func (p place) mapped() bool {
+// isMap reports whether p has a schema for members of any name.
+func (p place) isMap() bool {
 	return slices.ContainsFunc(p.additional(), func(n node) bool { return len(n.object()) > 0 })
 }
 
-// tuple returns the number of items that p describes individually.
-func (p place) tuple() int {
+// tupleLen returns the number of items that p describes individually.
+func (p place) tupleLen() int {
 	most := 0
 	for _, n := range p {
 		first, _, _ := schematree.Elements(n)
@@ -249,7 +250,7 @@ func (p place) tuple() int {
 	return most
 }
 
-// item returns the schemas for the item at i; i = tuple() stands for all later items.
+// item returns the schemas for the item at index i. The index tupleLen() represents all remaining items.
 func (p place) item(i int) place { return schematree.Element(p, i) }
 
 // required returns the names that p requires.
@@ -266,13 +267,13 @@ func (p place) required() map[string]bool {
 	return out
 }
 
-// texts returns the values of a keyword in p by closure.
+// texts returns the closures of a keyword's values in p.
 func (p place) texts(keyword string) map[string]bool {
 	out := map[string]bool{}
 	for _, n := range p {
 		c, ok := n.child(keyword)
 		if k, _ := schematree.Any.Keyword(keyword); c.object() != nil && k.Holds != schematree.Schema {
-			c = n.only(keyword) // the member names are free
+			c = n.withOnly(keyword) // the member names are free
 		}
 		if ok {
 			out[c.closure()] = true
@@ -281,8 +282,8 @@ func (p place) texts(keyword string) map[string]bool {
 	return out
 }
 
-// foreign returns the references of p that leave its document.
-func (p place) foreign() map[string]bool {
+// externalRefs returns the references of p to other documents.
+func (p place) externalRefs() map[string]bool {
 	out := map[string]bool{}
 	for _, n := range p {
 		for _, keyword := range schematree.References {

@@ -90,29 +90,29 @@ func raw(v any) json.RawMessage {
 }
 
 // within lists s and the schemas in it in a fixed order.
-func within(s schema) []schema {
+func widerFormats(s schema) []schema {
 	out := []schema{s}
 	for _, keyword := range []string{"items", "additionalProperties"} {
 		if c, ok := s[keyword].(schema); ok {
-			out = append(out, within(c)...)
+			out = append(out, widerFormats(c)...)
 		}
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
 		list, _ := s[keyword].([]any)
 		for _, c := range list {
-			out = append(out, within(c.(schema))...)
+			out = append(out, widerFormats(c.(schema))...)
 		}
 	}
 	properties, _ := s["properties"].(schema)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		out = append(out, within(properties[name].(schema))...)
+		out = append(out, widerFormats(properties[name].(schema))...)
 	}
 	return out
 }
 
 // mutate applies m somewhere in s; false when there is no place for it.
 func mutate(t *rapid.T, s schema, m mutation) bool {
-	places := within(s)
+	places := widerFormats(s)
 	from := rapid.IntRange(0, len(places)-1).Draw(t, "place")
 	for i := range places {
 		if m.apply(t, places[(from+i)%len(places)]) {
@@ -258,7 +258,7 @@ func TestRefactoringProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		old := clone(drawSchema(t, 3))
 		new := clone(old)
-		places := within(new)
+		places := widerFormats(new)
 		part := places[rapid.IntRange(0, len(places)-1).Draw(t, "place")]
 		moved := clone(part)
 		clear(part)

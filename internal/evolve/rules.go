@@ -6,9 +6,9 @@ import "slices"
 type Rule struct {
 	// ID is the name of the rule in output and exceptions.
 	ID string
-	// Category says which users the change breaks.
+	// Category identifies the users that the change breaks.
 	Category Category
-	// Purpose is a sentence for readers.
+	// Purpose describes the rule in one sentence.
 	Purpose string
 	// Features lists the schemas that the rule applies to.
 	Features []string
@@ -18,19 +18,19 @@ type Rule struct {
 
 func (r Rule) covers(feature string) bool { return slices.Contains(r.Features, feature) }
 
-// A rule is a Rule with its function, which checks all variants of a place, or a pair of an old and a new variant.
-// The comparison itself reports rules without a function.
+// A rule is a Rule with its function. A union function checks all variants of a place, and a variant function checks a
+// pair of an old and a new variant. The comparison itself reports the rules without a function.
 type rule struct {
 	Rule
-	// backward rules apply to payloads in both directions, and onlyBackward rules only backward. The backward
-	// comparison checks that readers of the old schema expect every new payload.
+	// backward rules apply to payloads in both directions. onlyBackward rules apply only in the backward comparison.
+	// The backward comparison checks that readers of the old schema expect every new payload.
 	backward, onlyBackward bool
 
 	union   func(u union, report func(reason string))
 	variant func(p pair, report func(below, reason string))
 }
 
-// A union holds the variants of one place before and after.
+// A union holds the old and new variants of one place.
 type union struct {
 	old, new       []place
 	feature        string
@@ -39,17 +39,17 @@ type union struct {
 	from, to place
 }
 
-// A pair is an old variant and a new one.
+// A pair consists of an old variant and a new variant.
 type pair struct {
 	old, new       place
 	feature        string
 	live, backward bool
 }
 
-// Incomparable is the rule for parts that cannot be compared.
+// Incomparable is the ID of the rule for schemas that cannot be compared.
 const Incomparable = "SCHEMA_INCOMPARABLE"
 
-// Rules that the comparison reports itself.
+// IDs of rules that the comparison itself reports.
 const (
 	nameClaimed    = "INPUT_NAME_CLAIMED"
 	fieldAdded     = "PAYLOAD_FIELD_ADDED"
@@ -139,7 +139,7 @@ var rules = []rule{
 	},
 	{
 		Rule:    Rule{Incomparable, Wire, "Something changed that cannot be compared, so it may break anybody.", both, true},
-		variant: incomparable, union: ambiguous, backward: true,
+		variant: checkComparable, union: checkAmbiguous, backward: true,
 	},
 	{
 		Rule: Rule{nameClaimed, Strict, "A new argument has a name that callers could already send.", input, false},

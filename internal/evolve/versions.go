@@ -12,8 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Versions compares the event types of two versions of a package, and each pair of shared definitions once. The zero
-// value is ready for use with one pair of packages. It is not safe for concurrent use.
+// Versions compares the event types of two versions of a package. It compares each pair of shared definitions only
+// once. The zero value is ready to use for one pair of packages. It is not safe for concurrent use.
 type Versions struct {
 	old, new    library
 	comparisons map[[2]string]*comparison // by feature and direction
@@ -30,18 +30,18 @@ func (v *Versions) Differences(event string, old, new Side) []Change {
 
 // compare compares the two versions of one schema.
 func (v *Versions) compare(feature, event string, old, new *published.Schema) []Change {
-	if same(old, new) {
+	if equal(old, new) {
 		return nil
 	}
 	unreadable := func(which string, err error) []Change {
 		return []Change{{Feature: feature, Reason: "the " + which + " schema cannot be read: " + err.Error(), Rule: Incomparable, Category: Wire}}
 	}
 	at := "@" + event + "/" + feature // not a valid pointer
-	before, err := v.old.top(old, at)
+	before, err := v.old.parse(old, at)
 	if err != nil {
 		return unreadable("old", err)
 	}
-	after, err := v.new.top(new, at)
+	after, err := v.new.parse(new, at)
 	if err != nil {
 		return unreadable("new", err)
 	}
@@ -52,7 +52,7 @@ func (v *Versions) compare(feature, event string, old, new *published.Schema) []
 	if feature == PayloadSchema && !v.live {
 		changes = withUnexpected(changes, v.comparison(feature, "backward").run(after, before, v.old.size+v.new.size))
 	}
-	return once(changes)
+	return withoutDuplicates(changes)
 }
 
 func (v *Versions) comparison(feature, direction string) *comparison {
@@ -66,20 +66,20 @@ func (v *Versions) comparison(feature, direction string) *comparison {
 	return v.comparisons[key]
 }
 
-// same reports whether two published schemas are equal.
-func same(a, b *published.Schema) bool {
+// equal reports whether two published schemas are equal.
+func equal(a, b *published.Schema) bool {
 	return bytes.Equal(a.Head, b.Head) && bytes.Equal(a.Tail, b.Tail) &&
 		slices.EqualFunc(a.Definitions(), b.Definitions(), func(a, b *published.Schema) bool {
 			return a == b || a.Name == b.Name && bytes.Equal(a.Head, b.Head)
 		})
 }
 
-// A library holds the definitions of a version, each parsed once.
+// A library caches the parsed definitions of a version.
 type library struct {
-	docs  [2]*document // for 2020-12 and draft-07
-	homes map[libraryKey]*home
-	names map[string]int
-	size  int // number of parsed schemas
+	docs   [2]*document // for 2020-12 and draft-07
+	scopes map[libraryKey]*scope
+	names  map[string]int
+	size   int // number of parsed schemas
 }
 
 type libraryKey struct {
@@ -87,15 +87,15 @@ type libraryKey struct {
 	doc *document
 }
 
-// A home resolves the references of a schema with separate definitions.
-type home struct {
+// A scope resolves the references of a schema with separate definitions.
+type scope struct {
 	library *library
 	of      *published.Schema
 	root    node // without a schema if the definitions cannot be separate
 }
 
-// top parses a schema without its definitions, or with them if they depend on the schema.
-func (l *library) top(s *published.Schema, at string) (node, error) {
+// parse parses a schema without its definitions, or with them if they depend on the schema.
+func (l *library) parse(s *published.Schema, at string) (node, error) {
 	if n, ok := l.apart(s, at); ok {
 		return n, nil
 	}
@@ -124,32 +124,32 @@ func (l *library) apart(s *published.Schema, at string) (node, bool) {
 			return node{}, false
 		}
 	}
-	return l.home(l.docs[i], s, at, v).root, true
+	return l.scope(l.docs[i], s, at, v).root, true
 }
 
-func (l *library) home(doc *document, s *published.Schema, at string, v any) *home {
-	h := &home{library: l, of: s}
-	h.root = node{pointer: at, schema: v, base: new(url.URL), doc: doc, home: h}
+func (l *library) scope(doc *document, s *published.Schema, at string, v any) *scope {
+	h := &scope{library: l, of: s}
+	h.root = node{pointer: at, schema: v, base: new(url.URL), doc: doc, scope: h}
 	h.root.each(func(node) { l.size++ })
 	return h
 }
 
-// definition parses a definition on first use.
-func (l *library) definition(doc *document, d *published.Schema) *home {
+// definition returns a parsed definition. It parses the definition on first use.
+func (l *library) definition(doc *document, d *published.Schema) *scope {
 	key := libraryKey{d, doc}
-	if h := l.homes[key]; h != nil {
+	if h := l.scopes[key]; h != nil {
 		return h
 	}
-	if l.homes == nil {
-		l.homes, l.names = map[libraryKey]*home{}, map[string]int{}
+	if l.scopes == nil {
+		l.scopes, l.names = map[libraryKey]*scope{}, map[string]int{}
 	}
 	at := wire.Pointer(doc.keyword(), d.Name)
 	if l.names[at]++; l.names[at] > 1 {
 		at = fmt.Sprintf("%s@%d", at, l.names[at])
 	}
 	v, _ := validate.Apart(d, doc.keyword()) // nil if it cannot be separate
-	h := l.home(doc, d, at, v)
-	l.homes[key] = h
+	h := l.scope(doc, d, at, v)
+	l.scopes[key] = h
 	return h
 }
 
@@ -160,8 +160,8 @@ func (d *document) keyword() string {
 	return "$defs"
 }
 
-// resolve returns the target of a reference.
-func (h *home) resolve(doc *document, ref string) (node, bool) {
+// resolve returns the target of a reference, or false if it does not exist.
+func (h *scope) resolve(doc *document, ref string) (node, bool) {
 	if d, rest, ok := schematree.Definition(h.of.Refs, doc.keyword(), ref); ok {
 		return schematree.At(h.library.definition(doc, d).root, rest)
 	}

@@ -22,26 +22,26 @@ func payloadTypeChanged(u union, report func(string)) {
 	if old&integer != 0 && listedAsFloats(u.old) {
 		gained &^= fraction
 	}
-	if old.several() {
-		gained &^= strange(old)
+	if old.hasSeveral() {
+		gained &^= typesKeptAsJSON(old)
 	}
-	if gained != 0 && len(u.old) > 0 && !nullOnly(old, new) {
+	if gained != 0 && len(u.old) > 0 && !onlyAddsNull(old, new) {
 		report(fmt.Sprintf("was %v and may now be %v", old, gained))
 	}
 }
 
-// payloadVariantOfType reports values of a new JSON type in a union of several types. A reader of such a union keeps
-// values of other types as JSON.
+// payloadVariantOfType reports values of a new JSON type in a union of several types. A reader of such a union stores
+// values of other types as raw JSON.
 func payloadVariantOfType(u union, report func(string)) {
 	old, new := unionTypes(u.old), unionTypes(u.new)
-	if gained := new & strange(old); gained != 0 && old.several() {
+	if gained := new & typesKeptAsJSON(old); gained != 0 && old.hasSeveral() {
 		report(fmt.Sprintf("the union was %v and may now be %v", old, gained))
 	}
 }
 
-// strange returns the types that a reader of a union of the given types keeps as JSON. It excludes null, because a Go
-// type without null cannot hold it, and all numbers if the union has any.
-func strange(of types) types {
+// typesKeptAsJSON returns the types that a reader of a union of the given types stores as raw JSON. It excludes null,
+// because a Go type without null cannot hold it. It excludes all numbers if the union has any numeric type.
+func typesKeptAsJSON(of types) types {
 	all := anyType &^ null &^ of
 	if of&(integer|fraction) != 0 {
 		all &^= integer | fraction
@@ -50,20 +50,20 @@ func strange(of types) types {
 }
 
 func payloadNullAdded(u union, report func(string)) {
-	if old, new := unionTypes(u.old), unionTypes(u.new); nullOnly(old, new) {
+	if old, new := unionTypes(u.old), unionTypes(u.new); onlyAddsNull(old, new) {
 		report(fmt.Sprintf("was %v and may now be null", old))
 	}
 }
 
-// forbidden reports whether p contains the schema false, as opposed to a contradiction.
+// forbidden reports whether p contains the schema false. It does not detect contradictory schemas.
 func forbidden(p place) bool {
 	return slices.ContainsFunc(p, func(n node) bool { return n.schema == false })
 }
 
-// nullOnly reports whether only null was added to the types.
-func nullOnly(old, new types) bool { return new&^old == null && new&old != 0 }
+// onlyAddsNull reports whether null is the only type in new that is not in old.
+func onlyAddsNull(old, new types) bool { return new&^old == null && new&old != 0 }
 
-// payloadVariantRetyped reports a new variant whose type no old variant has.
+// payloadVariantRetyped reports a new variant if no old variant has its type.
 func payloadVariantRetyped(p pair, report func(string, string)) {
 	if p.backward && p.old.types()&p.new.types() == 0 {
 		report("", fmt.Sprintf("was %v and may now be %v", p.old.types(), p.new.types()))
@@ -89,7 +89,7 @@ func payloadFormatChanged(p pair, report func(string, string)) {
 	for _, k := range formats {
 		now := p.new.texts(k.keyword)
 		for _, was := range sortedKeys(p.old.texts(k.keyword)) {
-			if k.values[was] && !holdsWithin(now, was) {
+			if k.values[was] && !isImplied(now, was) {
 				report("", k.keyword+" was "+was)
 			}
 		}
@@ -113,10 +113,10 @@ func payloadEnumWidened(p pair, report func(string, string)) {
 	if !limited {
 		return
 	}
-	new, ok := listed(p.new)
+	new, ok := listedValues(p.new)
 	if !ok {
 		report("", fmt.Sprintf("had %d listed values and may have others now", len(old)))
-	} else if gained := without(new, old); len(gained) > 0 {
+	} else if gained := difference(new, old); len(gained) > 0 {
 		report("", "may now be "+strings.Join(gained, ", "))
 	}
 }
@@ -131,21 +131,21 @@ func payloadConstraintRelaxed(p pair, report func(string, string)) {
 			}
 		}
 	}
-	added(patterns, p.new, p.old, func(_ string, changed bool) {
+	eachAdded(patterns, p.new, p.old, func(_ string, changed bool) {
 		if changed {
 			report("", "pattern has changed")
 		} else {
 			report("", "pattern is gone")
 		}
 	})
-	added(constraints, p.new, p.old, func(keyword string, changed bool) {
+	eachAdded(constraints, p.new, p.old, func(keyword string, changed bool) {
 		if !changed {
 			report("", keyword+" is gone")
 		}
 	})
 }
 
-// payloadOverlap reports a oneOf of the old schema that a new payload may violate by matching two variants.
+// payloadOverlap reports a oneOf of the old schema if a new payload can match two of its variants.
 func payloadOverlap(u union, report func(string)) {
 	if u.backward && overlaps(u.from, u.to) {
 		report("oneOf has changed, and a value may match two of the old variants")

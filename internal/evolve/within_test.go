@@ -21,7 +21,7 @@ func TestFormatsWithin(t *testing.T) {
 		}
 		return s
 	}
-	for inner, outers := range within {
+	for inner, outers := range widerFormats {
 		for _, outer := range outers {
 			in, out, valid := compile(inner), compile(outer), 0
 			for _, s := range samples {

@@ -1,5 +1,5 @@
-// Package filelock lets only one cooperating process open a file. The lock is a file next to it, which names its
-// owner. Start with [Acquire].
+// Package filelock restricts a file to one process at a time. All processes must use the package. The lock is a
+// separate file in the same directory, which contains the process ID of its owner. Start with [Acquire].
 package filelock
 
 import (
@@ -14,33 +14,34 @@ import (
 	"time"
 )
 
-// DefaultWait is long enough for the owner to end, as in a restart.
+// DefaultWait is long enough for the owner to exit during a restart.
 const DefaultWait = 10 * time.Second
 
 // Suffix is appended to the name of a file to form the name of its lock file.
 const Suffix = ".lock"
 
-// Polling intervals for a held lock.
+// The polling interval for a held lock grows from minPoll to maxPoll.
 const (
-	retry    = 10 * time.Millisecond
-	retryMax = 200 * time.Millisecond
+	minPoll = 10 * time.Millisecond
+	maxPoll = 200 * time.Millisecond
 )
 
-// A Lock has one owner across goroutines and processes. The system releases it when the process ends for any reason.
-// The lock file stays, so that no other process can lock a new file with the same name. Readers of the locked file
-// need no lock and are not blocked.
+// A Lock has a single owner across all goroutines and processes. The operating system releases it when the process
+// exits for any reason. The lock file is never removed, so no other process can lock a new file with the same name.
+// Readers of the locked file do not need a lock and are not blocked.
 type Lock struct {
 	path string // of the locked file
 	file *os.File
 }
 
-// owned holds the files that this process has locked. On some systems a lock does not exclude its own process.
+// owned is the set of files that this process has locked. On some systems, a lock does not exclude the process that
+// holds it.
 var owned = struct {
 	sync.Mutex
 	paths map[string]bool
 }{paths: map[string]bool{}}
 
-// A HeldError reports that another owner has the lock.
+// A HeldError reports that the lock has another owner.
 type HeldError struct {
 	Path   string // of the locked file
 	Holder string // "held by pid 4711", as far as that can be told
@@ -57,14 +58,14 @@ func (e *HeldError) Error() string {
 
 func (e *HeldError) Unwrap() error { return e.Cause }
 
-// errHeld reports that another owner has the lock now.
+// errHeld reports that the lock currently has another owner.
 var errHeld = errors.New("held")
 
-// Acquire locks the file at path, after resolving symbolic links. It waits up to wait for the owner to release it.
-// After that, or when ctx ends, the error is a [*HeldError].
+// Acquire locks the file at path, which must be a result of [Resolve]. If the lock has an owner, Acquire waits for up
+// to wait. If the wait expires or ctx ends, it returns a [*HeldError].
 func Acquire(ctx context.Context, path string, wait time.Duration) (*Lock, error) {
 	begun := time.Now()
-	for pause := retry; ; pause = min(2*pause, retryMax) {
+	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
 		l, err := tryLock(path)
 		if !errors.Is(err, errHeld) {
 			return l, err
@@ -83,7 +84,7 @@ func Acquire(ctx context.Context, path string, wait time.Duration) (*Lock, error
 	}
 }
 
-// tryLock takes the lock, or returns errHeld.
+// tryLock acquires the lock without waiting, or returns errHeld.
 func tryLock(path string) (_ *Lock, err error) {
 	owned.Lock()
 	defer owned.Unlock()
@@ -105,7 +106,7 @@ func tryLock(path string) (_ *Lock, err error) {
 		}
 		return nil, err
 	}
-	// If the file was removed meanwhile, another process may have created and locked a new one.
+	// If the file has been removed, another process may have created and locked a new one.
 	mine, err := l.file.Stat()
 	if err != nil {
 		return nil, err
@@ -113,15 +114,15 @@ func tryLock(path string) (_ *Lock, err error) {
 	if there, err := os.Stat(l.file.Name()); err != nil || !os.SameFile(mine, there) {
 		return nil, errHeld
 	}
-	if err := l.sign(); err != nil {
+	if err := l.writeOwner(); err != nil {
 		return nil, fmt.Errorf("writing the lock: %w", err)
 	}
 	owned.paths[path] = true
 	return l, nil
 }
 
-// sign writes the owner into the lock file, for processes that wait.
-func (l *Lock) sign() error {
+// writeOwner writes the process ID and host to the lock file, for error messages of other processes.
+func (l *Lock) writeOwner() error {
 	if err := l.file.Truncate(0); err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (l *Lock) sign() error {
 	return err
 }
 
-// holder describes the owner of the lock, as far as the file shows it.
+// holder describes the owner of the lock from the content of the lock file.
 func holder(path string) string {
 	f, err := os.Open(path + Suffix)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Resolve returns the unique name of a file: absolute and without symbolic links, even if the file, or the target of
-// its link, does not exist.
+// Resolve returns the absolute path of a file without symbolic links. The file, or the target of its link, need not
+// exist.
 func Resolve(path string) (string, error) {
 	const maxLinks = 40 // the usual limit of operating systems
 	for range maxLinks {

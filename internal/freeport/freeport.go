@@ -1,5 +1,5 @@
-// Package freeport finds ports for servers that must know their ports, or each other's, before they start, and that
-// restart on the same ports.
+// Package freeport finds free ports for servers. It is for servers that must know their own ports or each other's
+// before they start, and that restart on the same ports.
 package freeport
 
 import (
@@ -8,17 +8,17 @@ import (
 	"net"
 )
 
-// Systems choose ports from 32768 for listeners without a port and for outgoing connections. Ports from first to last
-// are used only by programs that request them by number.
+// Operating systems assign ports from 32768 to outgoing connections and to listeners on port 0. A port from first to
+// last is used only if a program requests it explicitly.
 const (
 	first = 20_000
 	last  = 32_000
-	// attempts limits the number of occupied ports to try for one free port.
+	// attempts is the maximum number of occupied ports to try for each free port.
 	attempts = 1000
 )
 
-// Reserve returns n unused addresses of the loopback interface, such as 127.0.0.1:20301. Other callers of Reserve do
-// not get them until release is called.
+// Reserve returns n unused addresses on the loopback interface, such as 127.0.0.1:20301. Other calls to Reserve do not
+// return them until release is called.
 func Reserve(n int) (addrs []string, release func(), err error) {
 	var held []net.Listener
 	release = func() {

@@ -5,32 +5,32 @@ import (
 	"strings"
 )
 
-// A Case is one kind of misbehavior. In its texts, $ID stands for the ID of the request, $N for a different number
-// each time, and $NOW for the time.
+// A Case is a kind of misbehavior. In its texts, the server replaces $ID with the ID of the request, $N with a number
+// that is different each time, and $NOW with the time.
 type Case struct {
 	// Name identifies the case.
 	Name string
-	// Method is the method whose answers are spoiled.
+	// Method is the method that the server responds to incorrectly.
 	Method string
-	// Frames holds messages before the answer, as SSE events or lines. Repeat is the number of times to send them.
+	// Frames lists messages to send before the response, as SSE events or lines. Repeat is how often to send them.
 	Frames []string
 	Repeat int
-	// Message is the answer, or "" for no answer.
+	// Message is the response, or "" for no response.
 	Message string
-	// Hold keeps an HTTP body open, and Abort cuts the connection. Otherwise the body ends.
+	// Hold keeps the HTTP body open, and Abort closes the connection abruptly. Otherwise the body ends.
 	Hold, Abort bool
 
-	// HTTP limits the case to HTTP.
+	// HTTP is set if the case is only for HTTP.
 	HTTP bool
-	// Status, Type and Header belong to the HTTP answer. Raw is its unchanged body.
+	// Status, Type and Header specify the HTTP response. Raw is its unchanged body.
 	Status int
 	Type   string
 	Header map[string]string
 	Raw    string
 
-	// Harmless reports whether the client may continue as if nothing were wrong, because it loses nothing.
+	// Harmless reports whether the client may ignore the misbehavior, because it does not lose any data.
 	Harmless bool
-	// Says is a text that the client's error must contain, or "" for any error.
+	// Says is the text that the client's error must contain, or "" if any error is acceptable.
 	Says string
 }
 
@@ -41,10 +41,10 @@ func (c Case) frames() []string {
 	return slices.Repeat(c.Frames, c.Repeat)
 }
 
-// Large is the size of texts that are too large for a client with this limit or less.
+// Large is the size of oversized texts, in bytes. The client's limit must not be higher.
 const Large = 300 << 10
 
-// envelopes lists answers to any call that are not a response, or not a response to that call.
+// envelopes lists messages that are not a valid response to any call.
 var envelopes = []Case{
 	{Name: "garbage", Message: `garbage`},
 	{Name: "nothing"},
@@ -84,7 +84,7 @@ var envelopes = []Case{
 	{Name: "broken off", Message: `{"jsonrpc":"2.0"`, Abort: true},
 }
 
-// statuses lists HTTP answers that are not responses.
+// statuses lists HTTP responses that do not contain a JSON-RPC response.
 var statuses = []Case{
 	{Name: "a page", Status: 200, Type: "text/html; charset=utf-8", Message: "<html>\x1b]0;x\a", Says: "text/html"},
 	{Name: "no type", Status: 200, Type: "\t", Message: `{}`},
@@ -263,8 +263,8 @@ func Cases() []Case {
 	return all
 }
 
-// Bodies lists signed webhook bodies that are not messages, or not messages of this subscription. A client must not
-// treat any of them as an occurrence.
+// Bodies lists signed webhook bodies that are not messages, or are not for this subscription. A client must not treat
+// any of them as an occurrence.
 var Bodies = []string{
 	``, ` `, `null`, `[]`, `5`, `"x"`, `{}`, `{`, "\xff", "\x00", `{"type":null}`, `{"type":5}`, `{"type":""}`, `{"type":[]}`,
 	`{"eventId":"x"}`, `{"eventId":5,"name":"tick","timestamp":"t","data":{}}`, `{"eventId":null,"name":"tick","timestamp":"t","data":{}}`,

@@ -1,6 +1,7 @@
-// Package hostileserver is an MCP server with events that misbehaves on purpose. Tests of clients and `mcpe-conform
+// Package hostileserver provides an MCP server with events that misbehaves deliberately. Tests of clients and
+// `mcpe-conform
 // --client` use it to show that no answer makes a client panic, hang, send requests in a loop or silently lose an
-// event. The kinds of misbehavior are data, see [Cases]. It serves Streamable HTTP and stdio.
+// event. For the kinds of misbehavior, see [Cases]. It serves Streamable HTTP and stdio.
 //
 // It depends only on the standard library, so any client can use it. The package makes no promise of compatibility.
 package hostileserver
@@ -18,7 +19,7 @@ import (
 	"time"
 )
 
-// Methods whose answers a [Case] may spoil.
+// The methods that a [Case] can respond to incorrectly.
 const (
 	List      = "events/list"
 	Poll      = "events/poll"
@@ -26,14 +27,15 @@ const (
 	Subscribe = "events/subscribe"
 )
 
-// A Server serves one event type, tick, in the mode of its case. While it is hostile, it answers the method of its
-// case as the case says, and everything else correctly. Only after that does it deliver one event, "good".
+// A Server serves one event type, tick, in the mode of its case. While it is hostile, it responds to the method of its
+// case as specified by the case, and responds correctly to all other methods. When it stops being hostile, it delivers
+// a single event, "good".
 type Server struct {
 	// Case is the misbehavior.
 	Case Case
 	// Delivery is the mode that tick offers.
 	Delivery string
-	// Deliver is called for each events/subscribe that gets a correct answer. good reports whether the event is
+	// Deliver is called for each events/subscribe that receives a correct response. good reports whether the event is
 	// available.
 	Deliver func(url, secret string, good bool)
 
@@ -44,7 +46,7 @@ type Server struct {
 	spoiled  int
 }
 
-// A message is the relevant part of a request.
+// A message contains the relevant members of a request.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -64,15 +66,15 @@ func (s *Server) SetHostile(on bool) {
 	s.hostile, s.good = on, s.good || !on
 }
 
-// Requests returns the number of all requests, and the number of requests that were answered as the case says.
+// Requests returns the total number of requests, and the number of requests that received the response of the case.
 func (s *Server) Requests() (all, spoiled int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests, s.spoiled
 }
 
-// spoils counts a request. It reports whether to misbehave, how often it did so, and whether the event is
-// available.
+// spoils counts a request. It reports whether to misbehave, how often the server has misbehaved, and whether the event
+// is available.
 func (s *Server) spoils(method string) (spoil bool, n int, good bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +85,7 @@ func (s *Server) spoils(method string) (spoil bool, n int, good bool) {
 	return spoil, s.spoiled, s.good
 }
 
-// fill inserts the request's ID and running numbers into the text of a case.
+// fill replaces $ID, $N and $NOW in the text of a case.
 func fill(text string, id json.RawMessage, n int) string {
 	now := time.Now().UTC().Format(time.RFC3339)
 	return strings.NewReplacer("$ID", string(id), "$NOW", now, "$N", strconv.Itoa(n)).Replace(text)
@@ -91,7 +93,7 @@ func fill(text string, id json.RawMessage, n int) string {
 
 const capabilities = `{"events":{"listChanged":false},"extensions":{"io.modelcontextprotocol/events":{"listChanged":false}}}`
 
-// result returns the correct result of a call other than a stream.
+// result returns the correct result of a call that is not a stream.
 func (s *Server) result(m message, good bool) string {
 	switch m.Method {
 	case "server/discover":
@@ -116,14 +118,14 @@ func (s *Server) result(m message, good bool) string {
 	return ""
 }
 
-// Good returns the event in the form of a webhook body.
+// Good returns the event as a webhook body.
 func Good() []byte { return []byte(occurrence("good", `,"cursor":"good"`)) }
 
 func occurrence(id, more string) string {
 	return fmt.Sprintf(`{"eventId":%q,"name":"tick","timestamp":"2026-11-20T08:00:00Z","data":{"id":%q}%s}`, id, id, more)
 }
 
-// notification returns a frame of the stream that $ID opened.
+// notification returns a notification on the stream that request $ID opened.
 func notification(method, params string) string {
 	sep := ","
 	if params == "{}" {
@@ -133,7 +135,7 @@ func notification(method, params string) string {
 		method, strings.TrimSuffix(params, "}"), sep)
 }
 
-// play writes a correct stream until ctx ends, or until the misbehavior restarts.
+// play writes a correct stream until ctx ends or the misbehavior restarts.
 func (s *Server) play(ctx context.Context, id json.RawMessage, write func(string) error) {
 	send := func(method, params string) bool { return write(fill(notification(method, params), id, 0)) == nil }
 	if !send("active", `{"cursor":"c0","truncated":false}`) {
@@ -164,7 +166,7 @@ func (s *Server) play(ctx context.Context, id json.RawMessage, write func(string
 	}
 }
 
-// ServeHTTP serves the stateless era of Streamable HTTP.
+// ServeHTTP serves the stateless version of Streamable HTTP.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -253,7 +255,7 @@ func (s *Server) spoilHTTP(w http.ResponseWriter, r *http.Request, m message, n 
 	}
 }
 
-// ServeStdio serves one line-based connection until in ends.
+// ServeStdio serves a single line-based connection until it reaches the end of in.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) {
 	ctx, cancel := context.WithCancel(ctx)
 	var streams sync.WaitGroup

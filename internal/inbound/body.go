@@ -1,5 +1,5 @@
-// Package inbound limits the cost of a request before its caller is known: the time for its body to arrive, and the
-// rate of credential guesses from an address.
+// Package inbound limits the cost of unauthenticated requests: the time to read a body, and the rate of credential
+// guesses from an address.
 package inbound
 
 import (
@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Deadline sets a deadline for reading the body of r. If within is 0 or less, the server's timeout applies. Call it
-// first in a handler, because net/http itself reads up to 256 KiB of the body of a refused request, both before and
-// after writing the response. A handler that holds a request open calls [Lift] once it has read the body; for a
-// request without a body, Deadline calls Lift. A shorter ReadTimeout of the server still applies to the body.
+// Deadline sets a deadline for reading the body of r. If within is not positive, the server's timeout applies. A
+// handler must call it first, because net/http itself reads up to 256 KiB of the body of a refused request, both before
+// and after writing the response. A handler that keeps a request open must call [Lift] after it has read the body. If
+// the request does not have a body, Deadline calls Lift. A shorter ReadTimeout of the server still applies to the body.
 func Deadline(w http.ResponseWriter, r *http.Request, within time.Duration) {
 	srv, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	switch {
@@ -22,5 +22,5 @@ func Deadline(w http.ResponseWriter, r *http.Request, within time.Duration) {
 	}
 }
 
-// Lift removes the deadline once the body is read. Otherwise it would cancel the request's context.
+// Lift removes the deadline after the body has been read. Otherwise, the deadline would cancel the request's context.
 func Lift(w http.ResponseWriter) { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }

@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	// guessesEach is the number of wrong credentials that an address may send within guessWindow.
-	guessesEach = 10
+	// maxGuesses is the maximum number of wrong credentials per address within guessWindow.
+	maxGuesses  = 10
 	guessWindow = time.Minute
-	// maxGuessers limits the number of addresses to remember.
+	// maxGuessers is the maximum number of addresses to track.
 	maxGuessers = 4096
-	// maxRight bounds how many right credentials are remembered.
+	// maxRight is the maximum number of correct credentials to cache.
 	maxRight = 1024
 )
 
-// Guesses counts wrong credentials by remote address. It always checks a credential that was right before, so that guesses
-// from the same address, such as a proxy's, do not lock its owner out. The zero value is ready to use.
+// Guesses counts wrong credentials by remote address. It never delays a credential that was correct before, so guesses
+// from a shared address, such as a proxy's, do not lock out its owner. The zero value is ready to use.
 type Guesses struct {
-	// Client returns the address of the client that a proxy in front of the server names; "" means the remote address.
-	// Nil means the remote address of every request.
+	// Client returns the address of the client as reported by a proxy, or "" for the remote address. If Client is nil,
+	// the remote address is used.
 	Client func(r *http.Request) string
-	// Report is called once for each minute with failures. It gets the number of failures and addresses, and the
-	// address with the most failures.
+	// Report is called once for each minute with failures. Its arguments are the number of failures, the number of
+	// addresses, and the address with the most failures.
 	Report func(failures, addresses int, most string)
 
 	mu       sync.Mutex
@@ -40,20 +40,20 @@ type guesser struct {
 	n     int
 }
 
-// Wait returns how long the sender of r must wait before its next credential is checked, 0 for no wait.
+// Wait returns how long the sender of r must wait before its next credential is checked, or 0.
 func (g *Guesses) Wait(r *http.Request) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, right := g.right[credential(r)]; right {
 		return 0
 	}
-	if f := g.guessers[g.address(r)]; f != nil && f.n >= guessesEach {
+	if f := g.guessers[g.address(r)]; f != nil && f.n >= maxGuesses {
 		return max(time.Until(f.until), 0)
 	}
 	return 0
 }
 
-// credential is a hash of the credential of r.
+// credential returns a hash of the credential in r.
 func credential(r *http.Request) [sha256.Size]byte {
 	return sha256.Sum256([]byte(r.Header.Get("Authorization")))
 }
@@ -78,7 +78,7 @@ func (g *Guesses) Succeeded(r *http.Request) {
 	g.right[c] = struct{}{}
 }
 
-// Failed counts a wrong credential, and forgets that it was right.
+// Failed counts a wrong credential and removes it from the set of correct credentials.
 func (g *Guesses) Failed(r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -104,7 +104,7 @@ func (g *Guesses) Failed(r *http.Request) {
 	f.n++
 }
 
-// report reports the last minute, and removes addresses whose window is over.
+// report calls Report for the last minute and removes addresses with an expired window.
 func (g *Guesses) report() {
 	g.mu.Lock()
 	failures, addresses, most, top := g.failures, len(g.guessers), "", 0
@@ -133,8 +133,8 @@ func (g *Guesses) address(r *http.Request) string {
 	return Address(r)
 }
 
-// Address returns the remote address of a request as this server sees it. For IPv6 it returns the /64 network,
-// because one host usually owns all of it.
+// Address returns the remote address of a request, ignoring proxies. For IPv6, it returns the /64 network, because a
+// single host usually owns the whole network.
 func Address(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// damagedSuffix is the suffix of the file for damaged lines.
+	// damagedSuffix is the suffix of a file for damaged lines.
 	damagedSuffix = ".damaged"
-	// maxDamaged limits the number of such files, until somebody removes them.
+	// maxDamaged is the maximum number of such files.
 	maxDamaged = 9
-	// maxNamed limits the number of lines and keys in a message, and maxKey the bytes of a key.
+	// maxNamed is the maximum number of lines or keys in a message, and maxKey is the maximum size of a key in bytes.
 	maxNamed = 10
 	maxKey   = 200
 )
@@ -29,23 +29,23 @@ type badLine struct {
 	err    error
 }
 
-// mend moves damaged lines to another file, rewrites the file without them, and logs both. On an error the file is
-// unchanged.
-func (j *Journal) mend(ctx context.Context, bad []badLine, f Format) error {
+// repair moves damaged lines to another file, rewrites the journal without them, and logs both changes. If an error
+// occurs, the journal is unchanged.
+func (j *Journal) repair(ctx context.Context, bad []badLine, f Format) error {
 	aside, err := setAside(j.path, bad)
 	if err != nil {
-		return fmt.Errorf("the damaged lines %s (%w) cannot be set aside: %w", numbers(bad), bad[0].err, err)
+		return fmt.Errorf("the damaged lines %s (%w) cannot be set aside: %w", lineNumbers(bad), bad[0].err, err)
 	}
 	if err := j.rewrite(&batch{}); err != nil {
-		return errors.Join(fmt.Errorf("the lines other than %s, which are damaged (%w), cannot be written to a new file: %w", numbers(bad), bad[0].err, err), os.Remove(aside))
+		return errors.Join(fmt.Errorf("the lines other than %s, which are damaged (%w), cannot be written to a new file: %w", lineNumbers(bad), bad[0].err, err), os.Remove(aside))
 	}
-	slog.Default().ErrorContext(ctx, "mcpe events: damaged lines of a file were set aside", "file", j.path, "lines", numbers(bad),
-		"error", bad[0].err, "setAside", aside, "mayConcern", concerned(bad), "effect", f.Effect,
+	slog.Default().ErrorContext(ctx, "mcpe events: damaged lines of a file were set aside", "file", j.path, "lines", lineNumbers(bad),
+		"error", bad[0].err, "setAside", aside, "mayConcern", damagedKeys(bad), "effect", f.Effect,
 		"repair", `repair the lines, remove their "sum" and append them to the file while no process has it open`)
 	return nil
 }
 
-// setAside writes the lines to a new file next to that at path and returns its name.
+// setAside writes damaged lines to a new file in the directory of path and returns its name.
 func setAside(path string, bad []badLine) (name string, err error) {
 	var file *os.File
 	for n := 1; n <= maxDamaged; n++ {
@@ -75,20 +75,20 @@ func setAside(path string, bad []badLine) (name string, err error) {
 	return name, nil
 }
 
-// numbers lists the numbers of damaged lines.
-func numbers(bad []badLine) string {
+// lineNumbers lists the numbers of damaged lines.
+func lineNumbers(bad []badLine) string {
 	all := make([]string, len(bad))
 	for i, b := range bad {
 		all[i] = strconv.Itoa(b.number)
 	}
-	return listed(all)
+	return joinFirst(all)
 }
 
 // keyOf matches the kind and the key in a damaged line.
 var keyOf = regexp.MustCompile(`"kind":"(\w+)","key":("(?:[^"\\]|\\.)*")`)
 
-// concerned lists the keys in the damaged lines, as far as they are readable.
-func concerned(bad []badLine) string {
+// damagedKeys lists the keys in the damaged lines. It lists an unreadable key as "an unknown key".
+func damagedKeys(bad []badLine) string {
 	var keys []string
 	named := map[string]bool{}
 	for _, b := range bad {
@@ -101,11 +101,11 @@ func concerned(bad []badLine) string {
 			keys = append(keys, key)
 		}
 	}
-	return listed(keys)
+	return joinFirst(keys)
 }
 
-// listed joins the first few names.
-func listed(names []string) string {
+// joinFirst joins the first names and appends the number of the rest.
+func joinFirst(names []string) string {
 	if more := len(names) - maxNamed; more > 0 {
 		return strings.Join(names[:maxNamed], ", ") + " and " + strconv.Itoa(more) + " more"
 	}

@@ -1,6 +1,6 @@
 // Package journal stores key-value pairs in a file. Each change appends a line of JSON with a checksum and syncs the
-// file. When superseded lines outweigh the rest, the journal rewrites the file without them, so the cost of a change
-// does not depend on the number of keys. Concurrent writers share a sync. A lock next to the file excludes other
+// file. When most of the file consists of superseded lines, the journal rewrites the file without them, so the cost of
+// a change does not depend on the number of keys. Concurrent writers share a sync. A lock file excludes other
 // processes. Start with [Open] and [Journal.Put].
 package journal
 
@@ -20,27 +20,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// An Entry is a value under a key of a kind. An entry without a value deletes the key.
+// An Entry is a value with its kind and key. An entry without a value deletes the key.
 type Entry struct {
 	Kind  string          `json:"kind"`
 	Key   string          `json:"key"`
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// A Format describes the files of a program.
+// A Format describes a program's journal files.
 type Format struct {
 	// Header is the first line.
 	Header Header
-	// Check validates an entry after reading; nil accepts all. A line with an invalid entry counts as damaged.
+	// Check validates an entry after it was read. If Check is nil, all entries are valid. A line with an invalid entry
+	// is treated as damaged.
 	Check func(Entry) error
-	// Effect tells the user what the loss of a line means.
+	// Effect describes the consequence of losing a line, for the log.
 	Effect string
 }
 
-// slack is the size of superseded lines that a small file may have, in bytes.
+// slack is the allowed size of superseded lines in a small file, in bytes.
 const slack = 64 << 10
 
-// A Journal is an open file. It is safe for concurrent use.
+// A Journal is an open journal file. It is safe for concurrent use.
 type Journal struct {
 	path   string
 	header []byte
@@ -59,7 +60,7 @@ type Journal struct {
 
 type id struct{ kind, key string }
 
-// A line is the value of an ID with the size of its line.
+// A line is a stored value with the size of its line in the file.
 type line struct {
 	value json.RawMessage
 	size  int64
@@ -74,12 +75,12 @@ type batch struct {
 }
 
 // Open opens the journal at path. The file need not exist, but its directory must. Open waits up to 10 s for another
-// process to release the file; then the error is a [*filelock.HeldError].
+// process to release the file. If the wait expires, it returns a [*filelock.HeldError].
 //
-// Open moves damaged lines to a new file next to it, PATH.damaged or PATH.damaged.2 to 9, and keeps the others. It
-// logs an error to [slog.Default] with the lines, both files and the keys. A file of another format or version, or
-// with a damaged first line, is an error and stays unchanged. The same applies to a damaged file if Open cannot move
-// the lines.
+// Open moves damaged lines to a new file, PATH.damaged or PATH.damaged.2 to 9, and keeps the others. It then logs an
+// error to [slog.Default] with the line numbers, both file names and the keys. If the file has another format or
+// version, or a damaged first line, Open returns an error and does not change the file. It does the same if it cannot
+// move the damaged lines.
 func Open(ctx context.Context, path string, f Format) (_ *Journal, err error) {
 	if path, err = filelock.Resolve(path); err != nil {
 		return nil, err
@@ -112,7 +113,7 @@ func (j *Journal) set(e Entry, size int64) {
 	j.live += size
 }
 
-// Get returns the value under a key. The caller must not modify it.
+// Get returns the value of a key. The caller must not modify it.
 func (j *Journal) Get(kind, key string) (json.RawMessage, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -120,7 +121,7 @@ func (j *Journal) Get(kind, key string) (json.RawMessage, bool) {
 	return l.value, ok
 }
 
-// All returns the entries of a kind by their keys.
+// All returns the entries of a kind, by key.
 func (j *Journal) All(kind string) (all []Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -133,8 +134,8 @@ func (j *Journal) All(kind string) (all []Entry) {
 	return all
 }
 
-// Put stores entries in order and returns once they are on disk. On an error the values stay unchanged, as does the
-// file once the next change is written. After [Journal.Close] the error is [store.ErrClosed].
+// Put stores entries in order and returns after they were written to disk. If an error occurs, the values are
+// unchanged. The next change restores the file. After [Journal.Close], it returns [store.ErrClosed].
 func (j *Journal) Put(entries ...Entry) error {
 	lines := make([][]byte, len(entries))
 	for i, e := range entries {
@@ -199,7 +200,7 @@ func (j *Journal) moved() bool {
 	return err != nil || !os.SameFile(there, mine)
 }
 
-// append appends to the file. If that fails, the next write rewrites the file.
+// append appends to the file. If it fails, the next write rewrites the file.
 func (j *Journal) append(added []byte) error {
 	_, err := j.file.WriteAt(added, j.size)
 	if err == nil {

@@ -23,7 +23,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Checksum returns the CRC-32C of a text as eight hexadecimal digits.
 func Checksum(text []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(text, castagnoli)) }
 
-// encode returns v as a line. v must encode to a JSON object with members.
+// encode returns v as a line. The JSON of v must be an object with members.
 func encode(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -33,9 +33,9 @@ func encode(v any) ([]byte, error) {
 	return append(text, sumMember+Checksum(text)+sumEnd+"\n"...), nil
 }
 
-// unseal returns the object of a line without the checksum, and whether the line has one. It returns an error if the
-// checksum does not match.
-func unseal(text []byte) (object []byte, sealed bool, err error) {
+// cutChecksum returns the object in a line without the checksum, and reports whether there was a checksum. It returns
+// an error if the checksum does not match.
+func cutChecksum(text []byte) (object []byte, sealed bool, err error) {
 	at := len(text) - sumSize
 	if at < 0 || !bytes.HasPrefix(text[at:], []byte(sumMember)) || !bytes.HasSuffix(text, []byte(sumEnd)) {
 		return text, false, nil
@@ -46,10 +46,10 @@ func unseal(text []byte) (object []byte, sealed bool, err error) {
 	return append(bytes.Clone(text[:at]), '}'), true, nil
 }
 
-// decode returns the entry of a line. A line without a checksum, which a person may write, must have exactly the
-// members of an entry, so damage cannot turn a line with a checksum into such a line.
+// decode returns the entry in a line. A line may lack a checksum if a person wrote it. Such a line must have exactly
+// the members of an entry, so damage cannot turn a line with a checksum into a line without one.
 func decode(text []byte) (e Entry, err error) {
-	object, _, err := unseal(bytes.TrimSpace(text))
+	object, _, err := cutChecksum(bytes.TrimSpace(text))
 	if err != nil {
 		return Entry{}, err
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 // A Header is the first line of a file, with the name and version of its format. A release that changes the format
-// increases the version and reads files of lower versions.
+// increases the version and can read files of lower versions.
 type Header struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
 }
 
-// Accept returns an error unless found is the header h.
+// Accept returns an error unless found equals h.
 func (h Header) Accept(found Header) error {
 	switch {
 	case found == h:
@@ -33,7 +33,7 @@ func (h Header) Accept(found Header) error {
 	return fmt.Errorf("corrupted: version %d", found.Version)
 }
 
-// Unreleased returns the error for a file with the header h from a build before the first release.
+// Unreleased returns the error for a file with the header h that was written by a build before the first release.
 func (h Header) Unreleased() error {
 	return fmt.Errorf("it was made by an unreleased build of mcpe-gen (version %d); use a new file", h.Version)
 }
@@ -68,11 +68,11 @@ func (j *Journal) load(ctx context.Context, f Format) error {
 	if err = errors.Join(err, file.Close()); err != nil || len(bad) == 0 {
 		return err
 	}
-	return j.mend(ctx, bad, f)
+	return j.repair(ctx, bad, f)
 }
 
-// read reads the entries of a file and returns the damaged lines. whole is false if the last line is incomplete,
-// because its writer was killed before Put returned. The first change then rewrites the file.
+// read loads the entries of a file and returns the damaged lines. whole is false if the last line is incomplete because
+// the process was killed before Put returned. In that case, the first change rewrites the file.
 func (j *Journal) read(content []byte, f Format) (bad []badLine, whole bool, err error) {
 	rest, err := j.cutHeader(content, f.Header)
 	if err != nil {
@@ -104,7 +104,7 @@ func (j *Journal) read(content []byte, f Format) (bad []badLine, whole bool, err
 	return bad, whole, nil
 }
 
-// cutHeader returns the content after the first line, which must be the header h.
+// cutHeader returns the content after the first line. It returns an error unless the first line is the header h.
 func (j *Journal) cutHeader(content []byte, h Header) ([]byte, error) {
 	own := bytes.TrimSpace(j.header)
 	if rest, ok := bytes.CutPrefix(content, own); ok {
@@ -120,7 +120,7 @@ func (j *Journal) cutHeader(content []byte, h Header) ([]byte, error) {
 		return nil, fmt.Errorf("it has %d bytes, all of them zero, so what it had is lost; remove it to begin with a new one", len(content))
 	}
 	first, _, _ := bytes.Cut(content, []byte("\n"))
-	object, sealed, err := unseal(bytes.TrimSpace(first))
+	object, sealed, err := cutChecksum(bytes.TrimSpace(first))
 	if !sealed {
 		object = content
 	}

@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// Hosts is a network of listeners by host name. The zero value has no listeners. A test creates it in the bubble that
-// uses it.
+// Hosts is a network with a listener for each host name. The zero value has no listeners. A test must create it in the
+// bubble that uses it.
 type Hosts struct {
 	mu       sync.Mutex
 	networks map[string]*Network
 }
 
-// Listen returns a listener for all ports of the host. It replaces an earlier listener with the same name.
+// Listen returns a listener for all ports of the host. It replaces any earlier listener of the host.
 func (h *Hosts) Listen(host string) *Network {
 	n := New()
 	h.mu.Lock()
@@ -25,7 +25,8 @@ func (h *Hosts) Listen(host string) *Network {
 	return n
 }
 
-// DialContext connects to the listener of the address's host. It returns an error for a host without a listener.
+// DialContext connects to the listener of the host in address. It returns an error if the host does not have a
+// listener.
 func (h *Hosts) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package memnet is an in-memory network for tests. Unlike a socket, waiting on it lets the time of a
-// testing/synctest bubble advance. The package makes no promise of compatibility.
+// Package memnet provides an in-memory network for tests. Unlike with sockets, time in a testing/synctest bubble
+// advances while goroutines wait for the network. The package makes no promise of compatibility.
 package memnet
 
 import (
@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// A Network has a single listener, which every address leads to.
+// A Network has a single listener for all addresses.
 type Network struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-// New returns a network. A test creates it in the bubble that uses it.
+// New returns a network. A test must create it in the bubble that uses it.
 func New() *Network { return &Network{conns: make(chan net.Conn), closed: make(chan struct{})} }
 
-// DialContext connects to the listener for any address.
+// DialContext connects to the listener. It ignores the address.
 func (n *Network) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := Pipe()
 	select {
@@ -41,7 +41,7 @@ func (n *Network) Accept() (net.Conn, error) {
 	}
 }
 
-// Closed returns a channel that Close closes.
+// Closed returns a channel that is closed by Close.
 func (n *Network) Closed() <-chan struct{} { return n.closed }
 
 // Close implements [net.Listener]. It is idempotent.

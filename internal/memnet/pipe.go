@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// bufferSize is the number of bytes that one end may write before the other reads.
+// bufferSize is the number of bytes that one end can write before the other reads.
 const bufferSize = 4 << 10
 
-// Pipe returns the two ends of a connection. Like sockets and unlike [net.Pipe], they have a small buffer, so both
-// ends can write at the same time, for example the closing alerts of TLS. Without it each end would wait for the
-// other while holding a lock of net/http, which stops the time of a bubble forever.
+// Pipe returns the two ends of a connection. Like sockets and unlike [net.Pipe], they have a small buffer. Both ends
+// can therefore write at the same time, for example TLS close alerts. Without a buffer, each end would wait for the
+// other while holding a mutex of net/http, which would stop the time of a bubble.
 func Pipe() (net.Conn, net.Conn) {
 	a, b := newHalf(), newHalf()
 	return &conn{in: a, out: b}, &conn{in: b, out: a}
@@ -36,7 +36,7 @@ func newHalf() *half {
 	return h
 }
 
-// A deadline is the end of a wait. The half's mutex guards it.
+// A deadline is a read or write deadline. The half's mutex guards it.
 type deadline struct {
 	at    time.Time // zero: never
 	timer *time.Timer
@@ -44,7 +44,7 @@ type deadline struct {
 
 func (d *deadline) over() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
-// set changes a deadline of the half.
+// set changes a deadline of h.
 func (h *half) set(d *deadline, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -114,7 +114,7 @@ type conn struct{ in, out *half }
 func (c *conn) Read(p []byte) (int, error)  { return c.in.read(p) }
 func (c *conn) Write(p []byte) (int, error) { return c.out.write(p) }
 
-// Close closes both directions. The other end can still read data that was written.
+// Close closes both directions. The other end can still read buffered data.
 func (c *conn) Close() error {
 	c.SetDeadline(time.Time{})
 	c.out.change(func() { c.out.ended = true })
@@ -122,7 +122,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// The address does not belong to an interface: tests do not cover server behavior for loopback requests.
+// The address is not a loopback address, so servers do not treat requests as local.
 func (c *conn) LocalAddr() net.Addr  { return inMemory{} }
 func (c *conn) RemoteAddr() net.Addr { return inMemory{} }
 

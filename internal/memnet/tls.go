@@ -12,20 +12,21 @@ import (
 	"time"
 )
 
-// ServerTLS returns the configuration of a server at 127.0.0.1, or at a host such as hook.test. All servers of the
-// process share a certificate, which is valid before the start time of bubbles.
+// ServerTLS returns the TLS configuration of a server at 127.0.0.1 or a host such as hook.test. All servers in the
+// process share a certificate, which is already valid at the start time of a bubble.
 func ServerTLS() *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{certificate()}}
 }
 
-// ClientTLS returns the configuration of a client that trusts only the certificate of ServerTLS.
+// ClientTLS returns the TLS configuration of a client that trusts only the certificate of ServerTLS.
 func ClientTLS() *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate().Leaf)
 	return &tls.Config{RootCAs: roots}
 }
 
-// certificate returns a self-signed certificate. ECDSA signatures take a tenth of the time of RSA's.
+// certificate returns a self-signed certificate. It uses ECDSA, because its signatures take a tenth of the time of RSA
+// signatures.
 var certificate = sync.OnceValue(func() tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

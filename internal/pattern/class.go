@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// escape reads an escape outside of a class, after the backslash.
+// escape parses an escape outside a class. The backslash has already been read.
 func (p *parser) escape() *node {
 	start := p.at
 	p.at++
@@ -34,7 +34,7 @@ func (p *parser) escape() *node {
 		return &node{op: opSet, set: s}
 	}
 	r := p.characterEscape(start, false)
-	return p.folded(&node{op: opSet, set: set{{r, r}}}, start)
+	return p.foldCase(&node{op: opSet, set: set{{r, r}}}, start)
 }
 
 func (p *parser) back(n *node) *node {
@@ -42,7 +42,7 @@ func (p *parser) back(n *node) *node {
 	return n
 }
 
-// classEscape reads \d, \s, \w, \p{…} and their complements, after the backslash.
+// classEscape parses \d, \s, \w, \p{…} and their complements. The backslash has already been read.
 func (p *parser) classEscape() (set, bool) {
 	r := p.next(0)
 	var s set
@@ -88,7 +88,7 @@ func (p *parser) propertyEscape(start int) set {
 	return s
 }
 
-// characterEscape reads an escape for one code point, after the backslash.
+// characterEscape parses an escape for one code point. The backslash has already been read.
 func (p *parser) characterEscape(start int, inClass bool) rune {
 	r := p.next(0)
 	p.at++
@@ -116,7 +116,7 @@ func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 
 func isHex(r rune) bool { return isDigit(r) || 'a' <= r && r <= 'f' || 'A' <= r && r <= 'F' }
 
-// hex reads n hexadecimal digits, which the caller has found.
+// hex parses n hexadecimal digits. The caller has checked that they are present.
 func (p *parser) hex(n int) rune {
 	v := rune(0)
 	for range n {
@@ -139,7 +139,7 @@ func hexValue(r rune) (rune, bool) {
 	return 0, false
 }
 
-// unicodeEscape reads uXXXX, a surrogate pair of them, or u{…}, starting at the u.
+// unicodeEscape parses uXXXX, a surrogate pair in this form, or u{…}, starting at the u.
 func (p *parser) unicodeEscape(start int) rune {
 	p.at++
 	if p.take("{") {
@@ -170,7 +170,7 @@ func (p *parser) unicodeEscape(start int) rune {
 		p.fail(start, `\u needs four hexadecimal digits, or some within braces`)
 	}
 	p.at += 4
-	if 0xD800 <= high && high < 0xDC00 && p.ahead(`\u`) {
+	if 0xD800 <= high && high < 0xDC00 && p.hasPrefix(`\u`) {
 		if low, ok := unit(2); ok && 0xDC00 <= low && low < 0xE000 {
 			p.at += 6
 			return 0x10000 + (high-0xD800)<<10 + (low - 0xDC00)
@@ -186,12 +186,12 @@ type element struct {
 	start int
 }
 
-// class reads a class in brackets.
+// class parses a class in brackets.
 func (p *parser) class() *node {
 	start := p.at
 	p.at++
 	negated := p.take("^")
-	p.foreignClass(true)
+	p.rejectForeignClass(true)
 	var spans []span
 	for p.next(0) != ']' {
 		if !p.more() {
@@ -200,7 +200,7 @@ func (p *parser) class() *node {
 		from := p.element()
 		if p.next(0) != '-' || p.next(1) == ']' || p.next(1) < 0 {
 			spans = append(spans, from.set...)
-			p.foldedElement(from, from)
+			p.foldElement(from, from)
 			continue
 		}
 		dash := p.at
@@ -217,7 +217,7 @@ func (p *parser) class() *node {
 			p.fail(from.start, "the range %s is upside down", string(p.text[from.start:p.at]))
 		default:
 			spans = append(spans, span{from.set[0].low, to.set[0].low})
-			p.foldedElement(from, to)
+			p.foldElement(from, to)
 		}
 	}
 	p.at++
@@ -228,10 +228,10 @@ func (p *parser) class() *node {
 	return &node{op: opSet, set: s}
 }
 
-// element reads one member of a class.
+// element parses one member of a class.
 func (p *parser) element() element {
 	start := p.at
-	p.foreignClass(false)
+	p.rejectForeignClass(false)
 	r := p.next(0)
 	p.at++
 	if r != '\\' {

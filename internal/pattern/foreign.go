@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// flags holds the flags of (?i) and (?s).
+// flags holds the flags set by (?i) and (?s).
 type flags struct{ fold, dotAll bool }
 
 // An edit replaces the text between two offsets.
@@ -15,13 +15,13 @@ type edit struct {
 	text     string
 }
 
-// change records a replacement for a part of the pattern.
+// change records an edit of the pattern.
 func (p *parser) change(from, to int, text string) {
 	p.edits = append(p.edits, edit{from, to, text})
 }
 
-// edited returns the pattern with all edits applied.
-func (p *parser) edited() string {
+// applyEdits returns the pattern with all edits applied.
+func (p *parser) applyEdits() string {
 	slices.SortStableFunc(p.edits, func(a, b edit) int {
 		if a.from != b.from {
 			return a.from - b.from
@@ -41,14 +41,14 @@ func (p *parser) edited() string {
 	return out.String()
 }
 
-// lone reads a literal brace or bracket, which only Annex B allows.
-func (p *parser) lone(at int) {
+// loneBracket records a fault for an unescaped literal brace or bracket, which only Annex B allows.
+func (p *parser) loneBracket(at int) {
 	p.blame(at, "a lone %c must be escaped", p.text[at])
 	p.change(at, at+1, `\`+string(p.text[at]))
 }
 
-// upTo rejects {,n}, a quantifier of other engines, because its meaning as literal text is unclear.
-func (p *parser) upTo(at int) {
+// rejectUpTo rejects {,n}, because other engines read it as a quantifier and not as literal text.
+func (p *parser) rejectUpTo(at int) {
 	end := at + 2
 	for end < len(p.text) && isDigit(p.text[end]) {
 		end++
@@ -66,13 +66,13 @@ func (p *parser) dot(at int) *node {
 	return &node{op: opSet, set: lineEnds.complement()}
 }
 
-// literal returns the node for a literal code point.
+// literal returns the node for a code point that represents itself.
 func (p *parser) literal(r rune, start int) *node {
-	return p.folded(&node{op: opSet, set: set{{r, r}}}, start)
+	return p.foldCase(&node{op: opSet, set: set{{r, r}}}, start)
 }
 
-// folded returns both cases of a code point if (?i) is on.
-func (p *parser) folded(n *node, start int) *node {
+// foldCase returns n and records an edit that adds the other cases of its code points if (?i) is on.
+func (p *parser) foldCase(n *node, start int) *node {
 	if p.flags.fold {
 		if others := otherCases(n.set); len(others) > 0 {
 			p.change(start, p.at, "["+union(append(others, n.set...)).ranges()+"]")
@@ -81,8 +81,8 @@ func (p *parser) folded(n *node, start int) *node {
 	return n
 }
 
-// foldedElement adds the other cases of a member of a class if (?i) is on.
-func (p *parser) foldedElement(from, to element) {
+// foldElement records an edit that adds the other cases of a member of a class if (?i) is on.
+func (p *parser) foldElement(from, to element) {
 	if !p.flags.fold || !from.point || !to.point {
 		return
 	}
@@ -101,7 +101,7 @@ func otherCases(s set) set {
 		}
 		for r := sp.low; r <= sp.high; r++ {
 			for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-				// The Kelvin sign is a case of k, and the long s of s. Patterns do not mean these.
+				// The Kelvin sign is a case variant of k, and the long s is one of s. Patterns do not mean these.
 				if !s.has(f) && (f < 0x80) == (r < 0x80) {
 					spans = append(spans, span{f, f})
 				}
@@ -111,7 +111,7 @@ func otherCases(s set) set {
 	return union(spans)
 }
 
-// foreignAnchor reads \A, \z and \Z. It returns nil for other escapes.
+// foreignAnchor parses \A, \z and \Z. It returns nil for other escapes.
 func (p *parser) foreignAnchor(start int) *node {
 	n, form := &node{op: opEnd}, "$"
 	switch r := p.next(0); r {
@@ -127,7 +127,7 @@ func (p *parser) foreignAnchor(start int) *node {
 	return n
 }
 
-// foreignCharacter reads an escape for one code point that ECMA-262 does not allow with the u flag. The caller has
+// foreignCharacter handles an escape for one code point that ECMA-262 does not allow with the u flag. The caller has
 // read r.
 func (p *parser) foreignCharacter(start int, r rune) rune {
 	switch {
@@ -143,7 +143,7 @@ func (p *parser) foreignCharacter(start int, r rune) rune {
 	return r
 }
 
-// inlineFlags reads (?i) and (?i:…), and rejects other groups of other engines.
+// inlineFlags parses (?i) and (?i:…). It rejects all other groups that ECMA-262 does not have.
 func (p *parser) inlineFlags() *node {
 	start := p.at
 	p.at += 2
@@ -182,16 +182,16 @@ func (p *parser) inlineFlags() *node {
 	return &node{op: opConcat, parts: []*node{n}}
 }
 
-// foreignClass rejects classes of other engines that have another meaning in ECMA-262. first is set at the start of
-// the class.
-func (p *parser) foreignClass(first bool) {
+// rejectForeignClass rejects class syntax of other engines that has a different meaning in ECMA-262. first is set at
+// the start of the class.
+func (p *parser) rejectForeignClass(first bool) {
 	switch {
 	case !p.lenient:
 	case first && p.next(0) == ']':
 		p.fail(p.at, `a class that begins with ] is empty in ECMA-262; \] is a bracket`)
-	case p.ahead("[:"):
+	case p.hasPrefix("[:"):
 		p.fail(p.at, "ECMA-262 has no classes with names, such as [:alpha:]")
-	case p.ahead("&&["), p.ahead("--["):
+	case p.hasPrefix("&&["), p.hasPrefix("--["):
 		p.fail(p.at, "with the u flag classes are not intersected or subtracted; a lookahead before the class does it: (?![…])[…]")
 	}
 }

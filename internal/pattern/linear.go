@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// linearForm returns a pattern in Go's syntax. It omits parts that a linear engine does not support, and reports
-// whether the result is exact. It writes classes as ranges, because \s, the dot and the properties have other
+// linearForm returns a pattern in Go's syntax. It omits constructs that a linear engine does not support, and reports
+// whether the result is exact. It writes classes as ranges, because \s, the dot and the properties have different
 // meanings in Go.
 func linearForm(n *node) (string, bool) {
 	w := &goWriter{exact: true}

@@ -1,13 +1,13 @@
 package pattern
 
-// Limits of one match. They count steps, not time, because the validity of a value must not depend on the load of the
-// machine.
+// Limits of one match. They limit steps instead of time, because the validity of a value must not depend on the
+// machine's load.
 const (
 	maxSteps = 1 << 22 // about 50 ms
 	maxStack = 1 << 20 // entries, 40 MB
 )
 
-// A machine runs a program on one text.
+// A machine executes a program on one text.
 type machine struct {
 	p     *program
 	text  []rune
@@ -16,10 +16,10 @@ type machine struct {
 	steps int
 }
 
-// An entry of the stack is an action for backtracking: restore a slot, or take an alternative.
+// An entry is a backtracking action on the stack: restore a slot or try an alternative.
 type entry struct {
 	kind entryKind
-	// slot and was restore a slot; pc and at are the alternative.
+	// slot and was restore a slot. pc and at specify an alternative.
 	pc, at, slot, was int
 }
 
@@ -32,7 +32,7 @@ const (
 	takeMore           // a lazy run takes one more code point, up to was turns
 )
 
-// MatchString reports whether s contains a match. A match with too many steps counts as a failure.
+// MatchString reports whether s contains a match. If matching takes too many steps, it returns false.
 func (p *program) MatchString(s string) bool {
 	return (&machine{p: p}).match(s)
 }
@@ -59,8 +59,8 @@ func (m *machine) set(slot, value int) {
 
 func (m *machine) exhausted() bool { return m.steps > maxSteps || len(m.stack) > maxStack }
 
-// run runs the program from pc at an offset until it matches or all alternatives fail. The entries that a match
-// leaves on the stack can undo its captures.
+// run executes the program from pc at an offset until it matches or all alternatives fail. After a match, the stack has
+// entries that can undo the captures.
 func (m *machine) run(pc, at int) bool {
 	base := len(m.stack)
 	for {
@@ -77,7 +77,7 @@ func (m *machine) run(pc, at int) bool {
 		if pc, at, ok = m.step(pc, at); ok {
 			continue
 		}
-		if pc, at, ok = m.back(base); !ok {
+		if pc, at, ok = m.backtrack(base); !ok {
 			return false
 		}
 	}
@@ -91,7 +91,7 @@ func (m *machine) step(pc, at int) (int, int, bool) {
 		next, ok := m.consume(in, at)
 		return pc + 1, next, ok
 	case doRun:
-		return m.stretch(in, pc, at)
+		return m.repeatSet(in, pc, at)
 	case doJump:
 		return in.to, at, true
 	case doFork:
@@ -116,7 +116,7 @@ func (m *machine) step(pc, at int) (int, int, bool) {
 	case doLook:
 		return in.to, at, m.look(in, pc, at)
 	case doBack:
-		next, ok := m.again(in, at)
+		next, ok := m.matchGroupText(in, at)
 		return pc + 1, next, ok
 	}
 	return pc + 1, at, true
@@ -129,9 +129,9 @@ func (m *machine) consume(in *instruction, at int) (int, bool) {
 	return at + 1, at < len(m.text) && in.set.has(m.text[at])
 }
 
-// stretch repeats a set; each turn consumes one code point. A single entry on the stack represents all
-// turns.
-func (m *machine) stretch(in *instruction, pc, at int) (int, int, bool) {
+// repeatSet matches a repeated set. Each repetition consumes one code point. A single stack entry represents all
+// repetitions.
+func (m *machine) repeatSet(in *instruction, pc, at int) (int, int, bool) {
 	n := 0
 	for want := in.least; n < want; n++ {
 		next, ok := m.consume(in, at)
@@ -171,12 +171,12 @@ func (m *machine) turn(in *instruction, pc, at int) (int, int, bool) {
 	case count >= in.least:
 		m.stack = append(m.stack, entry{kind: tryAt, pc: in.to, at: at})
 	}
-	m.begin(in, at)
+	m.beginTurn(in, at)
 	return pc + 1, at, true
 }
 
-// begin counts a turn of a repetition and clears the groups inside it.
-func (m *machine) begin(in *instruction, at int) {
+// beginTurn starts a turn of a repetition: it increments the count and clears the groups inside.
+func (m *machine) beginTurn(in *instruction, at int) {
 	m.set(in.x, m.slots[in.x]+1)
 	m.set(in.x+1, at)
 	for g := in.first; g <= in.last; g++ {
@@ -189,7 +189,7 @@ func (m *machine) begin(in *instruction, at int) {
 
 func (m *machine) word(at int) bool { return at >= 0 && at < len(m.text) && words.has(m.text[at]) }
 
-// look runs an assertion. A positive assertion keeps its captures, but backtracking does not enter it.
+// look evaluates an assertion. A positive assertion keeps its captures, but backtracking does not enter it.
 func (m *machine) look(in *instruction, pc, at int) bool {
 	base := len(m.stack)
 	found := m.run(pc+1, at)
@@ -209,8 +209,8 @@ func (m *machine) look(in *instruction, pc, at int) bool {
 	return found
 }
 
-// again consumes the text of a group. An unset group has the empty text.
-func (m *machine) again(in *instruction, at int) (int, bool) {
+// matchGroupText consumes the text of a group. The text of an unset group is empty.
+func (m *machine) matchGroupText(in *instruction, at int) (int, bool) {
 	from, to := m.slots[2*in.x], m.slots[2*in.x+1]
 	if from < 0 || to < 0 {
 		return at, true
@@ -235,8 +235,8 @@ func (m *machine) again(in *instruction, at int) (int, bool) {
 	return at + n, true
 }
 
-// back pops the newest alternative above base, or returns false.
-func (m *machine) back(base int) (pc, at int, ok bool) {
+// backtrack pops the newest alternative above base. It returns false if there are only entries that restore slots.
+func (m *machine) backtrack(base int) (pc, at int, ok bool) {
 	for len(m.stack) > base {
 		top := &m.stack[len(m.stack)-1]
 		switch top.kind {
@@ -245,7 +245,7 @@ func (m *machine) back(base int) (pc, at int, ok bool) {
 			m.stack = m.stack[:len(m.stack)-1]
 			if pc < 0 { // a lazy repetition takes another turn
 				in := &m.p.steps[-pc]
-				m.begin(in, at)
+				m.beginTurn(in, at)
 				pc = 1 - pc
 			}
 			return pc, at, true

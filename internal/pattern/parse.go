@@ -9,9 +9,9 @@ import (
 // maxNesting limits the nesting of groups.
 const maxNesting = 250
 
-// A parser parses ECMA-262 with the u flag (sections 22.2.1 and 22.2.2). It also understands other engines, in order
-// to suggest the ECMA-262 form. It keeps the first fault, collects changes in edits, and stops only at a construct
-// without an ECMA-262 form.
+// A parser parses ECMA-262 with the u flag (sections 22.2.1 and 22.2.2). It also understands the syntax of other
+// engines, in order to suggest an ECMA-262 equivalent. It records the first fault and collects changes in edits. It
+// stops only at a construct without an ECMA-262 equivalent.
 type parser struct {
 	text   []rune
 	at     int
@@ -23,11 +23,11 @@ type parser struct {
 	edits  []edit
 	stuck  bool // ECMA-262 has no form for the pattern
 	flags  flags
-	// lenient continues after a fault and accepts the syntax of other engines.
+	// lenient makes the parser continue after a fault and accept the syntax of other engines.
 	lenient bool
 }
 
-// giveUp stops parsing from any depth; parse recovers it.
+// giveUp is the panic value that stops parsing at any depth. The method run recovers it.
 type giveUp struct{}
 
 func parse(text string) (*tree, error) {
@@ -40,7 +40,7 @@ func parse(text string) (*tree, error) {
 	if p.fault == nil { // another engine's meaning is not the fault
 		return nil, strict.fault
 	}
-	if form := p.edited(); !p.stuck && newParser(form, false).run() != nil {
+	if form := p.applyEdits(); !p.stuck && newParser(form, false).run() != nil {
 		p.fault.Remedy = form
 	}
 	return nil, p.fault
@@ -50,7 +50,7 @@ func newParser(text string, lenient bool) *parser {
 	return &parser{text: []rune(text), names: map[string]int{}, lenient: lenient}
 }
 
-// run parses the pattern. It returns nil if there is a fault.
+// run parses the pattern. It returns nil if the pattern has a fault.
 func (p *parser) run() (t *tree) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -67,7 +67,7 @@ func (p *parser) run() (t *tree) {
 	return t
 }
 
-// blame records the first fault. A lenient parser continues.
+// blame records a fault if it is the first. A lenient parser continues.
 func (p *parser) blame(at int, format string, args ...any) {
 	if p.fault == nil {
 		p.fault = &SyntaxError{Offset: at, Reason: fmt.Sprintf(format, args...)}
@@ -85,7 +85,7 @@ func (p *parser) fail(at int, format string, args ...any) {
 
 func (p *parser) more() bool { return p.at < len(p.text) }
 
-// next returns the rune n positions ahead, or -1 after the end.
+// next returns the rune n positions ahead, or -1 past the end.
 func (p *parser) next(n int) rune {
 	if p.at+n < len(p.text) {
 		return p.text[p.at+n]
@@ -93,8 +93,8 @@ func (p *parser) next(n int) rune {
 	return -1
 }
 
-// ahead reports whether the remaining text starts with s.
-func (p *parser) ahead(s string) bool {
+// hasPrefix reports whether the remaining text starts with s.
+func (p *parser) hasPrefix(s string) bool {
 	for i, r := range []rune(s) {
 		if p.next(i) != r {
 			return false
@@ -104,7 +104,7 @@ func (p *parser) ahead(s string) bool {
 }
 
 func (p *parser) take(s string) bool {
-	if !p.ahead(s) {
+	if !p.hasPrefix(s) {
 		return false
 	}
 	p.at += len([]rune(s))
@@ -167,7 +167,8 @@ func (p *parser) alternative() *node {
 	return &node{op: opConcat, parts: parts}
 }
 
-// term reads an assertion, or an atom with its quantifier. It returns nil for a term that matches nothing.
+// term parses an assertion, or an atom with its quantifier. It returns nil if the term does not affect matching, such
+// as (?i).
 func (p *parser) term() *node {
 	start, first := p.at, p.groups
 	n := p.atom()
@@ -189,7 +190,7 @@ func (p *parser) term() *node {
 	return r
 }
 
-// quantifier reads *, +, ? and braces with numbers.
+// quantifier parses *, +, ? and braces with numbers.
 func (p *parser) quantifier() (least, most int, ok bool) {
 	switch {
 	case p.take("*"):
@@ -224,7 +225,7 @@ func (p *parser) quantifier() (least, most int, ok bool) {
 	return least, most, true
 }
 
-// number reads decimal digits. A number too large for an int32 counts as unbounded.
+// number parses decimal digits. A number that does not fit into an int32 becomes unbounded.
 func (p *parser) number() (int, bool) {
 	n, start := 0, p.at
 	for isDigit(p.next(0)) {
@@ -236,7 +237,7 @@ func (p *parser) number() (int, bool) {
 
 func isDigit(r rune) bool { return '0' <= r && r <= '9' }
 
-// atom reads an atom, which a quantifier may follow, or an assertion.
+// atom parses an atom or an assertion, without a quantifier.
 func (p *parser) atom() *node {
 	start := p.at
 	switch r := p.next(0); r {
@@ -261,17 +262,17 @@ func (p *parser) atom() *node {
 		if _, _, ok := p.quantifier(); ok {
 			p.fail(start, "the quantifier %s has nothing to repeat", string(p.text[start:p.at]))
 		}
-		p.upTo(start)
-		p.lone(start)
+		p.rejectUpTo(start)
+		p.loneBracket(start)
 	case ']', '}':
-		p.lone(start)
+		p.loneBracket(start)
 	}
 	r := p.next(0)
 	p.at++
 	return p.literal(r, start)
 }
 
-// group reads a construct that starts with a parenthesis.
+// group parses a construct that starts with a parenthesis.
 func (p *parser) group() *node {
 	start := p.at
 	switch {
@@ -289,7 +290,7 @@ func (p *parser) group() *node {
 		return p.look(start, true, true)
 	case p.take("(?<"):
 		return p.capture(start, p.groupName('>'))
-	case p.ahead("(?"):
+	case p.hasPrefix("(?"):
 		return p.inlineFlags()
 	}
 	p.at++
@@ -322,7 +323,7 @@ func (p *parser) closes(start int) {
 	}
 }
 
-// excerpt returns the start of the text at an offset, for messages.
+// excerpt returns a few characters of the text from an offset, for messages.
 func (p *parser) excerpt(at int) string {
 	end := min(at+8, len(p.text))
 	if end < len(p.text) {
@@ -331,7 +332,7 @@ func (p *parser) excerpt(at int) string {
 	return string(p.text[at:end])
 }
 
-// groupName reads the name of a group up to its end.
+// groupName parses the name of a group and the delimiter at its end.
 func (p *parser) groupName(end rune) string {
 	start := p.at
 	var name strings.Builder

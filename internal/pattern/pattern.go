@@ -1,14 +1,14 @@
 // Package pattern compiles the regular expressions of JSON Schema, which follow ECMA-262. Both the generator and the
-// runtime call [Compile], so a pattern that generates also runs.
+// runtime call [Compile], so they accept the same patterns.
 //
-// The package reads a pattern as JavaScript does with the u flag, which JSON Schema recommends and its validators
-// set: by code points, and without the leniency of Annex B (\- outside a class, an unmatched brace). The package has
-// its own parser. Go's engine, which runs in linear time, matches every pattern that its syntax can express exactly.
-// Lookaround, back references and repetitions beyond Go's limits run on a backtracking machine of this package that
-// follows ECMA-262, with a limit on steps.
+// The package interprets a pattern as JavaScript does with the u flag, which JSON Schema recommends and its validators
+// set. Such a pattern matches code points and cannot use the lenient syntax of Annex B (\- outside a class, an
+// unmatched brace). The package has its own parser. Go's engine, which runs in linear time, executes every pattern that
+// its syntax can express exactly. Patterns with lookaround, back references or repetitions beyond Go's limits run on a
+// backtracking machine in this package. The machine follows ECMA-262 and has a step limit.
 //
-// Start with [Compile]. parse.go has the grammar, foreign.go the syntax of other engines, and linear.go and
-// program.go the two ways to match.
+// Start with [Compile]. parse.go contains the grammar, foreign.go the syntax of other engines, and linear.go and
+// program.go the two engines.
 package pattern
 
 import (
@@ -16,10 +16,10 @@ import (
 	"regexp"
 )
 
-// A Pattern is a compiled pattern, safe for concurrent use.
+// A Pattern is a compiled pattern. It is safe for concurrent use.
 type Pattern interface {
-	// MatchString reports whether s contains a match. A match with too many steps counts as a failure, so the value is
-	// rejected.
+	// MatchString reports whether s contains a match. If matching takes too many steps, it returns false, so the value
+	// is rejected.
 	MatchString(s string) bool
 	// String returns the source text of the pattern.
 	String() string
@@ -31,11 +31,11 @@ type SyntaxError struct {
 	Offset int
 	// Reason describes the fault.
 	Reason string
-	// Remedy is the whole pattern in ECMA-262 syntax, empty without an equivalent.
+	// Remedy is the whole pattern in ECMA-262 syntax, or empty if it has no equivalent.
 	Remedy string
 }
 
-// Error returns the place, counted from 1, the reason and the remedy.
+// Error returns the position, counted from 1, the reason and the remedy.
 func (e *SyntaxError) Error() string {
 	s := fmt.Sprintf("at character %d: %s", e.Offset+1, e.Reason)
 	if e.Remedy != "" {
@@ -44,7 +44,7 @@ func (e *SyntaxError) Error() string {
 	return s
 }
 
-// Compile compiles a pattern of ECMA-262, read with the u flag. The error is a [*SyntaxError].
+// Compile compiles an ECMA-262 pattern with the u flag. The error is a [*SyntaxError].
 func Compile(text string) (Pattern, error) {
 	tree, err := parse(text)
 	if err != nil {
@@ -52,20 +52,20 @@ func Compile(text string) (Pattern, error) {
 	}
 	if form, exact := linearForm(tree.root); exact {
 		if re, err := regexp.Compile(form); err == nil {
-			return linear{re, text}, nil
+			return linearPattern{re, text}, nil
 		}
 	}
 	return assemble(tree, text), nil
 }
 
-// linear is a pattern that Go's engine matches.
-type linear struct {
+// A linearPattern is a pattern that Go's engine executes.
+type linearPattern struct {
 	re   *regexp.Regexp
 	text string
 }
 
-func (l linear) MatchString(s string) bool { return l.re.MatchString(s) }
-func (l linear) String() string            { return l.text }
+func (l linearPattern) MatchString(s string) bool { return l.re.MatchString(s) }
+func (l linearPattern) String() string            { return l.text }
 
 // Matches reports whether s contains a match of the pattern. An invalid pattern matches nothing.
 func Matches(text, s string) bool {

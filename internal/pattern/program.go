@@ -20,7 +20,7 @@ const (
 	doBack                 // consume the text of group x
 )
 
-// An instruction is one step of a program.
+// An instruction is a single step of a program.
 type instruction struct {
 	code        code
 	set         set
@@ -32,9 +32,9 @@ type instruction struct {
 	backward    bool // consumes backwards, within a lookbehind
 }
 
-// A program matches by backtracking, as section 22.2.2 of ECMA-262 specifies. Repetitions are greedy or lazy, and
-// clear their groups before each turn. A turn that consumes nothing fails. References to unset groups match the empty
-// text, and lookbehinds match backwards.
+// A program matches a pattern by backtracking, as specified in section 22.2.2 of ECMA-262. Repetitions are greedy or
+// lazy. They clear their groups before each turn. A turn that consumes nothing fails. References to unset groups match
+// the empty text. Lookbehinds match backwards.
 type program struct {
 	text   string
 	steps  []instruction
@@ -44,7 +44,7 @@ type program struct {
 
 func (p *program) String() string { return p.text }
 
-// assemble compiles a tree to a program.
+// assemble compiles a tree into a program.
 func assemble(t *tree, text string) *program {
 	p := &program{text: text, groups: t.groups, slots: 2 * (t.groups + 1)}
 	p.emit(t.root, false)

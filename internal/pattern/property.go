@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// unicodeText holds the properties that package unicode lacks, the codes of scripts, and where
-// Script_Extensions differs from Script. testdata/unicode.mjs writes it.
+// unicodeText holds the properties that package unicode lacks, the script codes, and the differences between
+// Script_Extensions and Script. testdata/unicode.mjs generates it.
 //
 //go:embed unicode.txt
 var unicodeText string
@@ -26,8 +26,8 @@ var tables = sync.OnceValue(func() map[string]map[string]string {
 	return all
 })
 
-// decoded parses ranges in the format of unicode.mjs.
-func decoded(data string) set {
+// parseRanges parses ranges in the format of unicode.mjs.
+func parseRanges(data string) set {
 	var s set
 	at := rune(0)
 	for part := range strings.FieldsSeq(data) {
@@ -56,8 +56,8 @@ var shortProperties = map[string]string{
 	"Upper": "Uppercase", "VS": "Variation_Selector", "space": "White_Space", "XIDC": "XID_Continue", "XIDS": "XID_Start",
 }
 
-// listed holds the binary properties of ECMA-262 that package unicode has under the same name.
-var listed = map[string]bool{
+// sharedProperties is the set of binary properties of ECMA-262 that package unicode has under the same name.
+var sharedProperties = map[string]bool{
 	"ASCII_Hex_Digit": true, "Bidi_Control": true, "Dash": true, "Deprecated": true, "Diacritic": true, "Extender": true,
 	"Hex_Digit": true, "IDS_Binary_Operator": true, "IDS_Trinary_Operator": true, "Ideographic": true, "Join_Control": true,
 	"Logical_Order_Exception": true, "Noncharacter_Code_Point": true, "Pattern_Syntax": true, "Pattern_White_Space": true,
@@ -65,8 +65,8 @@ var listed = map[string]bool{
 	"Terminal_Punctuation": true, "Unified_Ideograph": true, "Variation_Selector": true, "White_Space": true,
 }
 
-// property holds the binary properties derived from others (UAX #44, table 7).
-var property = map[string]func() set{
+// derivedProperties contains the binary properties that are derived from other properties (UAX #44, table 7).
+var derivedProperties = map[string]func() set{
 	"ASCII":    func() set { return set{{0, 0x7F}} },
 	"Any":      func() set { return anything },
 	"Assigned": func() set { return unassigned().complement() },
@@ -95,7 +95,7 @@ var property = map[string]func() set{
 	},
 }
 
-// Characters that NFKC removes from identifiers (UAX #31, section 5.1).
+// These characters are excluded from identifiers under NFKC (UAX #31, section 5.1).
 var (
 	notXIDContinue = set{{0x37A, 0x37A}, {0x309B, 0x309C}, {0xFC5E, 0xFC63}, {0xFDFA, 0xFDFB}, {0xFE70, 0xFE70}, {0xFE72, 0xFE72},
 		{0xFE74, 0xFE74}, {0xFE76, 0xFE76}, {0xFE78, 0xFE78}, {0xFE7A, 0xFE7A}, {0xFE7C, 0xFE7C}, {0xFE7E, 0xFE7E}}
@@ -113,7 +113,7 @@ var idContinue = sync.OnceValue(func() set {
 
 func unassigned() set { return ofTable(unicode.Cn) }
 
-// category returns the code points of a general category by its short name, or nil.
+// category returns the code points of the general category with the given short name, or nil.
 func category(name string) set {
 	if t := unicode.Categories[name]; t != nil && len(name) <= 2 {
 		return ofTable(t)
@@ -121,7 +121,7 @@ func category(name string) set {
 	return nil
 }
 
-// generalCategory returns the code points of a general category by any of its names.
+// generalCategory returns the code points of the general category with the given short or long name.
 func generalCategory(name string) (set, bool) {
 	if short := unicode.CategoryAliases[name]; short != "" {
 		name = short
@@ -130,7 +130,8 @@ func generalCategory(name string) (set, bool) {
 	return s, s != nil
 }
 
-// script returns the code points of a script by its name or code. extended adds the shared ones.
+// script returns the code points of the script with the given name or code. If extended is set, it uses
+// Script_Extensions.
 func script(name string, extended bool) (set, bool) {
 	if long := tables()["script"][name]; long != "" {
 		name = long
@@ -140,13 +141,13 @@ func script(name string, extended bool) (set, bool) {
 		return nil, false
 	}
 	s := ofTable(t)
-	if other := decoded(tables()["extension"][name]); extended && len(other) > 0 {
+	if other := parseRanges(tables()["extension"][name]); extended && len(other) > 0 {
 		return union(append(s.without(other), other.without(s)...)), true
 	}
 	return s, true
 }
 
-// propertySet returns the code points of \p{…}, or false if ECMA-262 has no such property. Names must match the
+// propertySet returns the code points of \p{…}, or false if ECMA-262 does not have the property. Names must match the
 // standard exactly.
 func propertySet(name string) (set, bool) {
 	if key, value, ok := strings.Cut(name, "="); ok {
@@ -166,13 +167,13 @@ func propertySet(name string) (set, bool) {
 	if long := shortProperties[name]; long != "" {
 		name = long
 	}
-	if f := property[name]; f != nil {
+	if f := derivedProperties[name]; f != nil {
 		return f(), true
 	}
 	if data, ok := tables()["property"][name]; ok {
-		return decoded(data), true
+		return parseRanges(data), true
 	}
-	if listed[name] {
+	if sharedProperties[name] {
 		return ofTable(unicode.Properties[name]), true
 	}
 	return nil, false

@@ -5,14 +5,14 @@ import (
 	"unicode"
 )
 
-// A set is a set of code points, as sorted, disjoint pairs of inclusive bounds.
+// A set is a set of code points. It consists of sorted, disjoint ranges with inclusive bounds.
 type set []span
 
 type span struct{ low, high rune }
 
 const maxRune = unicode.MaxRune
 
-// union returns the code points of all spans, in normal form.
+// union returns the set of the code points of all spans.
 func union(spans []span) set {
 	all := slices.Clone(spans)
 	slices.SortFunc(all, func(a, b span) int { return int(a.low - b.low) })
@@ -69,7 +69,7 @@ func (s set) has(r rune) bool {
 	return found && i < len(s)
 }
 
-// ofTable returns the code points of a table of package unicode.
+// ofTable returns the code points of tables from package unicode.
 func ofTable(tables ...*unicode.RangeTable) set {
 	var all []span
 	add := func(low, high, stride rune) {
@@ -96,8 +96,8 @@ func ofTable(tables ...*unicode.RangeTable) set {
 var (
 	digits = set{{'0', '9'}}
 	words  = set{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}
-	// spaces holds WhiteSpace and LineTerminator. Unlike Go's \s it includes the vertical tab, the no-break space,
-	// U+FEFF and all of Zs.
+	// spaces holds WhiteSpace and LineTerminator. Unlike Go's \s, it includes the vertical tab, the no-break space,
+	// U+FEFF and all of category Zs.
 	spaces = union(append(slices.Clone(ofTable(unicode.Zs)), span{'\t', '\r'}, span{0x2028, 0x2029}, span{0xFEFF, 0xFEFF}))
 	// lineEnds holds the code points that the dot does not match.
 	lineEnds = set{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}

@@ -22,17 +22,16 @@ type node struct {
 	op    op
 	set   set     // of opSet
 	parts []*node // one for opRepeat, opCapture and opLook
-	// least and most limit a repetition; lazy prefers fewer turns.
+	// least and most limit a repetition. A lazy repetition prefers fewer turns.
 	least, most int
 	lazy        bool
-	// group is the number of a capture or of the target of a back reference; name is a group name before it is
-	// resolved.
+	// group is the number of a capture or of the target of a back reference. name is a group name until it is resolved.
 	group int
 	name  string
 	at    int
-	// negated and behind belong to assertions.
+	// negated and behind apply to assertions.
 	negated, behind bool
-	// first and last delimit the groups inside a repetition, which clears them before each turn.
+	// first and last are the first and last group inside a repetition, which clears these groups before each turn.
 	first, last int
 }
 

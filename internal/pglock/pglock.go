@@ -1,5 +1,5 @@
-// Package pglock has the keys of the advisory locks that a store, and an outbox with a relay, take in PostgreSQL. Packages
-// postgres and pgoutbox take the locks, and mcpe-ops doctor shows who has the relay's.
+// Package pglock provides the keys of the PostgreSQL advisory locks for a store and for an outbox with a relay.
+// Packages postgres and pgoutbox acquire the locks, and mcpe-ops doctor shows the holder of the relay's lock.
 package pglock
 
 import (
@@ -7,14 +7,14 @@ import (
 	"encoding/binary"
 )
 
-// StoreSchema is the key of the lock under which the tables of a store in that schema are made or changed; the schema's name
-// is quoted.
+// StoreSchema returns the key of the lock for creating or changing the tables of a store in a schema. The schema's name
+// must be quoted.
 func StoreSchema(schema string) int64 { return key(schema) }
 
-// OutboxSchema is the key of the lock under which the tables of an outbox in that schema are made or changed.
+// OutboxSchema returns the key of the lock for creating or changing the tables of an outbox in a schema.
 func OutboxSchema(schema string) int64 { return key("outbox schema " + schema) }
 
-// OutboxRelay is the key of the lock that a relay has while it moves rows of the outbox in that schema.
+// OutboxRelay returns the key of the lock that a relay holds while it moves rows of the outbox in a schema.
 func OutboxRelay(schema string) int64 { return key("outbox relay " + schema) }
 
 func key(name string) int64 {

@@ -2,11 +2,12 @@ package plain
 
 import "unicode"
 
-// MaxMarks is the number of consecutive combining marks to show. Languages need up to four on one letter, as in
-// Hebrew with cantillation; longer stacks hide text or the lines around it.
+// MaxMarks is the number of consecutive combining marks to show. Some languages need up to four on a letter, for
+// example Hebrew with cantillation. Longer stacks hide text or the lines around it.
 const MaxMarks = 4
 
-// blank holds characters with an empty glyph that Unicode counts as visible, by their names in UnicodeData.txt.
+// blank holds characters with an empty glyph that Unicode does not classify as invisible. The comments are their names
+// in UnicodeData.txt.
 var blank = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // BRAILLE PATTERN BLANK
@@ -17,10 +18,11 @@ var blank = &unicode.RangeTable{
 	},
 }
 
-// Invisible reports whether r shows nothing and is not a space: text could be hidden in such characters. They are controls
-// and the property Default_Ignorable_Code_Point, which DerivedCoreProperties.txt of the Unicode Character Database derives
-// from format characters, variation selectors and Other_Default_Ignorable_Code_Point; and a few blank glyphs. Format
-// characters that the derivation leaves out, such as interlinear annotations, are among them here.
+// Invisible reports whether r has no visible glyph and is not a space. Such characters could hide text. They are
+// control characters, a few blank glyphs, and the characters that the property Default_Ignorable_Code_Point is derived
+// from: format characters, variation selectors and Other_Default_Ignorable_Code_Point (DerivedCoreProperties.txt in the
+// Unicode Character Database). Unlike the property, Invisible includes all format characters, such as interlinear
+// annotations.
 func Invisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point, blank)
 }
@@ -28,7 +30,8 @@ func Invisible(r rune) bool {
 // Marks counts consecutive combining marks. The zero value is ready to use.
 type Marks int
 
-// TooMany reads the next character of a text and reports whether it is a mark after MaxMarks others.
+// TooMany counts the next character of a text. It reports whether the character is a combining mark after MaxMarks
+// others.
 func (m *Marks) TooMany(r rune) bool {
 	if !unicode.In(r, unicode.Mn, unicode.Me) {
 		*m = 0

@@ -1,5 +1,5 @@
-// Package plain makes third-party text safe to show to people and models. mcpe-gen prints text from servers only
-// through it.
+// Package plain escapes third-party text so that it can be shown safely to people and models. mcpe-gen prints text from
+// servers only through this package.
 package plain
 
 import (
@@ -11,16 +11,16 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns s as one line with invisible content escaped as in Go: control characters, line ends, direction marks,
-// invisible characters, more than [MaxMarks] consecutive combining marks, and invalid UTF-8.
+// Text returns s as a single line with hidden content escaped as in Go. Hidden content means control characters, line
+// ends, direction marks, invisible characters, more than [MaxMarks] consecutive combining marks, and invalid UTF-8.
 func Text(s string) string { return escape(s, Hidden) }
 
-// Lines is like Text, but keeps line ends and tabs.
+// Lines is like Text, but does not escape line ends and tabs.
 func Lines(s string) string {
 	return escape(s, func(r rune) bool { return r != '\n' && r != '\t' && Hidden(r) })
 }
 
-// Cut returns the start of s with at most most bytes, without splitting a character.
+// Cut truncates s to at most most bytes without splitting a character.
 func Cut(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -31,7 +31,7 @@ func Cut(s string, most int) string {
 	return s[:most]
 }
 
-// Hidden reports whether r is invisible or does not display as itself.
+// Hidden reports whether r is invisible or is displayed as something else.
 func Hidden(r rune) bool {
 	return r != ' ' && (!unicode.IsGraphic(r) || unicode.IsSpace(r) || Invisible(r))
 }
@@ -60,8 +60,8 @@ func escape(s string, hidden func(rune) bool) string {
 	return b.String() + s[copied:]
 }
 
-// JSON returns an equivalent JSON text with invisible content escaped. It keeps line ends, spaces and tabs, which
-// occur only between values.
+// JSON returns an equivalent JSON text with hidden content escaped. It preserves line ends, spaces and tabs, because
+// they occur only between values.
 func JSON(text []byte) []byte {
 	var b strings.Builder
 	var marks Marks

@@ -13,7 +13,7 @@ const Supported = false
 // Lead does nothing.
 func Lead(*exec.Cmd) {}
 
-// Terminate kills p, because the system has no signal to request termination.
+// Terminate kills p, because the system does not have a signal that requests termination.
 func Terminate(p *os.Process) error { return p.Kill() }
 
 // Kill kills p, but not the processes that p started.

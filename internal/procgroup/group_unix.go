@@ -12,14 +12,14 @@ import (
 // Supported reports whether the system has process groups.
 const Supported = true
 
-// Lead makes the command, which has not started, the head of a new process group.
+// Lead makes cmd start as the leader of a new process group.
 func Lead(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// Terminate requests the group of p to end. It returns [os.ErrProcessDone] if the group is empty.
+// Terminate sends SIGTERM to the process group of p. It returns [os.ErrProcessDone] if the group is empty.
 func Terminate(p *os.Process) error { return signal(p, syscall.SIGTERM) }
 
-// Kill kills every process in the group of p. It returns [os.ErrProcessDone] if the group is empty. The group ID
-// stays in use while a process is in the group.
+// Kill kills every process in the process group of p. It returns [os.ErrProcessDone] if the group is empty. The group
+// ID is not reused while the group has a process.
 func Kill(p *os.Process) error { return signal(p, syscall.SIGKILL) }
 
 func signal(p *os.Process, s syscall.Signal) error {

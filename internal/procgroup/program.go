@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
-// grace is the time that a program gets to end after a request.
+// grace is how long a program may take to exit after SIGTERM.
 const grace = 3 * time.Second
 
 // A Program is a running command with its child processes.
@@ -21,7 +21,8 @@ type Program struct {
 	exited chan struct{}
 }
 
-// Start starts the command with additions to the environment of this process. The caller must call End or Kill.
+// Start starts the command with the environment of this process, without secrets, and the variables in env. The caller
+// must call End or Kill.
 func Start(command, env []string, stdout, stderr io.Writer) (*Program, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(childenv.WithoutSecrets(cmd.Environ()), env...)
@@ -38,7 +39,7 @@ func Start(command, env []string, stdout, stderr io.Writer) (*Program, error) {
 	return p, nil
 }
 
-// Exited returns a channel that is closed once the program has ended and its output was read.
+// Exited returns a channel that is closed after the program has exited and its output was read.
 func (p *Program) Exited() <-chan struct{} { return p.exited }
 
 // HasEnded reports whether Exited is closed.
@@ -51,16 +52,16 @@ func (p *Program) HasEnded() bool {
 	}
 }
 
-// Status describes how the program ended, once Exited is closed: "exit status 0".
+// Status returns the exit status, such as "exit status 0". The channel Exited must be closed.
 func (p *Program) Status() string { return p.cmd.ProcessState.String() }
 
-// Kill kills the program immediately, like a crash.
+// Kill kills the program immediately, as in a crash.
 func (p *Program) Kill() {
 	_ = Kill(p.cmd.Process) // the program may have ended
 	<-p.exited
 }
 
-// End requests the program to end, kills it after a timeout, and reports whether it ended by itself.
+// End sends SIGTERM to the program, kills it after a timeout, and reports whether it exited before the timeout.
 func (p *Program) End() bool {
 	_ = Terminate(p.cmd.Process)
 	asked := false

@@ -1,5 +1,5 @@
-// Package published holds the published schemas of event types. Many event types share definitions, so a [Schema]
-// keeps definitions separate, and all schemas that refer to a definition share it. Start with Schema; [Of] returns
+// Package published represents the published schemas of event types. Many event types share definitions, so a [Schema]
+// stores its definitions separately. All schemas that refer to a definition share it. Start with Schema. [Of] returns
 // the schemas of an event type.
 package published
 
@@ -11,32 +11,32 @@ import (
 )
 
 // A Schema is a published schema with separate definitions. The generator builds it from event files, and package
-// eventsimpl from mcpe.schemas.json. The schema of a handwritten event type has no separate definitions.
+// eventsimpl reads it from mcpe.schemas.json. The schema of a handwritten event type does not have separate
+// definitions.
 type Schema struct {
 	// Name is the name of a definition below $defs, or definitions in draft-07. It is "" for the schema of an event
 	// type or a task.
 	Name string
-	// Head and Tail are compact JSON. All definitions that the schema reaches, if any, go between them. A definition
-	// has no Tail.
+	// Head and Tail are compact JSON. Any reachable definitions are inserted between them. A definition has no Tail.
 	Head, Tail []byte
-	// Refs holds the definitions that the text itself refers to, in order of first reference.
+	// Refs lists the definitions that the text itself refers to, in order of first reference.
 	Refs []*Schema
 }
 
 // A Description is the unexported part of an events.Info.
 type Description struct {
-	// Input and Payload are the schemas of a generated package, nil for any other description.
+	// Input and Payload are the schemas of a generated package. They are nil in any other description.
 	Input, Payload *Schema
-	// Err is the error from reading the schemas of a generated package: its mcpe.schemas.json was changed or does not
-	// belong to its Go files. Registering the type returns it.
+	// Err is the error from reading the schemas of a generated package. It means that mcpe.schemas.json was changed or
+	// does not match the Go files. Registering the type returns it.
 	Err error
 }
 
-// Of returns the Description in an *events.Info. Package events sets it.
+// Of returns the Description of an *events.Info. Package events sets it.
 var Of func(info any) *Description
 
-// Schemas returns the two schemas of an event type with the texts input and payload. If a generated package describes
-// them, they share definitions with other event types.
+// Schemas returns the two schemas of an event type, with the texts input and payload. If they come from a generated
+// package, they share definitions with other event types.
 func (d *Description) Schemas(input, payload json.RawMessage) (in, out *Schema) {
 	of := func(described *Schema, text json.RawMessage) *Schema {
 		if described != nil && bytes.Equal(described.JSON(), text) {
@@ -47,8 +47,8 @@ func (d *Description) Schemas(input, payload json.RawMessage) (in, out *Schema) 
 	return of(d.Input, input), of(d.Payload, payload)
 }
 
-// Definitions returns all definitions that the schema reaches, without duplicates, in publication order: first the
-// definitions that it refers to, then the definitions in these, and so on.
+// Definitions returns all definitions reachable from the schema, without duplicates and in publication order. The order
+// is breadth-first: the definitions that the schema refers to, the definitions that those refer to, and so on.
 func (s *Schema) Definitions() []*Schema {
 	if len(s.Refs) == 0 {
 		return nil
@@ -70,13 +70,13 @@ func (s *Schema) Definitions() []*Schema {
 	return all
 }
 
-// Short returns the schema without its separate definitions. It is valid JSON, but references to the definitions do
-// not resolve.
+// Short returns the schema without its definitions. The result is valid JSON, but its references to definitions do not
+// resolve.
 func (s *Schema) Short() json.RawMessage {
 	return append(s.Head[:len(s.Head):len(s.Head)], s.Tail...)
 }
 
-// JSON returns the published schema with all definitions that it reaches. Each call builds a new value.
+// JSON returns the published schema with all reachable definitions. Each call builds a new value.
 func (s *Schema) JSON() json.RawMessage {
 	defs := s.Definitions()
 	size := len(s.Head) + len(s.Tail)
@@ -93,7 +93,7 @@ func (s *Schema) JSON() json.RawMessage {
 	return append(out, s.Tail...)
 }
 
-// appendKey appends a name as a JSON string and a colon, with the generator's escapes.
+// appendKey appends a name as a JSON string and a colon, escaped like the generator's output.
 func appendKey(out []byte, name string) []byte {
 	quoted, err := jsontext.AppendQuote(out, name)
 	if err != nil {

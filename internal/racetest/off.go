@@ -2,5 +2,5 @@
 
 package racetest
 
-// Enabled reports whether the race detector is part of the program.
+// Enabled reports whether the program was built with the race detector.
 const Enabled = false

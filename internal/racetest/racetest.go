@@ -1,7 +1,7 @@
-// Package racetest lets tests repeat less under the race detector, which makes them several times slower.
+// Package racetest reduces the repetitions of tests under the race detector, which makes tests several times slower.
 package racetest
 
-// Runs returns how often a test repeats its work: n times, or a tenth of that under the race detector. It is at least once.
+// Runs returns the number of repetitions for a test: n, or a tenth of n under the race detector. It is at least once.
 func Runs(n int) int {
 	if Enabled {
 		return max(1, n/10)

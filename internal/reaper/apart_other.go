@@ -4,6 +4,6 @@ package reaper
 
 import "os/exec"
 
-func apart(*exec.Cmd) {}
+func detach(*exec.Cmd) {}
 
 func (p process) end(bool) {}

@@ -7,10 +7,11 @@ import (
 	"syscall"
 )
 
-// apart starts the process in a new session, so that signals to the starter's group, such as Ctrl-C, do not reach it.
-func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+// detach makes cmd start in a new session, so that it does not receive signals to the starter's process group, such as
+// Ctrl-C.
+func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// end sends the signal for PostgreSQL's immediate shutdown, or kills the process.
+// end sends SIGQUIT, which makes PostgreSQL shut down immediately, or kills the process.
 func (p process) end(kill bool) {
 	signal := syscall.SIGQUIT
 	if kill {

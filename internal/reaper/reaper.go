@@ -1,5 +1,5 @@
-// Package reaper ends processes, such as a database or a browser, that a killed test or program leaves behind. Start
-// with [Watch]. It is for tests, `make demo` and `make bench`.
+// Package reaper terminates processes that a killed test or program leaves behind, such as a database or a browser.
+// Start with [Watch]. It is for tests, `make demo` and `make bench`.
 package reaper
 
 import (
@@ -15,39 +15,40 @@ import (
 	"time"
 )
 
-// variable marks a process as a reaper and holds its order.
-const variable = "MCPE_GEN_REAPER"
+// taskVariable is the environment variable that contains the task of a reaper process.
+const taskVariable = "MCPE_GEN_REAPER"
 
-// An order is the task of a reaper process.
-type order struct {
+// A task is the input of a reaper process.
+type task struct {
 	Dir string
-	// Above lists the make and go commands that started the starter.
+	// Above lists the make and go commands above the process that called [Watch].
 	Above []process
 }
 
-// A Reaper is a process that waits for the end of the process that called [Watch].
+// A Reaper is a process that waits until the process that called [Watch] has exited.
 type Reaper struct {
 	cmd  *exec.Cmd
 	pipe io.Closer
 }
 
-// Watch starts this program again as a reaper process. When the starter, or a make or go command above it, ends for
-// any reason, the reaper ends every process that works in dir or names it on its command line, and removes dir.
-// Without /proc, the reaper does not watch the commands above and finds processes only by their command line; on
-// Windows it finds none. Call Watch before starting anything, and [Reaper.Release] at the end.
+// Watch starts another instance of this program as a reaper process. When the caller, or a make or go command above it,
+// exits for any reason, the reaper terminates every process with its working directory in dir or with dir on its
+// command line. Then it removes dir. Without /proc, the reaper watches only the caller and finds processes only by
+// command line. On Windows, it does not find any. Call Watch before starting any process, and [Reaper.Release] at the
+// end.
 func Watch(dir string) (*Reaper, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(order{dir, above()})
+	text, err := json.Marshal(task{dir, ancestors()})
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), variable+"="+string(text), "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), taskVariable+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	cmd.Dir = os.TempDir()
-	apart(cmd)
+	detach(cmd)
 	pipe, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func Watch(dir string) (*Reaper, error) {
 	return &Reaper{cmd, pipe}, nil
 }
 
-// Release stops the watch and removes dir. The processes in dir must have ended.
+// Release stops the reaper, which removes dir. All processes in dir must have exited.
 func (r *Reaper) Release() error {
 	if r == nil {
 		return nil
@@ -66,13 +67,13 @@ func (r *Reaper) Release() error {
 	return errors.Join(r.pipe.Close(), r.cmd.Wait())
 }
 
-// The reaper process is this program, but it never reaches main.
+// The reaper process runs this program, but never reaches main.
 func init() {
-	text := os.Getenv(variable)
+	text := os.Getenv(taskVariable)
 	if text == "" {
 		return
 	}
-	var o order
+	var o task
 	if err := json.Unmarshal([]byte(text), &o); err != nil || o.Dir == "" {
 		fmt.Fprintln(os.Stderr, "reaper: bad order", text)
 		os.Exit(1)
@@ -82,11 +83,11 @@ func init() {
 	os.Exit(0)
 }
 
-// lookEvery is the interval for checking the starter and the commands above it.
-const lookEvery = 300 * time.Millisecond
+// pollInterval is the interval for checking the commands above the starter.
+const pollInterval = 300 * time.Millisecond
 
-// await returns once the starter or a command above it has ended.
-func (o *order) await() {
+// await returns when the starter or a command above it has exited.
+func (o *task) await() {
 	ended := make(chan struct{})
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
@@ -96,7 +97,7 @@ func (o *order) await() {
 		select {
 		case <-ended:
 			return
-		case <-time.After(lookEvery):
+		case <-time.After(pollInterval):
 		}
 		for _, p := range o.Above {
 			if !p.lives() {
@@ -107,22 +108,24 @@ func (o *order) await() {
 }
 
 const (
-	// gentle is the time that processes get to end by themselves. reapTime is the time spent looking for processes.
-	gentle   = 2 * time.Second
-	reapTime = 30 * time.Second
+	// gracePeriod is how long processes have to exit before they are killed. reapTime is how long the reaper looks for
+	// processes.
+	gracePeriod = 2 * time.Second
+	reapTime    = 30 * time.Second
 )
 
-// reap ends remaining processes repeatedly, because the starter may have started others just before it died.
-func (o *order) reap() {
+// reap terminates the remaining processes. It repeats this, because the starter may have started others just before it
+// died.
+func (o *task) reap() {
 	began := time.Now()
 	for time.Since(began) < reapTime {
-		found := working(o.Dir)
+		found := processesIn(o.Dir)
 		for _, p := range found {
-			p.end(time.Since(began) > gentle)
+			p.end(time.Since(began) > gracePeriod)
 		}
 		if len(found) == 0 {
 			os.RemoveAll(o.Dir)
-			if _, err := os.Lstat(o.Dir); os.IsNotExist(err) && len(working(o.Dir)) == 0 {
+			if _, err := os.Lstat(o.Dir); os.IsNotExist(err) && len(processesIn(o.Dir)) == 0 {
 				return
 			}
 		}
@@ -130,7 +133,7 @@ func (o *order) reap() {
 	}
 }
 
-// A process is a process of this machine. Began distinguishes it from a later process with the same ID.
+// A process identifies a process on this machine. Began distinguishes it from a later process with the same ID.
 type process struct {
 	ID    int
 	Began string
@@ -159,9 +162,9 @@ func (p process) lives() bool {
 	return ok && state != "Z" && state != "X" && began == p.Began
 }
 
-// above returns the ancestors of this process up to the topmost make or go command. It returns none without such a
-// command, so that processes started from a shell outlive it.
-func above() []process {
+// ancestors returns the ancestors of this process up to the topmost make or go command. Without such a command, it
+// returns nil, so that processes started from a shell outlive the shell.
+func ancestors() []process {
 	var all []process
 	upTo := 0
 	for id := os.Getppid(); id > 1; {
@@ -178,10 +181,10 @@ func above() []process {
 	return all[:upTo]
 }
 
-// working returns the processes that work in dir or name it on their command line.
-func working(dir string) (found []process) {
+// processesIn returns the processes with their working directory in dir or with dir on their command line.
+func processesIn(dir string) (found []process) {
 	if _, _, _, _, ok := stat(os.Getpid()); !ok {
-		return naming(dir)
+		return processesNaming(dir)
 	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -206,8 +209,8 @@ func working(dir string) (found []process) {
 	return found
 }
 
-// naming is like working, for systems without /proc.
-func naming(dir string) (found []process) {
+// processesNaming is like processesIn for systems without /proc. It checks only the command line.
+func processesNaming(dir string) (found []process) {
 	out, err := exec.Command("ps", "-axo", "pid=,command=").Output()
 	if err != nil {
 		return nil

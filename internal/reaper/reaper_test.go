@@ -66,7 +66,7 @@ func TestWatch(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.HasPrefix(line, "started") {
 		t.Fatal(line, err)
 	}
-	if n := len(working(dir)); n < 3 {
+	if n := len(processesIn(dir)); n < 3 {
 		t.Fatalf("%d processes work there", n)
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -76,13 +76,13 @@ func TestWatch(t *testing.T) {
 	cmd.Wait()
 	gone := func() bool {
 		_, err := os.Stat(dir)
-		return os.IsNotExist(err) && len(working(dir)) == 0
+		return os.IsNotExist(err) && len(processesIn(dir)) == 0
 	}
 	for !gone() && time.Since(killed) < 5*time.Second {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if !gone() {
-		t.Errorf("after %v %v are left", time.Since(killed), working(dir))
+		t.Errorf("after %v %v are left", time.Since(killed), processesIn(dir))
 	}
 	if err := other.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("another program was ended: %v", err)

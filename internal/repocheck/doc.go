@@ -1,4 +1,4 @@
-// Package repocheck holds tests of the repository as a whole: lines of code in each package, habits that make its English
-// hard to read, and the contents of the owner's card. Each count has a table in testdata, and a change that moves a count edits
-// the table.
+// Package repocheck tests the repository as a whole: the lines of code in each package, language habits that make text
+// hard to read, and the content of the owner's card. Each count has a table in testdata. A change that affects a count
+// must update the table.
 package repocheck

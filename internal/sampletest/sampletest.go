@@ -1,4 +1,4 @@
-// Package sampletest draws the part of a long test that an ordinary run tries. `make night` tries the whole.
+// Package sampletest selects the sample of a long test that an ordinary run covers. `make night` runs everything.
 package sampletest
 
 import (
@@ -9,16 +9,16 @@ import (
 )
 
 // Seed is the environment variable that chooses the sample. The Makefile sets it to the commit, so that each commit
-// tries another part.
+// uses a different sample.
 const Seed = "MCPE_TEST_SEED"
 
-// All is the environment variable that makes a test try everything.
+// All is the environment variable that disables sampling.
 const All = "MCPE_TEST_ALL"
 
-// Whole reports whether the test tries everything.
+// Whole reports whether sampling is disabled.
 func Whole() bool { return os.Getenv(All) != "" }
 
-// Rand returns the random numbers of the test's sample. A test that fails prints how to repeat the sample.
+// Rand returns the random source for the test's sample. If the test fails, it logs how to repeat the sample.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := os.Getenv(Seed)
@@ -30,7 +30,7 @@ func Rand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewChaCha8(sha256.Sum256([]byte(seed))))
 }
 
-// Draw returns n elements of all, or all of them if the test tries everything.
+// Draw returns n random elements of all, or all elements if sampling is disabled.
 func Draw[E any](t testing.TB, all []E, n int) []E {
 	t.Helper()
 	if Whole() || n >= len(all) {

@@ -8,9 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Copy returns a compact schema with each reference, in $ref and in discriminator mappings, replaced by the result of
-// to. Data such as the value of const stays unchanged, as do names in a mapping and a nested schema with an $id. Copy
-// treats schemas below unknown keywords like others. It returns text that is not JSON unchanged.
+// Copy returns a compact schema in which to has replaced each reference in $ref and in discriminator mappings. It does
+// not change data, such as the value of const, names in a mapping, or a nested schema with an $id. Copy also searches
+// the values of unknown keywords. If the text is not JSON, it returns the text unchanged.
 func Copy(schema json.RawMessage, to func(ref string) string) json.RawMessage {
 	if !mayRefer(schema) {
 		return schema
@@ -43,7 +43,7 @@ func Move(schema json.RawMessage, pointer string) json.RawMessage {
 	return Copy(schema, func(ref string) string { return Moved(ref, pointer) })
 }
 
-// Moved rewrites a reference in a schema that moves from the root of its document to a pointer.
+// Moved rewrites a reference for a schema that moves from the root of its document to a pointer.
 func Moved(ref, pointer string) string {
 	if ref == "#" || strings.HasPrefix(ref, "#/") {
 		return pointer + ref[1:]
@@ -56,7 +56,7 @@ func mayRefer(schema []byte) bool {
 	return bytes.Contains(schema, []byte(`"$ref"`)) || bytes.Contains(schema, []byte(`"mapping"`)) || bytes.Contains(schema, []byte(`\u`))
 }
 
-// A refFinder walks a schema once and collects its references in text order.
+// A refFinder reads a schema once and collects its references in text order.
 type refFinder struct {
 	dec   *jsontext.Decoder
 	name  []byte // of the current member, for members
@@ -109,8 +109,8 @@ func (f *refFinder) list() error {
 	return err
 }
 
-// members calls read at the value of each member of an object, and skips any other value. The name is valid until
-// read continues reading.
+// members calls read for the value of each member of an object. It skips any other value. The name is valid only until
+// read calls members.
 func (f *refFinder) members(read func(name []byte) error) error {
 	if f.dec.PeekKind() != '{' {
 		return f.dec.SkipValue()
@@ -134,7 +134,7 @@ func (f *refFinder) members(read func(name []byte) error) error {
 	return err
 }
 
-// discriminator reads OpenAPI's keyword. The values of its mapping are references, or names without a #.
+// discriminator reads OpenAPI's keyword. The values in its mapping are references, or names without a #.
 func (f *refFinder) discriminator() error {
 	return f.members(func(name []byte) error {
 		if string(name) != "mapping" {
@@ -144,7 +144,7 @@ func (f *refFinder) discriminator() error {
 	})
 }
 
-// ref reads a reference. A value that is not a string is not one, nor is a name.
+// ref reads a reference. It ignores names and values that are not strings.
 func (f *refFinder) ref(mayBeName bool) error {
 	raw, err := f.dec.ReadValue()
 	if err != nil || raw.Kind() != '"' {

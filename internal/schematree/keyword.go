@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Holds says where the value of a keyword contains schemas.
+// Holds describes how the value of a keyword contains schemas.
 type Holds int
 
-// The forms of values that hold schemas.
+// The ways in which a value can contain schemas.
 const (
 	Nothing        Holds = iota // no schema
 	Schema                      // a schema
@@ -19,16 +19,17 @@ const (
 	SchemasOrNames              // an object whose members are schemas or arrays of names
 )
 
-// A Role says what a keyword does to the set of valid values.
+// A Role is the effect of a keyword on the set of valid values.
 type Role int
 
 // The roles of keywords.
 const (
-	// Describes is the role of a keyword that decides about the form of values.
+	// Describes is the role of a keyword that defines the form of values.
 	Describes Role = iota
-	// Narrows is the role of a keyword that excludes values and leaves the form of the others.
+	// Narrows is the role of a keyword that excludes values without changing the form of the rest.
 	Narrows
-	// Annotates is the role of a keyword that excludes nothing. It may hold schemas for references.
+	// Annotates is the role of a keyword that excludes nothing. Its value may contain schemas that are targets of
+	// references.
 	Annotates
 	// Identifies is the role of a keyword that names the schema or its dialect.
 	Identifies
@@ -38,7 +39,7 @@ const (
 type Keyword struct {
 	Holds Holds
 	Role  Role
-	// InPlace is set if the inner schemas apply to the same value as the outer one.
+	// InPlace is set if the subschemas apply to the same value as the schema itself.
 	InPlace bool
 	// Refers is set if the value is a reference to a schema that applies to the same value.
 	Refers bool
@@ -46,7 +47,7 @@ type Keyword struct {
 
 // A Dialect is a version of JSON Schema.
 type Dialect struct {
-	// Name and URI identify the dialect; a $schema may have a # after the URI.
+	// Name and URI identify the dialect. A $schema may have a # after the URI.
 	Name, URI string
 	// Definitions is the keyword for shared definitions.
 	Definitions string
@@ -64,7 +65,7 @@ func (d *Dialect) Keyword(name string) (Keyword, bool) {
 // Keywords returns the sorted names of the dialect's keywords.
 func (d *Dialect) Keywords() []string { return slices.Sorted(maps.Keys(d.keywords)) }
 
-// Draft07URI is the common spelling of the $schema of draft-07.
+// Draft07URI is the usual $schema of draft-07.
 const Draft07URI = "http://json-schema.org/draft-07/schema#"
 
 var (
@@ -72,11 +73,11 @@ var (
 	Draft2020 = newDialect("2020-12", "https://json-schema.org/draft/2020-12/schema", "$defs", false, only2020)
 	// Draft07 is draft-07.
 	Draft07 = newDialect("draft-07", strings.TrimSuffix(Draft07URI, "#"), "definitions", true, only07)
-	// Any has the keywords of all dialects, for schemas whose dialect does not matter.
+	// Any has the keywords of all dialects. It is for callers that do not depend on the dialect.
 	Any = newDialect("", "", "$defs", false, only2020, only07, map[string]Keyword{"$recursiveRef": {Refers: true}})
 )
 
-// DialectOf returns the dialect of a $schema, or nil if it is not supported.
+// DialectOf returns the dialect that a $schema identifies, or nil if it is not supported.
 func DialectOf(uri string) *Dialect {
 	switch strings.TrimSuffix(uri, "#") {
 	case Draft2020.URI:
@@ -87,7 +88,7 @@ func DialectOf(uri string) *Dialect {
 	return nil
 }
 
-// common holds the keywords of all dialects.
+// common holds the keywords that all dialects share.
 var common = merged(map[string]Keyword{
 	"$ref":                 {Refers: true},
 	"type":                 {},
@@ -142,7 +143,7 @@ var only07 = map[string]Keyword{
 	"additionalItems": {Holds: Schema},
 }
 
-// each assigns a role to keywords without schemas.
+// each returns keywords that have the same role and do not contain schemas.
 func each(role Role, names string) map[string]Keyword {
 	out := map[string]Keyword{}
 	for name := range strings.FieldsSeq(names) {

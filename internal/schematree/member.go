@@ -2,8 +2,9 @@ package schematree
 
 import "github.com/mcpe-gen/mcpe-gen/internal/pattern"
 
-// Member returns the schemas that apply to a named member if all the views apply to its object. From each view it
-// takes the schemas in properties and patternProperties, or otherwise the schema in additionalProperties.
+// Member returns the schemas that apply to a named member of an object, given all schemas that apply to the object.
+// Each view contributes its matching schemas in properties and patternProperties or, if none match, its
+// additionalProperties.
 func Member[V Value[V]](views []V, name string) []V {
 	var all []V
 	for _, view := range views {
@@ -27,7 +28,7 @@ func Member[V Value[V]](views []V, name string) []V {
 	return all
 }
 
-// Element returns the schemas that apply to the element at an index if all the views apply to its array.
+// Element returns the schemas that apply to an element of an array, given all schemas that apply to the array.
 func Element[V Value[V]](views []V, index int) []V {
 	var all []V
 	for _, view := range views {
@@ -42,8 +43,8 @@ func Element[V Value[V]](views []V, index int) []V {
 	return all
 }
 
-// Elements returns the schemas of the first elements and of the rest of an array to which n applies, in the keywords
-// of either dialect. It returns false if n does not describe the rest.
+// Elements returns n's schemas for the first elements of an array and for the rest. It reads the keywords of both
+// dialects. It returns false if n has no schema for the rest.
 func Elements[V Value[V]](n V) (first []V, rest V, ok bool) {
 	rest, ok = n.Find("items")
 	if ok {

@@ -10,15 +10,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Cut splits a reference into the document, empty for the current one, and the unescaped fragment. It returns false
-// if the fragment has an invalid escape.
+// Cut splits a reference into the document and the unescaped fragment. The document is empty if it is the current one.
+// It returns false if the fragment has an invalid escape.
 func Cut(ref string) (document, fragment string, ok bool) {
 	document, fragment, _ = strings.Cut(ref, "#")
 	fragment, err := url.PathUnescape(fragment)
 	return document, fragment, err == nil
 }
 
-// At follows a JSON Pointer from n.
+// At returns the value at a JSON Pointer relative to n.
 func At[V Value[V]](n V, pointer string) (V, bool) {
 	if pointer == "" {
 		return n, true
@@ -40,8 +40,8 @@ func At[V Value[V]](n V, pointer string) (V, bool) {
 	return n, ok
 }
 
-// Resolve returns the target of a reference within the document of root, by a JSON Pointer or an anchor. The document
-// must not refer to other documents.
+// Resolve returns the target of a reference within the document of root. The fragment is a JSON Pointer or an anchor.
+// The document must not refer to other documents.
 func Resolve[V Value[V]](root V, ref string) (to V, ok bool) {
 	document, fragment, ok := Cut(ref)
 	switch {
@@ -50,11 +50,11 @@ func Resolve[V Value[V]](root V, ref string) (to V, ok bool) {
 	case fragment == "" || fragment[0] == '/':
 		return At(root, fragment)
 	}
-	return anchored(root, fragment)
+	return findAnchor(root, fragment)
 }
 
-// anchored returns the schema in n with an anchor of 2020-12 or draft-07.
-func anchored[V Value[V]](n V, name string) (to V, found bool) {
+// findAnchor returns the schema in n with an anchor, in the syntax of 2020-12 or draft-07.
+func findAnchor[V Value[V]](n V, name string) (to V, found bool) {
 	for keyword, value := range map[string]string{"$anchor": name, "$id": "#" + name} {
 		if v, ok := n.Find(keyword); ok && v.Value() == value {
 			return n, true
@@ -62,14 +62,14 @@ func anchored[V Value[V]](n V, name string) (to V, found bool) {
 	}
 	Each(Any, n, func(_, _ string, inner V) {
 		if !found {
-			to, found = anchored(inner, name)
+			to, found = findAnchor(inner, name)
 		}
 	})
 	return to, found
 }
 
-// Definition returns the definition below the keyword, $defs or definitions, that a reference leads to or into, and
-// the remaining JSON Pointer. It returns false for other references.
+// Definition returns the definition that contains the target of a reference, and the target's JSON Pointer within it.
+// The keyword is $defs or definitions. It returns false if the target is not within a definition.
 func Definition(defs []*published.Schema, keyword, ref string) (d *published.Schema, rest string, ok bool) {
 	document, fragment, ok := Cut(ref)
 	below, under := strings.CutPrefix(fragment, "/"+keyword+"/")

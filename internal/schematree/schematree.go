@@ -1,10 +1,9 @@
-// Package schematree knows the structure of JSON Schema. It knows which keywords hold schemas, annotate or narrow
-// ([Keyword]), the direct subschemas of a schema ([Each]), the targets of references ([Resolve]), the schemas that
-// apply to one value ([Views]) and the allowed types ([Types]). It also copies schemas with changed references
-// ([Copy]).
+// Package schematree describes the structure of JSON Schema. It provides the roles of keywords ([Keyword]), the direct
+// subschemas of a schema ([Each]), the targets of references ([Resolve]), the schemas that apply to one value ([Views])
+// and the allowed types ([Types]). It also copies schemas and rewrites their references ([Copy]).
 //
-// The functions accept any representation of JSON with the methods of [Value]: the generator's nodes have positions,
-// and the server compares decoded values. Start with [Dialect.Keyword] and [Each].
+// The functions accept any representation of JSON that implements [Value]: the generator's nodes have positions, and
+// the server compares decoded values. Start with [Dialect.Keyword] and [Each].
 package schematree
 
 import (
@@ -26,7 +25,7 @@ type Value[V any] interface {
 	Identity() any
 }
 
-// A Document finds the targets of references.
+// A Document resolves references.
 type Document[V any] interface {
 	// Target returns the schema that a keyword of n, such as $ref, refers to, or false if it does not resolve.
 	Target(n V, keyword string) (V, bool)
@@ -34,8 +33,8 @@ type Document[V any] interface {
 	RefAlone(n V) bool
 }
 
-// Each calls f for the direct subschemas of n, in the order of its members. name is the name of the subschema below
-// its keyword, or empty if it has none.
+// Each calls f for the direct subschemas of n, in the order of its members. name is the subschema's name below its
+// keyword, or empty if it is unnamed.
 func Each[V Value[V]](d *Dialect, n V, f func(keyword, name string, inner V)) {
 	for key, v := range n.All() {
 		if k := d.keywords[key]; k.Holds != Nothing {
@@ -44,7 +43,7 @@ func Each[V Value[V]](d *Dialect, n V, f func(keyword, name string, inner V)) {
 	}
 }
 
-// Held calls f for the schemas in v, the value of a keyword.
+// Held calls f for each schema in v, the value of a keyword.
 func Held[V Value[V]](k Keyword, v V, f func(name string, inner V)) {
 	list, isList := v.Elements()
 	switch {
@@ -63,8 +62,8 @@ func Held[V Value[V]](k Keyword, v V, f func(name string, inner V)) {
 	}
 }
 
-// Applied calls f for the schemas that the keywords of n apply to the same value as n: the target of a reference, or
-// the schemas in the keyword. If the siblings of a $ref are ignored, it calls f only for the target.
+// Applied calls f for the schemas that the keywords of n apply to the same value as n. These are the targets of
+// references and the schemas in the keywords. If the siblings of a $ref are ignored, it calls f only for the target.
 func Applied[V Value[V]](doc Document[V], n V, f func(V), keywords ...string) {
 	_, refers := n.Find("$ref")
 	alone := refers && doc.RefAlone(n)
@@ -86,17 +85,17 @@ func Applied[V Value[V]](doc Document[V], n V, f func(V), keywords ...string) {
 var (
 	// References lists the keywords that refer to schemas.
 	References = []string{"$ref", "$dynamicRef", "$recursiveRef"}
-	// Unconditional lists the keywords that apply schemas to every value of their schema.
+	// Unconditional lists the keywords that apply subschemas to every value of a schema.
 	Unconditional = slices.Concat(References, []string{"allOf"})
-	// Alternative lists the keywords that may apply schemas to a value of their schema.
+	// Alternative lists the keywords that may apply subschemas to a value of a schema.
 	Alternative = slices.Concat(Unconditional, []string{"anyOf", "oneOf"})
 )
 
-// MaxViews limits the number of schemas consulted for one value.
+// MaxViews limits the number of schemas for one value.
 const MaxViews = 1_000
 
-// Views returns n and the schemas that the keywords apply to the same value at any depth, without duplicates and at
-// most [MaxViews].
+// Views returns n and the schemas that the keywords apply to the same value, at any depth. It returns at most
+// [MaxViews] schemas, without duplicates.
 func Views[V Value[V]](doc Document[V], n V, keywords []string) []V {
 	var all []V
 	seen := make(map[any]bool)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Types is a set of JSON types. Integers are distinguished from other numbers.
+// Types is a set of JSON types. It distinguishes integers from other numbers.
 type Types uint8
 
 // The JSON types.
@@ -31,7 +31,7 @@ var typeNames = []struct {
 	types Types
 }{{"null", Null}, {"boolean", Boolean}, {"number", Number}, {"integer", Integer}, {"string", String}, {"array", Array}, {"object", Object}}
 
-// Named returns the types for a name in the keyword type, or no types for an unknown name.
+// Named returns the types for a name in the keyword type, or 0 if the name is unknown.
 func Named(name string) Types {
 	for _, t := range typeNames {
 		if t.name == name {
@@ -41,7 +41,7 @@ func Named(name string) Types {
 	return 0
 }
 
-// String lists the types for messages.
+// String returns the types as a list for messages.
 func (t Types) String() string {
 	if t == Fraction {
 		return "non-integer number"
@@ -55,7 +55,7 @@ func (t Types) String() string {
 	return strings.Join(names, " or ")
 }
 
-// TypeOf returns the type of a value that encoding/json decoded with UseNumber.
+// TypeOf returns the type of a value decoded by encoding/json with UseNumber.
 func TypeOf(v any) Types {
 	switch v := v.(type) {
 	case nil:
@@ -75,7 +75,7 @@ func TypeOf(v any) Types {
 	return Object
 }
 
-// isInteger reports whether a JSON number has no fraction: 1, 1.0 and 1e2.
+// isInteger reports whether a JSON number has an integer value, such as 1, 1.0 or 1e2.
 func isInteger(text string) bool {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.Abs(f) > 1e20 || f == 0 {
@@ -85,7 +85,7 @@ func isInteger(text string) bool {
 	return ok && r.IsInt()
 }
 
-// Declared returns the types that the keyword type of n allows, whatever other keywords say.
+// Declared returns the types that the keyword type of n allows. It ignores all other keywords.
 func Declared[V Value[V]](n V) Types {
 	t, ok := n.Find("type")
 	if !ok {

@@ -1,4 +1,4 @@
-// Package slowpeer simulates a client that starts a body and never finishes it, for tests in testing/synctest
+// Package slowpeer simulates a client that starts to send a body and never finishes, for tests in testing/synctest
 // bubbles.
 package slowpeer
 
@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Hold sends srv the head of a request and one of the 50 bytes of its body. It returns the response and the time
-// until the connection was closed. It waits at most an hour.
+// Hold sends the head of a request and the first of the 50 bytes of its body to srv. It returns the response and how
+// long the connection was open. It waits for at most one hour.
 func Hold(srv *http.Server, head string) (answer string, held time.Duration, err error) {
 	l := &listener{conns: make(chan net.Conn, 1), over: make(chan struct{})}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l) }()
 	ours, theirs := net.Pipe()
-	l.conns <- addressed{theirs}
+	l.conns <- tcpConn{theirs}
 	began := time.Now()
 	go func() { _, _ = io.WriteString(ours, head+"Content-Length: 50\r\n\r\n{") }()
 	_ = ours.SetReadDeadline(began.Add(time.Hour))
@@ -32,7 +32,7 @@ func Hold(srv *http.Server, head string) (answer string, held time.Duration, err
 	return string(b), held, err
 }
 
-// A listener returns the connections that are put in.
+// A listener accepts the connections from a channel.
 type listener struct {
 	conns chan net.Conn
 	once  sync.Once
@@ -55,8 +55,8 @@ func (l *listener) Close() error {
 
 func (l *listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 
-// An addressed connection has TCP addresses.
-type addressed struct{ net.Conn }
+// A tcpConn is a connection with TCP addresses.
+type tcpConn struct{ net.Conn }
 
-func (addressed) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
-func (addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4711} }
+func (tcpConn) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+func (tcpConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4711} }

@@ -1,4 +1,4 @@
-// Package testflag sets flags of go test that were not given.
+// Package testflag sets flags of go test that the user did not set.
 package testflag
 
 import (
@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Parallel lets n tests of a package run at once that call Parallel, for tests that wait most of the time. It
-// is called in TestMain, before the tests run, and parses the flags.
+// Parallel sets the number of parallel tests to n, for tests that mostly wait. Call it in TestMain, before the tests
+// run. It parses the flags.
 func Parallel(n int) {
 	const name = "test.parallel"
 	flag.Parse()

@@ -1,5 +1,5 @@
-// Package throwaway runs the program of the same name, a PostgreSQL server that ends with its starter. It serves the
-// demo, the benchmarks and a test outside runtime, which cannot import the package that starts a server there.
+// Package throwaway runs the program of the same name, a PostgreSQL server that exits with its parent. It is used by
+// the demo, the benchmarks and a test outside runtime, which cannot import the package that starts a server in runtime.
 package throwaway
 
 import (
@@ -17,8 +17,7 @@ const ExitMissing = 3
 // ErrMissing reports that PostgreSQL is not installed.
 var ErrMissing = errors.New("PostgreSQL is not installed")
 
-// Start runs a built program with its flags and returns the connection string of its PostgreSQL. stop ends the
-// server.
+// Start runs the built program with flags and returns the connection string of its server. stop stops the server.
 func Start(program string, flags ...string) (address string, stop func() error, err error) {
 	cmd := exec.Command(program, flags...)
 	var said bytes.Buffer

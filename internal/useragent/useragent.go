@@ -1,4 +1,4 @@
-// Package useragent provides the User-Agent of mcpe-gen's requests.
+// Package useragent provides the User-Agent for mcpe-gen's requests.
 package useragent
 
 import (
@@ -10,8 +10,8 @@ import (
 
 const module = "github.com/mcpe-gen/mcpe-gen"
 
-// Default returns the User-Agent of this module, such as "mcpe-gen/0.1.0 (+https://github.com/mcpe-gen/mcpe-gen)". A
-// build without a module version omits the version.
+// Default returns the User-Agent of this module, such as "mcpe-gen/0.1.0 (+https://github.com/mcpe-gen/mcpe-gen)". If
+// the build does not have a module version, the version is omitted.
 var Default = sync.OnceValue(func() string {
 	product := "mcpe-gen"
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -22,7 +22,8 @@ var Default = sync.OnceValue(func() string {
 	return product + " (+https://" + module + ")"
 })
 
-// versionOf returns the version of the module in a build, "" or "(devel)" if it has none.
+// versionOf returns the version of the module in a build. If the build does not have a version, it returns "" or
+// "(devel)".
 func versionOf(info *debug.BuildInfo) string {
 	if info.Main.Path == module {
 		return info.Main.Version
@@ -35,7 +36,7 @@ func versionOf(info *debug.BuildInfo) string {
 	return ""
 }
 
-// Set sets the User-Agent if h has none.
+// Set sets the User-Agent in h unless it is already set.
 func Set(h http.Header, agent string) {
 	if _, ok := h["User-Agent"]; !ok {
 		h.Set("User-Agent", agent)

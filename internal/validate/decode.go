@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// maxExponent limits the exponent of a number. The validator computes with exact fractions, and 1e1000000000 would
-// take a gigabyte.
+// maxExponent limits the exponent of a number. The validator uses exact fractions, so 1e1000000000 would need a
+// gigabyte.
 const maxExponent = 1000
 
 // Decode decodes one JSON value to nil, bool, string, json.Number, []any or map[string]any, for

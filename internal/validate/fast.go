@@ -12,9 +12,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A shape validates JSON while reading it, without building values. It supports the most common keywords. If a shape
-// accepts a value, the value is valid. Otherwise the full validator decides and explains. Schemas with other keywords
-// have no shape.
+// A shape validates JSON while reading it, without decoding it into values. It supports the most common keywords. If a
+// shape accepts a value, the value is valid. Otherwise the full validator decides and returns the errors. A schema with
+// other keywords does not have a shape.
 type shape struct {
 	types      schematree.Types
 	properties map[string]member
@@ -59,14 +59,14 @@ func typesOf(k jsontext.Kind) schematree.Types {
 	return 0
 }
 
-// anything is the shape of {}.
+// anything is the shape of the schema {}.
 var anything = func() *shape {
 	s := &shape{types: schematree.AnyType, maxItems: -1, maxLength: -1}
 	s.additional, s.items = s, s
 	return s
 }()
 
-// acceptsAll reports whether raw is one JSON value that s accepts.
+// acceptsAll reports whether raw is a single JSON value that s accepts.
 func (s *shape) acceptsAll(raw []byte) bool {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
 	return s.accepts(dec) && len(bytes.Trim(raw[dec.InputOffset():], " \t\r\n")) == 0
@@ -166,7 +166,8 @@ func (s *shape) acceptsString(val jsontext.Value) bool {
 	return (s.pattern == nil || s.pattern.MatchString(string(text))) && (s.format == nil || s.format(string(text)))
 }
 
-// acceptsNumber accepts integers that fit into int64, and any number if the schema allows all numbers.
+// acceptsNumber reports whether s accepts a number. If the schema does not allow all numbers, it accepts only integers
+// that fit into int64.
 func (s *shape) acceptsNumber(val jsontext.Value) bool {
 	if s.enum != nil {
 		return false
@@ -178,7 +179,7 @@ func (s *shape) acceptsNumber(val jsontext.Value) bool {
 	return err == nil && (s.minimum == nil || n >= *s.minimum) && (s.maximum == nil || n <= *s.maximum)
 }
 
-// unquote returns the text of a string, without a copy if possible.
+// unquote returns the text of a JSON string. It avoids a copy if possible.
 func unquote(val jsontext.Value) ([]byte, bool) {
 	if bytes.IndexByte(val, '\\') < 0 {
 		return val[1 : len(val)-1], true

@@ -17,7 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// fieldErrors returns the leaf causes of e, sorted and without duplicates.
+// fieldErrors returns the leaf causes of e, sorted, without duplicates and at most MaxFields.
 func fieldErrors(e *jsonschema.ValidationError) []events.FieldError {
 	out := leaves(e)
 	slices.SortFunc(out, func(a, b events.FieldError) int {
@@ -41,7 +41,7 @@ func leaves(e *jsonschema.ValidationError) []events.FieldError {
 	case *kind.PropertyNames:
 		return []events.FieldError{{Path: at(e, k.Property), Message: nameMessage(e)}}
 	case *kind.Contains, *kind.MinContains, *kind.MaxContains, *kind.Not, *kind.ContentSchema:
-		// The causes below describe why some item or subschema failed, which does not help the reader.
+		// The causes explain why a particular item or subschema failed, which does not help the reader.
 		return describe(e)
 	}
 	if len(e.Causes) == 0 {
@@ -54,9 +54,9 @@ func leaves(e *jsonschema.ValidationError) []events.FieldError {
 	return out
 }
 
-// alternatives explains a failed anyOf or oneOf by the branch that was probably meant: the branch with the fewest
-// failures of types, constants and enums, because these distinguish variants. If there are several candidates, it
-// reports only their common type error.
+// alternatives explains why an anyOf or oneOf failed. It returns the errors of the branch that was probably intended:
+// the one with the fewest errors in types, constants and enums, which distinguish variants. If several branches are
+// equally likely, it returns only their common type error.
 func alternatives(e *jsonschema.ValidationError) []events.FieldError {
 	best, meant := -1, []*jsonschema.ValidationError(nil)
 	for _, branch := range e.Causes {
@@ -76,8 +76,8 @@ func alternatives(e *jsonschema.ValidationError) []events.FieldError {
 	return []events.FieldError{{Path: at(e), Message: "matches none of the alternatives"}}
 }
 
-// nameMessage explains why the name of a member is not allowed, if that helps: for example, a key of
-// patternProperties that is not a valid pattern.
+// nameMessage returns the message for a member name that is not allowed. It includes the cause only if a name must be a
+// valid pattern, as in patternProperties.
 func nameMessage(e *jsonschema.ValidationError) string {
 	for len(e.Causes) == 1 {
 		e = e.Causes[0]
@@ -100,7 +100,7 @@ func distinctions(e *jsonschema.ValidationError) int {
 	return n
 }
 
-// commonTypes merges branches that all fail by the type of the value itself.
+// commonTypes merges the errors of branches if all of them reject the type of the value itself.
 func commonTypes(e *jsonschema.ValidationError, branches []*jsonschema.ValidationError) (events.FieldError, bool) {
 	var got string
 	var want []string
@@ -130,7 +130,8 @@ func at(e *jsonschema.ValidationError, more ...string) string {
 	return wire.Pointer(e.InstanceLocation...) + wire.Pointer(more...)
 }
 
-// describe returns the message for one leaf. It does not repeat values of the caller or error texts of libraries.
+// describe returns the errors for a leaf cause. The messages do not contain the caller's values or error texts from
+// libraries.
 func describe(e *jsonschema.ValidationError) []events.FieldError {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
@@ -235,7 +236,7 @@ func number(r *big.Rat) string {
 	return fmt.Sprint(f)
 }
 
-// clip truncates long messages, whatever the schema contains.
+// clip truncates long texts from the schema.
 func clip(s string) string {
 	const most = 120
 	if len(s) <= most {

@@ -11,12 +11,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// formats lists the formats for which this package differs from the validator.
+// formats lists the formats that this package checks differently from the validator.
 var formats = []*jsonschema.Format{
 	dateTime, uri, uriReference, iri, iriReference, uriTemplate, email, idnEmail, hostname, idnHostname, ipv4, duration,
 }
 
-// dateTime accepts exactly the values that events.Time can hold, so a valid value also decodes.
+// dateTime accepts exactly the values that events.Time can represent, so every valid value can be decoded.
 var dateTime = &jsonschema.Format{Name: "date-time", Validate: func(v any) error {
 	text, ok := v.(string)
 	if !ok {
@@ -26,7 +26,7 @@ var dateTime = &jsonschema.Format{Name: "date-time", Validate: func(v any) error
 	return err
 }}
 
-// base64Text accepts the input of a []byte in a generated type: RFC 4648 with padding and without line ends.
+// base64Text accepts the encoding of a []byte in a generated type: RFC 4648 with padding and without line ends.
 var base64Text = &jsonschema.Decoder{Name: "base64", Decode: func(s string) ([]byte, error) {
 	if strings.ContainsAny(s, "\r\n") {
 		return nil, errLineEnd
@@ -36,10 +36,10 @@ var base64Text = &jsonschema.Decoder{Name: "base64", Decode: func(s string) ([]b
 
 var errLineEnd = errors.New("has a line end")
 
-// anyContent accepts any content in a string. Only the encoding affects Go types.
+// anyContent accepts any content in a string, because only the encoding affects Go types.
 var anyContent = &jsonschema.MediaType{Name: "application/json", Validate: func([]byte) error { return nil }}
 
-// uriTemplate accepts RFC 6570. The validator's check treats the slash of {/path} as a separator of the URI.
+// uriTemplate accepts RFC 6570. The validator's own check treats the slash in {/path} as a path separator.
 var uriTemplate = &jsonschema.Format{Name: "uri-template", Validate: func(v any) error {
 	if text, ok := v.(string); ok && !templateForm.MatchString(text) {
 		return errTemplate

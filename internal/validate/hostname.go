@@ -25,22 +25,22 @@ const (
 	maxLocal = 64
 )
 
-// isHostname accepts labels of letters, digits and inner hyphens. A label that begins with xn-- must be the encoding of a
-// label that IDNA 2008 allows.
+// isHostname accepts labels of letters, digits and inner hyphens. A label with the prefix xn-- must be the encoding of
+// a label that IDNA 2008 allows.
 func isHostname(text string) bool { return isASCII(text) && isIDNHostname(text) }
 
-// isIDNHostname accepts labels in any script (RFC 5891 to 5893), of either case.
+// isIDNHostname accepts labels in any script (RFC 5891 to 5893) and in either case.
 func isIDNHostname(text string) bool {
-	// A character has at least one octet.
+	// Each character has at least one octet.
 	if utf8.RuneCountInString(text) > maxHost || !utf8.ValidString(text) {
 		return false
 	}
 	text = strings.Map(lowerCase, fullStops.Replace(text))
-	decoded, err := registrable.ToUnicode(text)
+	decoded, err := idnaProfile.ToUnicode(text)
 	if err != nil || strings.HasSuffix(text, ".") {
 		return false
 	}
-	encoded, err := registrable.ToASCII(decoded)
+	encoded, err := idnaProfile.ToASCII(decoded)
 	if err != nil {
 		return false
 	}
@@ -53,13 +53,14 @@ func isIDNHostname(text string) bool {
 	return true
 }
 
-// isMailDomain accepts a host name in any normal form: RFC 6531 only recommends NFC.
+// isMailDomain accepts a host name in any normalization form, because RFC 6531 only recommends NFC.
 func isMailDomain(text string) bool { return isIDNHostname(norm.NFC.String(text)) }
 
-// registrable does not check hyphens, because package idna counts their positions in octets; isULabel checks them.
-var registrable = idna.New(idna.ValidateForRegistration(), idna.CheckHyphens(false))
+// idnaProfile does not check hyphens, because package idna counts their positions in octets. isULabel checks them
+// instead.
+var idnaProfile = idna.New(idna.ValidateForRegistration(), idna.CheckHyphens(false))
 
-// lowerCase maps capitals to letters that IDNA 2008 allows. For Cherokee it allows the capitals.
+// lowerCase maps capital letters to the letters that IDNA 2008 allows. For Cherokee, IDNA 2008 allows the capitals.
 func lowerCase(r rune) rune {
 	if unicode.Is(unicode.Cherokee, r) {
 		return r
@@ -75,7 +76,7 @@ func isASCII(s string) bool {
 }
 
 // isULabel checks the positions of hyphens (RFC 5891, section 4.2.3.1) and the rules of RFC 5892 that package idna
-// omits: it allows symbols, and the characters of appendices A.3 to A.9 in any position.
+// omits. Package idna allows symbols, and it allows the characters of appendices A.3 to A.9 in any position.
 func isULabel(label []rune) bool {
 	if label[0] == '-' || label[len(label)-1] == '-' || len(label) >= 4 && label[2] == '-' && label[3] == '-' {
 		return false
@@ -95,7 +96,7 @@ var exceptions = map[rune]bool{
 	0x303B: false,
 }
 
-// allowedAt reports whether r may stand at index i of a label that package idna accepts.
+// allowedAt reports whether r is allowed at index i of a label that package idna accepts.
 func allowedAt(label []rune, i int, r rune) bool {
 	before, after := rune(-1), rune(-1)
 	if i > 0 {
@@ -126,7 +127,7 @@ func allowedAt(label []rune, i int, r rune) bool {
 	return unicode.In(r, unicode.Ll, unicode.Lu, unicode.Lo, unicode.Lm, unicode.Mn, unicode.Mc, unicode.Nd)
 }
 
-// mailbox checks local@domain; the domain may be an address in brackets.
+// mailbox returns a check for local@domain. The domain can be an IP address in brackets.
 func mailbox(local *regexp.Regexp, domain func(string) bool) func(string) bool {
 	return func(text string) bool {
 		at := strings.LastIndexByte(text, '@')

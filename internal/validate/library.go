@@ -14,11 +14,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// A Library compiles schemas that share definitions, each definition once, and keeps the results. The zero value is
-// empty. It is safe for concurrent use.
+// A Library compiles schemas that share definitions. It compiles each definition once and caches the result. The zero
+// value is empty. It is safe for concurrent use.
 type Library struct {
-	mu      sync.Mutex
-	shelves map[*schematree.Dialect]*shelf
+	mu        sync.Mutex
+	byDialect map[*schematree.Dialect]*dialectLibrary
 }
 
 // Compile compiles a schema. Its errors are those of the function [Compile].
@@ -31,7 +31,8 @@ func (l *Library) Compile(s *published.Schema) (*Schema, error) {
 	return Compile(s.JSON())
 }
 
-// compile returns nil if the definitions cannot be shared, or if the schema is invalid.
+// compile compiles a schema with shared definitions. It returns nil if the definitions cannot be shared or the schema
+// is invalid.
 func (l *Library) compile(s *published.Schema) *Schema {
 	dialect := dialectOf(s.Short())
 	if dialect == nil || !Movable(s.Head) || !Movable(s.Tail) {
@@ -39,14 +40,14 @@ func (l *Library) compile(s *published.Schema) *Schema {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.shelf(dialect)
+	f := l.dialectLibrary(dialect)
 	for _, d := range s.Definitions() {
-		if !f.has(d) {
+		if !f.share(d) {
 			return nil
 		}
 	}
 	doc, err := Decode(schematree.Copy(s.Short(), func(ref string) string {
-		if to, ok := f.to(s.Refs, ref); ok {
+		if to, ok := f.address(s.Refs, ref); ok {
 			return to
 		}
 		return ref // within the schema
@@ -63,7 +64,7 @@ func (l *Library) compile(s *published.Schema) *Schema {
 	if err != nil {
 		return nil
 	}
-	return &Schema{full: full, fast: f.shapes.of(doc)}
+	return &Schema{full: full, fast: f.shapes.shapeOf(doc)}
 }
 
 // dialectOf returns the dialect of a schema, or nil if it is not supported or the schema is not JSON.
@@ -83,16 +84,16 @@ func dialectOf(schema json.RawMessage) *schematree.Dialect {
 	return schematree.DialectOf(*top.Schema)
 }
 
-// Movable reports whether a text means the same in a separate document: it has no names, and no references that
-// depend on their place.
+// Movable reports whether a text has the same meaning in a separate document: it has no identifiers, and no references
+// that depend on their location.
 func Movable(text []byte) bool {
 	return !slices.ContainsFunc([]string{`"$id"`, `"$anchor"`, `"$dynamicAnchor"`, `"$dynamicRef"`, `"$recursiveAnchor"`, `"$recursiveRef"`},
 		func(keyword string) bool { return bytes.Contains(text, []byte(keyword)) })
 }
 
-// A shelf holds the definitions of one dialect. Each is a separate document, and its references to other definitions
-// refer to their documents.
-type shelf struct {
+// A dialectLibrary holds the definitions of one dialect. Each definition is a separate document. Its references to
+// other definitions point to their documents.
+type dialectLibrary struct {
 	compiler *jsonschema.Compiler
 	keyword  string // definitions or $defs
 	entries  map[*published.Schema]*entry
@@ -100,31 +101,32 @@ type shelf struct {
 	tops     int
 }
 
-// An entry is a definition that a schema refers to. It is usable if it was added and means the same in any schema.
+// An entry is a definition that a schema refers to. It is usable if it was added and has the same meaning in any
+// schema.
 type entry struct {
 	url           string
-	taken, usable bool
+	tried, usable bool
 }
 
-func (l *Library) shelf(d *schematree.Dialect) *shelf {
-	if known := l.shelves[d]; known != nil {
+func (l *Library) dialectLibrary(d *schematree.Dialect) *dialectLibrary {
+	if known := l.byDialect[d]; known != nil {
 		return known
 	}
-	f := &shelf{compiler: NewCompiler(), keyword: d.Definitions, entries: map[*published.Schema]*entry{}, shapes: newShapes()}
+	f := &dialectLibrary{compiler: NewCompiler(), keyword: d.Definitions, entries: map[*published.Schema]*entry{}, shapes: newShapes()}
 	if d == schematree.Draft07 {
 		f.compiler.DefaultDraft(jsonschema.Draft7)
 	}
-	if l.shelves == nil {
-		l.shelves = map[*schematree.Dialect]*shelf{}
+	if l.byDialect == nil {
+		l.byDialect = map[*schematree.Dialect]*dialectLibrary{}
 	}
-	l.shelves[d] = f
+	l.byDialect[d] = f
 	return f
 }
 
-// definitions is the prefix of the addresses of definitions.
+// definitions is the prefix of the URLs of definitions.
 const definitions = "mcpe:///definition/"
 
-func (f *shelf) entry(d *published.Schema) *entry {
+func (f *dialectLibrary) entry(d *published.Schema) *entry {
 	e := f.entries[d]
 	if e == nil {
 		e = &entry{url: definitions + strconv.Itoa(len(f.entries))}
@@ -133,14 +135,14 @@ func (f *shelf) entry(d *published.Schema) *entry {
 	return e
 }
 
-// has adds a definition if it can be shared, and reports whether it could.
-func (f *shelf) has(d *published.Schema) bool {
+// share adds a definition if it can be shared. It reports whether the definition can be shared.
+func (f *dialectLibrary) share(d *published.Schema) bool {
 	e := f.entry(d)
-	if e.taken {
+	if e.tried {
 		return e.usable
 	}
-	e.taken = true
-	doc, ok := apart(d, func(ref string) (string, bool) { return f.to(d.Refs, ref) })
+	e.tried = true
+	doc, ok := decodeApart(d, func(ref string) (string, bool) { return f.address(d.Refs, ref) })
 	if !ok || f.compiler.AddResource(e.url, doc) != nil {
 		return false
 	}
@@ -149,17 +151,18 @@ func (f *shelf) has(d *published.Schema) bool {
 	return true
 }
 
-// Apart decodes a definition. It returns false if the definition depends on its schema: it has names, or refers to
-// something other than definitions below the keyword, $defs or definitions.
+// Apart decodes a definition. It returns false if the definition depends on its schema, because it has identifiers or
+// refers to anything except definitions. The keyword is $defs or definitions.
 func Apart(d *published.Schema, keyword string) (doc any, ok bool) {
-	return apart(d, func(ref string) (string, bool) {
+	return decodeApart(d, func(ref string) (string, bool) {
 		_, _, leads := schematree.Definition(d.Refs, keyword, ref)
 		return ref, leads
 	})
 }
 
-// apart is like [Apart] and replaces each reference with the result of to. It returns false if to does.
-func apart(d *published.Schema, to func(ref string) (string, bool)) (doc any, ok bool) {
+// decodeApart is like [Apart], but replaces each reference with the result of to. If to returns false, so does
+// decodeApart.
+func decodeApart(d *published.Schema, to func(ref string) (string, bool)) (doc any, ok bool) {
 	if !Movable(d.Head) || bytes.Contains(d.Head, []byte(`"$schema"`)) {
 		return nil, false
 	}
@@ -172,8 +175,8 @@ func apart(d *published.Schema, to func(ref string) (string, bool)) (doc any, ok
 	return doc, ok && err == nil
 }
 
-// to returns the address of the definition that a reference names, or false for other references.
-func (f *shelf) to(refs []*published.Schema, ref string) (string, bool) {
+// address returns the URL of the definition that a reference points to, or false for any other reference.
+func (f *dialectLibrary) address(refs []*published.Schema, ref string) (string, bool) {
 	d, rest, ok := schematree.Definition(refs, f.keyword, ref)
 	if !ok {
 		return "", false

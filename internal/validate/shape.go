@@ -17,9 +17,10 @@ import (
 type shaper struct {
 	root any
 	done map[string]*shape // by reference
-	// elsewhere holds the shapes of other documents, or nil. Shapes that are used from it are built later.
-	elsewhere *shapes
-	used      []string
+	// external holds the shapes of other documents, or nil. Those shapes are built later. externalRefs lists the
+	// references to them.
+	external     *shapes
+	externalRefs []string
 }
 
 // shapeOf returns the shape of a schema document, or nil.
@@ -54,13 +55,13 @@ func (sh *shaper) shape(schema any) (*shape, bool) {
 	}
 	if s.to == nil && s.byKind == nil {
 		required, _ := m["required"].([]any)
-		return s, len(s.properties) <= 64 && s.require(required)
+		return s, len(s.properties) <= 64 && s.setRequired(required)
 	}
 	return s, true
 }
 
-// require sets the bits of the required members, which must be declared.
-func (s *shape) require(names []any) bool {
+// setRequired sets the bits of the required members. It returns false if one of them is not declared.
+func (s *shape) setRequired(names []any) bool {
 	for _, name := range names {
 		text, _ := name.(string)
 		m, ok := s.properties[text]
@@ -76,7 +77,7 @@ func (sh *shaper) keyword(s *shape, keyword string, v any) bool {
 	ok := true
 	switch keyword {
 	case "type":
-		s.types, ok = declared(v)
+		s.types, ok = parseTypes(v)
 	case "properties":
 		members, _ := v.(map[string]any)
 		s.properties = make(map[string]member, len(members))
@@ -136,8 +137,8 @@ func (sh *shaper) keyword(s *shape, keyword string, v any) bool {
 	return ok
 }
 
-// declared returns the types in the value of the keyword type, or false for unknown names.
-func declared(v any) (types schematree.Types, ok bool) {
+// parseTypes returns the types in the value of the keyword type, or false if a name is unknown.
+func parseTypes(v any) (types schematree.Types, ok bool) {
 	list, isList := v.([]any)
 	if !isList {
 		list = []any{v}
@@ -187,7 +188,7 @@ func formatOf(v any) (func(string) bool, bool) {
 	return func(text string) bool { return check.Validate(text) == nil }, err == nil
 }
 
-// union chooses a variant by kind, so the kinds of variants must not overlap.
+// union maps each kind of value to a variant. It returns false if two variants accept the same kind.
 func (sh *shaper) union(v any) (map[jsontext.Kind]*shape, bool) {
 	list, _ := v.([]any)
 	out := map[jsontext.Kind]*shape{}
@@ -209,25 +210,25 @@ func (sh *shaper) union(v any) (map[jsontext.Kind]*shape, bool) {
 	return out, len(out) > 0
 }
 
-// reference resolves a pointer within the document.
+// reference returns the shape of the target of a reference.
 func (sh *shaper) reference(v any) (*shape, bool) {
 	ref, _ := v.(string)
 	if s, ok := sh.done[ref]; ok {
 		return s, s != nil
 	}
-	if sh.elsewhere != nil && strings.HasPrefix(ref, definitions) {
-		sh.used = append(sh.used, ref)
-		return sh.elsewhere.holder(ref), true
+	if sh.external != nil && strings.HasPrefix(ref, definitions) {
+		sh.externalRefs = append(sh.externalRefs, ref)
+		return sh.external.placeholder(ref), true
 	}
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok {
 		return nil, false
 	}
-	target, ok := sh.target(path)
+	target, ok := sh.resolve(path)
 	if !ok {
 		return nil, false
 	}
-	// A recursive reference finds this placeholder and reaches the shape.
+	// A recursive reference uses this placeholder until the shape is built.
 	holder := &shape{}
 	sh.done[ref] = holder
 	s, ok := sh.shape(target)
@@ -239,8 +240,8 @@ func (sh *shaper) reference(v any) (*shape, bool) {
 	return holder, true
 }
 
-// target returns the value at a pointer of plain names.
-func (sh *shaper) target(path string) (target any, ok bool) {
+// resolve returns the value at a JSON Pointer without escapes.
+func (sh *shaper) resolve(path string) (target any, ok bool) {
 	if path != "" && path[0] != '/' || strings.ContainsAny(path, "~%") {
 		return nil, false
 	}
@@ -257,7 +258,7 @@ func (sh *shaper) target(path string) (target any, ok bool) {
 	return target, true
 }
 
-// leadsTo reports whether the chain of references from s reaches other, which would never end.
+// leadsTo reports whether the chain of references from s reaches other. Following such a cycle would never end.
 func (s *shape) leadsTo(other *shape) bool {
 	for ; s != nil; s = s.to {
 		if s == other {
@@ -267,61 +268,61 @@ func (s *shape) leadsTo(other *shape) bool {
 	return false
 }
 
-// shapes holds the shapes of documents that refer to each other. Each is built once, however many schemas refer to
-// it.
+// shapes holds the shapes of documents that refer to each other. Each shape is built once, even if many schemas refer
+// to it.
 type shapes struct {
-	docs    map[string]any
-	holders map[string]*shape   // by reference
-	waiting []string            // references whose shapes must be built
-	users   map[string][]string // for a reference, the references whose shapes use it
-	bad     map[string]bool     // references without a shape
+	docs         map[string]any
+	placeholders map[string]*shape   // by reference
+	unbuilt      []string            // references whose shapes must be built
+	users        map[string][]string // for a reference, the references whose shapes use it
+	bad          map[string]bool     // references without a shape
 }
 
 func newShapes() shapes {
-	return shapes{docs: map[string]any{}, holders: map[string]*shape{}, users: map[string][]string{}, bad: map[string]bool{}}
+	return shapes{docs: map[string]any{}, placeholders: map[string]*shape{}, users: map[string][]string{}, bad: map[string]bool{}}
 }
 
-// holder returns the placeholder for the shape of a reference.
-func (s *shapes) holder(ref string) *shape {
-	h := s.holders[ref]
+// placeholder returns the placeholder for the shape of a reference.
+func (s *shapes) placeholder(ref string) *shape {
+	h := s.placeholders[ref]
 	if h == nil {
 		h = &shape{}
-		s.holders[ref] = h
-		s.waiting = append(s.waiting, ref)
+		s.placeholders[ref] = h
+		s.unbuilt = append(s.unbuilt, ref)
 	}
 	return h
 }
 
-// of returns the shape of a schema that refers to the documents, or nil.
-func (s *shapes) of(doc any) *shape {
-	sh := &shaper{root: doc, done: map[string]*shape{}, elsewhere: s}
+// shapeOf returns the shape of a schema that refers to the documents, or nil.
+func (s *shapes) shapeOf(doc any) *shape {
+	sh := &shaper{root: doc, done: map[string]*shape{}, external: s}
 	out, ok := sh.shape(doc)
 	s.make()
-	if !ok || slices.ContainsFunc(sh.used, func(ref string) bool { return s.bad[ref] }) {
+	if !ok || slices.ContainsFunc(sh.externalRefs, func(ref string) bool { return s.bad[ref] }) {
 		return nil
 	}
 	return out
 }
 
-// make builds the waiting shapes. A shape that uses a missing one is also missing.
+// make builds the remaining shapes. If a shape cannot be built, neither can the shapes that use it.
 func (s *shapes) make() {
 	var failed []string
-	for len(s.waiting) > 0 {
-		ref := s.waiting[0]
-		s.waiting = s.waiting[1:]
+	for len(s.unbuilt) > 0 {
+		ref := s.unbuilt[0]
+		s.unbuilt = s.unbuilt[1:]
 		url, pointer, _ := strings.Cut(ref, "#")
-		sh := &shaper{root: s.docs[url], done: map[string]*shape{}, elsewhere: s}
-		target, ok := sh.target(pointer)
+		sh := &shaper{root: s.docs[url], done: map[string]*shape{}, external: s}
+		target, ok := sh.resolve(pointer)
 		var out *shape
 		if ok {
 			out, ok = sh.shape(target)
 		}
-		if !ok || out.leadsTo(s.holders[ref]) {
+		if !ok || out.leadsTo(s.placeholders[ref]) {
 			failed = append(failed, ref)
 			continue
 		}
-		s.holders[ref].to = out
-		for _, used := range sh.used {
+		s.placeholders[ref].to = out
+		for _, used := range sh.externalRefs {
 			s.users[used] = append(s.users[used], ref)
 			if s.bad[used] {
 				failed = append(failed, ref)

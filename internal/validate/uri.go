@@ -10,7 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// textFormat returns a format of strings. Values of other types are always valid.
+// textFormat returns a format that checks strings. Values of other types are always valid.
 func textFormat(name string, fault error, valid func(string) bool) *jsonschema.Format {
 	return &jsonschema.Format{Name: name, Validate: func(v any) error {
 		if text, ok := v.(string); ok && !valid(text) {
@@ -20,7 +20,7 @@ func textFormat(name string, fault error, valid func(string) bool) *jsonschema.F
 	}}
 }
 
-// The grammar of RFC 3986, appendix A, and of RFC 3987: an IRI allows more letters.
+// The formats of RFC 3986, appendix A, and RFC 3987. An IRI allows more letters than a URI.
 var (
 	uri          = textFormat("uri", errors.New("is not a URI of RFC 3986"), reference("", false))
 	uriReference = textFormat("uri-reference", errors.New("is not a URI reference of RFC 3986"), reference("", true))
@@ -33,8 +33,8 @@ const (
 	private     = `\x{E000}-\x{F8FF}\x{F0000}-\x{FFFFD}\x{100000}-\x{10FFFD}`
 )
 
-// reference returns a check for URIs and, if relative is set, relative references. more adds unreserved characters to
-// those in ASCII.
+// reference returns a check for URIs and, if relative is set, relative references. more is the set of additional
+// unreserved characters.
 func reference(more string, relative bool) func(string) bool {
 	form := sync.OnceValue(func() *regexp.Regexp { return referenceForm(more, relative) })
 	return func(text string) bool {
@@ -78,13 +78,13 @@ func isIPv6(text string) bool {
 	return err == nil && a.Is6() && a.Zone() == ""
 }
 
-// ipv4 is the dotted form of RFC 2673, section 3.2, with digits only and without leading zeros.
+// ipv4 is the dotted decimal form of RFC 2673, section 3.2, without leading zeros.
 var ipv4 = textFormat("ipv4", errors.New("is not an IPv4 address"), func(text string) bool {
 	a, err := netip.ParseAddr(text)
 	return err == nil && a.Is4() && strings.Trim(text, "0123456789.") == ""
 })
 
-// duration is the duration of RFC 3339, appendix A: units follow each other without a gap.
+// duration is a duration of RFC 3339, appendix A. It cannot skip a unit: P1Y1D is invalid.
 var duration = textFormat("duration", errors.New("is not a duration of RFC 3339"), durationForm.MatchString)
 
 var durationForm = func() *regexp.Regexp {

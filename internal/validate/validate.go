@@ -1,9 +1,9 @@
-// Package validate checks JSON against JSON Schema at the boundary: arguments on arrival, payloads on emission.
-// Generated types contain no validation code; only this package validates.
+// Package validate validates incoming arguments and outgoing payloads against JSON Schema. Generated types contain no
+// validation code; only this package validates.
 //
-// Compile a schema once with [Compile], then call [Schema.Validate] with raw JSON from any number of goroutines. The
-// dialect is 2020-12 unless $schema says draft-07. Formats and base64 are asserted, patterns follow ECMA-262, and
-// nothing is ever loaded from other places.
+// Compile a schema once with [Compile]. Then call [Schema.Validate] with raw JSON, from any number of goroutines. The
+// dialect is 2020-12 unless $schema says draft-07. Formats and base64 are asserted, patterns follow ECMA-262, and no
+// external documents are loaded.
 package validate
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A Schema is a compiled schema, safe for concurrent use.
+// A Schema is a compiled schema. It is safe for concurrent use.
 type Schema struct {
 	full *jsonschema.Schema
 	fast *shape // nil if the schema has no shape
 }
 
-// base is the address of a schema without $id. Relative references resolve against it and then fail, because no other
-// document exists.
+// base is the URL of a schema without $id. Relative references are resolved against it and fail, because there is no
+// other document.
 const base = "mcpe:///schema"
 
 // Compile compiles a schema. A $ref, $schema or $dynamicRef to a document other than the schema itself or a JSON
@@ -50,9 +50,9 @@ func compileFull(doc any) (*jsonschema.Schema, error) {
 	return c.Compile(base)
 }
 
-// NewCompiler returns a compiler of the underlying library with the settings of this package, for callers that need
-// its errors. The default dialect is 2020-12, formats and base64 are asserted, patterns follow ECMA-262, and nothing
-// is loaded from other places.
+// NewCompiler returns a compiler of the underlying library with the settings of this package. It is for callers that
+// need the library's errors. The default dialect is 2020-12, formats and base64 are asserted, patterns follow ECMA-262,
+// and no external documents are loaded.
 func NewCompiler() *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -68,7 +68,7 @@ func NewCompiler() *jsonschema.Compiler {
 	return c
 }
 
-// Validate checks raw, which must be one JSON value. The error is an [*Error].
+// Validate checks raw, which must be a single JSON value. The error is an [*Error].
 func (s *Schema) Validate(raw json.RawMessage) error {
 	if s.fast != nil && s.fast.acceptsAll(raw) {
 		return nil
@@ -80,7 +80,7 @@ func (s *Schema) Validate(raw json.RawMessage) error {
 	return s.ValidateValue(v)
 }
 
-// ValidateValue checks a value as [Decode] returns it. The error is an [*Error].
+// ValidateValue checks a value returned by [Decode]. The error is an [*Error].
 func (s *Schema) ValidateValue(v any) error {
 	err := s.full.Validate(v)
 	if err == nil {
@@ -93,10 +93,10 @@ func (s *Schema) ValidateValue(v any) error {
 	return &Error{Fields: fieldErrors(failed)}
 }
 
-// An Error lists the faults of a value: only leaf causes, sorted by path, at most MaxFields.
+// An Error lists the errors in a value. It has only leaf causes, sorted by path and at most MaxFields.
 type Error struct{ Fields []events.FieldError }
 
-// MaxFields limits the field errors of one Error.
+// MaxFields limits the number of field errors in an Error.
 const MaxFields = 32
 
 // Error joins the field errors.
@@ -108,8 +108,8 @@ func (e *Error) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// noLoader refuses to load documents. Schemas may come from a remote server and must not make us open files or
-// connections.
+// noLoader refuses to load documents. A schema may come from a remote server and must not cause access to files or the
+// network.
 type noLoader struct{}
 
 var errElsewhere = errors.New("refers to another document, which is never loaded")

@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	// MaxInteger is the largest integer that canonical arguments may hold, 2^53−1 (SUB-4); the
-	// smallest is its negative.
+	// MaxInteger is the largest integer allowed in canonical arguments, 2^53−1 (SUB-4). The smallest is -MaxInteger.
 	MaxInteger = 1<<53 - 1
-	// MaxDepth is the deepest nesting that Canonical and the params decoders accept.
+	// MaxDepth is the maximum nesting depth that Canonical and the params decoders accept.
 	MaxDepth = 512
 )
 
-// Canonical returns the RFC 8785 form of raw, which identifies subscriptions with equal arguments (SUB-4). Nil, null
-// and {} all give {}; 1, 1.0 and 1e0 are equal; strings are compared without Unicode normalization.
+// Canonical returns the RFC 8785 form of raw, which identifies subscriptions with equal arguments (SUB-4). For nil,
+// null and {}, the result is {}. The numbers 1, 1.0 and 1e0 are equal. Strings are not normalized.
 //
 // Duplicate names, invalid UTF-8, numbers beyond ±MaxInteger in any notation and nesting beyond MaxDepth are errors.
 // The error is a *FieldErrors with the path of the value.
@@ -41,7 +40,7 @@ func Canonical(raw json.RawMessage) (json.RawMessage, error) {
 	return json.RawMessage(out), nil
 }
 
-// checkStrict reads all of raw and rejects values without a unique canonical form.
+// checkStrict returns an error if raw does not have a unique canonical form.
 func checkStrict(raw []byte, bounded bool) error {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
 	for first := true; first || dec.StackDepth() > 0; first = false {
@@ -71,15 +70,14 @@ func numberFault(text string, bounded bool) string {
 	switch {
 	case err != nil:
 		return "is too large a number"
-	// A double beyond the limit is an integer, and other numbers would be rounded to it, so the number would equal a
-	// different one.
+	// Beyond the limit, different numbers can have the same double, so the canonical form would not be unique.
 	case bounded && math.Abs(f) > MaxInteger:
 		return "is beyond ±9007199254740991, the integers that every peer represents exactly"
 	}
 	return ""
 }
 
-// syntaxErrors converts an error of the JSON reader to an error that may be sent to a peer.
+// syntaxErrors converts an error from the JSON reader to an error that can be sent to a peer.
 func syntaxErrors(err error) *FieldErrors {
 	if syn := (*jsontext.SyntacticError)(nil); errors.As(err, &syn) {
 		switch path := string(syn.JSONPointer); {
@@ -94,7 +92,7 @@ func syntaxErrors(err error) *FieldErrors {
 	return invalid("", "is not valid JSON")
 }
 
-// The reader does not export its error for invalid UTF-8, so provoke that error.
+// The reader does not export its error for invalid UTF-8, so this code triggers the error to obtain it.
 var errInvalidUTF8 = func() error {
 	_, err := jsontext.AppendQuote(nil, "\xff")
 	if syn := (*jsontext.SyntacticError)(nil); errors.As(err, &syn) {

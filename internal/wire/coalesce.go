@@ -5,26 +5,26 @@ import (
 	"fmt"
 )
 
-// The events that a [Coalesce] keeps: the latest, or all of them.
+// Values of Keep in a [Coalesce]: keep only the latest event, or all events.
 const (
 	KeepLatest = "latest"
 	KeepAll    = "all"
 )
 
 const (
-	// MaxCoalesceKeys is the maximum number of places in the key of a [Coalesce].
+	// MaxCoalesceKeys is the maximum number of pointers in the key of a [Coalesce].
 	MaxCoalesceKeys = 8
-	// MaxCoalesceSeconds is the largest time of a [Coalesce] in seconds: a day.
+	// MaxCoalesceSeconds is the maximum of the times in a [Coalesce], in seconds. It is one day.
 	MaxCoalesceSeconds = 24 * 60 * 60
 )
 
-// A Coalesce says which events of a type concern the same subject, and how a consumer may merge them (COAL-1).
+// A Coalesce specifies which events of a type concern the same subject and how a consumer may merge them (COAL-1).
 // Servers still deliver every event.
 type Coalesce struct {
-	// Key holds JSON Pointers into the payload. Events with equal values there concern the same subject.
+	// Key holds JSON Pointers into the payload. Events with equal values at these pointers concern the same subject.
 	Key []string `json:"key"`
-	// QuietSeconds is the quiet time for a key before its events are delivered. MaxSeconds is the maximum delay of its
-	// first event.
+	// QuietSeconds is how long a key must be quiet before its events are delivered. MaxSeconds is the maximum delay of
+	// the first event.
 	QuietSeconds int `json:"quietSeconds"`
 	MaxSeconds   int `json:"maxSeconds"`
 	// Keep is KeepLatest or KeepAll.
@@ -52,7 +52,7 @@ func (c *Coalesce) Check() error {
 	return nil
 }
 
-// CoalesceOf returns the Coalesce in a descriptor's _meta, or nil if it has none. An error names the invalid member.
+// CoalesceOf returns the Coalesce in a descriptor's _meta, or nil. The error names the invalid member.
 func CoalesceOf(meta map[string]any) (*Coalesce, error) {
 	said, ok := meta[MetaCoalesce]
 	if !ok {

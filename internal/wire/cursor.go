@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A CursorKind is the kind of position of a [Cursor].
+// A CursorKind is the kind of position that a [Cursor] contains.
 type CursorKind uint8
 
 // The kinds of cursors.
@@ -22,20 +22,21 @@ const (
 	ListCursor
 )
 
-// A Cursor is the decoded form of an opaque cursor string (CUR-1). Its kind determines which fields are used; the
-// others are neither written nor read.
+// A Cursor is the decoded form of an opaque cursor string (CUR-1). Its kind determines the encoded fields. All other
+// fields are ignored.
 type Cursor struct {
 	Kind CursorKind
-	// Name is the NameHash of the event type, which identifies a foreign cursor (CUR-7).
+	// Name is the NameHash of the event type. It detects a cursor of another type (CUR-7).
 	Name uint32
-	// Epoch identifies the life of the log; Position is the last entry passed in it.
+	// Epoch identifies the incarnation of the log. Position is the last entry that was passed.
 	Epoch, Position uint64
-	// Proof identifies the entry at Position, to detect another entry there after the log was restored from an older
+	// Proof identifies the entry at Position. It detects a different entry after the log was restored from an older
 	// copy. It is 0 if unknown.
 	Proof uint32
 	// Feed identifies the feed of a check: event, arguments and principal.
 	Feed uint64
-	// Upstream is the upstream's cursor, which may be any bytes. Offset is the number of items passed after it.
+	// Upstream is the upstream's cursor. It can contain arbitrary bytes. Offset is the number of items passed after
+	// that cursor.
 	Upstream string
 	Offset   uint32
 }
@@ -46,7 +47,7 @@ const (
 	provenCursor = 2
 )
 
-// ErrCursor is the error of ParseCursor. A bad cursor is a protocol error only in events/list (LIST-1). Otherwise
+// ErrCursor is the error of ParseCursor. An invalid cursor is a protocol error only in events/list (LIST-1). Otherwise
 // delivery continues from the head (CUR-7).
 var ErrCursor = errors.New("wire: malformed cursor")
 
@@ -59,11 +60,11 @@ var cursorKinds = [...]cursorFields{
 	ListCursor:  {log: true, upstream: true},
 }
 
-// base64url without padding. Strict rejects stray bits, which would allow two texts for one cursor.
+// base64url without padding. Strict rejects non-zero padding bits. Otherwise a cursor could have more than one text.
 var cursorEncoding = base64.RawURLEncoding.Strict()
 
-// String encodes c as version, kind, name and the fields of its kind in struct order, with big-endian numbers and
-// Upstream last. The version says whether c has a proof. A cursor without a kind is "".
+// String encodes c as the version, the kind, the name and the fields of its kind in struct order, but Upstream last.
+// Numbers are big-endian. The version specifies whether c has a proof. The result is "" if c has no kind.
 func (c Cursor) String() string {
 	if !c.Kind.known() {
 		return ""
@@ -94,7 +95,8 @@ func (c Cursor) String() string {
 	return cursorEncoding.EncodeToString(b)
 }
 
-// ParseCursor decodes the result of String. Every cursor has exactly one text; any other text is ErrCursor.
+// ParseCursor decodes the result of String. Every cursor has exactly one valid text. The error for any other text is
+// ErrCursor.
 func ParseCursor(s string) (Cursor, error) {
 	if strings.ContainsAny(s, "\r\n") { // the decoder would skip these
 		return Cursor{}, ErrCursor
@@ -143,7 +145,7 @@ func ParseCursor(s string) (Cursor, error) {
 
 func (k CursorKind) known() bool { return k >= LogCursor && k <= ListCursor }
 
-// NameHash is the 32-bit FNV-1a hash of an event name, as cursors carry it.
+// NameHash returns the 32-bit FNV-1a hash of an event name, for cursors.
 func NameHash(name string) uint32 {
 	h := uint32(2166136261)
 	for i := range len(name) {

@@ -13,10 +13,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
-// Decode decodes raw, a document of a peer, into v by the rule of all modes. Member names must match exactly, unknown
-// members are ignored, and duplicate members and invalid UTF-8 are errors at any depth. The escape of a lone
-// surrogate is read as U+FFFD. In the identifiers eventId, name, cursor and nextCursor it is an error, because two
-// identifiers could become equal. The error names the place and contains no value of the peer.
+// Decode decodes raw, a JSON value from a peer, into v. All modes use the same rules. Member names must match exactly,
+// unknown members are ignored, and duplicate members and invalid UTF-8 are errors at any depth. The escape of a lone
+// surrogate is decoded as U+FFFD. In the identifiers eventId, name, cursor and nextCursor, it is an error, because
+// different identifiers could become equal. The error contains the location, but no values from the peer.
 func Decode(raw []byte, v any) error {
 	whole := codec.ReplaceLoneSurrogates(raw)
 	if !bytes.Equal(whole, raw) {
@@ -32,10 +32,10 @@ func Decode(raw []byte, v any) error {
 	return decodeAt("", whole, v)
 }
 
-// identifiers lists the members whose text must not change.
+// identifiers lists the members that must not change in decoding.
 var identifiers = []string{"eventId", "name", "cursor", "nextCursor"}
 
-// decodeAt is like [Decode] for the value at a place in a document.
+// decodeAt is like [Decode] for a value at the pointer base. It does not replace lone surrogates.
 func decodeAt(base string, raw []byte, v any) error {
 	err := jsonv2.Unmarshal(raw, v)
 	if err == nil {
@@ -63,34 +63,34 @@ func place(pointer string) string {
 	return Shown(pointer)
 }
 
-// Members holds the members of an object, with their raw values.
+// Members contains the members of an object with their raw values.
 type Members map[string]json.RawMessage
 
-// DecodeMembers splits an object and rejects duplicate members. The values share the memory of raw and are not
-// validated, so an invalid value does not hide the others. Null is not an object.
+// DecodeMembers splits an object and rejects duplicate members. The values share the memory of raw. They are not
+// validated, so an invalid value does not affect the others. Null is not an object.
 func DecodeMembers(raw []byte) (Members, error) {
 	dec := shallow(raw)
 	if dec.PeekKind() != '{' {
 		return nil, errors.New("not an object")
 	}
 	m := Members{}
-	for name, val := range each(dec, raw) {
+	for name, val := range eachValue(dec, raw) {
 		if _, twice := m[name]; twice {
 			return nil, fmt.Errorf("%s is a duplicate member", Shown(Pointer(name)))
 		}
 		m[name] = val
 	}
-	return m, rest(dec, raw)
+	return m, readRest(dec, raw)
 }
 
-// FirstMember returns the first value of a named member of an object, or nil. It identifies the owner of a message
-// before the message is decoded.
+// FirstMember returns the value of the first member with the given name, or nil. Callers use it to find the owner of a
+// message before decoding the message.
 func FirstMember(raw []byte, name string) json.RawMessage {
 	dec := shallow(raw)
 	if dec.PeekKind() != '{' {
 		return nil
 	}
-	for n, val := range each(dec, raw) {
+	for n, val := range eachValue(dec, raw) {
 		if n == name {
 			return val
 		}
@@ -98,7 +98,7 @@ func FirstMember(raw []byte, name string) json.RawMessage {
 	return nil
 }
 
-// Read decodes a member by the rule of [Decode]. If the member is absent, v does not change.
+// Read decodes a member by the rules of [Decode]. If the member is absent, it does not change v.
 func (m Members) Read(name string, v any) error {
 	raw, ok := m[name]
 	if !ok {
@@ -110,8 +110,8 @@ func (m Members) Read(name string, v any) error {
 	return decodeAt(Pointer(name), raw, v)
 }
 
-// Elements splits an array member. The values share its memory and are not validated. Absent and null are an empty
-// list, because servers in Go may write null.
+// Elements splits an array member. The values share the array's memory and are not validated. If the member is absent
+// or null, the list is empty, because a Go server may encode an empty list as null.
 func (m Members) Elements(name string) ([]json.RawMessage, error) {
 	raw := m[name]
 	if len(raw) == 0 || string(raw) == "null" {
@@ -122,18 +122,18 @@ func (m Members) Elements(name string) ([]json.RawMessage, error) {
 		return nil, fmt.Errorf("%s is not an array", Pointer(name))
 	}
 	var all []json.RawMessage
-	for _, val := range each(dec, raw) {
+	for _, val := range eachValue(dec, raw) {
 		all = append(all, val)
 	}
-	return all, rest(dec, raw)
+	return all, readRest(dec, raw)
 }
 
 func shallow(raw []byte) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// each yields the values of the next object or array, up to its end or the first fault, which [rest] reports.
-func each(dec *jsontext.Decoder, raw []byte) func(yield func(string, json.RawMessage) bool) {
+// eachValue yields the values of the next object or array. It stops at the first error, which [readRest] returns.
+func eachValue(dec *jsontext.Decoder, raw []byte) func(yield func(string, json.RawMessage) bool) {
 	return func(yield func(string, json.RawMessage) bool) {
 		begin, err := dec.ReadToken()
 		object := begin.Kind() == '{'
@@ -155,8 +155,8 @@ func each(dec *jsontext.Decoder, raw []byte) func(yield func(string, json.RawMes
 	}
 }
 
-// rest reads the end of the value that [each] iterated over. Nothing may follow it.
-func rest(dec *jsontext.Decoder, raw []byte) error {
+// readRest reads the end of the value that [eachValue] iterated over, and returns any error. Nothing may follow it.
+func readRest(dec *jsontext.Decoder, raw []byte) error {
 	if end, err := dec.ReadToken(); err != nil || end.Kind() != '}' && end.Kind() != ']' ||
 		len(bytes.Trim(raw[dec.InputOffset():], " \t\r\n")) > 0 {
 		return errors.New("not valid JSON")

@@ -12,12 +12,12 @@ import (
 type ListPage struct {
 	// Entries holds the raw descriptors.
 	Entries []json.RawMessage
-	// NextCursor is the cursor of the next page, "" on the last page.
+	// NextCursor is the cursor of the next page, or "" on the last page.
 	NextCursor string
 }
 
-// DecodeListPage decodes a result of events/list without its descriptors, so that a malformed descriptor does not
-// hide the others; see [DecodeDescriptor].
+// DecodeListPage decodes a result of events/list without its descriptors, so a malformed descriptor does not affect the
+// others. [DecodeDescriptor] decodes a descriptor.
 func DecodeListPage(raw json.RawMessage) (ListPage, error) {
 	m, err := DecodeMembers(raw)
 	if err != nil {
@@ -33,8 +33,8 @@ func DecodeListPage(raw json.RawMessage) (ListPage, error) {
 	return page, m.Read("nextCursor", &page.NextCursor)
 }
 
-// DecodeDescriptor decodes one entry of events/list. An absent or null schema becomes {} (LIST-2). The error names
-// the invalid member; the descriptor then has at most the name.
+// DecodeDescriptor decodes one entry of events/list. An absent or null schema becomes {} (LIST-2). The error names the
+// invalid member. On an error, the descriptor has at most the name.
 func DecodeDescriptor(raw json.RawMessage) (Descriptor, error) {
 	members, err := DecodeMembers(raw)
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A FieldError is one entry of the errors in an InvalidParams error's data.
+// A FieldError is an entry of errors in the data of an InvalidParams error.
 type FieldError = events.FieldError
 
-// FieldErrors is an error with field errors. Its JSON form is the data of an InvalidParams error.
+// FieldErrors is an error that lists invalid fields. Its JSON form is the data of an InvalidParams error.
 type FieldErrors struct {
 	Errors []FieldError `json:"errors"`
 }
@@ -41,7 +41,7 @@ func Pointer(tokens ...string) string {
 
 var pointerUnescapes = strings.NewReplacer("~1", "/", "~0", "~")
 
-// SplitPointer returns the tokens of a JSON Pointer (RFC 6901) to a member, or false for other texts.
+// SplitPointer returns the tokens of a JSON Pointer (RFC 6901). It returns false if the pointer is empty or invalid.
 func SplitPointer(pointer string) ([]string, bool) {
 	if !strings.HasPrefix(pointer, "/") {
 		return nil, false

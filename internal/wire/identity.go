@@ -17,8 +17,8 @@ import (
 // (SUB-4, SRV-2). It depends only on the key, so it is the same after a refresh, after a restart and on another
 // replica.
 //
-// Each part is hashed after its length, so different keys never have the same serialization. The url is used byte for
-// byte and is empty for poll and push. canonicalArgs is the result of [Canonical].
+// Each part of the key is preceded by its length, so different keys have different serializations. The URL is hashed
+// byte for byte. It is empty for poll and push. canonicalArgs is the result of [Canonical].
 func SubscriptionID(mode, principal, url, name string, canonicalArgs []byte) string {
 	b := []byte("mcpe-gen subscription 1")
 	for _, part := range []string{mode, principal, url, name, string(canonicalArgs)} {
@@ -59,7 +59,7 @@ func CanonicalSchema(schema json.RawMessage) ([]byte, error) {
 	return canonical, nil
 }
 
-// CanonicalFingerprint is [Fingerprint] for two results of [CanonicalSchema].
+// CanonicalFingerprint is like [Fingerprint] for two results of [CanonicalSchema].
 func CanonicalFingerprint(input, payload []byte) string {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(`{"inputSchema":`), input, []byte(`,"payloadSchema":`), payload, []byte("}")} {
@@ -68,10 +68,10 @@ func CanonicalFingerprint(input, payload []byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// ErrEventName is the error of CheckEventName.
+// ErrEventName is the error returned by CheckEventName.
 var ErrEventName = errors.New("event name must be 1 to 128 of A-Z a-z 0-9 _ . -")
 
-// CheckEventID returns events.ErrEventID unless id is a valid eventId. An eventId becomes an HTTP header, so it must
+// CheckEventID returns events.ErrEventID unless id is a valid eventId. An eventId is sent in an HTTP header, so it must
 // be visible ASCII without spaces and have at most MaxEventID bytes (OCC-2).
 func CheckEventID(id string) error {
 	if len(id) == 0 || len(id) > MaxEventID {

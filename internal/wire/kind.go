@@ -23,7 +23,7 @@ const (
 	MethodNotFound        = events.KindMethodNotFound
 )
 
-// A Dialect is the family of error codes a peer speaks (D2).
+// A Dialect is the family of error codes that a peer uses (D2).
 type Dialect int
 
 const (
@@ -49,9 +49,9 @@ var codes = map[Kind][2]int64{
 // Code returns the JSON-RPC code of k in dialect d.
 func (d Dialect) Code(k Kind) int64 { return codes[k][d] }
 
-// KindOf returns the kind and the dialect of a code. For a code that both dialects share, the dialect is Sketch. An
-// unknown code gives 0, false. UpstreamError and Internal share a code; KindOf returns UpstreamError if the message
-// is that name, or starts with it and a colon.
+// KindOf returns the kind and the dialect of a code. For a code that both dialects share, the dialect is Sketch. It
+// returns 0, false for an unknown code. UpstreamError and Internal share a code. KindOf returns UpstreamError if the
+// message is "UpstreamError" or starts with "UpstreamError:".
 func KindOf(code int64, message string) (Kind, Dialect, bool) {
 	for d := Sketch; d <= SEP; d++ {
 		for k := InvalidParams; k <= MethodNotFound; k++ {
@@ -67,6 +67,6 @@ func KindOf(code int64, message string) (Kind, Dialect, bool) {
 	return 0, 0, false
 }
 
-// ReasonShuttingDown is the reason in the data of the [Internal] error of a server after shutdown (SRV-6). The caller
-// should send the same call to another server.
+// ReasonShuttingDown is the reason in the data of the [Internal] error of a server after shutdown (SRV-6). A caller
+// should retry the call on another server.
 const ReasonShuttingDown = "shutting_down"

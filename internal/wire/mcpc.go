@@ -1,14 +1,14 @@
 package wire
 
-// Names of MCPC, as in the releases of the original.
+// Names of MCPC, as used in the releases of the original implementation.
 const (
 	// MCPCProtocol is the value of protocol in every message (MCPC-MSG-1).
 	MCPCProtocol = "mcpc"
-	// MCPCVersion is the release whose behavior we serve.
+	// MCPCVersion is the release that this module implements.
 	MCPCVersion = "0.2.6"
 	// MCPCCallback is the id of the JSON-RPC responses that carry callbacks (MCPC-WIRE-1).
 	MCPCCallback = "MCPC_CALLBACK"
-	// MCPCSession is the session_id of a call without one (MCPC-META-1).
+	// MCPCSession is the default session_id of a call (MCPC-META-1).
 	MCPCSession = "default"
 	// MCPCEvent is the event type of task messages (MCPC-WIRE-2).
 	MCPCEvent = "mcpc.task"
@@ -27,22 +27,22 @@ const (
 
 // The check tool of the releases (MCPC-INIT-1).
 const (
-	// MCPCCheck is the documented name, of 0.2.0 to 0.2.2.
+	// MCPCCheck is the documented name in 0.2.0 to 0.2.2.
 	MCPCCheck = "is_mcpc_enabled"
-	// MCPCCheckHidden is the name of 0.2.3 and 0.2.4.
+	// MCPCCheckHidden is the name in 0.2.3 and 0.2.4.
 	MCPCCheckHidden = "_is_mcpc_enabled"
-	// MCPCInit is the name since 0.2.5; MCPCInfo is the name of its argument.
+	// MCPCInit is the name since 0.2.5. MCPCInfo is the name of its argument.
 	MCPCInit = "_mcpc_init"
 	MCPCInfo = "mcpc_info"
 )
 
 // The metadata of a tool call (MCPC-META-1).
 const (
-	// MCPCMetadata is the argument with MCPCMetadataSession and MCPCMetadataTask, up to 0.2.4.
+	// MCPCMetadata is the argument that contains MCPCMetadataSession and MCPCMetadataTask, up to 0.2.4.
 	MCPCMetadata        = "_metadata"
 	MCPCMetadataSession = "mcpc_session_id"
 	MCPCMetadataTask    = "mcpc_task_id"
-	// MCPCParams is the argument with MCPCParamsSession and MCPCParamsTask, since 0.2.5.
+	// MCPCParams is the argument that contains MCPCParamsSession and MCPCParamsTask, since 0.2.5.
 	MCPCParams        = "mcpc_params"
 	MCPCParamsSession = "session_id"
 	MCPCParamsTask    = "task_id"

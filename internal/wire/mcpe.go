@@ -2,13 +2,13 @@ package wire
 
 // Names of MCPE 2025-01-01 (its specification, sections 2.2, 3.2, 6 and 7).
 const (
-	// MCPEVersion and MCPEName are protocolVersion and protocolName of the capability object.
+	// MCPEVersion and MCPEName are the protocolVersion and protocolName of the capability object.
 	MCPEVersion = "2025-01-01"
 	MCPEName    = "mcpe"
-	// MCPECapability is the key of that object below capabilities.experimental (MCPE-CAP-1).
+	// MCPECapability is the key of the capability object in capabilities.experimental (MCPE-CAP-1).
 	MCPECapability = "mcpe"
-	// MetaMCPE with the value true in the _meta of subscriptions/listen requests MCPE's notifications on that request
-	// (MCPE-NOTE-4). In the _meta of an occurrence it holds the priority and tags of that occurrence.
+	// MetaMCPE, if true in the _meta of subscriptions/listen, requests MCPE's notifications on that request
+	// (MCPE-NOTE-4). In the _meta of an occurrence, it contains the priority and tags of that occurrence.
 	MetaMCPE = "io.modelcontextprotocol/mcpe"
 
 	MCPEToolSubscribe   = "events_subscribe"
@@ -21,7 +21,7 @@ const (
 	MCPENotificationEvent   = "events/event"
 	MCPENotificationBatch   = "events/batch"
 	MCPENotificationExpired = "events/subscription_expired"
-	// NotificationMessage is MCP's log message, the envelope of the protocol page (MCPE-NOTE-1).
+	// NotificationMessage is the method of MCP's log message, which is the envelope on the protocol page (MCPE-NOTE-1).
 	NotificationMessage = "notifications/message"
 
 	// MCPEBatchType is the type of the synthetic event that delivers a batch to a handler (MCPE-HAN-4).

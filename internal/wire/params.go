@@ -7,14 +7,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// SubscribeParams are the params of events/subscribe (SUB-1). A nil Cursor means "from now".
+// SubscribeParams are the params of events/subscribe (SUB-1). A nil Cursor means to start from now.
 type SubscribeParams struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Delivery  Delivery        `json:"delivery"`
 	Cursor    *string         `json:"cursor"`
 	MaxAgeMs  *int64          `json:"maxAgeMs,omitempty"`
-	// TTLMs is nil if absent; NoExpiry is set if it is null (SUB-6).
+	// TTLMs is nil if it is absent. NoExpiry is set if ttlMs is null (SUB-6).
 	TTLMs    *int64 `json:"ttlMs,omitempty"`
 	NoExpiry bool   `json:"-"`
 }
@@ -38,7 +38,7 @@ type Delivery struct {
 // invalid field, for the data of an InvalidParams error. The decoders check shape and range, but nothing that depends
 // on the event type. Arguments stay raw; absent and null are nil.
 
-// DecodeListParams reads the params of events/list.
+// DecodeListParams decodes the params of events/list.
 func DecodeListParams(raw json.RawMessage) (ListParams, error) {
 	var p ListParams
 	var cursor *string
@@ -54,8 +54,8 @@ func DecodeListParams(raw json.RawMessage) (ListParams, error) {
 	return p, r.result(err)
 }
 
-// following reads a member that all requests for occurrences have in common.
-func (r *paramsReader) following(name string, val jsontext.Value, event **string, arguments *json.RawMessage,
+// followMember decodes a member that all requests for occurrences share.
+func (r *paramsReader) followMember(name string, val jsontext.Value, event **string, arguments *json.RawMessage,
 	cursor **string, maxAge **int64) {
 	switch name {
 	case "name":
@@ -69,7 +69,7 @@ func (r *paramsReader) following(name string, val jsontext.Value, event **string
 	}
 }
 
-// DecodePollParams reads the params of events/poll. It clamps large integers to int64, because servers limit them
+// DecodePollParams decodes the params of events/poll. It clamps large integers to int64, because servers limit them
 // further (POLL-4, POLL-9).
 func DecodePollParams(raw json.RawMessage) (PollParams, error) {
 	var p PollParams
@@ -82,27 +82,27 @@ func DecodePollParams(raw json.RawMessage) (PollParams, error) {
 		case "timeoutMs":
 			r.integer("/timeoutMs", val, &p.TimeoutMs, 0)
 		default:
-			r.following(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
+			r.followMember(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
 		}
 	})
-	p.Name = r.require("/name", event)
+	p.Name = r.requiredText("/name", event)
 	return p, r.result(err)
 }
 
-// DecodeStreamParams reads the params of events/stream.
+// DecodeStreamParams decodes the params of events/stream.
 func DecodeStreamParams(raw json.RawMessage) (StreamParams, error) {
 	var p StreamParams
 	var event *string
 	var r paramsReader
 	err := r.read(raw, func(name string, val jsontext.Value) {
-		r.following(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
+		r.followMember(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
 	})
-	p.Name = r.require("/name", event)
+	p.Name = r.requiredText("/name", event)
 	return p, r.result(err)
 }
 
-// DecodeSubscribeParams reads the params of events/subscribe. Delivery.Mode may be any string. URL and Secret are
-// required only for webhook, so that another mode can be answered with Unsupported (SUB-1). ttlMs has no range
+// DecodeSubscribeParams decodes the params of events/subscribe. Delivery.Mode may be any string. URL and Secret are
+// required only for webhook, so a server can reject any other mode with Unsupported (SUB-1). ttlMs has no range
 // (SUB-6).
 func DecodeSubscribeParams(raw json.RawMessage) (SubscribeParams, error) {
 	var p SubscribeParams
@@ -117,10 +117,10 @@ func DecodeSubscribeParams(raw json.RawMessage) (SubscribeParams, error) {
 			p.NoExpiry = val.Kind() == 'n'
 			r.integer("/ttlMs", val, &p.TTLMs, math.MinInt64)
 		default:
-			r.following(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
+			r.followMember(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
 		}
 	})
-	p.Name = r.require("/name", event)
+	p.Name = r.requiredText("/name", event)
 	var mode, url, secret *string
 	if r.object("/delivery", delivery, func(name string, val jsontext.Value) {
 		switch name {
@@ -132,16 +132,16 @@ func DecodeSubscribeParams(raw json.RawMessage) (SubscribeParams, error) {
 			r.text("/delivery/secret", val, &secret, false)
 		}
 	}) {
-		p.Delivery.Mode = r.require("/delivery/mode", mode)
+		p.Delivery.Mode = r.requiredText("/delivery/mode", mode)
 		if p.Delivery.Mode == ModeWebhook {
-			p.Delivery.URL = r.require("/delivery/url", url)
-			p.Delivery.Secret = r.require("/delivery/secret", secret)
+			p.Delivery.URL = r.requiredText("/delivery/url", url)
+			p.Delivery.Secret = r.requiredText("/delivery/secret", secret)
 		}
 	}
 	return p, r.result(err)
 }
 
-// DecodeUnsubscribeParams reads the params of events/unsubscribe. Delivery.Mode is ignored (SUB-9).
+// DecodeUnsubscribeParams decodes the params of events/unsubscribe. Delivery.Mode is ignored (SUB-9).
 func DecodeUnsubscribeParams(raw json.RawMessage) (UnsubscribeParams, error) {
 	var p UnsubscribeParams
 	var event *string
@@ -157,14 +157,14 @@ func DecodeUnsubscribeParams(raw json.RawMessage) (UnsubscribeParams, error) {
 			delivery = val.Clone()
 		}
 	})
-	p.Name = r.require("/name", event)
+	p.Name = r.requiredText("/name", event)
 	var url *string
 	if r.object("/delivery", delivery, func(name string, val jsontext.Value) {
 		if name == "url" {
 			r.text("/delivery/url", val, &url, false)
 		}
 	}) {
-		p.Delivery.URL = r.require("/delivery/url", url)
+		p.Delivery.URL = r.requiredText("/delivery/url", url)
 	}
 	return p, r.result(err)
 }

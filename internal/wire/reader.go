@@ -9,14 +9,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A paramsReader reads a params object and collects the faults of its members.
+// A paramsReader decodes a params object and collects the errors in its members.
 type paramsReader struct{ faults []FieldError }
 
 func (r *paramsReader) fault(path, message string) {
 	r.faults = append(r.faults, FieldError{Path: path, Message: message})
 }
 
-// result returns the overall error: a syntax error, which hides all others, or the faults.
+// result returns the syntax error, if any, or otherwise the errors in members.
 func (r *paramsReader) result(syntax *FieldErrors) error {
 	if syntax != nil {
 		return syntax
@@ -27,14 +27,14 @@ func (r *paramsReader) result(syntax *FieldErrors) error {
 	return nil
 }
 
-// read calls member for each member of raw and checks the syntax to the end. Absent params and null are an object
-// without members.
+// read calls member for each member of raw and checks the syntax of all of raw. It treats absent params and null as an
+// empty object.
 func (r *paramsReader) read(raw json.RawMessage, member func(name string, val jsontext.Value)) *FieldErrors {
-	// Long arguments are skipped here: the caller checks them by its own limit.
-	long := len(raw) > longParams
+	// Long arguments are not checked here: the caller checks them with its own limit.
+	long := len(raw) > maxCheckedParams
 	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(long))
 	if long {
-		member = r.distinct(member)
+		member = r.withDuplicateCheck(member)
 	}
 	switch {
 	case len(bytes.Trim(raw, " \t\r\n")) == 0:
@@ -58,11 +58,11 @@ func (r *paramsReader) read(raw json.RawMessage, member func(name string, val js
 	return nil
 }
 
-// longParams is the length in bytes from which the arguments in params are skipped.
-const longParams = 64 << 10
+// maxCheckedParams is the maximum length of params, in bytes, for checking the arguments.
+const maxCheckedParams = 64 << 10
 
-// distinct reports duplicate members that the reader does not check, except within arguments.
-func (r *paramsReader) distinct(member func(name string, val jsontext.Value)) func(name string, val jsontext.Value) {
+// withDuplicateCheck wraps member to check for duplicate members, except within arguments.
+func (r *paramsReader) withDuplicateCheck(member func(name string, val jsontext.Value)) func(name string, val jsontext.Value) {
 	seen := map[string]bool{}
 	return func(name string, val jsontext.Value) {
 		if seen[name] {
@@ -80,8 +80,8 @@ func (r *paramsReader) distinct(member func(name string, val jsontext.Value)) fu
 	}
 }
 
-// object calls member for each member of val, a required object at path with valid syntax. It reports whether val is
-// an object.
+// object calls member for each member of val, the required object at path. The syntax of val must be valid. It reports
+// whether val is an object.
 func (r *paramsReader) object(path string, val jsontext.Value, member func(name string, val jsontext.Value)) bool {
 	switch {
 	case len(val) == 0:
@@ -114,8 +114,8 @@ func members(dec *jsontext.Decoder, member func(name string, val jsontext.Value)
 	return err
 }
 
-// require returns the text read at path, and reports a fault if it is missing.
-func (r *paramsReader) require(path string, text *string) string {
+// requiredText returns the text that was read at path. It records an error if the text is missing.
+func (r *paramsReader) requiredText(path string, text *string) string {
 	if text != nil {
 		return *text
 	}
@@ -152,7 +152,7 @@ func (r *paramsReader) arguments(val jsontext.Value, into *json.RawMessage) {
 	}
 }
 
-// integer reads an integer in any notation that is at least low; null counts as absent.
+// integer decodes an integer in any notation. The integer must be at least low, and null counts as absent.
 func (r *paramsReader) integer(path string, val jsontext.Value, into **int64, low int64) {
 	if val.Kind() == 'n' {
 		return
@@ -168,7 +168,7 @@ func (r *paramsReader) integer(path string, val jsontext.Value, into **int64, lo
 	}
 }
 
-// integerOf returns the integer value of val, clamped to int64.
+// integerOf returns the integer value of val, clamped to the range of int64.
 func integerOf(val jsontext.Value) (int64, bool) {
 	if val.Kind() != '0' {
 		return 0, false
@@ -177,8 +177,8 @@ func integerOf(val jsontext.Value) (int64, bool) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, true
 	}
-	// Another notation, or beyond int64. A double is exact enough for milliseconds and counts, because servers limit
-	// values above 2^53.
+	// The number has another notation or does not fit into int64. A double is exact enough for milliseconds and counts,
+	// because servers reduce values above 2^53.
 	v, err := strconv.ParseFloat(text, 64)
 	switch {
 	case v >= math.MaxInt64:

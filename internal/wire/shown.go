@@ -9,8 +9,9 @@ import (
 // MaxShown is the maximum length of a peer's text in a message, in bytes.
 const MaxShown = 128
 
-// Shown returns a peer's text in a form that is safe for terminals and logs. It escapes invisible characters (control
-// characters, directional marks, invalid UTF-8) and cuts the text after MaxShown bytes with an ellipsis.
+// Shown returns a peer's text in a form that is safe for terminals and logs. It escapes control characters, other
+// invisible characters, directional marks and invalid UTF-8. It truncates the text after MaxShown bytes and appends an
+// ellipsis.
 func Shown(text string) string {
 	plain := len(text) <= MaxShown
 	for i := 0; plain && i < len(text); i++ {

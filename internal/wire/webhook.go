@@ -9,8 +9,8 @@ const (
 	HeaderSubscriptionID   = "X-MCP-Subscription-Id"
 )
 
-// Optional headers that describe a retry. They are not signed. The second attempt has number 1, with the category of
-// the preceding attempt's result.
+// Optional headers that describe a retry. They are not signed. The second attempt has the number 1 and the category of
+// the previous attempt's result.
 const (
 	HeaderRetryNumber = "X-MCP-Retry-Number"
 	HeaderRetryReason = "X-MCP-Retry-Reason"
@@ -23,8 +23,8 @@ const (
 	SignatureEd25519 = "v1a"
 )
 
-// Well-known documents: on the callback's origin, the paths that accept callbacks (VER-1); on the server's origin,
-// the public keys for its v1a signatures (HOOK-10).
+// Paths of well-known documents. The callback's origin lists the paths that accept callbacks (VER-1). The server's
+// origin lists the public keys for its v1a signatures (HOOK-10).
 const (
 	PathReceivers = "/.well-known/mcp-webhook-receiver.json"
 	PathKeySet    = "/.well-known/mcp-webhook-jwks.json"
@@ -37,24 +37,24 @@ const (
 	EnvelopeTerminated   = "terminated"
 )
 
-// MessagePrefix is the prefix of the webhook-id of a control envelope. The envelope's type, an underscore and random
-// characters follow (HOOK-7).
+// MessagePrefix is the prefix of the webhook-id of a control envelope. It is followed by the envelope's type, an
+// underscore and random characters (HOOK-7).
 const MessagePrefix = "msg_"
 
 // Secrets of webhook subscriptions (SUB-3).
 const (
-	// SecretPrefix is the prefix of a secret; standard base64 follows.
+	// SecretPrefix is the prefix of a secret. It is followed by standard base64.
 	SecretPrefix = "whsec_"
 	// MinSecret and MaxSecret limit the decoded secret, in bytes.
 	MinSecret = 24
 	MaxSecret = 64
 )
 
-// A Category classifies the failure of a callback endpoint without repeating content of the endpoint. It is the
+// A Category classifies the failure of a callback endpoint without revealing content from the endpoint. It is the
 // reason of a CallbackEndpointError (ERR-1).
 type Category string
 
-// The categories. A failed lookup and a blocked address are ConnectionRefused.
+// The categories. A failed lookup or a blocked address is ConnectionRefused.
 const (
 	ConnectionRefused Category = "connection_refused"
 	Timeout           Category = "timeout"
@@ -64,8 +64,8 @@ const (
 	ChallengeFailed   Category = "challenge_failed"
 )
 
-// CategoryOfStatus returns the category of a response status, or "" for success. A redirect is HTTP4xx, because
-// redirects are not followed (ERR-1, SSRF-2).
+// CategoryOfStatus returns the category of a response status, or "" for success. For a redirect, it returns HTTP4xx,
+// because redirects are not followed (ERR-1, SSRF-2).
 func CategoryOfStatus(status int) Category {
 	switch {
 	case status >= 200 && status < 300:
@@ -77,12 +77,12 @@ func CategoryOfStatus(status int) Category {
 	}
 }
 
-// A ChallengeAnswer is the answer of a callback to a verification (VER-2).
+// A ChallengeAnswer is a callback's response to a verification (VER-2).
 type ChallengeAnswer struct {
 	Challenge string `json:"challenge"`
 }
 
-// Receivers is the document at PathReceivers: prefixes of paths on that origin that accept callbacks (VER-1).
+// Receivers is the document at PathReceivers. It lists path prefixes on that origin that accept callbacks (VER-1).
 type Receivers struct {
 	Receivers []string `json:"receivers"`
 }

@@ -1,9 +1,9 @@
-// Package wire holds the protocol facts of the MCP Events extension, each in one place: method and notification
-// names, capability keys, error codes of both dialects, headers, limits, the JSON shapes of params and results,
-// cursors, canonical JSON and subscription IDs.
+// Package wire defines the protocol of the MCP Events extension. It contains method and notification names, capability
+// keys, error codes of both dialects, headers, limits, the types of params and results, cursors, canonical JSON and
+// subscription IDs.
 //
-// It does not depend on a transport and keeps no state, and every other package of the runtime may import it. Start
-// with [Descriptor] and [Occurrence] for the shapes, [Kind] for the errors and [Cursor] for positions.
+// It is stateless and independent of the transport, so every other package of the runtime can import it. Start with
+// [Descriptor] and [Occurrence] for the types, [Kind] for the errors and [Cursor] for positions.
 package wire
 
 import (
@@ -20,7 +20,7 @@ const (
 	MethodSubscribe   = "events/subscribe"
 	MethodUnsubscribe = "events/unsubscribe"
 
-	// MethodPrefix is the prefix of every method of the extension.
+	// MethodPrefix is the prefix of all methods of the extension.
 	MethodPrefix = "events/"
 )
 
@@ -37,21 +37,21 @@ const (
 
 // Keys of capabilities and of _meta.
 const (
-	// CapabilityKey is the top-level capability of the sketch and of the guide (D1).
+	// CapabilityKey is the top-level capability in the sketch and the guide (D1).
 	CapabilityKey = "events"
-	// ExtensionID is the key below capabilities.extensions of SEP-3415 (D1, CAP-3).
+	// ExtensionID is the key in capabilities.extensions in SEP-3415 (D1, CAP-3).
 	ExtensionID = "io.modelcontextprotocol/events"
-	// MetaSubscriptionID carries the JSON-RPC id of the events/stream request (PUSH-2).
+	// MetaSubscriptionID is the key for the JSON-RPC id of the events/stream request (PUSH-2).
 	MetaSubscriptionID = "io.modelcontextprotocol/subscriptionId"
-	// MetaFingerprint carries the fingerprint of an event type's schemas (EVOL-4).
+	// MetaFingerprint is the key for the fingerprint of an event type's schemas (EVOL-4).
 	MetaFingerprint = "io.github.mcpe-gen/fingerprint"
-	// MetaCoalesce carries the [Coalesce] of an event type in its descriptor's _meta (COAL-1).
+	// MetaCoalesce is the key for the [Coalesce] of an event type in its descriptor's _meta (COAL-1).
 	MetaCoalesce = "io.github.mcpe-gen/coalesce"
-	// MetaActor carries the place of the actor in the payloads of an event type in its descriptor's _meta (ACTOR-1).
+	// MetaActor is the key in a descriptor's _meta for the location of the actor in payloads (ACTOR-1).
 	MetaActor = "io.github.mcpe-gen/actor"
-	// MetaTest is true in the _meta of a test occurrence sent by an operator (SRV-8).
+	// MetaTest is the key that is true in the _meta of a test occurrence sent by an operator (SRV-8).
 	MetaTest = "io.github.mcpe-gen/test"
-	// MetaTraceParent and MetaTraceState carry a trace context in _meta (W3C Trace Context, SEP-414).
+	// MetaTraceParent and MetaTraceState are the keys for a trace context in _meta (W3C Trace Context, SEP-414).
 	MetaTraceParent = "traceparent"
 	MetaTraceState  = "tracestate"
 	// ListenFilter is the filter of subscriptions/listen for list_changed (D8).
@@ -62,11 +62,11 @@ const (
 const (
 	// RevisionStateless is the first revision without an initialize handshake.
 	RevisionStateless = "2026-07-28"
-	// RevisionLegacy is the last revision with one.
+	// RevisionLegacy is the last revision with an initialize handshake.
 	RevisionLegacy = "2025-11-25"
 )
 
-// Headers of Streamable HTTP in Go's canonical form, and the _meta member that repeats the revision (D3).
+// Headers of Streamable HTTP in Go's canonical form, and the _meta member with the same revision (D3).
 const (
 	HeaderProtocolVersion = "Mcp-Protocol-Version"
 	HeaderMethod          = "Mcp-Method"
@@ -75,10 +75,10 @@ const (
 	MetaProtocolVersion   = "io.modelcontextprotocol/protocolVersion"
 )
 
-// ResultComplete is the resultType of every result on RevisionStateless and later (D3).
+// ResultComplete is the resultType of every result in RevisionStateless and later (D3).
 const ResultComplete = "complete"
 
-// Delivery modes as events/list names them.
+// Delivery modes, as named in events/list.
 const (
 	ModePoll    = events.ModePoll
 	ModePush    = events.ModePush
@@ -87,17 +87,17 @@ const (
 
 // Limits of the extension.
 const (
-	// MaxEventName is the longest event name in characters.
+	// MaxEventName is the maximum length of an event name in characters.
 	MaxEventName = 128
-	// MaxEventID is the longest eventId in bytes; it must fit a header (OCC-2).
+	// MaxEventID is the maximum length of an eventId in bytes. An eventId must fit in a header (OCC-2).
 	MaxEventID = 256
-	// MaxBody is the largest webhook body in bytes (HOOK-1).
+	// MaxBody is the maximum size of a webhook body in bytes (HOOK-1).
 	MaxBody = 256 << 10
-	// MaxPayload is the largest payload of a type that offers webhook, in bytes (HOOK-1).
+	// MaxPayload is the maximum size in bytes of a payload of a type that offers webhook (HOOK-1).
 	MaxPayload = MaxBody - 4<<10
 )
 
-// A Descriptor is one entry of events/list (LIST-2).
+// A Descriptor is an entry of events/list (LIST-2).
 type Descriptor struct {
 	Name          string          `json:"name"`
 	Description   string          `json:"description"`
@@ -120,7 +120,7 @@ type ListResult struct {
 	Meta       map[string]any `json:"_meta,omitempty"`
 }
 
-// PollParams are the params of events/poll (POLL-1). A nil Cursor means "from now" (CUR-2).
+// PollParams are the params of events/poll (POLL-1). A nil Cursor means to start from now (CUR-2).
 type PollParams struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
@@ -149,8 +149,8 @@ type StreamParams struct {
 	MaxAgeMs  *int64          `json:"maxAgeMs,omitempty"`
 }
 
-// An Occurrence is one event on the wire (OCC-1). Cursor is absent in poll results (OCC-3). It is null in push frames
-// of a type without replay; the writer of frames adds the null.
+// An Occurrence is one event on the wire (OCC-1). Cursor is absent in poll results (OCC-3). In push frames of a type
+// without replay, the code that writes frames sets it to null.
 type Occurrence struct {
 	EventID   string          `json:"eventId"`
 	Name      string          `json:"name"`

@@ -16,22 +16,22 @@ type Options struct {
 	// Options configures the embedded client. NewClient presets Logger, which writes to the test's output, and a short
 	// Backoff.
 	client.Options
-	// Principal identifies the client to the server, as the user id in the SDK's token info. A Principal function of
-	// the server takes precedence. Empty means an anonymous client.
+	// Principal identifies the client to the server. It is the user ID in the SDK's token info. A Principal function of
+	// the server takes precedence. If Principal is empty, the client is anonymous.
 	Principal string
 }
 
-// A Client is connected to a server in memory. In addition to the methods of [client.Client], it has methods that
-// inject faults into the connection. They affect push and poll subscriptions of this client and of clients that
-// connect by Transport. A poll subscription sees a fault in the response to its next poll.
+// A Client is a client with an in-memory connection to a server. In addition to the methods of [client.Client], it has
+// methods that inject faults into the connection. Faults affect push and poll subscriptions of this client and of
+// clients that connect with Transport. A poll subscription receives a fault in the response to its next poll.
 type Client struct {
 	*client.Client
 	link *link
 }
 
-// NewClient returns a client of es and closes it when the test ends. Each change may edit the options before the
-// client connects. es is a server of [NewServer] or of the program under test. The test must shut down the latter in a
-// synctest bubble if it has webhooks or checks.
+// NewClient returns a client that is connected to es. The client is closed when the test ends. Each change may modify
+// the options before the client connects. es is a server from [NewServer] or of the program under test. In a synctest
+// bubble, the test must shut down a server of the program under test if it has webhooks or checks.
 func NewClient(t testing.TB, es *server.Server, change ...func(*Options)) *Client {
 	t.Helper()
 	o := Options{Options: client.Options{Logger: logger(t), Backoff: client.Backoff{Min: 10 * time.Millisecond, Max: time.Second}}}
@@ -47,39 +47,39 @@ func NewClient(t testing.TB, es *server.Server, change ...func(*Options)) *Clien
 	return &Client{inner, l}
 }
 
-// Transport returns a transport over the same link to the server, for code under test that connects by itself.
+// Transport returns a transport over the same link to the server, for code under test that creates its own client.
 func (c *Client) Transport() mcp.Transport { return c.link.transport() }
 
 // Disconnect closes all connections. The server is unreachable until Reconnect.
-func (c *Client) Disconnect() { c.link.lead(nil) }
+func (c *Client) Disconnect() { c.link.redirect(nil) }
 
-// Reconnect allows new connections, which go to es. It closes the connections to the previous server. es may be the
-// same server or a replacement, such as one on the same store with other schemas.
-func (c *Client) Reconnect(es *server.Server) { c.link.lead(es) }
+// Reconnect allows new connections to es. It closes the connections to the previous server. es may be the same server
+// or a replacement, such as a server with the same store and different schemas.
+func (c *Client) Reconnect(es *server.Server) { c.link.redirect(es) }
 
-// Gap reports a gap to the subscriptions to an event type. It fails the test if it finds no subscription.
+// Gap reports a gap to all subscriptions to an event type. Without a subscription, it fails the test.
 func (c *Client) Gap(event string) {
 	c.link.t.Helper()
-	c.link.trouble(event, trouble{gap: true})
+	c.link.inject(event, fault{gap: true})
 }
 
-// Inject delivers o unchanged to the subscriptions to the event type o.Name. It bypasses the server's log, the
-// subscriptions' arguments and all checks, so that Raw may be a payload that does not decode, and ID the id of an
-// event that was already delivered. An empty ID is replaced by a random one, and a zero Timestamp by the current time;
-// without a Cursor, the position of the subscription does not change. Inject fails the test if it finds no
-// subscription.
+// Inject delivers o unchanged to all subscriptions to the event type o.Name. It bypasses the server's log, the
+// subscriptions' arguments and all checks. Raw may be a payload that cannot be decoded, and ID may be the ID of an
+// event that was already delivered. If ID is empty, Inject uses a random ID. If Timestamp is zero, it uses the current
+// time. Without a Cursor, the position of the subscription does not change. Without a subscription, Inject fails the
+// test.
 //
-// A client skips an event if it remembers the ID (client.Options.RecentIDs). To process an event twice, call Consume
-// or Subscribe a second time from a cursor before the event.
+// A client skips an event if it remembers the ID (client.Options.RecentIDs). To process an event twice, call Consume or
+// Subscribe again with a cursor before the event.
 func (c *Client) Inject(o events.Occurrence) {
 	c.link.t.Helper()
-	c.link.trouble(o.Name, trouble{event: wireOccurrence(o)})
+	c.link.inject(o.Name, fault{event: wireOccurrence(o)})
 }
 
-// Terminate ends the subscriptions to an event type with the reason err, like a server. For a client, Forbidden is
-// final; after NotFound, it continues if the server still has the type. Terminate fails the test if it finds no
-// subscription.
+// Terminate terminates all subscriptions to an event type with the reason err, as a server would. A client treats
+// Forbidden as final. After NotFound, it continues if the server still has the type. Without a subscription, Terminate
+// fails the test.
 func (c *Client) Terminate(event string, err *events.Error) {
 	c.link.t.Helper()
-	c.link.trouble(event, trouble{end: wireError(err)})
+	c.link.inject(event, fault{end: wireError(err)})
 }

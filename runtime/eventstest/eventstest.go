@@ -1,5 +1,5 @@
-// Package eventstest supports tests of programs that send or receive events. It provides a server and a client in
-// memory, without sockets and processes, which end with the test.
+// Package eventstest provides utilities for testing programs that send or receive events. It provides an in-memory
+// server and client, without sockets or processes, that end with the test.
 //
 // A test of a server connects to the server under test, subscribes and expects:
 //
@@ -23,11 +23,11 @@
 //	…
 //	c.Reconnect(es)
 //
-// Everything works in a bubble of testing/synctest, where waiting costs no time: create the server, the client and the
-// webhooks inside the bubble. Outside a bubble, durations are timeouts: for an expected event, and for waiting that
-// nothing arrives. Functions with a parameter t fail the test on errors; call them from the test's goroutine.
+// Everything works in a testing/synctest bubble, where waiting takes no time. Create the server, the client and the
+// webhooks inside the bubble. Outside a bubble, a duration is how long to wait for an expected event, or to check that
+// nothing arrives. Functions with a parameter t fail the test if an error occurs. Call them from the test's goroutine.
 //
-// Start reading at [NewClient]; link.go connects its client and the server.
+// Start reading at [NewClient]. link.go connects the client and the server.
 package eventstest
 
 import (
@@ -43,11 +43,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// ending bounds the shutdown of a server at the end of its test.
-const ending = 10 * time.Second
+// shutdownTimeout is the timeout for shutting down a server at the end of the test.
+const shutdownTimeout = 10 * time.Second
 
 // NewServer returns a server without event types and shuts it down when the test ends. Its log is in memory. Each
-// change may edit the options before the server is created.
+// change may modify the options before the server is created.
 //
 // Add event types with the Register functions of generated packages, with [server.Register], or with [Register].
 func NewServer(t testing.TB, change ...func(*server.Options)) *server.Server {
@@ -61,7 +61,7 @@ func NewServer(t testing.TB, change ...func(*server.Options)) *server.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), ending)
+		ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 		defer cancel()
 		if err := es.Shutdown(ctx); err != nil {
 			t.Errorf("eventstest: shutting the server down: %v", err)
@@ -70,9 +70,9 @@ func NewServer(t testing.TB, change ...func(*server.Options)) *server.Server {
 	return es
 }
 
-// Register adds an event type with only a name and a payload type. It is for consumers whose generated packages lack
-// the server side. The type accepts any arguments, does not filter by them, and does not validate payloads. Clients
-// report that the schemas differ from their generated types (drift).
+// Register adds an event type with only a name and a payload type. It is for consumers with generated packages that do
+// not contain server code. The type accepts any arguments but does not filter by them, and does not validate payloads.
+// Clients report that the schemas differ from their generated types (drift).
 func Register[P any](t testing.TB, es *server.Server, name string) *server.Emitter[P] {
 	t.Helper()
 	open := json.RawMessage(`{"type":"object"}`)
@@ -84,8 +84,8 @@ func Register[P any](t testing.TB, es *server.Server, name string) *server.Emitt
 	return e
 }
 
-// Emit emits p and fails the test on an error. e is an emitter of the runtime or a generated package, or a wrapper of
-// one.
+// Emit emits p and fails the test if an error occurs. e is an emitter from the runtime or a generated package, or a
+// wrapper of such an emitter.
 func Emit[P any](t testing.TB, e interface {
 	Emit(ctx context.Context, p P, o ...events.EmitOption) error
 }, p P, o ...events.EmitOption) {
@@ -95,5 +95,5 @@ func Emit[P any](t testing.TB, e interface {
 	}
 }
 
-// logger returns a logger that writes to the test's output, which go test shows on failure.
+// logger returns a logger that writes to the test's output, which go test prints on failure.
 func logger(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }

@@ -23,7 +23,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// A link connects clients to a server, over any number of connections.
+// A link connects clients to a server with any number of connections.
 type link struct {
 	t         testing.TB
 	principal string
@@ -32,19 +32,19 @@ type link struct {
 
 	mu      sync.Mutex
 	es      *server.Server // nil while unreachable
-	taps    map[*tap]struct{}
-	pollers map[poller][]trouble // faults for the next response to each
+	taps    map[*serverConn]struct{}
+	pollers map[pollKey][]fault // faults for the next response to each
 }
 
-// A poller identifies a poll subscription by its event type and arguments.
-type poller struct{ event, arguments string }
+// A pollKey identifies a poll subscription by its event type and arguments.
+type pollKey struct{ event, arguments string }
 
 func newLink(t testing.TB, es *server.Server, principal string) *link {
-	l := &link{t: t, principal: principal, es: es, taps: map[*tap]struct{}{}, pollers: map[poller][]trouble{}}
+	l := &link{t: t, principal: principal, es: es, taps: map[*serverConn]struct{}{}, pollers: map[pollKey][]fault{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.ctx = ctx
 	t.Cleanup(func() {
-		l.lead(nil)
+		l.redirect(nil)
 		cancel()
 		l.served.Wait()
 	})
@@ -63,7 +63,7 @@ func (l *link) transport() mcp.Transport {
 		if err != nil {
 			return nil, err
 		}
-		tap := &tap{Connection: conn, link: l, streams: map[string]*stream{}, polls: map[string]poller{}}
+		tap := &serverConn{Connection: conn, link: l, streams: map[string]*stream{}, polls: map[string]pollKey{}}
 		l.taps[tap] = struct{}{}
 		es := l.es
 		l.served.Go(func() {
@@ -74,19 +74,19 @@ func (l *link) transport() mcp.Transport {
 	})
 }
 
-// lead directs new connections to es, or refuses them if es is nil, and closes the existing ones.
-func (l *link) lead(es *server.Server) {
+// redirect routes new connections to es, or refuses them if es is nil. It closes existing connections.
+func (l *link) redirect(es *server.Server) {
 	l.mu.Lock()
 	taps := l.taps
-	l.es, l.taps = es, map[*tap]struct{}{}
+	l.es, l.taps = es, map[*serverConn]struct{}{}
 	l.mu.Unlock()
 	for tap := range taps {
 		tap.Connection.Close()
 	}
 }
 
-// trouble injects a fault into the subscriptions to an event type.
-func (l *link) trouble(event string, made trouble) {
+// inject injects a fault into all subscriptions to an event type.
+func (l *link) inject(event string, made fault) {
 	l.t.Helper()
 	l.mu.Lock()
 	found := false
@@ -96,13 +96,13 @@ func (l *link) trouble(event string, made trouble) {
 			found = true
 		}
 	}
-	taps := make([]*tap, 0, len(l.taps))
+	taps := make([]*serverConn, 0, len(l.taps))
 	for tap := range l.taps {
 		taps = append(taps, tap)
 	}
 	l.mu.Unlock()
 	for _, tap := range taps {
-		hit, err := tap.trouble(event, made)
+		hit, err := tap.inject(event, made)
 		if err != nil {
 			l.t.Errorf("eventstest: telling subscriptions to %s: %v", event, err)
 		}
@@ -113,8 +113,8 @@ func (l *link) trouble(event string, made trouble) {
 	}
 }
 
-// A trouble is an injected fault; one of its fields is set.
-type trouble struct {
+// A fault is a failure to simulate. Exactly one of its fields is set.
+type fault struct {
 	gap   bool
 	event *wire.Occurrence
 	end   *wire.ErrorObject
@@ -145,15 +145,15 @@ func wireError(e *events.Error) *wire.ErrorObject {
 	return &wire.ErrorObject{Code: wire.Sketch.Code(e.Kind), Message: message, Data: e.Data}
 }
 
-// A stream is an open events/stream of one connection.
+// A stream is an open events/stream request on a connection.
 type stream struct {
 	id     json.RawMessage
 	event  string
 	cursor json.RawMessage // the last one written; nil before the stream is active
 }
 
-// notification returns the notification that carries the fault on a stream.
-func (m trouble) notification(s *stream) (method string, params any) {
+// notification returns the notification that represents the fault on a stream.
+func (m fault) notification(s *stream) (method string, params any) {
 	meta := map[string]any{wire.MetaSubscriptionID: s.id}
 	switch {
 	case m.gap:
@@ -177,8 +177,8 @@ func (m trouble) notification(s *stream) (method string, params any) {
 		"timestamp": m.event.Timestamp, "data": m.event.Data, "cursor": cursor, "_meta": meta}
 }
 
-// change puts the fault into the response to a poll.
-func (m trouble) change(r *jsonrpc.Response) error {
+// applyTo adds the fault to the response to a poll.
+func (m fault) applyTo(r *jsonrpc.Response) error {
 	if m.end != nil {
 		r.Result, r.Error = nil, &jsonrpc.Error{Code: m.end.Code, Message: m.end.Message, Data: m.end.Data}
 		return nil
@@ -209,21 +209,21 @@ func (m trouble) change(r *jsonrpc.Response) error {
 	return err
 }
 
-// A tap is the server's end of one connection. As a transport it connects to itself.
-type tap struct {
+// A serverConn is the server's end of a connection. It is also a transport that connects to itself.
+type serverConn struct {
 	mcp.Connection
 	link *link
 
 	mu      sync.Mutex
 	streams map[string]*stream // by the id of the request
-	polls   map[string]poller  // unanswered, by the id of the request
+	polls   map[string]pollKey // unanswered, by the id of the request
 
 	write sync.Mutex // held during each write, so that faults have a place in the order
 }
 
-func (c *tap) Connect(context.Context) (mcp.Connection, error) { return c, nil }
+func (c *serverConn) Connect(context.Context) (mcp.Connection, error) { return c, nil }
 
-func (c *tap) Close() error {
+func (c *serverConn) Close() error {
 	c.link.mu.Lock()
 	delete(c.link.taps, c)
 	c.link.mu.Unlock()
@@ -231,7 +231,7 @@ func (c *tap) Close() error {
 }
 
 // Read records new subscriptions and sets the principal of requests.
-func (c *tap) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (c *serverConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)
 	r, ok := m.(*jsonrpc.Request)
 	if err != nil || !ok {
@@ -251,7 +251,7 @@ func (c *tap) Read(ctx context.Context) (jsonrpc.Message, error) {
 	case wire.MethodPoll:
 		if p, err := wire.DecodePollParams(r.Params); err == nil {
 			c.mu.Lock()
-			c.polls[id] = poller{p.Name, string(p.Arguments)}
+			c.polls[id] = pollKey{p.Name, string(p.Arguments)}
 			c.mu.Unlock()
 		}
 	case "notifications/cancelled":
@@ -268,17 +268,17 @@ func (c *tap) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// Write tracks the cursors of streams and puts faults into the responses to polls.
-func (c *tap) Write(ctx context.Context, m jsonrpc.Message) error {
+// Write tracks the cursors of streams and adds faults to the responses to polls.
+func (c *serverConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	c.write.Lock()
 	defer c.write.Unlock()
 	switch r := m.(type) {
 	case *jsonrpc.Request:
 		if strings.HasPrefix(r.Method, wire.NotificationPrefix) {
-			c.follow(r)
+			c.track(r)
 		}
 	case *jsonrpc.Response:
-		changed, err := c.answer(r)
+		changed, err := c.withFaults(r)
 		if err != nil {
 			return fmt.Errorf("eventstest: the answer to a poll: %w", err)
 		}
@@ -287,8 +287,8 @@ func (c *tap) Write(ctx context.Context, m jsonrpc.Message) error {
 	return c.Connection.Write(ctx, m)
 }
 
-// follow records the cursor of a stream.
-func (c *tap) follow(r *jsonrpc.Request) {
+// track records the cursor of a stream.
+func (c *serverConn) track(r *jsonrpc.Request) {
 	var p struct {
 		Cursor json.RawMessage            `json:"cursor"`
 		Meta   map[string]json.RawMessage `json:"_meta"`
@@ -303,8 +303,8 @@ func (c *tap) follow(r *jsonrpc.Request) {
 	}
 }
 
-// answer returns r with the pending faults.
-func (c *tap) answer(r *jsonrpc.Response) (*jsonrpc.Response, error) {
+// withFaults returns r with the pending faults.
+func (c *serverConn) withFaults(r *jsonrpc.Response) (*jsonrpc.Response, error) {
 	id := string(rawID(r.ID))
 	c.mu.Lock()
 	p, polled := c.polls[id]
@@ -320,7 +320,7 @@ func (c *tap) answer(r *jsonrpc.Response) (*jsonrpc.Response, error) {
 	c.link.mu.Unlock()
 	changed := *r
 	for _, m := range waiting {
-		if err := m.change(&changed); err != nil {
+		if err := m.applyTo(&changed); err != nil {
 			return nil, err
 		}
 		if m.end != nil {
@@ -333,8 +333,8 @@ func (c *tap) answer(r *jsonrpc.Response) (*jsonrpc.Response, error) {
 	return &changed, nil
 }
 
-// trouble injects a fault into the streams to an event type, and reports whether there are any.
-func (c *tap) trouble(event string, made trouble) (found bool, err error) {
+// inject injects a fault into the streams of an event type, and reports whether there are any.
+func (c *serverConn) inject(event string, made fault) (found bool, err error) {
 	c.write.Lock()
 	defer c.write.Unlock()
 	c.mu.Lock()

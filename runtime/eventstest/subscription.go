@@ -10,7 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A Subscription lets a test expect events. Call its methods from the test's goroutine.
+// A Subscription is a subscription with methods that wait for events in a test. Call its methods from the test's
+// goroutine.
 type Subscription[A, P any] struct {
 	t     testing.TB
 	inner *client.Subscription
@@ -25,8 +26,8 @@ type item[A, P any] struct {
 	err   error
 }
 
-// Subscribe subscribes with a generated Subscribe function, or a wrapper of [client.Subscribe], until the test ends.
-// It fails the test if the server refuses; to test a refusal, call the function directly.
+// Subscribe subscribes with a generated Subscribe function, or a wrapper of [client.Subscribe], until the test ends. If
+// the server refuses the subscription, it fails the test. To test a refusal, call the function directly.
 func Subscribe[A, P any, S interface {
 	Events() iter.Seq2[*events.Event[A, P], error]
 	Subscription() *client.Subscription
@@ -53,8 +54,8 @@ func Subscribe[A, P any, S interface {
 	return s
 }
 
-// Next returns the next event. It fails the test if no event arrives in time, or if a gap, an error or the end comes
-// first.
+// Next returns the next event. It fails the test if no event arrives within the given time, or if a gap, an error or
+// the end of the subscription precedes it.
 func (s *Subscription[A, P]) Next(within time.Duration) *events.Event[A, P] {
 	s.t.Helper()
 	it, ok := s.take(within)
@@ -68,7 +69,7 @@ func (s *Subscription[A, P]) Next(within time.Duration) *events.Event[A, P] {
 }
 
 // Err returns the next error: a [client.GapError], another error between events, or the final error. It fails the test
-// if no error arrives in time, or if an event comes first.
+// if no error arrives within the given time, or if an event precedes it.
 func (s *Subscription[A, P]) Err(within time.Duration) error {
 	s.t.Helper()
 	it, ok := s.take(within)
@@ -81,7 +82,7 @@ func (s *Subscription[A, P]) Err(within time.Duration) error {
 	return it.err
 }
 
-// None waits for the given time and fails the test if an event or an error arrives. An ended subscription yields
+// None waits for the given time. It fails the test if an event or an error arrives. An ended subscription yields
 // neither.
 func (s *Subscription[A, P]) None(within time.Duration) {
 	s.t.Helper()
@@ -95,7 +96,7 @@ func (s *Subscription[A, P]) None(within time.Duration) {
 	}
 }
 
-// Close ends the subscription before the end of the test.
+// Close closes the subscription before the end of the test.
 func (s *Subscription[A, P]) Close() {
 	s.stop()
 	_ = s.inner.Close() // always nil
@@ -113,7 +114,7 @@ func (s *Subscription[A, P]) take(within time.Duration) (item[A, P], bool) {
 	}
 }
 
-// status returns a possible reason why no event arrives.
+// status returns a possible reason why no event has arrived.
 func (s *Subscription[A, P]) status() string {
 	select {
 	case <-s.done:

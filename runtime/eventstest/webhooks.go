@@ -27,14 +27,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// subscriberHost is the host of the callbacks, and subscriberAddress its address, which servers may call. No real
-// traffic goes there.
+// subscriberHost is the host of the callbacks. subscriberAddress is its address, which must be allowed for callbacks.
+// It does not receive any real traffic.
 const subscriberHost = "subscriber.example"
 
 var subscriberAddress = netip.MustParseAddr("93.184.216.34")
 
-// Webhooks is an in-memory network on which a server delivers to the callbacks of subscribers, over TLS. A server with
-// options from ServerOptions delivers there, and a client with ClientOptions subscribes by webhook and receives there:
+// Webhooks is an in-memory network for webhook deliveries over TLS. A server with options from ServerOptions delivers
+// on the network, and a client with options from ClientOptions subscribes by webhook and receives on the network:
 //
 //	hooks := eventstest.NewWebhooks(t)
 //	var o server.Options
@@ -43,23 +43,24 @@ var subscriberAddress = netip.MustParseAddr("93.184.216.34")
 //	c := eventstest.NewClient(t, s.events, hooks.ClientOptions)
 //	added := eventstest.Subscribe(t, c, notes.SubscribeNoteAdded, notes.NoteAddedArguments{})
 //
-// Callbacks accept only messages that are signed with their secret. An invalid delivery fails the test.
+// Callbacks accept only messages that are signed with the subscription's secret. An invalid delivery fails the test.
 type Webhooks struct {
 	network  *memnet.Network
 	receiver *webhook.Receiver
 	roots    *x509.CertPool
 
 	mu  sync.Mutex
-	got []*posted
+	got []*callbackRequest
 }
 
-// A posted is a request to a callback.
-type posted struct {
+// A callbackRequest is a request to a callback.
+type callbackRequest struct {
 	answered chan struct{}
 	accepted *webhook.Delivery // set once answered; nil if not accepted, or for a verification challenge
 }
 
-// NewWebhooks returns a network that ends with the test. Create it before the server and the clients that use it.
+// NewWebhooks returns a network that is closed when the test ends. Create it before the server and the clients that use
+// it.
 func NewWebhooks(t testing.TB) *Webhooks {
 	t.Helper()
 	w := &Webhooks{network: memnet.New(), roots: x509.NewCertPool()}
@@ -86,7 +87,7 @@ func NewWebhooks(t testing.TB) *Webhooks {
 	return w
 }
 
-// ServerOptions sets the options of a server that delivers to the callbacks of this network.
+// ServerOptions sets the options of a server that delivers to callbacks on this network.
 func (w *Webhooks) ServerOptions(o *server.Options) {
 	webhooks := server.WebhookOptions{}
 	if o.Webhook != nil {
@@ -97,8 +98,8 @@ func (w *Webhooks) ServerOptions(o *server.Options) {
 	o.Webhook = &webhooks
 }
 
-// ClientOptions sets the options of a client that subscribes by webhook on this network. It sets a missing principal,
-// because servers require one.
+// ClientOptions sets the options of a client that subscribes by webhook on this network. If Principal is empty, it sets
+// a principal, because servers require one.
 func (w *Webhooks) ClientOptions(o *Options) {
 	webhooks := client.WebhookOptions{}
 	if o.Webhook != nil {
@@ -111,8 +112,8 @@ func (w *Webhooks) ClientOptions(o *Options) {
 	}
 }
 
-// Deliveries returns the accepted deliveries in order of arrival. They are occurrences and the envelopes of gaps and
-// terminations, all with verified signatures.
+// Deliveries returns the accepted deliveries in order of arrival. They are occurrences, gap envelopes and termination
+// envelopes, all with verified signatures.
 func (w *Webhooks) Deliveries() (all []webhook.Delivery) {
 	w.mu.Lock()
 	got := slices.Clone(w.got)
@@ -126,8 +127,8 @@ func (w *Webhooks) Deliveries() (all []webhook.Delivery) {
 	return all
 }
 
-// check wraps the receiver. It keeps accepted deliveries, and fails the test for deliveries that a retry cannot
-// repair.
+// check wraps the receiver. It records accepted deliveries, and fails the test if a delivery cannot succeed even if it
+// is retried.
 func (w *Webhooks) check(t testing.TB) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(io.LimitReader(r.Body, webhook.MaxBody+1))
@@ -136,12 +137,12 @@ func (w *Webhooks) check(t testing.TB) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		p := &posted{answered: make(chan struct{})}
+		p := &callbackRequest{answered: make(chan struct{})}
 		defer close(p.answered)
 		w.mu.Lock()
 		w.got = append(w.got, p)
 		w.mu.Unlock()
-		kept := &status{ResponseWriter: rw, code: http.StatusOK}
+		kept := &statusRecorder{ResponseWriter: rw, code: http.StatusOK}
 		w.receiver.ServeHTTP(kept, r)
 		switch kept.code {
 		case http.StatusBadRequest, http.StatusUnauthorized, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
@@ -167,20 +168,20 @@ func delivery(h http.Header, body []byte) *webhook.Delivery {
 	return &d
 }
 
-// A status records the status of a response.
-type status struct {
+// A statusRecorder records the status of a response.
+type statusRecorder struct {
 	http.ResponseWriter
 	code int
 }
 
-func (s *status) WriteHeader(code int) {
+func (s *statusRecorder) WriteHeader(code int) {
 	s.code = code
 	s.ResponseWriter.WriteHeader(code)
 }
 
-func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// certificate creates the certificate of the callbacks, which the network's servers trust.
+// certificate creates the certificate of the callbacks and adds it to the roots that servers on the network trust.
 func (w *Webhooks) certificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

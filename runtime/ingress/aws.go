@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 )
 
-// Bounds of the requests and the cache of an awsClient.
+// Limits for the requests and the cache of an awsClient.
 const (
 	awsTimeout      = 5 * time.Second
 	awsFetches      = 4        // requests at the same time
@@ -23,8 +23,7 @@ const (
 	awsCertificates = 8        // SNS has one per region and replaces it within a year
 )
 
-// An awsClient fetches the signing certificates of SNS and confirms subscriptions. It sends requests to SNS hosts
-// only.
+// An awsClient fetches the signing certificates of SNS and confirms subscriptions. It sends requests only to SNS hosts.
 type awsClient struct {
 	http  *http.Client
 	slots chan struct{} // holds a value for each request in flight
@@ -39,13 +38,13 @@ func newAWSClient(c *http.Client) *awsClient {
 	return &awsClient{http: &own, slots: make(chan struct{}, awsFetches), certificates: map[string]*x509.Certificate{}}
 }
 
-// Patterns of SNS hosts and of the paths of SNS certificates.
+// Patterns for SNS hosts and for the paths of SNS certificates.
 var (
 	snsHost            = regexp.MustCompile(`^sns\.[a-z0-9-]+\.amazonaws\.com(\.cn)?$`)
 	snsCertificatePath = regexp.MustCompile(`^/SimpleNotificationService-[A-Za-z0-9]+\.pem$`)
 )
 
-// isSNS parses text and reports whether it is an https URL of an SNS host, without a port or a user.
+// isSNS parses text as a URL and reports whether it is an https URL of an SNS host, without a port or user.
 func isSNS(text string) (*url.URL, bool) {
 	u, err := url.Parse(text)
 	return u, err == nil && u.Scheme == "https" && u.User == nil && snsHost.MatchString(u.Host)
@@ -56,7 +55,7 @@ var (
 	errConfirm     = &Refusal{http.StatusServiceUnavailable, "SNS did not confirm the subscription"}
 )
 
-// certificate returns the certificate at a URL, from the cache if possible.
+// certificate returns the certificate at a URL. It uses the cache if possible.
 func (c *awsClient) certificate(ctx context.Context, at string) (*x509.Certificate, error) {
 	u, ok := isSNS(at)
 	if !ok || !snsCertificatePath.MatchString(u.Path) || u.RawQuery != "" {
@@ -73,7 +72,7 @@ func (c *awsClient) certificate(ctx context.Context, at string) (*x509.Certifica
 		if certificate, err = parseCertificate(text); err != nil {
 			return nil, errCertificate
 		}
-		c.keep(at, certificate)
+		c.store(at, certificate)
 	}
 	if now := time.Now(); now.Before(certificate.NotBefore) || now.After(certificate.NotAfter) {
 		return nil, ErrSignature
@@ -89,8 +88,8 @@ func parseCertificate(text []byte) (*x509.Certificate, error) {
 	return x509.ParseCertificate(block.Bytes)
 }
 
-// keep caches a certificate. If the cache is full, it evicts another one.
-func (c *awsClient) keep(at string, certificate *x509.Certificate) {
+// store caches a certificate. If the cache is full, it evicts another certificate.
+func (c *awsClient) store(at string, certificate *x509.Certificate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.certificates) >= awsCertificates {
@@ -102,7 +101,7 @@ func (c *awsClient) keep(at string, certificate *x509.Certificate) {
 	c.certificates[at] = certificate
 }
 
-// confirm requests the URL that confirms a subscription.
+// confirm confirms a subscription by requesting its URL.
 func (c *awsClient) confirm(ctx context.Context, at string) error {
 	if _, ok := isSNS(at); !ok {
 		return errors.New("SubscribeURL is not a URL of SNS")

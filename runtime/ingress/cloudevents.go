@@ -18,21 +18,21 @@ import (
 
 // CloudEventsOptions configures [NewCloudEvents].
 type CloudEventsOptions struct {
-	// Tokens lists the accepted tokens, which senders send as `Authorization: Bearer TOKEN`. List more than one while
-	// rotating.
+	// Tokens lists the accepted tokens, which senders send as `Authorization: Bearer TOKEN`. List more than one during
+	// rotation.
 	Tokens []string
-	// Origins lists the origins that may deliver; "*" allows all. A sender asks for permission with an OPTIONS request
-	// and its WebHook-Request-Origin before it sends events. Other origins get 405.
+	// Origins lists the origins that may send events. "*" allows all origins. Before it sends events, a sender requests
+	// permission with an OPTIONS request that contains its WebHook-Request-Origin. Other origins get 405.
 	Origins []string
 }
 
-// A CloudEvents receives CloudEvents 1.0 over HTTP. It supports structured mode (application/cloudevents+json),
-// batches (application/cloudevents-batch+json) and binary mode (attributes in ce-* headers, JSON data in the body).
-// The delivery's event is the type and its time the time; its id consists of source and id, which together are unique
-// by the specification.
+// A CloudEvents receives CloudEvents 1.0 over HTTP. It supports structured mode (application/cloudevents+json), batches
+// (application/cloudevents-batch+json) and binary mode (attributes in ce-* headers, JSON data in the body). The
+// delivery's event is the CloudEvent's type, and its time is the CloudEvent's time. Its id consists of source and id, a
+// combination that the specification requires to be unique.
 //
-// In all modes, routes read the event in its JSON format: /data/order/id, /subject, /source. Attributes from headers
-// are strings.
+// In all modes, routes refer to the JSON format of the event: /data/order/id, /subject, /source. Attributes from
+// headers are strings.
 //
 // CloudEvents are not signed. Only the token authenticates the sender, so the URL must be https.
 type CloudEvents struct {
@@ -40,7 +40,7 @@ type CloudEvents struct {
 	origins []string
 }
 
-// NewCloudEvents returns the service. It is an error to give no token, or one of less than 8 bytes.
+// NewCloudEvents returns the service. At least one token is required, and each must have at least 8 bytes.
 func NewCloudEvents(o CloudEventsOptions) (*CloudEvents, error) {
 	s, err := newService(ProviderCloudEvents, o.Tokens)
 	if err != nil {
@@ -49,14 +49,15 @@ func NewCloudEvents(o CloudEventsOptions) (*CloudEvents, error) {
 	return &CloudEvents{s, slices.Clone(o.Origins)}, nil
 }
 
-// Receive checks the token and reads the events. It also answers OPTIONS requests of senders that ask for permission.
+// Receive checks the token and reads the events. It also responds to OPTIONS requests from senders that request
+// permission.
 func (c *CloudEvents) Receive(r *http.Request) (Result, error) {
 	if r.Method == http.MethodOptions {
 		if a := c.allow(r.Header); a != nil {
 			return Result{Answer: a}, nil
 		}
 	}
-	// An event without data has neither a body nor a Content-Type.
+	// An event without data does not have a body or a Content-Type.
 	headersAlone := r.Method == http.MethodPost && r.ContentLength == 0 && r.Header.Get("Content-Type") == ""
 	if err := CheckJSON(r); err != nil && !headersAlone {
 		return Result{}, err
@@ -114,13 +115,13 @@ func readEvent(document []byte) (Delivery, error) {
 	}
 	// A URI cannot contain a bar, so the bar separates source and id unambiguously.
 	id := strings.ReplaceAll(e.Source, "|", "%7C") + "|" + e.ID
-	return Delivery{ID: id, Event: e.Type, Time: moment(e.Time), Body: document}, nil
+	return Delivery{ID: id, Event: e.Type, Time: parseTime(e.Time), Body: document}, nil
 }
 
-// prefix begins the names of headers with attributes.
-const prefix = "Ce-"
+// attributePrefix is the prefix of headers that contain attributes.
+const attributePrefix = "Ce-"
 
-// documents returns the events of a request in their JSON format.
+// documents returns the events in a request in the JSON format.
 func documents(h http.Header, body []byte) ([]jsontext.Value, error) {
 	media, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
 	switch {
@@ -135,11 +136,11 @@ func documents(h http.Header, body []byte) ([]jsontext.Value, error) {
 	return []jsontext.Value{event}, err
 }
 
-// binaryEvent returns the JSON format of an event whose attributes are in headers.
+// binaryEvent converts an event in binary mode to the JSON format.
 func binaryEvent(h http.Header, media string, body []byte) (jsontext.Value, error) {
 	out := jsontext.Value("{")
 	for _, name := range slices.Sorted(maps.Keys(h)) {
-		attribute, ok := strings.CutPrefix(name, prefix)
+		attribute, ok := strings.CutPrefix(name, attributePrefix)
 		if !ok {
 			continue
 		}
@@ -179,17 +180,17 @@ func appendMember(out jsontext.Value, name, text string) jsontext.Value {
 	return out
 }
 
-// isAttribute reports whether name consists of lower-case letters and digits.
+// isAttribute reports whether name is a non-empty string of lower-case letters and digits.
 func isAttribute(name string) bool {
 	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// attributeValue decodes the value of a header (HTTP Protocol Binding 1.0.2, 3.1.3.2): it unquotes a quoted string and
-// decodes percent-encoding. Some senders do not encode values, so a value with an invalid escape or invalid UTF-8
-// stays unchanged.
+// attributeValue decodes the value of a header (HTTP Protocol Binding 1.0.2, 3.1.3.2). It unquotes a quoted string and
+// decodes percent-encoding. Some senders do not encode values, so a value with an invalid escape or invalid UTF-8 is
+// returned unchanged.
 func attributeValue(text string) string {
 	if len(text) > 1 && strings.HasPrefix(text, `"`) && strings.HasSuffix(text, `"`) {
-		text = unescaped.Replace(text[1 : len(text)-1])
+		text = unescaper.Replace(text[1 : len(text)-1])
 	}
 	if decoded, err := url.PathUnescape(text); err == nil && utf8.ValidString(decoded) {
 		return decoded
@@ -197,11 +198,11 @@ func attributeValue(text string) string {
 	return text
 }
 
-// unescaped removes the backslashes of a quoted string.
-var unescaped = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
+// unescaper removes the backslashes in a quoted string.
+var unescaper = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 
-// allow answers an OPTIONS request for permission to deliver (HTTP 1.1 Web Hooks for Event Delivery, 4). It returns
-// nil for any other OPTIONS request and for an origin that is not allowed. Deliveries still need the token.
+// allow returns the response to an OPTIONS request for permission to deliver (HTTP 1.1 Web Hooks for Event Delivery,
+// 4). It returns nil for any other OPTIONS request or if the origin is not allowed. Deliveries still need the token.
 func (c *CloudEvents) allow(h http.Header) *Answer {
 	origin, err := header(h, "WebHook-Request-Origin")
 	if err != nil || !slices.Contains(c.origins, origin) && !slices.Contains(c.origins, "*") {

@@ -13,26 +13,29 @@ import (
 
 // DiscordOptions configures [NewDiscord].
 type DiscordOptions struct {
-	// PublicKeys lists the accepted public keys of the application, in hex as Discord shows them. One of them must
-	// have signed the request.
+	// PublicKeys lists the accepted public keys of the application, in hex as shown by Discord. The request must be
+	// signed by one of them.
 	PublicKeys []string
-	// Tolerance is the largest accepted clock difference of a timestamp; 0 means DefaultTolerance.
+	// Tolerance is the maximum difference between a timestamp and the local clock. If it is 0, DefaultTolerance is
+	// used.
 	Tolerance time.Duration
 }
 
-// A Discord verifies requests of Discord by the Ed25519 signature in X-Signature-Ed25519, and answers its PINGs. For
-// webhook events, the delivery's event is the type of the inner event, its time the timestamp, and its id a hash of
-// the body, because Discord sends none. For interactions, the event is APPLICATION_COMMAND, MESSAGE_COMPONENT or
-// MODAL_SUBMIT, the action the command's name or the component's custom_id, and the id the interaction's id.
+// A Discord verifies requests from Discord by the Ed25519 signature in X-Signature-Ed25519, and responds to PINGs. For
+// webhook events, the delivery's event is the type of the inner event, and its time is the timestamp. Its id is a hash
+// of the body, because Discord does not send an id. For interactions, the event is APPLICATION_COMMAND,
+// MESSAGE_COMPONENT or MODAL_SUBMIT. The action is the command's name or the component's custom_id, and the id is the
+// interaction's id.
 //
-// Receive answers an interaction with a deferred response: to respond, send the text within 15 minutes, with the token
-// in the body. It answers autocompletion without choices, and does not treat it as an event.
+// Receive responds to an interaction with a deferred response. The program must send the text of the response within 15
+// minutes, with the token from the body. It responds to autocompletion without choices and does not treat it as an
+// event.
 type Discord struct {
 	keys      []ed25519.PublicKey
 	tolerance time.Duration
 }
 
-// NewDiscord returns the service. It needs at least one key, and each key must be 32 bytes in hex.
+// NewDiscord returns the service. At least one key is required, and each key must be 32 bytes in hex.
 func NewDiscord(o DiscordOptions) (*Discord, error) {
 	d := &Discord{tolerance: o.Tolerance}
 	if len(o.PublicKeys) == 0 {
@@ -48,10 +51,11 @@ func NewDiscord(o DiscordOptions) (*Discord, error) {
 	return d, nil
 }
 
-// Provider returns the name of the service in routes.
+// Provider returns the name of the service for routes.
 func (*Discord) Provider() string { return ProviderDiscord }
 
-// Receive checks X-Signature-Ed25519 over X-Signature-Timestamp and the body, and reads the event or the interaction.
+// Receive verifies X-Signature-Ed25519 over X-Signature-Timestamp and the body, and decodes the event or the
+// interaction.
 func (d *Discord) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err
@@ -68,7 +72,7 @@ func (d *Discord) Receive(r *http.Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if !d.signed(append([]byte(stamp), body...), signature) {
+	if !d.isSigned(append([]byte(stamp), body...), signature) {
 		return Result{}, ErrSignature
 	}
 	if body, err = Unpack(r, body); err != nil {
@@ -77,7 +81,7 @@ func (d *Discord) Receive(r *http.Request) (Result, error) {
 	return discordBody(body)
 }
 
-func (d *Discord) signed(message, signature []byte) bool {
+func (d *Discord) isSigned(message, signature []byte) bool {
 	for _, key := range d.keys {
 		if ed25519.Verify(key, message, signature) {
 			return true
@@ -86,10 +90,10 @@ func (d *Discord) signed(message, signature []byte) bool {
 	return false
 }
 
-// An interaction is a type of interaction: its name and the response that Discord expects.
+// An interaction is a type of interaction, with its name and the response that Discord expects.
 type interaction struct{ event, answer string }
 
-// interactions maps the numbers in Discord's reference to types of interactions.
+// interactions maps Discord's type numbers to types of interactions.
 var interactions = map[int]interaction{
 	1: {"", `{"type":1}`}, // PING
 	2: {"APPLICATION_COMMAND", `{"type":5}`},
@@ -98,7 +102,7 @@ var interactions = map[int]interaction{
 	5: {"MODAL_SUBMIT", `{"type":5}`},
 }
 
-// discordBody parses the body of a verified request: a webhook event, a PING of type 0, or an interaction.
+// discordBody decodes the body of a verified request: a webhook event, a PING of type 0, or an interaction.
 func discordBody(body []byte) (Result, error) {
 	var b struct {
 		Type int    `json:"type"`
@@ -118,7 +122,7 @@ func discordBody(body []byte) (Result, error) {
 	if b.Event.Type != "" {
 		// Discord's documentation shows UTC times without an offset.
 		at, _ := time.Parse("2006-01-02T15:04:05", strings.TrimSuffix(strings.TrimSuffix(b.Event.Timestamp, "Z"), "+00:00"))
-		return delivered(Delivery{ID: digest(body), Event: b.Event.Type, Time: at, Body: body}), nil
+		return delivered(Delivery{ID: bodyID(body), Event: b.Event.Type, Time: at, Body: body}), nil
 	}
 	if b.Type == 0 {
 		return Result{Answer: &Answer{Status: http.StatusNoContent}}, nil

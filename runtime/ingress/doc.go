@@ -1,4 +1,4 @@
-// Package ingress receives the webhooks of services and emits them as occurrences of typed events.
+// Package ingress receives webhooks from services and emits them as occurrences of typed events.
 //
 // A [Service] verifies the requests of one service and reads the deliveries in them. [NewGitHub] and its siblings
 // create the supported services; any other service is a type with two methods:
@@ -17,8 +17,8 @@
 //		return ingress.Result{Deliveries: []ingress.Delivery{{ID: id, Event: event, Body: body}}}, nil
 //	}
 //
-// A [Route] maps deliveries to an event type; the generator writes it for event types with `from:` in the event file.
-// [NewHandler] combines both into an http.Handler:
+// A [Route] maps deliveries to an event type. The generator writes a route for each event type with `from:` in the
+// event file. [NewHandler] combines both into an http.Handler:
 //
 //	service, err := ingress.NewGitHub(ingress.GitHubOptions{Secrets: []string{os.Getenv("GITHUB_SECRET")}})
 //	…
@@ -26,7 +26,7 @@
 //	…
 //	mux.Handle("/github", handler)
 //
-// The service's id of a delivery becomes the eventId, so that a repeated delivery is emitted once while the log retains
-// it (OCC-5). The services of this package check signatures and tokens in constant time over the bytes as received,
-// before they parse them.
+// The eventId is the service's id of the delivery, so a repeated delivery is emitted only once while the log retains it
+// (OCC-5). The services in this package verify signatures and tokens in constant time over the bytes as received,
+// before parsing them.
 package ingress

@@ -18,11 +18,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// errBody reports a body that is not a JSON object according to I-JSON (RFC 7493), which forbids duplicate members and
-// invalid UTF-8.
+// errBody reports that a body is not an I-JSON object (RFC 7493). I-JSON forbids duplicate members and invalid UTF-8.
 var errBody = errors.New("the body is not a JSON object of distinct members")
 
-// decode decodes a body into v. The error for a member of the wrong type names the member.
+// decode decodes a body into v. If a member has the wrong type, the error names the member.
 func decode(body []byte, v any) error {
 	body, err := checkBody(body)
 	if err != nil {
@@ -38,11 +37,11 @@ func decode(body []byte, v any) error {
 	return errBody
 }
 
-// maxDepth bounds the nesting of a body.
+// maxDepth is the maximum nesting depth of a body.
 const maxDepth = 512
 
-// checkBody checks that a body is a JSON object and not nested too deeply, before any recursive decoding. It returns
-// the body with U+FFFD in place of the escapes of lone surrogates.
+// checkBody checks that a body is a JSON object and not nested too deeply. Call it before any recursive decoding. It
+// returns the body with U+FFFD in place of escaped lone surrogates.
 func checkBody(body []byte) ([]byte, error) {
 	if jsontext.NewDecoder(bytes.NewReader(body)).PeekKind() != '{' {
 		return nil, errBody
@@ -50,7 +49,7 @@ func checkBody(body []byte) ([]byte, error) {
 	return checkValue(body)
 }
 
-// checkValue is like checkBody for a JSON value of any kind.
+// checkValue is like checkBody, but accepts any JSON value.
 func checkValue(body []byte) ([]byte, error) {
 	body = codec.ReplaceLoneSurrogates(body)
 	dec := jsontext.NewDecoder(bytes.NewReader(body))
@@ -83,14 +82,16 @@ func elements(body []byte) ([]jsontext.Value, error) {
 	return items, nil
 }
 
-// digest returns an id for a delivery without one: equal bodies are the same delivery.
-func digest(body []byte) string {
+// bodyID returns a hash of the body as an id for a delivery without an id. Deliveries with equal bodies have the same
+// id.
+func bodyID(body []byte) string {
 	sum := sha256.Sum256(body)
 	return "sha256-" + hex.EncodeToString(sum[:16])
 }
 
-// moment parses a service's time: seconds since 1970, or RFC 3339. It returns the zero time for any other value.
-func moment(raw jsontext.Value) time.Time {
+// parseTime parses a time from a service: seconds since 1970, or RFC 3339. It returns the zero time for any other
+// value.
+func parseTime(raw jsontext.Value) time.Time {
 	switch raw.Kind() {
 	case '0':
 		// RFC 3339 cannot express years after 9999.
@@ -108,7 +109,7 @@ func moment(raw jsontext.Value) time.Time {
 	return time.Time{}
 }
 
-// A document is a body in which pointers are resolved. It parses each object on the way only once.
+// A document resolves JSON Pointers in a body. It parses each object along a pointer only once.
 type document struct {
 	body    jsontext.Value
 	objects map[string]map[string]jsontext.Value // by pointer
@@ -122,7 +123,7 @@ func newDocument(body []byte) (*document, error) {
 	return &document{body: body, objects: map[string]map[string]jsontext.Value{}}, nil
 }
 
-// at returns the value at a pointer, or nil.
+// at returns the value at a JSON Pointer, or nil.
 func (d *document) at(tokens []string) jsontext.Value {
 	value, here := d.body, ""
 	for i, token := range tokens {
@@ -144,7 +145,7 @@ func (d *document) at(tokens []string) jsontext.Value {
 				return nil
 			}
 			if token == "*" {
-				return each(items, tokens[i+1:])
+				return collect(items, tokens[i+1:])
 			}
 			n, err := strconv.Atoi(token)
 			if err != nil || n < 0 || n >= len(items) || strconv.Itoa(n) != token {
@@ -159,8 +160,8 @@ func (d *document) at(tokens []string) jsontext.Value {
 	return value
 }
 
-// each returns the array of the values at a pointer within each element; elements without a value are skipped.
-func each(items []jsontext.Value, rest []string) jsontext.Value {
+// collect returns an array of the values at a pointer within each element. It skips elements without a value.
+func collect(items []jsontext.Value, rest []string) jsontext.Value {
 	out := jsontext.Value("[")
 	for _, item := range items {
 		element := &document{body: item, objects: map[string]map[string]jsontext.Value{}}
@@ -174,8 +175,8 @@ func each(items []jsontext.Value, rest []string) jsontext.Value {
 	return append(out, ']')
 }
 
-// text returns the string or number at a place, which is a pointer into the document or the name of a header. It
-// returns "" if the place has neither.
+// text returns the string or number at place, which is a JSON Pointer into the document or the name of a header. It
+// returns "" if there is neither.
 func (d *document) text(h http.Header, place string) string {
 	if !strings.HasPrefix(place, "/") {
 		return h.Get(place)
@@ -207,7 +208,7 @@ func checkPlace(place string) error {
 	return nil
 }
 
-// isHeaderName reports whether s is a token as in RFC 9110.
+// isHeaderName reports whether s is a token as defined in RFC 9110.
 func isHeaderName(s string) bool {
 	for i := range len(s) {
 		c := s[i]

@@ -7,20 +7,20 @@ import (
 
 // GitHubOptions configures [NewGitHub].
 type GitHubOptions struct {
-	// Secrets lists the accepted secrets; one of them must have signed the request. List more than one while
-	// rotating.
+	// Secrets lists the accepted secrets. The request must be signed with one of them. List more than one during
+	// rotation.
 	Secrets []string
 }
 
-// A GitHub verifies webhooks of GitHub by X-Hub-Signature-256, an HMAC-SHA-256 over the body. The older
-// X-Hub-Signature with SHA-1 is ignored. The delivery's event is X-GitHub-Event, its action the body's action, and
-// its id X-GitHub-Delivery.
+// A GitHub verifies webhooks from GitHub by X-Hub-Signature-256, an HMAC-SHA-256 of the body. It ignores the older
+// X-Hub-Signature with SHA-1. The delivery's event is X-GitHub-Event, its action is the body's action, and its id is
+// X-GitHub-Delivery.
 //
-// GitHub signs neither a time nor these headers. Anyone who sees a message in transit can replay it with another id,
-// so the URL must be https.
+// GitHub does not sign these headers or a time. Anyone who sees a message in transit can replay it with another id, so
+// the URL must be https.
 type GitHub struct{ service }
 
-// NewGitHub returns the service. It is an error to give no secret, or one of less than 8 bytes.
+// NewGitHub returns the service. At least one secret is required, and each must have at least 8 bytes.
 func NewGitHub(o GitHubOptions) (*GitHub, error) {
 	s, err := newService(ProviderGitHub, o.Secrets)
 	if err != nil {
@@ -29,10 +29,10 @@ func NewGitHub(o GitHubOptions) (*GitHub, error) {
 	return &GitHub{s}, nil
 }
 
-// MaxBody returns 25 MB, the largest body that GitHub sends.
+// MaxBody returns 25 MB, the maximum size of a body from GitHub.
 func (*GitHub) MaxBody() int64 { return 25 << 20 }
 
-// Receive checks X-Hub-Signature-256. It reads the event and the id from their headers, and the action from the body.
+// Receive checks X-Hub-Signature-256. It takes the event and the id from their headers, and the action from the body.
 func (g *GitHub) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err

@@ -14,22 +14,24 @@ import (
 type GitLabOptions struct {
 	// Tokens lists the accepted secret tokens, which GitLab sends in X-Gitlab-Token.
 	Tokens []string
-	// SigningTokens lists the accepted signing tokens (whsec_…) of webhooks that follow Standard Webhooks. Prefer
-	// them: their signatures cover the body and a time. If both kinds are given, either is accepted.
+	// SigningTokens lists the accepted signing tokens (whsec_…) of webhooks that follow Standard Webhooks. Prefer them,
+	// because their signatures cover the body and a time. If both kinds are set, either is accepted.
 	SigningTokens []string
-	// Tolerance is the largest accepted clock difference of a signed timestamp; 0 means DefaultTolerance.
+	// Tolerance is the maximum difference between a signed timestamp and the local clock. If it is 0, DefaultTolerance
+	// is used.
 	Tolerance time.Duration
 }
 
-// A GitLab verifies webhooks of GitLab, by X-Gitlab-Token or by the headers of Standard Webhooks. The delivery's event
-// is the body's object_kind (or event_name, for system hooks), and its action the action of object_attributes. The id
-// is the webhook-id of a signed message, or the Idempotency-Key, or otherwise a hash of the body.
+// A GitLab verifies webhooks from GitLab by X-Gitlab-Token or by the headers of Standard Webhooks. The delivery's event
+// is the body's object_kind (or event_name for system hooks), and its action is the action in object_attributes. The id
+// is the webhook-id of a signed message, the Idempotency-Key or, without either, a hash of the body.
 type GitLab struct {
 	service // with the tokens as secrets
 	signing *StandardWebhooks
 }
 
-// NewGitLab returns the service. It is an error to give neither kind of token, or a short or malformed one.
+// NewGitLab returns the service. At least one token of either kind is required. It returns an error if a token is short
+// or malformed.
 func NewGitLab(o GitLabOptions) (*GitLab, error) {
 	g := &GitLab{service: service{provider: ProviderGitLab}}
 	var err error
@@ -47,11 +49,11 @@ func NewGitLab(o GitLabOptions) (*GitLab, error) {
 	return g, nil
 }
 
-// MaxBody returns 25 MB, the largest body that GitLab sends.
+// MaxBody returns 25 MB, the maximum size of a body from GitLab.
 func (*GitLab) MaxBody() int64 { return 25 << 20 }
 
-// Receive verifies the request and reads the event from the body. It checks the signature if there is one and signing
-// tokens are configured, otherwise X-Gitlab-Token.
+// Receive verifies the request and decodes the event from the body. It verifies the signature if there is one and
+// signing tokens are configured. Otherwise, it checks X-Gitlab-Token.
 func (g *GitLab) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err
@@ -75,12 +77,12 @@ func (g *GitLab) Receive(r *http.Request) (Result, error) {
 		return Result{}, errors.New("object_kind is missing")
 	}
 	if d.ID == "" { // X-Gitlab-Event-UUID is not unique: events triggered by a webhook share it
-		d.ID = digest(body)
+		d.ID = bodyID(body)
 	}
 	return delivered(d), nil
 }
 
-// open verifies a request and returns its body, and its webhook-id if it is signed.
+// open verifies a request and returns its body, and its webhook-id if the request is signed.
 func (g *GitLab) open(r *http.Request) (id string, body []byte, err error) {
 	if g.signing != nil && r.Header.Get(wire.HeaderWebhookSignature) != "" {
 		return g.signing.open(r)

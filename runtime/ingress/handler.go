@@ -22,28 +22,29 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 )
 
-// Options configures a [Handler]; the zero value works.
+// Options configures a [Handler]. The zero value is valid.
 type Options struct {
-	// MaxBody is the size in bytes of the largest body, both as received and decompressed. The default is the limit of
-	// the service, such as 25 MB for GitHub and GitLab, or 1 MiB for services without one. The answer to a larger body
-	// is 413. A handler holds each body in memory before it has verified the sender.
+	// MaxBody is the maximum size of a body in bytes, both as received and decompressed. The default is the limit of
+	// the service, such as 25 MB for GitHub and GitLab, or 1 MiB for a service without a limit. The response to a
+	// larger body is 413. The handler reads each body into memory before it verifies the sender.
 	MaxBody int64
-	// BodyTimeout bounds the time to read a body; default 10 s.
+	// BodyTimeout is the maximum time for reading a body. The default is 10 s.
 	BodyTimeout time.Duration
-	// RefuseUnfit answers 422 to a delivery that does not match payloadSchema. The failure is then visible at the
-	// service, which may repeat the delivery in vain. By default the handler logs and counts the delivery and answers
-	// 202.
+	// RefuseUnfit makes the handler respond with 422 to a delivery that does not match payloadSchema. The failure is
+	// then visible at the service, which may repeat the delivery without success. By default, the handler logs and
+	// counts the delivery and responds with 202.
 	RefuseUnfit bool
-	// Unmapped is called for verified deliveries that match no route, in addition to the log (level debug) and the
-	// metric.
+	// Unmapped is called for verified deliveries that do not match any route. They are also logged at level debug and
+	// counted in the metric.
 	Unmapped func(ctx context.Context, d Delivery)
-	// Logger receives refused requests with the reason, but without secrets and payloads; default slog.Default().
+	// Logger logs refused requests with the reason, but without secrets and payloads. The default is slog.Default().
 	Logger *slog.Logger
-	// Meter counts deliveries as mcp.events.ingress.deliveries by provider and outcome; nil means the global meter.
+	// Meter counts deliveries as mcp.events.ingress.deliveries by provider and outcome. If it is nil, the global meter
+	// is used.
 	Meter metric.Meter
 }
 
-// Outcomes of a delivery in the metric.
+// Values for the outcome of a delivery in the metric.
 const (
 	outcomeEmitted   = "emitted"   // in the log of each route's event type, from now or before
 	outcomeUnmapped  = "unmapped"  // matches no route
@@ -53,7 +54,7 @@ const (
 	outcomeChallenge = "challenge" // answered, without events
 )
 
-// A Handler receives the webhooks of one service. It is an http.Handler and safe for concurrent use.
+// A Handler receives webhooks from one service. It is an http.Handler and safe for concurrent use.
 //
 // It answers with the [Result.Answer] of the service, or without a body: 204 once every occurrence is in the log of
 // its event type, even if it was there before (OCC-5); 202 if there was nothing to emit; 503 if an occurrence could
@@ -67,7 +68,7 @@ type Handler struct {
 	deliveries metric.Int64Counter
 }
 
-// NewHandler returns the handler for a service's webhooks. The error names the invalid route.
+// NewHandler returns a handler for a service's webhooks. If a route is invalid, the error names it.
 func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 	if s == nil {
 		return nil, errors.New("ingress: no service given")
@@ -116,7 +117,7 @@ func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 	return h, nil
 }
 
-// ServeHTTP handles one request; see [Handler] for the status codes.
+// ServeHTTP handles a request. For the status codes, see [Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -144,7 +145,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, d := range result.Deliveries {
 		outcome, s := h.deliver(r.Context(), r.Header, d)
 		h.count(r.Context(), outcome)
-		status = worse(status, s)
+		status = moreSevere(status, s)
 	}
 	if result.Answer == nil || status >= http.StatusBadRequest {
 		w.WriteHeader(status)
@@ -155,9 +156,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(result.Answer.Body)
 }
 
-// worse returns the more severe of two statuses, for a request with several deliveries: 503 if one must be repeated,
-// 204 if one was emitted.
-func worse(a, b int) int {
+// moreSevere returns the more severe of two statuses, for a request with several deliveries. For example, the result is
+// 503 if any delivery must be repeated.
+func moreSevere(a, b int) int {
 	rank := []int{http.StatusAccepted, http.StatusNoContent, http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}
 	return rank[max(slices.Index(rank, a), slices.Index(rank, b))]
 }
@@ -177,8 +178,8 @@ func (h *Handler) count(ctx context.Context, outcome string) {
 		telemetry.Provider.String(h.service.Provider()), telemetry.Outcome.String(outcome)))
 }
 
-// deliver emits a delivery by every matching route. If one route fails, the others keep their occurrence; when the
-// service repeats the delivery, only the missing occurrences are emitted (OCC-5).
+// deliver emits a delivery through every matching route. If one route fails, the others still emit. When the service
+// repeats the delivery, only the missing occurrences are emitted (OCC-5).
 func (h *Handler) deliver(ctx context.Context, header http.Header, d Delivery) (outcome string, status int) {
 	attrs := []any{"provider", h.service.Provider(), "event", wire.Shown(d.Event), "action", wire.Shown(d.Action),
 		"delivery", wire.Shown(d.ID)}
@@ -187,7 +188,7 @@ func (h *Handler) deliver(ctx context.Context, header http.Header, d Delivery) (
 	unfit, failed := false, false
 	for i := range h.routes {
 		r := &h.routes[i]
-		if !r.takes(d) {
+		if !r.matches(d) {
 			continue
 		}
 		outcome, status = outcomeEmitted, http.StatusNoContent
@@ -199,10 +200,10 @@ func (h *Handler) deliver(ctx context.Context, header http.Header, d Delivery) (
 			}
 		}
 		err := h.emit(ctx, header, r, d, doc)
-		if m, ok := errors.AsType[*misfit](err); ok {
+		if m, ok := errors.AsType[*mismatchError](err); ok {
 			unfit = true
 			h.o.Logger.WarnContext(ctx, "mcp events: a webhook does not match its event type",
-				append(attrs, "type", r.event, "wrong", places(m.fields))...)
+				append(attrs, "type", r.event, "wrong", errorTexts(m.fields))...)
 		} else if err != nil {
 			failed = true
 			h.o.Logger.ErrorContext(ctx, "mcp events: a webhook was not emitted",
@@ -225,7 +226,7 @@ func (h *Handler) deliver(ctx context.Context, header http.Header, d Delivery) (
 	return outcome, status
 }
 
-// emit emits a delivery by one route.
+// emit emits a delivery through one route.
 func (h *Handler) emit(ctx context.Context, header http.Header, r *Route, d Delivery, doc *document) error {
 	id, err := r.id(d, header, doc)
 	if err != nil {
@@ -248,11 +249,12 @@ func (h *Handler) emit(ctx context.Context, header http.Header, r *Route, d Deli
 	case err == nil:
 		return nil
 	}
-	return cause(err)
+	return asMismatch(err)
 }
 
-// places lists the errors without values of the payload, and with escaped member names.
-func places(fields []events.FieldError) []string {
+// errorTexts returns the texts of the errors. They do not contain values from the payload, and member names are
+// escaped.
+func errorTexts(fields []events.FieldError) []string {
 	var out []string
 	for _, f := range fields {
 		out = append(out, wire.Shown(f.Error()))
@@ -260,7 +262,8 @@ func places(fields []events.FieldError) []string {
 	return out
 }
 
-// eventID converts a service's id to an eventId: the id itself if it is valid (OCC-2), otherwise its hash.
+// eventID converts a service's id to an eventId. It returns the id itself if it is a valid eventId (OCC-2), and
+// otherwise its hash.
 func eventID(id string) string {
 	if wire.CheckEventID(id) == nil {
 		return id

@@ -15,10 +15,11 @@ import (
 
 // HMACOptions configures [NewHMAC].
 type HMACOptions struct {
-	// Secrets lists the accepted secrets; one of them must have signed the request. List more than one while rotating.
+	// Secrets lists the accepted secrets. The request must be signed with one of them. List more than one during
+	// rotation.
 	Secrets []string
-	// Header is the name of the header with the signature, such as "X-Shopify-Hmac-Sha256". The header may have
-	// several signatures, separated by commas or spaces; one valid signature suffices.
+	// Header is the name of the header that contains the signature, such as "X-Shopify-Hmac-Sha256". The header may
+	// contain several signatures, separated by commas or spaces. One valid signature is sufficient.
 	Header string
 	// Prefix is the prefix of each signature, such as "sha256=". If it contains a comma, only spaces separate
 	// signatures.
@@ -27,13 +28,13 @@ type HMACOptions struct {
 	Encoding string
 	// Hash is crypto.SHA256 (the default), crypto.SHA384 or crypto.SHA512.
 	Hash crypto.Hash
-	// Event and Action locate the names of the event and the action. A place with a leading slash is a JSON Pointer
-	// (RFC 6901) into the body; otherwise it is the name of a header, such as "X-Shopify-Topic". Headers are not
-	// signed. If Event is empty, only routes without an event match.
+	// Event and Action are the locations of the event's name and the action's name. A location with a leading slash is
+	// a JSON Pointer (RFC 6901) into the body. Otherwise, it is the name of a header, such as "X-Shopify-Topic".
+	// Headers are not signed. If Event is empty, deliveries match only routes without an event.
 	Event, Action string
 }
 
-// An HMAC verifies webhooks with an HMAC of the body in a header. Each route names the place of the delivery's id (see
+// An HMAC verifies webhooks by an HMAC of the body in a header. Each route names the place of the delivery's id (see
 // [From]).
 type HMAC struct {
 	service
@@ -50,7 +51,8 @@ var encodings = map[string]func(string) ([]byte, error){
 	"": hex.DecodeString, "hex": hex.DecodeString, "base64": base64.StdEncoding.Strict().DecodeString,
 }
 
-// NewHMAC returns the service. It is an error to give no secret, one of less than 8 bytes, or invalid options.
+// NewHMAC returns the service. At least one secret is required, and each must have at least 8 bytes. It returns an error
+// if an option is invalid.
 func NewHMAC(o HMACOptions) (*HMAC, error) {
 	s, err := newService(ProviderHMAC, o.Secrets)
 	if err != nil {
@@ -76,7 +78,7 @@ func NewHMAC(o HMACOptions) (*HMAC, error) {
 	return h, nil
 }
 
-// Receive checks the signature, and reads the event and the action from the places in the options.
+// Receive verifies the signature and reads the event and the action from the locations in the options.
 func (m *HMAC) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err
@@ -105,8 +107,9 @@ func (m *HMAC) Receive(r *http.Request) (Result, error) {
 	return delivered(d), nil
 }
 
-// signatures returns the signatures of a header. Services send several while they rotate a secret: "v1=a,v1=b". It
-// skips parts without the prefix, such as signatures of another scheme, and parts in another encoding.
+// signatures returns the signatures in the header. A service may send several signatures during secret rotation:
+// "v1=a,v1=b". It skips elements without the prefix, such as signatures of another scheme, and elements in another
+// encoding.
 func (m *HMAC) signatures(h http.Header) ([][]byte, error) {
 	text, err := header(h, m.o.Header)
 	if err != nil {

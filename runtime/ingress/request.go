@@ -14,10 +14,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
 )
 
-// defaultMaxBody bounds bodies of services without a limit.
+// defaultMaxBody is the maximum size of a body if the service does not specify a limit.
 const defaultMaxBody = 1 << 20
 
-// A limitedBody is the body of a request, bounded in size and time.
+// A limitedBody is the body of a request with limits on size and time.
 type limitedBody struct {
 	io.ReadCloser
 	w     http.ResponseWriter
@@ -28,7 +28,7 @@ func newLimitedBody(w http.ResponseWriter, r *http.Request, limit int64) *limite
 	return &limitedBody{http.MaxBytesReader(w, r.Body, limit), w, limit}
 }
 
-// Read reads from the body, and lifts the deadline at its end.
+// Read reads from the body. At the end of the body, it removes the deadline.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
@@ -37,9 +37,9 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CheckJSON returns a [*Refusal] unless a request is a POST of JSON. The status is 405 for another method. It is 415
-// for a media type other than application/json or application/*+json, or a content encoding other than gzip or
-// identity.
+// CheckJSON returns a [*Refusal] unless r is a POST request with a JSON body. The status is 405 for any other method.
+// It is 415 for a media type other than application/json or application/*+json, or a content encoding other than gzip
+// or identity.
 func CheckJSON(r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return &Refusal{http.StatusMethodNotAllowed, "the method is not POST"}
@@ -48,12 +48,12 @@ func CheckJSON(r *http.Request) error {
 	if err != nil || media != "application/json" && !(strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")) {
 		return &Refusal{http.StatusUnsupportedMediaType, "the media type is not application/json"}
 	}
-	_, err = packed(r.Header)
+	_, err = isGzip(r.Header)
 	return err
 }
 
-// packed reports whether the Content-Encoding is gzip.
-func packed(h http.Header) (bool, error) {
+// isGzip reports whether the Content-Encoding is gzip.
+func isGzip(h http.Header) (bool, error) {
 	switch strings.ToLower(strings.Join(h.Values("Content-Encoding"), ",")) {
 	case "", "identity":
 		return false, nil
@@ -63,10 +63,11 @@ func packed(h http.Header) (bool, error) {
 	return false, &Refusal{http.StatusUnsupportedMediaType, "the content encoding is neither gzip nor identity"}
 }
 
-// Unpack returns the body, decompressed if the Content-Encoding of r is gzip. The content has the same limit as the
-// body ([Options.MaxBody]; 1 MiB if r does not come from a [Handler]). Services sign the compressed bytes.
+// Unpack returns the body, decompressed if the Content-Encoding of r is gzip. The decompressed content has the same
+// limit as the body ([Options.MaxBody], or 1 MiB if r does not come from a [Handler]). Services sign the compressed
+// bytes.
 func Unpack(r *http.Request, body []byte) ([]byte, error) {
-	gzipped, err := packed(r.Header)
+	gzipped, err := isGzip(r.Header)
 	if err != nil || !gzipped {
 		return body, err
 	}
@@ -90,7 +91,7 @@ func Unpack(r *http.Request, body []byte) ([]byte, error) {
 
 var errNotGzip = errors.New("the body is not gzip, as Content-Encoding says")
 
-// refusalOf converts an error of [Service.Receive] to a Refusal with a status.
+// refusalOf converts an error from [Service.Receive] to a Refusal with a status.
 func refusalOf(err error) *Refusal {
 	refused, ok := errors.AsType[*Refusal](err)
 	large, isLarge := errors.AsType[*http.MaxBytesError](err)

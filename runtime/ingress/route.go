@@ -21,22 +21,22 @@ import (
 type From struct {
 	// Provider is the name of the service, such as [ProviderGitHub].
 	Provider string
-	// Event and Action are the required values of a delivery; an empty one matches any.
+	// Event and Action are the required values of a delivery. An empty string matches any value.
 	Event, Action string
-	// ID is the place of the delivery's id, for services without a standard one. It is a JSON Pointer into the body
-	// or the name of a header.
+	// ID is the location of the delivery's id, for services without a standard location. It is a JSON Pointer into the
+	// body or the name of a header.
 	ID string
-	// Fields lists the sources of the payload's members. Without fields, the body itself is the payload, and the
-	// event type keeps the members that it describes.
+	// Fields lists the sources of the payload's members. If Fields is empty, the body itself is the payload, and the
+	// event type keeps only the members that it describes.
 	Fields []Field
 }
 
-// A Field copies one member of the payload from the body.
+// A Field copies a value from the body to a member of the payload.
 type Field struct {
-	// Target is a JSON Pointer into the payload, and Source into the body. A missing source is omitted. In Source,
-	// the token * stands for each element of an array, so that /labels/*/name gives an array of names.
+	// Target is a JSON Pointer into the payload, and Source is a JSON Pointer into the body. A missing source is
+	// omitted. In Source, the token * matches each element of an array, so /labels/*/name produces an array of names.
 	Target, Source string
-	// Nullable copies a null to the payload; otherwise a null is omitted.
+	// Nullable specifies that a null is copied to the payload. Otherwise, a null is omitted.
 	Nullable bool
 }
 
@@ -51,14 +51,13 @@ type Route struct {
 	err    error
 }
 
-// An Emitter emits payloads P. The emitters of package server and of generated packages implement it. Programs may
-// wrap them.
+// An Emitter emits payloads P. The emitters in package server and in generated packages implement it. Programs may wrap
+// them.
 type Emitter[P any] interface {
 	Emit(ctx context.Context, p P, o ...events.EmitOption) error
 }
 
-// To returns the route from webhooks to an event type that e emits; e must not be nil. [NewHandler] reports its
-// errors.
+// To returns a route from webhooks to the event type that e emits. e must not be nil. [NewHandler] reports any errors.
 func To[P any](e Emitter[P], info events.Info, from From) Route {
 	r := newRoute(info, from)
 	if v := reflect.ValueOf(e); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
@@ -103,12 +102,13 @@ func newRoute(info events.Info, from From) Route {
 	return r
 }
 
-// takes reports whether a delivery matches the route.
-func (r *Route) takes(d Delivery) bool {
+// matches reports whether a delivery matches the route.
+func (r *Route) matches(d Delivery) bool {
 	return (r.from.Event == "" || r.from.Event == d.Event) && (r.from.Action == "" || r.from.Action == d.Action)
 }
 
-// id returns the eventId of a delivery (OCC-5). It hashes an id that is too long or not visible ASCII.
+// id returns the eventId of a delivery (OCC-5). If the id is too long or not visible ASCII, it returns a hash of the
+// id.
 func (r *Route) id(d Delivery, h http.Header, doc *document) (string, error) {
 	id := d.ID
 	if r.from.ID != "" {
@@ -119,12 +119,12 @@ func (r *Route) id(d Delivery, h http.Header, doc *document) (string, error) {
 		if !strings.HasPrefix(r.from.ID, "/") {
 			wrong = events.FieldError{Message: "header " + r.from.ID + " should have the id of the delivery"}
 		}
-		return "", &misfit{fields: []events.FieldError{wrong}}
+		return "", &mismatchError{fields: []events.FieldError{wrong}}
 	}
 	return eventID(id), nil
 }
 
-// payload builds the payload from a body and validates it against payloadSchema. The error is a [misfit].
+// payload builds the payload from a document and validates it against payloadSchema. The error is a [mismatchError].
 func (r *Route) payload(doc *document) (jsontext.Value, error) {
 	payload := doc.body
 	if r.shape != nil {
@@ -134,36 +134,36 @@ func (r *Route) payload(doc *document) (jsontext.Value, error) {
 		}
 	}
 	if err := r.check.Validate([]byte(payload)); err != nil {
-		return nil, cause(err)
+		return nil, asMismatch(err)
 	}
 	return payload, nil
 }
 
-// A misfit is the permanent error of a delivery that cannot become an occurrence. It has pointers and reasons, but
-// no values.
-type misfit struct{ fields []events.FieldError }
+// A mismatchError is a permanent error: the delivery cannot be emitted. It contains pointers and reasons, but no
+// values.
+type mismatchError struct{ fields []events.FieldError }
 
-func (m *misfit) Error() string { return "the delivery does not match payloadSchema" }
+func (m *mismatchError) Error() string { return "the delivery does not match payloadSchema" }
 
-// cause converts errors about a payload from the codec, the validator or the emitter to a misfit. It returns any
-// other error unchanged: a repeated delivery may succeed.
-func cause(err error) error {
+// asMismatch converts a payload error from the codec, the validator or the emitter to a mismatchError. It returns any
+// other error unchanged, because a repeated delivery may succeed.
+func asMismatch(err error) error {
 	if invalid, ok := errors.AsType[*validate.Error](err); ok {
-		return &misfit{fields: invalid.Fields}
+		return &mismatchError{fields: invalid.Fields}
 	}
 	if decoding, ok := errors.AsType[*events.DecodeError](err); ok {
-		return &misfit{fields: []events.FieldError{{Path: decoding.Pointer, Message: "has no Go value"}}}
+		return &mismatchError{fields: []events.FieldError{{Path: decoding.Pointer, Message: "has no Go value"}}}
 	}
 	switch {
 	case errors.Is(err, events.ErrTooLarge):
-		return &misfit{fields: []events.FieldError{{Message: "is larger than payloads may be"}}}
+		return &mismatchError{fields: []events.FieldError{{Message: "is larger than payloads may be"}}}
 	case errors.Is(err, events.ErrInvalidPayload):
-		return &misfit{fields: []events.FieldError{{Message: "is refused by the event type"}}}
+		return &mismatchError{fields: []events.FieldError{{Message: "is refused by the event type"}}}
 	}
 	return err
 }
 
-// An object is the shape of a payload: members that are objects or leaves, in the order of the fields.
+// An object is the structure of a payload. Its members are objects or leaves, in the order of the fields.
 type object struct {
 	names   []string
 	members []any // *object or *leaf
@@ -174,7 +174,7 @@ type leaf struct {
 	nullable bool
 }
 
-// add puts a leaf at a place. It returns false if the place is taken.
+// add adds a leaf at a location. It returns false if the location is occupied.
 func (o *object) add(target []string, l *leaf) bool {
 	for i, name := range o.names {
 		if name != target[0] {
@@ -193,7 +193,7 @@ func (o *object) add(target []string, l *leaf) bool {
 	return inner.add(target[1:], l)
 }
 
-// render appends the object as JSON, or nothing if all members are missing.
+// render appends the object as JSON to out. If all members are missing, it appends nothing and returns false.
 func (o *object) render(doc *document, out jsontext.Value) (jsontext.Value, bool) {
 	start := len(out)
 	for i, name := range o.names {

@@ -14,25 +14,25 @@ import (
 	"time"
 )
 
-// DefaultTolerance is the largest accepted difference between a timestamp and the local clock, in either direction.
+// DefaultTolerance is the maximum difference between a timestamp and the local clock, in either direction.
 const DefaultTolerance = 5 * time.Minute
 
-// A service is the common part of the services: the provider and the secrets.
+// A service contains the data that services share: the provider and the secrets.
 type service struct {
 	provider string
 	secrets  [][]byte
 }
 
-// Provider returns the name of the service in routes.
+// Provider returns the name of the service for routes.
 func (s *service) Provider() string { return s.provider }
 
-// Format writes the provider, so that logging a service does not reveal a secret.
+// Format writes only the provider, so that logging a service does not reveal a secret.
 func (s *service) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "ingress."+s.provider) }
 
 // minSecret is the minimum length of a secret in bytes.
 const minSecret = 8
 
-// newService returns a service, or an error without secrets or for a guessable secret.
+// newService returns a service. It returns an error without secrets, or if a secret is short enough to be guessed.
 func newService(provider string, secrets []string) (service, error) {
 	s := service{provider: provider}
 	if len(secrets) == 0 {
@@ -53,22 +53,22 @@ func needsSecret(provider string) error {
 	return fmt.Errorf("ingress: %s: no secret given: without one anybody could send events", provider)
 }
 
-// open reads the body and verifies that a secret made one of the signatures over before and the body. It returns the
-// decompressed content.
+// open reads the body and verifies that a signature over before and the body was made with one of the secrets. It
+// returns the decompressed content.
 func (s *service) open(r *http.Request, newHash func() hash.Hash, signatures [][]byte, before string) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
-	if !s.signed(newHash, signatures, []byte(before), body) {
+	if !s.hasSignature(newHash, signatures, []byte(before), body) {
 		return nil, ErrSignature
 	}
 	return Unpack(r, body)
 }
 
-// signed reports whether a secret made one of the signatures over the parts of the message. It always compares every
-// secret with every signature.
-func (s *service) signed(newHash func() hash.Hash, signatures [][]byte, parts ...[]byte) bool {
+// hasSignature reports whether any of the signatures over the parts was made with one of the secrets. It always
+// compares all secrets with all signatures.
+func (s *service) hasSignature(newHash func() hash.Hash, signatures [][]byte, parts ...[]byte) bool {
 	matched := false
 	for _, secret := range s.secrets {
 		mac := hmac.New(newHash, secret)
@@ -97,13 +97,14 @@ func (s *service) hasToken(token string) bool {
 	return matched == 1
 }
 
-// Bounds of a header in bytes, and of the signatures in it.
+// Limits on the size of a header in bytes, and on the number of signatures in it.
 const (
 	maxHeader     = 4 << 10
 	maxSignatures = 16
 )
 
-// header returns the value of a header that must occur once, within the bound.
+// header returns the value of a header. It returns an error unless the header occurs exactly once and is within the
+// limit.
 func header(h http.Header, name string) (string, error) {
 	values := h.Values(name)
 	if len(values) != 1 || values[0] == "" || len(values[0]) > maxHeader {
@@ -112,7 +113,7 @@ func header(h http.Header, name string) (string, error) {
 	return values[0], nil
 }
 
-// hexHeader decodes a header that has hex bytes after a prefix.
+// hexHeader decodes a header that consists of a prefix and hex bytes.
 func hexHeader(h http.Header, name, prefix string) ([]byte, error) {
 	text, err := header(h, name)
 	if err != nil {
@@ -126,17 +127,17 @@ func hexHeader(h http.Header, name, prefix string) ([]byte, error) {
 	return b, nil
 }
 
-// freshHeader returns a header with a Unix time, which must be within tolerance of the local clock.
+// freshHeader returns a header that contains a Unix time. The time must be within tolerance of the local clock.
 func freshHeader(h http.Header, name string, tolerance time.Duration) (string, error) {
 	stamp, err := header(h, name)
 	if err != nil {
 		return "", err
 	}
-	return stamp, fresh(stamp, tolerance)
+	return stamp, checkFresh(stamp, tolerance)
 }
 
-// fresh checks that a Unix time in decimal digits is within tolerance of the local clock.
-func fresh(stamp string, tolerance time.Duration) error {
+// checkFresh returns an error unless a Unix time in decimal digits is within tolerance of the local clock.
+func checkFresh(stamp string, tolerance time.Duration) error {
 	if len(stamp) == 0 || len(stamp) > 12 || strings.Trim(stamp, "0123456789") != "" {
 		return ErrHeaders
 	}

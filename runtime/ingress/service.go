@@ -20,10 +20,10 @@ const (
 	ProviderCustom           = "custom" // a Service of another package
 )
 
-// A Service verifies the requests of one service and reads the deliveries in them. Implementations must be safe for
-// concurrent use.
+// A Service verifies requests from a service and decodes their deliveries. Implementations must be safe for concurrent
+// use.
 //
-// If its type has a method MaxBody() int64, that is the default of [Options.MaxBody].
+// If an implementation has a method MaxBody() int64, its result is the default of [Options.MaxBody].
 type Service interface {
 	// Provider returns the name of the service in routes.
 	Provider() string
@@ -36,18 +36,18 @@ type Service interface {
 	Receive(r *http.Request) (Result, error)
 }
 
-// Errors of [Service.Receive] for requests that are not verified. The handler logs them and answers 401.
+// Errors from [Service.Receive] for requests that cannot be verified. The handler logs them and responds with 401.
 var (
 	// ErrHeaders reports missing, repeated or malformed authentication headers.
 	ErrHeaders = errors.New("ingress: the headers that authenticate are missing or malformed")
-	// ErrStale reports a timestamp too far from the current time.
+	// ErrStale reports a timestamp that is too far from the current time.
 	ErrStale = errors.New("ingress: the timestamp is too old or too new")
-	// ErrSignature reports a request that is not signed by an accepted secret or key.
+	// ErrSignature reports a request that is not signed with an accepted secret or key.
 	ErrSignature = errors.New("ingress: no signature matches")
 )
 
-// A Refusal is an error of [Service.Receive] with a status for the response. For example, 503 makes the service repeat
-// the request.
+// A Refusal is an error from [Service.Receive] with a status for the response. For example, 503 makes the service
+// repeat the request.
 type Refusal struct {
 	// Status is the HTTP status, 400 to 599.
 	Status int
@@ -60,35 +60,36 @@ func (r *Refusal) Error() string { return r.Reason }
 
 // A Result is the content of a verified request: deliveries, a response that the service expects, or both.
 type Result struct {
-	// Deliveries are the events of the request, in order.
+	// Deliveries are the events in the request, in order.
 	Deliveries []Delivery
-	// Answer replaces the empty responses 202 and 204. The handler sends it once the deliveries are in the log.
+	// Answer replaces the empty responses 202 and 204. The handler sends it after the deliveries were stored in the
+	// log.
 	Answer *Answer
 }
 
 // An Answer is the response to a request, such as the text of a challenge.
 type Answer struct {
-	// Status is the HTTP status, 200 to 599; 0 means 200.
+	// Status is the HTTP status, 200 to 599. If it is 0, the status is 200.
 	Status int
-	// Header holds the fields of the response, such as Content-Type.
+	// Header contains the header fields of the response, such as Content-Type.
 	Header http.Header
 	// Body is the content.
 	Body []byte
 }
 
-// A Delivery is one event of a verified request.
+// A Delivery is an event in a verified request.
 type Delivery struct {
-	// ID is the service's id of the delivery; a repeated delivery has the same id. It is empty if the routes name its
-	// place (see [From]).
+	// ID is the service's id of the delivery. A repeated delivery has the same id. It is empty if the routes specify
+	// its location (see [From]).
 	ID string
-	// Event is the service's name for the event, such as "issues" or "invoice.paid". Action distinguishes the events
-	// that a service sends under one name, such as "opened"; it is empty for services without actions.
+	// Event is the service's name for the event, such as "issues" or "invoice.paid". Action distinguishes events with
+	// the same name, such as "opened". It is empty for services without actions.
 	Event, Action string
-	// Time is the service's time of the event, or zero.
+	// Time is the time of the event according to the service, or zero.
 	Time time.Time
-	// Body is the JSON object that the routes read.
+	// Body is the JSON object to which the routes refer.
 	Body []byte
 }
 
-// delivered returns the result of a request with one event.
+// delivered returns the result for a request with a single event.
 func delivered(d Delivery) Result { return Result{Deliveries: []Delivery{d}} }

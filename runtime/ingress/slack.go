@@ -10,23 +10,24 @@ import (
 
 // SlackOptions configures [NewSlack].
 type SlackOptions struct {
-	// Secrets lists the accepted signing secrets of the app; one of them must have signed the request. List more
-	// than one while rotating.
+	// Secrets lists the accepted signing secrets of the app. The request must be signed with one of them. List more
+	// than one during rotation.
 	Secrets []string
-	// Tolerance is the largest accepted clock difference of a timestamp; 0 means DefaultTolerance.
+	// Tolerance is the maximum difference between a timestamp and the local clock. If it is 0, DefaultTolerance is
+	// used.
 	Tolerance time.Duration
 }
 
-// A Slack verifies requests of Slack's Events API by the v0 signature in X-Slack-Signature. The delivery's event
-// is the type of the inner event, its action the subtype, its id event_id, and its time event_time. Receive
-// answers a url_verification with a valid signature. Slash commands and interactive components are not events and
-// not supported.
+// A Slack verifies requests from Slack's Events API by the v0 signature in X-Slack-Signature. The delivery's event is
+// the type of the inner event, its action is the subtype, its id is event_id, and its time is event_time. Receive
+// responds to a url_verification with a valid signature. Slash commands and interactive components are not events and
+// are not supported.
 type Slack struct {
 	service
 	tolerance time.Duration
 }
 
-// NewSlack returns the service. It is an error to give no secret, or one of less than 8 bytes.
+// NewSlack returns the service. At least one secret is required, and each must have at least 8 bytes.
 func NewSlack(o SlackOptions) (*Slack, error) {
 	s, err := newService(ProviderSlack, o.Secrets)
 	if err != nil {
@@ -35,7 +36,7 @@ func NewSlack(o SlackOptions) (*Slack, error) {
 	return &Slack{s, o.Tolerance}, nil
 }
 
-// Receive checks X-Slack-Request-Timestamp and X-Slack-Signature, and reads the envelope of the Events API.
+// Receive verifies X-Slack-Request-Timestamp and X-Slack-Signature, and decodes the envelope of the Events API.
 func (s *Slack) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err
@@ -55,10 +56,10 @@ func (s *Slack) Receive(r *http.Request) (Result, error) {
 	return slackEnvelope(body)
 }
 
-// maxChallenge bounds the challenge of a url_verification in bytes.
+// maxChallenge is the maximum length of the challenge in a url_verification, in bytes.
 const maxChallenge = 1024
 
-// slackEnvelope parses the body of a verified request.
+// slackEnvelope decodes the body of a verified request.
 func slackEnvelope(body []byte) (Result, error) {
 	var b struct {
 		Type      string         `json:"type"`
@@ -73,7 +74,7 @@ func slackEnvelope(body []byte) (Result, error) {
 	if err := decode(body, &b); err != nil {
 		return Result{}, err
 	}
-	d := Delivery{ID: b.EventID, Event: b.Event.Type, Action: b.Event.Subtype, Time: moment(b.EventTime), Body: body}
+	d := Delivery{ID: b.EventID, Event: b.Event.Type, Action: b.Event.Subtype, Time: parseTime(b.EventTime), Body: body}
 	switch {
 	case b.Type == "":
 		return Result{}, errors.New("the type is missing")
@@ -84,7 +85,7 @@ func slackEnvelope(body []byte) (Result, error) {
 		return Result{Answer: &Answer{Header: plain, Body: []byte(b.Challenge)}}, nil
 	case b.Type != "event_callback":
 		// For example app_rate_limited, which concerns the subscription, not the workspace, and has no id.
-		return delivered(Delivery{ID: digest(body), Event: b.Type, Body: body}), nil
+		return delivered(Delivery{ID: bodyID(body), Event: b.Type, Body: body}), nil
 	case d.ID == "" || d.Event == "":
 		return Result{}, errors.New("event_id or the type of the event is missing")
 	}

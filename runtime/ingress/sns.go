@@ -18,33 +18,33 @@ import (
 
 // SNSOptions configures [NewSNS].
 type SNSOptions struct {
-	// Topics lists the ARNs of the accepted topics. Messages of all topics of all AWS accounts have valid signatures,
-	// so only the topic authorizes a message.
+	// Topics lists the ARNs of the accepted topics. The messages of every topic in every AWS account have valid
+	// signatures, so a message is authorized only by its topic.
 	Topics []string
-	// JSON parses the text of each Message as JSON, so that routes can read its members, such as
+	// JSON specifies that the text of each Message is parsed as JSON, so that routes can refer to its members, such as
 	// /Message/detail/state. Otherwise Message is a string.
 	JSON bool
-	// Client fetches signing certificates and confirms subscriptions; nil means http.DefaultClient. Redirects are not
-	// followed, and the timeout of a request is 5 s.
+	// Client fetches signing certificates and confirms subscriptions. If it is nil, http.DefaultClient is used.
+	// Redirects are not followed, and requests have a timeout of 5 s.
 	Client *http.Client
 }
 
-// An SNS verifies messages of Amazon SNS by their signature of version 2 (RSA and SHA-256). The delivery's event is
-// the topic's name, its id the MessageId, and its time the Timestamp. It confirms subscriptions of the accepted
+// An SNS verifies messages from Amazon SNS by their version 2 signature (RSA and SHA-256). The delivery's event is the
+// topic's name, its id is the MessageId, and its time is the Timestamp. It confirms subscriptions to the accepted
 // topics.
 //
-// Version 2 must be set: `aws sns set-topic-attributes --attribute-name SignatureVersion --attribute-value 2`. Messages of
-// subscriptions with raw message delivery have no signature and are refused.
+// Version 2 must be enabled: `aws sns set-topic-attributes --attribute-name SignatureVersion --attribute-value 2`.
+// Messages from subscriptions with raw message delivery do not have a signature and are refused.
 //
-// SNS signs the time of publication and may repeat a message for up to an hour, so Receive accepts old messages. The
-// eventId keeps a repeated message from being emitted twice while the log retains it.
+// SNS signs the time of publication and may repeat a message for up to an hour, so Receive accepts old messages.
+// Because of the eventId, a repeated message is not emitted twice while the log retains it.
 type SNS struct {
 	topics []string
 	json   bool
 	aws    *awsClient
 }
 
-// NewSNS returns the service. It needs at least one topic, and each topic must be the ARN of an SNS topic.
+// NewSNS returns the service. At least one topic is required, and each topic must be the ARN of an SNS topic.
 func NewSNS(o SNSOptions) (*SNS, error) {
 	if len(o.Topics) == 0 {
 		return nil, errors.New("ingress: sns: no topic given: without one anybody with an AWS account could send events")
@@ -57,13 +57,13 @@ func NewSNS(o SNSOptions) (*SNS, error) {
 	return &SNS{slices.Clone(o.Topics), o.JSON, newAWSClient(cmp.Or(o.Client, http.DefaultClient))}, nil
 }
 
-// Provider returns the name of the service in routes.
+// Provider returns the name of the service for routes.
 func (*SNS) Provider() string { return ProviderSNS }
 
-// MaxBody returns 2 MiB: a message has up to 256 KiB, and JSON may use six bytes for one.
+// MaxBody returns 2 MiB. A message has up to 256 KiB, and JSON may need six bytes for each byte.
 func (*SNS) MaxBody() int64 { return 2 << 20 }
 
-// Types of messages, in the header and in the body.
+// Message types in the header and in the body.
 const (
 	snsNotification = "Notification"
 	snsConfirmation = "SubscriptionConfirmation"
@@ -77,7 +77,7 @@ type snsMessage struct {
 	Subject                                                            *string
 }
 
-// Receive checks the topic and the signature, and reads the message or confirms the subscription.
+// Receive checks the topic and the signature, and decodes the message or confirms the subscription.
 func (s *SNS) Receive(r *http.Request) (Result, error) {
 	if r.Method != http.MethodPost { // SNS sends JSON as text/plain
 		return Result{}, &Refusal{http.StatusMethodNotAllowed, "the method is not POST"}
@@ -119,7 +119,7 @@ func (s *SNS) Receive(r *http.Request) (Result, error) {
 	return delivered(Delivery{ID: m.MessageId, Event: topic, Time: at, Body: body}), nil
 }
 
-// verify checks the signature of a message.
+// verify verifies the signature of a message.
 func (s *SNS) verify(r *http.Request, m *snsMessage) error {
 	signature, err := base64.StdEncoding.DecodeString(m.Signature)
 	if err != nil || m.SignatureVersion != "2" {
@@ -129,14 +129,15 @@ func (s *SNS) verify(r *http.Request, m *snsMessage) error {
 	if err != nil {
 		return err
 	}
-	if certificate.CheckSignature(x509.SHA256WithRSA, []byte(m.signed()), signature) != nil {
+	if certificate.CheckSignature(x509.SHA256WithRSA, []byte(m.signedText()), signature) != nil {
 		return ErrSignature
 	}
 	return nil
 }
 
-// signed returns the text that SNS signs: the names and values of members in alphabetical order, one per line.
-func (m *snsMessage) signed() string {
+// signedText returns the text that SNS signs: the names and values of members in alphabetical order, each on a separate
+// line.
+func (m *snsMessage) signedText() string {
 	var text strings.Builder
 	line := func(name, value string) { text.WriteString(name + "\n" + value + "\n") }
 	line("Message", m.Message)
@@ -156,7 +157,7 @@ func (m *snsMessage) signed() string {
 	return text.String()
 }
 
-// withJSONMessage replaces the text of Message by the JSON value that it encodes.
+// withJSONMessage replaces the text of Message with the JSON value that it contains.
 func withJSONMessage(body []byte, message string) ([]byte, error) {
 	value, err := checkValue([]byte(message))
 	if err != nil {

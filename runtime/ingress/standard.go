@@ -16,24 +16,27 @@ import (
 
 // StandardWebhooksOptions configures [NewStandardWebhooks].
 type StandardWebhooksOptions struct {
-	// Secrets lists the accepted secrets: base64 of 24 to 64 bytes, with or without the prefix whsec_. If any is
-	// given, one of them must have made a v1 signature. List more than one while rotating.
+	// Secrets lists the accepted secrets: base64 of 24 to 64 bytes, with or without the prefix whsec_. If there are
+	// any, the message must have a v1 signature made with one of them. List more than one during rotation.
 	Secrets []string
-	// Keys lists the accepted public keys. If any is given, one of them must have made a v1a signature.
+	// Keys lists the accepted public keys. If there are any, the message must have a v1a signature made with one of
+	// them.
 	Keys []webhook.PublicKey
-	// Tolerance is the largest accepted clock difference of a timestamp; 0 means DefaultTolerance.
+	// Tolerance is the maximum difference between a timestamp and the local clock. If it is 0, DefaultTolerance is
+	// used.
 	Tolerance time.Duration
 }
 
-// A StandardWebhooks verifies messages that follow the Standard Webhooks specification. This includes messages of Svix
-// and of services that send through it (svix-id and its siblings are other names of the same headers). The delivery's
-// event is the body's type, its id the webhook-id, and its time the body's timestamp.
+// A StandardWebhooks verifies messages that follow the Standard Webhooks specification. These include messages from
+// Svix and from services that send through Svix, which uses different names for the same headers, such as svix-id. The
+// delivery's event is the body's type, its id is the webhook-id, and its time is the body's timestamp.
 type StandardWebhooks struct {
 	service
 	verifier webhook.Verifier
 }
 
-// NewStandardWebhooks returns the service. It is an error to give neither a secret nor a key, or a malformed secret.
+// NewStandardWebhooks returns the service. It returns an error if there is neither a secret nor a key, or if a secret
+// is malformed.
 func NewStandardWebhooks(o StandardWebhooksOptions) (*StandardWebhooks, error) {
 	return newStandard(ProviderStandardWebhooks, o)
 }
@@ -53,22 +56,22 @@ func newStandard(provider string, o StandardWebhooksOptions) (*StandardWebhooks,
 	return s, nil
 }
 
-// svix maps the standard headers to Svix's names.
-var svix = map[string]string{
+// svixNames maps the standard headers to Svix's names.
+var svixNames = map[string]string{
 	wire.HeaderWebhookID:        "svix-id",
 	wire.HeaderWebhookTimestamp: "svix-timestamp",
 	wire.HeaderWebhookSignature: "svix-signature",
 }
 
-// standardHeaders returns the three headers under their standard names. It reads Svix's headers if the standard ones
+// standardHeaders returns the three headers under their standard names. It uses Svix's headers if the standard headers
 // are missing.
 func standardHeaders(h http.Header) (http.Header, error) {
 	prefer := func(name string) string { return name }
 	if h.Get(wire.HeaderWebhookID) == "" && h.Get(wire.HeaderWebhookSignature) == "" {
-		prefer = func(name string) string { return svix[name] }
+		prefer = func(name string) string { return svixNames[name] }
 	}
-	out := make(http.Header, len(svix))
-	for name := range svix {
+	out := make(http.Header, len(svixNames))
+	for name := range svixNames {
 		value, err := header(h, prefer(name))
 		if err != nil {
 			return nil, err
@@ -78,7 +81,7 @@ func standardHeaders(h http.Header) (http.Header, error) {
 	return out, nil
 }
 
-// Receive checks the three headers and reads the body in the recommended form: type, timestamp and data.
+// Receive verifies the three headers and decodes the body in the recommended form: type, timestamp and data.
 func (s *StandardWebhooks) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err
@@ -97,7 +100,7 @@ func (s *StandardWebhooks) Receive(r *http.Request) (Result, error) {
 	if b.Type == "" {
 		return Result{}, errors.New("the type is missing")
 	}
-	return delivered(Delivery{ID: id, Event: b.Type, Time: moment(b.Timestamp), Body: body}), nil
+	return delivered(Delivery{ID: id, Event: b.Type, Time: parseTime(b.Timestamp), Body: body}), nil
 }
 
 // open verifies a request and returns its webhook-id and body.
@@ -106,7 +109,7 @@ func (s *StandardWebhooks) open(r *http.Request) (id string, body []byte, err er
 	if err != nil {
 		return "", nil, err
 	}
-	// Check the headers before reading the body: only the signature depends on it.
+	// Check the headers before reading the body, because only the signature depends on the body.
 	if err := s.verify(h, nil); err != nil && !errors.Is(err, ErrSignature) {
 		return "", nil, err
 	}

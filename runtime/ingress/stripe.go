@@ -12,21 +12,23 @@ import (
 
 // StripeOptions configures [NewStripe].
 type StripeOptions struct {
-	// Secrets lists the accepted signing secrets of the endpoint as Stripe shows them, including whsec_. One of
-	// them must have signed the request. List more than one while rotating.
+	// Secrets lists the accepted signing secrets of the endpoint as shown by Stripe, including whsec_. The request must
+	// be signed with one of them. List more than one during rotation.
 	Secrets []string
-	// Tolerance is the largest accepted clock difference of a timestamp; 0 means DefaultTolerance.
+	// Tolerance is the maximum difference between a timestamp and the local clock. If it is 0, DefaultTolerance is
+	// used.
 	Tolerance time.Duration
 }
 
-// A Stripe verifies webhooks of Stripe by the v1 signatures in Stripe-Signature. The delivery's event is the
-// event's type, its id the event's id (evt_…), and its time created. It supports both snapshot and thin events.
+// A Stripe verifies webhooks from Stripe by the v1 signatures in Stripe-Signature. The delivery's event is the event's
+// type, its id is the event's id (evt_…), and its time is the event's created. It supports both snapshot and thin
+// events.
 type Stripe struct {
 	service
 	tolerance time.Duration
 }
 
-// NewStripe returns the service. It is an error to give no secret, or one of less than 8 bytes.
+// NewStripe returns the service. At least one secret is required, and each must have at least 8 bytes.
 func NewStripe(o StripeOptions) (*Stripe, error) {
 	s, err := newService(ProviderStripe, o.Secrets)
 	if err != nil {
@@ -35,7 +37,7 @@ func NewStripe(o StripeOptions) (*Stripe, error) {
 	return &Stripe{s, o.Tolerance}, nil
 }
 
-// Receive checks Stripe-Signature and reads the event in the body.
+// Receive verifies Stripe-Signature and decodes the event in the body.
 func (s *Stripe) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err
@@ -48,7 +50,7 @@ func (s *Stripe) Receive(r *http.Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := fresh(stamp, s.tolerance); err != nil {
+	if err := checkFresh(stamp, s.tolerance); err != nil {
 		return Result{}, err
 	}
 	body, err := s.open(r, newSHA256, signatures, stamp+".")
@@ -66,10 +68,10 @@ func (s *Stripe) Receive(r *http.Request) (Result, error) {
 	if b.ID == "" || b.Type == "" {
 		return Result{}, errors.New("id or type of the event is missing")
 	}
-	return delivered(Delivery{ID: b.ID, Event: b.Type, Time: moment(b.Created), Body: body}), nil
+	return delivered(Delivery{ID: b.ID, Event: b.Type, Time: parseTime(b.Created), Body: body}), nil
 }
 
-// stripeSignature parses t=TIME,v1=HEX,…: one time and any number of signatures. It skips signatures of other
+// stripeSignature parses t=TIME,v1=HEX,…, which has one time and any number of signatures. It skips signatures of other
 // schemes and v1 signatures that are not hex.
 func stripeSignature(text string) (stamp string, signatures [][]byte, err error) {
 	for part := range strings.SplitSeq(text, ",") {

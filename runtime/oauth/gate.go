@@ -9,66 +9,66 @@ import (
 )
 
 const (
-	// maxAsking bounds the concurrent questions, and maxWaiting the waiting ones.
-	maxAsking, maxWaiting = 32, 8192
-	// queues is the number of queues into which the senders of unknown tokens are hashed.
+	// maxRunning is the maximum number of concurrent checks, and maxWaiting is the maximum number of waiting checks.
+	maxRunning, maxWaiting = 32, 8192
+	// queues is the number of queues for senders of unknown tokens.
 	queues = 256
 )
 
-// A gate lets maxAsking questions run at a time. Questions about tokens that were good go first. The others wait in a
-// queue chosen by the hash of their sender, and the queues take turns (stochastic fair queuing): a sender of many
-// tokens delays only itself and the few senders that happen to share its queue.
+// A gate limits the number of concurrent checks to maxRunning. Checks of tokens that were good have priority. Other
+// checks wait in a queue selected by the hash of the sender. The queues take turns (stochastic fair queuing), so a
+// sender of many tokens delays only itself and the few senders in the same queue.
 type gate struct {
 	seed maphash.Seed
 
 	mu      sync.Mutex
-	asking  int
+	running int
 	waiting int
-	renewed list.List         // of *place: tokens that were good
-	unknown [queues]list.List // of *place
+	renewed list.List         // of *waiter: tokens that were good
+	unknown [queues]list.List // of *waiter
 	next    int               // the queue to serve next
 }
 
-// A place is a position in a queue.
-type place struct {
+// A waiter is a check that waits in a queue.
+type waiter struct {
 	queue  *list.List
-	called chan outcome // has room for one
+	result chan outcome // has room for one
 }
 
-// An outcome is how the wait for a turn ended.
+// An outcome is the result of waiting for a turn.
 type outcome int
 
 const (
-	entered   outcome = iota // the question runs; leave must follow
-	refused                  // no room, or no turn within waitTime
+	entered   outcome = iota // the check may run; leave must follow
+	refused                  // no room, or no turn within queueTimeout
 	abandoned                // the context ended
 )
 
 func newGate() *gate { return &gate{seed: maphash.MakeSeed()} }
 
-// enter waits until a question of the sender may run, and returns the outcome.
+// enter waits until a check for the sender may run, and returns the outcome.
 func (g *gate) enter(ctx context.Context, sender string, wasGood bool) outcome {
 	g.mu.Lock()
-	if g.asking < maxAsking {
-		g.asking++
+	if g.running < maxRunning {
+		g.running++
 		g.mu.Unlock()
 		return entered
 	}
-	p := &place{queue: &g.renewed, called: make(chan outcome, 1)}
+	p := &waiter{queue: &g.renewed, result: make(chan outcome, 1)}
 	if !wasGood {
 		p.queue = g.queue(sender)
 	}
 	e := p.queue.PushBack(p)
 	if g.waiting++; g.waiting > maxWaiting {
-		g.displace()
+		g.evictNewest()
 	}
 	g.mu.Unlock()
 
-	limit := time.NewTimer(waitTime)
+	limit := time.NewTimer(queueTimeout)
 	defer limit.Stop()
 	late := refused
 	select {
-	case o := <-p.called:
+	case o := <-p.result:
 		return o
 	case <-limit.C:
 	case <-ctx.Done():
@@ -77,7 +77,7 @@ func (g *gate) enter(ctx context.Context, sender string, wasGood bool) outcome {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
-	case o := <-p.called: // at the same moment
+	case o := <-p.result: // at the same moment
 		return o
 	default:
 		p.queue.Remove(e)
@@ -86,12 +86,12 @@ func (g *gate) enter(ctx context.Context, sender string, wasGood bool) outcome {
 	}
 }
 
-// queue returns the queue of a sender of unknown tokens.
+// queue returns the queue for a sender of unknown tokens.
 func (g *gate) queue(sender string) *list.List {
 	return &g.unknown[maphash.String(g.seed, sender)%queues]
 }
 
-// leave ends a question and admits the next one.
+// leave ends a check and admits the next one.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,26 +101,26 @@ func (g *gate) leave() {
 		g.next = (g.next + 1) % queues
 	}
 	if q.Len() == 0 {
-		g.asking--
+		g.running--
 		return
 	}
-	g.call(q, q.Front(), entered)
+	g.resolve(q, q.Front(), entered)
 }
 
-// displace refuses the newest place in the longest queue of unknown tokens. The caller holds mu.
-func (g *gate) displace() {
+// evictNewest refuses the newest waiter in the longest queue of unknown tokens. The caller holds mu.
+func (g *gate) evictNewest() {
 	longest := &g.renewed
 	for i := range g.unknown {
 		if q := &g.unknown[i]; q.Len() > 0 && (longest == &g.renewed || q.Len() > longest.Len()) {
 			longest = q
 		}
 	}
-	g.call(longest, longest.Back(), refused)
+	g.resolve(longest, longest.Back(), refused)
 }
 
-// call ends the wait at a place. The caller holds mu.
-func (g *gate) call(q *list.List, e *list.Element, o outcome) {
+// resolve removes a waiter from its queue and sends it the outcome. The caller holds mu.
+func (g *gate) resolve(q *list.List, e *list.Element, o outcome) {
 	q.Remove(e)
 	g.waiting--
-	e.Value.(*place).called <- o
+	e.Value.(*waiter).result <- o
 }

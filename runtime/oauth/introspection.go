@@ -17,10 +17,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 )
 
-// maxAnswer bounds the body of an introspection response, in bytes.
+// maxAnswer is the maximum size of an introspection response in bytes.
 const maxAnswer = 64 << 10
 
-// An introspector asks the authorization server about tokens (RFC 7662).
+// An introspector introspects tokens at the authorization server (RFC 7662).
 type introspector struct {
 	Options
 	client http.Client
@@ -45,15 +45,15 @@ func newIntrospector(o Options) (*introspector, error) {
 		in.client = *o.HTTPClient
 	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
 		t = t.Clone()
-		t.MaxIdleConnsPerHost = maxAsking
+		t.MaxIdleConnsPerHost = maxRunning
 		in.client.Transport = t
 	}
-	// A redirect would send the token to another place and, on the same host, also the client's secret.
+	// A redirect would send the token to another URL and, on the same host, also the client's secret.
 	in.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return in, nil
 }
 
-// verify introspects a token. Its error wraps auth.ErrInvalidToken or is an *introspectionError.
+// verify introspects a token. The error wraps auth.ErrInvalidToken or is an *introspectionError.
 func (in *introspector) verify(ctx context.Context, token string) (*auth.TokenInfo, error) {
 	failed := func(what string, err error) (*auth.TokenInfo, error) {
 		return nil, &introspectionError{in.Introspection, what, err}
@@ -81,7 +81,7 @@ func (in *introspector) verify(ctx context.Context, token string) (*auth.TokenIn
 	if err != nil {
 		return failed("the answer cannot be read", err)
 	}
-	// A token for another server, or from another issuer, is not valid here.
+	// A token for another server or from another issuer is invalid.
 	if !said.active || said.sub == "" || !slices.Contains(said.aud, in.URL) || said.iss != "" && said.iss != in.Issuer {
 		return nil, auth.ErrInvalidToken
 	}
@@ -94,8 +94,8 @@ func (in *introspector) verify(ctx context.Context, token string) (*auth.TokenIn
 	return info, nil
 }
 
-// An introspected is the content of an introspection response.
-type introspected struct {
+// An introspectionResponse is the content of an introspection response.
+type introspectionResponse struct {
 	active          bool
 	sub, scope, iss string
 	aud             []string
@@ -103,9 +103,9 @@ type introspected struct {
 	expires         bool    // exp is present
 }
 
-// readAnswer parses an introspection response. Names are case-sensitive and must be unique: the issuer might interpret
-// an ambiguous response differently.
-func readAnswer(r io.Reader) (said introspected, err error) {
+// readAnswer parses an introspection response. Names are case-sensitive and must be unique, because the issuer could
+// interpret an ambiguous response differently.
+func readAnswer(r io.Reader) (said introspectionResponse, err error) {
 	d := json.NewDecoder(r)
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return said, errors.New("it is not a JSON object")
@@ -141,7 +141,7 @@ func readAnswer(r io.Reader) (said introspected, err error) {
 }
 
 // set decodes one member.
-func (said *introspected) set(name string, value json.RawMessage) error {
+func (said *introspectionResponse) set(name string, value json.RawMessage) error {
 	switch name {
 	case "active":
 		return json.Unmarshal(value, &said.active)

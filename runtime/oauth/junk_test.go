@@ -66,8 +66,8 @@ func TestJunkRefusesNobody(t *testing.T) {
 		if good.Load() != 30*21 {
 			t.Errorf("%d good requests", good.Load())
 		}
-		if e.most > maxAsking {
-			t.Errorf("%d introspections at a time, want at most %d", e.most, maxAsking)
+		if e.most > maxRunning {
+			t.Errorf("%d introspections at a time, want at most %d", e.most, maxRunning)
 		}
 	})
 }
@@ -97,7 +97,7 @@ func TestFloodDelaysItself(t *testing.T) {
 				e.answer("known", active(""))
 				e.answer("newcomer", active(""))
 				get("known", "192.0.2.66")
-				time.Sleep(keepGood)
+				time.Sleep(goodTTL)
 				e.delay = time.Second
 				flood, stop := context.WithCancel(t.Context())
 				var all sync.WaitGroup
@@ -117,8 +117,8 @@ func TestFloodDelaysItself(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				if n := refused.Load(); n != maxWaiting-maxAsking {
-					t.Errorf("%d of the flood are refused for want of room, want %d", n, maxWaiting-maxAsking)
+				if n := refused.Load(); n != maxWaiting-maxRunning {
+					t.Errorf("%d of the flood are refused for want of room, want %d", n, maxWaiting-maxRunning)
 				}
 				for token, from := range map[string]string{"known": "192.0.2.66", "newcomer": e.stranger("192.0.2.66")} {
 					start := time.Now()
@@ -145,7 +145,7 @@ func TestWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEndpoint(t, nil)
 		var all sync.WaitGroup
-		for n := range 3 * maxAsking {
+		for n := range 3 * maxRunning {
 			e.answer(fmt.Sprint("t", n), func(r *http.Request) (*http.Response, error) {
 				<-r.Context().Done()
 				return nil, r.Context().Err()
@@ -155,7 +155,7 @@ func TestWaitIsBounded(t *testing.T) {
 				if got := e.get(t, "/mcp", fmt.Sprint("t", n), proxy); got.Code != http.StatusServiceUnavailable {
 					t.Errorf("status %d", got.Code)
 				}
-				if d := time.Since(start); d > waitTime+askTime {
+				if d := time.Since(start); d > queueTimeout+checkTimeout {
 					t.Errorf("answered after %v", d)
 				}
 			})

@@ -1,8 +1,8 @@
-// Package oauth lets an MCP server accept OAuth access tokens. The server is the resource server of RFC 6750; the
+// Package oauth lets an MCP server accept OAuth access tokens. The server is the resource server of RFC 6750. The
 // identity provider runs the authorization server.
 //
-// [New] takes the configuration, [Resource.RequireToken] wraps the MCP handler, and [Resource.Register] serves the metadata
-// (RFC 9728) by which clients find the authorization server:
+// [New] takes the configuration, [Resource.RequireToken] wraps the MCP handler, and [Resource.Register] registers a
+// handler for the metadata (RFC 9728), which clients use to find the authorization server:
 //
 //	resource, err := oauth.New(oauth.Options{
 //		URL:           "https://mcp.example.com/mcp",
@@ -18,12 +18,12 @@
 //
 // # Junk tokens
 //
-// Guessed tokens should delay their senders, and users of good tokens as little as possible. No caller is refused
-// because of other callers: bad tokens are not counted by address, because a proxy gives all callers the same one.
-// Instead, few introspections run at a time, and further tokens wait. Tokens that were good a minute ago go first;
-// then the senders of unknown tokens take turns, so that a flood from one address delays its own tokens. Good and bad
-// answers have separate caches, so that junk evicts only junk. A token that waited for 10 seconds gets status 503, as
-// it does when the authorization server is unavailable.
+// Guessed tokens should delay their senders, but should delay users of valid tokens as little as possible. No caller is
+// refused because of other callers. Invalid tokens are not counted by address, because all callers behind a proxy have
+// the same address. Instead, only a few introspections run at a time, and further tokens wait. Tokens that were valid a
+// minute ago have priority. Then the senders of unknown tokens take turns, so a flood from one address delays only its
+// own tokens. Valid and invalid tokens have separate caches, so junk evicts only junk. The response is 503 if a token
+// has waited for 10 seconds, or if the authorization server is unavailable.
 package oauth
 
 import (
@@ -43,17 +43,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
 )
 
-// MetadataPath is the path of the metadata, which the path of the resource may follow.
+// MetadataPath is the path of the metadata. The path of the resource may be appended to it.
 const MetadataPath = "/.well-known/oauth-protected-resource"
 
-// bodyTime bounds the time to read the body of a request.
+// bodyTime is the maximum time for reading the body of a request.
 const bodyTime = 30 * time.Second
 
 // Options configures a [Resource]. URL, Issuer, and either Introspection or Verify are required.
 type Options struct {
-	// URL is the public URL of the MCP endpoint. Tokens name it as their audience.
+	// URL is the public URL of the MCP endpoint. It is the audience of tokens.
 	URL string
-	// Name is the resource_name in the metadata; it may be empty.
+	// Name is the resource_name in the metadata. It may be empty.
 	Name string
 	// Issuer is the URL of the authorization server.
 	Issuer string
@@ -63,21 +63,22 @@ type Options struct {
 	// ClientID and ClientSecret authenticate this server for introspection (HTTP Basic). If ClientID is empty, neither
 	// is sent.
 	ClientID, ClientSecret string
-	// HTTPClient sends the introspection requests; nil means a client with default settings. Redirects are never
-	// followed, because they would send the token to another place.
+	// HTTPClient sends the introspection requests. If it is nil, a client with default settings is used. Redirects are
+	// never followed, because they would send the token to another URL.
 	HTTPClient *http.Client
 
 	// Verify replaces introspection, for example by checking the signature of a JWT. It must also check the token's
-	// audience and issuer. It returns an error that wraps auth.ErrInvalidToken for a bad token; any other error is
-	// logged, and the caller gets status 503. A zero Expiration means 10 minutes from the check.
+	// audience and issuer. For an invalid token, it must return an error that wraps auth.ErrInvalidToken. Any other
+	// error is logged, and the response is 503. If Expiration is zero, the token expires 10 minutes after the check.
 	Verify func(ctx context.Context, token string) (*auth.TokenInfo, error)
 
-	// Sender identifies the sender of a request, so that senders of unknown tokens take turns. The default is the
-	// address of the connection, without the last 64 bits of an IPv6 address. Behind a proxy, return the address from
-	// the header that the proxy sets, such as X-Real-IP. Never use a header that clients can set.
+	// Sender returns a string that identifies the sender of a request, so that senders of unknown tokens take turns.
+	// The default is the remote address of the connection, without the last 64 bits of an IPv6 address. Behind a proxy,
+	// return the address from the header that the proxy sets, such as X-Real-IP. Never use a header that clients can
+	// set.
 	Sender func(*http.Request) string
 
-	// Logger receives errors of the authorization server, once for each change; nil means slog.Default().
+	// Logger logs errors of the authorization server, once for each change. If it is nil, slog.Default() is used.
 	Logger *slog.Logger
 }
 
@@ -90,7 +91,7 @@ type Resource struct {
 	tokens   *tokens
 }
 
-// New returns a Resource, or an error that names the invalid option.
+// New returns a Resource. The error names the invalid option.
 func New(o Options) (*Resource, error) {
 	at, err := url.Parse(o.URL)
 	if err != nil || at.Host == "" {
@@ -125,14 +126,14 @@ func New(o Options) (*Resource, error) {
 			BearerMethodsSupported: []string{"header"},
 			ResourceName:           o.Name,
 		}),
-		require: auth.RequireBearerToken(verified, &auth.RequireBearerTokenOptions{ResourceMetadataURL: metadata.String()}),
+		require: auth.RequireBearerToken(infoFromContext, &auth.RequireBearerTokenOptions{ResourceMetadataURL: metadata.String()}),
 		sender:  sender,
 		tokens:  newTokens(verify, logger),
 	}, nil
 }
 
-// Register serves the metadata on mux, at [MetadataPath] and at that path followed by the path of the MCP endpoint.
-// Reading the metadata requires no token.
+// Register registers a handler for the metadata on mux, at [MetadataPath] and at that path followed by the path of the
+// MCP endpoint. The handler does not require a token.
 func (r *Resource) Register(mux *http.ServeMux) {
 	serve := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		inbound.Deadline(w, q, bodyTime)
@@ -146,9 +147,9 @@ func (r *Resource) Register(mux *http.ServeMux) {
 	mux.Handle(MetadataPath+"/", serve)
 }
 
-// RequireToken returns a handler that calls next for requests with a valid token. The token's auth.TokenInfo is in the
-// request's context. Other requests get status 401 with the URL of the metadata, or 503 if the token cannot be checked
-// now.
+// RequireToken returns a handler that calls next for requests with a valid token. The request's context contains the
+// token's auth.TokenInfo. The response to any other request is 401 with the URL of the metadata, or 503 if the token
+// cannot be checked at the moment.
 func (r *Resource) RequireToken(next http.Handler) http.Handler {
 	next = r.require(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -168,7 +169,7 @@ func (r *Resource) RequireToken(next http.Handler) http.Handler {
 	})
 }
 
-// bearer returns the token of a request, as auth.RequireBearerToken reads it, or "".
+// bearer returns the bearer token in a request, or "". It parses the header like auth.RequireBearerToken.
 func bearer(q *http.Request) string {
 	fields := strings.Fields(q.Header.Get("Authorization"))
 	if len(fields) != 2 || !strings.EqualFold(fields[0], "Bearer") {
@@ -179,8 +180,8 @@ func bearer(q *http.Request) string {
 
 type infoKey struct{}
 
-// verified returns the result that RequireToken stored in the context to the SDK.
-func verified(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
+// infoFromContext returns the token info that RequireToken stored in the context.
+func infoFromContext(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
 	if info, ok := ctx.Value(infoKey{}).(*auth.TokenInfo); ok {
 		return info, nil
 	}

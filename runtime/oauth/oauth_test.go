@@ -285,7 +285,7 @@ func TestIssuerAway(t *testing.T) {
 			if n := strings.Count(e.log.String(), "\n"); n != 2 || !strings.Contains(e.log.String(), "inner.example.com:8443") {
 				t.Errorf("an issuer that %s: %d lines: %s", kind, n, e.log)
 			}
-			time.Sleep(2 * keepGood)
+			time.Sleep(2 * goodTTL)
 		}
 	})
 }
@@ -321,10 +321,10 @@ func TestAnswersAreKept(t *testing.T) {
 			e.get(t, "/mcp", "junk", proxy)
 		}
 		want("junk", 1)
-		time.Sleep(keepBad)
+		time.Sleep(badTTL)
 		e.get(t, "/mcp", "junk", proxy)
 		want("junk, later", 1)
-		time.Sleep(keepGood)
+		time.Sleep(goodTTL)
 		e.get(t, "/mcp", "ada's", proxy)
 		e.get(t, "/mcp", "endless", proxy)
 		want("a minute later", 2)

@@ -13,55 +13,54 @@ import (
 )
 
 const (
-	// askTime bounds one question about a token, and waitTime the time in the queue before it.
-	askTime, waitTime = 10 * time.Second, 10 * time.Second
-	// keepGood and keepBad bound the time for which an answer is cached. A revoked token stays valid for up to
-	// keepGood.
-	keepGood, keepBad = time.Minute, 10 * time.Second
-	// lifeWithout bounds a stream whose token has no expiry.
-	lifeWithout = 10 * time.Minute
-	// maxAnswers bounds each of the two caches.
+	// checkTimeout is the timeout of a check, and queueTimeout is the maximum time in the queue before it.
+	checkTimeout, queueTimeout = 10 * time.Second, 10 * time.Second
+	// goodTTL and badTTL are the maximum times for caching a result. A revoked token stays valid for up to goodTTL.
+	goodTTL, badTTL = time.Minute, 10 * time.Second
+	// defaultLife is the lifetime of a token without an expiry.
+	defaultLife = 10 * time.Minute
+	// maxAnswers is the maximum number of entries in each of the two caches.
 	maxAnswers = 10_000
-	// maxToken bounds a token, in bytes.
+	// maxToken is the maximum length of a token in bytes.
 	maxToken = 8 << 10
-	// overloadLog is the minimum time between two log messages about refused tokens.
+	// overloadLog is the minimum interval between log messages about refused tokens.
 	overloadLog = time.Minute
 )
 
-// errUnavailable reports that a token cannot be checked. Its text is safe for any caller; the log has the cause.
+// errUnavailable reports that a token cannot be checked. Its text is safe for any caller, and the cause is logged.
 var errUnavailable = errors.New("tokens cannot be checked now")
 
-// A tokenHash identifies a token, so that tokens themselves are not kept.
+// A tokenHash identifies a token, so that tokens themselves are not stored.
 type tokenHash [sha256.Size]byte
 
-// tokens caches the authorization server's answers about tokens, and asks it for new ones.
+// tokens checks tokens and caches the results.
 type tokens struct {
-	ask    func(context.Context, string) (*auth.TokenInfo, error)
+	check  func(context.Context, string) (*auth.TokenInfo, error)
 	logger *slog.Logger
 	gate   *gate
 
 	mu       sync.Mutex
 	good     *cache
 	bad      *cache
-	asking   map[tokenHash]*question
-	trouble  string    // text of the last error of ask, "" after an answer
+	pending  map[tokenHash]*pendingCheck
+	trouble  string    // text of the last error of check, "" after a result
 	overload time.Time // time of the last log message
 }
 
 func newTokens(ask func(context.Context, string) (*auth.TokenInfo, error), logger *slog.Logger) *tokens {
-	return &tokens{ask: ask, logger: logger, gate: newGate(), good: newCache(), bad: newCache(), asking: map[tokenHash]*question{}}
+	return &tokens{check: ask, logger: logger, gate: newGate(), good: newCache(), bad: newCache(), pending: map[tokenHash]*pendingCheck{}}
 }
 
-// A question is a pending question about a token, for which several requests may wait. The first request asks it.
-type question struct {
+// A pendingCheck is a check of a token. Several requests may wait for it. The first request runs it.
+type pendingCheck struct {
 	done chan struct{} // closed when the fields below are set
 	info *auth.TokenInfo
 	err  error
-	left bool // the asking request ended before its turn; another request must ask
+	left bool // the first request ended before its turn; another request must run the check
 }
 
-// verify returns the cached answer about a token, or asks once for all concurrent requests with it. Its error is
-// auth.ErrInvalidToken or errUnavailable.
+// verify returns the cached result for a token, or runs a single check for all concurrent requests with the token. The
+// error is auth.ErrInvalidToken or errUnavailable.
 func (t *tokens) verify(ctx context.Context, token, sender string) (*auth.TokenInfo, error) {
 	if len(token) > maxToken {
 		return nil, auth.ErrInvalidToken
@@ -79,12 +78,12 @@ func (t *tokens) verify(ctx context.Context, token, sender string) (*auth.TokenI
 			t.mu.Unlock()
 			return nil, auth.ErrInvalidToken
 		}
-		q := t.asking[hash]
+		q := t.pending[hash]
 		if q == nil {
-			q = &question{done: make(chan struct{})}
-			t.asking[hash] = q
+			q = &pendingCheck{done: make(chan struct{})}
+			t.pending[hash] = q
 			t.mu.Unlock()
-			t.settle(ctx, q, hash, token, sender, wasGood)
+			t.runCheck(ctx, q, hash, token, sender, wasGood)
 			return q.info, q.err
 		}
 		t.mu.Unlock()
@@ -99,9 +98,9 @@ func (t *tokens) verify(ctx context.Context, token, sender string) (*auth.TokenI
 	}
 }
 
-// settle waits for a turn, asks, and caches the answer. Once a question has its turn, it runs to completion even if
-// the request ends, because other requests may wait for it.
-func (t *tokens) settle(ctx context.Context, q *question, hash tokenHash, token, sender string, wasGood bool) {
+// runCheck waits for a turn, checks the token and caches the result. A started check runs to completion even if the
+// request ends, because other requests may wait for it.
+func (t *tokens) runCheck(ctx context.Context, q *pendingCheck, hash tokenHash, token, sender string, wasGood bool) {
 	var info *auth.TokenInfo
 	err, turn := errUnavailable, t.gate.enter(ctx, sender, wasGood)
 	defer func() { t.finish(q, hash, turn, info, err) }() // also after a panic of Options.Verify
@@ -109,17 +108,17 @@ func (t *tokens) settle(ctx context.Context, q *question, hash tokenHash, token,
 		return
 	}
 	defer t.gate.leave()
-	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
 	defer cancel()
-	info, err = t.ask(asking, token)
+	info, err = t.check(asking, token)
 }
 
-// finish caches the outcome of a question and wakes the requests that wait for it.
-func (t *tokens) finish(q *question, hash tokenHash, turn outcome, info *auth.TokenInfo, err error) {
+// finish caches the result of a check and wakes the requests that wait for it.
+func (t *tokens) finish(q *pendingCheck, hash tokenHash, turn outcome, info *auth.TokenInfo, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer close(q.done)
-	delete(t.asking, hash)
+	delete(t.pending, hash)
 	q.err = errUnavailable
 	if turn != entered {
 		if q.left = turn == abandoned; !q.left {
@@ -135,15 +134,15 @@ func (t *tokens) finish(q *question, hash tokenHash, turn outcome, info *auth.To
 	t.report(nil)
 	if invalid || info == nil || !info.Expiration.IsZero() && !info.Expiration.After(now) {
 		t.good.remove(hash)
-		t.bad.put(hash, answer{until: now.Add(keepBad)})
+		t.bad.put(hash, answer{until: now.Add(badTTL)})
 		q.err = auth.ErrInvalidToken
 		return
 	}
 	kept := *info
 	if kept.Expiration.IsZero() {
-		kept.Expiration = now.Add(lifeWithout)
+		kept.Expiration = now.Add(defaultLife)
 	}
-	until := now.Add(keepGood)
+	until := now.Add(goodTTL)
 	if kept.Expiration.Before(until) {
 		until = kept.Expiration
 	}
@@ -151,7 +150,7 @@ func (t *tokens) finish(q *question, hash tokenHash, turn outcome, info *auth.To
 	q.info, q.err = &kept, nil
 }
 
-// report logs a change of the authorization server's state. The caller holds mu.
+// report logs a change in the state of the authorization server. The caller holds mu.
 func (t *tokens) report(err error) {
 	text := ""
 	var failure *introspectionError
@@ -179,13 +178,14 @@ func (t *tokens) reportOverload() {
 	}
 }
 
-// An answer is a cached result. A good answer stays after it has expired, so that its renewal goes first.
+// An answer is a cached result. A good result stays in the cache after it has expired, so that the next check of the
+// token has priority.
 type answer struct {
 	info  *auth.TokenInfo
 	until time.Time
 }
 
-// A cache keeps the latest maxAnswers answers.
+// A cache stores the latest maxAnswers results.
 type cache struct {
 	entries map[tokenHash]*list.Element // of order, whose values are *cached
 	order   *list.List                  // oldest first

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// An object holds the members of a JSON object in order, with their values as text.
+// An object contains the members of a JSON object in order, with their values as JSON text.
 type object []textMember
 
 type textMember struct {
@@ -16,8 +16,8 @@ type textMember struct {
 	value json.RawMessage
 }
 
-// parseObject parses one level of a compact JSON object. The values share raw's memory. Anything other than
-// an object gives no members.
+// parseObject parses the top level of a compact JSON object. The values share the memory of raw. If raw is not an
+// object, the result is empty.
 func parseObject(raw json.RawMessage) object {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil
@@ -43,7 +43,7 @@ func parseObject(raw json.RawMessage) object {
 	return obj
 }
 
-// newDecoder returns a decoder that reads raw in place. It accepts duplicate names: compiling the schema
+// newDecoder returns a decoder that reads raw in place. It accepts duplicate names, because compiling the schema
 // reports them.
 func newDecoder(raw []byte) *jsontext.Decoder {
 	return jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true))
@@ -58,8 +58,8 @@ func (o object) get(key string) json.RawMessage {
 	return nil
 }
 
-// with returns o with key set to value; a new key goes to the end.
-func (o object) with(key string, value json.RawMessage) object {
+// set returns o with key set to value. A new key is appended.
+func (o object) set(key string, value json.RawMessage) object {
 	for i, m := range o {
 		if m.key == key {
 			o[i].value = value

@@ -19,22 +19,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
-// A Tool is a read tool's descriptor with the event type that it reads.
+// A Tool is the descriptor of a read tool with the name of its event type.
 type Tool struct {
 	// Event is the name of the event type.
 	Event string
-	// CursorArgument and MaxEventsArgument name the tool's additional arguments, usually "cursor" and "maxEvents".
+	// CursorArgument and MaxEventsArgument are the names of the tool's additional arguments, usually "cursor" and
+	// "maxEvents".
 	CursorArgument, MaxEventsArgument string
-	// WaitArgument names the argument that makes a call wait for an occurrence, usually "waitSeconds". If it is "",
-	// the tool never waits.
+	// WaitArgument is the name of the argument that makes a call wait for an occurrence, usually "waitSeconds". If it
+	// is empty, the tool never waits.
 	WaitArgument string
-	// QuietArgument names the argument with which a waiting call collects further occurrences, usually "quietSeconds".
-	// SinceArgument names the argument that makes a call start in the past, usually "since". If one is "", the tool
-	// has no such argument.
+	// QuietArgument is the name of the argument that makes a waiting call collect further occurrences, usually
+	// "quietSeconds". SinceArgument is the name of the argument that makes a call start in the past, usually "since".
+	// If a name is empty, the tool does not have the argument.
 	QuietArgument, SinceArgument string
-	// Tool is the descriptor for tools/list. InputSchema holds a json.RawMessage. OutputSchema holds a
-	// json.RawMessage, or an [Output] if payloadSchema shares definitions with other event types.
-	// Annotations.ReadOnlyHint is true.
+	// Tool is the descriptor for tools/list. InputSchema is a json.RawMessage. OutputSchema is a json.RawMessage, or an
+	// [Output] if payloadSchema shares definitions with other event types. Annotations.ReadOnlyHint is true.
 	Tool mcp.Tool
 }
 
@@ -47,10 +47,11 @@ const (
 	SinceArgument     = "since"
 )
 
-// MaxWaitSeconds bounds the time for which a call may wait and collect. Clients commonly give up after a minute.
+// MaxWaitSeconds is the maximum time for which a call may wait and collect, because clients commonly give up after a
+// minute.
 const MaxWaitSeconds = 55
 
-// ArgumentNames holds the names of a read tool's additional arguments; an empty name means the default.
+// ArgumentNames contains the names of a read tool's additional arguments. If a name is empty, the default is used.
 type ArgumentNames struct {
 	Cursor    string `json:"cursor,omitempty"`
 	MaxEvents string `json:"maxEvents,omitempty"`
@@ -59,7 +60,7 @@ type ArgumentNames struct {
 	Since     string `json:"since,omitempty"`
 }
 
-// Names holds the names that an author may choose for a read tool; an empty name means the default.
+// Names contains the names that an author can choose for a read tool. If a name is empty, the default is used.
 type Names struct {
 	Name string `json:"name,omitempty"`
 	ArgumentNames
@@ -75,9 +76,9 @@ func (n ArgumentNames) withDefaults() ArgumentNames {
 	}
 }
 
-// fitting returns the names with defaults. It omits an optional argument whose default name the event type already
-// uses.
-func (n ArgumentNames) fitting(input json.RawMessage) ArgumentNames {
+// resolved returns the names with defaults. It omits an optional argument if the event type already uses its default
+// name.
+func (n ArgumentNames) resolved(input json.RawMessage) ArgumentNames {
 	all := n.withDefaults()
 	for {
 		var refused *SchemaError
@@ -102,8 +103,8 @@ func (n ArgumentNames) fitting(input json.RawMessage) ArgumentNames {
 const MaxName = 64
 
 // Name returns the default name of an event type's read tool. The name is read_ followed by the event's name, with
-// characters other than letters, digits, _ and - replaced by _. A name longer than MaxName is truncated and ends in
-// the first 8 hexadecimal digits of the SHA-256 of the event's name.
+// characters other than letters, digits, _ and - replaced by _. If the name is longer than MaxName, it is truncated and
+// ends with the first 8 hexadecimal digits of the SHA-256 of the event's name.
 func Name(event string) string {
 	name := "read_" + strings.Map(toolRune, event)
 	if len(name) <= MaxName {
@@ -124,9 +125,10 @@ func toolRune(r rune) rune {
 	return '_'
 }
 
-// All returns the read tools of a generated package, in the order of its event types. An event type whose inputSchema
-// cannot take further arguments ([SchemaError.Keyword]) has no tool; the generator reports it. If the description of
-// an event type is damaged, its tool has no schemas, and registering the type reports the damage.
+// All returns the read tools of a generated package, in the order of its event types. An event type does not have a
+// tool if its inputSchema does not allow additional arguments ([SchemaError.Keyword]). The generator reports such
+// types. If the description of an event type is damaged, its tool does not have schemas, and registering the type
+// returns an error.
 func All(s *eventsimpl.Schemas) []Tool {
 	var tools []Tool
 	for _, event := range s.Events() {
@@ -139,7 +141,7 @@ func All(s *eventsimpl.Schemas) []Tool {
 			tools = append(tools, Of(info))
 			continue
 		}
-		tools = append(tools, newTool(info, cmp.Or(chosen.Name, Name(event)), chosen.fitting(info.InputSchema)))
+		tools = append(tools, newTool(info, cmp.Or(chosen.Name, Name(event)), chosen.resolved(info.InputSchema)))
 	}
 	return tools
 }
@@ -153,20 +155,20 @@ func hasNone(info events.Info) bool {
 // Of returns the read tool of an event type with default names.
 func Of(info events.Info) Tool { return New(info, Name(info.Name), CursorArgument, MaxEventsArgument) }
 
-// New returns the read tool of an event type with the given tool name. The names of its arguments are cursor,
-// maxEvents, waitSeconds, quietSeconds and since; it omits each of the last three if the event type has an argument of
-// that name. See [NewNamed].
+// New returns the read tool of an event type with the given tool name. Its arguments are named cursor, maxEvents,
+// waitSeconds, quietSeconds and since. Each of the last three is omitted if the event type has an argument with that
+// name. See [NewNamed].
 func New(info events.Info, name, cursor, maxEvents string) Tool {
-	return newTool(info, name, ArgumentNames{Cursor: cursor, MaxEvents: maxEvents}.fitting(info.InputSchema))
+	return newTool(info, name, ArgumentNames{Cursor: cursor, MaxEvents: maxEvents}.resolved(info.InputSchema))
 }
 
-// NewNamed is like [New] with names for all additional arguments. If [InputSchema] returns an error for the type, the
-// descriptor has no InputSchema and AddReadTools rejects it; the generator reports this earlier.
+// NewNamed is like [New], but with names for all additional arguments. If [InputSchema] returns an error for the type,
+// the descriptor does not have an InputSchema and AddReadTools rejects it. The generator reports this earlier.
 func NewNamed(info events.Info, name string, n ArgumentNames) Tool {
 	return newTool(info, name, n.withDefaults())
 }
 
-// newTool returns a tool without the arguments whose names are empty.
+// newTool returns a tool. It omits arguments with an empty name.
 func newTool(info events.Info, name string, n ArgumentNames) Tool {
 	t := Tool{Event: info.Name, CursorArgument: n.Cursor, MaxEventsArgument: n.MaxEvents, WaitArgument: n.Wait,
 		QuietArgument: n.Quiet, SinceArgument: n.Since, Tool: mcp.Tool{
@@ -181,7 +183,7 @@ func newTool(info events.Info, name string, n ArgumentNames) Tool {
 	return t
 }
 
-// An Output is an OutputSchema that is built on marshalling, because many tools may share its definitions.
+// An Output is an OutputSchema that is built when it is marshaled, because many tools may share its definitions.
 type Output struct{ payload *published.Schema }
 
 // MarshalJSON returns the schema.
@@ -194,7 +196,7 @@ func outputOf(info *events.Info) any {
 	return OutputSchema(info.PayloadSchema)
 }
 
-// Select returns the tools that read one of the named event types. Use it for a server that has not registered all
+// Select returns the tools that read one of the named event types. Use it for a server that does not register all event
 // types of a package.
 func Select(tools []Tool, events ...string) []Tool {
 	var selected []Tool

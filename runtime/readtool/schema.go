@@ -18,20 +18,20 @@ const (
 	sinceText     = "Begin in the past: a duration such as 10m or an RFC 3339 date-time. Not with a cursor."
 )
 
-// arguments holds the schemas of a read tool's additional arguments: cursor, maxEvents, wait, quiet and since.
+// arguments lists the schemas of a read tool's additional arguments: cursor, maxEvents, wait, quiet and since.
 var arguments = func() []json.RawMessage {
 	const text = `{"type":["string","null"],"description":`
 	seconds := `{"type":"integer","minimum":0,"maximum":` + strconv.Itoa(MaxWaitSeconds) + `,"description":`
 	return []json.RawMessage{
-		described(text, cursorText),
-		described(`{"type":"integer","minimum":1,"description":`, maxEventsText),
-		described(seconds, waitText),
-		described(seconds, quietText),
-		described(text, sinceText),
+		withDescription(text, cursorText),
+		withDescription(`{"type":"integer","minimum":1,"description":`, maxEventsText),
+		withDescription(seconds, waitText),
+		withDescription(seconds, quietText),
+		withDescription(text, sinceText),
 	}
 }()
 
-// A SchemaError reports why an event type's inputSchema cannot take the arguments of a read tool.
+// A SchemaError reports why the arguments of a read tool cannot be added to an event type's inputSchema.
 type SchemaError struct {
 	// Argument is the name of an argument that the inputSchema already has.
 	Argument string
@@ -39,7 +39,7 @@ type SchemaError struct {
 	Keyword string
 }
 
-// Error returns a message with the argument or the keyword.
+// Error returns a message that contains the argument or the keyword.
 func (e *SchemaError) Error() string {
 	if e.Argument != "" {
 		return fmt.Sprintf("the read tool's argument %s is taken by inputSchema", e.Argument)
@@ -47,16 +47,16 @@ func (e *SchemaError) Error() string {
 	return fmt.Sprintf("the read tool cannot add its arguments to an inputSchema with %s at its top", e.Keyword)
 }
 
-// mergedKeywords lists keywords that, at the top level of an input schema, would also apply to the added members.
+// mergedKeywords lists the top-level keywords of an input schema that would also apply to the added members.
 var mergedKeywords = []string{
 	"oneOf", "anyOf", "allOf", "not", "if", "then", "else", "const", "enum", "maxProperties", "propertyNames", "patternProperties",
 	"dependentSchemas", "$dynamicRef",
 }
 
-// InputSchema returns an event type's published inputSchema with the arguments of a read tool added. They are the
-// cursor (string or null), the maximum number of events (at least 1) and, unless their names are empty, the seconds to
-// wait, the seconds of quiet that end a collection, and the start in the past. InputSchema replaces a $ref at the top
-// level by its target. The error is a *[SchemaError].
+// InputSchema returns an event type's published inputSchema with the arguments of a read tool added. The arguments are
+// the cursor (string or null) and the maximum number of events (at least 1). Unless their names are empty, the seconds
+// to wait, the quiet seconds that end a collection, and the start in the past are also added. InputSchema replaces a
+// top-level $ref with its target. The error is a *[SchemaError].
 func InputSchema(input json.RawMessage, n ArgumentNames) (json.RawMessage, error) {
 	schema := inlineRoot(parseObject(input))
 	for _, k := range mergedKeywords {
@@ -74,18 +74,18 @@ func InputSchema(input json.RawMessage, n ArgumentNames) (json.RawMessage, error
 		}
 		props = append(props, textMember{name, arguments[i]})
 	}
-	return schema.with("type", json.RawMessage(`"object"`)).with("properties", props.bytes()).bytes(), nil
+	return schema.set("type", json.RawMessage(`"object"`)).set("properties", props.bytes()).bytes(), nil
 }
 
-// described appends s as a JSON string and a closing brace.
-func described(before, s string) json.RawMessage {
+// withDescription appends s as a JSON string and a closing brace to before.
+func withDescription(before, s string) json.RawMessage {
 	return append(appendString([]byte(before), s), '}')
 }
 
-// maxRefs bounds chains of references at the top of a schema.
+// maxRefs is the maximum length of a chain of top-level references.
 const maxRefs = 100
 
-// inlineRoot replaces a $ref at the top level by its target, so that members can be added.
+// inlineRoot replaces a top-level $ref with its target, so that members can be added.
 func inlineRoot(schema object) object {
 	for range maxRefs {
 		ref := schema.get("$ref")
@@ -99,7 +99,7 @@ func inlineRoot(schema object) object {
 		merged := parseObject(target)
 		for _, m := range schema {
 			if m.key != "$ref" {
-				merged = merged.with(m.key, m.value)
+				merged = merged.set(m.key, m.value)
 			}
 		}
 		schema = merged
@@ -125,8 +125,8 @@ func lookup(doc json.RawMessage, ref string) (json.RawMessage, bool) {
 const dataPointer = "#/properties/events/items/properties/data"
 
 // OutputSchema returns the schema of a read tool's result for a published payloadSchema. A result is a page of
-// occurrences with the payload as data, and a notice about the source of the data. OutputSchema adjusts references
-// within the payload to its new place.
+// occurrences with the payload as data, and a notice about the origin of the data. OutputSchema adjusts references in
+// the payload schema to its new location.
 func OutputSchema(payload json.RawMessage) json.RawMessage {
 	data := parseObject(payload)
 	dialect := data.get("$schema")
@@ -135,13 +135,13 @@ func OutputSchema(payload json.RawMessage) json.RawMessage {
 	}
 	var out object
 	if dialect != nil {
-		out = out.with("$schema", dialect)
+		out = out.set("$schema", dialect)
 	}
 	occurrence := `{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},` +
 		`"timestamp":{"type":"string","format":"date-time"},"data":` + string(data.bytes()) +
 		`,"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}`
-	out = out.with("type", json.RawMessage(`"object"`))
-	out = out.with("properties", json.RawMessage(`{"notice":{"type":"string"},"events":{"type":"array","items":`+occurrence+`},`+
+	out = out.set("type", json.RawMessage(`"object"`))
+	out = out.set("properties", json.RawMessage(`{"notice":{"type":"string"},"events":{"type":"array","items":`+occurrence+`},`+
 		`"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}}`))
-	return out.with("required", json.RawMessage(`["events","cursor","truncated","hasMore"]`)).bytes()
+	return out.set("required", json.RawMessage(`["events","cursor","truncated","hasMore"]`)).bytes()
 }

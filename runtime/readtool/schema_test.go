@@ -118,7 +118,7 @@ func TestCOAL3Fitting(t *testing.T) {
 	} {
 		want := all
 		c.change(&want)
-		if got := c.chosen.fitting(c.input); got != want {
+		if got := c.chosen.resolved(c.input); got != want {
 			t.Errorf("%s, %+v: %+v, want %+v", c.input, c.chosen, got, want)
 		}
 	}

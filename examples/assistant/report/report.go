@@ -1,5 +1,5 @@
-// Package report defines the task write_report for the assistant example's server and client: the types of its
-// arguments, updates and result, and the description of its tool.
+// Package report defines the task write_report for the server and the client of the assistant example. It contains the
+// types of the arguments, updates and result, and the description of the tool.
 package report
 
 import (
@@ -8,12 +8,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
-// Arguments are the arguments of write_report; all are optional.
+// Arguments contains the arguments of write_report. All are optional.
 type Arguments struct {
 	Service string `json:"service,omitzero"`
 }
 
-// Progress is one update: the number of incidents in the report so far.
+// Progress is an update: the number of incidents in the report so far.
 type Progress struct {
 	Done int `json:"done"`
 	Of   int `json:"of"`
@@ -26,7 +26,7 @@ type Report struct {
 	Text      string `json:"text"`
 }
 
-// Task describes the tool to server and client.
+// Task describes the tool for the server and the client.
 var Task = task.Type[Arguments, Progress, Report]{Info: task.Info{
 	Name:        "write_report",
 	Title:       "Write a report",

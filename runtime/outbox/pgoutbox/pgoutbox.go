@@ -1,15 +1,16 @@
-// Package pgoutbox is an outbox in the author's PostgreSQL database for logs that are stored elsewhere. An occurrence is emitted in the author's transaction, and a relay appends it to its log after the
-// commit. Start with [Open]. If the logs are in the same database, use package postgres, which needs no relay.
+// Package pgoutbox provides an outbox in the author's PostgreSQL database for logs that are stored elsewhere. An
+// occurrence is emitted in the author's transaction, and a relay appends it to its log after the commit. Start with
+// [Open]. If the logs are in the same database, use package postgres, which does not need a relay.
 //
 //	box, err := pgoutbox.Open(ctx, os.Getenv("DATABASE_URL"), pgoutbox.Options{})
 //	es, err := server.New(srv, server.Options{Store: js, Outbox: box.Relay(js)})
 //	occurrence, err := server.Prepare(ctx, created, payload)
 //	err = box.EmitPgx(ctx, tx, occurrence)
 //
-// A crash may occur between the append and the commit of the relay's transaction. The relay then appends the same
-// occurrences once more under their ids, and the log recognizes them as long as it retains them: delivery from the
-// table is at least once, but each occurrence is once in the log. So let logs retain events for longer than a relay
-// may be down, and for more than an hour. See REP-20.
+// If the process crashes between the append and the commit of the relay's transaction, the relay appends the same
+// occurrences again with the same ids. The log recognizes them as long as it retains them. Delivery from the table is
+// therefore at least once, but the log contains each occurrence only once. Logs must retain events for longer than a
+// relay may be down, and for more than an hour. See REP-20.
 package pgoutbox
 
 import (
@@ -32,27 +33,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// DefaultSchema is the schema of an outbox if Options.Schema is empty.
+// DefaultSchema is the default of Options.Schema.
 const DefaultSchema = "mcpe_outbox"
 
 // Options configure an [Outbox]. The zero value is ready to use.
 type Options struct {
-	// Schema has the outbox's tables; default [DefaultSchema]. It must differ from the schema of a postgres.Store.
+	// Schema is the name of the schema with the outbox's tables. The default is [DefaultSchema]. It must differ from
+	// the schema of a postgres.Store.
 	Schema string
-	// Connections is the maximum number of connections to the database, in addition to those of the author's
-	// transactions; default 4.
+	// Connections is the maximum number of connections to the database, not including those of the author's
+	// transactions. The default is 4.
 	Connections int
-	// Logger receives messages meant for operators; default slog.Default().
+	// Logger logs messages for operators. The default is slog.Default().
 	Logger *slog.Logger
 }
 
-// An Outbox is opened by [Open]. It is safe for concurrent use by multiple goroutines, and several processes may open
-// it.
+// An Outbox is an outbox opened by [Open]. It is safe for concurrent use by multiple goroutines. Several processes can
+// open the same outbox.
 type Outbox struct {
 	table outbox.Table
 	name  string // of the schema
 	pool  *pgxpool.Pool
-	still time.Duration // see stoodStill
+	still time.Duration // see hangTimeout
 }
 
 const (
@@ -63,9 +65,8 @@ const (
 	minServer      = 130000 // PostgreSQL 13
 )
 
-// Open connects to a database and creates the schema if it does not exist. To create the schema, the role needs
-// CREATE on the database, or on an existing schema; later it needs SELECT, INSERT, UPDATE and DELETE on the schema's
-// tables.
+// Open connects to a database and creates the schema if it does not exist. To create the schema, the role needs CREATE
+// on the database, or on an existing schema. Later, it needs SELECT, INSERT, UPDATE and DELETE on the schema's tables.
 func Open(ctx context.Context, connString string, o Options) (_ *Outbox, err error) {
 	o.Schema = cmp.Or(o.Schema, DefaultSchema)
 	if o.Logger == nil {
@@ -85,7 +86,7 @@ func Open(ctx context.Context, connString string, o Options) (_ *Outbox, err err
 	config.MaxConns = int32(o.Connections)
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // the server keeps nothing between transactions
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTime)
-	b := &Outbox{name: o.Schema, still: stoodStill, table: outbox.Table{Schema: pgx.Identifier{o.Schema}.Sanitize(), Logger: o.Logger}}
+	b := &Outbox{name: o.Schema, still: hangTimeout, table: outbox.Table{Schema: pgx.Identifier{o.Schema}.Sanitize(), Logger: o.Logger}}
 	if b.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, fmt.Errorf("open outbox: %w", err)
 	}
@@ -98,21 +99,21 @@ func Open(ctx context.Context, connString string, o Options) (_ *Outbox, err err
 	return b, nil
 }
 
-// Close closes the connections. Later calls of a relay fail.
+// Close closes the connections. Later calls to a relay fail.
 func (b *Outbox) Close() { b.pool.Close() }
 
-// schemaVersion is the version of the schema that this build creates. A release that changes the schema raises it and
-// migrates lower versions in prepare.
+// schemaVersion is the version of the schema that this build creates. A release that changes the schema increments it
+// and migrates lower versions in prepare.
 const schemaVersion = 1
 
-// tables creates the tables; "@" before a "." stands for the schema.
+// tables contains the SQL that creates the tables. "@" before a "." represents the schema.
 var tables = "CREATE TABLE @.version (schema_version integer NOT NULL);\n" + outbox.Tables
 
-// in replaces each "@" before a "." by the schema.
+// in replaces each "@" before a "." with the schema.
 func (b *Outbox) in(sql string) string { return strings.ReplaceAll(sql, "@.", b.table.Schema+".") }
 
-// prepare creates the schema if it does not exist, under a lock that makes other processes wait. It refuses a schema
-// that this build cannot use.
+// prepare creates the schema if it does not exist. It holds a lock that makes other processes wait. It returns an error
+// for a schema that this build cannot use.
 func (b *Outbox) prepare(ctx context.Context, tx pgx.Tx) error {
 	var server int
 	var encoding string
@@ -162,18 +163,19 @@ func (b *Outbox) prepare(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// EmitPgx inserts a prepared occurrence in the author's transaction. The relay appends the occurrence after the
-// transaction commits, and never if it does not. The transaction inserts one row, and takes no lock for which other
-// transactions wait. Occurrences of one transaction keep their order. If a transaction begins after another one
-// committed, its occurrences come after those of the other. See REP-20.
+// EmitPgx inserts a prepared occurrence into the outbox within the author's transaction. The relay appends the
+// occurrence to the log after the transaction commits. If the transaction does not commit, the occurrence is never
+// appended. EmitPgx inserts one row and does not acquire a lock that other transactions wait for. Occurrences from one
+// transaction keep their order. If a transaction begins after another transaction has committed, its occurrences follow
+// those of the other transaction. See REP-20.
 //
-// The transaction must be in the same database; the role needs USAGE on the schema and on the sequence outbox_id_seq,
-// and INSERT on the table outbox. An invalid occurrence, or one whose id the log retains with other data (OCC-5), is
-// detected when it is moved, and set aside.
+// The transaction must be in the same database. The role needs USAGE on the schema and on the sequence outbox_id_seq,
+// and INSERT on the table outbox. An occurrence that is invalid, or has an id that the log retains with other data
+// (OCC-5), is detected and set aside when it is moved.
 func (b *Outbox) EmitPgx(ctx context.Context, tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }, p store.Prepared) error {
-	return emitted(b.table.EmitPgx(ctx, tx, p))
+	return wrapEmitError(b.table.EmitPgx(ctx, tx, p))
 }
 
 // EmitSQL is like [Outbox.EmitPgx] for a transaction of database/sql, with any PostgreSQL driver that supports $1
@@ -181,18 +183,18 @@ func (b *Outbox) EmitPgx(ctx context.Context, tx interface {
 func (b *Outbox) EmitSQL(ctx context.Context, tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }, p store.Prepared) error {
-	return emitted(b.table.EmitSQL(ctx, tx, p))
+	return wrapEmitError(b.table.EmitSQL(ctx, tx, p))
 }
 
-func emitted(err error) error {
+func wrapEmitError(err error) error {
 	if err != nil {
 		return fmt.Errorf("emit in transaction: %w", err)
 	}
 	return nil
 }
 
-// Waiting returns the number of waiting occurrences and how long the oldest of them has waited. Waiting counts the
-// rows, so that its cost grows with their number.
+// Waiting returns the number of waiting occurrences, the age of the oldest one, and the number of occurrences set
+// aside. Waiting counts rows, so its cost grows with their number.
 func (b *Outbox) Waiting(ctx context.Context) (rows int, oldest time.Duration, setAside int, err error) {
 	var age float64
 	err = b.pool.QueryRow(ctx, b.in(`SELECT count(*), coalesce(extract(epoch FROM clock_timestamp()) - extract(epoch FROM min(at)), 0)::float8,
@@ -203,6 +205,6 @@ func (b *Outbox) Waiting(ctx context.Context) (rows int, oldest time.Duration, s
 	return rows, outbox.Age(age), setAside, nil
 }
 
-// Relay returns the outbox for server.Options.Outbox. It moves committed occurrences to the logs of the store into,
-// in the process that the servers of the store have chosen as owner. See [engine.Outbox].
+// Relay returns the relay for server.Options.Outbox. It moves committed occurrences to the logs of the given store. The
+// servers of the store choose the process that runs it. See [engine.Outbox].
 func (b *Outbox) Relay(into engine.Shared) engine.Outbox { return &relay{db{b.pool}, b, into} }

@@ -18,11 +18,12 @@ import (
 )
 
 const (
-	// stoodStill is the time after which PostgreSQL ends the transaction of a relay that hangs, so that another relay
-	// can move.
-	stoodStill = 30 * time.Second
-	// moveTime bounds an append to one log, and moveAllTime all appends of a step; both are well below stoodStill. A
-	// log that takes longer is retried separately a second later, and recognizes the entries that were appended.
+	// hangTimeout is how long PostgreSQL waits for a relay that hangs before ending its transaction, so that another
+	// relay can move occurrences.
+	hangTimeout = 30 * time.Second
+	// moveTime is the timeout of an append to one log, and moveAllTime is the timeout of all appends in a step. Both
+	// are well below hangTimeout. If a log takes longer, it is retried separately a second later and recognizes the
+	// entries that were already appended.
 	moveTime    = 2 * time.Second
 	moveAllTime = 20 * time.Second
 )
@@ -34,18 +35,18 @@ type relay struct {
 	into engine.Shared
 }
 
-// errBusy reports that another process is moving.
+// errBusy reports that another process is moving occurrences.
 var errBusy = errors.New("another process is relaying")
 
-// Sequence implements [engine.Outbox]. It reads rows first, and then moves them in one transaction of the outbox's
-// database, under a separate lock: append to their logs, delete, commit. If two processes both consider themselves
-// the owner, one of them moves, and the other one reads its rows once more.
+// Sequence implements [engine.Outbox]. It first reads rows. Then, under a separate lock, it moves them in a transaction
+// in the outbox's database: append to the logs, delete, commit. If two processes both consider themselves the owner,
+// one moves the rows and the other rereads its rows.
 func (r *relay) Sequence(ctx context.Context, h engine.ShardFence, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
 	if h.Shard.Topic != engine.OutboxTopic {
 		return engine.Sequenced{}, fmt.Errorf("%w: %v is not the outbox", engine.ErrFenced, h.Shard)
 	}
 	done, err := r.box.table.Step(ctx, r, h.Fence, limit, func(ctx context.Context, rows []outbox.Row) (settled outbox.Settled, err error) {
-		if err := r.current(ctx, h); err != nil {
+		if err := r.checkCurrent(ctx, h); err != nil {
 			return settled, err
 		}
 		err = pgx.BeginFunc(ctx, r.box.pool, func(tx pgx.Tx) error {
@@ -67,8 +68,8 @@ func (r *relay) Sequence(ctx context.Context, h engine.ShardFence, limit int, ch
 	return done, err
 }
 
-// current returns ErrFenced if the hold is not current.
-func (r *relay) current(ctx context.Context, h engine.ShardFence) error {
+// checkCurrent returns ErrFenced if the fence is not current.
+func (r *relay) checkCurrent(ctx context.Context, h engine.ShardFence) error {
 	c, err := r.into.Cluster(ctx)
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func (r *relay) current(ctx context.Context, h engine.ShardFence) error {
 	return fmt.Errorf("%w: %v", engine.ErrFenced, h.Shard)
 }
 
-// claim takes the lock, and returns the rows that were not moved meanwhile.
+// claim acquires the lock and returns the rows that another process has not moved in the meantime.
 func (r *relay) claim(ctx context.Context, tx pgx.Tx, rows []outbox.Row) (here []outbox.Row, err error) {
 	ids := make([]int64, len(rows))
 	for i := range rows {
@@ -119,7 +120,7 @@ func (r *relay) claim(ctx context.Context, tx pgx.Tx, rows []outbox.Row) (here [
 	return here, nil
 }
 
-// A mover works within a relay's transaction.
+// A mover moves rows within a relay's transaction.
 type mover struct {
 	db
 	into  engine.Shared
@@ -129,7 +130,7 @@ type mover struct {
 	moved []int64 // ids of rows
 }
 
-// Move implements [outbox.Mover]. It appends rows with Once set, including rows with generated ids, so that the log
+// Move implements [outbox.Mover]. It sets Once on all rows, including rows with generated ids, so that the log
 // recognizes rows that were appended before a crash.
 func (m *mover) Move(ctx context.Context, log string, rows []outbox.Row) (faults []error, err error) {
 	group, ids := make([]store.Outgoing, len(rows)), make([]int64, 0, len(rows))
@@ -172,7 +173,7 @@ func (r *relay) Drop(ctx context.Context, id int64) (bool, error) {
 	return r.box.table.Drop(ctx, r, id)
 }
 
-// A db is an [outbox.DB] on a pool or within a transaction.
+// A db is an [outbox.DB] that uses a pool or a transaction.
 type db struct {
 	conn interface {
 		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
