@@ -1,5 +1,5 @@
-// Package attemptlog encodes all attempts of one update of a subscription as one value for the durable stores.
-// Storing a hundred attempts therefore takes one row.
+// Package attemptlog encodes all attempts in one update of a subscription as a single value for the durable stores. A
+// hundred attempts therefore require only one row.
 package attemptlog
 
 import (
@@ -15,17 +15,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// form is the first byte of an encoding, the version of its format.
-const form = 1
+// formatVersion is the version of the encoding, stored in its first byte.
+const formatVersion = 1
 
-// ErrMalformed is returned for bytes that Encode did not write.
+// ErrMalformed is returned for data that was not written by Encode.
 var ErrMalformed = errors.New("attempts are malformed")
 
-// Encode encodes attempts in order: for each its times in Unix nanoseconds, 0 for none, its numbers, and its strings
-// with their lengths.
+// Encode encodes attempts in order. The encoding of an attempt contains its times in Unix nanoseconds (0 for none), its
+// numbers, and its strings with their lengths.
 func Encode(attempts []operator.Attempt) []byte {
 	b := make([]byte, 0, 1+80*len(attempts))
-	b = append(b, form)
+	b = append(b, formatVersion)
 	for i := range attempts {
 		a := &attempts[i]
 		b = binary.AppendVarint(b, scalar.Nanos(a.At))
@@ -44,7 +44,7 @@ func Encode(attempts []operator.Attempt) []byte {
 
 // Decode is the inverse of Encode.
 func Decode(b []byte) (attempts []operator.Attempt, err error) {
-	if len(b) == 0 || b[0] != form {
+	if len(b) == 0 || b[0] != formatVersion {
 		return nil, ErrMalformed
 	}
 	for b = b[1:]; len(b) > 0; {
@@ -74,7 +74,8 @@ func Decode(b []byte) (attempts []operator.Attempt, err error) {
 
 func clamp(n int64) int { return int(min(max(n, math.MinInt32), math.MaxInt32)) }
 
-// Latest decodes encodings, the latest first, into up to limit attempts, the latest first.
+// Latest decodes up to limit attempts from encodings. Both the encodings and the attempts are ordered from latest to
+// oldest.
 func Latest(encoded [][]byte, limit int) (attempts []operator.Attempt, err error) {
 	for _, b := range encoded {
 		some, err := Decode(b)

@@ -8,33 +8,33 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Row describes the attempts of one update, without the attempts themselves.
+// A Row describes a table row, which contains the attempts of one update.
 type Row struct {
-	// Sequence increases in order of writing.
+	// Sequence increases in the order in which rows are written.
 	Sequence int64
 	// Last is the time of the row's latest attempt, in Unix nanoseconds.
 	Last int64
-	// Count is the number of attempts in the row, at least one.
+	// Count is the number of attempts in the row, which is at least one.
 	Count int
 }
 
-// A Table is the table of rows in a store.
+// A Table is the table of attempts in a store.
 type Table interface {
-	// CountAttempts returns the number of attempts.
+	// CountAttempts returns the total number of attempts.
 	CountAttempts(ctx context.Context) (int, error)
 	// Crowded returns the subscriptions with more than bound attempts.
 	Crowded(ctx context.Context, bound int) ([]string, error)
-	// OldestRows returns up to limit rows, the oldest first.
+	// OldestRows returns up to limit rows, oldest first.
 	OldestRows(ctx context.Context, limit int) ([]Row, error)
-	// RowsOf returns up to limit rows of a subscription, the latest first.
+	// RowsOf returns up to limit rows of a subscription, latest first.
 	RowsOf(ctx context.Context, subscription string, limit int) ([]Row, error)
-	// DeleteRows deletes the rows up to a sequence.
+	// DeleteRows deletes the rows up to and including the sequence upTo.
 	DeleteRows(ctx context.Context, upTo int64) error
-	// DeleteRowsOf deletes up to limit rows of a subscription up to a sequence, the oldest first.
+	// DeleteRowsOf deletes up to limit rows of a subscription up to and including the sequence upTo, oldest first.
 	DeleteRowsOf(ctx context.Context, subscription string, upTo int64, limit int) error
 }
 
-// A Trimmer tracks what must be deleted from a [Table]. Its zero value is ready to use.
+// A Trimmer deletes excess attempts from a [Table]. Its zero value is ready to use.
 type Trimmer struct {
 	step sync.Mutex // held during a step
 
@@ -44,7 +44,7 @@ type Trimmer struct {
 	grown   map[string]struct{} // subscriptions that may exceed the bound
 }
 
-// Grew records that n attempts of a subscription were written.
+// Grew records that n attempts were written for a subscription.
 func (t *Trimmer) Grew(subscription string, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,8 +61,8 @@ func (t *Trimmer) shrank(n int) {
 	t.atMost -= n
 }
 
-// next removes and returns a subscription that has grown.
-func (t *Trimmer) next() (subscription string, ok bool) {
+// nextGrown removes and returns a subscription that may exceed the bound.
+func (t *Trimmer) nextGrown() (subscription string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for subscription := range t.grown {
@@ -79,19 +79,19 @@ func (t *Trimmer) Trim(ctx context.Context, table Table, b engine.AttemptBounds,
 	}
 	t.step.Lock()
 	defer t.step.Unlock()
-	if err := t.count(ctx, table, b); err != nil {
+	if err := t.updateCount(ctx, table, b); err != nil {
 		return false, err
 	}
-	removed, err := t.oldest(ctx, table, b, now, limit)
+	removed, err := t.trimOldest(ctx, table, b, now, limit)
 	if err != nil {
 		return false, err
 	}
 	for limit -= removed; limit > 0; limit-- {
-		subscription, ok := t.next()
+		subscription, ok := t.nextGrown()
 		if !ok {
 			return false, nil
 		}
-		n, err := t.one(ctx, table, subscription, b.PerSubscription, limit)
+		n, err := t.trimSubscription(ctx, table, subscription, b.PerSubscription, limit)
 		if limit -= n; err != nil || limit <= 0 {
 			t.Grew(subscription, 0) // the subscription may have more
 		}
@@ -102,8 +102,8 @@ func (t *Trimmer) Trim(ctx context.Context, table Table, b engine.AttemptBounds,
 	return true, nil
 }
 
-// count counts the attempts the first time, and when there may be too many.
-func (t *Trimmer) count(ctx context.Context, table Table, b engine.AttemptBounds) error {
+// updateCount counts the attempts on the first call, and whenever there may be too many.
+func (t *Trimmer) updateCount(ctx context.Context, table Table, b engine.AttemptBounds) error {
 	t.mu.Lock()
 	first, before := !t.counted, t.atMost
 	t.mu.Unlock()
@@ -130,8 +130,9 @@ func (t *Trimmer) count(ctx context.Context, table Table, b engine.AttemptBounds
 	return nil
 }
 
-// oldest deletes up to limit rows that are too old, or the oldest ones if there are too many.
-func (t *Trimmer) oldest(ctx context.Context, table Table, b engine.AttemptBounds, now time.Time, limit int) (removed int, err error) {
+// trimOldest deletes up to limit rows that are too old. If there are too many attempts, it also deletes the oldest
+// rows.
+func (t *Trimmer) trimOldest(ctx context.Context, table Table, b engine.AttemptBounds, now time.Time, limit int) (removed int, err error) {
 	rows, err := table.OldestRows(ctx, max(limit, 0))
 	if err != nil {
 		return 0, err
@@ -156,8 +157,8 @@ func (t *Trimmer) oldest(ctx context.Context, table Table, b engine.AttemptBound
 	return removed, nil
 }
 
-// one deletes up to limit rows of a subscription that exceed the bound.
-func (t *Trimmer) one(ctx context.Context, table Table, subscription string, bound, limit int) (removed int, err error) {
+// trimSubscription deletes up to limit rows of a subscription that exceed the bound.
+func (t *Trimmer) trimSubscription(ctx context.Context, table Table, subscription string, bound, limit int) (removed int, err error) {
 	rows, err := table.RowsOf(ctx, subscription, max(bound, 0)+limit) // each row holds at least one attempt
 	if err != nil {
 		return 0, err

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// builds tracks which schemas other processes serve, and so which subscriptions no process can serve any more
+// builds tracks the schemas that other processes serve, to find subscriptions that no process can serve any longer
 // (REP-16).
 type builds struct {
 	host    Host
@@ -24,22 +24,22 @@ type builds struct {
 	started time.Time
 
 	mu        sync.Mutex
-	seen      map[schemaOf]time.Time // when another process was last seen with it
+	seen      map[schemaKey]time.Time // when another process was last seen with it
 	histories map[string][]engine.SchemaVersion
 	// key: event, older and newer fingerprint; value: the feature that changed incompatibly, "" for none
 	verdicts map[[3]string]string
 }
 
-// A schemaOf is an event type with the fingerprint of its schemas.
-type schemaOf struct{ event, fingerprint string }
+// A schemaKey is an event type and the fingerprint of its schemas.
+type schemaKey struct{ event, fingerprint string }
 
 func (b *builds) init(o *Options, st engine.Shared) {
 	b.host, b.store, b.log, b.after, b.started = o.Host, st, o.Log, cmp.Or(o.Lease, defaultLease), time.Now()
-	b.seen, b.histories, b.verdicts = map[schemaOf]time.Time{}, map[string][]engine.SchemaVersion{}, map[[3]string]string{}
+	b.seen, b.histories, b.verdicts = map[schemaKey]time.Time{}, map[string][]engine.SchemaVersion{}, map[[3]string]string{}
 }
 
-// looked records the schemas that the other processes serve.
-func (b *builds) looked(c engine.Cluster, own uint64) {
+// recordSchemas records the schemas that the other processes serve.
+func (b *builds) recordSchemas(c engine.Cluster, own uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -48,15 +48,15 @@ func (b *builds) looked(c engine.Cluster, own uint64) {
 			continue
 		}
 		for event, fingerprint := range r.Types {
-			b.seen[schemaOf{event, fingerprint}] = now
+			b.seen[schemaKey{event, fingerprint}] = now
 		}
 	}
 }
 
-// obsolete returns the error that ends a subscription which was accepted under schemas with the given fingerprint. It
-// returns nil unless these are older than this build's, have changed incompatibly since, and were absent from all
-// processes for as long as a restart may take.
-func (b *builds) obsolete(event, schema string) *events.Error {
+// obsoleteError returns the error that ends a subscription that was accepted under the schemas with the given
+// fingerprint. The subscription only ends if the schemas are older than this build's and have changed incompatibly
+// since then. No process may have served the schemas for as long as a restart may take. Otherwise the error is nil.
+func (b *builds) obsoleteError(event, schema string) *events.Error {
 	et, ok := b.host.Type(event)
 	if !ok || schema == "" {
 		return nil
@@ -65,23 +65,24 @@ func (b *builds) obsolete(event, schema string) *events.Error {
 	if d == nil || d.Fingerprint() == schema {
 		return nil
 	}
-	known, feature, err := b.judge(event, schema, d)
+	known, feature, err := b.findChange(event, schema, d)
 	if err != nil {
 		b.log.Internal(context.Background(), "reading the history of schemas of "+event, err)
 		return nil
 	}
-	if feature == "" || b.present(event, known) {
+	if feature == "" || b.isServed(event, known) {
 		return nil
 	}
 	return fault.SchemaChanged(feature)
 }
 
-// historyTime bounds a read of an event type's history.
+// historyTime is the timeout of a read of an event type's history.
 const historyTime = 30 * time.Second
 
-// judge returns the schemas from the older version up to d's, without d's, and the feature that has changed
-// incompatibly between them. The feature is "" for none, or if d is not newer.
-func (b *builds) judge(event, older string, d eventtype.Definition) (between []engine.SchemaVersion, feature string, err error) {
+// findChange returns the schemas from the older version up to, but not including, the schemas of d. It also returns the
+// first feature that has changed incompatibly since the older version. The feature is "" if nothing has changed
+// incompatibly or d is not newer.
+func (b *builds) findChange(event, older string, d eventtype.Definition) (between []engine.SchemaVersion, feature string, err error) {
 	newer := d.Fingerprint()
 	place := func(known []engine.SchemaVersion, of string) int {
 		return slices.IndexFunc(known, func(v engine.SchemaVersion) bool { return v.Fingerprint == of })
@@ -116,8 +117,8 @@ func (b *builds) judge(event, older string, d eventtype.Definition) (between []e
 	return known[from:to], feature, nil
 }
 
-// present reports whether a process may still serve one of the schemas.
-func (b *builds) present(event string, schemas []engine.SchemaVersion) bool {
+// isServed reports whether a process may still serve one of the schemas.
+func (b *builds) isServed(event string, schemas []engine.SchemaVersion) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -125,7 +126,7 @@ func (b *builds) present(event string, schemas []engine.SchemaVersion) bool {
 		return true // not known yet
 	}
 	return slices.ContainsFunc(schemas, func(v engine.SchemaVersion) bool {
-		seen, ok := b.seen[schemaOf{event, v.Fingerprint}]
+		seen, ok := b.seen[schemaKey{event, v.Fingerprint}]
 		return ok && now.Sub(seen) < b.after
 	})
 }

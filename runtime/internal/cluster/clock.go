@@ -11,19 +11,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A clock provides the store's time. It uses the offset that the last renewal of the lease measured. Before that,
-// it uses a query (REP-8).
+// A clock provides the store's time. It uses the offset measured by renewals of the lease. Before the first renewal, it
+// queries the store (REP-8).
 type clock struct {
 	store engine.Shared
 	owner atomic.Pointer[shard.Owner]
 
-	asking sync.Mutex // held during a query
-	mu     sync.Mutex
-	read   time.Time // the store's time
-	at     time.Time // the process's time of read
+	querying sync.Mutex // held during a query
+	mu       sync.Mutex
+	read     time.Time // the store's time
+	at       time.Time // the process's time of read
 }
 
-func (c *clock) ask(ctx context.Context) error {
+func (c *clock) query(ctx context.Context) error {
 	before := time.Now()
 	now, err := c.store.Now(ctx)
 	if err != nil {
@@ -37,31 +37,31 @@ func (c *clock) ask(ctx context.Context) error {
 }
 
 const (
-	// clockAge is the maximum age of a query's result in a process without a lease, which only emits, because clocks
-	// drift.
+	// clockAge is the maximum age of a query result, because clocks drift. It applies to processes without a lease,
+	// which only emit.
 	clockAge = time.Minute
-	// clockTime bounds a query.
+	// clockTime is the timeout of a query.
 	clockTime = 2 * time.Second
 )
 
-// refresh queries the time if the last result is old. If the query fails, the old result stays in use.
+// refresh queries the time if the last result is too old. If the query fails, it keeps using the old result.
 func (c *clock) refresh(ctx context.Context) {
-	if c.renewed() || !c.asking.TryLock() {
+	if c.hasLeaseTime() || !c.querying.TryLock() {
 		return
 	}
-	defer c.asking.Unlock()
+	defer c.querying.Unlock()
 	c.mu.Lock()
 	old := time.Since(c.at) > clockAge
 	c.mu.Unlock()
 	if old {
 		ctx, cancel := context.WithTimeout(ctx, clockTime)
 		defer cancel()
-		_ = c.ask(ctx)
+		_ = c.query(ctx)
 	}
 }
 
-// renewed reports whether renewals of the lease provide the time.
-func (c *clock) renewed() bool {
+// hasLeaseTime reports whether renewals of the lease provide the time.
+func (c *clock) hasLeaseTime() bool {
 	o := c.owner.Load()
 	if o == nil {
 		return false

@@ -451,11 +451,11 @@ func TestEVOL1Orphans(t *testing.T) {
 		}
 		gone := join(t, st, nil)
 		must(t, gone.Shutdown(t.Context()))
-		settle(2 * orphans)
+		settle(2 * orphanTime)
 		has(2) // its process had ended
 		p := join(t, st, nil)
 		p.register("e", "string")
-		settle(orphans - time.Second)
+		settle(orphanTime - time.Second)
 		has(2)
 		settle(time.Minute)
 		if all, err := st.Subscriptions(t.Context(), "", 10); err != nil || len(all) != 1 || all[0].Event != "e" {

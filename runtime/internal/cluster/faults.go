@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// tellEvery is how often the log repeats a lasting fault.
-	tellEvery = time.Minute
-	// maxOutboxAge is how long an occurrence may wait in the outbox before that is logged. controlSlack is how long,
-	// beyond orders.MaxUnheard, orders of other processes may be missing before that is logged.
+	// logEvery is the interval between log messages about a lasting fault.
+	logEvery = time.Minute
+	// maxOutboxAge is how long an occurrence may wait in the outbox before a warning is logged.
 	maxOutboxAge = time.Minute
+	// controlSlack is the additional time after orders.MaxUnheard before a warning about missing orders is logged.
 	controlSlack = 8 * time.Second
 )
 
-// faults are the faults of this process in the cluster, each with the time of its last log message.
+// faults contains the possible faults of this process in the cluster.
 type faults struct{ lease, outbox, control lastingFault }
 
 type lastingFault struct {
-	since, told time.Time
+	since, loggedAt time.Time
 }
 
-// is records whether the fault exists now, and reports whether to log it. A new fault is not logged at first, because
-// it may be temporary.
-func (i *lastingFault) is(so bool, now time.Time) bool {
+// update records whether the fault exists now and reports whether to log it. A new fault is not logged for a second,
+// because it may be temporary.
+func (i *lastingFault) update(so bool, now time.Time) bool {
 	switch {
 	case !so:
 		*i = lastingFault{}
@@ -35,10 +35,10 @@ func (i *lastingFault) is(so bool, now time.Time) bool {
 	case i.since.IsZero():
 		i.since = now
 	}
-	if now.Sub(i.since) < time.Second || !i.told.IsZero() && now.Sub(i.told) < tellEvery {
+	if now.Sub(i.since) < time.Second || !i.loggedAt.IsZero() && now.Sub(i.loggedAt) < logEvery {
 		return false
 	}
-	i.told = now
+	i.loggedAt = now
 	return true
 }
 
@@ -59,19 +59,19 @@ func (c *Many) watch(ctx context.Context) {
 	}
 }
 
-// checkFaults logs each lasting fault once a minute, because a single warning is overlooked. Health probes do not report
-// these faults: they would remove all processes together.
+// checkFaults logs each lasting fault once a minute, because a single warning is easily overlooked. Health probes do
+// not report these faults, because they would take all processes out of service simultaneously.
 func (c *Many) checkFaults(ctx context.Context) {
 	now := time.Now()
 	tell := func(what string, more ...slog.Attr) { c.o.Logger.LogAttrs(ctx, slog.LevelWarn, what, more...) }
 	fence, owned := c.owner.Status()
-	if c.faults.lease.is(fence == 0, now) {
+	if c.faults.lease.update(fence == 0, now) {
 		tell("mcp events: this process has no lease and does no shared work", slog.Time("since", c.faults.lease.since))
 	}
-	if last := c.LastLook(); c.faults.control.is(!last.IsZero() && now.Sub(last) > orders.MaxUnheard+controlSlack, now) {
+	if last := c.LastLook(); c.faults.control.update(!last.IsZero() && now.Sub(last) > orders.MaxUnheard+controlSlack, now) {
 		tell("mcp events: this process does not receive orders from other processes: revocations take effect late and deliveries wait", slog.Time("since", last))
 	}
-	if age := c.OutboxAge(); c.faults.outbox.is(owned[engine.OutboxTopic] > 0 && age > maxOutboxAge, now) {
+	if age := c.OutboxAge(); c.faults.outbox.update(owned[engine.OutboxTopic] > 0 && age > maxOutboxAge, now) {
 		tell("mcp events: occurrences wait in the outbox, or may: appending to their logs fails, or looking for them", slog.Duration("oldest", age))
 	}
 }

@@ -15,26 +15,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// sequencing returns the duty of the outbox's owner.
-func (c *Many) sequencing() shard.Duty {
+// sequencingDuty returns the duty of the outbox's owner.
+func (c *Many) sequencingDuty() shard.Duty {
 	c.o.Host.Sequenced(engine.Sequenced{}) // creates the counter, so that the first rejection is visible as an increase
-	j := judge{host: c.o.Host, store: c.store, schemas: map[string]*validate.Schema{}}
-	return shard.Sequencing(c.o.Outbox, j.judge, func(done engine.Sequenced) {
+	j := outboxChecker{host: c.o.Host, store: c.store, schemas: map[string]*validate.Schema{}}
+	return shard.Sequencing(c.o.Outbox, j.check, func(done engine.Sequenced) {
 		c.oldest.Store(int64(done.Oldest))
 		c.o.Host.Sequenced(done)
 	}, c.o.Logger)
 }
 
-// A judge checks that Emit would accept an occurrence from an outbox. Any role with access to the table may have
-// inserted it (REP-20). It is not safe for concurrent use.
-type judge struct {
+// An outboxChecker checks that Emit would accept the occurrences in an outbox. This is necessary because any role with
+// access to the table may have inserted them (REP-20). It is not safe for concurrent use.
+type outboxChecker struct {
 	host    Host
 	store   engine.Shared
 	schemas map[string]*validate.Schema // by fingerprint; nil if it does not compile
 }
 
-// judge is the check function for [engine.Outbox].
-func (j *judge) judge(ctx context.Context, o store.Outgoing) (fault, err error) {
+// check is the check function for [engine.Outbox].
+func (j *outboxChecker) check(ctx context.Context, o store.Outgoing) (fault, err error) {
 	if err := wire.CheckEventName(o.Log); err != nil {
 		return err, nil
 	}
@@ -52,15 +52,15 @@ func (j *judge) judge(ctx context.Context, o store.Outgoing) (fault, err error) 
 	if fault = j.host.Refuses(d, &o.Entry); fault == nil || errors.Is(fault, events.ErrTooLarge) {
 		return fault, nil
 	}
-	fits, err := j.elsewhere(ctx, o.Log, d, o.Entry.Data)
+	fits, err := j.isValidElsewhere(ctx, o.Log, d, o.Entry.Data)
 	if err != nil || fits {
 		return nil, err
 	}
 	return fault, nil
 }
 
-// elsewhere reports whether the payload is valid under the schemas of another build of the type (REP-16).
-func (j *judge) elsewhere(ctx context.Context, event string, d eventtype.Definition, data []byte) (bool, error) {
+// isValidElsewhere reports whether the payload is valid under the type's schemas in another build (REP-16).
+func (j *outboxChecker) isValidElsewhere(ctx context.Context, event string, d eventtype.Definition, data []byte) (bool, error) {
 	value, err := validate.Decode(data)
 	if err != nil {
 		return false, nil

@@ -20,9 +20,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Many are the processes on a shared store. All of them follow requests to one of them, by the orders of the
-// [orders.Log]. Exclusive work is done by the owner of its shard: deliveries, moving the outbox, and deleting expired
-// entries (REP-6).
+// Many represents the processes on a shared store. A request to one of them is sent to the others as an order in the
+// [orders.Log]. Only the owner of a shard delivers to its subscriptions, moves the outbox or deletes expired entries
+// (REP-6).
 type Many struct {
 	*orders.Log
 
@@ -38,7 +38,7 @@ type Many struct {
 	faults   faults
 }
 
-// Limits for announcing changes of subscriptions whose shard is unknown.
+// Limits on announcements of changes to subscriptions with an unknown shard.
 const (
 	unknownRate  = 20
 	unknownBurst = 50
@@ -63,12 +63,12 @@ func (c *Many) Records(context.Context) (subscriber.Records, *subscriber.Cluster
 		},
 		Standing: func(ctx context.Context) (subscriber.Standing, error) { return c.Log.Standing(ctx) },
 		Obsolete: func(et eventtype.Type, schema string, _ bool) *events.Error {
-			return c.builds.obsolete(et.Name(), schema)
+			return c.builds.obsoleteError(et.Name(), schema)
 		},
 	}, nil
 }
 
-// types returns the event types whose webhook subscriptions this process can serve, with the fingerprints of their
+// types returns the event types for which this process can serve webhook subscriptions, with the fingerprints of their
 // schemas.
 func (c *Many) types() map[string]string {
 	types := map[string]string{}
@@ -105,7 +105,7 @@ func (c *Many) Join(w *subscriber.Subscriptions) error {
 	c.builds.init(&c.o, c.store)
 	o := shard.Options{Leases: c.store, Name: c.o.Name, TTL: c.o.Lease, Duties: duties, Run: c.run, Logger: c.o.Logger}
 	if w != nil {
-		o.Types, o.Shards, o.Orphans, o.Looked = c.types, Shards, orphans, c.builds.looked
+		o.Types, o.Shards, o.Orphans, o.Looked = c.types, Shards, orphanTime, c.builds.recordSchemas
 	}
 	c.owner = shard.New(o)
 	c.clock.owner.Store(c.owner)
@@ -136,7 +136,7 @@ func (c *Many) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Crash ends the process's ownership as a crash would; for tests.
+// Crash ends the process's ownerships as a crash would. It is for tests.
 func (c *Many) Crash() { c.stop() }
 
 // Hurry implements [Processes].
@@ -161,7 +161,7 @@ func (c *Many) Now() time.Time { return c.clock.now() }
 // Refresh implements [Processes].
 func (c *Many) Refresh(ctx context.Context) { c.clock.refresh(ctx) }
 
-// RecallLater implements [Processes]. In a process that only emits it does nothing, because no client uses the type
+// RecallLater implements [Processes]. It does nothing in a process that only emits, because no client uses the type
 // there.
 func (c *Many) RecallLater(event string) {
 	if c.owner != nil {
@@ -169,10 +169,10 @@ func (c *Many) RecallLater(event string) {
 	}
 }
 
-// renewEvery is how often the logs are checked for new epochs.
+// renewEvery is the interval at which the logs are checked for new epochs.
 const renewEvery = time.Second
 
-// renew informs waiting readers of a new epoch, in case this process appends nothing (REP-19).
+// renew notifies waiting readers of new epochs, in case this process appends nothing (REP-19).
 func (c *Many) renew(ctx context.Context) {
 	c.o.Log.Every(ctx, renewEvery, "looking at the logs", func() (err error) {
 		for _, et := range c.o.Host.EventTypes() {
@@ -185,11 +185,11 @@ func (c *Many) renew(ctx context.Context) {
 	})
 }
 
-// run does the work of the owner of a shard.
+// run performs the work of the owner of a shard.
 func (c *Many) run(t *shard.Ownership) {
 	switch t.ShardFence().Shard.Topic {
 	case engine.OutboxTopic:
-		c.sequencing().Run(t)
+		c.sequencingDuty().Run(t)
 	case engine.RetentionTopic:
 		shard.Retaining(c.store, c.o.Logger).Run(t)
 	default:

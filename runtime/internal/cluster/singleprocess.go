@@ -16,8 +16,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// one is the only process that serves its store: it owns everything from the start (package solo).
-type one struct {
+// local implements [Processes] for the only process that serves a store. It owns all shards from the start
+// (package solo).
+type local struct {
 	o        Options
 	ctx      context.Context // ends with the server
 	stop     context.CancelFunc
@@ -25,13 +26,13 @@ type one struct {
 	webhooks *subscriber.Subscriptions
 }
 
-func newOne(o Options) *one {
-	p := &one{o: o}
+func newLocal(o Options) *local {
+	p := &local{o: o}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
 }
 
-func (p *one) Records(ctx context.Context) (subscriber.Records, *subscriber.Cluster, error) {
+func (p *local) Records(ctx context.Context) (subscriber.Records, *subscriber.Cluster, error) {
 	kept, ok := p.o.Store.(store.SubscriptionStore)
 	if !ok {
 		return nil, nil, errors.New("webhooks: Options.Store does not store subscriptions (store.SubscriptionStore)")
@@ -43,57 +44,57 @@ func (p *one) Records(ctx context.Context) (subscriber.Records, *subscriber.Clus
 	return p.stored, solo.Cluster(func(id string, of engine.Shard) { p.webhooks.Changed(id, of) }), nil
 }
 
-// Join schedules the end of stored subscriptions whose event types are not registered by then (EVOL-1).
-func (p *one) Join(w *subscriber.Subscriptions) error {
+// Join schedules the end of stored subscriptions with event types that are not registered in time (EVOL-1).
+func (p *local) Join(w *subscriber.Subscriptions) error {
 	p.webhooks = w
 	if p.stored == nil {
 		return nil
 	}
 	if stored := p.stored.Events(); len(stored) > 0 {
-		timer := time.AfterFunc(orphans, func() { p.endOrphans(stored) })
+		timer := time.AfterFunc(orphanTime, func() { p.endOrphans(stored) })
 		context.AfterFunc(p.ctx, func() { timer.Stop() })
 	}
 	return nil
 }
 
-func (p *one) endOrphans(stored []string) {
+func (p *local) endOrphans(stored []string) {
 	for _, event := range stored {
 		p.webhooks.EndOrphans(solo.NewOwnership(p.ctx, event))
 	}
 }
 
-func (p *one) Hurry() {}
+func (p *local) Hurry() {}
 
-func (p *one) Serve(et eventtype.Type, restored func()) error {
+func (p *local) Serve(et eventtype.Type, restored func()) error {
 	return p.webhooks.Serve(context.Background(), solo.NewOwnership(p.ctx, et.Name()), et, restored)
 }
 
-func (p *one) Shutdown(context.Context) error {
+func (p *local) Shutdown(context.Context) error {
 	p.stop()
 	return nil
 }
 
-func (p *one) LastLook() time.Time { return time.Time{} }
+func (p *local) LastLook() time.Time { return time.Time{} }
 
-func (p *one) Status() (uint64, map[string]int, bool) { return 0, nil, false }
+func (p *local) Status() (uint64, map[string]int, bool) { return 0, nil, false }
 
-func (p *one) OutboxAge() time.Duration { return 0 }
+func (p *local) OutboxAge() time.Duration { return 0 }
 
-func (p *one) Now() time.Time { return time.Now() }
+func (p *local) Now() time.Time { return time.Now() }
 
-func (p *one) Refresh(context.Context) {}
+func (p *local) Refresh(context.Context) {}
 
-func (p *one) Stamp(context.Context) time.Time { return time.Now() }
+func (p *local) Stamp(context.Context) time.Time { return time.Now() }
 
 // Tell does nothing, because this is the only process.
-func (p *one) Tell(context.Context, orders.Order) error { return nil }
+func (p *local) Tell(context.Context, orders.Order) error { return nil }
 
-// Ask returns NotFound: a subscription that does not live here does not exist or could not be restored.
-func (p *one) Ask(context.Context, orders.Order) error { return fault.NotFound("subscription") }
+// Ask returns NotFound, because a subscription that is not live here does not exist or could not be restored.
+func (p *local) Ask(context.Context, orders.Order) error { return fault.NotFound("subscription") }
 
-// CloseType stores nothing: the event type remembers a termination until the process ends.
-func (p *one) CloseType(context.Context, string, *events.Error) error { return nil }
+// CloseType does nothing, because the event type remembers a termination until the process exits.
+func (p *local) CloseType(context.Context, string, *events.Error) error { return nil }
 
-func (p *one) ClosedType(context.Context, string) (*events.Error, error) { return nil, nil }
+func (p *local) ClosedType(context.Context, string) (*events.Error, error) { return nil, nil }
 
-func (p *one) RecallLater(string) {}
+func (p *local) RecallLater(string) {}

@@ -16,18 +16,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// An unsettled is an occurrence that was read and neither acknowledged nor abandoned.
-type unsettled struct {
-	try
+// A pendingEvent is an occurrence that was read and neither acknowledged nor abandoned.
+type pendingEvent struct {
+	retryState
 	position store.Position
 	item     *Item // from reading to the end of the first attempt
 	dropped  bool  // no longer needed; a late answer is ignored
 }
 
-// readBatch is the number of occurrences that are read at a time. They reference the log's bytes while they wait.
+// readBatch is the maximum number of occurrences per read. Pending occurrences keep the log's bytes in memory.
 const readBatch = 16
 
-// read reads from the log, and parks the reader at the end.
+// read reads a batch from the log and parks the reader at the end of the log.
 func (e *Engine) read(h *Handle) {
 	e.mu.Lock()
 	if parked, passed := h.intake.unpark(); parked {
@@ -47,24 +47,24 @@ func (e *Engine) read(h *Handle) {
 	f, err := h.reader.Read(e.base, after, limit)
 	tell := err == nil && f.Gap && h.hasGaps()
 	if tell {
-		e.gapped(h)
+		e.notifyGap(h)
 	}
 	e.mu.Lock()
 	defer e.unlock()
 	switch {
-	case h.gone(), h.intake.outdated(turn):
+	case h.hasEnded(), h.intake.outdated(turn):
 		return
 	case err != nil:
 		if first := h.intake.failed(e.clock()); first && e.base.Err() == nil {
-			e.note(slog.LevelError, "reading the log for a webhook subscription", h, slog.Any("error", err))
+			e.queueLog(slog.LevelError, "reading the log for a webhook subscription", h, slog.Any("error", err))
 		}
 		return
 	}
 	more := f.More || f.Gap
 	h.intake.found(more)
-	h.take(f)
+	h.addFound(f)
 	if f.Gap {
-		e.note(slog.LevelWarn, "webhook subscription fell behind the log's retention", h)
+		e.queueLog(slog.LevelWarn, "webhook subscription fell behind the log's retention", h)
 	}
 	if tell {
 		h.addGap()
@@ -81,12 +81,12 @@ func (e *Engine) read(h *Handle) {
 	h.intake.park(turn, ok)
 }
 
-// take adds the result of a read to the window.
-func (h *Handle) take(f Found) {
+// addFound adds the result of a read to the window.
+func (h *Handle) addFound(f Found) {
 	for i := range f.Items {
 		it := &f.Items[i]
 		if h.marks.Open(it.Position) {
-			u := &unsettled{position: it.Position, item: it}
+			u := &pendingEvent{position: it.Position, item: it}
 			if wait := h.e.o.Schedule[0]; wait > 0 {
 				u.due = h.e.clock().plus(h.e.o.spread(wait))
 			}
@@ -104,8 +104,8 @@ func (h *Handle) take(f Found) {
 	h.e.changed(h)
 }
 
-// settle marks u as settled.
-func (h *Handle) settle(u *unsettled) {
+// settle records that u needs no further attempts and removes it from the window.
+func (h *Handle) settle(u *pendingEvent) {
 	if u.dropped {
 		return
 	}
@@ -120,11 +120,11 @@ func (h *Handle) settle(u *unsettled) {
 	h.e.touch(h)
 }
 
-// errUnsendable means that an occurrence can never be sent.
+// errUnsendable reports that an occurrence can never be sent.
 var errUnsendable = errors.New("delivery: the occurrence cannot be sent")
 
 // sendEvent makes one attempt at an occurrence.
-func (e *Engine) sendEvent(h *Handle, u *unsettled) {
+func (e *Engine) sendEvent(h *Handle, u *pendingEvent) {
 	e.mu.Lock()
 	item, dropped := u.item, u.dropped
 	u.busy = !dropped
@@ -134,7 +134,7 @@ func (e *Engine) sendEvent(h *Handle, u *unsettled) {
 	}
 
 	e.mu.Lock()
-	if !u.dropped && e.o.spent(&u.try, e.clock()) {
+	if !u.dropped && e.o.isPastWindow(&u.retryState, e.clock()) {
 		e.abandon(h, u, item.EventID)
 	}
 	if u.dropped {
@@ -151,11 +151,11 @@ func (e *Engine) sendEvent(h *Handle, u *unsettled) {
 	}
 	var r result
 	if err == nil {
-		r, err = e.send(h, &u.try, webhook.Message{ID: item.EventID, Subscription: h.id, Body: body}, "")
+		r, err = e.send(h, &u.retryState, webhook.Message{ID: item.EventID, Subscription: h.id, Body: body}, "")
 	}
 	if err != nil {
 		e.log(slog.LevelError, "an occurrence cannot be delivered", h, slog.String("eventId", item.EventID), slog.Any("error", err))
-		e.miss(h, u)
+		e.settleLost(h, u)
 		return
 	}
 	e.mu.Lock()
@@ -166,15 +166,15 @@ func (e *Engine) sendEvent(h *Handle, u *unsettled) {
 	}
 }
 
-// reread reads the occurrence again for a retry. It returns false if it cannot be sent now.
-func (e *Engine) reread(h *Handle, u *unsettled, item **Item) bool {
+// reread reads the occurrence again for a retry. It returns false if the occurrence cannot be sent now.
+func (e *Engine) reread(h *Handle, u *pendingEvent, item **Item) bool {
 	f, err := h.reader.Read(e.base, u.position-1, 1)
 	if err == nil && len(f.Items) > 0 && f.Items[0].Position == u.position {
 		*item = &f.Items[0]
 		return true
 	}
 	if err == nil && f.Gap {
-		e.miss(h, u)
+		e.settleLost(h, u)
 		return false
 	}
 	e.mu.Lock()
@@ -188,11 +188,11 @@ func (e *Engine) reread(h *Handle, u *unsettled, item **Item) bool {
 	return false
 }
 
-// miss settles an occurrence that can never be sent, and signals a gap (OCC-4).
-func (e *Engine) miss(h *Handle, u *unsettled) {
+// settleLost settles an occurrence that can never be sent and signals a gap (OCC-4).
+func (e *Engine) settleLost(h *Handle, u *pendingEvent) {
 	tell := h.hasGaps()
 	if tell {
-		e.gapped(h)
+		e.notifyGap(h)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -207,42 +207,41 @@ func (e *Engine) miss(h *Handle, u *unsettled) {
 	e.metrics.outcome(h, outcomeLost, "")
 }
 
-// abandon settles an occurrence after its last attempt. It logs the occurrence's id, so that an operator can find
-// undelivered occurrences.
-func (e *Engine) abandon(h *Handle, u *unsettled, eventID string) {
+// abandon settles an occurrence after its last attempt. It logs the occurrence's id so that an operator can find it.
+func (e *Engine) abandon(h *Handle, u *pendingEvent, eventID string) {
 	h.settle(u)
 	e.metrics.outcome(h, outcomeAbandoned, h.health.lastError)
-	e.note(slog.LevelWarn, "webhook delivery abandoned", h,
+	e.queueLog(slog.LevelWarn, "webhook delivery abandoned", h,
 		slog.String("eventId", eventID), slog.Int("attempts", u.attempts), slog.String("category", h.health.lastError))
 }
 
 // sendControl makes one attempt at a control envelope.
-func (e *Engine) sendControl(h *Handle, c *control) {
+func (e *Engine) sendControl(h *Handle, c *controlEnvelope) {
 	body, err := e.controlBody(h, c)
 	var r result
 	if err == nil {
-		r, err = e.send(h, &c.try, webhook.Message{ID: c.id, Subscription: h.id, Body: body}, c.kind)
+		r, err = e.send(h, &c.retryState, webhook.Message{ID: c.id, Subscription: h.id, Body: body}, c.kind)
 	}
 	e.mu.Lock()
 	defer e.unlock()
 	c.busy = false
 	switch {
 	case err != nil:
-		e.note(slog.LevelError, "a control envelope cannot be delivered", h, slog.String("type", c.kind), slog.Any("error", err))
+		e.queueLog(slog.LevelError, "a control envelope cannot be delivered", h, slog.String("type", c.kind), slog.Any("error", err))
 		h.drop(c)
 		h.untold = false
 	case r.aborted:
 	default:
 		h.untold = false
-		c.began(r.began, r.at)
-		if r.category == "" || r.final || !e.o.again(&c.try, e.clock(), r.wish) {
+		c.recordAttempt(r.began, r.at)
+		if r.category == "" || r.final || !e.o.scheduleRetry(&c.retryState, e.clock(), r.wish) {
 			h.drop(c)
 		}
 	}
 	h.e.changed(h)
 }
 
-// A result is the result of one attempt.
+// A result describes the outcome of one attempt.
 type result struct {
 	at       time.Time     // in the signature
 	began    moment        // of the signature
@@ -257,8 +256,8 @@ type result struct {
 }
 
 // send signs and posts one message. An error means that the message can never be sent.
-func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r result, err error) {
-	// Not derived from e.base, to avoid contention on one lock; cutOff cancels it.
+func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) (r result, err error) {
+	// The context is not derived from e.base, to avoid contention on its lock. cutOff cancels it.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	e.mu.Lock()
@@ -270,9 +269,9 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 	}
 	now := e.now()
 	if !may {
-		h.held = max(h.held, e.clock().plus(closedGate))
+		h.held = max(h.held, e.clock().plus(recheckPause))
 	}
-	if !may || e.base.Err() != nil || h.shard.closed || h.gone() && kind != wire.EnvelopeTerminated || (h.phase == stopping || h.expired(now)) && !h.gone() {
+	if !may || e.base.Err() != nil || h.shard.closed || h.hasEnded() && kind != wire.EnvelopeTerminated || (h.phase == stopping || h.expired(now)) && !h.hasEnded() {
 		e.mu.Unlock()
 		return result{aborted: true}, nil
 	}
@@ -324,17 +323,17 @@ func (e *Engine) send(h *Handle, t *try, m webhook.Message, kind string) (r resu
 	return r, nil
 }
 
-// conclude processes the result of an attempt at an occurrence and returns its record. removed is true if the
-// subscription was removed for its failures. A late answer to a dropped occurrence has no effect; an operator's
-// attempt while deliveries are stopped only settles the occurrence.
-func (e *Engine) conclude(h *Handle, u *unsettled, eventID string, r result) (made operator.Attempt, removed bool) {
+// conclude applies the result of an attempt at an occurrence and returns the attempt's record. The result removed
+// reports whether the subscription was removed because of its failures. A late response for a dropped occurrence has no
+// effect. While deliveries are stopped, an operator's attempt can only settle the occurrence.
+func (e *Engine) conclude(h *Handle, u *pendingEvent, eventID string, r result) (made operator.Attempt, removed bool) {
 	u.busy = false
 	if r.aborted {
 		return made, false
 	}
-	defer func() { made = h.record(u, eventID, r) }()
-	u.began(r.began, r.at)
-	if h.gone() || u.dropped {
+	defer func() { made = h.recordAttempt(u, eventID, r) }()
+	u.recordAttempt(r.began, r.at)
+	if h.hasEnded() || u.dropped {
 		return made, false
 	}
 	if r.by != "" && h.stopped() {
@@ -357,11 +356,11 @@ func (e *Engine) conclude(h *Handle, u *unsettled, eventID string, r result) (ma
 		e.abandon(h, u, eventID)
 	default:
 		h.failed(now, r)
-		if !e.o.again(&u.try, e.clock(), r.wish) {
+		if !e.o.scheduleRetry(&u.retryState, e.clock(), r.wish) {
 			e.abandon(h, u, eventID)
 		}
-		h.count(now, true)
-		if h.hopeless(now) {
+		h.countAttempt(now, true)
+		if h.failedTooLong(now) {
 			h.giveUp()
 			return made, true
 		}
@@ -375,7 +374,7 @@ func (h *Handle) succeeded(now time.Time) {
 		h.failing = instantOf(now)
 	}
 	h.health.failedSince, h.health.lastDelivery = 0, instantOf(now)
-	h.count(now, false)
+	h.countAttempt(now, false)
 	h.e.touch(h)
 }
 

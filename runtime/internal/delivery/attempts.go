@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// record keeps the result of an attempt until it is stored with the subscription's progress, and returns it.
-func (h *Handle) record(u *unsettled, eventID string, r result) operator.Attempt {
+// recordAttempt returns the record of an attempt and keeps it until the subscription's progress is stored.
+func (h *Handle) recordAttempt(u *pendingEvent, eventID string, r result) operator.Attempt {
 	o := &h.e.o
 	by := r.by
 	if asked := h.asked; asked != nil {
@@ -24,19 +24,19 @@ func (h *Handle) record(u *unsettled, eventID string, r result) operator.Attempt
 	if !u.dropped {
 		a.NextAt = h.e.timeOf(u.due)
 	}
-	if o.Attempts == nil || h.gone() {
+	if o.Attempts == nil || h.hasEnded() {
 		return a
 	}
 	if h.made == nil {
 		h.made = new([]operator.Attempt)
 	}
-	h.keep(append(*h.made, a))
+	h.keepNewest(append(*h.made, a))
 	h.e.touch(h)
 	return a
 }
 
-// keep keeps the newest attempts, up to the bound per subscription.
-func (h *Handle) keep(made []operator.Attempt) {
+// keepNewest keeps the newest of the attempts, up to the limit per subscription.
+func (h *Handle) keepNewest(made []operator.Attempt) {
 	if over := len(made) - h.e.o.AttemptBounds.PerSubscription; over > 0 {
 		copy(made, made[over:])
 		made = made[:len(made)-over]
@@ -44,8 +44,8 @@ func (h *Handle) keep(made []operator.Attempt) {
 	*h.made = made
 }
 
-// takeMade returns the attempts to store now, and clears them.
-func (h *Handle) takeMade() []operator.Attempt {
+// takeUnsaved returns the attempts that are not yet stored and clears the list.
+func (h *Handle) takeUnsaved() []operator.Attempt {
 	if h.made == nil {
 		return nil
 	}
@@ -54,28 +54,28 @@ func (h *Handle) takeMade() []operator.Attempt {
 	return made
 }
 
-// giveBackMade returns attempts that could not be stored.
-func (h *Handle) giveBackMade(made []operator.Attempt) {
-	if len(made) == 0 || h.gone() {
+// restoreUnsaved puts attempts that could not be stored back into the list.
+func (h *Handle) restoreUnsaved(made []operator.Attempt) {
+	if len(made) == 0 || h.hasEnded() {
 		return
 	}
-	made = append(made, h.takeMade()...)
+	made = append(made, h.takeUnsaved()...)
 	h.made = new([]operator.Attempt)
-	h.keep(made)
+	h.keepNewest(made)
 }
 
 const (
-	// trimSoon is the time from a write of attempts to the deletion of attempts beyond the bounds; trimOld is the
-	// interval of deletion by age.
-	trimSoon = 5 * time.Second
-	trimOld  = time.Hour
-	// trimStep is the number of deletions per step; trimPause is the pause between steps, in which other writes can
-	// proceed.
-	trimStep  = 1000
+	// trimDelay is the delay between a write of attempts and the deletion of excess attempts.
+	trimDelay = 5 * time.Second
+	// trimInterval is the interval between deletions of old attempts.
+	trimInterval = time.Hour
+	// trimStep is the maximum number of deletions per step.
+	trimStep = 1000
+	// trimPause is the pause between steps, which lets other writes proceed.
 	trimPause = 20 * time.Millisecond
 )
 
-// trim deletes attempts beyond the bounds, a bounded number at a time.
+// trim deletes up to trimStep attempts that exceed the bounds. It returns the delay before the next call.
 func (e *Engine) trim() (next time.Duration) {
 	ctx, cancel := context.WithTimeout(e.base, saveTime)
 	defer cancel()
@@ -86,5 +86,5 @@ func (e *Engine) trim() (next time.Duration) {
 	if more && err == nil {
 		return trimPause
 	}
-	return trimOld
+	return trimInterval
 }

@@ -150,7 +150,7 @@ func TestAttemptsAreTrimmed(t *testing.T) {
 			tp.emit(t, id)
 			time.Sleep(time.Second)
 		}
-		time.Sleep(2 * trimSoon)
+		time.Sleep(2 * trimDelay)
 		if got := kept(t, db); len(got) != 2 || got[0].EventID != "5" {
 			t.Errorf("%+v", got)
 		}

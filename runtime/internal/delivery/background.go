@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A chore is a periodic background job of the engine. Only one turn runs at a time.
-type chore struct {
+// A periodicTask is a periodic background task of the engine. Its turns never overlap.
+type periodicTask struct {
 	e    *Engine
 	do   func() (next time.Duration) // runs a turn and returns the longest time until the next one
 	turn sync.Mutex                  // held during a turn
@@ -18,44 +18,44 @@ type chore struct {
 }
 
 // begin schedules the first turn.
-func (c *chore) begin(e *Engine, first time.Duration, do func() time.Duration) {
+func (c *periodicTask) begin(e *Engine, first time.Duration, do func() time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.e, c.do, c.at = e, do, time.Now().Add(first)
 	c.timer = time.AfterFunc(first, c.run)
 }
 
-// hasten makes the next turn start within the given time. The caller holds the engine's lock.
-func (c *chore) hasten(within time.Duration) {
+// advance ensures that the next turn starts within the given time. The caller must hold the engine's lock.
+func (c *periodicTask) advance(within time.Duration) {
 	if at := time.Now().Add(within); c.timer != nil && !c.off && at.Before(c.at) {
 		c.at = at
 		c.timer.Reset(within)
 	}
 }
 
-// stop prevents further turns. The caller holds the engine's lock.
-func (c *chore) stop() {
+// stop prevents further turns. The caller must hold the engine's lock.
+func (c *periodicTask) stop() {
 	c.off = true
 	if c.timer != nil {
 		c.timer.Stop()
 	}
 }
 
-// wait waits for a running turn.
-func (c *chore) wait() {
+// wait blocks until the current turn, if any, has finished.
+func (c *periodicTask) wait() {
 	c.turn.Lock()
 	defer c.turn.Unlock()
 }
 
-// later is longer than any time passed to hasten.
-const later = 1000 * time.Hour
+// farFuture is longer than any time passed to advance.
+const farFuture = 1000 * time.Hour
 
-func (c *chore) run() {
+func (c *periodicTask) run() {
 	c.turn.Lock()
 	defer c.turn.Unlock()
 	c.e.mu.Lock()
 	off := c.off
-	c.at = time.Now().Add(later) // events during the turn can hasten the next one
+	c.at = time.Now().Add(farFuture) // events during the turn can advance the next one
 	c.e.mu.Unlock()
 	if off {
 		return
@@ -63,5 +63,5 @@ func (c *chore) run() {
 	next := c.do()
 	c.e.mu.Lock()
 	defer c.e.mu.Unlock()
-	c.hasten(next)
+	c.advance(next)
 }

@@ -5,24 +5,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A control is a pending control envelope (HOOK-7). Its result affects neither health nor watermark (D7).
-type control struct {
-	try
+// A controlEnvelope is a pending control envelope (HOOK-7). Its result affects neither the endpoint's health nor the
+// watermark (D7).
+type controlEnvelope struct {
+	retryState
 	id   string // webhook-id of all attempts
 	kind string
 	err  wire.ErrorObject // of a termination
 }
 
-func newGap() *control {
-	return &control{id: webhook.NewMessageID(wire.EnvelopeGap), kind: wire.EnvelopeGap}
+func newGap() *controlEnvelope {
+	return &controlEnvelope{id: webhook.NewMessageID(wire.EnvelopeGap), kind: wire.EnvelopeGap}
 }
 
-func newTermination(err wire.ErrorObject) *control {
-	return &control{id: webhook.NewMessageID(wire.EnvelopeTerminated), kind: wire.EnvelopeTerminated, err: err}
+func newTermination(err wire.ErrorObject) *controlEnvelope {
+	return &controlEnvelope{id: webhook.NewMessageID(wire.EnvelopeTerminated), kind: wire.EnvelopeTerminated, err: err}
 }
 
-// gapped notifies the caller of a gap. It must be called before progress moves past the gap (D7).
-func (e *Engine) gapped(h *Handle) {
+// notifyGap calls Options.Gapped. It must be called before progress moves past the gap (D7).
+func (e *Engine) notifyGap(h *Handle) {
 	if e.o.Gapped != nil {
 		e.o.Gapped(h)
 	}
@@ -48,15 +49,15 @@ func (h *Handle) addGap() {
 }
 
 // controlBody builds the envelope for one attempt.
-func (e *Engine) controlBody(h *Handle, c *control) ([]byte, error) {
+func (e *Engine) controlBody(h *Handle, c *controlEnvelope) ([]byte, error) {
 	if c.kind == wire.EnvelopeTerminated {
 		return webhook.Terminated(webhook.ErrorObject(c.err))
 	}
 	return webhook.Gap(h.Watermark())
 }
 
-// drop removes c.
-func (h *Handle) drop(c *control) {
+// drop removes c from the pending envelopes.
+func (h *Handle) drop(c *controlEnvelope) {
 	for i, o := range h.controls {
 		if o == c {
 			h.controls = append(h.controls[:i:i], h.controls[i+1:]...)

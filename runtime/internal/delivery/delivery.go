@@ -1,13 +1,13 @@
-// Package delivery sends occurrences from logs to webhook subscriptions. It signs and retries deliveries, limits
-// the attempts in flight per subscription and destination, and stores progress, so that a crash can only cause
+// Package delivery sends occurrences from logs to webhook subscriptions. It signs and retries deliveries, and limits
+// the attempts in flight per subscription and destination. It stores progress so that a crash can only cause
 // duplicates.
 //
-// An [Engine] holds the live subscriptions as [Handle] values. Each reads its log through a [Reader] that the
-// caller implements. The engine keeps positions, not payloads; a retry rereads the occurrence. A [Watermark] tracks
-// the position up to which everything is settled, which is the cursor in bodies and responses (HOOK-6). An idle
+// An [Engine] holds the live subscriptions as [Handle] values. Each handle reads its log through a [Reader], which the
+// caller implements. The engine keeps positions, not payloads. It rereads an occurrence for each retry. A [Watermark]
+// tracks the position up to which everything is settled. Bodies and responses contain its cursor (HOOK-6). An idle
 // subscription has no goroutine and no timer.
 //
-// Start with [New], [Engine.NewShard], [Engine.Add] and [Reader]; job.go schedules turns, attempt.go makes one
+// Start with [New], [Engine.NewShard], [Engine.Add] and [Reader]. The file job.go schedules turns, attempt.go makes one
 // attempt, persist.go stores progress, and shard.go divides the subscriptions by owner.
 package delivery
 
@@ -32,20 +32,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A Reader is one subscription's view of its log: the matching occurrences, transformed and encoded. A reader may
-// use any positions that ascend and keep their meaning for its whole life.
+// A Reader is one subscription's view of its log: the matching occurrences, transformed and encoded. A reader may use
+// any ascending positions that stay valid until Close.
 //
 // The engine calls Read, Passed and Cursor concurrently with all methods, but serializes Park, Unpark and Close. It
-// does not hold its locks during a call, so a Reader may take the lock under which [Handle.Wake] is called.
+// holds none of its locks during a call, so a Reader may acquire the lock under which [Handle.Wake] is called.
 type Reader interface {
 	// Read examines a bounded number of entries after the given position and returns up to limit matching ones in
-	// order. It has no side effect: the same call returns the same result while the log holds the entries. A retry
+	// order. It has no side effects: the same call returns the same result while the log contains the entries. A retry
 	// reads its entry with Read(ctx, position-1, 1).
 	Read(ctx context.Context, after store.Position, limit int) (Found, error)
-	// Park requests a Wake for the first matching entry after the given position. It returns false, without a
-	// request, if the log has new entries that must be read first.
+	// Park requests a Wake for the first matching entry after the given position. It returns false and requests nothing
+	// if the log has new entries that must be read first.
 	Park(after store.Position) bool
-	// Unpark ends the wait that Park began, woken or not, and returns the result of Passed.
+	// Unpark cancels the request of Park, even after a Wake, and returns the result of Passed.
 	Unpark() store.Position
 	// Passed returns the position up to which a parked reader knows that no entry matches: the head of the log or,
 	// once woken, the position before the first match. A parked reader never falls behind retention. If the reader
@@ -61,13 +61,13 @@ type Reader interface {
 // Found is the result of [Reader.Read].
 type Found struct {
 	Items []Item
-	// Upto is the position up to which all entries are in Items or do not match. It is at least the position after
-	// which Read started.
+	// Upto is the last position that Read has examined. Each entry up to it is in Items or does not match. Upto is
+	// never below the start position.
 	Upto store.Position
-	// More reports whether the log may hold entries after Upto.
+	// More reports whether the log may contain entries after Upto.
 	More bool
-	// Gap reports whether entries after the start position are lost. If so, Upto is the last lost position and Items
-	// is empty; the engine signals the gap before it continues to read (HOOK-7).
+	// Gap reports whether entries after the start position are lost. If so, Upto is the last lost position and Items is
+	// empty. The engine signals the gap before it continues to read (HOOK-7).
 	Gap bool
 }
 
@@ -75,13 +75,12 @@ type Found struct {
 type Item struct {
 	Position store.Position
 	EventID  string
-	// Body encodes the delivery with the given cursor, as [webhook.Occurrence] does. It is called for each attempt.
-	// An error means that this occurrence can never be sent; the engine signals a gap (OCC-4). A nil Body means the
-	// same.
+	// Body encodes the delivery with the given cursor, like [webhook.Occurrence]. The engine calls it for each attempt.
+	// If Body is nil or returns an error, the occurrence can never be sent, and the engine signals a gap (OCC-4).
 	Body func(cursor *string) ([]byte, error)
 }
 
-// A Sender makes one request. [netguard.Guard] implements it.
+// A Sender sends a request and returns the answer. [netguard.Guard] implements it.
 type Sender interface {
 	Send(*http.Request) (*netguard.Answer, error)
 }
@@ -90,10 +89,10 @@ type Sender interface {
 type End int
 
 const (
-	// Expired means that the subscription was not refreshed in time. No further attempts start. Options.Ended calls
+	// Expired indicates that the subscription was not refreshed in time. No further attempts start. Options.Ended calls
 	// Remove, or Extend if another process refreshed the record.
 	Expired End = iota + 1
-	// Failed means that a subscription without expiry failed for too long (HOOK-5). Its terminated envelope is
+	// Failed indicates that a subscription without expiry failed for too long (HOOK-5). Its terminated envelope is
 	// queued.
 	Failed
 )
@@ -115,15 +114,16 @@ type Limit struct {
 type Options struct {
 	// Sender makes the requests; required.
 	Sender Sender
-	// Attempts stores the results of attempts, which shards' stores write with SaveAttempts; nil stores none.
+	// Attempts trims the stored attempts, which the shards' stores write with SaveAttempts. If it is nil, no attempts
+	// are stored.
 	Attempts engine.Attempts
-	// AttemptBounds bounds the stored attempts; default 100 per subscription, 7 days and 1,000,000 in total.
+	// AttemptBounds limits the stored attempts. The default is 100 per subscription, 7 days and 1,000,000 in total.
 	AttemptBounds engine.AttemptBounds
-	// Identity adds the server's signature (HOOK-10); nil adds none.
+	// Identity adds the server's signature (HOOK-10). If it is nil, requests have no server signature.
 	Identity *webhook.Identity
 
-	// server.Retry documents these options and their defaults (HOOK-3, HOOK-5, HOOK-9). RetryWindow is its Window.
-	// The sender should keep PerHost idle connections to a host.
+	// server.Retry documents these options and their defaults (HOOK-3, HOOK-5, HOOK-9). RetryWindow is its Window. The
+	// Sender should keep up to PerHost idle connections to each host.
 	Schedule                          []time.Duration
 	Jitter                            float64
 	RetryWindow                       time.Duration
@@ -135,27 +135,27 @@ type Options struct {
 	FlushInterval                     time.Duration
 	RetryHeaders                      bool
 
-	// Ended is called when a subscription has expired or the engine has ended it, but not after Remove or Terminate.
-	// If Ended is nil, an expired subscription is removed. Gapped is called before progress moves past a gap, so
-	// that the caller can store the gap for the next subscribe response (D7). Both are called from goroutines of the
-	// engine, without its locks.
-	Ended  func(h *Handle, why End)
+	// Ended is called after a subscription has expired or the engine has ended it, but not after Remove or Terminate.
+	// If Ended is nil, the engine removes expired subscriptions.
+	Ended func(h *Handle, why End)
+	// Gapped is called before progress moves past a gap, so that the caller can store the gap for the next subscribe
+	// response (D7). The engine calls Ended and Gapped from its goroutines, without holding its locks.
 	Gapped func(h *Handle)
 
-	// Now returns the time that is stored, signed and compared with stored times; default time.Now. It must not call
-	// the engine.
+	// Now returns the current time, which is stored, signed and compared with stored times. The default is time.Now.
+	// Now must not call the engine.
 	Now func() time.Time
-	// Logger receives ids and categories, never secrets, payloads or responses; default slog.Default.
+	// Logger receives ids and categories, never secrets, payloads or responses. The default is slog.Default.
 	Logger *slog.Logger
 	// Meter and Tracer default to OpenTelemetry's global providers.
 	Meter  metric.Meter
 	Tracer trace.Tracer
 }
 
-// ErrClosed is returned by an engine that is shut down.
+// ErrClosed is returned after the engine has been shut down.
 var ErrClosed = errors.New("delivery: engine is shut down")
 
-// setDefaults sets the defaults of zero fields.
+// setDefaults replaces zero fields with their defaults.
 func (o *Options) setDefaults() error {
 	if o.Sender == nil {
 		return errors.New("delivery: Options.Sender is missing")
@@ -206,9 +206,9 @@ func orDefault[T int | float64 | time.Duration](v *T, d T) {
 	}
 }
 
-// An Engine delivers to webhook subscriptions. It is safe for concurrent use. The caller may hold locks during
-// calls of the engine's and its handles' methods, unless a Reader method, Ended or Gapped takes the same locks.
-// Methods with a context may wait for the store.
+// An Engine delivers occurrences to webhook subscriptions. It is safe for concurrent use. The caller may hold locks
+// while it calls methods of the engine and its handles. However, Reader methods, Ended and Gapped must not acquire
+// these locks. Methods that take a context may wait for the store.
 type Engine struct {
 	o       Options
 	born    time.Time // when the engine's clock began
@@ -219,33 +219,33 @@ type Engine struct {
 	base    context.Context // for all attempts
 	abort   context.CancelFunc
 
-	mu      sync.Mutex
-	closing bool
-	whole   *Shard              // the last envelopes of shards that were given away
-	shards  map[*Shard]struct{} // whole is one of them
-	hosts   map[string]*host
-	tenants map[string]*tenant
-	guests  map[visit]*guest
-	rings   [classes]queue[*host] // hosts with ready handles and a free place
-	class   class                 // of the last turn
-	active  turns
-	workers int
-	flying  int // attempts in flight
-	due     timers
-	saver   saver
-	trimmer chore
-	sampler chore
-	lines   []line
-	again   map[againKey]struct{} // occurrences being sent by an operator
-	idle    chan struct{}         // closed when the last worker of a closing engine exits
+	mu        sync.Mutex
+	closing   bool
+	whole     *Shard              // the last envelopes of shards that were given away
+	shards    map[*Shard]struct{} // whole is one of them
+	hosts     map[string]*host
+	tenants   map[string]*tenant
+	guests    map[visit]*guest
+	rings     [classes]queue[*host] // hosts with ready handles and a free place
+	class     class                 // of the last turn
+	active    turns
+	workers   int
+	flying    int // attempts in flight
+	due       timers
+	saver     saver
+	trimmer   periodicTask
+	sampler   periodicTask
+	lines     []logLine
+	resending map[resendKey]struct{} // occurrences being sent by an operator
+	idle      chan struct{}          // closed when the last worker of a closing engine exits
 }
 
-// New returns an Engine, or an error that names the invalid option.
+// New returns an Engine. If an option is invalid, the error names it.
 func New(o Options) (*Engine, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, born: time.Now(), perHost: boundsOf(o.PerHost), inAll: boundsOf(o.Workers), shards: map[*Shard]struct{}{}, hosts: map[string]*host{}, tenants: map[string]*tenant{}, guests: map[visit]*guest{}, again: map[againKey]struct{}{}, idle: make(chan struct{})}
+	e := &Engine{o: o, born: time.Now(), perHost: boundsOf(o.PerHost), inAll: boundsOf(o.Workers), shards: map[*Shard]struct{}{}, hosts: map[string]*host{}, tenants: map[string]*tenant{}, guests: map[visit]*guest{}, resending: map[resendKey]struct{}{}, idle: make(chan struct{})}
 	e.pulse = pulse.New(o.Now)
 	e.whole = e.NewShard(ShardOptions{})
 	e.due.now = e.clock
@@ -255,9 +255,9 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	if o.Attempts != nil {
-		e.trimmer.begin(e, trimSoon, e.trim) // an earlier process may have left some
+		e.trimmer.begin(e, trimDelay, e.trim) // an earlier process may have left some
 	}
-	e.sampling()
+	e.startSampling()
 	return e, nil
 }
 
@@ -275,7 +275,7 @@ func (e *Engine) Len() int {
 // Pulse returns the recorder of the last hour's attempts.
 func (e *Engine) Pulse() *pulse.Recorder { return e.pulse }
 
-// now returns the time that is stored, signed and compared with stored times.
+// now returns the current time, which is stored, signed and compared with stored times.
 func (e *Engine) now() time.Time { return e.o.Now() }
 
 // all yields the handles of all shards. e.mu must be held.
@@ -291,11 +291,11 @@ func (e *Engine) all() iter.Seq[*Handle] {
 	}
 }
 
-// walkStep is the number of handles for which walk holds the engine's lock at a time.
+// walkStep is the number of handles that walk visits before it releases the engine's lock.
 const walkStep = 256
 
-// walk calls f for all handles under the engine's lock. It releases the lock every walkStep handles, so that others
-// do not wait long. It may miss handles that are added meanwhile.
+// walk calls f for all handles under the engine's lock. It releases the lock briefly after every walkStep handles, so
+// that other goroutines do not wait long. It may miss handles that are added during the walk.
 func (e *Engine) walk(f func(*Handle)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// tick runs when the timer fires. It ends expired subscriptions and queues handles with due work.
+// tick runs when the timer fires. It reports expired subscriptions, ends failed ones and queues handles with due work.
 func (e *Engine) tick() {
 	var expired, failed []*Handle
 	e.mu.Lock()
@@ -19,10 +19,10 @@ func (e *Engine) tick() {
 	clock := e.clock()
 	for h := e.due.due(clock); h != nil; h = e.due.due(clock) {
 		switch {
-		case !h.gone() && h.expired(now):
+		case !h.hasEnded() && h.expired(now):
 			h.overdue = true
 			expired = append(expired, h)
-		case !h.gone() && h.health.suspended && h.hopeless(now):
+		case !h.hasEnded() && h.health.suspended && h.failedTooLong(now):
 			h.giveUp()
 			failed = append(failed, h)
 		default:
@@ -73,7 +73,8 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// touchFeeds schedules a write of the cursors that moved with a feed. The engine's lock must be held.
+// touchFeeds schedules a write for each handle without a log, because its feed may have moved the cursor. The engine's
+// lock must be held.
 func (e *Engine) touchFeeds(handles iter.Seq[*Handle]) {
 	for h := range handles {
 		if h.log == nil {
@@ -82,11 +83,11 @@ func (e *Engine) touchFeeds(handles iter.Seq[*Handle]) {
 	}
 }
 
-// graceTime bounds the wait of a shutdown, after its context ended, for canceled attempts and for the store.
+// graceTime limits how long a shutdown waits for canceled attempts, and then for the store, after its context ends.
 const graceTime = time.Second
 
-// conclude waits for idle and stores progress. If ctx ends first, it cancels the attempts and returns the context's
-// error.
+// conclude waits until idle is closed and then stores progress. If ctx ends first, it cancels the attempts, still tries
+// to store progress and returns the context's error.
 func conclude(ctx context.Context, idle <-chan struct{}, cutOff func(), save func(context.Context) error) error {
 	select {
 	case <-idle:

@@ -31,13 +31,13 @@ type Handle struct {
 	epoch      uint64
 	dialect    wire.Dialect
 
-	// The fields below are guarded by e.mu.
+	// The engine's mutex e.mu guards the fields below.
 	ring     webhook.Ring
 	expires  instant // 0: never
 	marks    Watermark
-	window   []*unsettled // parallel to the open positions of marks
-	controls []*control
-	stats    *attempts
+	window   []*pendingEvent // parallel to the open positions of marks
+	controls []*controlEnvelope
+	stats    *attemptCounts
 	made     *[]operator.Attempt // attempts since the last write; nil for none
 	asked    *Replay             // replay in progress; nil for none
 	limiter  *rate.Limiter
@@ -68,35 +68,34 @@ type Handle struct {
 
 // An Entry describes a subscription for [Engine.Add].
 type Entry struct {
-	// Subscription is the record as stored; its Progress counts in the Reader's positions.
+	// Subscription is the stored record. Its Progress uses the Reader's positions.
 	Subscription store.Subscription
 	Reader       Reader
-	// Begin, if non-nil, is called with the handle before any method of Reader, so that the reader knows which
-	// handle to wake.
+	// Begin, if non-nil, is called with the handle before any method of Reader, so that the reader can wake the handle.
 	Begin func(*Handle)
-	// Log is the log that Progress refers to, if its positions remain valid after a restart. It is nil for others,
-	// such as feeds of a check, whose progress is Progress.Upstream. Delivery begins at Progress.Base if
-	// Progress.Open is set, otherwise at the larger of Progress.Base and Log's mark.
+	// Log is the log that Progress refers to if its positions remain valid after a restart. It is nil otherwise, for
+	// example for feeds of a check, which store their progress in Progress.Upstream. Delivery begins at Progress.Base
+	// if Progress.Open is set, otherwise at the larger of Progress.Base and Log's mark.
 	Log *Log
-	// Moved reports whether the stored progress belongs to another epoch than Progress. The engine replaces it soon.
-	// With a Log, the stored record is open.
+	// Moved reports whether the stored progress has a different epoch than Progress. The engine soon replaces it. If
+	// Log is set, the stored record is open.
 	Moved bool
 	// Gap reports whether the subscription has a gap that was not signaled. The engine sends an envelope with the
 	// first events. The record's Truncated is set. Progress is not stored until an attempt has signaled the gap, so
 	// that the next owner finds it.
 	Gap bool
-	// Replay is the replay that an earlier process started, or nil.
+	// Replay is the unfinished replay of an earlier process, or nil.
 	Replay *Replay
 	// Shard is the shard of the subscription and of Log.
 	Shard *Shard
-	// Hold is the earliest time of an attempt, in addition to the record's NotBefore; see [Handle.HoldUntil].
+	// Hold is the earliest time of an attempt, unless the record's NotBefore is later. See [Handle.HoldUntil].
 	Hold time.Time
-	// Answered is the time that the endpoint just took to answer its challenge; 0 without a challenge.
+	// Answered is the endpoint's response time to a preceding challenge, or 0 without a challenge.
 	Answered time.Duration
 }
 
-// class returns the class of the first turn, based on the last stored attempt or on the challenge.
-func (n *Entry) class() class {
+// initialClass returns the class for the first turn, based on the last stored attempt or on the challenge.
+func (n *Entry) initialClass() class {
 	switch wire.Category(n.Subscription.Health.LastError) {
 	case wire.Timeout, wire.ConnectionRefused, wire.TLSError:
 		if !n.Subscription.Health.FailedSince.IsZero() {
@@ -109,11 +108,11 @@ func (n *Entry) class() class {
 	return unknown
 }
 
-// maxHold bounds the delay before the first attempt, whatever the record says, because clocks differ.
+// maxHold limits the delay before the first attempt, because the clock that set the record's NotBefore may differ.
 const maxHold = 30 * time.Second
 
-// Add starts to deliver to a subscription from its progress. It returns [ErrClosed], an error for an invalid URL or
-// secret, or an error of the store; it does not call Reader.Close after an error.
+// Add starts deliveries to a subscription from its stored progress. It returns [ErrClosed], or an error for an invalid
+// URL or secret. After an error, it does not call Reader.Close.
 func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	s := n.Subscription
 	u, err := url.Parse(s.URL)
@@ -121,7 +120,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 		return nil, fmt.Errorf("delivery: subscription %s has no usable URL", s.ID)
 	}
 	if n.Log != nil && !s.Progress.Open {
-		s.Progress.Base = max(s.Progress.Base, n.Log.from)
+		s.Progress.Base = max(s.Progress.Base, n.Log.openedMark)
 	}
 	keys, err := ring.Of(s.Secrets)
 	if err != nil {
@@ -131,7 +130,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 		e: e, shard: n.Shard, log: n.Log, reader: n.Reader, id: s.ID, event: s.Event, url: s.URL, generation: s.Generation, epoch: s.Progress.Epoch,
 		dialect: wire.Dialect(s.Codes), ring: keys, expires: instantOf(s.ExpiresAt), marks: NewWatermark(s.Progress), health: healthOf(s.Health),
 		open: n.Log != nil && s.Progress.Open, touched: n.Moved, asked: n.Replay,
-		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), intake: intake{woken: true}, class: n.class(),
+		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), intake: intake{woken: true}, class: n.initialClass(),
 	}
 	now := e.now()
 	if h.health.suspended {
@@ -147,8 +146,8 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 		h.phase = ended
 		return nil, ErrClosed
 	}
-	h.hold(now, s.NotBefore, n.Hold)
-	h.guest = e.guestOf(strings.ToLower(u.Host), s.Principal)
+	h.setHold(now, s.NotBefore, n.Hold)
+	h.guest = e.joinGuest(strings.ToLower(u.Host), s.Principal)
 	h.shard.handles[h] = struct{}{}
 	if n.Log != nil && n.Log.ready {
 		h.touched = true // the record may be older than the last update of an earlier handle
@@ -174,30 +173,30 @@ func (h *Handle) Generation() uint64 { return h.generation }
 // Event returns the name of the subscription's event type.
 func (h *Handle) Event() string { return h.event }
 
-// Wake signals that the log may hold entries for the subscription. It is a hint: it may be called at any time,
-// without need, and under the lock of an append. It never blocks.
+// Wake signals that the log may contain entries for the subscription. It is only a hint: the caller may call it at any
+// time, even needlessly or under the append lock. It never blocks.
 func (h *Handle) Wake() {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	if h.gone() || !h.intake.wake() {
+	if h.hasEnded() || !h.intake.wake() {
 		return
 	}
 	h.e.changed(h)
 	h.e.scheduleNow(h)
 }
 
-// HoldUntil sets the earliest time of an attempt, which may be before or after the current one. Attempts in flight
+// HoldUntil sets the earliest time of an attempt, which may be before or after the previous setting. Attempts in flight
 // continue.
 func (h *Handle) HoldUntil(t time.Time) {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
 	now := h.e.now()
-	h.hold(now, t)
+	h.setHold(now, t)
 	h.e.schedule(h, now)
 }
 
-// hold sets h.held to the latest of the times.
-func (h *Handle) hold(now time.Time, times ...time.Time) {
+// setHold sets h.held to the latest of the times, at most maxHold from now.
+func (h *Handle) setHold(now time.Time, times ...time.Time) {
 	h.held = 0
 	for _, t := range times {
 		if t.After(now) {
@@ -206,10 +205,10 @@ func (h *Handle) hold(now time.Time, times ...time.Time) {
 	}
 }
 
-// Refresh applies the secrets, code family and expiry of the record, reactivates a suspended subscription and
-// returns the status before the refresh. No attempt starts before the record's NotBefore and hold. Refresh returns
-// false and changes nothing if the subscription has ended or expired; the caller must then subscribe from scratch
-// (SUB-5, HOOK-8).
+// Refresh applies the secrets, code family and expiry of the record and reactivates a suspended subscription. It
+// returns the status before the refresh. No attempt starts before the later of hold and the record's NotBefore. If the
+// subscription has ended or expired, Refresh returns false and changes nothing, and the caller must create a new
+// subscription (SUB-5, HOOK-8).
 func (h *Handle) Refresh(s store.Subscription, hold time.Time) (found Status, ok bool) {
 	keys, err := ring.Of(s.Secrets)
 	e, now := h.e, h.e.now()
@@ -221,18 +220,18 @@ func (h *Handle) Refresh(s store.Subscription, hold time.Time) (found Status, ok
 	}
 	h.ring, h.dialect, h.expires = keys, wire.Dialect(s.Codes), instantOf(s.ExpiresAt)
 	h.resume(now)
-	h.hold(now, s.NotBefore, hold)
+	h.setHold(now, s.NotBefore, hold)
 	h.touched = true
 	e.changed(h)
 	e.schedule(h, now)
 	return found, true
 }
 
-// Resume reactivates a suspended subscription as a refresh does (SRV-8).
+// Resume reactivates a suspended subscription, as Refresh does (SRV-8).
 func (h *Handle) Resume() {
 	h.e.mu.Lock()
 	defer h.e.unlock()
-	if h.gone() {
+	if h.hasEnded() {
 		return
 	}
 	now := h.e.now()
@@ -251,7 +250,7 @@ func (h *Handle) Base() store.Position {
 	return h.marks.Base()
 }
 
-// Concerned reports whether the occurrence at p matches the subscription, and whether it is settled.
+// Concerned reports whether the occurrence at p matches the subscription and whether it is settled.
 func (h *Handle) Concerned(ctx context.Context, p store.Position) (concerned, settled bool, err error) {
 	f, err := h.reader.Read(ctx, p-1, 1)
 	if err != nil {
@@ -267,7 +266,7 @@ func (h *Handle) progress() store.Progress {
 	return store.Progress{Epoch: h.epoch, Base: h.marks.Base(), Settled: h.marks.Spans(), Open: h.open}
 }
 
-// withUpstream adds the cursor to the progress of a subscription whose positions end with the process.
+// withUpstream adds the cursor to the progress of a subscription if its positions are only valid in this process.
 func (h *Handle) withUpstream(p store.Progress) store.Progress {
 	if h.log == nil {
 		if c := h.reader.Cursor(p.Base); c != nil {
@@ -277,17 +276,17 @@ func (h *Handle) withUpstream(p store.Progress) store.Progress {
 	return p
 }
 
-// passParked moves the watermark of a parked subscription to its reader's position. It releases e.mu during the
-// call.
+// passParked moves the watermark of a parked subscription to its reader's position. It releases e.mu while it calls the
+// reader.
 func (h *Handle) passParked() {
 	turn := h.intake.turn
-	if !h.intake.parked || h.intake.reading || h.gone() || h.intake.parkedIn != turn {
+	if !h.intake.parked || h.intake.reading || h.hasEnded() || h.intake.parkedIn != turn {
 		return
 	}
 	h.e.mu.Unlock()
 	p := h.reader.Passed()
 	h.e.mu.Lock()
-	// Later reads only find entries above p, even if another turn started to read meanwhile.
+	// Later reads only find entries above p, even if another turn has started to read by now.
 	if h.intake.turn == turn {
 		h.marks.Pass(p)
 	}
@@ -297,21 +296,21 @@ func (h *Handle) passParked() {
 // cannot distinguish a loss from silence (CUR-7). The caller must not hold e.mu.
 func (h *Handle) hasGaps() bool { return h.Watermark() != nil }
 
-// Gap sends a gap envelope, as if occurrences had been lost (SRV-8). It does nothing for a type without replay.
+// Gap queues a gap envelope, as if occurrences had been lost (SRV-8). It does nothing for a type without replay.
 func (h *Handle) Gap() {
 	if !h.hasGaps() {
 		return
 	}
-	h.e.gapped(h)
+	h.e.notifyGap(h)
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	if !h.gone() {
+	if !h.hasEnded() {
 		h.addGap()
 		h.e.scheduleNow(h)
 	}
 }
 
-// Truncated reports whether there was a gap since the last call with take set (D7).
+// Truncated reports whether there has been a gap since the last call with take set (D7).
 func (h *Handle) Truncated(take bool) bool {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
@@ -322,27 +321,27 @@ func (h *Handle) Truncated(take bool) bool {
 	return gapped
 }
 
-// Extend sets the expiry, even after the subscription has expired; zero means none. It is for records that another
-// process refreshed.
+// Extend sets the expiry, even after the subscription has expired. A zero time means no expiry. The caller uses it if
+// another process has refreshed the record.
 func (h *Handle) Extend(until time.Time) {
 	h.e.mu.Lock()
 	defer h.e.unlock()
-	if h.gone() {
+	if h.hasEnded() {
 		return
 	}
 	h.expires, h.overdue = instantOf(until), false
 	h.e.scheduleNow(h)
 }
 
-// Stop prevents further attempts. The subscription is about to end, by Remove or Terminate.
+// Stop prevents further attempts. The caller must then call Remove or Terminate.
 func (h *Handle) Stop() {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
 	h.phase = max(h.phase, stopping)
 }
 
-// Remove ends the subscription without an envelope. Attempts in flight are abandoned, their answers are ignored,
-// and nothing is retried. It is idempotent.
+// Remove ends the subscription without an envelope. It cancels the attempts in flight and ignores their results.
+// Nothing is retried. It is idempotent.
 func (h *Handle) Remove() {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
@@ -350,13 +349,13 @@ func (h *Handle) Remove() {
 	h.release()
 }
 
-// Detach is [Handle.Remove] for a subscription whose record remains and is added again later. The record is stored
-// as open before the log's mark moves, so that no occurrence is skipped meanwhile.
+// Detach is like [Handle.Remove], but keeps the subscription's record so that it can be added again later. The record
+// is stored as open before the log's mark moves, so that no occurrence is skipped.
 func (h *Handle) Detach() {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
 	h.passParked()
-	if !h.gone() && !h.untold && h.log != nil {
+	if !h.hasEnded() && !h.untold && h.log != nil {
 		h.detached = true
 		h.e.changed(h)
 	}
@@ -368,7 +367,7 @@ func (h *Handle) Detach() {
 func (h *Handle) Terminate(err wire.ErrorObject) {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	if h.gone() {
+	if h.hasEnded() {
 		return
 	}
 	h.terminate(err)
@@ -380,17 +379,17 @@ func (h *Handle) terminate(err wire.ErrorObject) {
 	h.e.scheduleNow(h)
 }
 
-// end stops deliveries and envelopes. The caller calls release unless a terminated envelope follows.
+// end stops deliveries and envelopes. The caller must call release unless it sends a terminated envelope.
 func (h *Handle) end() {
 	h.cancel()
 	h.phase = max(h.phase, ended)
 	h.controls, h.stats, h.made, h.limiter = nil, nil, nil, nil
-	h.forget()
+	h.dropWindow()
 	h.e.due.remove(h)
 }
 
-// gone reports whether the subscription has ended; only a terminated envelope may still be sent.
-func (h *Handle) gone() bool { return h.phase >= ended }
+// hasEnded reports whether the subscription has ended. Only a terminated envelope may still be sent.
+func (h *Handle) hasEnded() bool { return h.phase >= ended }
 
 // cancel cancels the attempts in flight.
 func (h *Handle) cancel() {
@@ -406,8 +405,8 @@ func (h *Handle) cancel() {
 	}
 }
 
-// forget drops all unsettled occurrences, regardless of attempts in flight.
-func (h *Handle) forget() {
+// dropWindow drops all unsettled occurrences, including those with attempts in flight.
+func (h *Handle) dropWindow() {
 	for _, u := range h.window {
 		u.item = nil
 		u.dropped = true
@@ -415,9 +414,9 @@ func (h *Handle) forget() {
 	h.window = nil
 }
 
-// release frees the resources of an ended handle once nothing of it is in flight.
+// release frees the resources of an ended handle once it has no attempts or reads in flight.
 func (h *Handle) release() {
-	if !h.gone() || h.inFlight > 0 || h.intake.reading {
+	if !h.hasEnded() || h.inFlight > 0 || h.intake.reading {
 		return
 	}
 	if h.phase < closed {
@@ -431,7 +430,7 @@ func (h *Handle) release() {
 	if _, ok := h.shard.handles[h]; ok {
 		delete(h.shard.handles, h)
 		h.e.due.remove(h)
-		h.e.leave(h.guest)
+		h.e.leaveGuest(h.guest)
 	}
 }
 
@@ -439,7 +438,7 @@ func (h *Handle) expired(now time.Time) bool {
 	return h.expires != 0 && instantOf(now) >= h.expires
 }
 
-// logAttrs returns the attributes of every log line about a subscription.
+// logAttrs returns the common attributes of log lines about the subscription, followed by more.
 func (h *Handle) logAttrs(more ...slog.Attr) []slog.Attr {
 	return append([]slog.Attr{slog.String("subscription", h.id), slog.String("event", h.event)}, more...)
 }

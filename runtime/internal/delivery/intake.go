@@ -2,7 +2,7 @@ package delivery
 
 import "time"
 
-// A phase is the progress of a subscription's end. It only increases.
+// A phase is a stage in the shutdown of a subscription. It only increases.
 type phase uint8
 
 const (
@@ -12,8 +12,8 @@ const (
 	closed           // its reader is also closed
 )
 
-// An intake is the read state of a handle, which reads its log one turn at a time while it is woken. It does not
-// depend on the engine, whose lock guards it.
+// An intake is the read state of a handle. At most one turn reads the log at a time. The engine's lock guards the
+// intake.
 type intake struct {
 	woken    bool   // there may be something to read
 	reading  bool   // a turn is reading
@@ -25,26 +25,26 @@ type intake struct {
 }
 
 const (
-	// retryRead is the pause after a failed read of the log. It doubles with each failure, at most maxStumbles
+	// retryRead is the delay after the first failed read of the log. Each further failure doubles it, up to maxStumbles
 	// times.
 	retryRead   = time.Second
 	maxStumbles = 5
 )
 
-// wake records that there may be something to read. It returns false if that was known.
+// wake records that there may be something to read. It returns false if the handle was already awake.
 func (in *intake) wake() (news bool) {
 	news = !in.woken
 	in.woken = true
 	return news
 }
 
-// wants reports whether a turn should read, now or at notUntil.
-func (in *intake) wants() bool { return in.woken && !in.reading }
+// shouldRead reports whether a turn should read, either now or at notUntil.
+func (in *intake) shouldRead() bool { return in.woken && !in.reading }
 
 // idle reports whether the reader will wake the handle for more entries.
 func (in *intake) idle() bool { return in.parked && !in.woken && !in.reading }
 
-// unpark records that reading continues. It reports whether the reader was parked, and whether it was parked in the
+// unpark records that reading continues. It reports whether the reader was parked, and whether this happened in the
 // current turn.
 func (in *intake) unpark() (parked, passed bool) {
 	parked, passed = in.parked, in.parked && in.parkedIn == in.turn
@@ -52,15 +52,14 @@ func (in *intake) unpark() (parked, passed bool) {
 	return parked, passed
 }
 
-// begin starts a read. Later wakes cause another read. It returns the turn, which the caller passes at the end of
-// the read.
+// begin starts a read. Later wakes cause another read. It returns the turn, which the caller passes to outdated and
+// park.
 func (in *intake) begin() (turn int) {
 	in.woken = false
 	return in.turn
 }
 
-// outdated reports whether the handle was rewound since a read of that turn began. If so, it schedules another
-// read.
+// outdated reports whether the handle was rewound since the given turn. If so, it schedules another read.
 func (in *intake) outdated(turn int) bool {
 	if in.turn == turn {
 		return false
@@ -77,19 +76,19 @@ func (in *intake) failed(now moment) (first bool) {
 	return first
 }
 
-// found ends a successful read. Without more, the reader must be parked.
+// found records a successful read. If more is false, the caller must park the reader.
 func (in *intake) found(more bool) {
 	in.stumbles = 0
 	in.woken = in.woken || more
 }
 
-// park records the result of Reader.Park. If it is false, there is something to read.
+// park records the result of Reader.Park. If ok is false, there is more to read.
 func (in *intake) park(turn int, ok bool) {
 	in.parked, in.parkedIn = ok, turn
 	in.woken = in.woken || !ok
 }
 
-// rewind discards the results of reads that have begun.
+// rewind discards the results of reads in progress and schedules another read.
 func (in *intake) rewind() {
 	in.turn++
 	in.woken = true

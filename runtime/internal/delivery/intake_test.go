@@ -46,8 +46,8 @@ func TestIntake(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			in := fresh
 			tt.do(&in)
-			if in.wants() != tt.wants || in.idle() != tt.idle {
-				t.Errorf("wants to read: %v, want %v; idle: %v, want %v (%+v)", in.wants(), tt.wants, in.idle(), tt.idle, in)
+			if in.shouldRead() != tt.wants || in.idle() != tt.idle {
+				t.Errorf("wants to read: %v, want %v; idle: %v, want %v (%+v)", in.shouldRead(), tt.wants, in.idle(), tt.idle, in)
 			}
 		})
 	}

@@ -10,22 +10,22 @@ import (
 type job struct {
 	h       *Handle
 	read    bool
-	event   *unsettled
-	control *control
+	event   *pendingEvent
+	control *controlEnvelope
 	class   class
 	shard   *Shard // shard that the turn is counted in
 }
 
 func startWidth(limit int) int { return min(limit, 2) }
 
-// job returns the work that h can do now, if any.
-func (h *Handle) job(now time.Time) (j job, ok bool) {
+// nextJob returns the next job of h that is due, if there is one.
+func (h *Handle) nextJob(now time.Time) (j job, ok bool) {
 	j.h = h
 	if h.shard.closing {
 		return j, false
 	}
 	clock := h.e.clock()
-	if !h.gone() && (h.stopped() || h.phase == stopping || h.expired(now)) || clock < max(h.notUntil, h.held) {
+	if !h.hasEnded() && (h.stopped() || h.phase == stopping || h.expired(now)) || clock < max(h.notUntil, h.held) {
 		return j, false
 	}
 	if h.inFlight < h.width {
@@ -36,7 +36,7 @@ func (h *Handle) job(now time.Time) (j job, ok bool) {
 			}
 		}
 	}
-	if h.gone() {
+	if h.hasEnded() {
 		return j, false
 	}
 	if h.inFlight < h.width {
@@ -49,7 +49,7 @@ func (h *Handle) job(now time.Time) (j job, ok bool) {
 				break // keep the order
 			}
 		}
-		if h.mayRead() && clock >= h.intake.notUntil {
+		if h.canRead() && clock >= h.intake.notUntil {
 			j.read = true
 			return j, true
 		}
@@ -57,13 +57,13 @@ func (h *Handle) job(now time.Time) (j job, ok bool) {
 	return j, false
 }
 
-// mayRead reports whether h should read and has room for more.
-func (h *Handle) mayRead() bool {
-	return h.intake.wants() && len(h.window) < h.e.o.MaxUnsettled &&
+// canRead reports whether h should read and has room for more occurrences.
+func (h *Handle) canRead() bool {
+	return h.intake.shouldRead() && len(h.window) < h.e.o.MaxUnsettled &&
 		(h.e.o.PerSubscription > 1 || len(h.window) == 0)
 }
 
-// nextDue returns the moment of the first retry; 0 without one.
+// nextDue returns the moment of the first pending attempt. It returns 0 if no attempt is pending.
 func (h *Handle) nextDue() moment {
 	var first moment
 	found := false
@@ -78,7 +78,7 @@ func (h *Handle) nextDue() moment {
 	return first
 }
 
-// nextTime returns the time at which to schedule h again without an event; 0 for never.
+// nextTime returns the moment at which h must be scheduled again without another event, or 0 for never.
 func (h *Handle) nextTime(now time.Time) moment {
 	next, clock := moment(0), h.e.clock()
 	sooner := func(t moment) {
@@ -91,7 +91,7 @@ func (h *Handle) nextTime(now time.Time) moment {
 		}
 	}
 	for _, c := range h.controls {
-		if !c.busy && (!h.stopped() || h.gone()) {
+		if !c.busy && (!h.stopped() || h.hasEnded()) {
 			sooner(c.due)
 		}
 	}
@@ -106,7 +106,7 @@ func (h *Handle) nextTime(now time.Time) moment {
 		if len(h.window) > 0 {
 			sooner(h.nextDue())
 		}
-		if h.mayRead() {
+		if h.canRead() {
 			sooner(h.intake.notUntil)
 		}
 	}
@@ -118,13 +118,13 @@ func (h *Handle) nextTime(now time.Time) moment {
 	return next
 }
 
-// schedule queues h if it has work, and sets its next time.
+// schedule queues h if it has work and sets its timer.
 func (e *Engine) schedule(h *Handle, now time.Time) {
 	if e.closing || h.shard.closing {
 		return
 	}
 	if !h.queued {
-		if _, ok := h.job(now); ok && e.admit(h, now) {
+		if _, ok := h.nextJob(now); ok && e.admit(h, now) {
 			e.enqueue(h)
 			e.spawn()
 		}
@@ -134,12 +134,12 @@ func (e *Engine) schedule(h *Handle, now time.Time) {
 
 func (e *Engine) scheduleNow(h *Handle) { e.schedule(h, e.now()) }
 
-// admit reserves one attempt from the rate limits. It returns false if h has to wait (HOOK-9).
+// admit reserves one attempt under the rate limits. It returns false if h must wait (HOOK-9).
 func (e *Engine) admit(h *Handle, now time.Time) bool {
 	if h.granted || e.o.SubscriptionLimit.Rate <= 0 && e.o.HostLimit.Rate <= 0 {
 		return true
 	}
-	if j, _ := h.job(now); j.read {
+	if j, _ := h.nextJob(now); j.read {
 		return true
 	}
 	h.granted = true
@@ -164,7 +164,7 @@ func (e *Engine) admit(h *Handle, now time.Time) bool {
 	return true
 }
 
-// spawn starts a worker if there is a turn to take and a worker is allowed.
+// spawn starts a worker if a turn is ready and the limit allows another worker.
 func (e *Engine) spawn() {
 	if e.workers < e.o.Workers && e.hasTurn() {
 		e.workers++
@@ -174,19 +174,19 @@ func (e *Engine) spawn() {
 
 func (e *Engine) hasTurn() bool {
 	for c := range classes {
-		if e.mayCall(c) {
+		if e.needsWorker(c) {
 			return !e.closing
 		}
 	}
 	return false
 }
 
-// mayCall reports whether a turn of the class only waits for a worker.
-func (e *Engine) mayCall(c class) bool {
-	return !e.rings[c].empty() && e.active.room(c, &e.inAll.all)
+// needsWorker reports whether a turn of the class is only waiting for a worker.
+func (e *Engine) needsWorker(c class) bool {
+	return !e.rings[c].empty() && e.active.hasRoom(c, &e.inAll.all)
 }
 
-// work runs turns until no turn is ready.
+// work executes turns until none is ready.
 func (e *Engine) work() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -205,31 +205,31 @@ func (e *Engine) work() {
 	}
 }
 
-// next starts one turn. It rotates over the classes, the hosts of the class, the principals of the host and the
-// subscriptions of the principal.
+// next starts one turn. It rotates through the classes, the hosts of a class, the principals of a host and the
+// subscriptions of a principal.
 func (e *Engine) next() (job, bool) {
 	e.class = (e.class + 1) % classes
-	for !e.mayCall(e.class) {
+	for !e.needsWorker(e.class) {
 		e.class = (e.class + 1) % classes
 	}
 	class := e.class
-	h := e.call(class)
+	h := e.dequeue(class)
 	if h == nil {
 		return job{}, false
 	}
 	h.queued = false
 	now := e.now()
-	j, ok := h.job(now)
+	j, ok := h.nextJob(now)
 	if !ok {
 		h.release()
-		e.lineUp(h.guest, class)
-		e.passOn(h.guest)
+		e.enqueueGuest(h.guest, class)
+		e.requeueWaiting(h.guest)
 		return j, false
 	}
 	j.shard = h.shard
 	j.shard.busy++
 	j.class = class
-	e.count(h.guest, class, 1)
+	e.addTurns(h.guest, class, 1)
 	switch {
 	case j.read:
 		h.intake.reading = true
@@ -244,7 +244,7 @@ func (e *Engine) next() (job, bool) {
 		}
 	}
 	e.schedule(h, now) // another turn, if there is more work
-	e.lineUp(h.guest, class)
+	e.enqueueGuest(h.guest, class)
 	return j, true
 }
 
@@ -259,7 +259,7 @@ func (e *Engine) run(j job) {
 	}
 }
 
-// finish releases the places of a turn.
+// finish releases the slots of a turn.
 func (e *Engine) finish(j job) {
 	h := j.h
 	if j.read {
@@ -274,6 +274,6 @@ func (e *Engine) finish(j job) {
 	j.shard.end()
 	e.scheduleNow(h)
 	h.release()
-	e.vacate(h.guest, j.class)
+	e.endTurn(h.guest, j.class)
 	e.spawn() // another turn may wait for one of the places
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A class is the expected speed of an endpoint. Each class has fewer places than the class before it, so that
-// hanging endpoints do not block the others.
+// A class is the expected speed of an endpoint. A slower class has fewer slots, so that hanging endpoints do not block
+// the others.
 type class uint8
 
 const (
@@ -17,12 +17,12 @@ const (
 	classes
 )
 
-// soon is the time within which an endpoint must answer to be quick.
-const soon = time.Second
+// quickLimit is the response time below which an endpoint is quick.
+const quickLimit = time.Second
 
-// classOf returns the class of an endpoint that took the given time to answer.
+// classOf returns the class of an endpoint with the given response time.
 func classOf(took time.Duration) class {
-	if took < soon {
+	if took < quickLimit {
 		return quick
 	}
 	return slow
@@ -31,11 +31,11 @@ func classOf(took time.Duration) class {
 // turns counts the running turns by class.
 type turns [classes]int32
 
-// A bound limits, for each class, the running turns of the class and of the classes after it.
+// A bound limits the running turns of each class and all slower classes together.
 type bound [classes]int32
 
-// room reports whether another turn of the class may start.
-func (t *turns) room(of class, b *bound) bool {
+// hasRoom reports whether another turn of the class may start.
+func (t *turns) hasRoom(of class, b *bound) bool {
 	busy := int32(0)
 	for c := slow; ; c-- {
 		busy += t[c]
@@ -48,7 +48,7 @@ func (t *turns) room(of class, b *bound) bool {
 	}
 }
 
-// bounds divides the places of a host, or the workers of the engine.
+// bounds divides the slots of a host or the workers of the engine.
 type bounds struct {
 	all   bound // of all principals: three quarters for unknown and slow endpoints, half for slow endpoints
 	one   bound // of one principal among others: half of all, so that hanging endpoints leave the rest to the others
@@ -65,15 +65,15 @@ func boundsOf(n int) (b bounds) {
 	return b
 }
 
-// of returns the bound of one principal among all principals.
-func (b *bounds) of(all int) *bound {
+// forPrincipals returns the bound of one principal, given the number of principals.
+func (b *bounds) forPrincipals(all int) *bound {
 	if all > 1 {
 		return &b.one
 	}
 	return &b.alone
 }
 
-// A host is one destination, a host and port.
+// A host is one destination, identified by host and port.
 type host struct {
 	name    string
 	limiter *rate.Limiter
@@ -83,7 +83,7 @@ type host struct {
 	inRing  [classes]bool
 }
 
-// A tenant is one principal.
+// A tenant is the scheduling state of one principal.
 type tenant struct {
 	principal string
 	guests    int32
@@ -91,7 +91,7 @@ type tenant struct {
 	held      [classes]queue[*guest] // removed from their hosts' lines while the tenant uses its share of the workers
 }
 
-// A guest holds one tenant's subscriptions at one host.
+// A guest groups one tenant's subscriptions at one host.
 type guest struct {
 	visit
 	handles int32
@@ -105,8 +105,8 @@ type visit struct {
 	tenant *tenant
 }
 
-// guestOf returns the guest of the principal at the named host, with one more handle.
-func (e *Engine) guestOf(name, principal string) *guest {
+// joinGuest adds a handle to the principal's guest at the named host and returns the guest.
+func (e *Engine) joinGuest(name, principal string) *guest {
 	ho, t := e.hosts[name], e.tenants[principal]
 	if ho == nil {
 		ho = &host{name: name}
@@ -127,8 +127,8 @@ func (e *Engine) guestOf(name, principal string) *guest {
 	return g
 }
 
-// leave removes a handle from its guest.
-func (e *Engine) leave(g *guest) {
+// leaveGuest removes a handle from its guest.
+func (e *Engine) leaveGuest(g *guest) {
 	if g.handles--; g.handles > 0 {
 		return
 	}
@@ -145,44 +145,44 @@ func (e *Engine) leave(g *guest) {
 func (e *Engine) enqueue(h *Handle) {
 	h.queued = true
 	h.guest.ready[h.class].push(h)
-	e.lineUp(h.guest, h.class)
+	e.enqueueGuest(h.guest, h.class)
 }
 
-// lineUp puts the guest at the end of its host's line if it has ready handles, and the host in the ring.
-func (e *Engine) lineUp(g *guest, c class) {
+// enqueueGuest appends a guest with ready handles to its host's line and then queues the host.
+func (e *Engine) enqueueGuest(g *guest, c class) {
 	if !g.inLine[c] && !g.ready[c].empty() {
 		g.inLine[c] = true
 		g.host.lines[c].push(g)
 	}
-	e.inRing(g.host)
+	e.enqueueHost(g.host)
 }
 
-// inRing puts the host in the rings of the classes for which it has a place.
-func (e *Engine) inRing(ho *host) {
+// enqueueHost adds the host to the ring of each class with waiting guests and a free slot.
+func (e *Engine) enqueueHost(ho *host) {
 	for c := range classes {
-		if !ho.inRing[c] && !ho.lines[c].empty() && ho.active.room(c, &e.perHost.all) {
+		if !ho.inRing[c] && !ho.lines[c].empty() && ho.active.hasRoom(c, &e.perHost.all) {
 			ho.inRing[c] = true
 			e.rings[c].push(ho)
 		}
 	}
 }
 
-// call removes the next handle of the class from its guest and returns it. It returns nil if no turn may start. A
-// guest with its share of the host stays in the host's line, which at most PerHost guests have. A guest whose
-// tenant has its share of the workers moves to the tenant.
-func (e *Engine) call(c class) *Handle {
+// dequeue removes the next handle of the class from its guest and returns it. It returns nil if no turn may start. A
+// guest that has used up its share of the host stays in the host's line. There are at most PerHost such guests. If the
+// tenant has used up its share of the workers, the guest moves to the tenant's list.
+func (e *Engine) dequeue(c class) *Handle {
 	ho := e.rings[c].take(0)
 	ho.inRing[c] = false
-	if !ho.active.room(c, &e.perHost.all) {
+	if !ho.active.hasRoom(c, &e.perHost.all) {
 		return nil // it returns when a place is free
 	}
 	line := &ho.lines[c]
 	for i := 0; i < line.len(); {
 		g := line.at(i)
 		switch {
-		case !g.active.room(c, e.perHost.of(int(ho.guests))):
+		case !g.active.hasRoom(c, e.perHost.forPrincipals(int(ho.guests))):
 			i++
-		case !g.tenant.active.room(c, e.inAll.of(len(e.tenants))):
+		case !g.tenant.active.hasRoom(c, e.inAll.forPrincipals(len(e.tenants))):
 			g.tenant.held[c].push(line.take(i))
 		default:
 			g.inLine[c] = false
@@ -193,34 +193,34 @@ func (e *Engine) call(c class) *Handle {
 	return nil
 }
 
-// vacate ends a turn and passes its places on.
-func (e *Engine) vacate(g *guest, c class) {
-	e.count(g, c, -1)
-	e.passOn(g)
+// endTurn ends a turn and gives its slots to waiting guests and hosts.
+func (e *Engine) endTurn(g *guest, c class) {
+	e.addTurns(g, c, -1)
+	e.requeueWaiting(g)
 }
 
-// count adds turns that begin, or subtracts turns that end.
-func (e *Engine) count(g *guest, c class, by int32) {
-	e.active[c] += by
-	g.host.active[c] += by
-	g.tenant.active[c] += by
-	g.active[c] += by
+// addTurns adds n, which may be negative, to the numbers of running turns.
+func (e *Engine) addTurns(g *guest, c class, n int32) {
+	e.active[c] += n
+	g.host.active[c] += n
+	g.tenant.active[c] += n
+	g.active[c] += n
 }
 
-// passOn queues the guests and hosts that wait for a place that the guest released or did not use. A tenant holds
-// guests only while it has turns under way, and each of them puts one guest of each class back in its line.
-func (e *Engine) passOn(g *guest) {
+// requeueWaiting queues the guests and hosts that can use a slot that g released or did not use. A tenant only has held
+// guests while it has running turns. Each of these turns puts one guest of each class back into its line.
+func (e *Engine) requeueWaiting(g *guest) {
 	for c := range classes {
 		if held := &g.tenant.held[c]; !held.empty() {
 			next := held.take(0)
 			next.host.lines[c].push(next)
-			e.inRing(next.host)
+			e.enqueueHost(next.host)
 		}
 	}
-	e.inRing(g.host)
+	e.enqueueHost(g.host)
 }
 
-// A queue is a FIFO list. Most queues are empty and take one word.
+// A queue is a FIFO list. Most queues are empty and occupy one word.
 type queue[T any] struct{ items *[]T }
 
 func (q *queue[T]) empty() bool { return q.items == nil }

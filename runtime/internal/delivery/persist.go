@@ -14,15 +14,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Log is a shard's view of an event log: its name in the store, its head, and its mark, the position up to which
-// it was offered to the shard's subscriptions (REP-10).
+// A Log is a shard's view of an event log. It has a name in the store, a head and a mark. The mark is the position up
+// to which the log was offered to the shard's subscriptions (REP-10).
 type Log struct {
 	shard *Shard
 	name  string
 	head  func() store.Position
-	// from is the mark when the log was opened. A record that is not stored as open has nothing unsettled up to the
-	// mark that was stored when the record was read, nor up to an earlier mark such as from.
-	from store.Position
+	// openedMark is the mark at the time the log was opened. A record that is not stored as open has nothing unsettled
+	// up to the mark at the time it was read. This also applies to earlier marks, such as openedMark.
+	openedMark store.Position
 
 	advanced atomic.Bool
 
@@ -31,14 +31,14 @@ type Log struct {
 	marked time.Time // when the mark was stored
 }
 
-// OpenLog opens a log and reads its mark. head returns the last position for which every Wake has been called; it
-// may take the append lock. The caller then adds the stored subscriptions and calls [Log.Ready].
+// OpenLog opens a log and reads its mark. The function head returns the last position for which all calls of Wake are
+// complete. It may acquire the append lock. The caller must then add the stored subscriptions and call [Log.Ready].
 func (s *Shard) OpenLog(ctx context.Context, name string, head func() store.Position) (*Log, error) {
 	from, err := s.o.Store.Mark(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("delivery: read the mark of log %s: %w", name, err)
 	}
-	l := &Log{shard: s, name: name, head: head, from: from}
+	l := &Log{shard: s, name: name, head: head, openedMark: from}
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	if !s.closed {
@@ -47,8 +47,8 @@ func (s *Shard) OpenLog(ctx context.Context, name string, head func() store.Posi
 	return l, nil
 }
 
-// Ready signals that each stored subscription of the log is added or stored as open. From then on the mark
-// advances, so that a restart does not scan the entries before it.
+// Ready signals that each stored subscription of the log has been added or stored as open. The mark then starts to
+// advance, so that a restart does not scan the entries before it.
 func (l *Log) Ready() {
 	e := l.shard.e
 	e.mu.Lock()
@@ -58,8 +58,8 @@ func (l *Log) Ready() {
 	l.shard.arm()
 }
 
-// Advanced signals that the head has moved and that Wake was called for the matching handles. It never blocks and
-// may be called under the append lock.
+// Advanced signals that the head has moved and that Wake was called for the matching handles. It never blocks and may
+// be called under the append lock.
 func (l *Log) Advanced() {
 	if l.advanced.Swap(true) {
 		return
@@ -70,14 +70,14 @@ func (l *Log) Advanced() {
 	l.shard.arm()
 }
 
-// StoreOpen stores a subscription as open, at the position at which its delivery would begin, unless it is already
-// open. It is for subscriptions that are not added, so that the mark does not skip their occurrences.
+// StoreOpen stores a subscription as open, at the position from which its delivery would start, unless it is already
+// open. The caller uses it for subscriptions that it does not add, so that the mark does not skip their occurrences.
 func (l *Log) StoreOpen(ctx context.Context, s *store.Subscription) error {
 	if s.Progress.Open {
 		return nil
 	}
 	p := s.Progress
-	p.Base, p.Open = max(p.Base, l.from), true
+	p.Base, p.Open = max(p.Base, l.openedMark), true
 	u := store.Update{ID: s.ID, Generation: s.Generation, Progress: p, Health: s.Health}
 	if err := l.shard.o.Store.SaveProgress(ctx, []store.Update{u}); err != nil {
 		return fmt.Errorf("delivery: subscription %s: %w", s.ID, err)
@@ -86,7 +86,7 @@ func (l *Log) StoreOpen(ctx context.Context, s *store.Subscription) error {
 	return nil
 }
 
-// A saver schedules the writes of changed progress. The engine's lock guards it.
+// A saver schedules writes of changed progress. The engine's lock guards it.
 type saver struct {
 	timer *time.Timer
 	armed bool
@@ -109,10 +109,10 @@ func (e *Engine) touch(h *Handle) {
 	e.changed(h)
 }
 
-// changed marks h as dirty: its progress or state differs from the record.
+// changed marks h as dirty, because its progress or state differs from the record.
 func (e *Engine) changed(h *Handle) {
 	s := h.shard
-	if s.closed || h.dirty || h.gone() && !h.detached {
+	if s.closed || h.dirty || h.hasEnded() && !h.detached {
 		return
 	}
 	h.dirty = true
@@ -136,13 +136,13 @@ func (s *Shard) arm() {
 }
 
 const (
-	// saveTime bounds one background write.
+	// saveTime is the timeout of one background write.
 	saveTime = 30 * time.Second
-	// maxSavePause is the longest pause between failed writes. It is short, because deliveries since the last write
-	// are repeated if the process dies.
+	// maxSavePause is the longest pause between failed writes. It is short because a crash repeats all deliveries since
+	// the last write.
 	maxSavePause = 2 * time.Second
-	// savers is the number of shards that are written concurrently.
-	savers = 4
+	// maxSavers is the maximum number of shards that are written concurrently.
+	maxSavers = 4
 )
 
 func (e *Engine) save() {
@@ -153,12 +153,12 @@ func (e *Engine) save() {
 	}
 }
 
-// quiet reports whether h has nothing to do and its reader will wake it.
-func (h *Handle) quiet() bool {
+// isQuiet reports whether h has nothing to do until its reader wakes it.
+func (h *Handle) isQuiet() bool {
 	return h.intake.idle() && len(h.window) == 0 && len(h.controls) == 0 && !h.health.suspended
 }
 
-// A snapshot holds the data of one write.
+// A snapshot is the data of one write.
 type snapshot struct {
 	handles  []*Handle
 	updates  []store.Update
@@ -170,15 +170,15 @@ type snapshot struct {
 
 // Flush stores all changes now. Failed writes are retried later.
 //
-// The order of writes makes a crash harmless: save first reads a log's head and then the subscriptions, so that
-// their state includes every matching entry up to that head. It then stores their progress with the open bits, and
-// only afterwards the head as the log's mark (REP-10).
+// The order of writes makes a crash harmless. First, save reads a log's head and then the subscriptions, so that their
+// state includes every matching entry up to that head. It then stores their progress and open bits. Last, it stores the
+// head as the log's mark (REP-10).
 func (e *Engine) Flush(ctx context.Context) error {
 	e.mu.Lock()
 	e.saver.armed, e.saver.was = false, e.saver.pause
 	var changed []*Shard
 	for s := range e.shards {
-		if s.unsaved() || len(s.flush) > 0 { // a write in progress has taken some changes
+		if s.hasUnsaved() || len(s.flush) > 0 { // a write in progress has taken some changes
 			changed = append(changed, s)
 		}
 	}
@@ -187,7 +187,7 @@ func (e *Engine) Flush(ctx context.Context) error {
 		return changed[0].save(ctx, false)
 	}
 	errs := make([]error, len(changed))
-	places := make(chan struct{}, savers)
+	places := make(chan struct{}, maxSavers)
 	var all sync.WaitGroup
 	for i, s := range changed {
 		places <- struct{}{}
@@ -200,8 +200,8 @@ func (e *Engine) Flush(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// unsaved reports whether there is something to write. The engine's lock must be held.
-func (s *Shard) unsaved() bool {
+// hasUnsaved reports whether the shard has changes to write. The engine's lock must be held.
+func (s *Shard) hasUnsaved() bool {
 	if len(s.dirty) > 0 {
 		return true
 	}
@@ -213,7 +213,7 @@ func (s *Shard) unsaved() bool {
 	return false
 }
 
-// save writes the changes. With marks, it also writes the logs' marks even if they were stored recently.
+// save writes the changes. If marks is set, it also writes marks that were stored recently.
 func (s *Shard) save(ctx context.Context, marks bool) error {
 	e := s.e
 	select {
@@ -227,8 +227,8 @@ func (s *Shard) save(ctx context.Context, marks bool) error {
 	}
 	snap := s.collect(marks)
 	err := s.write(ctx, snap)
-	if errors.Is(err, engine.ErrFenced) && s.owned() {
-		s.fenced()
+	if errors.Is(err, engine.ErrFenced) && s.canMove() {
+		s.handleFenced()
 		return err
 	}
 	e.mu.Lock()
@@ -239,16 +239,16 @@ func (s *Shard) save(ctx context.Context, marks bool) error {
 			h.detached = h.detached && h.dirty
 		}
 		if snap.made {
-			e.trimmer.hasten(trimSoon)
+			e.trimmer.advance(trimDelay)
 		}
-		if s.unsaved() {
+		if s.hasUnsaved() {
 			s.arm() // retry the marks that were not due
 		}
 		return nil
 	}
 	e.saver.pause = min(max(2*e.saver.was, e.o.FlushInterval), maxSavePause)
 	for i, h := range snap.owners {
-		h.giveBackMade(snap.attempts[i])
+		h.restoreUnsaved(snap.attempts[i])
 	}
 	for _, h := range snap.handles {
 		h.touched = true
@@ -281,7 +281,7 @@ func (s *Shard) collect(marks bool) *snapshot {
 		}
 	}
 	e.mu.Lock()
-	if len(s.handles) == 0 && s.owned() {
+	if len(s.handles) == 0 && s.canMove() {
 		clear(snap.marks) // no subscription would start there
 	}
 	snap.handles, s.dirty = s.dirty, nil
@@ -289,22 +289,22 @@ func (s *Shard) collect(marks bool) *snapshot {
 		h.dirty = false
 	}
 	for i, h := range snap.handles {
-		if i%yield == yield-1 {
+		if i%yieldEvery == yieldEvery-1 {
 			e.mu.Unlock() // let other goroutines take the lock
 			e.mu.Lock()
 		}
 		h.passParked()
-		if h.gone() && !h.detached || h.untold {
+		if h.hasEnded() && !h.detached || h.untold {
 			continue
 		}
-		open := h.detached || !h.quiet()
+		open := h.detached || !h.isQuiet()
 		if !open && !h.open && !h.touched {
 			continue // the mark covers it
 		}
 		h.open = open && h.log != nil
 		snap.updates = append(snap.updates, store.Update{ID: h.id, Generation: h.generation, Progress: h.progress(),
 			Health: h.health.stored()})
-		made := h.takeMade()
+		made := h.takeUnsaved()
 		snap.attempts = append(snap.attempts, made)
 		snap.made = snap.made || len(made) > 0
 		snap.owners = append(snap.owners, h)
@@ -318,9 +318,9 @@ func (s *Shard) collect(marks bool) *snapshot {
 }
 
 const (
-	// yield is the number of subscriptions after which collect releases the lock briefly.
-	yield = 128
-	// maxBatch bounds the updates in one write of the store.
+	// yieldEvery is the number of subscriptions after which collect briefly releases the lock.
+	yieldEvery = 128
+	// maxBatch is the maximum number of updates in one write to the store.
 	maxBatch = 1000
 )
 

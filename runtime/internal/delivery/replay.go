@@ -9,19 +9,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Replay is a repeated delivery of the occurrences up to a position.
+// A Replay describes a repeated delivery of occurrences up to a position.
 type Replay struct {
 	By      string // the operator who requested it
 	Last    store.Position
 	Settled []store.Span // the positions that were settled when it began, ascending
 }
 
-// Rewind delivers again everything after position p up to last; 0 means no end (SRV-8). Later events keep their
-// state. Rewind returns once the new progress is stored.
+// Rewind redelivers the occurrences after position p up to last (SRV-8). A last of 0 means no upper limit. Later events
+// keep their state. Rewind returns once the new progress is stored.
 func (h *Handle) Rewind(ctx context.Context, p, last store.Position) error {
 	e := h.e
 	e.mu.Lock()
-	if h.gone() || e.closing {
+	if h.hasEnded() || e.closing {
 		e.mu.Unlock()
 		return ErrClosed
 	}
@@ -34,10 +34,10 @@ func (h *Handle) Rewind(ctx context.Context, p, last store.Position) error {
 		asked.Last = min(asked.Last, last)
 	}
 	if earlier := h.replaying(); earlier != nil { // deliver its remaining events as well
-		asked.Last, asked.Settled = max(asked.Last, earlier.Last), unite(asked.Settled, earlier.Settled)
+		asked.Last, asked.Settled = max(asked.Last, earlier.Last), union(asked.Settled, earlier.Settled)
 	}
 	h.asked = asked
-	h.forget()
+	h.dropWindow()
 	h.marks = NewWatermark(again)
 	h.intake.rewind()
 	h.touched, h.untold = true, false
@@ -57,7 +57,7 @@ func (h *Handle) Replaying() *Replay {
 	return h.replaying()
 }
 
-// replaying is Replaying; the caller holds the engine's lock.
+// replaying is like Replaying. The engine's lock must be held.
 func (h *Handle) replaying() *Replay {
 	if h.asked != nil && h.marks.Base() < h.asked.Last {
 		return h.asked
@@ -65,12 +65,13 @@ func (h *Handle) replaying() *Replay {
 	return nil
 }
 
-// EndReplay ends a replay: events that were settled before it become settled again without delivery. It cancels
-// attempts in flight at them; everything else continues (SRV-8). It returns once the new progress is stored.
+// EndReplay ends the replay in progress. Events that were settled before the replay become settled again without being
+// delivered, and the results of attempts at them in flight are ignored. Other deliveries continue (SRV-8). It returns
+// once the new progress is stored.
 func (h *Handle) EndReplay(ctx context.Context) error {
 	e := h.e
 	e.mu.Lock()
-	if h.gone() || e.closing {
+	if h.hasEnded() || e.closing {
 		e.mu.Unlock()
 		return ErrClosed
 	}
@@ -80,7 +81,7 @@ func (h *Handle) EndReplay(ctx context.Context) error {
 		return ErrNoReplay
 	}
 	for _, u := range slices.Clone(h.window) {
-		if within(asked.Settled, u.position) {
+		if spansContain(asked.Settled, u.position) {
 			h.settle(u)
 		}
 	}

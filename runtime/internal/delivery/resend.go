@@ -19,38 +19,38 @@ var ErrLost = errors.New("delivery: the occurrence can no longer be read")
 // ErrUnderWay is returned by [Handle.SendAgain] while another attempt at the occurrence is in flight.
 var ErrUnderWay = errors.New("delivery: an attempt at the occurrence is in progress")
 
-// An againKey identifies an occurrence that an operator resends.
-type againKey struct {
+// A resendKey identifies an occurrence that an operator is resending.
+type resendKey struct {
 	h        *Handle
 	position store.Position
 }
 
-// SendAgain makes one attempt at an occurrence that was attempted before, under the same webhook-id. It does so
-// whatever the earlier result, and even if the subscription is suspended or paused. It returns [ErrUnderWay] while
-// another attempt at the occurrence is in flight.
+// SendAgain makes another attempt at an occurrence that was attempted before, with the same webhook-id. The earlier
+// result does not matter, and the subscription may be suspended or paused. It returns [ErrUnderWay] while another
+// attempt at the occurrence is in flight.
 //
-// If a retry is pending, the attempt takes its place, with the same consequences. Otherwise, and while the
-// subscription is suspended or paused, the result does not affect the endpoint's health. An accepted occurrence is
-// not sent again later; a failed one keeps its state.
+// If a retry is pending, the attempt replaces it, with the same consequences. Otherwise, or if the subscription is
+// suspended or paused, the result does not affect the endpoint's health. An accepted occurrence is not resent later.
+// After a failure, the occurrence keeps its state.
 func (h *Handle) SendAgain(ctx context.Context, made operator.Attempt) (operator.Attempt, error) {
-	e, key := h.e, againKey{h, made.Position}
+	e, key := h.e, resendKey{h, made.Position}
 	e.mu.Lock()
 	shard := h.shard
-	if h.gone() || e.closing || shard.closing {
+	if h.hasEnded() || e.closing || shard.closing {
 		e.mu.Unlock()
 		return operator.Attempt{}, ErrClosed
 	}
-	u := h.waiting(made.Position)
-	if _, ok := e.again[key]; ok || u != nil && u.busy {
+	u := h.pendingAt(made.Position)
+	if _, ok := e.resending[key]; ok || u != nil && u.busy {
 		e.mu.Unlock()
 		return operator.Attempt{}, ErrUnderWay
 	}
 	if u == nil {
-		u = &unsettled{position: made.Position, dropped: true}
+		u = &pendingEvent{position: made.Position, dropped: true}
 		u.attempts = made.Number
 	}
 	u.busy = true
-	e.again[key] = struct{}{}
+	e.resending[key] = struct{}{}
 	shard.busy++
 	h.inFlight++
 	e.flying++
@@ -59,7 +59,7 @@ func (h *Handle) SendAgain(ctx context.Context, made operator.Attempt) (operator
 	again, removed, err := h.sendAgain(ctx, u, made, turn)
 	e.mu.Lock()
 	u.busy = false
-	delete(e.again, key)
+	delete(e.resending, key)
 	h.inFlight--
 	e.flying--
 	shard.end()
@@ -72,16 +72,16 @@ func (h *Handle) SendAgain(ctx context.Context, made operator.Attempt) (operator
 	return again, err
 }
 
-// waiting returns the unsettled occurrence at the position, or nil. The engine's lock must be held.
-func (h *Handle) waiting(p store.Position) *unsettled {
-	i := slices.IndexFunc(h.window, func(u *unsettled) bool { return u.position == p })
+// pendingAt returns the unsettled occurrence at position p, or nil. The engine's lock must be held.
+func (h *Handle) pendingAt(p store.Position) *pendingEvent {
+	i := slices.IndexFunc(h.window, func(u *pendingEvent) bool { return u.position == p })
 	if i < 0 {
 		return nil
 	}
 	return h.window[i]
 }
 
-func (h *Handle) sendAgain(ctx context.Context, u *unsettled, made operator.Attempt, turn int) (again operator.Attempt, removed bool, err error) {
+func (h *Handle) sendAgain(ctx context.Context, u *pendingEvent, made operator.Attempt, turn int) (again operator.Attempt, removed bool, err error) {
 	e := h.e
 	f, err := h.reader.Read(ctx, made.Position-1, 1)
 	if err != nil {
@@ -90,12 +90,12 @@ func (h *Handle) sendAgain(ctx context.Context, u *unsettled, made operator.Atte
 	if len(f.Items) == 0 || f.Items[0].Position != made.Position || f.Items[0].EventID != made.EventID || f.Items[0].Body == nil {
 		return again, false, ErrLost
 	}
-	// Use the safe cursor, so that a receiver that stores it misses nothing.
+	// Use the safe cursor, so that a receiver that stores it does not miss anything.
 	body, err := f.Items[0].Body(h.Watermark())
 	if err != nil {
 		return again, false, fmt.Errorf("%w: %w", ErrLost, err)
 	}
-	r, err := e.send(h, &u.try, webhook.Message{ID: made.EventID, Subscription: h.id, Body: body}, "")
+	r, err := e.send(h, &u.retryState, webhook.Message{ID: made.EventID, Subscription: h.id, Body: body}, "")
 	switch {
 	case err != nil:
 		return again, false, fmt.Errorf("delivery: %w", err)
@@ -106,10 +106,10 @@ func (h *Handle) sendAgain(ctx context.Context, u *unsettled, made operator.Atte
 	e.mu.Lock()
 	defer e.unlock()
 	again, removed = e.conclude(h, u, made.EventID, r)
-	if r.category == "" && !h.gone() && h.intake.turn == turn {
+	if r.category == "" && !h.hasEnded() && h.intake.turn == turn {
 		// It may be in the window by now, or be read only later if the subscription was paused or suspended at a
 		// restart.
-		if w := h.waiting(made.Position); w == nil {
+		if w := h.pendingAt(made.Position); w == nil {
 			h.marks.Skip(made.Position)
 		} else if !w.busy {
 			h.settle(w)

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// sampling records the lag of subscriptions in the engine's pulse once a minute. It samples at a random time in the
-// middle third of each minute: a late timer still hits the same minute, and engines do not sample at the same
-// moment.
-func (e *Engine) sampling() {
+// startSampling starts to record the lag of subscriptions in the engine's pulse once a minute. It samples at a random
+// time in the middle third of each minute. Therefore a late timer still fires in the same minute, and engines do not
+// sample simultaneously.
+func (e *Engine) startSampling() {
 	at := time.Minute/3 + rand.N(time.Minute/3)
 	until := func() time.Duration {
 		now := e.now()

@@ -9,8 +9,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Shard is a part of an engine's subscriptions that moves between processes as a whole, independently of other
-// shards (REP-6).
+// A Shard is a group of an engine's subscriptions that can move to another process independently of other shards
+// (REP-6).
 type Shard struct {
 	e *Engine
 	o ShardOptions
@@ -29,27 +29,27 @@ type Shard struct {
 
 // ShardOptions configures a [Shard].
 type ShardOptions struct {
-	// Store stores the shard's progress under the owner's lease; it is required. A write that returns
-	// engine.ErrFenced ends the shard as [Shard.Drop] does (REP-7).
+	// Store stores the shard's progress under the owner's lease. It is required. If a write returns engine.ErrFenced,
+	// the engine drops the shard as [Shard.Drop] does (REP-7).
 	Store engine.Owned
-	// Undivided reports whether the logs have no other shard. The marks are then stored with every write.
+	// Undivided reports whether this is the only shard of its logs. The marks are then stored with every write.
 	Undivided bool
-	// May reports whether an attempt may start now; it is called before every attempt. While it returns false,
-	// nothing is sent and occurrences are kept (REP-8). It must not call the engine.
+	// May reports whether an attempt may start now. The engine calls it before every attempt. While it returns false,
+	// the engine keeps the occurrences and sends nothing (REP-8). It must not call the engine.
 	May func() bool
-	// Fenced is called after a write was fenced.
+	// Fenced, if non-nil, is called after a write was fenced.
 	Fenced func()
 }
 
 const (
-	// closedGate is the pause before May is called again after it returned false.
-	closedGate = 250 * time.Millisecond
-	// markEvery is the interval at which a log's mark is stored, markRarely the interval for a log with up to
-	// fewHandles subscriptions. A shorter interval costs more writes for every log and shard, a longer one a longer
-	// scan after a crash.
-	markEvery  = time.Second
-	markRarely = 5 * time.Second
-	fewHandles = 64
+	// recheckPause is the delay before the next call of May after it returned false.
+	recheckPause = 250 * time.Millisecond
+	// markInterval is the interval at which a log's mark is stored.
+	markInterval = time.Second
+	// rareMarkInterval is the interval if the shard has up to fewHandles subscriptions. A shorter interval causes more
+	// writes per log and shard. A longer interval causes a longer scan after a crash.
+	rareMarkInterval = 5 * time.Second
+	fewHandles       = 64
 )
 
 // NewShard creates an empty shard.
@@ -66,15 +66,15 @@ func (s *Shard) markDue(l *Log, now time.Time) bool {
 	if s.o.Undivided {
 		return true
 	}
-	every := markEvery
+	every := markInterval
 	if len(s.handles) <= fewHandles {
-		every = markRarely
+		every = rareMarkInterval
 	}
 	return now.Sub(l.marked) >= every
 }
 
-// owned reports whether another process may own the shard next.
-func (s *Shard) owned() bool { return s != s.e.whole }
+// canMove reports whether another process can own the shard later, which is true for all shards but e.whole.
+func (s *Shard) canMove() bool { return s != s.e.whole }
 
 // end records the end of a turn. e.mu must be held.
 func (s *Shard) end() {
@@ -84,10 +84,10 @@ func (s *Shard) end() {
 	}
 }
 
-// Drain starts no new attempts, waits for attempts in flight, stores progress and removes the subscriptions, so
-// that another process continues from there without duplicates (REP-9). If ctx ends first, Drain cancels the
-// attempts and returns the context's error. Terminated envelopes stay with the engine, because no other process
-// owns the ended subscriptions.
+// Drain stops new attempts, waits for attempts in flight, stores progress and removes the subscriptions. Another
+// process can then continue from there without duplicates (REP-9). If ctx ends first, Drain cancels the attempts and
+// returns the context's error. Terminated envelopes stay with the engine, because no other process owns the ended
+// subscriptions.
 func (s *Shard) Drain(ctx context.Context) error {
 	e := s.e
 	e.mu.Lock()
@@ -114,19 +114,19 @@ func (s *Shard) cutOff() {
 	}
 }
 
-// Drop removes the subscriptions immediately, because another process may own them. Attempts in flight are canceled
-// and their results ignored.
+// Drop removes the subscriptions immediately, because another process may own them. It cancels the attempts in flight
+// and ignores their results.
 func (s *Shard) Drop() { s.close(false) }
 
-// close removes the subscriptions. With farewells, the envelopes of ended subscriptions are still sent.
-func (s *Shard) close(farewells bool) {
+// close removes the subscriptions. If sendEnvelopes is set, pending envelopes of ended subscriptions are still sent.
+func (s *Shard) close(sendEnvelopes bool) {
 	e := s.e
 	e.mu.Lock()
 	defer e.unlock()
 	s.closing, s.closed = true, true
 	delete(e.shards, s)
 	for h := range s.handles {
-		if farewells && h.gone() && len(h.controls) > 0 {
+		if sendEnvelopes && h.hasEnded() && len(h.controls) > 0 {
 			delete(s.handles, h)
 			h.shard = e.whole
 			e.whole.handles[h] = struct{}{}
@@ -140,8 +140,8 @@ func (s *Shard) close(farewells bool) {
 	clear(s.logs)
 }
 
-// fenced handles a fenced write.
-func (s *Shard) fenced() {
+// handleFenced drops the shard after a fenced write.
+func (s *Shard) handleFenced() {
 	s.e.o.Logger.LogAttrs(context.Background(), slog.LevelWarn, "webhook deliveries of a shard stop: it has another owner")
 	s.Drop()
 	if s.o.Fenced != nil {

@@ -464,7 +464,7 @@ func TestREP8NothingBeginsWhileItMayNot(t *testing.T) {
 			t.Fatalf("%d attempts", n)
 		}
 		may.Store(true)
-		time.Sleep(2 * closedGate)
+		time.Sleep(2 * recheckPause)
 		if got := s.ids("a1"); len(got) != 2 {
 			t.Errorf("a1 got %v", got)
 		}

@@ -6,9 +6,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A Status holds the fields of deliveryStatus (HOOK-8).
+// A Status describes the deliveries of a subscription, as in deliveryStatus (HOOK-8).
 type Status struct {
-	// Active is false while deliveries are suspended, and for a subscription that has ended.
+	// Active is false while deliveries are suspended or paused, and after the subscription has ended or expired.
 	Active bool
 	// LastDeliveryAt is the time at which the endpoint last accepted an occurrence, or zero.
 	LastDeliveryAt time.Time
@@ -16,22 +16,26 @@ type Status struct {
 	LastError wire.Category
 	// FailedSince is the start of the current run of failures, or zero if the last attempt succeeded.
 	FailedSince time.Time
-	// Paused reports whether an operator paused deliveries, Suspended whether failures suspended them, and Over
-	// whether the subscription has ended or expired.
+	// Paused reports whether an operator paused deliveries. Suspended reports whether failures suspended them. Over
+	// reports whether the subscription has ended or expired.
 	Paused, Suspended, Over bool
-	// Throttled reports whether occurrences wait for a rate limit, for the endpoint's Retry-After, or because too
-	// many are unsettled. RetryAfter is the remaining time, if known.
-	Throttled  bool
+	// Throttled reports whether occurrences wait for a rate limit, for the endpoint's Retry-After, or because too many
+	// are unsettled.
+	Throttled bool
+	// RetryAfter is the remaining time, if known.
 	RetryAfter time.Duration
-	// NextAt is when the next attempt is due, at the earliest; zero if none waits for a time. LostAt is when the first occurrence
-	// that is being retried is given up; zero for none.
+	// NextAt is the earliest time of the next attempt, or zero if no attempt is waiting for a time. LostAt is the
+	// earliest time at which an occurrence that is being retried will be abandoned. It is zero if nothing is being
+	// retried.
 	NextAt, LostAt time.Time
-	// Sending counts the attempts under way. Queued reports whether more is due, and waits for a place of the host or a worker.
+	// Sending is the number of attempts in flight.
 	Sending int
-	Queued  bool
-	// Replaying is the number of remaining positions of a replay, or 0; AskedBy is the operator who requested it.
+	// Queued reports whether more work is due and waits for a slot at the host or for a worker.
+	Queued bool
+	// Replaying is the number of remaining positions of a replay, or 0.
 	Replaying int64
-	AskedBy   string
+	// AskedBy is the operator who requested the replay.
+	AskedBy string
 }
 
 // Status returns the current status.
@@ -43,7 +47,7 @@ func (h *Handle) Status() Status {
 
 func (h *Handle) status(now time.Time) Status {
 	s := Status{
-		Over:           h.gone() || h.expired(now),
+		Over:           h.hasEnded() || h.expired(now),
 		Paused:         h.pausedAt != 0,
 		Suspended:      h.health.suspended,
 		LastDeliveryAt: h.health.lastDelivery.time(),
@@ -57,7 +61,7 @@ func (h *Handle) status(now time.Time) Status {
 	clock := h.e.clock()
 	s.Sending, s.Queued = h.inFlight, h.queued
 	if s.Active {
-		s.NextAt, s.LostAt = h.retries(clock)
+		s.NextAt, s.LostAt = h.retryTimes(clock)
 	}
 	if h.notUntil > clock && (len(h.window) > 0 || h.intake.woken) {
 		s.Throttled, s.RetryAfter = true, time.Duration(h.notUntil-clock)
@@ -70,8 +74,9 @@ func (h *Handle) status(now time.Time) Status {
 	return s
 }
 
-// retries returns when the next attempt at an occurrence is due, if it waits for a time, and when the first one is given up.
-func (h *Handle) retries(clock moment) (next, lost time.Time) {
+// retryTimes returns the time of the next attempt, and the earliest time at which an occurrence that is being retried
+// will be abandoned. Either time is zero if it does not apply.
+func (h *Handle) retryTimes(clock moment) (next, lost time.Time) {
 	if len(h.window) == 0 {
 		return next, lost
 	}
@@ -83,7 +88,7 @@ func (h *Handle) retries(clock moment) (next, lost time.Time) {
 		if u.attempts == 0 {
 			continue
 		}
-		if last := h.e.o.last(&u.try); first == 0 || last < first {
+		if last := h.e.o.lastAttemptAt(&u.retryState); first == 0 || last < first {
 			first = last
 		}
 	}

@@ -27,13 +27,13 @@ func (h *health) stored() store.Health {
 // windowSlices is the number of slices of a [Suspension]'s window.
 const windowSlices = 12
 
-// attempts counts attempts and failures in a sliding window, with a resolution of one slice.
-type attempts struct {
+// attemptCounts counts attempts and failures in a sliding window, with a resolution of one slice.
+type attemptCounts struct {
 	slice  int64 // number of the newest slice
 	counts [windowSlices]struct{ all, failed uint32 }
 }
 
-func (a *attempts) add(now time.Time, window time.Duration, failed bool) {
+func (a *attemptCounts) add(now time.Time, window time.Duration, failed bool) {
 	slice := now.UnixNano() / max(int64(window)/windowSlices, 1)
 	for n := min(slice-a.slice, windowSlices); n > 0; n-- {
 		a.counts[(slice-n+1)%windowSlices] = struct{ all, failed uint32 }{}
@@ -46,8 +46,8 @@ func (a *attempts) add(now time.Time, window time.Duration, failed bool) {
 	}
 }
 
-// exceeds reports whether the failures in the window exceed s.
-func (a *attempts) exceeds(s Suspension) bool {
+// exceeds reports whether the failures in the window exceed the limits of s.
+func (a *attemptCounts) exceeds(s Suspension) bool {
 	var all, failed uint64
 	for _, c := range a.counts {
 		all += uint64(c.all)
@@ -56,11 +56,11 @@ func (a *attempts) exceeds(s Suspension) bool {
 	return all >= uint64(s.Min) && float64(failed) > s.Rate*float64(all)
 }
 
-// count records an attempt that reflects the endpoint's health, and suspends the subscription after too many
-// failures (HOOK-5).
-func (h *Handle) count(now time.Time, failed bool) {
+// countAttempt counts an attempt that reflects the endpoint's health. After too many failures, it suspends the
+// subscription (HOOK-5).
+func (h *Handle) countAttempt(now time.Time, failed bool) {
 	if h.stats == nil {
-		h.stats = &attempts{}
+		h.stats = &attemptCounts{}
 	}
 	o := &h.e.o
 	h.stats.add(now, o.Suspend.Window, failed)
@@ -71,12 +71,11 @@ func (h *Handle) count(now time.Time, failed bool) {
 			u.item = nil // reread after a refresh
 		}
 		h.e.touch(h)
-		h.e.note(slog.LevelWarn, "webhook subscription suspended", h, slog.String("category", h.health.lastError))
+		h.e.queueLog(slog.LevelWarn, "webhook subscription suspended", h, slog.String("category", h.health.lastError))
 	}
 }
 
-// resume ends a suspension. Pending occurrences continue where they were, and their retry windows exclude the
-// suspension.
+// resume ends a suspension. Pending occurrences keep their retry state, and their retry windows exclude the suspension.
 func (h *Handle) resume(now time.Time) {
 	if !h.health.suspended {
 		return
@@ -87,10 +86,10 @@ func (h *Handle) resume(now time.Time) {
 	h.health.suspended, h.health.suspendedAt = false, 0
 	h.notUntil = 0
 	h.e.touch(h)
-	h.e.note(slog.LevelInfo, "webhook subscription resumed", h)
+	h.e.queueLog(slog.LevelInfo, "webhook subscription resumed", h)
 }
 
-// postpone extends the retry windows by a time without attempts.
+// postpone extends the retry windows by d, a period without attempts.
 func (h *Handle) postpone(d time.Duration) {
 	d = max(d, 0)
 	for _, u := range h.window {
@@ -108,19 +107,19 @@ func (h *Handle) postpone(d time.Duration) {
 // stopped reports whether deliveries are suspended or paused.
 func (h *Handle) stopped() bool { return h.health.suspended || h.pausedAt != 0 }
 
-// Pause stops deliveries from at until [Handle.Unpause], regardless of refreshes and resumes. Attempts in flight
-// finish. The expiry continues. The caller stores the pause in the record.
+// Pause stops deliveries at the given time until [Handle.Unpause] is called, regardless of refreshes and resumes.
+// Attempts in flight finish. The subscription can still expire. The caller stores the pause in the record.
 func (h *Handle) Pause(at time.Time) {
 	h.e.mu.Lock()
 	defer h.e.unlock()
-	if h.gone() || h.pausedAt != 0 {
+	if h.hasEnded() || h.pausedAt != 0 {
 		return
 	}
 	h.pausedAt = instantOf(at)
 	for _, u := range h.window {
 		u.item = nil // reread afterwards
 	}
-	h.e.note(slog.LevelInfo, "webhook subscription paused", h)
+	h.e.queueLog(slog.LevelInfo, "webhook subscription paused", h)
 	h.e.schedule(h, at)
 }
 
@@ -131,12 +130,12 @@ func (h *Handle) Paused() bool {
 	return h.pausedAt != 0
 }
 
-// Unpause resumes deliveries where they stopped. Retry windows exclude the pause, and entries that the log evicted
-// meanwhile become a gap. A suspension remains.
+// Unpause resumes deliveries where they stopped. Retry windows exclude the pause. Entries that the log evicted during
+// the pause become a gap. A suspension remains.
 func (h *Handle) Unpause() {
 	h.e.mu.Lock()
 	defer h.e.unlock()
-	if h.gone() || h.pausedAt == 0 {
+	if h.hasEnded() || h.pausedAt == 0 {
 		return
 	}
 	now := h.e.now()
@@ -149,19 +148,19 @@ func (h *Handle) Unpause() {
 	}
 	h.postpone(now.Sub(since))
 	h.pausedAt = 0
-	h.e.note(slog.LevelInfo, "webhook subscription continues after a pause", h)
+	h.e.queueLog(slog.LevelInfo, "webhook subscription continues after a pause", h)
 	h.e.schedule(h, now)
 }
 
-// hopeless reports whether a subscription without expiry has failed for too long. While it is suspended, only time
-// counts; otherwise it also takes another failure.
-func (h *Handle) hopeless(now time.Time) bool {
+// failedTooLong reports whether a subscription without expiry has failed for too long. For a suspended subscription,
+// the timer checks this. Otherwise it is only checked after another failure.
+func (h *Handle) failedTooLong(now time.Time) bool {
 	return h.expires == 0 && h.failing != 0 && now.Sub(h.failing.time()) >= h.e.o.NoExpiryRemoval
 }
 
-// giveUp ends a hopeless subscription.
+// giveUp terminates a subscription that has failed for too long.
 func (h *Handle) giveUp() {
 	data, _ := json.Marshal(map[string]string{"reason": h.health.lastError}) // a map of strings: cannot fail
-	h.e.note(slog.LevelWarn, "webhook subscription without expiry removed", h, slog.String("category", h.health.lastError))
+	h.e.queueLog(slog.LevelWarn, "webhook subscription without expiry removed", h, slog.String("category", h.health.lastError))
 	h.terminate(wire.ErrorObject{Code: h.dialect.Code(wire.CallbackEndpointError), Message: wire.CallbackEndpointError.String(), Data: data})
 }

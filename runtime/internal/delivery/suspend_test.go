@@ -158,8 +158,8 @@ func TestHOOK5Again(t *testing.T) {
 func TestHOOK5Thresholds(t *testing.T) {
 	now := time.Unix(1_000_000_000, 0)
 	s := Suspension{Rate: 0.95, Window: time.Hour, Min: 100}
-	fill := func(ok, failed int) *attempts {
-		a := &attempts{}
+	fill := func(ok, failed int) *attemptCounts {
+		a := &attemptCounts{}
 		for range ok {
 			a.add(now, s.Window, false)
 		}

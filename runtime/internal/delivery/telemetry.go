@@ -19,11 +19,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// scope is the OpenTelemetry scope of this package. It omits "internal" because dashboards and filters depend on
-// it.
+// scope is the OpenTelemetry scope of this package. It omits "internal" because dashboards and filters depend on the
+// name.
 const scope = "github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 
-// Outcomes of deliveries, which are settled occurrences.
+// Outcomes of deliveries, that is, of settled occurrences.
 const (
 	outcomeAcknowledged = "acknowledged"
 	outcomeAbandoned    = "abandoned" // after its last attempt
@@ -46,16 +46,16 @@ type metrics struct {
 	latency    metric.Float64Histogram
 	close      func()
 
-	// counted caches attribute sets, guarded by the engine's lock. There are few, because there are few events,
-	// outcomes and categories.
-	counted map[counted]measured
+	// cached contains the attribute sets in use. There are only a few, because there are only a few events, outcomes
+	// and categories. The engine's lock guards it.
+	cached map[countKey]countAttributes
 }
 
-// A counted is the key of a count. Fields that do not apply are empty.
-type counted struct{ event, envelope, outcome, category string }
+// A countKey identifies a set of attributes. Fields that do not apply are empty.
+type countKey struct{ event, envelope, outcome, category string }
 
-// A measured holds the attributes of a counted, in the form of each kind of instrument.
-type measured struct {
+// countAttributes contains the attributes of a countKey as options for each kind of instrument.
+type countAttributes struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
 }
@@ -86,8 +86,8 @@ func (t *metrics) init(e *Engine) (err error) {
 	return err
 }
 
-// A census holds the values of the observed instruments, and the lag of the slowest subscription to each host that
-// lags.
+// A census contains the values of the observed instruments and, for each host that lags, the lag of its slowest
+// subscription.
 type census struct {
 	inFlight   int64
 	live       map[operator.State]int64
@@ -109,7 +109,7 @@ func (e *Engine) census() census {
 		heads[l] = l.head()
 	}
 	e.walk(func(h *Handle) {
-		if h.gone() {
+		if h.hasEnded() {
 			return
 		}
 		switch {
@@ -124,7 +124,7 @@ func (e *Engine) census() census {
 			return
 		}
 		behind := int64(0)
-		if base, head := h.marks.Base(), heads[h.log]; !h.quiet() && head > base {
+		if base, head := h.marks.Base(), heads[h.log]; !h.isQuiet() && head > base {
 			behind = int64(head - base)
 			s.hosts[h.guest.host.name] = max(s.hosts[h.guest.host.name], behind)
 		}
@@ -133,11 +133,11 @@ func (e *Engine) census() census {
 	return s
 }
 
-// Lag returns, for each event type, the number of entries by which its slowest subscription lags the log.
+// Lag returns, for each event type, how many entries its slowest subscription lags behind the log.
 func (e *Engine) Lag() map[string]int64 { return e.census().lag }
 
-// Failing returns the ids of up to limit subscriptions that are suspended or whose last attempt failed,
-// longest-failing first, and the total number of such subscriptions.
+// Failing returns the ids of up to limit failing subscriptions, longest-failing first, and the total number of failing
+// subscriptions. A subscription is failing if it is suspended or its last attempt failed.
 func (e *Engine) Failing(limit int) (ids []string, total int) {
 	type failing struct {
 		since instant
@@ -146,7 +146,7 @@ func (e *Engine) Failing(limit int) (ids []string, total int) {
 	var first []failing
 	earlier := func(a, b failing) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.id, b.id)) }
 	e.walk(func(h *Handle) {
-		if h.gone() || !h.health.suspended && h.health.failedSince == 0 {
+		if h.hasEnded() || !h.health.suspended && h.health.failedSince == 0 {
 			return
 		}
 		total++
@@ -161,9 +161,9 @@ func (e *Engine) Failing(limit int) (ids []string, total int) {
 	return ids, total
 }
 
-// attributes returns the attributes of c. The caller holds the engine's lock.
-func (t *metrics) attributes(c counted) measured {
-	o, ok := t.counted[c]
+// attributes returns the attributes for c and caches them. The caller must hold the engine's lock.
+func (t *metrics) attributes(c countKey) countAttributes {
+	o, ok := t.cached[c]
 	if !ok {
 		var set []attribute.KeyValue
 		for _, a := range []attribute.KeyValue{
@@ -175,18 +175,18 @@ func (t *metrics) attributes(c counted) measured {
 			}
 		}
 		with := telemetry.With(set...)
-		o = measured{[]metric.AddOption{with}, []metric.RecordOption{with}}
-		if t.counted == nil {
-			t.counted = map[counted]measured{}
+		o = countAttributes{[]metric.AddOption{with}, []metric.RecordOption{with}}
+		if t.cached == nil {
+			t.cached = map[countKey]countAttributes{}
 		}
-		t.counted[c] = o
+		t.cached[c] = o
 	}
 	return o
 }
 
-// outcome counts a settled occurrence. The caller holds the engine's lock.
+// outcome counts a settled occurrence. The caller must hold the engine's lock.
 func (t *metrics) outcome(h *Handle, outcome, category string) {
-	t.deliveries.Add(h.e.base, 1, t.attributes(counted{event: h.event, outcome: outcome, category: category}).add...)
+	t.deliveries.Add(h.e.base, 1, t.attributes(countKey{event: h.event, outcome: outcome, category: category}).add...)
 }
 
 // begin starts the span of an attempt. The returned function ends it and records the duration.
@@ -219,25 +219,25 @@ func (t *metrics) begin(ctx context.Context, h *Handle, kind string, number int)
 		}
 		h.e.pulse.Attempt(h.event, h.guest.host.name, r.category != "", took)
 		h.e.mu.Lock()
-		count := t.attributes(counted{event: h.event, envelope: kind, outcome: outcome, category: string(r.category)})
-		timed := t.attributes(counted{category: string(r.category)})
+		count := t.attributes(countKey{event: h.event, envelope: kind, outcome: outcome, category: string(r.category)})
+		timed := t.attributes(countKey{category: string(r.category)})
 		h.e.mu.Unlock()
 		t.attempts.Add(ctx, 1, count.add...)
 		t.latency.Record(ctx, time.Since(start).Seconds(), timed.record...)
 	}
 }
 
-// A line is a log line that waits until the engine's lock is free.
-type line struct {
+// A logLine is a message that is logged after the engine's lock is released.
+type logLine struct {
 	level   slog.Level
 	message string
 	attrs   []slog.Attr
 }
 
-// note queues a log line that unlock writes. The caller holds the lock.
-func (e *Engine) note(level slog.Level, message string, h *Handle, more ...slog.Attr) {
+// queueLog queues a log line, which unlock writes. The caller holds the lock.
+func (e *Engine) queueLog(level slog.Level, message string, h *Handle, more ...slog.Attr) {
 	if e.o.Logger.Enabled(context.Background(), level) {
-		e.lines = append(e.lines, line{level, message, h.logAttrs(more...)})
+		e.lines = append(e.lines, logLine{level, message, h.logAttrs(more...)})
 	}
 }
 
@@ -251,7 +251,7 @@ func (e *Engine) unlock() {
 	}
 }
 
-// log writes a line about a subscription: ids and categories, never its URL, secrets or payloads.
+// log writes a log line about a subscription. It may contain ids and categories, never the URL, secrets or payloads.
 func (e *Engine) log(level slog.Level, message string, h *Handle, more ...slog.Attr) {
 	ctx := context.Background()
 	if e.o.Logger.Enabled(ctx, level) {

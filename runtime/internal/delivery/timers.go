@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// An instant is a time in Unix nanoseconds; 0 means no time. It is compact because a subscription has many.
+// An instant is a time in Unix nanoseconds, where 0 means no time. It is compact because a subscription has many of
+// them.
 type instant int64
 
 func instantOf(t time.Time) instant {
@@ -22,8 +23,8 @@ func (i instant) time() time.Time {
 	return time.Unix(0, int64(i))
 }
 
-// A moment is a time on the engine's monotonic clock, in nanoseconds since the engine was created; 0 means no time.
-// The engine waits for moments, so that a wall clock that is set back does not delay deliveries.
+// A moment is a time on the engine's monotonic clock, in nanoseconds since the engine was created; 0 means no time. The
+// engine schedules by moments, so that setting back the wall clock does not delay deliveries.
 type moment int64
 
 func (m moment) plus(d time.Duration) moment { return m + moment(d) }
@@ -67,7 +68,7 @@ func (q *byTime) Pop() any {
 	return h
 }
 
-// timers holds the handles that wait for a time, with one timer for all. The engine's lock guards it.
+// timers schedules the handles that wait for a time, with a single timer. The engine's lock guards it.
 type timers struct {
 	queue byTime
 	timer *time.Timer
@@ -76,7 +77,7 @@ type timers struct {
 	now   func() moment
 }
 
-// set moves h to at; 0 removes it.
+// set schedules h at the given moment. If at is 0, it removes h.
 func (t *timers) set(h *Handle, at moment) {
 	switch {
 	case at == 0:
@@ -98,7 +99,7 @@ func (t *timers) remove(h *Handle) {
 	}
 }
 
-// due removes and returns a handle whose time has come, or nil.
+// due removes and returns the first handle that is due, or returns nil.
 func (t *timers) due(now moment) *Handle {
 	if len(t.queue) == 0 || t.queue[0].wakeAt > now {
 		return nil
@@ -108,8 +109,8 @@ func (t *timers) due(now moment) *Handle {
 	return h
 }
 
-// arm sets the timer for the first handle. A timer that fires early is harmless, so it is not reset when the first
-// handle is removed.
+// arm sets the timer for the first handle. A timer that fires early is harmless, so removing the first handle does not
+// reset it.
 func (t *timers) arm() {
 	if len(t.queue) == 0 {
 		return

@@ -7,9 +7,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Watermark tracks the positions of a log that are settled for one subscription: acknowledged, abandoned or not
-// matching (HOOK-6). It holds the open positions and the position up to which the log was read; all other positions
-// up to there are settled. It is not safe for concurrent use.
+// A Watermark tracks which positions of a log are settled for one subscription: acknowledged, abandoned or not matching
+// (HOOK-6). It stores the open positions and the position up to which the log was read. All other positions up to there
+// are settled. It is not safe for concurrent use.
 type Watermark struct {
 	upto store.Position
 	open []store.Position // ascending
@@ -30,8 +30,8 @@ func NewWatermark(p store.Progress) Watermark {
 // Upto returns the position up to which the log was read.
 func (w *Watermark) Upto() store.Position { return w.upto }
 
-// Open opens position p, above Upto; the positions in between do not match. It returns false if p was settled
-// before a restart and remains settled.
+// Open opens position p, which must be above Upto. The positions in between do not match. If p was settled before a
+// restart, it remains settled and Open returns false.
 func (w *Watermark) Open(p store.Position) bool {
 	if p <= w.upto {
 		return false
@@ -70,7 +70,7 @@ func (w *Watermark) Settle(p store.Position) bool {
 	return true
 }
 
-// Skip settles p, wherever it is: a position above Upto is settled before it is read.
+// Skip settles p. If p is above Upto, it is settled before it is read.
 func (w *Watermark) Skip(p store.Position) {
 	if w.Settle(p) || p <= w.upto {
 		return
@@ -89,18 +89,18 @@ func (w *Watermark) Skip(p store.Position) {
 	}
 }
 
-// SkipAll settles the spans, which must be in ascending order; open positions in them stay open. A span that starts right after Upto is passed
-// immediately, so that it is not read.
+// SkipAll settles the spans, which must be in ascending order. Open positions in the spans stay open. A span that
+// starts right after Upto is passed immediately and thus not read.
 func (w *Watermark) SkipAll(spans []store.Span) {
-	w.skip = unite(w.skip, spans)
+	w.skip = union(w.skip, spans)
 	w.Pass(w.upto)
 	if len(w.skip) > 0 && w.skip[0].From <= w.upto+1 {
 		w.Pass(w.skip[0].To)
 	}
 }
 
-// unite returns the union of a and b, ascending.
-func unite(a, b []store.Span) (all []store.Span) {
+// union returns the union of a and b in ascending order.
+func union(a, b []store.Span) (all []store.Span) {
 	both := slices.Concat(a, b)
 	slices.SortFunc(both, func(a, b store.Span) int { return cmp.Compare(a.From, b.From) })
 	for _, s := range both {
@@ -113,12 +113,12 @@ func unite(a, b []store.Span) (all []store.Span) {
 	return all
 }
 
-// within reports whether one of the spans contains p.
-func within(spans []store.Span, p store.Position) bool {
+// spansContain reports whether one of the spans contains p.
+func spansContain(spans []store.Span, p store.Position) bool {
 	return slices.ContainsFunc(spans, func(s store.Span) bool { return s.From <= p && p <= s.To })
 }
 
-// Base is the position up to which everything is settled.
+// Base returns the position up to which everything is settled.
 func (w *Watermark) Base() store.Position {
 	if len(w.open) > 0 {
 		return w.open[0] - 1
@@ -132,10 +132,11 @@ func (w *Watermark) Settled(p store.Position) bool {
 		_, open := slices.BinarySearch(w.open, p)
 		return !open
 	}
-	return within(w.skip, p)
+	return spansContain(w.skip, p)
 }
 
-// At returns the position whose cursor the body of p carries: p if all lower positions are settled, otherwise Base.
+// At returns the position for the cursor in the body of p. This is p if all lower positions are settled, otherwise
+// Base.
 func (w *Watermark) At(p store.Position) store.Position {
 	if len(w.open) > 0 && w.open[0] < p {
 		return w.open[0] - 1
@@ -143,7 +144,7 @@ func (w *Watermark) At(p store.Position) store.Position {
 	return p
 }
 
-// Spans returns the settled runs above Base, ascending.
+// Spans returns the settled spans above Base in ascending order.
 func (w *Watermark) Spans() []store.Span {
 	var spans []store.Span
 	for i, p := range w.open {
@@ -166,7 +167,7 @@ func (w *Watermark) Spans() []store.Span {
 	return spans
 }
 
-// settledAfter returns the known settled runs above p, ascending.
+// settledAfter returns the known settled spans above p in ascending order.
 func (w *Watermark) settledAfter(p store.Position) (spans []store.Span) {
 	for _, s := range append([]store.Span{{From: 1, To: w.Base()}}, w.Spans()...) {
 		if s.From = max(s.From, p+1); s.From <= s.To {

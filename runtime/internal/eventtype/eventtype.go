@@ -1,6 +1,6 @@
-// Package eventtype defines the interfaces through which the server's packages access an event type: its permanent
-// name, its current registration, and the arguments of a subscription to it. Package server implements them, and
-// package eventtypetest does so for tests. It makes no promise of compatibility.
+// Package eventtype defines the interfaces of event types for the server's packages. They provide the permanent name of
+// an event type, its current registration, and the arguments of a subscription to it. Package server implements them,
+// and package eventtypetest implements them for tests. The package makes no compatibility promise.
 package eventtype
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Type is an event type's name across its registrations. Equal values are the same type.
+// A Type is an event type. Its name is the same for all its registrations. Equal values represent the same type.
 type Type interface {
 	Name() string
-	// Current returns the current registration, or nil once the type is removed.
+	// Current returns the current registration, or nil after the type has been removed.
 	Current() Definition
-	// Topic returns the log of emitted occurrences, or nil without an emitter. Head returns the position of its
-	// newest entry.
+	// Topic returns the log of emitted occurrences, or nil without an emitter.
 	Topic() *topic.Topic
+	// Head returns the position of the log's newest entry.
 	Head() store.Position
 	// Feeds returns the feeds of its check.
 	Feeds() *feed.Feeds
@@ -28,58 +28,59 @@ type Type interface {
 	Refuses() *events.Error
 }
 
-// A Definition is one registration of an event type. It is immutable; equal values are the same definition.
+// A Definition is one registration of an event type. It is immutable. Equal values represent the same definition.
 type Definition interface {
 	// Kernel returns the log kernel's view of the definition.
 	Kernel() *topic.Type
-	// Check returns its check, or nil.
+	// Check returns the check of the event type, or nil if it has none.
 	Check() *feed.Check
-	// Webhooks reports whether it offers webhook delivery (LIST-3).
+	// Webhooks reports whether the event type supports webhook delivery (LIST-3).
 	Webhooks() bool
-	// Changed returns the feature in which it differs incompatibly from the previous definition, or "" (EVOL-2).
+	// Changed returns the first feature that has changed incompatibly since the previous definition (EVOL-2). It
+	// returns "" if nothing has changed incompatibly.
 	Changed() string
 	// Fingerprint identifies the schemas (EVOL-4).
 	Fingerprint() string
 }
 
-// Arguments holds a subscription's arguments with the definition that validated them. The zero value holds no
+// Arguments contains a subscription's arguments and the definition that validated them. The zero value contains no
 // arguments.
 type Arguments struct {
 	*topic.Arguments
 	Def Definition
 }
 
-// Parse validates the raw arguments of a request; see [topic.Type.Parse].
+// Parse validates the raw arguments of a request. See [topic.Type.Parse].
 func Parse(d Definition, raw json.RawMessage) (Arguments, error) {
 	a, err := d.Kernel().Parse(raw)
 	return Arguments{a, d}, err
 }
 
-// Reparse validates arguments that were accepted before; see [topic.Type.Reparse].
+// Reparse validates arguments that were accepted before. See [topic.Type.Reparse].
 func Reparse(d Definition, raw json.RawMessage) (Arguments, error) {
 	a, err := d.Kernel().Reparse(raw)
 	return Arguments{a, d}, err
 }
 
-// Bare returns a copy without the compiled filter, which is kept for a poller between polls.
+// Bare returns a copy without the compiled filter. Leases of pollers store such copies.
 func (a Arguments) Bare() Arguments { return Arguments{a.Arguments.Bare(), a.Def} }
 
-// A Subscription identifies a subscription to hooks and operators (SRV-2).
+// A Subscription identifies a subscription for hooks and operators (SRV-2).
 type Subscription struct {
 	ID, Principal, Event, Mode string
-	// Restored tells OnSubscribe about a subscription that an earlier process or a replica accepted (SUB-11,
-	// REP-17).
+	// Restored reports whether the subscription was accepted by an earlier process or another replica (SUB-11, REP-17).
+	// OnSubscribe receives it.
 	Restored bool
 }
 
-// Identify returns the identity of a principal's subscription to arguments in a mode. url is the callback URL, or
-// "".
+// Identify returns the Subscription for a principal with the given mode, callback URL and arguments. The URL is ""
+// without a callback.
 func Identify(mode, principal, url string, a Arguments) Subscription {
 	event := a.Def.Kernel().Name
 	return Subscription{ID: wire.SubscriptionID(mode, principal, url, event, a.Canonical()), Principal: principal, Event: event, Mode: mode}
 }
 
-// Behind returns the number of the log's entries after a position, or nil for a type without a log.
+// Behind returns the number of log entries after the position passed, or nil for a type without a log.
 func Behind(t Type, passed store.Position) *int64 {
 	if t.Topic() == nil {
 		return nil

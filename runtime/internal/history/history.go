@@ -1,8 +1,8 @@
-// Package history stores the schemas of event types and determines what a registration has changed since. It finds
-// the feature that is incompatible, and the position up to which a log has payloads that it may reject.
+// Package history stores the schemas of event types and compares new registrations with them. It finds the first
+// incompatible feature, and the position up to which a log may contain payloads that the registration rejects.
 //
-// Start at [Memory.Recall]. A shared store keeps all schemas of a type, because builds may run side by side. For a
-// store of one process, the latest schemas are kept in a log next to that of the type.
+// Start at [Memory.Recall]. A shared store keeps all schemas of a type, because different builds may run at the same
+// time. In a store for a single process, the latest schemas are stored in a separate log for each type.
 package history
 
 import (
@@ -25,27 +25,27 @@ import (
 
 // A Memory reads and stores the schemas of event types in a store.
 type Memory struct {
-	versions versions
-	shared   bool
+	schemas schemaStore
+	shared  bool
 }
 
-// versions is the part of [engine.Shared] that a Memory uses.
-type versions interface {
+// A schemaStore is the subset of [engine.Shared] that a Memory uses.
+type schemaStore interface {
 	History(ctx context.Context, event string) ([]engine.SchemaVersion, error)
 	AddSchema(ctx context.Context, event string, v engine.SchemaVersion, known int) error
 }
 
-// Of returns the memory of a store. now returns the time for new entries.
+// Of returns the Memory for a store. It uses now for the timestamps of new entries.
 func Of(s store.Store, now func() time.Time) *Memory {
 	if shared, ok := s.(engine.Shared); ok {
 		return &Memory{shared, true}
 	}
-	return &Memory{&latest{store: s, now: now, logs: map[string]store.EventLog{}}, false}
+	return &Memory{&latestSchemas{store: s, now: now, logs: map[string]store.EventLog{}}, false}
 }
 
 // A Recollection compares a registration with the stored schemas of its type.
 type Recollection struct {
-	// Changed is the first feature that has changed incompatibly, "" for none.
+	// Changed is the first feature that has changed incompatibly. It is "" if nothing has changed incompatibly.
 	Changed string
 
 	memory *Memory
@@ -53,63 +53,63 @@ type Recollection struct {
 	topic  *topic.Topic // nil for a type without a log
 	v      engine.SchemaVersion
 	known  int  // length of the history
-	stands bool // v is in the history
+	stored bool // v is in the history
 }
 
-// Recall compares d with the stored schemas of its type, whose log is t. Payloads in the log that d may reject are
-// not replayed any more (OCC-1, REP-16).
+// Recall compares d with the stored schemas of its type. The log of the type is t. Payloads in the log that d may
+// reject are no longer replayed (OCC-1, REP-16).
 //
-// In a shared store, d is stored immediately: schemas that are already in the history change nothing, whether the
-// latest or not, and new ones are compared with the latest. For other stores, [Recollection.Commit] stores d.
+// In a shared store, Recall stores d immediately. Schemas that are already in the history change nothing, even if they
+// are not the latest. New schemas are compared with the latest. For other stores, [Recollection.Commit] stores d.
 func (m *Memory) Recall(ctx context.Context, d wire.Descriptor, t *topic.Topic) (*Recollection, error) {
 	r := &Recollection{memory: m, now: d, topic: t}
-	err := r.judge(ctx)
-	for err == nil && m.shared && !r.stands {
+	err := r.compare(ctx)
+	for err == nil && m.shared && !r.stored {
 		if err = r.add(ctx); errors.Is(err, store.ErrConflict) {
-			err = r.judge(ctx) // another replica was first: compare with its entry
+			err = r.compare(ctx) // another replica was first: compare with its entry
 		}
 	}
 	if err == nil {
-		err = r.raise(ctx)
+		err = r.raiseFloor(ctx)
 	}
 	return r, err
 }
 
-// Commit stores the registration, after the changes that it requires are done: a crash before that forgets none of
-// them.
+// Commit stores the registration. It must be called after the required changes are complete, so that none of them is
+// lost after a crash.
 func (r *Recollection) Commit(ctx context.Context) error {
 	if r.memory.shared {
 		return nil
 	}
 	if r.topic != nil {
 		if floor := r.topic.Floor(); floor > r.v.Floor {
-			r.v.Floor, r.stands = floor, false
+			r.v.Floor, r.stored = floor, false
 		}
 	}
-	if r.stands {
+	if r.stored {
 		return nil
 	}
 	return r.add(ctx)
 }
 
 func (r *Recollection) add(ctx context.Context) error {
-	err := r.memory.versions.AddSchema(ctx, r.now.Name, r.v, r.known)
-	if r.stands = err == nil; !r.stands {
+	err := r.memory.schemas.AddSchema(ctx, r.now.Name, r.v, r.known)
+	if r.stored = err == nil; !r.stored {
 		err = fmt.Errorf("adding to its history of schemas: %w", err)
 	}
 	return err
 }
 
-// judge finds the registration in the history, or prepares its entry.
-func (r *Recollection) judge(ctx context.Context) error {
-	known, err := r.memory.versions.History(ctx, r.now.Name)
+// compare finds the registration in the history or prepares a new entry for it.
+func (r *Recollection) compare(ctx context.Context) error {
+	known, err := r.memory.schemas.History(ctx, r.now.Name)
 	if err != nil {
 		return fmt.Errorf("reading its history of schemas: %w", err)
 	}
 	fingerprint, _ := r.now.Meta[wire.MetaFingerprint].(string)
 	r.Changed, r.known = "", len(known)
 	i := slices.IndexFunc(known, func(v engine.SchemaVersion) bool { return v.Fingerprint == fingerprint })
-	if r.stands = i >= 0; r.stands {
+	if r.stored = i >= 0; r.stored {
 		r.v = known[i]
 		return nil
 	}
@@ -129,9 +129,9 @@ func (r *Recollection) judge(ctx context.Context) error {
 	return err
 }
 
-// raise raises the topic's floor, but not beyond the head. A new epoch may have fewer entries than when the floor was
-// determined (REP-19).
-func (r *Recollection) raise(ctx context.Context) error {
+// raiseFloor raises the topic's floor, but not above the head. The head may be below the stored floor after a new epoch
+// has begun (REP-19).
+func (r *Recollection) raiseFloor(ctx context.Context) error {
 	if r.topic == nil || r.v.Floor == 0 {
 		return nil
 	}
@@ -142,13 +142,13 @@ func (r *Recollection) raise(ctx context.Context) error {
 	return err
 }
 
-// Changes returns the incompatible changes of a type since a version of its schemas (EVOL-2).
+// Changes returns the incompatible changes to a type since a version of its schemas (EVOL-2).
 func Changes(since engine.SchemaVersion, d wire.Descriptor) []evolve.Change {
 	return evolve.Compare(wire.Descriptor{Name: d.Name, InputSchema: since.InputSchema, PayloadSchema: since.PayloadSchema}, d)
 }
 
-// latest stores the latest schemas of each type; they last as long as the store does.
-type latest struct {
+// latestSchemas is a schemaStore that only stores the latest schemas of each type, in a log.
+type latestSchemas struct {
 	store store.Store
 	now   func() time.Time
 
@@ -156,15 +156,16 @@ type latest struct {
 	logs map[string]store.EventLog
 }
 
-// remembered is an entry of the log of schemas.
-type remembered struct {
+// A schemaEntry is the data of an entry in a log of schemas.
+type schemaEntry struct {
 	InputSchema   json.RawMessage `json:"inputSchema"`
 	PayloadSchema json.RawMessage `json:"payloadSchema"`
 	Floor         store.Position  `json:"floor,omitempty"`
 }
 
-// log returns the log with the schemas of a type, whose newest entry counts. Event names have no slash.
-func (l *latest) log(ctx context.Context, event string) (store.EventLog, error) {
+// log returns the log with the schemas of a type. Only its newest entry is used. The log's name contains a slash,
+// unlike event names.
+func (l *latestSchemas) log(ctx context.Context, event string) (store.EventLog, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if log := l.logs[event]; log != nil {
@@ -177,7 +178,7 @@ func (l *latest) log(ctx context.Context, event string) (store.EventLog, error) 
 	return log, err
 }
 
-func (l *latest) History(ctx context.Context, event string) ([]engine.SchemaVersion, error) {
+func (l *latestSchemas) History(ctx context.Context, event string) ([]engine.SchemaVersion, error) {
 	if !l.store.Durable() {
 		return nil, nil
 	}
@@ -193,7 +194,7 @@ func (l *latest) History(ctx context.Context, event string) ([]engine.SchemaVers
 	if err != nil || len(b.Entries) == 0 {
 		return nil, err
 	}
-	var was remembered
+	var was schemaEntry
 	if err := json.Unmarshal(b.Entries[0].Data, &was); err != nil {
 		return nil, err
 	}
@@ -202,7 +203,7 @@ func (l *latest) History(ctx context.Context, event string) ([]engine.SchemaVers
 	return []engine.SchemaVersion{v}, err
 }
 
-func (l *latest) AddSchema(ctx context.Context, event string, v engine.SchemaVersion, _ int) error {
+func (l *latestSchemas) AddSchema(ctx context.Context, event string, v engine.SchemaVersion, _ int) error {
 	if !l.store.Durable() {
 		return nil
 	}
@@ -210,7 +211,7 @@ func (l *latest) AddSchema(ctx context.Context, event string, v engine.SchemaVer
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(remembered{v.InputSchema, v.PayloadSchema, v.Floor})
+	data, err := json.Marshal(schemaEntry{v.InputSchema, v.PayloadSchema, v.Floor})
 	if err == nil {
 		_, err = log.Append(ctx, store.Entry{EventID: "type", Timestamp: events.NewTime(l.now()), Data: data})
 	}

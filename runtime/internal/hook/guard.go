@@ -1,4 +1,4 @@
-// Package hook runs an author's callbacks. It puts their principal into the context, and converts panics to errors.
+// Package hook calls an author's hooks. It adds the principal to their context and converts panics to errors.
 package hook
 
 import (
@@ -9,10 +9,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A Place identifies a hook of an event type, or of the server's options, which have no event.
+// A Place identifies a hook of an event type or of the server's options. Event is empty for hooks of the options.
 type Place struct{ Hook, Event string }
 
-// Run runs the author's hook. A panic becomes a [Panic].
+// Run calls f, which calls the author's hook. It converts a panic to a [Panic] error.
 func (at Place) Run(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -22,7 +22,7 @@ func (at Place) Run(f func() error) (err error) {
 	return Mark(f())
 }
 
-// A Panic is the error of an author's hook that panicked.
+// A Panic is the error for a panic in an author's hook.
 type Panic struct {
 	Place Place
 	Value any
@@ -31,15 +31,15 @@ type Panic struct {
 
 func (p *Panic) Error() string { return fmt.Sprintf("panic in %s: %v", p.Place.Hook, p.Value) }
 
-// An Error is an error of the extension that an author's hook returned. Its data goes on the wire unchanged, and no
-// part of it becomes a reason.
+// An Error wraps an [events.Error] that was returned by an author's hook. The error's data is sent unchanged and is not
+// interpreted as a reason.
 type Error struct{ Err error }
 
 func (e *Error) Error() string { return e.Err.Error() }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Mark wraps err in an [Error] if it is an error of the extension.
+// Mark wraps err in an [Error] if it is an [events.Error].
 func Mark(err error) error {
 	if errors.As(err, new(*events.Error)) {
 		return &Error{err}

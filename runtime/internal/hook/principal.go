@@ -4,14 +4,14 @@ import "context"
 
 type principalKey struct{}
 
-// Principal returns the principal that a check or hook runs for, "" for none.
+// Principal returns the principal for which a check or hook is called, or "" if ctx has no principal.
 func Principal(ctx context.Context) string {
 	p, _ := ctx.Value(principalKey{}).(string)
 	return p
 }
 
-// WithPrincipal sets the context's principal. "" removes another principal: a shared check runs within some caller's
-// poll.
+// WithPrincipal returns a context with the principal. An empty principal hides the principal of ctx, because a shared
+// check may be called within the poll of any caller.
 func WithPrincipal(ctx context.Context, principal string) context.Context {
 	if principal == Principal(ctx) {
 		return ctx
@@ -19,12 +19,13 @@ func WithPrincipal(ctx context.Context, principal string) context.Context {
 	return context.WithValue(ctx, principalKey{}, principal)
 }
 
-// Impersonal is a context without values, so that code that runs with it cannot learn for whom it runs. It ends with
-// the context that it wraps.
+// Impersonal is a context without values, so that code called with it cannot access the principal. It ends when the
+// wrapped context ends.
 type Impersonal struct{ context.Context }
 
-// Value returns nil for every key: it hides the principal and the values of the SDK and of middleware.
+// Value returns nil for every key. It hides the principal and the values set by the SDK and middleware.
 func (Impersonal) Value(any) any { return nil }
 
-// AfterFunc lets the context package derive contexts from c without a goroutine.
+// AfterFunc calls [context.AfterFunc] on the wrapped context, so that deriving contexts from c does not require a
+// goroutine.
 func (c Impersonal) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.Context, f) }

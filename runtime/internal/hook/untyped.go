@@ -8,8 +8,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
-// Untyped holds the hooks of an event type with arguments A and payloads P, with these types erased. Payloads are *P,
-// arguments *A, and a hook is nil if the author set none. S describes the subscription to a hook.
+// Untyped contains the hooks of an event type with arguments A and payloads P, with these types erased. Payloads have
+// type *P and arguments have type *A. A hook is nil if the author did not set it. S is the type that describes a
+// subscription to a hook.
 type Untyped[S any] struct {
 	Arguments, Payload reflect.Type // A and P
 
@@ -21,8 +22,8 @@ type Untyped[S any] struct {
 	Authorize     func(ctx context.Context, principal string, a any) error
 }
 
-// Erase converts the author's hooks. PA and PP are *A and *P: all pointers have one shape in the compiler, so that it
-// compiles this function once for all event types.
+// Erase converts the author's hooks to an Untyped. PA and PP are *A and *P. Because all pointers have the same GC
+// shape, the compiler compiles this function only once for all event types.
 //
 //go:noinline
 func Erase[PA, PP, S any](
@@ -61,13 +62,13 @@ func Erase[PA, PP, S any](
 	return f
 }
 
-// DecodeArguments returns a new *A.
+// DecodeArguments decodes raw into a new *A.
 func (f *Untyped[S]) DecodeArguments(raw json.RawMessage) (any, error) {
 	a := reflect.New(f.Arguments).Interface()
 	return a, codec.Decode(raw, a)
 }
 
-// DecodePayload returns a new *P.
+// DecodePayload decodes raw into a new *P.
 func (f *Untyped[S]) DecodePayload(raw json.RawMessage) (any, error) {
 	p := reflect.New(f.Payload).Interface()
 	return p, codec.Decode(raw, p)

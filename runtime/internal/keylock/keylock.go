@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// Locks provides mutual exclusion by key. A context can end a wait. A key uses no memory while it is neither held
-// nor awaited.
+// Locks is a set of locks, one for each key. A key uses no memory unless it is locked or a goroutine is waiting for it.
 type Locks[K comparable] struct {
 	mu   sync.Mutex
 	held map[K]*lock
@@ -18,7 +17,7 @@ type lock struct {
 	token chan struct{} // capacity 1
 }
 
-// Lock waits for the key. If ctx ends first, it returns the context's error.
+// Lock locks the key. If ctx ends before the key is available, Lock returns the context's error.
 func (l *Locks[K]) Lock(ctx context.Context, k K) (unlock func(), err error) {
 	l.mu.Lock()
 	if l.held == nil {
@@ -51,7 +50,7 @@ func (l *Locks[K]) Lock(ctx context.Context, k K) (unlock func(), err error) {
 	}
 }
 
-// Len returns the number of keys that are held or awaited.
+// Len returns the number of keys that are locked or have waiters.
 func (l *Locks[K]) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

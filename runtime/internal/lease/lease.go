@@ -35,13 +35,13 @@ type Lease struct {
 	reason  *events.Error  // reason of the termination
 }
 
-// A Poll is a request of a poller. Its values are comparable.
+// A Poll is a running poll request. Its values are comparable.
 type Poll interface {
 	// End ends the request with the error, at any time and more than once.
 	End(reason *events.Error)
 }
 
-// Leases holds the pollers of a server.
+// Leases manages the leases of the pollers of a server.
 type Leases struct {
 	Members *Members
 
@@ -52,12 +52,12 @@ type Leases struct {
 	decisions atomic.Uint64
 }
 
-// overhead is the memory of a lease without its arguments, in bytes: its names, its timer, its membership and its
-// map entries.
+// overhead is the memory used by a lease without its arguments, in bytes. It includes the names, the timer, the
+// membership and the map entries.
 const overhead = 768
 
-// Renew creates or extends the lease of sub to at least d from now. A new lease joins the members. Renew returns
-// nil for a poller that need not be remembered. The lease is charged to the principal (CAP-5).
+// Renew creates or extends the lease of sub. The lease then expires no earlier than d from now. For a new lease, Renew
+// calls Members.Join and charges the principal (CAP-5). It returns nil for a poller that does not need a lease.
 func (ls *Leases) Renew(ctx context.Context, et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments, d time.Duration) (*Lease, error) {
 	until := time.Now().Add(d)
 	ls.mu.Lock()
@@ -105,7 +105,7 @@ func (ls *Leases) Renew(ctx context.Context, et eventtype.Type, sub eventtype.Su
 	if l.err != nil {
 		ls.remove(l)
 	} else if !over {
-		l.timer = time.AfterFunc(time.Until(l.expires), func() { ls.lapse(l) })
+		l.timer = time.AfterFunc(time.Until(l.expires), func() { ls.expire(l) })
 	}
 	ls.mu.Unlock()
 	close(l.ready)
@@ -118,8 +118,8 @@ func (ls *Leases) Renew(ctx context.Context, et eventtype.Type, sub eventtype.Su
 	return l, nil
 }
 
-// Enter lets Terminate end the poll until leave is called. If the lease was terminated before, the poll ends now. A nil
-// lease ignores it.
+// Enter registers a running poll until leave is called, so that Terminate ends the poll. If the lease is already
+// terminated, Enter ends the poll immediately. It does nothing for a nil lease.
 func (l *Lease) Enter(p Poll) (leave func()) {
 	if l == nil {
 		return func() {}
@@ -141,14 +141,14 @@ func (l *Lease) Enter(p Poll) (leave func()) {
 	}
 }
 
-// Deciding records that the author's hooks may decide differently from now on.
+// Deciding records that the decisions of the author's hooks may have changed.
 func (ls *Leases) Deciding() { ls.decisions.Add(1) }
 
-// Decisions returns the number of calls of [Leases.Deciding]. A request calls the hooks again if the number grew
-// meanwhile.
+// Decisions returns the number of calls of [Leases.Deciding]. A request calls the hooks again if the number has
+// increased since its last call.
 func (ls *Leases) Decisions() uint64 { return ls.decisions.Load() }
 
-// Reached records the position of a poll in the type's log.
+// Reached records the position in the type's log that a poll has reached.
 func (ls *Leases) Reached(id string, p store.Position) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -157,8 +157,8 @@ func (ls *Leases) Reached(id string, p store.Position) {
 	}
 }
 
-// remove removes the lease and releases its charge. It returns false if the lease was removed before. The caller
-// holds mu.
+// remove removes the lease and releases its charge. It returns false if the lease was already removed. The caller must
+// hold mu.
 func (ls *Leases) remove(l *Lease) bool {
 	if l.ended {
 		return false
@@ -169,8 +169,8 @@ func (ls *Leases) remove(l *Lease) bool {
 	return true
 }
 
-// lapse runs when the lease may have run out.
-func (ls *Leases) lapse(l *Lease) {
+// expire removes the lease if it has expired. Otherwise it resets the timer.
+func (ls *Leases) expire(l *Lease) {
 	ls.mu.Lock()
 	if rest := time.Until(l.expires); rest > 0 && !l.ended {
 		l.timer.Reset(rest)
@@ -196,7 +196,7 @@ func (ls *Leases) end(l *Lease) {
 	}
 }
 
-// EndType ends the leases of an event type.
+// EndType ends all leases of an event type.
 func (ls *Leases) EndType(et eventtype.Type) {
 	for _, l := range ls.All() {
 		if l.et == et {
@@ -205,7 +205,7 @@ func (ls *Leases) EndType(et eventtype.Type) {
 	}
 }
 
-// Close ends all leases and refuses new ones (SRV-6).
+// Close ends all leases and prevents new ones (SRV-6).
 func (ls *Leases) Close() {
 	ls.mu.Lock()
 	ls.closed = true
@@ -226,7 +226,7 @@ func (ls *Leases) All() (all []*Lease) {
 	return all
 }
 
-// Of returns the lease of a subscription, or nil.
+// Of returns the lease of the subscription with the id, or nil if it has no lease.
 func (ls *Leases) Of(id string) *Lease {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -236,15 +236,15 @@ func (ls *Leases) Of(id string) *Lease {
 // Subscription returns the subscription of the lease.
 func (l *Lease) Subscription() eventtype.Subscription { return l.sub }
 
-// Info describes the lease for operators.
+// Info returns a description of the lease for operators.
 func (l *Lease) Info() operator.Connection {
 	return operator.Connection{Subscription: l.sub.ID, Principal: l.sub.Principal, Event: l.sub.Event, Mode: l.sub.Mode, Since: l.since}
 }
 
-// Type returns the polled event type.
+// Type returns the event type of the lease.
 func (l *Lease) Type() eventtype.Type { return l.et }
 
-// Behind returns the number of the log's entries that the last poll did not pass, or nil if that is unknown.
+// Behind returns the number of log entries after the position of the last poll, or nil if the position is unknown.
 func (l *Lease) Behind() *int64 {
 	l.of.mu.Lock()
 	passed, polled := l.passed, l.polled
@@ -255,7 +255,7 @@ func (l *Lease) Behind() *int64 {
 	return eventtype.Behind(l.et, passed)
 }
 
-// Refused calls the author's hooks and returns their refusal, or nil (AUTH-2).
+// Refused calls the author's hooks and returns their error, or nil if they allow the poller (AUTH-2).
 func (l *Lease) Refused(ctx context.Context) *events.Error {
 	args := l.args
 	if now := l.et.Current(); now != nil && now != args.Def {
@@ -266,7 +266,7 @@ func (l *Lease) Refused(ctx context.Context) *events.Error {
 	return l.of.Members.Host.Refused(ctx, l.sub.Principal, args)
 }
 
-// Terminate ends the lease, and its running polls with the error.
+// Terminate ends the lease. It also ends the running polls with the given reason.
 func (l *Lease) Terminate(reason *events.Error) {
 	l.of.end(l)
 	l.of.mu.Lock()

@@ -1,6 +1,6 @@
-// Package lease counts subscribers beyond open connections: [Members] counts the holders of a subscription, so that the
-// author hears of the first and of the last one (SRV-3), and [Leases] remembers pollers between their polls (POLL-8). It
-// makes no promise of compatibility.
+// Package lease tracks subscribers independently of open connections. The type [Members] counts the holders of a
+// subscription, so that the author is notified of the first and the last holder (SRV-3). The type [Leases] tracks
+// pollers between their polls (POLL-8). The package makes no compatibility promise.
 package lease
 
 import (
@@ -13,20 +13,22 @@ import (
 
 // A Host provides the author's hooks and the memory quota.
 type Host interface {
-	// Hears reports whether the author has hooks for the begin and end of subscriptions.
+	// Hears reports whether the author has hooks for the start and end of subscriptions.
 	Hears(a eventtype.Arguments) bool
-	// Subscribed calls OnSubscribe, whose error refuses the subscription. Unsubscribed calls OnUnsubscribe.
+	// Subscribed calls OnSubscribe, which rejects the subscription if it returns an error.
 	Subscribed(ctx context.Context, sub eventtype.Subscription, a eventtype.Arguments) error
+	// Unsubscribed calls OnUnsubscribe.
 	Unsubscribed(sub eventtype.Subscription, a eventtype.Arguments)
-	// Refused calls the hooks for a poller and returns their refusal, or nil.
+	// Refused calls the hooks for a poller and returns their error, or nil if they allow it.
 	Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
-	// Take charges n bytes to a principal, or returns an error at the quota; Give releases a charge (CAP-5).
+	// Take charges n bytes to a principal. It returns an error if that would exceed the quota.
 	Take(principal string, n int) error
+	// Give releases a charge (CAP-5).
 	Give(principal string, n int)
 }
 
-// Members notifies the host of the first and the last holder of a subscription id, once each (SRV-3), even if two
-// streams of a principal have the same subscription.
+// Members notifies the host of the first and the last holder of a subscription id (SRV-3). For example, two streams of
+// a principal with the same subscription cause only one notification each.
 type Members struct {
 	Host Host
 
@@ -41,7 +43,7 @@ type member struct {
 	on    bool          // guarded by hooks
 }
 
-// Join makes the caller a holder, unless it returns an error.
+// Join makes the caller a holder of the subscription. For the first holder, it calls OnSubscribe and returns its error.
 func (m *Members) Join(ctx context.Context, sub eventtype.Subscription, a eventtype.Arguments) error {
 	if !m.Host.Hears(a) {
 		return nil
@@ -79,13 +81,14 @@ func (m *Members) Join(ctx context.Context, sub eventtype.Subscription, a eventt
 	return err
 }
 
-// Leave ends a hold of Join. It may call OnUnsubscribe.
-func (m *Members) Leave(sub eventtype.Subscription, a eventtype.Arguments) { m.part(sub, a, true) }
+// Leave removes a holder that was added by Join. For the last holder, it calls OnUnsubscribe.
+func (m *Members) Leave(sub eventtype.Subscription, a eventtype.Arguments) { m.drop(sub, a, true) }
 
-// Release ends a hold of Join without a hook, for a subscription that continues in another process.
-func (m *Members) Release(sub eventtype.Subscription, a eventtype.Arguments) { m.part(sub, a, false) }
+// Release is like Leave, but does not call OnUnsubscribe. It is used for a subscription that continues in another
+// process.
+func (m *Members) Release(sub eventtype.Subscription, a eventtype.Arguments) { m.drop(sub, a, false) }
 
-func (m *Members) part(sub eventtype.Subscription, a eventtype.Arguments, ends bool) {
+func (m *Members) drop(sub eventtype.Subscription, a eventtype.Arguments, ends bool) {
 	m.mu.Lock()
 	one := m.byID[sub.ID]
 	if one == nil {
@@ -119,7 +122,7 @@ func (m *Members) part(sub eventtype.Subscription, a eventtype.Arguments, ends b
 	m.mu.Unlock()
 }
 
-// Holding returns the number of holders of each subscription, by id.
+// Holding returns the number of holders by subscription id.
 func (m *Members) Holding() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

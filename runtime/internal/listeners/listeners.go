@@ -1,4 +1,4 @@
-// Package listeners keeps a set of listeners from which each can be removed. It makes no promise of compatibility.
+// Package listeners provides a set of listeners that can be removed individually. It makes no compatibility promise.
 package listeners
 
 import (
@@ -7,13 +7,14 @@ import (
 	"sync"
 )
 
-// A Set is a set of listeners, mostly functions. The zero value is empty. It is safe for concurrent use.
+// A Set is a set of listeners, which are usually functions. The zero value is an empty set. A Set is safe for
+// concurrent use.
 type Set[T any] struct {
 	mu  sync.Mutex
 	all []*T // never modified in place: All reads it without the lock
 }
 
-// Add adds a listener until remove is called.
+// Add adds a listener to the set. Calling remove removes it.
 func (s *Set[T]) Add(l T) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,8 +26,8 @@ func (s *Set[T]) Add(l T) (remove func()) {
 	}
 }
 
-// All yields the listeners present when it starts, in the order in which they were added. They may add and remove
-// listeners.
+// All returns an iterator over the listeners in the order in which they were added. It yields the listeners that are
+// present when the iteration starts. Listeners may be added and removed during the iteration.
 func (s *Set[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		s.mu.Lock()

@@ -16,17 +16,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// maxAttempts bounds how many addresses of one host are tried, so that a name with many addresses cannot turn one
-// request into a scan.
+// maxAttempts is the maximum number of addresses of one host that are dialed. It prevents a name with many addresses
+// from turning one request into a scan.
 const maxAttempts = 4
 
-// dial connects for plain http, which is allowed only for allowed origins.
+// dial connects for plain http, which is only permitted for allowed origins.
 func (g *Guard) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return g.connect(ctx, "http", address, nil)
 }
 
-// dialTLS connects and makes the TLS handshake with the original host name. http.Transport does not do it, so that the
-// stage of a failure is known.
+// dialTLS connects and performs the TLS handshake with the original host name. It replaces the handshake of
+// http.Transport to determine the stage of a failure.
 func (g *Guard) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -53,15 +53,15 @@ func (g *Guard) tlsConfig(serverName string) *tls.Config {
 	return c
 }
 
-// isLoopback reports whether a host is localhost or a loopback address.
+// isLoopback reports whether host is localhost or a loopback address.
 func isLoopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
 }
 
-// connect resolves address, checks every resolved address and dials one of them. If c is not nil, it also makes the TLS
-// handshake. http.Transport detaches this work from the request that started it, so it applies the time limit again
-// itself.
+// connect resolves address, checks every resolved address and dials one of them. If c is not nil, it also performs the
+// TLS handshake. It applies the timeout itself, because http.Transport detaches this work from the context of the
+// request.
 func (g *Guard) connect(ctx context.Context, scheme, address string, c *tls.Config) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.o.Timeout)
 	defer cancel()
@@ -73,7 +73,7 @@ func (g *Guard) connect(ctx context.Context, scheme, address string, c *tls.Conf
 	if t.host, t.addr, err = parseHost(host, isIPv6(host)); err != nil {
 		return nil, &Error{wire.ConnectionRefused, StageLookup, err}
 	}
-	conn, err := g.reach(ctx, t)
+	conn, err := g.dialTarget(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -99,20 +99,20 @@ func handshake(ctx context.Context, conn net.Conn, c *tls.Config) (net.Conn, err
 	return secure, nil
 }
 
-// reach checks t and opens a connection to it, through the proxy if there is one.
-func (g *Guard) reach(ctx context.Context, t target) (net.Conn, error) {
+// dialTarget checks t and opens a connection to it, through the proxy if there is one.
+func (g *Guard) dialTarget(ctx context.Context, t target) (net.Conn, error) {
 	if g.o.ProxyResolves && !t.addr.IsValid() {
 		if isLocalhost(t.host) && !g.allows(t) {
 			return nil, g.blocked(t, netip.IPv6Loopback(), Range{Name: "Loopback name", Source: "RFC 6761"})
 		}
-		return g.tunnel(ctx, t.address())
+		return g.dialTunnel(ctx, t.address())
 	}
 	addrs, err := g.lookup(ctx, t)
 	if err != nil {
 		return nil, classify(ctx, StageLookup, err)
 	}
-	// One blocked address rejects all of them: an honest receiver has none, and with the remaining ones a name could
-	// choose the address per request.
+	// Reject the target if any address is blocked. An honest receiver has no blocked addresses, and a malicious name
+	// could otherwise choose the address for each request.
 	for _, a := range addrs {
 		if err := g.check(t, a); err != nil {
 			return nil, err
@@ -121,14 +121,14 @@ func (g *Guard) reach(ctx context.Context, t target) (net.Conn, error) {
 	return g.dialFirst(ctx, addrs, t.port)
 }
 
-// lookup returns the addresses of t, IPv4 first, because hosts without an IPv6 route are more common than hosts without
-// an IPv4 route.
+// lookup returns the addresses of t. IPv4 addresses come first, because hosts without an IPv6 route are more common
+// than hosts without an IPv4 route.
 func (g *Guard) lookup(ctx context.Context, t target) ([]netip.Addr, error) {
 	if t.addr.IsValid() {
 		return []netip.Addr{t.addr.Unmap()}, nil
 	}
 	if host := strings.ToLower(strings.TrimSuffix(t.host, ".")); host == "invalid" || strings.HasSuffix(host, ".invalid") {
-		// RFC 6761, section 6.4: such a name does not exist, and a resolver may take long to say so.
+		// Such a name does not exist (RFC 6761, section 6.4), and a resolver may take a long time to report that.
 		return nil, &net.DNSError{Err: "no such host", Name: t.host, IsNotFound: true}
 	}
 	found, err := g.o.Resolver.LookupNetIP(ctx, "ip", t.host)
@@ -147,7 +147,7 @@ func (g *Guard) lookup(ctx context.Context, t target) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// dialFirst tries the addresses in order, each with its share of the remaining time.
+// dialFirst dials the addresses in order until one succeeds. Each attempt has an equal share of the remaining time.
 func (g *Guard) dialFirst(ctx context.Context, addrs []netip.Addr, port string) (net.Conn, error) {
 	if len(addrs) > maxAttempts {
 		addrs = addrs[:maxAttempts]
@@ -175,7 +175,7 @@ func (g *Guard) dialShare(ctx context.Context, address string, left int) (net.Co
 		defer cancel()
 	}
 	if g.o.Proxy != nil {
-		return g.tunnel(ctx, address)
+		return g.dialTunnel(ctx, address)
 	}
 	conn, err := g.o.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -184,8 +184,8 @@ func (g *Guard) dialShare(ctx context.Context, address string, left int) (net.Co
 	return conn, nil
 }
 
-// tunnel connects to the proxy and requests a tunnel to address (RFC 9110, section 9.3.6).
-func (g *Guard) tunnel(ctx context.Context, address string) (net.Conn, error) {
+// dialTunnel connects to the proxy and requests a tunnel to address (RFC 9110, section 9.3.6).
+func (g *Guard) dialTunnel(ctx context.Context, address string) (net.Conn, error) {
 	p := g.o.Proxy
 	conn, err := g.o.DialContext(ctx, "tcp", proxyAddress(p))
 	if err != nil {
@@ -200,7 +200,7 @@ func (g *Guard) tunnel(ctx context.Context, address string) (net.Conn, error) {
 		}
 		secure, err := handshake(ctx, conn, c)
 		if err != nil {
-			// To the subscriber, a failing proxy is a failed connection.
+			// The subscriber sees a failing proxy as a failed connection.
 			return nil, classify(ctx, StageConnect, errProxy)
 		}
 		conn = secure
@@ -222,7 +222,7 @@ func requestTunnel(conn net.Conn, p *url.URL, address string) error {
 	if err := req.Write(conn); err != nil {
 		return err
 	}
-	// The destination sends nothing before the client does, so the reader cannot buffer any of its data.
+	// The destination does not send data before the client does, so the reader cannot buffer any of it.
 	resp, err := http.ReadResponse(bufio.NewReader(&headReader{conn, maxHeader}), req)
 	if err != nil {
 		return err
@@ -233,7 +233,7 @@ func requestTunnel(conn net.Conn, p *url.URL, address string) error {
 	return nil
 }
 
-// A headReader limits how much a proxy may send before its tunnel is open.
+// A headReader limits the number of bytes that a proxy may send before its tunnel is open.
 type headReader struct {
 	conn net.Conn
 	left int

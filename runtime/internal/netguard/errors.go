@@ -14,7 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A URLError rejects a callback URL (SUB-3). Reason describes only the URL and may be shown to the caller who sent it.
+// A URLError reports why a callback URL was rejected (SUB-3). Reason only describes the URL and may be shown to the
+// caller who sent it.
 type URLError struct {
 	Reason string
 }
@@ -22,8 +23,8 @@ type URLError struct {
 // Error returns the reason.
 func (e *URLError) Error() string { return "netguard: url: " + e.Reason }
 
-// A BlockedError reports that a destination is in a blocked address range (SSRF-1). It names internal addresses: it is
-// for logs, not for subscribers.
+// A BlockedError reports that a destination is in a blocked address range (SSRF-1). Its text contains internal
+// addresses, so it may be logged but must not be shown to subscribers.
 type BlockedError struct {
 	Host  string
 	Addr  netip.Addr
@@ -46,10 +47,11 @@ const (
 	StageExchange Stage = "exchange"
 )
 
-// An Error is a request that did not get a usable answer. Its text consists of fixed words and the operating system's,
-// never of data that the endpoint sent (ERR-1): neither header nor body nor the names in a certificate.
+// An Error reports that a request did not receive a usable answer. Its text consists of fixed messages and messages of
+// the operating system. It never contains data from the endpoint, such as a header, a body or the names in a
+// certificate (ERR-1).
 type Error struct {
-	// Category is the category that subscribers may see.
+	// Category is the category of the failure, which may be shown to subscribers.
 	Category wire.Category
 	// Stage is the stage at which the request failed.
 	Stage Stage
@@ -69,8 +71,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause: a context error, a syscall.Errno, a [*BlockedError] or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
-// CategoryOf returns the category of an error of [Guard.Fetch] or [Guard.Send] (ERR-1). It returns "" for nil, and for
-// a request that its caller cancelled, since that says nothing about the endpoint.
+// CategoryOf returns the category of an error of [Guard.Fetch] or [Guard.Send] (ERR-1). It returns "" for nil and for a
+// request that the caller canceled, because cancellation does not reflect the endpoint's health.
 func CategoryOf(err error) wire.Category {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return ""
@@ -82,7 +84,7 @@ func CategoryOf(err error) wire.Category {
 	return wire.ConnectionRefused
 }
 
-// Causes in fixed words, for errors whose text would repeat data from the endpoint.
+// Causes with fixed messages, for errors that could repeat data from the endpoint.
 var (
 	errNoAddress   = errors.New("the host has no address")
 	errLookup      = errors.New("the lookup failed")
@@ -96,8 +98,8 @@ var (
 	errProxy       = errors.New("the proxy did not open a tunnel")
 )
 
-// classify converts an error at stage to an Error without its text. It returns an Error unchanged, and context.Canceled
-// if the caller cancelled.
+// classify converts an error at the stage to an Error that does not contain its text. It returns an Error unchanged. If
+// the caller canceled the request, it returns context.Canceled.
 func classify(ctx context.Context, stage Stage, err error) error {
 	var known *Error
 	if errors.As(err, &known) {

@@ -1,14 +1,14 @@
-// Package netguard makes outbound requests to destinations that untrusted callers chose. Such requests are endpoint
-// verifications, fetches of well-known documents, and webhook deliveries (SSRF-3). It connects only to public
-// addresses, unless the operator allows more.
+// Package netguard makes outbound requests to destinations that are chosen by untrusted callers. These requests are
+// endpoint verifications, fetches of well-known documents, and webhook deliveries (SSRF-3). The package only connects
+// to public addresses, unless the operator allows others.
 //
-// Start with [New]. [Guard.CheckURL] checks a callback URL when it is registered; [Guard.Send] and [Guard.Fetch] make
-// requests. A connection checks the address again, on the resolved address that it then dials, so that a name that
-// changes between two lookups gains nothing (SSRF-1). Redirects are not followed, the environment's proxy is not used,
-// and an answer is read up to [MaxAnswer] bytes (SSRF-2). Errors have the [wire.Category] of a failure and repeat
-// nothing that the endpoint sent (ERR-1).
+// Start with [New]. [Guard.CheckURL] checks a callback URL when it is registered. [Guard.Send] and [Guard.Fetch] make
+// requests. Each connection checks the resolved address again before it dials it, so that a name cannot bypass the
+// check by changing between two lookups (SSRF-1). The package does not follow redirects, does not use the environment's
+// proxy, and reads up to [MaxAnswer] bytes of an answer (SSRF-2). Errors contain the [wire.Category] of a failure but
+// no data from the endpoint (ERR-1).
 //
-// [Blocked] looks an address up in the table of blocked ranges.
+// [Blocked] looks up an address in the table of blocked ranges.
 package netguard
 
 import (
@@ -29,8 +29,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Options configures a [Guard]. server.Callbacks has the same fields and documents them. The zero value allows public
-// addresses over https.
+// Options configures a [Guard]. The fields are documented in server.Callbacks. The zero value allows public addresses
+// over https.
 type Options struct {
 	AllowHosts, AllowOrigins    []string
 	AllowPrefixes, DenyPrefixes []netip.Prefix
@@ -40,7 +40,7 @@ type Options struct {
 	ProxyResolves bool
 
 	Timeout time.Duration
-	// HostConnections should equal the caller's limit of concurrent requests to one host.
+	// HostConnections should equal the caller's limit on concurrent requests to one host.
 	HostConnections int
 	IdleTimeout     time.Duration
 	TLS             *tls.Config
@@ -56,10 +56,10 @@ type Options struct {
 // loopback lists the loopback ranges.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// maxIdle is the maximum number of idle connections to all hosts together.
+// maxIdle is the maximum total number of idle connections to all hosts.
 const maxIdle = 4096
 
-// A Guard makes outbound requests. It is safe for concurrent use. Close it with [Guard.Close].
+// A Guard makes outbound requests. It is safe for concurrent use. It must be closed with [Guard.Close].
 type Guard struct {
 	o         Options
 	hosts     map[string]bool
@@ -69,10 +69,10 @@ type Guard struct {
 	origins map[string]int // how many times each origin is allowed
 }
 
-// Timeout returns the time limit of a request.
+// Timeout returns the timeout of a request.
 func (g *Guard) Timeout() time.Duration { return g.o.Timeout }
 
-// New returns a Guard, or an error that names the invalid option.
+// New returns a Guard. If an option is invalid, the error names it.
 func New(o Options) (*Guard, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 5 * time.Second
@@ -138,12 +138,13 @@ func New(o Options) (*Guard, error) {
 	return g, nil
 }
 
-// Close closes the idle connections. Requests in flight are not affected.
+// Close closes idle connections. It does not affect requests in flight.
 func (g *Guard) Close() { g.transport.CloseIdleConnections() }
 
 // AllowOrigin allows one exact origin, such as https://receiver.test:8443 or http://127.0.0.1:9000, until revoke is
-// called. Its address is not checked, and it may use http (SRV-8). The rules for redirects, sizes and times still
-// apply. An origin with anything except scheme, host and port is rejected with a [*URLError].
+// called. Its address is not checked, and it may use http (SRV-8). The limits on redirects, sizes and times still
+// apply. AllowOrigin returns a [*URLError] if the origin does not consist of exactly a scheme, a host and an optional
+// port.
 func (g *Guard) AllowOrigin(origin string) (revoke func(), err error) {
 	u, err := url.Parse(origin)
 	if err != nil || u.User != nil || u.Host == "" || u.Path != "" || strings.ContainsAny(origin, "?#") {
@@ -166,7 +167,7 @@ func (g *Guard) AllowOrigin(origin string) (revoke func(), err error) {
 			delete(g.origins, key)
 		}
 		g.mu.Unlock()
-		// A connection made under the permission must not outlive it.
+		// A connection that was made under the permission must not outlive it.
 		g.transport.CloseIdleConnections()
 	}), nil
 }
@@ -183,7 +184,7 @@ func (g *Guard) allows(t target) bool {
 	return len(g.o.DenyPrefixes) == 0 && (g.hosts[t.host] || g.allowsOrigin(t))
 }
 
-// check checks one address of t.
+// check returns an error if the address a is blocked for requests to t.
 func (g *Guard) check(t target, a netip.Addr) error {
 	a = a.Unmap()
 	for _, p := range g.o.DenyPrefixes {

@@ -9,40 +9,41 @@ import (
 	"sync"
 )
 
-// readBuffer is the size of the transport's read buffer for a connection.
+// readBuffer is the size of the transport's read buffer for each connection.
 const readBuffer = 1 << 10
 
-// A quietConn delivers data only while an answer is due. http.Transport logs data that an endpoint sends at any other
-// time to the program's standard logger, and has no option to turn that off; no data of an endpoint may get there
-// (ERR-1). A quietConn discards unsolicited data and ends the connection.
+// A quietConn only delivers data while an answer is due. It discards unsolicited data and closes the connection. Data
+// from an endpoint must not be logged (ERR-1), but http.Transport would log unsolicited data with the standard logger
+// and has no option to disable this.
 //
-// An answer is due from the first byte of a request until the transport has put the connection back. Bytes after an
-// answer must not reach the transport's buffer either, and only the transport knows where an answer ends. Therefore
-// Read returns no more than the transport is certain to use: a line of the head, or one byte, or all data if the slice
-// is larger than the transport's buffer, since that is the body's reader.
+// An answer is due from the first byte of a request until the transport returns the connection to its pool. Bytes after
+// an answer must not reach the transport's buffer either, but only the transport knows where an answer ends. Therefore
+// Read only returns data that the transport is certain to use. This is a line of the head or a single byte. If the
+// slice is larger than the transport's buffer, it belongs to the reader of the body, and Read returns all data.
 type quietConn struct {
 	net.Conn
 
 	mu sync.Mutex
-	// taken, asked and put count requests: this connection was chosen for them, their first byte was written, the
-	// connection was put back. The reports may be late, but all arrive.
-	taken, asked, put int
-	ended             bool
-	head              bool // the answer's head is being read
-	text              bool // the head's current line is not blank
-	pending           []byte
-	err               error // the error after pending
+	// The field assigned counts the requests for which this connection was chosen. The field started counts the
+	// requests with at least one byte written. The field returned counts the requests after which the connection was
+	// returned to the pool. The counters may lag behind.
+	assigned, started, returned int
+	ended                       bool
+	head                        bool // the answer's head is being read
+	text                        bool // the head's current line is not blank
+	pending                     []byte
+	err                         error // the error after pending
 
 	store [readBuffer]byte
 }
 
-// listening returns a context whose request reports its start and end to its connection.
-func listening(ctx context.Context) context.Context {
+// withTrace returns a context for a request. It reports the start and end of the request to the connection.
+func withTrace(ctx context.Context) context.Context {
 	var c *quietConn
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(i httptrace.GotConnInfo) {
 			if c, _ = i.Conn.(*quietConn); c != nil {
-				c.take()
+				c.assign()
 			}
 		},
 		PutIdleConn: func(error) {
@@ -53,32 +54,32 @@ func listening(ctx context.Context) context.Context {
 	})
 }
 
-func (c *quietConn) take() {
+func (c *quietConn) assign() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.taken++
+	c.assigned++
 }
 
 func (c *quietConn) putBack() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.put++
+	c.returned++
 	if len(c.pending) > 0 {
 		c.ended = true // it must not be taken for the next request's answer
 	}
 }
 
-// Write sends p. The first call after the connection was chosen for a request makes an answer due.
+// Write sends p. An answer is due after the first call for each request.
 func (c *quietConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
-	if c.asked < c.taken {
-		c.asked, c.head, c.text = c.taken, true, false
+	if c.started < c.assigned {
+		c.started, c.head, c.text = c.assigned, true, false
 	}
 	c.mu.Unlock()
 	return c.Conn.Write(p)
 }
 
-// Read returns data of the answer that is due, or io.EOF after unsolicited data.
+// Read reads data of the answer that is currently due. It returns io.EOF after unsolicited data.
 func (c *quietConn) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	fill := len(c.pending) == 0 && c.err == nil && len(p) > 0
@@ -95,17 +96,17 @@ func (c *quietConn) Read(p []byte) (int, error) {
 	if len(c.pending) == 0 || len(p) == 0 {
 		return 0, c.err
 	}
-	if c.ended || c.asked <= c.put {
+	if c.ended || c.started <= c.returned {
 		c.ended, c.pending, c.err = true, nil, io.EOF
 		return 0, io.EOF
 	}
-	n := copy(p, c.pending[:c.safe(len(p))])
+	n := copy(p, c.pending[:c.safeLen(len(p))])
 	c.pending = c.pending[n:]
 	return n, nil
 }
 
-// safe returns how many pending bytes the transport is certain to use when it reads into size bytes.
-func (c *quietConn) safe(size int) int {
+// safeLen returns how many pending bytes the transport is certain to use if it reads up to size bytes.
+func (c *quietConn) safeLen(size int) int {
 	if !c.head {
 		if size > readBuffer {
 			return len(c.pending)
@@ -120,7 +121,7 @@ func (c *quietConn) safe(size int) int {
 	n = min(n, size)
 	c.text = c.text || len(bytes.Trim(c.pending[:n], " \t\r\n")) > 0
 	if n == end {
-		// The head of an interim response ends here as well; then the final head is read by single bytes.
+		// The head of an interim response also ends here. In this case, the final head is read in single bytes.
 		c.head, c.text = c.text, false
 	}
 	return n

@@ -5,29 +5,30 @@ import (
 	"net/netip"
 )
 
-// A Range is a range of addresses that outbound requests must not reach unless it is allowed.
+// A Range is a range of addresses that outbound requests must not reach unless the operator allows it.
 type Range struct {
-	// Prefix is the range.
+	// Prefix is the address prefix of the range.
 	Prefix netip.Prefix
-	// Name is the registry's name of the range.
+	// Name is the name of the range in the registry.
 	Name string
 	// Source is the document that reserves it, for example "RFC 1918".
 	Source string
 
-	// embeds is the offset of an IPv4 address within an address of this range. Only the embedded
-	// address is then checked; 0 means that the whole range is blocked.
-	embeds int
+	// ipv4Offset is the offset of the IPv4 address that is embedded in addresses of this range. If it is not 0, only
+	// the embedded address is checked. If it is 0, the whole range is blocked.
+	ipv4Offset int
 }
 
-// atEnd is the embeds of a Range whose last four bytes are an IPv4 address.
-const atEnd = 12
+// lastFour is the ipv4Offset of a Range with an IPv4 address in the last four bytes.
+const lastFour = 12
 
-// ranges is the only table of blocked ranges. Its rows are the IANA special-purpose address registries, multicast, and
-// everything outside IPv6 global unicast. The registries list some addresses within reserved ranges as globally
-// reachable (anycast services such as 192.0.0.9/32 and 2001:1::1/128); the table does not exempt them, because they
-// never host receivers of webhooks.
+// ranges is the table of blocked ranges. It contains the IANA special-purpose address registries, multicast, and all
+// addresses outside IPv6 global unicast. The registries list some addresses within reserved ranges as globally
+// reachable, such as the anycast services 192.0.0.9/32 and 2001:1::1/128. The table does not exempt them, because they
+// never host webhook receivers.
 //
-// The first row that contains an address decides, so embedding rows come before the rows that contain them.
+// The first row that contains an address applies. Therefore rows with an embedded address precede the rows that contain
+// them.
 var ranges = []Range{
 	row("0.0.0.0/8", "This network", "RFC 791"),
 	row("10.0.0.0/8", "Private-Use", "RFC 1918"),
@@ -73,15 +74,15 @@ var ranges = []Range{
 	row("fe80::/10", "Link-Local Unicast", "RFC 4291"),
 	row("fec0::/10", "Deprecated (Site-Local)", "RFC 3879"),
 	row("ff00::/8", "Multicast", "RFC 4291"),
-	// The rest outside 2000::/3 is unassigned.
+	// The other addresses outside 2000::/3 are unassigned.
 	row("::/3", "Outside of Global Unicast", "RFC 4291"),
 	row("4000::/2", "Outside of Global Unicast", "RFC 4291"),
 	row("8000::/1", "Outside of Global Unicast", "RFC 4291"),
 }
 
-// isatap is not a range: any prefix may have an interface identifier that embeds an IPv4 address, and packets to it are
-// tunneled to that address.
-var isatap = Range{Prefix: netip.MustParsePrefix("::/0"), Name: "ISATAP", Source: "RFC 5214", embeds: atEnd}
+// isatap is the pseudo-range of ISATAP addresses, which can have any prefix. Their interface identifier embeds an IPv4
+// address to which packets are tunneled.
+var isatap = Range{Prefix: netip.MustParsePrefix("::/0"), Name: "ISATAP", Source: "RFC 5214", ipv4Offset: lastFour}
 
 func row(prefix, name, source string) Range {
 	return Range{Prefix: netip.MustParsePrefix(prefix), Name: name, Source: source}
@@ -89,17 +90,17 @@ func row(prefix, name, source string) Range {
 
 func embedding(prefix, name, source string) Range {
 	r := row(prefix, name, source)
-	r.embeds = atEnd
+	r.ipv4Offset = lastFour
 	return r
 }
 
-// Ranges returns the table in search order.
+// Ranges returns the table of blocked ranges in search order.
 func Ranges() []Range { return append([]Range(nil), ranges...) }
 
-// Blocked reports whether outbound requests must not reach a, and returns the row that blocks it (SSRF-1). IPv4-mapped,
-// NAT64 (64:ff9b::/96) and ISATAP addresses are checked by their embedded IPv4 address. 6to4, Teredo, IPv4-compatible
-// and local-use NAT64 addresses are blocked regardless of the embedded address. Invalid addresses and addresses with a
-// zone are blocked.
+// Blocked reports whether outbound requests must not reach a, and returns the range that blocks it (SSRF-1). For
+// IPv4-mapped, NAT64 (64:ff9b::/96) and ISATAP addresses, it checks the embedded IPv4 address. It blocks 6to4, Teredo,
+// IPv4-compatible and local-use NAT64 addresses regardless of the embedded address. Invalid addresses and addresses
+// with a zone are blocked.
 func Blocked(a netip.Addr) (Range, bool) {
 	if !a.IsValid() || a.Zone() != "" {
 		return Range{Name: "Invalid or zoned address", Source: "RFC 4007"}, true
@@ -108,13 +109,13 @@ func Blocked(a netip.Addr) (Range, bool) {
 		if !r.Prefix.Contains(a) {
 			continue
 		}
-		if r.embeds == 0 {
+		if r.ipv4Offset == 0 {
 			return r, true
 		}
-		return Blocked(embedded(a, r.embeds))
+		return Blocked(embedded(a, r.ipv4Offset))
 	}
 	if isISATAP(a) {
-		return Blocked(embedded(a, isatap.embeds))
+		return Blocked(embedded(a, isatap.ipv4Offset))
 	}
 	return Range{}, false
 }
@@ -129,6 +130,6 @@ func isISATAP(a netip.Addr) bool {
 		return false
 	}
 	b := a.As16()
-	// The universal/local bit says whether the embedded address is globally unique.
+	// The universal/local bit indicates whether the embedded address is globally unique.
 	return binary.BigEndian.Uint32(b[8:12])&^(1<<25) == 0x00005efe
 }

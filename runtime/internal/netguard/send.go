@@ -12,33 +12,34 @@ import (
 )
 
 const (
-	// MaxAnswer is how many bytes of an answer's body are read (SSRF-2).
+	// MaxAnswer is the maximum number of bytes that are read from the body of an answer (SSRF-2).
 	MaxAnswer = 8 << 10
 
 	maxHeader = 16 << 10
-	// drainTime is how long [Guard.Send] keeps reading so that the connection can be reused.
+	// drainTime is how long [Guard.Send] reads a body so that the connection can be reused.
 	drainTime = time.Second
 )
 
-// An Answer is an endpoint's answer. Only the category of its status may be shown to a subscriber (ERR-1).
+// An Answer is the response of an endpoint. Only the category of its status may be shown to a subscriber (ERR-1).
 type Answer struct {
-	// Status is the HTTP status code; redirects are reported like any other status.
+	// Status is the HTTP status code. Redirects are reported like any other status.
 	Status int
-	// Header is for the caller's use, for example of Retry-After and Cache-Control.
+	// Header contains the response header, such as Retry-After and Cache-Control.
 	Header http.Header
-	// Body is the body up to MaxAnswer bytes; nil from [Guard.Send].
+	// Body contains up to MaxAnswer bytes of the body. [Guard.Send] leaves it nil.
 	Body []byte
-	// Truncated says whether the body was longer.
+	// Truncated reports whether the body was longer than MaxAnswer bytes.
 	Truncated bool
 }
 
-// Category returns the category of the answer's status, "" for success.
+// Category returns the category of the answer's status, or "" for success.
 func (a *Answer) Category() wire.Category { return wire.CategoryOfStatus(a.Status) }
 
-// Send makes a request, such as a delivery, whose status alone matters. It reads and discards the body up to MaxAnswer
-// bytes or for a second, so that the connection can be reused. It ignores errors of that.
+// Send makes a request if only the status of the answer matters, such as a delivery. It discards up to MaxAnswer bytes
+// of the body, for at most a second, so that the connection can be reused. It ignores errors from reading the body.
 //
-// Errors are an [*Error], a [*URLError] if the request is not allowed, or context.Canceled if the caller cancelled.
+// The error is an [*Error], a [*URLError] if the request is not allowed, or context.Canceled if the caller canceled the
+// request.
 func (g *Guard) Send(req *http.Request) (*Answer, error) {
 	return g.do(req, func(_ context.Context, resp *http.Response, _ *Answer) error {
 		t := time.AfterFunc(drainTime, func() { resp.Body.Close() })
@@ -49,8 +50,8 @@ func (g *Guard) Send(req *http.Request) (*Answer, error) {
 	})
 }
 
-// Fetch makes a request whose body matters, such as a challenge or a well-known document. A body that does not arrive
-// in time is an error. Errors are those of [Guard.Send].
+// Fetch makes a request if the body of the answer matters, such as a challenge or a request for a well-known document.
+// It returns an error if the body does not arrive in time. The errors are those of [Guard.Send].
 func (g *Guard) Fetch(req *http.Request) (*Answer, error) {
 	return g.do(req, func(ctx context.Context, resp *http.Response, a *Answer) error {
 		body, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
@@ -81,7 +82,7 @@ func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response,
 		return nil, classify(ctx, StageExchange, err)
 	}
 	defer resp.Body.Close()
-	// A response that arrives while the connection is being closed does not count.
+	// Ignore a response that arrives while the connection is being closed.
 	if err := ctx.Err(); err != nil {
 		return nil, classify(ctx, StageExchange, err)
 	}
@@ -92,16 +93,16 @@ func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response,
 	return a, nil
 }
 
-// maxShared is how many times a request is made if other requests close its connection.
-const maxShared = 3
+// maxTries is the maximum number of times that a request is made if other requests close its connection.
+const maxTries = 3
 
-// roundTrip makes the request. The transport itself does not follow redirects or keep cookies. But it reuses a
-// connection slightly before the request on it returns, and cancelling that request then closes the connection under
-// its next user, which fails as if it were cancelled itself (net/http, persistConn.cancelRequest). roundTrip retries a
-// request that was not cancelled.
+// roundTrip makes the request. The transport does not follow redirects or store cookies. However, it reuses a
+// connection slightly before the previous request on it returns. If that request is then canceled, the transport closes
+// the connection, and the next request fails as if it were canceled itself (net/http, persistConn.cancelRequest).
+// Therefore roundTrip retries a request that the caller did not cancel.
 func (g *Guard) roundTrip(req *http.Request) (resp *http.Response, err error) {
-	for range maxShared {
-		resp, err = g.transport.RoundTrip(req.WithContext(listening(req.Context())))
+	for range maxTries {
+		resp, err = g.transport.RoundTrip(req.WithContext(withTrace(req.Context())))
 		if err == nil || req.Context().Err() != nil ||
 			!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*Error)) {
 			break

@@ -13,16 +13,17 @@ import (
 // MaxURL is the maximum length of a callback URL in bytes.
 const MaxURL = 2048
 
-// checkTime bounds the lookup of CheckURL, so that it and a verification after it fit into the ten seconds of a
-// subscribe call (VER-2).
+// checkTime is the timeout of the lookup in CheckURL. The lookup and a subsequent verification must fit into the ten
+// seconds of a subscribe call (VER-2).
 const checkTime = 2 * time.Second
 
-// ParseURL checks the form of a callback URL without a lookup (SUB-3). It must be absolute https (or an allowed http
-// origin), without userinfo and fragment, and with a host that all parsers read in the same way. IPv4 addresses are
-// four decimal numbers, IPv6 addresses have brackets and no zone, names are ASCII letters, digits, hyphens and
-// underscores (international names in their xn-- form), with at most one trailing dot. Errors are of type [*URLError].
+// ParseURL checks the form of a callback URL without a lookup (SUB-3). The URL must be an absolute https URL or have an
+// allowed http origin. It must not contain userinfo or a fragment. All parsers must interpret its host in the same way.
+// IPv4 addresses consist of four decimal numbers, and IPv6 addresses have brackets and no zone. Host names consist of
+// ASCII letters, digits, hyphens and underscores, with at most one trailing dot. International names must be in their
+// xn-- form. Errors are of type [*URLError].
 //
-// The URL is not normalized: its text is part of a subscription's key byte for byte (SUB-4).
+// The URL is not normalized, because its exact text is part of the subscription's key (SUB-4).
 func (g *Guard) ParseURL(raw string) (*url.URL, error) {
 	if len(raw) > MaxURL {
 		return nil, &URLError{"has " + strconv.Itoa(len(raw)) + " bytes, more than " + strconv.Itoa(MaxURL)}
@@ -37,7 +38,7 @@ func (g *Guard) ParseURL(raw string) (*url.URL, error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		// url.Error repeats the URL, which may hold a secret in its path.
+		// A url.Error repeats the URL, which may contain a secret in its path.
 		return nil, &URLError{"is malformed"}
 	}
 	if !u.IsAbs() || u.Opaque != "" || u.Host == "" {
@@ -56,10 +57,9 @@ func (g *Guard) ParseURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// CheckURL calls ParseURL and then looks the host up. One blocked address among the results rejects the URL; CheckURL
-// does not connect to any (SUB-3). Allowed hosts and origins are not looked up. A lookup that fails or times out does
-// not reject the URL: a connection will fail, and always repeats the check. Errors are of type [*URLError], or ctx's
-// error.
+// CheckURL calls ParseURL and then looks up the host (SUB-3). It rejects the URL if any of the addresses is blocked.
+// CheckURL does not open connections and does not look up allowed hosts and origins. It accepts the URL if the lookup
+// fails or times out, because each connection repeats the check. The error is a [*URLError] or the error of ctx.
 func (g *Guard) CheckURL(ctx context.Context, raw string) (*url.URL, error) {
 	u, err := g.ParseURL(raw)
 	if err != nil {
@@ -92,7 +92,7 @@ func (g *Guard) CheckURL(ctx context.Context, raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// A target is the destination of a request, in the form that allow-lists use.
+// A target is the destination of a request in the form used by allow-lists.
 type target struct {
 	scheme string
 	host   string     // lower case, without brackets and trailing dot
@@ -100,7 +100,7 @@ type target struct {
 	port   string
 }
 
-// origin returns scheme://host:port, always with the port.
+// origin returns scheme://host:port, including a default port.
 func (t target) origin() string { return t.scheme + "://" + t.address() }
 
 func (t target) address() string { return net.JoinHostPort(t.host, t.port) }
@@ -125,8 +125,8 @@ func targetOf(u *url.URL) (target, error) {
 	return t, err
 }
 
-// parseHost parses a host strictly. It rejects hosts that look like a number but are not a usual address, because
-// resolvers and proxies disagree about them: 127.1, 0x7f000001, 0177.0.0.1.
+// parseHost parses a host strictly. It rejects hosts that look like a number but are not an address in the usual form,
+// such as 127.1, 0x7f000001 and 0177.0.0.1. Resolvers and proxies interpret them differently.
 func parseHost(host string, bracketed bool) (string, netip.Addr, error) {
 	odd := &URLError{"has an odd host"}
 	if bracketed {
@@ -167,7 +167,7 @@ func isLabel(s string) bool {
 	return true
 }
 
-// isNumeric reports whether the last label makes parsers read the whole host as an IPv4 address (WHATWG URL, "ends in a
+// isNumeric reports whether parsers interpret a host with this last label as an IPv4 address (WHATWG URL, "ends in a
 // number").
 func isNumeric(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
@@ -176,7 +176,7 @@ func isNumeric(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// isLocalhost reports whether RFC 6761 assigns name to the loopback interface.
+// isLocalhost reports whether name refers to the loopback interface according to RFC 6761.
 func isLocalhost(name string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost")
 }

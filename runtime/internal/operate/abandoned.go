@@ -18,22 +18,22 @@ func (a *Admin) Abandoned(ctx context.Context, f operator.Filter, since, until t
 	if !until.IsZero() && !until.After(since) {
 		return nil, "", events.Invalid(events.FieldError{Message: "until is not after since"})
 	}
-	from, err := readStop(after)
+	from, err := parseAbandonedCursor(after)
 	if err != nil {
 		return nil, "", err
 	}
-	l := a.look(ctx)
+	l := a.newQuery(ctx)
 	f.Host, limit = strings.ToLower(f.Host), max(limit, 1)
 	l.filter = f
 	more := false
 	var failed error
-	add := func(s *sight) bool {
+	add := func(s *subscriptionView) bool {
 		var last []operator.Attempt
-		if last, failed = a.givenUp(ctx, &s.WebhookInfo, since, until); failed != nil {
+		if last, failed = a.abandonedAttempts(ctx, &s.WebhookInfo, since, until); failed != nil {
 			return false
 		}
 		for _, m := range last {
-			if s.ID == from.id && from.passed(&m) {
+			if s.ID == from.id && from.isPast(&m) {
 				continue
 			}
 			if more = len(page) == limit; more {
@@ -43,7 +43,7 @@ func (a *Admin) Abandoned(ctx context.Context, f operator.Filter, since, until t
 		}
 		return true
 	}
-	err = l.rest(from, add)
+	err = l.addRest(from, add)
 	if err == nil && failed == nil && !more {
 		next, err = l.each(from.id, maxScan, add)
 	}
@@ -52,24 +52,25 @@ func (a *Admin) Abandoned(ctx context.Context, f operator.Filter, since, until t
 	}
 	if more {
 		last := &page[limit-1]
-		next = stop{last.Subscription, last.Attempt.Position, last.Attempt.EventID}.text()
+		next = abandonedCursor{last.Subscription, last.Attempt.Position, last.Attempt.EventID}.text()
 	}
 	return page, next, nil
 }
 
-// A stop is a position in a list of abandoned occurrences: after a subscription, or after one of its occurrences.
-type stop struct {
+// An abandonedCursor is a position in a list of abandoned occurrences, either after a subscription or after one of its
+// occurrences.
+type abandonedCursor struct {
 	id       string
 	position store.Position
 	eventID  string
 }
 
-func (s stop) text() string {
+func (s abandonedCursor) text() string {
 	return s.id + "/" + strconv.FormatUint(uint64(s.position), 10) + "/" + base64.RawURLEncoding.EncodeToString([]byte(s.eventID))
 }
 
-// readStop parses a stop, or the id of a subscription.
-func readStop(text string) (s stop, err error) {
+// parseAbandonedCursor parses an abandonedCursor or the id of a subscription.
+func parseAbandonedCursor(text string) (s abandonedCursor, err error) {
 	id, rest, within := strings.Cut(text, "/")
 	s.id = id
 	if !within {
@@ -85,13 +86,13 @@ func readStop(text string) (s stop, err error) {
 	return s, nil
 }
 
-// passed reports whether the list is at or past the occurrence of an attempt.
-func (s stop) passed(m *operator.Attempt) bool {
+// isPast reports whether the cursor is at or after the occurrence of an attempt.
+func (s abandonedCursor) isPast(m *operator.Attempt) bool {
 	return s.eventID == "" || cmp.Or(cmp.Compare(m.Position, s.position), cmp.Compare(m.EventID, s.eventID)) <= 0
 }
 
-// rest calls add for the subscription at which a list has stopped, if it matches the filter.
-func (l *look) rest(from stop, add func(s *sight) bool) error {
+// addRest calls add for the subscription at which the previous page ended, if it still matches the filter.
+func (l *query) addRest(from abandonedCursor, add func(s *subscriptionView) bool) error {
 	if from.eventID == "" || l.a.o.Webhooks == nil {
 		return nil
 	}
@@ -99,24 +100,25 @@ func (l *look) rest(from stop, add func(s *sight) bool) error {
 	if err != nil || !ok {
 		return err
 	}
-	s, ok, err := l.takes(&r)
+	s, ok, err := l.match(&r)
 	if ok && err == nil {
 		add(&s)
 	}
 	return err
 }
 
-// givenUp returns the last attempts of the occurrences that failed between two times and will not be retried, the
-// oldest occurrence first. It skips reading the attempts if the subscription began before that and has never failed. A
-// manual attempt is not a failure of the subscription, so an occurrence that its endpoint accepted earlier is left out.
-func (a *Admin) givenUp(ctx context.Context, i *operator.WebhookInfo, since, until time.Time) (last []operator.Attempt, err error) {
+// abandonedAttempts returns the last attempt at each occurrence that failed between two times and will not be retried,
+// oldest occurrence first. It does not read the attempts if the subscription was created before since and has never
+// failed. A failed manual attempt does not count as a failure of the subscription, so this shortcut omits occurrences
+// that the endpoint accepted earlier.
+func (a *Admin) abandonedAttempts(ctx context.Context, i *operator.WebhookInfo, since, until time.Time) (last []operator.Attempt, err error) {
 	if i.State == operator.StateUnreadable || i.LastError == "" && i.CreatedAt.Before(since) {
 		return nil, nil
 	}
 	if err := a.flush(ctx); err != nil {
 		return nil, err
 	}
-	made, err := a.kept(ctx, i.ID)
+	made, err := a.storedAttempts(ctx, i.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -12,12 +12,12 @@ func (a *Admin) Attempts(ctx context.Context, id string) ([]operator.Attempt, er
 	if _, err := a.Get(ctx, id); err != nil {
 		return nil, err
 	}
-	return a.kept(ctx, id)
+	return a.storedAttempts(ctx, id)
 }
 
-// kept returns the recorded attempts of a subscription, the latest first. Only the latest attempt of an occurrence has
-// a next one: a replay or a manual attempt replaces the retry that an earlier attempt announced.
-func (a *Admin) kept(ctx context.Context, id string) ([]operator.Attempt, error) {
+// storedAttempts returns the stored attempts of a subscription, latest first. NextAt is only set for the latest attempt
+// at an occurrence, because a replay or a manual attempt replaces a scheduled retry.
+func (a *Admin) storedAttempts(ctx context.Context, id string) ([]operator.Attempt, error) {
 	if a.o.Webhooks == nil {
 		return nil, nil
 	}
@@ -33,9 +33,9 @@ func (a *Admin) kept(ctx context.Context, id string) ([]operator.Attempt, error)
 	return made, err
 }
 
-// flush waits until all attempts made so far are stored.
+// flush waits until all previous attempts are stored.
 func (a *Admin) flush(ctx context.Context) error {
-	return wrapped("storing attempts", a.o.Webhooks.Flush(ctx))
+	return wrapError("storing attempts", a.o.Webhooks.Flush(ctx))
 }
 
 func (a *Admin) SendAgain(ctx context.Context, id, eventID string, seen time.Time) (operator.Attempt, error) {

@@ -16,33 +16,35 @@ import (
 )
 
 const (
-	// maxAuditText limits a text of an entry, in bytes.
+	// maxAuditText is the maximum size of each text field of an entry, in bytes.
 	maxAuditText = 1024
-	// auditLook is the number of entries that one call examines; auditBatch is the number of entries per read.
-	auditLook  = 10_000
+	// maxAuditScan is the maximum number of entries that one call examines.
+	maxAuditScan = 10_000
+	// auditBatch is the number of entries per read.
 	auditBatch = 500
-	// clocks is the tolerated difference between the clocks of processes. Entries may be out of order by that much.
-	clocks = time.Hour
+	// maxClockSkew is the tolerated difference between the clocks of processes. Entries can be out of order by up to
+	// this time.
+	maxClockSkew = time.Hour
 )
 
-// An auditLog is the log of operator actions, opened on first use.
-type auditLog struct {
+// An auditStore opens the log of operator actions on first use.
+type auditStore struct {
 	mu  sync.Mutex
 	log store.EventLog
 }
 
-// audit opens the log on first use. It holds mu only while the store opens the log.
+// audit returns the log of operator actions and opens it on first use.
 func (a *Admin) audit(ctx context.Context) (store.EventLog, error) {
-	a.noted.mu.Lock()
-	defer a.noted.mu.Unlock()
-	if a.noted.log == nil {
+	a.auditLog.mu.Lock()
+	defer a.auditLog.mu.Unlock()
+	if a.auditLog.log == nil {
 		log, err := a.o.Store.OpenLog(ctx, engine.AuditLog, store.LogOptions{MaxAge: engine.AuditAge, MaxCount: engine.MaxAudit})
 		if err != nil {
 			return nil, fmt.Errorf("opening the audit log: %w", err)
 		}
-		a.noted.log = log
+		a.auditLog.log = log
 	}
-	return a.noted.log, nil
+	return a.auditLog.log, nil
 }
 
 func (a *Admin) Note(ctx context.Context, e operator.AuditEntry) error {
@@ -61,7 +63,7 @@ func (a *Admin) Note(ctx context.Context, e operator.AuditEntry) error {
 	if err == nil {
 		_, err = log.Append(ctx, store.Entry{EventID: "audit_" + rand.Text(), Timestamp: events.NewTime(e.At), Data: data})
 	}
-	return wrapped("noting what an operator did", err)
+	return wrapError("noting what an operator did", err)
 }
 
 func (a *Admin) Audit(ctx context.Context, f operator.AuditFilter, before store.Position, limit int) (found []operator.AuditEntry, next store.Position, err error) {
@@ -77,15 +79,15 @@ func (a *Admin) Audit(ctx context.Context, f operator.AuditFilter, before store.
 		before = head + 1
 	}
 	limit = max(limit, 1)
-	for left := auditLook; before > oldest && left > 0; {
+	for left := maxAuditScan; before > oldest && left > 0; {
 		from := max(oldest, before-min(before, auditBatch)) - 1 // before the first entry of the batch
-		some, err := between(ctx, log, from, before-1)
+		some, err := readBetween(ctx, log, from, before-1)
 		if err != nil {
 			return nil, 0, fmt.Errorf("reading the audit log: %w", err)
 		}
 		for i := len(some) - 1; i >= 0; i-- {
 			if !f.Takes(&some[i]) {
-				if some[i].At.Before(f.Since.Add(-clocks)) {
+				if some[i].At.Before(f.Since.Add(-maxClockSkew)) {
 					return found, 0, nil
 				}
 				continue
@@ -104,9 +106,9 @@ func (a *Admin) Audit(ctx context.Context, f operator.AuditFilter, before store.
 	return found, next, nil
 }
 
-// between reads the entries after a position up to another one. It skips entries that do not decode: other software
-// wrote them.
-func between(ctx context.Context, log store.EventLog, after, to store.Position) (list []operator.AuditEntry, err error) {
+// readBetween reads the entries after the position after, up to and including the position to. It skips entries that it
+// cannot decode, because other software wrote them.
+func readBetween(ctx context.Context, log store.EventLog, after, to store.Position) (list []operator.AuditEntry, err error) {
 	for after < to {
 		b, err := log.Read(ctx, after, int(to-after))
 		if err != nil {

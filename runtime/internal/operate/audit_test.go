@@ -84,7 +84,7 @@ func TestSRV8AuditLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, setup{})
 		must(t, b.Note(t.Context(), operator.AuditEntry{Actor: "olga", Key: "1"}))
-		for range auditLook + 100 {
+		for range maxAuditScan + 100 {
 			must(t, b.Note(t.Context(), operator.AuditEntry{Actor: "ivan"}))
 		}
 		f := operator.AuditFilter{Actor: "olga"}

@@ -20,11 +20,11 @@ func (a *Admin) Between(ctx context.Context, event string, since, until time.Tim
 		return w, events.Invalid(events.FieldError{Message: fmt.Sprintf("until, %s, is not after since, %s",
 			until.UTC().Format(time.RFC3339), since.UTC().Format(time.RFC3339))})
 	}
-	from, err := readPlace(after)
+	from, err := parseTypePosition(after)
 	if err != nil {
 		return w, err
 	}
-	types, err := a.logs(event)
+	types, err := a.loggedTypes(event)
 	if err != nil {
 		return w, err
 	}
@@ -38,7 +38,7 @@ func (a *Admin) Between(ctx context.Context, event string, since, until time.Tim
 		if et.Name() == from.event {
 			start = from.position
 		}
-		some, more, err := happened(ctx, et, since, until, start, limit-len(w.Occurrences))
+		some, more, err := occurrencesBetween(ctx, et, since, until, start, limit-len(w.Occurrences))
 		if err != nil {
 			return w, fmt.Errorf("reading the log of %s: %w", et.Name(), err)
 		}
@@ -49,17 +49,17 @@ func (a *Admin) Between(ctx context.Context, event string, since, until time.Tim
 			break
 		}
 	}
-	return w, wrapped("reading attempts", a.deliveredOf(ctx, event, &w))
+	return w, wrapError("reading attempts", a.addDeliveries(ctx, event, &w))
 }
 
-// A typePlace is a position in the logs of all event types: after an entry of one of them.
-type typePlace struct {
+// A typePosition is a position in the logs of all event types, after an entry of one event type.
+type typePosition struct {
 	event    string
 	position store.Position
 }
 
-// readPlace parses a typePlace, such as ping/7, or "".
-func readPlace(text string) (p typePlace, err error) {
+// parseTypePosition parses a typePosition, such as ping/7. It returns the zero value for an empty string.
+func parseTypePosition(text string) (p typePosition, err error) {
 	if text == "" {
 		return p, nil
 	}
@@ -68,13 +68,13 @@ func readPlace(text string) (p typePlace, err error) {
 	if err != nil || !found || event == "" {
 		return p, events.Invalid(events.FieldError{Message: "after is not a page cursor of occurrences"})
 	}
-	return typePlace{event, store.Position(n)}, nil
+	return typePosition{event, store.Position(n)}, nil
 }
 
-// happened returns up to limit retained occurrences of an event type after a position, with timestamps between two
-// times. more reports whether others follow. Authors set timestamps, so it also examines seekBatch entries on either
-// side.
-func happened(ctx context.Context, et EventType, since, until time.Time, after store.Position, limit int) (found []operator.Happened, more bool, err error) {
+// occurrencesBetween returns up to limit retained occurrences of an event type after a position, with timestamps
+// between two times. The result more reports whether more occurrences follow. Authors set timestamps, so
+// occurrencesBetween also examines seekBatch entries on either side.
+func occurrencesBetween(ctx context.Context, et EventType, since, until time.Time, after store.Position, limit int) (found []operator.Happened, more bool, err error) {
 	log := et.Topic()
 	if _, err := log.Latest(ctx); err != nil {
 		return nil, false, err
@@ -105,15 +105,15 @@ func happened(ctx context.Context, et EventType, since, until time.Time, after s
 			if len(found) == limit {
 				return found, true, nil
 			}
-			found = append(found, operator.Happened{Occurrence: described(et, e)})
+			found = append(found, operator.Happened{Occurrence: occurrenceWithCursor(et, e)})
 		}
 	}
 	return found, false, nil
 }
 
-// deliveredOf adds the results of deliveries, as far as the sampled subscriptions keep attempts. It also counts the
-// attempts made between the times.
-func (a *Admin) deliveredOf(ctx context.Context, event string, w *operator.Window) (err error) {
+// addDeliveries adds the results of deliveries to w, based on the stored attempts of a sample of subscriptions. It also
+// counts the attempts in the window.
+func (a *Admin) addDeliveries(ctx context.Context, event string, w *operator.Window) (err error) {
 	type id struct{ event, id string }
 	index := map[id]*operator.Happened{}
 	for i := range w.Occurrences {

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// Prefixes of the ids of connections.
+// Prefixes of connection ids.
 const (
 	streamPrefix = "stream-"
 	pollPrefix   = "poll-"
@@ -20,8 +20,8 @@ const (
 
 func streamID(number uint64) string { return fmt.Sprintf(streamPrefix+"%016d", number) }
 
-// named describes a connection without the fields that require its log.
-func named(c Connection) operator.Connection {
+// describeConnection describes a connection without the fields that require its log.
+func describeConnection(c Connection) operator.Connection {
 	i := c.Info()
 	if st, ok := c.(Stream); ok {
 		i.ID = streamID(st.Number())
@@ -31,8 +31,8 @@ func named(c Connection) operator.Connection {
 	return i
 }
 
-// connected returns all streams and pollers.
-func (a *Admin) connected() []Connection {
+// allConnections returns all streams and pollers.
+func (a *Admin) allConnections() []Connection {
 	all := a.o.Host.Pollers()
 	for _, st := range a.o.Host.Streams() {
 		all = append(all, st)
@@ -42,8 +42,8 @@ func (a *Admin) connected() []Connection {
 
 func (a *Admin) Connections() []operator.Connection {
 	var all []operator.Connection
-	for _, c := range a.connected() {
-		i := named(c)
+	for _, c := range a.allConnections() {
+		i := describeConnection(c)
 		i.Behind = c.Behind()
 		all = append(all, i)
 	}
@@ -51,7 +51,7 @@ func (a *Admin) Connections() []operator.Connection {
 	return all
 }
 
-// connection returns the stream or poller with an id, without listing all.
+// connection returns the stream or poller with the id, without listing all connections.
 func (a *Admin) connection(id string) (Connection, error) {
 	if sub, ok := strings.CutPrefix(id, pollPrefix); ok {
 		if c := a.o.Host.Poller(sub); c != nil {
@@ -70,7 +70,7 @@ func (a *Admin) Connection(id string) (operator.Connection, error) {
 	if err != nil {
 		return operator.Connection{}, err
 	}
-	return named(c), nil
+	return describeConnection(c), nil
 }
 
 func (a *Admin) EndConnection(id string, e *events.Error) error {

@@ -21,49 +21,49 @@ import (
 const (
 	// scanPage is the number of records per read.
 	scanPage = 1000
-	// maxScan limits the records that one search in order of ids examines.
+	// maxScan is the maximum number of records that one search in order of ids examines.
 	maxScan = 10_000
 )
 
-// A place is a position in a log.
-type place struct {
+// A logPosition is a log and a position in it.
+type logPosition struct {
 	log *topic.Topic // nil if nothing waits
 	at  store.Position
 }
 
-// A look is one query about subscriptions. It caches the answers of logs.
-type look struct {
+// A query is the state of one query about subscriptions. It caches the results of log reads.
+type query struct {
 	a      *Admin
 	ctx    context.Context
 	filter operator.Filter
-	since  map[place]time.Time
+	since  map[logPosition]time.Time
 	before map[*topic.Topic]store.Position // entries up to here are late
 }
 
-func (a *Admin) look(ctx context.Context) *look {
-	return &look{a: a, ctx: ctx, since: map[place]time.Time{}, before: map[*topic.Topic]store.Position{}}
+func (a *Admin) newQuery(ctx context.Context) *query {
+	return &query{a: a, ctx: ctx, since: map[logPosition]time.Time{}, before: map[*topic.Topic]store.Position{}}
 }
 
-// A sight is a webhook subscription as a query on many sees it.
-type sight struct {
-	// For a live subscription whose record was not read, WebhookInfo has the fields that filters and sums need.
-	// [look.whole] adds Cursor and WaitingSince.
+// A subscriptionView is the view that a query has of a webhook subscription.
+type subscriptionView struct {
+	// If the subscription is live and its record was not read, WebhookInfo only contains the fields needed for filters
+	// and sums. query.complete adds the others, Cursor and WaitingSince.
 	operator.WebhookInfo
 	live  *subscriber.Live // nil if the subscription does not live here
 	read  bool
-	waits place
+	waits logPosition
 }
 
-// describe sets the fields that only the record has.
-func (s *sight) describe(r *engine.Listed) {
+// setRecord sets the fields that are only available from the record.
+func (s *subscriptionView) setRecord(r *engine.Listed) {
 	s.ID, s.Principal, s.Event, s.URL, s.Arguments = r.ID, r.Principal, r.Event, r.URL, r.Arguments
 	s.CreatedAt, s.RefreshedAt, s.ExpiresAt, s.Truncated = r.CreatedAt, r.RefreshedAt, r.ExpiresAt, r.Truncated
 	s.Unreadable, s.Actions = r.Unreadable, subscriber.Actions(&r.Subscription)
 	s.read = true
 }
 
-// follow updates the fields for which the live subscription is more current than its record.
-func (s *sight) follow(h *subscriber.Live) delivery.Status {
+// setLive updates the fields that are more current in the live subscription than in its record.
+func (s *subscriptionView) setLive(h *subscriber.Live) delivery.Status {
 	s.live = h
 	status := h.Handle.Status()
 	s.LastDeliveryAt, s.LastError = status.LastDeliveryAt, string(status.LastError)
@@ -74,26 +74,26 @@ func (s *sight) follow(h *subscriber.Live) delivery.Status {
 	return status
 }
 
-// wait sets the number of waiting entries and their place.
-func (s *sight) wait() {
+// setBacklog sets the number of waiting entries and the position before them.
+func (s *subscriptionView) setBacklog() {
 	if s.live == nil {
 		return
 	}
 	if base, behind, ok := s.live.Waiting(); ok {
 		if s.Behind = &behind; behind > 0 {
-			s.waits = place{s.live.Type.Topic(), base}
+			s.waits = logPosition{s.live.Type.Topic(), base}
 		}
 	}
 }
 
-// recorded returns the sight of a record.
-func (a *Admin) recorded(r *engine.Listed) (s sight) {
-	s.describe(r)
+// viewOfRecord returns the view of a subscription from its record.
+func (a *Admin) viewOfRecord(r *engine.Listed) (s subscriptionView) {
+	s.setRecord(r)
 	s.LastDeliveryAt, s.LastError, s.FailedSince = r.Health.LastDeliveryAt, r.Health.LastError, r.Health.FailedSince
 	s.Replay = subscriber.ReplayIn(&r.Subscription)
 	suspended := r.Health.Suspended
 	if h := a.o.Webhooks.Get(r.ID); h != nil && h.Generation == r.Generation {
-		status := s.follow(h)
+		status := s.setLive(h)
 		suspended = !status.Active && !status.Paused
 	}
 	switch {
@@ -111,14 +111,14 @@ func (a *Admin) recorded(r *engine.Listed) (s sight) {
 	return s
 }
 
-// lives returns the sight of a live subscription without reading its record. ok is false if the subscription no longer
-// lives here.
-func (a *Admin) lives(id string) (s sight, ok bool) {
+// viewOfLive returns the view of a live subscription without reading its record. If the subscription is no longer live
+// in this process, ok is false.
+func (a *Admin) viewOfLive(id string) (s subscriptionView, ok bool) {
 	h := a.o.Webhooks.Get(id)
 	if h == nil {
 		return s, false
 	}
-	status := s.follow(h)
+	status := s.setLive(h)
 	s.ID, s.Principal, s.Event, s.URL, s.CreatedAt = h.ID, h.Principal, h.Type.Name(), h.Handle.URL(), h.CreatedAt()
 	switch {
 	case status.Paused:
@@ -131,26 +131,26 @@ func (a *Admin) lives(id string) (s sight, ok bool) {
 	return s, !status.Over
 }
 
-// see returns the sight of a listed subscription. It returns false if the subscription no longer exists.
-func (l *look) see(listed *engine.Listed) (s sight, ok bool, err error) {
+// viewOf returns the view of a listed subscription. It returns false if the subscription no longer exists.
+func (l *query) viewOf(listed *engine.Listed) (s subscriptionView, ok bool, err error) {
 	if listed.Generation != 0 {
-		s, err := l.replayed(listed)
+		s, err := l.viewOfListed(listed)
 		return s, err == nil, err
 	}
-	if s, ok := l.a.lives(listed.ID); ok {
+	if s, ok := l.a.viewOfLive(listed.ID); ok {
 		return s, true, nil
 	}
 	r, ok, err := l.record(listed.ID) // the subscription ended, or moved to another process
 	if err != nil || !ok {
 		return s, false, err
 	}
-	return l.a.recorded(&r), true, nil
+	return l.a.viewOfRecord(&r), true, nil
 }
 
-// replayed returns the sight of a listed record, which lacks the progress. If a replay may be under way, replayed reads
+// viewOfListed returns the view of a listed record, which lacks the progress. If a replay may be in progress, it reads
 // the full record.
-func (l *look) replayed(listed *engine.Listed) (sight, error) {
-	s := l.a.recorded(listed)
+func (l *query) viewOfListed(listed *engine.Listed) (subscriptionView, error) {
+	s := l.a.viewOfRecord(listed)
 	if s.Replay == nil || s.live != nil {
 		return s, nil
 	}
@@ -158,11 +158,11 @@ func (l *look) replayed(listed *engine.Listed) (sight, error) {
 	if err != nil || !ok {
 		return s, err
 	}
-	return l.a.recorded(&r), nil
+	return l.a.viewOfRecord(&r), nil
 }
 
-// record reads the record with an id, or its readable part.
-func (l *look) record(id string) (engine.Listed, bool, error) {
+// record reads the record with the id, or only its readable fields.
+func (l *query) record(id string) (engine.Listed, bool, error) {
 	st := l.a.o.Webhooks.Store()
 	sub, ok, err := st.Subscription(l.ctx, id)
 	r := engine.Listed{Subscription: sub}
@@ -177,14 +177,15 @@ func (l *look) record(id string) (engine.Listed, bool, error) {
 	return r, ok, err
 }
 
-// whole adds the fields that a query on many omits. It returns false if the record no longer exists.
-func (l *look) whole(s *sight) (ok bool, err error) {
+// complete adds the fields that a query about many subscriptions omits. It returns false if the record no longer
+// exists.
+func (l *query) complete(s *subscriptionView) (ok bool, err error) {
 	if !s.read {
 		r, ok, err := l.record(s.ID)
 		if err != nil || !ok {
 			return false, err
 		}
-		s.describe(&r)
+		s.setRecord(&r)
 	}
 	if s.live != nil {
 		s.Cursor = s.live.Handle.Watermark()
@@ -193,9 +194,9 @@ func (l *look) whole(s *sight) (ok bool, err error) {
 	return true, err
 }
 
-func (l *look) wholes(all []sight) (infos []operator.WebhookInfo, err error) {
+func (l *query) completeAll(all []subscriptionView) (infos []operator.WebhookInfo, err error) {
 	for n := range all {
-		ok, err := l.whole(&all[n])
+		ok, err := l.complete(&all[n])
 		if err != nil {
 			return nil, err
 		}
@@ -206,8 +207,8 @@ func (l *look) wholes(all []sight) (infos []operator.WebhookInfo, err error) {
 	return infos, nil
 }
 
-// waitingSince returns the timestamp of the first retained entry after a place.
-func (l *look) waitingSince(p place) (time.Time, error) {
+// waitingSince returns the timestamp of the first retained entry after p.
+func (l *query) waitingSince(p logPosition) (time.Time, error) {
 	if p.log == nil {
 		return time.Time{}, nil
 	}
@@ -226,8 +227,8 @@ func (l *look) waitingSince(p place) (time.Time, error) {
 	return at, nil
 }
 
-// late reports whether an entry after the place is older than the filter's limit.
-func (l *look) late(p place) (bool, error) {
+// isLate reports whether an entry after p is older than the filter's limit.
+func (l *query) isLate(p logPosition) (bool, error) {
 	if p.log == nil {
 		return false, nil
 	}
@@ -242,9 +243,9 @@ func (l *look) late(p place) (bool, error) {
 	return p.at < upto, nil
 }
 
-// takes describes a listed subscription if it matches the filter.
-func (l *look) takes(listed *engine.Listed) (s sight, ok bool, err error) {
-	if s, ok, err = l.see(listed); err != nil || !ok {
+// match returns the view of a listed subscription if it matches the filter.
+func (l *query) match(listed *engine.Listed) (s subscriptionView, ok bool, err error) {
+	if s, ok, err = l.viewOf(listed); err != nil || !ok {
 		return s, false, err
 	}
 	f := &l.filter
@@ -253,20 +254,20 @@ func (l *look) takes(listed *engine.Listed) (s sight, ok bool, err error) {
 		f.Host != "" && operator.HostOf(s.URL) != f.Host || f.URL != "" && !strings.Contains(operator.ShownURL(s.URL), f.URL) {
 		return s, false, nil
 	}
-	s.wait()
+	s.setBacklog()
 	if f.MinBehind > 0 && (s.Behind == nil || *s.Behind < f.MinBehind) {
 		return s, false, nil
 	}
 	if f.Late > 0 {
-		ok, err = l.late(s.waits)
+		ok, err = l.isLate(s.waits)
 		return s, ok, err
 	}
 	return s, true, nil
 }
 
-// each calls found for the records that match the filter, in order of ids, until found returns false. After most
-// records it returns the id of the last one, and "" at the end. A most of 0 means no limit.
-func (l *look) each(after string, most int, found func(s *sight) bool) (next string, err error) {
+// each calls found for the subscriptions that match the filter, in order of ids, until found returns false. After it
+// has examined most records, it returns the id of the last one. Otherwise it returns "". A most of 0 means no limit.
+func (l *query) each(after string, most int, found func(s *subscriptionView) bool) (next string, err error) {
 	w := l.a.o.Webhooks
 	if w == nil {
 		return "", nil
@@ -279,7 +280,7 @@ func (l *look) each(after string, most int, found func(s *sight) bool) (next str
 		}
 		for n := range page {
 			after = page[n].ID
-			s, ok, err := l.takes(&page[n])
+			s, ok, err := l.match(&page[n])
 			if err != nil {
 				return "", err
 			}
@@ -297,17 +298,17 @@ func (l *look) each(after string, most int, found func(s *sight) bool) (next str
 }
 
 func (a *Admin) Find(ctx context.Context, f operator.Filter, after string, limit int) (page []operator.WebhookInfo, next string, err error) {
-	l := a.look(ctx)
+	l := a.newQuery(ctx)
 	f.Host, limit = strings.ToLower(f.Host), max(limit, 1)
 	l.filter = f
-	var all []sight
+	var all []subscriptionView
 	if f.Failing {
-		all, next, err = l.longest(after, limit)
+		all, next, err = l.longestFailing(after, limit)
 	} else {
 		all, next, err = l.inOrder(after, limit)
 	}
 	if err == nil {
-		page, err = l.wholes(all)
+		page, err = l.completeAll(all)
 	}
 	if err != nil {
 		return nil, "", err
@@ -316,9 +317,9 @@ func (a *Admin) Find(ctx context.Context, f operator.Filter, after string, limit
 }
 
 // inOrder returns up to limit subscriptions in order of ids.
-func (l *look) inOrder(after string, limit int) (all []sight, next string, err error) {
+func (l *query) inOrder(after string, limit int) (all []subscriptionView, next string, err error) {
 	more := false
-	next, err = l.each(after, maxScan, func(s *sight) bool {
+	next, err = l.each(after, maxScan, func(s *subscriptionView) bool {
 		if more = len(all) == limit; more {
 			return false
 		}
@@ -331,9 +332,9 @@ func (l *look) inOrder(after string, limit int) (all []sight, next string, err e
 	return all, next, err
 }
 
-// longest returns up to limit subscriptions, the longest-failing first.
-func (l *look) longest(after string, limit int) (all []sight, next string, err error) {
-	var from sight
+// longestFailing returns up to limit subscriptions, longest-failing first.
+func (l *query) longestFailing(after string, limit int) (all []subscriptionView, next string, err error) {
+	var from subscriptionView
 	if after != "" {
 		nanos, id, _ := strings.Cut(after, ".")
 		since, err := strconv.ParseInt(nanos, 10, 64)
@@ -344,15 +345,15 @@ func (l *look) longest(after string, limit int) (all []sight, next string, err e
 			from.FailedSince = time.Unix(0, since)
 		}
 	}
-	order := func(a, b *sight) int {
+	order := func(a, b *subscriptionView) int {
 		return cmp.Or(a.FailedSince.Compare(b.FailedSince), cmp.Compare(a.ID, b.ID))
 	}
 	more := false
-	_, err = l.each("", 0, func(s *sight) bool {
+	_, err = l.each("", 0, func(s *subscriptionView) bool {
 		if after != "" && order(s, &from) <= 0 {
 			return true
 		}
-		n, _ := slices.BinarySearchFunc(all, s, func(a sight, s *sight) int { return order(&a, s) })
+		n, _ := slices.BinarySearchFunc(all, s, func(a subscriptionView, s *subscriptionView) int { return order(&a, s) })
 		if len(all) == limit {
 			more = true
 			if n == limit {
@@ -373,13 +374,13 @@ func (l *look) longest(after string, limit int) (all []sight, next string, err e
 	return all, next, err
 }
 
-// A group sums up the subscriptions of an endpoint.
-type group struct {
+// An endpointGroup aggregates the subscriptions of an endpoint.
+type endpointGroup struct {
 	operator.Endpoint
 	least map[*topic.Topic]store.Position // the first waiting place in each log
 }
 
-func (g *group) add(i *sight) {
+func (g *endpointGroup) add(i *subscriptionView) {
 	g.Subscriptions++
 	switch i.State {
 	case operator.StateActive:
@@ -407,12 +408,12 @@ func (g *group) add(i *sight) {
 }
 
 func (a *Admin) Endpoints(ctx context.Context, f operator.Filter, after string, limit int) (page []operator.Endpoint, next string, err error) {
-	l := a.look(ctx)
+	l := a.newQuery(ctx)
 	f.Host, limit = strings.ToLower(f.Host), max(limit, 1)
 	l.filter = f
-	groups := map[string]*group{}
+	groups := map[string]*endpointGroup{}
 	var names []string // the first names in order, at most limit+1
-	_, err = l.each("", 0, func(i *sight) bool {
+	_, err = l.each("", 0, func(i *subscriptionView) bool {
 		e := operator.Endpoint{Host: operator.HostOf(i.URL)}
 		name := e.Host
 		if f.Host != "" {
@@ -433,7 +434,7 @@ func (a *Admin) Endpoints(ctx context.Context, f operator.Filter, after string, 
 				names = names[:limit]
 			}
 			names = slices.Insert(names, at, name)
-			g = &group{Endpoint: e, least: map[*topic.Topic]store.Position{}}
+			g = &endpointGroup{Endpoint: e, least: map[*topic.Topic]store.Position{}}
 			groups[name] = g
 		}
 		g.add(i)
@@ -448,7 +449,7 @@ func (a *Admin) Endpoints(ctx context.Context, f operator.Filter, after string, 
 	for _, name := range names {
 		g := groups[name]
 		for log, at := range g.least {
-			since, err := l.waitingSince(place{log, at})
+			since, err := l.waitingSince(logPosition{log, at})
 			if err != nil {
 				return nil, "", err
 			}

@@ -164,7 +164,7 @@ func TestSRV8Why(t *testing.T) {
 		failed := time.Now()
 		e.Emit(incident{ID: "2"})
 		settle(time.Second)
-		d := b.why(id, "retrying", "send", "failed since "+inUTC(failed), "http_5xx at "+inUTC(failed), "next attempt is due at "+inUTC(failed.Add(5*time.Second)), "is lost: its attempts are used up then")
+		d := b.why(id, "retrying", "send", "failed since "+formatUTC(failed), "http_5xx at "+formatUTC(failed), "next attempt is due at "+formatUTC(failed.Add(5*time.Second)), "is lost: its attempts are used up then")
 		if !d.NextAt.Equal(failed.Add(5*time.Second)) || d.EventID != "2" || !d.Since.Equal(failed) {
 			t.Errorf("%+v", d)
 		}

@@ -43,7 +43,7 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 	var from store.Position // before the first entry
 	switch {
 	case p.EventID != "" && p == operator.Point{EventID: p.EventID, Until: p.Until}:
-		if from, err = before(ctx, et, p.EventID, maxSeek); err != nil {
+		if from, err = positionBefore(ctx, et, p.EventID, maxSeek); err != nil {
 			return b, err
 		}
 	case p.Position > 0 && p == operator.Point{Position: p.Position, Until: p.Until}:
@@ -84,9 +84,9 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 	return b, nil
 }
 
-// before returns the position before the last occurrence with an id. It examines at most most entries of the log, the
-// latest first.
-func before(ctx context.Context, et EventType, eventID string, most int) (from store.Position, err error) {
+// positionBefore returns the position before the last occurrence with the id. It examines up to most entries of the
+// log, latest first.
+func positionBefore(ctx context.Context, et EventType, eventID string, most int) (from store.Position, err error) {
 	left := most
 	found, whole, err := seek(ctx, et, eventID, &left)
 	switch {

@@ -84,10 +84,10 @@ func TestSRV8ReplaySince(t *testing.T) {
 		for i := range seekBatch {
 			e.Emit(incident{ID: fmt.Sprint("later ", i)})
 		}
-		if from, err := before(ctx, e, "1", seekBatch+1); err != nil || from != 0 {
+		if from, err := positionBefore(ctx, e, "1", seekBatch+1); err != nil || from != 0 {
 			t.Errorf("%d %v", from, err)
 		}
-		if _, err := before(ctx, e, "1", seekBatch); !errors.Is(err, events.ErrInvalidParams) || !strings.Contains(err.Error(), "older ones were not looked at") {
+		if _, err := positionBefore(ctx, e, "1", seekBatch); !errors.Is(err, events.ErrInvalidParams) || !strings.Contains(err.Error(), "older ones were not looked at") {
 			t.Errorf("an id beyond the latest entries: %v", err)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// An Obeyer carries out orders of other processes for the subscriptions in this one. It implements [orders.Host].
+// An Obeyer executes orders of other processes for the subscriptions in this process. It implements [orders.Host].
 type Obeyer struct {
 	Admin *Admin
 	// Log is the source of the orders.
@@ -96,7 +96,7 @@ func (o *Obeyer) Prepare(what orders.Order) {
 	w.Each(v.Ends, func(h *subscriber.Live) { h.Handle.Stop() })
 }
 
-// revocation converts a revoke order for webhook subscriptions.
+// revocation converts a revoke order to a [subscriber.Revocation].
 func revocation(o *orders.Order) subscriber.Revocation {
 	return subscriber.Revocation{Principal: o.Principal, Names: o.Names, At: o.At}
 }

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// seekBatch is the number of entries that a search for an event id reads at a time; maxSeek is the number that it
-	// examines.
+	// seekBatch is the number of entries per read of a search for an event id.
 	seekBatch = 256
-	maxSeek   = 100_000
-	// maxDeliveries is the number of subscriptions that one search for deliveries examines.
+	// maxSeek is the maximum number of entries that a search examines.
+	maxSeek = 100_000
+	// maxDeliveries is the maximum number of subscriptions that one search for deliveries examines.
 	maxDeliveries = 1000
 )
 
-// described returns an entry as an occurrence with the cursor after it.
-func described(et EventType, e *store.Entry) operator.Occurrence {
+// occurrenceWithCursor converts an entry to an occurrence that includes the cursor after it.
+func occurrenceWithCursor(et EventType, e *store.Entry) operator.Occurrence {
 	o := occurrence(et, e)
 	if d := et.Current(); d != nil && !d.Kernel().NoReplay {
 		if c := et.Topic().Cursor(d.Kernel(), e.Position); len(c) > 2 && c[0] == '"' {
@@ -30,8 +30,9 @@ func described(et EventType, e *store.Entry) operator.Occurrence {
 	return o
 }
 
-// logs returns the event types with a log, or only the named one.
-func (a *Admin) logs(event string) ([]EventType, error) {
+// loggedTypes returns the event types that have a log. If event is not empty, it only returns the event type with that
+// name.
+func (a *Admin) loggedTypes(event string) ([]EventType, error) {
 	t := tail{a: a, event: event}
 	types := t.types()
 	if event != "" && len(types) == 0 {
@@ -41,7 +42,7 @@ func (a *Admin) logs(event string) ([]EventType, error) {
 }
 
 func (a *Admin) FindOccurrences(ctx context.Context, event, eventID string) (found []operator.Occurrence, whole bool, err error) {
-	types, err := a.logs(event)
+	types, err := a.loggedTypes(event)
 	if err != nil {
 		return nil, false, err
 	}
@@ -59,7 +60,7 @@ func (a *Admin) FindOccurrences(ctx context.Context, event, eventID string) (fou
 	return found, true, nil
 }
 
-// seek examines up to left entries of a log, backward from its head.
+// seek searches up to left entries of a log for an event id, backward from the head.
 func seek(ctx context.Context, et EventType, eventID string, left *int) (found []operator.Occurrence, whole bool, err error) {
 	oldest, head := et.Topic().Bounds()
 	for end := head; end >= oldest && end > 0; {
@@ -77,7 +78,7 @@ func seek(ctx context.Context, et EventType, eventID string, left *int) (found [
 			}
 			for i := range b.Entries {
 				if e := &b.Entries[i]; e.Position <= end && e.EventID == eventID {
-					found = append(found, described(et, e))
+					found = append(found, occurrenceWithCursor(et, e))
 				}
 			}
 			at = b.Entries[len(b.Entries)-1].Position
@@ -93,12 +94,12 @@ func (a *Admin) Occurrence(ctx context.Context, event string, p store.Position) 
 	if err != nil {
 		return operator.Occurrence{}, err
 	}
-	return described(et, e), nil
+	return occurrenceWithCursor(et, e), nil
 }
 
-// entry reads one entry.
+// entry reads one entry of an event type's log.
 func (a *Admin) entry(ctx context.Context, event string, p store.Position) (EventType, *store.Entry, error) {
-	types, err := a.logs(event)
+	types, err := a.loggedTypes(event)
 	if err != nil || event == "" {
 		return nil, nil, fault.NotFound("event")
 	}
@@ -127,11 +128,11 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 	}
 	eventID := e.EventID // e belongs to the log
 	limit = max(limit, 1)
-	l := a.look(ctx)
+	l := a.newQuery(ctx)
 	l.filter = operator.Filter{Event: et.Name()}
 	more, last, looked := false, after, 0
 	var failed error
-	next, err = l.each(after, maxScan, func(i *sight) bool {
+	next, err = l.each(after, maxScan, func(i *subscriptionView) bool {
 		if more = len(found) == limit || looked == maxDeliveries; more {
 			return false
 		}
@@ -153,11 +154,11 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 	return found, next, nil
 }
 
-// delivery returns the outcome of an occurrence at a subscription. ok is false if the occurrence does not concern the
-// subscription.
+// delivery returns the outcome of an occurrence for a subscription. If the occurrence does not match the subscription,
+// ok is false.
 func (a *Admin) delivery(ctx context.Context, i *operator.WebhookInfo, p store.Position, eventID string) (d operator.Delivery, ok bool, err error) {
 	d = operator.Delivery{Subscription: i.ID, Principal: i.Principal, URL: i.URL, State: i.State, Attempts: []operator.Attempt{}}
-	all, err := a.kept(ctx, i.ID)
+	all, err := a.storedAttempts(ctx, i.ID)
 	if err != nil {
 		return d, false, err
 	}

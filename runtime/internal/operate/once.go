@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Waits for the first call of a key.
+// Limits on how long a call waits for the first call with the same key.
 const (
 	onceWait     = 35 * time.Second
 	oncePause    = 20 * time.Millisecond
@@ -46,10 +46,10 @@ func (a *Admin) Once(ctx context.Context, key string, request []byte, do func() 
 	}
 }
 
-// doOnce calls do after the caller has claimed the action.
+// doOnce calls do and stores its outcome. The caller must have claimed the action.
 func (a *Admin) doOnce(ctx context.Context, actions engine.Actions, name string, do func() ([]byte, error)) ([]byte, error) {
 	outcome, err := do()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	if err != nil {
 		if forgotten := actions.ForgetAction(ctx, name); forgotten != nil {
@@ -57,17 +57,17 @@ func (a *Admin) doOnce(ctx context.Context, actions engine.Actions, name string,
 		}
 		return nil, err
 	}
-	// If storing the outcome fails, the next call with the key gets ErrUnderWay and does not repeat the action.
+	// If storing the outcome fails, the next call with the key returns ErrUnderWay and does not repeat the action.
 	if err := actions.FinishAction(ctx, name, outcome); err != nil {
 		a.o.Log.Internal(ctx, "remembering what an operator's action came to", err)
 	}
 	return outcome, nil
 }
 
-// storeTime limits the time for storing the outcome, even after the caller has left.
-const storeTime = 10 * time.Second
+// finishTimeout is the timeout for storing the outcome, which continues even if the caller's context has ended.
+const finishTimeout = 10 * time.Second
 
-// actions returns the store of operators' actions.
+// actions returns the store of operators' actions. It returns a.own if the server's store does not remember actions.
 func (a *Admin) actions() engine.Actions {
 	if kept, ok := a.o.Store.(engine.Actions); ok {
 		return kept

@@ -1,7 +1,8 @@
-// Package operate implements the operations of operators and authors on live subscriptions: inspect, pause and end
-// them, and signal errors and gaps. An [Admin] operates in its process, and gives orders (package orders) for
-// subscriptions in other processes. An [Obeyer] carries out orders from other processes. The package sees the server as
-// a [Host] and gets webhook subscriptions from package subscriber. It makes no compatibility promise.
+// Package operate implements the operations of operators and authors on live subscriptions. These operations inspect,
+// pause and end subscriptions, and signal errors and gaps. An [Admin] operates on subscriptions in its own process and
+// sends orders (package orders) for subscriptions in other processes. An [Obeyer] executes orders from other processes.
+// The package accesses the server through a [Host] and webhook subscriptions through package subscriber. It makes no
+// compatibility promise.
 package operate
 
 import (
@@ -22,38 +23,41 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// A Host is the server to operate.
+// A Host is the server on which an [Admin] operates.
 type Host interface {
-	// EventTypes returns the registered event types. EventType returns the one with a name, or nil.
+	// EventTypes returns the registered event types.
 	EventTypes() []EventType
+	// EventType returns the event type with the name, or nil.
 	EventType(name string) EventType
 
-	// Streams and Pollers return the open connections. Stream returns the one with a number, and Poller the one with a
-	// subscription; nil if not found.
+	// Streams and Pollers return the open connections.
 	Streams() []Stream
+	// Stream returns the stream with the number, and Poller returns the poller of the subscription. Both return nil if
+	// the connection does not exist.
 	Stream(number uint64) Stream
 	Pollers() []Connection
 	Poller(subscription string) Connection
 
-	// Visible calls the author's hook to decide whether the principal sees the event type. Refused calls all hooks for
-	// a webhook subscription and returns nil if they allow it (LIST-4, AUTH-2).
+	// Visible calls the author's hook to decide whether the event type is visible to the principal.
 	Visible(ctx context.Context, principal, event string) (bool, error)
+	// Refused calls all hooks for a webhook subscription and returns nil if they allow it (LIST-4, AUTH-2).
 	Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
-	// Deciding precedes the [Connection.Refused] calls of all live connections: it makes a poll that the hooks admitted
-	// a moment ago call them once more.
+	// Deciding is called before the [Connection.Refused] calls for all live connections. It makes a poll that the hooks
+	// have just admitted call them once more.
 	Deciding()
 	// ListChanged notifies clients that their lists may have changed.
 	ListChanged()
 }
 
-// An EventType is a name across its registrations. Equal values are the same type.
+// An EventType is an event type across its registrations. Equal values represent the same type.
 type EventType interface {
 	eventtype.Type
-	// Describe returns the current registration's description, with or without schemas; false if the type was removed.
+	// Describe returns the description of the current registration, with or without schemas. It returns false if the
+	// type was removed.
 	Describe(schemas bool) (operator.EventTypeInfo, bool)
-	// EmitJSON emits an occurrence with that payload.
+	// EmitJSON emits an occurrence with the payload data.
 	EmitJSON(ctx context.Context, data json.RawMessage, o ...events.EmitOption) error
-	// Close makes Refuses return e; nil reopens the type.
+	// Close makes Refuses return e. If e is nil, Close reopens the type.
 	Close(e *events.Error)
 }
 
@@ -62,50 +66,50 @@ type Connection interface {
 	// Info describes the connection, without ID and Behind.
 	Info() operator.Connection
 	Type() eventtype.Type
-	// Behind returns the number of log entries that the connection has not passed; nil if unknown.
+	// Behind returns the number of log entries that the connection has not passed, or nil if the number is unknown.
 	Behind() *int64
-	// Refused returns the error with which the author's hooks now refuse the connection; nil if they allow it.
+	// Refused calls the author's hooks for the connection and returns their error, or nil if they allow it.
 	Refused(ctx context.Context) *events.Error
-	// Terminate ends a stream, or a poller's polls in flight, with the error.
+	// Terminate ends a stream or the polls in flight of a poller with the error.
 	Terminate(e *events.Error)
 }
 
-// A Stream is a [Connection] that the server writes to.
+// A Stream is a [Connection] to which the server writes.
 type Stream interface {
 	Connection
 	// Number identifies the stream. Numbers are never reused.
 	Number() uint64
-	// Raise sends an error, or a gap if e is nil.
+	// Raise sends the error e, or a gap if e is nil.
 	Raise(e *events.Error)
 }
 
-// Processes are the processes that serve the store. An [orders.Log] implements it for several processes.
+// Processes represents the processes that serve the store. For several processes, [cluster.Many] implements it.
 type Processes interface {
-	// Tell informs the other processes of an action that this process has taken. Ask requests an action that it could
-	// not take, as for a target that does not live here.
+	// Tell notifies the other processes of an action that this process has performed. Ask requests an action that it
+	// could not perform, for example because the target is live in another process.
 	Tell(ctx context.Context, o orders.Order) error
 	Ask(ctx context.Context, o orders.Order) error
-	// Stamp returns the time of an order that is given now.
+	// Stamp returns the timestamp for a new order.
 	Stamp(ctx context.Context) time.Time
-	// CloseType makes the termination of an event type persistent, or ends it if e is nil. ClosedType returns the
-	// permanent termination.
+	// CloseType stores the termination of an event type, or deletes it if e is nil.
 	CloseType(ctx context.Context, event string, e *events.Error) error
+	// ClosedType returns the stored termination.
 	ClosedType(ctx context.Context, event string) (*events.Error, error)
-	// Status, OutboxAge and LastLook return this process's state in the cluster, see [cluster.Processes].
+	// Status, OutboxAge and LastLook return this process's state in the cluster. See [cluster.Processes].
 	Status() (fence uint64, owned map[string]int, ok bool)
 	OutboxAge() time.Duration
 	LastLook() time.Time
 }
 
-// Options configure an [Admin].
+// Options configures an [Admin].
 type Options struct {
 	Host      Host
 	Processes Processes
-	// Webhooks are the server's webhook subscriptions; nil without webhook delivery.
+	// Webhooks contains the server's webhook subscriptions. It is nil without webhook delivery.
 	Webhooks *subscriber.Subscriptions
-	// Store remembers actions if it can.
+	// Store is the server's store. It also remembers operators' actions if it implements [engine.Actions].
 	Store store.Store
-	// Outbox has the entries that were set aside; nil without an outbox.
+	// Outbox contains the rejected entries. It is nil without an outbox.
 	Outbox engine.Outbox
 	// Dialect is the dialect of the subscriptions that an operator creates.
 	Dialect wire.Dialect
@@ -119,17 +123,17 @@ type Admin struct {
 	o   Options
 	own memory.Actions // used if the store does not remember actions
 
-	noted auditLog
+	auditLog auditStore
 }
 
-// New returns the operator's view of a server.
+// New returns an Admin for the server o.Host.
 func New(o Options) *Admin { return &Admin{o: o} }
 
-// anyWebhook picks all webhook subscriptions.
+// anyWebhook is a filter that matches all webhook subscriptions.
 func anyWebhook(*subscriber.Live) bool { return true }
 
-// wrapped adds the failed operation to a non-nil error.
-func wrapped(what string, err error) error {
+// wrapError adds the failed operation to a non-nil error.
+func wrapError(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}

@@ -53,7 +53,7 @@ func (a *Admin) EventTypes() []operator.EventType {
 	return all
 }
 
-// overview adds the information from the log.
+// overview adds information from the event type's log to t.
 func overview(et EventType, t operator.EventType) operator.EventType {
 	if log := et.Topic(); log != nil {
 		t.Oldest, t.Head = log.Bounds()

@@ -17,29 +17,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// tell informs the other processes of an action that this one has taken. If the target does not live here, tell
-// requests the action from the process in which it may live.
-func (a *Admin) tell(ctx context.Context, what string, o orders.Order, err error) error {
+// notify notifies the other processes of an action that this process has performed. If the target was not found in this
+// process, notify requests the action from the other processes.
+func (a *Admin) notify(ctx context.Context, what string, o orders.Order, err error) error {
 	switch {
 	case err == nil:
-		return wrapped(what, a.o.Processes.Tell(ctx, o))
+		return wrapError(what, a.o.Processes.Tell(ctx, o))
 	case o.Target.ID != "" && errors.Is(err, events.ErrNotFound):
-		return wrapped(what, a.o.Processes.Ask(ctx, o))
+		return wrapError(what, a.o.Processes.Ask(ctx, o))
 	}
 	return err
 }
 
-// A targeted holds the objects of a target: an event type, or the live subscriptions with an id.
-type targeted struct {
+// targetObjects contains the objects of a target in this process: the subscriptions to an event type, or the live
+// subscriptions with an id.
+type targetObjects struct {
 	et       EventType // nil for a target with an id
 	streams  []Stream
 	webhooks []*subscriber.Live
 }
 
-func (f *targeted) len() int { return len(f.streams) + len(f.webhooks) }
+func (f *targetObjects) len() int { return len(f.streams) + len(f.webhooks) }
 
 // types returns the event types of the target, possibly with duplicates.
-func (f *targeted) types() (all []eventtype.Type) {
+func (f *targetObjects) types() (all []eventtype.Type) {
 	if f.et != nil {
 		all = append(all, f.et)
 	}
@@ -52,16 +53,16 @@ func (f *targeted) types() (all []eventtype.Type) {
 	return all
 }
 
-// find returns the target's objects in this process.
-func (a *Admin) find(t operator.Target) (*targeted, error) {
+// findTarget returns the target's objects in this process.
+func (a *Admin) findTarget(t operator.Target) (*targetObjects, error) {
 	if t.ID == "" {
 		et := a.o.Host.EventType(t.Event)
 		if et == nil {
 			return nil, fault.NotFound("event")
 		}
-		return a.of(et), nil
+		return a.objectsOf(et), nil
 	}
-	f := &targeted{}
+	f := &targetObjects{}
 	for _, st := range a.o.Host.Streams() {
 		if st.Info().Subscription == t.ID {
 			f.streams = append(f.streams, st)
@@ -78,8 +79,9 @@ func (a *Admin) find(t operator.Target) (*targeted, error) {
 	return f, nil
 }
 
-// webhook returns the record of the webhook subscription that a target names; nil if the target names another object.
-func (a *Admin) webhook(ctx context.Context, t operator.Target) (*store.Subscription, error) {
+// webhookRecord returns the record of the webhook subscription that a target names, or nil if the target names another
+// object.
+func (a *Admin) webhookRecord(ctx context.Context, t operator.Target) (*store.Subscription, error) {
 	if t.ID == "" {
 		return nil, nil
 	}
@@ -93,27 +95,27 @@ func (a *Admin) webhook(ctx context.Context, t operator.Target) (*store.Subscrip
 	return &r, nil
 }
 
-// counted returns n, or 0 with an error.
-func counted(n int, err error) (int, error) {
+// countOrZero returns n, or 0 if err is not nil.
+func countOrZero(n int, err error) (int, error) {
 	if err != nil {
 		return 0, err
 	}
 	return n, nil
 }
 
-// raiseGapOf signals a gap to a webhook subscription.
+// raiseGapOf signals a gap to one webhook subscription.
 func (a *Admin) raiseGapOf(ctx context.Context, r *store.Subscription) error {
 	if et := a.o.Host.EventType(r.Event); et != nil {
 		if err := a.markAll(ctx, []eventtype.Type{et}, true); err != nil {
 			return err
 		}
 	}
-	return a.act(ctx, r.ID, store.Action{Kind: store.ActionGap})
+	return a.performAction(ctx, r.ID, store.Action{Kind: store.ActionGap})
 }
 
-// of returns the live subscriptions to an event type.
-func (a *Admin) of(et EventType) *targeted {
-	f := &targeted{et: et}
+// objectsOf returns the live subscriptions to an event type.
+func (a *Admin) objectsOf(et EventType) *targetObjects {
+	f := &targetObjects{et: et}
 	for _, st := range a.o.Host.Streams() {
 		if st.Type() == et {
 			f.streams = append(f.streams, st)
@@ -127,11 +129,11 @@ func (a *Admin) of(et EventType) *targeted {
 
 func (a *Admin) RaiseError(ctx context.Context, t operator.Target, e *events.Error) (int, error) {
 	n, err := a.raiseError(t, e)
-	return n, a.tell(ctx, "raising an error", orders.To(t, orders.Error, e), err)
+	return n, a.notify(ctx, "raising an error", orders.To(t, orders.Error, e), err)
 }
 
 func (a *Admin) raiseError(t operator.Target, e *events.Error) (int, error) {
-	f, err := a.find(t)
+	f, err := a.findTarget(t)
 	if err != nil {
 		return 0, fmt.Errorf("raising an error: %w", err)
 	}
@@ -142,22 +144,22 @@ func (a *Admin) raiseError(t operator.Target, e *events.Error) (int, error) {
 }
 
 func (a *Admin) RaiseGap(ctx context.Context, t operator.Target) (int, error) {
-	if r, err := a.webhook(ctx, t); r != nil || err != nil {
+	if r, err := a.webhookRecord(ctx, t); r != nil || err != nil {
 		if err == nil {
 			err = a.raiseGapOf(ctx, r)
 		}
-		return counted(1, wrapped("raising a gap", err))
+		return countOrZero(1, wrapError("raising a gap", err))
 	}
 	o := orders.To(t, orders.Gap, nil)
 	o.At = a.o.Processes.Stamp(ctx)
 	n, err := a.raiseGap(ctx, t, o.At, true)
-	return n, a.tell(ctx, "raising a gap", o, err)
+	return n, a.notify(ctx, "raising a gap", o, err)
 }
 
-// raiseGap is RaiseGap for the subscriptions in this process. With marks it appends a mark to the log. Otherwise it
-// reads the log up to the mark of the process that gave the order.
+// raiseGap is like RaiseGap, but only for the subscriptions in this process. If marks is set, it appends a mark to the
+// log. Otherwise it reads the log up to the mark of the process that sent the order.
 func (a *Admin) raiseGap(ctx context.Context, t operator.Target, at time.Time, marks bool) (int, error) {
-	f, err := a.find(t)
+	f, err := a.findTarget(t)
 	if err == nil {
 		err = a.markAll(ctx, f.types(), marks)
 	}
@@ -174,7 +176,8 @@ func (a *Admin) raiseGap(ctx context.Context, t operator.Target, at time.Time, m
 	return n, nil
 }
 
-// markAll moves the head of each type's log, once per type. If one of the types has no replay it marks nothing.
+// markAll advances the head of each type's log, once per type. If one of the types has no replay, it marks nothing and
+// returns an error.
 func (a *Admin) markAll(ctx context.Context, types []eventtype.Type, marks bool) error {
 	for _, et := range types {
 		if d := et.Current(); d != nil && d.Kernel().NoReplay {
@@ -200,51 +203,51 @@ func (a *Admin) markAll(ctx context.Context, types []eventtype.Type, marks bool)
 	return nil
 }
 
-// nobody is the target of an entry that only advances positions.
-const nobody = "-"
+// noTarget is the target of an entry that only advances the position.
+const noTarget = "-"
 
-// mark appends an entry for nobody, so that the cursor after it is a new one. Marks are not occurrences: they have no
-// event id, so none is dropped as a duplicate and no author can emit under their id.
+// mark appends an entry that no subscription receives, so that the cursor after it is new. Marks are not occurrences
+// and have no event id. They are thus never dropped as duplicates, and an author cannot emit under their id.
 func (a *Admin) mark(ctx context.Context, et eventtype.Type) error {
-	_, err := et.Topic().Append(ctx, store.Entry{Timestamp: events.NewTime(a.o.Now()), Data: json.RawMessage(`{}`), Targets: []string{nobody}}, nil, false)
+	_, err := et.Topic().Append(ctx, store.Entry{Timestamp: events.NewTime(a.o.Now()), Data: json.RawMessage(`{}`), Targets: []string{noTarget}}, nil, false)
 	return err
 }
 
 func (a *Admin) Terminate(ctx context.Context, t operator.Target, e *events.Error) (int, error) {
 	e = cmp.Or(e, events.Forbidden("terminated"))
 	if t.ID == "" {
-		if _, err := a.find(t); err != nil {
+		if _, err := a.findTarget(t); err != nil {
 			return 0, fmt.Errorf("terminating: %w", err)
 		}
 		if err := a.o.Processes.CloseType(ctx, t.Event, e); err != nil {
 			return 0, fmt.Errorf("terminating: %w", err)
 		}
 	}
-	if r, err := a.webhook(ctx, t); r != nil || err != nil {
+	if r, err := a.webhookRecord(ctx, t); r != nil || err != nil {
 		if err == nil {
 			err = a.End(ctx, r.ID, e)
 		}
-		return counted(1, wrapped("terminating", err))
+		return countOrZero(1, wrapError("terminating", err))
 	}
 	n, err := a.terminate(t, e)
-	return n, a.tell(ctx, "terminating", orders.To(t, orders.Terminate, e), err)
+	return n, a.notify(ctx, "terminating", orders.To(t, orders.Terminate, e), err)
 }
 
 func (a *Admin) terminate(t operator.Target, e *events.Error) (int, error) {
-	f, err := a.find(t)
+	f, err := a.findTarget(t)
 	if err != nil {
 		return 0, fmt.Errorf("terminating: %w", err)
 	}
 	if f.et != nil {
-		return a.shut(f.et, e), nil
+		return a.closeType(f.et, e), nil
 	}
 	return a.end(f, e), nil
 }
 
-// shut closes the type and ends its live subscriptions, including the ones that have just arrived.
-func (a *Admin) shut(et EventType, e *events.Error) int {
+// closeType closes the event type and ends its live subscriptions, including newly created ones.
+func (a *Admin) closeType(et EventType, e *events.Error) int {
 	et.Close(e)
-	f := a.of(et)
+	f := a.objectsOf(et)
 	for _, c := range a.o.Host.Pollers() {
 		if c.Type() == et {
 			c.Terminate(e)
@@ -253,7 +256,7 @@ func (a *Admin) shut(et EventType, e *events.Error) int {
 	return a.end(f, e)
 }
 
-func (a *Admin) end(f *targeted, e *events.Error) int {
+func (a *Admin) end(f *targetObjects, e *events.Error) int {
 	for _, st := range f.streams {
 		st.Terminate(e)
 	}
@@ -263,7 +266,7 @@ func (a *Admin) end(f *targeted, e *events.Error) int {
 	return f.len()
 }
 
-// Recall opens or closes the type as the store says.
+// Recall opens or closes the type according to the store.
 func (a *Admin) Recall(ctx context.Context, et EventType) error {
 	e, err := a.o.Processes.ClosedType(ctx, et.Name())
 	if err != nil {
@@ -273,11 +276,11 @@ func (a *Admin) Recall(ctx context.Context, et EventType) error {
 		et.Close(nil)
 		return nil
 	}
-	a.shut(et, e)
+	a.closeType(et, e)
 	return nil
 }
 
-// Reopen ends the termination of a type that is being registered, for all processes.
+// Reopen ends the termination of a type that is being registered, in all processes.
 func (a *Admin) Reopen(ctx context.Context, et EventType) error {
 	if et.Refuses() == nil {
 		return nil

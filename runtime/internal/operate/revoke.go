@@ -10,17 +10,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 )
 
-// concerns reports whether a connection belongs to a principal and to one of the named event types, or to any if none
-// is named.
-func concerns(c Connection, principal string, names []string) bool {
+// isConcerned reports whether a connection belongs to the principal and to one of the named event types. If names is
+// empty, all event types match.
+func isConcerned(c Connection, principal string, names []string) bool {
 	i := c.Info()
 	return i.Principal == principal && (len(names) == 0 || slices.Contains(names, i.Event))
 }
 
 func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...string) (int, error) {
 	ids := map[string]bool{}
-	for _, c := range a.connected() {
-		if concerns(c, principal, names) {
+	for _, c := range a.allConnections() {
+		if isConcerned(c, principal, names) {
 			ids[c.Info().Subscription] = true
 		}
 	}
@@ -30,7 +30,7 @@ func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...
 	return len(ids), a.Revoke(ctx, principal, names)
 }
 
-// Revoke ends the principal's live subscriptions, in all processes (AUTH-2).
+// Revoke ends the principal's live subscriptions in all processes (AUTH-2).
 func (a *Admin) Revoke(ctx context.Context, principal string, names []string) error {
 	o := orders.Order{Kind: orders.Revoke, Principal: principal, Names: names, At: a.o.Processes.Stamp(ctx)}
 	a.revokeConnected(ctx, principal, names)
@@ -38,13 +38,13 @@ func (a *Admin) Revoke(ctx context.Context, principal string, names []string) er
 		w.NoteRevoked(revocation(&o))
 	}
 	a.revokeWebhooks(ctx, revocation(&o))
-	return wrapped("revoking", a.o.Processes.Tell(ctx, o))
+	return wrapError("revoking", a.o.Processes.Tell(ctx, o))
 }
 
 func (a *Admin) revokeConnected(ctx context.Context, principal string, names []string) {
 	a.o.Host.Deciding()
-	for _, c := range a.connected() {
-		if concerns(c, principal, names) {
+	for _, c := range a.allConnections() {
+		if isConcerned(c, principal, names) {
 			c.Terminate(cmp.Or(c.Refused(ctx), subscriber.Revoked()))
 		}
 	}
@@ -59,20 +59,20 @@ func (a *Admin) revokeWebhooks(ctx context.Context, v subscriber.Revocation) {
 	}
 }
 
-// Reauthorize calls the author's hooks for the principal's live subscriptions, in all processes (AUTH-2).
+// Reauthorize calls the author's hooks for the principal's live subscriptions in all processes (AUTH-2).
 func (a *Admin) Reauthorize(ctx context.Context, principal string, names []string) error {
 	a.reauthorize(ctx, principal, names)
-	return wrapped("checking again", a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Recheck, Principal: principal, Names: names}))
+	return wrapError("checking again", a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Recheck, Principal: principal, Names: names}))
 }
 
 func (a *Admin) reauthorize(ctx context.Context, principal string, names []string) {
-	a.recheck(ctx, func(c Connection) bool { return concerns(c, principal, names) }, subscriber.OfPrincipal(principal, names))
+	a.recheck(ctx, func(c Connection) bool { return isConcerned(c, principal, names) }, subscriber.OfPrincipal(principal, names))
 }
 
-// recheck calls the author's hooks for the picked subscriptions, and ends the ones that they refuse.
+// recheck calls the author's hooks for the selected subscriptions and ends the subscriptions that they refuse.
 func (a *Admin) recheck(ctx context.Context, pick func(Connection) bool, which func(*subscriber.Live) bool) {
 	a.o.Host.Deciding()
-	for _, c := range a.connected() {
+	for _, c := range a.allConnections() {
 		if !pick(c) {
 			continue
 		}
@@ -85,10 +85,10 @@ func (a *Admin) recheck(ctx context.Context, pick func(Connection) bool, which f
 	}
 }
 
-// RefreshVisibility calls the Visible hook for all live subscriptions, in all processes (LIST-4).
+// RefreshVisibility calls the Visible hook for all live subscriptions in all processes (LIST-4).
 func (a *Admin) RefreshVisibility(ctx context.Context) error {
 	a.refreshVisibility(ctx)
-	return wrapped("refreshing what is visible", a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Visibility}))
+	return wrapError("refreshing what is visible", a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Visibility}))
 }
 
 func (a *Admin) refreshVisibility(ctx context.Context) {
@@ -100,7 +100,7 @@ func (a *Admin) refreshVisibility(ctx context.Context) {
 		return err == nil && !ok
 	}
 	a.o.Host.Deciding()
-	for _, c := range a.connected() {
+	for _, c := range a.allConnections() {
 		if i := c.Info(); hidden(i.Principal, i.Event) {
 			c.Terminate(fault.NotFound("event"))
 		}

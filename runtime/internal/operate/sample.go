@@ -11,8 +11,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// sample calls f for up to maxDeliveries subscriptions that match the filter, each with its recorded attempts. Ids are
-// hashes, so the first subscriptions in order of ids are a fair sample. whole reports whether these are all.
+// sample calls f with up to maxDeliveries subscriptions that match the filter and their stored attempts. Ids are
+// hashes, so the first subscriptions in order of ids are a fair sample. The result whole reports whether these are all
+// matching subscriptions.
 func (a *Admin) sample(ctx context.Context, filter operator.Filter, f func(i *operator.WebhookInfo, made []operator.Attempt)) (looked int, whole bool, err error) {
 	w := a.o.Webhooks
 	if w == nil {
@@ -21,17 +22,17 @@ func (a *Admin) sample(ctx context.Context, filter operator.Filter, f func(i *op
 	if err := a.flush(ctx); err != nil {
 		return 0, false, err
 	}
-	l := a.look(ctx)
+	l := a.newQuery(ctx)
 	l.filter = filter
 	more := false
 	var failed error
-	next, err := l.each("", maxScan, func(s *sight) bool {
+	next, err := l.each("", maxScan, func(s *subscriptionView) bool {
 		if more = looked == maxDeliveries; more {
 			return false
 		}
 		looked++
 		var made []operator.Attempt
-		if made, failed = a.kept(ctx, s.ID); failed != nil {
+		if made, failed = a.storedAttempts(ctx, s.ID); failed != nil {
 			return false
 		}
 		f(&s.WebhookInfo, made)
@@ -40,11 +41,11 @@ func (a *Admin) sample(ctx context.Context, filter operator.Filter, f func(i *op
 	return looked, !more && next == "", cmp.Or(err, failed)
 }
 
-// timed reports whether an attempt shows how fast its endpoint answers: it answered or timed out. A refused connection
-// fails immediately, however slow the endpoint is.
-func timed(m *operator.Attempt) bool { return m.Status != 0 || m.Category == string(wire.Timeout) }
+// isTimed reports whether the duration of an attempt reflects the endpoint's speed. This is the case if the endpoint
+// responded or the attempt timed out. A refused connection fails immediately, even if the endpoint is slow.
+func isTimed(m *operator.Attempt) bool { return m.Status != 0 || m.Category == string(wire.Timeout) }
 
-// A tally collects the attempts for a row of latencies.
+// A tally aggregates attempts into a row of latencies.
 type tally struct {
 	operator.Latency
 	took []time.Duration
@@ -55,12 +56,12 @@ func (t *tally) add(m *operator.Attempt) {
 	if m.Category != "" {
 		t.Failures++
 	}
-	if timed(m) {
+	if isTimed(m) {
 		t.took = append(t.took, m.Took)
 	}
 }
 
-// finish returns the row with its percentiles.
+// finish computes the percentiles and returns the row.
 func (t *tally) finish() operator.Latency {
 	t.Timed = len(t.took)
 	slices.Sort(t.took)
@@ -68,7 +69,7 @@ func (t *tally) finish() operator.Latency {
 	return t.Latency
 }
 
-// percentile returns the nearest-rank percentile of sorted durations, 0 for none.
+// percentile returns the nearest-rank percentile of sorted durations, or 0 for an empty slice.
 func percentile(sorted []time.Duration, of int) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -99,10 +100,10 @@ func (a *Admin) Latency(ctx context.Context, f operator.Filter) (s operator.Late
 		s.Attempts += len(made)
 	})
 	s.Endpoints, s.Types = slowestFirst(endpoints), slowestFirst(types)
-	return s, wrapped("sampling attempts", err)
+	return s, wrapError("sampling attempts", err)
 }
 
-// slowestFirst returns the rows, sorted by 95th percentile in descending order.
+// slowestFirst returns the rows in descending order of the 95th percentile.
 func slowestFirst(all map[string]*tally) []operator.Latency {
 	rows := []operator.Latency{}
 	for _, t := range all {

@@ -16,11 +16,11 @@ import (
 const (
 	// tailEvery is the interval at which a tail checks for new entries.
 	tailEvery = 250 * time.Millisecond
-	// tailBatch is the number of occurrences that one read takes from an event type; tailPage is the number that it
-	// takes from all.
+	// tailBatch is the maximum number of occurrences per read from one event type.
 	tailBatch = 50
-	tailPage  = 500
-	// tailBehind is the lag at which a tail skips all but the last tailBatch entries of an event type's log.
+	// tailPage is the maximum number of occurrences per read from all event types.
+	tailPage = 500
+	// tailBehind is the lag above which a tail skips all but the last tailBatch entries of an event type's log.
 	tailBehind = 1000
 )
 
@@ -57,7 +57,7 @@ func (t *tail) types() (all []EventType) {
 // Next implements [operator.Tail].
 func (t *tail) Next(ctx context.Context) (found []operator.Occurrence, skipped int64, err error) {
 	for {
-		if found, skipped, err = t.look(ctx); err != nil || len(found) > 0 || skipped > 0 {
+		if found, skipped, err = t.poll(ctx); err != nil || len(found) > 0 || skipped > 0 {
 			return found, skipped, err
 		}
 		select {
@@ -80,7 +80,7 @@ func occurrence(et EventType, e *store.Entry) operator.Occurrence {
 		Bytes: len(e.Data), Targeted: e.Targets != nil, Data: data}
 }
 
-func (t *tail) look(ctx context.Context) (found []operator.Occurrence, skipped int64, err error) {
+func (t *tail) poll(ctx context.Context) (found []operator.Occurrence, skipped int64, err error) {
 	types := t.types()
 	for i := range types {
 		if len(found)+tailBatch > tailPage {

@@ -24,7 +24,7 @@ import (
 
 var errNoWebhooks = errors.New("server: webhooks are not configured")
 
-// idOf returns the derived id, or an error for invalid arguments.
+// idOf returns the id derived from the key. It returns an error for invalid arguments.
 func idOf(k operator.SubscriptionKey) (string, error) {
 	canonical, err := wire.Canonical(k.Arguments)
 	if err != nil {
@@ -42,14 +42,14 @@ func (a *Admin) List(ctx context.Context, after string, limit int) ([]operator.W
 	if err != nil {
 		return nil, fmt.Errorf("listing webhook subscriptions: %w", err)
 	}
-	l, all := a.look(ctx), make([]sight, len(page))
+	l, all := a.newQuery(ctx), make([]subscriptionView, len(page))
 	for i := range page {
-		if all[i], err = l.replayed(&page[i]); err != nil {
+		if all[i], err = l.viewOfListed(&page[i]); err != nil {
 			return nil, err
 		}
-		all[i].wait()
+		all[i].setBacklog()
 	}
-	return l.wholes(all)
+	return l.completeAll(all)
 }
 
 func (a *Admin) Get(ctx context.Context, id string) (operator.WebhookInfo, error) {
@@ -57,13 +57,13 @@ func (a *Admin) Get(ctx context.Context, id string) (operator.WebhookInfo, error
 	return s.WebhookInfo, err
 }
 
-// get returns the subscription with an id, and its record.
-func (a *Admin) get(ctx context.Context, id string) (s sight, r engine.Listed, err error) {
+// get returns the subscription with the id and its record.
+func (a *Admin) get(ctx context.Context, id string) (s subscriptionView, r engine.Listed, err error) {
 	w := a.o.Webhooks
 	if w == nil {
 		return s, r, fault.NotFound("subscription")
 	}
-	l := a.look(ctx)
+	l := a.newQuery(ctx)
 	r, ok, err := l.record(id)
 	if err != nil {
 		return s, r, err
@@ -71,10 +71,10 @@ func (a *Admin) get(ctx context.Context, id string) (s sight, r engine.Listed, e
 	if !ok || subscriber.Lapsed(&r.Subscription, w.Now()) {
 		return s, r, fault.NotFound("subscription")
 	}
-	s = a.recorded(&r)
-	s.wait()
-	if _, err := l.whole(&s); err != nil {
-		return sight{}, r, err
+	s = a.viewOfRecord(&r)
+	s.setBacklog()
+	if _, err := l.complete(&s); err != nil {
+		return subscriptionView{}, r, err
 	}
 	if s.Cursor == nil && s.live == nil && s.Unreadable == "" {
 		s.Cursor = w.Describe(ctx, &r.Subscription)
@@ -85,9 +85,9 @@ func (a *Admin) get(ctx context.Context, id string) (s sight, r engine.Listed, e
 	return s, r, err
 }
 
-// lastFailure returns the time of the last failed attempt, zero if the attempt is not kept.
+// lastFailure returns the time of the last failed attempt, or zero if the attempt is not stored.
 func (a *Admin) lastFailure(ctx context.Context, id string) (time.Time, error) {
-	made, err := a.kept(ctx, id)
+	made, err := a.storedAttempts(ctx, id)
 	for i := range made {
 		if made[i].Category != "" {
 			return made[i].At, err
@@ -130,8 +130,8 @@ func (a *Admin) Failing(ctx context.Context, limit int) (found []operator.Webhoo
 	return found, total, nil
 }
 
-// act requests an action on a webhook subscription and waits for its outcome.
-func (a *Admin) act(ctx context.Context, id string, action store.Action) error {
+// performAction requests an action on a webhook subscription and waits for its result.
+func (a *Admin) performAction(ctx context.Context, id string, action store.Action) error {
 	if a.o.Webhooks == nil {
 		return fault.NotFound("subscription")
 	}
@@ -139,7 +139,7 @@ func (a *Admin) act(ctx context.Context, id string, action store.Action) error {
 }
 
 func (a *Admin) Resume(ctx context.Context, id string) error {
-	return wrapped("resuming webhook subscription "+id, a.act(ctx, id, store.Action{Kind: store.ActionResume}))
+	return wrapError("resuming webhook subscription "+id, a.performAction(ctx, id, store.Action{Kind: store.ActionResume}))
 }
 
 func (a *Admin) End(ctx context.Context, id string, e *events.Error) error {
@@ -147,18 +147,18 @@ func (a *Admin) End(ctx context.Context, id string, e *events.Error) error {
 	if err != nil {
 		return err
 	}
-	return wrapped("ending webhook subscription "+id, a.act(ctx, id, store.Action{Kind: store.ActionEnd, Reason: reason}))
+	return wrapError("ending webhook subscription "+id, a.performAction(ctx, id, store.Action{Kind: store.ActionEnd, Reason: reason}))
 }
 
 func (a *Admin) Replay(ctx context.Context, id, cursor string, last store.Position) error {
 	err := a.checkReplay(ctx, id, cursor, last)
 	if err == nil {
-		err = a.act(ctx, id, store.Action{Kind: store.ActionReplay, Cursor: cursor, Last: last})
+		err = a.performAction(ctx, id, store.Action{Kind: store.ActionReplay, Cursor: cursor, Last: last})
 	}
-	return wrapped("replaying webhook subscription "+id, err)
+	return wrapError("replaying webhook subscription "+id, err)
 }
 
-// checkReplay rejects invalid replays before they are stored.
+// checkReplay returns an error for an invalid replay, before the action is stored.
 func (a *Admin) checkReplay(ctx context.Context, id, cursor string, last store.Position) error {
 	r, err := a.record(ctx, id)
 	if err != nil {
@@ -184,7 +184,7 @@ func (a *Admin) record(ctx context.Context, id string) (store.Subscription, erro
 }
 
 func (a *Admin) EndReplay(ctx context.Context, id string) error {
-	return wrapped("ending a replay of webhook subscription "+id, a.act(ctx, id, store.Action{Kind: store.ActionEndReplay}))
+	return wrapError("ending a replay of webhook subscription "+id, a.performAction(ctx, id, store.Action{Kind: store.ActionEndReplay}))
 }
 
 func (a *Admin) Pause(ctx context.Context, id string) error { return a.setPaused(ctx, id, true) }

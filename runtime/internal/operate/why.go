@@ -12,12 +12,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// slowAnswer is the 95th percentile from which an endpoint counts as slow.
+// slowAnswer is the response time at the 95th percentile from which an endpoint is considered slow.
 const slowAnswer = time.Second
 
-// A cause holds the facts about a subscription that may be late.
-type cause struct {
-	sight
+// delayFacts contains the data from which the reason for a delay is determined.
+type delayFacts struct {
+	subscriptionView
 	record *engine.Listed
 	status delivery.Status // zero if the subscription does not live here
 	made   []operator.Attempt
@@ -28,8 +28,8 @@ func (a *Admin) Why(ctx context.Context, id string) (operator.Delay, error) {
 	if err != nil {
 		return operator.Delay{}, err
 	}
-	c := cause{sight: s, record: &r}
-	if c.made, err = a.kept(ctx, id); err != nil {
+	c := delayFacts{subscriptionView: s, record: &r}
+	if c.made, err = a.storedAttempts(ctx, id); err != nil {
 		return operator.Delay{}, err
 	}
 	if s.live != nil {
@@ -38,20 +38,20 @@ func (a *Admin) Why(ctx context.Context, id string) (operator.Delay, error) {
 	d := c.delay()
 	if c.waiting() && d.Reason != "unreadable" {
 		if n := c.Behind; n != nil && *n > 0 {
-			d.Text += fmt.Sprintf(" Up to %s waiting, the oldest since %s.", entries(*n), inUTC(c.WaitingSince))
+			d.Text += fmt.Sprintf(" Up to %s waiting, the oldest since %s.", entries(*n), formatUTC(c.WaitingSince))
 		}
 		a.addLoss(&d, &c)
 	}
 	return d, nil
 }
 
-// waiting reports whether an occurrence is waiting, as far as known.
-func (c *cause) waiting() bool {
+// waiting reports whether an occurrence is known to be waiting.
+func (c *delayFacts) waiting() bool {
 	return c.Behind != nil && *c.Behind > 0 || !c.status.LostAt.IsZero() || !c.status.NextAt.IsZero() || c.retry() != nil
 }
 
-// retry returns the latest attempt of the occurrence that is retried next, or nil.
-func (c *cause) retry() (next *operator.Attempt) {
+// retry returns the latest attempt at the occurrence that will be retried next, or nil.
+func (c *delayFacts) retry() (next *operator.Attempt) {
 	for i := range c.made {
 		if m := &c.made[i]; !m.NextAt.IsZero() && (next == nil || m.NextAt.Before(next.NextAt)) {
 			next = m
@@ -60,15 +60,15 @@ func (c *cause) retry() (next *operator.Attempt) {
 	return next
 }
 
-// delay returns the reason, without LostAt.
-func (c *cause) delay() (d operator.Delay) {
+// delay returns the reason for the delay, without LostAt.
+func (c *delayFacts) delay() (d operator.Delay) {
 	d.NextAt = c.status.NextAt
 	switch retry := c.retry(); {
 	case c.State == operator.StateUnreadable:
 		d.Reason, d.Text = "unreadable", "Its record cannot be read: "+c.Unreadable+". Nobody delivers to it until a server can read the record."
 	case c.State == operator.StatePaused:
 		d.Reason, d.Since, d.Help = "paused", c.record.PausedAt, "unpause"
-		d.Text = "An operator paused it at " + inUTC(d.Since) + "."
+		d.Text = "An operator paused it at " + formatUTC(d.Since) + "."
 	case c.State == operator.StateSuspended:
 		d.Reason, d.Since, d.Help = "suspended", c.FailedSince, "resume"
 		d.Text = fmt.Sprintf("It is suspended: %s. Nothing is sent until its subscriber refreshes it or an operator resumes it.", c.failure())
@@ -77,7 +77,7 @@ func (c *cause) delay() (d operator.Delay) {
 		if d.NextAt.IsZero() {
 			d.NextAt = retry.NextAt
 		}
-		d.Text = fmt.Sprintf("It is in retry: %s. The next attempt is due at %s.", c.failure(), inUTC(d.NextAt))
+		d.Text = fmt.Sprintf("It is in retry: %s. The next attempt is due at %s.", c.failure(), formatUTC(d.NextAt))
 	case c.Replay != nil:
 		d.Reason, d.Help = "replaying", "endreplay"
 		d.Text = fmt.Sprintf("A replay that %s started is under way: %s left.", c.Replay.AskedBy, entries(c.Replay.Left))
@@ -89,7 +89,7 @@ func (c *cause) delay() (d operator.Delay) {
 			d.Text += " But " + c.failure() + ". An abandoned event is sent again only by an operator."
 		}
 	case c.status.Throttled && !d.NextAt.IsZero():
-		d.Reason, d.Text = "limited", "A rate limit, or a Retry-After of the endpoint, holds it back until "+inUTC(d.NextAt)+"."
+		d.Reason, d.Text = "limited", "A rate limit, or a Retry-After of the endpoint, holds it back until "+formatUTC(d.NextAt)+"."
 	case c.status.Queued && c.status.Sending == 0:
 		d.Reason = "queued"
 		d.Text = fmt.Sprintf("It waits for its turn: other subscriptions use the connections that %s or its principal may have.", operator.HostOf(c.URL))
@@ -99,23 +99,23 @@ func (c *cause) delay() (d operator.Delay) {
 	return d
 }
 
-// failure describes since when attempts have failed, and how and when the last one did.
-func (c *cause) failure() string {
+// failure describes when attempts started to fail, and how and when the last attempt failed.
+func (c *delayFacts) failure() string {
 	text := "attempts have failed"
 	if !c.FailedSince.IsZero() {
-		text += " since " + inUTC(c.FailedSince)
+		text += " since " + formatUTC(c.FailedSince)
 	}
 	if c.LastError != "" {
 		text += ", the last one with " + c.LastError
 		if !c.LastErrorAt.IsZero() {
-			text += " at " + inUTC(c.LastErrorAt)
+			text += " at " + formatUTC(c.LastErrorAt)
 		}
 	}
 	return text
 }
 
-// backlog describes a subscription whose deliveries are under way.
-func (c *cause) backlog() (reason, text string) {
+// backlog describes a subscription with deliveries in progress.
+func (c *delayFacts) backlog() (reason, text string) {
 	var t tally
 	for i := range c.made {
 		t.add(&c.made[i])
@@ -133,8 +133,8 @@ func inFlight(n int) string {
 	return fmt.Sprintf("%d attempts are", n)
 }
 
-// addLoss sets when the next occurrence is lost.
-func (a *Admin) addLoss(d *operator.Delay, c *cause) {
+// addLoss sets the time at which the next occurrence will be lost.
+func (a *Admin) addLoss(d *operator.Delay, c *delayFacts) {
 	why := ""
 	at := func(t time.Time, text string) {
 		if !t.IsZero() && (d.LostAt.IsZero() || t.Before(d.LostAt)) {
@@ -153,7 +153,7 @@ func (a *Admin) addLoss(d *operator.Delay, c *cause) {
 		}
 	}
 	if !d.LostAt.IsZero() {
-		d.Text += fmt.Sprintf(" What is not delivered by %s is lost: %s.", inUTC(d.LostAt), why)
+		d.Text += fmt.Sprintf(" What is not delivered by %s is lost: %s.", formatUTC(d.LostAt), why)
 	}
 	d.Text += more
 }
@@ -165,8 +165,8 @@ func entries(n int64) string {
 	return fmt.Sprintf("%d entries", n)
 }
 
-// inUTC formats a time for a sentence.
-func inUTC(t time.Time) string {
+// formatUTC formats a time for use in a sentence.
+func formatUTC(t time.Time) string {
 	if t.IsZero() {
 		return "an unknown time"
 	}

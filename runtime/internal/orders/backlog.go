@@ -2,9 +2,9 @@ package orders
 
 import "sync"
 
-// A backlog executes the orders of the control log in sequence, in a separate goroutine. The follower can meanwhile
+// An orderQueue executes the orders of the control log one by one in a separate goroutine. Meanwhile, the follower can
 // handle changed records.
-type backlog struct {
+type orderQueue struct {
 	do    func(Order)
 	over  func() bool // reports that orders are no longer executed
 	tasks sync.WaitGroup
@@ -15,7 +15,7 @@ type backlog struct {
 }
 
 // add queues an order.
-func (b *backlog) add(o Order) {
+func (b *orderQueue) add(o Order) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.queue = append(b.queue, o)
@@ -25,7 +25,7 @@ func (b *backlog) add(o Order) {
 	}
 }
 
-func (b *backlog) work() {
+func (b *orderQueue) work() {
 	for {
 		b.mu.Lock()
 		if len(b.queue) == 0 || b.over() {
@@ -40,4 +40,4 @@ func (b *backlog) work() {
 	}
 }
 
-func (b *backlog) wait() { b.tasks.Wait() }
+func (b *orderQueue) wait() { b.tasks.Wait() }

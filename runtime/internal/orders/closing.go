@@ -13,17 +13,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// closingKey returns the key of the permanent state of a terminated event type.
+// closingKey returns the key of the state that records the termination of an event type.
 func closingKey(event string) string { return "terminated/" + event }
 
-// ClosedType returns the error with which the type was permanently terminated, or nil if it is open.
+// ClosedType returns the error with which the type was terminated, or nil if it is open.
 func (l *Log) ClosedType(ctx context.Context, event string) (*events.Error, error) {
-	e, _, err := l.closingOf(ctx, event)
+	e, _, err := l.closingState(ctx, event)
 	return e, err
 }
 
-// closingOf reads the termination of the type.
-func (l *Log) closingOf(ctx context.Context, event string) (e *events.Error, revision uint64, err error) {
+// closingState reads the stored termination of the type.
+func (l *Log) closingState(ctx context.Context, event string) (e *events.Error, revision uint64, err error) {
 	key := closingKey(event)
 	found, err := l.o.Store.States(ctx, key, "", 1)
 	if err != nil {
@@ -39,10 +39,10 @@ func (l *Log) closingOf(ctx context.Context, event string) (e *events.Error, rev
 	return fault.FromStored(&o), found[0].Revision, nil
 }
 
-// CloseType makes the termination of the type permanent, or ends it if e is nil.
+// CloseType stores the termination of the type, or deletes it if e is nil.
 func (l *Log) CloseType(ctx context.Context, event string, e *events.Error) error {
 	for {
-		_, revision, err := l.closingOf(ctx, event)
+		_, revision, err := l.closingState(ctx, event)
 		if err != nil {
 			return err
 		}

@@ -22,30 +22,31 @@ import (
 
 const (
 	controlChunk = 64
-	// maxBefore bounds how many orders before the head are read from a log that begins a new epoch.
+	// maxBefore is the maximum number of existing orders that are read from a log with a new epoch.
 	maxBefore = 1024
-	// lookEvery is the age of a look at the control log after which follow takes another.
-	lookEvery = 500 * time.Millisecond
-	// orderTime bounds the execution of an order, which may call the author's hooks.
+	// maxLookAge is the maximum age of a look at the control log before follow repeats it.
+	maxLookAge = 500 * time.Millisecond
+	// orderTime is the timeout of an order, which may call the author's hooks.
 	orderTime = time.Minute
-	// firstPause and maxPause bound the wait before an append whose result is unknown is repeated.
+	// firstPause and maxPause limit the pause before an append with an unknown result is repeated.
 	firstPause = 20 * time.Millisecond
 	maxPause   = time.Second
 )
 
-// MaxUnheard is the maximum age of a look at the control log for deliveries to begin (REP-11).
+// MaxUnheard is the maximum age of the last look at the control log. If the look is older, no deliveries start
+// (REP-11).
 const MaxUnheard = 2 * time.Second
 
-// Options configure a [Log].
+// Options configures a [Log].
 type Options struct {
 	Store engine.Shared
-	// Now returns the store's time, and Refresh updates it if it may be wrong (REP-8).
+	// Now returns the current time of the store. Refresh updates it if it may be inaccurate (REP-8).
 	Now     func() time.Time
 	Refresh func(ctx context.Context)
 	Report  *fault.Log
 }
 
-// A Log sends orders to the processes on a shared store, and executes their orders.
+// A Log sends orders to the processes on a shared store and executes their orders.
 type Log struct {
 	o         Options
 	host      Host // executes orders of others; nil while the log is not followed
@@ -61,22 +62,22 @@ type Log struct {
 	lost    bool                // it was reopened: orders in between may be missing
 	own     map[string]struct{} // eventIds of this process's orders that the follower has not met
 	closing map[string]struct{} // event types whose permanent state must be read
-	backlog backlog
+	orders  orderQueue
 
 	upToNow atomic.Pointer[time.Time] // start of the last look after which everything was read
 	swept   atomic.Int64              // when old states were last deleted, in Unix nanoseconds
 }
 
-// New returns a log that can send orders. Call [Log.Follow], if needed, before any other method.
+// New returns a Log that can send orders. If [Log.Follow] is needed, it must be called before any other method.
 func New(o Options) *Log {
 	l := &Log{o: o, wake: topic.NewWake(), own: map[string]struct{}{}, closing: map[string]struct{}{}}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	l.backlog.do, l.backlog.over = l.do, func() bool { return l.ctx.Err() != nil }
+	l.orders.do, l.orders.over = l.execute, func() bool { return l.ctx.Err() != nil }
 	return l
 }
 
-// Follow follows the control log from its current end until [Log.Shutdown]. host executes the orders of other
-// processes.
+// Follow follows the control log from its current end until [Log.Shutdown]. It executes the orders of other processes
+// with host.
 func (l *Log) Follow(ctx context.Context, host Host) error {
 	l.host = host
 	if err := l.open(ctx); err != nil {
@@ -87,7 +88,7 @@ func (l *Log) Follow(ctx context.Context, host Host) error {
 	return nil
 }
 
-// open opens the log at its end or, after an earlier epoch, at the first order that may be new.
+// open opens the log at its end. After an earlier epoch, it opens the log at the first order that may be new.
 func (l *Log) open(ctx context.Context) error {
 	log, err := l.o.Store.OpenLog(ctx, engine.ControlLog, store.LogOptions{MaxAge: engine.ControlAge, Appended: func([]store.Entry) { l.wake.Ring() }})
 	if err != nil {
@@ -101,7 +102,7 @@ func (l *Log) open(ctx context.Context) error {
 		return err
 	}
 	if seen := l.upToNow.Load(); seen != nil {
-		if pos, err = before(ctx, log, pos, l.o.Now().Add(-time.Since(*seen)-MaxUnheard)); err != nil {
+		if pos, err = positionBefore(ctx, log, pos, l.o.Now().Add(-time.Since(*seen)-MaxUnheard)); err != nil {
 			return err
 		}
 	}
@@ -112,9 +113,9 @@ func (l *Log) open(ctx context.Context) error {
 	return nil
 }
 
-// before returns the position after which the orders since a time begin, at most maxBefore before the head. A log
-// that begins a new epoch already has some orders when a process learns of the epoch.
-func before(ctx context.Context, log store.EventLog, head store.Position, since time.Time) (store.Position, error) {
+// positionBefore returns the position before the first order since a given time, at most maxBefore orders before the
+// head. A log with a new epoch may already contain orders when a process detects the epoch.
+func positionBefore(ctx context.Context, log store.EventLog, head store.Position, since time.Time) (store.Position, error) {
 	for pos := head - min(head, maxBefore); pos < head; {
 		b, err := log.Read(ctx, pos, maxBefore)
 		if err != nil || len(b.Entries) == 0 {
@@ -129,8 +130,8 @@ func before(ctx context.Context, log store.EventLog, head store.Position, since 
 	return head, nil
 }
 
-// at returns the log and the follower's position, and opens the log if necessary.
-func (l *Log) at(ctx context.Context) (store.EventLog, store.Position, error) {
+// openLog returns the log and the follower's position. It opens the log if necessary.
+func (l *Log) openLog(ctx context.Context) (store.EventLog, store.Position, error) {
 	l.mu.Lock()
 	log, pos := l.log, l.pos
 	l.mu.Unlock()
@@ -145,19 +146,20 @@ func (l *Log) at(ctx context.Context) (store.EventLog, store.Position, error) {
 	return l.log, l.pos, nil
 }
 
-// EventLog returns the control log, and opens it if necessary.
+// EventLog returns the control log. It opens the log if necessary.
 func (l *Log) EventLog(ctx context.Context) (store.EventLog, error) {
-	log, _, err := l.at(ctx)
+	log, _, err := l.openLog(ctx)
 	return log, err
 }
 
-// Heard reports whether this process knows the recent actions of the other processes (REP-11).
+// Heard reports whether this process has read the recent orders of the other processes (REP-11).
 func (l *Log) Heard() bool {
 	seen := l.upToNow.Load()
 	return seen != nil && time.Since(*seen) <= MaxUnheard
 }
 
-// LastLook returns the start of the last look at the log after which everything was read; zero for never.
+// LastLook returns the start of the last look at the log after which all orders were read. It returns zero before the
+// first such look.
 func (l *Log) LastLook() time.Time {
 	if seen := l.upToNow.Load(); seen != nil {
 		return *seen
@@ -165,9 +167,9 @@ func (l *Log) LastLook() time.Time {
 	return time.Time{}
 }
 
-// Go runs f concurrently with the orders. Shutdown waits for it.
+// Go calls f in a goroutine, concurrently with the orders. Shutdown waits for it.
 func (l *Log) Go(f func(ctx context.Context)) {
-	l.backlog.tasks.Go(func() {
+	l.orders.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, orderTime)
 		defer cancel()
 		f(ctx)
@@ -178,7 +180,7 @@ func (l *Log) Go(f func(ctx context.Context)) {
 func (l *Log) Shutdown() {
 	l.stop()
 	l.following.Wait()
-	l.backlog.wait()
+	l.orders.wait()
 }
 
 // Stamp returns the time for a new order (REP-8).
@@ -187,19 +189,19 @@ func (l *Log) Stamp(ctx context.Context) time.Time {
 	return l.o.Now()
 }
 
-// Tell informs the other processes of an action of this process. It retries until ctx ends if the answer is lost, as
-// an emit does.
+// Tell notifies the other processes of an action that this process has performed. If the store's response is lost, it
+// retries until ctx ends, like an emit.
 func (l *Log) Tell(ctx context.Context, o Order) error { return l.append(ctx, o, true) }
 
-// Ask requests an action that this process could not do, for example for a target that does not live here. It retries
-// as Tell does.
+// Ask requests an action that this process could not perform, for example because the target is live in another
+// process. It retries like Tell.
 func (l *Log) Ask(ctx context.Context, o Order) error { return l.append(ctx, o, false) }
 
 func (l *Log) append(ctx context.Context, o Order, done bool) (err error) {
 	if o.At.IsZero() {
 		o.At = l.Stamp(ctx)
 	}
-	if err := l.keep(ctx, &o); err != nil {
+	if err := l.storeEffect(ctx, &o); err != nil {
 		return fmt.Errorf("storing the effect of an order: %w", err)
 	}
 	data, err := json.Marshal(o)
@@ -222,7 +224,7 @@ func (l *Log) append(ctx context.Context, o Order, done bool) (err error) {
 	}()
 	e := store.Entry{EventID: id, Timestamp: events.NewTime(l.o.Now()), Data: data}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		log, _, err := l.at(ctx)
+		log, _, err := l.openLog(ctx)
 		if err == nil {
 			_, _, err = log.AppendOnce(ctx, e, 0)
 		}
@@ -244,7 +246,7 @@ func (l *Log) append(ctx context.Context, o Order, done bool) (err error) {
 	}
 }
 
-// renew forgets a log whose epoch has ended. The next use reopens it.
+// renew closes a log after the end of its epoch. The next use reopens it.
 func (l *Log) renew(old store.EventLog) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,7 +255,7 @@ func (l *Log) renew(old store.EventLog) {
 	}
 }
 
-// follow executes orders of other processes until the server ends.
+// follow executes orders of other processes until the server shuts down.
 func (l *Log) follow() {
 	for l.ctx.Err() == nil {
 		more, err := l.read()
@@ -270,15 +272,15 @@ func (l *Log) follow() {
 			select {
 			case <-l.ctx.Done():
 			case <-l.wake:
-			case <-time.After(lookEvery): // neither a log whose epoch has ended nor a lost notification wakes this loop
+			case <-time.After(maxLookAge): // neither a log whose epoch has ended nor a lost notification wakes this loop
 			}
 		}
 	}
 }
 
-// read executes the next orders.
+// read reads the next orders and handles them.
 func (l *Log) read() (more bool, err error) {
-	log, pos, err := l.at(l.ctx)
+	log, pos, err := l.openLog(l.ctx)
 	if err != nil {
 		return false, err
 	}
@@ -287,13 +289,13 @@ func (l *Log) read() (more bool, err error) {
 	l.lost = false
 	l.mu.Unlock()
 	if lost {
-		l.missed()
+		l.recoverMissed()
 	}
-	if err := l.recall(); err != nil {
+	if err := l.readClosings(); err != nil {
 		return false, err
 	}
 	shared := log.(engine.Log) // open has checked this
-	if time.Since(shared.Seen()) >= lookEvery {
+	if time.Since(shared.Seen()) >= maxLookAge {
 		if _, err := shared.CatchUp(l.ctx, pos+1); errors.Is(err, engine.ErrNewEpoch) {
 			l.renew(log)
 			return true, nil
@@ -311,11 +313,11 @@ func (l *Log) read() (more bool, err error) {
 		return false, err
 	}
 	if b.Gap {
-		l.missed()
+		l.recoverMissed()
 		l.advance(log, b.Oldest-1)
 	}
 	for i := range b.Entries {
-		l.take(&b.Entries[i])
+		l.handle(&b.Entries[i])
 		l.advance(log, b.Entries[i].Position)
 	}
 	if len(b.Entries) == 0 && !b.Gap {
@@ -324,7 +326,7 @@ func (l *Log) read() (more bool, err error) {
 	return len(b.Entries) > 0, nil
 }
 
-// RecallLater makes the follower read the type's termination, until that succeeds.
+// RecallLater schedules a read of the type's termination. The follower retries it until it succeeds.
 func (l *Log) RecallLater(event string) {
 	l.mu.Lock()
 	l.closing[event] = struct{}{}
@@ -332,7 +334,7 @@ func (l *Log) RecallLater(event string) {
 	l.wake.Ring()
 }
 
-func (l *Log) recall() error {
+func (l *Log) readClosings() error {
 	l.mu.Lock()
 	names := slices.Sorted(maps.Keys(l.closing))
 	l.mu.Unlock()
@@ -356,9 +358,9 @@ func (l *Log) advance(of store.EventLog, to store.Position) {
 	}
 }
 
-// take handles one order. It reports a changed record immediately; other orders may call the author's hooks, and wait
-// in the backlog.
-func (l *Log) take(e *store.Entry) {
+// handle handles one order. It reports a changed record immediately. Other orders may call the author's hooks, so it
+// adds them to a queue.
+func (l *Log) handle(e *store.Entry) {
 	l.mu.Lock()
 	_, own := l.own[e.EventID]
 	delete(l.own, e.EventID)
@@ -378,11 +380,11 @@ func (l *Log) take(e *store.Entry) {
 		return
 	}
 	l.host.Prepare(o)
-	l.backlog.add(o)
+	l.orders.add(o)
 }
 
-// do executes an order.
-func (l *Log) do(o Order) {
+// execute executes an order of another process.
+func (l *Log) execute(o Order) {
 	ctx, cancel := context.WithTimeout(l.ctx, orderTime)
 	defer cancel()
 	if err := l.host.Do(ctx, o); err != nil {
@@ -390,9 +392,9 @@ func (l *Log) do(o Order) {
 	}
 }
 
-// missed makes up for orders that are no longer retained. It reads permanent states, and rechecks everything that is
-// live with the hooks.
-func (l *Log) missed() {
+// recoverMissed compensates for orders that are no longer retained. It reads the stored states and rechecks all live
+// subscriptions with the hooks.
+func (l *Log) recoverMissed() {
 	ctx, cancel := context.WithTimeout(l.ctx, orderTime)
 	defer cancel()
 	for _, name := range l.host.EventTypes() {

@@ -32,11 +32,11 @@ func TestCUR8OrdersBeforeReopening(t *testing.T) {
 		-time.Second: n, 0: n - 1, 3 * time.Second: n - 4, 3500 * time.Millisecond: n - 4,
 		time.Hour: n - maxBefore, // no further back; missed makes up for the rest
 	} {
-		if got, err := before(t.Context(), log, n, now.Add(-ago)); got != want || err != nil {
+		if got, err := positionBefore(t.Context(), log, n, now.Add(-ago)); got != want || err != nil {
 			t.Errorf("%v ago: %d, %v; want %d", ago, got, err, want)
 		}
 	}
-	if got, err := before(t.Context(), log, 0, now); got != 0 || err != nil {
+	if got, err := positionBefore(t.Context(), log, 0, now); got != 0 || err != nil {
 		t.Errorf("an empty log: %d, %v", got, err)
 	}
 }

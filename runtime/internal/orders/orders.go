@@ -1,7 +1,7 @@
-// Package orders passes the requests of operators, authors and subscribers from one process to all processes on a
-// store. The targets of a request may live in any of them (REP-11, REP-13). An order is an entry of the control log,
-// which is a log of the store. Every process follows the log and does its part, without waiting for the others. A
-// lasting effect is stored as a state before the order is appended: the next owner of a shard reads it.
+// Package orders sends requests of operators, authors and subscribers from one process to all processes on a store. The
+// targets of a request may be live in any of them (REP-11, REP-13). An order is an entry of the control log, which is a
+// log of the store. Every process follows the log and executes the orders without waiting for the others. A lasting
+// effect is stored as a state before the order is appended, so that the next owner of a shard reads it.
 package orders
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// An Order is a request to one process that all processes must follow (REP-13). It is stored as JSON.
+// An Order is a request that one process received and all processes must execute (REP-13). It is stored as JSON.
 type Order struct {
 	Kind      Kind              `json:"kind"`
 	Principal string            `json:"principal,omitempty"`
@@ -24,11 +24,11 @@ type Order struct {
 	Error     *wire.ErrorObject `json:"error,omitempty"`
 	// Shard is the shard of the subscription, within the type of Target.
 	Shard int `json:"shard,omitempty"`
-	// At is when the order was given: it does not affect anything that began later.
+	// At is the time of the order. The order does not affect later subscriptions.
 	At time.Time `json:"at,omitzero"`
 }
 
-// A Kind is the kind of an order. A build ignores kinds that it does not know.
+// A Kind is the kind of an order. A process ignores unknown kinds.
 type Kind string
 
 // Kinds of orders.
@@ -53,10 +53,10 @@ func To(t operator.Target, kind Kind, e *events.Error) Order {
 	return o
 }
 
-// Err returns the error of the order; nil for none.
+// Err returns the error of the order, or nil if it has none.
 func (o *Order) Err() *events.Error { return fault.FromStored(o.Error) }
 
-// Of returns the target's id; "" for none.
+// Of returns the target's id, or "" if it has none.
 func (o *Order) Of() string {
 	if o.Target == nil {
 		return ""
@@ -68,17 +68,17 @@ func (o *Order) Of() string {
 type Host interface {
 	// Do executes an order. It may call the author's hooks.
 	Do(ctx context.Context, o Order) error
-	// Prepare is called when the order is read, before its turn, because orders wait for hooks of the author. It
-	// stops new deliveries to subscriptions that the order ends (REP-11), and ensures that subscriptions which are
-	// restored later get the order.
+	// Prepare is called when the order is read. The order itself may have to wait for earlier orders that call the
+	// author's hooks. Prepare stops new deliveries to subscriptions that the order ends (REP-11) and ensures that the
+	// order also applies to subscriptions that are restored later.
 	Prepare(o Order)
-	// Changed makes the host read the record of a webhook subscription.
+	// Changed schedules a read of the record of a webhook subscription.
 	Changed(id string, of engine.Shard)
-	// Recall opens or closes the event type as the store says. It ignores a type that is not registered.
+	// Recall opens or closes the event type according to the store. It ignores types that are not registered.
 	Recall(ctx context.Context, event string) error
 
-	// The following methods make up for orders that are no longer retained. EventTypes returns the registered types,
-	// Compare reads every record, and RecheckAll rechecks everything that is live with the hooks.
+	// The following methods compensate for orders that are no longer retained. EventTypes returns the names of the
+	// registered event types. Compare reads every record. RecheckAll rechecks all live subscriptions with the hooks.
 	EventTypes() []string
 	Compare(ctx context.Context) error
 	RecheckAll(ctx context.Context)

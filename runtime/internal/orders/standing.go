@@ -17,18 +17,18 @@ import (
 )
 
 // An order for many subscriptions is stored as a state before it is appended to the log. The next owner of a shard
-// reads the states, because the previous one may have died before it executed the order (REP-13).
+// reads the states, because the previous owner may have crashed before it executed the order (REP-13).
 const (
 	revokedPrefix = "revoked/" // followed by a hash of the principal
 	gapPrefix     = "gap/"     // followed by the event type
-	// statePage is the number of states that one call reads.
+	// statePage is the maximum number of states per read.
 	statePage = 500
-	// sweepStates is how often a process that gives orders deletes old states.
+	// sweepStates is the interval at which a process that sends orders deletes old states.
 	sweepStates = 10 * time.Minute
 )
 
-// A revoked is the state of a principal: its latest revocations, each for other event types.
-type revoked struct {
+// A revokedState contains the latest revocations of a principal, at most one for each list of event types.
+type revokedState struct {
 	Principal string      `json:"principal"`
 	All       []revokedAt `json:"all"`
 }
@@ -38,13 +38,13 @@ type revokedAt struct {
 	At    time.Time `json:"at"`
 }
 
-// A gapped is the state of an event type: when an operator last raised a gap.
-type gapped struct {
+// A gapState contains the time at which an operator last raised a gap for an event type.
+type gapState struct {
 	At time.Time `json:"at"`
 }
 
-// keep stores the effect of an order for many subscriptions.
-func (l *Log) keep(ctx context.Context, o *Order) error {
+// storeEffect stores the effect of an order on many subscriptions.
+func (l *Log) storeEffect(ctx context.Context, o *Order) error {
 	switch {
 	case o.Kind == Revoke:
 		if err := l.sweep(ctx, o.At); err != nil {
@@ -52,21 +52,22 @@ func (l *Log) keep(ctx context.Context, o *Order) error {
 		}
 		hash := sha256.Sum256([]byte(o.Principal))
 		return l.putState(ctx, revokedPrefix+hex.EncodeToString(hash[:]), func(value []byte) any {
-			var r revoked
+			var r revokedState
 			if json.Unmarshal(value, &r) != nil || r.Principal != o.Principal {
-				r = revoked{Principal: o.Principal}
+				r = revokedState{Principal: o.Principal}
 			}
-			r.All = slices.DeleteFunc(r.All, func(a revokedAt) bool { return old(a.At, o.At) || slices.Equal(a.Names, o.Names) })
+			r.All = slices.DeleteFunc(r.All, func(a revokedAt) bool { return isOutdated(a.At, o.At) || slices.Equal(a.Names, o.Names) })
 			r.All = append(r.All, revokedAt{o.Names, o.At})
 			return r
 		})
 	case o.Kind == Gap && o.Of() == "":
-		return l.putState(ctx, gapPrefix+o.Target.Event, func([]byte) any { return gapped{o.At} })
+		return l.putState(ctx, gapPrefix+o.Target.Event, func([]byte) any { return gapState{o.At} })
 	}
 	return nil
 }
 
-// sweep deletes old states from time to time, because it may be long until a shard changes its owner.
+// sweep deletes old states, at most once per sweepStates. A new owner of a shard also deletes them, but the owner may
+// not change for a long time.
 func (l *Log) sweep(ctx context.Context, now time.Time) error {
 	last := l.swept.Load()
 	if now.Sub(time.Unix(0, last)) < sweepStates || !l.swept.CompareAndSwap(last, now.UnixNano()) {
@@ -76,10 +77,11 @@ func (l *Log) sweep(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// old reports whether processes that were away since then call the author's hooks for everything anyway.
-func old(at, now time.Time) bool { return now.Sub(at) > engine.ControlAge }
+// isOutdated reports whether orders from the time at may no longer be retained. A process that has missed such orders
+// rechecks all live subscriptions with the author's hooks anyway.
+func isOutdated(at, now time.Time) bool { return now.Sub(at) > engine.ControlAge }
 
-// putState changes the value of a state; nil stands for an absent state.
+// putState changes the value of a state. For a state that does not exist, change receives nil.
 func (l *Log) putState(ctx context.Context, key string, change func(value []byte) any) error {
 	for {
 		found, err := l.o.Store.States(ctx, key, "", 1)
@@ -99,7 +101,7 @@ func (l *Log) putState(ctx context.Context, key string, change func(value []byte
 	}
 }
 
-// Standing returns the effects of recent orders for many subscriptions, and deletes old ones.
+// Standing returns the effects of recent orders on many subscriptions and deletes old ones.
 func (l *Log) Standing(ctx context.Context) (s subscriber.Standing, err error) {
 	s.Gaps = map[string]time.Time{}
 	now := l.o.Now()
@@ -110,7 +112,7 @@ func (l *Log) Standing(ctx context.Context) (s subscriber.Standing, err error) {
 				return s, fmt.Errorf("reading the effects of orders: %w", err)
 			}
 			for i := range page {
-				if after = page[i].Key; l.collect(&s, &page[i], now) {
+				if after = page[i].Key; l.addState(&s, &page[i], now) {
 					continue
 				}
 				if err := l.o.Store.DeleteState(ctx, page[i].Key, page[i].Revision); err != nil && !errors.Is(err, store.ErrConflict) {
@@ -125,22 +127,22 @@ func (l *Log) Standing(ctx context.Context) (s subscriber.Standing, err error) {
 	return s, nil
 }
 
-// collect adds a state to s. It returns false if all of the state is old.
-func (l *Log) collect(s *subscriber.Standing, state *engine.State, now time.Time) (recent bool) {
+// addState adds the recent entries of a state to s. It returns false if the state has no recent entries.
+func (l *Log) addState(s *subscriber.Standing, state *engine.State, now time.Time) (recent bool) {
 	if event, ok := strings.CutPrefix(state.Key, gapPrefix); ok {
-		var g gapped
-		if json.Unmarshal(state.Value, &g) != nil || old(g.At, now) {
+		var g gapState
+		if json.Unmarshal(state.Value, &g) != nil || isOutdated(g.At, now) {
 			return false
 		}
 		s.Gaps[event] = g.At
 		return true
 	}
-	var r revoked
+	var r revokedState
 	if json.Unmarshal(state.Value, &r) != nil {
 		return false
 	}
 	for _, a := range r.All {
-		if !old(a.At, now) {
+		if !isOutdated(a.At, now) {
 			s.Revoked = append(s.Revoked, subscriber.Revocation{Principal: r.Principal, Names: a.Names, At: a.At})
 			recent = true
 		}

@@ -1,17 +1,17 @@
-// Package recent keeps the last entries of a log in memory. Most reads of a durable log need only these: see
+// Package recent caches the latest entries of a log in memory. Most reads of a durable log only need these entries. See
 // [Entries].
 package recent
 
 import "github.com/mcpe-gen/mcpe-gen/runtime/store"
 
-// Bounds of the entries in memory, and of one read of a log from its database. Up to twice as much is kept until the
-// older half is dropped.
+// Limits on the entries in memory and on one read from a log's database. The cache may grow to twice these limits
+// before the older half is dropped.
 const (
 	Count = 1024
 	Bytes = 8 << 20
 )
 
-// overhead is the assumed size of an entry without its strings.
+// overhead is the assumed size of an entry without its strings, in bytes.
 const overhead = 256
 
 // Size returns the size of an entry in memory, in bytes.
@@ -23,13 +23,13 @@ func Size(e *store.Entry) int {
 	return n
 }
 
-// Entries holds the last entries of a log. The zero value is empty. A slice that All has returned never changes.
+// Entries is a cache of the latest entries of a log. The zero value is empty. A slice returned by All never changes.
 type Entries struct {
 	list  []store.Entry
 	bytes int
 }
 
-// Add appends entries and drops the oldest ones. It keeps the last entry, whatever its size.
+// Add appends entries and drops the oldest entries if necessary. It always keeps the last entry.
 func (r *Entries) Add(entries ...store.Entry) {
 	for i := range entries {
 		r.bytes += Size(&entries[i])
@@ -49,7 +49,7 @@ func (r *Entries) Add(entries ...store.Entry) {
 	r.list, r.bytes = append(make([]store.Entry, 0, 2*(len(r.list)-first)), r.list[first:]...), bytes
 }
 
-// All returns the entries, the oldest first.
+// All returns the entries, oldest first.
 func (r *Entries) All() []store.Entry { return r.list }
 
 // Clear removes all entries.

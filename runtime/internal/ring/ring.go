@@ -1,5 +1,5 @@
-// Package ring converts the secrets of a subscription between the form in which a store has them and the ring that
-// messages are signed with. Servers and receivers both use it.
+// Package ring converts the secrets of a subscription between their stored form and the ring that signs messages.
+// Servers and receivers both use it.
 package ring
 
 import (
@@ -13,9 +13,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// Of converts stored secrets to a ring. It returns an error if secrets is empty or one is invalid; the error has
-// the secret's index and size but not the secret. An invalid secret is not skipped, because a receiver that only
-// knows that secret would refuse the messages.
+// Of converts stored secrets to a ring. It returns an error if secrets is empty or contains an invalid secret. The
+// error contains the index and size of the secret but not the secret itself. An invalid secret is not skipped, because
+// a receiver that only has this secret would reject the messages.
 func Of(secrets []store.Secret) (webhook.Ring, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("no secret is stored")

@@ -1,5 +1,5 @@
-// Package sealed encodes the secrets of subscriptions and callbacks for the durable stores. The encoding has a format
-// byte, then JSON, encrypted with AES-GCM if the store has a key. Start with [New].
+// Package sealed encodes the secrets of subscriptions and callbacks for the durable stores. The encoding consists of a
+// format byte and JSON, which is encrypted with AES-GCM if the store has a key. Start with [New].
 package sealed
 
 import (
@@ -16,27 +16,27 @@ import (
 )
 
 var (
-	// ErrKey reports that the key is missing, wrong, or of an invalid length.
+	// ErrKey reports that the key is missing, wrong or has an invalid length.
 	ErrKey = errors.New("wrong or missing encryption key")
-	// ErrForm reports that data were not written by a Box, or were written without a key although the Box has one.
+	// ErrForm reports that data was not written by a Box, or was written without a key although the Box has one.
 	ErrForm = errors.New("sealed secrets are damaged")
 )
 
-// Formats: the first byte of the encoding.
+// Values of the format byte.
 const (
 	formPlain = 0
-	// formSealed is followed by the key's name, the nonce and the ciphertext, which is bound to the bytes before the
-	// nonce and to the record's id.
+	// formSealed is followed by the key's name, the nonce and the ciphertext. The ciphertext is bound to the bytes
+	// before the nonce and to the record's id.
 	formSealed = 1
 )
 
-// check is sealed when a store is created, so that a wrong key is detected when the store is opened.
-const check = "mcpe-gen store key"
+// checkText is sealed when a store is created, so that a wrong key is detected when the store is opened.
+const checkText = "mcpe-gen store key"
 
 // PrefixSize is the length of [Box.Prefix].
 const PrefixSize = 5
 
-// A key is a key with its name, which distinguishes keys without revealing them.
+// A key is an encryption key with a name. The name identifies the key without revealing it.
 type key struct {
 	aead   cipher.AEAD
 	prefix []byte // form, then the first bytes of a hash of the key
@@ -52,13 +52,13 @@ func newKey(text []byte) (key, error) {
 	return key{aead, append([]byte{formSealed}, name[:PrefixSize-1]...)}, err
 }
 
-// A Box seals and opens secrets; the zero value has no key.
+// A Box seals and opens secrets. The zero value has no key.
 type Box struct {
 	keys []key // the first key seals
 }
 
-// New returns a box with the key, which has 16, 24 or 32 bytes, or none. The box also opens secrets that were sealed
-// with old keys.
+// New returns a Box that seals with the key text, which has 16, 24 or 32 bytes, or 0 bytes for no key. The Box can also
+// open secrets that were sealed with the old keys.
 func New(text []byte, old ...[]byte) (b Box, err error) {
 	if len(text) == 0 && len(old) == 0 {
 		return Box{}, nil
@@ -73,10 +73,10 @@ func New(text []byte, old ...[]byte) (b Box, err error) {
 	return b, nil
 }
 
-// Keyed reports whether the box has a key.
+// Keyed reports whether the Box has a key.
 func (b Box) Keyed() bool { return len(b.keys) > 0 }
 
-// Prefix returns the first bytes of everything that the box seals; nil without a key.
+// Prefix returns the first bytes of all data sealed by the Box, or nil without a key.
 func (b Box) Prefix() []byte {
 	if !b.Keyed() {
 		return nil
@@ -84,10 +84,10 @@ func (b Box) Prefix() []byte {
 	return b.keys[0].prefix
 }
 
-// CallbackID returns the id of a client's callback for [Box.Seal]; it differs from all ids of subscriptions.
+// CallbackID returns the id of a client's callback for [Box.Seal]. It differs from all subscription ids.
 func CallbackID(key string) string { return "callback " + key }
 
-// Seal encodes the secrets of the record with that id.
+// Seal encodes the secrets of the record with the id.
 func (b Box) Seal(id string, secrets []store.Secret) ([]byte, error) {
 	text, err := json.Marshal(secrets)
 	if err != nil {
@@ -99,7 +99,7 @@ func (b Box) Seal(id string, secrets []store.Secret) ([]byte, error) {
 	return b.encrypt(id, text), nil
 }
 
-// Open decodes the output of Seal for that id. A box with a key rejects secrets that were stored without one.
+// Open decodes the output of Seal for the same id. A Box with a key rejects secrets that were sealed without one.
 func (b Box) Open(id string, in []byte) (secrets []store.Secret, err error) {
 	text, err := b.decrypt(id, in)
 	if err != nil {
@@ -111,8 +111,8 @@ func (b Box) Open(id string, in []byte) (secrets []store.Secret, err error) {
 	return secrets, nil
 }
 
-// Renew returns secrets that Seal encoded for that id in their current encoding, or nil if they already have it. With
-// plain, it also accepts secrets without encryption, for a store that adopts its first key.
+// Renew re-encrypts the output of Seal for the same id with the current key. It returns nil if the output already uses
+// this key. If plain is set, it also accepts unencrypted secrets. This is for a store that receives its first key.
 func (b Box) Renew(id string, in []byte, plain bool) ([]byte, error) {
 	if bytes.HasPrefix(in, b.Prefix()) {
 		return nil, nil
@@ -127,13 +127,13 @@ func (b Box) Renew(id string, in []byte, plain bool) ([]byte, error) {
 	return b.encrypt(id, text), nil
 }
 
-// SealCheck returns a value with which Check verifies a later key.
-func (b Box) SealCheck() []byte { return b.encrypt("", []byte(check)) }
+// SealCheck returns a value that Check can later use to verify a key.
+func (b Box) SealCheck() []byte { return b.encrypt("", []byte(checkText)) }
 
-// Check returns an error unless one of the box's keys created the value with SealCheck.
+// Check returns an error unless SealCheck created the value with one of the Box's keys.
 func (b Box) Check(in []byte) error {
 	text, err := b.decrypt("", in)
-	if err == nil && string(text) != check {
+	if err == nil && string(text) != checkText {
 		return fmt.Errorf("%w: the store's check value is malformed", ErrForm)
 	}
 	return err

@@ -138,7 +138,7 @@ func TestCheck(t *testing.T) {
 		{"another key's", now, old.SealCheck(), ErrKey},
 		{"without a key", Box{}, old.SealCheck(), ErrKey},
 		{"a secret of no record", old, seal(t, old, ""), ErrForm},
-		{"a plain one", old, append([]byte{formPlain}, check...), ErrForm},
+		{"a plain one", old, append([]byte{formPlain}, checkText...), ErrForm},
 	} {
 		if err := c.b.Check(c.in); !errors.Is(err, c.err) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.err)

@@ -10,25 +10,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Duty is recurring work of a shard, done in bounded steps under the hold.
+// A Duty is recurring work that the owner of a shard performs in bounded steps.
 type Duty struct {
 	Step func(ctx context.Context, h engine.ShardFence) (Stepped, error)
-	// Every is the pause after a step that left nothing to do; after a failure the pause is at least a second.
+	// Every is the pause after a step that leaves nothing to do. After a failure, the pause is at least one second.
 	Every time.Duration
-	// Rest is the pause after restAfter without work; 0 means Every.
+	// Rest is the pause after restAfter without work. If it is 0, the pause is Every.
 	Rest time.Duration
 	// Name describes the duty in logs.
 	Name   string
 	Logger *slog.Logger
 }
 
-// A Stepped is the result of a step: Found reports that there was work, and More that there is more to do
+// A Stepped is the result of a step. Found reports whether there was work, and More whether there is more to do
 // immediately.
 type Stepped struct{ Found, More bool }
 
 const (
-	// sequenceEvery is how often the outbox is read, and sequenceRest how often after restAfter without occurrences
-	// (REP-20).
+	// sequenceEvery is the interval between reads of the outbox. After restAfter without occurrences, the interval is
+	// sequenceRest (REP-20).
 	sequenceEvery = 20 * time.Millisecond
 	sequenceRest  = 250 * time.Millisecond
 	restAfter     = 10 * time.Second
@@ -39,9 +39,9 @@ const (
 	failedTold    = time.Minute // how often a lasting failure is logged
 )
 
-// Sequencing returns the duty to move the outbox of a store to its logs. check judges each occurrence (see
-// [engine.Outbox]), and told receives the result of each step. While the outbox cannot be read, Oldest is how long an
-// occurrence may have waited. The duty is for one ownership.
+// Sequencing returns a Duty that moves the outbox of a store to its logs. It calls check for each occurrence (see
+// [engine.Outbox]) and told with the result of each step. While the outbox cannot be read, Oldest is how long an
+// occurrence may have waited. The Duty must only be used for one ownership.
 func Sequencing(s engine.Outbox, check func(context.Context, store.Outgoing) (fault, err error), told func(engine.Sequenced), logger *slog.Logger) Duty {
 	looked, oldest := time.Now(), time.Duration(0) // when it was last read, and how long the oldest occurrence had waited then
 	step := func(ctx context.Context, h engine.ShardFence) (Stepped, error) {
@@ -57,7 +57,7 @@ func Sequencing(s engine.Outbox, check func(context.Context, store.Outgoing) (fa
 	return Duty{Step: step, Every: sequenceEvery, Rest: sequenceRest, Name: "moving the outbox", Logger: logger}
 }
 
-// Retaining returns the duty to delete entries that the logs of a store no longer retain.
+// Retaining returns a Duty that deletes entries that the logs of a store no longer retain.
 func Retaining(s engine.Shared, logger *slog.Logger) Duty {
 	step := func(ctx context.Context, h engine.ShardFence) (Stepped, error) {
 		more, err := s.Retain(ctx, h, retainStep)
@@ -66,7 +66,7 @@ func Retaining(s engine.Shared, logger *slog.Logger) Duty {
 	return Duty{Step: step, Every: retainEvery, Name: "deleting expired entries", Logger: logger}
 }
 
-// Run does the duty until the ownership ends. [Options.Run] calls it for the duty's topic.
+// Run performs the duty until the ownership ends. [Options.Run] calls it for the duty's topic.
 func (d Duty) Run(t *Ownership) {
 	failing, told := false, time.Duration(0)
 	clock := t.owner.o.Clock

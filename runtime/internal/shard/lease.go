@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A session is one lease, as measured by the replica.
+// A session is a lease as measured with the replica's clocks.
 type session struct {
 	fence uint64
 	asked time.Duration // when the last granted renewal was requested
@@ -20,27 +20,28 @@ type session struct {
 	lost  bool
 }
 
-// A reading is the store's clock at one time of the replica's clock.
+// A reading is a pair of simultaneous times of the store's clock and the replica's clock.
 type reading struct {
 	store time.Time
 	at    time.Duration
 	wrong time.Duration // maximum error, because the store answered some time between request and response
 }
 
-// driftPart limits the assumed drift of the two clocks to this part of the elapsed time: 200 ppm.
+// driftPart limits the assumed drift between the two clocks to 1/driftPart of the elapsed time, which is 200 ppm.
 const driftPart = 5000
 
-// improves reports whether the reading is better than an earlier one by now. It is more certain, or the two
-// contradict each other because the store's clock was set or the replica's stood still.
-func (r reading) improves(old reading) bool {
+// isBetter reports whether r is at least as accurate as the older reading is by now. It also returns true if the two
+// contradict each other, because the store's clock was set or the replica's clock stopped.
+func (r reading) isBetter(old reading) bool {
 	age := r.at - old.at
 	wrong := old.wrong + age/driftPart
 	apart := r.store.Sub(old.store) - age
 	return old.store.IsZero() || r.wrong <= wrong || apart.Abs() > r.wrong+wrong
 }
 
-// Now returns the store's time, by the best reading from renewals, and whether there is a reading. Stored times are
-// compared with those of other processes, so a slow answer must not distort the time.
+// Now returns the store's time according to the best reading from renewals, and whether there is a reading. It does not
+// simply use the latest reading, which a slow response may distort, because stored times are compared with those of
+// other processes.
 func (o *Owner) Now() (now time.Time, known bool) {
 	at := o.o.Clock.Monotonic()
 	o.mu.Lock()
@@ -51,8 +52,8 @@ func (o *Owner) Now() (now time.Time, known bool) {
 	return o.time.store.Add(at - o.time.at), true
 }
 
-// holds reports whether the session's lease is current by both clocks. If it is not, holds ends its ownerships.
-func (o *Owner) holds(s *session) bool {
+// isCurrent reports whether the session's lease is current according to both clocks. If not, it ends the session.
+func (o *Owner) isCurrent(s *session) bool {
 	mono, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,13 +71,13 @@ func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {
 		why = "it was not renewed in time"
 	}
 	if why != "" {
-		o.lose(s, why)
+		o.endSession(s, why)
 	}
 	return !s.lost
 }
 
-// lose ends the session and its ownerships. The caller holds o.mu.
-func (o *Owner) lose(s *session, why string) {
+// endSession ends the session and its ownerships. The caller must hold o.mu.
+func (o *Owner) endSession(s *session, why string) {
 	if s.lost {
 		return
 	}
@@ -97,7 +98,7 @@ func (o *Owner) join(ctx context.Context) *session {
 	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 	var lease engine.Lease
 	types := o.types()
-	err := o.ask(ctx, func(ctx context.Context) (err error) {
+	err := o.callStore(ctx, func(ctx context.Context) (err error) {
 		lease, err = o.o.Leases.Join(ctx, o.o.Name, o.o.TTL, types)
 		return err
 	})
@@ -106,14 +107,15 @@ func (o *Owner) join(ctx context.Context) *session {
 		return nil
 	}
 	s := &session{fence: lease.Fence, types: types}
-	if !o.granted(s, lease, asked, wall) {
+	if !o.recordLease(s, lease, asked, wall) {
 		return nil
 	}
 	return s
 }
 
-// granted records a lease, which lasts from the time of its request, and reports whether the session has it.
-func (o *Owner) granted(s *session, lease engine.Lease, asked time.Duration, wall time.Time) bool {
+// recordLease records a lease that starts at the time of the request. It reports whether the session still holds the
+// lease.
+func (o *Owner) recordLease(s *session, lease engine.Lease, asked time.Duration, wall time.Time) bool {
 	now := o.o.Clock.Monotonic()
 	middle := asked + (now-asked)/2
 	skew := wall.Add(middle - asked).Sub(lease.Now)
@@ -122,7 +124,7 @@ func (o *Owner) granted(s *session, lease engine.Lease, asked time.Duration, wal
 	if s.lost {
 		return false
 	}
-	if r := (reading{lease.Now, middle, (now - asked) / 2}); r.improves(o.time) {
+	if r := (reading{lease.Now, middle, (now - asked) / 2}); r.isBetter(o.time) {
 		o.time = r
 	}
 	if skewed := skew > maxSkew || skew < -maxSkew; skewed != o.skewed {
@@ -136,31 +138,31 @@ func (o *Owner) granted(s *session, lease engine.Lease, asked time.Duration, wal
 		o.session = s
 	}
 	s.asked, s.wall, s.ends = asked, wall, asked+o.o.TTL-o.o.TTL/marginPart
-	o.await(s, now)
+	o.setTimer(s, now)
 	if now >= s.ends {
-		o.lose(s, "its answer came too late")
+		o.endSession(s, "its answer came too late")
 	}
 	return !s.lost
 }
 
-// minAwait is the minimum time until await checks whether a lease has ended.
+// minAwait is the minimum time until the timer checks whether a lease has ended.
 const minAwait = time.Millisecond
 
-// await ends the session when its time is over, even if nothing else reads the clocks. That cancels the work in
-// progress. If the timer fires early by the replica's clock, await resets it. The caller holds o.mu.
-func (o *Owner) await(s *session, now time.Duration) {
+// setTimer sets a timer that ends the session when its lease expires, even if nothing else reads the clocks. The end of
+// the session cancels the work in progress. If the timer fires too early, it is reset. The caller must hold o.mu.
+func (o *Owner) setTimer(s *session, now time.Duration) {
 	ends := s.ends
 	s.stop = o.o.Clock.AfterFunc(max(ends-now, minAwait), func() {
 		mono, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if s.ends == ends && o.judge(s, mono, wall) { // a renewal sets a new timer
-			o.await(s, mono)
+			o.setTimer(s, mono)
 		}
 	})
 }
 
-// renew renews the lease after a third of its time, or if the types have changed.
+// renew renews the lease if a third of its duration has elapsed or the types have changed.
 func (o *Owner) renew(ctx context.Context, s *session, types map[string]string) {
 	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 	o.mu.Lock()
@@ -170,20 +172,20 @@ func (o *Owner) renew(ctx context.Context, s *session, types map[string]string) 
 		return
 	}
 	var lease engine.Lease
-	err := o.ask(ctx, func(ctx context.Context) (err error) {
+	err := o.callStore(ctx, func(ctx context.Context) (err error) {
 		lease, err = o.o.Leases.Renew(ctx, s.fence, o.o.TTL, types)
 		return err
 	})
-	if !o.holds(s) {
+	if !o.isCurrent(s) {
 		return // the lease ended meanwhile; even if it was renewed, others may know that it ended
 	}
 	switch {
 	case err == nil:
 		s.types = types
-		o.granted(s, lease, asked, wall)
+		o.recordLease(s, lease, asked, wall)
 	case errors.Is(err, engine.ErrFenced):
 		o.mu.Lock()
-		o.lose(s, "the store says so")
+		o.endSession(s, "the store says so")
 		o.mu.Unlock()
 	default:
 		o.o.Logger.Warn("mcp events: renewing the lease failed", "replica", o.o.Name, "error", err)

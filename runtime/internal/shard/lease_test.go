@@ -122,7 +122,7 @@ func TestREP7LostRelease(t *testing.T) {
 		c.mu.Unlock()
 		ctx := context.Background()
 		o.release(ctx, s, engine.ShardFence{Shard: shard, Fence: s.fence})
-		if o.holds(s) {
+		if o.isCurrent(s) {
 			t.Error("it has its lease after a release that may still arrive")
 		}
 		again := o.join(ctx)
@@ -151,7 +151,7 @@ func TestREP7LostRelease(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			o, s := standing(answeredRelease{port{newCells(), &faults{}}, answer})
 			o.release(context.Background(), s, engine.ShardFence{Shard: engine.Shard{Topic: "event"}, Fence: s.fence})
-			if !o.holds(s) {
+			if !o.isCurrent(s) {
 				t.Errorf("%s: an answered release ends the lease", name)
 			}
 			s.stop()

@@ -1,6 +1,6 @@
-// Package shard decides which shards a replica of a cluster owns. It maintains one lease, measured by the replica's
-// clock, and claims a fair share of the shards (REP-6 to REP-9). It uses [engine.Leases] and does not know what
-// owners do. Start with [New]; [Options.Run] is called for each claimed shard.
+// Package shard decides which shards a replica of a cluster owns. It maintains one lease, measured with the replica's
+// clock, and claims a fair share of the shards (REP-6 to REP-9). It uses [engine.Leases] and does not depend on the
+// work that owners perform. Start with [New]. [Options.Run] is called for each claimed shard.
 package shard
 
 import (
@@ -14,44 +14,45 @@ import (
 )
 
 const (
-	// maxDrift is how far wall and monotonic clock may drift apart before a lease counts as lost. The monotonic clock
-	// of a suspended machine stands still.
+	// maxDrift is how far the wall clock and the monotonic clock may drift apart before a lease is considered lost. The
+	// monotonic clock of a suspended machine stops.
 	maxDrift = time.Second
-	// maxSkew is how far the replica's wall clock may differ from the store's before that is logged.
+	// maxSkew is how far the replica's wall clock may differ from the store's clock before a warning is logged.
 	maxSkew = time.Second
-	// marginPart of the lease is not used, so that the rates of clocks may differ by that part.
+	// marginPart is the divisor of the safety margin at the end of a lease, because clocks may run at different rates.
 	marginPart = 20
-	// lookPart of the lease is the maximum time between two looks at the cluster.
+	// lookPart is the minimum number of looks at the cluster during a lease.
 	lookPart = 6
 )
 
-// Options configure [New]. Leases and Run are required.
+// Options configures an [Owner]. Leases and Run are required.
 type Options struct {
 	Leases engine.Leases
 	// Name is the name of the replica in logs.
 	Name string
-	// Types returns the event types that the replica has registered, with fingerprints. The replica owns shards only
-	// of these types.
+	// Types returns the event types that the replica has registered, with fingerprints. The replica only owns shards of
+	// these types.
 	Types func() map[string]string
-	// Duties are topics with one shard that every replica can own, such as [engine.OutboxTopic].
+	// Duties lists topics that have a single shard, which any replica can own, such as [engine.OutboxTopic].
 	Duties []string
-	// Shards is the number of shards of a new event type; default 16.
+	// Shards is the number of shards of a new event type. The default is 16.
 	Shards int
-	// Orphans is how long an event type must be registered nowhere before other replicas own its shards; 0 for never.
-	// They end its subscriptions.
+	// Orphans is how long an event type must be unregistered in all replicas before any replica may own its shards and
+	// end its subscriptions. If Orphans is 0, no other replica ever owns them.
 	Orphans time.Duration
-	// Looked receives the cluster and the replica's fence after every look; it must not call the owner.
+	// Looked is called with the cluster and the replica's fence after every look. It must not call the Owner.
 	Looked func(c engine.Cluster, own uint64)
-	// TTL is how long a lease lasts without renewal; default 10 s.
+	// TTL is how long a lease lasts without renewal. The default is 10 seconds.
 	TTL time.Duration
-	// Look is how often the replica looks at the cluster; default 1 s, at most a sixth of TTL.
+	// Look is the interval between two looks at the cluster. The default is 1 second and the maximum a sixth of TTL.
 	Look time.Duration
-	// Run does the work of the owner of a shard. It returns when the ownership's context has ended, or when the ownership
-	// is draining and the work in progress is finished. Until then this replica does not release the shard.
+	// Run performs the work of the owner of a shard. It must return after the ownership's context has ended, or after
+	// the ownership is draining and the work in progress has finished. The replica does not release the shard before
+	// Run returns.
 	Run func(*Ownership)
-	// Clock is the replica's clock; default [System].
+	// Clock is the replica's clock. The default is [System].
 	Clock Clock
-	// Logger receives messages about lost leases and wrong clocks; default slog.Default().
+	// Logger receives messages about lost leases and wrong clocks. The default is slog.Default().
 	Logger *slog.Logger
 }
 
@@ -67,13 +68,13 @@ type Owner struct {
 	known      map[string]bool          // established topics
 	unknown    map[string]time.Duration // topics registered nowhere, and since when; used by run
 	freed      map[engine.Shard]bool    // released since the cluster was last read; guarded by mu
-	silent     silence                  // used by run
+	silent     silentReplicas           // used by run
 	closing    bool
 	time       reading
 	skewed     bool
 }
 
-// New returns an owner. Call [Owner.Start] to begin.
+// New returns an Owner. Call [Owner.Start] to join the cluster.
 func New(o Options) *Owner {
 	if o.Shards <= 0 {
 		o.Shards = 16
@@ -95,13 +96,14 @@ func New(o Options) *Owner {
 		o.Types = func() map[string]string { return nil }
 	}
 	return &Owner{o: o, hurry: make(chan struct{}, 1), ended: make(chan struct{}), ownerships: map[engine.Shard]*Ownership{}, known: map[string]bool{}, freed: map[engine.Shard]bool{},
-		unknown: map[string]time.Duration{}, silent: silence{map[engine.Shard]time.Duration{}, map[uint64]time.Duration{}}}
+		unknown: map[string]time.Duration{}, silent: silentReplicas{map[engine.Shard]time.Duration{}, map[uint64]time.Duration{}}}
 }
 
-// Start joins the cluster and owns shards until Shutdown or the end of ctx, which the others see as a crash.
+// Start joins the cluster and owns shards until Shutdown is called or ctx ends. The end of ctx looks like a crash to
+// the other replicas.
 func (o *Owner) Start(ctx context.Context) { go o.run(ctx) }
 
-// Hurry triggers a look at the cluster, because a type was registered or removed, or a shard was released.
+// Hurry triggers a look at the cluster, for example after a type was registered or removed or a shard was released.
 func (o *Owner) Hurry() {
 	select {
 	case o.hurry <- struct{}{}:
@@ -109,7 +111,7 @@ func (o *Owner) Hurry() {
 	}
 }
 
-// Owns reports whether the replica may begin work of that shard now.
+// Owns reports whether the replica may now start work on the shard.
 func (o *Owner) Owns(s engine.Shard) bool {
 	o.mu.Lock()
 	t := o.ownerships[s]
@@ -117,8 +119,8 @@ func (o *Owner) Owns(s engine.Shard) bool {
 	return t != nil && t.Valid()
 }
 
-// Shutdown releases all shards, each when its work is finished, and ends the lease. If ctx ends first, Shutdown
-// cancels the remaining work, ends the lease and returns the error of ctx.
+// Shutdown releases each shard when its work is finished and then ends the lease. If ctx ends first, Shutdown cancels
+// the remaining work, ends the lease and returns the error of ctx.
 func (o *Owner) Shutdown(ctx context.Context) error {
 	o.mu.Lock()
 	o.closing = true
@@ -147,18 +149,18 @@ func (o *Owner) run(ctx context.Context) {
 	var last *session
 	for ctx.Err() == nil {
 		s := o.current()
-		if last != nil && last != s && !o.working(last) {
-			// Others need not wait for the shards of a lost lease once their work here has ended.
-			o.ask(ctx, func(ctx context.Context) error { return o.o.Leases.Leave(ctx, last.fence) })
+		if last != nil && last != s && !o.hasWork(last) {
+			// Other replicas need not wait for the shards of a lost lease after the work on them has ended here.
+			o.callStore(ctx, func(ctx context.Context) error { return o.o.Leases.Leave(ctx, last.fence) })
 		}
-		if s == nil && !o.done() {
+		if s == nil && !o.isDone() {
 			s = o.join(ctx)
 		}
 		last = s
 		if s != nil {
-			o.turn(ctx, s)
+			o.takeTurn(ctx, s)
 		}
-		if o.done() {
+		if o.isDone() {
 			break
 		}
 		timer := make(chan struct{})
@@ -171,7 +173,7 @@ func (o *Owner) run(ctx context.Context) {
 		stop()
 	}
 	if s := o.current(); s != nil && ctx.Err() == nil {
-		o.ask(ctx, func(ctx context.Context) error { return o.o.Leases.Leave(ctx, s.fence) })
+		o.callStore(ctx, func(ctx context.Context) error { return o.o.Leases.Leave(ctx, s.fence) })
 	}
 	o.mu.Lock()
 	if s := o.session; s != nil {
@@ -195,8 +197,8 @@ func (o *Owner) current() *session {
 	return o.session
 }
 
-// working reports whether Run is still running for a shard of the session.
-func (o *Owner) working(s *session) bool {
+// hasWork reports whether Run has not yet returned for a shard of the session.
+func (o *Owner) hasWork(s *session) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, t := range o.ownerships {
@@ -207,15 +209,15 @@ func (o *Owner) working(s *session) bool {
 	return false
 }
 
-// done reports whether Shutdown was called and all shards are released.
-func (o *Owner) done() bool {
+// isDone reports whether Shutdown was called and all shards have been released.
+func (o *Owner) isDone() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.closing && len(o.ownerships) == 0
 }
 
-// ask calls the store, with a timeout that leaves enough time to renew.
-func (o *Owner) ask(ctx context.Context, f func(context.Context) error) error {
+// callStore calls the store with a timeout that leaves enough time for a renewal.
+func (o *Owner) callStore(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := o.o.Clock.AfterFunc(o.o.TTL/5, cancel)
@@ -223,8 +225,8 @@ func (o *Owner) ask(ctx context.Context, f func(context.Context) error) error {
 	return f(ctx)
 }
 
-// turn renews the lease, reads the cluster and follows the plan.
-func (o *Owner) turn(ctx context.Context, s *session) {
+// takeTurn renews the lease, reads the cluster, and releases and claims shards according to the plan.
+func (o *Owner) takeTurn(ctx context.Context, s *session) {
 	o.renew(ctx, s, s.types)
 	types := o.types()
 	o.establish(ctx, types)
@@ -233,7 +235,7 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 	clear(o.freed)
 	o.mu.Unlock()
 	var c engine.Cluster
-	err := o.ask(ctx, func(ctx context.Context) (err error) {
+	err := o.callStore(ctx, func(ctx context.Context) (err error) {
 		c, err = o.o.Leases.Cluster(ctx)
 		return err
 	})
@@ -241,7 +243,7 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 		o.o.Logger.Warn("mcp events: reading the cluster's state failed", "replica", o.o.Name, "error", err)
 		return
 	}
-	if !o.holds(s) {
+	if !o.isCurrent(s) {
 		return
 	}
 	if o.o.Looked != nil {
@@ -249,11 +251,11 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 	}
 	free := o.settle(ctx, s, c)
 	o.renew(ctx, s, s.types)
-	if len(free) == 0 || !o.holds(s) {
+	if len(free) == 0 || !o.isCurrent(s) {
 		return
 	}
 	var won []engine.Shard
-	err = o.ask(ctx, func(ctx context.Context) (err error) {
+	err = o.callStore(ctx, func(ctx context.Context) (err error) {
 		won, err = o.o.Leases.Claim(ctx, s.fence, free)
 		return err
 	})
@@ -263,13 +265,13 @@ func (o *Owner) turn(ctx context.Context, s *session) {
 		o.begin(ctx, s, shard)
 	}
 	if errors.Is(err, engine.ErrFenced) {
-		o.lose(s, "the store says so")
+		o.endSession(s, "the store says so")
 	} else if err != nil {
 		o.o.Logger.Warn("mcp events: claiming shards failed", "replica", o.o.Name, "error", err)
 	}
 }
 
-// establish creates the shards of new topics: those of duties and of event types.
+// establish creates the shards of new duties and event types.
 func (o *Owner) establish(ctx context.Context, types map[string]string) {
 	topics := map[string]int{}
 	for _, t := range o.o.Duties {
@@ -284,7 +286,7 @@ func (o *Owner) establish(ctx context.Context, types map[string]string) {
 		if o.known[t] {
 			continue
 		}
-		if err := o.ask(ctx, func(ctx context.Context) error {
+		if err := o.callStore(ctx, func(ctx context.Context) error {
 			_, err := o.o.Leases.Establish(ctx, t, n)
 			return err
 		}); err != nil {
@@ -295,11 +297,11 @@ func (o *Owner) establish(ctx context.Context, types map[string]string) {
 	}
 }
 
-// closing is listed among the types of a replica that is shutting down: it gets no more shards. Event names have no
-// slash.
+// closing is a pseudo-type that a replica announces when it is shutting down, so that it is not assigned more shards.
+// It contains a slash because event names cannot.
 const closing = "/closing"
 
-// types returns the types of this replica for the store.
+// types returns the types that this replica announces in the store.
 func (o *Owner) types() map[string]string {
 	o.mu.Lock()
 	over := o.closing
@@ -310,8 +312,8 @@ func (o *Owner) types() map[string]string {
 	return o.o.Types()
 }
 
-// eligible reports whether a replica can own shards of the topic.
-func eligible(r *engine.Replica, topic string) bool {
+// isEligible reports whether a replica can own shards of the topic.
+func isEligible(r *engine.Replica, topic string) bool {
 	if _, over := r.Types[closing]; over {
 		return false
 	}
@@ -324,9 +326,9 @@ func eligible(r *engine.Replica, topic string) bool {
 
 func isDuty(topic string) bool { return topic != "" && topic[0] == '/' }
 
-// orphans returns the event types that have been registered nowhere for so long that any replica may own their
-// shards.
-func (o *Owner) orphans(c engine.Cluster) map[string]bool {
+// orphanTopics returns the event types that have not been registered in any replica for Options.Orphans, so that any
+// replica may own their shards.
+func (o *Owner) orphanTopics(c engine.Cluster) map[string]bool {
 	known := map[string]bool{}
 	for _, r := range c.Replicas {
 		for t := range r.Types {
@@ -351,12 +353,11 @@ func (o *Owner) orphans(c engine.Cluster) map[string]bool {
 	return found
 }
 
-// settle releases shards that the plan assigns to others, keeps those of this replica, and returns the holds to
-// claim.
+// settle releases shards that the plan assigns to other replicas and returns the shards to claim.
 func (o *Owner) settle(ctx context.Context, s *session, c engine.Cluster) (free []engine.ShardFence) {
-	orphans := o.orphans(c)
-	owners, anybodys := o.share(s, c, func(r *engine.Replica, topic string) bool {
-		return eligible(r, topic) || orphans[topic] && len(r.Types) > 0 && eligible(r, engine.OutboxTopic)
+	orphans := o.orphanTopics(c)
+	owners, anybodys := o.assignShards(s, c, func(r *engine.Replica, topic string) bool {
+		return isEligible(r, topic) || orphans[topic] && len(r.Types) > 0 && isEligible(r, engine.OutboxTopic)
 	})
 	live := make(map[uint64]bool, len(c.Replicas))
 	for _, r := range c.Replicas {
@@ -388,7 +389,7 @@ func (o *Owner) settle(ctx context.Context, s *session, c engine.Cluster) (free 
 	return free
 }
 
-// begin starts an ownership unless the lease has ended. The caller holds o.mu.
+// begin starts an ownership unless the lease has ended. The caller must hold o.mu.
 func (o *Owner) begin(ctx context.Context, s *session, shard engine.Shard) {
 	if s.lost || o.ownerships[shard] != nil {
 		return
@@ -410,13 +411,13 @@ func (o *Owner) begin(ctx context.Context, s *session, shard engine.Shard) {
 	}()
 }
 
-// release releases a shard. If the answer is lost, it gives up the lease as well: the request could arrive later, and
-// release a shard that was reclaimed with the same fence.
+// release releases a shard. If the store's response is lost, it also ends the session. Otherwise the store could
+// execute the request later and release a shard that was reclaimed with the same fence.
 func (o *Owner) release(ctx context.Context, s *session, h engine.ShardFence) {
-	if !o.holds(s) {
+	if !o.isCurrent(s) {
 		return
 	}
-	err := o.ask(ctx, func(ctx context.Context) error { return o.o.Leases.Release(ctx, h) })
+	err := o.callStore(ctx, func(ctx context.Context) error { return o.o.Leases.Release(ctx, h) })
 	o.mu.Lock()
 	o.freed[h.Shard] = true
 	o.mu.Unlock()
@@ -426,5 +427,5 @@ func (o *Owner) release(ctx context.Context, s *session, h engine.ShardFence) {
 	o.o.Logger.Warn("mcp events: releasing a shard failed", "shard", h.Shard.String(), "error", err)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.lose(s, "the answer to a release was lost")
+	o.endSession(s, "the answer to a release was lost")
 }

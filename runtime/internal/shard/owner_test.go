@@ -434,17 +434,17 @@ func TestAssign(t *testing.T) {
 				c.Shards = append(c.Shards, engine.ShardFence{Shard: engine.Shard{Topic: topic, Number: n}, Fence: uint64(rapid.IntRange(0, 7).Draw(rt, "held"))})
 			}
 		}
-		owners := assign(c, eligible)
+		owners := assign(c, isEligible)
 		load, kept, held := map[uint64]int{}, map[uint64]int{}, map[uint64]int{}
 		for i, h := range c.Shards {
 			able := false
 			for j := range c.Replicas {
 				r := &c.Replicas[j]
-				able = able || eligible(r, h.Shard.Topic)
-				if r.Fence == owners[h.Shard] && !eligible(r, h.Shard.Topic) {
+				able = able || isEligible(r, h.Shard.Topic)
+				if r.Fence == owners[h.Shard] && !isEligible(r, h.Shard.Topic) {
 					rt.Fatalf("%v goes to one that cannot own it", h.Shard)
 				}
-				if r.Fence == h.Fence && eligible(r, h.Shard.Topic) {
+				if r.Fence == h.Fence && isEligible(r, h.Shard.Topic) {
 					held[h.Fence]++
 					if owners[h.Shard] == h.Fence {
 						kept[h.Fence]++
@@ -471,7 +471,7 @@ func TestAssign(t *testing.T) {
 				}
 			}
 		}
-		for s, f := range assign(c, eligible) {
+		for s, f := range assign(c, isEligible) {
 			if owners[s] != f {
 				rt.Fatalf("%v moves from %d to %d although nothing changed", s, owners[s], f)
 			}

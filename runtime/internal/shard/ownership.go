@@ -7,7 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Ownership is the time during which a replica owns one shard.
+// An Ownership is a period during which a replica owns one shard.
 type Ownership struct {
 	owner   *Owner
 	session *session
@@ -21,27 +21,27 @@ type Ownership struct {
 	fenced   bool          // guarded by owner.mu
 }
 
-// ShardFence returns the fence that every write of the shard carries.
+// ShardFence returns the fence for writes of the shard's owner.
 func (t *Ownership) ShardFence() engine.ShardFence { return t.hold }
 
-// Context returns a context that ends when the shard is lost, at the latest when the lease ends. Everything that only
-// the owner may do runs under it, so that nothing outlives the lease (REP-8).
+// Context returns a context that ends when the shard is lost, at the latest when the lease ends. All exclusive work of
+// the owner must use it, so that no work outlives the lease (REP-8).
 func (t *Ownership) Context() context.Context { return t.ctx }
 
-// Draining returns a channel that is closed when the shard is to be released. Run then finishes and stores the work
-// in progress, begins nothing new, and returns.
+// Draining returns a channel that is closed when the shard is to be released. Run must then finish and store the work
+// in progress, start no new work, and return.
 func (t *Ownership) Draining() <-chan struct{} { return t.draining }
 
-// Valid reports whether the owner may begin work now. It reads the clocks, so that a process that was suspended
-// notices it here.
+// Valid reports whether the owner may start work now. It reads the clocks, so that it detects a suspension of the
+// process.
 func (t *Ownership) Valid() bool {
 	if t.ctx.Err() != nil {
 		return false
 	}
-	return t.owner.holds(t.session) && t.ctx.Err() == nil
+	return t.owner.isCurrent(t.session) && t.ctx.Err() == nil
 }
 
-// Fenced reports that a write of the shard returned [engine.ErrFenced]: it ends the ownership immediately (REP-7).
+// Fenced ends the ownership immediately, because a write of the shard returned [engine.ErrFenced] (REP-7).
 func (t *Ownership) Fenced() {
 	t.owner.mu.Lock()
 	t.fenced = true

@@ -7,9 +7,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// assign computes the owner of each shard. The result is balanced over the live replicas, with each shard at an
-// eligible replica and no more moves than balance needs (REP-9). All replicas that see the same cluster compute the
-// same result. The owner is 0 if no replica is eligible.
+// assign computes the owner of each shard, or 0 if no replica is eligible. The result is balanced among the live
+// replicas and assigns each shard to an eligible replica, with as few moves as possible (REP-9). All replicas with the
+// same view of the cluster compute the same result.
 func assign(c engine.Cluster, eligible func(r *engine.Replica, topic string) bool) map[engine.Shard]uint64 {
 	p := &plan{owners: make(map[engine.Shard]uint64, len(c.Shards)), load: map[uint64]int{}, held: map[uint64]map[string][]int{}, may: map[string][]uint64{}}
 	for i := range c.Replicas {
@@ -25,14 +25,14 @@ func assign(c engine.Cluster, eligible func(r *engine.Replica, topic string) boo
 	var free []engine.Shard
 	for _, h := range c.Shards {
 		if slices.Contains(p.may[h.Shard.Topic], h.Fence) {
-			p.give(h.Shard, h.Fence)
+			p.assign(h.Shard, h.Fence)
 		} else {
 			free = append(free, h.Shard)
 		}
 	}
 	for _, s := range free {
 		if able := p.may[s.Topic]; len(able) > 0 {
-			p.give(s, slices.MinFunc(able, func(a, b uint64) int {
+			p.assign(s, slices.MinFunc(able, func(a, b uint64) int {
 				return cmp.Or(cmp.Compare(p.load[a], p.load[b]), cmp.Compare(len(p.held[a][s.Topic]), len(p.held[b][s.Topic])), cmp.Compare(a, b))
 			}))
 		}
@@ -49,7 +49,7 @@ type plan struct {
 	may    map[string][]uint64         // eligible replicas, by topic; fences in ascending order
 }
 
-func (p *plan) give(s engine.Shard, to uint64) {
+func (p *plan) assign(s engine.Shard, to uint64) {
 	p.owners[s] = to
 	p.load[to]++
 	numbers := p.held[to][s.Topic]
@@ -57,8 +57,8 @@ func (p *plan) give(s engine.Shard, to uint64) {
 	p.held[to][s.Topic] = slices.Insert(numbers, i, s.Number)
 }
 
-// improve moves one shard from the replica with the most shards to the one with the fewest. It considers only pairs
-// between which a shard can move. It returns false if all are within one shard of each other.
+// improve moves one shard from a replica with more shards to a replica with fewer shards. It selects the pair with the
+// greatest difference among those between which a shard can move. It returns false if no difference exceeds one shard.
 func (p *plan) improve() bool {
 	var from, to uint64
 	topic, gain, spread := "", 1, 0
@@ -82,6 +82,6 @@ func (p *plan) improve() bool {
 	last := numbers[len(numbers)-1]
 	p.held[from][topic] = numbers[:len(numbers)-1]
 	p.load[from]--
-	p.give(engine.Shard{Topic: topic, Number: last}, to)
+	p.assign(engine.Shard{Topic: topic, Number: last}, to)
 	return true
 }

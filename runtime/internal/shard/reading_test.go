@@ -26,11 +26,11 @@ func TestREP8Reading(t *testing.T) {
 		{"set back a little, and certain of it", time.Second, -20 * ms, 5 * ms, true},
 	} {
 		r := reading{store: start.Add(c.after + c.offset), at: time.Hour + c.after, wrong: c.wrong}
-		if got := r.improves(old); got != c.want {
+		if got := r.isBetter(old); got != c.want {
 			t.Errorf("%s: %v", c.what, got)
 		}
 	}
-	if !(reading{store: start, at: time.Hour, wrong: time.Minute}).improves(reading{}) {
+	if !(reading{store: start, at: time.Hour, wrong: time.Minute}).isBetter(reading{}) {
 		t.Error("the first one is refused")
 	}
 }

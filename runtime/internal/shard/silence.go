@@ -6,20 +6,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// silence tracks replicas that do not claim their shards: most likely they have died, and their leases have not
-// expired. Without it, a process that dies repeatedly right after joining would always be assigned shards that nobody
-// serves (REP-9).
-type silence struct {
+// silentReplicas tracks replicas that do not claim their shards. Most likely, they have crashed and their leases have
+// not yet expired. Without this type, a process that repeatedly crashes right after joining would keep getting shards
+// assigned that it never serves (REP-9).
+type silentReplicas struct {
 	free  map[engine.Shard]time.Duration // when a shard was first seen without an owner
 	until map[uint64]time.Duration       // how long a fence is ignored
 }
 
-// patience is the number of looks for which a free shard waits for its planned owner. Then any replica may claim it.
-const patience = 2
+// maxSilentLooks is the number of looks for which a free shard is reserved for its planned owner. After that, any
+// replica may claim it.
+const maxSilentLooks = 2
 
-// share returns the plan for a cluster, and the shards that any replica may claim because their planned owners do
-// not. A replica that was only slow is assigned shards once more after the duration of a lease.
-func (o *Owner) share(s *session, c engine.Cluster, able func(r *engine.Replica, topic string) bool) (
+// assignShards returns the planned owners of the shards in a cluster. It also returns the shards that any replica may
+// claim, because their planned owners have not claimed them. A replica that was only slow is assigned shards again
+// after the duration of a lease.
+func (o *Owner) assignShards(s *session, c engine.Cluster, able func(r *engine.Replica, topic string) bool) (
 	owners map[engine.Shard]uint64, anybodys map[engine.Shard]bool) {
 	live := make(map[uint64]*engine.Replica, len(c.Replicas))
 	for i := range c.Replicas {
@@ -44,7 +46,7 @@ func (o *Owner) share(s *session, c engine.Cluster, able func(r *engine.Replica,
 			delete(o.silent.free, h.Shard)
 		case !ok:
 			o.silent.free[h.Shard] = now
-		case now-since >= patience*o.o.Look:
+		case now-since >= maxSilentLooks*o.o.Look:
 			anybodys[h.Shard] = own != nil && able(own, h.Shard.Topic)
 			if f != 0 && f != s.fence {
 				o.silent.until[f], passed = now+o.o.TTL, true

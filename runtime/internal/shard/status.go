@@ -1,6 +1,6 @@
 package shard
 
-// Status returns the fence of the replica's current lease, 0 for none, and the number of shards that it owns per
+// Status returns the fence of the replica's current lease, or 0 if it has none, and the number of owned shards per
 // topic.
 func (o *Owner) Status() (fence uint64, owned map[string]int) {
 	o.mu.Lock()

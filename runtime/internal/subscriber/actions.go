@@ -19,19 +19,20 @@ import (
 )
 
 const (
-	// actionGrace is the time that [Subscriptions.Ask] waits for an action in addition to the endpoint's timeout.
+	// actionGrace is how long [Subscriptions.Ask] waits for an action after the endpoint's timeout.
 	actionGrace = 5 * time.Second
-	// actionTime bounds an action. Replays of a check and attempts have smaller bounds.
+	// actionTime is the timeout of an action. Replays of a check and attempts have shorter timeouts.
 	actionTime = time.Minute
-	// firstLook and maxLook are the pauses between reads of the record while another process performs an action.
-	firstLook = 10 * time.Millisecond
-	maxLook   = 500 * time.Millisecond
+	// minPollPause and maxPollPause limit the pause between reads of the record while another process performs an
+	// action.
+	minPollPause = 10 * time.Millisecond
+	maxPollPause = 500 * time.Millisecond
 )
 
-// Ask stores an action in the record of a subscription and waits until the process that delivers to it has
-// performed the action. It returns the result of the action, or an [operator.AcceptedError] if the action is still
-// pending 5 s after the endpoint's timeout. The action is performed even if one of the processes dies, but then
-// perhaps twice. At most [store.MaxActions] actions may be pending.
+// Ask stores an action in the record of a subscription and waits until the subscription's owner has performed it. It
+// returns the result of the action, or an [operator.AcceptedError] if the action is still pending 5 seconds after the
+// endpoint's timeout. The action is performed even if one of the processes crashes, but then possibly twice. At most
+// [store.MaxActions] actions may be pending.
 func (w *Subscriptions) Ask(ctx context.Context, id string, a store.Action) error {
 	a.At, a.Actor = w.Now(), actor.Of(ctx)
 	var refused error
@@ -43,29 +44,29 @@ func (w *Subscriptions) Ask(ctx context.Context, id string, a store.Action) erro
 	case errors.Is(err, errGone):
 		return fault.NotFound("subscription")
 	case err != nil:
-		if h := w.unreadable(ctx, id); h != nil {
+		if h := w.findUnreadable(ctx, id); h != nil {
 			return w.act(ctx, h, &a)
 		}
 		return fmt.Errorf("storing an action for subscription %s: %w", id, err)
 	case refused != nil:
 		return refused
 	}
-	h := w.reach(ctx, id)
+	h := w.findLive(ctx, id)
 	var tried <-chan struct{}
 	if h != nil && h.Generation == r.Generation {
-		tried = w.perform(h, r.Actions)
+		tried = w.startActions(h, r.Actions)
 	}
 	if h == nil || !h.Ours() {
-		if err := w.told(ctx, &r); err != nil {
+		if err := w.notifyOwner(ctx, &r); err != nil {
 			return err
 		}
 	}
 	return w.await(ctx, id, &a, tried)
 }
 
-// reach returns the live subscription of an id, after restoring it if this process is about to. It returns nil if
-// another process delivers, or if restoring fails.
-func (w *Subscriptions) reach(ctx context.Context, id string) *Live {
+// findLive returns the live subscription with the id. If the subscription is waiting to be restored here, findLive
+// restores it first. It returns nil if another process owns the subscription or the restore fails.
+func (w *Subscriptions) findLive(ctx context.Context, id string) *Live {
 	if h := w.Get(id); h != nil {
 		return h
 	}
@@ -78,9 +79,9 @@ func (w *Subscriptions) reach(ctx context.Context, id string) *Live {
 	return w.Get(id)
 }
 
-// unreadable returns the live subscription of an id if this process delivers to it and its record can no longer be
-// read, otherwise nil. An action on it is performed without its record.
-func (w *Subscriptions) unreadable(ctx context.Context, id string) *Live {
+// findUnreadable returns the live subscription with the id if this process owns it and can no longer read its record.
+// Otherwise it returns nil. Actions on such a subscription are performed without its record.
+func (w *Subscriptions) findUnreadable(ctx context.Context, id string) *Live {
 	h := w.Get(id)
 	if h == nil || !h.Ours() {
 		return nil
@@ -92,8 +93,8 @@ func (w *Subscriptions) unreadable(ctx context.Context, id string) *Live {
 	return h
 }
 
-// addAction adds an action with the next number to a record. If the record is full, it drops the oldest completed
-// action.
+// addAction assigns the next number to an action and adds it to a record. If the record is full, it drops the oldest
+// completed action.
 func (w *Subscriptions) addAction(r *store.Subscription, a *store.Action) error {
 	if Lapsed(r, w.Now()) {
 		return fault.NotFound("subscription")
@@ -113,8 +114,8 @@ func (w *Subscriptions) addAction(r *store.Subscription, a *store.Action) error 
 	return nil
 }
 
-// await waits for an action and returns its result. tried is closed once this process has tried the action; it is
-// nil if another process performs it.
+// await waits for an action and returns its result. The channel tried is closed after this process has tried the
+// action. It is nil if another process performs the action.
 func (w *Subscriptions) await(ctx context.Context, id string, a *store.Action, tried <-chan struct{}) error {
 	accepted := &operator.AcceptedError{Subscription: id, Number: a.Number}
 	limit := w.guard.Timeout()
@@ -123,7 +124,7 @@ func (w *Subscriptions) await(ctx context.Context, id string, a *store.Action, t
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit+actionGrace, accepted)
 	defer cancel()
-	for pause := firstLook; ; pause = min(2*pause, maxLook) {
+	for pause := minPollPause; ; pause = min(2*pause, maxPollPause) {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -142,7 +143,7 @@ func (w *Subscriptions) await(ctx context.Context, id string, a *store.Action, t
 		switch {
 		case i >= 0 && r.Actions[i].Done.IsZero():
 		case i >= 0:
-			return failureIn(r.Actions[i].Failure)
+			return decodeFailure(r.Actions[i].Failure)
 		case ok && !r.CreatedAt.After(a.At):
 			return nil // it is done, and a newer action has replaced it
 		case a.Kind == store.ActionEnd:
@@ -153,8 +154,8 @@ func (w *Subscriptions) await(ctx context.Context, id string, a *store.Action, t
 	}
 }
 
-// pendingEnd returns the reason with which a pending action ends the subscription, or nil.
-func pendingEnd(r *store.Subscription) *events.Error {
+// pendingEndReason returns the reason of the first pending ActionEnd, or nil without such an action.
+func pendingEndReason(r *store.Subscription) *events.Error {
 	for i := range r.Actions {
 		if a := &r.Actions[i]; a.Kind == store.ActionEnd && a.Done.IsZero() {
 			return endReason(a)
@@ -163,7 +164,7 @@ func pendingEnd(r *store.Subscription) *events.Error {
 	return nil
 }
 
-// lastReplay returns the replay in progress according to the record, or nil.
+// lastReplay returns the action whose replay is in progress according to the record, or nil.
 func lastReplay(r *store.Subscription) *store.Action {
 	for i := range r.Actions {
 		a := &r.Actions[len(r.Actions)-1-i]
@@ -192,12 +193,12 @@ func ReplayIn(r *store.Subscription) *operator.Replay {
 	return &operator.Replay{AskedBy: a.Actor, Left: int64(a.Last - r.Progress.Base)}
 }
 
-// Actions describes the actions of a record.
+// Actions returns descriptions of the actions in a record.
 func Actions(r *store.Subscription) (all []operator.Action) {
 	for i := range r.Actions {
 		a := &r.Actions[i]
 		d := operator.Action{Number: a.Number, Kind: string(a.Kind), AskedBy: a.Actor, At: a.At, Done: a.Done}
-		if err := failureIn(a.Failure); err != nil {
+		if err := decodeFailure(a.Failure); err != nil {
 			d.Failure = err.Error()
 		}
 		all = append(all, d)
@@ -205,7 +206,7 @@ func Actions(r *store.Subscription) (all []operator.Action) {
 	return all
 }
 
-// endReason returns the reason of an ActionEnd.
+// endReason decodes the reason of an ActionEnd.
 func endReason(a *store.Action) *events.Error {
 	var o wire.ErrorObject
 	if err := json.Unmarshal(a.Reason, &o); err != nil {
@@ -214,14 +215,14 @@ func endReason(a *store.Action) *events.Error {
 	return fault.FromStored(&o)
 }
 
-// neglected reports whether the record has pending actions that have not been started. The lock must be held.
-func (h *Live) neglected(r *store.Subscription) bool {
+// hasUnstartedActions reports whether the record has pending actions that have not been started. The lock must be held.
+func (h *Live) hasUnstartedActions(r *store.Subscription) bool {
 	return slices.ContainsFunc(r.Actions, func(a store.Action) bool { return a.Done.IsZero() && h.actions[a.Number] == nil })
 }
 
-// perform starts the pending actions of a live subscription, each once. It returns a channel that is closed once
-// the newest of them was tried, or nil if no action is pending.
-func (w *Subscriptions) perform(h *Live, actions []store.Action) (tried <-chan struct{}) {
+// startActions starts the pending actions of a live subscription that have not been started. It returns a channel that
+// is closed after the newest pending action has been tried, or nil if no action is pending.
+func (w *Subscriptions) startActions(h *Live, actions []store.Action) (tried <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed || len(actions) == 0 {
@@ -241,7 +242,7 @@ func (w *Subscriptions) perform(h *Live, actions []store.Action) (tried <-chan s
 			h.actions[a.Number] = ended
 			w.tasks.Go(func() {
 				defer close(ended)
-				w.performOne(h, a)
+				w.performAction(h, a)
 			})
 		}
 		tried = ended
@@ -254,21 +255,21 @@ func (w *Subscriptions) perform(h *Live, actions []store.Action) (tried <-chan s
 	return tried
 }
 
-// performOne performs an action and stores its result. If that fails because the subscription has another owner,
-// the other owner performs it.
-func (w *Subscriptions) performOne(h *Live, a *store.Action) {
-	ctx, cancel := context.WithTimeout(actor.With(h.part.ownership.Context(), a.Actor), actionTime)
+// performAction performs an action and stores its result. If it fails because the subscription has another owner, the
+// new owner performs the action.
+func (w *Subscriptions) performAction(h *Live, a *store.Action) {
+	ctx, cancel := context.WithTimeout(actor.With(h.ownedShard.ownership.Context(), a.Actor), actionTime)
 	defer cancel()
 	err := w.act(ctx, h, a)
 	if err == nil {
 		err = w.engine.Flush(ctx)
 	}
-	if errors.Is(err, delivery.ErrClosed) || a.Kind == store.ActionEnd || !h.part.ownership.Valid() {
+	if errors.Is(err, delivery.ErrClosed) || a.Kind == store.ActionEnd || !h.ownedShard.ownership.Valid() {
 		return // an end stays pending until its record is deleted
 	}
-	failure, replay := storedFailure(err), w.latest(h).Handle.Replaying()
-	h.part.persist(h.part.ownership.Context(), "storing that an action of subscription "+h.ID+" is done", func() error {
-		_, err := w.changeBy(h.part.ownership.Context(), h.part.owned.PutSubscription, h.ID, func(r *store.Subscription) bool {
+	failure, replay := encodeFailure(err), w.latest(h).Handle.Replaying()
+	h.ownedShard.retry(h.ownedShard.ownership.Context(), "storing that an action of subscription "+h.ID+" is done", func() error {
+		_, err := w.changeBy(h.ownedShard.ownership.Context(), h.ownedShard.owned.PutSubscription, h.ID, func(r *store.Subscription) bool {
 			i := slices.IndexFunc(r.Actions, func(o store.Action) bool { return o.Number == a.Number && o.At.Equal(a.At) })
 			if i < 0 || !r.Actions[i].Done.IsZero() {
 				return false
@@ -285,7 +286,7 @@ func (w *Subscriptions) performOne(h *Live, a *store.Action) {
 		if errors.Is(err, errGone) {
 			return nil
 		}
-		return h.part.ended(err)
+		return h.ownedShard.fencedToClosed(err)
 	})
 }
 
@@ -321,14 +322,14 @@ func (w *Subscriptions) act(ctx context.Context, h *Live, a *store.Action) error
 	return fmt.Errorf("this process does not know the action %q", a.Kind)
 }
 
-// A failure is the stored form of the error of an action.
-type failure struct {
+// An actionFailure is the JSON form in which an action's error is stored.
+type actionFailure struct {
 	Text     string            `json:"text"`
 	Error    *wire.ErrorObject `json:"error,omitempty"`
 	UnderWay bool              `json:"underWay,omitempty"`
 }
 
-// A remoteError is an error of another process, with its text and its kind.
+// A remoteError is an error that was stored by another process. It unwraps to an error of the same kind.
 type remoteError struct {
 	text string
 	kind error
@@ -337,12 +338,12 @@ type remoteError struct {
 func (e *remoteError) Error() string { return e.text }
 func (e *remoteError) Unwrap() error { return e.kind }
 
-// storedFailure encodes an error. It returns nil for a nil error.
-func storedFailure(err error) json.RawMessage {
+// encodeFailure encodes an action's error. It returns nil for a nil error.
+func encodeFailure(err error) json.RawMessage {
 	if err == nil {
 		return nil
 	}
-	f := failure{Text: err.Error(), UnderWay: errors.Is(err, operator.ErrUnderWay)}
+	f := actionFailure{Text: err.Error(), UnderWay: errors.Is(err, operator.ErrUnderWay)}
 	var e *events.Error
 	if errors.As(err, &e) {
 		f.Error = fault.Stored(e)
@@ -351,12 +352,12 @@ func storedFailure(err error) json.RawMessage {
 	return b
 }
 
-// failureIn decodes the result of storedFailure.
-func failureIn(text json.RawMessage) error {
+// decodeFailure decodes the result of encodeFailure.
+func decodeFailure(text json.RawMessage) error {
 	if len(text) == 0 {
 		return nil
 	}
-	var f failure
+	var f actionFailure
 	if err := json.Unmarshal(text, &f); err != nil {
 		return fmt.Errorf("the failure of an action: %w", err)
 	}

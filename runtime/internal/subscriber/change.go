@@ -9,29 +9,29 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
-// Redefined ends the webhook subscriptions that are incompatible with a type's new definition, and wakes the others
-// so that they continue with it (EVOL-2, EVOL-3).
+// Redefined ends the webhook subscriptions that are incompatible with a type's new definition. It wakes the other
+// subscriptions to the type, so that they switch to the definition (EVOL-2, EVOL-3).
 func (w *Subscriptions) Redefined(et eventtype.Type) {
 	w.Review(et)
 	w.Each(OfType(et), func(h *Live) { h.Handle.Wake() })
 }
 
-// OfPrincipal returns a filter for a principal's subscriptions to the named events, or to all events if none are
-// named.
+// OfPrincipal returns a filter for a principal's subscriptions to the named events. If names is empty, the filter
+// matches all events.
 func OfPrincipal(principal string, names []string) func(*Live) bool {
 	return func(h *Live) bool {
 		return h.Principal == principal && (len(names) == 0 || slices.Contains(names, h.Type.Name()))
 	}
 }
 
-// Recheck calls the hooks for a live subscription and ends it if they refuse it (AUTH-2, LIST-4).
+// Recheck calls the author's hooks for a live subscription and ends it if they refuse it (AUTH-2, LIST-4).
 func (w *Subscriptions) Recheck(ctx context.Context, h *Live) {
 	if e := w.host.Refused(hook.WithPrincipal(ctx, h.Principal), h.Principal, h.Arguments()); e != nil {
 		w.End(h, e)
 	}
 }
 
-// reauthorize rechecks all live subscriptions at every interval (AUTH-2).
+// reauthorize rechecks all live subscriptions once per interval (AUTH-2).
 func (w *Subscriptions) reauthorize() {
 	tick := time.NewTimer(w.o.Reauthorize)
 	defer tick.Stop()

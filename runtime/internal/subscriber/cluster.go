@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Records is the store of subscription records, with the operations of processes that share it.
+// Records is a store of subscription records that several processes can share.
 type Records interface {
 	store.SubscriptionStore
 	// The following methods are declared by [engine.Shared].
@@ -22,31 +22,31 @@ type Records interface {
 	Owned(h engine.ShardFence) engine.Owned
 }
 
-// A Cluster represents the processes that serve the store; there may be only one (package solo). Each process
-// delivers to the subscriptions of the shards that it owns, and any process answers requests for all of them
-// (REP-6, REP-11).
+// A Cluster represents the processes that serve the store. There may be only one (package solo). Each process delivers
+// to the subscriptions of the shards it owns, and any process can answer requests for all subscriptions (REP-6,
+// REP-11).
 type Cluster struct {
-	// Now returns the store's time, which all records and signatures use (REP-8).
+	// Now returns the current time of the store, which all records and signatures use (REP-8).
 	Now func() time.Time
-	// May returns a function that is called before every attempt of a ownership. It reports whether the ownership is valid
-	// and this process is up to date with the changes of other processes (REP-8, REP-11). If it is nil, every
-	// attempt is allowed.
+	// May returns a function that is called before every attempt under an ownership. The function reports whether the
+	// ownership is valid and this process is up to date with the changes of other processes (REP-8, REP-11). If the
+	// function is nil, every attempt is allowed.
 	May func(Ownership) func() bool
-	// Tell notifies the owner of the shard that a record was created, changed or deleted. The zero shard means that
-	// the shard is unknown.
+	// Tell notifies the owner of the shard that a record was created, changed or deleted. A zero Shard means that the
+	// shard is unknown.
 	Tell func(ctx context.Context, id string, of engine.Shard) error
-	// Standing reads the recent actions of operators in all processes (REP-13). It is nil if one process serves the
-	// store.
+	// Standing reads the recent actions of operators in all processes (REP-13). It is nil if only one process serves
+	// the store.
 	Standing func(ctx context.Context) (Standing, error)
-	// Obsolete returns the error that ends a subscription to the type whose arguments were accepted under the
-	// schemas with that fingerprint, or nil while it continues (REP-16). read reports whether this process can read
-	// the arguments.
+	// Obsolete returns the error that ends a subscription to the type, or nil if the subscription continues (REP-16).
+	// The parameter schema is the fingerprint of the schemas that accepted the arguments, and read reports whether this
+	// process can read the arguments.
 	Obsolete func(et eventtype.Type, schema string, read bool) *events.Error
 	// Shards is the number of shards of a new event type.
 	Shards int
 }
 
-// A Ownership is a period during which this process owns a shard; see package shard.
+// An Ownership is a period during which this process owns a shard. See package shard.
 type Ownership interface {
 	ShardFence() engine.ShardFence
 	Context() context.Context
@@ -55,8 +55,8 @@ type Ownership interface {
 	Fenced()
 }
 
-// A part is a shard that this process owns, with its live subscriptions.
-type part struct {
+// An ownedShard is a shard that this process owns, with its live subscriptions.
+type ownedShard struct {
 	w         *Subscriptions
 	ownership Ownership
 	et        eventtype.Type
@@ -64,7 +64,7 @@ type part struct {
 	shard     *delivery.Shard
 
 	// Guarded by Subscriptions.mu:
-	log      *delivery.Log // nil until the part is open, for a check, and for a log that is not in the store
+	log      *delivery.Log // nil until the shard is open, for a check, and for a log that is not in the store
 	open     bool          // subscriptions can be started
 	closed   bool
 	live     map[*Live]struct{}
@@ -72,49 +72,50 @@ type part struct {
 	left     map[string]string // the schemas of records that this build cannot read
 	whole    bool              // every record is live, has ended or is in left
 	restored []func()          // called once whole is true
-	// gaps is the time up to which all subscriptions know of the type's gaps; marked is its stored value.
+	// gaps is the time up to which all subscriptions have been notified of the type's gaps. marked is the stored value
+	// of gaps.
 	gaps, marked time.Time
 }
 
-// Ours reports whether this process certainly owns the subscription.
-func (h *Live) Ours() bool { return h.part.ownership.Valid() }
+// Ours reports whether this process is certain to own the subscription.
+func (h *Live) Ours() bool { return h.ownedShard.ownership.Valid() }
 
-// BegunAfter reports whether the subscription began after t.
+// BegunAfter reports whether the subscription was created after t.
 func (h *Live) BegunAfter(t time.Time) bool { return h.created > t.UnixNano() }
 
-// Now returns the store's time.
+// Now returns the current time of the store.
 func (w *Subscriptions) Now() time.Time { return w.cluster.Now() }
 
-// partOf returns the part of a shard if subscriptions can be started in it, otherwise nil.
-func (w *Subscriptions) partOf(s engine.Shard) *part {
+// ownedShardOf returns the ownedShard for s, or nil if no subscriptions can be started in it.
+func (w *Subscriptions) ownedShardOf(s engine.Shard) *ownedShard {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p := w.parts[s]; p != nil && p.open && !p.closed {
+	if p := w.ownedShards[s]; p != nil && p.open && !p.closed {
 		return p
 	}
 	return nil
 }
 
-// lookPause is the interval at which the owner of an unserved type's shard checks whether the type is registered.
+// lookPause is the interval at which the owner of a shard of an unserved type checks whether the type is registered.
 const lookPause = 500 * time.Millisecond
 
-// markPause is the interval at which an owner stores the mark of the gaps that it has signaled.
+// markPause is the interval at which an owner stores the mark of signaled gaps.
 const markPause = time.Second
 
-// Own delivers to the subscriptions of a shard while this process owns it. It returns once all deliveries have
-// finished and are stored, or the shard is lost.
+// Own delivers to the subscriptions of a shard while this process owns it. It returns after all deliveries have
+// finished and their progress is stored, or after the shard is lost.
 func (w *Subscriptions) Own(t Ownership) {
 	et, ok := w.host.Type(t.ShardFence().Shard.Topic)
 	if !ok || et.Current() == nil || !et.Current().Webhooks() {
 		w.ownOrphans(t)
 		return
 	}
-	p := w.newPart(t, et)
+	p := w.newOwnedShard(t, et)
 	if p == nil {
 		return // the server ends
 	}
 	defer p.forget()
-	w.background(func() { p.restore(func() {}) })
+	w.runInBackground(func() { p.restore(func() {}) })
 	tick := time.NewTicker(markPause)
 	defer tick.Stop()
 	compared := time.Now().Add(rand.N(compareEvery / 2)) // spread over time
@@ -131,10 +132,10 @@ func (w *Subscriptions) Own(t Ownership) {
 			}
 			return
 		case <-tick.C:
-			p.mark()
+			p.saveGapMark()
 			if time.Since(compared) >= compareEvery {
 				compared = time.Now()
-				w.background(func() {
+				w.runInBackground(func() {
 					if err := p.compare(t.Context()); err != nil && t.Context().Err() == nil {
 						w.o.Log.Internal(t.Context(), "comparing "+t.ShardFence().Shard.String()+" with what is stored", err)
 					}
@@ -144,11 +145,11 @@ func (w *Subscriptions) Own(t Ownership) {
 	}
 }
 
-// Settled returns the number of the type's shards that this process owns and has read.
+// Settled returns how many of the type's shards this process owns and has read.
 func (w *Subscriptions) Settled(event string) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for of, p := range w.parts {
+	for of, p := range w.ownedShards {
 		if of.Topic == event && !p.closed && p.touched == nil {
 			n++
 		}

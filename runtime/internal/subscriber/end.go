@@ -10,14 +10,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
-// delete deletes the record. If the store fails, the record remains; it has expired, or the next start ends it for
-// the same reason. delete returns false if another process owns the subscription.
+// delete deletes the record. If the store fails, the record remains. Such a record has either expired, or the next
+// start ends it for the same reason. The result is false if another process owns the subscription.
 func (w *Subscriptions) delete(ctx context.Context, h *Live) bool {
-	err := h.part.owned.DeleteSubscription(ctx, h.ID, h.Generation)
+	err := h.ownedShard.owned.DeleteSubscription(ctx, h.ID, h.Generation)
 	if err == nil {
 		return true
 	}
-	if h.part.lost(err) {
+	if h.ownedShard.checkFenced(err) {
 		h.Handle.Remove()
 		w.host.Release(h.Identity(), h.Arguments())
 		return false
@@ -26,9 +26,9 @@ func (w *Subscriptions) delete(ctx context.Context, h *Live) bool {
 	return true
 }
 
-// ended is the engine's callback for a subscription that expired or failed for too long.
-func (w *Subscriptions) ended(handle *delivery.Handle, why delivery.End) {
-	w.background(func() {
+// handleEnded handles a subscription that expired or failed for too long. The engine calls it.
+func (w *Subscriptions) handleEnded(handle *delivery.Handle, why delivery.End) {
+	w.runInBackground(func() {
 		// A concurrent request that creates or refreshes the subscription comes first.
 		unlock, err := w.keys.Lock(w.ctx, handle.ID())
 		if err != nil {
@@ -39,21 +39,21 @@ func (w *Subscriptions) ended(handle *delivery.Handle, why delivery.End) {
 		if h == nil || h.Handle != handle {
 			return
 		}
-		ctx, cancel := finishing()
+		ctx, cancel := finishContext()
 		defer cancel()
 		switch {
 		case why == delivery.Expired:
 			w.expire(ctx, h)
-		case w.delist(h) && w.delete(ctx, h):
-			w.leave(h)
-			w.tell(ctx, "webhook subscription without expiry is ended after failing too long", h)
+		case w.removeLive(h) && w.delete(ctx, h):
+			w.callOnUnsubscribe(h)
+			w.logEvent(ctx, "webhook subscription without expiry is ended after failing too long", h)
 		}
 	})
 }
 
 // End terminates a live subscription with an envelope that contains the reason.
 func (w *Subscriptions) End(h *Live, reason *events.Error) {
-	for !w.delist(h) {
+	for !w.removeLive(h) {
 		next := w.latest(h)
 		if next == h {
 			return
@@ -61,7 +61,7 @@ func (w *Subscriptions) End(h *Live, reason *events.Error) {
 		h = next
 	}
 	h.Handle.Stop() // deleting may be slow
-	ctx, cancel := finishing()
+	ctx, cancel := finishContext()
 	defer cancel()
 	if !w.delete(ctx, h) {
 		return
@@ -71,8 +71,8 @@ func (w *Subscriptions) End(h *Live, reason *events.Error) {
 	w.mu.Unlock()
 	h.Handle.HoldUntil(refreshed.Add(ReplyTime)) // do not wait for another read of the record
 	h.Handle.Terminate(*fault.Object(reason, dialect))
-	w.leave(h)
-	w.tell(ctx, "webhook subscription is terminated: "+reason.Kind.String(), h)
+	w.callOnUnsubscribe(h)
+	w.logEvent(ctx, "webhook subscription is terminated: "+reason.Kind.String(), h)
 }
 
 // OfType returns a filter for the subscriptions to a type.

@@ -15,18 +15,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A feedReader reads a feed, of a check or of a check and an emitter, for a webhook subscription. It numbers the
-// occurrences and keeps them until they are settled, because it cannot fetch them a second time. After a restart it
-// resumes from a cursor (CUR-1).
+// A feedReader reads the feed of a check, with or without an emitter, for a webhook subscription. It numbers the
+// occurrences and keeps them until they are settled, because it cannot refetch them. After a restart, it resumes from a
+// cursor (CUR-1).
 type feedReader struct {
 	binding
 	wakeup
 	w         *Subscriptions
 	principal string
 
-	// pulling is held while the source is pulled. A parked source is not pulled.
-	pulling sync.Mutex
-	src     feed.Source
+	// pullMu is held while the source is pulled. A parked source is not pulled.
+	pullMu sync.Mutex
+	src    feed.Source
 
 	mu     sync.Mutex
 	args   eventtype.Arguments // bound to src
@@ -45,7 +45,7 @@ type feedReader struct {
 	timer  *time.Timer // wakes the reader for a retry
 }
 
-// A feedItem is an occurrence or a gap at a position.
+// A feedItem is an occurrence or a gap, with its position.
 type feedItem struct {
 	at     store.Position
 	o      topic.Outcome
@@ -53,18 +53,18 @@ type feedItem struct {
 	gap    bool
 }
 
-// Bounds of the unsettled occurrences kept for one subscription, in number and in bytes. At either bound, reading
-// pauses until some are settled.
+// Limits on the number and size in bytes of the unsettled occurrences of one subscription. When a limit is reached,
+// reading pauses until some occurrences are settled.
 const (
 	maxFound      = 2048
 	MaxFoundBytes = 4 << 20
 )
 
-// full reports whether a bound is reached; mu must be held.
-func (r *feedReader) full() bool { return len(r.found) >= maxFound || r.bytes >= MaxFoundBytes }
+// isFull reports whether a limit has been reached. The caller must hold mu.
+func (r *feedReader) isFull() bool { return len(r.found) >= maxFound || r.bytes >= MaxFoundBytes }
 
-// keep adds an item; mu must be held.
-func (r *feedReader) keep(it feedItem) {
+// addItem appends an item at the next position. The caller must hold mu.
+func (r *feedReader) addItem(it feedItem) {
 	r.head++
 	it.at = r.head
 	r.found = append(r.found, it)
@@ -78,7 +78,7 @@ func (it *feedItem) size() int {
 	return it.o.Size() + len(it.cursor)
 }
 
-// openFeedReader opens a reader at a cursor of the feed.
+// openFeedReader opens a feedReader that starts at the cursor.
 func (w *Subscriptions) openFeedReader(ctx context.Context, et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments, cursor string, later bool) (r *feedReader, truncated bool, err error) {
 	r = &feedReader{w: w, principal: sub.Principal, passed: cursor, last: cursor, args: a}
 	r.et = et
@@ -89,14 +89,14 @@ func (w *Subscriptions) openFeedReader(ctx context.Context, et eventtype.Type, s
 	return r, truncated, err
 }
 
-// notAfter returns the cursor, or the cursor before all unsettled items if that is earlier.
+// notAfter returns the earlier of the given cursor and the cursor before all unsettled items.
 func (r *feedReader) notAfter(cursor string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := bare(cursor)
-	ahead := len(r.found) > 0 && at == bare(r.last)
+	at := withoutProof(cursor)
+	ahead := len(r.found) > 0 && at == withoutProof(r.last)
 	for i := range r.found {
-		ahead = ahead || bare(r.found[i].cursor) == at
+		ahead = ahead || withoutProof(r.found[i].cursor) == at
 	}
 	if ahead {
 		return r.passed
@@ -104,8 +104,9 @@ func (r *feedReader) notAfter(cursor string) string {
 	return cursor
 }
 
-// bare returns the cursor without its proof. Cursors issued while the store did not answer have none.
-func bare(cursor string) string {
+// withoutProof returns the cursor without its proof. Cursors that were issued while the store did not respond have no
+// proof.
+func withoutProof(cursor string) string {
 	c, err := wire.ParseCursor(cursor)
 	if err != nil {
 		return cursor
@@ -121,7 +122,7 @@ func (r *feedReader) Read(ctx context.Context, after store.Position, limit int) 
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := delivery.Found{Upto: max(after, r.head), More: r.more && !r.asking && !r.full()}
+	f := delivery.Found{Upto: max(after, r.head), More: r.more && !r.asking && !r.isFull()}
 	i := sort.Search(len(r.found), func(i int) bool { return r.found[i].at > after })
 	for ; i < len(r.found); i++ {
 		it := &r.found[i]
@@ -137,31 +138,31 @@ func (r *feedReader) Read(ctx context.Context, after store.Position, limit int) 
 	return f, nil
 }
 
-// pull pulls the source, unless items after that position are already kept or a bound is reached. If the source
-// must call the check, pull starts the call and does not wait, so that a hanging check does not block a worker of
-// the engine (HOOK-4).
+// pull pulls the source, unless there are already items after the position or a limit is reached. If the source must
+// call the check, pull does not wait for the call, so that a hanging check does not block a worker of the engine
+// (HOOK-4).
 func (r *feedReader) pull(ctx context.Context, after store.Position) error {
 	a, ok := r.arguments()
 	r.mu.Lock()
 	err := r.failed
 	r.failed = nil
-	wanted := ok && err == nil && !r.closed && !r.asking && after >= r.head && !r.full()
+	wanted := ok && err == nil && !r.closed && !r.asking && after >= r.head && !r.isFull()
 	r.mu.Unlock()
 	if !wanted {
 		return err
 	}
-	r.pulling.Lock()
+	r.pullMu.Lock()
 	if r.args == a && !r.src.Asks() {
-		defer r.pulling.Unlock()
-		return r.take(ctx, a)
+		defer r.pullMu.Unlock()
+		return r.pullSource(ctx, a)
 	}
-	r.pulling.Unlock()
-	r.ask(a)
+	r.pullMu.Unlock()
+	r.startPull(a)
 	return nil
 }
 
-// ask pulls in a new goroutine and then rings. Close ends the goroutine.
-func (r *feedReader) ask(a eventtype.Arguments) {
+// startPull pulls the source in a new goroutine and then calls Ring. Close ends the goroutine.
+func (r *feedReader) startPull(a eventtype.Arguments) {
 	w := r.w
 	ctx, cancel := context.WithCancel(hook.WithPrincipal(w.ctx, r.principal))
 	r.mu.Lock()
@@ -172,11 +173,11 @@ func (r *feedReader) ask(a eventtype.Arguments) {
 	}
 	r.asking, r.cancel = true, cancel
 	r.mu.Unlock()
-	w.background(func() {
+	w.runInBackground(func() {
 		defer cancel()
-		r.pulling.Lock()
-		err := r.take(ctx, a)
-		r.pulling.Unlock()
+		r.pullMu.Lock()
+		err := r.pullSource(ctx, a)
+		r.pullMu.Unlock()
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.asking = false; r.closed {
@@ -188,8 +189,8 @@ func (r *feedReader) ask(a eventtype.Arguments) {
 	})
 }
 
-// take pulls the source and keeps the results. The caller holds pulling.
-func (r *feedReader) take(ctx context.Context, a eventtype.Arguments) error {
+// pullSource pulls the source and adds the results. The caller must hold pullMu.
+func (r *feedReader) pullSource(ctx context.Context, a eventtype.Arguments) error {
 	if r.args != a {
 		if err := r.src.Rebind(ctx, a.Def.Check(), a.Arguments); err != nil {
 			return err
@@ -208,11 +209,11 @@ func (r *feedReader) take(ctx context.Context, a eventtype.Arguments) error {
 		return err
 	}
 	for i := range p.Out {
-		r.keep(feedItem{o: p.Out[i], cursor: textOf(p.Out[i].Cursor())})
+		r.addItem(feedItem{o: p.Out[i], cursor: cursorOrEmpty(p.Out[i].Cursor())})
 	}
-	r.last = textOf(r.src.Cursor())
+	r.last = cursorOrEmpty(r.src.Cursor())
 	if p.Gap {
-		r.keep(feedItem{gap: true, cursor: r.last})
+		r.addItem(feedItem{gap: true, cursor: r.last})
 	}
 	if r.more = p.More; p.Retry > 0 {
 		r.alarm(p.Retry)
@@ -220,8 +221,8 @@ func (r *feedReader) take(ctx context.Context, a eventtype.Arguments) error {
 	return err
 }
 
-// textOf decodes a cursor from JSON; null yields "".
-func textOf(cursor []byte) string {
+// cursorOrEmpty decodes a cursor from JSON. It returns "" for null.
+func cursorOrEmpty(cursor []byte) string {
 	if s := cursorText(cursor); s != nil {
 		return *s
 	}
@@ -246,7 +247,7 @@ func (r *feedReader) Park(after store.Position) bool {
 		return true
 	case r.failed != nil:
 		return false
-	case r.asking && after >= r.head || r.full():
+	case r.asking && after >= r.head || r.isFull():
 		r.held, r.parked = true, true
 		return true
 	case r.asking || after < r.head || r.args != a || r.more:
@@ -284,8 +285,8 @@ func (r *feedReader) Passed() store.Position {
 	return r.head
 }
 
-// Cursor implements [delivery.Reader]. The cursor of the last position advances while nothing happens (CUR-4). For
-// a position below the kept items it returns a later cursor, before which everything is settled.
+// Cursor implements [delivery.Reader]. The cursor of the last position advances even without new occurrences (CUR-4).
+// For a position before the stored items, Cursor returns the cursor up to which everything is settled.
 func (r *feedReader) Cursor(p store.Position) *string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -293,7 +294,7 @@ func (r *feedReader) Cursor(p store.Position) *string {
 	if p == r.head {
 		c = r.last
 		if !r.closed {
-			c = r.present()
+			c = r.headCursor()
 		}
 	} else if i := sort.Search(len(r.found), func(i int) bool { return r.found[i].at > p }); i > 0 {
 		c = r.found[i-1].cursor
@@ -301,11 +302,11 @@ func (r *feedReader) Cursor(p store.Position) *string {
 	return &c
 }
 
-// present returns the cursor of head, which advances while the source is parked.
-func (r *feedReader) present() string {
+// headCursor returns the cursor of head, which advances while the source is parked.
+func (r *feedReader) headCursor() string {
 	if r.parked && !r.held {
 		r.src.Unpark()
-		r.last = textOf(r.src.Cursor())
+		r.last = cursorOrEmpty(r.src.Cursor())
 		if !r.src.Park() {
 			r.Ring()
 		}
@@ -313,8 +314,8 @@ func (r *feedReader) present() string {
 	return r.last
 }
 
-// settled drops the items up to p, which are no longer needed.
-func (r *feedReader) settled(p store.Position) {
+// dropSettled drops the items up to p, which are no longer needed.
+func (r *feedReader) dropSettled(p store.Position) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := sort.Search(len(r.found), func(i int) bool { return r.found[i].at > p })
@@ -326,7 +327,7 @@ func (r *feedReader) settled(p store.Position) {
 		r.bytes -= r.found[i].size()
 	}
 	r.found = append([]feedItem(nil), r.found[n:]...)
-	if r.held && !r.full() {
+	if r.held && !r.isFull() {
 		r.Ring()
 	}
 }
@@ -338,7 +339,7 @@ func (r *feedReader) Close() {
 	if r.closed {
 		return
 	}
-	r.present()
+	r.headCursor()
 	r.unpark()
 	r.closed = true
 	if r.timer != nil {

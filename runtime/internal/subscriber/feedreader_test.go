@@ -51,7 +51,7 @@ func idleFeed(t *testing.T, src *idleSource, n int) *feedReader {
 	r.et, r.handle = et, &delivery.Handle{}
 	r.bound.Store(&a)
 	for range n {
-		r.keep(feedItem{gap: true, cursor: "lost"})
+		r.addItem(feedItem{gap: true, cursor: "lost"})
 	}
 	return r
 }

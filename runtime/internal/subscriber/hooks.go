@@ -11,15 +11,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 )
 
-// maxHook bounds the wait for the author's hooks when a subscription is restored.
+// maxHook is how long the restore of a subscription waits for the author's hooks.
 const maxHook = 10 * time.Second
 
-// errHook means that the hooks took longer than maxHook.
+// errHook reports that the hooks took longer than maxHook.
 var errHook = fmt.Errorf("the author's hooks did not return within %v", maxHook)
 
-// askHooks calls the author's hooks for a subscription that is being restored and, unless they refuse it, calls
-// Join. The result of a hook that takes longer than maxHook is ignored.
-func (w *Subscriptions) askHooks(ctx context.Context, sub eventtype.Subscription, a eventtype.Arguments) (refused *events.Error, err error) {
+// callHooks calls the author's hooks for a subscription that is being restored. Unless they refuse it, callHooks then
+// calls Join. It ignores the result of a hook that takes longer than maxHook.
+func (w *Subscriptions) callHooks(ctx context.Context, sub eventtype.Subscription, a eventtype.Arguments) (refused *events.Error, err error) {
 	type answer struct {
 		refused *events.Error
 		err     error
@@ -34,8 +34,8 @@ func (w *Subscriptions) askHooks(ctx context.Context, sub eventtype.Subscription
 		}
 		answers <- n
 	}
-	if !w.background(ask) {
-		return nil, errPartClosed
+	if !w.runInBackground(ask) {
+		return nil, errShardClosed
 	}
 	select {
 	case n := <-answers:
@@ -45,7 +45,7 @@ func (w *Subscriptions) askHooks(ctx context.Context, sub eventtype.Subscription
 		return n.refused, n.err
 	case <-ctx.Done():
 	}
-	w.background(func() {
+	w.runInBackground(func() {
 		if n := <-answers; n.refused == nil && n.err == nil {
 			w.host.Release(sub, a)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Host is the server that the subscriptions belong to.
+// A Host is the server whose subscriptions are managed.
 type Host interface {
 	// Type returns the event type with the name. It returns false if no such type is registered.
 	Type(event string) (eventtype.Type, bool)
@@ -23,17 +23,19 @@ type Host interface {
 	// Join calls OnSubscribe for a subscription, and Leave calls OnUnsubscribe (SRV-3).
 	Join(ctx context.Context, sub eventtype.Subscription, a eventtype.Arguments) error
 	Leave(sub eventtype.Subscription, a eventtype.Arguments)
-	// Release undoes a Join without calling OnUnsubscribe, because the subscription continues in another process.
+	// Release reverses a Join without a call of OnUnsubscribe, because the subscription continues in another process.
 	Release(sub eventtype.Subscription, a eventtype.Arguments)
-	// Refused calls the author's hooks for a live subscription and returns their refusal, or nil (AUTH-2). Asks
-	// reports whether there are hooks to call.
+	// Refused calls the author's hooks for a live subscription and returns their error, or nil if they allow it
+	// (AUTH-2).
 	Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
+	// Asks reports whether there are hooks to call.
 	Asks(a eventtype.Arguments) bool
 
-	// Take charges n bytes to a principal, or returns an error at the quota (CAP-5). Keep charges even above the
-	// quota, and Give releases a charge.
+	// Take charges n bytes to a principal. It returns an error if that would exceed the quota (CAP-5). Keep charges n
+	// bytes even above the quota.
 	Take(principal string, n int) error
 	Keep(principal string, n int)
+	// Give releases a charge.
 	Give(principal string, n int)
 }
 
@@ -45,40 +47,41 @@ func identityOf(r *store.Subscription) eventtype.Subscription {
 type Options struct {
 	Host  Host
 	Store Records
-	// Admitted, unless nil, gets the result of each write of a new record.
+	// Admitted, if non-nil, is called with the result of each write of a new record.
 	Admitted func(ctx context.Context, err error)
 	Cluster  *Cluster
 	// Durable reports whether the store outlives the process.
 	Durable bool
-	// Guard sends all requests; Shutdown closes it.
+	// Guard sends all requests. Shutdown closes it.
 	Guard *netguard.Guard
 	Terms Terms
-	// Grace is the time that a replaced secret still signs deliveries; negative for none (SUB-5).
+	// Grace is how long a replaced secret still signs deliveries (SUB-5). A negative value means that it stops
+	// immediately.
 	Grace  time.Duration
 	Quota  Quota
 	Verify verify.Options
-	// Delivery holds the engine's options; New sets Sender, Ended and Gapped.
+	// Delivery contains the engine's options. New sets Sender, Ended, Gapped and Now.
 	Delivery delivery.Options
-	// Reauthorize is the interval at which the hooks are called for live subscriptions; 0 or less for never
-	// (AUTH-2).
+	// Reauthorize is the interval at which the hooks are called for live subscriptions (AUTH-2). If it is zero or
+	// negative, they are not called.
 	Reauthorize time.Duration
 	Log         *fault.Log
-	// Saved receives the duration and the error of each write of progress; it may be nil.
+	// Saved, if non-nil, is called with the duration and error of each write of progress.
 	Saved func(ctx context.Context, took time.Duration, err error)
 }
 
-// A Quota bounds the number of subscriptions; a negative number means unbounded (SUB-8).
+// A Quota limits the number of subscriptions (SUB-8). A negative number means no limit.
 type Quota struct{ PerPrincipal, Total int }
 
-// Terms bounds the time until a subscriber must refresh (SUB-6).
+// Terms limits the time until a subscriber must refresh (SUB-6).
 type Terms struct {
 	Min, Default, Max time.Duration
 	// NoExpiry allows subscriptions without expiry.
 	NoExpiry bool
 }
 
-// Until returns the expiry for a ttlMs, or the zero time for no expiry (SUB-6). It accepts every value: it clamps
-// ttlMs before the conversion to nanoseconds, so it cannot overflow.
+// Until returns the expiry for a ttlMs, or the zero time for no expiry (SUB-6). It accepts any value. It limits ttlMs
+// before the conversion to nanoseconds to prevent an overflow.
 func (t *Terms) Until(ms *int64, forever bool, now time.Time) time.Time {
 	ttl := t.Default
 	switch {
@@ -91,13 +94,13 @@ func (t *Terms) Until(ms *int64, forever bool, now time.Time) time.Time {
 	case ms != nil:
 		ttl = min(max(topic.Milliseconds(*ms), t.Min), t.Max)
 	}
-	// The response has milliseconds; the stored expiry must be the same.
+	// The stored expiry must equal the expiry in the response, which has millisecond precision.
 	return now.Add(ttl).Truncate(time.Millisecond)
 }
 
-// grant returns the expiry of the request's subscription: according to the terms, or the expiry of the caller's
-// token if that is earlier. now is the store's time, but tokens expire by this process's clock.
-func (w *Subscriptions) grant(q *Request, now time.Time) time.Time {
+// grantExpiry returns the expiry of the request's subscription. This is the earlier of the expiry under the terms and
+// the expiry of the caller's token. The parameter now is the store's time, but tokens expire by this process's clock.
+func (w *Subscriptions) grantExpiry(q *Request, now time.Time) time.Time {
 	until := w.o.Terms.Until(q.TTLMs, q.Forever, now)
 	if q.Expires.IsZero() {
 		return until

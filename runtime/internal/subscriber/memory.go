@@ -7,13 +7,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 )
 
-// A Holding describes the state of [Subscriptions] at a moment, without the records.
+// A Holding is a snapshot of the state of [Subscriptions], without the records.
 type Holding struct {
 	Live         []string // ids
 	Locks        int      // locked ids
 	Verification verify.Holding
-	// Found is the size in bytes of unsettled occurrences from checks; Counted is the same size as counted for the
-	// bound.
+	// Found is the size in bytes of the unsettled occurrences from checks. Counted is the same size as tracked for the
+	// limit MaxFoundBytes.
 	Found, Counted int
 }
 

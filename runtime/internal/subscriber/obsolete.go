@@ -13,8 +13,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// ownOrphans ends the subscriptions of a shard whose event type no process has registered for some time (EVOL-1).
-// It gives the shard up when this process registers the type.
+// ownOrphans ends the subscriptions of a shard if no process has registered its event type for some time (EVOL-1). It
+// gives up the shard when this process registers the type.
 func (w *Subscriptions) ownOrphans(t Ownership) {
 	of := w.orphansOf(t)
 	defer of.giveUp()
@@ -26,7 +26,7 @@ func (w *Subscriptions) ownOrphans(t Ownership) {
 			return
 		case <-time.After(pause):
 		}
-		if w.serves(t.ShardFence().Shard) {
+		if w.isServed(t.ShardFence().Shard) {
 			return
 		}
 		pause = lookPause
@@ -36,13 +36,13 @@ func (w *Subscriptions) ownOrphans(t Ownership) {
 	}
 }
 
-// EndOrphans ends the subscriptions of a shard whose event type is not registered, until all have ended or the type
-// is registered. It is for the only process that serves the store.
+// EndOrphans ends the subscriptions of a shard with an unregistered event type, until all have ended or the type is
+// registered. It may only be called if no other process serves the store.
 func (w *Subscriptions) EndOrphans(t Ownership) {
-	w.background(func() {
+	w.runInBackground(func() {
 		of := w.orphansOf(t)
 		defer of.giveUp()
-		for !w.serves(t.ShardFence().Shard) && of.end() != nil {
+		for !w.isServed(t.ShardFence().Shard) && of.end() != nil {
 			select {
 			case <-w.ctx.Done():
 				return
@@ -52,25 +52,26 @@ func (w *Subscriptions) EndOrphans(t Ownership) {
 	})
 }
 
-// serves reports whether the shard's event type is registered here with webhooks, or the shard has a part here.
-func (w *Subscriptions) serves(of engine.Shard) bool {
-	if w.partOf(of) != nil {
+// isServed reports whether this process has registered the shard's event type with webhooks, or has started
+// subscriptions in the shard.
+func (w *Subscriptions) isServed(of engine.Shard) bool {
+	if w.ownedShardOf(of) != nil {
 		return true
 	}
 	et, ok := w.host.Type(of.Topic)
 	return ok && et.Current() != nil && et.Current().Webhooks()
 }
 
-// orphans is a shard whose event type no process serves.
-type orphans struct{ *part }
+// An orphanedShard is a shard with an event type that no process serves.
+type orphanedShard struct{ *ownedShard }
 
-func (w *Subscriptions) orphansOf(t Ownership) orphans {
-	p := &part{w: w, ownership: t, owned: w.store.Owned(t.ShardFence())}
+func (w *Subscriptions) orphansOf(t Ownership) orphanedShard {
+	p := &ownedShard{w: w, ownership: t, owned: w.store.Owned(t.ShardFence())}
 	p.shard = w.engine.NewShard(delivery.ShardOptions{Store: p.owned, Fenced: t.Fenced, May: t.Valid})
-	return orphans{p}
+	return orphanedShard{p}
 }
 
-func (o orphans) giveUp() {
+func (o orphanedShard) giveUp() {
 	if o.ownership.Valid() {
 		_ = o.shard.Drain(o.ownership.Context()) // it has no progress to store
 	} else {
@@ -78,8 +79,8 @@ func (o orphans) giveUp() {
 	}
 }
 
-// end ends all subscriptions of the shard. It logs and returns a failure.
-func (o orphans) end() error {
+// end ends all subscriptions of the shard. It logs and returns an error.
+func (o orphanedShard) end() error {
 	ctx, of := o.ownership.Context(), o.ownership.ShardFence().Shard
 	for after := ""; ; {
 		page, err := o.owned.Subscriptions(ctx, after, loadPage)
@@ -87,7 +88,7 @@ func (o orphans) end() error {
 			err = o.endOne(ctx, page[i].ID)
 		}
 		if err != nil {
-			if !o.lost(err) {
+			if !o.checkFenced(err) {
 				o.w.o.Log.Internal(ctx, "ending the subscriptions of "+of.String(), err)
 			}
 			return err
@@ -99,8 +100,8 @@ func (o orphans) end() error {
 	}
 }
 
-// endOne ends one subscription, unless its event type has been registered meanwhile.
-func (o orphans) endOne(ctx context.Context, id string) error {
+// endOne ends one subscription, unless its event type has since been registered.
+func (o orphanedShard) endOne(ctx context.Context, id string) error {
 	unlock, err := o.w.keys.Lock(ctx, id)
 	if err != nil {
 		return err
@@ -108,22 +109,22 @@ func (o orphans) endOne(ctx context.Context, id string) error {
 	defer unlock()
 	r, ok, err := o.w.store.Subscription(ctx, id)
 	switch {
-	case err != nil || !ok || o.w.serves(inShard(&r)) || o.w.forged(ctx, &r):
+	case err != nil || !ok || o.w.isServed(shardOfRecord(&r)) || o.w.isForged(ctx, &r):
 		return err
 	case Lapsed(&r, o.w.Now()):
-		err = o.w.endRecord(ctx, o.part, &r, nil)
+		err = o.w.endRecord(ctx, o.ownedShard, &r, nil)
 	default:
-		err = o.w.endRecord(ctx, o.part, &r, o.w.orphaned(r.Event))
+		err = o.w.endRecord(ctx, o.ownedShard, &r, o.w.orphanError(r.Event))
 	}
-	o.w.Changed(r.ID, inShard(&r)) // the type may be registered by now
+	o.w.Changed(r.ID, shardOfRecord(&r)) // the type may be registered by now
 	if errors.Is(err, errAgain) {
 		return nil // it was just refreshed; Changed reads it again
 	}
 	return err
 }
 
-// orphaned returns the error that ends a subscription whose event type no process serves by webhook.
-func (w *Subscriptions) orphaned(event string) *events.Error {
+// orphanError returns the error that ends a subscription if no process serves its event type by webhook.
+func (w *Subscriptions) orphanError(event string) *events.Error {
 	if et, ok := w.host.Type(event); ok && et.Current() != nil {
 		return fault.UnsupportedMode(wire.ModeWebhook)
 	}
@@ -135,9 +136,9 @@ func (w *Subscriptions) Review(et eventtype.Type) {
 	if w == nil {
 		return
 	}
-	// Obsolete may query the store for each schema, so no lock is held here.
+	// Do not hold the lock here, because Obsolete may query the store for each schema.
 	schemas := map[string]*events.Error{}
-	w.eachOf(et, func(_ *part, _ *Live, _, schema string) { schemas[schema] = nil })
+	w.eachOfType(et, func(_ *ownedShard, _ *Live, _, schema string) { schemas[schema] = nil })
 	for s := range schemas {
 		if schemas[s] = w.cluster.Obsolete(et, s, true); schemas[s] == nil {
 			delete(schemas, s)
@@ -147,7 +148,7 @@ func (w *Subscriptions) Review(et eventtype.Type) {
 		return
 	}
 	var over []func()
-	w.eachOf(et, func(p *part, h *Live, id, schema string) {
+	w.eachOfType(et, func(p *ownedShard, h *Live, id, schema string) {
 		switch e := schemas[schema]; {
 		case e == nil:
 		case h != nil:
@@ -161,12 +162,12 @@ func (w *Subscriptions) Review(et eventtype.Type) {
 	}
 }
 
-// eachOf calls f, under the lock, for each subscription to a type with its schema. h is nil for subscriptions that
-// are left to other builds.
-func (w *Subscriptions) eachOf(et eventtype.Type, f func(p *part, h *Live, id, schema string)) {
+// eachOfType calls f under the lock for each subscription to a type and passes its schema. For subscriptions that are
+// left to other builds, h is nil.
+func (w *Subscriptions) eachOfType(et eventtype.Type, f func(p *ownedShard, h *Live, id, schema string)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, p := range w.parts {
+	for _, p := range w.ownedShards {
 		if p.et != et {
 			continue
 		}
@@ -179,8 +180,8 @@ func (w *Subscriptions) eachOf(et eventtype.Type, f func(p *part, h *Live, id, s
 	}
 }
 
-// endLeft ends a record that was left to other builds once no such build is running.
-func (w *Subscriptions) endLeft(p *part, id string, obsolete map[string]*events.Error) {
+// endLeft ends the subscription of a record that was left to other builds, after the last such build has stopped.
+func (w *Subscriptions) endLeft(p *ownedShard, id string, obsolete map[string]*events.Error) {
 	unlock, err := w.keys.Lock(w.ctx, id)
 	if err != nil {
 		return
@@ -196,7 +197,7 @@ func (w *Subscriptions) endLeft(p *part, id string, obsolete map[string]*events.
 		if e == nil {
 			return // another build refreshed it meanwhile
 		}
-		if err := w.endRecord(w.ctx, p, &r, e); err != nil && !p.lost(err) {
+		if err := w.endRecord(w.ctx, p, &r, e); err != nil && !p.checkFenced(err) {
 			w.o.Log.Internal(w.ctx, "ending webhook subscription "+id, err)
 			return
 		}

@@ -60,20 +60,20 @@ func (s *storedOne) Admit(_ context.Context, r store.Subscription, _ engine.Quot
 func TestREP7AFenceEndsThePart(t *testing.T) {
 	for _, err := range []error{fmt.Errorf("writing: %w", engine.ErrFenced), errors.New("the store is away")} {
 		fenced := errors.Is(err, engine.ErrFenced)
-		for what, write := range map[string]func(p *part){
-			"a write": func(p *part) {
-				if p.lost(err) != fenced {
+		for what, write := range map[string]func(p *ownedShard){
+			"a write": func(p *ownedShard) {
+				if p.checkFenced(err) != fenced {
 					t.Errorf("%v: lost tells %v", err, !fenced)
 				}
 			},
-			"a mark": func(p *part) {
+			"a mark": func(p *ownedShard) {
 				p.owned, p.gaps = failingOwned{err: err}, time.Now()
-				p.mark()
+				p.saveGapMark()
 			},
-			"a lapse": func(p *part) {
+			"a lapse": func(p *ownedShard) {
 				r := store.Subscription{ID: "s", Event: "e", Generation: 3, ExpiresAt: time.Now().Add(-time.Second)}
 				p.owned = failingOwned{err: err}
-				if got := p.deleteLapsed(context.Background(), &r); p.lost(got) != fenced {
+				if got := p.deleteLapsed(context.Background(), &r); p.checkFenced(got) != fenced {
 					t.Errorf("a lapse that fails with %v is %v", err, got)
 				}
 			},
@@ -81,7 +81,7 @@ func TestREP7AFenceEndsThePart(t *testing.T) {
 			ownership := &heldOwnership{}
 			w := &Subscriptions{cluster: &Cluster{Standing: func(context.Context) (Standing, error) { return Standing{}, nil }}}
 			w.o.Log = &fault.Log{Logger: slog.New(slog.DiscardHandler)}
-			p := &part{w: w, ownership: ownership, whole: true}
+			p := &ownedShard{w: w, ownership: ownership, whole: true}
 			write(p)
 			if (ownership.fenced > 0) != fenced {
 				t.Errorf("%s that fails with %q: fenced %d times", what, err, ownership.fenced)
@@ -137,7 +137,7 @@ func TestREP12LostAnswerToAnAdmission(t *testing.T) {
 func TestSRV8PerformOfAnOlderRecord(t *testing.T) {
 	begun := map[uint64]chan struct{}{1: make(chan struct{})}
 	h := &Live{actions: begun}
-	if tried := new(Subscriptions).perform(h, nil); tried != nil || len(h.actions) != 1 {
+	if tried := new(Subscriptions).startActions(h, nil); tried != nil || len(h.actions) != 1 {
 		t.Errorf("%v, %v", tried, h.actions)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-func (w *Subscriptions) newPart(t Ownership, et eventtype.Type) *part {
-	p := &part{w: w, ownership: t, et: et, owned: w.store.Owned(t.ShardFence()), live: map[*Live]struct{}{},
+func (w *Subscriptions) newOwnedShard(t Ownership, et eventtype.Type) *ownedShard {
+	p := &ownedShard{w: w, ownership: t, et: et, owned: w.store.Owned(t.ShardFence()), live: map[*Live]struct{}{},
 		touched: map[string]bool{}, left: map[string]string{}}
 	p.shard = w.engine.NewShard(delivery.ShardOptions{Store: &trimmingStore{p.owned, w}, Fenced: t.Fenced,
 		Undivided: w.cluster.Shards == 1, May: w.cluster.May(t)})
@@ -25,30 +25,30 @@ func (w *Subscriptions) newPart(t Ownership, et eventtype.Type) *part {
 		p.shard.Drop()
 		return nil
 	}
-	w.parts[t.ShardFence().Shard] = p
+	w.ownedShards[t.ShardFence().Shard] = p
 	return p
 }
 
-// givesAway reports whether the part belongs to the shard and is closed.
-func (p *part) givesAway(of engine.Shard) bool {
+// isClosing reports whether p is the given shard and is closed.
+func (p *ownedShard) isClosing(of engine.Shard) bool {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	return p.closed && p.ownership.ShardFence().Shard == of
 }
 
-// close prevents new subscriptions from starting in the part.
-func (p *part) close() {
+// close prevents subscriptions from being started in the shard.
+func (p *ownedShard) close() {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	p.closed = true
 }
 
-// forget removes the part and its subscriptions, which continue in another process.
-func (p *part) forget() {
+// forget removes the shard and its live subscriptions, which continue in another process.
+func (p *ownedShard) forget() {
 	w := p.w
 	w.mu.Lock()
 	p.closed = true
-	delete(w.parts, p.ownership.ShardFence().Shard)
+	delete(w.ownedShards, p.ownership.ShardFence().Shard)
 	live := slices.Collect(maps.Keys(p.live))
 	log := p.log
 	w.mu.Unlock()
@@ -56,15 +56,15 @@ func (p *part) forget() {
 		w.unfollow(p.et, log)
 	}
 	for _, h := range live {
-		if w.delist(h) {
+		if w.removeLive(h) {
 			h.Handle.Remove()
 			w.host.Release(h.Identity(), h.Arguments())
 		}
 	}
 }
 
-// lost reports whether a write was fenced. If so, it ends the ownership.
-func (p *part) lost(err error) bool {
+// checkFenced reports whether err is from a fenced write. If so, it ends the ownership.
+func (p *ownedShard) checkFenced(err error) bool {
 	if errors.Is(err, engine.ErrFenced) {
 		p.ownership.Fenced()
 		return true
@@ -72,9 +72,9 @@ func (p *part) lost(err error) bool {
 	return false
 }
 
-// deleteLapsed deletes the record of an expired subscription. It returns [errAgain] if another process refreshed
-// the subscription since r was read: like a refresh, it first makes a compare-and-swap write.
-func (p *part) deleteLapsed(ctx context.Context, r *store.Subscription) error {
+// deleteLapsed deletes the record of an expired subscription. It first writes r by compare-and-swap. If another process
+// has refreshed the subscription since r was read, it returns [errAgain].
+func (p *ownedShard) deleteLapsed(ctx context.Context, r *store.Subscription) error {
 	revision, err := p.owned.PutSubscription(ctx, *r)
 	switch {
 	case errors.Is(err, store.ErrConflict):
@@ -86,8 +86,8 @@ func (p *part) deleteLapsed(ctx context.Context, r *store.Subscription) error {
 	return p.owned.DeleteSubscription(ctx, r.ID, r.Generation)
 }
 
-// expire ends an expired live subscription unless it was refreshed meanwhile, perhaps by another process whose
-// notification has not arrived.
+// expire ends an expired live subscription unless it has since been refreshed. It therefore reads the record first,
+// because the notification of a refresh by another process may still be missing.
 func (w *Subscriptions) expire(ctx context.Context, h *Live) {
 	for range maxRounds {
 		r, ok, err := w.store.Subscription(ctx, h.ID)
@@ -97,33 +97,33 @@ func (w *Subscriptions) expire(ctx context.Context, h *Live) {
 				w.apply(h, &r)
 				return
 			}
-			if err = h.part.deleteLapsed(ctx, &r); errors.Is(err, errAgain) {
+			if err = h.ownedShard.deleteLapsed(ctx, &r); errors.Is(err, errAgain) {
 				continue
 			}
 		}
 		if err != nil {
-			if !h.part.lost(err) {
+			if !h.ownedShard.checkFenced(err) {
 				w.o.Log.Internal(ctx, "ending webhook subscription "+h.ID, err)
 			}
-			w.Changed(h.ID, h.part.ownership.ShardFence().Shard)
+			w.Changed(h.ID, h.ownedShard.ownership.ShardFence().Shard)
 			return
 		}
-		if w.delist(h) {
+		if w.removeLive(h) {
 			h.Handle.Remove()
-			w.leave(h)
-			w.tell(ctx, "webhook subscription expires", h)
+			w.callOnUnsubscribe(h)
+			w.logEvent(ctx, "webhook subscription expires", h)
 		}
 		return
 	}
-	w.Changed(h.ID, h.part.ownership.ShardFence().Shard) // other processes keep changing it
+	w.Changed(h.ID, h.ownedShard.ownership.ShardFence().Shard) // other processes keep changing it
 }
 
-// compareEvery is the interval at which an owner compares its live subscriptions with the records: a process may
-// have changed a record and died before it notified the owner.
+// compareEvery is the interval at which an owner compares its live subscriptions with the records. This is necessary
+// because a process may crash between changing a record and notifying the owner.
 const compareEvery = 2 * time.Minute
 
-// compare queues the records that differ from the live subscriptions for a sync.
-func (p *part) compare(ctx context.Context) error {
+// compare queues records for a sync if they differ from the live subscriptions.
+func (p *ownedShard) compare(ctx context.Context) error {
 	w, of := p.w, p.ownership.ShardFence().Shard
 	w.mu.Lock()
 	live := maps.Clone(p.live)
@@ -150,8 +150,8 @@ func (p *part) compare(ctx context.Context) error {
 			left, aside := p.left[r.ID]
 			switch {
 			case h == nil && aside && left == r.Schema:
-			case h == nil, h.part != p, h.Generation != r.Generation, h.refreshed < r.RefreshedAt.UnixNano(),
-				h.Handle.Paused() == r.PausedAt.IsZero(), h.neglected(r):
+			case h == nil, h.ownedShard != p, h.Generation != r.Generation, h.refreshed < r.RefreshedAt.UnixNano(),
+				h.Handle.Paused() == r.PausedAt.IsZero(), h.hasUnstartedActions(r):
 				changed = append(changed, r.ID)
 			}
 		}
@@ -166,7 +166,7 @@ func (p *part) compare(ctx context.Context) error {
 	return nil
 }
 
-// A fanout notifies the logs of this process's shards of appends.
+// A fanout notifies the logs of this process's shards about appends.
 type fanout struct {
 	logs atomic.Pointer[[]*delivery.Log]
 }
@@ -180,7 +180,7 @@ func (f *fanout) Advanced() {
 	}
 }
 
-// follow adds the log to those notified of appends to the type's log.
+// follow starts to notify l about appends to the type's log.
 func (w *Subscriptions) follow(et eventtype.Type, l *delivery.Log) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// SetPaused stores that an operator paused or resumed a subscription, and notifies the engine.
+// SetPaused pauses or resumes a subscription for an operator. It changes the record and notifies the engine.
 func (w *Subscriptions) SetPaused(ctx context.Context, id string, paused bool) error {
 	unlock, err := w.keys.Lock(ctx, id)
 	if err != nil {
@@ -33,7 +33,7 @@ func (w *Subscriptions) SetPaused(ctx context.Context, id string, paused bool) e
 	case err != nil:
 		return fmt.Errorf("storing the pause of subscription %s: %w", id, err)
 	case h == nil || !h.Ours():
-		return w.told(ctx, &r)
+		return w.notifyOwner(ctx, &r)
 	case paused:
 		h.Handle.Pause(r.PausedAt)
 	default:

@@ -19,7 +19,8 @@ import (
 // A boundReader reads the log or feed of a webhook subscription for the delivery engine.
 type boundReader interface {
 	delivery.Reader
-	// arguments returns the arguments under the current definition. It returns false if the type is gone.
+	// arguments returns the arguments under the current definition. It returns false if the type no longer exists or
+	// does not accept them.
 	arguments() (eventtype.Arguments, bool)
 	// latest returns the last result of arguments.
 	latest() eventtype.Arguments
@@ -27,7 +28,7 @@ type boundReader interface {
 	attach(h *delivery.Handle)
 }
 
-// A wakeup wakes the subscription's handle.
+// A wakeup is a [topic.Bell] that wakes the subscription's handle.
 type wakeup struct {
 	handle *delivery.Handle // set before the first Read or Park
 }
@@ -37,8 +38,8 @@ func (b *wakeup) Ring() { b.handle.Wake() }
 
 func (b *wakeup) attach(h *delivery.Handle) { b.handle = h }
 
-// A binding holds a subscription's arguments and converts them to the type's current definition after an additive
-// change (EVOL-3).
+// A binding contains a subscription's arguments. After an additive change, the arguments are parsed again for the
+// type's current definition (EVOL-3).
 type binding struct {
 	et    eventtype.Type
 	bound atomic.Pointer[eventtype.Arguments]
@@ -102,7 +103,7 @@ func (r *logReader) Read(ctx context.Context, after store.Position, limit int) (
 	return f, nil
 }
 
-// errUnread prevents entries that a subscription has not read from being counted as not matching.
+// errUnread prevents entries that a subscription has not read from counting as not matching.
 var errUnread = errors.New("the event type as registered here cannot serve the subscription")
 
 // Park implements [delivery.Reader].
@@ -125,7 +126,7 @@ func (r *logReader) Cursor(p store.Position) *string {
 // Close implements [delivery.Reader].
 func (r *logReader) Close() { r.reader.Close() }
 
-// cursorText decodes a cursor from JSON; null yields nil.
+// cursorText decodes a cursor from JSON. It returns nil for null.
 func cursorText(cursor []byte) *string {
 	var s *string
 	if json.Unmarshal(cursor, &s) != nil {
@@ -134,8 +135,8 @@ func cursorText(cursor []byte) *string {
 	return s
 }
 
-// deliveryItem converts an outcome to the engine's form. It logs the error of an occurrence that cannot be sent,
-// for the author (OCC-4).
+// deliveryItem converts an outcome to a delivery.Item. If the occurrence cannot be sent, it logs the error for the
+// author (OCC-4).
 func deliveryItem(w *Subscriptions, at store.Position, o *topic.Outcome) delivery.Item {
 	it := delivery.Item{Position: at, EventID: o.Entry().EventID}
 	if o.Err() != nil {
@@ -153,7 +154,7 @@ func deliveryItem(w *Subscriptions, at store.Position, o *topic.Outcome) deliver
 	return it
 }
 
-// An endedReader is the reader of a subscription that only gets its terminated envelope. It reads nothing.
+// An endedReader is the reader of a subscription that only needs a terminated envelope. It reads nothing.
 type endedReader struct{}
 
 func (endedReader) Read(_ context.Context, after store.Position, _ int) (delivery.Found, error) {

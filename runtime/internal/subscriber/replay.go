@@ -17,11 +17,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// ReplayTime bounds the wait of an ActionReplay for a check.
+// ReplayTime is how long an ActionReplay waits for a check.
 const ReplayTime = 10 * time.Second
 
-// replay goes back to the cursor, but never skips unsettled occurrences, and delivers again up to the position
-// last, or without end if last is 0. After an error the subscription continues where it was.
+// replay redelivers the occurrences from the cursor up to the position last, or without an upper limit if last is 0. It
+// never skips unsettled occurrences. After an error, the subscription continues where it was.
 func (w *Subscriptions) replay(ctx context.Context, h *Live, cursor string, last store.Position) error {
 	a, ok := h.reader.arguments()
 	if !ok {
@@ -33,46 +33,46 @@ func (w *Subscriptions) replay(ctx context.Context, h *Live, cursor string, last
 	case a.Def.Check() == nil:
 		return w.rewind(ctx, h, a, cursor, last)
 	case last > 0:
-		return endless(h.Type.Name())
+		return untilError(h.Type.Name())
 	default:
 		return w.restart(ctx, h, a, cursor)
 	}
 }
 
-// NoReplay returns the error for a replay or gap of a type without replay (CUR-7).
+// NoReplay returns the error for a replay or gap request on a type without replay (CUR-7).
 func NoReplay(event string) error {
 	return fmt.Errorf("event type %s has no replay, so there is nothing to replay and no gap to report: %w",
 		event, events.NewError(wire.Unsupported, map[string]string{"feature": "replay"}))
 }
 
-// endless returns the error for a replay of a check with an end.
-func endless(event string) error {
+// untilError returns the error for a replay with an end position on a check, which is not supported.
+func untilError(event string) error {
 	return fmt.Errorf("the source of event type %s is a check, so a replay always runs to the present: %w",
 		event, events.NewError(wire.Unsupported, map[string]string{"feature": "until"}))
 }
 
-// badCursor returns the error for an operator's cursor that the subscription cannot have received.
-func badCursor(cursor, why string) error {
+// cursorError returns the error for an operator's cursor that the subscription cannot have received.
+func cursorError(cursor, why string) error {
 	return events.Invalid(events.FieldError{Message: fmt.Sprintf("the cursor of %d bytes %s", len(cursor), why)})
 }
 
-// checkCursor refuses a cursor that does not belong to the subscription. A cursor of an evicted entry, or of an
-// earlier life of a memory log, is accepted.
+// checkCursor returns an error if the cursor does not belong to the subscription. It accepts the cursor of an evicted
+// entry or of an earlier epoch of a memory log.
 func (w *Subscriptions) checkCursor(ctx context.Context, et eventtype.Type, principal string, a eventtype.Arguments, cursor string) error {
 	c, err := wire.ParseCursor(cursor)
 	d := a.Def
 	switch {
 	case err != nil:
-		return badCursor(cursor, "is malformed")
+		return cursorError(cursor, "is malformed")
 	case c.Name != d.Kernel().NameHash:
-		return badCursor(cursor, "belongs to another event type")
+		return cursorError(cursor, "belongs to another event type")
 	}
 	if d.Check() == nil && c.Kind != wire.LogCursor {
-		return badCursor(cursor, "is not a log cursor")
+		return cursorError(cursor, "is not a log cursor")
 	}
 	if d.Check() != nil {
 		if !et.Feeds().Owns(d.Check(), a.Arguments, principal, cursor) {
-			return badCursor(cursor, "belongs to a subscription with other arguments or another principal")
+			return cursorError(cursor, "belongs to a subscription with other arguments or another principal")
 		}
 	}
 	if d.Check() != nil && !d.Check().Emits {
@@ -88,12 +88,12 @@ func (w *Subscriptions) checkCursor(ctx context.Context, et eventtype.Type, prin
 		}
 	}
 	if c.Position > uint64(head) {
-		return badCursor(cursor, fmt.Sprintf("is of position %d, beyond the head %d", c.Position, head))
+		return cursorError(cursor, fmt.Sprintf("is of position %d, beyond the head %d", c.Position, head))
 	}
 	return nil
 }
 
-// CheckReplay makes the immediate checks of an ActionReplay for a subscription that another process delivers to.
+// CheckReplay makes the initial checks of an ActionReplay for a subscription that another process owns.
 func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, cursor string, last store.Position) error {
 	et, ok := w.host.Type(r.Event)
 	if !ok || et.Current() == nil {
@@ -107,7 +107,7 @@ func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, 
 		return NoReplay(r.Event)
 	}
 	if a.Def.Check() != nil && last > 0 {
-		return endless(r.Event)
+		return untilError(r.Event)
 	}
 	return w.checkCursor(ctx, et, r.Principal, a, cursor)
 }
@@ -140,8 +140,8 @@ func (w *Subscriptions) rewind(ctx context.Context, h *Live, a eventtype.Argumen
 }
 
 // restart replays from a check. The numbers of a check's occurrences are only valid for one reader, so a new reader
-// replaces the old one. It is opened first, within a bounded time and without holding the key: a hanging check does
-// not block others, and the feed that both readers share stays in use.
+// replaces the old one. The new reader is opened first, so that the feed that both readers share stays in use. Opening
+// has a timeout and does not hold the key, so that a hanging check does not block other requests.
 func (w *Subscriptions) restart(ctx context.Context, h *Live, a eventtype.Arguments, cursor string) error {
 	if err := w.checkCursor(ctx, h.Type, h.Principal, a, cursor); err != nil {
 		return err
@@ -171,8 +171,8 @@ func (w *Subscriptions) restart(ctx context.Context, h *Live, a eventtype.Argume
 
 var errReplayTime = fmt.Errorf("the check did not return within %s: %w", ReplayTime, events.Upstream(""))
 
-// replace replaces h with another life of the same subscription that has a new reader. The hooks are not called.
-// After an error h continues.
+// replace replaces h with a new life of the same subscription that uses the given reader. It does not call the hooks.
+// After an error, h continues.
 func (w *Subscriptions) replace(ctx context.Context, h *Live, reader boundReader, cursor string) (*Live, error) {
 	unlock, err := w.keys.Lock(ctx, h.ID)
 	if err != nil {
@@ -182,15 +182,15 @@ func (w *Subscriptions) replace(ctx context.Context, h *Live, reader boundReader
 	if w.Get(h.ID) != h {
 		return nil, fault.NotFound("subscription")
 	}
-	records := h.part.owned
+	records := h.ownedShard.owned
 	old, r, err := w.newLife(ctx, records, h.ID, cursor)
 	if err != nil {
 		return nil, err
 	}
-	next := &Live{part: h.part, created: h.created, ID: h.ID, Principal: h.Principal, Type: h.Type, Generation: r.Generation,
+	next := &Live{ownedShard: h.ownedShard, created: h.created, ID: h.ID, Principal: h.Principal, Type: h.Type, Generation: r.Generation,
 		charge: h.charge, reader: reader}
-	next.Handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: reader, Shard: h.part.shard, Begin: reader.attach})
-	if err == nil && !w.succeed(h, next) {
+	next.Handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: reader, Shard: h.ownedShard.shard, Begin: reader.attach})
+	if err == nil && !w.replaceLive(h, next) {
 		// It was ended meanwhile, which does not require the key.
 		next.Handle.Remove()
 		w.undo(&r)
@@ -201,13 +201,13 @@ func (w *Subscriptions) replace(ctx context.Context, h *Live, reader boundReader
 		return nil, err
 	}
 	h.Handle.Remove()
-	w.tell(ctx, "webhook subscription is replayed", next, slog.Uint64("generation", next.Generation))
-	w.catchUp(next)
+	w.logEvent(ctx, "webhook subscription is replayed", next, slog.Uint64("generation", next.Generation))
+	w.endIncompatible(next)
 	return next, nil
 }
 
-// newLife stores the record of a new life, which begins at the cursor. It keeps concurrent changes of other processes,
-// such as a new secret.
+// newLife stores the record of a new life, which begins at the cursor. It preserves concurrent changes by other
+// processes, such as a new secret.
 func (w *Subscriptions) newLife(ctx context.Context, records engine.Owned, id, cursor string) (old, r store.Subscription, err error) {
 	for range maxRounds {
 		var ok bool
@@ -220,21 +220,21 @@ func (w *Subscriptions) newLife(ctx context.Context, records engine.Owned, id, c
 		r = old
 		r.Generation, r.Progress = newGeneration(), store.Progress{Upstream: cursor}
 		revision, putErr := records.PutSubscription(ctx, r)
-		if err = w.begun(&r, revision, putErr); !errors.Is(err, store.ErrConflict) {
+		if err = w.confirmStored(&r, revision, putErr); !errors.Is(err, store.ErrConflict) {
 			break
 		}
 	}
 	return old, r, err
 }
 
-// putBack restores the record of the earlier life, whose deliveries continue.
+// putBack restores the record of the earlier life, which continues its deliveries.
 func (w *Subscriptions) putBack(records engine.Owned, r, old *store.Subscription) {
-	ctx, cancel := finishing()
+	ctx, cancel := finishContext()
 	defer cancel()
 	old.Revision = r.Revision
 	_, err := records.PutSubscription(ctx, *old)
 	if errors.Is(err, store.ErrConflict) {
-		w.Changed(old.ID, inShard(old)) // another process changed it meanwhile
+		w.Changed(old.ID, shardOfRecord(old)) // another process changed it meanwhile
 		return
 	}
 	if err != nil && !errors.Is(err, store.ErrClosed) {
@@ -242,8 +242,8 @@ func (w *Subscriptions) putBack(records engine.Owned, r, old *store.Subscription
 	}
 }
 
-// succeed replaces h with next as the live subscription. It returns false if h is no longer live.
-func (w *Subscriptions) succeed(h, next *Live) bool {
+// replaceLive replaces h with next as the live subscription. It returns false if h is no longer live.
+func (w *Subscriptions) replaceLive(h, next *Live) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byID[h.ID] != h {
@@ -252,8 +252,8 @@ func (w *Subscriptions) succeed(h, next *Live) bool {
 	next.dialect, next.refreshed, next.schema, next.actions = h.dialect, h.refreshed, h.schema, h.actions
 	h.next = next
 	w.byID[h.ID] = next
-	delete(h.part.live, h)
-	h.part.live[next] = struct{}{}
+	delete(h.ownedShard.live, h)
+	h.ownedShard.live[next] = struct{}{}
 	return true
 }
 

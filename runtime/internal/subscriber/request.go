@@ -20,29 +20,31 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A Request is the request of one events/subscribe.
+// A Request is one events/subscribe request.
 type Request struct {
 	Type eventtype.Type
 	Args eventtype.Arguments
 	Sub  eventtype.Subscription
-	// URL is the parsed RawURL. RawURL is part of the subscription's key (SUB-4).
-	URL     *url.URL
+	// URL is the parsed RawURL.
+	URL *url.URL
+	// RawURL is part of the subscription's key (SUB-4).
 	RawURL  string
 	Secret  webhook.Secret
 	Dialect wire.Dialect
 	Replay  topic.Replay
 	Head    store.Position // the log's head when the request arrived
-	// TTLMs is the requested time until the next refresh, or nil; Forever requests no expiry.
+	// TTLMs is the requested time until the next refresh in milliseconds, or nil. Forever requests a subscription
+	// without expiry.
 	TTLMs   *int64
 	Forever bool
-	// Expires is the expiry of the caller's token, which limits the grant; zero for no limit.
+	// Expires is the expiry of the caller's token, which limits the subscription's expiry. A zero time means no limit.
 	Expires time.Time
-	// Reply calls f once the response has been written. It returns false if f will not be called. It is nil if the
-	// carrier does not report this.
+	// Reply calls f after the response has been written. It returns false if it will not call f. Reply is nil if the
+	// carrier does not report when responses are written.
 	Reply func(f func()) bool
 }
 
-// secretReason returns the reason why a secret is refused, for the caller.
+// secretReason returns the reason for a rejected secret that the caller may see.
 func secretReason(err error) string {
 	var e *webhook.SecretError
 	if errors.As(err, &e) {
@@ -51,7 +53,7 @@ func secretReason(err error) string {
 	return "is not valid"
 }
 
-// Read sets the arguments, URL and secret of q. It reports all their errors together, and resolves the URL's host
+// Read sets the arguments, URL and secret of q. It reports all of their errors together and resolves the URL's host
 // last (SUB-3).
 func (w *Subscriptions) Read(ctx context.Context, q *Request, d eventtype.Definition, p *wire.SubscribeParams) error {
 	var faults []events.FieldError
@@ -85,8 +87,8 @@ func (w *Subscriptions) Read(ctx context.Context, q *Request, d eventtype.Defini
 	return nil
 }
 
-// parse parses the arguments of a subscribe. The arguments of an existing subscription are exempt from newer bounds
-// when it is refreshed (CAP-5).
+// parse parses the arguments of a subscribe request. When an existing subscription is refreshed, newer limits do not
+// apply to its arguments (CAP-5).
 func (w *Subscriptions) parse(ctx context.Context, principal string, d eventtype.Definition, p *wire.SubscribeParams) (eventtype.Arguments, error) {
 	a, err := eventtype.Parse(d, p.Arguments)
 	if err == nil {
@@ -150,7 +152,7 @@ func statusOf(s delivery.Status) *DeliveryStatus {
 	return d
 }
 
-// instant formats a time for the wire; the zero time yields nil.
+// instant formats a time for the wire. It returns nil for the zero time.
 func instant(t time.Time) *string {
 	if t.IsZero() {
 		return nil
@@ -164,7 +166,7 @@ func Lapsed(r *store.Subscription, now time.Time) bool {
 	return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt)
 }
 
-// verifyRefresh verifies that the endpoint belongs to the subscriber, with the keys after the refresh (VER-2).
+// verifyRefresh verifies that the endpoint belongs to the subscriber. It uses the keys after the refresh (VER-2).
 func (w *Subscriptions) verifyRefresh(ctx context.Context, q *Request, known *store.Subscription) error {
 	keys, err := ring.Of(known.Secrets)
 	if err != nil {
@@ -177,9 +179,9 @@ func (w *Subscriptions) verifyRefresh(ctx context.Context, q *Request, known *st
 	return err
 }
 
-// lostPlace reports whether the cursor of a refresh belongs to another life of the log. The subscription continues
-// at its position, but the log may not contain what the subscriber has read (CUR-8).
-func lostPlace(ctx context.Context, q *Request) (bool, error) {
+// lostPosition reports whether the cursor of a refresh belongs to a different life of the log. The subscription
+// continues at its position, but the log may lack entries that the subscriber has read (CUR-8).
+func lostPosition(ctx context.Context, q *Request) (bool, error) {
 	t := q.Type.Topic()
 	if q.Replay.Cursor == nil || t == nil {
 		return false, nil
@@ -197,33 +199,33 @@ func (w *Subscriptions) renew(r *store.Subscription, q *Request) error {
 	}
 	r.Truncated = false
 	r.Secrets = ring.Stored(keys.Rotate(q.Secret, now, w.o.Grace))
-	r.Codes, r.RefreshedAt, r.ExpiresAt = int(q.Dialect), now, w.grant(q, now)
+	r.Codes, r.RefreshedAt, r.ExpiresAt = int(q.Dialect), now, w.grantExpiry(q, now)
 	r.NotBefore, r.Schema = now.Add(ReplyTime), q.Args.Def.Fingerprint()
 	return nil
 }
 
-// Deliveries wait for the response of their subscribe: a receiver that does not know the subscription's id would
-// refuse them.
+// Deliveries wait for the subscribe response, because a receiver may reject them before it has the subscription's id.
 const (
-	// ReplyTime is the time that an owner waits after the record was stored. It lets a response be written and read
-	// if the carrier does not report when it was written.
+	// ReplyTime is how long an owner waits after the record is stored. During this time, the response can be written
+	// and read if the carrier does not report when it is written.
 	ReplyTime = 500 * time.Millisecond
-	// MaxReplyTime bounds the wait for a response that is still being written.
+	// MaxReplyTime is the maximum wait for a response that is still being written.
 	MaxReplyTime = 10 * time.Second
-	// SettleTime is the time for a subscriber to process a response after it was written.
+	// SettleTime is the time that a subscriber has to process a response after it is written.
 	SettleTime = 25 * time.Millisecond
 )
 
-// hold returns the time until which deliveries wait for the response, if the carrier reports when it is written.
-func (q *Request) hold(now time.Time) time.Time {
+// holdUntil returns the latest time until which deliveries wait for the response. It returns the zero time if the
+// carrier does not report when the response is written.
+func (q *Request) holdUntil(now time.Time) time.Time {
 	if q.Reply == nil {
 		return time.Time{}
 	}
 	return now.Add(MaxReplyTime)
 }
 
-// letGo releases deliveries once the response is written.
-func (q *Request) letGo(h *Live, now func() time.Time) {
+// releaseDeliveries lets deliveries start after the response has been written.
+func (q *Request) releaseDeliveries(h *Live, now func() time.Time) {
 	if q.Reply == nil {
 		return
 	}
@@ -233,15 +235,15 @@ func (q *Request) letGo(h *Live, now func() time.Time) {
 	}
 }
 
-// A beginning is the start of a new subscription: a position in the log, or a cursor of a feed.
-type beginning struct {
+// A startPosition is the start of a new subscription, either a position in the log or a cursor of a feed.
+type startPosition struct {
 	progress  store.Progress
 	cursor    string
 	truncated bool
 }
 
-// place determines the start as of the request's arrival (SUB-1).
-func (w *Subscriptions) place(ctx context.Context, q *Request) (b beginning, err error) {
+// startPoint determines the start of the subscription at the time of the request's arrival (SUB-1).
+func (w *Subscriptions) startPoint(ctx context.Context, q *Request) (b startPosition, err error) {
 	if q.Args.Def.Check() != nil {
 		b.cursor, b.truncated, err = q.Type.Feeds().Fix(ctx, q.Args.Def.Check(), q.Args.Arguments, q.Sub.Principal, q.Head, q.Replay)
 		b.progress.Upstream = b.cursor
@@ -253,8 +255,8 @@ func (w *Subscriptions) place(ctx context.Context, q *Request) (b beginning, err
 	return b, err
 }
 
-// isLive reports whether the pair has a live subscription. It scans all subscriptions, but is only called when a
-// verification has expired.
+// isLive reports whether the pair has a live subscription. It scans all subscriptions. This is acceptable because it is
+// only called when a verification has expired.
 func (w *Subscriptions) isLive(p verify.Pair) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

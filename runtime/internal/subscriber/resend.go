@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// errUnderWay means that another caller is sending the occurrence again, or has just done so.
+// errUnderWay reports that another caller is resending the occurrence or has just resent it.
 var errUnderWay = fmt.Errorf("%w: an attempt at this occurrence", operator.ErrUnderWay)
 
 // Attempts returns the stored attempts of a subscription, newest first.
@@ -29,8 +29,8 @@ func (w *Subscriptions) Attempts(ctx context.Context, id string) ([]operator.Att
 	return found, nil
 }
 
-// LastAttempt returns the latest stored attempt at an occurrence. If seen is not zero and the attempt was made at
-// another time, the error is [operator.ErrUnderWay].
+// LastAttempt returns the latest stored attempt at an occurrence. If seen is not zero and the attempt was made at a
+// different time, the error is [operator.ErrUnderWay].
 func (w *Subscriptions) LastAttempt(ctx context.Context, id, eventID string, seen time.Time) (operator.Attempt, error) {
 	all, err := w.Attempts(ctx, id)
 	if err != nil {
@@ -46,15 +46,15 @@ func (w *Subscriptions) LastAttempt(ctx context.Context, id, eventID string, see
 	return all[i], nil
 }
 
-// sends tracks the occurrences that are being sent again, each to one subscription.
-type sends struct {
+// resends tracks the occurrences that are being resent, per subscription.
+type resends struct {
 	mu   sync.Mutex
 	held map[[2]string]bool
 }
 
-// take reserves the occurrence for the caller until free is called. It returns false if another caller is sending
+// reserve reserves the occurrence for the caller until free is called. It returns false if another caller is resending
 // it.
-func (s *sends) take(id, eventID string) (free func(), ok bool) {
+func (s *resends) reserve(id, eventID string) (free func(), ok bool) {
 	k := [2]string{id, eventID}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,9 +72,9 @@ func (s *sends) take(id, eventID string) (free func(), ok bool) {
 	}, true
 }
 
-// sendAgain makes one more attempt at an occurrence that was attempted before.
+// sendAgain makes another attempt at an occurrence that was attempted before.
 func (w *Subscriptions) sendAgain(ctx context.Context, h *Live, eventID string, seen time.Time) error {
-	free, ok := w.sending.take(h.ID, eventID)
+	free, ok := w.sending.reserve(h.ID, eventID)
 	if !ok {
 		return errUnderWay
 	}

@@ -11,25 +11,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Revocation ends a principal's subscriptions that began up to At, to the named event types or to all types.
+// A Revocation ends a principal's subscriptions that were created no later than At. If Names is not empty, it only ends
+// subscriptions to these event types.
 type Revocation struct {
 	Principal string
 	Names     []string
 	At        time.Time
 }
 
-// covers reports whether the revocation ends the subscription.
+// covers reports whether the revocation applies to the subscription.
 func (v *Revocation) covers(r *store.Subscription) bool {
 	return v.Principal == r.Principal && !r.CreatedAt.After(v.At) && (len(v.Names) == 0 || slices.Contains(v.Names, r.Event))
 }
 
-// Ends reports whether the revocation ends the live subscription.
+// Ends reports whether the revocation applies to the live subscription.
 func (v *Revocation) Ends(h *Live) bool {
 	return OfPrincipal(v.Principal, v.Names)(h) && !h.BegunAfter(v.At)
 }
 
-// A Standing holds the recent actions of operators on many subscriptions. They are applied to subscriptions that
-// are restored later.
+// A Standing contains the recent revocations and gaps by operators. They also apply to subscriptions that are restored
+// later.
 type Standing struct {
 	Revoked []Revocation
 	Gaps    map[string]time.Time // the latest gap of each event type
@@ -38,49 +39,50 @@ type Standing struct {
 // Revoked returns the error that ends a revoked subscription.
 func Revoked() *events.Error { return events.Forbidden("access revoked") }
 
-// keepStanding is the time after which the owner of a new record certainly knows it. Until then a process remembers
-// revocations and gaps for subscriptions that become live. An owner compares the records every two minutes.
+// keepStanding is how long a process keeps revocations and gaps for subscriptions that become live later. By then, the
+// owner of a new record has certainly read it, because owners compare the records every two minutes.
 const keepStanding = 10 * time.Minute
 
-// noted is a revocation with the time at which this process learned of it.
-type noted struct {
+// A knownRevocation is a revocation with the time at which this process was notified of it.
+type knownRevocation struct {
 	Revocation
 	heard time.Time
 }
 
-// NoteRevoked makes covered subscriptions end that become live from now on. The caller must end the live ones
-// afterwards.
+// NoteRevoked records a revocation, so that covered subscriptions end as soon as they become live. The caller must then
+// end the covered subscriptions that are already live.
 func (w *Subscriptions) NoteRevoked(v Revocation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noteRevoked(v)
 }
 
-// noteRevoked is NoteRevoked with the lock held. It forgets old revocations unless a shard is being restored.
+// noteRevoked is like NoteRevoked, but the caller must hold the lock. It deletes old revocations unless a shard is
+// being restored.
 func (w *Subscriptions) noteRevoked(v Revocation) {
 	if w.revoked == nil {
-		w.revoked = map[string][]noted{}
+		w.revoked = map[string][]knownRevocation{}
 	}
 	now := time.Now()
-	if now.Sub(w.swept) > keepStanding && !w.takingUp() {
+	if now.Sub(w.swept) > keepStanding && !w.isRestoring() {
 		w.swept = now
 		for principal, all := range w.revoked {
-			left := slices.DeleteFunc(all, func(n noted) bool { return now.Sub(n.heard) > keepStanding })
+			left := slices.DeleteFunc(all, func(n knownRevocation) bool { return now.Sub(n.heard) > keepStanding })
 			if w.revoked[principal] = left; len(left) == 0 {
 				delete(w.revoked, principal)
 			}
 		}
 	}
 	all := w.revoked[v.Principal]
-	if slices.ContainsFunc(all, func(n noted) bool { return n.At.Equal(v.At) && slices.Equal(n.Names, v.Names) }) {
+	if slices.ContainsFunc(all, func(n knownRevocation) bool { return n.At.Equal(v.At) && slices.Equal(n.Names, v.Names) }) {
 		return
 	}
-	w.revoked[v.Principal] = append(all, noted{v, now})
+	w.revoked[v.Principal] = append(all, knownRevocation{v, now})
 }
 
-// takingUp reports whether records of a shard wait to be restored. The lock must be held.
-func (w *Subscriptions) takingUp() bool {
-	for _, p := range w.parts {
+// isRestoring reports whether a shard has records to be restored. The lock must be held.
+func (w *Subscriptions) isRestoring() bool {
+	for _, p := range w.ownedShards {
 		if p.touched != nil {
 			return true
 		}
@@ -88,13 +90,14 @@ func (w *Subscriptions) takingUp() bool {
 	return false
 }
 
-// GapOfType signals to all subscriptions to an event type that occurrences may be missing. It includes
-// subscriptions that began up to at and are restored later. It returns the number of live subscriptions.
+// GapOfType signals to all subscriptions to an event type that occurrences may be missing. This includes subscriptions
+// that were created no later than the time at and are restored later. GapOfType returns the number of live
+// subscriptions.
 func (w *Subscriptions) GapOfType(et eventtype.Type, at time.Time) int {
 	w.mu.Lock()
 	w.noteGapOf(et.Name(), at)
-	var told []*part
-	for _, p := range w.parts {
+	var told []*ownedShard
+	for _, p := range w.ownedShards {
 		if p.et == et && p.whole {
 			told = append(told, p)
 		}
@@ -104,7 +107,7 @@ func (w *Subscriptions) GapOfType(et eventtype.Type, at time.Time) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range told {
-		p.gaps = later(p.gaps, at)
+		p.gaps = laterTime(p.gaps, at)
 	}
 	return n
 }
@@ -114,18 +117,18 @@ func (w *Subscriptions) noteGapOf(event string, at time.Time) {
 	if w.gaps == nil {
 		w.gaps = map[string]time.Time{}
 	}
-	w.gaps[event] = later(w.gaps[event], at)
+	w.gaps[event] = laterTime(w.gaps[event], at)
 }
 
-func later(a, b time.Time) time.Time {
+func laterTime(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}
 	return a
 }
 
-// recall reads the recent actions of operators, and the mark of the gaps that the shard's owners have signaled.
-func (p *part) recall(ctx context.Context) error {
+// readStanding reads the recent actions of operators and the mark of the gaps that owners of the shard have signaled.
+func (p *ownedShard) readStanding(ctx context.Context) error {
 	w := p.w
 	if w.cluster.Standing == nil {
 		return nil
@@ -151,29 +154,29 @@ func (p *part) recall(ctx context.Context) error {
 	return nil
 }
 
-// ends returns the error that ends a subscription as it is restored, or nil.
-func (p *part) ends(r *store.Subscription) *events.Error {
+// endReason returns the error that ends a subscription when it is restored, or nil if it continues.
+func (p *ownedShard) endReason(r *store.Subscription) *events.Error {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
-	if reason := pendingEnd(r); reason != nil {
+	if reason := pendingEndReason(r); reason != nil {
 		return reason
 	}
-	if slices.ContainsFunc(p.w.revoked[r.Principal], func(n noted) bool { return n.covers(r) }) {
+	if slices.ContainsFunc(p.w.revoked[r.Principal], func(n knownRevocation) bool { return n.covers(r) }) {
 		return Revoked()
 	}
 	return nil
 }
 
-// hasGap reports whether a restored subscription has missed a gap of its type.
-func (p *part) hasGap(r *store.Subscription) bool {
+// hasGap reports whether a restored subscription must still be notified of a gap of its type.
+func (p *ownedShard) hasGap(r *store.Subscription) bool {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	at := p.w.gaps[p.et.Name()]
 	return at.After(p.gaps) && !r.CreatedAt.After(at)
 }
 
-// mark stores the time up to which all subscriptions of the part know of gaps, if it changed.
-func (p *part) mark() {
+// saveGapMark stores p.gaps if it has changed.
+func (p *ownedShard) saveGapMark() {
 	w := p.w
 	w.mu.Lock()
 	to := p.gaps
@@ -189,7 +192,7 @@ func (p *part) mark() {
 		w.mu.Lock()
 		p.marked = to
 		w.mu.Unlock()
-	} else if !p.lost(err) && ctx.Err() == nil {
+	} else if !p.checkFenced(err) && ctx.Err() == nil {
 		w.o.Log.Internal(ctx, "storing the mark of gaps", err)
 	}
 }

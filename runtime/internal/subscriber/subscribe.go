@@ -17,18 +17,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// Any process that serves the store can handle the requests in this file (REP-11). It changes the record first,
-// then notifies the owner, then answers the caller. If this process's lease is still valid after the change, it is
-// the owner: no other process can have owned the shard in between.
+// Any process that serves the store can handle the requests in this file (REP-11). It first changes the record, then
+// notifies the owner and finally answers the caller. If its lease is still valid after the change, the process is
+// itself the owner, and no other process can have owned the shard in between.
 
-// errAgain means that another process changed a record during a request.
+// errAgain reports that another process changed a record during a request.
 var errAgain = errors.New("the subscription was changed by another process")
 
-// maxRounds bounds the retries of a request that conflicts with another one.
+// maxRounds is the maximum number of tries for a request that conflicts with others.
 const maxRounds = 8
 
-// Subscribe refreshes the subscription of the key or creates it. After an error, an existing subscription is
-// unchanged and a new one does not exist (ERR-2).
+// Subscribe refreshes the subscription with the request's id or creates it. After an error, an existing subscription is
+// unchanged, and no new subscription exists (ERR-2).
 func (w *Subscriptions) Subscribe(ctx context.Context, q *Request) (*Result, error) {
 	unlock, err := w.keys.Lock(ctx, q.Sub.ID)
 	if err != nil {
@@ -52,8 +52,8 @@ func (w *Subscriptions) Subscribe(ctx context.Context, q *Request) (*Result, err
 	return nil, fault.Typed(errAgain)
 }
 
-// find returns the record of the id. ok is false if the record does not exist or has expired. If this process has
-// to restore the subscription, find restores it first. The caller holds the key.
+// find returns the record with the id. The result ok is false if the record does not exist or has expired. If the
+// subscription is waiting to be restored by this process, find restores it first. The caller must hold the key.
 func (w *Subscriptions) find(ctx context.Context, id string) (r store.Subscription, ok bool, err error) {
 	if r, ok, err = w.store.Subscription(ctx, id); err != nil {
 		return r, false, err
@@ -61,38 +61,37 @@ func (w *Subscriptions) find(ctx context.Context, id string) (r store.Subscripti
 	h, over := w.Get(id), !ok || Lapsed(&r, w.Now())
 	switch {
 	case h != nil && over:
-		w.delist(h)
+		w.removeLive(h)
 		h.Handle.Detach() // another process may have refreshed it
 		if ok {
-			if err := h.part.deleteLapsed(ctx, &r); err != nil && !errors.Is(err, errAgain) && !h.part.lost(err) {
+			if err := h.ownedShard.deleteLapsed(ctx, &r); err != nil && !errors.Is(err, errAgain) && !h.ownedShard.checkFenced(err) {
 				w.o.Log.Internal(ctx, "deleting webhook subscription "+id, err)
 			}
 		}
-		w.leave(h)
+		w.callOnUnsubscribe(h)
 		return r, false, errAgain
 	case over || h != nil:
 		return r, !over, nil
 	}
-	p := w.partOf(inShard(&r))
-	if p == nil || !p.waits(&r) {
+	p := w.ownedShardOf(shardOfRecord(&r))
+	if p == nil || !p.needsRestore(&r) {
 		return r, true, nil
 	}
-	if err := w.reconcile(ctx, id, &r); err != nil && !errors.Is(err, errPartClosed) {
+	if err := w.reconcile(ctx, id, &r); err != nil && !errors.Is(err, errShardClosed) {
 		return r, true, fault.Typed(err)
 	}
 	r, ok, err = w.store.Subscription(ctx, id)
 	return r, ok && !Lapsed(&r, w.Now()), err
 }
 
-// begin creates a new subscription. It replaces an expired one, if any.
+// begin creates a new subscription. It replaces an expired record, if there is one.
 func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Subscription) (*Result, error) {
 	if lapsed.Revision == 0 {
-		if err := w.room(ctx, q.Sub.Principal); err != nil {
+		if err := w.checkQuotas(ctx, q.Sub.Principal); err != nil {
 			return nil, err
 		}
 	}
-	// Charge the memory quota until the subscription is live and has its charge, so that a refusal comes first
-	// (CAP-5).
+	// Check the memory quota first. Release this charge when the live subscription has its own (CAP-5).
 	charge := w.charge(q.Args)
 	if err := w.host.Take(q.Sub.Principal, charge); err != nil {
 		return nil, err
@@ -102,7 +101,7 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Sub
 	if err != nil {
 		return nil, err
 	}
-	at, err := w.place(ctx, q)
+	at, err := w.startPoint(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +120,9 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Sub
 		Arguments: q.Args.Canonical(),
 		Shard:     shardOf(q.Sub.Event, q.Args, q.Sub.Principal, n), Schema: q.Args.Def.Fingerprint(),
 		Secrets: ring.Stored(keys), Codes: int(q.Dialect), Generation: newGeneration(), Revision: lapsed.Revision,
-		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.grant(q, now), Progress: at.progress,
+		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.grantExpiry(q, now), Progress: at.progress,
 		NotBefore: now.Add(ReplyTime)}
-	owner := w.partOf(inShard(&r))
+	owner := w.ownedShardOf(shardOfRecord(&r))
 	if err := w.admit(ctx, &r); err != nil {
 		var full *engine.QuotaError
 		switch {
@@ -138,9 +137,9 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Sub
 	}
 	r.Progress.Open = true // as stored by admit
 	truncated := at.truncated
-	started, again, err := w.startHere(ctx, q, &r, at.cursor, seat{part: owner, answered: answered})
+	started, again, err := w.startHere(ctx, q, &r, at.cursor, startOptions{ownedShard: owner, answered: answered})
 	if err == nil && !started {
-		if err = w.told(ctx, &r); err == nil {
+		if err = w.notifyOwner(ctx, &r); err == nil {
 			w.host.Release(q.Sub, q.Args) // its owner calls Join
 		}
 	}
@@ -156,25 +155,25 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Sub
 	return &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: cursor, Truncated: truncated || again}, nil
 }
 
-// told notifies the owner of a changed record, even if ctx is canceled.
-func (w *Subscriptions) told(ctx context.Context, r *store.Subscription) error {
-	ctx, cancel := outliving(ctx)
+// notifyOwner notifies the owner of a changed record, even if ctx is canceled.
+func (w *Subscriptions) notifyOwner(ctx context.Context, r *store.Subscription) error {
+	ctx, cancel := notifyContext(ctx)
 	defer cancel()
-	return w.cluster.Tell(ctx, r.ID, inShard(r))
+	return w.cluster.Tell(ctx, r.ID, shardOfRecord(r))
 }
 
-// outliving returns a context for a notification that must be sent even if the caller's context ends.
-func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
+// notifyContext returns a context for a notification that must be sent even if the caller's context ends.
+func notifyContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 }
 
-// inShard returns the shard of a record.
-func inShard(r *store.Subscription) engine.Shard {
+// shardOfRecord returns the shard of a record.
+func shardOfRecord(r *store.Subscription) engine.Shard {
 	return engine.Shard{Topic: r.Event, Number: r.Shard}
 }
 
-// shardOf returns the shard number of a subscription whose event type has n shards. Subscriptions that read the
-// same feed are in the same shard (REP-6).
+// shardOf returns the shard number of a subscription to an event type with n shards. Subscriptions that read the same
+// feed are in the same shard (REP-6).
 func shardOf(event string, a eventtype.Arguments, principal string, n int) int {
 	if c := a.Def.Check(); c != nil && c.Shared {
 		principal = ""
@@ -193,7 +192,7 @@ func (w *Subscriptions) Establish(ctx context.Context, event string) error {
 	return err
 }
 
-// shards returns the number of shards of the type.
+// shards returns the number of shards of an event type and creates them if necessary.
 func (w *Subscriptions) shards(ctx context.Context, event string) (int, error) {
 	w.mu.Lock()
 	n := w.counts[event]
@@ -211,9 +210,9 @@ func (w *Subscriptions) shards(ctx context.Context, event string) (int, error) {
 	return n, nil
 }
 
-// room checks the quotas before the endpoint is verified and hooks are called. The quota is reserved when the
-// record is stored (REP-12).
-func (w *Subscriptions) room(ctx context.Context, principal string) error {
+// checkQuotas checks the quotas before the endpoint is verified and hooks are called. The quota is only reserved when
+// the record is stored (REP-12).
+func (w *Subscriptions) checkQuotas(ctx context.Context, principal string) error {
 	own, all, err := w.store.CountSubscriptions(ctx, principal)
 	switch q := w.o.Quota; {
 	case err != nil:
@@ -226,19 +225,19 @@ func (w *Subscriptions) room(ctx context.Context, principal string) error {
 	return nil
 }
 
-// admit stores a new record within the quotas.
+// admit stores a new record if the quotas allow it.
 func (w *Subscriptions) admit(ctx context.Context, r *store.Subscription) error {
 	quota := engine.Quota{Own: max(w.o.Quota.PerPrincipal, 0), All: max(w.o.Quota.Total, 0)}
 	revision, err := w.store.Admit(ctx, *r, quota)
 	if w.o.Admitted != nil {
 		w.o.Admitted(ctx, err)
 	}
-	return w.begun(r, revision, err)
+	return w.confirmStored(r, revision, err)
 }
 
-// begun interprets the result of storing a record of a new generation. If the answer was lost, it reads the record
-// to learn whether the write succeeded.
-func (w *Subscriptions) begun(r *store.Subscription, revision uint64, err error) error {
+// confirmStored handles the result of storing a record with a new generation. If the store's response was lost, it
+// reads the record to find out whether the write succeeded.
+func (w *Subscriptions) confirmStored(r *store.Subscription, revision uint64, err error) error {
 	if err == nil {
 		r.Revision = revision
 		return nil
@@ -246,7 +245,7 @@ func (w *Subscriptions) begun(r *store.Subscription, revision uint64, err error)
 	if errors.Is(err, store.ErrConflict) || errors.Is(err, engine.ErrQuota) {
 		return err
 	}
-	ctx, cancel := finishing()
+	ctx, cancel := finishContext()
 	defer cancel()
 	if now, ok, readErr := w.store.Subscription(ctx, r.ID); readErr == nil && ok && now.Generation == r.Generation {
 		r.Revision = now.Revision
@@ -255,43 +254,43 @@ func (w *Subscriptions) begun(r *store.Subscription, revision uint64, err error)
 	return err
 }
 
-// startHere starts a subscription whose record is stored, if this process owns its shard. at.part is the shard's
-// part before the record was stored. The caller has called Join.
+// startHere starts a subscription with a stored record if this process owns its shard. The field at.ownedShard is the
+// shard before the record was stored. The caller must have called Join.
 func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subscription,
-	cursor string, at seat) (started, truncated bool, err error) {
-	p := w.partOf(inShard(r))
+	cursor string, at startOptions) (started, truncated bool, err error) {
+	p := w.ownedShardOf(shardOfRecord(r))
 	if p == nil {
 		return false, false, nil
 	}
-	if p != at.part { // another process may have owned the shard in between, and delivered
+	if p != at.ownedShard { // another process may have owned the shard in between, and delivered
 		if there, err := w.readProgress(ctx, r); !there || err != nil {
 			return false, false, err
 		}
-		at.part = p
+		at.ownedShard = p
 	}
-	at.hold, at.fresh = q.hold(w.Now()), true
+	at.hold, at.fresh = q.holdUntil(w.Now()), true
 	h, truncated, err := w.start(ctx, q.Type, q.Args, *r, cursor, at)
-	if errors.Is(err, delivery.ErrClosed) && w.ctx.Err() == nil || p.lost(err) {
+	if errors.Is(err, delivery.ErrClosed) && w.ctx.Err() == nil || p.checkFenced(err) {
 		return false, false, nil // the caller notifies its owner
 	}
 	if err != nil {
 		return false, false, err
 	}
-	q.letGo(h, w.Now)
-	// Apply the operators' actions between the creation of the record and now, which did not see the subscription.
-	if e := p.ends(r); e != nil {
+	q.releaseDeliveries(h, w.Now)
+	// Apply operators' actions since the creation of the record, because they did not include the subscription.
+	if e := p.endReason(r); e != nil {
 		w.End(h, e)
 	} else if !p.ownership.Valid() {
 		// Another process may have taken the shard over before the record existed.
-		if err := w.told(ctx, r); err != nil {
+		if err := w.notifyOwner(ctx, r); err != nil {
 			w.o.Log.Internal(ctx, "telling of webhook subscription "+r.ID, err)
 		}
 	}
 	return true, truncated, nil
 }
 
-// readProgress reads the progress and health that were stored since the record was created. It reports whether the
-// record still exists.
+// readProgress updates the progress and health in r from the store. It reports whether the record still exists with the
+// same generation.
 func (w *Subscriptions) readProgress(ctx context.Context, r *store.Subscription) (there bool, err error) {
 	now, ok, err := w.store.Subscription(ctx, r.ID)
 	if err != nil || !ok || now.Generation != r.Generation {
@@ -306,7 +305,7 @@ func (w *Subscriptions) refresh(ctx context.Context, q *Request, known *store.Su
 	if err := w.verifyRefresh(ctx, q, known); err != nil {
 		return nil, err
 	}
-	lost, err := lostPlace(ctx, q)
+	lost, err := lostPosition(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -333,9 +332,9 @@ func (w *Subscriptions) refresh(ctx context.Context, q *Request, known *store.Su
 	}
 	res := &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Truncated: found.Truncated || lost}
 	if h := w.Get(q.Sub.ID); h != nil {
-		status, ok := h.Handle.Refresh(r, q.hold(w.Now()))
+		status, ok := h.Handle.Refresh(r, q.holdUntil(w.Now()))
 		if ok {
-			q.letGo(h, w.Now)
+			q.releaseDeliveries(h, w.Now)
 			h.Handle.Truncated(true)
 			w.mu.Lock()
 			h.dialect, h.refreshed, h.schema = q.Dialect, r.RefreshedAt.UnixNano(), r.Schema
@@ -349,20 +348,20 @@ func (w *Subscriptions) refresh(ctx context.Context, q *Request, known *store.Su
 	if res.Cursor, err = w.storedCursor(ctx, q.Type, q.Args.Def, &r); err != nil {
 		return nil, err
 	}
-	if err := w.told(ctx, &r); err != nil {
+	if err := w.notifyOwner(ctx, &r); err != nil {
 		return nil, err
 	}
-	res.DeliveryStatus = statusOf(statusIn(&found))
+	res.DeliveryStatus = statusOf(recordStatus(&found))
 	return res, nil
 }
 
-// statusIn returns the delivery status according to a record.
-func statusIn(r *store.Subscription) delivery.Status {
+// recordStatus returns the delivery status according to a record.
+func recordStatus(r *store.Subscription) delivery.Status {
 	return delivery.Status{Active: !r.Health.Suspended && r.PausedAt.IsZero(), Paused: !r.PausedAt.IsZero(), Suspended: r.Health.Suspended,
 		LastDeliveryAt: r.Health.LastDeliveryAt, LastError: wire.Category(r.Health.LastError), FailedSince: r.Health.FailedSince}
 }
 
-// storedCursor returns the safe cursor of a subscription according to the store (HOOK-6).
+// storedCursor returns the safe cursor of a subscription based on the store (HOOK-6).
 func (w *Subscriptions) storedCursor(ctx context.Context, et eventtype.Type, d eventtype.Definition,
 	r *store.Subscription) (*string, error) {
 	if d.Check() != nil {
@@ -375,9 +374,9 @@ func (w *Subscriptions) storedCursor(ctx context.Context, et eventtype.Type, d e
 	}
 	base := r.Progress.Base
 	if !r.Progress.Open {
-		// Read the mark first: if it is past an entry that the subscription must get, the record that is read
+		// Read the mark first. If the mark is past an entry that the subscription must receive, the record read
 		// afterwards is open.
-		mark, err := w.store.Owned(engine.ShardFence{Shard: inShard(r)}).Mark(ctx, r.Event)
+		mark, err := w.store.Owned(engine.ShardFence{Shard: shardOfRecord(r)}).Mark(ctx, r.Event)
 		if err != nil {
 			return nil, err
 		}
@@ -403,10 +402,9 @@ func (w *Subscriptions) storedCursor(ctx context.Context, et eventtype.Type, d e
 	return cursorText(t.Cursor(d.Kernel(), base)), nil
 }
 
-// Remove ends the subscription of the id without an envelope. It returns false if the subscription does not exist.
-// It deletes the record before deliveries stop, so that a successful answer survives a crash. A process may have
-// deleted the record and died before it notified the owner, so Remove notifies the owner even if the record does
-// not exist.
+// Remove ends the subscription with the id without an envelope. It returns false if the subscription does not exist.
+// Remove deletes the record before it stops deliveries, so that its result survives a crash. It notifies the owner even
+// if the record does not exist, because another process may have crashed after it deleted the record.
 func (w *Subscriptions) Remove(ctx context.Context, id string) (bool, error) {
 	unlock, err := w.keys.Lock(ctx, id)
 	if err != nil {
@@ -419,21 +417,21 @@ func (w *Subscriptions) Remove(ctx context.Context, id string) (bool, error) {
 	}
 	of := engine.Shard{}
 	if ok {
-		of = inShard(&r)
+		of = shardOfRecord(&r)
 		if err := w.store.DeleteSubscription(ctx, id, r.Generation); err != nil {
 			return false, err
 		}
 	}
-	if h := w.Get(id); h != nil && w.delist(h) {
+	if h := w.Get(id); h != nil && w.removeLive(h) {
 		h.Handle.Remove()
 		if h.Ours() {
-			w.leave(h)
-			w.tell(ctx, "webhook subscription ends by unsubscribe", h)
+			w.callOnUnsubscribe(h)
+			w.logEvent(ctx, "webhook subscription ends by unsubscribe", h)
 			return ok && !Lapsed(&r, w.Now()), nil
 		}
 		w.host.Release(h.Identity(), h.Arguments())
 	}
-	ctx, cancel := outliving(ctx)
+	ctx, cancel := notifyContext(ctx)
 	defer cancel()
 	if err := w.cluster.Tell(ctx, id, of); err != nil {
 		return false, err
@@ -457,7 +455,7 @@ func (s admittedRecords) PutVerification(ctx context.Context, v store.Verificati
 	return err
 }
 
-// Describe returns the safe cursor of a subscription that another process delivers to, or nil.
+// Describe returns the safe cursor of a subscription that another process owns, or nil if it is unknown.
 func (w *Subscriptions) Describe(ctx context.Context, r *store.Subscription) *string {
 	et, ok := w.host.Type(r.Event)
 	if !ok || et.Current() == nil || et.Current().Kernel().NoReplay {

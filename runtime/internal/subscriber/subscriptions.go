@@ -1,14 +1,14 @@
-// Package subscriber manages webhook subscriptions: it creates, refreshes, restores and ends them. It connects the
-// store, which keeps their records, the engine, which delivers to them (package delivery), and the server with its
-// event types ([eventtype.Type], [Host]).
+// Package subscriber creates, refreshes, restores and ends webhook subscriptions. It connects the store of their
+// records, the engine that delivers to them (package delivery), and the server with its event types ([eventtype.Type],
+// [Host]).
 //
-// Start at [Subscriptions]. One or more processes serve a store ([Cluster]). Each owns some shards (sharing.go,
-// ownedshard.go), restores their subscriptions from the records (takeup.go), and answers requests for all subscriptions:
-// subscribe.go creates, refreshes and removes them. request.go parses requests, start.go makes a subscription live,
-// sync.go applies changes of other processes, end.go and obsolete.go end subscriptions, change.go reacts to changed
-// event types and rechecks the author's hooks, replay.go replays for an operator, actions.go performs operators'
-// actions, and revocation.go applies earlier revocations and gaps to restored subscriptions. A subscription reads the
-// type's log (reader.go) or the occurrences of a check (feedreader.go).
+// Start at [Subscriptions]. One or more processes serve a store ([Cluster]). Each process owns some shards (cluster.go,
+// ownedshard.go), restores their subscriptions from the records (takeup.go) and answers requests for all subscriptions
+// (subscribe.go). The file request.go parses requests, start.go makes a subscription live, and sync.go applies changes
+// by other processes. The files end.go and obsolete.go end subscriptions. The file change.go handles changed event
+// types and rechecks the author's hooks. The files actions.go and replay.go perform operators' actions and replays. The
+// file revocation.go applies earlier revocations and gaps to restored subscriptions. A subscription reads the type's
+// log (reader.go) or the occurrences of a check (feedreader.go).
 package subscriber
 
 import (
@@ -43,7 +43,7 @@ type Subscriptions struct {
 
 	ctx   context.Context // ends with the server
 	close context.CancelFunc
-	// keys serializes the operations that create or end the subscription of an id.
+	// keys serializes the operations that create or end the subscription with a given id.
 	keys  keylock.Locks[string]
 	tasks sync.WaitGroup // restoring and ending in the background
 
@@ -51,19 +51,19 @@ type Subscriptions struct {
 
 	reading chan struct{} // semaphore of the shards being read
 	syncs   syncQueue
-	sending sends
+	sending resends
 
-	mu     sync.Mutex
-	closed bool
-	byID   map[string]*Live
-	parts  map[engine.Shard]*part
-	fans   map[eventtype.Type]*fanout
-	counts map[string]int // number of shards, by event type
+	mu          sync.Mutex
+	closed      bool
+	byID        map[string]*Live
+	ownedShards map[engine.Shard]*ownedShard
+	fans        map[eventtype.Type]*fanout
+	counts      map[string]int // number of shards, by event type
 
 	// Recent actions of operators, for subscriptions that become live later.
-	revoked map[string][]noted   // by principal
-	gaps    map[string]time.Time // by event type
-	swept   time.Time            // time of the last removal of old entries
+	revoked map[string][]knownRevocation // by principal
+	gaps    map[string]time.Time         // by event type
+	swept   time.Time                    // time of the last removal of old entries
 }
 
 // A Live is one live webhook subscription.
@@ -73,13 +73,13 @@ type Live struct {
 	Generation    uint64
 	Handle        *delivery.Handle
 
-	reader  boundReader
-	charge  int // for its arguments, in bytes
-	part    *part
-	created int64 // Unix nanoseconds, like refreshed
+	reader     boundReader
+	charge     int // for its arguments, in bytes
+	ownedShard *ownedShard
+	created    int64 // Unix nanoseconds, like refreshed
 
-	// actions holds a channel for each started action, by number. The channel is closed once the action was tried.
-	// Guarded by Subscriptions.mu.
+	// actions maps the number of each started action to a channel, which is closed after the action was tried. Guarded
+	// by Subscriptions.mu.
 	actions map[uint64]chan struct{}
 
 	// Guarded by Subscriptions.mu; values of the record that was read last:
@@ -89,7 +89,7 @@ type Live struct {
 	next      *Live // the life that replaced this one, see replace
 }
 
-// Identity returns the subscription as the author's hooks see it.
+// Identity returns the description of the subscription that is passed to the author's hooks.
 func (h *Live) Identity() eventtype.Subscription {
 	return eventtype.Subscription{ID: h.ID, Principal: h.Principal, Event: h.Type.Name(), Mode: wire.ModeWebhook}
 }
@@ -97,13 +97,13 @@ func (h *Live) Identity() eventtype.Subscription {
 // CreatedAt returns the time at which the subscription was created.
 func (h *Live) CreatedAt() time.Time { return time.Unix(0, h.created) }
 
-// Arguments returns the arguments under the definition that the reader uses.
+// Arguments returns the arguments for the definition that the reader currently uses.
 func (h *Live) Arguments() eventtype.Arguments { return h.reader.latest() }
 
 // New creates Subscriptions. [Subscriptions.Own] and [Subscriptions.Serve] restore the stored subscriptions.
 func New(o Options) (*Subscriptions, error) {
-	w := &Subscriptions{host: o.Host, o: o, store: o.Store, cluster: o.Cluster, guard: o.Guard, reading: make(chan struct{}, readers),
-		byID: map[string]*Live{}, parts: map[engine.Shard]*part{}, fans: map[eventtype.Type]*fanout{}, counts: map[string]int{}}
+	w := &Subscriptions{host: o.Host, o: o, store: o.Store, cluster: o.Cluster, guard: o.Guard, reading: make(chan struct{}, maxShardReads),
+		byID: map[string]*Live{}, ownedShards: map[engine.Shard]*ownedShard{}, fans: map[eventtype.Type]*fanout{}, counts: map[string]int{}}
 	w.ctx, w.close = context.WithCancel(context.Background())
 	records := admittedRecords{o.Store, engine.Quota{Own: max(o.Verify.PerPrincipal, 0), All: max(o.Verify.Total, 0)}}
 	o.Verify.Now = w.Now
@@ -113,19 +113,19 @@ func New(o Options) (*Subscriptions, error) {
 	}
 	d := o.Delivery
 	d.Sender = o.Guard
-	d.Ended, d.Gapped, d.Now = w.ended, w.gapped, w.Now
+	d.Ended, d.Gapped, d.Now = w.handleEnded, w.storeGap, w.Now
 	if w.engine, err = delivery.New(d); err != nil {
 		return nil, err
 	}
-	w.background(func() { w.verifier.Sweep(w.ctx, o.Log) })
+	w.runInBackground(func() { w.verifier.Sweep(w.ctx, o.Log) })
 	if o.Reauthorize > 0 {
-		w.background(w.reauthorize)
+		w.runInBackground(w.reauthorize)
 	}
 	return w, nil
 }
 
-// Waiting returns the position up to which everything is settled, and the number of log entries after it. ok is
-// false for a subscription without a log.
+// Waiting returns the position up to which everything is settled and the number of log entries after it. If the
+// subscription does not read a log, ok is false.
 func (h *Live) Waiting() (base store.Position, behind int64, ok bool) {
 	if h.Type.Topic() == nil || h.Arguments().Def.Check() != nil {
 		return 0, 0, false
@@ -135,19 +135,18 @@ func (h *Live) Waiting() (base store.Position, behind int64, ok bool) {
 	return base, max(int64(head)-int64(base), 0), true
 }
 
-// Restoring returns the number of event types with stored subscriptions that have not been tried since the type was
-// registered. A subscription that cannot be restored, for example because a hook fails, is retried but does not
-// count.
+// Restoring returns the number of registered event types with stored subscriptions that were not yet tried. A
+// subscription that cannot be restored, for example because a hook fails, is retried but does not count.
 func (w *Subscriptions) Restoring() int { return int(w.restoring.Load()) }
 
-// Lag returns, for each event type, the number of entries by which its slowest live subscription lags the log.
+// Lag returns, for each event type, how many entries its slowest live subscription lags behind the log.
 func (w *Subscriptions) Lag() map[string]int64 { return w.engine.Lag() }
 
 // Pulse returns the recorder of the last hour's attempts.
 func (w *Subscriptions) Pulse() *pulse.Recorder { return w.engine.Pulse() }
 
-// Failing returns the ids of up to limit live subscriptions that are suspended or whose last attempt failed, and
-// the total number of such subscriptions.
+// Failing returns the ids of up to limit failing live subscriptions and the total number of failing live subscriptions.
+// A subscription is failing if it is suspended or its last attempt failed.
 func (w *Subscriptions) Failing(limit int) (ids []string, total int) { return w.engine.Failing(limit) }
 
 // Delivering returns the number of subscriptions in the engine.
@@ -162,7 +161,7 @@ func (w *Subscriptions) Flush(ctx context.Context) error { return w.engine.Flush
 // Guard returns the guard that checks callbacks.
 func (w *Subscriptions) Guard() *netguard.Guard { return w.guard }
 
-// A trimmingStore stores progress and lets feed readers drop the items that are settled by it.
+// A trimmingStore drops items from feed readers when it stores progress that settles them.
 type trimmingStore struct {
 	engine.Owned
 	w *Subscriptions
@@ -182,7 +181,7 @@ func (t *trimmingStore) save(ctx context.Context, updates []store.Update, save f
 	for i := range updates {
 		if h := t.w.byID[updates[i].ID]; h != nil && h.Generation == updates[i].Generation {
 			if f, ok := h.reader.(*feedReader); ok {
-				settled = append(settled, func() { f.settled(updates[i].Progress.Base) })
+				settled = append(settled, func() { f.dropSettled(updates[i].Progress.Base) })
 			}
 		}
 	}
@@ -199,25 +198,25 @@ func (t *trimmingStore) save(ctx context.Context, updates []store.Update, save f
 	return err
 }
 
-// Get returns the live subscription with the id, or nil.
+// Get returns the live subscription with the id, or nil if it is not live.
 func (w *Subscriptions) Get(id string) *Live {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.byID[id]
 }
 
-// Live returns the number of live subscriptions of each event type.
+// Live returns the number of live subscriptions by event type.
 func (w *Subscriptions) Live() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := map[string]int{}
-	for of, p := range w.parts {
+	for of, p := range w.ownedShards {
 		n[of.Topic] += len(p.live)
 	}
 	return n
 }
 
-// Each calls f for all live subscriptions for which which returns true. It returns their number.
+// Each calls f for all live subscriptions that satisfy which. It returns the number of calls.
 func (w *Subscriptions) Each(which func(*Live) bool, f func(*Live)) int {
 	w.mu.Lock()
 	var all []*Live
@@ -233,21 +232,21 @@ func (w *Subscriptions) Each(which func(*Live) bool, f func(*Live)) int {
 	return len(all)
 }
 
-// enlist makes h live. It returns false if its shard has another owner.
-func (w *Subscriptions) enlist(h *Live) bool {
+// addLive makes h live. It returns false if its shard has another owner.
+func (w *Subscriptions) addLive(h *Live) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if h.part.closed {
+	if h.ownedShard.closed {
 		return false
 	}
-	h.part.live[h] = struct{}{}
+	h.ownedShard.live[h] = struct{}{}
 	w.byID[h.ID] = h
 	w.host.Keep(h.Principal, h.charge)
 	return true
 }
 
-// charge returns the memory of a subscription's arguments, in bytes. The rest of a subscription has a fixed size,
-// and the quotas bound the number of subscriptions.
+// charge returns the memory used by a subscription's arguments, in bytes. The rest of a subscription has a fixed size,
+// and the quotas limit the number of subscriptions.
 func (w *Subscriptions) charge(a eventtype.Arguments) int {
 	n := a.Variable()
 	if !w.o.Durable {
@@ -256,24 +255,24 @@ func (w *Subscriptions) charge(a eventtype.Arguments) int {
 	return n
 }
 
-// delist removes h from the live subscriptions. It returns false if h is no longer live.
-func (w *Subscriptions) delist(h *Live) bool {
+// removeLive removes h from the live subscriptions. It returns false if h is no longer live.
+func (w *Subscriptions) removeLive(h *Live) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byID[h.ID] != h {
 		return false
 	}
 	delete(w.byID, h.ID)
-	delete(h.part.live, h)
-	if h.part.touched != nil {
-		h.part.touched[h.ID] = true // the restore may have read its record already
+	delete(h.ownedShard.live, h)
+	if h.ownedShard.touched != nil {
+		h.ownedShard.touched[h.ID] = true // the restore may have read its record already
 	}
 	w.host.Give(h.Principal, h.charge)
 	return true
 }
 
-// background runs f in a goroutine that Shutdown waits for. It returns false if the server is shutting down.
-func (w *Subscriptions) background(f func()) bool {
+// runInBackground runs f in a goroutine that Shutdown waits for. It returns false if the server is shutting down.
+func (w *Subscriptions) runInBackground(f func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -283,19 +282,19 @@ func (w *Subscriptions) background(f func()) bool {
 	return true
 }
 
-// newGeneration returns a random number, which differs from earlier generations regardless of the clock.
+// newGeneration returns a random generation, which differs from earlier generations regardless of the clock.
 func newGeneration() uint64 { return rand.Uint64() | 1 }
 
-// gapped stores that the next subscribe response must report a gap (D7).
-func (w *Subscriptions) gapped(h *delivery.Handle) {
-	ctx, cancel := finishing()
+// storeGap records that the next subscribe response must report a gap (D7). The engine calls it.
+func (w *Subscriptions) storeGap(h *delivery.Handle) {
+	ctx, cancel := finishContext()
 	defer cancel()
-	var p *part
+	var p *ownedShard
 	if l := w.Get(h.ID()); l != nil {
-		p = l.part
+		p = l.ownedShard
 	}
-	err := w.noteGap(ctx, h.ID(), h.Generation(), p)
-	if p != nil && p.lost(err) {
+	err := w.setTruncated(ctx, h.ID(), h.Generation(), p)
+	if p != nil && p.checkFenced(err) {
 		return
 	}
 	if err != nil {
@@ -303,9 +302,9 @@ func (w *Subscriptions) gapped(h *delivery.Handle) {
 	}
 }
 
-// noteGap stores that the next subscribe response must report a gap. If p is non-nil it writes as the part's owner.
-// It ignores a record that no longer exists.
-func (w *Subscriptions) noteGap(ctx context.Context, id string, generation uint64, p *part) error {
+// setTruncated sets Truncated in the record, so that the next subscribe response reports a gap. If p is non-nil, it
+// writes as the owner of the shard. It does nothing if the record no longer exists.
+func (w *Subscriptions) setTruncated(ctx context.Context, id string, generation uint64, p *ownedShard) error {
 	put := w.store.PutSubscription
 	if p != nil {
 		put = p.owned.PutSubscription
@@ -323,18 +322,18 @@ func (w *Subscriptions) noteGap(ctx context.Context, id string, generation uint6
 	return err
 }
 
-// finishTime bounds a write that must finish even if its caller's context has ended.
+// finishTime is the timeout of a write that must finish even if the caller's context has ended.
 const finishTime = 30 * time.Second
 
-func finishing() (context.Context, context.CancelFunc) {
+func finishContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), finishTime)
 }
 
-// errGone means that a record does not exist.
+// errGone reports that a record does not exist.
 var errGone = errors.New("the subscription has ended")
 
-// change edits a record by compare-and-swap and returns the resulting record. edit returns false to leave the
-// record unchanged.
+// change edits a record by compare-and-swap and returns the resulting record. If edit returns false, the record is left
+// unchanged.
 func (w *Subscriptions) change(ctx context.Context, id string, edit func(*store.Subscription) bool) (store.Subscription, error) {
 	return w.changeBy(ctx, w.store.PutSubscription, id, edit)
 }
@@ -363,7 +362,8 @@ func (w *Subscriptions) changeBy(ctx context.Context, put func(context.Context, 
 	}
 }
 
-// Shutdown stops deliveries. Subscriptions in a durable store continue at the next start; others end (SRV-6).
+// Shutdown stops deliveries. Subscriptions in a durable store continue at the next start. Other subscriptions end
+// (SRV-6).
 func (w *Subscriptions) Shutdown(ctx context.Context) error {
 	w.mu.Lock()
 	w.closed = true
@@ -383,15 +383,15 @@ func (w *Subscriptions) Shutdown(ctx context.Context) error {
 	}
 	if !w.o.Durable {
 		w.Each(func(*Live) bool { return true }, func(h *Live) {
-			if w.delist(h) {
-				w.leave(h)
+			if w.removeLive(h) {
+				w.callOnUnsubscribe(h)
 			}
 		})
 	}
 	return err
 }
 
-// leave calls OnUnsubscribe for an ended subscription (SRV-3).
-func (w *Subscriptions) leave(h *Live) {
+// callOnUnsubscribe calls OnUnsubscribe for an ended subscription (SRV-3).
+func (w *Subscriptions) callOnUnsubscribe(h *Live) {
 	w.host.Leave(h.Identity(), h.Arguments())
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A syncQueue holds the ids of records to read again, each once.
+// A syncQueue is a queue of the ids of records to reread, without duplicates.
 type syncQueue struct {
 	mu      sync.Mutex
 	waiting map[string]engine.Shard
@@ -22,14 +22,15 @@ type syncQueue struct {
 	workers int
 }
 
-// Changed queues the record of an id for another read, because another process created, changed or deleted it. of
-// is the shard that it may belong to. Until the read, no new deliveries to it start. Changed does not wait.
+// Changed queues the record with the id for another read, because another process created, changed or deleted it. The
+// parameter of is the shard to which the record may belong. No new deliveries to the subscription start before the
+// read. Changed does not wait.
 func (w *Subscriptions) Changed(id string, of engine.Shard) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
-	h, p := w.byID[id], w.parts[of]
+	h, p := w.byID[id], w.ownedShards[of]
 	if h == nil && p != nil && p.touched != nil && !p.closed {
 		p.touched[id] = true
 		p = nil
@@ -44,13 +45,13 @@ func (w *Subscriptions) Changed(id string, of engine.Shard) {
 	w.queue(id, of)
 }
 
-// Compare reads every record of this process's shards again, because notifications may have been missed.
+// Compare rereads every record of this process's shards, because notifications may have been lost.
 func (w *Subscriptions) Compare(ctx context.Context) error {
 	if w == nil {
 		return nil
 	}
 	w.mu.Lock()
-	parts := slices.Collect(maps.Values(w.parts))
+	parts := slices.Collect(maps.Values(w.ownedShards))
 	w.mu.Unlock()
 	var failed error
 	for _, p := range parts {
@@ -62,10 +63,11 @@ func (w *Subscriptions) Compare(ctx context.Context) error {
 }
 
 const (
-	// changeTime bounds the time that deliveries wait for a read of a record.
+	// changeTime is the maximum time that deliveries wait for a read of a record.
 	changeTime = 20 * time.Second
-	// syncers is the number of records that are read concurrently, syncPause the pause after a failure.
-	syncers   = 8
+	// maxSyncs is the maximum number of records that are reread concurrently.
+	maxSyncs = 8
+	// syncPause is the pause after a failure.
 	syncPause = 250 * time.Millisecond
 )
 
@@ -80,9 +82,9 @@ func (w *Subscriptions) queue(id string, of engine.Shard) {
 		q.order = append(q.order, id)
 	}
 	q.waiting[id] = of
-	if q.workers < syncers {
+	if q.workers < maxSyncs {
 		q.workers++
-		if !w.background(w.sync) {
+		if !w.runInBackground(w.sync) {
 			q.workers--
 		}
 	}
@@ -105,7 +107,7 @@ func (w *Subscriptions) sync() {
 		delete(q.waiting, id)
 		q.mu.Unlock()
 		err := w.reconcileID(w.ctx, id)
-		if err == nil || errors.Is(err, errPartClosed) || w.ctx.Err() != nil {
+		if err == nil || errors.Is(err, errShardClosed) || w.ctx.Err() != nil {
 			continue
 		}
 		w.o.Log.Internal(w.ctx, "synchronizing webhook subscription "+id, fault.Unseen{Err: err})
@@ -117,7 +119,7 @@ func (w *Subscriptions) sync() {
 	}
 }
 
-// reconcileID reads the record of an id and reconciles it.
+// reconcileID reads the record with the id and reconciles the live subscription with it.
 func (w *Subscriptions) reconcileID(ctx context.Context, id string) error {
 	unlock, err := w.keys.Lock(ctx, id)
 	if err != nil {
@@ -134,29 +136,29 @@ func (w *Subscriptions) reconcileID(ctx context.Context, id string) error {
 	return w.reconcile(ctx, id, &r)
 }
 
-// reconcile makes the live subscription of an id match its record, which is nil if it does not exist: it ends the
-// subscription, makes it live, or applies changes and performs pending actions. The caller holds the key.
+// reconcile makes the live subscription with the id match its record, which is nil if it does not exist. It ends the
+// subscription, makes it live, or applies changes and performs pending actions. The caller must hold the key.
 func (w *Subscriptions) reconcile(ctx context.Context, id string, r *store.Subscription) error {
-	var p *part
+	var p *ownedShard
 	if r != nil {
-		p = w.partOf(inShard(r))
+		p = w.ownedShardOf(shardOfRecord(r))
 	}
 	h := w.Get(id)
 	over := r == nil || Lapsed(r, w.Now())
-	if h != nil && !over && r.Generation == h.Generation && h.part.givesAway(inShard(r)) {
+	if h != nil && !over && r.Generation == h.Generation && h.ownedShard.isClosing(shardOfRecord(r)) {
 		return nil // deliveries in flight finish, and the next owner reads the record
 	}
-	if h != nil && (over || r.Generation != h.Generation || p != h.part) {
-		if w.delist(h) {
+	if h != nil && (over || r.Generation != h.Generation || p != h.ownedShard) {
+		if w.removeLive(h) {
 			h.Handle.Remove()
 			switch {
 			case over:
 				old := h
-				w.background(func() { w.leave(old) }) // its hook may be slow
-				w.tell(ctx, "webhook subscription has ended elsewhere", h)
+				w.runInBackground(func() { w.callOnUnsubscribe(old) }) // its hook may be slow
+				w.logEvent(ctx, "webhook subscription has ended elsewhere", h)
 			case r.Generation != h.Generation:
-				w.leave(h) // before the new one calls Join: the author sees both (SRV-3)
-				w.tell(ctx, "webhook subscription has ended and begun elsewhere", h)
+				w.callOnUnsubscribe(h) // before the new one calls Join: the author sees both (SRV-3)
+				w.logEvent(ctx, "webhook subscription has ended and begun elsewhere", h)
 			default:
 				w.host.Release(h.Identity(), h.Arguments())
 			}
@@ -167,7 +169,7 @@ func (w *Subscriptions) reconcile(ctx context.Context, id string, r *store.Subsc
 	case r == nil || p == nil:
 		return nil
 	case h == nil:
-		return w.takeUpRecord(p.ownership.Context(), p, r)
+		return w.restoreRecord(p.ownership.Context(), p, r)
 	}
 	w.apply(h, r)
 	return nil
@@ -194,5 +196,5 @@ func (w *Subscriptions) apply(h *Live, r *store.Subscription) {
 	} else {
 		h.Handle.HoldUntil(r.NotBefore)
 	}
-	w.perform(h, r.Actions)
+	w.startActions(h, r.Actions)
 }

@@ -17,28 +17,26 @@ import (
 )
 
 const (
-	// restorePause is the first pause before a failed restore is retried.
+	// restorePause is the initial pause before a failed restore is retried.
 	restorePause    = time.Second
 	maxRestorePause = time.Minute
 	// loadPage is the number of records per page of a read.
 	loadPage = 500
-	// restorers is the number of a shard's records that are restored concurrently, because the author's hooks may be
-	// slow.
-	restorers = 8
-	// readers is the number of shards that are read concurrently.
-	readers = 4
+	// maxRestores is how many records of a shard are restored concurrently, because the author's hooks may be slow.
+	maxRestores = 8
+	// maxShardReads is the maximum number of shards that are read concurrently.
+	maxShardReads = 4
 )
 
-// errPartClosed means that this process no longer owns the shard.
-var errPartClosed = errors.New("the shard has another owner")
+// errShardClosed reports that this process no longer owns the shard.
+var errShardClosed = errors.New("the shard has another owner")
 
-// Serve restores the subscriptions of an event type in the only process that serves the store; its ownership lasts as
-// long as the process. It runs at the type's registration and restores existing subscriptions in the background,
-// since the author's hooks may be slow. It calls restored when that is done. A type that is registered again keeps
-// its part.
+// Serve restores the subscriptions of an event type if only one process serves the store. The process owns the shard
+// until it exits. Serve is called when the type is registered. It restores existing subscriptions in the background,
+// because the author's hooks may be slow, and then calls restored. A type that is registered again keeps its shard.
 func (w *Subscriptions) Serve(ctx context.Context, t Ownership, et eventtype.Type, restored func()) error {
 	w.mu.Lock()
-	p := w.parts[t.ShardFence().Shard]
+	p := w.ownedShards[t.ShardFence().Shard]
 	w.mu.Unlock()
 	again := p != nil && p.et == et
 	if p != nil && !again { // its source has changed
@@ -46,7 +44,7 @@ func (w *Subscriptions) Serve(ctx context.Context, t Ownership, et eventtype.Typ
 		p.forget()
 	}
 	if !again {
-		if p = w.newPart(t, et); p == nil {
+		if p = w.newOwnedShard(t, et); p == nil {
 			return delivery.ErrClosed
 		}
 	}
@@ -57,24 +55,25 @@ func (w *Subscriptions) Serve(ctx context.Context, t Ownership, et eventtype.Typ
 		}
 		return err
 	}
-	if p.after(restored); again {
+	if p.onRestored(restored); again {
 		return nil
 	}
 	if some, err := p.owned.Subscriptions(ctx, "", 1); err == nil && len(some) == 0 {
-		p.conclude(ctx)
+		p.followChanges(ctx)
 		p.finish()
 		return nil
 	}
 	w.restoring.Add(1)
 	tried := sync.OnceFunc(func() { w.restoring.Add(-1) })
-	if !w.background(func() { p.restore(tried) }) {
+	if !w.runInBackground(func() { p.restore(tried) }) {
 		tried()
 	}
 	return nil
 }
 
-// after calls restored once the part's records are restored, or now if they are.
-func (p *part) after(restored func()) {
+// onRestored calls restored after all records of the shard have been restored. If they are already restored, it calls
+// restored immediately.
+func (p *ownedShard) onRestored(restored func()) {
 	p.w.mu.Lock()
 	whole := p.whole
 	if !whole {
@@ -86,48 +85,48 @@ func (p *part) after(restored func()) {
 	}
 }
 
-// finish marks the part as whole and calls the waiting functions.
-func (p *part) finish() {
+// finish records that the shard is whole and calls the functions registered by onRestored.
+func (p *ownedShard) finish() {
 	p.w.mu.Lock()
 	restored := p.restored
 	p.whole, p.restored = true, nil
-	p.gaps = later(p.gaps, p.w.gaps[p.et.Name()])
+	p.gaps = laterTime(p.gaps, p.w.gaps[p.et.Name()])
 	p.w.mu.Unlock()
-	p.mark()
+	p.saveGapMark()
 	for _, f := range restored {
 		f()
 	}
 }
 
-// waits reports whether the record, which is not live, still has to be restored.
-func (p *part) waits(r *store.Subscription) bool {
+// needsRestore reports whether the record, which is not live, must still be restored.
+func (p *ownedShard) needsRestore(r *store.Subscription) bool {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	_, aside := p.left[r.ID]
 	return !p.whole && !aside
 }
 
-// restore restores the records of the part until all are live, have ended or are left to other builds. It calls
-// tried once each record was tried, or will not be.
-func (p *part) restore(tried func()) {
+// restore restores the records of the shard until all are live, have ended or are left to other builds. It calls tried
+// after it has tried each record, or when it returns.
+func (p *ownedShard) restore(tried func()) {
 	defer tried()
 	ctx := p.ownership.Context()
 	var records []store.Subscription
-	done := p.persist(ctx, "reading the subscriptions of "+p.ownership.ShardFence().Shard.String(), func() (err error) {
+	done := p.retry(ctx, "reading the subscriptions of "+p.ownership.ShardFence().Shard.String(), func() (err error) {
 		records, err = p.read(ctx)
-		return p.ended(err)
-	}) && p.persist(ctx, restoring, func() (err error) {
-		records, err = p.takeUpAll(ctx, records)
+		return p.fencedToClosed(err)
+	}) && p.retry(ctx, restoringText, func() (err error) {
+		records, err = p.restoreAll(ctx, records)
 		tried()
 		return p.setAside(ctx, records, err)
 	})
 	if !done {
 		return
 	}
-	p.conclude(ctx)
+	p.followChanges(ctx)
 	if len(records) > 0 {
-		done = p.persist(ctx, restoring, func() (err error) {
-			records, err = p.takeUpAll(ctx, records)
+		done = p.retry(ctx, restoringText, func() (err error) {
+			records, err = p.restoreAll(ctx, records)
 			return err
 		})
 	}
@@ -136,28 +135,28 @@ func (p *part) restore(tried func()) {
 	}
 }
 
-// restoring is the log text for failures.
-const restoring = "restoring webhook subscriptions"
+// restoringText is the log message for failed restores.
+const restoringText = "restoring webhook subscriptions"
 
-// setAside stores records as open that the author's hooks did not let restore. The other records need not wait for
-// them, and the mark does not pass entries that they must get. They are retried later.
-func (p *part) setAside(ctx context.Context, records []store.Subscription, why error) error {
-	if errors.Is(why, errPartClosed) {
+// setAside stores the records that could not be restored as open, so that the mark does not pass entries that they must
+// receive. The other records need not wait for them. They are retried later.
+func (p *ownedShard) setAside(ctx context.Context, records []store.Subscription, why error) error {
+	if errors.Is(why, errShardClosed) {
 		return why
 	}
 	for i := range records {
 		if err := p.storeOpen(ctx, &records[i]); err != nil {
-			return p.ended(err)
+			return p.fencedToClosed(err)
 		}
 	}
 	if len(records) > 0 {
-		p.w.o.Log.Internal(ctx, restoring, fault.Unseen{Err: why})
+		p.w.o.Log.Internal(ctx, restoringText, fault.Unseen{Err: why})
 	}
 	return nil
 }
 
-// conclude starts to follow changes of records after all records have been restored or set aside.
-func (p *part) conclude(ctx context.Context) {
+// followChanges starts to apply changes of records, after all records have been restored or set aside.
+func (p *ownedShard) followChanges(ctx context.Context) {
 	w := p.w
 	w.mu.Lock()
 	touched, log, live, left := p.touched, p.log, len(p.live), len(p.left)
@@ -176,8 +175,8 @@ func (p *part) conclude(ctx context.Context) {
 	w.Review(p.et)
 }
 
-// persist retries try, with pauses, until it succeeds, and logs failures. It returns false if the part is closed.
-func (p *part) persist(ctx context.Context, doing string, try func() error) bool {
+// retry calls try until it succeeds, with growing pauses, and logs failures. It returns false if the shard is closed.
+func (p *ownedShard) retry(ctx context.Context, doing string, try func() error) bool {
 	for pause := restorePause; ; pause = min(2*pause, maxRestorePause) {
 		err := try()
 		if err == nil {
@@ -186,7 +185,7 @@ func (p *part) persist(ctx context.Context, doing string, try func() error) bool
 		if ctx.Err() != nil {
 			return false
 		}
-		if !errors.Is(err, errPartClosed) {
+		if !errors.Is(err, errShardClosed) {
 			p.w.o.Log.Internal(ctx, doing, fault.Unseen{Err: err})
 		}
 		select {
@@ -201,8 +200,8 @@ func (p *part) persist(ctx context.Context, doing string, try func() error) bool
 	}
 }
 
-// read reads the records, then opens the part.
-func (p *part) read(ctx context.Context) (records []store.Subscription, err error) {
+// read reads the records of the shard and then opens the shard.
+func (p *ownedShard) read(ctx context.Context) (records []store.Subscription, err error) {
 	w := p.w
 	select {
 	case w.reading <- struct{}{}:
@@ -223,20 +222,20 @@ func (p *part) read(ctx context.Context) (records []store.Subscription, err erro
 	return records, p.begin(ctx)
 }
 
-// begin opens the part, unless it is open, and its log, which reads the mark. From then on the part is notified of
-// each change of its records.
-func (p *part) begin(ctx context.Context) error {
+// begin opens the shard and its log, unless they are open. Opening the log reads its mark. The shard is then notified
+// of each change to its records.
+func (p *ownedShard) begin(ctx context.Context) error {
 	w := p.w
 	w.mu.Lock()
 	log, open := p.log, p.open
 	w.mu.Unlock()
 	if !open {
-		if err := p.recall(ctx); err != nil {
+		if err := p.readStanding(ctx); err != nil {
 			return err
 		}
 	}
 	if d := p.et.Current(); log == nil && d != nil && d.Webhooks() && d.Check() == nil && !p.et.Topic().Apart() {
-		// The shard may have become free because of a new epoch; deliver from the log of the current epoch.
+		// The shard may have become free because of a new epoch, so deliver from the log of the current epoch.
 		if err := p.et.Topic().Renew(ctx); err != nil {
 			return err
 		}
@@ -255,15 +254,15 @@ func (p *part) begin(ctx context.Context) error {
 	return nil
 }
 
-// takeUpAll restores records, several concurrently, and returns the records that have to wait.
-func (p *part) takeUpAll(ctx context.Context, records []store.Subscription) (rest []store.Subscription, failed error) {
+// restoreAll restores several records concurrently and returns the records that could not be restored.
+func (p *ownedShard) restoreAll(ctx context.Context, records []store.Subscription) (rest []store.Subscription, failed error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	next, over := make(chan store.Subscription), false
-	for range min(restorers, len(records)) {
+	for range min(maxRestores, len(records)) {
 		all.Go(func() {
 			for r := range next {
-				err := p.takeUpOne(ctx, r)
+				err := p.restoreOne(ctx, r)
 				if err == nil {
 					continue
 				}
@@ -286,20 +285,20 @@ func (p *part) takeUpAll(ctx context.Context, records []store.Subscription) (res
 	close(next)
 	all.Wait()
 	if over {
-		return records, errPartClosed
+		return records, errShardClosed
 	}
 	return rest, failed
 }
 
-// takeUpOne restores a record that was read a while ago.
-func (p *part) takeUpOne(ctx context.Context, r store.Subscription) error {
+// restoreOne restores a record that may have changed since it was read.
+func (p *ownedShard) restoreOne(ctx context.Context, r store.Subscription) error {
 	w := p.w
 	unlock, err := w.keys.Lock(ctx, r.ID)
 	if err != nil {
-		return errPartClosed
+		return errShardClosed
 	}
 	defer unlock()
-	if h := w.Get(r.ID); h != nil && h.part == p {
+	if h := w.Get(r.ID); h != nil && h.ownedShard == p {
 		return nil
 	}
 	w.mu.Lock()
@@ -312,37 +311,37 @@ func (p *part) takeUpOne(ctx context.Context, r store.Subscription) error {
 		}
 		r = now
 	}
-	if w.partOf(p.ownership.ShardFence().Shard) != p {
-		return errPartClosed
+	if w.ownedShardOf(p.ownership.ShardFence().Shard) != p {
+		return errShardClosed
 	}
 	return w.reconcile(ctx, r.ID, &r)
 }
 
-// takeUpRecord makes a stored subscription live. It calls OnSubscribe before delivery continues (REP-17). It ends
-// the subscription for the same reasons as a live one, but leaves a record that this build cannot read to other
-// builds (REP-16). The caller holds the key.
-func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subscription) error {
-	if w.forged(ctx, r) {
+// restoreRecord makes a stored subscription live. It calls OnSubscribe before delivery continues (REP-17). It ends the
+// subscription for the same reasons as a live one, but leaves a record that this build cannot read to other builds
+// (REP-16). The caller must hold the key.
+func (w *Subscriptions) restoreRecord(ctx context.Context, p *ownedShard, r *store.Subscription) error {
+	if w.isForged(ctx, r) {
 		return nil
 	}
 	if Lapsed(r, w.Now()) {
-		err := p.ended(w.endRecord(ctx, p, r, nil))
+		err := p.fencedToClosed(w.endRecord(ctx, p, r, nil))
 		if errors.Is(err, errAgain) {
-			w.Changed(r.ID, inShard(r))
+			w.Changed(r.ID, shardOfRecord(r))
 			return nil
 		}
 		return err
 	}
 	var a eventtype.Arguments
-	err := errPartClosed // the shard is being given away
+	err := errShardClosed // the shard is being given away
 	d := p.et.Current()
 	if d != nil && d.Webhooks() {
 		a, err = eventtype.Reparse(d, r.Arguments)
 	}
 	if e := w.cluster.Obsolete(p.et, r.Schema, err == nil); e != nil {
-		return p.ended(w.endRecord(ctx, p, r, e))
+		return p.fencedToClosed(w.endRecord(ctx, p, r, e))
 	}
-	if errors.Is(err, errPartClosed) {
+	if errors.Is(err, errShardClosed) {
 		return err
 	}
 	if err != nil {
@@ -351,15 +350,15 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 	w.mu.Lock()
 	delete(p.left, r.ID)
 	w.mu.Unlock()
-	if e := p.ends(r); e != nil {
-		return p.ended(w.endRecord(ctx, p, r, e))
+	if e := p.endReason(r); e != nil {
+		return p.fencedToClosed(w.endRecord(ctx, p, r, e))
 	}
 	sub := identityOf(r)
 	sub.Restored = true
 	ctx = hook.WithPrincipal(ctx, r.Principal)
-	refused, err := w.askHooks(ctx, sub, a)
+	refused, err := w.callHooks(ctx, sub, a)
 	if refused != nil {
-		return p.ended(w.endRecord(ctx, p, r, refused))
+		return p.fencedToClosed(w.endRecord(ctx, p, r, refused))
 	}
 	if err != nil {
 		return err
@@ -369,8 +368,8 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 		w.host.Release(sub, a)
 		return err
 	}
-	// Apply the operators' actions since the record was read.
-	if e := p.ends(r); e != nil {
+	// Apply the operators' actions that happened since the record was read.
+	if e := p.endReason(r); e != nil {
 		w.End(h, e)
 		return nil
 	}
@@ -378,30 +377,30 @@ func (w *Subscriptions) takeUpRecord(ctx context.Context, p *part, r *store.Subs
 		w.Gap(h)
 	}
 	h.Handle.HoldUntil(r.NotBefore)
-	w.perform(h, r.Actions)
+	w.startActions(h, r.Actions)
 	return nil
 }
 
-// startStored starts a restored subscription. Nothing is delivered until the caller releases it. The caller holds
-// the key and has called Join.
-func (w *Subscriptions) startStored(ctx context.Context, p *part, a eventtype.Arguments, r store.Subscription) (*Live, error) {
+// startStored starts a restored subscription. Nothing is delivered until the caller calls HoldUntil. The caller must
+// hold the key and have called Join.
+func (w *Subscriptions) startStored(ctx context.Context, p *ownedShard, a eventtype.Arguments, r store.Subscription) (*Live, error) {
 	if r.RefreshedAt.After(r.Health.SuspendedAt) {
 		r.Health.Suspended, r.Health.SuspendedAt = false, time.Time{} // the refresh did not reach its owner (SUB-5)
 	}
-	cursor, moved, lost, err := w.resume(ctx, p, a.Def, &r)
+	cursor, moved, lost, err := w.convertProgress(ctx, p, a.Def, &r)
 	if err != nil {
-		return nil, p.ended(err)
+		return nil, p.fencedToClosed(err)
 	}
-	h, _, err := w.start(ctx, p.et, a, r, cursor, seat{part: p, moved: moved, lost: lost, hold: w.Now().Add(changeTime)})
+	h, _, err := w.start(ctx, p.et, a, r, cursor, startOptions{ownedShard: p, moved: moved, lost: lost, hold: w.Now().Add(changeTime)})
 	if errors.Is(err, delivery.ErrClosed) {
-		return nil, errPartClosed
+		return nil, errShardClosed
 	}
-	return h, p.ended(err)
+	return h, p.fencedToClosed(err)
 }
 
-// resume converts the record's progress to the log's current epoch, which may have entries that this process has
-// not seen. moved reports whether the result differs from the stored progress.
-func (w *Subscriptions) resume(ctx context.Context, p *part, d eventtype.Definition, r *store.Subscription) (cursor string, moved, lost bool, err error) {
+// convertProgress converts the record's progress to the log's current epoch, which may have entries that this process
+// has not read. The result moved reports whether the new progress differs from the stored progress.
+func (w *Subscriptions) convertProgress(ctx context.Context, p *ownedShard, d eventtype.Definition, r *store.Subscription) (cursor string, moved, lost bool, err error) {
 	if d.Check() != nil {
 		cursor = r.Progress.Upstream
 		r.Progress = store.Progress{Upstream: cursor}
@@ -426,7 +425,7 @@ func (w *Subscriptions) resume(ctx context.Context, p *part, d eventtype.Definit
 		r.Progress = store.Progress{Epoch: t.Epoch(), Base: head}
 		return "", true, false, nil
 	}
-	// Its new progress is stored after an attempt at the gap envelope.
+	// The new progress is stored after an attempt at the gap envelope.
 	if err := p.storeOpen(ctx, r); err != nil {
 		return "", false, false, err
 	}
@@ -435,9 +434,9 @@ func (w *Subscriptions) resume(ctx context.Context, p *part, d eventtype.Definit
 	return "", true, true, nil
 }
 
-// storeOpen stores a record of the part as open, so that the mark of its log does not pass an entry that it must
-// get.
-func (p *part) storeOpen(ctx context.Context, r *store.Subscription) error {
+// storeOpen stores a record of the shard as open, so that the mark of its log does not pass an entry that the
+// subscription must receive.
+func (p *ownedShard) storeOpen(ctx context.Context, r *store.Subscription) error {
 	p.w.mu.Lock()
 	log := p.log
 	p.w.mu.Unlock()
@@ -447,18 +446,18 @@ func (p *part) storeOpen(ctx context.Context, r *store.Subscription) error {
 	return log.StoreOpen(ctx, r)
 }
 
-// ended converts the error of a fenced write to errPartClosed.
-func (p *part) ended(err error) error {
-	if p.lost(err) {
-		return errPartClosed
+// fencedToClosed converts the error of a fenced write to errShardClosed.
+func (p *ownedShard) fencedToClosed(err error) error {
+	if p.checkFenced(err) {
+		return errShardClosed
 	}
 	return err
 }
 
-// leaveToOthers leaves a record to builds that can read it.
-func (w *Subscriptions) leaveToOthers(ctx context.Context, p *part, r *store.Subscription) error {
+// leaveToOthers stores a record as open and leaves it to builds that can read it.
+func (w *Subscriptions) leaveToOthers(ctx context.Context, p *ownedShard, r *store.Subscription) error {
 	if err := p.storeOpen(ctx, r); err != nil {
-		return p.ended(err)
+		return p.fencedToClosed(err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -466,9 +465,9 @@ func (w *Subscriptions) leaveToOthers(ctx context.Context, p *part, r *store.Sub
 	return nil
 }
 
-// forged reports whether the fields of a record that make up its id were changed, such as the URL, for which its
-// secrets would then sign. Such a record is skipped and not changed.
-func (w *Subscriptions) forged(ctx context.Context, r *store.Subscription) bool {
+// isForged reports whether fields that determine a record's id were changed. With a changed URL, for example, the
+// secrets would sign for another endpoint. Such a record is skipped and left unchanged.
+func (w *Subscriptions) isForged(ctx context.Context, r *store.Subscription) bool {
 	canonical, err := wire.Canonical(r.Arguments)
 	if err == nil && wire.SubscriptionID(wire.ModeWebhook, r.Principal, r.URL, r.Event, canonical) == r.ID {
 		return false
@@ -480,7 +479,7 @@ func (w *Subscriptions) forged(ctx context.Context, r *store.Subscription) bool 
 var errForged = errors.New("its principal, URL, event type or arguments do not match its id")
 
 // endRecord ends a stored subscription that is not live, with an envelope if there is a reason.
-func (w *Subscriptions) endRecord(ctx context.Context, p *part, r *store.Subscription, reason *events.Error) error {
+func (w *Subscriptions) endRecord(ctx context.Context, p *ownedShard, r *store.Subscription, reason *events.Error) error {
 	if reason == nil {
 		return p.deleteLapsed(ctx, r)
 	}

@@ -11,16 +11,16 @@ import (
 )
 
 // A failureBudget limits failed verifications per destination host and per principal in a sliding minute (VER-3). A
-// host has a multiple of a principal's budget, so that the failures of one principal do not refuse the others.
-// Successes cost nothing, so that a busy shared receiver is not throttled. But while the outcome of running
-// verifications is open, at most as many run as may still fail; the rest waits.
+// host has a multiple of a principal's budget, so that failures of one principal do not block others. Successes do not
+// count, so that a busy shared receiver is not throttled. The remaining budget limits the number of concurrent
+// verifications, because each of them may still fail. Further verifications wait.
 type failureBudget struct {
 	mu      sync.Mutex
 	byKey   map[budgetKey]*failures
 	sweepAt int
 }
 
-// A budgetKey is a principal or a host.
+// A budgetKey identifies a principal or a host.
 type budgetKey struct {
 	kind budgetKind
 	name string
@@ -34,7 +34,7 @@ const (
 	budgetKinds
 )
 
-// failures records the failures of one key.
+// failures contains the failures of one key.
 type failures struct {
 	at       []time.Time // ascending, within the window
 	running  int
@@ -44,48 +44,48 @@ type failures struct {
 
 const (
 	budgetWindow = time.Minute
-	// unknownHost and knownHost are how many times a principal's budget a host has. A host is known for trustFor after
-	// a success.
-	unknownHost = 2
-	knownHost   = 4
-	trustFor    = 10 * time.Minute
-	// minSweep is the number of keys up to which none is swept.
+	// unknownFactor and knownFactor are the ratios of a host's budget to a principal's budget. A host is known for
+	// trustTime after a success.
+	unknownFactor = 2
+	knownFactor   = 4
+	trustTime     = 10 * time.Minute
+	// minSweep is the minimum number of keys for a sweep.
 	minSweep = 1024
 )
 
 var errOverBudget = events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications"})
 
-// bound returns how many failures a key may have, given the budget of a principal.
-func (f *failures) bound(kind budgetKind, budget int, now time.Time) int {
+// limit returns the maximum number of failures of a key, given the budget of a principal.
+func (f *failures) limit(kind budgetKind, budget int, now time.Time) int {
 	switch {
 	case kind == ofPrincipal:
 		return budget
-	case f.trusts(now):
-		return knownHost * budget
+	case f.isTrusted(now):
+		return knownFactor * budget
 	default:
-		return unknownHost * budget
+		return unknownFactor * budget
 	}
 }
 
-func (f *failures) trusts(now time.Time) bool {
-	return !f.verified.IsZero() && now.Sub(f.verified) < trustFor
+func (f *failures) isTrusted(now time.Time) bool {
+	return !f.verified.IsZero() && now.Sub(f.verified) < trustTime
 }
 
-// begin reserves a verification in the budgets of the principal and the host. If necessary it waits for the outcome of
-// others. The caller must call finish with the outcome.
+// begin reserves a verification in the budgets of the principal and the host. If necessary, it waits for the outcome of
+// other verifications. The caller must call finish with the outcome.
 func (b *failureBudget) begin(ctx context.Context, principal, host string, budget int) (finish func(ok bool), err error) {
 	keys := [budgetKinds]budgetKey{
 		ofPrincipal: {ofPrincipal, principal},
 		ofHost:      {ofHost, host},
 	}
 	for {
-		wait, err := b.enter(keys, budget)
+		wait, err := b.tryReserve(keys, budget)
 		if err != nil {
 			return nil, err
 		}
 		if wait == nil {
 			var once sync.Once
-			return func(ok bool) { once.Do(func() { b.leave(keys, ok) }) }, nil
+			return func(ok bool) { once.Do(func() { b.complete(keys, ok) }) }, nil
 		}
 		select {
 		case <-wait:
@@ -98,9 +98,9 @@ func (b *failureBudget) begin(ctx context.Context, principal, host string, budge
 	}
 }
 
-// enter reserves a slot under all keys. wait is not nil if one of them is full. The error says whose failures exceed
-// the budget; the principal's are checked first.
-func (b *failureBudget) enter(keys [budgetKinds]budgetKey, budget int) (wait chan struct{}, err error) {
+// tryReserve reserves a slot for all keys. If one of them has no free slot, wait is not nil. If the failures of a key
+// exceed its budget, the error depends on the kind of key. The principal is checked first.
+func (b *failureBudget) tryReserve(keys [budgetKinds]budgetKey, budget int) (wait chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -108,7 +108,7 @@ func (b *failureBudget) enter(keys [budgetKinds]budgetKey, budget int) (wait cha
 	var all [budgetKinds]*failures
 	for i, k := range keys {
 		f := b.get(k, now)
-		bound := f.bound(k.kind, budget, now)
+		bound := f.limit(k.kind, budget, now)
 		switch {
 		case len(f.at) >= bound && k.kind == ofHost:
 			return nil, fault.Unverified(fault.ReasonOthers)
@@ -127,7 +127,7 @@ func (b *failureBudget) enter(keys [budgetKinds]budgetKey, budget int) (wait cha
 	return nil, nil
 }
 
-func (b *failureBudget) leave(keys [budgetKinds]budgetKey, ok bool) {
+func (b *failureBudget) complete(keys [budgetKinds]budgetKey, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -147,7 +147,7 @@ func (b *failureBudget) leave(keys [budgetKinds]budgetKey, ok bool) {
 	}
 }
 
-// get returns the key's failures without the expired ones.
+// get returns the failures of the key and removes expired ones.
 func (b *failureBudget) get(k budgetKey, now time.Time) *failures {
 	if b.byKey == nil {
 		b.byKey = map[budgetKey]*failures{}
@@ -161,13 +161,13 @@ func (b *failureBudget) get(k budgetKey, now time.Time) *failures {
 	return f
 }
 
-// sweep removes keys without state, each time their number has doubled.
+// sweep removes keys without state each time the number of keys has doubled.
 func (b *failureBudget) sweep(now time.Time) {
 	if len(b.byKey) < max(b.sweepAt, minSweep) {
 		return
 	}
 	for k, f := range b.byKey {
-		if f.prune(now); len(f.at)+f.running+len(f.waiting) == 0 && !f.trusts(now) {
+		if f.prune(now); len(f.at)+f.running+len(f.waiting) == 0 && !f.isTrusted(now) {
 			delete(b.byKey, k)
 		}
 	}

@@ -2,7 +2,7 @@ package verify
 
 import "maps"
 
-// A Holding is a snapshot of a [Verifier]'s state: its work in progress, and the quotas in use.
+// A Holding is a snapshot of a [Verifier]'s work in progress and used quotas.
 type Holding struct {
 	Flights  int            // verifications of a pair, running or waiting for a running one
 	Fetching int            // documents of origins being fetched

@@ -17,8 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 )
 
-// receiverDocs caches which origins consent to callbacks, according to the document that they publish (VER-1), as long
-// as HTTP allows.
+// receiverDocs caches the documents by which origins consent to callbacks (VER-1), for as long as HTTP allows.
 type receiverDocs struct {
 	fetching keylock.Locks[string]
 	mu       sync.Mutex
@@ -31,13 +30,13 @@ type receiverDoc struct {
 	until    time.Time
 }
 
-// Limits of the documents' lifetimes and number.
+// Limits on the lifetime, number and size of documents.
 const (
-	keepDocument = 5 * time.Minute // without Cache-Control
-	keepAtMost   = time.Hour
-	keepFailure  = time.Minute
-	maxDocuments = 4096
-	// maxDocumentBytes bounds the size of all documents together.
+	defaultCacheTime = 5 * time.Minute // without Cache-Control
+	maxCacheTime     = time.Hour
+	failureCacheTime = time.Minute
+	maxDocuments     = 4096
+	// maxDocumentBytes is the maximum total size of all documents.
 	maxDocumentBytes = 4 << 20
 	documentTime     = 2 * time.Second
 	MaxReceivers     = 256
@@ -45,8 +44,8 @@ const (
 
 func originOf(u *url.URL) string { return hostOf(u) + "|" + portOf(u) }
 
-// cached reports whether a cached document covers the callback.
-func (r *receiverDocs) cached(u *url.URL) bool {
+// hasCached reports whether a cached document covers the callback.
+func (r *receiverDocs) hasCached(u *url.URL) bool {
 	if u.Scheme != "https" {
 		return false
 	}
@@ -65,7 +64,7 @@ func (r *receiverDocs) get(origin string) (receiverDoc, bool) {
 	return d, ok
 }
 
-// fetch fetches the origin's document unless it is cached, and reports whether it covers the callback. It makes one
+// fetch fetches the origin's document unless it is cached and reports whether it covers the callback. It makes only one
 // request to an origin at a time.
 func (r *receiverDocs) fetch(ctx context.Context, g *netguard.Guard, u *url.URL) bool {
 	if u.Scheme != "https" {
@@ -80,7 +79,7 @@ func (r *receiverDocs) fetch(ctx context.Context, g *netguard.Guard, u *url.URL)
 	if d, ok := r.get(origin); ok {
 		return d.covers(u)
 	}
-	d, keep := load(ctx, g, u)
+	d, keep := fetchDocument(ctx, g, u)
 	if keep > 0 && ctx.Err() == nil {
 		d.until = time.Now().Add(keep)
 		r.put(origin, d)
@@ -99,7 +98,7 @@ func (r *receiverDocs) put(origin string, d receiverDoc) {
 	r.bytes += d.size()
 }
 
-// drop removes an origin; the caller holds mu.
+// drop removes an origin. The caller must hold mu.
 func (r *receiverDocs) drop(origin string) {
 	if d, ok := r.byOrigin[origin]; ok {
 		r.bytes -= d.size()
@@ -107,7 +106,7 @@ func (r *receiverDocs) drop(origin string) {
 	}
 }
 
-// size returns the document's size in bytes.
+// size returns the approximate size of the document in memory, in bytes.
 func (d receiverDoc) size() int {
 	n := 0
 	for _, p := range d.prefixes {
@@ -116,31 +115,31 @@ func (d receiverDoc) size() int {
 	return n
 }
 
-// load fetches the document. keep is how long its result may be cached.
-func load(ctx context.Context, g *netguard.Guard, u *url.URL) (d receiverDoc, keep time.Duration) {
+// fetchDocument fetches the document. The result keep is how long the document may be cached.
+func fetchDocument(ctx context.Context, g *netguard.Guard, u *url.URL) (d receiverDoc, keep time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, documentTime)
 	defer cancel()
 	at := url.URL{Scheme: u.Scheme, Host: u.Host, Path: wire.PathReceivers}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
-		return d, keepFailure
+		return d, failureCacheTime
 	}
 	req.Header.Set("Accept", "application/json")
 	a, err := g.Fetch(req)
 	if err != nil || a.Status != http.StatusOK || a.Truncated {
-		return d, keepFailure
+		return d, failureCacheTime
 	}
 	var doc wire.Receivers
 	if jsonv2.Unmarshal(a.Body, &doc) != nil || len(doc.Receivers) > MaxReceivers {
-		return d, keepFailure
+		return d, failureCacheTime
 	}
 	d.prefixes = doc.Receivers
-	return d, freshness(a.Header)
+	return d, cacheTime(a.Header)
 }
 
-// freshness returns how long HTTP allows caching an answer, within this package's limits.
-func freshness(h http.Header) time.Duration {
-	keep := keepDocument
+// cacheTime returns how long a response may be cached according to its headers and this package's limits.
+func cacheTime(h http.Header) time.Duration {
+	keep := defaultCacheTime
 	for _, line := range h.Values("Cache-Control") {
 		for _, d := range strings.Split(strings.ToLower(line), ",") {
 			name, value, _ := strings.Cut(strings.TrimSpace(d), "=")
@@ -157,7 +156,7 @@ func freshness(h http.Header) time.Duration {
 	if n, err := strconv.ParseUint(h.Get("Age"), 10, 31); err == nil {
 		keep -= time.Duration(n) * time.Second
 	}
-	return min(max(keep, 0), keepAtMost)
+	return min(max(keep, 0), maxCacheTime)
 }
 
 // covers reports whether the callback's path starts with a prefix of the document.
@@ -175,7 +174,7 @@ func (d receiverDoc) covers(u *url.URL) bool {
 }
 
 // normalPath returns the path without dot segments and percent-encoding. It returns false for a path that servers may
-// interpret in different ways.
+// interpret differently.
 func normalPath(u *url.URL) (string, bool) {
 	escaped := strings.ToLower(u.EscapedPath())
 	for _, odd := range []string{"%2f", "%5c", "%00", "%2e", "%25", "\\", "//"} {

@@ -9,16 +9,16 @@ import (
 )
 
 // Records of verified callbacks are kept while they are valid or a live subscription uses them. Their number is limited
-// for each principal and in total (VER-3).
+// per principal and in total (VER-3).
 
 const (
-	// SweepBatch is how many records one call of the store removes.
+	// SweepBatch is the maximum number of records that one call to the store removes.
 	SweepBatch = 256
-	// SweepAtMost and sweepAtLeast bound the time between two sweeps.
+	// SweepAtMost and sweepAtLeast limit the time between two sweeps.
 	SweepAtMost, sweepAtLeast = 10 * time.Minute, time.Second
 )
 
-// Sweep removes the records that are no longer needed, immediately and then periodically until ctx ends.
+// Sweep removes records that are no longer needed, immediately and then periodically until ctx ends.
 func (v *Verifier) Sweep(ctx context.Context, log *fault.Log) {
 	every := min(max(v.o.CacheFor/4, sweepAtLeast), SweepAtMost)
 	tick := time.NewTimer(0)
@@ -42,7 +42,7 @@ func (v *Verifier) Sweep(ctx context.Context, log *fault.Log) {
 	}
 }
 
-// A verifiedQuota counts the running verifications, which will become records.
+// A verifiedQuota counts the running verifications, which may become records.
 type verifiedQuota struct {
 	mu    sync.Mutex
 	owned map[string]int // by principal
@@ -62,11 +62,12 @@ func (q *verifiedQuota) add(principal string, n int) (own, all int) {
 	return q.owned[principal], q.total
 }
 
-// reserve reserves a slot for a new record before the callback is contacted, or returns an error if the quota is used
-// up.
+// reserve reserves a slot for a new record before the callback is contacted. It returns an error if the quota is
+// exhausted.
 func (v *Verifier) reserve(ctx context.Context, principal string) (giveBack func(), err error) {
 	o := &v.o
-	// Count before the query of the store, so that a record stored meanwhile counts twice rather than never.
+	// Count before querying the store, so that a record that is stored concurrently counts twice rather than not at
+	// all.
 	own, all := v.quota.add(principal, 1)
 	giveBack = func() { v.quota.add(principal, -1) }
 	for swept := false; ; swept = true {

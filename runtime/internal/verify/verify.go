@@ -1,5 +1,5 @@
 // Package verify decides whether events may be sent to a callback (VER-1 to VER-3). It checks the operator's
-// allow-list, the stored records and the document of the callback's origin, and finally makes a handshake.
+// allow-list, the stored records and the document of the callback's origin. Otherwise it performs a handshake.
 package verify
 
 import (
@@ -27,33 +27,35 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// ByRecord is the method of a record made by another process.
+// ByRecord is the method of a record that was stored without a verification.
 const ByRecord = "stored"
 
-// Methods of verification, in the order in which they are tried (VER-1).
+// Verification methods, in the order in which they are tried (VER-1).
 const (
 	byAllowList = "allow-list"
 	byWellKnown = "well-known"
 	byChallenge = "challenge"
 )
 
-// verifyTime bounds the whole verification in one subscribe call, including the wait for another verification (VER-2).
+// verifyTime is the timeout of the whole verification in one subscribe call, including the wait for other verifications
+// (VER-2).
 const verifyTime = 7500 * time.Millisecond
 
 // Options configures a [Verifier].
 type Options struct {
 	Limits
-	// Allow lists origins, with or without a path, whose callbacks need no verification.
+	// Allow lists origins, with or without a path. Callbacks at these origins need no verification.
 	Allow []string
-	// Identity signs the challenges in addition to the subscription's secrets; nil adds no signature.
+	// Identity adds the server's signature to challenges. Challenges are also signed with the subscription's secrets.
+	// If it is nil, challenges have no server signature.
 	Identity *webhook.Identity
-	// Now returns the current time for records; the default is time.Now.
+	// Now returns the current time for records. The default is time.Now.
 	Now func() time.Time
 	// Meter counts the outcomes.
 	Meter metric.Meter
 }
 
-// Limits bounds the handshake and its records. All fields must be set.
+// Limits contains the limits of handshakes and records. All fields must be set.
 type Limits struct {
 	Timeout             time.Duration // of the handshake
 	Budget              int           // of failures within a minute, of a host and of a principal
@@ -61,7 +63,7 @@ type Limits struct {
 	PerPrincipal, Total int           // of records; negative for no bound
 }
 
-// Records stores which callbacks were verified for which principal. A store.SubscriptionStore implements it.
+// Records stores the verified callbacks of each principal. A store.SubscriptionStore implements it.
 type Records interface {
 	Verification(ctx context.Context, principal, url string) (store.Verification, bool, error)
 	PutVerification(ctx context.Context, v store.Verification) error
@@ -82,8 +84,8 @@ type Verifier struct {
 	quota     verifiedQuota
 }
 
-// New returns a verifier, or an error that names the invalid receiver in Options.Allow. It makes requests through
-// guard.
+// New returns a Verifier that makes requests through guard. If a receiver in Options.Allow is invalid, the error names
+// it.
 func New(o Options, records Records, guard *netguard.Guard) (*Verifier, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -114,10 +116,10 @@ func allowList(receivers []string) ([]*url.URL, error) {
 	return list, nil
 }
 
-// A Pair is the subject of a verification, which is not valid for another principal (VER-3).
+// A Pair identifies a verification. A verification is not valid for other principals (VER-3).
 type Pair struct{ Principal, URL string }
 
-// A Candidate is a subscription whose callback has to be verified.
+// A Candidate is a subscription with a callback to verify.
 type Candidate struct {
 	Pair
 	// ID is the subscription's ID.
@@ -126,13 +128,13 @@ type Candidate struct {
 	At *url.URL
 	// Ring signs the challenge.
 	Ring webhook.Ring
-	// Live reports whether the pair has a live subscription, which keeps its verification valid.
+	// Live reports whether the pair has a live subscription, which keeps the verification valid.
 	Live func() bool
 }
 
-// Verify returns nil if events may be delivered. answered is how long the callback took to answer its challenge, 0
-// without a challenge. One verification of a pair runs at a time, and calls that waited for it use its result. Errors
-// are CallbackEndpointError, ResourceExhausted, the context's error or the store's.
+// Verify returns nil if events may be delivered. The result answered is the callback's response time to a challenge, or
+// 0 without a challenge. Only one verification of a pair runs at a time, and concurrent calls use its result. The error
+// is a CallbackEndpointError, ResourceExhausted, an error of the context or an error of the store.
 func (v *Verifier) Verify(ctx context.Context, c *Candidate) (answered time.Duration, err error) {
 	if v.Allows(c.At) {
 		return 0, nil
@@ -140,7 +142,7 @@ func (v *Verifier) Verify(ctx context.Context, c *Candidate) (answered time.Dura
 	limited, cancel := context.WithTimeout(ctx, verifyTime)
 	defer cancel()
 	answered, err = v.verify(limited, c)
-	return answered, overTime(ctx, err)
+	return answered, timeoutError(ctx, err)
 }
 
 func (v *Verifier) verify(ctx context.Context, c *Candidate) (answered time.Duration, err error) {
@@ -149,7 +151,7 @@ func (v *Verifier) verify(ctx context.Context, c *Candidate) (answered time.Dura
 		return 0, err
 	}
 	defer unlock()
-	ok, err := v.recorded(ctx, c)
+	ok, err := v.hasValidRecord(ctx, c)
 	if err != nil || ok {
 		return 0, err
 	}
@@ -159,8 +161,8 @@ func (v *Verifier) verify(ctx context.Context, c *Candidate) (answered time.Dura
 		return 0, err
 	}
 	defer giveBack()
-	if v.receivers.cached(c.At) {
-		return 0, v.remember(ctx, c, byWellKnown)
+	if v.receivers.hasCached(c.At) {
+		return 0, v.storeVerified(ctx, c, byWellKnown)
 	}
 	finish, err := v.budget.begin(ctx, c.Principal, hostOf(c.At), v.o.Budget)
 	if err != nil {
@@ -169,7 +171,7 @@ func (v *Verifier) verify(ctx context.Context, c *Candidate) (answered time.Dura
 	}
 	if v.receivers.fetch(ctx, v.guard, c.At) {
 		finish(true)
-		return 0, v.remember(ctx, c, byWellKnown)
+		return 0, v.storeVerified(ctx, c, byWellKnown)
 	}
 	began := time.Now()
 	err = v.challenge(ctx, c)
@@ -178,11 +180,11 @@ func (v *Verifier) verify(ctx context.Context, c *Candidate) (answered time.Dura
 		v.count(ctx, byChallenge, outcomeOf(err))
 		return 0, err
 	}
-	return max(time.Since(began), 1), v.remember(ctx, c, byChallenge)
+	return max(time.Since(began), 1), v.storeVerified(ctx, c, byChallenge)
 }
 
-// overTime converts an expired time limit of this package to an error, unless the caller's context has ended.
-func overTime(ctx context.Context, err error) error {
+// timeoutError converts a timeout of this package to a CallbackEndpointError, unless the caller's context has ended.
+func timeoutError(ctx context.Context, err error) error {
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return callbackError(wire.Timeout)
 	}
@@ -193,7 +195,7 @@ func callbackError(c wire.Category) *events.Error {
 	return events.NewError(wire.CallbackEndpointError, map[string]wire.Category{"reason": c})
 }
 
-// outcomeOf returns the metric's name of a failure: its category.
+// outcomeOf returns the category of a failure for use in the metric.
 func outcomeOf(err error) string {
 	var e *events.Error
 	if errors.As(err, &e) {
@@ -207,7 +209,7 @@ func outcomeOf(err error) string {
 	return "cancelled"
 }
 
-// outcomeVerified is the outcome of a successful verification; any other is the reason of a failure.
+// outcomeVerified is the outcome of a successful verification. Any other outcome is the reason for a failure.
 const outcomeVerified = "verified"
 
 func (v *Verifier) count(ctx context.Context, way, outcome string) {
@@ -221,15 +223,15 @@ func (v *Verifier) count(ctx context.Context, way, outcome string) {
 // Allows reports whether the operator allows the callback without verification.
 func (v *Verifier) Allows(u *url.URL) bool {
 	for _, a := range v.allow {
-		if a.Scheme == u.Scheme && hostOf(a) == hostOf(u) && portOf(a) == portOf(u) && below(u, a.Path) {
+		if a.Scheme == u.Scheme && hostOf(a) == hostOf(u) && portOf(a) == portOf(u) && isBelow(u, a.Path) {
 			return true
 		}
 	}
 	return false
 }
 
-// below reports whether the URL's path is path or lies below it.
-func below(u *url.URL, path string) bool {
+// isBelow reports whether the URL's path is equal to path or below it.
+func isBelow(u *url.URL, path string) bool {
 	path = strings.TrimSuffix(path, "/")
 	if path == "" {
 		return true
@@ -238,7 +240,7 @@ func below(u *url.URL, path string) bool {
 	return ok && (p == path || strings.HasPrefix(p, path+"/"))
 }
 
-// hostOf returns the URL's host in the form that budgets and lists compare.
+// hostOf returns the URL's host in the canonical form used for comparisons.
 func hostOf(u *url.URL) string {
 	h := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	if a, err := netip.ParseAddr(h); err == nil {
@@ -258,8 +260,8 @@ func portOf(u *url.URL) string {
 	}
 }
 
-// recorded reports whether the pair has a valid record, and extends it.
-func (v *Verifier) recorded(ctx context.Context, c *Candidate) (bool, error) {
+// hasValidRecord reports whether the pair has a valid record. It also extends the record.
+func (v *Verifier) hasValidRecord(ctx context.Context, c *Candidate) (bool, error) {
 	r, ok, err := v.store.Verification(ctx, c.Principal, c.Pair.URL)
 	if err != nil || !ok {
 		return false, err
@@ -275,8 +277,8 @@ func (v *Verifier) recorded(ctx context.Context, c *Candidate) (bool, error) {
 	return true, v.store.PutVerification(ctx, r)
 }
 
-// remember stores that the pair is verified.
-func (v *Verifier) remember(ctx context.Context, c *Candidate, way string) error {
+// storeVerified stores a record for the verified pair.
+func (v *Verifier) storeVerified(ctx context.Context, c *Candidate, way string) error {
 	now := v.o.Now()
 	err := v.store.PutVerification(ctx, store.Verification{Principal: c.Principal, URL: c.Pair.URL, Method: way, At: now, Until: now.Add(v.o.CacheFor)})
 	if err == nil {
@@ -285,7 +287,7 @@ func (v *Verifier) remember(ctx context.Context, c *Candidate, way string) error
 	return err
 }
 
-// challenge makes the callback repeat a nonce that only its receiver can know (VER-2).
+// challenge requires the callback to echo a nonce that only its receiver can know (VER-2).
 func (v *Verifier) challenge(ctx context.Context, c *Candidate) error {
 	nonce := rand.Text()
 	body, err := webhook.Verification(nonce)

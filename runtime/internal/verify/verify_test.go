@@ -203,7 +203,7 @@ func TestVER1Ways(t *testing.T) {
 		g.expect("again", "ann", hook, false, "")
 		g.expect("by the document at hand", "bob", hook, false, "")
 		g.expect("not covered", "bob", "https://example.com/other", false, "", "/other")
-		time.Sleep(keepDocument)
+		time.Sleep(defaultCacheTime)
 		g.expect("by a document of now", "eve", hook, false, "", "GET")
 	})
 	verifying(t, "challenge", func(t *testing.T, g *rig) {
@@ -227,7 +227,7 @@ func TestVER1Ways(t *testing.T) {
 		g.consents = `{"receivers":["/"]}`
 		g.start()
 		u, _ := url.Parse("http://example.com/hooks")
-		if g.receivers.cached(u) || g.receivers.fetch(t.Context(), g.guard, u) {
+		if g.receivers.hasCached(u) || g.receivers.fetch(t.Context(), g.guard, u) {
 			t.Error("it consents")
 		}
 		g.told("nobody", nil, "")

@@ -1,4 +1,5 @@
-// Package eventtypetest has event types for the tests of the packages inside a server. It makes no promise of compatibility.
+// Package eventtypetest provides event types for tests of the server's internal packages. It makes no compatibility
+// promise.
 package eventtypetest
 
 import (
@@ -26,14 +27,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// An Incident is the payload.
+// An Incident is the payload of the event types.
 type Incident struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity,omitzero"`
 	Service  string `json:"service,omitzero"`
 }
 
-// InputSchema is that of the arguments.
+// InputSchema is the default schema of the arguments.
 const InputSchema = `{"type":"object","properties":{"severity":{"type":"string","enum":["P1","P2","P3"]},"service":{"type":"string"},` +
 	`"any":{"type":"array","items":{"type":"string"}}},"additionalProperties":false}`
 
@@ -46,23 +47,24 @@ type filter struct {
 var rules = []events.MatchRule{{Argument: "severity", Path: "/severity"}, {Argument: "service", Path: "/service"},
 	{Argument: "any", Path: "/severity", Op: events.MatchIn}}
 
-// Options are what a [Type] is made of. The zero Options make one of which nothing ever happens.
+// Options configures a [Type]. With the zero value, the type has neither a log nor a check.
 type Options struct {
-	// Emits gives it a log, which keeps everything, or what Kept says.
+	// Emits gives the type a log.
 	Emits bool
-	Kept  topic.Kept
-	// Log opens the log in place of one in memory.
+	// Kept is the retention of the log. If it is zero, the log retains all entries.
+	Kept topic.Kept
+	// Log opens the log. The default is a log in memory.
 	Log func(name string, o store.LogOptions) (store.EventLog, error)
-	// Checks gives it a check, with an interval of a second.
+	// Checks gives the type a check with an interval of one second.
 	Checks bool
-	// InputSchema is that of the arguments in place of [InputSchema].
+	// InputSchema is the schema of the arguments. The default is the constant [InputSchema].
 	InputSchema string
-	// Fingerprint identifies its schemas, and Unhooked takes webhooks from what it offers.
+	// Fingerprint identifies the type's schemas. Unhooked disables webhook delivery.
 	Fingerprint string
 	Unhooked    bool
 }
 
-// A Type is an event type. It implements [eventtype.Type] and [feed.Host].
+// A Type is an event type for tests. It implements [eventtype.Type] and [feed.Host].
 type Type struct {
 	t     testing.TB
 	name  string
@@ -78,7 +80,7 @@ type Type struct {
 	asked  int
 }
 
-// New makes an event type.
+// New returns an event type with the name.
 func New(t testing.TB, name string, o Options) *Type {
 	t.Helper()
 	e := &Type{t: t, name: name}
@@ -142,7 +144,7 @@ func kernel(t testing.TB, name, inputSchema string) *topic.Type {
 	return k
 }
 
-// Redefine registers it again, with another schema of arguments.
+// Redefine registers the type again with a different schema of the arguments.
 func (e *Type) Redefine(inputSchema string) {
 	e.t.Helper()
 	d := *e.def.Load()
@@ -150,7 +152,7 @@ func (e *Type) Redefine(inputSchema string) {
 	e.define(&d)
 }
 
-// Unhook registers it again without webhooks, and Hook with them.
+// Unhook registers the type again without webhook delivery. Hook registers it again with webhook delivery.
 func (e *Type) Unhook() { e.hook(false) }
 func (e *Type) Hook()   { e.hook(true) }
 
@@ -160,7 +162,7 @@ func (e *Type) hook(offered bool) {
 	e.define(&d)
 }
 
-// Reprint registers it again under another fingerprint.
+// Reprint registers the type again with a different fingerprint.
 func (e *Type) Reprint(fingerprint string) {
 	d := *e.def.Load()
 	d.fingerprint = fingerprint
@@ -180,7 +182,7 @@ func (e *Type) define(d *Definition) {
 	}
 }
 
-// Refuse makes occurrences of an id ones that cannot be sent.
+// Refuse makes deliveries of the occurrence with the id fail with err.
 func (e *Type) Refuse(id string, err error) {
 	k := e.Kernel()
 	k.Transform = func(_ context.Context, p, _ any) error {
@@ -191,7 +193,7 @@ func (e *Type) Refuse(id string, err error) {
 	}
 }
 
-// Remove removes it.
+// Remove removes the type.
 func (e *Type) Remove() {
 	e.def.Store(nil)
 	if e.log != nil {
@@ -199,7 +201,7 @@ func (e *Type) Remove() {
 	}
 }
 
-// Arguments are those of a subscription, valid under its present registration.
+// Arguments parses the arguments of a subscription with the current registration.
 func (e *Type) Arguments(raw string) (eventtype.Arguments, error) {
 	d := e.def.Load()
 	if d == nil {
@@ -208,14 +210,14 @@ func (e *Type) Arguments(raw string) (eventtype.Arguments, error) {
 	return eventtype.Parse(d, json.RawMessage(raw))
 }
 
-// Close makes Refuses return err; nil opens it.
+// Close makes Refuses return err. If err is nil, Close reopens the type.
 func (e *Type) Close(err *events.Error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = err
 }
 
-// Emit appends an occurrence, of now or of another time.
+// Emit appends an occurrence with the given time or the current time.
 func (e *Type) Emit(i Incident, at ...time.Time) {
 	e.t.Helper()
 	data, err := codec.Encode(&i)
@@ -229,7 +231,7 @@ func (e *Type) Emit(i Incident, at ...time.Time) {
 	}
 }
 
-// Put adds an occurrence to what the check finds.
+// Put adds an occurrence to the results of the check.
 func (e *Type) Put(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -237,21 +239,22 @@ func (e *Type) Put(id string) {
 	e.items = append(e.items, feed.Item{ID: id, Time: time.Now(), Data: data})
 }
 
-// Fail makes the check fail; nil ends that.
+// Fail makes the check return err. A nil err makes it succeed.
 func (e *Type) Fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fail, e.after = err, 0
 }
 
-// FailAfter makes the check give pages of one item, and fail after the first n of all; nil ends that.
+// FailAfter makes the check return pages of one item and fail with err after the first n items. A nil err makes it
+// succeed.
 func (e *Type) FailAfter(n int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fail, e.after = err, n
 }
 
-// Asked is how often the check was asked.
+// Asked returns the number of calls of the check.
 func (e *Type) Asked() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -275,7 +278,7 @@ func (e *Type) ask(_ context.Context, _ any, cursor string) (p feed.Page, err er
 	return feed.Page{Items: slices.Clone(e.items[from:]), Cursor: strconv.Itoa(len(e.items))}, nil
 }
 
-// Name and what follows implement [eventtype.Type].
+// Name and the following methods implement [eventtype.Type].
 func (e *Type) Name() string { return e.name }
 
 func (e *Type) Current() eventtype.Definition {
@@ -302,7 +305,8 @@ func (e *Type) Refuses() *events.Error {
 	return e.closed
 }
 
-// Kernel is what the log kernel knows of it; nil once it is removed. Tests may change it before it is used.
+// Kernel returns the log kernel's view of the type, or nil after the type has been removed. Tests may change it before
+// it is used.
 func (e *Type) Kernel() *topic.Type {
 	if d := e.def.Load(); d != nil {
 		return d.kernel
