@@ -9,25 +9,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// An abandonedPage is a page of the list of abandoned events.
+// An abandonedPage is a page of abandoned events.
 type abandonedPage struct {
 	Abandoned []abandoned `json:"abandoned"`
 	Next      string      `json:"next,omitempty"`
 }
 
-// An abandoned is the API's form of an [operator.Abandoned].
+// An abandoned is an [operator.Abandoned] as encoded by the API.
 type abandoned struct {
 	operator.Abandoned
 	Attempt attempt `json:"attempt"`
 }
 
-// abandoned serves the list of events abandoned since a time.
+// abandoned returns a page of the events abandoned since a time. If ok is false, it has written an error response.
 func (h *handler) abandoned(w http.ResponseWriter, r *http.Request, actor string) (p abandonedPage, ok bool) {
 	f, since, until, err := readSince(r.URL.Query())
 	if err == nil && since.IsZero() {
 		err = badRequest("the query parameter since is missing")
 	}
-	if !h.allowed(w, r, actor, ofAttempts(f.Filter)) {
+	if !h.allowed(w, r, actor, attemptsAction(f.Filter)) {
 		return p, false
 	}
 	p.Abandoned = []abandoned{}
@@ -46,12 +46,12 @@ func (h *handler) abandoned(w http.ResponseWriter, r *http.Request, actor string
 	return p, true
 }
 
-// ofAttempts returns the action of reading the attempts of all subscriptions that match the filter.
-func ofAttempts(f operator.Filter) Action {
+// attemptsAction returns the action for reading the attempts of all subscriptions that match the filter.
+func attemptsAction(f operator.Filter) Action {
 	return Action{Verb: Attempts, Principal: f.Principal, Event: f.Event, Host: strings.ToLower(f.Host)}
 }
 
-// readSince reads the subscription filters and the range of times.
+// readSince parses the subscription filters and the time range of a query.
 func readSince(q url.Values, more ...string) (f filter, since, until time.Time, err error) {
 	f, err = readFilter(q, append(append([]string{"since", "until"}, more...), subscriptionFilters...)...)
 	if err == nil {

@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// maxBody limits the body of an action, in bytes.
+	// maxBody is the maximum size of an action's body in bytes.
 	maxBody = 64 << 10
-	// bodyTime limits the time for reading the body.
+	// bodyTime is the maximum time for reading the body.
 	bodyTime = 10 * time.Second
-	// actionTime limits the time for an action.
+	// actionTime is the timeout of an action.
 	actionTime = 30 * time.Second
 )
 
-// A request is the body of an action. The verb determines the required members.
+// A request is the body of an action request. The verb determines the required members.
 type request struct {
 	EventID   string   `json:"eventId,omitempty"`
 	Cursor    *string  `json:"cursor,omitempty"`
@@ -39,21 +39,21 @@ type request struct {
 	Since     string   `json:"since,omitempty"`
 	Until     string   `json:"until,omitempty"`
 	Position  uint64   `json:"position,omitempty"`
-	// Data is the payload of a test.
+	// Data is the payload of a test event.
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// A task is an action with its parameters.
+// A task is an action to perform, with its parameters.
 type task struct {
 	action  Action
 	request request
 	key     string
-	// since, until and seen are the parsed members of the request.
+	// since, until and seen are the parsed times of the request.
 	since, until, seen time.Time
 }
 
-// posted serves an action of the API.
-func (h *handler) posted(verb Verb) page {
+// apiAction returns a handler for API requests to perform an action.
+func (h *handler) apiAction(verb Verb) page {
 	return func(w http.ResponseWriter, r *http.Request, actor string) {
 		t, err := readTask(w, r, verb)
 		if out, ok := h.act(w, r, actor, t, err); ok {
@@ -62,11 +62,11 @@ func (h *handler) posted(verb Verb) page {
 	}
 }
 
-// readTask reads an action from an API request.
+// readTask parses the action of an API request.
 func readTask(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err error) {
 	t.key = r.Header.Get("Idempotency-Key")
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	t.name(r, verb)
+	t.setObject(r, verb)
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
@@ -90,8 +90,8 @@ func readTask(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err er
 	return t, t.check()
 }
 
-// name sets the object of the action.
-func (t *task) name(r *http.Request, verb Verb) {
+// setObject sets the object of the action.
+func (t *task) setObject(r *http.Request, verb Verb) {
 	t.action.Verb = verb
 	switch verb {
 	case Revoke:
@@ -104,7 +104,7 @@ func (t *task) name(r *http.Request, verb Verb) {
 	}
 }
 
-// check rejects a body whose members do not fit the verb.
+// check returns an error if the members of the body are not valid for the verb.
 func (t *task) check() error {
 	q := &t.request
 	for _, m := range []struct {
@@ -160,7 +160,7 @@ func (t *task) check() error {
 	return checkKey(t.key)
 }
 
-// checkKey rejects an invalid idempotency key.
+// checkKey returns an error if the idempotency key is invalid.
 func checkKey(key string) error {
 	if key == "" || len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return badRequest("an Idempotency-Key of 1 to " + strconv.Itoa(maxKey) + " visible ASCII characters is needed, this one has " + strconv.Itoa(len(key)) + " bytes")
@@ -168,10 +168,10 @@ func checkKey(key string) error {
 	return nil
 }
 
-// act authorizes the action, performs it once per key and records it. If Authorize refuses, act has written the
-// response and ok is false. err reports an invalid request.
+// act authorizes the action, performs it once per key and records it. If Authorize rejects it, act writes the response
+// and returns false. A non-nil err means that the request is invalid.
 func (h *handler) act(w http.ResponseWriter, r *http.Request, actor string, t task, err error) (out outcome, ok bool) {
-	missing := h.complete(r.Context(), &t)
+	missing := h.addOwner(r.Context(), &t)
 	if !h.allowed(w, r, actor, t.action) {
 		return out, false
 	}
@@ -182,7 +182,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, actor string, t ta
 	return h.once(r, actor, t.key, content, func(ctx context.Context) outcome { return h.perform(ctx, actor, &t, missing) }), true
 }
 
-// perform performs the task and records it.
+// perform performs the task and writes an audit entry.
 func (h *handler) perform(ctx context.Context, actor string, t *task, missing error) outcome {
 	at := time.Now()
 	out := h.do(operator.WithActor(ctx, actor), t, missing)
@@ -190,8 +190,8 @@ func (h *handler) perform(ctx context.Context, actor string, t *task, missing er
 	return out
 }
 
-// once calls do and returns its outcome, unless the actor has used the key before: then it returns the earlier outcome.
-// It continues if the client cancels the request.
+// once calls do and returns its outcome. If the actor has used the key before, it returns the earlier outcome instead.
+// do continues even if the client cancels the request.
 func (h *handler) once(r *http.Request, actor, key string, content []byte, do func(ctx context.Context) outcome) (out outcome) {
 	name, _ := json.Marshal([]string{actor, key}) // cannot fail
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTime)
@@ -227,9 +227,9 @@ func (h *handler) failed(ctx context.Context, what string, err error) outcome {
 	return outcome{Status: status, Code: code, Detail: detail}
 }
 
-// complete adds the owner of the object, so that Authorize can decide. It returns an error if the object does not exist
+// addOwner adds the owner of the object to the action for Authorize. It returns an error if the object does not exist
 // or cannot be read.
-func (h *handler) complete(ctx context.Context, t *task) error {
+func (h *handler) addOwner(ctx context.Context, t *task) error {
 	switch a := &t.action; {
 	case a.Verb == Revoke:
 		a.Principal = t.request.Principal
@@ -249,7 +249,7 @@ func (h *handler) complete(ctx context.Context, t *task) error {
 			return err
 		}
 		a.Principal, a.Event = i.Principal, i.Event
-		// A live subscription continues; pausing it would change its record.
+		// A live subscription continues to work, but pausing it would change its record.
 		if i.State == operator.StateUnreadable || i.Unreadable != "" && (a.Verb == Pause || a.Verb == Unpause) {
 			return unreadable(i.Unreadable)
 		}
@@ -257,7 +257,7 @@ func (h *handler) complete(ctx context.Context, t *task) error {
 	return nil
 }
 
-// do performs the task. It continues if the client cancels the request, so that an action is never left half done.
+// do performs the task. It continues even if the client cancels the request, so that an action is always completed.
 func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 	a, found := &t.action, err == nil
 	result := map[string]any{"done": true}
@@ -318,7 +318,8 @@ func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 	return outcome{Status: status, Result: b}
 }
 
-// readTime parses an RFC 3339 time, a time of day in UTC for today, or a duration before now. "" is the zero time.
+// readTime parses an RFC 3339 time, a time of day (today in UTC), or a duration before now. It returns the zero time
+// for "".
 func readTime(name, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

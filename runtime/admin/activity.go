@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// An activityBody is the API's form of an operator.Activity.
+// An activityBody is an operator.Activity as encoded by the API.
 type activityBody struct {
 	Event   string       `json:"event,omitempty"`
 	Host    string       `json:"host,omitempty"`
@@ -30,14 +30,14 @@ func minuteOf(m operator.Minute) minuteBody {
 	return minuteBody{m.At, m.Attempts, m.Failures, milliseconds(m.P50), milliseconds(m.P95), milliseconds(m.P99), m.Behind}
 }
 
-// activity serves the results of attempts in the last hour.
+// activity responds with the results of the attempts in the last hour.
 func (h *handler) activity(w http.ResponseWriter, r *http.Request, actor string) {
 	q := r.URL.Query()
 	f, err := readFilter(q, "event", "host")
 	if err == nil && (q.Has("after") || q.Has("limit")) {
 		err = badRequest("this list has no pages")
 	}
-	if !h.allowed(w, r, actor, seeing(f.Event, f.Host)) {
+	if !h.allowed(w, r, actor, activityAction(f.Event, f.Host)) {
 		return
 	}
 	f.Host = strings.ToLower(f.Host)
@@ -56,8 +56,8 @@ func (h *handler) activity(w http.ResponseWriter, r *http.Request, actor string)
 	answer(w, http.StatusOK, body)
 }
 
-// seeing returns the action of reading the activity of an event type, of a host, or of all.
-func seeing(event, host string) Action {
+// activityAction returns the action for reading the activity of an event type, of a host, or of all attempts.
+func activityAction(event, host string) Action {
 	switch {
 	case host != "":
 		return Action{Verb: ListSubscriptions, Event: event, Host: host}
@@ -67,10 +67,10 @@ func seeing(event, host string) Action {
 	return Action{Verb: ListTypes}
 }
 
-// pictures returns the charts of the last hour. It returns nil if the actor may not see them, or without webhook
-// delivery.
+// pictures returns the charts of the last hour. It returns nil if the actor may not see them or webhook delivery is
+// disabled.
 func (h *handler) pictures(r *http.Request, actor, event, host string) *pictures {
-	if h.authorize(r, actor, seeing(event, host)) != nil {
+	if h.authorize(r, actor, activityAction(event, host)) != nil {
 		return nil
 	}
 	a, err := h.admin.Activity(event, strings.ToLower(host))

@@ -1,10 +1,10 @@
-// Package admin serves the operator's view of a server, as a JSON API and as a console of HTML pages. It shows who is
-// subscribed and connected, and what webhooks were sent and answered, and lets operators act on it. Start with
+// Package admin serves the operator's view of a server as a JSON API and a console of HTML pages. It shows
+// subscriptions, connections and the results of webhook deliveries, and lets operators act on them. Start with
 // [NewHandler]; openapi.yaml, which the handler serves, describes the API.
 //
-// Every request must pass [Options.Authenticate]. GET changes nothing. An action needs an Idempotency-Key: if the
-// request is repeated with the same key within 10 minutes, the action is not repeated. The server's store remembers
-// keys, for all processes that share it.
+// Every request must pass [Options.Authenticate]. A GET request does not change state. An action requires an
+// Idempotency-Key. If the request is repeated with the same key within 10 minutes, the action is performed only once.
+// Keys are stored in the server's store for all processes that share it.
 package admin
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// A Verb is an operation that a request wants to perform.
+// A Verb is the operation that a request performs.
 type Verb string
 
 // The verbs. Test, Send, Replay, EndReplay, Pause, Unpause, Resume, End, Disconnect, Revoke, PutBack and Drop change
@@ -39,23 +39,24 @@ const (
 	// ShowOccurrence shows an occurrence and its deliveries. FindOccurrence finds occurrences by event id.
 	ShowOccurrence Verb = "occurrence"
 	FindOccurrence Verb = "find"
-	// ShowType shows one event type with its schemas. Tail follows occurrences live.
+	// ShowType shows an event type with its schemas. Tail follows occurrences live.
 	ShowType Verb = "type"
 	Tail     Verb = "tail"
 	// ListOutbox lists outbox entries that were set aside because they are not valid occurrences.
 	ListOutbox Verb = "outbox"
-	// Show shows one subscription. Attempts shows the attempts of one subscription, or of all that match the filter.
+	// Show shows one subscription. Attempts shows the attempts of one subscription, or of all subscriptions that match
+	// the filter.
 	Show     Verb = "show"
 	Attempts Verb = "attempts"
-	// Test emits an event for one subscription, to see whether it arrives.
+	// Test emits an event for one subscription to check whether it arrives.
 	Test Verb = "test"
-	// Send resends one event to one subscription.
+	// Send resends an event to one subscription.
 	Send Verb = "send"
 	// Replay redelivers all events after a cursor.
 	Replay Verb = "replay"
-	// EndReplay stops a replay that is under way.
+	// EndReplay stops a replay in progress.
 	EndReplay Verb = "endreplay"
-	// Pause holds back deliveries until Unpause.
+	// Pause pauses deliveries until Unpause.
 	Pause   Verb = "pause"
 	Unpause Verb = "unpause"
 	// Resume ends a suspension.
@@ -74,57 +75,60 @@ const (
 	Drop    Verb = "drop"
 )
 
-// An Action describes the operation that Authorize decides about. An empty field does not restrict it: a list of all
-// subscriptions has neither principal nor event, a filtered list has those of its filters.
+// An Action describes the operation that Authorize allows or rejects. An empty field does not restrict the action. For
+// a list of all subscriptions, Principal and Event are empty. For a filtered list, they contain the values of the
+// filters.
 type Action struct {
 	Verb Verb
-	// Subscription is the subscription's id, and Connection the id of a stream or poller, if the action concerns one.
+	// Subscription is the id of the subscription, if any. Connection is the id of the stream or poller, if any.
 	Subscription, Connection string
-	// Host is the callback host in the filter.
+	// Host is the callback host of the filter.
 	Host string
-	// Rejected is the number of an outbox entry that was set aside, if the action concerns one.
+	// Rejected is the number of the outbox entry that was set aside, if the action applies to one.
 	Rejected string
-	// Principal and Event are those of the subscription or connection, or the filters of a list.
+	// Principal and Event are the values of the subscription or connection, or of the filters of a list.
 	Principal, Event string
 }
 
-// ErrUnauthenticated is the error that Authenticate returns for a request without valid credentials. The response has
-// status 401 instead of 403. With an Authorization header the request counts as a guess by its address, as seen by the
-// server or returned by [Options.ClientAddress]. After ten guesses in a minute, further credentials from the address
-// get 429 unread, except credentials that were right before.
+// ErrUnauthenticated is returned by Authenticate for a request without valid credentials. The response has status 401
+// instead of 403. A request with an Authorization header counts as a guess from its address, which is the peer's
+// address or the result of [Options.ClientAddress]. After ten guesses in a minute, further requests with credentials
+// from the address are rejected with status 429 without checking the credentials. Credentials that were previously
+// valid are exempt.
 var ErrUnauthenticated = errors.New("admin: not authenticated")
 
 // Options configure [NewHandler].
 type Options struct {
-	// Authenticate returns the actor who makes a request, or [ErrUnauthenticated]. It sees only the head of the request
-	// and runs before the body or the store is read. Required; see [Tokens].
+	// Authenticate returns the actor that sent the request, or [ErrUnauthenticated]. It is called before the body or
+	// the store is read, and must not read the body. Required; see [Tokens].
 	Authenticate func(r *http.Request) (actor string, err error)
-	// Authorize returns an error if the actor may not perform the action. It runs several times if a response depends
-	// on several actions. If nil, every authenticated actor may do everything.
+	// Authorize returns an error if the actor may not perform the action. It is called several times if a response
+	// depends on several actions. If Authorize is nil, every authenticated actor may perform every action.
 	Authorize func(r *http.Request, actor string, a Action) error
-	// Hosts are the host names that the handler serves, with a port to allow only that one. Requests for other hosts
-	// are refused, which protects against DNS rebinding. Required.
+	// Hosts lists the host names that the handler serves. A name with a port allows only that port. Requests for other
+	// hosts are rejected to protect against DNS rebinding. Required.
 	Hosts []string
-	// ClientAddress returns the client's address for a request that came through a proxy. It may be the value of a
-	// header that the proxy overwrites, or "" for the address that the server sees. Wrong credentials count against it.
-	// Never return a value that clients choose, such as the first part of X-Forwarded-For: a client could use a new
-	// address for each guess. Optional.
+	// ClientAddress returns the client's address for a request that came through a proxy. The result can be the value
+	// of a header that the proxy overwrites, or "" for the peer's address. Wrong credentials count against this
+	// address. Never return a value that clients choose, such as the first part of X-Forwarded-For: a client could use
+	// a new address for each guess. Optional.
 	ClientAddress func(r *http.Request) string
-	// ShowPayloads shows the payloads of occurrences in live tails and on their pages. Without it operators only see
-	// their ids, times and sizes.
+	// ShowPayloads enables showing the payloads of occurrences in live tails and on their pages. If it is false,
+	// operators see only their ids, times and sizes.
 	ShowPayloads bool
-	// Redact lists JSON Pointers (RFC 6901) into the payloads of every event type. The values they point at are shown
-	// as "[redacted]"; a pointer without a value in a payload has no effect on it. A payload that cannot be read is not
-	// shown.
+	// Redact lists JSON Pointers (RFC 6901) that apply to the payloads of all event types. The values that they
+	// reference are shown as "[redacted]". A pointer that does not match a value in a payload is ignored. A payload
+	// that cannot be parsed is not shown.
 	Redact []string
-	// Audit is called after every action, in addition to Logger and the store's audit log, which drops old entries
-	// ([operator.Admin.Note]).
+	// Audit is called after every action. Actions are also written to Logger and to the store's audit log, which drops
+	// old entries ([operator.Admin.Note]).
 	Audit func(operator.AuditEntry)
-	// Logger logs a line with the group "audit" for every action, and internal failures. The default is slog.Default().
+	// Logger logs a record with the group "audit" for every action, and logs internal errors. The default is
+	// slog.Default().
 	Logger *slog.Logger
 }
 
-// A handler serves the operators of one server.
+// A handler serves the console and the API of one server.
 type handler struct {
 	admin        operator.Admin
 	authenticate func(*http.Request) (string, error)
@@ -178,8 +182,8 @@ func NewHandler(es *server.Server, o Options) (http.Handler, error) {
 	return h, nil
 }
 
-// hosted reports whether the request's Host is allowed.
-func (h *handler) hosted(host string) bool {
+// isAllowedHost reports whether the request's Host is allowed.
+func (h *handler) isAllowedHost(host string) bool {
 	host = strings.ToLower(host)
 	if slices.Contains(h.hosts, host) {
 		return true
@@ -188,8 +192,8 @@ func (h *handler) hosted(host string) bool {
 	return err == nil && (slices.Contains(h.hosts, name) || slices.Contains(h.hosts, "["+name+"]"))
 }
 
-// policy allows the console's style sheet and forms, and no script. policyOfTail also allows the live tail's script and
-// its connection.
+// policy is the Content-Security-Policy of the console. It allows the style sheet and forms, but no scripts.
+// policyOfTail also allows the script of the live tail and its connection.
 const (
 	policy       = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 	policyOfTail = policy + "; script-src 'self'; connect-src 'self'"
@@ -202,7 +206,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Referrer-Policy", "no-referrer")
 	head.Set("Cache-Control", "no-store")
-	if !h.hosted(r.Host) {
+	if !h.isAllowedHost(r.Host) {
 		problem(w, http.StatusMisdirectedRequest, "foreign_host", "this host is not served here")
 		return
 	}
@@ -213,11 +217,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// A page handles a request of an authenticated actor.
+// A page handles a request from an authenticated actor.
 type page func(w http.ResponseWriter, r *http.Request, actor string)
 
-// routes fills the mux. Each path serves its method and answers other methods with the allowed ones. Requests are
-// authenticated before anything else, except for public paths, which are separate.
+// routes registers the routes in the mux. For other methods on a path, the response lists the allowed methods. Every
+// request is authenticated first, except for public paths, which are registered separately.
 func (h *handler) routes() {
 	h.mux = http.NewServeMux()
 	methods := map[string][]string{}
@@ -229,7 +233,7 @@ func (h *handler) routes() {
 	add := func(method, path string, f page) {
 		named := strings.Contains(path, "/subscriptions/{id}")
 		open(method, path, func(w http.ResponseWriter, r *http.Request) {
-			actor, ok := h.known(w, r)
+			actor, ok := h.authenticated(w, r)
 			if ok && (!named || h.completeID(w, r, actor)) {
 				f(w, r, actor)
 			}
@@ -250,8 +254,9 @@ func (h *handler) routes() {
 	})
 }
 
-// known authenticates the request. If Authenticate refuses, known has written the response.
-func (h *handler) known(w http.ResponseWriter, r *http.Request) (actor string, ok bool) {
+// authenticated authenticates the request. If Authenticate rejects it, authenticated writes the response and returns
+// false.
+func (h *handler) authenticated(w http.ResponseWriter, r *http.Request) (actor string, ok bool) {
 	guess := r.Header.Get("Authorization") != ""
 	if wait := h.guesses.Wait(r); guess && wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
@@ -280,7 +285,7 @@ func (h *handler) known(w http.ResponseWriter, r *http.Request) (actor string, o
 	return "", false
 }
 
-// allowed authorizes the action. If Authorize refuses, allowed has written the response.
+// allowed authorizes the action. If Authorize rejects it, allowed writes the response and returns false.
 func (h *handler) allowed(w http.ResponseWriter, r *http.Request, actor string, a Action) bool {
 	err := h.authorize(r, actor, a)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 const (
 	defaultPage = 100
 	maxPage     = 1000
-	// maxFilter limits the size of a filter, in bytes.
+	// maxFilter is the maximum size of a filter in bytes.
 	maxFilter = 2048
 )
 
@@ -64,7 +64,7 @@ func (h *handler) api(add adder) {
 	})
 	add("GET", "/api/subscriptions/{id}", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if i, ok := h.subscription(w, r, actor, Show); ok {
-			answer(w, http.StatusOK, shown(i))
+			answer(w, http.StatusOK, withShownURL(i))
 		}
 	})
 	add("GET", "/api/subscriptions/{id}/attempts", func(w http.ResponseWriter, r *http.Request, actor string) {
@@ -109,13 +109,13 @@ func (h *handler) api(add adder) {
 		}
 	})
 	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, EndReplay, Resume, End} {
-		add("POST", "/api/subscriptions/{id}/"+string(verb), h.posted(verb))
+		add("POST", "/api/subscriptions/{id}/"+string(verb), h.apiAction(verb))
 	}
-	add("POST", "/api/connections/{id}/disconnect", h.posted(Disconnect))
+	add("POST", "/api/connections/{id}/disconnect", h.apiAction(Disconnect))
 	for _, verb := range []Verb{PutBack, Drop} {
-		add("POST", "/api/outbox/{id}/"+string(verb), h.posted(verb))
+		add("POST", "/api/outbox/{id}/"+string(verb), h.apiAction(verb))
 	}
-	add("POST", "/api/revoke", h.posted(Revoke))
+	add("POST", "/api/revoke", h.apiAction(Revoke))
 }
 
 func answer(w http.ResponseWriter, status int, v any) {
@@ -131,12 +131,12 @@ func answer(w http.ResponseWriter, status int, v any) {
 
 const (
 	wholeID = len("sub_") + 32 // bytes of a subscription id
-	// maxCandidates is the number of ids that an error lists.
+	// maxCandidates is the maximum number of ids listed in an error.
 	maxCandidates = 5
 )
 
-// completeID completes a subscription id in the path if it is the prefix of exactly one id. For an ambiguous prefix the
-// response lists the candidates.
+// completeID completes the subscription id in the path if it is the prefix of exactly one id. If the prefix is
+// ambiguous, the response lists the candidates.
 func (h *handler) completeID(w http.ResponseWriter, r *http.Request, actor string) bool {
 	prefix := r.PathValue("id")
 	if len(prefix) >= wholeID || !strings.HasPrefix(prefix, "sub_") {
@@ -169,8 +169,8 @@ func (h *handler) completeID(w http.ResponseWriter, r *http.Request, actor strin
 	return true
 }
 
-// subscription returns the subscription named in the path. It authorizes the request before it reveals whether the
-// subscription exists.
+// subscription returns the subscription identified by the path. It authorizes the request first, so that unauthorized
+// actors cannot find out whether the subscription exists.
 func (h *handler) subscription(w http.ResponseWriter, r *http.Request, actor string, verb Verb) (i operator.WebhookInfo, ok bool) {
 	a := Action{Verb: verb, Subscription: r.PathValue("id")}
 	i, err := h.admin.Get(r.Context(), a.Subscription)
@@ -187,7 +187,7 @@ func (h *handler) subscription(w http.ResponseWriter, r *http.Request, actor str
 	return i, true
 }
 
-// eventType returns the event type named in the path.
+// eventType returns the event type specified by the path.
 func (h *handler) eventType(w http.ResponseWriter, r *http.Request, actor string) (t operator.EventTypeInfo, ok bool) {
 	name := r.PathValue("name")
 	if !h.allowed(w, r, actor, Action{Verb: ShowType, Event: name}) {
@@ -210,11 +210,11 @@ func (h *handler) attempts(w http.ResponseWriter, r *http.Request, id string) {
 	answer(w, http.StatusOK, map[string]any{"attempts": listed(found)})
 }
 
-// An attempt is the API's form of an operator.Attempt.
+// An attempt is an operator.Attempt as encoded by the API.
 type attempt struct {
 	operator.Attempt
 	TookMs float64 `json:"tookMs"`
-	// Took hides the embedded Took, which is in nanoseconds.
+	// Took hides the Took field of operator.Attempt, which is in nanoseconds.
 	Took any `json:"took,omitempty"`
 }
 
@@ -230,7 +230,7 @@ func shownAttempt(a operator.Attempt) attempt {
 	return attempt{Attempt: a, TookMs: float64(a.Took.Microseconds()) / 1000}
 }
 
-// A subscriptionPage is a page of a list. Next is the parameter of the next page.
+// A subscriptionPage is a page of subscriptions. Next is the after parameter for the next page.
 type subscriptionPage struct {
 	Subscriptions []operator.WebhookInfo `json:"subscriptions"`
 	Next          string                 `json:"next,omitempty"`
@@ -248,8 +248,8 @@ type endpointPage struct {
 	Next      string              `json:"next,omitempty"`
 }
 
-// written returns the filter as query parameters.
-func written(f operator.Filter) map[string]string {
+// filterParams converts the filter to query parameters.
+func filterParams(f operator.Filter) map[string]string {
 	m := map[string]string{}
 	for name, value := range map[string]string{"principal": f.Principal, "event": f.Event, "state": string(f.State), "host": f.Host, "url": f.URL} {
 		if value != "" {
@@ -268,17 +268,17 @@ func written(f operator.Filter) map[string]string {
 	return m
 }
 
-// subscriptionFilters are the filters of subscription lists.
+// subscriptionFilters lists the query parameters that filter subscriptions.
 var subscriptionFilters = []string{"principal", "event", "state", "url", "host", "minBehind", "failing", "late"}
 
-// A filter holds the parsed query of a list.
+// A filter is the parsed query of a list request.
 type filter struct {
 	operator.Filter
 	mode, after string
 	limit       int
 }
 
-// readFilter parses a query. It rejects parameters other than the given ones.
+// readFilter parses a query. It returns an error for parameters that are not in known.
 func readFilter(q url.Values, known ...string) (f filter, err error) {
 	f.limit = defaultPage
 	for name, values := range q {
@@ -347,7 +347,7 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 
 func cut(s string) string { return s[:min(len(s), 40)] }
 
-// subscriptions serves a list of subscriptions.
+// subscriptions returns a page of subscriptions. If ok is false, it has written an error response.
 func (h *handler) subscriptions(w http.ResponseWriter, r *http.Request, actor string) (p subscriptionPage, ok bool) {
 	f, err := readFilter(r.URL.Query(), subscriptionFilters...)
 	if !h.allowed(w, r, actor, Action{Verb: ListSubscriptions, Principal: f.Principal, Event: f.Event}) {
@@ -358,7 +358,7 @@ func (h *handler) subscriptions(w http.ResponseWriter, r *http.Request, actor st
 		var found []operator.WebhookInfo
 		found, p.Next, err = h.admin.Find(r.Context(), f.Filter, f.after, f.limit)
 		for _, i := range found {
-			p.Subscriptions = append(p.Subscriptions, shown(i))
+			p.Subscriptions = append(p.Subscriptions, withShownURL(i))
 		}
 	}
 	if err != nil {
@@ -368,13 +368,14 @@ func (h *handler) subscriptions(w http.ResponseWriter, r *http.Request, actor st
 	return p, true
 }
 
-// shown removes the possibly secret parts of a callback's URL.
-func shown(i operator.WebhookInfo) operator.WebhookInfo {
+// withShownURL returns i without the parts of the callback URL that may be secret.
+func withShownURL(i operator.WebhookInfo) operator.WebhookInfo {
 	i.URL = operator.ShownURL(i.URL)
 	return i
 }
 
-// endpoints serves the summary of subscriptions by host, or by URL of one host.
+// endpoints returns a page of endpoints, which summarize subscriptions by host, or by URL for a single host. If ok is
+// false, it has written an error response.
 func (h *handler) endpoints(w http.ResponseWriter, r *http.Request, actor string) (p endpointPage, ok bool) {
 	f, err := readFilter(r.URL.Query(), subscriptionFilters...)
 	if !h.allowed(w, r, actor, Action{Verb: ListSubscriptions, Principal: f.Principal, Event: f.Event}) {

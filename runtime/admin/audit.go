@@ -15,10 +15,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// noteTime limits the time for recording a completed action.
+// noteTime is the maximum time for recording a completed action.
 const noteTime = 5 * time.Second
 
-// entry returns the audit entry of a completed task that began at a time.
+// entry returns the audit entry for a completed task that started at the given time.
 func (t *task) entry(at time.Time, actor string, out outcome) operator.AuditEntry {
 	a, q := &t.action, &t.request
 	e := operator.AuditEntry{At: at, Actor: actor, Verb: string(a.Verb), Subscription: a.Subscription, Connection: a.Connection, Rejected: a.Rejected,
@@ -51,8 +51,8 @@ func (t *task) entry(at time.Time, actor string, out outcome) operator.AuditEntr
 	return e
 }
 
-// write records a completed action in the store's audit log, the logger and the hook. A failure to record it does not
-// undo it.
+// write records a completed action in the logger and the store's audit log, and calls the Audit hook. If recording
+// fails, the action is not undone.
 func (h *handler) write(ctx context.Context, e operator.AuditEntry) {
 	h.log.LogAttrs(ctx, slog.LevelInfo, "operator's action", slog.Group("audit",
 		slog.String("actor", e.Actor), slog.String("verb", e.Verb), slog.String("subscription", e.Subscription), slog.String("connection", e.Connection),
@@ -74,11 +74,11 @@ type auditPage struct {
 	Next    string                `json:"next,omitempty"`
 }
 
-// auditFilters are the filters of the audit log.
+// auditFilters lists the query parameters that filter the audit log.
 var auditFilters = []string{"actor", "verb", "subscription", "principal", "event", "eventId", "since"}
 
-// audited serves the audit log.
-func (h *handler) audited(w http.ResponseWriter, r *http.Request, actor string) (p auditPage, ok bool) {
+// auditLog returns a page of the audit log. If ok is false, it has written an error response.
+func (h *handler) auditLog(w http.ResponseWriter, r *http.Request, actor string) (p auditPage, ok bool) {
 	f, before, limit, err := readAudit(r.URL.Query())
 	if !h.allowed(w, r, actor, Action{Verb: ListAudit, Subscription: f.Subscription, Principal: f.Principal, Event: f.Event}) {
 		return p, false
@@ -100,7 +100,7 @@ func (h *handler) audited(w http.ResponseWriter, r *http.Request, actor string) 
 	return p, true
 }
 
-// readAudit parses an audit log query.
+// readAudit parses a query of the audit log.
 func readAudit(q url.Values) (f operator.AuditFilter, before store.Position, limit int, err error) {
 	g, err := readFilter(q, auditFilters...)
 	f.Principal, f.Event = g.Principal, g.Event
@@ -121,15 +121,15 @@ func readAudit(q url.Values) (f operator.AuditFilter, before store.Position, lim
 	return f, before, g.limit, err
 }
 
-// auditPages serves the audit log in the console and in the API.
+// auditPages registers the audit log in the console and the API.
 func (h *handler) auditPages(add adder) {
 	add("GET", "/api/audit", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if p, ok := h.audited(w, r, actor); ok {
+		if p, ok := h.auditLog(w, r, actor); ok {
 			answer(w, http.StatusOK, p)
 		}
 	})
 	add("GET", "/audit", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if p, ok := h.audited(w, r, actor); ok {
+		if p, ok := h.auditLog(w, r, actor); ok {
 			h.render(w, r, http.StatusOK, "audit.html", view{Title: "Audit", Filter: r.URL.Query(), Audit: p.Entries, More: next(r, p.Next)})
 		}
 	})

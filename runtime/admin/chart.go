@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// pictures show an hour on a page: figures, charts, and a table of the minutes for readers who cannot see charts.
+// pictures contains the figures and charts of an hour, and a table for readers who cannot see the charts.
 type pictures struct {
 	From, To string // the first and the last minute, as hh:mm
 	Whole    operator.Minute
@@ -22,7 +22,7 @@ type pictures struct {
 	Rows     []row
 }
 
-// A row is a minute in the table.
+// A row is one minute in the table.
 type row struct {
 	At                 time.Time
 	Attempts, Failures int64
@@ -30,7 +30,7 @@ type row struct {
 	Behind             string
 }
 
-// A chart is an SVG of 340 by 150 units. A unit is about a pixel at any width of the page.
+// A chart is an SVG of 340 by 150 units. A unit is about one pixel, regardless of the width of the page.
 type chart struct {
 	Name, Title, Words string
 	Key                []key
@@ -39,7 +39,7 @@ type chart struct {
 	Marks              []mark
 }
 
-// A key describes the marks of a class.
+// A key is an entry of the chart's legend. It describes the marks of a class.
 type key struct{ Class, Text string }
 
 type label struct {
@@ -61,17 +61,17 @@ const (
 	step  = (right - left) / slots
 )
 
-// draw draws the pictures of an activity with minutes.
+// draw returns the pictures of an activity, which must have at least one minute.
 func draw(a *operator.Activity) *pictures {
 	n := len(a.Minutes)
 	p := &pictures{From: hour(a.Minutes[0].At), To: hour(a.Minutes[n-1].At), Whole: a.Whole, Share: share(a.Whole.Failures, a.Whole.Attempts),
-		P50: span3(a.Whole.P50), P95: span3(a.Whole.P95), P99: span3(a.Whole.P99), Behind: "–"}
+		P50: formatPercentile(a.Whole.P50), P95: formatPercentile(a.Whole.P95), P99: formatPercentile(a.Whole.P99), Behind: "–"}
 	if a.Whole.Behind != nil {
-		p.Behind = grouped(*a.Whole.Behind)
+		p.Behind = formatCount(*a.Whole.Behind)
 	}
 	var most, slowest, latest operator.Minute // by attempts, by p99, and by entries behind
 	for _, m := range a.Minutes {
-		r := row{At: m.At, Attempts: m.Attempts, Failures: m.Failures, P50: span3(m.P50), P95: span3(m.P95), P99: span3(m.P99), Behind: "–"}
+		r := row{At: m.At, Attempts: m.Attempts, Failures: m.Failures, P50: formatPercentile(m.P50), P95: formatPercentile(m.P95), P99: formatPercentile(m.P99), Behind: "–"}
 		if m.Attempts > most.Attempts {
 			most = m
 		}
@@ -79,7 +79,7 @@ func draw(a *operator.Activity) *pictures {
 			slowest = m
 		}
 		if m.Behind != nil {
-			r.Behind = grouped(*m.Behind)
+			r.Behind = formatCount(*m.Behind)
 			if *m.Behind > behind(latest) {
 				latest = m
 			}
@@ -95,13 +95,13 @@ func draw(a *operator.Activity) *pictures {
 	first := slots - n
 	p.Charts = []chart{
 		attempts(a, first, ceiling(float64(most.Attempts)),
-			fmt.Sprintf("%s: %s, of which %s failed (%s); at most %s in a minute, at %s.", when, counted(a.Whole.Attempts, "attempt"), grouped(a.Whole.Failures),
-				p.Share, grouped(most.Attempts), hour(most.At))),
+			fmt.Sprintf("%s: %s, of which %s failed (%s); at most %s in a minute, at %s.", when, countNoun(a.Whole.Attempts, "attempt"), formatCount(a.Whole.Failures),
+				p.Share, formatCount(most.Attempts), hour(most.At))),
 		latency(a, first, ceiling(max(slowest.P99.Seconds()*1000, 1)),
 			fmt.Sprintf("%s: half of the attempts took up to %s, 95 %% up to %s, 99 %% up to %s; the slowest minute was %s, with 99 %% up to %s.", when, p.P50, p.P95, p.P99,
-				hour(slowest.At), span3(slowest.P99))),
+				hour(slowest.At), formatPercentile(slowest.P99))),
 		backlog(a, first, ceiling(float64(behind(latest))),
-			fmt.Sprintf("%s: the slowest subscription is behind by %s now; at most by %s, at %s.", when, entries(a.Whole.Behind), grouped(behind(latest)), hour(latest.At))),
+			fmt.Sprintf("%s: the slowest subscription is behind by %s now; at most by %s, at %s.", when, entries(a.Whole.Behind), formatCount(behind(latest)), hour(latest.At))),
 	}
 	if a.Whole.Attempts == 0 {
 		p.Charts[0].Words, p.Charts[1].Words = when+": no attempts.", when+": no attempts."
@@ -110,7 +110,7 @@ func draw(a *operator.Activity) *pictures {
 		p.Charts[2].Words = when + ": no subscription was behind when it was looked at, once a minute."
 	}
 	for i := range p.Charts {
-		p.Charts[i].Times = times(a.Minutes[n-1].At)
+		p.Charts[i].Times = timeLabels(a.Minutes[n-1].At)
 	}
 	return p
 }
@@ -123,17 +123,17 @@ func behind(m operator.Minute) int64 {
 }
 
 func attempts(a *operator.Activity, first int, high float64, words string) chart {
-	c := chart{Name: "attempts", Title: "Attempts per minute", Words: words, Levels: levels(high, compact),
+	c := chart{Name: "attempts", Title: "Attempts per minute", Words: words, Levels: levels(high, axisLabel),
 		Key: []key{{"good", "accepted"}, {"bad", "failed, the lower part"}}}
 	var accepted, failed strings.Builder
 	for i, m := range a.Minutes {
 		split := height(float64(m.Failures), high)
 		if m.Failures > 0 {
 			split = min(split, bottom-2) // visible next to thousands
-			bar(&failed, first+i, bottom, split)
+			addBar(&failed, first+i, bottom, split)
 		}
 		if m.Attempts > m.Failures {
-			bar(&accepted, first+i, split, min(height(float64(m.Attempts), high), split-1))
+			addBar(&accepted, first+i, split, min(height(float64(m.Attempts), high), split-1))
 		}
 	}
 	c.Marks = []mark{{"bar good", accepted.String()}, {"bar bad", failed.String()}}
@@ -142,7 +142,7 @@ func attempts(a *operator.Activity, first int, high float64, words string) chart
 
 func latency(a *operator.Activity, first int, high float64, words string) chart {
 	c := chart{Name: "latency", Title: "Time to the answer", Words: words, Key: []key{{"p50", "50 %"}, {"p95", "95 %"}, {"p99", "99 %"}},
-		Levels: levels(high, func(ms float64) string { return inWords(time.Duration(ms * float64(time.Millisecond))) })}
+		Levels: levels(high, func(ms float64) string { return formatDuration(time.Duration(ms * float64(time.Millisecond))) })}
 	for _, l := range []struct {
 		class string
 		of    func(operator.Minute) time.Duration
@@ -151,7 +151,7 @@ func latency(a *operator.Activity, first int, high float64, words string) chart 
 		{"p95", func(m operator.Minute) time.Duration { return m.P95 }},
 		{"p50", func(m operator.Minute) time.Duration { return m.P50 }},
 	} {
-		c.Marks = append(c.Marks, mark{"line " + l.class, steps(a, first, high, func(m operator.Minute) (float64, bool) {
+		c.Marks = append(c.Marks, mark{"line " + l.class, stepLine(a, first, high, func(m operator.Minute) (float64, bool) {
 			return l.of(m).Seconds() * 1000, l.of(m) > 0
 		})})
 	}
@@ -159,13 +159,13 @@ func latency(a *operator.Activity, first int, high float64, words string) chart 
 }
 
 func backlog(a *operator.Activity, first int, high float64, words string) chart {
-	c := chart{Name: "backlog", Title: "Entries behind", Words: words, Levels: levels(high, compact), Key: []key{{"held", "the slowest webhook subscription"}}}
-	c.Marks = []mark{{"line held", steps(a, first, high, func(m operator.Minute) (float64, bool) { return float64(behind(m)), m.Behind != nil })}}
+	c := chart{Name: "backlog", Title: "Entries behind", Words: words, Levels: levels(high, axisLabel), Key: []key{{"held", "the slowest webhook subscription"}}}
+	c.Marks = []mark{{"line held", stepLine(a, first, high, func(m operator.Minute) (float64, bool) { return float64(behind(m)), m.Behind != nil })}}
 	return c
 }
 
-// steps returns a line with a level step for each minute, and a gap for each missing value.
-func steps(a *operator.Activity, first int, high float64, of func(operator.Minute) (float64, bool)) string {
+// stepLine returns the path of a line with a horizontal step for each minute. Missing values are gaps in the line.
+func stepLine(a *operator.Activity, first int, high float64, of func(operator.Minute) (float64, bool)) string {
 	var b strings.Builder
 	down := false
 	for i, m := range a.Minutes {
@@ -186,16 +186,16 @@ func steps(a *operator.Activity, first int, high float64, of func(operator.Minut
 	return b.String()
 }
 
-// bar adds a rectangle in a slot.
-func bar(b *strings.Builder, slot int, from, to float64) {
+// addBar adds a rectangle in a slot to the path.
+func addBar(b *strings.Builder, slot int, from, to float64) {
 	x := left + float64(slot)*step
 	fmt.Fprintf(b, "M%s %sV%sH%sV%sZ", number(x+0.5), number(from), number(to), number(x+step-0.5), number(from))
 }
 
-// height returns the y coordinate of a value in a chart with the maximum high.
+// height returns the y coordinate of a value in a chart with maximum value high.
 func height(v, high float64) float64 { return bottom - min(v/high, 1)*(bottom-top) }
 
-// ceiling returns the end of an axis that includes v. Half of it is an integer.
+// ceiling returns a round number of at least v to end an axis at. Half of that number is an integer.
 func ceiling(v float64) float64 {
 	for unit := 1.0; ; unit *= 10 {
 		for _, n := range []float64{2, 4, 6, 10} {
@@ -215,8 +215,8 @@ func levels(high float64, text func(float64) string) []level {
 	return all
 }
 
-// times returns the labels below the chart: of the last minute, and of 30 and 59 minutes before it.
-func times(last time.Time) []label {
+// timeLabels returns the labels below the chart, for the last minute and for 30 and 59 minutes before it.
+func timeLabels(last time.Time) []label {
 	return []label{
 		{number(left), "start", hour(last.Add(-59 * time.Minute))},
 		{number(left + 29.5*step), "middle", hour(last.Add(-30 * time.Minute))},
@@ -227,11 +227,11 @@ func times(last time.Time) []label {
 // number formats a coordinate.
 func number(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
-// hour formats a time as hh:mm.
+// hour formats the time of day as hh:mm in UTC.
 func hour(t time.Time) string { return t.UTC().Format("15:04") }
 
-// compact formats an axis label with at most five characters.
-func compact(v float64) string {
+// axisLabel formats a value with at most five characters.
+func axisLabel(v float64) string {
 	for _, u := range []struct {
 		of   float64
 		name string
@@ -246,8 +246,8 @@ func compact(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// grouped formats a count with thousands separators.
-func grouped(n int64) string {
+// formatCount formats a count with thousands separators.
+func formatCount(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
@@ -255,12 +255,12 @@ func grouped(n int64) string {
 	return s
 }
 
-// counted formats a count with its noun. entries does so for a number of entries that may be unknown.
-func counted(n int64, name string) string {
+// countNoun formats a count followed by its noun.
+func countNoun(n int64, name string) string {
 	if n == 1 {
 		return "1 " + name
 	}
-	return grouped(n) + " " + name + "s"
+	return formatCount(n) + " " + name + "s"
 }
 
 func entries(n *int64) string {
@@ -270,10 +270,10 @@ func entries(n *int64) string {
 	case *n == 1:
 		return "1 entry"
 	}
-	return grouped(*n) + " entries"
+	return formatCount(*n) + " entries"
 }
 
-// share returns n of all as a percentage.
+// share returns n as a percentage of all.
 func share(n, all int64) string {
 	switch {
 	case all == 0:
@@ -284,16 +284,17 @@ func share(n, all int64) string {
 	return strconv.FormatFloat(min(max(100*float64(n)/float64(all), 0.1), 99.9), 'f', 1, 64) + " %"
 }
 
-// span3 formats a percentile of a minute, which may have had no attempts or no timed ones.
-func span3(d time.Duration) string {
+// formatPercentile formats a percentile of a minute. The percentile is 0 if the minute had no timed attempts.
+func formatPercentile(d time.Duration) string {
 	if d == 0 {
 		return "–"
 	}
-	return inWords(d)
+	return formatDuration(d)
 }
 
-// inWords formats a duration in its unit with two digits, the precision of the percentiles.
-func inWords(d time.Duration) string {
+// formatDuration formats a duration in milliseconds or seconds with two significant digits, the precision of the
+// percentiles.
+func formatDuration(d time.Duration) string {
 	v, unit := d.Seconds()*1000, " ms"
 	if v >= 1000 {
 		v, unit = v/1000, " s"

@@ -12,17 +12,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// A clusterBody is the API's form of an operator.Cluster.
+// A clusterBody is an operator.Cluster as encoded by the API.
 type clusterBody struct {
 	operator.Cluster
 	OutboxAgeMs *float64 `json:"outboxAgeMs,omitempty"`
-	// Problems describes the problems in words.
+	// Problems contains human-readable descriptions of problems.
 	Problems []string `json:"problems"`
 }
 
 const (
-	// maxUnheard is how long orders of other processes may go unread, and maxWaits how long an occurrence may wait in
-	// the outbox, before it counts as a problem.
+	// maxUnheard is how long requests from other processes can remain unread before that is reported as a problem.
+	// maxWaits is the limit for an occurrence in the outbox.
 	maxUnheard = 10 * time.Second
 	maxWaits   = time.Minute
 )
@@ -49,7 +49,7 @@ func clusterOf(c operator.Cluster, now time.Time) clusterBody {
 	return b
 }
 
-// cluster returns the state of the processes that share the store. If ok is false, it has written the response.
+// cluster returns the state of the processes that share the store. If ok is false, it has written an error response.
 func (h *handler) cluster(w http.ResponseWriter, r *http.Request, actor string) (b clusterBody, ok bool) {
 	if !h.allowed(w, r, actor, Action{Verb: ShowCluster}) {
 		return b, false
@@ -62,8 +62,9 @@ func (h *handler) cluster(w http.ResponseWriter, r *http.Request, actor string) 
 	return clusterOf(c, time.Now()), true
 }
 
-// ofOverview returns the cluster for the overview; nil without a cluster or if the actor may not see it.
-func (h *handler) ofOverview(r *http.Request, actor string) (*clusterBody, error) {
+// overviewCluster returns the cluster for the overview. It returns nil if the server is not in a cluster or the actor
+// may not see the cluster.
+func (h *handler) overviewCluster(r *http.Request, actor string) (*clusterBody, error) {
 	if h.authorize(r, actor, Action{Verb: ShowCluster}) != nil {
 		return nil, nil
 	}

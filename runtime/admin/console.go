@@ -28,8 +28,8 @@ var pageFiles embed.FS
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"when":   when,
 	"due":    due,
-	"took":   inWords,
-	"ofMs":   func(ms float64) string { return inWords(time.Duration(ms * float64(time.Millisecond))) },
+	"took":   formatDuration,
+	"ofMs":   func(ms float64) string { return formatDuration(time.Duration(ms * float64(time.Millisecond))) },
 	"tabs":   func() []tab { return tabs },
 	"https":  func(s string) bool { return strings.HasPrefix(s, "https://") },
 	"key":    rand.Text,
@@ -43,13 +43,13 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 		}
 		return n
 	},
-	"hour": hour, "grouped": grouped,
-	"indent": indent, "breakable": breakable, "payload": payload, "occurrence": occurrencePath,
+	"hour": hour, "grouped": formatCount,
+	"indent": indent, "breakable": allowBreaks, "payload": payload, "occurrence": occurrencePath,
 	"rows":      func(base string, rows []operator.WebhookInfo) endpointTable { return endpointTable{base, rows} },
 	"latencies": func(base string, rows []latencyRow) latencyTable { return latencyTable{base, rows} },
 }).ParseFS(pageFiles, "page/*.html"))
 
-// A tab is a link in the head of all pages.
+// A tab is a link in the header of all pages.
 type tab struct{ Path, Name string }
 
 var tabs = []tab{{"", "Overview"}, {"subscriptions", "Subscriptions"}, {"endpoints", "Endpoints"}, {"latency", "Latency"}, {"events", "Events"},
@@ -75,14 +75,14 @@ func indent(raw json.RawMessage) string {
 	return b.String()
 }
 
-// breakable marks the places at which a URL or a host may be broken.
-func breakable(s string) template.HTML {
+// allowBreaks marks where a line can be broken within a URL or host.
+func allowBreaks(s string) template.HTML {
 	return template.HTML(breaks.Replace(template.HTMLEscapeString(s))) //nolint:gosec // escaped
 }
 
 var breaks = strings.NewReplacer("://", "://<wbr>", "/", "/<wbr>")
 
-// when formats a time for a page: how long ago or ahead, and exactly.
+// when formats a time as HTML, both relative to now and exactly.
 func when(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -96,7 +96,7 @@ func when(t time.Time) template.HTML {
 		t.UTC().Format(time.RFC3339), fmt.Sprintf(form, span(d)), exact)) // no part of it is user input
 }
 
-// due formats the time of a future attempt.
+// due formats the time of the next attempt.
 func due(t time.Time) template.HTML {
 	if !t.IsZero() && t.Before(time.Now()) {
 		return "waits for its turn"
@@ -104,7 +104,7 @@ func due(t time.Time) template.HTML {
 	return when(t)
 }
 
-// span formats a duration in one unit.
+// span formats a duration as a whole number of seconds, minutes, hours or days.
 func span(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:
@@ -117,19 +117,19 @@ func span(d time.Duration) string {
 	return strconv.Itoa(int(d.Hours()/24)) + " days"
 }
 
-// static are files that are served unchanged, without authentication.
+// static maps the names of files that are served without authentication to their content types.
 var static = map[string]string{"style.css": "text/css; charset=utf-8", "tail.js": "text/javascript; charset=utf-8"}
 
-// A view is the data of a page.
+// A view is the template data of a page.
 type view struct {
 	Title string
 	// Base is the path where the handler is mounted, without a trailing slash.
 	Base string
-	// Here is the first part of the page's path below it.
+	// Here is the first element of the page's path below Base.
 	Here string
 	// Note describes the result of an action.
 	Note string
-	// Bad reports that the action failed.
+	// Bad reports whether the action failed.
 	Bad bool
 
 	Types         []operator.EventType
@@ -165,7 +165,7 @@ type view struct {
 	More          string // URL of the next page
 }
 
-// static serves files that need no authentication.
+// static serves the static files, which do not require authentication.
 func (h *handler) static(open func(method, path string, f http.HandlerFunc)) {
 	for name, kind := range static {
 		b, err := pageFiles.ReadFile("page/" + name)
@@ -204,7 +204,7 @@ func (h *handler) console(add adder) {
 				v.Sum = sum(p.Endpoints)
 			}
 		}
-		if h.authorize(r, actor, ofAttempts(f.Filter)) == nil {
+		if h.authorize(r, actor, attemptsAction(f.Filter)) == nil {
 			took, err := h.admin.Latency(r.Context(), f.Filter)
 			if err != nil {
 				h.fail(w, r, "the latency", err)
@@ -241,18 +241,18 @@ func (h *handler) console(add adder) {
 		h.render(w, r, http.StatusOK, "connections.html", view{Title: "Connections", Filter: r.URL.Query(), Connections: p.Connections, More: next(r, p.Next)})
 	})
 	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, EndReplay, Resume, End} {
-		add("POST", "/subscriptions/{id}/"+string(verb), h.pressed(verb))
+		add("POST", "/subscriptions/{id}/"+string(verb), h.buttonAction(verb))
 	}
-	add("POST", "/connections/{id}/disconnect", h.pressed(Disconnect))
+	add("POST", "/connections/{id}/disconnect", h.buttonAction(Disconnect))
 	add("GET", "/outbox", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if p, ok := h.rejected(w, r, actor); ok {
 			h.render(w, r, http.StatusOK, "outbox.html", view{Title: "Put aside", Rejected: p.Rejected, More: next(r, p.Next)})
 		}
 	})
 	for _, verb := range []Verb{PutBack, Drop} {
-		add("POST", "/outbox/{id}/"+string(verb), h.pressed(verb))
+		add("POST", "/outbox/{id}/"+string(verb), h.buttonAction(verb))
 	}
-	add("POST", "/revoke", h.pressed(Revoke))
+	add("POST", "/revoke", h.buttonAction(Revoke))
 	add("GET", "/act", h.manyPage)
 	add("POST", "/act", h.actOnMany)
 }
@@ -279,8 +279,8 @@ func sum(all []operator.Endpoint) *operator.Endpoint {
 	return &s
 }
 
-// query returns the filters of a request without paging parameters and empty values, as the page of an action on many
-// expects them.
+// query returns the filters of a request, without paging parameters and empty values, in the form that readMany
+// expects.
 func query(r *http.Request) url.Values {
 	q := r.URL.Query()
 	for name, values := range q {
@@ -304,7 +304,7 @@ func next(r *http.Request, after string) string {
 	return "?" + q.Encode()
 }
 
-// tailPage serves the page of the live tail, the only page with a script.
+// tailPage serves the page of the live tail, which is the only page with a script.
 func (h *handler) tailPage(w http.ResponseWriter, r *http.Request, actor string) {
 	f, err := readFilter(r.URL.Query(), "event")
 	if !h.allowed(w, r, actor, Action{Verb: Tail, Event: f.Event}) {
@@ -340,7 +340,7 @@ func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor
 		}
 		v.Delay = &d
 	}
-	i = shown(i)
+	i = withShownURL(i)
 	v.Title, v.Subscription = "Subscription "+i.ID, &i
 	switch r.URL.Query().Get("done") {
 	case "":
@@ -362,7 +362,7 @@ func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor
 	h.render(w, r, http.StatusOK, "subscription.html", v)
 }
 
-// base returns the path where the handler is mounted, which http.StripPrefix has removed from the request.
+// base returns the path where the handler is mounted. http.StripPrefix has removed it from the request's URL.
 func base(r *http.Request) string {
 	whole, err := url.ParseRequestURI(r.RequestURI)
 	if err != nil {
@@ -382,13 +382,13 @@ func (h *handler) render(w http.ResponseWriter, r *http.Request, status int, nam
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(unturned(b.Bytes()))
+	_, _ = w.Write(escapeBidi(b.Bytes()))
 }
 
-// unturned is a page that escapes the characters that change the direction of text as \u…, because subscribers could
-// use them to disguise text. Tags are left unchanged: forms send their values back.
-func unturned(page []byte) []byte {
-	if !bytes.ContainsFunc(page, turns) {
+// escapeBidi escapes characters that change the text direction as \u…. Subscribers could use them to disguise text.
+// Tags are not changed, because forms send their values back.
+func escapeBidi(page []byte) []byte {
+	if !bytes.ContainsFunc(page, isBidiControl) {
 		return page
 	}
 	out, tag := make([]byte, 0, len(page)+64), false
@@ -399,7 +399,7 @@ func unturned(page []byte) []byte {
 		case r == '>':
 			tag = false
 		}
-		if turns(r) && !tag {
+		if isBidiControl(r) && !tag {
 			out = fmt.Appendf(out, "\\u%04x", r)
 			continue
 		}
@@ -408,15 +408,15 @@ func unturned(page []byte) []byte {
 	return out
 }
 
-// turns reports whether a character changes the direction of the following text (UAX #9).
-func turns(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
+// isBidiControl reports whether a character changes the direction of the following text (UAX #9).
+func isBidiControl(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
 
-// accepted marks a pending action on the page of a subscription, in place of its verb.
+// accepted is the done parameter of a subscription's page if the action is still pending. Otherwise, done is the verb.
 const accepted = "accepted"
 
-// pressed serves a button of the console. The form has a key that was generated with the page, so that pressing twice
-// acts once.
-func (h *handler) pressed(verb Verb) page {
+// buttonAction returns a handler for a button of the console. The form contains a key that was generated with the page,
+// so that pressing the button twice performs the action once.
+func (h *handler) buttonAction(verb Verb) page {
 	return func(w http.ResponseWriter, r *http.Request, actor string) {
 		t, err := readForm(w, r, verb)
 		out, ok := h.act(w, r, actor, t, err)
@@ -444,7 +444,7 @@ func (h *handler) pressed(verb Verb) page {
 	}
 }
 
-// formOf returns the fields of a console form.
+// formOf parses the fields of a console form.
 func formOf(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if err := r.ParseForm(); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -456,9 +456,9 @@ func formOf(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	return r.PostForm, nil
 }
 
-// readForm reads an action from a console form.
+// readForm parses the action of a console form.
 func readForm(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err error) {
-	t.name(r, verb)
+	t.setObject(r, verb)
 	form, err := formOf(w, r)
 	if err != nil {
 		return t, err

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// maxKey limits the size of an idempotency key, in bytes.
+	// maxKey is the maximum size of an idempotency key in bytes.
 	maxKey = 128
-	// maxDetail limits the size of a problem's detail, in bytes, so that the store can remember every outcome.
+	// maxDetail is the maximum size of a problem's detail in bytes, so that every outcome can be stored.
 	maxDetail = 1024
 )
 
-// An outcome is the result of an action, or a problem. The store remembers it as JSON.
+// An outcome is the result of an action or a problem. It is stored as JSON.
 type outcome struct {
 	Status int             `json:"status"`
 	Code   string          `json:"code,omitempty"` // of a problem; "" for a result
@@ -22,7 +22,7 @@ type outcome struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// write writes the outcome as the API's response.
+// write writes the outcome as an API response.
 func (o outcome) write(w http.ResponseWriter) {
 	if o.Code != "" {
 		problem(w, o.Status, o.Code, o.Detail)
@@ -31,7 +31,7 @@ func (o outcome) write(w http.ResponseWriter) {
 	answer(w, o.Status, o.Result)
 }
 
-// An unfinished is an outcome that the store must not remember.
+// An unfinished is an error with an outcome that must not be stored.
 type unfinished struct{ outcome outcome }
 
 func (u *unfinished) Error() string { return u.outcome.Detail }

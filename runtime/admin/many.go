@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// maxItems is the number of items that one press of a button handles; maxCounted is the number that the page counts
-	// before.
+	// maxItems is the maximum number of items handled each time the button is pressed. maxCounted is the maximum number
+	// of items that the page counts.
 	maxItems   = 50
 	maxCounted = 1000
-	// lookTime is the time after which no further page of the list is read; manyTime is the time after which no further
-	// item is started.
+	// lookTime is the time after which no more pages of the list are read. manyTime is the time after which no more
+	// items are started.
 	lookTime = 5 * time.Second
 	manyTime = 15 * time.Second
 	// maxInARow is the number of consecutive failures after which the remaining items are skipped.
 	maxInARow = 20
-	// maxManyResult limits the size of a manyResult, in bytes, so that the store can remember it.
+	// maxManyResult is the maximum size of a manyResult in bytes, so that it can be stored.
 	maxManyResult = 4000
 )
 
-// A many is a console action on all subscriptions or events that match a filter.
+// A many is a bulk action of the console on all subscriptions or events that match a filter.
 type many struct {
 	Verb         Verb            `json:"verb"`
 	Filter       operator.Filter `json:"filter"`
@@ -38,14 +38,14 @@ type many struct {
 	After        string `json:"after"`
 }
 
-// An item is one step of a many: an event to resend, or an action on a whole subscription.
+// An item is one step of a many: an event to resend or a subscription to act on.
 type item struct {
 	operator.WebhookInfo
 	Attempt operator.Attempt // of an event to resend
 }
 
-// readMany parses a query for an action on all that match its filters. A query without a filter must say all=true, so
-// that a forgotten filter does no harm.
+// readMany parses a query for an action on all subscriptions or events that match its filters. A query without filters
+// must include all=true, so that a forgotten filter causes no harm.
 func readMany(q url.Values) (m many, err error) {
 	m.Verb = Verb(cut(q.Get("verb")))
 	f, since, until, err := readSince(q, "verb", "all")
@@ -62,9 +62,9 @@ func readMany(q url.Values) (m many, err error) {
 		return m, badRequest("all must be true or absent")
 	case (m.Filter == operator.Filter{}) != (all == "true"):
 		return m, badRequest("give filters, or all=true for all subscriptions")
-	case m.timed() == m.Since.IsZero():
+	case m.hasTimeRange() == m.Since.IsZero():
 		return m, badRequest("since is for replay and send, which need it")
-	case !m.Until.IsZero() && (!m.timed() || !m.Until.After(m.Since)):
+	case !m.Until.IsZero() && (!m.hasTimeRange() || !m.Until.After(m.Since)):
 		return m, badRequest("until is after since, for replay and send")
 	}
 	if m.Verb == Send && m.Until.IsZero() {
@@ -73,19 +73,19 @@ func readMany(q url.Values) (m many, err error) {
 	return m, nil
 }
 
-// timed reports whether the verb applies to events since a time.
-func (m *many) timed() bool { return m.Verb == Replay || m.Verb == Send }
+// hasTimeRange reports whether the verb applies to events in a time range.
+func (m *many) hasTimeRange() bool { return m.Verb == Replay || m.Verb == Send }
 
-// query returns the query that readMany parses.
+// query returns the query for m in the form that readMany parses.
 func (m *many) query(after string) string {
 	q := url.Values{"verb": {string(m.Verb)}}
-	for name, value := range written(m.Filter) {
+	for name, value := range filterParams(m.Filter) {
 		q.Set(name, value)
 	}
 	if len(q) == 1 {
 		q.Set("all", "true")
 	}
-	for name, value := range map[string]string{"since": written8601(m.Since), "until": written8601(m.Until), "after": after} {
+	for name, value := range map[string]string{"since": formatTime(m.Since), "until": formatTime(m.Until), "after": after} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -93,7 +93,7 @@ func (m *many) query(after string) string {
 	return q.Encode()
 }
 
-// needs reports whether the subscription needs the action.
+// needs reports whether the action would have an effect on the subscription.
 func (m *many) needs(i *operator.WebhookInfo) bool {
 	if i.State == operator.StateUnreadable {
 		return false
@@ -111,8 +111,8 @@ func (m *many) needs(i *operator.WebhookInfo) bool {
 	return true
 }
 
-// items returns up to limit items in order of the list, and the after parameter of the next one. It searches for at
-// most lookTime: then it may return fewer although more follow.
+// items returns up to limit items in the order of the list, and the after parameter for the next page. It stops
+// searching after lookTime, so it can return fewer items even if more follow.
 func (h *handler) items(ctx context.Context, m *many, limit int) (found []item, next string, err error) {
 	f := m.Filter
 	if m.Verb == Unpause && f.State == "" {
@@ -144,34 +144,34 @@ func (h *handler) items(ctx context.Context, m *many, limit int) (found []item, 
 	}
 }
 
-// listed authorizes reading the list of items.
-func (h *handler) listed(w http.ResponseWriter, r *http.Request, actor string, m *many) bool {
+// canList reports whether the actor may read the list of items. If not, it writes the response.
+func (h *handler) canList(w http.ResponseWriter, r *http.Request, actor string, m *many) bool {
 	if m.Verb == Send {
-		return h.allowed(w, r, actor, ofAttempts(m.Filter))
+		return h.allowed(w, r, actor, attemptsAction(m.Filter))
 	}
 	return h.allowed(w, r, actor, Action{Verb: ListSubscriptions, Principal: m.Filter.Principal, Event: m.Filter.Event})
 }
 
-// A manyView is the data of a page for an action on many.
+// A manyView is the template data of the page for a many.
 type manyView struct {
 	many
 	Filter       map[string]string
 	Since, Until string // "" if unbounded
-	// Total counts items. More reports whether there are others. Items are the first ones.
+	// Total is the number of items found. More reports whether there are others. Items contains the first of them.
 	Total int64
 	More  bool
 	Items []item
-	// Counted is the noun for Total, and Button the label of the button.
+	// Counted is the label of Total, and Button is the label of the button.
 	Counted, Button string
-	Query           template.URL // of what Button does
-	// Result is the result of the pressed button; nil before.
+	Query           template.URL // of the button's action
+	// Result is the result after the button was pressed; nil before.
 	Result *manyResult
 }
 
-// manyPage shows the items, with a button that handles the first of them.
+// manyPage shows the items, with a button to handle the first page of them.
 func (h *handler) manyPage(w http.ResponseWriter, r *http.Request, actor string) {
 	m, err := readMany(r.URL.Query())
-	if !h.listed(w, r, actor, &m) {
+	if !h.canList(w, r, actor, &m) {
 		return
 	}
 	v, after := m.view(m.After), ""
@@ -185,16 +185,16 @@ func (h *handler) manyPage(w http.ResponseWriter, r *http.Request, actor string)
 	v.Total, v.More = int64(len(v.Items)), after != ""
 	v.Items = v.Items[:min(len(v.Items), maxItems)]
 	for n := range v.Items {
-		v.Items[n].WebhookInfo = shown(v.Items[n].WebhookInfo)
+		v.Items[n].WebhookInfo = withShownURL(v.Items[n].WebhookInfo)
 	}
 	if len(v.Items) == 0 {
 		v.Query = template.URL(m.query(after)) // the next search begins there
 	}
-	v.name(int64(len(v.Items)))
+	v.setLabels(int64(len(v.Items)))
 	h.render(w, r, http.StatusOK, "many.html", view{Title: m.title(), Many: v})
 }
 
-// Rows returns the subscriptions of the items.
+// Rows returns the subscription of each item.
 func (v *manyView) Rows() (rows []operator.WebhookInfo) {
 	for _, i := range v.Items {
 		rows = append(rows, i.WebhookInfo)
@@ -202,9 +202,9 @@ func (v *manyView) Rows() (rows []operator.WebhookInfo) {
 	return rows
 }
 
-// view returns the page of the action, with a button that continues after the given place.
+// view returns the page of the action, with a button that continues after the given position.
 func (m *many) view(after string) *manyView {
-	return &manyView{many: *m, Filter: written(m.Filter), Since: written8601(m.Since), Until: written8601(m.Until),
+	return &manyView{many: *m, Filter: filterParams(m.Filter), Since: formatTime(m.Since), Until: formatTime(m.Until),
 		Query: template.URL(m.query(after))} // query escapes it
 }
 
@@ -226,43 +226,43 @@ func (m *many) title() string {
 
 func capital(v Verb) string { return strings.ToUpper(string(v[:1])) + string(v[1:]) }
 
-// name sets the page's labels for its count and for its button, which handles n items.
-func (v *manyView) name(n int64) {
+// setLabels sets the page's labels for the count and for the button, which handles n items.
+func (v *manyView) setLabels(n int64) {
 	switch v.Verb {
 	case Send:
-		v.Counted, v.Button = "Events to send now", "Send "+counted(n, "event")+" again"
+		v.Counted, v.Button = "Events to send now", "Send "+countNoun(n, "event")+" again"
 	case EndReplay:
-		v.Counted, v.Button = "Replays to end now", "End "+counted(n, "replay")
+		v.Counted, v.Button = "Replays to end now", "End "+countNoun(n, "replay")
 	default:
-		v.Counted, v.Button = "Subscriptions to "+string(v.Verb)+" now", capital(v.Verb)+" "+counted(n, "subscription")
+		v.Counted, v.Button = "Subscriptions to "+string(v.Verb)+" now", capital(v.Verb)+" "+countNoun(n, "subscription")
 	}
 }
 
-// A manyResult is the result of one page of items.
+// A manyResult is the result of handling one page of items.
 type manyResult struct {
-	// Done counts completed items. Skipped counts items that had ended, or that another operator was handling.
+	// Done counts completed items. Skipped counts items that had ended or that another operator was handling.
 	Done    int `json:"done"`
 	Skipped int `json:"skipped"`
 	Failed  int `json:"failed"`
-	// Left counts items that were not started. From is the subscription of the first of them, and Why is the reason.
+	// Left counts items that were not started. From is the subscription of the first such item, and Why is the reason.
 	Left int    `json:"left"`
 	From string `json:"from"`
 	Why  string `json:"why"`
-	// Subscriptions are the subscriptions of completed items. Failures has the first failed items.
+	// Subscriptions contains the subscriptions of completed items. Failures contains the first failed items.
 	Subscriptions []string  `json:"subscriptions"`
 	Failures      []failure `json:"failures"`
-	// Next is where the list continues; "" at its end.
+	// Next is the after parameter for the next page, or "" at the end of the list.
 	Next string `json:"next"`
 }
 
-// A failure is an item that failed.
+// A failure describes an item that failed.
 type failure struct {
 	Subscription string `json:"subscription"`
 	EventID      string `json:"eventId"`
 	Why          string `json:"why"`
 }
 
-// actOnMany handles one page of items for a button of the console, once per key, and shows the result.
+// actOnMany handles one page of items, once per key, after a button of the console was pressed. It shows the result.
 func (h *handler) actOnMany(w http.ResponseWriter, r *http.Request, actor string) {
 	form, err := formOf(w, r)
 	key := form.Get("key")
@@ -270,7 +270,7 @@ func (h *handler) actOnMany(w http.ResponseWriter, r *http.Request, actor string
 		err = checkKey(key)
 	}
 	m, wrong := readMany(r.URL.Query())
-	if !h.listed(w, r, actor, &m) {
+	if !h.canList(w, r, actor, &m) {
 		return
 	}
 	if err = cmp.Or(err, wrong); err != nil {
@@ -283,7 +283,7 @@ func (h *handler) actOnMany(w http.ResponseWriter, r *http.Request, actor string
 		if err != nil {
 			return h.failed(ctx, "the action", err)
 		}
-		return outcome{Status: http.StatusOK, Result: h.each(ctx, r, actor, key, &m, found, next).encode()}
+		return outcome{Status: http.StatusOK, Result: h.actOnItems(ctx, r, actor, key, &m, found, next).encode()}
 	})
 	if out.Code != "" {
 		h.render(w, r, out.Status, "failed.html", view{Title: http.StatusText(out.Status), Note: out.Detail, Bad: true})
@@ -299,8 +299,8 @@ func (h *handler) actOnMany(w http.ResponseWriter, r *http.Request, actor string
 	h.render(w, r, http.StatusOK, "many.html", view{Title: m.title(), Many: v})
 }
 
-// each handles items one after another, each as a separate action.
-func (h *handler) each(ctx context.Context, r *http.Request, actor, key string, m *many, found []item, next string) *manyResult {
+// actOnItems handles the items in order, each as a separate action.
+func (h *handler) actOnItems(ctx context.Context, r *http.Request, actor, key string, m *many, found []item, next string) *manyResult {
 	result := &manyResult{Next: next}
 	inARow := 0
 	for n, began := 0, time.Now(); n < len(found); n++ {
@@ -314,7 +314,7 @@ func (h *handler) each(ctx context.Context, r *http.Request, actor, key string, 
 			result.Left, result.From, result.Next = len(found)-n, found[n].ID, ""
 			break
 		}
-		out := h.one(ctx, r, actor, key, m, &found[n])
+		out := h.actOnItem(ctx, r, actor, key, m, &found[n])
 		switch {
 		case out.Code == "":
 			result.Done++
@@ -334,17 +334,17 @@ func (h *handler) each(ctx context.Context, r *http.Request, actor, key string, 
 	return result
 }
 
-// one handles an item, if the actor is authorized.
-func (h *handler) one(ctx context.Context, r *http.Request, actor, key string, m *many, i *item) outcome {
+// actOnItem handles an item if the actor is authorized.
+func (h *handler) actOnItem(ctx context.Context, r *http.Request, actor, key string, m *many, i *item) outcome {
 	t := task{action: Action{Verb: m.Verb, Subscription: i.ID, Principal: i.Principal, Event: i.Event}, key: key}
 	if err := h.authorize(r, actor, t.action); err != nil {
 		h.logRefusal(ctx, m.Verb, err)
 		return outcome{Status: http.StatusForbidden, Code: "forbidden", Detail: "this is not allowed"}
 	}
 	if m.Verb == Send {
-		t.request.EventID, t.request.Seen, t.seen = i.Attempt.EventID, written8601(i.Attempt.At), i.Attempt.At
+		t.request.EventID, t.request.Seen, t.seen = i.Attempt.EventID, formatTime(i.Attempt.At), i.Attempt.At
 	} else {
-		t.request.Since, t.since, t.request.Until, t.until = written8601(m.Since), m.Since, written8601(m.Until), m.Until
+		t.request.Since, t.since, t.request.Until, t.until = formatTime(m.Since), m.Since, formatTime(m.Until), m.Until
 	}
 	out := h.perform(ctx, actor, &t, nil)
 	var sent struct{ Attempt struct{ Category string } }
@@ -354,7 +354,7 @@ func (h *handler) one(ctx context.Context, r *http.Request, actor, key string, m
 	return out
 }
 
-// encode encodes the result. It drops failures until the result is small enough to be remembered.
+// encode encodes the result. It drops failures until the result is small enough to be stored.
 func (m *manyResult) encode() []byte {
 	for {
 		b, _ := json.Marshal(m) // of strings: cannot fail
@@ -365,8 +365,8 @@ func (m *manyResult) encode() []byte {
 	}
 }
 
-// written8601 formats a time in RFC 3339, "" for the zero time.
-func written8601(at time.Time) string {
+// formatTime formats a time according to RFC 3339. It returns "" for the zero time.
+func formatTime(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}

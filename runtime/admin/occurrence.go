@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// maxEventID limits the size of an event id in a search, in bytes.
+// maxEventID is the maximum size of an event id in a search, in bytes.
 const maxEventID = 256
 
 // An occurrenceList is the result of a search for an event id.
@@ -28,13 +28,13 @@ type occurrencePage struct {
 	Next       string          `json:"next,omitempty"`
 }
 
-// A delivery is the API's form of an operator.Delivery.
+// A delivery is an operator.Delivery as encoded by the API.
 type delivery struct {
 	operator.Delivery
 	Attempts []attempt `json:"attempts"`
 }
 
-// findOccurrence serves the search for an event id.
+// findOccurrence searches for an event id. If ok is false, it has written an error response.
 func (h *handler) findOccurrence(w http.ResponseWriter, r *http.Request, actor string) (l occurrenceList, ok bool) {
 	q := r.URL.Query()
 	f, err := readFilter(q, "event", "eventId")
@@ -65,8 +65,8 @@ func (h *handler) findOccurrence(w http.ResponseWriter, r *http.Request, actor s
 	return l, true
 }
 
-// occurrence serves an occurrence with its deliveries. An actor who may not see the attempts of all subscriptions sees
-// none.
+// occurrence returns an occurrence with its deliveries. If the actor may not see the attempts of all subscriptions, the
+// deliveries are omitted. If ok is false, it has written an error response.
 func (h *handler) occurrence(w http.ResponseWriter, r *http.Request, actor string) (p occurrencePage, ok bool) {
 	event := r.PathValue("name")
 	if !h.allowed(w, r, actor, Action{Verb: ShowOccurrence, Event: event}) {
@@ -98,7 +98,7 @@ func (h *handler) occurrence(w http.ResponseWriter, r *http.Request, actor strin
 	return p, true
 }
 
-// occurrences serves the pages of occurrences.
+// occurrences registers the pages of occurrences.
 func (h *handler) occurrences(add adder) {
 	add("GET", "/occurrences", func(w http.ResponseWriter, r *http.Request, actor string) {
 		v := view{Title: "Find an event", Filter: r.URL.Query(), Found: &occurrenceList{Whole: true}}
@@ -132,16 +132,16 @@ func occurrencePath(event string, p store.Position) string {
 }
 
 const (
-	// maxShownPayload limits the payload on a page, in bytes.
+	// maxShownPayload is the maximum size of a payload on a page in bytes.
 	maxShownPayload = 64 << 10
-	// maxIndented limits the indented payload, in bytes: indentation grows quickly with deep nesting.
+	// maxIndented is the maximum size of an indented payload in bytes. Deep nesting quickly increases the indentation.
 	maxIndented = 256 << 10
 )
 
-// A pagePayload is the form of a payload on a page.
+// A pagePayload is a payload as shown on a page.
 type pagePayload struct {
 	Text string
-	// Shown is the number of payload bytes in the text; 0 for all.
+	// Shown is the number of payload bytes in Text. It is 0 if Text contains the whole payload.
 	Shown int64
 }
 
@@ -155,14 +155,14 @@ func payload(data json.RawMessage) pagePayload {
 			n--
 		}
 		return pagePayload{string(data[:n]), int64(n)}
-	case indented(data) > maxIndented:
+	case indentedSize(data) > maxIndented:
 		return pagePayload{Text: string(data)}
 	}
 	return pagePayload{Text: indent(data)}
 }
 
-// indented estimates the size of indented JSON, in bytes.
-func indented(data []byte) (n int) {
+// indentedSize estimates the size of JSON in bytes after indentation.
+func indentedSize(data []byte) (n int) {
 	depth, inText, escaped := 0, false, false
 	for _, b := range data {
 		n++

@@ -14,7 +14,7 @@ type rejectedPage struct {
 	Next     string              `json:"next,omitempty"`
 }
 
-// rejected serves the list of outbox entries that were set aside.
+// rejected returns a page of outbox entries that were set aside. If ok is false, it has written an error response.
 func (h *handler) rejected(w http.ResponseWriter, r *http.Request, actor string) (p rejectedPage, ok bool) {
 	if !h.allowed(w, r, actor, Action{Verb: ListOutbox}) {
 		return p, false

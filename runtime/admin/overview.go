@@ -2,7 +2,7 @@ package admin
 
 import "net/http"
 
-// maxFailing is the number of failing subscriptions that the overview lists.
+// maxFailing is the maximum number of failing subscriptions listed in the overview.
 const maxFailing = 20
 
 // overview serves the first page, with failing subscriptions at the top.
@@ -11,14 +11,14 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string)
 		return
 	}
 	v := view{Title: "Overview", AllFailing: -1, Types: h.admin.EventTypes(), Activity: h.pictures(r, actor, "", "")}
-	// An unreadable part is left out of the page: operators need the page most when something is broken.
+	// Omit a section if its data cannot be read: operators need the page most when there are problems.
 	unread := func(what string, err error) {
 		if err != nil {
 			_, _, detail := h.classify(r.Context(), what, err)
 			v.Unread = append(v.Unread, detail)
 		}
 	}
-	// An actor who may only see the types does not see failing subscriptions.
+	// Show failing subscriptions only if the actor may list subscriptions.
 	if h.authorize(r, actor, Action{Verb: ListSubscriptions}) == nil {
 		var err error
 		v.Failing, v.AllFailing, err = h.admin.Failing(r.Context(), maxFailing)
@@ -26,7 +26,7 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string)
 			v.AllFailing = -1
 		}
 		for i := range v.Failing {
-			v.Failing[i] = shown(v.Failing[i])
+			v.Failing[i] = withShownURL(v.Failing[i])
 		}
 	}
 	if h.authorize(r, actor, Action{Verb: ListOutbox}) == nil {
@@ -35,7 +35,7 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string)
 		v.AnyRejected = len(some) > 0
 	}
 	var err error
-	v.Cluster, err = h.ofOverview(r, actor)
+	v.Cluster, err = h.overviewCluster(r, actor)
 	unread("the cluster", err)
 	h.render(w, r, http.StatusOK, "overview.html", v)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// A problemDocument is an error document (RFC 9457). Code is our extension: a program can tell errors apart by it.
+// A problemDocument is an error document (RFC 9457). Code is an extension that allows programs to distinguish errors.
 type problemDocument struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -30,13 +30,13 @@ func problem(w http.ResponseWriter, status int, code, detail string) {
 	_, _ = w.Write(append(b, '\n'))
 }
 
-// fail writes an error of the server as the response. It logs internal errors and does not show them.
+// fail writes an error as the response. Internal errors are logged but not shown.
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, what string, err error) {
 	status, code, detail := h.classify(r.Context(), what, err)
 	h.refuse(w, r, status, code, detail)
 }
 
-// refuse writes a problem, as a page for a browser.
+// refuse writes a problem as the response, or as a page if the client is a browser.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, status int, code, detail string) {
 	if strings.HasPrefix(r.URL.Path, "/api/") || !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		problem(w, status, code, detail)
@@ -45,7 +45,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, status int, cod
 	h.render(w, r, status, "failed.html", view{Title: http.StatusText(status), Note: detail, Bad: true})
 }
 
-// aSubscription is the prefix of an error about the subscription in the path.
+// aSubscription is the prefix for errors about the subscription in the path.
 const aSubscription = "the subscription"
 
 func (h *handler) classify(ctx context.Context, what string, err error) (status int, code, detail string) {
@@ -79,7 +79,7 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 	return http.StatusInternalServerError, "internal", what + ": an internal error, which is in the server's log"
 }
 
-// errSlow is the error for a body that does not arrive in time.
+// errSlow is returned if the body does not arrive in time.
 var errSlow = errors.New("the body did not arrive within " + bodyTime.String())
 
 // unreadable is the error for an action on a subscription whose record cannot be read, see
@@ -88,7 +88,7 @@ type unreadable string
 
 func (u unreadable) Error() string { return string(u) }
 
-// errBadRequest matches errors in the request itself.
+// errBadRequest is matched by errors about an invalid request.
 var errBadRequest = errors.New("bad request")
 
 type badRequest string

@@ -12,7 +12,7 @@ import (
 // redacted replaces a redacted value.
 const redacted = "[redacted]"
 
-// A redaction holds the tokens of the JSON Pointers to redact.
+// A redaction contains the reference tokens of each JSON Pointer to redact.
 type redaction [][]string
 
 func readRedaction(pointers []string) (r redaction, err error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// readPoint parses the start of a replay, exactly one of a time, a position and an event id, and its optional end.
+// readPoint parses the start and the optional end of a replay. The start must be a time, a position or an event id.
 func readPoint(q url.Values) (p operator.Point, err error) {
 	given := 0
 	for name, values := range q {
@@ -69,7 +69,7 @@ func (h *handler) replay(ctx context.Context, t *task, result map[string]any) er
 	return h.admin.Replay(ctx, t.action.Subscription, at.Cursor, at.Last)
 }
 
-// beginning finds where a replay of the subscription would begin, and how many entries would follow.
+// beginning returns where a replay of the subscription would begin. If ok is false, it has written an error response.
 func (h *handler) beginning(w http.ResponseWriter, r *http.Request, actor string) (i operator.WebhookInfo, at operator.Beginning, ok bool) {
 	if i, ok = h.subscription(w, r, actor, Replay); !ok {
 		return i, at, false
@@ -85,7 +85,7 @@ func (h *handler) beginning(w http.ResponseWriter, r *http.Request, actor string
 	return i, at, true
 }
 
-// replayPages serves the preview of a replay, in the API and in the console.
+// replayPages registers the preview of a replay in the API and the console.
 func (h *handler) replayPages(add adder) {
 	add("GET", "/api/subscriptions/{id}/replay", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if _, at, ok := h.beginning(w, r, actor); ok {
@@ -94,10 +94,10 @@ func (h *handler) replayPages(add adder) {
 	})
 	add("GET", "/subscriptions/{id}/replay", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if i, at, ok := h.beginning(w, r, actor); ok {
-			i = shown(i)
+			i = withShownURL(i)
 			until := ""
 			if at, _ := readTime("until", strings.TrimSpace(r.URL.Query().Get("until"))); !at.IsZero() {
-				until = written8601(at)
+				until = formatTime(at)
 			}
 			h.render(w, r, http.StatusOK, "replay.html", view{Title: "Replay of " + i.ID, Subscription: &i, Begins: &at, Until: until})
 		}

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// maxTails limits the open live tails of an actor.
+	// maxTails is the maximum number of open live tails of an actor.
 	maxTails = 32
-	// tailBeat is the interval of writes without events, which detect a closed connection.
+	// tailBeat is the interval for writing comments in the absence of events, to detect a closed connection.
 	tailBeat = 15 * time.Second
-	// tailAuthorize is the interval at which the request is authorized again while the tail runs.
+	// tailAuthorize is the interval for reauthorizing the request while the tail is open.
 	tailAuthorize = time.Minute
-	// tailWrite limits the time for writing to a client.
+	// tailWrite is the timeout for writing to a client.
 	tailWrite = 10 * time.Second
-	// tailRetry is the time after which a browser reconnects, in milliseconds.
+	// tailRetry is the time until a browser reconnects, in milliseconds.
 	tailRetry = 2000
 )
 
-// tail serves occurrences live as server-sent events. The events are "occurrence", "skipped" if the client was too
-// slow, and "end" with a problem as the last one.
+// tail streams new occurrences as server-sent events. The events are "occurrence", "skipped" if the client is too slow,
+// and finally "end" with a problem.
 func (h *handler) tail(w http.ResponseWriter, r *http.Request, actor string) {
 	f, err := readFilter(r.URL.Query(), "event")
 	if q := r.URL.Query(); err == nil && (q.Has("after") || q.Has("limit")) {
@@ -79,7 +79,7 @@ func (h *handler) follow(r *http.Request, s *sse, t operator.Tail, actor string,
 		found, skipped, err := t.Next(wait)
 		cancel()
 		if now := time.Now(); !now.Before(ask) {
-			if refused := h.again(r, actor, action); refused != nil {
+			if refused := h.reauthorize(r, actor, action); refused != nil {
 				h.log.LogAttrs(ctx, slog.LevelInfo, "admin: refused", slog.String("verb", string(action.Verb)), slog.Any("error", refused))
 				return errRefused
 			}
@@ -104,8 +104,8 @@ func (h *handler) follow(r *http.Request, s *sse, t operator.Tail, actor string,
 	return nil
 }
 
-// again authenticates and authorizes the request once more.
-func (h *handler) again(r *http.Request, actor string, a Action) error {
+// reauthorize repeats the authentication and authorization of the request.
+func (h *handler) reauthorize(r *http.Request, actor string, a Action) error {
 	now, err := h.authenticate(r)
 	if err == nil && now != actor {
 		err = fmt.Errorf("it is %q's now", now)
@@ -158,7 +158,7 @@ func (h *handler) show(s *sse, found []operator.Occurrence, skipped int64) error
 	return nil
 }
 
-// A shownOccurrence has a payload only if payloads are shown.
+// A shownOccurrence is an occurrence as shown to operators. It includes the payload only if payloads are shown.
 type shownOccurrence struct {
 	operator.Occurrence
 	Data json.RawMessage `json:"data,omitempty"`
@@ -172,7 +172,7 @@ func (h *handler) shownOccurrence(o operator.Occurrence) shownOccurrence {
 	return shownOccurrence{Occurrence: o, Data: h.redact.apply(o.Data)}
 }
 
-// Reasons for the end of a tail.
+// Errors that end a tail.
 var (
 	errRefused  = errors.New("access was revoked")
 	errShutDown = errors.New("the server is shutting down")
@@ -192,7 +192,7 @@ func (s *sse) event(name string, v any) error {
 	return s.write("event: " + name + "\ndata: " + string(b) + "\n\n")
 }
 
-// write writes an event. It fails if the client does not read it in time.
+// write writes an event. It returns an error if the client does not read the event in time.
 func (s *sse) write(text string) error {
 	if err := s.c.SetWriteDeadline(time.Now().Add(tailWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err

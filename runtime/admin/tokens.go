@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Tokens returns a simple Authenticate function for a fixed set of tokens. A caller with a token is the actor to whom
-// the token belongs. The caller sends the token as a bearer token or, from a browser, as the password of any user.
-// Empty tokens are ignored.
+// Tokens returns a simple Authenticate function for a fixed set of tokens. The map contains the token of each actor. A
+// caller sends its token as a bearer token or, from a browser, as the password of any user. Empty tokens are ignored.
 func Tokens(byActor map[string]string) func(*http.Request) (string, error) {
 	type pair struct {
 		actor string

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// A windowPage is the API's form of an [operator.Window], without payloads.
+// A windowPage is an [operator.Window] as encoded by the API, without payloads.
 type windowPage struct {
 	operator.Window
 	Occurrences []happened `json:"occurrences"`
@@ -20,9 +20,9 @@ type happened struct {
 	Data *struct{} `json:"data,omitempty"`
 }
 
-// between serves the events between two times.
+// between returns a page of the events between two times. If ok is false, it has written an error response.
 func (h *handler) between(w http.ResponseWriter, r *http.Request, actor string) (p windowPage, ok bool) {
-	q := trimmed(r.URL.Query())
+	q := trimValues(r.URL.Query())
 	f, err := readFilter(q, "event", "since", "until")
 	if !h.allowed(w, r, actor, Action{Verb: FindOccurrence, Event: f.Event}) || !h.allowed(w, r, actor, Action{Verb: Attempts, Event: f.Event}) {
 		return p, false
@@ -51,8 +51,8 @@ func (h *handler) between(w http.ResponseWriter, r *http.Request, actor string) 
 	return p, true
 }
 
-// trimmed returns a query without white space around its values, which forms may add.
-func trimmed(q url.Values) url.Values {
+// trimValues removes white space around the values of a query, which users may have entered in forms.
+func trimValues(q url.Values) url.Values {
 	for _, values := range q {
 		for i := range values {
 			values[i] = strings.TrimSpace(values[i])
@@ -61,7 +61,7 @@ func trimmed(q url.Values) url.Values {
 	return q
 }
 
-// A latencyBody is the API's form of an [operator.LatencySample].
+// A latencyBody is an [operator.LatencySample] as encoded by the API.
 type latencyBody struct {
 	operator.LatencySample
 	Endpoints []latencyRow `json:"endpoints"`
@@ -84,14 +84,14 @@ func latencyRows(all []operator.Latency) []latencyRow {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// latency serves the latencies of endpoints.
+// latency returns the latencies of endpoints and event types. If ok is false, it has written an error response.
 func (h *handler) latency(w http.ResponseWriter, r *http.Request, actor string) (b latencyBody, ok bool) {
 	q := r.URL.Query()
 	f, err := readFilter(q, subscriptionFilters...)
 	if err == nil && (q.Has("after") || q.Has("limit")) {
 		err = badRequest("this list has no pages")
 	}
-	if !h.allowed(w, r, actor, ofAttempts(f.Filter)) {
+	if !h.allowed(w, r, actor, attemptsAction(f.Filter)) {
 		return b, false
 	}
 	if err == nil {
@@ -105,7 +105,7 @@ func (h *handler) latency(w http.ResponseWriter, r *http.Request, actor string) 
 	return b, true
 }
 
-// why serves the reason why a subscription is late.
+// why returns the reason why a subscription is delayed. If ok is false, it has written an error response.
 func (h *handler) why(w http.ResponseWriter, r *http.Request, actor string) (d operator.Delay, ok bool) {
 	i, ok := h.subscription(w, r, actor, Attempts)
 	if !ok {
@@ -118,7 +118,7 @@ func (h *handler) why(w http.ResponseWriter, r *http.Request, actor string) (d o
 	return d, err == nil
 }
 
-// windowPages serves the pages of events between two times, and of latency.
+// windowPages registers the pages of events between two times and of latencies.
 func (h *handler) windowPages(add adder) {
 	add("GET", "/events", func(w http.ResponseWriter, r *http.Request, actor string) {
 		v := view{Title: "Events", Filter: r.URL.Query()}
@@ -134,8 +134,8 @@ func (h *handler) windowPages(add adder) {
 		if p, ok := h.between(w, r, actor); ok {
 			// The next page covers the same times, even if the query gave them relative to now.
 			q := r.URL.Query()
-			q.Set("since", written8601(p.Since))
-			q.Set("until", written8601(p.Until))
+			q.Set("since", formatTime(p.Since))
+			q.Set("until", formatTime(p.Until))
 			r.URL.RawQuery = q.Encode()
 			v.Window, v.More = &p, next(r, p.Next)
 			h.render(w, r, http.StatusOK, "events.html", v)

@@ -16,13 +16,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
-// maxDepth bounds the nesting that decode accepts. Generated types decode nested types with
-// UnmarshalJSON methods that scan their bytes a second time, so decoding costs size times depth.
+// maxDepth is the maximum nesting depth that decode accepts. Generated types decode nested types with UnmarshalJSON
+// methods, which scan the same bytes again, so the cost of decoding is proportional to size times depth.
 const maxDepth = 1000
 
-// A DecodeError reports the member of a JSON document that could not be decoded.
+// A DecodeError describes a failure to decode a member of a JSON document.
 type DecodeError struct {
-	// Pointer is the member's JSON Pointer (RFC 6901); "" is the document itself.
+	// Pointer is the JSON Pointer (RFC 6901) of the member; "" is the whole document.
 	Pointer string
 	// Err is the cause.
 	Err error
@@ -72,7 +72,7 @@ var (
 	encodeNumberOptions = json.JoinOptions(encodeOptions, json.WithMarshalers(json.MarshalToFunc(writeNumber)))
 )
 
-// checkDepth returns an error if data nests deeper than maxDepth, before any recursive decoding.
+// checkDepth returns an error if data is nested deeper than maxDepth. It must be called before any recursive decoding.
 func checkDepth(data []byte) error {
 	if codec.Deeper(data, maxDepth) {
 		return &DecodeError{Err: fmt.Errorf("nested deeper than %d levels", maxDepth)}
@@ -80,7 +80,7 @@ func checkDepth(data []byte) error {
 	return nil
 }
 
-// traits records the kinds of types within a type that need options with a cost for each value.
+// traits records whether a type contains types that require options, because options have a cost for each value.
 type traits struct {
 	number bool // contains a json.Number
 	open   bool // contains an interface, which can hold any type
@@ -116,7 +116,7 @@ func walkTypes(t reflect.Type, seen map[reflect.Type]bool, found *traits) {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
 		walkTypes(t.Elem(), seen, found)
 	case reflect.Struct:
-		// Include unexported fields: Optional keeps its value in one.
+		// Include unexported fields, because Optional stores its value in one.
 		for i := range t.NumField() {
 			walkTypes(t.Field(i).Type, seen, found)
 		}
@@ -128,7 +128,7 @@ var (
 	bigIntType = reflect.TypeFor[big.Int]()
 )
 
-// readNumber decodes a json.Number, which the codec would treat as an ordinary string.
+// readNumber decodes a json.Number. The codec would treat it as an ordinary string.
 func readNumber(dec *jsontext.Decoder, n *stdjson.Number) error {
 	switch dec.PeekKind() {
 	case '0':
@@ -158,8 +158,8 @@ var (
 	errOutOfRange = errors.New("out of range")
 )
 
-// wantsWideIntegers reports whether an integer type rejected a number because of its notation, such
-// as 1e3.
+// wantsWideIntegers reports whether err means that an integer type rejected a number because of its notation, such as
+// 1e3.
 func wantsWideIntegers(err error) bool {
 	sem := (*json.SemanticError)(nil)
 	if !errors.As(err, &sem) || sem.GoType == nil {
@@ -174,8 +174,7 @@ var unmarshalers = []reflect.Type{
 	reflect.TypeFor[json.UnmarshalerFrom](), reflect.TypeFor[json.Unmarshaler](),
 }
 
-// readWideInteger decodes integers in any notation into Go integer types, named types included, and
-// into big.Int.
+// readWideInteger decodes integers in any notation into Go integer types, including named types, and into big.Int.
 func readWideInteger(dec *jsontext.Decoder, v any) error {
 	target := reflect.ValueOf(v).Elem()
 	t := target.Type()
@@ -217,10 +216,10 @@ func readWideInteger(dec *jsontext.Decoder, v any) error {
 	return nil
 }
 
-// maxDigits bounds the length of an integer that an exponent expands to.
+// maxDigits is the maximum number of zeros that expanding an exponent can add to an integer.
 const maxDigits = 10_000
 
-// plainInteger rewrites an integral JSON number without a fraction or an exponent.
+// plainInteger returns an integral JSON number without a fraction or exponent.
 func plainInteger(number string) (string, error) {
 	rest, negative := strings.CutPrefix(number, "-")
 	mantissa, exponent := rest, 0
@@ -288,7 +287,7 @@ func describe(sem *json.SemanticError) error {
 	return fmt.Errorf("got %s, want %s", got, want)
 }
 
-// nameOf returns JSON Schema's name for a JSON kind.
+// nameOf returns the JSON Schema name of a JSON kind.
 func nameOf(k jsontext.Kind) string {
 	switch k {
 	case '{':

@@ -9,9 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// An EncodeError reports the member of a value that could not be encoded.
+// An EncodeError describes a failure to encode a member of a value.
 type EncodeError struct {
-	// Pointer is the member's JSON Pointer (RFC 6901); "" is the value itself.
+	// Pointer is the JSON Pointer (RFC 6901) of the member; "" is the whole value.
 	Pointer string
 	// Err is the cause.
 	Err error

@@ -6,21 +6,20 @@ import (
 	"fmt"
 )
 
-// An Error is an error of the Events extension. Servers return it from hooks and checks; clients receive it
-// from calls and iterators. Compare it with [ErrNotFound] and its siblings by errors.Is, or use errors.As to
-// read its kind and data.
+// An Error is an error of the Events extension. On servers, hooks and checks return it. On clients, calls and iterators
+// return it. Use errors.Is to compare it with errors such as [ErrNotFound], or errors.As to access its kind and data.
 type Error struct {
-	// Kind is the error's name, independent of the code family on the wire. See D2.
+	// Kind identifies the error, independent of the code family on the wire. See D2.
 	Kind Kind
 	// Data is the error's data member as JSON, or nil.
 	Data json.RawMessage
-	// Code is the received JSON-RPC code; 0 if the error was created locally.
+	// Code is the received JSON-RPC code, or 0 if the error was created locally.
 	Code int64
-	// Message is the received message; if empty, Error uses the kind's name.
+	// Message is the received message. If it is empty, Error uses the name of the kind.
 	Message string
 }
 
-// Sentinel errors for errors.Is. Each matches any Error of its kind.
+// Sentinel errors for errors.Is. Each of them matches any Error of its kind.
 var (
 	ErrInvalidParams     = &Error{Kind: KindInvalidParams}
 	ErrNotFound          = &Error{Kind: KindNotFound}
@@ -34,22 +33,22 @@ var (
 var (
 	// ErrClosed is returned by Emit after Shutdown.
 	ErrClosed = errors.New("events: server is shut down")
-	// ErrTooLarge is returned by Emit for a payload above the server's limit. See HOOK-1.
+	// ErrTooLarge is returned by Emit if the payload exceeds the server's limit. See HOOK-1.
 	ErrTooLarge = errors.New("events: payload too large")
 	// ErrEventID is returned by Emit if the id of [WithID] is not 1 to 256 bytes of visible ASCII. See OCC-2.
 	ErrEventID = errors.New("event id must be 1 to 256 bytes of visible ASCII")
-	// ErrInvalidPayload matches errors of Emit for a payload that violates its schema. See OCC-4.
+	// ErrInvalidPayload is returned by Emit, wrapped, if the payload violates its schema. See OCC-4.
 	ErrInvalidPayload = errors.New("events: payload breaks payloadSchema")
-	// ErrIDReused matches errors of Emit for an eventId that the log already holds with different data. The
-	// targets are the same, and nothing is emitted. See OCC-5.
+	// ErrIDReused is returned by Emit, wrapped, if the log already contains the eventId with the same targets but
+	// different data. No occurrence is emitted. See OCC-5.
 	ErrIDReused = errors.New("events: eventId was used for other data")
 )
 
-// An UncertainError reports that Emit lost the store's answer and does not know whether the occurrence was
-// emitted. Emit returns it when the context ends before the outcome is known. Call Emit again with [WithID] of
-// EventID and the same data: this emits the occurrence if it is missing and never duplicates it (REP-22).
+// An UncertainError reports that Emit did not receive the store's answer, so it is unknown whether the occurrence was
+// emitted. Emit returns it if the context ends before the outcome is known. To retry, call Emit with WithID(EventID)
+// and the same data. This emits the occurrence if it is missing, but never duplicates it (REP-22).
 type UncertainError struct {
-	// EventID is the eventId of the occurrence, even if it was generated.
+	// EventID is the eventId of the occurrence, whether set by the author or generated.
 	EventID string
 	// Err is the cause.
 	Err error
@@ -63,7 +62,7 @@ func (e *UncertainError) Error() string {
 // Unwrap returns Err.
 func (e *UncertainError) Unwrap() error { return e.Err }
 
-// Error returns the message, or the kind's name without one, and the data.
+// Error returns the message, or the name of the kind if the message is empty, followed by the data.
 func (e *Error) Error() string {
 	msg := e.Message
 	if msg == "" {
@@ -81,7 +80,7 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Kind == e.Kind
 }
 
-// NewError returns an Error of kind with data encoded as JSON; nil data is omitted.
+// NewError returns an Error of the given kind, with data encoded as JSON. If data is nil, it is omitted.
 func NewError(kind Kind, data any) *Error {
 	e := &Error{Kind: kind}
 	if data != nil {
@@ -94,7 +93,7 @@ func NewError(kind Kind, data any) *Error {
 	return e
 }
 
-// Forbidden returns an error that denies the caller access. An empty reason omits data. See AUTH-1.
+// Forbidden returns an error that denies the caller access. If reason is empty, the error has no data. See AUTH-1.
 func Forbidden(reason string) *Error {
 	if reason == "" {
 		return NewError(KindForbidden, nil)
@@ -102,7 +101,7 @@ func Forbidden(reason string) *Error {
 	return NewError(KindForbidden, map[string]string{"reason": reason})
 }
 
-// Upstream returns an error for a failing upstream, with a reason that subscribers may see. See PUSH-5.
+// Upstream returns an error for a failure of an upstream service. Subscribers can see the reason. See PUSH-5.
 func Upstream(reason string) *Error {
 	if reason == "" {
 		return NewError(KindUpstreamError, nil)
@@ -110,11 +109,11 @@ func Upstream(reason string) *Error {
 	return NewError(KindUpstreamError, map[string]string{"reason": reason})
 }
 
-// A FieldError is one entry of the errors in an InvalidParams error's data.
+// A FieldError is one of the field errors in the data of an InvalidParams error.
 type FieldError struct {
-	// Path is a JSON Pointer (RFC 6901) into the validated value; "" is the value itself.
+	// Path is a JSON Pointer (RFC 6901) into the validated value; "" is the whole value.
 	Path string `json:"path"`
-	// Message describes the problem in words that are safe to send to a peer. See ERR-4.
+	// Message describes the problem. It must be safe to send to a peer. See ERR-4.
 	Message string `json:"message"`
 }
 
@@ -126,7 +125,7 @@ func (e FieldError) Error() string {
 	return e.Path + ": " + e.Message
 }
 
-// Invalid returns an InvalidParams error whose data lists the field errors.
+// Invalid returns an InvalidParams error with the field errors as its data.
 func Invalid(errs ...FieldError) *Error {
 	return NewError(KindInvalidParams, map[string]any{"errors": errs})
 }

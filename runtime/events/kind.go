@@ -1,7 +1,7 @@
 package events
 
-// A Kind identifies an error of the extension independently of its code. Servers use one of two families of codes;
-// both map to the same kinds.
+// A Kind identifies an error of the extension, independent of its code. Servers use one of two families of error codes.
+// Both map to the same kinds.
 type Kind int
 
 // The kinds.
@@ -29,8 +29,8 @@ var kindNames = [...]string{
 	KindMethodNotFound:        "MethodNotFound",
 }
 
-// String returns the kind's name, such as "NotFound", with which error messages on the wire begin. It is empty for
-// an unknown kind.
+// String returns the name of the kind, such as "NotFound", or "" for an unknown kind. Error messages on the wire begin
+// with this name.
 func (k Kind) String() string {
 	if k < 0 || int(k) >= len(kindNames) {
 		return ""

@@ -1,6 +1,6 @@
 package events
 
-// MCPE holds an event type's settings for the MCPE protocol. See MCPE-MATCH-1.
+// MCPE contains the settings of an event type for the MCPE protocol. See MCPE-MATCH-1.
 type MCPE struct {
 	// Disabled hides the type from MCPE clients.
 	Disabled bool `json:"disabled,omitempty"`

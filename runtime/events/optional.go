@@ -4,9 +4,8 @@ import (
 	"bytes"
 )
 
-// An Optional is the Go type of a member that may be absent and may also be null. Decoding and
-// encoding both distinguish absent, null and a value. The zero value is absent; tag a field of this
-// type with `omitzero` so that an absent member is not written.
+// An Optional is a member that can be absent, null or a value. Decoding and encoding preserve the distinction. The zero
+// value is absent. Tag a field of this type with `omitzero` so that an absent member is not encoded.
 type Optional[T any] struct {
 	value T
 	state optionalState
@@ -20,13 +19,13 @@ const (
 	set
 )
 
-// Some returns an Optional that holds v.
+// Some returns an Optional with the value v.
 func Some[T any](v T) Optional[T] { return Optional[T]{value: v, state: set} }
 
 // Null returns an Optional that is present and null.
 func Null[T any]() Optional[T] { return Optional[T]{state: null} }
 
-// Get returns the value and whether it is set; the result is false for absent and for null.
+// Get returns the value and reports whether it is set. It returns false if the member is absent or null.
 func (o Optional[T]) Get() (T, bool) { return o.value, o.state == set }
 
 // Or returns the value, or fallback if the member is absent or null.
@@ -43,7 +42,7 @@ func (o Optional[T]) IsNull() bool { return o.state == null }
 // IsZero reports whether the member is absent. Encoders call it for fields tagged `omitzero`.
 func (o Optional[T]) IsZero() bool { return o.state == absent }
 
-// MarshalJSON encodes the value, or null if none is set.
+// MarshalJSON encodes the value, or null if the value is not set.
 func (o Optional[T]) MarshalJSON() ([]byte, error) {
 	if o.state != set {
 		return []byte("null"), nil
@@ -51,7 +50,7 @@ func (o Optional[T]) MarshalJSON() ([]byte, error) {
 	return encode(o.value)
 }
 
-// UnmarshalJSON decodes null or a value. It replaces the Optional and does not merge into it.
+// UnmarshalJSON decodes null or a value. It replaces the previous value instead of merging into it.
 func (o *Optional[T]) UnmarshalJSON(data []byte) error {
 	if string(bytes.TrimSpace(data)) == "null" {
 		*o = Null[T]()

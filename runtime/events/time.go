@@ -9,19 +9,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
-// A Time is an instant that keeps its original text. A relayed timestamp thus keeps its zone, its
-// precision and its letter case. Time is the Go type of JSON Schema's date-time. See CLI-11.
+// A Time is an instant together with its original text. The text preserves the zone, precision and letter case of a
+// relayed timestamp. Time is the Go type for JSON Schema's date-time. See CLI-11.
 //
-// The embedded time.Time has nanosecond precision; only the text keeps longer fractions. A positive
-// leap second is the first instant of the following minute. Assigning to the embedded time.Time
-// drops the text.
+// The embedded time.Time has nanosecond precision. Longer fractions are preserved only in the text. A positive leap
+// second is represented as the first instant of the following minute. Assigning to the embedded time.Time discards the
+// text.
 type Time struct {
 	time.Time
 	text string
 }
 
-// NewTime wraps t. Its text is RFC 3339 with t's zone and as many fractional digits as t needs. A
-// zone that RFC 3339 cannot write (one with seconds in its offset) becomes UTC.
+// NewTime returns a Time for t. The text is in RFC 3339 format, with the zone of t and as many fractional digits as
+// needed. If RFC 3339 cannot represent the zone, such as one with seconds in its offset, NewTime converts t to UTC.
 func NewTime(t time.Time) Time {
 	t = t.Round(0) // a monotonic reading means nothing to the receiver
 	if _, offset := t.Zone(); offset%60 != 0 || offset <= -24*3600 || offset >= 24*3600 {
@@ -30,8 +30,8 @@ func NewTime(t time.Time) Time {
 	return Time{Time: t, text: t.Format(time.RFC3339Nano)}
 }
 
-// ParseTime parses an RFC 3339 date-time. It accepts upper or lower case t and z, a fraction of any
-// length, and :60 at a leap second (23:59:60 UTC). The Time keeps the text unchanged.
+// ParseTime parses an RFC 3339 date-time. It accepts upper or lower case t and z, a fraction of any length, and :60 at
+// a leap second (23:59:60 UTC). The returned Time preserves the text.
 func ParseTime(text string) (Time, error) {
 	t, ok := parseRFC3339(text)
 	if !ok {
@@ -40,7 +40,7 @@ func ParseTime(text string) (Time, error) {
 	return Time{Time: t, text: text}, nil
 }
 
-// String returns the original text, or the RFC 3339 form if the time has changed since.
+// String returns the original text, or the time in RFC 3339 format if the embedded time.Time was changed.
 func (t Time) String() string {
 	if t.text != "" {
 		if of, ok := parseRFC3339(t.text); ok && of.Equal(t.Time) {
@@ -50,15 +50,15 @@ func (t Time) String() string {
 	return NewTime(t.Time).text
 }
 
-// IsZero reports whether t was never set. A parsed time is never zero, even the year 1.
+// IsZero reports whether t was never set. A parsed time is never zero, even in the year 1.
 func (t Time) IsZero() bool { return t.text == "" && t.Time.IsZero() }
 
 var errUnset = errors.New("is not set: a zero events.Time has no text to write")
 
 var errYear = errors.New("events: year outside of 0 to 9999 cannot be written as RFC 3339")
 
-// MarshalText returns the text unchanged. A Time that was never set is an error, so that a
-// forgotten required member is not sent as the year 1.
+// MarshalText returns the original text. If t was never set, it returns an error, so that a forgotten required member
+// is not sent as the year 1.
 func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
 // AppendText appends the result of MarshalText to b.
@@ -83,7 +83,7 @@ func (t *Time) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalJSON returns the text unchanged as a JSON string, with the errors of MarshalText.
+// MarshalJSON returns the original text as a JSON string. It returns the same errors as MarshalText.
 func (t Time) MarshalJSON() ([]byte, error) {
 	b, err := t.AppendText([]byte{'"'})
 	if err != nil {
@@ -92,7 +92,7 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return append(b, '"'), nil
 }
 
-// UnmarshalJSON parses a JSON string like [ParseTime]; null gives the zero Time.
+// UnmarshalJSON parses a JSON string like [ParseTime]. Null sets t to the zero Time.
 func (t *Time) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		*t = Time{}
@@ -105,9 +105,8 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 	return t.UnmarshalText([]byte(text))
 }
 
-// parseRFC3339 follows the grammar of RFC 3339 section 5.6 and the ranges of section 5.7.
-// time.Parse does not suffice: it rejects lower case and leap seconds, and accepts offsets of more
-// than 24 hours.
+// parseRFC3339 implements the grammar of RFC 3339, section 5.6, and the ranges of section 5.7. time.Parse is not
+// sufficient: it rejects lower case and leap seconds, and accepts offsets of more than 24 hours.
 func parseRFC3339(s string) (time.Time, bool) {
 	const date = len("2006-01-02T15:04:05")
 	if len(s) <= date || s[4] != '-' || s[7] != '-' || s[10]|0x20 != 't' || s[13] != ':' || s[16] != ':' {
@@ -154,7 +153,7 @@ func digits(s string, low, high int) (int, bool) {
 	return n, low <= n && n <= high
 }
 
-// fraction parses an optional ".digits" and returns it in nanoseconds, truncated, with the
+// fraction parses an optional fraction, such as ".123". It returns the fraction truncated to nanoseconds and the
 // remaining text.
 func fraction(s string) (nanos int, rest string, ok bool) {
 	if s[0] != '.' {

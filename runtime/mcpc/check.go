@@ -19,7 +19,7 @@ type support struct {
 	DirectUpdates *bool  `json:"mcpc_direct_updates,omitempty"`
 }
 
-// checkTools lists the names of the check tool in all releases.
+// checkTools lists the names that the check tool has had in all releases.
 var checkTools = []string{wire.MCPCInit, wire.MCPCCheckHidden, wire.MCPCCheck}
 
 // checkTool returns the descriptor of the documented check tool.
@@ -29,8 +29,8 @@ func checkTool() *mcp.Tool {
 		InputSchema: json.RawMessage(`{"type":"object","properties":{}}`), Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &no}}
 }
 
-// checked returns the result of the named check tool (MCPC-INIT-1).
-func (a *Adapter) checked(name string) *mcp.CallToolResult {
+// checkResult returns the result of the named check tool (MCPC-INIT-1).
+func (a *Adapter) checkResult(name string) *mcp.CallToolResult {
 	s := support{Enabled: true, Version: wire.MCPCVersion, Provider: a.o.Provider}
 	if name != wire.MCPCInit {
 		yes := true
@@ -43,31 +43,31 @@ func (a *Adapter) checked(name string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(b)}}}
 }
 
-// middleware answers the check tools. They are not registered with the SDK, so that it does not
-// list them.
+// middleware handles calls to the check tools. The tools are not registered with the SDK, so that the SDK does not list
+// them.
 func (a *Adapter) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if call, ok := req.(*mcp.CallToolRequest); ok && call.Params != nil && slices.Contains(checkTools, call.Params.Name) {
-			a.greet(ctx, req)
-			return a.checked(call.Params.Name), nil
+			a.recordSupport(ctx, req)
+			return a.checkResult(call.Params.Name), nil
 		}
 		return next(ctx, method, req)
 	}
 }
 
-// greet records that the session supports MCPC (MCPC-SRV-2).
-func (a *Adapter) greet(ctx context.Context, req mcp.Request) {
+// recordSupport records that the session supports MCPC (MCPC-SRV-2).
+func (a *Adapter) recordSupport(ctx context.Context, req mcp.Request) {
 	c := a.es.CallerOf(ctx, req)
 	if c.Connection == "" && c.Session == "" {
 		return // no session to record it for: each call must carry metadata
 	}
 	if p := a.peerOf(c); p != nil {
-		a.awaken(p)
+		a.setAware(p)
 	}
 }
 
-// awaken records that a session supports MCPC, and starts to forward events to it.
-func (a *Adapter) awaken(p *peer) {
+// setAware records that a session supports MCPC, and starts forwarding events to it.
+func (a *Adapter) setAware(p *peer) {
 	a.mu.Lock()
 	known := p.aware
 	p.aware = true

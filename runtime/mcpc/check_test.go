@@ -87,7 +87,7 @@ func TestBadTypes(t *testing.T) {
 
 // MCPC-OUT-1: nothing changes a running task, no message asks the user, and the documentation says so.
 func TestNotInTheProtocol(t *testing.T) {
-	if doc, err := os.ReadFile("mcpc.go"); err != nil || !strings.Contains(string(doc), "No\n// release defines a wire format for either") {
+	if doc, err := os.ReadFile("mcpc.go"); err != nil || !strings.Contains(string(doc), "a wire format for them, so this package does not support them") {
 		t.Errorf("the package comment is silent: %v", err)
 	}
 	for _, event := range []string{"question", "input_required", "change"} {

@@ -9,18 +9,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
-// A record is a message in the log of mcpc.task with the principal of its task.
+// A record is a message in the log of mcpc.task, together with the principal of its task.
 type record struct {
 	task.Message
 	Owner string
 }
 
-// owner is the member of a record that holds the principal; it never leaves the server.
-const owner = "owner"
+// ownerMember is the name of a record's member for the principal. The member is never sent to clients.
+const ownerMember = "owner"
 
 var taskEvent = events.Type[task.Arguments, record]{Info: task.Event.Info}
 
-// MarshalJSON encodes the message, and the owner if there is one.
+// MarshalJSON encodes the message and, if set, the owner.
 func (r record) MarshalJSON() ([]byte, error) {
 	b, err := r.Message.MarshalJSON()
 	if err != nil || r.Owner == "" {
@@ -30,11 +30,11 @@ func (r record) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b = append(b[:len(b)-1], `,"`+owner+`":`...)
+	b = append(b[:len(b)-1], `,"`+ownerMember+`":`...)
 	return append(append(b, name...), '}'), nil
 }
 
-// UnmarshalJSON decodes the form of MarshalJSON.
+// UnmarshalJSON decodes the output of MarshalJSON.
 func (r *record) UnmarshalJSON(b []byte) error {
 	var head struct {
 		Owner string `json:"owner"`
@@ -46,8 +46,8 @@ func (r *record) UnmarshalJSON(b []byte) error {
 	return r.Message.UnmarshalJSON(b)
 }
 
-// authorize requires a task id from callers without a principal. Clients choose ids that cannot be guessed; without
-// this rule every such caller could read everyone's tasks.
+// authorize requires a task id from callers without a principal. Clients choose ids that cannot be guessed. Without
+// this rule, every such caller could read the messages of all tasks without a principal.
 func (a *Adapter) authorize(_ context.Context, principal string, args *task.Arguments) error {
 	if principal == "" && args.TaskID == "" && !a.o.OpenTasks {
 		return events.Forbidden("name the task by task_id, or authenticate")
@@ -55,7 +55,7 @@ func (a *Adapter) authorize(_ context.Context, principal string, args *task.Argu
 	return nil
 }
 
-// publish emits a task's message as an occurrence. A failing log does not stop the task.
+// publish emits a task's message as an occurrence. The task continues even if the log fails.
 func (a *Adapter) publish(ctx context.Context, m task.Message, principal string) {
 	err := a.emitter.Emit(context.WithoutCancel(ctx), record{m, principal})
 	if err != nil && !errors.Is(err, events.ErrClosed) {

@@ -11,10 +11,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// modeName is the mode of an adapter's subscriptions in hooks.
+// modeName is the mode of MCPC subscriptions in hooks.
 const modeName = wire.MCPCProtocol
 
-// forwardAll updates the forwarding to every session after the set of event types has changed.
+// forwardAll calls forward for every session after the set of event types has changed.
 func (a *Adapter) forwardAll() {
 	a.mu.Lock()
 	var all []*peer
@@ -27,8 +27,8 @@ func (a *Adapter) forwardAll() {
 	}
 }
 
-// forward starts to send a session the missing event types of [Options.Forward]. Once begun is done, all
-// later occurrences are sent.
+// forward starts forwarding the event types of [Options.Forward] that are not yet forwarded to a session. After
+// begun.Wait returns, all later occurrences are sent.
 func (a *Adapter) forward(p *peer) (begun *sync.WaitGroup) {
 	begun = &sync.WaitGroup{}
 	if a.o.Forward == nil || p.connection == "" {
@@ -59,8 +59,8 @@ func (a *Adapter) forward(p *peer) (begun *sync.WaitGroup) {
 	return begun
 }
 
-// follow sends the occurrences of one type from now on, until the session or the type ends. It calls begun
-// once the starting position is fixed.
+// follow sends new occurrences of one type until the session ends or the type is removed. It calls begun once the
+// starting position is fixed.
 func (a *Adapter) follow(ctx context.Context, p *peer, event string, begun func()) {
 	f, err := a.es.Follow(ctx, port.FollowRequest{Event: event, Principal: p.principal, Mode: modeName})
 	begun()

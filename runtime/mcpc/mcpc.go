@@ -1,5 +1,5 @@
-// Package mcpc serves MCPC on an event server. MCPC offers tools that answer immediately and
-// continue in the background, with updates into the conversation, and server events.
+// Package mcpc serves MCPC on an event server. MCPC provides server events, and tools that return immediately, continue
+// in the background and send updates to the conversation.
 //
 // Start with [New], after server.New and before the server runs. Then register the tools that
 // mcpe-gen generates from the tasks in an event file, which call [RegisterTask]. An author writes
@@ -7,20 +7,20 @@
 // returns the typed result. [SendEvent] sends a payload of any event type as a server event, and
 // [Options.Forward] forwards emitted occurrences.
 //
-// [Task.Way] tells how a task's messages reach its caller. A session that supports MCPC over a
-// message connection such as stdio receives them as callbacks: JSON-RPC responses with the id
-// MCPC_CALLBACK. Over HTTP the server cannot send unsolicited messages, so the call stays open and
-// its result holds all messages. A caller without MCPC receives an ordinary typed result and, on
-// request, progress notifications. A session shows that it supports MCPC by calling a check tool
-// (is_mcpc_enabled, _is_mcpc_enabled, _mcpc_init) and by the metadata of each call.
+// [Task.Way] returns how a task's messages are sent to its caller. A session that supports MCPC over a message
+// connection such as stdio receives them as callbacks: JSON-RPC responses with the id MCPC_CALLBACK. Over HTTP, the
+// server cannot send unsolicited messages, so the call remains open and its result contains all messages. A caller
+// without MCPC receives an ordinary typed result and, on request, progress notifications. A session indicates its
+// support for MCPC by calling a check tool (is_mcpc_enabled, _is_mcpc_enabled, _mcpc_init) and by including metadata in
+// each call.
 //
-// In addition, all messages of tasks are occurrences of the event type mcpc.task, which New
-// registers. Callers with a principal can read all messages of the tasks that they started; callers
-// without one must name the task by its id.
+// All messages of tasks are also emitted as occurrences of the event type mcpc.task, which New registers. Callers with
+// a principal can read all messages of the tasks that they started. Callers without a principal must specify the id of
+// the task.
 //
-// The MCPC document also mentions changes of a running task and questions of a tool to the user. No
-// release defines a wire format for either, so this package supports neither: use another tool for
-// the former and MCP's elicitation for the latter (MCPC-OUT-1).
+// The MCPC document also mentions changing a running task and asking the user questions from a tool. No release defines
+// a wire format for them, so this package does not support them. Use another tool to change a task, and MCP's
+// elicitation to ask questions (MCPC-OUT-1).
 package mcpc
 
 import (
@@ -42,28 +42,27 @@ import (
 
 // Options configures an [Adapter]; the zero value is usable.
 type Options struct {
-	// Provider is mcpc_provider in the results of check tools; default "mcpe-gen".
+	// Provider is the value of mcpc_provider in the results of check tools; default "mcpe-gen".
 	Provider string
-	// ListCheckTool lists is_mcpc_enabled among the tools, for clients that call only listed tools.
-	// All three check tools answer either way (MCPC-INIT-1).
+	// ListCheckTool lists is_mcpc_enabled among the tools, for clients that call only listed tools. All three check
+	// tools can be called even if they are not listed (MCPC-INIT-1).
 	ListCheckTool bool
-	// MaxTasks bounds the concurrent tasks of one session; default 16. Without sessions, it bounds
-	// those of one principal. Callers with neither share 16 times as many.
+	// MaxTasks limits the concurrent tasks of one session, or of one principal without a session; default 16. Callers
+	// with neither share a limit of 16 times MaxTasks.
 	MaxTasks int
-	// MaxCollected bounds the bytes of messages in one tool result over HTTP. The default is 1 MiB.
+	// MaxCollected limits the total size of the messages in one tool result over HTTP, in bytes. The default is 1 MiB.
 	// Above the limit, the oldest updates are dropped.
 	MaxCollected int
-	// Grace is the time in which a task must return after its context has ended; default 5 s. A task
-	// that takes longer is reported as failed.
+	// Grace is how long a task can continue after its context ends; default 5 s. A task that takes longer is reported
+	// as failed.
 	Grace time.Duration
-	// Forward selects event types to forward as server events. Their occurrences go to every session
-	// that supports MCPC over a message connection and may see the type. Nil forwards nothing. See
-	// MCPC-SRV-4.
+	// Forward selects event types to forward as server events. Their occurrences are sent to every session that
+	// supports MCPC over a message connection and may see the type. Nil forwards nothing. See MCPC-SRV-4.
 	Forward func(event string) bool
-	// OpenTasks lets callers without a principal read the messages of all tasks without a principal,
-	// by mcpc.task. Use it for servers with one client, such as on stdio.
+	// OpenTasks allows callers without a principal to subscribe to mcpc.task for the messages of all tasks without a
+	// principal. Use it for servers with a single client, such as over stdio.
 	OpenTasks bool
-	// Logger receives errors whose details callers do not see; default the event server's logger.
+	// Logger logs errors, including details that are not sent to callers; default the event server's logger.
 	Logger *slog.Logger
 }
 
@@ -83,12 +82,11 @@ type Adapter struct {
 	peers map[string]*peer
 }
 
-// errShutdown is the cause of a task's end when the server shuts down.
+// errShutdown is the cancellation cause of tasks when the server shuts down.
 var errShutdown = errors.New("the server is shutting down")
 
-// New serves MCPC on the event server es. The event type mcpc.task is its only addition that clients
-// of events/* can see. The adapter stops when es shuts down, or by [Adapter.Shutdown]. A second
-// adapter for es is an error.
+// New serves MCPC on the event server es. For clients of events/*, the only change is the new event type mcpc.task. The
+// adapter stops when es shuts down or [Adapter.Shutdown] is called. Calling New again for es is an error.
 func New(es *server.Server, o Options) (*Adapter, error) {
 	if es == nil {
 		return nil, errors.New("mcpc.New: no server given")
@@ -124,7 +122,7 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	a.es.AddMiddleware(a.middleware)
 	if o.ListCheckTool {
 		a.es.MCP().AddTool(checkTool(), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return a.checked(wire.MCPCCheck), nil // the middleware answers first
+			return a.checkResult(wire.MCPCCheck), nil // the middleware answers first
 		})
 	}
 	a.stops = append(a.stops, a.es.OnSessionEnd(a.sessionEnds), a.es.OnListChanged(a.forwardAll))
@@ -138,7 +136,7 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	return a, nil
 }
 
-// end stops all tasks and prevents new ones.
+// end cancels all tasks and prevents new tasks.
 func (a *Adapter) end() {
 	a.mu.Lock()
 	a.shut = true
@@ -146,8 +144,8 @@ func (a *Adapter) end() {
 	a.cancel(errShutdown)
 }
 
-// Shutdown stops all tasks and waits for them until ctx ends. If ctx ends first, the error wraps
-// ctx.Err(). It may be called more than once.
+// Shutdown stops all tasks and waits for them until ctx ends. If ctx ends first, the error wraps ctx.Err(). Shutdown
+// may be called more than once.
 func (a *Adapter) Shutdown(ctx context.Context) error {
 	a.end()
 	for _, stop := range a.stops {
@@ -166,8 +164,8 @@ func (a *Adapter) Shutdown(ctx context.Context) error {
 	}
 }
 
-// background runs f in a goroutine that Shutdown waits for. It returns false after the end.
-func (a *Adapter) background(f func()) bool {
+// runInBackground runs f in a goroutine that Shutdown waits for. After Shutdown, it returns false without calling f.
+func (a *Adapter) runInBackground(f func()) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.shut {
@@ -179,8 +177,8 @@ func (a *Adapter) background(f func()) bool {
 
 func newID() string { return rand.Text() }
 
-// registerEvent registers mcpc.task. A record in the log includes the task's principal. Subscribers
-// see neither the principal nor the tasks of others.
+// registerEvent registers mcpc.task. A record in the log includes the task's principal. Subscribers receive only the
+// messages of tasks that they started, without the principal.
 func (a *Adapter) registerEvent(es *server.Server) (*server.Emitter[record], error) {
 	return server.Register(es, taskEvent, server.Hooks[task.Arguments, record]{
 		Authorize: a.authorize,

@@ -10,23 +10,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// maxID bounds the ids of clients, in bytes.
+// maxID is the maximum length of client ids in bytes.
 const maxID = 256
 
-// metadata is the MCPC part of a call's arguments (MCPC-META-1).
+// metadata is the MCPC metadata in a call's arguments (MCPC-META-1).
 type metadata struct {
 	present       bool
 	session, task string
 }
 
-// metadataForms lists the two forms. The newer one is first and wins if both are given.
+// metadataForms lists the two forms of the metadata. The newer form is first and takes precedence if both are given.
 var metadataForms = []struct{ argument, session, task string }{
 	{wire.MCPCParams, wire.MCPCParamsSession, wire.MCPCParamsTask},
 	{wire.MCPCMetadata, wire.MCPCMetadataSession, wire.MCPCMetadataTask},
 }
 
-// takeMetadata splits a call's arguments into the tool's arguments and MCPC's metadata. The error
-// is meant for the caller.
+// takeMetadata splits a call's arguments into the tool's arguments and MCPC's metadata. The error can be shown to the
+// caller.
 func takeMetadata(arguments json.RawMessage) (own json.RawMessage, m metadata, err error) {
 	members := map[string]jsontext.Value{}
 	if len(arguments) > 0 && string(arguments) != "null" {
@@ -67,7 +67,7 @@ func takeMetadata(arguments json.RawMessage) (own json.RawMessage, m metadata, e
 	return own, m, err
 }
 
-// withoutMetadata returns an error if a schema's properties use one of MCPC's names.
+// withoutMetadata returns an error if a schema has a property with a name that MCPC uses.
 func withoutMetadata(inputSchema json.RawMessage) error {
 	var s struct {
 		Properties map[string]json.RawMessage `json:"properties"`

@@ -15,8 +15,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// A peer is an owner of tasks: a connection, a session over HTTP, or a principal without sessions.
-// Its support for MCPC is never shared with other peers (MCPC-SRV-2).
+// A peer owns tasks. It is a connection, a session over HTTP, or a principal without sessions. Its support for MCPC is
+// never shared with other peers (MCPC-SRV-2).
 type peer struct {
 	key        string
 	connection string // for Send; "" over HTTP
@@ -32,13 +32,13 @@ type peer struct {
 	gone     bool
 }
 
-// lasting reports whether the peer is a session, which has a beginning and an end.
-func (p *peer) lasting() bool { return p.connection != "" || p.session != "" }
+// isSession reports whether the peer is a connection or a session, which can end.
+func (p *peer) isSession() bool { return p.connection != "" || p.session != "" }
 
-// crowd is the factor by which anonymous callers together exceed the bound of a session.
-const crowd = 16
+// anonymousFactor is multiplied by the limit of a session to get the shared limit of all anonymous callers.
+const anonymousFactor = 16
 
-// keyOf returns the key of a call's peer, and the factor for its limit.
+// keyOf returns the key of a call's peer and the factor for the peer's limit.
 func keyOf(c port.Caller) (key string, limit int) {
 	switch {
 	case c.Connection != "":
@@ -48,10 +48,10 @@ func keyOf(c port.Caller) (key string, limit int) {
 	case c.Principal != "":
 		return "principal " + c.Principal, 1
 	}
-	return "nobody", crowd
+	return "nobody", anonymousFactor
 }
 
-// peerOf returns the peer of a call, creating it if needed. It returns nil after the end.
+// peerOf returns the peer of a call, creating it if needed. It returns nil after Shutdown.
 func (a *Adapter) peerOf(c port.Caller) *peer {
 	key, _ := keyOf(c)
 	a.mu.Lock()
@@ -69,20 +69,20 @@ func (a *Adapter) peerOf(c port.Caller) *peer {
 		p.session = ""
 	}
 	a.peers[key] = p
-	if ss := c.ServerSession; ss != nil && p.lasting() {
+	if ss := c.ServerSession; ss != nil && p.isSession() {
 		go func() { // the SDK's Wait cannot be abandoned
 			_ = ss.Wait()
-			a.drop(p)
+			a.endPeer(p)
 		}()
 	}
 	return p
 }
 
-// errGone is the cause of a task's end when its session ends.
+// errGone is the cancellation cause of a task when its session ends.
 var errGone = errors.New("the session has ended")
 
-// drop ends the tasks and forwards of a session.
-func (a *Adapter) drop(p *peer) {
+// endPeer cancels the tasks and forwards of a session that has ended.
+func (a *Adapter) endPeer(p *peer) {
 	a.mu.Lock()
 	if a.peers[p.key] == p {
 		delete(a.peers, p.key)
@@ -101,8 +101,8 @@ func (a *Adapter) drop(p *peer) {
 	}
 }
 
-// sessionEnds stops the tasks of a session that its client wants to end, because the end would wait
-// for them.
+// sessionEnds cancels the tasks of a session when its client requests the end of the session. Otherwise, the session
+// would wait for them.
 func (a *Adapter) sessionEnds(session, principal string) {
 	if session == "" {
 		return
@@ -111,21 +111,21 @@ func (a *Adapter) sessionEnds(session, principal string) {
 	p := a.peers["session "+session+" of "+principal]
 	a.mu.Unlock()
 	if p != nil {
-		a.drop(p)
+		a.endPeer(p)
 	}
 }
 
-// A Session is one client of MCPC, for [SendEvent], [Adapter.CheckTask] and [Adapter.StopTask].
+// A Session identifies an MCPC client in calls to [SendEvent], [Adapter.CheckTask] and [Adapter.StopTask].
 type Session struct {
-	// ID is the last MCPC session that the client named, or "default".
+	// ID is the id of the last MCPC session that the client specified, or "default".
 	ID string
-	// Principal is the authenticated client; "" for an anonymous one.
+	// Principal is the authenticated principal, or "" for an anonymous client.
 	Principal string
 
 	key string
 }
 
-func (p *peer) handle() Session { return Session{ID: p.id, Principal: p.principal, key: p.key} }
+func (p *peer) asSession() Session { return Session{ID: p.id, Principal: p.principal, key: p.key} }
 
 // Sessions returns the sessions that support MCPC and can receive server events.
 func (a *Adapter) Sessions() []Session {
@@ -134,7 +134,7 @@ func (a *Adapter) Sessions() []Session {
 	var all []Session
 	for _, p := range a.peers {
 		if p.aware && p.connection != "" {
-			all = append(all, p.handle())
+			all = append(all, p.asSession())
 		}
 	}
 	slices.SortFunc(all, func(x, y Session) int {
@@ -143,9 +143,8 @@ func (a *Adapter) Sessions() []Session {
 	return all
 }
 
-// SessionOf returns the session of a request, for an author's tools that manage tasks. All callers
-// without a principal over stateless HTTP share one session; only the secrecy of task ids separates
-// them.
+// SessionOf returns the session of a request, for an author's tools that manage tasks. All callers without a principal
+// over stateless HTTP share one session. Only secret task ids prevent them from accessing each other's tasks.
 func (a *Adapter) SessionOf(ctx context.Context, req mcp.Request) Session {
 	c := a.es.CallerOf(ctx, req)
 	key, _ := keyOf(c)
@@ -164,14 +163,14 @@ type Status struct {
 	TaskID   string
 	ToolName string
 	Started  time.Time
-	// Updates counts the updates so far.
+	// Updates is the number of updates sent so far.
 	Updates int
-	// Stopping reports that the task's context has ended but the task has not.
+	// Stopping is true if the task's context has ended but the task is still running.
 	Stopping bool
 }
 
-// CheckTask returns the status of a session's running task. It returns false if the session has no
-// running task with that id, even if another session does.
+// CheckTask returns the status of a session's running task. It returns false if the session does not have a running
+// task with that id, even if another session does.
 func (a *Adapter) CheckTask(s Session, taskID string) (Status, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,8 +182,8 @@ func (a *Adapter) CheckTask(s Session, taskID string) (Status, bool) {
 	return Status{}, false
 }
 
-// StopTask ends the context of a session's running task. It returns false if the session has no such
-// task. The task's return value determines whether it completes or fails.
+// StopTask cancels the context of a session's running task. It returns false if the session does not have such a task.
+// The task's return value determines whether it completes or fails.
 func (a *Adapter) StopTask(s Session, taskID string) bool {
 	a.mu.Lock()
 	var r *running
@@ -215,8 +214,9 @@ func (a *Adapter) Tasks() []Status {
 	return all
 }
 
-// enter adds a task to its peer, within the limit. The error is meant for the caller.
-func (a *Adapter) enter(r *running, limit int) error {
+// addTask adds a task to its peer. It returns an error if the task cannot start, for example because the peer's limit
+// is reached. The error can be shown to the caller.
+func (a *Adapter) addTask(r *running, limit int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := r.peer
@@ -235,15 +235,16 @@ func (a *Adapter) enter(r *running, limit int) error {
 	return nil
 }
 
-// leave removes a task, and with the last task also a peer that is not a session.
-func (a *Adapter) leave(r *running) {
+// removeTask removes a task from its peer. It also removes the peer if that was its last task and the peer is not a
+// session.
+func (a *Adapter) removeTask(r *running) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := r.peer
 	if p.tasks[r.id] == r {
 		delete(p.tasks, r.id)
 	}
-	if len(p.tasks) == 0 && !p.lasting() && a.peers[p.key] == p {
+	if len(p.tasks) == 0 && !p.isSession() && a.peers[p.key] == p {
 		delete(a.peers, p.key)
 		p.gone = true // a concurrent caller that has found it retries
 	}

@@ -17,18 +17,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
-// A Func does the work of a task. ctx ends with the session, with StopTask, when a caller that waits for the result
-// gives up, and with the server; server.PrincipalOf returns the caller. The caller sees only the messages of [Fail]
-// and of an *events.Error; other errors and panics are logged. See MCPC-SRV-1.
+// A Func performs a task. ctx ends when the session ends, StopTask is called, the server shuts down, or a caller that
+// is waiting for the result cancels the call. server.PrincipalOf returns the caller. The caller sees only the messages
+// of [Fail] and of an *events.Error. Other errors and panics are logged. See MCPC-SRV-1.
 type Func[A, U, R any] func(ctx context.Context, args A, t *Task[U]) (R, error)
 
-// A Failure is an error with a message that the caller may read.
+// A Failure is an error with a message that can be shown to the caller.
 type Failure struct {
 	Message string
 	Err     error // for the log; may be nil
 }
 
-// Fail returns an error with a message for the caller of the task. err is only for the log.
+// Fail returns an error with a message for the caller of the task. err is only logged.
 func Fail(message string, err error) error { return &Failure{message, err} }
 
 // Error returns the message and the logged error.
@@ -39,14 +39,14 @@ func (f *Failure) Error() string {
 	return f.Message + ": " + f.Err.Error()
 }
 
-// Unwrap returns the error for the log.
+// Unwrap returns the logged error.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// schemas holds the compiled schemas of a type.
+// schemas contains the compiled schemas of a type.
 type schemas struct{ input, update, result *validate.Schema }
 
-// RegisterTask adds a tool whose work runs in the background. Generated code calls it before the server runs. It
-// returns an error for invalid schemas of the type, which generated code does not have.
+// RegisterTask adds a tool that runs in the background. Generated code calls it before the server runs. RegisterTask
+// returns an error if a schema of the type is invalid, which cannot happen with generated code.
 func RegisterTask[A, U, R any](a *Adapter, t task.Type[A, U, R], f Func[A, U, R]) error {
 	if f == nil {
 		return fmt.Errorf("registering task %q: no function given", t.Name)
@@ -86,7 +86,7 @@ func RegisterTask[A, U, R any](a *Adapter, t task.Type[A, U, R], f Func[A, U, R]
 	})
 }
 
-// add adds a tool. It converts a panic of the SDK about an invalid tool to an error.
+// add adds a tool. The SDK panics if the tool is invalid; add converts the panic to an error.
 func add(srv *mcp.Server, t *mcp.Tool, h mcp.ToolHandler) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -97,7 +97,8 @@ func add(srv *mcp.Server, t *mcp.Tool, h mcp.ToolHandler) (err error) {
 	return nil
 }
 
-// compile compiles the schemas of a type, and checks for anything that the SDK would panic on or that could not work.
+// compile compiles the schemas of a type. It returns an error for a type that would cause the SDK to panic or could not
+// work.
 func compile(t *task.Info) (s schemas, err error) {
 	if t.Name == "" {
 		return s, errors.New("it has no name")
@@ -127,15 +128,16 @@ func compile(t *task.Info) (s schemas, err error) {
 	return s, withoutMetadata(t.InputSchema)
 }
 
-// messageSchema is the schema of the message "created", which answers a call if the result follows as a callback.
+// messageSchema is the schema of the "created" message. It is the answer to a call if the result follows as a callback.
 const messageSchema = `{"type":"object","description":"The task goes on in the background.","properties":{` +
 	`"protocol":{"const":"` + wire.MCPCProtocol + `"},"type":{"const":"` + wire.MCPCTask + `"},"event":{"const":"` + wire.MCPCCreated + `"},` +
 	`"session_id":{"type":"string"},"task_id":{"type":"string"},"tool_name":{"type":"string"},"result":{"type":"string"}},` +
 	`"required":["protocol","type","event","session_id","task_id","tool_name","result"]}`
 
-// outputSchema returns the schema of a task's answer in tools/list: its result or the message. It is the same for all
-// clients, because a client keeps the schema and rejects an answer that violates it, even if it starts to use MCPC
-// later (MCPC-SRV-2). References within the result's schema are adjusted to its new place.
+// outputSchema returns the outputSchema of a task's tool in tools/list. The output is the result or the "created"
+// message. The schema is the same for all clients, because a client that caches the schema rejects answers that violate
+// it, even if the client starts to use MCPC later (MCPC-SRV-2). References in the result's schema are adjusted to its
+// new location.
 func outputSchema(result json.RawMessage) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(result, &members); err != nil {
@@ -151,7 +153,7 @@ func outputSchema(result json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(all)
 }
 
-// encode encodes v, a pointer, and validates it.
+// encode encodes v, a pointer, as JSON and validates the result.
 func encode(s *validate.Schema, v any) (json.RawMessage, error) {
 	data, err := codec.Encode(v)
 	if err != nil {
@@ -163,7 +165,7 @@ func encode(s *validate.Schema, v any) (json.RawMessage, error) {
 	return data, nil
 }
 
-// start starts a task. If messages can be sent later, it answers immediately.
+// start starts a task. If messages can be sent later, it returns the answer immediately.
 func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool string, m metadata, f func(context.Context, *running) (json.RawMessage, error)) (*mcp.CallToolResult, error) {
 	c := a.es.CallerOf(ctx, req)
 	_, limit := keyOf(c)
@@ -173,9 +175,9 @@ func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool stri
 			return failed("The server is shutting down."), nil
 		}
 		r.way = a.wayOf(r.peer, m)
-		r.begin(port.AsPrincipal(ctx, c.Principal), req)
-		err := a.enter(r, limit)
-		if err == errGone && !r.peer.lasting() {
+		r.createContext(port.AsPrincipal(ctx, c.Principal), req)
+		err := a.addTask(r, limit)
+		if err == errGone && !r.peer.isSession() {
 			r.cancel(nil)
 			continue // the peer was removed in between
 		}
@@ -190,14 +192,14 @@ func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool stri
 		reply, err := content(created)
 		if err != nil {
 			r.cancel(err)
-			a.leave(r)
+			a.removeTask(r)
 			return nil, err
 		}
 		a.publish(r.ctx, created, r.peer.principal)
 		c.AfterReply(func() {
-			if !a.background(func() { r.work(f) }) {
+			if !a.runInBackground(func() { r.complete(f) }) {
 				r.cancel(errShutdown)
-				a.leave(r)
+				a.removeTask(r)
 			}
 		})
 		return &mcp.CallToolResult{StructuredContent: created, Content: reply}, nil
@@ -207,16 +209,16 @@ func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool stri
 	}
 	defer r.cancel(nil)
 	if err := r.send(r.ctx, wire.MCPCCreated, quoted("Started "+tool+".")); err != nil {
-		a.leave(r)
+		a.removeTask(r)
 		return nil, err
 	}
-	return r.work(f), nil
+	return r.complete(f), nil
 }
 
-// wayOf returns the way in which the messages of a call reach its caller.
+// wayOf returns how to send the messages of a call to its caller.
 func (a *Adapter) wayOf(p *peer, m metadata) Way {
-	if m.present && p.lasting() {
-		a.awaken(p)
+	if m.present && p.isSession() {
+		a.setAware(p)
 	}
 	a.mu.Lock()
 	aware := p.aware || m.present

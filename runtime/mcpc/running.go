@@ -18,19 +18,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
-// A Way is the way in which a task's messages reach its caller. See MCPC-WIRE-1, MCPC-WIRE-2.
+// A Way is how a task's messages are sent to its caller. See MCPC-WIRE-1, MCPC-WIRE-2.
 type Way int
 
 const (
-	// Callback sends each message by itself, after the call was answered with "created".
+	// Callback sends each message separately, after the call was answered with "created".
 	Callback Way = iota + 1
-	// Collected keeps the call open and puts all messages into its result.
+	// Collected keeps the call open and returns all messages in its result.
 	Collected
-	// Plain is for callers without MCPC: an ordinary result, and progress notifications on request.
+	// Plain returns an ordinary result and, on request, sends progress notifications. It is for callers without MCPC.
 	Plain
 )
 
-// String returns the name of the way.
+// String returns the name of the Way, such as "callback".
 func (w Way) String() string {
 	switch w {
 	case Callback:
@@ -43,14 +43,14 @@ func (w Way) String() string {
 	return fmt.Sprintf("Way(%d)", int(w))
 }
 
-// A Task is a running task, for its author's function. Its methods are safe for concurrent use.
+// A Task is a running task, as seen by its [Func]. Its methods are safe for concurrent use.
 type Task[U any] struct {
 	r      *running
 	schema *validate.Schema
 }
 
-// Update sends an update. It waits for a slow caller until the task's context ends. It returns
-// events.ErrInvalidPayload, [ErrFinished], [ErrUnreachable] or the cause of the context's end.
+// Update sends an update. If the caller is slow, Update waits until the task's context ends. It returns
+// events.ErrInvalidPayload, [ErrFinished], [ErrUnreachable] or the cancellation cause of the context.
 func (t *Task[U]) Update(u U) error {
 	data, err := encode(t.schema, &u)
 	if err != nil {
@@ -65,7 +65,7 @@ func (t *Task[U]) Update(u U) error {
 	return nil
 }
 
-// ID returns the task's id, which a client with MCPC has chosen.
+// ID returns the task's id. A client that supports MCPC chooses it.
 func (t *Task[U]) ID() string { return t.r.id }
 
 // Session returns the session that owns the task.
@@ -73,12 +73,12 @@ func (t *Task[U]) Session() Session {
 	return Session{ID: t.r.session, Principal: t.r.peer.principal, key: t.r.peer.key}
 }
 
-// Way returns the way in which the task's messages reach its caller.
+// Way returns how the task's messages are sent to its caller.
 func (t *Task[U]) Way() Way { return t.r.way }
 
 // Errors of Update and [SendEvent].
 var (
-	// ErrFinished is returned for an update after the end of the task.
+	// ErrFinished is returned for an update after the task has ended.
 	ErrFinished = errors.New("the task is over")
 	// ErrUnreachable is returned if the session cannot be reached.
 	ErrUnreachable = errors.New("the session cannot be reached")
@@ -86,7 +86,7 @@ var (
 	errStopped = errors.New("the task was stopped")
 )
 
-// running is a task from its call to its last message.
+// running is the state of a task from its call to its last message.
 type running struct {
 	a                 *Adapter
 	peer              *peer
@@ -106,8 +106,8 @@ type running struct {
 	updates int // guarded by Adapter.mu
 }
 
-// begin creates the task's context, which outlives a call that is answered immediately.
-func (r *running) begin(ctx context.Context, req *mcp.CallToolRequest) {
+// createContext creates the task's context. If the call is answered immediately, the context outlives the call.
+func (r *running) createContext(ctx context.Context, req *mcp.CallToolRequest) {
 	r.started = time.Now()
 	if r.way == Callback {
 		ctx = context.WithoutCancel(ctx)
@@ -172,8 +172,8 @@ func (r *running) send(ctx context.Context, event string, result json.RawMessage
 	return nil
 }
 
-// collect adds a message to the result. If the result is too large, it drops the oldest messages
-// except the first, which is "created", and the last.
+// collect adds a message to the result. If the result is too large, it drops the oldest messages. It keeps the last
+// message and the first, which is "created".
 func (r *running) collect(text []mcp.Content) {
 	size := func(c mcp.Content) int { return len(c.(*mcp.TextContent).Text) }
 	r.texts = append(r.texts, text...)
@@ -184,19 +184,19 @@ func (r *running) collect(text []mcp.Content) {
 	}
 }
 
-// lastTimeout bounds the time that the last message of a task waits for a slow caller.
+// lastTimeout limits the time to wait for a slow caller to accept the last message of a task.
 const lastTimeout = 10 * time.Second
 
-// work runs the author's function, sends the last message and returns the result for a call that is
-// still open.
-func (r *running) work(f func(context.Context, *running) (json.RawMessage, error)) *mcp.CallToolResult {
+// complete runs the author's function and sends the last message. It returns the tool result, which is used if the call
+// is still open.
+func (r *running) complete(f func(context.Context, *running) (json.RawMessage, error)) *mcp.CallToolResult {
 	defer r.cancel(nil)
-	defer r.a.leave(r)
+	defer r.a.removeTask(r)
 	result, err := r.run(f)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), lastTimeout)
 	defer cancel()
 	if err != nil {
-		message := r.safe(err)
+		message := r.errorMessage(err)
 		r.last(ctx, wire.MCPCFailed, quoted(message))
 		res := failed(message)
 		if r.way == Collected {
@@ -218,8 +218,8 @@ func (r *running) last(ctx context.Context, event string, result json.RawMessage
 	}
 }
 
-// run calls the author's function. It abandons a function that does not return within Grace after its
-// context has ended.
+// run calls the author's function. It stops waiting if the function does not return within Grace after its context
+// ends.
 func (r *running) run(f func(context.Context, *running) (json.RawMessage, error)) (json.RawMessage, error) {
 	type outcome struct {
 		result json.RawMessage
@@ -252,8 +252,8 @@ func (r *running) run(f func(context.Context, *running) (json.RawMessage, error)
 	}
 }
 
-// safe returns the part of an error that is safe for the caller, and logs the rest.
-func (r *running) safe(err error) string {
+// errorMessage returns an error message that is safe for the caller, and logs the details.
+func (r *running) errorMessage(err error) string {
 	var failure *Failure
 	if errors.As(err, &failure) {
 		if failure.Err != nil {

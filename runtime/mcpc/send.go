@@ -28,7 +28,7 @@ func content(m task.Message) ([]mcp.Content, error) {
 	return []mcp.Content{&mcp.TextContent{Text: string(b)}}, nil
 }
 
-// callback returns the response that carries a message.
+// callback returns the JSON-RPC response that carries a message.
 func callback(text []mcp.Content) (json.RawMessage, error) {
 	result, err := json.Marshal(&mcp.CallToolResult{Content: text})
 	if err != nil {
@@ -70,10 +70,11 @@ func (a *Adapter) deliver(ctx context.Context, connection string, text []mcp.Con
 	}
 }
 
-// SendEvent sends a payload of an event type as a server event to a session. It waits for a slow session until ctx
-// ends. E is a pointer to a server.Emitter or to the emitter of a generated package. It cannot be a wrapper, because
-// SendEvent does not call Emit. SendEvent returns the errors of Emit for the payload, or [ErrUnreachable] for a
-// session that has ended or is on HTTP, where clients read the event type itself. See MCPC-SRV-4.
+// SendEvent sends a payload of an event type as a server event to a session. If the session is slow, SendEvent waits
+// until ctx ends. E is a pointer to a server.Emitter or to the emitter of a generated package. It cannot be a wrapper,
+// because SendEvent does not call Emit. SendEvent returns the same errors as Emit for an invalid payload. It returns
+// [ErrUnreachable] if the session has ended or uses HTTP, where clients subscribe to the event type instead. See
+// MCPC-SRV-4.
 func SendEvent[P any, T server.AnyEmitter, E interface {
 	*T
 	Emit(ctx context.Context, p P, o ...events.EmitOption) error
@@ -89,8 +90,8 @@ func SendEvent[P any, T server.AnyEmitter, E interface {
 	return a.sendEvent(ctx, to, event, data)
 }
 
-// SendEventNamed is like [SendEvent] for a named event type, such as one with a check, which has no emitter. It
-// returns events.ErrInvalidPayload if P is not the type's payload.
+// SendEventNamed is like [SendEvent], but takes the name of the event type instead of an emitter. Use it for types that
+// have a check but no emitter. It returns events.ErrInvalidPayload if P is not the payload type of the event type.
 func SendEventNamed[P any](ctx context.Context, a *Adapter, to Session, event string, p P) error {
 	data, err := a.es.EncodePayload(event, &p)
 	if err != nil {

@@ -8,30 +8,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// AgentOptions configures handlers that call an agent. See MCPE-HAN-3.
+// AgentOptions configures handlers that call an AI agent. See MCPE-HAN-3.
 type AgentOptions struct {
-	// Handle calls the host's agent; nil means that only Sampling is used.
+	// Handle calls the host's agent. If it is nil, only sampling is used.
 	Handle func(ctx context.Context, r AgentRequest) error
-	// Sampling allows MCP sampling with the subscriber's model. It is used if Handle is nil or
-	// returns [ErrUseSampling], and requires a session whose client offers sampling.
+	// Sampling allows MCP sampling with the subscriber's model. It is used if Handle is nil or returns
+	// [ErrUseSampling]. It requires a session with a client that supports sampling.
 	Sampling bool
-	// Sampled, if set, receives the model's answer; untrusted.
+	// Sampled, if set, is called with the model's answer, which is untrusted.
 	Sampled func(ctx context.Context, r AgentRequest, answer string)
-	// Timeout is the default timeout of a handler, and MaxTimeout the longest; default 2 min and 10
-	// min.
+	// Timeout is the default timeout of a handler (default 2 min). MaxTimeout is the maximum (default 10 min).
 	Timeout, MaxTimeout time.Duration
 }
 
-// ErrUseSampling is returned by AgentOptions.Handle to have an event handled by sampling.
+// ErrUseSampling can be returned by AgentOptions.Handle to request that sampling handle the event.
 var ErrUseSampling = errors.New("mcpe: use sampling")
 
-// An AgentRequest is a request to an agent to handle an event. All text from the subscriber and the
-// event is untrusted.
+// An AgentRequest asks an agent to handle an event. All text from the subscriber and the event is untrusted.
 type AgentRequest struct {
 	// SubscriptionID and ClientID identify the subscription and its client.
 	SubscriptionID, ClientID string
-	// Event is the event; for a batch it is a synthetic event of type events.batch, and Events holds
-	// its events.
+	// Event is the event to handle. For a batch, it is a synthetic event of type events.batch, and Events contains the
+	// events of the batch.
 	Event  mcpewire.Event
 	Events []mcpewire.Event
 	// SystemPrompt, Model, Instructions, Tools and MaxTokens come from the subscriber's handler.
@@ -93,10 +91,10 @@ func (g *agent) run(ctx context.Context, r *run) error {
 	return g.sample(ctx, request, r.session)
 }
 
-// call runs the host's agent. It does not wait for an agent that ignores the end of its context.
+// call calls the host's agent. It returns when ctx ends, even if the agent ignores that.
 func (g *agent) call(ctx context.Context, request AgentRequest) error {
 	done := make(chan error, 1)
-	go func() { done <- safely(func() error { return g.o.Handle(ctx, request) }) }()
+	go func() { done <- recoverPanic(func() error { return g.o.Handle(ctx, request) }) }()
 	select {
 	case err := <-done:
 		return err

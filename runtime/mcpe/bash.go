@@ -17,12 +17,12 @@ import (
 )
 
 // BashOptions configures handlers that run commands. A command runs without a shell, with its arguments unchanged. The
-// subscriber, often a model, chooses arguments that match Args. Many commands can run another one or write a file by
-// an option (find -exec, tar
-// --checkpoint-action, sort -o), and a shell or an interpreter runs anything. See MCPE-HAN-1.
+// subscriber, often a model, chooses arguments that match Args. Many commands can run another command or write a file
+// if given an option (find -exec, tar --checkpoint-action, sort -o), and a shell or an interpreter runs anything. See
+// MCPE-HAN-1.
 type BashOptions struct {
-	// Allow lists the allowed commands by the names that subscribers use. [New] looks up each in PATH. Without Args a
-	// command takes no arguments.
+	// Allow lists the names of the allowed commands. [New] looks up each command in PATH. A command without an entry in
+	// Args takes no arguments.
 	Allow []string
 	// Args maps a command's name in Allow to patterns of its whole list of arguments. "*" matches one argument that
 	// does not begin with "-", "**" at the end of a pattern matches any number of such arguments, and any other word
@@ -30,33 +30,33 @@ type BashOptions struct {
 	//
 	//	Args: map[string][][]string{"deploy": {{"--dry-run", "*"}, {"status"}}}
 	Args map[string][][]string
-	// Remote allows such handlers to callers over HTTP, not only to the parent process over stdio.
+	// Remote allows such handlers for callers over HTTP, not only for the parent process over stdio.
 	Remote bool
-	// Dirs lists the allowed working directories, subdirectories included; the first is the default. Empty allows the
-	// root directory and thus all. Dirs does not confine a command: it can read and write wherever the server's user
-	// can.
+	// Dirs lists the allowed working directories, including their subdirectories. The first is the default. If Dirs is
+	// empty, all directories are allowed. Dirs does not confine a command, which can read and write all files that the
+	// server's user can.
 	Dirs []string
-	// Env is the environment of every command, as "NAME=value". Commands do not inherit the server's environment. The
-	// default is only a PATH.
+	// Env is the environment of every command, as "NAME=value". Commands do not inherit the server's environment. By
+	// default, it contains only PATH.
 	Env []string
-	// AllowEnv lists the variables that a subscriber may set.
+	// AllowEnv lists the environment variables that a subscriber may set.
 	AllowEnv []string
-	// Timeout is the default timeout of a handler, and MaxTimeout the longest; default 30 s and 5 min.
+	// Timeout is the default timeout of a handler (default 30 s). MaxTimeout is the maximum (default 5 min).
 	Timeout, MaxTimeout time.Duration
-	// MaxOutput is the number of bytes of output to keep for the log; default 64 KiB.
+	// MaxOutput is the maximum number of bytes of output to log; default 64 KiB.
 	MaxOutput int
 }
 
-// Ways to pass the event to a command, named as in the original implementation.
+// Ways to pass the event to a command, with the names used by the original implementation.
 const (
 	inputStdin = "stdin"
 	inputEnv   = "env"
 	inputArgs  = "args"
 
-	// maxVariable bounds one variable or argument, with a margin below the kernel's limit.
+	// maxVariable is the size limit for one environment variable or argument, with a margin below the kernel's limit.
 	maxVariable = 100 << 10
-	// lingering is the time that output may stay open after a command has ended.
-	lingering = time.Second
+	// outputDelay is how long to wait for output after a command has exited.
+	outputDelay = time.Second
 )
 
 type bash struct {
@@ -145,7 +145,7 @@ func (b *bash) check(o object, h *mcpewire.Handler, local bool) (err *refusal) {
 	if h.Cwd, err = o.text("cwd"); err != nil {
 		return err
 	}
-	if _, bad := b.dir(h.Cwd); bad != nil {
+	if _, bad := b.resolveDir(h.Cwd); bad != nil {
 		return invalid(o.path("cwd"), "is not a directory that is allowed here")
 	}
 	if h.Env, err = o.table("env"); err != nil {
@@ -213,8 +213,8 @@ func matchArgs(pattern, args []string) bool {
 
 func isOption(arg string) bool { return strings.HasPrefix(arg, "-") }
 
-// dir resolves a working directory, including symbolic links, and checks that it is allowed.
-func (b *bash) dir(cwd string) (string, error) {
+// resolveDir resolves symbolic links in a working directory and checks that the directory is allowed.
+func (b *bash) resolveDir(cwd string) (string, error) {
 	if cwd == "" {
 		return b.o.Dirs[0], nil
 	}
@@ -243,7 +243,7 @@ func (b *bash) run(ctx context.Context, r *run) error {
 	if !b.allowsArgs(h) {
 		return fmt.Errorf("%q no longer takes the arguments of the handler", h.Command)
 	}
-	dir, err := b.dir(h.Cwd)
+	dir, err := b.resolveDir(h.Cwd)
 	if err != nil {
 		return fmt.Errorf("working directory: %w", err)
 	}
@@ -261,16 +261,16 @@ func (b *bash) run(ctx context.Context, r *run) error {
 	for name, value := range h.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	cmd.Env = append(cmd.Env, variables(&r.event, body)...)
+	cmd.Env = append(cmd.Env, eventEnv(&r.event, body)...)
 	if h.Input == inputEnv && len(body) > maxVariable {
 		return fmt.Errorf("an event of %d bytes is too large for the environment", len(body))
 	}
 	if h.Input == inputStdin {
 		cmd.Stdin = bytes.NewReader(body)
 	}
-	out := &bounded{limit: b.o.MaxOutput}
+	out := &limitedBuffer{limit: b.o.MaxOutput}
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.WaitDelay = lingering
+	cmd.WaitDelay = outputDelay
 	procgroup.Lead(cmd)
 	cmd.Cancel = func() error { return procgroup.Kill(cmd.Process) }
 	if err := cmd.Start(); err != nil {
@@ -287,8 +287,8 @@ func (b *bash) run(ctx context.Context, r *run) error {
 	return nil
 }
 
-// variables returns the environment variables that describe the event.
-func variables(e *mcpewire.Event, body []byte) []string {
+// eventEnv returns the environment variables that describe the event.
+func eventEnv(e *mcpewire.Event, body []byte) []string {
 	env := []string{"MCPE_EVENT_ID=" + e.ID, "MCPE_EVENT_TYPE=" + e.Type, "MCPE_EVENT_PRIORITY=" + e.Metadata.Priority,
 		"MCPE_EVENT_TIMESTAMP=" + e.Metadata.Timestamp, "MCPE_EVENT_TAGS=" + strings.Join(e.Metadata.Tags, ",")}
 	if len(body) <= maxVariable {
@@ -297,15 +297,15 @@ func variables(e *mcpewire.Event, body []byte) []string {
 	return slices.DeleteFunc(env, func(v string) bool { return strings.ContainsRune(v, 0) || len(v) > maxVariable+64 })
 }
 
-// bounded keeps the beginning of the output and counts all bytes, so that a command with much output neither blocks
-// nor uses much memory.
-type bounded struct {
+// A limitedBuffer stores the first limit bytes written to it and counts the rest. A command with a lot of output
+// neither blocks nor uses much memory.
+type limitedBuffer struct {
 	limit int
 	kept  bytes.Buffer
 	total int
 }
 
-func (w *bounded) Write(p []byte) (int, error) {
+func (w *limitedBuffer) Write(p []byte) (int, error) {
 	w.total += len(p)
 	if room := w.limit - w.kept.Len(); room > 0 {
 		w.kept.Write(p[:min(room, len(p))])

@@ -17,7 +17,7 @@ import (
 func TestBashVariables(t *testing.T) {
 	e := &mcpewire.Event{ID: "evt_1", Type: "e", Data: json.RawMessage(`{}`),
 		Metadata: mcpewire.Metadata{Priority: "high", Timestamp: "now", Tags: []string{"a\x00LD_PRELOAD=x", "b"}}}
-	env := variables(e, []byte(`{"id":"evt_1"}`))
+	env := eventEnv(e, []byte(`{"id":"evt_1"}`))
 	for _, v := range env {
 		if strings.ContainsRune(v, 0) || strings.HasPrefix(v, "MCPE_EVENT_TAGS=") {
 			t.Errorf("%q stands in the environment", v)
@@ -29,7 +29,7 @@ func TestBashVariables(t *testing.T) {
 		}
 	}
 	e.Metadata.Tags = []string{strings.Repeat("t", 2*maxVariable)}
-	for _, v := range variables(e, []byte(strings.Repeat("x", maxVariable+1))) {
+	for _, v := range eventEnv(e, []byte(strings.Repeat("x", maxVariable+1))) {
 		if len(v) > maxVariable || strings.HasPrefix(v, "MCPE_EVENT_JSON=") || strings.HasPrefix(v, "MCPE_EVENT_DATA=") {
 			t.Errorf("%.30s, %d bytes, stands in the environment", v, len(v))
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// capabilities returns the capability object with the enabled features only (MCPE-CAP-1).
+// capabilities returns the capability object, which contains only enabled features (MCPE-CAP-1).
 func (a *Adapter) capabilities(info *mcp.Implementation) *mcpewire.Capabilities {
 	channels := a.o.channels()
 	name, version := a.o.Name, a.o.Version

@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// outcome is the result of pause and resume.
+// outcome is the tool result of pause and resume.
 type outcome struct {
 	Success        bool   `json:"success"`
 	Status         string `json:"status"`
@@ -60,7 +60,7 @@ func (a *Adapter) setStatus(ctx context.Context, c *call, status string) (any, *
 				return nil, err
 			}
 		} else {
-			a.background(func() { _ = a.reconcile(a.ctx, c.owner.principal, nil) })
+			a.runInBackground(func() { _ = a.reconcile(a.ctx, c.owner.principal, nil) })
 		}
 		a.mu.Lock()
 		a.armLocked(s)
@@ -72,8 +72,9 @@ func (a *Adapter) setStatus(ctx context.Context, c *call, status string) (any, *
 	return &outcome{true, status, s.id}, nil
 }
 
-// changeable returns the subscription that a call names; an expired one is an error. a.mu is held.
-func (a *Adapter) changeable(c *call) (*subscription, *refusal) {
+// findUnexpired returns the subscription that a call names. It returns an error if the subscription has expired. The
+// caller holds a.mu.
+func (a *Adapter) findUnexpired(c *call) (*subscription, *refusal) {
 	s, err := a.find(c)
 	if err == nil && s.status == wire.MCPEExpired {
 		err = refuse(mcpewire.CodeInvalidParams, "subscriptionId: the subscription has expired; create a new one.")
@@ -96,7 +97,7 @@ func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 	// Follow the types of the new filter before changing anything, so that a refusal leaves the subscription
 	// unchanged.
 	a.mu.Lock()
-	s, err := a.changeable(c)
+	s, err := a.findUnexpired(c)
 	if err != nil {
 		a.mu.Unlock()
 		return nil, err
@@ -114,11 +115,11 @@ func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 	a.mu.Lock()
 	s.trying = nil
 	if err == nil {
-		_, err = a.changeable(c) // it may have ended in the meantime
+		_, err = a.findUnexpired(c) // it may have ended in the meantime
 	}
 	if err != nil {
 		a.mu.Unlock()
-		a.background(func() { _ = a.reconcile(a.ctx, c.owner.principal, nil) })
+		a.runInBackground(func() { _ = a.reconcile(a.ctx, c.owner.principal, nil) })
 		return nil, err
 	}
 	now := time.Now()

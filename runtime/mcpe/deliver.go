@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// A receipt collects the outcome of a notification on all the connections that accepted it.
+// A receipt tracks whether any of the connections that accepted a notification has written it.
 type receipt struct {
 	mu      sync.Mutex
 	took    int // connections that accepted; -1 until all were offered the notification
@@ -24,7 +24,7 @@ type receipt struct {
 
 func newReceipt() *receipt { return &receipt{took: -1, known: make(chan struct{})} }
 
-// written records a connection's report: ok if it has written and flushed the notification.
+// written records a connection's result. ok reports whether the connection has written and flushed the notification.
 func (r *receipt) written(ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,8 +47,8 @@ func (r *receipt) check() {
 	}
 }
 
-// wait reports whether a connection has written the notification. It returns false once all have failed, or
-// when ctx ends. Connections report within their write timeout, or when their peer disconnects.
+// wait waits until a connection has written the notification. It returns false if all connections fail or ctx ends.
+// Connections report their results within their write timeout, or when their peer disconnects.
 func (r *receipt) wait(ctx context.Context) bool {
 	select {
 	case <-r.known:
@@ -58,10 +58,10 @@ func (r *receipt) wait(ctx context.Context) bool {
 	}
 }
 
-// notifyLocked sends a notification about a subscription to its client. It tries the session that
-// subscribed, the client's other sessions, and its listen requests; for a subscription made without a
-// session, the listen requests come first (MCPE-NOTE-4). It reports whether a connection accepted the
-// notification for writing; r, if not nil, receives the outcome of the write. a.mu is held.
+// notifyLocked sends a notification about a subscription to its client. It tries the session that subscribed, then the
+// client's other sessions, then its listen requests. If the subscription was created without a session, it tries the
+// listen requests first (MCPE-NOTE-4). notifyLocked reports whether a connection accepted the notification for writing.
+// If r is not nil, it records the result of the write. The caller holds a.mu.
 func (a *Adapter) notifyLocked(s *subscription, method string, params any, r *receipt) bool {
 	m := a.message(method, params)
 	if r != nil {
@@ -105,7 +105,8 @@ func (a *Adapter) notifyLocked(s *subscription, method string, params any, r *re
 	return took > 0
 }
 
-// message returns a notification, wrapped in a log message if Options.Envelope is set (MCPE-NOTE-1).
+// message returns a notification. If Options.Envelope is set, the notification is wrapped in a log message
+// (MCPE-NOTE-1).
 func (a *Adapter) message(method string, params any) port.Message {
 	raw := encode(params)
 	if !a.o.Envelope {
@@ -115,7 +116,7 @@ func (a *Adapter) message(method string, params any) port.Message {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`
 	}
-	// The two members of the specification, and the required members of an MCP log message.
+	// Send the two members defined by the specification and the required members of an MCP log message.
 	return port.Message{Method: wire.NotificationMessage, Params: encode(struct {
 		inner
 		Level  string `json:"level"`
@@ -124,8 +125,8 @@ func (a *Adapter) message(method string, params any) port.Message {
 	}{inner{method, raw}, "info", wire.MCPEName, inner{method, raw}})}
 }
 
-// realtimeLocked delivers an event immediately or drops it, without a retry (specification, section 8.1).
-// Until the client knows the subscription's id, it buffers events. a.mu is held.
+// realtimeLocked delivers an event immediately or drops it without a retry (specification, section 8.1). Until the
+// client knows the subscription's id, realtimeLocked buffers events. The caller holds a.mu.
 func (a *Adapter) realtimeLocked(s *subscription, e *mcpewire.Event) {
 	if !s.revealed {
 		if len(s.early) < maxEarlyEvents {
@@ -144,8 +145,9 @@ func (a *Adapter) realtimeLocked(s *subscription, e *mcpewire.Event) {
 	}
 }
 
-// notifyBatch sends a batch as one notification or, without aggregation, as one for each event. It returns
-// the receipts of the accepted events and, if a rate limit or a slow peer stopped it, the time to wait.
+// notifyBatch sends a batch as one notification if aggregate is set, or as one notification per event. It returns the
+// receipts of the accepted events. If a rate limit or a slow peer stops it, it also returns the time to wait before a
+// retry.
 func (a *Adapter) notifyBatch(s *subscription, batch []mcpewire.Event, aggregate bool) (sent []*receipt, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -172,8 +174,8 @@ func (a *Adapter) notifyBatch(s *subscription, batch []mcpewire.Event, aggregate
 	return sent, 0
 }
 
-// slowLocked returns the time to wait before a retry for a connected peer that accepts nothing now. It
-// returns 0 for a disconnected peer, because its return triggers a delivery. a.mu is held.
+// slowLocked returns the time to wait before a retry if a connected peer did not accept a notification. It returns 0
+// for a disconnected peer, because a reconnection triggers the delivery. The caller holds a.mu.
 func (a *Adapter) slowLocked(s *subscription) time.Duration {
 	if slices.ContainsFunc(s.owner.bound, a.es.Reachable) {
 		return retryDelivery
@@ -196,18 +198,19 @@ func (a *Adapter) reveal(s *subscription) {
 	a.armLocked(s)
 }
 
-// flushLocked delivers the pending runs and expiries of a client that has returned. a.mu is held.
+// flushLocked delivers the pending runs and expiry notifications of a client that has reconnected. The caller holds
+// a.mu.
 func (a *Adapter) flushLocked(o *owner) {
 	for _, s := range o.subs {
 		if s.status == wire.MCPEExpired {
 			if !s.told {
-				a.tellExpiredLocked(s)
+				a.notifyExpiredLocked(s)
 			}
 			continue
 		}
 		for _, j := range s.jobs {
 			if j.due && j.retry.IsZero() {
-				a.backgroundLocked(func() { a.deliver(s, j) })
+				a.runInBackgroundLocked(func() { a.deliver(s, j) })
 			}
 		}
 	}

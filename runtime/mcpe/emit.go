@@ -7,7 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A Priority is the urgency of one occurrence in MCPE.
+// A Priority is the urgency of an occurrence in MCPE.
 type Priority int
 
 // The priorities, lowest first.
@@ -18,18 +18,18 @@ const (
 	PriorityCritical
 )
 
-// WithPriority sets the priority of one occurrence, overriding that of its event type. An unknown priority means
-// normal. MCPE filters use the priority; other clients see it in the occurrence's _meta.
+// WithPriority sets the priority of an occurrence, overriding the priority of its event type. An unknown priority means
+// normal. MCPE filters use the priority. Other clients receive it in the occurrence's _meta.
 func WithPriority(p Priority) events.EmitOption {
 	if p < PriorityLow || p > PriorityCritical {
 		p = PriorityNormal
 	}
-	return own("priority", func(any) any { return priorities[p-PriorityLow] })
+	return setMember("priority", func(any) any { return priorities[p-PriorityLow] })
 }
 
-// WithTags adds tags to one occurrence, in addition to the tags of its event type.
+// WithTags adds tags to the tags that an occurrence inherits from its event type.
 func WithTags(tags ...string) events.EmitOption {
-	return own("tags", func(before any) any {
+	return setMember("tags", func(before any) any {
 		var all []any
 		switch list := before.(type) {
 		case []any:
@@ -46,8 +46,8 @@ func WithTags(tags ...string) events.EmitOption {
 	})
 }
 
-// own sets a member of MCPE's part of an occurrence's _meta.
-func own(member string, set func(before any) any) events.EmitOption {
+// setMember returns an option that sets a member of the MCPE object in an occurrence's _meta.
+func setMember(member string, set func(before any) any) events.EmitOption {
 	return func(o *events.EmitOptions) {
 		before, _ := o.Meta[wire.MetaMCPE].(map[string]any)
 		part := maps.Clone(before)

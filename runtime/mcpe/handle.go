@@ -15,13 +15,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// A runner runs handlers of one kind.
+// A runner runs handlers of a particular kind.
 type runner interface {
-	// check parses the kind's members into h and refuses values that are not allowed.
+	// check parses the members that are specific to the kind into h and rejects values that are not allowed.
 	check(o object, h *mcpewire.Handler, local bool) *refusal
-	// run handles one event or a batch. An error gives the outcome "failed".
+	// run handles one event or a batch. If it returns an error, the outcome is "failed".
 	run(ctx context.Context, r *run) error
-	// timeout bounds a run.
+	// timeout returns the timeout of a run.
 	timeout(h *mcpewire.Handler) time.Duration
 }
 
@@ -35,8 +35,8 @@ type run struct {
 	session      *mcp.ServerSession
 }
 
-// A handling is a queued call of a subscription's handler.
-type handling struct {
+// A handlerCall is a queued call of a subscription's handler.
+type handlerCall struct {
 	events []mcpewire.Event
 	batch  bool
 }
@@ -49,7 +49,7 @@ const (
 	outcomeStopped = "stopped" // by Shutdown
 )
 
-// runners returns the runners of the kinds that the options allow.
+// runners returns the runners of the enabled handler kinds.
 func (a *Adapter) runners() (map[string]runner, error) {
 	kinds := map[string]runner{}
 	if o := a.o.Bash; o != nil {
@@ -101,9 +101,9 @@ func (a *Adapter) parseHandler(at string, raw json.RawMessage, local bool) (*mcp
 	return h, nil
 }
 
-// handleLocked queues events for the subscription's handler, which runs in order and in the
-// background. a.mu is held.
-func (a *Adapter) handleLocked(s *subscription, h handling) {
+// handleLocked queues events for the subscription's handler, which handles them in order in a background goroutine. The
+// caller holds a.mu.
+func (a *Adapter) handleLocked(s *subscription, h handlerCall) {
 	if s.handler == nil || s.gone {
 		return
 	}
@@ -115,12 +115,11 @@ func (a *Adapter) handleLocked(s *subscription, h handling) {
 	q.jobs = append(q.jobs, h)
 	if !q.busy {
 		q.busy = true
-		a.backgroundLocked(func() { a.runHandlers(s) })
+		a.runInBackgroundLocked(func() { a.runHandlers(s) })
 	}
 }
 
-// runHandlers runs the queued calls of a subscription's handler one by one. It releases its slot
-// between two calls.
+// runHandlers runs the queued calls of a subscription's handler one by one. It releases its slots between calls.
 func (a *Adapter) runHandlers(s *subscription) {
 	for a.takeSlot(s.owner.slots) {
 		if !a.takeSlot(a.slots) {
@@ -146,7 +145,7 @@ func (a *Adapter) takeSlot(slots chan struct{}) bool {
 	}
 }
 
-// runNext runs the first queued call. It returns false if there is nothing to run.
+// runNext runs the first queued call. It returns false if the queue is empty.
 func (a *Adapter) runNext(s *subscription) bool {
 	a.mu.Lock()
 	q := &s.handling
@@ -170,7 +169,7 @@ func (a *Adapter) runNext(s *subscription) bool {
 	limit := k.timeout(r.handler)
 	ctx, cancel := context.WithTimeout(a.ctx, limit)
 	begun := time.Now()
-	err := safely(func() error { return k.run(ctx, r) })
+	err := recoverPanic(func() error { return k.run(ctx, r) })
 	outcome := outcomeDone
 	switch {
 	case err == nil:
@@ -192,8 +191,8 @@ func (a *Adapter) runNext(s *subscription) bool {
 	return true
 }
 
-// safely turns a panic of a host's callback into an error.
-func safely(f func() error) (err error) {
+// recoverPanic calls f, a callback of the host, and converts a panic to an error.
+func recoverPanic(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
@@ -202,8 +201,8 @@ func safely(f func() error) (err error) {
 	return f()
 }
 
-// batchEvent returns the event that represents a batch for a handler (MCPE-HAN-4). Its data holds
-// the events, its priority is their highest, and its tags are all their tags.
+// batchEvent returns the event that represents a batch for a handler (MCPE-HAN-4). Its data contains the events. Its
+// priority is the highest of their priorities, and its tags are the union of their tags.
 func batchEvent(subscription string, batch []mcpewire.Event) mcpewire.Event {
 	e := mcpewire.Event{ID: newID(), Type: wire.MCPEBatchType, Metadata: mcpewire.Metadata{Timestamp: stamp(time.Now()), Priority: wire.MCPELow}}
 	for i := range batch {

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// A refusal is the error of a tool call (MCPE-TOOL-4).
+// A refusal is the error result of a tool call (MCPE-TOOL-4).
 type refusal struct{ mcpewire.Refusal }
 
 func (r *refusal) Error() string { return r.Message }
@@ -25,25 +25,25 @@ func refuse(code mcpewire.Code, format string, args ...any) *refusal {
 	return &refusal{mcpewire.Refusal{Code: code, Name: code.String(), Message: fmt.Sprintf(format, args...)}}
 }
 
-// invalid returns a refusal that names the invalid field (MCPE-TOOL-6).
+// invalid returns a refusal for an invalid field (MCPE-TOOL-6).
 func invalid(field, format string, args ...any) *refusal {
 	return refuse(mcpewire.CodeInvalidParams, "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
-// Bounds of a subscription's values, in addition to those in Options.
+// Limits for the values of a subscription. Options contains further limits.
 const (
 	maxPattern = 256
 	maxText    = 16 << 10
 	maxArgs    = 64
 )
 
-// An object is a JSON object in a caller's arguments, with its path.
+// An object is a JSON object in a caller's arguments, together with its path.
 type object struct {
 	at      string
 	members map[string]json.RawMessage
 }
 
-// parseObject parses raw; absent and null give an empty object (MCPE-TOOL-3).
+// parseObject parses raw. It returns an empty object if raw is absent or null (MCPE-TOOL-3).
 func parseObject(at string, raw json.RawMessage) (object, *refusal) {
 	o := object{at: at}
 	raw = bytes.TrimSpace(raw)
@@ -70,7 +70,7 @@ func (o object) path(name string) string {
 	return o.at + "." + name
 }
 
-// get returns a member, or nil if it is absent or null.
+// get returns a member, or nil if the member is absent or null.
 func (o object) get(name string) json.RawMessage {
 	raw := bytes.TrimSpace(o.members[name])
 	if string(raw) == "null" {
@@ -95,7 +95,7 @@ func (o object) text(name string) (s string, err *refusal) {
 	return s, nil
 }
 
-// texts parses a list of strings; a single string is a list of one.
+// texts parses a list of strings. A single string is treated as a list with one element.
 func (o object) texts(name string) (list []string, given bool, err *refusal) {
 	raw := o.get(name)
 	if raw == nil {
@@ -223,7 +223,7 @@ func checkPattern(at, p string) *refusal {
 	return nil
 }
 
-// plan is a delivery with its parsed schedules.
+// A plan is a delivery with its parsed schedules.
 type plan struct {
 	wire mcpewire.Delivery
 	cron *cron.Schedule
@@ -233,8 +233,7 @@ type plan struct {
 
 func (p *plan) has(channel string) bool { return slices.Contains(p.wire.Channels, channel) }
 
-// parseDelivery parses a delivery. Without channels, it uses the channels of the given schedules,
-// or realtime.
+// parseDelivery parses a delivery. If no channels are given, it uses the channels of the given schedules, or realtime.
 func (a *Adapter) parseDelivery(at string, raw json.RawMessage) (*plan, *refusal) {
 	o, err := parseObject(at, raw)
 	if err != nil {
@@ -341,13 +340,13 @@ func (a *Adapter) parseScheduled(p *plan, o object) (err *refusal) {
 	return err
 }
 
-// A change holds the members of a subscription to set; nil and zero members leave the old value.
+// A change contains the members of a subscription to set. Nil and zero members leave the old values unchanged.
 type change struct {
 	filter  *mcpewire.Filter
 	plan    *plan
 	handler *mcpewire.Handler
 	expires time.Time
-	// dropHandler and dropExpiry are set if null was given.
+	// dropHandler and dropExpiry are set if the member is null.
 	dropHandler, dropExpiry bool
 }
 

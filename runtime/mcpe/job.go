@@ -10,8 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A job delivers a subscription's queue of one channel on schedule. Adapter.mu guards its fields,
-// except key and channel, which never change.
+// A job delivers the queue of one channel of a subscription on schedule. Adapter.mu guards its fields, except key and
+// channel, which are immutable.
 type job struct {
 	channel, key string
 	next         time.Time // zero: no more runs
@@ -22,20 +22,20 @@ type job struct {
 	again        bool      // its queue must be checked
 }
 
-// jobRecord is a job's state in the store.
+// jobRecord is the stored state of a job.
 type jobRecord struct {
 	Due     bool   `json:"due,omitempty"`
 	Handled uint64 `json:"handled,omitempty"`
 	Done    bool   `json:"done,omitempty"`
 }
 
-// row returns the job's row in the store. a.mu is held.
+// row returns the job's row in the store. The caller holds a.mu.
 func (j *job) row(s *subscription) engine.Schedule {
 	return engine.Schedule{ID: j.key, Owner: s.owner.principal, NextRun: j.next, Record: encode(&jobRecord{j.due, j.handled, j.done})}
 }
 
-// load restores the job's state from the store. If its time has passed, the job is due now, with one
-// run for all missed ones (MCPE-DEL-6).
+// load restores the job's state from the store. If its time has passed, the job is due now. One run replaces all missed
+// runs (MCPE-DEL-6).
 func (j *job) load(row engine.Schedule) {
 	var r jobRecord
 	if json.Unmarshal(row.Record, &r) == nil {
@@ -44,7 +44,7 @@ func (j *job) load(row engine.Schedule) {
 	j.next = row.NextRun
 }
 
-// armLocked sets the subscription's timer to its next run, retry or expiry. a.mu is held.
+// armLocked sets the subscription's timer to its next run, retry or expiry. The caller holds a.mu.
 func (a *Adapter) armLocked(s *subscription) {
 	s.stopTimer()
 	if a.ending || s.gone || s.status == wire.MCPEExpired || !s.revealed {
@@ -68,10 +68,10 @@ func (a *Adapter) armLocked(s *subscription) {
 	wait := max(time.Until(next), 0)
 	// A timer measures elapsed time but the schedule uses the wall clock, so check at least every
 	// maxTimer.
-	s.timer = time.AfterFunc(min(wait, maxTimer), func() { a.background(func() { a.wake(s) }) })
+	s.timer = time.AfterFunc(min(wait, maxTimer), func() { a.runInBackground(func() { a.wake(s) }) })
 }
 
-// wake expires a subscription, or runs its due jobs.
+// wake expires a subscription or runs its due jobs.
 func (a *Adapter) wake(s *subscription) {
 	now := time.Now()
 	a.mu.Lock()
@@ -113,12 +113,11 @@ func (a *Adapter) wake(s *subscription) {
 	}
 }
 
-// deliver delivers the queue of a job to the client and the handler, in batches, oldest first. Events
-// that no peer accepts stay in the queue (MCPE-NOTE-4, MCPE-DEL-2), and so do accepted events that
-// could not be written. Written and flushed events are settled, although they may still be lost with
-// the peer.
+// deliver delivers the queue of a job to the client and the handler, in batches, oldest first. Events that no peer
+// accepts remain in the queue (MCPE-NOTE-4, MCPE-DEL-2), as do accepted events that could not be written. Written and
+// flushed events are removed from the queue, although they can still be lost if the peer fails.
 //
-// Only one goroutine at a time delivers for a subscription; concurrent calls leave their job to it.
+// Only one goroutine at a time delivers for a subscription. A concurrent call hands its job to that goroutine.
 func (a *Adapter) deliver(s *subscription, j *job) {
 	a.mu.Lock()
 	j.again = true
@@ -208,8 +207,8 @@ func decodeQueue(queue []engine.Queued) []mcpewire.Event {
 	return batch
 }
 
-// handleBatch passes the new events of a batch to the handler, each once, whatever happens to the
-// notification (MCPE-HAN-4).
+// handleBatch passes each new event of a batch to the handler once, regardless of the result of the notification
+// (MCPE-HAN-4).
 func (a *Adapter) handleBatch(s *subscription, j *job, queue []engine.Queued, batch []mcpewire.Event, aggregate bool) {
 	a.mu.Lock()
 	if s.handler == nil || queue[len(queue)-1].Sequence <= j.handled {
@@ -223,19 +222,18 @@ func (a *Adapter) handleBatch(s *subscription, j *job, queue []engine.Queued, ba
 	j.handled = queue[len(queue)-1].Sequence
 	row := j.row(s)
 	a.mu.Unlock()
-	// Store this before the handler starts: after a crash, it is better to skip the handler than to
-	// run it twice.
+	// Store the row before the handler starts. After a crash, it is better to skip the handler than to run it twice.
 	if err := a.save(a.ctx, s.owner, []engine.Schedule{row}, nil); err != nil {
 		a.logError("storing what was handled", s, err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if aggregate {
-		a.handleLocked(s, handling{events: batch[fresh:], batch: true})
+		a.handleLocked(s, handlerCall{events: batch[fresh:], batch: true})
 		return
 	}
 	for i := fresh; i < len(batch); i++ {
-		a.handleLocked(s, handling{events: batch[i : i+1]})
+		a.handleLocked(s, handlerCall{events: batch[i : i+1]})
 	}
 }
 
@@ -249,7 +247,7 @@ func (a *Adapter) settle(s *subscription, j *job, upTo uint64) error {
 	return a.storeOf(s.owner).Settle(ctx, row, upTo)
 }
 
-// finish ends a run whose queue is empty.
+// finish ends a run after its queue is empty.
 func (a *Adapter) finish(s *subscription, j *job) {
 	a.mu.Lock()
 	j.due, j.retry = false, time.Time{}
@@ -268,7 +266,7 @@ func (a *Adapter) finish(s *subscription, j *job) {
 	}
 }
 
-// retry schedules another attempt of a run.
+// retry schedules another attempt at a run.
 func (a *Adapter) retry(s *subscription, j *job, after time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -295,19 +293,19 @@ func (a *Adapter) expire(s *subscription) {
 		drop = append(drop, j.key)
 	}
 	s.jobs = nil
-	a.tellExpiredLocked(s)
+	a.notifyExpiredLocked(s)
 	row := s.stored()
 	principal := s.owner.principal
 	a.mu.Unlock()
 	if err := a.save(a.ctx, s.owner, []engine.Schedule{row}, drop); err != nil {
 		a.logError("storing the expiry", s, err)
 	}
-	a.background(func() { a.reconcile(a.ctx, principal, nil) })
+	a.runInBackground(func() { a.reconcile(a.ctx, principal, nil) })
 }
 
-// tellExpiredLocked notifies the client of the expiry. If the client is disconnected, flushLocked
-// calls it when the client returns. a.mu is held.
-func (a *Adapter) tellExpiredLocked(s *subscription) {
+// notifyExpiredLocked notifies the client of the expiry. If the client is disconnected, flushLocked calls it when the
+// client reconnects. The caller holds a.mu.
+func (a *Adapter) notifyExpiredLocked(s *subscription) {
 	if !s.revealed || s.told || s.telling {
 		return
 	}
@@ -316,12 +314,12 @@ func (a *Adapter) tellExpiredLocked(s *subscription) {
 		return
 	}
 	s.telling = true
-	a.backgroundLocked(func() {
+	a.runInBackgroundLocked(func() {
 		told := r.wait(a.ctx)
 		a.mu.Lock()
 		s.telling = false
 		if s.told = told; !told && a.ctx.Err() == nil {
-			a.tellExpiredLocked(s) // the client may have reconnected in the meantime
+			a.notifyExpiredLocked(s) // the client may have reconnected in the meantime
 		}
 		if !told || s.gone {
 			a.mu.Unlock()

@@ -22,7 +22,7 @@ func matchesType(pattern, event string) bool {
 	return pattern == event
 }
 
-// typeMatches reports whether a filter matches the type, whatever the priority and tags.
+// typeMatches reports whether a filter matches the type, ignoring priorities and tags.
 func typeMatches(f *mcpewire.Filter, event string) bool {
 	return len(f.EventTypes) == 0 || slices.ContainsFunc(f.EventTypes, func(p string) bool { return matchesType(p, event) })
 }
@@ -34,8 +34,8 @@ func matches(f *mcpewire.Filter, e *mcpewire.Event) bool {
 		(len(f.Tags) == 0 || slices.ContainsFunc(f.Tags, func(t string) bool { return slices.Contains(e.Metadata.Tags, t) }))
 }
 
-// eventOf converts an occurrence to an MCPE event. Its priority and tags come from its type; the
-// occurrence's _meta overrides the priority and adds tags.
+// eventOf converts an occurrence to an MCPE event. The type determines the priority and the tags. The occurrence's
+// _meta overrides the priority and adds tags.
 func eventOf(o *events.Occurrence, info *events.MCPE) mcpewire.Event {
 	e := mcpewire.Event{ID: eventID(o.Name, o.ID), Type: o.Name, Data: o.Raw,
 		Metadata: mcpewire.Metadata{SourceEventID: o.ID, Timestamp: o.Timestamp.String(), Priority: wire.MCPENormal}}

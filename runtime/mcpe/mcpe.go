@@ -1,23 +1,23 @@
-// Package mcpe serves MCPE 2025-01-01 on an event server. MCPE offers six tools with which a model subscribes to the
-// same event types as MCP Events. Each Emit also reaches MCPE subscribers, as notifications.
+// Package mcpe serves MCPE 2025-01-01 on an event server. MCPE provides six tools that a model can use to subscribe to
+// the same event types as MCP Events. Each Emit also sends notifications to MCPE subscribers.
 //
-// Start with [New], after server.New and before the server runs; there is nothing else to call.
-// [Options] limits clients and enables features that are off by default: handlers that run commands ([BashOptions]),
-// post to webhooks ([WebhookOptions]) or call an agent ([AgentOptions]).
+// Start with [New], after server.New and before the server runs. No other call is required. [Options] limits clients
+// and enables features that are off by default: handlers that run commands ([BashOptions]), post to webhooks
+// ([WebhookOptions]) or call an agent ([AgentOptions]).
 //
-// The subscriber is the authenticated principal or, without one, the session. Notifications go to the session or, on
-// revision 2026-07-28, to the principal's subscriptions/listen requests that carry "io.modelcontextprotocol/mcpe":
-// true in their _meta. Serve through package transport: it carries stdio, in-memory and io transports, Streamable
-// HTTP and, with NewSSEHandler, HTTP+SSE. WebSocket is not a transport of the SDK. Without package transport,
-// notifications cannot reach a session, and callers without a principal cannot subscribe.
+// The subscriber is the authenticated principal. For unauthenticated callers, it is the session. Notifications are sent
+// to the session or, on revision 2026-07-28, to the principal's subscriptions/listen requests with
+// "io.modelcontextprotocol/mcpe": true in their _meta. Use package transport to serve the MCP server over stdio,
+// in-memory and io transports, Streamable HTTP or, with NewSSEHandler, HTTP+SSE. The SDK has no WebSocket transport.
+// Without package transport, notifications cannot reach a session, and callers without a principal cannot subscribe.
 //
-// MCPE has no subscription arguments. The adapter reads an event type with the arguments from [Options.Arguments],
-// and refuses a type whose inputSchema requires further arguments. Visibility, authorization, Match, Transform and
-// the subscription hooks apply as they do to a push subscription of the principal.
+// MCPE has no subscription arguments. The adapter subscribes to an event type with the arguments from
+// [Options.Arguments], and rejects a type if its inputSchema requires other arguments. Visibility, authorization,
+// Match, Transform and the subscription hooks apply as for a push subscription of the principal.
 //
-// Internally, a watch (watch.go) follows the event types that a principal's subscriptions match. It passes
-// occurrences to realtime notifications (deliver.go), to the queues of scheduled deliveries (job.go) and to handlers
-// (handle.go). An engine.Schedules stores the queues and subscriptions of principals.
+// Internally, a watch (watch.go) follows the event types that a principal's subscriptions match. It sends occurrences
+// as realtime notifications (deliver.go), and passes them to the queues of scheduled deliveries (job.go) and to
+// handlers (handle.go). An engine.Schedules stores the queues and subscriptions of principals.
 package mcpe
 
 import (
@@ -67,8 +67,8 @@ type Adapter struct {
 	scope   string            // distinguishes the clientIds of sessions
 }
 
-// New serves MCPE for the event types of es, including types that are registered later. It restores subscriptions
-// from the store. The adapter stops when es shuts down, or by [Adapter.Shutdown]. A second adapter for es is an
+// New serves MCPE for the event types of es, including types that are registered later. It restores subscriptions from
+// the store. The adapter stops when es shuts down or [Adapter.Shutdown] is called. Calling New again for es is an
 // error.
 func New(es *server.Server, o Options) (*Adapter, error) {
 	if es == nil {
@@ -123,7 +123,7 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 }
 
 // Shutdown stops all deliveries and handlers and waits for them until ctx ends. If ctx ends first, the error wraps
-// ctx.Err(). The store keeps its data for the next start. Afterwards the tools answer with an internal error.
+// ctx.Err(). The store retains its data for the next start. After Shutdown, the tools return an internal error.
 // Shutdown may be called more than once.
 func (a *Adapter) Shutdown(ctx context.Context) error {
 	a.end()
@@ -140,7 +140,7 @@ func (a *Adapter) Shutdown(ctx context.Context) error {
 	}
 }
 
-// end stops everything without waiting and prevents new work.
+// end stops all work without waiting for it and prevents new work.
 func (a *Adapter) end() {
 	a.closed.Do(func() {
 		a.mu.Lock()
@@ -156,21 +156,21 @@ func (a *Adapter) end() {
 	})
 }
 
-// background runs f in a goroutine that Shutdown waits for. After Shutdown it does nothing.
-func (a *Adapter) background(f func()) {
+// runInBackground runs f in a goroutine that Shutdown waits for. After Shutdown, it does nothing.
+func (a *Adapter) runInBackground(f func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.backgroundLocked(f)
+	a.runInBackgroundLocked(f)
 }
 
-// backgroundLocked is background for callers that hold a.mu.
-func (a *Adapter) backgroundLocked(f func()) {
+// runInBackgroundLocked is like runInBackground. The caller holds a.mu.
+func (a *Adapter) runInBackgroundLocked(f func()) {
 	if !a.ending {
 		a.work.Go(f)
 	}
 }
 
-// An owner is a client that owns subscriptions (MCPE-ID-1).
+// An owner is a client with subscriptions (MCPE-ID-1).
 type owner struct {
 	key       string // unique: "p " + principal, or "s " + session
 	clientID  string
@@ -182,7 +182,7 @@ type owner struct {
 	limits    limits
 }
 
-// storeOf returns the store of the owner's subscriptions.
+// storeOf returns the store that contains the owner's subscriptions.
 func (a *Adapter) storeOf(o *owner) engine.Schedules {
 	if o.session != "" {
 		return a.passing
@@ -190,7 +190,7 @@ func (a *Adapter) storeOf(o *owner) engine.Schedules {
 	return a.durable
 }
 
-// ownerOf returns the client of a call, or nil if the call has neither a principal nor a session.
+// ownerOf returns the owner for a call, or nil if the call has neither a principal nor a session.
 func (a *Adapter) ownerOf(c port.Caller) *owner {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -216,7 +216,7 @@ func (a *Adapter) ownerOf(c port.Caller) *owner {
 	return o
 }
 
-// principalOwner returns the owner for a principal. a.mu is held.
+// principalOwner returns the owner for a principal. The caller holds a.mu.
 func (a *Adapter) principalOwner(principal string) *owner {
 	key := "p " + principal
 	o := a.owners[key]
@@ -233,7 +233,7 @@ func (a *Adapter) newOwner(key string) *owner {
 	return o
 }
 
-// forget removes the subscriptions of an ended session.
+// forget removes the subscriptions of a session that has ended.
 func (a *Adapter) forget(o *owner) {
 	a.mu.Lock()
 	delete(a.owners, o.key)
@@ -247,7 +247,7 @@ func (a *Adapter) forget(o *owner) {
 	}
 }
 
-// bind records the session of a client's call, for its notifications, and delivers its pending events.
+// bind records the session of a client's call so that notifications can be sent to it, and delivers pending events.
 func (a *Adapter) bind(o *owner, c port.Caller) {
 	a.mu.Lock()
 	if c.Session != "" {
@@ -268,7 +268,7 @@ func (a *Adapter) outletOpened(out port.Outlet) {
 	if out.Session == "" && out.Key != wire.MetaMCPE {
 		return
 	}
-	a.background(func() {
+	a.runInBackground(func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if out.Session == "" {

@@ -16,67 +16,64 @@ import (
 // Options configures an [Adapter]. The zero value enables everything except handlers, and keeps
 // subscriptions in memory.
 type Options struct {
-	// Name and Version are the serverInfo in the capability object; empty means the SDK server's
-	// values.
+	// Name and Version are the serverInfo in the capability object. If empty, the values of the SDK server are used.
 	Name, Version string
-	// Store keeps the subscriptions of principals, their queues and schedules; nil keeps them
-	// in memory. Subscriptions of sessions without a principal end with the session. See
-	// MCPE-DEL-6.
+	// Store stores the subscriptions of principals and their queues and schedules. If it is nil, they are kept in
+	// memory. The subscriptions of a session without a principal end with the session. See MCPE-DEL-6.
 	Store engine.Schedules
 
-	// MaxActive bounds the active subscriptions of one client; default 100. A client may have ten
-	// times as many in any state. See MCPE-TOOL-5.
+	// MaxActive limits the active subscriptions of one client; default 100. A client can have ten times as many
+	// subscriptions in any state. See MCPE-TOOL-5.
 	MaxActive int
-	// MaxFilters bounds the total number of values in one filter; default 100. See MCPE-CAP-3.
+	// MaxFilters limits the total number of values in one filter; default 100. See MCPE-CAP-3.
 	MaxFilters int
-	// MaxQueue bounds the queue of each scheduled delivery; default 10,000. If it is full, the
-	// oldest events are dropped and counted. See MCPE-DEL-2.
+	// MaxQueue limits the queue of each scheduled delivery; default 10,000. If the queue is full, the oldest events are
+	// dropped and counted. See MCPE-DEL-2.
 	MaxQueue int
-	// MaxBatch is the largest maxEventsPerDelivery; default 1,000.
+	// MaxBatch is the maximum value of maxEventsPerDelivery; default 1,000.
 	MaxBatch int
 
-	// WithoutPause, WithoutExpiration, WithoutRealtime, WithoutCron and WithoutScheduled disable
-	// features. The adapter does not advertise them and refuses their use. See MCPE-CAP-1.
+	// WithoutPause, WithoutExpiration, WithoutRealtime, WithoutCron and WithoutScheduled disable features. The adapter
+	// does not advertise disabled features and rejects calls that use them. See MCPE-CAP-1.
 	WithoutPause, WithoutExpiration, WithoutRealtime, WithoutCron, WithoutScheduled bool
-	// Envelope wraps every notification in notifications/message, for clients that only read log
-	// messages. See MCPE-NOTE-1.
+	// Envelope wraps every notification in notifications/message, for clients that read only log messages. See
+	// MCPE-NOTE-1.
 	Envelope bool
 
-	// SubscribeRate limits the subscriptions that one client creates; default 10 per second in
-	// bursts of 200. See MCPE-RATE-1.
+	// SubscribeRate limits how often one client can subscribe; default 10 per second with bursts of 200. See
+	// MCPE-RATE-1.
 	SubscribeRate Rate
-	// PublishRate limits the realtime notifications and handler calls for one event type.
-	// Occurrences above it are dropped and counted; queues still receive them. The default is 1,000
-	// per second in bursts of 5,000. See MCPE-RATE-1.
+	// PublishRate limits the realtime notifications and handler calls for one event type. Occurrences above the limit
+	// are dropped and counted, but are still added to queues. The default is 1,000 per second with bursts of 5,000. See
+	// MCPE-RATE-1.
 	PublishRate Rate
-	// NotifyRate limits the notifications to one client. Above it, realtime notifications are
-	// dropped and counted, and scheduled ones wait. The default is 100 per second in bursts of
-	// 1,000. See MCPE-RATE-1.
+	// NotifyRate limits the notifications to one client. Above the limit, realtime notifications are dropped and
+	// counted, and scheduled notifications are delayed. The default is 100 per second with bursts of 1,000. See
+	// MCPE-RATE-1.
 	NotifyRate Rate
 
-	// Arguments returns the subscription arguments for a principal and an event type; nil means
-	// none.
+	// Arguments returns the subscription arguments for a principal and an event type. If it is nil, there are no
+	// arguments.
 	Arguments func(principal, event string) json.RawMessage
 
-	// Bash, Webhook and Agent enable handlers of that kind; nil disables them. See MCPE-HAN-1
-	// to 3.
+	// Bash, Webhook and Agent enable handlers of the respective kind; nil disables them. See MCPE-HAN-1 to 3.
 	Bash    *BashOptions
 	Webhook *WebhookOptions
 	Agent   *AgentOptions
-	// MaxHandlers and MaxHandlersPerClient bound the concurrent handlers; default 16 and 4.
+	// MaxHandlers and MaxHandlersPerClient limit the concurrent handlers; default 16 and 4.
 	MaxHandlers, MaxHandlersPerClient int
-	// MaxHandlerQueue bounds the calls that wait for one subscription's handler; default 100.
-	// Further events are dropped and counted.
+	// MaxHandlerQueue limits the calls queued for one subscription's handler; default 100. Additional events are
+	// dropped and counted.
 	MaxHandlerQueue int
 
-	// Logger receives errors whose details clients do not see; default slog.Default().
+	// Logger logs errors, including details that are not sent to clients; default slog.Default().
 	Logger *slog.Logger
-	// Meter creates the metrics; default the global meter.
+	// Meter is used to create the metrics. The default is the global meter.
 	Meter metric.Meter
 }
 
-// A Rate is a limit per second, with bursts of at most Burst. The zero value means the default; a
-// negative PerSecond means no limit.
+// A Rate is a limit per second, with bursts of at most Burst. The zero value means the default, and a negative
+// PerSecond means no limit.
 type Rate struct {
 	PerSecond float64
 	Burst     int
@@ -97,7 +94,7 @@ func (r Rate) limiter() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(r.PerSecond), r.Burst)
 }
 
-// limits are the limiters of one client.
+// limits contains the rate limiters of one client.
 type limits struct {
 	subscribe, notify *rate.Limiter
 }
@@ -106,8 +103,8 @@ func (o *Options) newLimits() limits {
 	return limits{subscribe: o.SubscribeRate.limiter(), notify: o.NotifyRate.limiter()}
 }
 
-// anyStatus is the factor between MaxActive and the limit of a client's subscriptions in any state.
-const anyStatus = 10
+// anyStatusFactor is multiplied by MaxActive to get the limit for a client's subscriptions in any state.
+const anyStatusFactor = 10
 
 func (o *Options) setDefaults() {
 	set := func(v *int, d int) {
@@ -147,7 +144,7 @@ func (o *Options) channels() []string {
 // priorities lists the protocol's priorities, lowest first.
 var priorities = []string{wire.MCPELow, wire.MCPENormal, wire.MCPEHigh, wire.MCPECritical}
 
-// Defaults of the schedules (specification, section 8).
+// Default values for schedules, and other limits (specification, section 8).
 const (
 	defaultBatch   = 100
 	defaultZone    = "UTC"

@@ -11,8 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/cron"
 )
 
-// A schema is a JSON Schema. Its members are encoded in sorted order, so that equal schemas have
-// equal text.
+// A schema is a JSON Schema. Its members are encoded in sorted order, so that equal schemas have the same encoding.
 type schema map[string]any
 
 func text(description string) schema { return schema{"type": "string", "description": description} }
@@ -36,13 +35,13 @@ func oneOf(values []string, description string) schema {
 	return schema{"type": "string", "enum": values, "description": description}
 }
 
-// filterSchema describes a filter, with the types that the caller may see (MCPE-TOOL-1).
+// filterSchema returns the schema of a filter, including the types that the caller may see (MCPE-TOOL-1).
 func filterSchema(infos []events.Info) schema {
 	var known []any
 	for _, info := range infos {
 		known = append(known, schema{"const": info.Name, "description": info.Description})
 	}
-	for _, p := range prefixes(infos) {
+	for _, p := range wildcards(infos) {
 		var names []string
 		for _, info := range infos {
 			if matchesType(p, info.Name) {
@@ -60,8 +59,8 @@ func filterSchema(infos []events.Info) schema {
 	})
 }
 
-// prefixes returns the wildcards that match at least one type, sorted.
-func prefixes(infos []events.Info) []string {
+// wildcards returns all wildcards that match at least one type, in sorted order.
+func wildcards(infos []events.Info) []string {
 	var all []string
 	for _, info := range infos {
 		for i, c := range info.Name {
@@ -107,7 +106,7 @@ func (a *Adapter) deliverySchema() schema {
 	return members("How events are delivered; absent means realtime.", p)
 }
 
-// handlerSchema describes the allowed kinds of handlers. It returns nil without any.
+// handlerSchema returns the schema of the allowed handler kinds, or nil if none are allowed.
 func (a *Adapter) handlerSchema() schema {
 	var kinds []string
 	for _, k := range []string{wire.MCPEBash, wire.MCPEWebhook, wire.MCPEAgent} {
@@ -141,7 +140,7 @@ func (a *Adapter) handlerSchema() schema {
 	return members("An action that the server runs for each event; null means no action.", p, "type")
 }
 
-// changeSchema returns the members of a subscription that a client can set.
+// changeSchema returns the schemas of the subscription members that a client can set.
 func (a *Adapter) changeSchema(infos []events.Info) schema {
 	p := schema{"filter": filterSchema(infos), "delivery": a.deliverySchema()}
 	if !a.o.WithoutExpiration {
@@ -156,7 +155,7 @@ func (a *Adapter) changeSchema(infos []events.Info) schema {
 
 var subscriptionID = text("The id that events_subscribe returned.")
 
-// tools returns the tools, described with the event types that the caller may see (MCPE-TOOL-1).
+// tools returns the MCPE tools. Their descriptions list the event types that the caller may see (MCPE-TOOL-1).
 func (a *Adapter) tools(infos []events.Info) []*mcp.Tool {
 	id := members("", schema{"subscriptionId": subscriptionID}, "subscriptionId")
 	updates := members("What to change.", a.changeSchema(infos))
@@ -175,7 +174,7 @@ func (a *Adapter) tools(infos []events.Info) []*mcp.Tool {
 			id, outcomeSchema(), mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true}),
 		tool(wire.MCPEToolList, "List event subscriptions", "List your subscriptions, with the number of pending events and the next run of each.",
 			members("", schema{"status": oneOf([]string{wire.MCPEActive, wire.MCPEPaused, wire.MCPEExpired}, "Only subscriptions with this status.")}),
-			open(schema{"subscriptions": schema{"type": "array", "items": subscriptionSchema()}}), mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true}),
+			resultSchema(schema{"subscriptions": schema{"type": "array", "items": subscriptionSchema()}}), mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true}),
 		tool(wire.MCPEToolUpdate, "Change an event subscription", "Change the filter, delivery or expiry of one of your subscriptions. A given value replaces the old one completely; absent values stay unchanged.",
 			members("", update, "subscriptionId"), subscriptionSchema(), mcp.ToolAnnotations{DestructiveHint: &no, IdempotentHint: true}),
 	}
@@ -189,21 +188,21 @@ func (a *Adapter) tools(infos []events.Info) []*mcp.Tool {
 	return all
 }
 
-// open describes a result: an object without required members, which may hold an error instead
-// (MCPE-TOOL-2).
-func open(properties schema) schema {
+// resultSchema returns the schema of a result. The result is an object without required members, which may contain an
+// error instead (MCPE-TOOL-2).
+func resultSchema(properties schema) schema {
 	properties["error"] = members("Why the call was refused.", schema{"code": schema{"type": "integer"}, "name": schema{"type": "string"},
 		"message": schema{"type": "string"}, "retryAfterMs": schema{"type": "integer"}})
 	return schema{"type": "object", "properties": properties}
 }
 
 func outcomeSchema() schema {
-	return open(schema{"success": schema{"type": "boolean"}, "status": schema{"type": "string"}, "subscriptionId": schema{"type": "string"}})
+	return resultSchema(schema{"success": schema{"type": "boolean"}, "status": schema{"type": "string"}, "subscriptionId": schema{"type": "string"}})
 }
 
 func subscriptionSchema() schema {
 	when := schema{"type": "string", "format": "date-time"}
-	return open(schema{
+	return resultSchema(schema{
 		"id": schema{"type": "string", "format": "uuid"}, "subscriptionId": schema{"type": "string", "format": "uuid"},
 		"clientId": schema{"type": "string"}, "filter": schema{"type": "object"}, "delivery": schema{"type": "object"}, "handler": schema{"type": "object"},
 		"status":    oneOf([]string{wire.MCPEActive, wire.MCPEPaused, wire.MCPEExpired}, "Whether events are delivered."),

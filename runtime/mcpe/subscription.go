@@ -16,8 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A subscription is one subscription of a client. Adapter.mu guards its fields unless noted
-// otherwise.
+// A subscription is a client's subscription. Adapter.mu guards its fields unless noted otherwise.
 type subscription struct {
 	id    string
 	owner *owner
@@ -39,18 +38,18 @@ type subscription struct {
 	timer *time.Timer
 	gone  bool
 
-	// revealed reports that the client knows the id (MCPE-NOTE-3); early buffers events until then.
+	// revealed is set once the client knows the id (MCPE-NOTE-3). Until then, early buffers events.
 	revealed bool
 	early    []mcpewire.Event
 
 	delivering bool // from a queue
 	handling   struct {
 		busy bool
-		jobs []handling
+		jobs []handlerCall
 	}
 }
 
-// A record is a subscription's state in the store.
+// A record is the stored state of a subscription.
 type record struct {
 	Filter   mcpewire.Filter   `json:"filter"`
 	Delivery mcpewire.Delivery `json:"delivery"`
@@ -62,13 +61,13 @@ type record struct {
 	Told     bool              `json:"told,omitempty"`
 }
 
-// stored returns the subscription's row in the store. a.mu is held.
+// stored returns the subscription's row in the store. The caller holds a.mu.
 func (s *subscription) stored() engine.Schedule {
 	return engine.Schedule{ID: s.id, Owner: s.owner.principal, Record: encode(&record{Filter: s.filter, Delivery: s.plan.wire,
 		Handler: s.handler, Status: s.status, Created: s.created, Updated: s.updated, Expires: s.expires, Told: s.told})}
 }
 
-// view returns the subscription for a tool's result. a.mu is held.
+// view returns the subscription in the form used by tool results. The caller holds a.mu.
 func (s *subscription) view() *mcpewire.Subscription {
 	v := &mcpewire.Subscription{ID: s.id, SubscriptionID: s.id, ClientID: s.owner.clientID, Filter: s.filter, Delivery: s.plan.wire,
 		Handler: s.handler, Status: s.status, CreatedAt: stamp(s.created), UpdatedAt: stamp(s.updated)}
@@ -78,15 +77,15 @@ func (s *subscription) view() *mcpewire.Subscription {
 	return v
 }
 
-// stopTimer stops the timer of the next run or expiry. a.mu is held.
+// stopTimer stops the timer for the next run or expiry. The caller holds a.mu.
 func (s *subscription) stopTimer() {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
 }
 
-// setPlan replaces the subscription's schedules; jobs of remaining channels keep their state. It
-// returns the rows to write and the keys to delete. a.mu is held.
+// setPlan replaces the subscription's schedules. Jobs of remaining channels keep their state. setPlan returns the rows
+// to write and the keys to delete. The caller holds a.mu.
 func (s *subscription) setPlan(p *plan, now time.Time) (put []engine.Schedule, drop []string) {
 	old := s.jobs
 	s.plan, s.jobs = p, map[string]*job{}
@@ -113,7 +112,7 @@ func (s *subscription) setPlan(p *plan, now time.Time) (put []engine.Schedule, d
 	return put, drop
 }
 
-// save writes rows and deletes the keys in drop.
+// save writes the rows in put and deletes the keys in drop.
 func (a *Adapter) save(ctx context.Context, o *owner, put []engine.Schedule, drop []string) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -131,7 +130,7 @@ func (a *Adapter) save(ctx context.Context, o *owner, put []engine.Schedule, dro
 	return nil
 }
 
-// remove deletes a subscription with its queues.
+// remove deletes a subscription and its queues.
 func (a *Adapter) remove(ctx context.Context, s *subscription) error {
 	a.mu.Lock()
 	if s.gone {
@@ -149,7 +148,7 @@ func (a *Adapter) remove(ctx context.Context, s *subscription) error {
 	}
 	principal := s.owner.principal
 	a.mu.Unlock()
-	a.background(func() { a.reconcile(a.ctx, principal, nil) })
+	a.runInBackground(func() { a.reconcile(a.ctx, principal, nil) })
 	return a.save(ctx, s.owner, nil, drop)
 }
 
@@ -232,7 +231,7 @@ func (a *Adapter) resumeAll() {
 	}
 	a.mu.Unlock()
 	for p := range principals {
-		a.background(func() { a.reconcile(a.ctx, p, nil) })
+		a.runInBackground(func() { a.reconcile(a.ctx, p, nil) })
 	}
 }
 

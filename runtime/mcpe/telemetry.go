@@ -11,18 +11,18 @@ import (
 
 const scopeName = "github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 
-// Stats counts the outcomes of events since the adapter was created. The metrics
-// mcp.events.mcpe.notifications, .dropped and .handlers count the same.
+// Stats contains counts since the adapter was created. The metrics mcp.events.mcpe.notifications, .dropped and
+// .handlers report the same counts.
 type Stats struct {
 	// Notified counts notifications that a connection accepted.
 	Notified int64
-	// Dropped counts events lost by disconnection, a rate limit, a full queue or a gap.
+	// Dropped counts events lost because of a disconnection, a rate limit, a full queue or a gap.
 	Dropped int64
-	// Handled and Failed count the successful and failed runs of handlers.
+	// Handled and Failed count successful and failed handler runs.
 	Handled, Failed int64
 }
 
-// Reasons for drops, the error types of the metric mcp.events.mcpe.dropped.
+// Reasons for dropped events, used as error types of the metric mcp.events.mcpe.dropped.
 const (
 	droppedDisconnected = "disconnected"
 	droppedRate         = "rate"
@@ -64,7 +64,7 @@ func (t *metrics) handle(kind, outcome string) {
 	t.handlers.Add(context.Background(), 1, metric.WithAttributes(telemetry.Handler.String(kind), telemetry.Outcome.String(outcome)))
 }
 
-// Stats returns the counts so far.
+// Stats returns the current counts.
 func (a *Adapter) Stats() Stats {
 	t := &a.tell
 	return Stats{Notified: t.notified.Load(), Dropped: t.dropped.Load(), Handled: t.handled.Load(), Failed: t.failed.Load()}

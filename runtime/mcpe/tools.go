@@ -15,15 +15,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// A call is a client's call of a tool.
+// A call is a client's tool call.
 type call struct {
 	caller port.Caller
 	owner  *owner
 	args   object
 }
 
-// addTools registers the tools without event types; tailorTools adds the types that each caller may
-// see.
+// addTools registers the tools without event types. tailorTools adds the types that each caller may see.
 func (a *Adapter) addTools() {
 	serve := map[string]func(context.Context, *call) (any, *refusal){
 		wire.MCPEToolSubscribe: a.subscribe, wire.MCPEToolUnsubscribe: a.unsubscribe, wire.MCPEToolList: a.list,
@@ -42,7 +41,7 @@ func (a *Adapter) refreshTools() {
 	}
 }
 
-// tailorTools is middleware that describes the tools with the event types that the caller may see
+// tailorTools is middleware that adds the event types that the caller may see to the descriptions of the tools
 // (LIST-4).
 func (a *Adapter) tailorTools(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -68,32 +67,32 @@ func (a *Adapter) tailorTools(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// handler returns the tool handler that calls serve.
+// handler returns a tool handler that calls serve.
 func (a *Adapter) handler(name string, serve func(context.Context, *call) (any, *refusal)) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := &call{caller: a.es.CallerOf(ctx, req)}
 		var err *refusal
 		if a.ctx.Err() != nil {
-			return refused(name, refuse(mcpewire.CodeInternal, "The server is shutting down.")), nil
+			return errorResult(name, refuse(mcpewire.CodeInternal, "The server is shutting down.")), nil
 		}
 		if c.args, err = parseObject("", req.Params.Arguments); err != nil {
-			return refused(name, err), nil
+			return errorResult(name, err), nil
 		}
 		if c.owner = a.ownerOf(c.caller); c.owner == nil {
-			return refused(name, refuse(mcpewire.CodeUnauthorized, "Subscriptions need an authenticated caller here, because the server cannot distinguish clients without a session.")), nil
+			return errorResult(name, refuse(mcpewire.CodeUnauthorized, "Subscriptions need an authenticated caller here, because the server cannot distinguish clients without a session.")), nil
 		}
 		c.caller.AfterReply(func() { a.bind(c.owner, c.caller) })
 		result, err := serve(ctx, c)
 		if err != nil {
-			return refused(name, err), nil
+			return errorResult(name, err), nil
 		}
 		raw := encode(result)
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(raw)}}, StructuredContent: raw}, nil
 	}
 }
 
-// refused converts a refusal to a tool's result (MCPE-TOOL-4).
-func refused(tool string, err *refusal) *mcp.CallToolResult {
+// errorResult converts a refusal to a tool result (MCPE-TOOL-4).
+func errorResult(tool string, err *refusal) *mcp.CallToolResult {
 	content := struct {
 		Success *bool            `json:"success,omitempty"`
 		Error   mcpewire.Refusal `json:"error"`
@@ -114,8 +113,8 @@ func (a *Adapter) internal(doing string, err error) *refusal {
 	return refuse(mcpewire.CodeInternal, "The server could not do that now.")
 }
 
-// find returns the subscription that a call names. A subscription of another client gives the same
-// error as an unknown id (MCPE-ID-1). a.mu is held.
+// find returns the subscription that a call names. For a subscription of another client, it returns the same error as
+// for an unknown id (MCPE-ID-1). The caller holds a.mu.
 func (a *Adapter) find(c *call) (*subscription, *refusal) {
 	id, err := c.args.text("subscriptionId")
 	if err != nil {
@@ -136,7 +135,7 @@ func (a *Adapter) find(c *call) (*subscription, *refusal) {
 	return s, nil
 }
 
-// active counts the owner's active subscriptions. a.mu is held.
+// active returns the number of the owner's active subscriptions. The caller holds a.mu.
 func (o *owner) active() (n int) {
 	for _, s := range o.subs {
 		if s.status == wire.MCPEActive {
@@ -177,7 +176,7 @@ func (a *Adapter) subscribe(ctx context.Context, c *call) (any, *refusal) {
 		s.server = c.caller.ServerSession
 	}
 	a.mu.Lock()
-	if c.owner.active() >= a.o.MaxActive || len(c.owner.subs) >= anyStatus*a.o.MaxActive {
+	if c.owner.active() >= a.o.MaxActive || len(c.owner.subs) >= anyStatusFactor*a.o.MaxActive {
 		a.mu.Unlock()
 		return nil, a.limitReached()
 	}
@@ -202,8 +201,8 @@ func (a *Adapter) subscribe(ctx context.Context, c *call) (any, *refusal) {
 	return view, nil
 }
 
-// watchFor follows the types of a subscription's filter. A type that the filter names exactly but
-// the caller may not follow is a refusal; types matched by a wildcard are skipped.
+// watchFor follows the types of a subscription's filter. It returns a refusal if the filter names a type that the
+// caller may not follow. If only a wildcard matches such a type, watchFor skips the type.
 func (a *Adapter) watchFor(ctx context.Context, s *subscription, f *mcpewire.Filter) (warnings []string, _ *refusal) {
 	principal := s.owner.principal
 	err := a.reconcile(ctx, principal, f.EventTypes)

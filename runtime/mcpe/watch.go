@@ -17,14 +17,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// modeName is the mode of an adapter's subscriptions in hooks.
+// modeName is the mode of MCPE subscriptions in hooks.
 const modeName = wire.MCPEName
 
 // retryFollow is the time between attempts to follow a type.
 const retryFollow = 30 * time.Second
 
-// A watch follows the event types that a principal's subscriptions match. The watch of the empty
-// principal serves all sessions without a principal, which may see the same types.
+// A watch follows the event types that match a principal's subscriptions. The watch for the empty principal serves all
+// sessions without a principal, because they may see the same types.
 type watch struct {
 	principal string
 	changing  sync.Mutex // held while followers are opened and closed
@@ -54,7 +54,7 @@ func (a *Adapter) watchOf(principal string) *watch {
 	return w
 }
 
-// subsOfLocked calls f for each subscription that the watch of principal serves. a.mu is held.
+// subsOfLocked calls f for each subscription that is served by the watch for principal. The caller holds a.mu.
 func (a *Adapter) subsOfLocked(principal string, f func(*subscription)) {
 	if principal != "" {
 		if o := a.owners["p "+principal]; o != nil {
@@ -73,9 +73,9 @@ func (a *Adapter) subsOfLocked(principal string, f func(*subscription)) {
 	}
 }
 
-// wanted reports whether any active subscription of the principal matches the type, and whether one of
-// them has a queue.
-func (a *Adapter) wanted(principal, event string) (wanted, queued bool) {
+// hasSubscribers reports whether any active subscription of the principal matches the type, and whether such a
+// subscription has a queue.
+func (a *Adapter) hasSubscribers(principal, event string) (wanted, queued bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.subsOfLocked(principal, func(s *subscription) {
@@ -88,7 +88,7 @@ func (a *Adapter) wanted(principal, event string) (wanted, queued bool) {
 	return wanted, queued && principal != ""
 }
 
-// types returns the event types that MCPE shows to a principal.
+// types returns the event types that a principal may see in MCPE.
 func (a *Adapter) types(ctx context.Context, principal string) ([]events.Info, error) {
 	all, err := a.es.Types(ctx, principal)
 	if err != nil {
@@ -110,9 +110,9 @@ func (a *Adapter) arguments(principal, event string) json.RawMessage {
 	return a.o.Arguments(principal, event)
 }
 
-// reconcile opens the followers that a principal's subscriptions need and closes the others. required
-// lists the types that a new subscription names: reconcile returns an error if the principal may not
-// follow one of them, and skips other types.
+// reconcile opens the followers that a principal's subscriptions need and closes all others. required lists the types
+// that a new subscription names. reconcile returns an error if the principal may not follow one of them. It skips other
+// types that the principal may not follow.
 func (a *Adapter) reconcile(ctx context.Context, principal string, required []string) error {
 	w := a.watchOf(principal)
 	w.changing.Lock()
@@ -126,7 +126,7 @@ func (a *Adapter) reconcile(ctx context.Context, principal string, required []st
 	failed := false
 	for _, info := range infos {
 		shown[info.Name] = true
-		wanted, queued := a.wanted(principal, info.Name)
+		wanted, queued := a.hasSubscribers(principal, info.Name)
 		f := w.followers[info.Name]
 		switch {
 		case !wanted && f != nil:
@@ -160,7 +160,7 @@ func (a *Adapter) reconcile(ctx context.Context, principal string, required []st
 			w.changing.Lock()
 			w.again = nil
 			w.changing.Unlock()
-			a.background(func() { a.reconcile(a.ctx, principal, nil) })
+			a.runInBackground(func() { a.reconcile(a.ctx, principal, nil) })
 		})
 		context.AfterFunc(a.ctx, func() {
 			w.changing.Lock()
@@ -173,7 +173,8 @@ func (a *Adapter) reconcile(ctx context.Context, principal string, required []st
 	return refused
 }
 
-// follow starts to read a type, from the stored cursor of the queues or from now. w.changing is held.
+// follow starts a follower that reads a type from the stored cursor of the queues, or from now. The caller holds
+// w.changing.
 func (a *Adapter) follow(ctx context.Context, w *watch, info events.Info, queued bool) error {
 	f := &follower{info: info, source: w.principal + "\x00" + info.Name, limit: a.o.PublishRate.limiter(), done: make(chan struct{})}
 	r := port.FollowRequest{Event: info.Name, Principal: w.principal, Mode: modeName, Arguments: a.arguments(w.principal, info.Name)}
@@ -200,15 +201,15 @@ func (a *Adapter) follow(ctx context.Context, w *watch, info events.Info, queued
 	if queued {
 		f.keepCursor(a)
 	}
-	a.background(func() {
+	a.runInBackground(func() {
 		defer close(f.done)
 		a.read(w, f)
 	})
 	return nil
 }
 
-// keepCursor makes the follower store its cursor, starting with the current one, so that a queue
-// receives all later events even after a restart.
+// keepCursor stores the current cursor and makes the follower store every later one. After a restart, queues then
+// receive all later events.
 func (f *follower) keepCursor(a *Adapter) {
 	f.taking.Lock()
 	defer f.taking.Unlock()
@@ -225,7 +226,7 @@ func (f *follower) keepCursor(a *Adapter) {
 	}
 }
 
-// unfollow ends a follower and deletes its stored cursor. w.changing is held.
+// unfollow closes a follower and deletes its stored cursor. The caller holds w.changing.
 func (a *Adapter) unfollow(w *watch, f *follower) {
 	if w.followers[f.info.Name] == f {
 		delete(w.followers, f.info.Name)
@@ -247,7 +248,7 @@ func (a *Adapter) read(w *watch, f *follower) {
 		found, err := f.Next(a.ctx)
 		if err != nil {
 			if a.ctx.Err() == nil && !errors.Is(err, events.ErrClosed) {
-				a.background(func() { a.lost(w, f) })
+				a.runInBackground(func() { a.handleEnd(w, f) })
 			}
 			return
 		}
@@ -255,13 +256,13 @@ func (a *Adapter) read(w *watch, f *follower) {
 			a.tell.drop(droppedGap, 1)
 			a.o.Logger.Warn("mcpe: occurrences were lost before they were read", "event", f.info.Name)
 		}
-		a.take(w, f, found)
+		a.dispatch(w, f, found)
 	}
 }
 
-// lost removes a follower that the server has ended, and reconciles: if its type has changed, a new
-// follower replaces it.
-func (a *Adapter) lost(w *watch, f *follower) {
+// handleEnd removes a follower that the server has ended, and calls reconcile. If the type was changed, a new follower
+// replaces the old one.
+func (a *Adapter) handleEnd(w *watch, f *follower) {
 	w.changing.Lock()
 	ours := w.followers[f.info.Name] == f
 	if ours {
@@ -273,8 +274,8 @@ func (a *Adapter) lost(w *watch, f *follower) {
 	}
 }
 
-// take passes occurrences to the matching subscriptions.
-func (a *Adapter) take(w *watch, f *follower, found port.Followed) {
+// dispatch passes occurrences to the matching subscriptions.
+func (a *Adapter) dispatch(w *watch, f *follower, found port.Followed) {
 	f.taking.Lock()
 	defer f.taking.Unlock()
 	var kept, passing engine.Intake
@@ -283,9 +284,9 @@ func (a *Adapter) take(w *watch, f *follower, found port.Followed) {
 		into = &passing
 	}
 	for i := range found.Occurrences {
-		// Decode and encode without holding a.mu, which offer holds for one occurrence at a time.
+		// Decode and encode without holding a.mu, which dispatchEvent holds for one occurrence at a time.
 		e := eventOf(&found.Occurrences[i], f.info.MCPE)
-		schedules := a.offer(w, f, &e)
+		schedules := a.dispatchEvent(w, f, &e)
 		if len(schedules) == 0 {
 			continue
 		}
@@ -301,8 +302,9 @@ func (a *Adapter) take(w *watch, f *follower, found port.Followed) {
 	a.intake(a.passing, f, passing)
 }
 
-// offer passes an event to the matching subscriptions and returns the keys of the queues to add it to.
-func (a *Adapter) offer(w *watch, f *follower, e *mcpewire.Event) (schedules []string) {
+// dispatchEvent passes an event to the matching subscriptions. It returns the keys of the queues that the event must be
+// added to.
+func (a *Adapter) dispatchEvent(w *watch, f *follower, e *mcpewire.Event) (schedules []string) {
 	inRate := f.limit.Allow()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -313,7 +315,7 @@ func (a *Adapter) offer(w *watch, f *follower, e *mcpewire.Event) (schedules []s
 		if s.plan.has(wire.MCPERealtime) {
 			if inRate {
 				a.realtimeLocked(s, e)
-				a.handleLocked(s, handling{events: []mcpewire.Event{*e}})
+				a.handleLocked(s, handlerCall{events: []mcpewire.Event{*e}})
 			} else {
 				a.tell.drop(droppedRate, 1)
 			}
@@ -327,7 +329,7 @@ func (a *Adapter) offer(w *watch, f *follower, e *mcpewire.Event) (schedules []s
 	return schedules
 }
 
-// intake queues events. It retries until the store succeeds, because later events wait in the log.
+// intake queues events. It retries until the store accepts them. In the meantime, later events remain in the log.
 func (a *Adapter) intake(st engine.Schedules, f *follower, in engine.Intake) {
 	if len(in.Items) == 0 && in.Source == "" {
 		return
@@ -356,8 +358,8 @@ func (a *Adapter) intake(st engine.Schedules, f *follower, in engine.Intake) {
 	}
 }
 
-// typesChanged handles registered, changed and removed types. It runs in the registering goroutine, so
-// it only records the end of a new type's log and leaves the rest to another goroutine.
+// typesChanged handles added, changed and removed types. It is called by the registering goroutine, so it only records
+// the end of a new type's log and does the rest in another goroutine.
 func (a *Adapter) typesChanged() {
 	infos, err := a.es.Types(a.ctx, "")
 	if err != nil {
@@ -381,7 +383,7 @@ func (a *Adapter) typesChanged() {
 	if !ready {
 		return
 	}
-	a.background(func() {
+	a.runInBackground(func() {
 		for _, p := range principals {
 			_ = a.reconcile(a.ctx, p, nil)
 		}

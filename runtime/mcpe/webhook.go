@@ -17,16 +17,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// WebhookOptions configures handlers that post events to a URL of the subscriber. See MCPE-HAN-2.
+// WebhookOptions configures handlers that post events to a URL provided by the subscriber. See MCPE-HAN-2.
 type WebhookOptions struct {
-	// Callbacks restricts the reachable addresses; the zero value allows public addresses over https.
+	// Callbacks restricts the addresses that requests may reach. The zero value allows public addresses over https.
 	// MaxTimeout replaces its Timeout.
 	Callbacks server.Callbacks
-	// Timeout is the default timeout of a handler, and MaxTimeout the longest; default 10 s and 1 min.
+	// Timeout is the default timeout of a handler (default 10 s). MaxTimeout is the maximum (default 1 min).
 	Timeout, MaxTimeout time.Duration
-	// Secret signs every request according to Standard Webhooks; the zero value disables signatures.
+	// Secret is used to sign every request according to Standard Webhooks. The zero value disables signatures.
 	Secret webhook.Secret
-	// Attempts bounds the attempts of a request that fails temporarily; default 3.
+	// Attempts limits the attempts for a request that fails temporarily; default 3.
 	Attempts int
 }
 
@@ -62,7 +62,7 @@ func (p *poster) timeout(h *mcpewire.Handler) time.Duration {
 	return min(time.Duration(h.Timeout)*time.Millisecond, p.o.MaxTimeout)
 }
 
-// reserved lists the headers that a subscriber may not set.
+// reserved lists headers that a subscriber may not set.
 var reserved = []string{"Host", "Connection", "Content-Length", "Content-Type", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Expect",
 	"Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Forwarded", "Cookie"}
 
@@ -111,7 +111,7 @@ func (p *poster) run(ctx context.Context, r *run) error {
 	}
 }
 
-// post makes one attempt; again reports whether a retry may succeed.
+// post sends the request once. again reports whether a retry may succeed.
 func (p *poster) post(ctx context.Context, r *run, body []byte) (again bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.handler.URL, bytes.NewReader(body))
 	if err != nil {

@@ -17,10 +17,10 @@ type State string
 // The states.
 const (
 	StateActive    State = "active"
-	StateSuspended State = "suspended" // until it is refreshed or resumed
+	StateSuspended State = "suspended" // until the subscription is refreshed or resumed
 	StatePaused    State = "paused"    // by an operator, until an operator unpauses it
 	StateAbsent    State = "absent"
-	// StateUnreadable means that the subscription's record cannot be read. Nobody delivers to it, see
+	// StateUnreadable means that the subscription's record cannot be read. No process delivers to it; see
 	// [WebhookInfo.Unreadable].
 	StateUnreadable State = "unreadable"
 )
@@ -28,7 +28,7 @@ const (
 // A SubscriptionKey identifies a webhook subscription. See SUB-4.
 type SubscriptionKey struct {
 	Principal, URL, Event string
-	// Arguments are JSON; nil means {}.
+	// Arguments contains the arguments as JSON; nil means {}.
 	Arguments json.RawMessage
 }
 
@@ -42,32 +42,32 @@ type WebhookInfo struct {
 	State       State           `json:"state"`
 	CreatedAt   time.Time       `json:"createdAt"`
 	RefreshedAt time.Time       `json:"refreshedAt"`
-	// ExpiresAt is zero for a subscription without expiry.
+	// ExpiresAt is zero if the subscription does not expire.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
-	// Cursor is the watermark. It is nil for a type without replay, and until the subscription is restored after a
-	// start. If the subscription lives in another process, it is the stored watermark, and nil in a list.
+	// Cursor is the watermark. It is nil for a type without replay, and until the subscription is restored after
+	// startup. If another process delivers to the subscription, Cursor is the stored watermark, or nil in a list.
 	Cursor         *string   `json:"cursor"`
 	LastDeliveryAt time.Time `json:"lastDeliveryAt,omitzero"`
-	// LastError is the category of the last failed attempt, however old. LastErrorAt is the time of that attempt if it
-	// is still kept; zero in a list.
+	// LastError is the error category of the last failed attempt, regardless of its age. LastErrorAt is the time of
+	// that attempt. It is zero in a list, and if the attempt is no longer kept.
 	LastError   string    `json:"lastError,omitempty"`
 	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
 	FailedSince time.Time `json:"failedSince,omitzero"`
 	Throttled   bool      `json:"throttled,omitempty"`
-	// Behind counts the entries of the type's log after the watermark. It is nil for a check, and until the
-	// subscription is restored after a start.
+	// Behind is the number of log entries after the watermark. It is nil for a check, and until the subscription is
+	// restored after startup.
 	Behind *int64 `json:"behind,omitempty"`
 	// WaitingSince is the timestamp of the first entry after the watermark. It is zero if Behind is nil or 0.
 	WaitingSince time.Time `json:"waitingSince,omitzero"`
-	// Replay is the replay under way, or nil. If the subscription lives in another process, it reflects the stored
-	// progress.
+	// Replay is the replay in progress, or nil. If another process delivers to the subscription, Replay reflects the
+	// stored progress.
 	Replay *Replay `json:"replay,omitempty"`
-	// Actions are the latest operator actions on the subscription, up to 16, the oldest first.
+	// Actions contains up to 16 of the latest operator actions on the subscription, oldest first.
 	Actions []Action `json:"actions,omitempty"`
-	// Truncated reports a gap that no subscribe response has reported so far.
+	// Truncated reports whether there is a gap that has not yet been reported in a subscribe response.
 	Truncated bool `json:"truncated,omitempty"`
-	// Unreadable explains why the subscription's record cannot be read; "" if it can. A process that had already loaded
-	// it continues to deliver until it ends.
+	// Unreadable explains why the subscription's record cannot be read. It is "" if the record can be read. A process
+	// that had already loaded the record continues to deliver until the process ends.
 	Unreadable string `json:"unreadable,omitempty"`
 }
 
@@ -79,42 +79,42 @@ type Action struct {
 	Kind    string    `json:"kind"`
 	AskedBy string    `json:"askedBy"`
 	At      time.Time `json:"at"`
-	// Done is when the delivering process completed the action; zero while it is pending.
+	// Done is when the delivering process completed the action, or zero while the action is pending.
 	Done time.Time `json:"done,omitzero"`
-	// Failure explains why the action failed; "" if it succeeded or is pending.
+	// Failure explains why the action failed. It is "" if the action succeeded or is pending.
 	Failure string `json:"failure,omitempty"`
 }
 
-// A Replay is the progress of a replay of one webhook subscription.
+// A Replay describes the progress of a replay for one webhook subscription.
 type Replay struct {
 	AskedBy string `json:"askedBy"`
-	// Left counts the log entries that remain.
+	// Left is the number of remaining log entries.
 	Left int64 `json:"left"`
 }
 
-// Failing reports whether the last attempt failed, or the record cannot be read. After a failure the subscription
-// retries or is suspended.
+// Failing reports whether the last attempt failed or the record cannot be read. After a failure, deliveries are retried
+// or suspended.
 func (i *WebhookInfo) Failing() bool {
 	return !i.FailedSince.IsZero() || i.State == StateSuspended || i.Unreadable != ""
 }
 
-// A Filter picks webhook subscriptions. Empty fields match all.
+// A Filter selects webhook subscriptions. Empty fields match all subscriptions.
 type Filter struct {
 	Principal, Event string
 	State            State
-	// Host is the lower-case host of a callback, with the port if its URL has one. URL is a substring of a callback's
-	// URL in the form of [ShownURL].
+	// Host is the lower-case host of a callback, including the port if the URL has one. URL is a substring of a
+	// callback's URL in the form returned by [ShownURL].
 	Host, URL string
-	// MinBehind picks subscriptions of this process that are behind by at least that many entries.
+	// MinBehind selects subscriptions of this process that are behind by at least that many entries.
 	MinBehind int64
-	// Failing picks subscriptions whose last attempt failed, suspended or not, and unreadable ones. An action on one
-	// may change its place in the list: read the whole list before you act.
+	// Failing selects unreadable subscriptions and those with a failed last attempt, whether or not they are suspended.
+	// An action on a subscription can change its position in the list, so read the whole list before you act.
 	Failing bool
-	// Late picks subscriptions of this process with an entry after the watermark that is older than this.
+	// Late selects subscriptions of this process that have an entry older than Late after the watermark.
 	Late time.Duration
 }
 
-// ShownURL returns a callback's URL without its userinfo, query and fragment, which may be secret.
+// ShownURL returns a callback's URL without the user information, query and fragment, which may be secret.
 func ShownURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -123,7 +123,7 @@ func ShownURL(raw string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// HostOf returns the host of a callback's URL in the form of [Filter].Host.
+// HostOf returns the host of a callback's URL in the form used by [Filter].Host.
 func HostOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -132,21 +132,21 @@ func HostOf(raw string) string {
 	return strings.ToLower(u.Host)
 }
 
-// An Endpoint summarizes the webhook subscriptions to a host or to a URL.
+// An Endpoint summarizes the webhook subscriptions that deliver to a host or a URL.
 type Endpoint struct {
 	Host string `json:"host"`
-	// URL has the form of [ShownURL]; empty for a whole host.
+	// URL has the form returned by [ShownURL]. It is empty if the Endpoint summarizes a host.
 	URL string `json:"url,omitempty"`
-	// Subscriptions counts all; Active, Suspended and Paused count them by state. Failing counts the ones whose last
-	// attempt failed.
+	// Subscriptions counts all subscriptions. Active, Suspended and Paused count subscriptions by state. Failing counts
+	// subscriptions with a failed last attempt.
 	Subscriptions int `json:"subscriptions"`
 	Active        int `json:"active"`
 	Suspended     int `json:"suspended"`
 	Paused        int `json:"paused"`
 	Failing       int `json:"failing"`
-	// FailedSince is the earliest, and LastDeliveryAt the latest, of the subscriptions. Behind is the largest.
-	// WaitingSince is the earliest of the subscriptions that are the furthest behind in their event type. Behind and
-	// WaitingSince cover this process only.
+	// FailedSince is the earliest value of all subscriptions, LastDeliveryAt the latest, and Behind the largest.
+	// WaitingSince is the earliest value of the subscriptions that are furthest behind in each event type. Behind and
+	// WaitingSince cover only this process.
 	FailedSince    time.Time `json:"failedSince,omitzero"`
 	LastDeliveryAt time.Time `json:"lastDeliveryAt,omitzero"`
 	Behind         int64     `json:"behind"`
@@ -156,28 +156,28 @@ type Endpoint struct {
 // A SubscribeRequest describes a webhook subscription that an operator creates for a principal.
 type SubscribeRequest struct {
 	SubscriptionKey
-	// Secret signs the deliveries, in its text form whsec_…. If it is empty, the server generates a secret that nobody
-	// knows; the subscriber replaces it with a refresh.
+	// Secret is the key that signs the deliveries, in the text form whsec_…. If it is empty, the server generates a
+	// secret without disclosing it. The subscriber then sets its own secret with a refresh.
 	Secret string
-	// TTL is the time until the subscription must be refreshed, within the server's bounds. 0 means the default, and a
-	// negative TTL requests no expiry.
+	// TTL is the time until the subscription must be refreshed, within the server's limits. 0 means the default. A
+	// negative TTL requests a subscription without expiry.
 	TTL time.Duration
 	// Cursor is where the subscription starts; nil means now.
 	Cursor *string
 }
 
-// A Target selects the subscriptions that an operator's signal is for. These are all live subscriptions to an event
-// type, or the ones with an id, which may be several streams.
+// A Target selects the subscriptions that receive an operator's signal. It selects all live subscriptions to an event
+// type, or the subscription with an id, which can have several streams.
 type Target struct {
-	// Event names the type; used when ID is empty.
+	// Event is the name of the event type. It is used if ID is empty.
 	Event string
 	// ID is a subscription's id.
 	ID string
 }
 
-// A Connection is a stream, or a poller between its polls.
+// A Connection is a stream or a poller. A poller is connected until its lease expires.
 type Connection struct {
-	// ID identifies the connection to [Admin.EndConnection] as long as it lasts.
+	// ID identifies the connection in calls to [Admin.EndConnection].
 	ID           string `json:"id"`
 	Subscription string `json:"subscription"`
 	Principal    string `json:"principal"`
@@ -185,7 +185,7 @@ type Connection struct {
 	// Mode is "push" or "poll".
 	Mode  string    `json:"mode"`
 	Since time.Time `json:"since"`
-	// Behind counts the log entries that the connection has not passed so far. For a poller it dates from the last
+	// Behind is the number of log entries that the connection has not yet read. For a poller, it is as of the last
 	// poll. It is nil for checks.
 	Behind *int64 `json:"behind,omitempty"`
 }
@@ -194,20 +194,21 @@ type Connection struct {
 type EventType struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
-	// Delivery lists the delivery modes that it offers.
+	// Delivery lists the delivery modes that the type offers.
 	Delivery []string `json:"delivery"`
 	// Replay reports whether past occurrences can be redelivered.
 	Replay bool `json:"replay"`
-	// Oldest is the first retained position of its log. Head is the last position, which is the number of occurrences
-	// so far. Both are 0 without a log.
+	// Oldest is the first retained position of the type's log. Head is the last position, which is the number of
+	// occurrences so far. Both are 0 if the type does not have a log.
 	Oldest store.Position `json:"oldest"`
 	Head   store.Position `json:"head"`
-	// Damaged counts the retained log entries that this process has found to be damaged. Readers get a gap in their
-	// place.
+	// Damaged is the number of retained log entries that this process has found to be damaged. Readers receive a gap
+	// instead of these entries.
 	Damaged int64 `json:"damaged,omitempty"`
-	// PerMinute is the number of occurrences that became visible in this process in the last minute, to a tenth.
+	// PerMinute is the number of occurrences that became visible in this process in the last minute, rounded to a
+	// tenth.
 	PerMinute float64 `json:"perMinute"`
-	// Behind is the lag, in log entries, of the slowest stream or webhook subscription of this process.
+	// Behind is the lag of the slowest stream or webhook subscription of this process, in log entries.
 	Behind int64 `json:"behind"`
 	// Streams, Pollers and Webhooks count the live subscriptions of this process.
 	Streams  int `json:"streams"`
@@ -215,7 +216,7 @@ type EventType struct {
 	Webhooks int `json:"webhooks"`
 }
 
-// An EventTypeInfo is an event type with its schemas, as subscribers see them.
+// An EventTypeInfo is an event type with its schemas, as shown to subscribers.
 type EventTypeInfo struct {
 	EventType
 	InputSchema   json.RawMessage `json:"inputSchema"`
@@ -227,138 +228,139 @@ type Occurrence struct {
 	Event     string      `json:"event"`
 	EventID   string      `json:"eventId"`
 	Timestamp events.Time `json:"timestamp"`
-	// Position counts the occurrences of the event type.
+	// Position is the position of the occurrence in the event type's log, starting at 1.
 	Position store.Position `json:"position"`
-	// Bytes is the size of its payload.
+	// Bytes is the size of the payload.
 	Bytes int `json:"bytes"`
-	// Targeted reports whether the occurrence is only for named subscriptions.
+	// Targeted reports whether the occurrence is only for specific subscriptions.
 	Targeted bool `json:"targeted,omitempty"`
-	// Data is the payload before any Transform; null if it is damaged.
+	// Data is the payload before any Transform. It is null if the payload is damaged.
 	Data json.RawMessage `json:"data"`
-	// Cursor is the cursor after the occurrence, for [Admin.Replay]. It is empty for a type without replay, and in a
-	// [Tail].
+	// Cursor is the cursor that follows the occurrence, for use with [Admin.Replay]. It is empty for a type without
+	// replay, and in a [Tail].
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// A Point is a place in an event type's log. Exactly one of Since, Position and EventID is set.
+// A Point specifies where to start in an event type's log. Exactly one of Since, Position and EventID must be set.
 type Point struct {
-	// Since selects the first entry that happened at that time or later.
+	// Since selects the first entry with that timestamp or a later one.
 	Since time.Time
-	// Position selects the entry at that position. EventID selects the last entry with that id, among the latest
-	// 100,000.
+	// Position selects the entry at that position. EventID selects the last entry with that id among the latest 100,000
+	// entries.
 	Position store.Position
 	EventID  string
-	// Until ends the range before the first entry that happened at that time or later; zero means no end.
+	// Until ends the range before the first entry with that timestamp or a later one; zero means no end.
 	Until time.Time
 }
 
 // A Beginning is the range of a replay that starts at a [Point].
 type Beginning struct {
-	// Cursor and Last are parameters of [Admin.Replay]. Last is the position of the last entry in the range, the head
-	// if the Point has no Until.
+	// Cursor and Last are arguments for [Admin.Replay]. Last is the position of the last entry in the range. If Until
+	// of the Point is zero, it is the head.
 	Cursor string         `json:"cursor"`
 	Last   store.Position `json:"last"`
-	// EventID, Timestamp and Position describe the first entry that is delivered again to the subscriptions it matches.
+	// EventID, Timestamp and Position describe the first entry that will be redelivered to matching subscriptions.
 	EventID   string         `json:"eventId"`
 	Timestamp events.Time    `json:"timestamp"`
 	Position  store.Position `json:"position"`
-	// Entries counts the entries from that one through Last.
+	// Entries is the number of entries from that entry through Last.
 	Entries int64 `json:"entries"`
-	// Truncated reports that the log has dropped requested entries: the range begins with the oldest retained one.
+	// Truncated reports whether the log has dropped requested entries. In that case, the range begins with the oldest
+	// retained entry.
 	Truncated bool `json:"truncated"`
 }
 
-// An Outcome is the result of an occurrence at one webhook subscription.
+// An Outcome is the result of delivering an occurrence to one webhook subscription.
 type Outcome string
 
 // The outcomes.
 const (
 	// OutcomeAccepted means that the endpoint accepted the occurrence.
 	OutcomeAccepted Outcome = "accepted"
-	// OutcomeWaiting means that the occurrence is still to be delivered.
+	// OutcomeWaiting means that the occurrence has not yet been delivered.
 	OutcomeWaiting Outcome = "waiting"
-	// OutcomeFailed means that the occurrence was given up after its last attempt.
+	// OutcomeFailed means that the occurrence was abandoned after its last attempt.
 	OutcomeFailed Outcome = "failed"
-	// OutcomePassed means that the occurrence matches but will not be delivered, and no attempt is kept. It is too old,
-	// or the subscription began after it.
+	// OutcomePassed means that the occurrence matches but will not be delivered, and that no attempt is recorded. The
+	// occurrence is too old, or the subscription started later.
 	OutcomePassed Outcome = "passed"
 )
 
-// A Delivery is an occurrence's outcome at one webhook subscription.
+// A Delivery is the outcome of an occurrence for one webhook subscription.
 type Delivery struct {
 	Subscription string  `json:"subscription"`
 	Principal    string  `json:"principal"`
 	URL          string  `json:"url"`
 	State        State   `json:"state"`
 	Outcome      Outcome `json:"outcome"`
-	// Attempts are the recorded attempts, the latest first.
+	// Attempts contains the recorded attempts, latest first.
 	Attempts []Attempt `json:"attempts"`
 }
 
-// A Tail follows occurrences as they become visible in this process, whichever process emitted them. Occurrences that
-// checks find are left out. It keeps only a position for each event type, so a slow reader does not block others. It is
-// not safe for concurrent use.
+// A Tail follows occurrences as they become visible in this process, including those emitted by other processes.
+// Occurrences found by checks are omitted. A Tail stores only a position for each event type, so a slow reader does not
+// block others. It is not safe for concurrent use.
 type Tail interface {
 	// Next waits for occurrences until ctx ends or the server shuts down (events.ErrClosed). The occurrences of one
 	// event type are in order. skipped counts the occurrences passed over because this tail was too slow.
 	Next(ctx context.Context) (found []Occurrence, skipped int64, err error)
 }
 
-// An Attempt is the result of one request that carried an occurrence to an endpoint. It contains no body and no header,
-// and only the status of the response.
+// An Attempt is the result of one request to deliver an occurrence to an endpoint. It does not contain headers or
+// bodies. Of the response, it contains only the status.
 type Attempt struct {
-	// EventID is the occurrence's id, which is the webhook-id of all its attempts. Event is its event type.
+	// EventID is the occurrence's id, which is the webhook-id of all attempts. Event is the event type.
 	EventID string `json:"eventId"`
 	Event   string `json:"event"`
-	// Position is the occurrence's position in its log. The position in a feed is only meaningful in one process.
+	// Position is the occurrence's position in its log. A position in a feed is meaningful only within one process.
 	Position store.Position `json:"position"`
-	// Number counts the attempts to deliver the occurrence, from 1.
+	// Number is the number of the attempt for the occurrence, starting at 1.
 	Number int `json:"number"`
-	// At is when the request was signed. Took is the time until its response or failure.
+	// At is when the request was signed. Took is the time until the response or failure.
 	At   time.Time     `json:"at"`
 	Took time.Duration `json:"took"`
-	// Category is the category of the failure; "" if the endpoint accepted the occurrence. See ERR-1.
+	// Category is the category of the failure, or "" if the endpoint accepted the occurrence. See ERR-1.
 	Category string `json:"category,omitempty"`
-	// Status is the HTTP status, 0 without a response.
+	// Status is the HTTP status, or 0 without a response.
 	Status int `json:"status,omitempty"`
-	// NextAt is when the next attempt is due; zero if none follows.
+	// NextAt is when the next attempt is due, or zero if it was the last attempt.
 	NextAt time.Time `json:"nextAt,omitzero"`
-	// AskedBy is the actor who requested the attempt by [Admin.SendAgain] or [Admin.Replay], see [WithActor]. It is ""
-	// for a scheduled attempt, such as a retry of a requested one. If a process ends during a replay, the remaining
-	// attempts count as scheduled.
+	// AskedBy is the actor who requested the attempt with [Admin.SendAgain] or [Admin.Replay]; see [WithActor]. It is
+	// "" for a scheduled attempt, such as a retry of a requested attempt. If a process ends during a replay, the
+	// remaining attempts are treated as scheduled.
 	AskedBy string `json:"askedBy,omitempty"`
 }
 
-// An Abandoned is an occurrence that was given up at one webhook subscription.
+// An Abandoned is an occurrence that could not be delivered to one webhook subscription.
 type Abandoned struct {
 	Subscription string `json:"subscription"`
 	Principal    string `json:"principal"`
 	URL          string `json:"url"`
-	// Attempt is the last attempt. Its At is the seen parameter of [Admin.SendAgain].
+	// Attempt is the last attempt. Pass its At as the seen parameter of [Admin.SendAgain].
 	Attempt Attempt `json:"attempt"`
 }
 
-// A Rejected is an outbox occurrence that was set aside: nobody gets it. Its fields are as the writer wrote them;
-// EventID is cut to 256 bytes.
+// A Rejected is an outbox occurrence that was set aside and is not delivered. The fields contain the values that were
+// written to the outbox, but EventID is truncated to 256 bytes.
 type Rejected struct {
 	ID int64 `json:"id,string"`
-	// At is when it was set aside, by the store's clock. Reason says why.
+	// At is when the occurrence was set aside, according to the store's clock. Reason explains why.
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason"`
-	// Log is the name of its log, cut to 256 bytes.
+	// Log is the name of the log, truncated to 256 bytes.
 	Log     string `json:"log"`
 	EventID string `json:"eventId"`
-	// Bytes is the combined size of its payload and _meta.
+	// Bytes is the combined size of the payload and _meta.
 	Bytes int64 `json:"bytes"`
 }
 
-// An AuditEntry records an action, its actor and its outcome. Texts are cut to 1024 bytes.
+// An AuditEntry records an action, its actor and its outcome. Strings are truncated to 1024 bytes.
 type AuditEntry struct {
-	// Position is the entry's position in the audit log, from 1; 0 until it is stored.
+	// Position is the entry's position in the audit log, starting at 1. It is 0 until the entry is stored.
 	Position store.Position `json:"position,omitzero"`
 	At       time.Time      `json:"at"`
 	Actor    string         `json:"actor"`
-	// Verb is the action. The following fields name its object; they are "" if they do not apply.
+	// Verb is the action. The following fields identify its object. Fields that do not apply are "".
 	Verb         string `json:"verb"`
 	Subscription string `json:"subscription,omitempty"`
 	Connection   string `json:"connection,omitempty"`
@@ -366,23 +368,23 @@ type AuditEntry struct {
 	Principal    string `json:"principal,omitempty"`
 	Event        string `json:"event,omitempty"`
 	EventID      string `json:"eventId,omitempty"`
-	// Asked holds the other parameters of the action, such as "since 2026-11-22T14:00:00Z".
+	// Asked contains the other parameters of the action, such as "since 2026-11-22T14:00:00Z".
 	Asked string `json:"asked,omitempty"`
 	// Key is the request's idempotency key. Status is the HTTP status of the response.
 	Key    string `json:"key,omitempty"`
 	Status int    `json:"status,omitempty"`
-	// Outcome explains why the action failed; "" if it succeeded.
+	// Outcome explains why the action failed. It is "" if the action succeeded.
 	Outcome string `json:"outcome,omitempty"`
 }
 
-// An AuditFilter picks entries of the audit log whose fields equal its own. Empty fields match all.
+// An AuditFilter selects entries of the audit log with the same field values. Empty fields match all entries.
 type AuditFilter struct {
 	Actor, Verb, Subscription, Principal, Event, EventID string
-	// Since picks entries from a time on.
+	// Since selects entries recorded at or after that time.
 	Since time.Time
 }
 
-// Takes reports whether the filter picks e.
+// Takes reports whether e matches the filter.
 func (f AuditFilter) Takes(e *AuditEntry) bool {
 	for _, pair := range [][2]string{{f.Actor, e.Actor}, {f.Verb, e.Verb}, {f.Subscription, e.Subscription}, {f.Principal, e.Principal}, {f.Event, e.Event},
 		{f.EventID, e.EventID}} {
@@ -393,51 +395,52 @@ func (f AuditFilter) Takes(e *AuditEntry) bool {
 	return !e.At.Before(f.Since)
 }
 
-// A Minute sums up the webhook delivery attempts that ended in it. It counts all requests to endpoints, first attempts,
-// retries and control envelopes alike, except verifications.
+// A Minute summarizes the webhook delivery attempts that ended in that minute. It includes first attempts, retries and
+// control envelopes, but not verifications.
 type Minute struct {
 	At                 time.Time // when it began
 	Attempts, Failures int64
-	// P50, P95 and P99 are percentiles of the time until an attempt was answered or timed out. They are accurate to a
-	// factor of √2; times above 65 s count as 65 s. Failed connections do not count. They are 0 without such attempts.
+	// P50, P95 and P99 are percentiles of the time until an attempt was answered or timed out. They are accurate within
+	// a factor of √2, and times above 65 s are counted as 65 s. Failed connections are excluded. The percentiles are 0
+	// without such attempts.
 	P50, P95, P99 time.Duration
-	// Behind is the lag, in log entries, of the slowest webhook subscription at one moment of the minute. It is nil if
+	// Behind is the lag of the slowest webhook subscription, in log entries, sampled once in the minute. It is nil if
 	// no lag was sampled.
 	Behind *int64
 }
 
-// An Activity sums up this process's webhook delivery attempts in the last hour.
+// An Activity summarizes this process's webhook delivery attempts in the last hour.
 type Activity struct {
-	// Whole sums up the hour; its Behind is the latest known.
+	// Whole summarizes the hour. Its Behind is the latest sample.
 	Whole Minute
-	// Minutes are up to 60 consecutive minutes, the oldest first; the last one is in progress. They begin when the
-	// process started. For an event type or host first counted after another one was evicted, they begin at that first
-	// count.
+	// Minutes contains up to 60 consecutive minutes, oldest first. The last minute is in progress. The minutes begin
+	// when the process started. If an event type or host was first counted after another was evicted, its minutes begin
+	// at that first count.
 	Minutes []Minute
 }
 
 // A Cluster is the state of the processes that share a store, as seen by one of them.
 type Cluster struct {
-	// Replicas are the processes with a current lease, in the order in which their leases began.
+	// Replicas lists the processes with a current lease, in the order that their leases began.
 	Replicas []Replica `json:"replicas"`
-	// Leased reports whether this process holds its lease: without one it delivers nothing.
+	// Leased reports whether this process holds its lease. Without a lease, it does not deliver.
 	Leased bool `json:"leased"`
-	// Unowned counts the shards that no replica owns, by event type, "/outbox" or "/retention".
+	// Unowned counts the shards that are not owned by a replica. The keys are event types, "/outbox" and "/retention".
 	Unowned map[string]int `json:"unowned"`
-	// Generation is a number that the store's logs increment whenever they begin new epochs.
+	// Generation is incremented each time the store's logs begin new epochs.
 	Generation uint64 `json:"generation"`
-	// HeardAt is when this process last knew every order given in other processes; zero if never.
+	// HeardAt is when this process last read all operator requests made in other processes, or zero if it never did.
 	HeardAt time.Time `json:"heardAt,omitzero"`
-	// OutboxAge is how long the oldest occurrence has waited in the outbox. While the outbox cannot be read, it is how
-	// long one may have waited. It is nil in a process that does not own the outbox.
+	// OutboxAge is how long the oldest occurrence has been in the outbox. While the outbox cannot be read, it is the
+	// longest time that an occurrence may have been there. It is nil in a process that does not own the outbox.
 	OutboxAge *time.Duration `json:"-"`
 }
 
 // A Replica is a process of a [Cluster].
 type Replica struct {
 	Name string `json:"name"`
-	// This marks the process that answers.
+	// This is true for the process that returned the Cluster.
 	This bool `json:"this,omitempty"`
-	// Shards counts the shards that it owns, with the keys of Cluster.Unowned.
+	// Shards counts the shards that the replica owns, with the same keys as Cluster.Unowned.
 	Shards map[string]int `json:"shards"`
 }

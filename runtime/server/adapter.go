@@ -13,8 +13,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// inside is the view of the server that carriers and adapters get from [port.Of]. Authors do not see it.
-type inside struct{ *Server }
+// portAdapter implements [port.Inside] for carriers and adapters, which reach it through [port.Of]. Authors do not see
+// it.
+type portAdapter struct{ *Server }
 
 func init() {
 	port.Of = func(server any) *port.Port {
@@ -32,31 +33,31 @@ func init() {
 
 // The methods below implement [port.Inside].
 
-func (s inside) MCP() *mcp.Server { return s.mcp }
+func (s portAdapter) MCP() *mcp.Server { return s.mcp }
 
-func (s inside) Shared() bool { return s.shared() }
+func (s portAdapter) Shared() bool { return s.shared() }
 
-func (s inside) Logger() *slog.Logger { return s.options.Logger }
+func (s portAdapter) Logger() *slog.Logger { return s.options.Logger }
 
-func (s inside) MaxParams() int { return s.options.MaxParams }
+func (s portAdapter) MaxParams() int { return s.options.MaxParams }
 
-func (s inside) Authenticate(ctx context.Context, extra *mcp.RequestExtra) (principal string, expires time.Time) {
+func (s portAdapter) Authenticate(ctx context.Context, extra *mcp.RequestExtra) (principal string, expires time.Time) {
 	return s.authenticate(ctx, extra)
 }
 
-func (s inside) Capabilities(stateless bool) json.RawMessage { return s.capabilities(stateless) }
+func (s portAdapter) Capabilities(stateless bool) json.RawMessage { return s.capabilities(stateless) }
 
-func (s inside) EncodePayload(event string, payload any) (json.RawMessage, error) {
+func (s portAdapter) EncodePayload(event string, payload any) (json.RawMessage, error) {
 	return s.encodePayload(event, payload)
 }
 
-func (s inside) Heartbeat() time.Duration { return s.options.Heartbeat }
+func (s portAdapter) Heartbeat() time.Duration { return s.options.Heartbeat }
 
-func (s inside) Closing() <-chan struct{} { return s.closing }
+func (s portAdapter) Closing() <-chan struct{} { return s.closing }
 
-func (s inside) Types(ctx context.Context, principal string) ([]events.Info, error) {
+func (s portAdapter) Types(ctx context.Context, principal string) ([]events.Info, error) {
 	var all []events.Info
-	for _, et := range s.all() {
+	for _, et := range s.eventTypes() {
 		d := et.current()
 		if d == nil {
 			continue
@@ -72,18 +73,18 @@ func (s inside) Types(ctx context.Context, principal string) ([]events.Info, err
 	return all, nil
 }
 
-func (s inside) MayFollow(ctx context.Context, principal, event string, arguments json.RawMessage) error {
+func (s portAdapter) MayFollow(ctx context.Context, principal, event string, arguments json.RawMessage) error {
 	ctx = hook.WithPrincipal(ctx, principal)
 	_, d, err := s.lookup(ctx, principal, event)
 	if err != nil {
 		return err
 	}
-	_, err = s.accepted(ctx, principal, d, arguments)
+	_, err = s.parseArguments(ctx, principal, d, arguments)
 	return err
 }
 
-func (s inside) Head(event string) string {
-	et := s.registered(event)
+func (s portAdapter) Head(event string) string {
+	et := s.eventType(event)
 	if et == nil || et.topic == nil {
 		return ""
 	}

@@ -111,7 +111,7 @@ func TestArgumentsAreBoundedWrittenOut(t *testing.T) {
 	args := `{"any":[1e15` + strings.Repeat(`,1e15`, 99) + `]}`
 	_, err := call(s, "", wire.MethodPoll, `{"name":"e","arguments":`+args+`}`)
 	wantError(t, err, -32602, `{"errors":[{"path":"/arguments","message":"is 1709 bytes of JSON when its numbers are written out, at most 1000"}]}`)
-	if len(s.leases.All()) != 0 || s.holdings.total != 0 {
+	if len(s.leases.All()) != 0 || s.memoryUsage.total != 0 {
 		t.Error("something is left")
 	}
 }
@@ -137,12 +137,12 @@ func TestStoredArgumentsAreExempt(t *testing.T) {
 		}
 		_, rerr := call(w.Server, "ada", wire.MethodSubscribe, params(plain, secretA, `,"arguments":`+ofSize(9001)))
 		wantError(t, rerr, -32602, `{"errors":[{"path":"/arguments","message":"is 9001 bytes of JSON, at most 100"}]}`)
-		if charged := w.holdings.by["ada"]; charged < 9000 {
+		if charged := w.memoryUsage.by["ada"]; charged < 9000 {
 			t.Errorf("the restored subscription is charged %d bytes", charged)
 		}
 		w.unsubscribeWith("ada", plain, ofSize(9000))
-		if w.holdings.total != 0 {
-			t.Errorf("%d bytes stay charged", w.holdings.total)
+		if w.memoryUsage.total != 0 {
+			t.Errorf("%d bytes stay charged", w.memoryUsage.total)
 		}
 	})
 }
@@ -196,7 +196,7 @@ func TestMemoryShares(t *testing.T) {
 		if err := pollOf("refused", "e", 0); err == nil {
 			t.Error("OnSubscribe's refusal is lost")
 		}
-		if s.holdings.by["refused"] != 0 {
+		if s.memoryUsage.by["refused"] != 0 {
 			t.Error("a refused poller is charged")
 		}
 		// Those without a principal share a quarter of all. Where hooks hear of subscribers they are
@@ -221,15 +221,15 @@ func TestMemoryShares(t *testing.T) {
 		held := len(open.lines())
 		time.Sleep(6 * time.Minute) // all leases lapse
 		synctest.Wait()
-		if s.holdings.total != 0 || len(s.holdings.by) != 0 {
-			t.Errorf("%d bytes stay charged after %d leases", s.holdings.total, held)
+		if s.memoryUsage.total != 0 || len(s.memoryUsage.by) != 0 {
+			t.Errorf("%d bytes stay charged after %d leases", s.memoryUsage.total, held)
 		}
 		if err := pollOf("ada", "e", 0); err != nil {
 			t.Error(err)
 		}
 		s.Revoke(t.Context(), "ada")
-		if s.holdings.total != 0 {
-			t.Errorf("%d bytes stay charged after Revoke", s.holdings.total)
+		if s.memoryUsage.total != 0 {
+			t.Errorf("%d bytes stay charged after Revoke", s.memoryUsage.total)
 		}
 	})
 }
@@ -259,25 +259,25 @@ func TestMemoryOfWebhooks(t *testing.T) {
 		if err := sub(0); err != nil {
 			t.Errorf("a refresh is refused: %v", err)
 		}
-		before := w.holdings.total
+		before := w.memoryUsage.total
 		w.unsubscribeWith("ada", plain, args(0))
 		if err := sub(100); err != nil {
 			t.Errorf("after an unsubscribe: %v", err)
 		}
-		if got := w.holdings.total; got < before || got > before+10 {
+		if got := w.memoryUsage.total; got < before || got > before+10 {
 			t.Errorf("%d bytes, before %d", got, before)
 		}
 		w.Revoke(t.Context(), "ada")
 		w.settle(time.Second)
-		if w.holdings.total != 0 {
-			t.Errorf("%d bytes stay charged after Revoke", w.holdings.total)
+		if w.memoryUsage.total != 0 {
+			t.Errorf("%d bytes stay charged after Revoke", w.memoryUsage.total)
 		}
 		if err := sub(1); err != nil {
 			t.Error(err)
 		}
 		w.settle(24 * time.Hour)
-		if w.holdings.total != 0 {
-			t.Errorf("%d bytes stay charged after the expiry", w.holdings.total)
+		if w.memoryUsage.total != 0 {
+			t.Errorf("%d bytes stay charged after the expiry", w.memoryUsage.total)
 		}
 	})
 }
@@ -341,7 +341,7 @@ func TestRetainedArguments(t *testing.T) {
 				}
 				forget()
 				each := (heap() - before) / n
-				charged := s.holdings.by["ada"] / n
+				charged := s.memoryUsage.by["ada"] / n
 				if each > allowed || each > charged+charged/3 {
 					t.Errorf("a poller of %d bytes keeps %d, is charged %d", len(json(0)), each, charged)
 				}

@@ -18,8 +18,8 @@ import (
 // PrincipalOf returns the principal that a check or hook runs for, or "" without a principal. A check declared with
 // [WithSharedCheck] runs without a principal, and so does Transform, because their results are shared.
 //
-// In a handler of a tool, prompt, resource or completion of the mcp.Server it returns the caller, as [Options].Principal
-// derives it.
+// In a tool, prompt, resource or completion handler of the mcp.Server, it returns the caller's principal as determined
+// by [Options].Principal.
 func PrincipalOf(ctx context.Context) string { return hook.Principal(ctx) }
 
 // A caller is the authenticated sender of a request.
@@ -32,8 +32,8 @@ type caller struct {
 
 type callerKey struct{}
 
-// identify adds the caller to the context of a request. The author's handler and later calls of authenticate read
-// it from there.
+// identify adds the caller to the context of a request. The author's handler and later calls to authenticate read it
+// from the context.
 func (s *Server) identify(ctx context.Context, extra *mcp.RequestExtra) context.Context {
 	c := &caller{server: s, extra: extra}
 	c.principal, c.expires = s.authenticate(ctx, extra)
@@ -60,7 +60,7 @@ func (s *Server) authenticate(ctx context.Context, extra *mcp.RequestExtra) (pri
 	return principal, expires
 }
 
-// visible calls the Visible hook (LIST-4).
+// visible reports whether the Visible hook shows the event type to the principal (LIST-4).
 func (s *Server) visible(ctx context.Context, principal, event string) (ok bool, err error) {
 	if s.options.Visible == nil {
 		return true, nil
@@ -69,8 +69,8 @@ func (s *Server) visible(ctx context.Context, principal, event string) (ok bool,
 	return ok, err
 }
 
-// authorized calls both Authorize hooks (AUTH-1).
-func (s *Server) authorized(ctx context.Context, principal string, a eventtype.Arguments) error {
+// authorize calls both Authorize hooks (AUTH-1).
+func (s *Server) authorize(ctx context.Context, principal string, a eventtype.Arguments) error {
 	d := definitionOf(a)
 	if f := s.options.Authorize; f != nil {
 		if err := guard("Authorize", func() error { return f(ctx, principal, d.info.Name, a.Canonical()) }); err != nil {
@@ -85,24 +85,24 @@ func (s *Server) authorized(ctx context.Context, principal string, a eventtype.A
 	return nil
 }
 
-// accepted parses the arguments of a request and authorizes them with both Authorize hooks.
-func (s *Server) accepted(ctx context.Context, principal string, d *definition, raw json.RawMessage) (eventtype.Arguments, error) {
+// parseArguments parses the arguments of a request and authorizes them with both Authorize hooks.
+func (s *Server) parseArguments(ctx context.Context, principal string, d *definition, raw json.RawMessage) (eventtype.Arguments, error) {
 	a, err := eventtype.Parse(d, raw)
 	if err == nil {
-		err = s.authorized(ctx, principal, a)
+		err = s.authorize(ctx, principal, a)
 	}
 	return a, err
 }
 
-// refused rechecks a live subscription and returns the error to end it with, or nil. A hook that fails or a
-// canceled context does not end a subscription (AUTH-2, LIST-4).
-func (s *Server) refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
+// recheck runs the hooks again for a live subscription. It returns the error that ends the subscription, or nil if the
+// subscription continues. A failing hook or a canceled context does not end the subscription (AUTH-2, LIST-4).
+func (s *Server) recheck(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
 	ok, err := s.visible(ctx, principal, definitionOf(a).info.Name)
 	if err == nil && !ok {
 		return fault.NotFound("event")
 	}
 	if err == nil {
-		err = s.authorized(ctx, principal, a)
+		err = s.authorize(ctx, principal, a)
 	}
 	var e *events.Error
 	if errors.As(err, &e) && e.Kind != wire.Internal && e.Kind != wire.UpstreamError {
@@ -115,24 +115,24 @@ func (s *Server) refused(ctx context.Context, principal string, a eventtype.Argu
 }
 
 // Revoke ends the principal's live subscriptions to the named events, or to all events if none are named. Streams,
-// webhooks, and waiting polls and tools end with Forbidden, or with the error that Authorize returns now; poll
-// leases end. Revoke does not block new subscriptions; the hooks decide about those. On a shared store every
-// process does the same; an error means that some processes may not have received the order (REP-13). See AUTH-2.
+// webhooks, and waiting polls and tools end with the error that Authorize now returns, or with Forbidden. Poll leases
+// also end. Revoke does not block new subscriptions: the hooks decide on those. On a shared store, every process does
+// the same. An error means that some processes may not have received the request (REP-13). See AUTH-2.
 func (s *Server) Revoke(ctx context.Context, principal string, names ...string) error {
 	return s.admin.Revoke(ctx, principal, names)
 }
 
-// Reauthorize rechecks the principal's live subscriptions to the named events, or to all events if none are named.
-// It ends the streams, pollers, webhook subscriptions, and waiting polls and tools that the hooks refuse. Other
-// processes on the same store do the same, as with [Server.Revoke]. See AUTH-2.
+// Reauthorize rechecks the principal's live subscriptions to the named events, or to all events if none are named. It
+// ends the streams, pollers, webhook subscriptions, and waiting polls and tools that the hooks reject. Other processes
+// on the same store do the same, as with [Server.Revoke]. See AUTH-2.
 func (s *Server) Reauthorize(ctx context.Context, principal string, names ...string) error {
 	return s.admin.Reauthorize(ctx, principal, names)
 }
 
-// RefreshVisibility runs the Visible hook again for every live stream, poller and webhook subscription. It ends
-// subscriptions to types that are now hidden with NotFound, and notifies clients that their lists may have changed.
-// Other processes on the same store do the same, as with [Server.Revoke]. See LIST-4, LIST-5.
+// RefreshVisibility reruns the Visible hook for every live stream, poller and webhook subscription. Subscriptions to
+// types that are now hidden end with NotFound. Clients are notified that their lists may have changed. Other processes
+// on the same store do the same, as with [Server.Revoke]. See LIST-4, LIST-5.
 func (s *Server) RefreshVisibility(ctx context.Context) error { return s.admin.RefreshVisibility(ctx) }
 
-// guard runs a hook of the options.
+// guard runs a hook from the options and converts a panic to an error.
 func guard(name string, f func() error) error { return hook.Place{Hook: name}.Run(f) }

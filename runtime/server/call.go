@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-func (s inside) Call(ctx context.Context, r port.Request) (json.RawMessage, error) {
+func (s portAdapter) Call(ctx context.Context, r port.Request) (json.RawMessage, error) {
 	var res json.RawMessage
 	err := fault.Bounded(r.Params, s.options.MaxParams) // most carriers have checked this already
 	if err != nil {
@@ -22,7 +22,7 @@ func (s inside) Call(ctx context.Context, r port.Request) (json.RawMessage, erro
 	case wire.MethodPoll:
 		res, err = s.poll(ctx, &r)
 	case wire.MethodStream:
-		err = s.uncarried(ctx, &r)
+		err = s.refuseStream(ctx, &r)
 	case wire.MethodSubscribe:
 		res, err = s.subscribe(ctx, &r)
 	case wire.MethodUnsubscribe:
@@ -36,9 +36,9 @@ func (s inside) Call(ctx context.Context, r port.Request) (json.RawMessage, erro
 	return res, nil
 }
 
-// uncarried refuses an events/stream on a connection that cannot carry it, after the checks that precede the mode
-// check (ERR-2).
-func (s *Server) uncarried(ctx context.Context, r *port.Request) error {
+// refuseStream returns the error for an events/stream request on a connection that cannot carry a stream. It performs
+// the checks that precede the mode check first (ERR-2).
+func (s *Server) refuseStream(ctx context.Context, r *port.Request) error {
 	p, err := wire.DecodeStreamParams(r.Params)
 	if err != nil {
 		return fault.InvalidParams(err)

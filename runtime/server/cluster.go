@@ -13,46 +13,46 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Replica configures a server on a store that several processes share, such as
-// PostgreSQL. The zero value is ready to use.
+// A Replica configures one of several processes that share a store, such as PostgreSQL. The zero value is ready to use.
 type Replica struct {
-	// Name identifies the process in logs; default the host name and the process id.
+	// Name identifies the process in logs. The default consists of the host name and the process id.
 	Name string
-	// Lease is the time until other replicas take over a dead process's work; default 10 s, at least 1 s. See REP-6.
+	// Lease is the time after which other replicas take over the work of a dead process; default 10 s. The minimum is 1
+	// s. See REP-6.
 	Lease time.Duration
 }
 
-// processes creates the server's view of the processes that share its store.
+// processes returns the server's view of the processes that share its store.
 func (s *Server) processes(ctx context.Context) (cluster.Processes, error) {
 	r := s.options.Replica
-	return cluster.New(ctx, cluster.Options{Host: replicated{webhookHost{s}}, Store: s.options.Store, Outbox: s.options.Outbox, EmitOnly: s.options.emitOnly,
+	return cluster.New(ctx, cluster.Options{Host: clusterHost{webhookHost{s}}, Store: s.options.Store, Outbox: s.options.Outbox, EmitOnly: s.options.emitOnly,
 		Name: r.Name, Lease: r.Lease, Log: &s.log, Logger: s.options.Logger})
 }
 
-// A replicated adapts the server to [cluster.Host].
-type replicated struct{ webhookHost }
+// A clusterHost adapts the server to [cluster.Host].
+type clusterHost struct{ webhookHost }
 
-func (h replicated) EventTypes() (all []eventtype.Type) {
-	for _, et := range h.s.all() {
+func (h clusterHost) EventTypes() (all []eventtype.Type) {
+	for _, et := range h.s.eventTypes() {
 		all = append(all, et)
 	}
 	return all
 }
 
-func (h replicated) Descriptor(d eventtype.Definition) wire.Descriptor {
+func (h clusterHost) Descriptor(d eventtype.Definition) wire.Descriptor {
 	return d.(*definition).descriptor()
 }
 
-func (h replicated) Refuses(d eventtype.Definition, e *store.Entry) error {
+func (h clusterHost) Refuses(d eventtype.Definition, e *store.Entry) error {
 	if n := len(e.Data) + len(e.Meta); d.Webhooks() && n > wire.MaxPayload {
 		return tooLarge(n)
 	}
-	_, err := d.(*definition).encodable(e.Data)
+	_, err := d.(*definition).checkData(e.Data)
 	return err
 }
 
-func (h replicated) Obeyer(l *orders.Log) orders.Host {
+func (h clusterHost) Obeyer(l *orders.Log) orders.Host {
 	return &operate.Obeyer{Admin: h.s.admin, Log: l}
 }
 
-func (h replicated) Sequenced(done engine.Sequenced) { h.s.metrics.sequenced(done) }
+func (h clusterHost) Sequenced(done engine.Sequenced) { h.s.metrics.countSequenced(done) }

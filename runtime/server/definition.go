@@ -17,8 +17,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// A definition is one registration of an event type with its Go types erased. It is immutable; registering the name
-// again creates a new one.
+// A definition is one registration of an event type with its Go types erased. It is immutable: registering the name
+// again creates a new definition.
 type definition struct {
 	topic.Type // the log kernel's part
 	info       events.Info
@@ -28,11 +28,11 @@ type definition struct {
 	payload    *validate.Schema // nil when payloads are not validated
 	hooked     bool             // webhook delivery is offered to callers with a principal
 
-	// The schemas are not in info, because many types may share most of them.
+	// inputSchema and payloadSchema replace the schemas of info, because many types may share most of their schemas.
 	inputSchema, payloadSchema *published.Schema
 
-	// lineage differs from the lineage of the previous definition if the change was incompatible; changed then names
-	// the changed feature (EVOL-2). Both are set before the definition is current.
+	// lineage differs from the lineage of the previous definition if the change was incompatible. In that case, changed
+	// names the changed feature (EVOL-2). Both are set before the definition becomes current.
 	lineage uint64
 	changed string
 
@@ -61,7 +61,8 @@ func (s *Server) newDefinition(info *events.Info, h *untypedHooks, check feed.As
 	return d, nil
 }
 
-// prepare compiles the parts that do not depend on the Go types, and refuses a definition that cannot be served.
+// prepare validates the definition and compiles its schemas and match rules. It returns an error if the definition
+// cannot be served.
 func (d *definition) prepare(o Options, schemas *validate.Library) error {
 	if err := wire.CheckEventName(d.info.Name); err != nil {
 		return err
@@ -94,10 +95,10 @@ func (d *definition) prepare(o Options, schemas *validate.Library) error {
 	if d.hooked {
 		d.options.maxPayload = min(d.options.maxPayload, wire.MaxPayload) // HOOK-1
 	}
-	if err := d.reachable(o); err != nil {
+	if err := d.checkModes(o); err != nil {
 		return err
 	}
-	d.kernel()
+	d.initType()
 	d.NameHash = wire.NameHash(d.info.Name)
 	d.NameJSON, _ = json.Marshal(d.info.Name)
 	fingerprint := d.info.Fingerprint
@@ -121,19 +122,19 @@ func (d *definition) prepare(o Options, schemas *validate.Library) error {
 	return nil
 }
 
-// descriptor returns the type's entry in events/list, without delivery. It encodes the schemas each time.
+// descriptor returns the type's entry in events/list, without delivery. It encodes the schemas on each call.
 func (d *definition) descriptor() wire.Descriptor {
 	return wire.Descriptor{Name: d.info.Name, Description: d.info.Description,
 		InputSchema: d.inputSchema.JSON(), PayloadSchema: d.payloadSchema.JSON(), Meta: d.meta}
 }
 
-// kernel fills in d.Type for the log kernel and guards the author's functions against panics.
-func (d *definition) kernel() {
+// initType initializes d.Type for the log kernel, with hooks that convert panics to errors.
+func (d *definition) initType() {
 	d.Name, d.NoReplay = d.info.Name, d.info.NoReplay
 	d.ReplayCeiling, d.MaxArguments = d.options.replayCeiling, d.options.maxArguments
 	d.DecodeArguments, d.DecodePayload = d.hooks.DecodeArguments, d.hooks.DecodePayload
 	d.Encodable = func(data json.RawMessage) error {
-		_, err := d.encodable(data)
+		_, err := d.checkData(data)
 		return err
 	}
 	if d.hooks.Match != nil {
@@ -163,9 +164,9 @@ func (d *definition) kernel() {
 // definitionOf returns the definition that the arguments were validated against.
 func definitionOf(a eventtype.Arguments) *definition { return a.Def.(*definition) }
 
-// reachable refuses a type whose description leaves it without a delivery mode, so that no subscriber could ever
-// receive it (LIST-3). Modes that the author disabled with options are not an error.
-func (d *definition) reachable(o Options) error {
+// checkModes returns an error if the description leaves the type without a delivery mode (LIST-3). Such a type could
+// not deliver events to any subscriber. Modes that the author disabled with options are not an error.
+func (d *definition) checkModes(o Options) error {
 	if len(d.info.Delivery) == 0 || len(d.delivery(true, "anybody")) > 0 {
 		return nil
 	}
@@ -197,7 +198,7 @@ func (d *definition) allows(mode string) bool {
 	return false
 }
 
-// delivery returns the offered modes in the order of events/list.
+// delivery returns the offered delivery modes in the order used by events/list.
 func (d *definition) delivery(canStream bool, principal string) []string {
 	var modes []string
 	if d.polls() {
@@ -212,9 +213,9 @@ func (d *definition) delivery(canStream bool, principal string) []string {
 	return modes
 }
 
-// encodable checks that data can be sent as an occurrence's data: an object within the type's limit that is valid
-// under payloadSchema. It returns the decoded value if it decoded data for the check.
-func (d *definition) encodable(data json.RawMessage) (any, error) {
+// checkData checks that data can be sent as an occurrence's data. The data must be an object within the type's size
+// limit and valid under payloadSchema. checkData returns the decoded value if the check had to decode data.
+func (d *definition) checkData(data json.RawMessage) (any, error) {
 	if len(data) > d.options.maxPayload {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", events.ErrTooLarge, len(data), d.options.maxPayload)
 	}
@@ -236,7 +237,7 @@ func (d *definition) encodable(data json.RawMessage) (any, error) {
 	return v, nil
 }
 
-// guard runs a hook of the type.
+// guard runs a hook of the type and converts a panic to an error.
 func (d *definition) guard(name string, f func() error) error {
 	return hook.Place{Hook: name, Event: d.info.Name}.Run(f)
 }

@@ -24,10 +24,10 @@ import (
 // emit validates, encodes and appends a payload. p is a pointer to it.
 func (et *eventType) emit(ctx context.Context, p any, opts []events.EmitOption) error {
 	fail := func(err error) error {
-		et.emitted(ctx, false, err)
+		et.countEmit(ctx, false, err)
 		return fmt.Errorf("emitting %s: %w", et.name, err)
 	}
-	o, err := et.occurrence(ctx, p, opts)
+	o, err := et.newOccurrence(ctx, p, opts)
 	if err != nil {
 		return fail(err)
 	}
@@ -42,11 +42,11 @@ func (et *eventType) emit(ctx context.Context, p any, opts []events.EmitOption) 
 		}
 		return fail(err)
 	}
-	et.emitted(ctx, fresh, nil)
+	et.countEmit(ctx, fresh, nil)
 	return nil
 }
 
-// An outgoing occurrence is valid and encoded.
+// An outgoing is a validated and encoded occurrence.
 type outgoing struct {
 	entry     store.Entry
 	decoded   any  // its data, if it had to be decoded
@@ -54,8 +54,8 @@ type outgoing struct {
 	checked   bool // the type also has a check
 }
 
-// occurrence validates and encodes a payload. p is a pointer to it.
-func (et *eventType) occurrence(ctx context.Context, p any, opts []events.EmitOption) (x outgoing, err error) {
+// newOccurrence validates and encodes a payload. p is a pointer to it.
+func (et *eventType) newOccurrence(ctx context.Context, p any, opts []events.EmitOption) (x outgoing, err error) {
 	if et.server.isClosed() {
 		return x, events.ErrClosed
 	}
@@ -93,7 +93,7 @@ func (et *eventType) occurrence(ctx context.Context, p any, opts []events.EmitOp
 	if e.Data, err = codec.Encode(p); err != nil {
 		return x, fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
 	}
-	if x.decoded, err = d.encodable(e.Data); err != nil {
+	if x.decoded, err = d.checkData(e.Data); err != nil {
 		return x, err
 	}
 	fits := func(meta json.RawMessage) bool { return !d.Webhooks() || len(e.Data)+len(meta) <= wire.MaxPayload }
@@ -113,26 +113,26 @@ func tooLarge(n int) error {
 	return fmt.Errorf("%w: %d bytes with _meta, at most %d where webhook is offered", events.ErrTooLarge, n, wire.MaxPayload)
 }
 
-// append appends an emitted occurrence unless the log already holds its eventId (OCC-5). In the latter case fresh
-// is false, and err is set only if the data differs. Entries of other schemas do not count. A generated id cannot
-// have been used before.
+// append appends an emitted occurrence unless the log already contains its eventId (OCC-5). If it does, fresh is false,
+// and err is set only if the data differs. Entries under other schemas are ignored. The log is not searched for a
+// generated id.
 func (et *eventType) append(ctx context.Context, o outgoing) (fresh bool, err error) {
 	fresh, err = et.topic.Append(ctx, o.entry, o.decoded, !o.generated)
 	if errors.Is(err, store.ErrUncertain) {
-		return true, et.appendAgain(ctx, o, err)
+		return true, et.retryAppend(ctx, o, err)
 	}
 	return fresh, err
 }
 
-// Pauses between retries of an append whose answer was lost.
+// Pauses between retries of an append with an unknown result.
 const (
 	againPause    = 20 * time.Millisecond
 	maxAgainPause = time.Second
 )
 
-// appendAgain retries an append whose answer was lost; its eventId prevents a duplicate. The result remains
-// uncertain only if the context or the server ends first (REP-22).
-func (et *eventType) appendAgain(ctx context.Context, o outgoing, err error) error {
+// retryAppend retries an append with an unknown result. The eventId prevents a duplicate. The result remains unknown
+// only if the context ends or the server shuts down first (REP-22).
+func (et *eventType) retryAppend(ctx context.Context, o outgoing, err error) error {
 	for pause := againPause; ; pause = min(2*pause, maxAgainPause) {
 		select {
 		case <-ctx.Done():
@@ -151,8 +151,8 @@ func (et *eventType) appendAgain(ctx context.Context, o outgoing, err error) err
 	}
 }
 
-// traceOf adds the W3C trace context of ctx to the author's _meta, but not the baggage, which is for the author's
-// services. Values that the author set take precedence.
+// traceOf adds the W3C trace context of ctx to the author's _meta. It omits the baggage, which is meant for the
+// author's services. Values set by the author take precedence.
 func traceOf(ctx context.Context, meta map[string]any) map[string]any {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
@@ -170,8 +170,8 @@ func traceOf(ctx context.Context, meta map[string]any) map[string]any {
 	return traced
 }
 
-// encodeMeta encodes the author's _meta without the keys that the protocol reserves. It returns nil if no key
-// remains.
+// encodeMeta encodes the author's _meta without keys that are reserved by the protocol. It returns nil if no keys
+// remain.
 func encodeMeta(meta map[string]any) (json.RawMessage, error) {
 	own := make(map[string]any, len(meta))
 	for k, v := range meta {

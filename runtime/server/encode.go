@@ -12,7 +12,7 @@ import (
 
 // encodePayload encodes p, a pointer to the payload of the named event type.
 func (s *Server) encodePayload(event string, p any) (json.RawMessage, error) {
-	et := s.registered(event)
+	et := s.eventType(event)
 	if et == nil {
 		return nil, fmt.Errorf("encoding %s: %w", event, fault.NotFound("event"))
 	}
@@ -24,7 +24,7 @@ func (s *Server) encodePayload(event string, p any) (json.RawMessage, error) {
 	return et.encode(p)
 }
 
-// encode checks p, a pointer to the payload, and encodes it.
+// encode encodes and validates p, a pointer to the payload.
 func (et *eventType) encode(p any) (json.RawMessage, error) {
 	fail := func(err error) (json.RawMessage, error) { return nil, fmt.Errorf("encoding %s: %w", et.name, err) }
 	d := et.current()
@@ -35,7 +35,7 @@ func (et *eventType) encode(p any) (json.RawMessage, error) {
 	if err != nil {
 		return fail(fmt.Errorf("%w: %w", events.ErrInvalidPayload, err))
 	}
-	if _, err := d.encodable(data); err != nil {
+	if _, err := d.checkData(data); err != nil {
 		return fail(err)
 	}
 	return data, nil

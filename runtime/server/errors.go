@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// dialect returns the family of error codes for a caller (D2).
+// dialect returns the error code family to use for a caller (D2).
 func (s *Server) dialect(declaresExtension bool) wire.Dialect {
 	if s.options.Codes == CodesSEP || s.options.Codes == CodesAuto && declaresExtension {
 		return wire.SEP
@@ -23,7 +23,7 @@ func (s *Server) dialect(declaresExtension bool) wire.Dialect {
 	return wire.Sketch
 }
 
-// refusal converts the error of a call to a JSON-RPC error. Details that the caller must not see are logged.
+// refusal converts the error of a call to a JSON-RPC error. It logs the details that the caller must not see.
 func (s *Server) refusal(ctx context.Context, r *port.Request, err error) *jsonrpc.Error {
 	var j *jsonrpc.Error
 	if errors.As(err, &j) {
@@ -38,7 +38,7 @@ func (s *Server) refusal(ctx context.Context, r *port.Request, err error) *jsonr
 	return &jsonrpc.Error{Code: o.Code, Message: o.Message, Data: o.Data}
 }
 
-// marshalResult encodes a result that the server built.
+// marshalResult encodes a result as JSON.
 func marshalResult(v any) (json.RawMessage, error) {
 	b, err := codec.Encode(v)
 	if err != nil {

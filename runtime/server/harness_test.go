@@ -112,7 +112,7 @@ func emit(t testing.TB, e *Emitter[incident], i incident, o ...events.EmitOption
 	}
 }
 
-// inside is what carriers and adapters reach.
+// portAdapter is what carriers and adapters reach.
 func (s *Server) inside() *port.Port { return s.port }
 
 // call sends params, given as JSON, and decodes the result.

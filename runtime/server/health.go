@@ -11,49 +11,49 @@ import (
 )
 
 const (
-	// healthTime bounds Healthy and Ready in addition to their context.
-	healthTime = 5 * time.Second
-	// tailFresh is the age of the last tail of the log after which Ready queries the store.
-	tailFresh = 5 * time.Second
+	// healthTimeout is the maximum duration of Healthy and Ready.
+	healthTimeout = 5 * time.Second
+	// maxTailAge is how old the last read of a log's tail can be before Ready queries the store.
+	maxTailAge = 5 * time.Second
 )
 
-// Healthy returns nil while this process works. It returns an error if the process must be replaced because it
-// cannot acquire its own locks within ctx, at most 5 s. It ignores Shutdown and problems that a new process would
-// share, such as an unreachable store. Package transport serves it as a liveness probe.
+// Healthy returns nil unless this process must be replaced. It returns an error if it cannot acquire the server's locks
+// before ctx ends, or within 5 s. It ignores Shutdown and problems that a restart would not fix, such as an unreachable
+// store. Package transport serves it as a liveness probe.
 func (s *Server) Healthy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, healthTime)
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	if err := s.alive(ctx); err != nil {
+	if err := s.checkLocks(ctx); err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
 	return nil
 }
 
-// Ready returns nil if this process can serve requests. Otherwise it returns the reason: the process is shutting
-// down or not healthy, the store is unreachable or failed the last writes, the process has not seen recent appends
-// of other processes, or webhook subscriptions are still being restored after its start. It takes at most 5 s.
-// Package transport serves it as a readiness probe.
+// Ready returns nil if this process can serve requests. Otherwise it returns an error: the process is shutting down or
+// not healthy, the store is unreachable or the last writes to it failed, the process has not seen recent appends of
+// other processes, or webhook subscriptions are still being restored after startup. Ready returns within 5 s. Package
+// transport serves it as a readiness probe.
 func (s *Server) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, healthTime)
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	if s.isClosed() {
 		return fmt.Errorf("server: shutting down: %w", events.ErrClosed)
 	}
-	if err := s.alive(ctx); err != nil {
+	if err := s.checkLocks(ctx); err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
-	types := s.all()
+	types := s.eventTypes()
 	if err := s.reach(ctx, types); err != nil {
 		return fmt.Errorf("server: the store cannot be reached: %w", err)
 	}
-	if err := s.writes.failing(); err != nil {
+	if err := s.writes.failure(); err != nil {
 		return fmt.Errorf("server: the store does not take writes: %w", err)
 	}
 	for _, et := range types {
 		if et.topic == nil {
 			continue
 		}
-		if err := et.topic.Caught(ctx, tailFresh); err != nil {
+		if err := et.topic.Caught(ctx, maxTailAge); err != nil {
 			return fmt.Errorf("server: %s has not caught up with other processes' appends: %w", et.name, err)
 		}
 	}
@@ -80,15 +80,15 @@ func (s *Server) reach(ctx context.Context, types []*eventType) error {
 	return nil
 }
 
-// vitals runs one check of the server's locks at a time, so that a check that hangs does not pile up goroutines.
-type vitals struct {
+// A lockCheck runs one check of the server's locks at a time, so that hanging checks do not accumulate goroutines.
+type lockCheck struct {
 	mu   sync.Mutex
 	seen chan struct{} // closed when the running check ends; nil without one
 }
 
-// alive acquires every lock that requests need, one after the other.
-func (s *Server) alive(ctx context.Context) error {
-	v := &s.vitals
+// checkLocks acquires and releases each lock that requests need.
+func (s *Server) checkLocks(ctx context.Context) error {
+	v := &s.lockCheck
 	v.mu.Lock()
 	seen := v.seen
 	if seen == nil {
@@ -112,7 +112,7 @@ func (s *Server) alive(ctx context.Context) error {
 }
 
 func (s *Server) touchAll() {
-	for _, et := range s.all() {
+	for _, et := range s.eventTypes() {
 		et.current()
 		if et.topic != nil {
 			et.topic.Head()

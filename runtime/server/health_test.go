@@ -108,7 +108,7 @@ func TestHealthyOfAHang(t *testing.T) {
 	}
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	if n := bytes.Count(stacks, []byte("(*Server).alive.func1(")); n != 1 {
+	if n := bytes.Count(stacks, []byte("(*Server).checkLocks.func1(")); n != 1 {
 		t.Errorf("%d goroutines wait", n)
 	}
 	et.mu.Unlock()

@@ -18,24 +18,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// claimed holds the mcp.Servers that serve events, each as a weak.Pointer[mcp.Server].
-var claimed sync.Map
+// eventServers contains the mcp.Servers that serve events, as values of type weak.Pointer[mcp.Server].
+var eventServers sync.Map
 
-// claim records that srv serves events. It returns an error if srv already does. A nil srv is not recorded.
+// claim registers srv as serving events. It returns an error if srv already does. A nil srv is ignored.
 func claim(srv *mcp.Server) (release func(), err error) {
 	if srv == nil {
 		return func() {}, nil
 	}
 	key := weak.Make(srv)
-	if _, taken := claimed.LoadOrStore(key, struct{}{}); taken {
+	if _, taken := eventServers.LoadOrStore(key, struct{}{}); taken {
 		return nil, errors.New("this mcp.Server already serves events: register all event types with the Server that the first call returned, " +
 			"or make another mcp.Server")
 	}
-	runtime.AddCleanup(srv, func(key weak.Pointer[mcp.Server]) { claimed.Delete(key) }, key)
-	return func() { claimed.Delete(key) }, nil
+	runtime.AddCleanup(srv, func(key weak.Pointer[mcp.Server]) { eventServers.Delete(key) }, key)
+	return func() { eventServers.Delete(key) }, nil
 }
 
-// install registers the methods and the middleware.
+// install registers the events/* methods and the middleware with the mcp.Server.
 func (s *Server) install() error {
 	s.addMiddleware(s.middleware)
 	for _, method := range []string{wire.MethodList, wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe, wire.MethodUnsubscribe} {
@@ -49,7 +49,7 @@ func (s *Server) install() error {
 	return nil
 }
 
-// requestKey is the context key under which the middleware passes a *requestInfo to the method's handler.
+// requestKey is the context key for the *requestInfo that the middleware passes to the method's handler.
 type requestKey struct{}
 
 type requestInfo struct {
@@ -104,7 +104,7 @@ func infoOf(req mcp.Request) *requestInfo {
 	return info
 }
 
-// serve handles every events/* method. Calls from a carrier have Carried set; other calls come through the SDK's
+// serve handles every events/* method. Carried is set if the call comes from a carrier. Other calls come from the SDK's
 // transports, which cannot carry a stream.
 func (s *Server) serve(ctx context.Context, method string, p *rawParams) (*rawResult, error) {
 	info, _ := ctx.Value(requestKey{}).(*requestInfo)
@@ -127,16 +127,16 @@ func (s *Server) serve(ctx context.Context, method string, p *rawParams) (*rawRe
 		defer cancel()
 		ctx = bound
 	}
-	res, err := inside{s}.Call(ctx, r)
+	res, err := portAdapter{s}.Call(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	return newRawResult(res), nil
 }
 
-// accept opens the stream of a call for its carrier. If middleware repeats the call, the last stream counts.
+// accept opens the stream of a call for its carrier. If middleware repeats the call, the last stream is used.
 func (s *Server) accept(ctx context.Context, r port.Request, c *port.Carried) (*rawResult, error) {
-	st, err := inside{s}.Open(ctx, r)
+	st, err := portAdapter{s}.Open(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (s *Server) accept(ctx context.Context, r port.Request, c *port.Carried) (*
 	return newRawResult(json.RawMessage(`{}`)), nil
 }
 
-// rawParams keeps the params byte for byte.
+// rawParams preserves the exact bytes of the params.
 type rawParams = port.Params
 
 // rawResult is a complete result with the _meta members that the SDK adds.
@@ -204,13 +204,13 @@ func (r *rawResult) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// UnmarshalJSON lets callers within the process decode the results of the methods.
+// UnmarshalJSON decodes a result for callers within the process.
 func (r *rawResult) UnmarshalJSON(b []byte) error {
 	*r = *newRawResult(bytes.Clone(b))
 	return nil
 }
 
-// initializeResult adds both forms of the capability (D1, CAP-1).
+// initializeResult adds both forms of the events capability to the SDK's result (D1, CAP-1).
 type initializeResult struct {
 	*mcp.InitializeResult
 	events json.RawMessage
@@ -269,7 +269,7 @@ func (s *Server) withCapability(result any, value json.RawMessage) ([]byte, erro
 	return json.Marshal(top)
 }
 
-// members decodes an object. An absent one yields an empty map.
+// members decodes a JSON object into a map. It returns an empty map if raw is empty or null.
 func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	m := map[string]json.RawMessage{}
 	if len(raw) == 0 {

@@ -12,7 +12,7 @@ import (
 )
 
 // Subscriptions returns the live subscriptions: open streams, pollers with an unexpired lease, and webhook
-// subscriptions. Equal subscriptions appear once.
+// subscriptions. Equal subscriptions are listed once.
 func (s *Server) Subscriptions() []Subscription {
 	seen := map[string]bool{}
 	var subs []Subscription
@@ -40,9 +40,10 @@ func (s *Server) Subscriptions() []Subscription {
 	return subs
 }
 
-// Shutdown ends all streams and held polls and waits, within ctx, for deliveries in flight. Streams end with their
-// final result, polls with the occurrences they have. Other pending deliveries are kept for the next start.
-// Shutdown is idempotent. After it, Emit and the Register functions return events.ErrClosed. See SRV-6.
+// Shutdown ends all streams and held polls, and waits until the deliveries in flight finish or ctx ends. Streams end
+// with their final result. Polls return the occurrences collected so far. Other pending deliveries are kept for the
+// next start. Shutdown is idempotent. After Shutdown, Emit and the Register functions return events.ErrClosed. See
+// SRV-6.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.closed {
@@ -84,8 +85,8 @@ func (s *Server) isClosed() bool {
 	}
 }
 
-// begin registers a feed that Shutdown must wait for. It returns false after Shutdown.
-func (s *Server) begin() bool {
+// track makes Shutdown wait for one more feed. It returns false after Shutdown.
+func (s *Server) track() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

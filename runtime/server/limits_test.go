@@ -364,7 +364,7 @@ func wantInvalid(t *testing.T, args, path, message string) {
 		return
 	}
 	wantError(t, rerr, -32602, fmt.Sprintf(`{"errors":[{"path":%q,"message":%q}]}`, path, message))
-	if len(s.leases.All()) != 0 || s.holdings.total != 0 {
+	if len(s.leases.All()) != 0 || s.memoryUsage.total != 0 {
 		t.Error("something is left")
 	}
 }

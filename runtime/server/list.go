@@ -14,10 +14,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// maxListBytes bounds a page of events/list that has more than one descriptor.
+// maxListBytes is the size limit for a page of events/list with more than one descriptor.
 const maxListBytes = 1 << 20
 
-// listEvents answers events/list (LIST-1 to LIST-4).
+// listEvents handles events/list (LIST-1 to LIST-4).
 func (s *Server) listEvents(ctx context.Context, r *port.Request) (json.RawMessage, error) {
 	p, err := wire.DecodeListParams(r.Params)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Server) listEvents(ctx context.Context, r *port.Request) (json.RawMessa
 	return marshalResult(&res)
 }
 
-// listPosition parses a cursor of this list. It returns the place of the last type shown, which may have been
+// listPosition parses a cursor of events/list. It returns the position of the last type listed, which may have been
 // removed since.
 func listPosition(cursor string, order []*eventType, last uint64) (uint64, bool) {
 	c, err := topic.ParseCursor(cursor)
@@ -86,7 +86,7 @@ func listPosition(cursor string, order []*eventType, last uint64) (uint64, bool)
 	return c.Position, true
 }
 
-func (s inside) OnListChanged(f func()) (stop func()) { return s.listeners.Add(f) }
+func (s portAdapter) OnListChanged(f func()) (stop func()) { return s.listeners.Add(f) }
 
 func (s *Server) notifyListChanged() {
 	for f := range s.listeners.All() {
@@ -94,14 +94,14 @@ func (s *Server) notifyListChanged() {
 	}
 }
 
-func (s inside) SetListChanged(legacy, stateless bool) {
+func (s portAdapter) SetListChanged(legacy, stateless bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changed[0] = s.changed[0] || legacy
 	s.changed[1] = s.changed[1] || stateless
 }
 
-// capabilities returns the value of the events capability, for both places that advertise it (D1).
+// capabilities returns the value of the events capability, which is advertised under two keys (D1).
 func (s *Server) capabilities(stateless bool) json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,9 +6,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
-// holdings counts the bytes kept for callers between their requests: for pollers until their leases lapse, for
-// webhook subscriptions until they end (CAP-5). Live streams and held polls are bounded by their connections.
-type holdings struct {
+// memoryUsage counts the bytes kept for callers between requests (CAP-5). It counts pollers until their leases expire,
+// and webhook subscriptions until they end. It does not count live streams and held polls, which are limited by their
+// connections.
+type memoryUsage struct {
 	limits Quota
 
 	mu    sync.Mutex
@@ -16,14 +17,14 @@ type holdings struct {
 	total int
 }
 
-// anonymousShare is the divisor that gives the quota of all callers without a principal: a quarter of the total.
-// They are indistinguishable, so the quota of one principal would let a single caller lock out all others of a
-// server without authentication. A quarter still prevents them from exhausting the total for callers with a
+// anonymousShare is the divisor for the combined quota of callers without a principal, which is a quarter of the total.
+// Such callers are indistinguishable. With the quota of one principal, a single caller could lock out everyone else on
+// a server without authentication. With a quarter of the total, they cannot exhaust the quota of callers with a
 // principal.
 const anonymousShare = 4
 
-// take charges n bytes to the principal. Its error is ResourceExhausted; nothing is charged then.
-func (h *holdings) take(principal string, n int) error {
+// charge charges n bytes to the principal. If that exceeds a quota, it charges nothing and returns ResourceExhausted.
+func (h *memoryUsage) charge(principal string, n int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	share := h.limits.PerPrincipal
@@ -40,21 +41,21 @@ func (h *holdings) take(principal string, n int) error {
 	return nil
 }
 
-// restore charges a subscription that was accepted before, even above the quota.
-func (h *holdings) restore(principal string, n int) {
+// chargeRestored charges a previously accepted subscription to the principal, even above the quota.
+func (h *memoryUsage) chargeRestored(principal string, n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.add(principal, n)
 }
 
-// give releases a charge.
-func (h *holdings) give(principal string, n int) {
+// release refunds n bytes to the principal.
+func (h *memoryUsage) release(principal string, n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.add(principal, -n)
 }
 
-func (h *holdings) add(principal string, n int) {
+func (h *memoryUsage) add(principal string, n int) {
 	if h.by == nil {
 		h.by = map[string]int{}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// Codes chooses the family of error codes on the wire. See D2.
+// Codes selects the family of error codes on the wire. See D2.
 type Codes int
 
 const (
@@ -31,110 +31,108 @@ const (
 	CodesAuto
 )
 
-// Retention bounds the replay log of an event type. A zero field means the default.
+// Retention limits the replay log of an event type. A zero field means the default.
 type Retention struct {
-	// MaxAge is the time that an occurrence is kept; default 1 h, negative for no bound.
+	// MaxAge is how long an occurrence is kept; default 1 h, negative for no limit.
 	MaxAge time.Duration
-	// MaxCount is the number of occurrences that are kept; default 10,000, negative for no bound.
+	// MaxCount is the maximum number of occurrences to keep; default 10,000, negative for no limit.
 	MaxCount int
-	// MaxBytes bounds the memory of a log in memory; default 64 MiB, negative for no bound. The newest occurrence is
-	// kept whatever its size. MaxBytes is an error with a durable store.
+	// MaxBytes limits the memory used by an in-memory log; default 64 MiB, negative for no limit. The newest occurrence
+	// is always kept, regardless of its size. Setting MaxBytes with a durable store is an error.
 	MaxBytes int
 }
 
-// A Quota sets a bound for each principal and a total bound. Zero means the default, a negative number no bound.
-// The option that uses it documents the unit and the defaults.
+// A Quota sets a limit per principal and a total limit. Zero means the default, and a negative number means no limit.
+// The unit and the defaults are documented by the option that uses the Quota.
 type Quota struct {
-	// PerPrincipal bounds the usage of one principal.
+	// PerPrincipal limits the usage of one principal.
 	PerPrincipal int
-	// Total bounds the usage of all principals together.
+	// Total limits the combined usage of all principals.
 	Total int
 }
 
-// Options configures a [Server]. The zero value configures a server without principals that keeps its logs in
+// Options configures a [Server]. The zero value configures a server that has no principals and keeps its logs in
 // memory.
 type Options struct {
-	// Store keeps the logs of emitted occurrences; default a new memory store. The server does not
-	// close it.
+	// Store stores the logs of emitted occurrences. The default is a new in-memory store. The server does not close it.
 	Store store.Store
-	// Outbox holds the events that the author emits within transactions. One of the servers moves them to the logs
-	// of Store, which must be shared. The default is Store if it keeps its tables in the author's database, as
-	// PostgreSQL can; for any other store use the result of pgoutbox.Outbox.Relay. See REP-20.
+	// Outbox stores the events that the author emits in transactions. One of the servers moves them to the logs of
+	// Store, which must be a shared store. The default is Store if its tables are in the author's database, which is
+	// possible with PostgreSQL. For any other store, use the result of pgoutbox.Outbox.Relay. See REP-20.
 	Outbox engine.Outbox
-	// Codes chooses the family of error codes; default [CodesSketch].
+	// Codes selects the family of error codes; default [CodesSketch].
 	Codes Codes
 	// PageSize is the number of descriptors on one page of events/list; 0 means 100. A page with more than one
-	// descriptor has at most about 1 MiB, whatever PageSize says. See LIST-1.
+	// descriptor is limited to about 1 MiB, regardless of PageSize. See LIST-1.
 	PageSize int
-	// Heartbeat is the interval of heartbeats on streams; default 15 s, at most 30 s. Other HTTP responses that stay
-	// open get comments at the same interval. See PUSH-4.
+	// Heartbeat is the interval between heartbeats on streams; default 15 s. The maximum is 30 s. The server sends
+	// comments at the same interval on other HTTP responses that stay open. See PUSH-4.
 	Heartbeat time.Duration
-	// NextPoll is the default nextPollMs and the interval of check loops; default 5 s. See
-	// POLL-5.
+	// NextPoll is the default value of nextPollMs and the interval of check loops; default 5 s. See POLL-5.
 	NextPoll time.Duration
-	// MaxEvents is the default batch size of a poll (default 100), and MaxEventsCap the largest (default 1,000).
-	// Larger requests are clamped. See POLL-4.
+	// MaxEvents is the default batch size of a poll (default 100). MaxEventsCap is the maximum batch size (default
+	// 1,000). Larger requests are clamped. See POLL-4.
 	MaxEvents, MaxEventsCap int
-	// DefaultWait is the time that a poll without timeoutMs is held (default 0). MaxWait is the longest time
-	// (default 30 s; negative: polls are never held). See POLL-9.
+	// DefaultWait is how long a poll without timeoutMs is held (default 0). MaxWait is the maximum time that a poll is
+	// held (default 30 s; if negative, polls are never held). See POLL-9.
 	DefaultWait, MaxWait time.Duration
-	// MaxToolWait is the longest time that a read tool or the wait tool waits for an occurrence. The default and
-	// maximum is 55 s, because clients commonly abandon a call after a minute. If it is negative, tools never wait.
+	// MaxToolWait is the maximum time that a read tool or the wait tool waits for an occurrence. The default and upper
+	// limit is 55 s, because clients commonly abandon a call after a minute. If it is negative, tools never wait.
 	MaxToolWait time.Duration
-	// Retention bounds each event type's log.
+	// Retention limits each event type's log.
 	Retention Retention
-	// ReplayCeiling is the largest age of a replayed occurrence; 0 means no bound. See CUR-6.
+	// ReplayCeiling is the maximum age of a replayed occurrence; 0 means no limit. See CUR-6.
 	ReplayCeiling time.Duration
-	// PollLease is the time that a poller counts as subscribed after its last poll. The default is the larger of
-	// three times nextPollMs and 5 min. See POLL-8.
+	// PollLease is how long a poller remains subscribed after its last poll. The default is three times nextPollMs, but
+	// at least 5 min. See POLL-8.
 	PollLease time.Duration
-	// Principal returns the principal of a request, or "" for an anonymous caller. It may be called more than once
-	// for a request. The default is the user id of the SDK's token info, or "". See AUTH-3.
+	// Principal returns the principal of a request, or "" for an anonymous caller. It may be called more than once for
+	// a request. The default is the UserID of the SDK's TokenInfo, or "". See AUTH-3.
 	Principal func(ctx context.Context, extra *mcp.RequestExtra) string
 	// Visible reports whether the principal may see the event type. By default all types are visible. See LIST-4.
 	Visible func(ctx context.Context, principal, event string) bool
-	// Authorize decides whether the principal may have the event with these arguments, canonical
-	// JSON. An *events.Error goes to the caller; any other error is Forbidden without a reason
-	// (AUTH-1, ERR-4).
+	// Authorize decides whether the principal may receive the event with these arguments, which are canonical JSON. An
+	// *events.Error is returned to the caller. Any other error is reported as Forbidden without a reason (AUTH-1,
+	// ERR-4).
 	Authorize func(ctx context.Context, principal, event string, args json.RawMessage) error
-	// Reauthorize is the interval at which live streams and webhook subscriptions are reauthorized; default 5 min,
-	// negative for never. See AUTH-2.
+	// Reauthorize is the interval for reauthorizing live streams and webhook subscriptions; default 5 min, negative for
+	// never. See AUTH-2.
 	Reauthorize time.Duration
-	// MaxStreams and MaxStreamsPerType cap the live streams of a principal, in all and per event
-	// type; 0 means no cap. See PUSH-10.
+	// MaxStreams and MaxStreamsPerType limit a principal's live streams in total and per event type; 0 means no limit.
+	// See PUSH-10.
 	MaxStreams, MaxStreamsPerType int
-	// Checks bounds the calls of authors' checks.
+	// Checks limits the calls to authors' checks.
 	Checks Checks
-	// ScanLimit bounds how many entries one poll looks at; default 4,096. See POLL-7.
+	// ScanLimit is the maximum number of entries that one poll examines; default 4,096. See POLL-7.
 	ScanLimit int
-	// MaxPayload bounds an encoded payload in bytes. The default is 1 MiB (HOOK-1).
+	// MaxPayload is the maximum size of an encoded payload in bytes. The default is 1 MiB (HOOK-1).
 	MaxPayload int
-	// MaxArguments bounds a subscription's arguments, in bytes of JSON. The default is 64 KiB. Subscriptions that
-	// are already stored are exempt (CAP-5).
+	// MaxArguments is the maximum size of a subscription's arguments in bytes of JSON. The default is 64 KiB. Stored
+	// subscriptions are exempt (CAP-5).
 	MaxArguments int
-	// MaxParams bounds the params of an events/* request, in bytes of JSON. The server refuses larger params before
-	// it parses them. The default is 256 KiB; the minimum is 64 KiB more than MaxArguments (CAP-5).
+	// MaxParams is the maximum size of the params of an events/* request in bytes of JSON. The server rejects larger
+	// params without parsing them. The default is 256 KiB. The minimum is MaxArguments plus 64 KiB (CAP-5).
 	MaxParams int
-	// MaxPage bounds the result of one poll in bytes. A single larger occurrence is still returned. The default is 8
-	// MiB (CAP-5).
+	// MaxPage is the maximum size of the result of one poll in bytes. A single larger occurrence is still returned. The
+	// default is 8 MiB (CAP-5).
 	MaxPage int
-	// MemoryQuota bounds the memory, in bytes, of pollers between polls and of webhook subscriptions. Above it the
-	// server refuses both with ResourceExhausted and the limit "bytes". The default is 1 MiB per principal and 256
-	// MiB in total. All callers without a principal share a quarter of the total. See CAP-5.
+	// MemoryQuota limits the memory used by pollers between polls and by webhook subscriptions, in bytes. Above it, the
+	// server rejects new polls and subscriptions with ResourceExhausted and the limit "bytes". The default is 1 MiB per
+	// principal and 256 MiB in total. All callers without a principal share a quarter of the total. See CAP-5.
 	MemoryQuota Quota
 	// SkipPayloadValidation disables the validation of payloads against payloadSchema.
 	SkipPayloadValidation bool
-	// EchoFingerprint adds the fingerprint of the schemas to the _meta of every occurrence. See EVOL-4.
+	// EchoFingerprint adds the schema fingerprint to the _meta of every occurrence. See EVOL-4.
 	EchoFingerprint bool
-	// PropagateTrace adds the trace context of Emit's ctx to the _meta of the occurrence. Clients and endpoints see
-	// it as traceparent and tracestate; baggage is never sent. Values set with events.WithMeta take precedence. An
-	// occurrence that would become too large is sent without a trace context.
+	// PropagateTrace adds the trace context of the ctx passed to Emit to the _meta of the occurrence. Clients and
+	// endpoints receive traceparent and tracestate, but never baggage. Values set with events.WithMeta take precedence.
+	// If the trace context would make the occurrence too large, it is omitted.
 	PropagateTrace bool
-	// Replica configures this process if several processes share Store, such as a store of package postgres.
+	// Replica configures this process if several processes share Store, as with package postgres.
 	Replica Replica
 	// Webhook enables webhook delivery for callers with a principal; nil disables it. See LIST-3.
 	Webhook *WebhookOptions
-	// Logger receives internal errors and warnings, which are never sent to callers; default slog.Default().
+	// Logger logs internal errors and warnings, which are never sent to callers; default slog.Default().
 	Logger *slog.Logger
 	// Meter and Tracer default to OpenTelemetry's global providers.
 	Meter  metric.Meter
@@ -143,17 +141,17 @@ type Options struct {
 	emitOnly bool // see NewEmitOnly
 }
 
-// Checks limits how often each event type's check is called, so that one principal cannot exhaust the upstream's limits.
-// Zero means the default and a negative value no bound. See CAP-5.
+// Checks limits how often each event type's check is called, so that one principal cannot exhaust the upstream's
+// limits. Zero means the default, and a negative value means no limit. See CAP-5.
 type Checks struct {
-	// Calls is the number of concurrent calls; default 32. Further calls wait; principals take turns.
+	// Calls is the maximum number of concurrent calls; default 32. Additional calls wait, and principals take turns.
 	Calls int
-	// CallsPerPrincipal is the number of concurrent calls of one principal; default 8. All callers without a
-	// principal count as one principal.
+	// CallsPerPrincipal is the maximum number of concurrent calls for one principal; default 8. All callers without a
+	// principal are treated as one principal.
 	CallsPerPrincipal int
-	// PerPrincipal bounds the distinct arguments with which one principal's subscriptions call the check; default
-	// 100. It counts streams, held polls and webhook subscriptions. All callers without a principal share 16 times
-	// as many. Further arguments are refused with ResourceExhausted and the limit "checks".
+	// PerPrincipal is the maximum number of distinct arguments that the check is called with for one principal; default
+	// 100. The limit applies to streams, held polls and webhook subscriptions. All callers without a principal share 16
+	// times that number. Additional arguments are rejected with ResourceExhausted and the limit "checks".
 	PerPrincipal int
 }
 
@@ -217,14 +215,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// setDefault replaces a value that is zero or negative with the default.
+// setDefault replaces a zero or negative value with the default.
 func setDefault[T int | time.Duration](v *T, d T) {
 	if *v <= 0 {
 		*v = d
 	}
 }
 
-// logOptions converts r to the options of a log, which is in memory or durable.
+// logOptions converts r to the options of a durable or in-memory log.
 func (r Retention) logOptions(durable bool) (store.LogOptions, error) {
 	o := store.LogOptions{MaxAge: max(r.MaxAge, 0), MaxCount: max(r.MaxCount, 0)}
 	switch {
@@ -238,7 +236,7 @@ func (r Retention) logOptions(durable bool) (store.LogOptions, error) {
 	return o, nil
 }
 
-// A TypeOption sets a detail of one event type at registration.
+// A TypeOption configures an event type at registration.
 type TypeOption func(*typeOptions)
 
 type typeOptions struct {
@@ -259,27 +257,26 @@ type typeOptions struct {
 // WithNextPoll sets the type's nextPollMs and the interval of its check loops. See POLL-5.
 func WithNextPoll(d time.Duration) TypeOption { return func(o *typeOptions) { o.nextPoll = d } }
 
-// WithMaxStreams caps the live streams of one principal to the type; 0 lifts the server's cap.
-// See PUSH-10.
+// WithMaxStreams limits a principal's live streams of the type; 0 removes the server's limit. See PUSH-10.
 func WithMaxStreams(n int) TypeOption { return func(o *typeOptions) { o.maxStreams = n } }
 
-// WithPollWithoutReplay offers poll for a type without replay. Only a held poll of such a type can return events.
-// See LIST-3.
+// WithPollWithoutReplay offers poll for a type without replay. For such a type, only held polls can return events. See
+// LIST-3.
 func WithPollWithoutReplay() TypeOption { return func(o *typeOptions) { o.pollNoReplay = true } }
 
 // WithSharedCheck declares that the check's result does not depend on the principal. Subscriptions with equal
 // arguments then share one check loop. See SRV-5.
 func WithSharedCheck() TypeOption { return func(o *typeOptions) { o.sharedCheck = true } }
 
-// WithRetention bounds the type's log. A zero field means the server's bound.
+// WithRetention limits the type's log. For zero fields, the server's limit applies.
 func WithRetention(r Retention) TypeOption { return func(o *typeOptions) { o.retention = r } }
 
-// WithReplayCeiling sets the largest age of a replayed occurrence. See CUR-6.
+// WithReplayCeiling sets the maximum age of a replayed occurrence. See CUR-6.
 func WithReplayCeiling(d time.Duration) TypeOption {
 	return func(o *typeOptions) { o.replayCeiling = d }
 }
 
-// WithPollLease sets the time that a poller of the type counts as subscribed after its last poll. See POLL-8.
+// WithPollLease sets how long a poller of the type remains subscribed after its last poll. See POLL-8.
 func WithPollLease(d time.Duration) TypeOption { return func(o *typeOptions) { o.lease = d } }
 
 // WithoutPoll disables poll for the type. See LIST-3.

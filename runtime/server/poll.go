@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// poll answers events/poll in the order of ERR-2.
+// poll handles events/poll. It checks the request in the order of ERR-2.
 func (s *Server) poll(ctx context.Context, r *port.Request) (json.RawMessage, error) {
 	p, err := wire.DecodePollParams(r.Params)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Server) poll(ctx context.Context, r *port.Request) (json.RawMessage, er
 	return a.Encode(r.Stateless), nil
 }
 
-// pollAnswer runs a poll for the method or a read tool. The principal is in ctx.
+// pollAnswer executes a poll for events/poll or a read tool. ctx contains the principal.
 func (s *Server) pollAnswer(ctx context.Context, p *wire.PollParams) (*polling.Answer, error) {
 	q, err := s.pollRequest(ctx, p, func(d *definition) time.Duration {
 		wait := s.options.DefaultWait
@@ -45,7 +45,7 @@ func (s *Server) pollAnswer(ctx context.Context, p *wire.PollParams) (*polling.A
 	return polling.Read(ctx, q)
 }
 
-// pollRequest makes all checks of a poll and takes its lease. wait returns how long the poll may be held.
+// pollRequest validates a poll and renews its lease. wait returns how long the poll may be held.
 func (s *Server) pollRequest(ctx context.Context, p *wire.PollParams, wait func(*definition) time.Duration) (*polling.Request, error) {
 	principal := hook.Principal(ctx)
 	et, d, err := s.lookup(ctx, principal, p.Name)
@@ -54,7 +54,7 @@ func (s *Server) pollRequest(ctx context.Context, p *wire.PollParams, wait func(
 		q, err = s.checkPoll(ctx, principal, p, et, d, wait(d))
 	}
 	if err != nil {
-		s.polled(ctx, et, false, err)
+		s.countPoll(ctx, et, false, err)
 		return nil, err
 	}
 	return q, nil
@@ -69,7 +69,7 @@ func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollPa
 		return nil, err
 	}
 	head := et.Head()
-	args, err := s.accepted(ctx, principal, d, p.Arguments)
+	args, err := s.parseArguments(ctx, principal, d, p.Arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollPa
 	enter := func(ctx context.Context, q *polling.Request) (leave func()) {
 		leave = l.Enter(q)
 		if s.leases.Decisions() != decisions { // the hooks may have changed their decision meanwhile
-			if e := s.refused(ctx, principal, args); e != nil {
+			if e := s.recheck(ctx, principal, args); e != nil {
 				q.End(e)
 			}
 		}
@@ -96,12 +96,12 @@ func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollPa
 		Wait: wait, Closing: s.closing, NextPoll: d.options.nextPoll, Enter: enter}, nil
 }
 
-// Hold and Polled implement [polling.Type], together with the methods of [eventtype.Type].
+// Hold implements [polling.Type].
 func (et *eventType) Hold(n int) { et.held.Add(int64(n)) }
 
 func (et *eventType) Polled(ctx context.Context, q *polling.Request, a *polling.Answer, err error) {
 	s := et.server
-	s.polled(ctx, et, err == nil && len(a.Out) > 0, err)
+	s.countPoll(ctx, et, err == nil && len(a.Out) > 0, err)
 	if err != nil {
 		return
 	}

@@ -109,7 +109,7 @@ func TestReadyAfterFailedWrites(t *testing.T) {
 		for range maxFailedWrites {
 			fail()
 		}
-		time.Sleep(failedFresh - time.Nanosecond)
+		time.Sleep(failureTTL - time.Nanosecond)
 		if err := s.Ready(t.Context()); !errors.Is(err, errFull) {
 			t.Errorf("not long after the last write: %v", err)
 		}
@@ -123,7 +123,7 @@ func TestReadyAfterFailedWrites(t *testing.T) {
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		time.Sleep(failedFresh)
+		time.Sleep(failureTTL)
 		if err := e.Emit(gone, incident{ID: "i"}); err == nil {
 			t.Error("an emit of a caller that has gone succeeded")
 		}

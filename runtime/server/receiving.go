@@ -8,11 +8,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// codeOf returns the address of a handler's code. All values of one function literal share it.
+// codeOf returns the address of a handler's code. All closures created by the same function literal have the same
+// address.
 func codeOf(h mcp.MethodHandler) uintptr { return reflect.ValueOf(h).Pointer() }
 
-// addMiddleware adds receiving middleware of this module. It stores the new handler's code in own unless the server has
-// other middleware.
+// addMiddleware adds one of this module's receiving middlewares. It stores the new handler's code address in s.own, or
+// 0 if the server has other middleware.
 func (s *Server) addMiddleware(m mcp.Middleware) {
 	before := codeOf(port.ReceivingHandler(s.mcp))
 	s.mcp.AddReceivingMiddleware(m)
@@ -23,9 +24,9 @@ func (s *Server) addMiddleware(m mcp.Middleware) {
 	}
 }
 
-func (s inside) AddMiddleware(m mcp.Middleware) { s.addMiddleware(m) }
+func (s portAdapter) AddMiddleware(m mcp.Middleware) { s.addMiddleware(m) }
 
-func (s inside) Receiving() mcp.MethodHandler {
+func (s portAdapter) Receiving() mcp.MethodHandler {
 	h := port.ReceivingHandler(s.mcp)
 	if codeOf(h) == uintptr(s.own.Load()) {
 		return nil

@@ -29,10 +29,10 @@ func (w *world) state() map[string]string {
 	w.t.Helper()
 	s, all := w.Server, map[string]string{}
 	put := func(what string, v any) { all[what] = fmt.Sprintf("%+v", v) }
-	s.holdings.mu.Lock()
-	put("charged bytes", s.holdings.by)
-	put("charged bytes in all", s.holdings.total)
-	s.holdings.mu.Unlock()
+	s.memoryUsage.mu.Lock()
+	put("charged bytes", s.memoryUsage.by)
+	put("charged bytes in all", s.memoryUsage.total)
+	s.memoryUsage.mu.Unlock()
 	put("memberships", s.members.Holding())
 	leases := []string{}
 	for _, l := range s.leases.All() {

@@ -1,17 +1,18 @@
-// Package server adds events to an MCP server of the official SDK. It keeps each event type's log, answers
-// events/list and events/poll, runs events/stream, and delivers to the webhooks that clients set up with
+// Package server adds events to an MCP server that uses the official SDK. It maintains a log for each event type,
+// handles events/list, events/poll and events/stream, and delivers to the webhooks that clients register with
 // events/subscribe.
 //
-// Start with [New]. Generated code calls [Register] and its siblings with the author's [Hooks], and returns an
-// emitter. [WebhookOptions] enables webhooks, and operators manage them with [operator.Admin]. Package transport
-// serves the result over HTTP, stdio and in memory.
+// Start with [New]. Generated code calls [Register], [RegisterCheck] or [RegisterBoth] with the author's [Hooks].
+// [WebhookOptions] enables webhooks, and operators manage them with [operator.Admin]. Package transport serves the MCP
+// server over HTTP, stdio and in memory.
 //
 // Internally, every event type has a log and every consumer is a reader with a position (package internal/topic).
-// Occurrences that a check finds go through a feed (package internal/feed), whose log is read in the same way.
-// Streams and followers (package internal/streaming) and held polls (package internal/polling) read in a
-// topic.Loop. Package internal/subscriber keeps webhook subscriptions, and package internal/delivery runs their
-// readers; webhook.go and subscribe.go connect both to the server. Package internal/operate implements the actions
-// of operators and authors; admin.go connects it. docs/packages.md has a map of the packages.
+// Occurrences found by a check are stored in the log of a feed (package internal/feed), which is read in the same way.
+// Streams and followers (package internal/streaming) and held polls (package internal/polling) read the log in a
+// topic.Loop. Package internal/subscriber manages webhook subscriptions, and package internal/delivery runs their
+// readers. The files webhook.go and subscribe.go connect both to the server. Package internal/operate implements the
+// actions of operators and authors. The file admin.go connects it to the server. docs/packages.md has a map of the
+// packages.
 package server
 
 import (
@@ -47,8 +48,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// A Server serves the event types that are registered with it on one mcp.Server. It is safe for
-// concurrent use.
+// A Server serves its registered event types on one mcp.Server. It is safe for concurrent use.
 type Server struct {
 	options Options
 	mcp     *mcp.Server
@@ -70,28 +70,29 @@ type Server struct {
 
 	listeners listeners.Set[func()] // for changes of the list
 
-	members  lease.Members
-	leases   lease.Leases
-	streams  *streaming.Streams
-	holdings holdings
-	webhooks *subscriber.Subscriptions // nil without webhook delivery
-	cluster  cluster.Processes
-	admin    *operate.Admin
-	log      fault.Log
-	tools    waittool.Tools
-	history  *history.Memory
-	vitals   vitals
-	writes   writes
-	metrics  *metrics
+	members     lease.Members
+	leases      lease.Leases
+	streams     *streaming.Streams
+	memoryUsage memoryUsage
+	webhooks    *subscriber.Subscriptions // nil without webhook delivery
+	cluster     cluster.Processes
+	admin       *operate.Admin
+	log         fault.Log
+	tools       waittool.Tools
+	history     *history.Memory
+	lockCheck   lockCheck
+	writes      writes
+	metrics     *metrics
 
 	port *port.Port // for carriers and adapters
 }
 
-// New adds events to srv: it registers the events/* methods and one receiving middleware. Register event types
-// before srv runs; a later registration is a runtime change (LIST-5).
+// New adds events to srv by registering the events/* methods and one receiving middleware. Register event types before
+// srv runs. A later registration is a runtime change (LIST-5).
 //
-// An mcp.Server can serve the events of one Server only, because the SDK cannot remove methods and middleware. A
-// second New is an error, even after Shutdown. Packages that add event types to one mcp.Server share the Server.
+// An mcp.Server can serve the events of only one Server, because the SDK cannot remove methods and middleware. Calling
+// New again for the same mcp.Server returns an error, even after Shutdown. Packages that add event types to one
+// mcp.Server must share the Server.
 func New(srv *mcp.Server, o Options) (*Server, error) {
 	if srv == nil {
 		return nil, errors.New("server.New: no mcp.Server given")
@@ -138,7 +139,7 @@ func start(srv *mcp.Server, o Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// build creates a server; srv is nil for a server that only emits.
+// build creates a server. srv is nil if the server only emits events.
 func build(srv *mcp.Server, o Options) (*Server, error) {
 	s := &Server{options: o.withDefaults(), mcp: srv, closing: make(chan struct{}),
 		types: map[string]*eventType{}, retired: map[string]*eventType{}}
@@ -146,15 +147,15 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	s.history = history.Of(s.options.Store, s.now)
 	s.tools.Options = waittool.Options{Host: toolHost{s}, MCP: srv, Log: &s.log, MaxWait: s.options.MaxToolWait, MaxParams: s.options.MaxParams,
 		Private: s.options.Visible != nil}
-	s.holdings.limits = s.options.MemoryQuota
+	s.memoryUsage.limits = s.options.MemoryQuota
 	s.members.Host, s.leases.Members = leaseHost{s}, &s.members
-	s.streams = streaming.New(streaming.Options{Members: &s.members, Refused: s.refused, Wrote: countFrames, Heartbeat: s.options.Heartbeat,
+	s.streams = streaming.New(streaming.Options{Members: &s.members, Refused: s.recheck, Wrote: countFrames, Heartbeat: s.options.Heartbeat,
 		Reauthorize: s.options.Reauthorize, MaxStreams: s.options.MaxStreams, Log: &s.log})
 	var err error
 	if s.metrics, err = newMetrics(s.options.meter()); err != nil {
 		return nil, err
 	}
-	s.port = &port.Port{Hub: new(port.Hub), Inside: inside{s}}
+	s.port = &port.Port{Hub: new(port.Hub), Inside: portAdapter{s}}
 	if s.cluster, err = s.processes(context.Background()); err != nil {
 		return nil, err
 	}
@@ -170,7 +171,8 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	return s, nil
 }
 
-// now returns the time for timestamps and ages of occurrences. On a shared store it is the store's time (REP-8).
+// now returns the current time for timestamps and ages of occurrences. On a shared store, it uses the store's clock
+// (REP-8).
 func (s *Server) now() time.Time { return s.cluster.Now().UTC() }
 
 // shared reports whether other processes may use the store.
@@ -179,7 +181,7 @@ func (s *Server) shared() bool {
 	return ok
 }
 
-// An eventType is an event type's name with all its registrations over time.
+// An eventType is a named event type with its log and its current registration.
 type eventType struct {
 	server *Server
 	name   string
@@ -188,8 +190,8 @@ type eventType struct {
 
 	feeds feed.Feeds // of its check
 
-	counting counting
-	held     atomic.Int64 // held polls
+	attributes typeAttributes
+	held       atomic.Int64 // held polls
 
 	mu  sync.Mutex
 	def *definition // nil once removed
@@ -197,10 +199,10 @@ type eventType struct {
 	terminated *events.Error // non-nil if an operator closed the type
 }
 
-// Topic, Begin and Log implement [feed.Host].
+// Topic implements [feed.Host].
 func (et *eventType) Topic() *topic.Topic { return et.topic }
 
-func (et *eventType) Begin() (done func(), ok bool) { return et.server.running.Done, et.server.begin() }
+func (et *eventType) Begin() (done func(), ok bool) { return et.server.running.Done, et.server.track() }
 
 func (et *eventType) Log() *fault.Log { return &et.server.log }
 
@@ -212,14 +214,14 @@ func (et *eventType) Head() (head store.Position) {
 	return head
 }
 
-// current returns the current definition, or nil once the type is removed.
+// current returns the current definition, or nil if the type was removed.
 func (et *eventType) current() *definition {
 	et.mu.Lock()
 	defer et.mu.Unlock()
 	return et.def
 }
 
-// register adds d as a new type or redefines the type with its name.
+// register adds d as a new type, or redefines the type with the same name.
 func (s *Server) register(d *definition) (*eventType, error) {
 	s.registering.Lock()
 	defer s.registering.Unlock()
@@ -238,7 +240,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	case back != nil && back.sameSource(d):
 		return back, s.revive(back, d)
 	}
-	et = &eventType{server: s, name: d.info.Name, def: d, counting: newCounting(d.info.Name)}
+	et = &eventType{server: s, name: d.info.Name, def: d, attributes: newTypeAttributes(d.info.Name)}
 	et.feeds.Init(et, feed.Bounds{Calls: s.options.Checks.Calls, CallsEach: s.options.Checks.CallsPerPrincipal, Checks: s.options.Checks.PerPrincipal})
 	et.feeds.Adopt(d.check)
 	if d.emits {
@@ -247,13 +249,13 @@ func (s *Server) register(d *definition) (*eventType, error) {
 		if apart {
 			logs = memory.New() // a log that is never replayed need not outlive the process
 		}
-		asked := s.asked()
+		asked := s.newStoreRecorder()
 		lo, err := d.options.retention.logOptions(logs.Durable())
 		if err != nil {
 			return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 		}
 		s.warnOfRetention(d.info.Name, lo.MaxAge)
-		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Apart: apart, Kept: d.kept(lo, logs.Durable()), Asked: asked, Strange: s.strange(d.info.Name, logs.Durable()), Damaged: s.damaged(d.info.Name),
+		et.topic, err = topic.Open(&d.Type, topic.Options{Slots: recordSlots, Apart: apart, Kept: d.logBounds(lo, logs.Durable()), Asked: asked, Strange: s.newCursorWarning(d.info.Name, logs.Durable()), Damaged: s.newDamageLogger(d.info.Name),
 			Open: func(appended func([]store.Entry)) (store.EventLog, error) {
 				lo.Appended = appended
 				return logs.OpenLog(context.Background(), d.info.Name, lo)
@@ -262,7 +264,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 			return nil, fmt.Errorf("registering event %q: opening its log: %w", d.info.Name, err)
 		}
 	}
-	m, err := s.recall(d, et.topic)
+	m, err := s.loadHistory(d, et.topic)
 	if err != nil {
 		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 	}
@@ -277,27 +279,27 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	return et, nil
 }
 
-// relayed is the minimum time that a log should keep eventIds if a separate outbox feeds it: after a crash, the
-// relay uses them to find the events that it already appended.
-const relayed = time.Hour
+// minOutboxRetention is how long a log should keep eventIds if its events come from a separate outbox. After a crash,
+// the relay uses them to find the events that it has already appended.
+const minOutboxRetention = time.Hour
 
-// warnOfRetention logs a warning if a log keeps eventIds no longer than relayed.
+// warnOfRetention logs a warning if a log does not keep eventIds for longer than minOutboxRetention.
 func (s *Server) warnOfRetention(event string, age time.Duration) {
-	if _, own := s.options.Outbox.(engine.Shared); s.options.Outbox == nil || own || age == 0 || age > relayed {
+	if _, own := s.options.Outbox.(engine.Shared); s.options.Outbox == nil || own || age == 0 || age > minOutboxRetention {
 		return
 	}
 	s.options.Logger.Warn("mcp events: events emitted in transactions may be duplicated after a crash unless the log retains them for more than an hour (Options.Retention)",
 		"event", event, "maxAge", age)
 }
 
-// strangeEvery is the shortest time between warnings about unknown cursors of an event type. Any caller can make
-// one up.
-const strangeEvery = 10 * time.Minute
+// cursorWarningInterval is the minimum time between warnings about unknown cursors of an event type. It limits the
+// warnings because any caller can invent a cursor.
+const cursorWarningInterval = 10 * time.Minute
 
-// strange returns a function that logs a warning about cursors that a durable log did not issue: the server may be
-// using a different account or file, or an older copy of the store (CUR-8). It returns nil if the log is not
-// durable.
-func (s *Server) strange(event string, durable bool) func(what string, at store.Position) {
+// newCursorWarning returns a function that logs a warning about cursors that a durable log did not issue. The server
+// may be using a different account or file, or an older copy of the store (CUR-8). newCursorWarning returns nil if the
+// log is not durable.
+func (s *Server) newCursorWarning(event string, durable bool) func(what string, at store.Position) {
 	if !durable {
 		return nil
 	}
@@ -305,7 +307,7 @@ func (s *Server) strange(event string, durable bool) func(what string, at store.
 	began := time.Now()
 	return func(what string, at store.Position) {
 		now, due := int64(time.Since(began)), next.Load()
-		if now < due || !next.CompareAndSwap(due, now+int64(strangeEvery)) {
+		if now < due || !next.CompareAndSwap(due, now+int64(cursorWarningInterval)) {
 			return
 		}
 		s.options.Logger.Warn("mcp events: a client sent a cursor that this store did not issue and restarts at the oldest event; check that the store is the right one and not an older copy",
@@ -313,27 +315,27 @@ func (s *Server) strange(event string, durable bool) func(what string, at store.
 	}
 }
 
-// damaged returns a function that logs unreadable entries of an event type's log.
-func (s *Server) damaged(event string) func(first, last store.Position, err error) {
+// newDamageLogger returns a function that logs an error for unreadable entries of an event type's log.
+func (s *Server) newDamageLogger(event string) func(first, last store.Position, err error) {
 	return func(first, last store.Position, err error) {
 		s.options.Logger.Error("mcp events: entries of a log are damaged; readers get a gap in their place (docs/one-process.md)",
 			"event", event, "first", first, "last", last, "error", err)
 	}
 }
 
-// kept converts the bounds of d's log for the log kernel.
-func (d *definition) kept(o store.LogOptions, durable bool) topic.Kept {
+// logBounds converts the limits of d's log for the log kernel.
+func (d *definition) logBounds(o store.LogOptions, durable bool) topic.Kept {
 	k := topic.Kept{MaxAge: o.MaxAge, MaxCount: cmp.Or(o.MaxCount, math.MaxInt), Volatile: !durable}
 	if o.MaxBytes > 0 {
-		k.MaxCount = min(k.MaxCount, o.MaxBytes/(d.options.maxPayload+besideData)-1) // of the largest
+		k.MaxCount = min(k.MaxCount, o.MaxBytes/(d.options.maxPayload+maxEntryOverhead)-1) // of the largest
 	}
 	return k
 }
 
-// besideData is an upper bound on the size of an entry without its payload.
-const besideData = 64 << 10
+// maxEntryOverhead is an upper bound on the size of an entry without its payload.
+const maxEntryOverhead = 64 << 10
 
-// recordSlots is the number of a log's newest entries that are cached in decoded and encoded form.
+// recordSlots is the number of newest entries of a log to cache in decoded and encoded form.
 const recordSlots = 512
 
 // list appends et to the list and notifies the listeners.
@@ -349,8 +351,8 @@ func (s *Server) list(et *eventType) {
 	s.notifyListChanged()
 }
 
-// sameSource reports whether d has the same kind of source as the last registration, so that cursors keep their
-// form (CUR-3).
+// sameSource reports whether d has the same kind of source as the last registration (CUR-3). If so, old cursors remain
+// valid.
 func (et *eventType) sameSource(d *definition) bool {
 	et.mu.Lock()
 	defer et.mu.Unlock()
@@ -358,13 +360,13 @@ func (et *eventType) sameSource(d *definition) bool {
 	return old == nil || old.emits == d.emits && (old.check == nil) == (d.check == nil) && old.info.NoReplay == d.info.NoReplay
 }
 
-// redefine changes a type in place (EVOL-2, EVOL-3).
+// redefine replaces the definition of a registered type (EVOL-2, EVOL-3).
 func (s *Server) redefine(et *eventType, d *definition) error {
 	if !et.sameSource(d) {
 		return fmt.Errorf("registering event %q again: source and replay cannot change in place; remove the type first", et.name)
 	}
 	old := et.current()
-	m, err := s.recall(d, et.topic)
+	m, err := s.loadHistory(d, et.topic)
 	if err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
@@ -388,7 +390,7 @@ func (s *Server) redefine(et *eventType, d *definition) error {
 		}
 	}
 	s.cluster.Hurry()
-	s.commit(d, m)
+	s.saveSchemas(d, m)
 	if len(changes) > 0 {
 		s.streams.EndType(et, fault.SchemaChanged(changes[0].Feature))
 	} else {
@@ -398,7 +400,7 @@ func (s *Server) redefine(et *eventType, d *definition) error {
 	return nil
 }
 
-// adopt makes d current. With reset, existing log entries are not replayed, because they may be invalid under the
+// adopt makes d current. If reset is true, existing log entries are not replayed, because they may be invalid under the
 // new payloadSchema (OCC-1).
 func (et *eventType) adopt(d *definition, reset bool) {
 	et.mu.Lock()
@@ -411,9 +413,9 @@ func (et *eventType) adopt(d *definition, reset bool) {
 	stop()
 }
 
-// revive re-registers a removed type. Its log continues, because a log is opened only once.
+// revive re-registers a removed type. It continues to use the existing log, because a log is opened only once.
 func (s *Server) revive(et *eventType, d *definition) error {
-	m, err := s.recall(d, et.topic)
+	m, err := s.loadHistory(d, et.topic)
 	if err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
@@ -428,8 +430,8 @@ func (s *Server) revive(et *eventType, d *definition) error {
 	return nil
 }
 
-// Remove removes an event type and ends its live subscriptions with NotFound. For an unknown name it returns
-// events.ErrNotFound. See EVOL-1.
+// Remove removes an event type and ends its live subscriptions with NotFound. It returns events.ErrNotFound if the name
+// is unknown. See EVOL-1.
 func (s *Server) Remove(name string) error {
 	s.registering.Lock()
 	defer s.registering.Unlock()
@@ -459,23 +461,23 @@ func (s *Server) Remove(name string) error {
 	return nil
 }
 
-// all returns the registered types in the order of events/list.
-func (s *Server) all() []*eventType {
+// eventTypes returns the registered types in the order used by events/list.
+func (s *Server) eventTypes() []*eventType {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.order)
 }
 
-// registered returns the type with the name, or nil.
-func (s *Server) registered(name string) *eventType {
+// eventType returns the registered type with the given name, or nil.
+func (s *Server) eventType(name string) *eventType {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.types[name]
 }
 
-// lookup returns a type that the principal may see.
+// lookup returns the type with the given name if the principal may see it.
 func (s *Server) lookup(ctx context.Context, principal, name string) (*eventType, *definition, error) {
-	et := s.registered(name)
+	et := s.eventType(name)
 	if et == nil {
 		return nil, nil, fault.NotFound("event")
 	}

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// maxFailedWrites is the number of consecutive failed writes at which Ready fails.
+	// maxFailedWrites is the number of consecutive failed writes that cause Ready to fail.
 	maxFailedWrites = 3
-	// failedFresh is the time that a failed write counts. A process without requests makes no write that could
-	// succeed and reset it.
-	failedFresh = 30 * time.Second
+	// failureTTL is how long a failed write affects Ready. An idle process does not write, so no successful write would
+	// reset the failure.
+	failureTTL = 30 * time.Second
 )
 
 // writes tracks whether writes to the store succeed.
@@ -28,13 +28,13 @@ type writes struct {
 	err    error
 }
 
-// unwritten holds the errors of writes that do not indicate a problem with the store.
-var unwritten = []error{events.ErrIDReused, store.ErrConflict, store.ErrUncertain, store.ErrClosed,
+// harmlessErrors lists write errors that do not indicate a problem with the store.
+var harmlessErrors = []error{events.ErrIDReused, store.ErrConflict, store.ErrUncertain, store.ErrClosed,
 	engine.ErrFenced, engine.ErrNewEpoch, engine.ErrRefused, engine.ErrQuota}
 
-// note records the result of a write.
-func (w *writes) note(ctx context.Context, err error) {
-	if err != nil && (ctx.Err() != nil || slices.ContainsFunc(unwritten, func(e error) bool { return errors.Is(err, e) })) {
+// record updates w with the result of a write.
+func (w *writes) record(ctx context.Context, err error) {
+	if err != nil && (ctx.Err() != nil || slices.ContainsFunc(harmlessErrors, func(e error) bool { return errors.Is(err, e) })) {
 		return
 	}
 	w.mu.Lock()
@@ -47,11 +47,11 @@ func (w *writes) note(ctx context.Context, err error) {
 	w.last = time.Now()
 }
 
-// failing returns the error of the last write if maxFailedWrites consecutive writes failed, the last one recently.
-func (w *writes) failing() error {
+// failure returns the error of the last write if the last maxFailedWrites writes failed and the last failure is recent.
+func (w *writes) failure() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.failed < maxFailedWrites || time.Since(w.last) >= failedFresh {
+	if w.failed < maxFailedWrites || time.Since(w.last) >= failureTTL {
 		return nil
 	}
 	return w.err

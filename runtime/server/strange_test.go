@@ -51,7 +51,7 @@ func TestCUR8AnotherStoreIsSaid(t *testing.T) {
 			if n := times(); n != want || !strings.Contains(said.String(), "another epoch") || !strings.Contains(said.String(), "event=e position=1 ") {
 				t.Fatalf("%d times: %s", n, said.String())
 			}
-			time.Sleep(strangeEvery)
+			time.Sleep(cursorWarningInterval)
 		}
 		if strings.Contains(forgets.String(), "right store") {
 			t.Errorf("a store in memory: %s", forgets.String())

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-func (s inside) Open(ctx context.Context, r port.Request) (port.Stream, error) {
+func (s portAdapter) Open(ctx context.Context, r port.Request) (port.Stream, error) {
 	st, err := s.open(ctx, &r)
 	if err != nil {
 		return nil, s.refusal(ctx, &r, err)
@@ -22,7 +22,7 @@ func (s inside) Open(ctx context.Context, r port.Request) (port.Stream, error) {
 	return st, nil
 }
 
-// open accepts an events/stream in the order of ERR-2.
+// open accepts an events/stream request. It checks the request in the order of ERR-2.
 func (s *Server) open(ctx context.Context, r *port.Request) (*streaming.Stream, error) {
 	if err := fault.Bounded(r.Params, s.options.MaxParams); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (s *Server) open(ctx context.Context, r *port.Request) (*streaming.Stream, 
 		return nil, err
 	}
 	head := et.Head()
-	a, err := s.accepted(ctx, r.Principal, d, p.Arguments)
+	a, err := s.parseArguments(ctx, r.Principal, d, p.Arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -52,9 +52,9 @@ func (s *Server) open(ctx context.Context, r *port.Request) (*streaming.Stream, 
 		ID: r.ID, Stateless: r.Stateless, Dialect: s.dialect(r.DeclaresExtension), Expires: r.Expires})
 }
 
-// Follow opens a follower after the same checks as events/stream. Its errors are [events.Error]s or internal. The
-// adapter must close the follower.
-func (s inside) Follow(ctx context.Context, r port.FollowRequest) (port.Follower, error) {
+// Follow performs the same checks as events/stream and opens a follower. It returns an [events.Error] or an internal
+// error. The adapter must close the follower.
+func (s portAdapter) Follow(ctx context.Context, r port.FollowRequest) (port.Follower, error) {
 	ctx = hook.WithPrincipal(ctx, r.Principal)
 	et, d, err := s.lookup(ctx, r.Principal, r.Event)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s inside) Follow(ctx context.Context, r port.FollowRequest) (port.Follower
 	if e := et.Refuses(); e != nil {
 		return nil, e
 	}
-	a, err := s.accepted(ctx, r.Principal, d, r.Arguments)
+	a, err := s.parseArguments(ctx, r.Principal, d, r.Arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +77,8 @@ func (s inside) Follow(ctx context.Context, r port.FollowRequest) (port.Follower
 // A leaseHost calls the author's hooks when subscriptions begin and end. It implements [lease.Host].
 type leaseHost struct{ s *Server }
 
-// hookTime bounds a call of OnUnsubscribe, which runs after its request or stream has ended.
-const hookTime = 30 * time.Second
+// hookTimeout limits a call to OnUnsubscribe, which runs after its request or stream has ended.
+const hookTimeout = 30 * time.Second
 
 func (h leaseHost) Hears(a eventtype.Arguments) bool {
 	hooks := definitionOf(a).hooks
@@ -98,7 +98,7 @@ func (h leaseHost) Unsubscribed(sub eventtype.Subscription, a eventtype.Argument
 	if d.hooks.OnUnsubscribe == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
+	ctx, cancel := context.WithTimeout(context.Background(), hookTimeout)
 	defer cancel()
 	err := d.guard("OnUnsubscribe", func() error {
 		d.hooks.OnUnsubscribe(hook.WithPrincipal(ctx, sub.Principal), Subscription(sub), a.Typed())
@@ -110,8 +110,8 @@ func (h leaseHost) Unsubscribed(sub eventtype.Subscription, a eventtype.Argument
 }
 
 func (h leaseHost) Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
-	return h.s.refused(hook.WithPrincipal(ctx, principal), principal, a)
+	return h.s.recheck(hook.WithPrincipal(ctx, principal), principal, a)
 }
 
-func (h leaseHost) Take(principal string, n int) error { return h.s.holdings.take(principal, n) }
-func (h leaseHost) Give(principal string, n int)       { h.s.holdings.give(principal, n) }
+func (h leaseHost) Take(principal string, n int) error { return h.s.memoryUsage.charge(principal, n) }
+func (h leaseHost) Give(principal string, n int)       { h.s.memoryUsage.release(principal, n) }

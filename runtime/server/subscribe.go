@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// subscribe answers events/subscribe in the order of ERR-2 (SUB-1 to SUB-8).
+// subscribe handles events/subscribe and checks the request in the order of ERR-2 (SUB-1 to SUB-8).
 func (s *Server) subscribe(ctx context.Context, r *port.Request) (json.RawMessage, error) {
 	p, err := wire.DecodeSubscribeParams(r.Params)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Server) subscribe(ctx context.Context, r *port.Request) (json.RawMessag
 	if err := s.webhooks.Read(ctx, q, d, &p); err != nil {
 		return nil, err
 	}
-	if err := s.authorized(ctx, r.Principal, q.Args); err != nil {
+	if err := s.authorize(ctx, r.Principal, q.Args); err != nil {
 		return nil, err
 	}
 	q.Sub = eventtype.Identify(wire.ModeWebhook, r.Principal, q.RawURL, q.Args)
@@ -56,7 +56,7 @@ func (s *Server) subscribe(ctx context.Context, r *port.Request) (json.RawMessag
 	return marshalResult(res)
 }
 
-// unsubscribe answers events/unsubscribe. It needs only the principal and the key (SUB-9).
+// unsubscribe handles events/unsubscribe. It requires only the principal and the subscription's key (SUB-9).
 func (s *Server) unsubscribe(ctx context.Context, r *port.Request) (json.RawMessage, error) {
 	p, err := wire.DecodeUnsubscribeParams(r.Params)
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 	failed       = "failed"
 )
 
-// metrics holds a server's instruments (docs/observability.md).
+// metrics contains a server's instruments (docs/observability.md).
 type metrics struct {
 	emits, polls, frames metric.Int64Counter
 	rejected             metric.Int64Counter
@@ -44,11 +44,11 @@ type metrics struct {
 	stop        func()
 }
 
-// operations holds the metric names of the store operations.
-var operations = [...]string{topic.AskedAppend: "append", topic.AskedRead: "read", askedProgress: "progress"}
+// operations maps store operations to their names in metrics.
+var operations = [...]string{topic.AskedAppend: "append", topic.AskedRead: "read", opProgress: "progress"}
 
-// askedProgress is the write of webhook subscriptions' progress.
-const askedProgress = topic.AskedRead + 1
+// opProgress is the operation that writes the progress of webhook subscriptions.
+const opProgress = topic.AskedRead + 1
 
 func newMetrics(m metric.Meter) (*metrics, error) {
 	i := telemetry.New(m)
@@ -75,17 +75,17 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	return x, i.Err()
 }
 
-// A counting holds the precomputed attributes of an event type's frequent measurements.
-type counting struct {
+// typeAttributes contains precomputed attributes for an event type's frequent measurements.
+type typeAttributes struct {
 	appended, repeated, events, empty []metric.AddOption
 	event, control                    []metric.AddOption // frames
 	name                              []metric.ObserveOption
 }
 
-func newCounting(event string) counting {
+func newTypeAttributes(event string) typeAttributes {
 	typ := telemetry.Type.String(event)
 	add := func(a attribute.KeyValue) []metric.AddOption { return []metric.AddOption{telemetry.With(typ, a)} }
-	return counting{
+	return typeAttributes{
 		appended: add(telemetry.Outcome.String(emitAppended)), repeated: add(telemetry.Outcome.String(emitRepeated)),
 		events: add(telemetry.Outcome.String(pollEvents)), empty: add(telemetry.Outcome.String(pollEmpty)),
 		event: add(telemetry.Frame.String("event")), control: add(telemetry.Frame.String("control")),
@@ -93,9 +93,9 @@ func newCounting(event string) counting {
 	}
 }
 
-// emitted counts a call of Emit.
-func (et *eventType) emitted(ctx context.Context, fresh bool, err error) {
-	m, c := et.server.metrics, &et.counting
+// countEmit counts a call to Emit.
+func (et *eventType) countEmit(ctx context.Context, fresh bool, err error) {
+	m, c := et.server.metrics, &et.attributes
 	switch {
 	case err != nil:
 		m.emits.Add(ctx, 1, metric.WithAttributes(telemetry.Type.String(et.name), telemetry.Outcome.String(failed),
@@ -107,8 +107,9 @@ func (et *eventType) emitted(ctx context.Context, fresh bool, err error) {
 	}
 }
 
-// polled counts the answer to a poll. et is nil for an unknown event type, whose name must not become an attribute.
-func (s *Server) polled(ctx context.Context, et *eventType, some bool, err error) {
+// countPoll counts the answer to a poll. et is nil if the event type is unknown, because an unknown name must not
+// become an attribute.
+func (s *Server) countPoll(ctx context.Context, et *eventType, some bool, err error) {
 	switch {
 	case err != nil:
 		set := []attribute.KeyValue{telemetry.Outcome.String(failed), telemetry.ErrorType.String(telemetry.ErrorTypeOf(err))}
@@ -117,26 +118,26 @@ func (s *Server) polled(ctx context.Context, et *eventType, some bool, err error
 		}
 		s.metrics.polls.Add(ctx, 1, metric.WithAttributes(set...))
 	case some:
-		s.metrics.polls.Add(ctx, 1, et.counting.events...)
+		s.metrics.polls.Add(ctx, 1, et.attributes.events...)
 	default:
-		s.metrics.polls.Add(ctx, 1, et.counting.empty...)
+		s.metrics.polls.Add(ctx, 1, et.attributes.empty...)
 	}
 }
 
-// countFrames counts written frames; events of them are event frames, the others control frames.
+// countFrames counts frames written to streams. Of these, events are event frames and the rest are control frames.
 func countFrames(ctx context.Context, t eventtype.Type, frames, events int) {
 	et := t.(*eventType)
 	if events > 0 {
-		et.server.metrics.frames.Add(ctx, int64(events), et.counting.event...)
+		et.server.metrics.frames.Add(ctx, int64(events), et.attributes.event...)
 	}
 	if frames > events {
-		et.server.metrics.frames.Add(ctx, int64(frames-events), et.counting.control...)
+		et.server.metrics.frames.Add(ctx, int64(frames-events), et.attributes.control...)
 	}
 }
 
-// asked returns a function that measures the operations of a durable store and records whether writes succeed. It
-// returns nil for a store in memory.
-func (s *Server) asked() func(ctx context.Context, what topic.Asked, took time.Duration, err error) {
+// newStoreRecorder returns a function that records the duration and result of operations on a durable store. It returns
+// nil for an in-memory store.
+func (s *Server) newStoreRecorder() func(ctx context.Context, what topic.Asked, took time.Duration, err error) {
 	if !s.options.Store.Durable() {
 		return nil
 	}
@@ -149,21 +150,21 @@ func (s *Server) asked() func(ctx context.Context, what topic.Asked, took time.D
 		}
 		m.store.Record(ctx, took.Seconds(), with...)
 		if what != topic.AskedRead {
-			s.writes.note(ctx, err)
+			s.writes.record(ctx, err)
 		}
 	}
 }
 
-// saved is the form of asked for writes of webhook subscriptions' progress.
-func (s *Server) saved() func(context.Context, time.Duration, error) {
-	f := s.asked()
+// newProgressRecorder is like newStoreRecorder, for writes of webhook subscriptions' progress.
+func (s *Server) newProgressRecorder() func(context.Context, time.Duration, error) {
+	f := s.newStoreRecorder()
 	if f == nil {
 		return nil
 	}
-	return func(ctx context.Context, took time.Duration, err error) { f(ctx, askedProgress, took, err) }
+	return func(ctx context.Context, took time.Duration, err error) { f(ctx, opProgress, took, err) }
 }
 
-// observe registers the callback of the observed instruments, until stop.
+// observe registers the callback for the observable instruments. m.stop unregisters it.
 func (m *metrics) observe(s *Server) (err error) {
 	m.stop, err = m.instruments.Observe(func(_ context.Context, o metric.Observer) error {
 		streams, lag, pollers := map[string]int64{}, map[string]int64{}, map[string]int64{}
@@ -177,8 +178,8 @@ func (m *metrics) observe(s *Server) (err error) {
 		for _, l := range s.leases.All() {
 			pollers[l.Subscription().Event]++
 		}
-		for _, et := range s.all() {
-			name := et.counting.name
+		for _, et := range s.eventTypes() {
+			name := et.attributes.name
 			if et.topic != nil {
 				o.ObserveInt64(m.appended, et.topic.Appended(), name...)
 				if seen, ok := et.topic.Seen(); ok {
@@ -196,8 +197,8 @@ func (m *metrics) observe(s *Server) (err error) {
 	return err
 }
 
-// sequenced counts the results of one pass over the outbox.
-func (m *metrics) sequenced(done engine.Sequenced) {
+// countSequenced counts the entries that one pass over the outbox rejected.
+func (m *metrics) countSequenced(done engine.Sequenced) {
 	m.rejected.Add(context.Background(), int64(done.Rejected))
 }
 

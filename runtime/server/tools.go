@@ -13,14 +13,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// WaitTool is the name of the tool that [Server.AddWaitTool] adds.
+// WaitTool is the name of the tool added by [Server.AddWaitTool].
 const WaitTool = waittool.Name
 
-// AddReadTools adds a tool to the mcp.Server for each descriptor. A tool reads the next occurrences of its event
-// type by cursor; it is events/poll for clients that do not support events. Principal, visibility and authorization
-// are the same as for a poll. tools/list omits the tools of types that are hidden from the caller or removed
-// (LIST-4). Register the types before their tools: if a type is not registered or a descriptor is invalid,
-// AddReadTools adds nothing.
+// AddReadTools adds a tool to the mcp.Server for each descriptor. A tool reads the next occurrences of its event type
+// after a cursor. It replaces events/poll for clients that do not support events. The principal, visibility and
+// authorization are the same as for a poll. tools/list omits the tools of types that have been removed or are hidden
+// from the caller (LIST-4). Register the types before calling AddReadTools. If a type is not registered or a descriptor
+// is invalid, AddReadTools adds no tools.
 func (s *Server) AddReadTools(tools ...readtool.Tool) error { return s.tools.AddRead(tools...) }
 
 // AddWaitTool adds the tool [WaitTool] to the mcp.Server, for clients that do not support events. It waits for
@@ -28,13 +28,14 @@ func (s *Server) AddReadTools(tools ...readtool.Tool) error { return s.tools.Add
 //
 //	{events: [{name, arguments?}], cursor?, since?, waitSeconds?, quietSeconds?, maxEvents?} → {events, cursor, truncated, hasMore}
 //
-// One cursor covers all the types. Principal, visibility, authorization and quotas are the same as for a poll of
-// each type. A call waits 30 s by default, 55 s at most, and never longer than Options.MaxToolWait. A caller with a
-// progress token gets a progress notification every 10 s. The tool serves all types that offer poll, including
-// types that are registered later; tools/list always includes it.
+// One cursor covers all the types. The principal, visibility, authorization and quotas are the same as for a poll of
+// each type. A call waits for 30 s by default, and for at most 55 s or Options.MaxToolWait. A caller with a progress
+// token receives a progress notification every 10 s. The tool serves all types that offer poll, including types that
+// are registered later. tools/list always includes it.
 //
-// With quietSeconds, a call collects occurrences after the first one until none has arrived for that time or its
-// wait ends. With since, a duration or a time, it starts in the past, as far back as the logs go. See COAL-3.
+// If quietSeconds is set, a call continues to collect occurrences after the first until none arrives for that time or
+// its wait ends. If since is set to a duration or a time, the call starts at that point in the past, limited by the
+// retention of the logs. See COAL-3.
 func (s *Server) AddWaitTool() error { return s.tools.AddWait() }
 
 // A toolHost implements [waittool.Host].
@@ -47,7 +48,7 @@ func (h toolHost) Caller(ctx context.Context, extra *mcp.RequestExtra) (context.
 }
 
 func (h toolHost) Registered(event string) bool {
-	return h.s.registered(event) != nil
+	return h.s.eventType(event) != nil
 }
 
 func (h toolHost) Sees(ctx context.Context, event string) error {
@@ -56,7 +57,7 @@ func (h toolHost) Sees(ctx context.Context, event string) error {
 }
 
 func (h toolHost) Offers(ctx context.Context) (all []waittool.Offer) {
-	for _, et := range h.s.all() {
+	for _, et := range h.s.eventTypes() {
 		d := et.current()
 		if d == nil || !d.polls() {
 			continue

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// newWebhooks loads the stored webhook subscriptions. It returns an error that names an invalid option.
+// newWebhooks loads the stored webhook subscriptions. If an option is invalid, the error names it.
 func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 	st := s.options.Store
 	o, err := s.options.Webhook.withDefaults(st)
@@ -33,15 +33,15 @@ func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 	deliveries := o.Retry.engine(s.options.Logger, s.options.Meter, s.options.Tracer)
 	deliveries.Identity = o.Identity
 	s.options.Webhook = &o
-	if attempts, n := s.attempts(); n > 0 {
+	if attempts, n := s.attemptStore(); n > 0 {
 		deliveries.Attempts, deliveries.AttemptBounds = attempts, engine.AttemptBounds(o.Attempts)
 	}
 	w, err := subscriber.New(subscriber.Options{
-		Host: webhookHost{s}, Store: records, Admitted: s.writes.note, Cluster: cluster, Durable: st.Durable(), Guard: guard,
+		Host: webhookHost{s}, Store: records, Admitted: s.writes.record, Cluster: cluster, Durable: st.Durable(), Guard: guard,
 		Terms: o.terms(), Grace: o.Grace, Quota: subscriber.Quota(o.Quota),
 		Verify:   verify.Options{Limits: verify.Limits(o.Verify), Allow: o.AllowReceivers, Identity: o.Identity, Meter: s.options.meter()},
 		Delivery: deliveries, Reauthorize: s.options.Reauthorize, Log: &s.log,
-		Saved: s.saved(),
+		Saved: s.newProgressRecorder(),
 	})
 	if err != nil {
 		guard.Close()
@@ -50,9 +50,9 @@ func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 	return w, nil
 }
 
-// attempts returns the store of delivery attempts and the number to keep per subscription; nil and 0 if none are
-// kept.
-func (s *Server) attempts() (engine.Attempts, int) {
+// attemptStore returns the store of delivery attempts and the number of attempts to keep per subscription. It returns
+// nil and 0 if attempts are not kept.
+func (s *Server) attemptStore() (engine.Attempts, int) {
 	kept, ok := s.options.Store.(engine.Attempts)
 	if n := s.options.Webhook.Attempts.PerSubscription; ok && n > 0 {
 		return kept, n
@@ -61,9 +61,9 @@ func (s *Server) attempts() (engine.Attempts, int) {
 }
 
 // restore resumes the stored webhook subscriptions of a newly registered type. It ends them if the type's schemas
-// changed incompatibly while no server ran (SUB-11, EVOL-2).
+// changed incompatibly while no server was running (SUB-11, EVOL-2).
 func (s *Server) restore(et *eventType, d *definition, m *history.Recollection) error {
-	done := func() { s.commit(d, m) }
+	done := func() { s.saveSchemas(d, m) }
 	if s.webhooks == nil {
 		done()
 		return nil
@@ -71,16 +71,17 @@ func (s *Server) restore(et *eventType, d *definition, m *history.Recollection) 
 	return s.cluster.Serve(et, done)
 }
 
-// recall records in d whether it is an incompatible change. No other goroutine sees d before it returns.
-func (s *Server) recall(d *definition, t *topic.Topic) (*history.Recollection, error) {
+// loadHistory compares d with the stored schemas of its type and records an incompatible change in d. No other
+// goroutine may access d until loadHistory returns.
+func (s *Server) loadHistory(d *definition, t *topic.Topic) (*history.Recollection, error) {
 	m, err := s.history.Recall(context.Background(), d.descriptor(), t)
 	d.changed = m.Changed
 	return m, err
 }
 
-// commit saves d's schemas to the store.
-func (s *Server) commit(d *definition, m *history.Recollection) {
-	ctx, cancel := context.WithTimeout(context.Background(), hookTime)
+// saveSchemas saves the schemas of d to the store.
+func (s *Server) saveSchemas(d *definition, m *history.Recollection) {
+	ctx, cancel := context.WithTimeout(context.Background(), hookTimeout)
 	defer cancel()
 	if err := m.Commit(ctx); err != nil {
 		s.log.Internal(ctx, "saving the schemas of "+d.info.Name, err)
@@ -91,7 +92,7 @@ func (s *Server) commit(d *definition, m *history.Recollection) {
 type webhookHost struct{ s *Server }
 
 func (h webhookHost) Type(event string) (eventtype.Type, bool) {
-	et := h.s.registered(event)
+	et := h.s.eventType(event)
 	return et, et != nil
 }
 
@@ -108,7 +109,7 @@ func (h webhookHost) Release(sub eventtype.Subscription, a eventtype.Arguments) 
 }
 
 func (h webhookHost) Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
-	return h.s.refused(ctx, principal, a)
+	return h.s.recheck(ctx, principal, a)
 }
 
 func (h webhookHost) Asks(a eventtype.Arguments) bool {
@@ -116,11 +117,11 @@ func (h webhookHost) Asks(a eventtype.Arguments) bool {
 	return o.Visible != nil || o.Authorize != nil || definitionOf(a).hooks.Authorize != nil
 }
 
-func (h webhookHost) Take(principal string, n int) error { return h.s.holdings.take(principal, n) }
-func (h webhookHost) Keep(principal string, n int)       { h.s.holdings.restore(principal, n) }
-func (h webhookHost) Give(principal string, n int)       { h.s.holdings.give(principal, n) }
+func (h webhookHost) Take(principal string, n int) error { return h.s.memoryUsage.charge(principal, n) }
+func (h webhookHost) Keep(principal string, n int)       { h.s.memoryUsage.chargeRestored(principal, n) }
+func (h webhookHost) Give(principal string, n int)       { h.s.memoryUsage.release(principal, n) }
 
-// Name, Current and Feeds implement [eventtype.Type], together with Topic, Head and Refuses.
+// Name implements [eventtype.Type].
 func (et *eventType) Name() string { return et.name }
 
 func (et *eventType) Current() eventtype.Definition {
@@ -132,7 +133,7 @@ func (et *eventType) Current() eventtype.Definition {
 
 func (et *eventType) Feeds() *feed.Feeds { return &et.feeds }
 
-// Kernel, Check, Webhooks, Lineage and Changed implement [eventtype.Definition].
+// Kernel implements [eventtype.Definition].
 func (d *definition) Kernel() *topic.Type { return &d.Type }
 
 func (d *definition) Check() *feed.Check { return d.check }
@@ -147,5 +148,5 @@ func (d *definition) Fingerprint() string {
 	return text
 }
 
-// anyWebhook is a filter that accepts every webhook subscription.
+// anyWebhook is a filter that matches every webhook subscription.
 func anyWebhook(*subscriber.Live) bool { return true }

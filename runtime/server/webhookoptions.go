@@ -10,79 +10,78 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// WebhookOptions configures webhook delivery. The zero value is a hardened default: public https callbacks only,
-// each verified before the first delivery. Options.Store must implement store.SubscriptionStore, as the stores of
-// this module do.
+// WebhookOptions configures webhook delivery. The zero value is a secure default: only public https callbacks, each
+// verified before the first delivery. Options.Store must implement store.SubscriptionStore, like the stores in this
+// module.
 type WebhookOptions struct {
-	// Callbacks configures which callbacks may be reached, and how. The default is public addresses over https, each
-	// request within 5 s (SSRF-1).
+	// Callbacks configures which callbacks may be reached, and how. The default is public addresses over https, with a
+	// timeout of 5 s (SSRF-1).
 	Callbacks Callbacks
-	// Retry configures the schedule of attempts, its limits, and when deliveries are suspended.
+	// Retry configures the schedule and limits of delivery attempts, and when deliveries are suspended.
 	Retry Retry
-	// AllowReceivers lists callbacks that are accepted without verification and DNS lookup. An entry is an origin,
-	// https://receiver.example, or an origin with a path that covers all paths below it. Callbacks still applies to
-	// each request. See VER-1.
+	// AllowReceivers lists callbacks that are accepted without verification or a DNS lookup. An entry is an origin,
+	// such as https://receiver.example, or an origin with a path, which matches all paths below it. Callbacks still
+	// applies to each request. See VER-1.
 	AllowReceivers []string
 
-	// MinTTL, DefaultTTL and MaxTTL bound the time until a subscription must be refreshed. The defaults are 1 min,
-	// 30 min, and 24 h with a durable store or 1 h without. The default of MaxTTL is also its largest value. See
-	// SUB-6.
+	// MinTTL, DefaultTTL and MaxTTL configure the time until a subscription must be refreshed. The defaults are 1 min
+	// for MinTTL, 30 min for DefaultTTL, and 24 h for MaxTTL with a durable store, or 1 h without one. The default of
+	// MaxTTL is also its upper limit. See SUB-6.
 	MinTTL, DefaultTTL, MaxTTL time.Duration
-	// AllowNoExpiry grants subscriptions without expiry to callers that send ttlMs: null; it needs a durable
-	// store. See SUB-6.
+	// AllowNoExpiry grants subscriptions without expiry to callers that send ttlMs: null. It requires a durable store.
+	// See SUB-6.
 	AllowNoExpiry bool
 	// EndWithToken limits each subscribe and refresh to the expiry of the caller's token, even if that is before
-	// MinTTL. Without it, deliveries continue until the subscription expires, regardless of the token. A token
-	// without an expiry sets no limit. See SUB-6.
+	// MinTTL. If it is false, deliveries continue until the subscription expires, regardless of the token. A token
+	// without an expiry imposes no limit. See SUB-6.
 	EndWithToken bool
-	// Grace is how long the old secret still signs deliveries after a refresh; default 5 min, negative for none. See
-	// SUB-5.
+	// Grace is how long after a refresh deliveries are also signed with the old secret. The default is 5 min; a
+	// negative value disables it. See SUB-5.
 	Grace time.Duration
-	// Quota bounds the number of subscriptions; default 100 per principal and 100,000 in total. See SUB-8.
+	// Quota limits the number of subscriptions; default 100 per principal and 100,000 in total. See SUB-8.
 	Quota Quota
 	// Verify configures how callbacks are verified. See VER-2, VER-3.
 	Verify Verify
 	// Attempts configures how many delivery attempts are kept for operators.
 	Attempts Attempts
-	// IdempotentUnsubscribe makes the unsubscribe of an unknown subscription succeed. See D6.
+	// IdempotentUnsubscribe makes events/unsubscribe succeed for an unknown subscription. See D6.
 	IdempotentUnsubscribe bool
-	// RequireDurableStore makes New refuse a store that does not survive the process.
+	// RequireDurableStore makes New return an error if the store is not durable.
 	RequireDurableStore bool
 
-	// Identity signs deliveries with the server's key, in addition to the subscription's secret. [Server.KeySet]
+	// Identity adds a signature with the server's key to the signature with the subscription's secret. [Server.KeySet]
 	// serves its public keys (HOOK-10).
 	Identity *webhook.Identity
 }
 
-// Attempts bounds the delivery attempts that are kept for operators. Only results are kept, not requests or
-// responses. The stores of this module that keep subscriptions also keep attempts; a custom store keeps none.
+// Attempts limits the delivery attempts that are kept for operators. Only results are kept, not requests or responses.
+// All subscription stores in this module also store attempts. A custom store does not.
 type Attempts struct {
-	// PerSubscription is the number of attempts that are kept per subscription; default 100 with a durable store and
-	// 10 without. Negative keeps none.
+	// PerSubscription is the number of attempts to keep per subscription; default 100 with a durable store, 10 without
+	// one. Negative keeps none.
 	PerSubscription int
-	// MaxAge is the time that attempts are kept; default 7 days.
+	// MaxAge is how long attempts are kept; default 7 days.
 	MaxAge time.Duration
-	// Total is the number of attempts that are kept in total; the oldest are deleted first. The default is
-	// 1,000,000.
+	// Total is the total number of attempts to keep. The oldest are deleted first. The default is 1,000,000.
 	Total int
 }
 
 // Verify configures how callbacks are verified.
 type Verify struct {
-	// Timeout bounds the handshake; default 5 s, at most 6 s, because a subscribe call must finish within 10 s. See
-	// VER-2.
+	// Timeout limits the duration of the handshake; default 5 s. The maximum is 6 s, because a subscribe call must
+	// finish within 10 s. See VER-2.
 	Timeout time.Duration
-	// Budget is the number of a principal's verifications that may fail per minute before more are refused; default
-	// 10. A destination host gets twice the budget, or four times if a verification succeeded there in the last 10
-	// minutes. Successes do not count (VER-3).
+	// Budget is how many of a principal's verifications can fail per minute before others are refused; default 10. The
+	// budget of a destination host is twice that number, or four times that number if a verification for the host
+	// succeeded in the last 10 minutes. Successes do not count (VER-3).
 	Budget int
-	// CacheFor is the time that a callback stays verified after its last subscription was refreshed; default 1 h.
-	// See VER-3.
+	// CacheFor is how long a callback remains verified after its last subscription was refreshed; default 1 h. See
+	// VER-3.
 	CacheFor time.Duration
-	// PerPrincipal and Total bound the verified callbacks that are remembered per principal and in total, in use or
-	// not. The defaults are 2,000 and 200,000; negative means no bound. Above them, a subscribe to another callback
-	// fails with ResourceExhausted and the limit "verifications". Callbacks that operator.Admin.Subscribe records
-	// count, but are never refused.
+	// PerPrincipal and Total limit the number of cached verified callbacks per principal and in total, whether in use
+	// or not. The defaults are 2,000 and 200,000; negative means no limit. Above the limit, subscribing to another
+	// callback fails with ResourceExhausted and the limit "verifications". Callbacks recorded by
+	// operator.Admin.Subscribe count toward the limit, but are never refused.
 	PerPrincipal, Total int
 }
 
@@ -99,7 +98,7 @@ const (
 	attemptsDurable  = 100
 )
 
-// withDefaults sets the defaults and refuses contradictory options.
+// withDefaults returns o with the defaults set. It returns an error if options contradict each other.
 func (o WebhookOptions) withDefaults(s interface{ Durable() bool }) (WebhookOptions, error) {
 	durable := s.Durable()
 	switch {
@@ -140,8 +139,8 @@ func (o WebhookOptions) withDefaults(s interface{ Durable() bool }) (WebhookOpti
 	return o, nil
 }
 
-// PresetChatGPT returns o set up for clients that follow OpenAI's ChatGPT guide. It sets the codes of the sketch,
-// an unsubscribe that never fails, and RequireDurableStore.
+// PresetChatGPT returns o configured for clients that follow OpenAI's ChatGPT guide. It sets CodesSketch,
+// IdempotentUnsubscribe and RequireDurableStore.
 func PresetChatGPT(o Options) Options {
 	o.Codes = CodesSketch
 	w := o.webhook()
@@ -150,8 +149,8 @@ func PresetChatGPT(o Options) Options {
 	return o
 }
 
-// PresetSEP returns o set up for clients that follow SEP-3415 to the letter. It sets the SEP's error codes, and an
-// error for the unsubscribe of an unknown subscription.
+// PresetSEP returns o configured for clients that strictly follow SEP-3415. It sets CodesSEP and clears
+// IdempotentUnsubscribe.
 func PresetSEP(o Options) Options {
 	o.Codes = CodesSEP
 	w := o.webhook()
@@ -160,7 +159,7 @@ func PresetSEP(o Options) Options {
 	return o
 }
 
-// webhook returns a copy of the webhook options, so that a preset does not change the caller's.
+// webhook returns a copy of the webhook options, so that a preset does not modify the caller's options.
 func (o *Options) webhook() WebhookOptions {
 	if o.Webhook == nil {
 		return WebhookOptions{}

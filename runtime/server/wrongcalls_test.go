@@ -197,9 +197,9 @@ func (w *world) nothingLeft(hooks *journal) {
 	if _, n, err := w.webhooks.Store().CountSubscriptions(context.Background(), ""); err != nil || n != 0 {
 		w.t.Errorf("counted: %d in all, %v", n, err)
 	}
-	w.Server.holdings.mu.Lock()
-	held := w.Server.holdings.total
-	w.Server.holdings.mu.Unlock()
+	w.Server.memoryUsage.mu.Lock()
+	held := w.Server.memoryUsage.total
+	w.Server.memoryUsage.mu.Unlock()
 	if held != 0 {
 		w.t.Errorf("CAP-5: %d bytes stay charged", held)
 	}

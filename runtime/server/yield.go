@@ -11,20 +11,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A Yield is a check that yields occurrences one by one, each with the upstream's cursor after it. With an empty
-// cursor it yields the cursor of "now"; the first cursor counts. The iteration ends when the upstream has no more
-// occurrences; it must not wait for more. The server stops it early when it has enough, and later calls the check
-// with the cursor it reached.
+// A Yield is a check that yields occurrences one by one, each with the upstream cursor that follows it. If cursor is
+// empty, it yields the cursor for "now"; only the first yielded cursor is used. The iteration ends when the upstream
+// service has no more occurrences. The check must not wait for more occurrences. The server stops the iteration early
+// when it has enough occurrences, and later calls the check with the last cursor.
 //
-// The occurrences before an error are used. The server calls the check once more from there; if it then fails
-// before it yields anything, the check has failed. A panic discards the whole iteration.
+// Occurrences yielded before an error are used. The server then calls the check again with the last cursor. The check
+// fails only if that call returns an error before it yields an occurrence. A panic discards the whole iteration.
 //
-// Consecutive occurrences need different cursors; otherwise a subscriber that resumes from one would miss the next.
-// The server refuses an iteration that repeats a cursor. See SRV-1.
+// Consecutive occurrences must have different cursors. Otherwise, a subscriber that resumes after one would miss the
+// next. If an iteration repeats a cursor, the check fails. See SRV-1.
 type Yield[A, P any] func(ctx context.Context, args A, cursor string) iter.Seq2[events.Found[P], error]
 
-// Bounds of one iteration of a [Yield]: the number of occurrences and the duration. A longer iteration is stopped
-// at its next yield.
+// Limits of one iteration of a [Yield]. An iteration that exceeds a limit is stopped at its next yield.
 const (
 	maxYielded = 100
 	yieldTime  = time.Second
@@ -35,7 +34,7 @@ var (
 	errYieldNoCursor = errors.New("the check yielded an occurrence or a position without a cursor")
 )
 
-// Check runs one iteration of y as a [Check], for [RegisterCheck] and [RegisterBoth].
+// Check runs one iteration of y. Its method value is a [Check] for [RegisterCheck] and [RegisterBoth].
 func (y Yield[A, P]) Check(ctx context.Context, args A, cursor string) (p events.Page[P], err error) {
 	if y == nil {
 		return p, errNoYield

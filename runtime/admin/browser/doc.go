@@ -1,4 +1,4 @@
-// Package browser holds the console of package admin, and the page of examples/demo, in a real browser. It is a separate
-// module, since its tests need a headless Chromium and a library to drive it. make browser runs them. The package
-// makes no promise of compatibility.
+// Package browser tests the console of package admin and the page of examples/demo in a real browser. It is a separate
+// module, because its tests need headless Chromium and a library to control it. Run the tests with make browser. The
+// package makes no compatibility promise.
 package browser

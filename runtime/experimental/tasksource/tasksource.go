@@ -1,11 +1,10 @@
-// Package tasksource implements the working group's proposal "task event sources". With it, the result of
-// a tool that starts a task names the event type whose events report on that task. The package is an
-// experiment: it may change with the proposal or be removed. The package makes no promise of
-// compatibility.
+// Package tasksource implements the working group's proposal "task event sources". With this proposal, the result of a
+// tool that starts a task specifies an event type that reports on the task. The package is an experiment: it may change
+// with the proposal or be removed. The package makes no compatibility promise.
 //
-// A server creates a [Source] with package tasksourceserver and sends it as the member eventSource of its
-// CreateTaskResult. A client parses it with [Parse] and subscribes with package tasksourceclient. Both use
-// the types of a generated package.
+// A server creates a [Source] with package tasksourceserver and sends it as the eventSource member of its
+// CreateTaskResult. A client parses it with [Parse] and subscribes with package tasksourceclient. Both use the types of
+// a generated package.
 package tasksource
 
 import (
@@ -17,24 +16,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Member is the name of the CreateTaskResult member that holds a [Source].
+// Member is the name of the CreateTaskResult member that contains a [Source].
 const Member = "eventSource"
 
-// maxCursor bounds a cursor in bytes, with the limit of clients.
+// maxCursor is the maximum size of a cursor in bytes, which is also the limit of clients.
 const maxCursor = 64 << 10
 
 // A Source describes the subscription that reports on a task. See TASK-1.
 type Source struct {
-	// Name is the event type's name.
+	// Name is the name of the event type.
 	Name string `json:"name"`
-	// Input is the object of the subscription's arguments.
+	// Input contains the subscription's arguments as a JSON object.
 	Input json.RawMessage `json:"input"`
-	// InitialCursor is the position before the task's events; "" means from now.
+	// InitialCursor is the position before the task's events; "" means the current position.
 	InitialCursor string `json:"initialCursor,omitempty"`
 }
 
-// New returns the source of a type's events after cursor, with these arguments. It does not check the
-// type: servers use package tasksourceserver, which does.
+// New returns a source for the events of a type after cursor, with the given arguments. It does not check the type. On
+// a server, use package tasksourceserver, which does.
 func New[A any](event string, args A, cursor string) (*Source, error) {
 	input, err := json.Marshal(args)
 	if err != nil {
@@ -50,7 +49,7 @@ func New[A any](event string, args A, cursor string) (*Source, error) {
 	return s, nil
 }
 
-// Parse parses the source in a raw CreateTaskResult. It returns nil if the result has none.
+// Parse parses the source in a raw CreateTaskResult. It returns nil if the result does not contain a source.
 func Parse(result []byte) (*Source, error) {
 	members, err := wire.DecodeMembers(result)
 	if err != nil {
@@ -82,8 +81,8 @@ func (s *Source) check() error {
 	return nil
 }
 
-// Arguments decodes the arguments for the named event type. An argument unknown to A is an error: without
-// it, the subscription would match more than the task. See TASK-2.
+// Arguments decodes the arguments for the named event type. It returns an error for an argument that A does not have:
+// without that argument, the subscription would match events of other tasks. See TASK-2.
 func Arguments[A any](s *Source, event string) (args A, err error) {
 	if s.Name != event {
 		return args, fmt.Errorf("task source: its event type is %q, want %q", codec.Clip(s.Name), event)
@@ -95,14 +94,14 @@ func Arguments[A any](s *Source, event string) (args A, err error) {
 	if err := codec.Decode(s.Input, &args); err != nil {
 		return args, fmt.Errorf("task source: input of %s: %w", event, err)
 	}
-	if err := known(s.Input, args); err != nil {
+	if err := checkArguments(s.Input, args); err != nil {
 		return args, fmt.Errorf("task source: input of %s: %w", event, err)
 	}
 	return args, nil
 }
 
-// known returns an error if args did not keep a non-null member of input.
-func known(input json.RawMessage, args any) error {
+// checkArguments returns an error if a non-null member of input is not in args.
+func checkArguments(input json.RawMessage, args any) error {
 	given, err := wire.DecodeMembers(input)
 	if err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 )
 
 // Subscribe is [client.Subscribe] without type parameters, which keeps generated functions small. name and fingerprint
-// are those of the event type, and args points to its arguments. The caller converts the result to a pointer to the
-// generated subscription, whose underlying type is that of [client.Subscription]. See EVOL-4.
+// identify the event type, and args points to the arguments. The caller converts the result to a pointer to the
+// generated subscription type, which has the same underlying type as [client.Subscription]. See EVOL-4.
 func Subscribe(ctx context.Context, c *client.Client, name, fingerprint string, args any, o []client.SubscribeOption) (*client.Subscription, error) {
 	s, err := untyped.Subscribe(ctx, c, name, fingerprint, args, o)
 	if err != nil {
@@ -21,7 +21,7 @@ func Subscribe(ctx context.Context, c *client.Client, name, fingerprint string, 
 	return s.(*client.Subscription), nil
 }
 
-// Events implements the method Events of a generated subscription. E is a pointer to the events.Event of its event
+// Events implements the Events method of a generated subscription. E is a pointer to the events.Event of the event
 // type.
 //
 //go:noinline
@@ -29,8 +29,8 @@ func Events[E any](s *client.Subscription) iter.Seq2[E, error] {
 	return untyped.Seq[E](untyped.Iterate(s))
 }
 
-// Handle is [client.Handle] without type parameters. args points to the arguments of the event type with this name and
-// fingerprint, and f is a func(context.Context, *events.Event[A, P]) error of its types.
+// Handle is [client.Handle] without type parameters. name and fingerprint identify the event type, and args points to
+// the arguments. f is a func(context.Context, *events.Event[A, P]) error with the types of the event type.
 func Handle(name, fingerprint string, args, f any, o []client.SubscribeOption) client.Binding {
 	return untyped.Bind(name, fingerprint, args, f, o).(client.Binding)
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
-// Literal returns a canonical text, which is the same for all equal JSON values. It has no white
-// space, members are sorted by name, and numbers are exact however many digits they have (1.0 and 1
-// are both 1). Enums whose values lack a common Go type are strings of such text.
+// Literal returns the canonical text of a JSON value, which is the same for all equal values. It does not contain white
+// space, members are sorted by name, and numbers are exact regardless of their length (1.0 and 1 are both 1). An enum
+// with values of several types is a string that contains such text.
 func Literal(data []byte) (string, error) {
 	val := jsontext.Value(bytes.Clone(data))
 	err := val.Format(jsontext.ReorderRawObjects(true), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
@@ -48,7 +48,7 @@ func Literal(data []byte) (string, error) {
 	return out.String(), nil
 }
 
-// exactNumber returns the canonical text of a JSON number: a decimal, or digits and an exponent.
+// exactNumber returns the canonical text of a JSON number in decimal or exponential notation.
 func exactNumber(text string) string {
 	rest, negative := strings.CutPrefix(text, "-")
 	mantissa, exponent := rest, 0
@@ -83,8 +83,8 @@ func exactNumber(text string) string {
 	return kept
 }
 
-// DecodeLiteral decodes any JSON value into its [Literal] text. Generated UnmarshalJSON methods of
-// enums with values of several types call it.
+// DecodeLiteral stores the [Literal] text of any JSON value in into. It is called by the generated UnmarshalJSON
+// methods of enums with values of several types.
 func DecodeLiteral(data []byte, into *string) error {
 	text, err := Literal(data)
 	if err == nil {
@@ -93,7 +93,7 @@ func DecodeLiteral(data []byte, into *string) error {
 	return err
 }
 
-// EncodeLiteral returns the JSON value with the given [Literal] text; the empty text is null.
+// EncodeLiteral returns the JSON value for a [Literal] text. It returns null for an empty text.
 func EncodeLiteral(text string) ([]byte, error) {
 	if text == "" {
 		return []byte("null"), nil

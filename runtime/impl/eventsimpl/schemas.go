@@ -14,19 +14,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// Schemas holds the content of a generated package's file mcpe.schemas.json. The file has the descriptions of the
-// package's event types, and the schemas, with each shared definition only once. Generated code calls the methods,
-// which return schemas as the published compact JSON. The first call parses the text.
+// Schemas provides the content of the file mcpe.schemas.json of a generated package. The file contains the descriptions
+// of the package's event types and their schemas. Shared definitions are stored only once. Generated code calls the
+// methods, which return schemas as compact JSON, as published. The first call parses the text.
 //
-// The file is {"$defs": {KEY: schema}, "refs": {KEY: [definition, …]}, "events": {NAME: {"description": …,
-// "fingerprint": …, "inputSchema": …, "payloadSchema": …}}, "tasks": {NAME: {"inputSchema": …, "updateSchema": …,
-// "resultSchema": …}}}. An event type also has those of "delivery", "meta", "source", "noReplay", "match" and "mcpe",
-// the fields of [events.Info], and of "tool", which readtool.All reads, whose values differ from the default.
+// The format of the file is {"$defs": {KEY: schema}, "refs": {KEY: [definition, …]}, "events": {NAME: {"description":
+// …, "fingerprint": …, "inputSchema": …, "payloadSchema": …}}, "tasks": {NAME: {"inputSchema": …, "updateSchema": …,
+// "resultSchema": …}}}. If their values differ from the default, an event type also contains the members "delivery",
+// "meta", "source", "noReplay", "match" and "mcpe", which are fields of [events.Info], and "tool", which readtool.All
+// reads.
 //
-// At the top level of a schema, $defs or definitions may be a list. It lists the definitions that the schema itself
-// refers to, in order, after an optional object of the schema's private definitions. "refs" lists the definitions
-// that a definition refers to in turn; all reachable definitions are published. An item of a list is a KEY, or [NAME,
-// KEY] if the definition has another name in the published schemas.
+// At the top level of a schema, $defs or definitions can be a list. It contains the definitions that the schema refers
+// to, in order. An object with private definitions of the schema can precede them. "refs" lists the definitions that
+// each definition refers to. All reachable definitions are published. An item of a list is a KEY, or [NAME, KEY] if the
+// definition has a different name in the published schemas.
 type Schemas struct {
 	read func() (*schemaFile, error)
 }
@@ -42,10 +43,10 @@ type schemaFile struct {
 	tops  map[[3]string]*published.Schema // by kind, name and member
 }
 
-// members maps the names of an object's members to their texts.
+// members maps the names of an object's members to their JSON text.
 type members map[string]json.RawMessage
 
-// An eventList holds the event types and their order.
+// An eventList contains the event types and their order.
 type eventList struct {
 	names  []string
 	events map[string]members
@@ -73,7 +74,7 @@ func (l *eventList) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// NewSchemas returns the schemas in the text of a mcpe.schemas.json.
+// NewSchemas returns the schemas in text, which is the content of a mcpe.schemas.json file.
 func NewSchemas(text string) *Schemas {
 	return &Schemas{read: sync.OnceValues(func() (*schemaFile, error) {
 		f := &schemaFile{known: map[[2]string]*published.Schema{}, tops: map[[3]string]*published.Schema{}}
@@ -84,8 +85,8 @@ func NewSchemas(text string) *Schemas {
 	})}
 }
 
-// Events returns the names of the event types in the order of the file. It returns nil if the file is damaged;
-// registering an event type reports the damage.
+// Events returns the names of the event types in the order of the file. It returns nil if the file is damaged. In that
+// case, registering an event type returns an error.
 func (s *Schemas) Events() []string {
 	f, err := s.read()
 	if err != nil {
@@ -94,8 +95,8 @@ func (s *Schemas) Events() []string {
 	return slices.Clone(f.Events.names)
 }
 
-// Describe returns the description of the named event type. If it is missing or damaged, registering the event type
-// reports the error.
+// Describe returns the description of the named event type. If the description is missing or damaged, registering the
+// event type returns an error.
 func (s *Schemas) Describe(name string) events.Info {
 	i := events.Info{Name: name}
 	d := published.Of(&i)
@@ -115,7 +116,7 @@ func (s *Schemas) Describe(name string) events.Info {
 	return i
 }
 
-// describe sets the fields of i other than the schemas.
+// describe sets the fields of i, except the schemas.
 func (m members) describe(i *events.Info) error {
 	for _, field := range []struct {
 		name string
@@ -136,7 +137,7 @@ func (m members) describe(i *events.Info) error {
 	if m["meta"] == nil {
 		return nil
 	}
-	// Keep each value as the author's JSON.
+	// Keep each value as the JSON written by the author.
 	var meta members
 	if err := json.Unmarshal(m["meta"], &meta); err != nil {
 		return fmt.Errorf("meta: %w", err)
@@ -153,11 +154,11 @@ func (m members) describe(i *events.Info) error {
 }
 
 // Event returns a member of an event type, such as "inputSchema" or "payloadSchema". It returns nil if the file does
-// not have it. Each call builds the schema.
+// not contain the member. Each call builds the schema.
 func (s *Schemas) Event(name, member string) json.RawMessage { return s.text("events", name, member) }
 
-// Task returns a schema of a task: member is "inputSchema", "updateSchema" or "resultSchema". It returns nil if the file does not
-// contain it; registering the task then returns an error.
+// Task returns a schema of a task. member is "inputSchema", "updateSchema" or "resultSchema". Task returns nil if the
+// file does not contain the schema. In that case, registering the task returns an error.
 func (s *Schemas) Task(name, member string) json.RawMessage { return s.text("tasks", name, member) }
 
 func (s *Schemas) text(kind, name, member string) json.RawMessage {
@@ -172,7 +173,8 @@ func damaged(member, name string, err error) error {
 	return fmt.Errorf("mcpe.schemas.json is damaged (generate again): the %s of %s: %w", member, name, err)
 }
 
-// shared returns a schema of the file, the same one on each call. Errors report that the file is damaged.
+// shared returns a schema of the file. Each call with the same arguments returns the same pointer. An error means that
+// the file is damaged.
 func (s *Schemas) shared(kind, name, member string) (*published.Schema, error) {
 	f, err := s.read()
 	if err != nil {
@@ -200,7 +202,7 @@ func (s *Schemas) shared(kind, name, member string) (*published.Schema, error) {
 	return schema, nil
 }
 
-// top parses a schema of an event type or a task.
+// top parses a top-level schema, which belongs to an event type or a task.
 func (f *schemaFile) top(raw json.RawMessage) (*published.Schema, error) {
 	var out bytes.Buffer
 	out.Grow(len(raw))
@@ -254,7 +256,7 @@ func (f *schemaFile) top(raw json.RawMessage) (*published.Schema, error) {
 	return s, nil
 }
 
-// list parses a list of definitions, and the object before them.
+// list parses a list of definitions and the object with private definitions that can precede them.
 func (f *schemaFile) list(raw json.RawMessage) (refs []*published.Schema, own json.RawMessage, err error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
@@ -283,7 +285,7 @@ func (f *schemaFile) list(raw json.RawMessage) (refs []*published.Schema, own js
 	return refs, own, nil
 }
 
-// definition returns a definition by its name and key, with all definitions that it refers to.
+// definition returns the definition with a name and key, and all definitions that it refers to.
 func (f *schemaFile) definition(pair [2]string) (*published.Schema, error) {
 	if d := f.known[pair]; d != nil {
 		return d, nil

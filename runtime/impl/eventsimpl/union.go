@@ -14,31 +14,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A Union is the codec of a discriminated union. One member of the object, the tag, determines the
-// variant. Generated code declares one Union for each union type, whose variants implement the
-// sealed interface V, and calls it from the JSON methods of the struct that holds V.
+// A Union is the codec of a discriminated union. One member of the object, the tag, determines the variant. Generated
+// code declares one Union for each union type. The variants implement the sealed interface V, and the JSON methods of
+// the struct that contains a V call the Union.
 //
 // A Union must not be copied after its first use.
 type Union[V any] struct {
 	// Property is the name of the tag member.
 	Property string
-	// Variants maps each tag to a function that returns a pointer to a new variant. Two tags may
-	// share a type.
+	// Variants maps each tag to a function that returns a pointer to a new variant. Two tags can share a type.
 	Variants map[string]func() V
-	// Unknown converts an object whose tag is absent or not in Variants. If Unknown is nil, such an
-	// object is an error. The returned type is encoded by its MarshalJSON method or otherwise from
-	// its field Raw.
+	// Unknown converts an object if its tag is absent or not in Variants. If Unknown is nil, such an object is an
+	// error. The result is encoded by its MarshalJSON method, if any, or as the value of its field Raw.
 	Unknown func(raw stdjson.RawMessage) V
-	// Literal means that the keys of Variants are JSON texts such as 1, true or "a". Otherwise they
-	// are the values of string tags.
+	// If Literal is true, the keys of Variants are JSON texts such as 1, true or "a". Otherwise, they are the values of
+	// string tags.
 	Literal bool
 
 	once sync.Once
 	tags map[reflect.Type][]string // of the pointed-to type, sorted
 }
 
-// Decode decodes one object into a new variant; null stores the zero V. Objects with unknown tags
-// go to Unknown.
+// Decode decodes an object into a new variant. Null stores the zero V. Objects with unknown tags are passed to Unknown.
 func (u *Union[V]) Decode(data []byte, into *V) error { return decodeObject(u, data, into, u.Unknown) }
 
 func (u *Union[V]) choose(data []byte, unknown bool) (func() V, error) {
@@ -62,9 +59,9 @@ func (u *Union[V]) choose(data []byte, unknown bool) (func() V, error) {
 	return nil, &events.DecodeError{Pointer: pointerTo(u.Property), Err: fmt.Errorf("%s is not a known tag", codec.Clip(string(raw)))}
 }
 
-// Encode encodes v with its tag. It inserts the tag at the front if the variant does not encode
-// one, or an empty one. The tag of another variant is an error, and so is an empty tag if the type
-// has several. The zero V is null.
+// Encode encodes v with its tag. It inserts the tag at the front if the encoded variant has no tag or an empty one. It
+// returns an error if v has the tag of another variant, or if the tag is empty and the type has several tags. The zero
+// V is encoded as null.
 func (u *Union[V]) Encode(v V) ([]byte, error) {
 	rv, ok := inside(&v)
 	if !ok {
@@ -99,7 +96,7 @@ func (u *Union[V]) Encode(v V) ([]byte, error) {
 
 func (u *Union[V]) guesses() bool { return false }
 
-// writes reports whether Encode adds a tag to values of the type.
+// writes reports whether Encode encodes values of the type with a tag.
 func (u *Union[V]) writes(t reflect.Type) bool {
 	u.once.Do(u.index)
 	return u.tags[t] != nil
@@ -119,7 +116,7 @@ func (u *Union[V]) index() {
 	}
 }
 
-// find returns the raw value of the tag member of the object in data.
+// find returns the raw value of the tag of the object in data.
 func (u *Union[V]) find(data []byte) (raw jsontext.Value, found bool, err error) {
 	err = eachMember(data, func(name string, value jsontext.Value) {
 		if name == u.Property {
@@ -129,7 +126,7 @@ func (u *Union[V]) find(data []byte) (raw jsontext.Value, found bool, err error)
 	return raw, found, err
 }
 
-// key returns the key of Variants for a tag's raw value.
+// key returns the key in Variants for the raw value of a tag.
 func (u *Union[V]) key(raw jsontext.Value) (string, bool) {
 	if u.Literal {
 		raw = raw.Clone()
@@ -145,7 +142,7 @@ func (u *Union[V]) key(raw jsontext.Value) (string, bool) {
 	return string(text), err == nil
 }
 
-// isBlank reports whether a variant's field wrote its zero value.
+// isBlank reports whether raw is the zero value of a variant's tag field.
 func isBlank(raw jsontext.Value) bool {
 	switch string(raw) {
 	case `""`, "0", "false", "null":
@@ -154,7 +151,7 @@ func isBlank(raw jsontext.Value) bool {
 	return false
 }
 
-// insert puts the tag at the front, and removes the existing one if replace is set.
+// insert inserts the tag at the front of the object in data. If replace is set, it removes the existing tag.
 func (u *Union[V]) insert(data []byte, tag string, replace bool) ([]byte, error) {
 	out := append(make([]byte, 0, len(data)+len(u.Property)+len(tag)+8), '{')
 	out, err := jsontext.AppendQuote(out, u.Property)

@@ -13,22 +13,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A KindUnion is the codec of a union whose variants have different JSON types. Generated code uses it like a [Union].
+// A KindUnion is the codec of a union of variants with different JSON types. Generated code uses it like a [Union].
 type KindUnion[V any] struct {
 	// String, Number, Boolean, Array and Object decode a variant of that JSON type, like [Value] and [Pointer]. A
-	// function is nil if the union lacks such a variant.
+	// function is nil if the union does not have such a variant.
 	String, Number, Boolean, Array, Object func(data []byte) (V, error)
-	// Objects replaces Object if several variants are objects: a *Union or a *MemberUnion.
+	// Objects is used instead of Object if several variants are objects. It is a *Union or a *MemberUnion.
 	Objects Objects[V]
-	// Unknown converts JSON of another type, and objects that match no variant. If Unknown is nil, such JSON is an
-	// error. The returned type is encoded by its MarshalJSON method.
+	// Unknown converts JSON of other types, and objects that do not match any variant. If Unknown is nil, such JSON is
+	// an error. The result is encoded by its MarshalJSON method.
 	Unknown func(raw stdjson.RawMessage) V
 }
 
-// Objects distinguishes variants that are objects. *Union and *MemberUnion implement it.
+// Objects is the codec of variants that are objects. *Union and *MemberUnion implement it.
 type Objects[V any] interface {
-	// choose returns the function that creates the variant of an object. Without a matching variant it returns nil if
-	// unknown is set, and otherwise an error.
+	// choose returns the function that creates the variant of an object. If no variant matches, it returns nil if
+	// unknown is set, and an error otherwise.
 	choose(data []byte, unknown bool) (func() V, error)
 	// guesses reports whether an object that cannot be decoded as the chosen variant may be an unknown one.
 	guesses() bool
@@ -37,7 +37,7 @@ type Objects[V any] interface {
 	Encode(v V) ([]byte, error)
 }
 
-// Value decodes JSON into a T, which is one of the variants V.
+// Value decodes JSON into a T, which must be a variant of V.
 func Value[V, T any](data []byte) (V, error) {
 	var v T
 	err := codec.Decode(data, &v)
@@ -45,7 +45,7 @@ func Value[V, T any](data []byte) (V, error) {
 	return out, err
 }
 
-// Pointer decodes JSON into a new *T, which is one of the variants V.
+// Pointer decodes JSON into a new *T, which must be a variant of V.
 func Pointer[V, T any](data []byte) (V, error) {
 	v := new(T)
 	err := codec.Decode(data, v)
@@ -53,13 +53,13 @@ func Pointer[V, T any](data []byte) (V, error) {
 	return out, err
 }
 
-// DecodeValue decodes JSON into the value that v points to, for the UnmarshalJSON method of a variant.
+// DecodeValue decodes JSON into the value that v points to. It is called by the UnmarshalJSON method of a variant.
 func DecodeValue(data []byte, v any) error { return codec.Decode(data, v) }
 
-// EncodeValue encodes v, the value of a variant, for the variant's MarshalJSON method.
+// EncodeValue encodes v, the value of a variant. It is called by the variant's MarshalJSON method.
 func EncodeValue(v any) ([]byte, error) { return codec.Encode(v) }
 
-// Decode decodes a value into the variant of its JSON type. Null stores the zero V. Values of other types go to
+// Decode decodes a value into the variant of its JSON type. Null stores the zero V. Values of other types are passed to
 // Unknown.
 func (u *KindUnion[V]) Decode(data []byte, into *V) error {
 	read, kind := u.Object, "object"
@@ -108,16 +108,18 @@ func (u *KindUnion[V]) Encode(v V) ([]byte, error) {
 }
 
 // A MemberUnion is the codec of a union of objects that are distinguished by their members. Each variant requires a
-// member that the others lack. Generated code uses it like a [Union].
+// member that the other variants do not have. Generated code uses it like a [Union].
 type MemberUnion[V any] struct {
 	// Variants maps the member that only one variant requires to a function that returns a pointer to a new variant.
 	Variants map[string]func() V
-	// Unknown converts an object that matches no variant or several, or that its variant cannot decode. The latter may
-	// be a future variant with a member of the same name. If Unknown is nil, such an object is an error.
+	// Unknown converts an object that does not match exactly one variant, or that cannot be decoded as the matching
+	// variant. The latter may be a future variant with a member of the same name. If Unknown is nil, such an object is
+	// an error.
 	Unknown func(raw stdjson.RawMessage) V
 }
 
-// Decode decodes one object into a new variant. Null stores the zero V. Objects that match no variant go to Unknown.
+// Decode decodes an object into a new variant. Null stores the zero V. Objects that do not match a variant are passed
+// to Unknown.
 func (u *MemberUnion[V]) Decode(data []byte, into *V) error {
 	return decodeObject(u, data, into, u.Unknown)
 }
@@ -154,7 +156,8 @@ func (u *MemberUnion[V]) Encode(v V) ([]byte, error) {
 	return codec.Encode(any(v))
 }
 
-// decodeObject decodes an object into the variant that u chooses, or into the result of unknown.
+// decodeObject decodes an object into the variant chosen by u. If u does not choose a variant, it stores the result of
+// unknown.
 func decodeObject[V any](u Objects[V], data []byte, into *V, unknown func(stdjson.RawMessage) V) error {
 	switch jsontext.Value(data).Kind() {
 	case 'n':
@@ -183,7 +186,8 @@ func decodeObject[V any](u Objects[V], data []byte, into *V, unknown func(stdjso
 	}
 }
 
-// keep stores JSON that matches no variant. JSON that could not be encoded later is an error.
+// keep stores the result of unknown for JSON that does not match a variant. It returns an error for JSON that could not
+// be re-encoded.
 func keep[V any](data []byte, into *V, unknown func(stdjson.RawMessage) V) error {
 	var raw stdjson.RawMessage
 	err := codec.Decode(data, &raw)
@@ -193,7 +197,7 @@ func keep[V any](data []byte, into *V, unknown func(stdjson.RawMessage) V) error
 	return err
 }
 
-// inside returns the value in a variant, following pointers. It returns false for nil.
+// inside returns the value of a variant after following interfaces and pointers. It returns false for nil.
 func inside[V any](v *V) (reflect.Value, bool) {
 	rv := reflect.ValueOf(v).Elem()
 	for rv.Kind() == reflect.Interface || rv.Kind() == reflect.Pointer {
@@ -205,7 +209,7 @@ func inside[V any](v *V) (reflect.Value, bool) {
 	return rv, true
 }
 
-// encodeUnknown encodes a variant without a tag.
+// encodeUnknown encodes a variant that has no tag.
 func encodeUnknown[V any](v V, rv reflect.Value) ([]byte, error) {
 	if m, ok := any(v).(stdjson.Marshaler); ok {
 		return m.MarshalJSON()
@@ -220,7 +224,7 @@ func encodeUnknown[V any](v V, rv reflect.Value) ([]byte, error) {
 
 var rawType = reflect.TypeFor[stdjson.RawMessage]()
 
-// eachMember calls f with each member of the object in data; the value is valid until f returns.
+// eachMember calls f for each member of the object in data. The value is valid only until f returns.
 func eachMember(data []byte, f func(name string, value jsontext.Value)) error {
 	dec := jsontext.NewDecoder(bytes.NewReader(data))
 	if _, err := dec.ReadToken(); err != nil {
@@ -242,7 +246,7 @@ func eachMember(data []byte, f func(name string, value jsontext.Value)) error {
 	return err
 }
 
-// malformed converts an error of jsontext to an [*events.DecodeError].
+// malformed converts a jsontext error to an [*events.DecodeError].
 func malformed(err error) error {
 	if syn, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return &events.DecodeError{Pointer: string(syn.JSONPointer), Err: syn.Err}

@@ -14,20 +14,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// An Emitter is the common underlying type of generated emitters.
+// An Emitter is the underlying type of all generated emitters.
 type Emitter server.Emitter[any]
 
-// Emit is like Emit of [server.Emitter]; p points to the payload.
+// Emit is like the Emit method of [server.Emitter]. p points to the payload.
 func (e *Emitter) Emit(ctx context.Context, p any, o []events.EmitOption) error {
 	return untyped.Emit(ctx, (*server.Emitter[any])(e), p, o)
 }
 
-// Hooks holds the [server.Hooks] of an event type without type parameters.
+// Hooks is [server.Hooks] without type parameters.
 type Hooks struct {
 	erased *hook.Untyped[server.Subscription]
 }
 
-// NewHooks returns the Hooks for h. It is compiled once for all event types, because their arguments and payloads are
+// NewHooks returns the Hooks for h. It is compiled only once for all event types, because the type arguments are
 // pointers.
 //
 //go:noinline
@@ -35,11 +35,12 @@ func NewHooks[PA, PP any](h *server.PointerHooks[PA, PP]) Hooks {
 	return Hooks{hook.Erase(h.Match, h.Transform, h.PerPrincipal, h.OnSubscribe, h.OnUnsubscribe, h.Authorize)}
 }
 
-// A Check is a [server.Check] without type parameters. Its function is nil if the author gave none; registering such a
-// check is an error.
+// A Check is a [server.Check] without type parameters. Its function is nil if the author did not provide one.
+// Registering such a check is an error.
 type Check struct{ ask feed.Ask }
 
-// NewCheck returns a check that calls a method of c. method is Checker.CheckX. c may be nil or a nil function.
+// NewCheck returns a check that calls a method of c. method is the method expression Checker.CheckX. c may be nil or a
+// nil function.
 func NewCheck[C, A, P any](c C, method func(c C, ctx context.Context, args A, cursor string) (events.Page[P], error)) *Check {
 	if v := reflect.ValueOf(c); !v.IsValid() || v.Kind() == reflect.Func && v.IsNil() {
 		return &Check{}
@@ -49,9 +50,9 @@ func NewCheck[C, A, P any](c C, method func(c C, ctx context.Context, args A, cu
 	})}
 }
 
-// Register registers the named event type of a generated package. It is like [server.Register] if c is nil, and
-// otherwise like [server.RegisterBoth] or, if the source of the type is check, [server.RegisterCheck], with a nil
-// emitter.
+// Register registers the named event type of a generated package. If c is nil, Register is like [server.Register]. If
+// the source of the type is "check", it is like [server.RegisterCheck] and returns a nil emitter. Otherwise, it is like
+// [server.RegisterBoth].
 func Register(s *server.Server, described *eventsimpl.Schemas, name string, c *Check, h Hooks, o []server.TypeOption) (*Emitter, error) {
 	info := described.Describe(name)
 	register := untyped.RegisterEmitter

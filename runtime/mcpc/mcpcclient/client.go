@@ -1,12 +1,12 @@
-// Package mcpcclient lets an MCP client of the official SDK receive MCPC messages. These are the messages of tools
-// that work in the background, and server events.
+// Package mcpcclient receives MCPC messages for an MCP client of the official SDK. A message reports the progress of a
+// tool that runs in the background, or a server event.
 //
 // Start with [Connect], which also checks whether the server supports MCPC. [Client.CallTool] and the typed [Call] add
-// the metadata for the server; the received messages go, in order, to [Options.Listener] and to typed listeners
-// ([Listen], [ListenEvent]). Ordinary results are unchanged, and so are all results of servers without MCPC.
+// the metadata for the server. Received messages are passed in order to [Options.Listener] and to typed listeners
+// ([Listen], [ListenEvent]). Ordinary results are not changed, nor are results from servers without MCPC.
 //
-// Over HTTP all messages of a call arrive with its result. To receive them earlier, a client of MCP Events subscribes
-// to task.Event and passes the messages to [Client.Take].
+// Over HTTP, all messages of a call arrive with its result. To receive them earlier, use a client of MCP Events to
+// subscribe to task.Event, and pass the messages to [Client.Take].
 package mcpcclient
 
 import (
@@ -29,17 +29,17 @@ import (
 
 // Options configures a [Client]; the zero value is usable.
 type Options struct {
-	// Listener is called for every message in the order of arrival, one at a time. It may call tools. ctx ends with
+	// Listener is called for each message in the order of arrival, one at a time. It may call tools. ctx is canceled by
 	// Shutdown.
 	Listener func(ctx context.Context, m task.Message)
-	// SessionID identifies the MCPC session, for example a conversation; default a random id.
+	// SessionID identifies the MCPC session, such as a conversation; default a random id.
 	SessionID string
-	// MaxQueue bounds the messages that wait for listeners; default 10,000. Above it, updates are dropped and logged;
-	// above twice the limit, all messages are.
+	// MaxQueue limits the messages queued for listeners; default 10,000. Above the limit, updates are dropped and
+	// logged. Above twice the limit, all messages are dropped and logged.
 	MaxQueue int
-	// Session is passed to the SDK; nil means its defaults.
+	// Session contains options for the SDK; nil means the SDK's defaults.
 	Session *mcp.ClientSessionOptions
-	// Logger receives errors about malformed and dropped messages; default slog.Default().
+	// Logger logs malformed and dropped messages; default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -49,7 +49,7 @@ type Support struct {
 	Version       string `json:"mcpc_version"`
 	Provider      string `json:"mcpc_provider"`
 	DirectUpdates bool   `json:"mcpc_direct_updates"`
-	// CheckTool is the tool that answered; it determines the form of the metadata.
+	// CheckTool is the name of the check tool that the server supports. It determines the form of the metadata.
 	CheckTool string `json:"-"`
 }
 
@@ -84,7 +84,7 @@ func Connect(ctx context.Context, c *mcp.Client, t mcp.Transport, o Options) (*C
 	k := &Client{o: o, done: make(chan struct{}), waiting: map[string]chan task.Message{}}
 	k.queue = newQueue(o.MaxQueue)
 	k.ctx, k.cancel = context.WithCancel(context.Background())
-	if tappable(t) {
+	if canTap(t) {
 		k.tapped = true
 		t = &tap{t, k}
 	}
@@ -114,11 +114,11 @@ func (c *Client) probe(ctx context.Context) error {
 		if tool == wire.MCPCInit {
 			args[wire.MCPCInfo] = map[string]any{"mcpc_version": wire.MCPCVersion, "mcpc_provider": "mcpe-gen"}
 		}
-		res, err := c.ask(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
+		res, err := c.callWithRetry(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case unanswered(err):
+		case isUnanswered(err):
 			return fmt.Errorf("mcpc: checking whether the server speaks MCPC: %w", err)
 		case err != nil || res.IsError:
 			continue // the server does not have this tool
@@ -135,17 +135,17 @@ func (c *Client) probe(ctx context.Context) error {
 	return nil
 }
 
-// Attempts for an unanswered call, and the pause between them: with a load balancer, only one of several servers may
-// be down.
+// The number of attempts for an unanswered call and the pause between them. A retry can succeed if a load balancer
+// sends it to another server.
 const (
 	probes     = 8
 	probePause = 100 * time.Millisecond
 )
 
-// ask makes an idempotent call, with retries.
-func (c *Client) ask(ctx context.Context, params *mcp.CallToolParams) (res *mcp.CallToolResult, err error) {
+// callWithRetry makes an idempotent call and retries it if it is not answered.
+func (c *Client) callWithRetry(ctx context.Context, params *mcp.CallToolParams) (res *mcp.CallToolResult, err error) {
 	for n := range probes {
-		if res, err = c.session.CallTool(ctx, params); !unanswered(err) {
+		if res, err = c.session.CallTool(ctx, params); !isUnanswered(err) {
 			break
 		}
 		if n < probes-1 {
@@ -159,11 +159,12 @@ func (c *Client) ask(ctx context.Context, params *mcp.CallToolParams) (res *mcp.
 	return res, err
 }
 
-// codeRejected is the SDK's code for a call that its transport could not send.
+// codeRejected is the error code that the SDK uses if its transport could not send a call.
 const codeRejected = -32005
 
-// unanswered reports whether err did not come from the server, so that it does not tell which tools the server has.
-func unanswered(err error) bool {
+// isUnanswered reports whether err means that the server did not answer. Such an error does not show which tools the
+// server has.
+func isUnanswered(err error) bool {
 	var answer *jsonrpc.Error
 	return err != nil && (!errors.As(err, &answer) || answer.Code == codeRejected)
 }
@@ -171,12 +172,13 @@ func unanswered(err error) bool {
 // Session returns the SDK's session.
 func (c *Client) Session() *mcp.ClientSession { return c.session }
 
-// Support returns the server's description of its MCPC support, and false if it has none.
+// Support returns the server's description of its MCPC support. It returns false if the server does not support MCPC.
 func (c *Client) Support() (Support, bool) { return c.support, c.support.Enabled }
 
-// Shutdown closes the session and ends the context of listeners. It waits until the listeners have processed the
-// received messages, or ctx ends. The error comes from closing the session, or wraps ctx.Err(). Do not call it from a
-// listener, which would wait for itself. It may be called more than once.
+// Shutdown closes the session and cancels the context of listeners. It waits until the listeners have processed the
+// received messages, or until ctx ends. It returns the error from closing the session, or an error that wraps
+// ctx.Err(). Do not call Shutdown from a listener: it would wait for that listener. Shutdown may be called more than
+// once.
 func (c *Client) Shutdown(ctx context.Context) error {
 	err := c.end()
 	select {
@@ -195,8 +197,8 @@ func (c *Client) end() error {
 }
 
 // CallTool calls a tool with the metadata for the server, and returns its result unchanged. taskID is the id of the
-// task, which should be hard to guess; "" means a random one. It is not sent to a server without MCPC. Arguments must
-// encode to a JSON object.
+// task, which should be hard to guess; "" means a random id. The metadata is not sent to a server without MCPC.
+// Arguments must encode to a JSON object.
 func (c *Client) CallTool(ctx context.Context, params *mcp.CallToolParams, taskID string) (res *mcp.CallToolResult, id string, err error) {
 	id = taskID
 	if id == "" {
@@ -210,12 +212,12 @@ func (c *Client) CallTool(ctx context.Context, params *mcp.CallToolParams, taskI
 	}
 	res, err = c.session.CallTool(ctx, &own)
 	if err == nil && !c.tapped {
-		c.hear(res.Content)
+		c.queueMessages(res.Content)
 	}
 	return res, id, err
 }
 
-// withMetadata adds the session and the task in the form of the server's release.
+// withMetadata adds the session and task ids to the arguments, in the form used by the server's release.
 func (c *Client) withMetadata(arguments any, id string) (json.RawMessage, error) {
 	members := map[string]json.RawMessage{}
 	b, err := json.Marshal(arguments)
@@ -238,17 +240,17 @@ func (c *Client) withMetadata(arguments any, id string) (json.RawMessage, error)
 	return json.Marshal(members)
 }
 
-// hear queues the messages among the blocks of a result.
-func (c *Client) hear(blocks []mcp.Content) {
+// queueMessages queues the messages in the content blocks of a result.
+func (c *Client) queueMessages(blocks []mcp.Content) {
 	for _, b := range blocks {
 		if text, ok := b.(*mcp.TextContent); ok {
-			c.read(text.Text)
+			c.queueMessage(text.Text)
 		}
 	}
 }
 
-// read queues the message in text, if there is one.
-func (c *Client) read(text string) {
+// queueMessage queues the message in text. It does nothing if text is not a message.
+func (c *Client) queueMessage(text string) {
 	m, ok, err := task.Parse(text)
 	switch {
 	case err != nil:
@@ -265,7 +267,7 @@ func (c *Client) Take(m task.Message) {
 	}
 }
 
-// run passes messages to listeners, one at a time.
+// run passes queued messages to listeners, one at a time.
 func (c *Client) run() {
 	defer close(c.done)
 	defer c.cancel()
@@ -281,7 +283,7 @@ func (c *Client) run() {
 		for f := range c.listeners.All() {
 			f(ctx, m)
 		}
-		c.settle(m)
+		c.notifyWaiter(m)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -291,8 +293,8 @@ func (c *Client) run() {
 	}
 }
 
-// settle passes the last message of a task to its waiter.
-func (c *Client) settle(m task.Message) {
+// notifyWaiter sends the last message of a task to the caller of [Running.Wait].
+func (c *Client) notifyWaiter(m task.Message) {
 	if m.Type != wire.MCPCTask || m.Event != wire.MCPCComplete && m.Event != wire.MCPCFailed {
 		return
 	}
@@ -304,5 +306,5 @@ func (c *Client) settle(m task.Message) {
 	}
 }
 
-// ErrClosed reports that the session ended before the task.
+// ErrClosed indicates that the session ended before the task.
 var ErrClosed = errors.New("mcpc: the session has ended")

@@ -12,19 +12,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
-// tappable reports whether the client can read a transport's connection before the SDK. It cannot
-// for Streamable HTTP, which carries no callbacks.
-func tappable(t mcp.Transport) bool {
+// canTap reports whether the client can intercept the messages of a transport. It returns false for Streamable HTTP,
+// which does not carry callbacks.
+func canTap(t mcp.Transport) bool {
 	switch t := t.(type) {
 	case *mcp.LoggingTransport:
-		return tappable(t.Transport)
+		return canTap(t.Transport)
 	case *mcp.StreamableClientTransport:
 		return false
 	}
 	return true
 }
 
-// A tap reads the messages on a connection in the order of arrival.
+// A tap is a transport that intercepts the messages on a connection in the order of arrival.
 type tap struct {
 	mcp.Transport
 	client *Client
@@ -39,8 +39,7 @@ func (t *tap) Connect(ctx context.Context) (mcp.Connection, error) {
 	return &tapConn{c, t.client}, nil
 }
 
-// SupportsProtocolVersion returns the answer of the wrapped transport; by default, a transport
-// supports all versions.
+// SupportsProtocolVersion returns the result of the wrapped transport's method, or true if it has none.
 func (t *tap) SupportsProtocolVersion(version string) bool {
 	if s, ok := t.Transport.(mcp.ProtocolVersionSupporter); ok {
 		return s.SupportsProtocolVersion(version)
@@ -53,7 +52,7 @@ type tapConn struct {
 	client *Client
 }
 
-// Read removes callbacks, which answer no request of the SDK, and inspects results for messages.
+// Read queues the messages in results. It skips callbacks, because they do not answer a request of the SDK.
 func (c *tapConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		m, err := c.Connection.Read(ctx)
@@ -74,7 +73,7 @@ func (c *tapConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			if wire.Decode(r.Result, &result) == nil {
 				for _, b := range result.Content {
 					if b.Type == "text" {
-						c.client.read(b.Text)
+						c.client.queueMessage(b.Text)
 					}
 				}
 			}
@@ -86,8 +85,7 @@ func (c *tapConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// A queue buffers messages for listeners, so that a listener can call a tool without a deadlock on
-// the connection.
+// A queue buffers messages for listeners, so that a listener can call a tool without blocking the connection.
 type queue struct {
 	max int
 
@@ -103,8 +101,8 @@ func newQueue(max int) *queue {
 	return q
 }
 
-// push adds a message and reports whether there was room. Updates have half the limit of other
-// messages.
+// push adds a message. It returns false if the queue is full or closed. The limit for updates is half the limit for
+// other messages.
 func (q *queue) push(m task.Message) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -15,19 +15,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
-// A Listener receives the messages of one tool's tasks; nil functions are skipped. Data from the
-// server is untrusted.
+// A Listener receives the messages of one tool's tasks. Nil functions are not called. Data from the server is
+// untrusted.
 type Listener[U, R any] struct {
 	Created  func(ctx context.Context, m task.Message)
 	Update   func(ctx context.Context, m task.Message, update U)
 	Complete func(ctx context.Context, m task.Message, result R)
 	Failed   func(ctx context.Context, m task.Message, message string)
-	// Invalid is called for a message whose result does not match the type.
+	// Invalid is called if the result of a message does not match the type.
 	Invalid func(ctx context.Context, m task.Message, err error)
 }
 
-// Listen calls l for the messages of the type's tool, in the order of arrival, until stop is
-// called. See MCPC-CLI-1.
+// Listen passes the messages of the type's tool to l, in the order of arrival, until stop is called. See MCPC-CLI-1.
 func Listen[A, U, R any](c *Client, t task.Type[A, U, R], l Listener[U, R]) (stop func()) {
 	return c.listeners.Add(func(ctx context.Context, m task.Message) {
 		if m.Type != wire.MCPCTask || m.ToolName != t.Name {
@@ -45,7 +44,7 @@ func Listen[A, U, R any](c *Client, t task.Type[A, U, R], l Listener[U, R]) (sto
 			err = give(ctx, m, l.Complete)
 		case wire.MCPCFailed:
 			if l.Failed != nil {
-				l.Failed(ctx, m, failure(m))
+				l.Failed(ctx, m, failureMessage(m))
 			}
 		}
 		if err != nil && l.Invalid != nil {
@@ -54,8 +53,8 @@ func Listen[A, U, R any](c *Client, t task.Type[A, U, R], l Listener[U, R]) (sto
 	})
 }
 
-// ListenEvent calls f with the payload of each server event of the named type, until stop is called.
-// It logs an event whose payload is not a P. See MCPC-SRV-4.
+// ListenEvent calls f with the payload of each server event of the named type, until stop is called. It logs an event
+// if the payload cannot be decoded to P. See MCPC-SRV-4.
 func ListenEvent[P any](c *Client, event string, f func(ctx context.Context, m task.Message, payload P)) (stop func()) {
 	return c.listeners.Add(func(ctx context.Context, m task.Message) {
 		if m.Type != wire.MCPCServerEvent || m.Event != event {
@@ -87,8 +86,8 @@ func decode[T any](raw json.RawMessage) (v T, err error) {
 	return v, err
 }
 
-// failure returns the message of a failed task.
-func failure(m task.Message) string {
+// failureMessage returns the error message of a failed task.
+func failureMessage(m task.Message) string {
 	var text string
 	if json.Unmarshal(m.Result, &text) != nil {
 		text = string(m.Result)
@@ -96,28 +95,28 @@ func failure(m task.Message) string {
 	return text
 }
 
-// A Running is a task that a client has called.
+// A Running is a task that a client has started.
 type Running[R any] struct {
-	// TaskID is the id that the client chose.
+	// TaskID is the id that the client generated for the task.
 	TaskID string
-	// Answer is the unchanged result of the tool.
+	// Answer is the unmodified result of the tool.
 	Answer *mcp.CallToolResult
 
 	client *Client
 	wait   chan task.Message // nil if the answer holds the result
 }
 
-// A FailedError reports that a task or its call has failed.
+// A FailedError is returned if a task or its call has failed.
 type FailedError struct {
 	Tool    string
 	Message string
 }
 
-// Error returns the tool and the server's message.
+// Error returns the tool's name and the server's message.
 func (e *FailedError) Error() string { return e.Tool + ": " + e.Message }
 
-// Call calls the type's tool. It returns once the server has answered, which is immediately if
-// callbacks are possible; [Running.Wait] returns the result. A refused call is a [*FailedError].
+// Call calls the type's tool. It returns once the server has answered. If callbacks are possible, the server answers
+// immediately. [Running.Wait] returns the result. If the server rejects the call, the error is a [*FailedError].
 func Call[A, U, R any](ctx context.Context, c *Client, t task.Type[A, U, R], args A) (*Running[R], error) {
 	raw, err := codec.Encode(&args)
 	if err != nil {
@@ -135,7 +134,7 @@ func Call[A, U, R any](ctx context.Context, c *Client, t task.Type[A, U, R], arg
 	switch {
 	case r.Answer.IsError:
 		r.forget()
-		text := failure(last)
+		text := failureMessage(last)
 		if !isMessage {
 			text = textOf(r.Answer)
 		}
@@ -147,8 +146,8 @@ func Call[A, U, R any](ctx context.Context, c *Client, t task.Type[A, U, R], arg
 	return r, nil
 }
 
-// Wait waits for the result of the task. It returns a [*FailedError], [ErrClosed] if the session
-// ends first, an error if the result is not an R, or ctx.Err(). Call it only once, and not from a
+// Wait waits for the result of the task. It returns a [*FailedError] if the task failed, [ErrClosed] if the session
+// ends first, a decoding error if the result cannot be decoded to R, or ctx.Err(). Call it only once, and not from a
 // listener.
 func (r *Running[R]) Wait(ctx context.Context) (result R, err error) {
 	if r.wait == nil {
@@ -167,7 +166,7 @@ func (r *Running[R]) Wait(ctx context.Context) (result R, err error) {
 		case !ok:
 			return result, ErrClosed
 		case m.Event == wire.MCPCFailed:
-			return result, &FailedError{m.ToolName, failure(m)}
+			return result, &FailedError{m.ToolName, failureMessage(m)}
 		}
 		return decode[R](m.Result)
 	case <-ctx.Done():
@@ -182,7 +181,7 @@ func (r *Running[R]) forget() {
 	delete(r.client.waiting, r.TaskID)
 }
 
-// lastMessage returns the last message among a result's blocks.
+// lastMessage returns the last message in the content blocks of a result.
 func lastMessage(res *mcp.CallToolResult) (last task.Message, ok bool) {
 	for _, b := range res.Content {
 		if text, isText := b.(*mcp.TextContent); isText {

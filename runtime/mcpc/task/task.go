@@ -1,8 +1,9 @@
-// Package task defines the types that servers and clients of MCPC share. They are the message
-// ([Message]), the description of a tool that works in the background ([Type]) and the event type with
-// which its messages reach clients of MCP Events ([Event]).
+// Package task defines the types that servers and clients of MCPC share. They are the message ([Message]), the
+// description of a tool that runs in the background ([Type]) and the event type that delivers its messages to clients
+// of MCP Events ([Event]).
 //
-// Generated code refers to it; servers start with package mcpc, clients with package mcpc/mcpcclient.
+// Generated code uses this package. To write a server, start with package mcpc. To write a client, start with package
+// mcpc/mcpcclient.
 package task
 
 import (
@@ -16,44 +17,45 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A Type describes a tool that works in the background. Its arguments are A, its updates U, and its
-// result is R. Generated code declares a Type for each entry of tasks. See MCPC-SRV-1.
+// A Type describes a tool that runs in the background. The type of its arguments is A, of its updates U, and of its
+// result R. Generated code declares a Type for each entry of tasks. See MCPC-SRV-1.
 type Type[A, U, R any] struct {
 	Info
 }
 
-// Info is the part of a [Type] that does not depend on its Go types.
+// Info contains the fields of a [Type] that do not depend on its type parameters.
 type Info struct {
 	// Name is the tool's name.
 	Name string
-	// Title is the tool's title; it may be empty.
+	// Title is the tool's title. It may be empty.
 	Title string
-	// Description is the description in tools/list.
+	// Description is the tool's description in tools/list.
 	Description string
-	// InputSchema describes the arguments without MCPC's metadata. UpdateSchema describes the updates,
-	// and ResultSchema the result, which is an object.
+	// InputSchema is the schema of the arguments, without MCPC's metadata. UpdateSchema is the schema of the updates.
+	// ResultSchema is the schema of the result, which must be an object.
 	InputSchema, UpdateSchema, ResultSchema json.RawMessage
 }
 
-// A Message reports the progress of a task, or a server event. See MCPC-MSG-1.
+// A Message reports the progress of a task or a server event. See MCPC-MSG-1.
 type Message struct {
 	// Type is "task" or "server_event".
 	Type string
-	// Event is "created", "update", "complete" or "failed" for a task, and anything for a server event.
+	// Event is "created", "update", "complete" or "failed" for a task. For a server event, it can be any non-empty
+	// string.
 	Event string
-	// SessionID, TaskID and ToolName are required for a task. "" means null.
+	// SessionID, TaskID and ToolName are required for a task. They are encoded as null if they are "".
 	SessionID, TaskID, ToolName string
-	// Result is any JSON; nil means null.
+	// Result is any JSON value; nil means null.
 	Result json.RawMessage
 }
 
-// ErrInvalid matches errors of messages that violate the protocol. See MCPC-MSG-2.
+// ErrInvalid is wrapped by errors about messages that violate the protocol. See MCPC-MSG-2.
 var ErrInvalid = errors.New("invalid MCPC message")
 
-// lifecycle lists the events of a task in order.
+// lifecycle lists the events of a task in chronological order.
 var lifecycle = []string{wire.MCPCCreated, wire.MCPCUpdate, wire.MCPCComplete, wire.MCPCFailed}
 
-// Check validates a message before it is sent. The error wraps [ErrInvalid].
+// Check validates a message to be sent. The error wraps [ErrInvalid].
 func (m *Message) Check() error {
 	if err := m.check(); err != nil {
 		return err
@@ -64,7 +66,7 @@ func (m *Message) Check() error {
 	return nil
 }
 
-// check is like Check for a received message: its server event needs no session.
+// check is like Check, but for a received message. A received server event may omit the session.
 func (m *Message) check() error {
 	switch {
 	case m.Type == wire.MCPCServerEvent && m.Event == "":
@@ -81,7 +83,7 @@ func (m *Message) check() error {
 	return nil
 }
 
-// message is the wire form: seven members, including nulls.
+// message is the wire format of a Message. It always has seven members, which may be null.
 type message struct {
 	Type      string          `json:"type"`
 	Event     string          `json:"event"`
@@ -129,9 +131,8 @@ func (m *Message) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Parse parses a message from the text of a content block. ok is false for other text, which callers
-// should leave unchanged; err is set for text that claims to be MCPC but is not a valid message
-// (MCPC-CLI-1).
+// Parse parses a message from the text of a content block. If the text is not a message, ok is false, and callers
+// should leave the text unchanged. err is set if the text claims to be MCPC but is not a valid message (MCPC-CLI-1).
 func Parse(text string) (m Message, ok bool, err error) {
 	b := bytes.TrimSpace([]byte(text))
 	var protocol string
@@ -147,18 +148,18 @@ func Parse(text string) (m Message, ok bool, err error) {
 	return m, true, nil
 }
 
-// Arguments selects the messages of a subscription to [Event]; an empty field does not constrain.
+// Arguments selects the messages of a subscription to [Event]. An empty field matches all messages.
 type Arguments struct {
 	TaskID    string `json:"task_id,omitzero"`
 	SessionID string `json:"session_id,omitzero"`
 	ToolName  string `json:"tool_name,omitzero"`
 }
 
-// Event is the event type mcpc.task, whose occurrences are the messages of tasks. Clients of MCP Events
-// subscribe to it; a server with MCPC declares it. See MCPC-WIRE-2.
+// Event is the event type mcpc.task. Its occurrences are the messages of tasks. A server with MCPC declares it, and
+// clients of MCP Events can subscribe to it. See MCPC-WIRE-2.
 var Event = events.Type[Arguments, Message]{Info: info}
 
-// info describes the type for both sides.
+// info describes mcpc.task for servers and clients.
 var info = events.Info{
 	Name:          wire.MCPCEvent,
 	Description:   "Fires when a background task of one of your tool calls is created, makes progress, completes or fails.",

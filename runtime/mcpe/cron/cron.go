@@ -1,9 +1,9 @@
 // Package cron parses cron expressions and computes their next due time in a time zone.
 //
-// Start with [Parse]. An expression has five fields, minute, hour, day of month, month and day of
-// week, or six with seconds in front; or it is one of [Presets]. A field is a list of values, names
-// (jan, mon), ranges and steps. Nothing else is supported, so that an untrusted expression costs no
-// more than its few bytes. The package makes no promise of compatibility.
+// Start with [Parse]. An expression has five fields: minute, hour, day of month, month and day of week. A sixth field
+// for seconds can precede them. An expression can also be one of [Presets]. A field is a list of values, names (jan,
+// mon), ranges and steps. Other syntax is not supported, so an untrusted expression uses little memory. The package
+// makes no compatibility promise.
 package cron
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Presets lists the predefined names of expressions (MCPE-DEL-2).
+// Presets lists the names of the predefined expressions (MCPE-DEL-2).
 var Presets = []string{"@hourly", "@daily", "@weekly", "@monthly", "@yearly", "@annually"}
 
 var presets = map[string]string{
@@ -21,12 +21,12 @@ var presets = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
 }
 
-// maxLength bounds an expression in bytes.
+// maxLength is the maximum length of an expression in bytes.
 const maxLength = 256
 
-// A Schedule is a parsed expression.
+// A Schedule is a parsed cron expression.
 type Schedule struct {
-	// Bit n of a set is set if the value n matches.
+	// In each field, bit n is set if the value n matches.
 	second, minute, hour, day, month, weekday uint64
 	anyDay, anyWeekday                        bool
 	everyHour                                 bool
@@ -47,7 +47,7 @@ var fields = [...]field{
 	{"day of week", 0, 7, []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
 }
 
-// Parse parses an expression. Its errors name the field and are fit to show to users.
+// Parse parses an expression. The error names the invalid field and can be shown to users.
 func Parse(expression string) (*Schedule, error) {
 	if len(expression) > maxLength {
 		return nil, fmt.Errorf("the expression is longer than %d bytes", maxLength)
@@ -83,7 +83,7 @@ func Parse(expression string) (*Schedule, error) {
 	// A field of days restricts unless it begins with a star; if both restrict, either may match.
 	s.anyDay, s.anyWeekday = strings.HasPrefix(parts[3], "*"), strings.HasPrefix(parts[5], "*")
 	s.everyHour = s.hour == 1<<24-1
-	if !s.occurs() {
+	if !s.hasDate() {
 		return nil, errors.New("the expression matches no date that exists")
 	}
 	return s, nil
@@ -139,7 +139,7 @@ func (f field) value(text string) (int, error) {
 	return v, nil
 }
 
-// number parses up to four digits, which cannot overflow.
+// number parses up to four digits, so it cannot overflow.
 func number(text string) (int, error) {
 	if len(text) == 0 || len(text) > 4 || strings.Trim(text, "0123456789") != "" {
 		return 0, strconv.ErrSyntax
@@ -147,16 +147,16 @@ func number(text string) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// longest holds the number of days of each month in a leap year.
-var longest = [...]int{0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
+// monthLengths contains the number of days in each month of a leap year.
+var monthLengths = [...]int{0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// occurs reports whether any date matches: February 30 does not exist.
-func (s *Schedule) occurs() bool {
+// hasDate reports whether any date matches. For example, February 30 does not exist.
+func (s *Schedule) hasDate() bool {
 	if s.anyDay || !s.anyWeekday {
 		return true
 	}
 	for m := 1; m <= 12; m++ {
-		if s.month&(1<<m) != 0 && s.day&(1<<(longest[m]+1)-1)&^1 != 0 {
+		if s.month&(1<<m) != 0 && s.day&(1<<(monthLengths[m]+1)-1)&^1 != 0 {
 			return true
 		}
 	}

@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// horizon is the number of days within which every expression occurs: there may be eight years
-// between two leap days.
-const horizon = 366*8 + 2
+// maxDays is the number of days in which every expression is due at least once. Up to eight years can pass between two
+// leap days.
+const maxDays = 366*8 + 2
 
-// Next returns the first time after t at which the expression is due in loc. It returns the zero
-// time if that would be after the year 9999.
+// Next returns the first time after t when the expression is due in loc. It returns the zero time if that is after the
+// year 9999.
 //
-// When daylight saving time begins, a skipped time is due later by the amount that the clock moves
-// forward (RFC 5545, section 3.3.5). When it ends, a repeated time is due only once, the first
-// time. An expression for every hour specifies intervals rather than times of day: it is due in
-// both of two repeated hours.
+// When daylight saving time begins, a skipped time is due later by the amount that the clock moves forward (RFC 5545,
+// section 3.3.5). When it ends, a repeated time is due only the first time. An expression that matches every hour
+// specifies intervals rather than times of day, so it is due in both repeated hours.
 func (s *Schedule) Next(t time.Time, loc *time.Location) time.Time {
 	local := t.In(loc)
 	y, m, d := local.Date()
 	// Start a day earlier: a skipped time that moved past midnight belongs to the previous day.
-	for i := -1; i < horizon; i++ {
+	for i := -1; i < maxDays; i++ {
 		day := time.Date(y, m, d+i, 12, 0, 0, 0, time.UTC)
 		if day.Year() > 9999 {
 			break
@@ -28,7 +27,7 @@ func (s *Schedule) Next(t time.Time, loc *time.Location) time.Time {
 		if !s.onDay(day) {
 			continue
 		}
-		if at := s.onDate(day, t, loc); !at.IsZero() {
+		if at := s.nextOnDate(day, t, loc); !at.IsZero() {
 			return at
 		}
 	}
@@ -46,8 +45,8 @@ func (s *Schedule) onDay(day time.Time) bool {
 	return inMonth || inWeek
 }
 
-// onDate returns the first time after t on the date, or the zero time.
-func (s *Schedule) onDate(day, t time.Time, loc *time.Location) (first time.Time) {
+// nextOnDate returns the first matching time after t on the date, or the zero time.
+func (s *Schedule) nextOnDate(day, t time.Time, loc *time.Location) (first time.Time) {
 	y, m, d := day.Date()
 	for h := range 24 {
 		if s.hour&(1<<h) == 0 {
@@ -58,7 +57,7 @@ func (s *Schedule) onDate(day, t time.Time, loc *time.Location) (first time.Time
 			if !pass.last().After(t) {
 				continue
 			}
-			at := s.inHour(pass, t)
+			at := s.nextInPass(pass, t)
 			if !at.IsZero() && (first.IsZero() || at.Before(first)) {
 				first = at
 			}
@@ -67,8 +66,8 @@ func (s *Schedule) onDate(day, t time.Time, loc *time.Location) (first time.Time
 	return first
 }
 
-// A pass is one occurrence of an hour of the clock. Its field hour is the civil time as if in UTC;
-// resolve converts a civil time within the hour to an instant.
+// A pass is one occurrence of an hour on the clock. The hour field is the civil time, represented in UTC. The resolve
+// function converts a civil time within the hour to an instant.
 type pass struct {
 	hour    time.Time
 	resolve func(civil time.Time) (time.Time, bool)
@@ -77,14 +76,13 @@ type pass struct {
 func (p pass) last() time.Time {
 	at, ok := p.resolve(p.hour.Add(time.Hour - time.Second))
 	if !ok {
-		// The end of the hour is not in this pass; let inHour look.
+		// The end of the hour is not in this pass; let nextInPass look.
 		return time.Unix(1<<60, 0)
 	}
 	return at
 }
 
-// passes returns the pass of an hour, or two passes if the hour is repeated and the expression is
-// for every hour.
+// passes returns one pass for an hour, or two if the hour is repeated and the expression matches every hour.
 func (s *Schedule) passes(hour time.Time, loc *time.Location) []pass {
 	before, after := offset(hour.Add(-24*time.Hour), loc), offset(hour.Add(25*time.Hour), loc)
 	if before == after {
@@ -108,14 +106,14 @@ func (s *Schedule) passes(hour time.Time, loc *time.Location) []pass {
 	return []pass{once, again}
 }
 
-// offset returns loc's offset from UTC at an instant.
+// offset returns the offset of loc from UTC at the given instant.
 func offset(at time.Time, loc *time.Location) time.Duration {
 	_, seconds := at.In(loc).Zone()
 	return time.Duration(seconds) * time.Second
 }
 
-// inHour returns the first time after t within the pass, or the zero time.
-func (s *Schedule) inHour(p pass, t time.Time) time.Time {
+// nextInPass returns the first matching time after t within the pass, or the zero time.
+func (s *Schedule) nextInPass(p pass, t time.Time) time.Time {
 	for minutes := s.minute; minutes != 0; minutes &= minutes - 1 {
 		minute := p.hour.Add(time.Duration(bits.TrailingZeros64(minutes)) * time.Minute)
 		if at, ok := p.resolve(minute.Add(59 * time.Second)); ok && !at.After(t) {

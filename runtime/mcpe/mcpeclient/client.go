@@ -1,16 +1,16 @@
-// Package mcpeclient is a client of MCPE 2025-01-01. It works with servers of this module and of the original
+// Package mcpeclient is a client of MCPE 2025-01-01. It supports the servers of this module and of the original
 // implementation.
 //
 // Start with [New] and a connected client of runtime/client. A generated Subscribe function, or client.Subscribe,
-// receives over MCPE if you pass the option [Client.Via]; its iterator does not change. [Client.Receive] receives
-// every event that a filter matches, in MCPE's form. [Client.Subscribe], [Client.List] and their siblings call the
-// tools directly.
+// receives events over MCPE if you pass the option returned by [Client.Via]. The iterator remains the same.
+// [Client.Receive] receives every event that matches a filter, in MCPE's format. Methods such as [Client.Subscribe] and
+// [Client.List] call the tools directly.
 //
 //	m := mcpeclient.New(c)
 //	sub, err := incidents.SubscribeIncidentCreated(ctx, c, incidents.IncidentCreatedArguments{}, m.Via(mcpeclient.Options{}))
 //	for ev, err := range sub.Events() { … }
 //
-// On revision 2026-07-28 a server must be able to identify the caller. Over stdio, which has no authentication,
+// On revision 2026-07-28, the server must be able to identify the caller. Over stdio, which has no authentication,
 // connect with client.Options{ProtocolVersion: "2025-11-25"}.
 package mcpeclient
 
@@ -35,18 +35,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// ErrNoMCPE reports that the server has no tool events_subscribe. See MCPE-CAP-2.
+// ErrNoMCPE indicates that the server does not have the tool events_subscribe. See MCPE-CAP-2.
 var ErrNoMCPE = errors.New("mcpe client: server does not offer MCPE")
 
-// An Error is an error that the server returned. See MCPE-TOOL-4.
+// An Error is an error returned by the server. See MCPE-TOOL-4.
 type Error struct {
-	// Code is the MCPE error code; 0 if the server sent only a text.
+	// Code is the MCPE error code, or 0 if the server sent only text.
 	Code mcpewire.Code
-	// Name is the code's name, or "rate_limited".
+	// Name is the name of the code, or "rate_limited".
 	Name string
-	// Message is the server's message; untrusted.
+	// Message is the server's message. It is untrusted.
 	Message string
-	// RetryAfter is the time to wait before a retry; 0 if the server does not say.
+	// RetryAfter is the time to wait before a retry, or 0 if the server did not send one.
 	RetryAfter time.Duration
 }
 
@@ -58,7 +58,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("mcpe: %s (%d): %s", e.Name, e.Code, e.Message)
 }
 
-// A Client subscribes over MCPE on the connection of another client. Its methods are safe for concurrent use.
+// A Client manages MCPE subscriptions on the connection of another client. Its methods are safe for concurrent use.
 type Client struct {
 	c     carry.Client
 	stops []func()
@@ -67,25 +67,26 @@ type Client struct {
 	carriers map[string]*carrier // by subscription id
 	early    map[string]*route   // of unknown ids
 	order    []string            // of early, oldest first
-	listen   map[*mcp.ClientSession]*listening
+	listen   map[*mcp.ClientSession]*listenRequest
 	shut     bool // Shutdown was called
 }
 
-// New returns a Client on the connection of c. Its subscriptions are removed when c closes, or by [Client.Shutdown].
+// New returns a Client that uses the connection of c. Its subscriptions are removed when c is closed or
+// [Client.Shutdown] is called.
 func New(c *client.Client) *Client {
 	in := carry.Of(c)
-	m := &Client{c: in, carriers: map[string]*carrier{}, early: map[string]*route{}, listen: map[*mcp.ClientSession]*listening{}}
+	m := &Client{c: in, carriers: map[string]*carrier{}, early: map[string]*route{}, listen: map[*mcp.ClientSession]*listenRequest{}}
 	methods := []string{wire.MCPENotificationEvent, wire.MCPENotificationBatch, wire.MCPENotificationExpired, wire.NotificationMessage}
 	m.stops = []func(){in.Observe(methods, m.observe), in.BeforeClose(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+		ctx, cancel := context.WithTimeout(context.Background(), cleanUpTimeout)
 		defer cancel()
 		_ = m.cleanUp(ctx, false) // the iterations end with the client
 	})}
 	return m
 }
 
-// cleanTime bounds the removal of subscriptions when the underlying client closes.
-const cleanTime = 3 * time.Second
+// cleanUpTimeout limits the time for removing subscriptions when the underlying client is closed.
+const cleanUpTimeout = 3 * time.Second
 
 // Shutdown removes all subscriptions and stops listening (specification, section 12.2). Iterations end with
 // [ErrUnsubscribed]. The error lists the subscriptions that could not be removed before ctx ended, or that the server
@@ -119,7 +120,7 @@ func (m *Client) cleanUp(ctx context.Context, shut bool) error {
 	return errors.Join(failed...)
 }
 
-// Supported reports whether the server offers MCPE, which means that it has the tool events_subscribe. See MCPE-CAP-2.
+// Supported reports whether the server offers MCPE, that is, whether it has the tool events_subscribe. See MCPE-CAP-2.
 func (m *Client) Supported(ctx context.Context) (bool, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
@@ -143,8 +144,8 @@ func supported(ctx context.Context, cs *mcp.ClientSession) (bool, error) {
 	return false, nil
 }
 
-// Capabilities returns the server's capability object, or nil if it has none. The object only describes the supported
-// features; use [Client.Supported] to find out whether the server offers MCPE. See MCPE-CAP-2.
+// Capabilities returns the server's capability object, or nil if the server does not have one. The object describes
+// only the supported features. Use [Client.Supported] to check whether the server offers MCPE. See MCPE-CAP-2.
 func (m *Client) Capabilities(ctx context.Context) (*mcpewire.Capabilities, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
@@ -169,20 +170,20 @@ func (m *Client) Capabilities(ctx context.Context) (*mcpewire.Capabilities, erro
 	return c, nil
 }
 
-// A Request describes a subscription; the zero value means all events in real time.
+// A Request describes a subscription. The zero value subscribes to all events in real time.
 type Request struct {
-	// Filter selects the events. An event must have one of the types, one of the tags and one of the priorities. A
-	// type may be a wildcard such as github.*.
+	// Filter selects the events. An event must match one of the types, one of the tags and one of the priorities. A
+	// type can be a wildcard, such as github.*.
 	Filter mcpewire.Filter `json:"filter"`
-	// Delivery says when the server delivers events; nil means in real time.
+	// Delivery configures when the server delivers events; nil means in real time.
 	Delivery *mcpewire.Delivery `json:"delivery,omitempty"`
 	// Handler is an action that the server runs for events; nil means no action.
 	Handler *mcpewire.Handler `json:"handler,omitempty"`
-	// ExpiresAt is the time at which the subscription expires; zero means never.
+	// ExpiresAt is the time when the subscription expires; zero means never.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-// realtime is the default delivery, sent explicitly for servers that require one.
+// realtime is the default delivery. It is sent explicitly because some servers require a delivery.
 var realtime = &mcpewire.Delivery{Channels: []string{wire.MCPERealtime}}
 
 func (r Request) written() Request {
@@ -192,8 +193,8 @@ func (r Request) written() Request {
 	return r
 }
 
-// Subscribe creates a subscription with the tool. It does not receive the notifications: use it to set up handlers or
-// to subscribe for others, and use [Client.Receive] or [Client.Via] to receive events.
+// Subscribe creates a subscription by calling events_subscribe. It does not receive the notifications. Use it to set up
+// handlers or to subscribe for others. To receive events, use [Client.Receive] or [Client.Via].
 func (m *Client) Subscribe(ctx context.Context, r Request) (*mcpewire.Subscription, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
@@ -207,11 +208,11 @@ func (m *Client) subscribe(ctx context.Context, cs *mcp.ClientSession, r Request
 	if err := call(ctx, cs, wire.MCPEToolSubscribe, r.written(), s); err != nil {
 		return nil, err
 	}
-	return s, same(s)
+	return s, setBothIDs(s)
 }
 
-// same sets both members of the id to the same value, whichever one the server sent (MCPE-TOOL-2).
-func same(s *mcpewire.Subscription) error {
+// setBothIDs sets ID and SubscriptionID to the same value, because servers may send only one of them (MCPE-TOOL-2).
+func setBothIDs(s *mcpewire.Subscription) error {
 	if s.ID == "" {
 		s.ID = s.SubscriptionID
 	}
@@ -226,19 +227,20 @@ type named struct {
 	SubscriptionID string `json:"subscriptionId"`
 }
 
-// Unsubscribe removes a subscription. A subscription of [Client.Receive] or [Client.Via] ends with [ErrUnsubscribed].
+// Unsubscribe removes a subscription. If it was created by [Client.Receive] or [Client.Via], it ends with
+// [ErrUnsubscribed].
 func (m *Client) Unsubscribe(ctx context.Context, id string) error {
 	if err := m.call(ctx, wire.MCPEToolUnsubscribe, named{id}, nil); err != nil {
 		return err
 	}
-	m.edit(id, func(c *carrier) {
+	m.updateCarrier(id, func(c *carrier) {
 		delete(m.carriers, id)
 		c.route.finish(ErrUnsubscribed)
 	})
 	return nil
 }
 
-// Pause stops the delivery of a subscription.
+// Pause pauses the delivery of a subscription.
 func (m *Client) Pause(ctx context.Context, id string) error {
 	return m.pause(ctx, wire.MCPEToolPause, id, true)
 }
@@ -252,12 +254,12 @@ func (m *Client) pause(ctx context.Context, tool, id string, paused bool) error 
 	if err := m.call(ctx, tool, named{id}, nil); err != nil {
 		return err
 	}
-	m.edit(id, func(c *carrier) { c.paused = paused })
+	m.updateCarrier(id, func(c *carrier) { c.paused = paused })
 	return nil
 }
 
-// List returns this client's subscriptions on the server with the given status, or all if status is empty. MCPE has no
-// pages: servers bound the number of subscriptions per client.
+// List returns this client's subscriptions on the server that have the given status, or all if status is empty. MCPE
+// does not paginate the list, because servers limit the number of subscriptions per client.
 func (m *Client) List(ctx context.Context, status string) ([]mcpewire.Subscription, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
@@ -284,17 +286,17 @@ func list(ctx context.Context, cs *mcp.ClientSession, status string) ([]mcpewire
 		return nil, fmt.Errorf("mcpe client: result of %s: %w", wire.MCPEToolList, err)
 	}
 	for i := range r.Subscriptions {
-		_ = same(&r.Subscriptions[i])
+		_ = setBothIDs(&r.Subscriptions[i])
 	}
 	return r.Subscriptions, nil
 }
 
-// A Change lists the changes of [Client.Update]. Zero fields stay unchanged. Set ExpiresAt and Handler with
-// [events.Some], and clear them with [events.Null]:
+// A Change contains the changes to make with [Client.Update]. Zero fields are left unchanged. Set ExpiresAt and Handler
+// with [events.Some], and clear them with [events.Null]:
 //
 //	m.Update(ctx, id, mcpeclient.Change{ExpiresAt: events.Null[time.Time]()}) // it never expires
 //
-// The MCPE specification of the tool does not mention Handler, so other servers may ignore it.
+// The MCPE specification does not mention Handler for this tool, so other servers may ignore it.
 type Change struct {
 	Filter    *mcpewire.Filter                  `json:"filter,omitempty"`
 	Delivery  *mcpewire.Delivery                `json:"delivery,omitempty"`
@@ -321,10 +323,10 @@ func (c Change) apply(r *Request) {
 	}
 }
 
-// Update changes a subscription. A given filter, delivery or handler replaces the old one completely. If a
-// subscription of [Client.Receive] must be recreated later, the client recreates it with the changes.
+// Update changes a subscription. A filter, delivery or handler in c completely replaces the old one. If a subscription
+// created by [Client.Receive] is later recreated, the changes are preserved.
 func (m *Client) Update(ctx context.Context, id string, c Change) (*mcpewire.Subscription, error) {
-	// Send both forms: that of the specification and that of the original implementation.
+	// Send the arguments in both forms: as specified and as expected by the original implementation.
 	args := struct {
 		named
 		Updates Change `json:"updates"`
@@ -334,11 +336,11 @@ func (m *Client) Update(ctx context.Context, id string, c Change) (*mcpewire.Sub
 	if err := m.call(ctx, wire.MCPEToolUpdate, args, s); err != nil {
 		return nil, err
 	}
-	m.edit(id, func(kept *carrier) { c.apply(&kept.request) })
+	m.updateCarrier(id, func(kept *carrier) { c.apply(&kept.request) })
 	if s.ID == "" && s.SubscriptionID == "" {
 		s.ID = id
 	}
-	return s, same(s)
+	return s, setBothIDs(s)
 }
 
 func (m *Client) call(ctx context.Context, tool string, args, into any) error {
@@ -362,7 +364,7 @@ func call(ctx context.Context, cs *mcp.ClientSession, tool string, args, into an
 		return fmt.Errorf("mcpe client: %s: %w", tool, err)
 	}
 	raw, text := contentOf(res)
-	if err := failure(res.IsError, raw, text); err != nil {
+	if err := resultError(res.IsError, raw, text); err != nil {
 		return err
 	}
 	if into == nil {
@@ -377,7 +379,8 @@ func call(ctx context.Context, cs *mcp.ClientSession, tool string, args, into an
 	return nil
 }
 
-// contentOf returns the JSON of a result, from its structured content or its text, and the text.
+// contentOf returns the JSON and the text of a result. The JSON is the structured content or, if that is absent, the
+// text.
 func contentOf(res *mcp.CallToolResult) (raw json.RawMessage, text string) {
 	for _, c := range res.Content {
 		if t, ok := c.(*mcp.TextContent); ok {

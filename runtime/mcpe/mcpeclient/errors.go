@@ -10,9 +10,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// failure returns the error in a tool result, or nil. Servers use an error object in the content,
-// an error that is only a text, or success: false (MCPE-TOOL-4).
-func failure(isError bool, raw json.RawMessage, text string) error {
+// resultError returns the error in a tool result, or nil. Servers report an error as an object in the content, as plain
+// text, or as success: false (MCPE-TOOL-4).
+func resultError(isError bool, raw json.RawMessage, text string) error {
 	var content struct {
 		Success *bool
 		Error   json.RawMessage
@@ -38,7 +38,7 @@ func failure(isError bool, raw json.RawMessage, text string) error {
 	return e
 }
 
-// refusalOf converts a JSON-RPC error with the code -32602 or an MCPE code to an [*Error].
+// refusalOf converts a JSON-RPC error to an [*Error] if its code is -32602 or an MCPE code.
 func refusalOf(err error) error {
 	var rpc *jsonrpc.Error
 	if !errors.As(err, &rpc) {

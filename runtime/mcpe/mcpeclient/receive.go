@@ -11,15 +11,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// An Item is one result of a [Subscription]: the events of a notification, a gap, or the expiry.
+// An Item is received by a [Subscription]. It contains the events of a notification, or reports a gap or the expiry.
 type Item struct {
-	// Events are the events of the notification, in the server's order; nil for a gap or an expiry. They
-	// are unchanged from the server: untrusted, and not validated against any schema.
+	// Events contains the events of the notification in the server's order. It is nil for a gap or an expiry. The
+	// events are exactly as the server sent them. They are untrusted and have not been validated against a schema.
 	Events []mcpewire.Event
 	// Batch reports that the events arrived as a batch. A realtime event is not a batch.
 	Batch bool
-	// Gap reports that events may be missing between the previous and the next item. MCPE does not repeat
-	// lost events.
+	// Gap reports that events may be missing between the previous and the next item. MCPE does not resend lost events.
 	Gap bool
 	// Expired reports that the subscription has expired on the server. It is the last item.
 	Expired bool
@@ -32,13 +31,13 @@ type Subscription struct {
 	c   *carrier
 }
 
-// Receive subscribes and returns once the server has accepted the subscription. The subscription ends when
-// ctx is done, when it or the underlying client is closed, when it is unsubscribed, or when it expires.
-// Errors of the server are of type [*Error]; [ErrNoMCPE] reports that the server does not offer MCPE.
+// Receive subscribes and returns once the server has accepted the subscription. The subscription ends when ctx is done,
+// when it or the underlying client is closed, when it is removed by [Client.Unsubscribe], or when it expires. Errors
+// returned by the server have type [*Error]. If the server does not offer MCPE, the error is [ErrNoMCPE].
 //
-// If the session is lost, the client looks the subscription up with events_list and resumes it, or
-// recreates it with the changes of [Client.Update] and [Client.Pause]. client.Options.Policy decides about
-// each event, and client.Client.Subscriptions lists the subscription.
+// If the session is lost, the client looks up the subscription with events_list. It resumes the subscription if it
+// still exists. Otherwise, the client recreates it, preserving the changes made by [Client.Update] and [Client.Pause].
+// client.Options.Policy applies to each event, and client.Client.Subscriptions includes the subscription.
 func (m *Client) Receive(ctx context.Context, r Request) (*Subscription, error) {
 	about := strings.Join(r.Filter.EventTypes, ", ")
 	if about == "" {
@@ -52,13 +51,12 @@ func (m *Client) Receive(ctx context.Context, r Request) (*Subscription, error) 
 	return &Subscription{sub.(*client.Subscription), c}, nil
 }
 
-// Items iterates over the received items. An item has either events or one of Gap and Expired. An error
-// ends the iteration if [client.Final] reports true; after Close or an expiry the iteration ends without
-// an error. A subscription to several channels, such as realtime and cron, receives an event once per
-// channel.
+// Items iterates over the received items. In each item, exactly one of Events, Gap and Expired is set. An error ends
+// the iteration if [client.Final] reports true for it. After Close or an expiry, the iteration ends without an error. A
+// subscription with several channels, such as realtime and cron, receives each event once per channel.
 //
-// You can leave an iteration with break and continue it with another call. Items that arrive in between
-// wait in a bounded buffer. If it is full, items are lost and the iteration yields a gap instead.
+// You can exit the loop and continue with another call to Items. Items that arrive between the calls are stored in a
+// bounded buffer. If the buffer is full, items are lost and the iteration yields a gap instead.
 func (s *Subscription) Items() iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		carry.Iterate(s.sub, func(v any, err error) bool {
@@ -75,13 +73,13 @@ func (s *Subscription) Items() iter.Seq2[Item, error] {
 	}
 }
 
-// ID returns the subscription's id on the server, for [Client.Update] and its siblings. The id changes if
-// the subscription is recreated.
-func (s *Subscription) ID() string { return s.c.named() }
+// ID returns the subscription's id on the server, for use with methods such as [Client.Update]. The id changes if the
+// subscription is recreated.
+func (s *Subscription) ID() string { return s.c.subscriptionID() }
 
-// Status returns the state of the subscription; its Event lists the event types of the filter.
+// Status returns the state of the subscription. The Event field lists the event types of the filter.
 func (s *Subscription) Status() client.Status { return s.sub.Status() }
 
-// Close removes the subscription and ends its iteration. It returns once the subscription has fully
-// stopped; if the server does not answer, it waits up to 3 s. The error is always nil.
+// Close removes the subscription and ends its iteration. It returns once the subscription has stopped. If the server
+// does not respond, Close returns after 3 s. The error is always nil.
 func (s *Subscription) Close() error { return s.sub.Close() }

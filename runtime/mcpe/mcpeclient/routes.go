@@ -9,22 +9,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// A bound limits the notifications that wait in a route; further ones are lost.
+// A bound limits the notifications buffered in a route. Notifications that exceed it are lost.
 type bound struct {
 	events int
 	bytes  int64
 }
 
-// Bounds for a subscription, and for an id that is still unknown.
+// Limits for a subscription and for an id that is not yet known.
 var (
 	waitingBound = bound{4096, 32 << 20}
 	earlyBound   = bound{256, 1 << 20}
 )
 
-// maxUnknown bounds the number of unknown ids with buffered notifications.
+// maxUnknown is the maximum number of unknown ids with buffered notifications.
 const maxUnknown = 64
 
-// A notice holds the events of one notification.
+// A notice contains the events of one notification.
 type notice struct {
 	events []mcpewire.Event
 	batch  bool
@@ -44,8 +44,7 @@ type route struct {
 
 func newRoute() *route { return &route{more: make(chan struct{}, 1)} }
 
-// put appends a notice if it fits. Unless strict is set, an empty route accepts a notice of any
-// size.
+// put appends a notice if it is within the limits. Unless strict is set, an empty route accepts a notice of any size.
 func (r *route) put(n notice, most bound, strict bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +57,7 @@ func (r *route) put(n notice, most bound, strict bool) {
 	r.wake()
 }
 
-// finish ends the route; the first error wins.
+// finish ends the route with err. If it is called again, the first error is kept.
 func (r *route) finish(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +88,7 @@ func (r *route) take() (notices []notice, lost bool, end error) {
 	return notices, lost, r.end
 }
 
-// adopt takes over the notices that arrived before the id was known.
+// adopt moves the notices that arrived before the id was known into r.
 func (r *route) adopt(early *route) {
 	notices, lost, end := early.take()
 	for _, n := range notices {
@@ -103,8 +102,8 @@ func (r *route) adopt(early *route) {
 	}
 }
 
-// observe handles an MCPE notification, bare or wrapped in a log message (MCPE-NOTE-1). It ignores
-// all other notifications.
+// observe handles an MCPE notification, which may be wrapped in a log message (MCPE-NOTE-1). It ignores all other
+// notifications.
 func (m *Client) observe(method string, params json.RawMessage) {
 	if method == wire.NotificationMessage {
 		type inner struct {
@@ -162,8 +161,8 @@ func (m *Client) deliver(id string, n notice) {
 	r.put(n, most, !known)
 }
 
-// routeLocked returns the route of a subscription. It creates one for an unknown id, because the
-// reply with that id may be in flight (MCPE-NOTE-3). m.mu is held.
+// routeLocked returns the route of a subscription. It creates a route for an unknown id, because the reply with that id
+// may be in flight (MCPE-NOTE-3). The caller holds m.mu.
 func (m *Client) routeLocked(id string) (r *route, known bool) {
 	if c := m.carriers[id]; c != nil {
 		return c.route, true
@@ -181,8 +180,8 @@ func (m *Client) routeLocked(id string) (r *route, known bool) {
 	return r, false
 }
 
-// open routes the notices of a subscription to c, including earlier ones, and removes c's previous
-// id. After Shutdown it ends c's route.
+// open routes the notices of a subscription to c, including notices that arrived earlier. It removes c's previous id.
+// After Shutdown, it ends c's route.
 func (m *Client) open(id string, c *carrier) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -201,7 +200,7 @@ func (m *Client) open(id string, c *carrier) {
 	}
 }
 
-// close removes the carrier of a subscription and reports whether there was one.
+// close removes the carrier of a subscription and reports whether the subscription had one.
 func (m *Client) close(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -210,8 +209,8 @@ func (m *Client) close(id string) bool {
 	return known
 }
 
-// edit changes the request with which the carrier recreates the subscription.
-func (m *Client) edit(id string, f func(*carrier)) {
+// updateCarrier calls f with the carrier of a subscription, if there is one, while m.mu is locked.
+func (m *Client) updateCarrier(id string, f func(*carrier)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if c := m.carriers[id]; c != nil {

@@ -19,22 +19,21 @@ import (
 
 // Options configures one subscription of [Client.Via].
 type Options struct {
-	// Delivery says when the server delivers events; nil means in real time.
+	// Delivery configures when the server delivers events; nil means in real time.
 	Delivery *mcpewire.Delivery
-	// Tags and Priority restrict the events in addition to their type.
+	// Tags and Priority further restrict the events of the type.
 	Tags, Priority []string
-	// ExpiresAt is the time at which the subscription expires; zero means never.
+	// ExpiresAt is the time when the subscription expires; zero means never.
 	ExpiresAt time.Time
 }
 
-// Via returns an option with which client.Subscribe and the generated functions receive over MCPE.
-// MCPE has no subscription arguments, so passing any is an error. Subscribing returns an [*Error]
-// from the server, or [ErrNoMCPE] if the server does not offer MCPE.
+// Via returns an option for client.Subscribe and the generated functions to receive events over MCPE. MCPE does not
+// support subscription arguments, so passing any is an error. Subscribing returns an [*Error] if the server rejects the
+// subscription, or [ErrNoMCPE] if the server does not offer MCPE.
 //
-// A subscription that has expired on the server ends with a client.TerminatedError that wraps
-// [ErrExpired]. If the session is lost, the client looks the subscription up with events_list and
-// resumes it, or recreates it. Either way the iterator yields a [client.GapError], because MCPE does
-// not repeat lost events.
+// A subscription that has expired on the server ends with a client.TerminatedError that wraps [ErrExpired]. If the
+// session is lost, the client looks up the subscription with events_list and resumes or recreates it. In both cases,
+// the iterator yields a [client.GapError], because MCPE does not resend lost events.
 func (m *Client) Via(o Options) client.SubscribeOption {
 	return carry.Via(func() carry.Carrier {
 		return &carrier{m: m, route: newRoute(), request: Request{Filter: mcpewire.Filter{Tags: o.Tags, Priority: o.Priority},
@@ -42,24 +41,25 @@ func (m *Client) Via(o Options) client.SubscribeOption {
 	}).(client.SubscribeOption)
 }
 
-// errNotListening ends an attempt because notifications can no longer arrive.
+// errNotListening is returned when the listen request has ended, so that notifications can no longer arrive.
 var errNotListening = errors.New("mcpe client: the listen request has ended")
 
-// Reasons for the end of a subscription.
+// Errors that end a subscription.
 var (
-	// ErrExpired ends a subscription that has expired on the server.
+	// ErrExpired is returned if the subscription has expired on the server.
 	ErrExpired = errors.New("mcpe client: subscription has expired")
-	// ErrUnsubscribed ends a subscription that [Client.Unsubscribe] or [Client.Shutdown] has removed.
+	// ErrUnsubscribed is returned if [Client.Unsubscribe] or [Client.Shutdown] has removed the subscription.
 	ErrUnsubscribed = errors.New("mcpe client: unsubscribed")
 )
 
-// A carrier receives for one subscription: the occurrences of one event type or, when raw, items.
+// A carrier receives notifications for one subscription. It delivers occurrences of one event type or, if raw is set,
+// items.
 type carrier struct {
 	m     *Client
 	raw   bool
 	route *route
 
-	// Guarded by Client.mu: the state with which a lost subscription is recreated.
+	// The following fields are guarded by Client.mu. They contain the state for recreating a lost subscription.
 	request Request
 	paused  bool
 	id      string // the subscription's id in the last session
@@ -67,7 +67,7 @@ type carrier struct {
 
 func (*carrier) Mode() string { return wire.MCPEName }
 
-// Carry subscribes, or resumes the subscription of the previous session, and receives events.
+// Carry creates a subscription or resumes the one of the previous session, and then receives events.
 func (c *carrier) Carry(ctx context.Context, in carry.Intake) error {
 	if args := in.Arguments(); args != nil {
 		return &client.TerminatedError{Event: in.Event(), Err: fmt.Errorf("mcpe client: MCPE has no subscription arguments, and %s was given", args)}
@@ -82,15 +82,15 @@ func (c *carrier) Carry(ctx context.Context, in carry.Intake) error {
 	}
 	var over <-chan struct{} // closed when the listen request ends; nil on a session
 	if in.Stateless() {
-		l, err := c.m.join(ctx, in)
+		l, err := c.m.acquireListen(ctx, in)
 		if err != nil {
 			return err
 		}
-		defer c.m.part(cs, l)
+		defer c.m.releaseListen(cs, l)
 		over = l.over
 	}
-	defer c.leave(in, cs)
-	if err := c.takeUp(ctx, in); err != nil {
+	defer c.cleanUp(in, cs)
+	if err := c.subscribe(ctx, in); err != nil {
 		return err
 	}
 	if before := in.Accepted(); before {
@@ -101,9 +101,8 @@ func (c *carrier) Carry(ctx context.Context, in carry.Intake) error {
 	return c.receive(ctx, in, over)
 }
 
-// takeUp resumes the subscription of the previous session, or creates a new one (specification,
-// section 12.2).
-func (c *carrier) takeUp(ctx context.Context, in carry.Intake) error {
+// subscribe resumes the subscription of the previous session, or creates a new one (specification, section 12.2).
+func (c *carrier) subscribe(ctx context.Context, in carry.Intake) error {
 	cs := in.Session()
 	c.m.mu.Lock()
 	id, paused, shut := c.id, c.paused, c.m.shut
@@ -143,7 +142,7 @@ func (c *carrier) takeUp(ctx context.Context, in carry.Intake) error {
 	return nil
 }
 
-// find returns the status of a subscription, or "" if the server does not have it.
+// find returns the status of a subscription, or "" if the server does not list it.
 func find(ctx context.Context, cs *mcp.ClientSession, id string) (status string, err error) {
 	all, err := list(ctx, cs, "")
 	if err != nil {
@@ -157,20 +156,20 @@ func find(ctx context.Context, cs *mcp.ClientSession, id string) (status string,
 	return "", nil
 }
 
-// leave removes the subscription from the server if the application has ended it (specification,
-// section 12.2). A subscription that only lost its session stays and may be resumed.
-func (c *carrier) leave(in carry.Intake, cs *mcp.ClientSession) {
-	id, end := c.named(), c.route.ended()
+// cleanUp removes the subscription from the server if the application has ended it (specification, section 12.2). If
+// only the session is lost, the subscription remains and can be resumed.
+func (c *carrier) cleanUp(in carry.Intake, cs *mcp.ClientSession) {
+	id, end := c.subscriptionID(), c.route.ended()
 	if !in.Over() && end == nil || !c.m.close(id) || end == ErrExpired {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), cleanTime)
+	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTimeout)
 	defer cancel()
 	_ = call(ctx, cs, wire.MCPEToolUnsubscribe, named{id}, nil)
 }
 
-// named returns the subscription's id, or "" before the first one.
-func (c *carrier) named() string {
+// subscriptionID returns the current id, or "" if the carrier has not yet subscribed.
+func (c *carrier) subscriptionID() string {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	return c.id
@@ -180,7 +179,7 @@ func (c *carrier) receive(ctx context.Context, in carry.Intake, over <-chan stru
 	for {
 		notices, lost, end := c.route.take()
 		for _, n := range notices {
-			if err := c.hand(ctx, in, n); err != nil {
+			if err := c.deliver(ctx, in, n); err != nil {
 				return err
 			}
 		}
@@ -202,9 +201,9 @@ func (c *carrier) receive(ctx context.Context, in carry.Intake, over <-chan stru
 	}
 }
 
-// hand delivers a notice: event by event or, if raw, as one item without the events that the policy
-// withholds.
-func (c *carrier) hand(ctx context.Context, in carry.Intake, n notice) error {
+// deliver delivers the events of a notice. If c.raw is set, it delivers them as one item, without events that the
+// policy rejects.
+func (c *carrier) deliver(ctx context.Context, in carry.Intake, n notice) error {
 	if !c.raw {
 		for i := range n.events {
 			if err := in.Take(ctx, occurrence(&n.events[i])); err != nil {
@@ -220,8 +219,7 @@ func (c *carrier) hand(ctx context.Context, in carry.Intake, n notice) error {
 	return in.Put(ctx, Item{Events: n.events, Batch: n.batch}, n.size)
 }
 
-// occurrence converts an MCPE event to an MCP Events occurrence, with the source's event id if it is
-// known.
+// occurrence converts an MCPE event to an MCP Events occurrence. It uses the source's event id if it is known.
 func occurrence(e *mcpewire.Event) wire.Occurrence {
 	o := wire.Occurrence{EventID: e.Metadata.SourceEventID, Name: e.Type, Timestamp: e.Metadata.Timestamp, Data: e.Data}
 	if o.EventID == "" {
@@ -233,8 +231,8 @@ func occurrence(e *mcpewire.Event) wire.Occurrence {
 	return o
 }
 
-// listening is a session's listen request, which all its subscriptions share.
-type listening struct {
+// A listenRequest is a session's listen request, which all of the session's subscriptions share.
+type listenRequest struct {
 	holders int
 	ready   chan struct{} // closed once the server has accepted or refused; see err
 	once    sync.Once
@@ -243,14 +241,13 @@ type listening struct {
 	over    chan struct{}
 }
 
-// join opens or shares the listen request that receives notifications on revision 2026-07-28
-// (MCPE-NOTE-4).
-func (m *Client) join(ctx context.Context, in carry.Intake) (*listening, error) {
+// acquireListen opens or shares the listen request that receives notifications on revision 2026-07-28 (MCPE-NOTE-4).
+func (m *Client) acquireListen(ctx context.Context, in carry.Intake) (*listenRequest, error) {
 	cs := in.Session()
 	m.mu.Lock()
 	l := m.listen[cs]
 	if l == nil {
-		l = &listening{ready: make(chan struct{}), over: make(chan struct{})}
+		l = &listenRequest{ready: make(chan struct{}), over: make(chan struct{})}
 		var own context.Context
 		own, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 		m.listen[cs] = l
@@ -270,18 +267,18 @@ func (m *Client) join(ctx context.Context, in carry.Intake) (*listening, error) 
 	select {
 	case <-l.ready:
 		if l.err != nil {
-			m.part(cs, l)
+			m.releaseListen(cs, l)
 			return nil, fmt.Errorf("mcpe client: listening: %w", l.err)
 		}
 		return l, nil
 	case <-ctx.Done():
-		m.part(cs, l)
+		m.releaseListen(cs, l)
 		return nil, context.Cause(ctx)
 	}
 }
 
-// part releases the listen request of join; the last holder ends it.
-func (m *Client) part(cs *mcp.ClientSession, l *listening) {
+// releaseListen releases a listen request returned by acquireListen. The last release ends the request.
+func (m *Client) releaseListen(cs *mcp.ClientSession, l *listenRequest) {
 	m.mu.Lock()
 	l.holders--
 	last := l.holders == 0

@@ -8,7 +8,7 @@ import "encoding/json"
 // A Code is an MCPE error code in a tool result. See MCPE-TOOL-4.
 type Code int64
 
-// The codes of the specification's section 10 that a server uses.
+// The codes used by servers (specification, section 10).
 const (
 	CodeNotFound      Code = -32001
 	CodeLimitReached  Code = -32002
@@ -23,10 +23,10 @@ var codeNames = map[Code]string{
 	CodeUnauthorized: "Unauthorized", CodeInvalidParams: "InvalidParams", CodeInternal: "InternalError",
 }
 
-// String returns the code's name in the specification.
+// String returns the name of the code in the specification.
 func (c Code) String() string { return codeNames[c] }
 
-// A Refusal is the error member in the structured content of a failed tool call. See MCPE-TOOL-4.
+// A Refusal is the error member of the structured content of a failed tool call. See MCPE-TOOL-4.
 type Refusal struct {
 	Code    Code   `json:"code"`
 	Name    string `json:"name"`
@@ -35,7 +35,7 @@ type Refusal struct {
 	RetryAfterMs int64 `json:"retryAfterMs,omitempty"`
 }
 
-// An Event is one event in MCPE's form. See MCPE-NOTE-2.
+// An Event is an event in MCPE's format. See MCPE-NOTE-2.
 type Event struct {
 	// ID is a UUID v4.
 	ID       string          `json:"id"`
@@ -46,15 +46,15 @@ type Event struct {
 
 // Metadata is the metadata of an event.
 type Metadata struct {
-	// SourceEventID is the eventId of MCP Events.
+	// SourceEventID is the eventId in MCP Events.
 	SourceEventID string   `json:"sourceEventId,omitempty"`
 	Timestamp     string   `json:"timestamp"`
 	Priority      string   `json:"priority"`
 	Tags          []string `json:"tags,omitempty"`
 }
 
-// A Filter selects the events of a subscription. An event must match every field, by at least one
-// value of the field; an absent or empty field matches every event. See MCPE-MATCH-1.
+// A Filter selects the events of a subscription. An event must match at least one value of every field. An absent or
+// empty field matches every event. See MCPE-MATCH-1.
 type Filter struct {
 	EventTypes []string `json:"eventTypes,omitempty"`
 	Tags       []string `json:"tags,omitempty"`
@@ -107,9 +107,9 @@ type Handler struct {
 	MaxTokens    int64    `json:"maxTokens,omitzero"`
 }
 
-// A Subscription is a subscription in the results of the tools. See MCPE-TOOL-2.
+// A Subscription describes a subscription in tool results. See MCPE-TOOL-2.
 type Subscription struct {
-	// ID is a UUID v4; SubscriptionID has the same value, for the original implementation.
+	// ID is a UUID v4. SubscriptionID has the same value, for compatibility with the original implementation.
 	ID             string   `json:"id"`
 	SubscriptionID string   `json:"subscriptionId"`
 	ClientID       string   `json:"clientId"`

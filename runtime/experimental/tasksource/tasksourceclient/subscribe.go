@@ -1,5 +1,5 @@
-// Package tasksourceclient subscribes to the events of a task that the result of a tool named (see package
-// tasksource). It is an experiment. The package makes no promise of compatibility.
+// Package tasksourceclient subscribes to the events of a task that was started by a tool (see package tasksource). It
+// is an experiment. The package makes no compatibility promise.
 package tasksourceclient
 
 import (
@@ -13,9 +13,9 @@ import (
 //
 //	sub, err := tasksourceclient.Subscribe(ctx, c, source, builds.BuildProgressEventName, builds.SubscribeBuildProgress)
 //
-// The subscription begins at the source's cursor, even if a store has another cursor. When the task has ended, the
-// server ends the subscription: its iteration ends with a [client.TerminatedError], and tasks/get returns the outcome
-// of the task. See TASK-2.
+// The subscription begins at the cursor of the source, even if a store contains another cursor. When the task ends, the
+// server ends the subscription. The iteration then ends with a [client.TerminatedError], and tasks/get returns the
+// outcome of the task. See TASK-2.
 func Subscribe[A, S any](ctx context.Context, c *client.Client, s *tasksource.Source, event string,
 	subscribe func(context.Context, *client.Client, A, ...client.SubscribeOption) (S, error), o ...client.SubscribeOption) (S, error) {
 	args, err := tasksource.Arguments[A](s, event)

@@ -1,5 +1,5 @@
-// Package tasksourceserver creates the event source for the result of a tool that starts a task (see package
-// tasksource). It is an experiment. The package makes no promise of compatibility.
+// Package tasksourceserver creates event sources for the results of tools that start tasks (see package tasksource). It
+// is an experiment. The package makes no compatibility promise.
 package tasksourceserver
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// Begin returns the source of the events of a task that the call req starts. These are the events of the
-// named type with the given arguments, from now on. Call it before emitting any event of the task. It
-// returns nil if the caller has not declared the extension. An error means that the caller cannot subscribe:
-// it is an *events.Error, for example for an unknown event or invalid arguments. See TASK-1.
+// Begin returns an event source for a task that is started by the tool call req. The source describes future events of
+// the given type with the given arguments. Call Begin before emitting any event of the task. It returns nil if the
+// caller has not declared the extension. It returns an error that wraps an *events.Error if the caller cannot
+// subscribe, for example because the event is unknown or the arguments are invalid. See TASK-1.
 //
-// The streams must end with the task: let the type's Authorize hook refuse the arguments of a finished task,
-// and call [server.Server.Reauthorize] when a task finishes.
+// The streams must end with the task. To end them, make the type's Authorize hook reject the arguments of a finished
+// task, and call [server.Server.Reauthorize] when a task finishes.
 func Begin[A any](ctx context.Context, es *server.Server, req *mcp.CallToolRequest, event string, args A) (*tasksource.Source, error) {
 	c := req.ClientCapabilities()
 	if c == nil {
