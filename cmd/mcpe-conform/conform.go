@@ -77,13 +77,13 @@ Exit codes: 0 when nothing failed; 1 when there is no MCP server with events, th
 receiver's URL does not answer, or the client sends no request; 6 when a requirement does
 not hold; 8 when nothing failed and the run was not finished.`
 
-// newRoot returns the command tree; its root is the judge.
+// newRoot returns the command tree. Its root runs the checks.
 func newRoot(c *command) *cobra.Command {
 	var o conform.Options
 	var hooks receivers.Options
 	var players clients.Options
 	var data string
-	var written files
+	var written reportFiles
 	var isClient bool
 	root := &cobra.Command{
 		Use:   "mcpe-conform URL | -- COMMAND... | --receiver URL --secret SECRET [-- COMMAND...] | --client -- COMMAND... {url}",
@@ -99,7 +99,7 @@ func newRoot(c *command) *cobra.Command {
   mcpe-conform --receiver http://127.0.0.1:9000/hooks/1 --secret $SECRET --handled handled.txt -- ./consumer
   mcpe-conform --client --handled - --badge client.svg -- ./watch -url {url} -event tick`,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		Args:              misspelt,
+		Args:              rejectMisspelling,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if isClient {
 				if err := refuseFlags(cmd, slices.Concat(serverOnly, receiverOnly, []string{"event", "receiver"}), "--%s does not go with --client"); err != nil {
@@ -109,7 +109,7 @@ func newRoot(c *command) *cobra.Command {
 					return cli.Usagef("--client takes the command of a client after --; %q stands before it", args[0])
 				}
 				players.Command, players.Handled = args, hooks.Handled
-				return c.judged(cmd.Context(), "client", written, func(ctx context.Context) (*verdict.Report, error) {
+				return c.runChecks(cmd.Context(), "client", written, func(ctx context.Context) (*verdict.Report, error) {
 					return clients.Run(ctx, players)
 				})
 			}
@@ -128,7 +128,7 @@ func newRoot(c *command) *cobra.Command {
 				if o.Event != "" {
 					hooks.Event = o.Event
 				}
-				return c.judged(cmd.Context(), "receiver", written, func(ctx context.Context) (*verdict.Report, error) {
+				return c.runChecks(cmd.Context(), "receiver", written, func(ctx context.Context) (*verdict.Report, error) {
 					return receivers.Run(ctx, hooks)
 				})
 			}
@@ -190,31 +190,31 @@ func newRoot(c *command) *cobra.Command {
 	return root
 }
 
-// misspelt refuses a probable misspelling of a verb other than the judge, such as version.
-func misspelt(cmd *cobra.Command, args []string) error {
+// rejectMisspelling rejects the probable misspelling of a verb, such as version.
+func rejectMisspelling(cmd *cobra.Command, args []string) error {
 	if cmd.ArgsLenAtDash() == 0 || len(args) == 0 || cli.NearVerbs(cmd, args[0]) == "" {
 		return nil
 	}
 	return cli.UnknownVerb(cmd, args)
 }
 
-// secretVariable is the environment variable that replaces --secret, which would appear in the list of processes.
+// secretVariable is the environment variable that replaces --secret, which would be visible in the process list.
 const secretVariable = childenv.Secret
 
-// The flags that belong to only one role.
+// These flags apply to only one role.
 var (
 	serverOnly = []string{"arg", "wait", "revision", "listen", "public-url", "tls-cert", "tls-key", "ssrf", "slow", "restart", "token",
 		"other-token"}
 	receiverOnly = []string{"secret", "subscription", "data"}
 )
 
-// The exit codes beyond those of package cli.
+// These exit codes are in addition to those of package cli.
 const (
 	exitConform    = 6 // a requirement is violated
 	exitUnfinished = 8 // nothing is violated, but the run ended before it had judged everything
 )
 
-// refuseFlags refuses flags of another role; format names the role.
+// refuseFlags rejects flags of another role. format describes the role in the error.
 func refuseFlags(cmd *cobra.Command, names []string, format string) error {
 	for _, name := range names {
 		if cmd.Flags().Changed(name) {
@@ -224,19 +224,19 @@ func refuseFlags(cmd *cobra.Command, names []string, format string) error {
 	return nil
 }
 
-// A files has the paths to which a report is also written, if not empty.
-type files struct{ junit, badge string }
+// reportFiles contains the optional paths to which a report is also written.
+type reportFiles struct{ junit, badge string }
 
-func (c *command) conform(ctx context.Context, o conform.Options, written files) error {
+func (c *command) conform(ctx context.Context, o conform.Options, written reportFiles) error {
 	if o.SSRF && o.Receiver.Listen == "" {
 		return cli.Usagef("--ssrf goes with --listen: it is about subscriptions by webhook")
 	}
 	o.Stderr = c.Stderr
-	return c.judged(ctx, "server", written, func(ctx context.Context) (*verdict.Report, error) { return conform.Run(ctx, o) })
+	return c.runChecks(ctx, "server", written, func(ctx context.Context) (*verdict.Report, error) { return conform.Run(ctx, o) })
 }
 
-// judged runs a judge and writes its report; what names the subject.
-func (c *command) judged(ctx context.Context, what string, written files, judge func(context.Context) (*verdict.Report, error)) error {
+// runChecks runs the checks and writes the report. what describes the program under test.
+func (c *command) runChecks(ctx context.Context, what string, written reportFiles, judge func(context.Context) (*verdict.Report, error)) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A second Ctrl-C ends the process immediately, in case the server delays the shutdown.
@@ -254,7 +254,7 @@ func (c *command) judged(ctx context.Context, what string, written files, judge 
 	if err := writeTo("junit", written.junit, report.WriteJUnit); err != nil {
 		return err
 	}
-	// A badge of an interrupted run would promise too much.
+	// A badge for an interrupted run would be misleading.
 	if ctx.Err() == nil {
 		if err := writeTo("badge", written.badge, func(w io.Writer) error { return report.WriteBadge(w, what) }); err != nil {
 			return err
@@ -278,7 +278,7 @@ func (c *command) judged(ctx context.Context, what string, written files, judge 
 	return nil
 }
 
-// writeTo writes the file that a flag names, if any.
+// writeTo writes the file that a flag names. It does nothing if file is empty.
 func writeTo(flag, file string, write func(io.Writer) error) error {
 	if file == "" {
 		return nil
@@ -293,7 +293,7 @@ func writeTo(flag, file string, write func(io.Writer) error) error {
 	return nil
 }
 
-// outcomeColors are ANSI codes: green, red, yellow; skipped and unjudged checks are dim.
+// outcomeColors maps outcomes to ANSI colors: green, red and yellow. Skipped and unjudged checks are dim.
 var outcomeColors = map[verdict.Outcome]string{verdict.Pass: "32", verdict.Fail: "31", verdict.Advice: "33",
 	verdict.Skip: "2", verdict.Unjudged: "2"}
 

@@ -18,7 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
-// adminTokenVariable is the environment variable with the operator's token, which differs from the token of listen.
+// adminTokenVariable is the environment variable with the operator's token, which differs from the token for listen.
 const adminTokenVariable = childenv.AdminToken
 
 const adminHelp = `Use the operator API of a server (package runtime/admin): list subscriptions,
@@ -38,7 +38,7 @@ ID may be the beginning of an id that no other id has.
 The token comes from --token-file or the environment's ` + adminTokenVariable + `. It goes to
 the URL's origin only: redirects are refused, and plain http reaches loopback only.`
 
-// An adminVerb is a verb below admin, implemented by package operate.
+// An adminVerb is a subcommand of admin. Package operate implements it.
 type adminVerb struct {
 	use, short string
 	flags      [][]string
@@ -96,7 +96,7 @@ func newAdmin(c *command) *cobra.Command {
   mcpe-gen admin retry https://ops.example.com/events --host hooks.example.com --since 90m`,
 	}
 	cli.Group(group)
-	group.Args = urlFirst
+	group.Args = checkAdminArgs
 	tokenFile := group.PersistentFlags().String("token-file", "", "`file` that holds the operator's token (default: the environment's "+adminTokenVariable+")")
 	_ = group.MarkPersistentFlagFilename("token-file")
 	for _, v := range adminVerbs {
@@ -105,8 +105,8 @@ func newAdmin(c *command) *cobra.Command {
 	return group
 }
 
-// urlFirst refuses arguments before a verb of admin. A verb after the URL is in the wrong place.
-func urlFirst(cmd *cobra.Command, args []string) error {
+// checkAdminArgs rejects arguments before a verb of admin. It also reports a verb that follows the URL.
+func checkAdminArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 && peer.IsURL(args[0]) && slices.Contains(operate.Verbs, args[1]) {
 		return cli.Usagef("the verb comes before the URL: %s", strings.Join(append([]string{cmd.CommandPath(), args[1], args[0]}, args[2:]...), " "))
 	}
@@ -143,7 +143,7 @@ func (c *command) newAdminVerb(v adminVerb, tokenFile *string) *cobra.Command {
 	return cmd
 }
 
-// adminFlags holds the values of the flags of a verb below admin.
+// adminFlags holds the flag values of a subcommand of admin.
 type adminFlags struct {
 	*command
 	options operate.Options
@@ -153,7 +153,7 @@ type adminFlags struct {
 	yes     bool
 }
 
-// A textFlag is a flag whose value goes to operate under a name, as a filter or as a start or end.
+// A textFlag is a flag whose value is passed to operate by name, as a filter or as a start or end position.
 type textFlag struct{ name, usage string }
 
 var textFlags = map[string]textFlag{
@@ -173,7 +173,7 @@ var textFlags = map[string]textFlag{
 	"event-id":     {"eventId", "start at the event with this `id` (one subscription)"},
 }
 
-// beginnings are the names of the text flags that set where a verb starts or ends; the others are filters.
+// beginnings contains the text flags that set where a verb starts or ends. The others are filters.
 var beginnings = []string{"since", "until", "position", "eventId"}
 
 // add adds a flag to a verb.
@@ -203,7 +203,7 @@ func (f *adminFlags) add(cmd *cobra.Command, name string) {
 	}
 }
 
-// run sends the request and prints the answer.
+// run sends the request and prints the response.
 func (f *adminFlags) run(ctx context.Context, o operate.Options, tokenFile string) error {
 	o.Token = os.Getenv(adminTokenVariable)
 	if tokenFile != "" {

@@ -54,14 +54,14 @@ ones for what was removed. The exit code is 5 if there are any, 3 if the older v
 cannot be read, and 2 if the revision does not exist. "mcpe-gen rules breaking" lists
 the rules, and "mcpe-gen explain RULE" explains one.`
 
-// A comparing holds the flags of breaking.
-type comparing struct {
+// breakingFlags holds the flags of breaking.
+type breakingFlags struct {
 	against    string
 	categories []string
 }
 
 func newBreaking(c *command) *cobra.Command {
-	var o comparing
+	var o breakingFlags
 	cmd := &cobra.Command{
 		Use:   "breaking [FILE...] --against OLD",
 		Short: "Report breaking changes in event files",
@@ -83,7 +83,7 @@ func newBreaking(c *command) *cobra.Command {
 	return cmd
 }
 
-func (c *command) breaking(ctx context.Context, files []string, o comparing) error {
+func (c *command) breaking(ctx context.Context, files []string, o breakingFlags) error {
 	if o.against == "" {
 		return cli.Usagef("breaking needs --against: git:REF, a directory or a file")
 	}
@@ -127,8 +127,8 @@ func (c *command) breaking(ctx context.Context, files []string, o comparing) err
 	return c.result(source.Sort(append(found, changes...)), code)
 }
 
-// newVersion returns the new version, which against compares with the old one.
-func (c *command) newVersion(files []string, sets []loaded) against.New {
+// newVersion returns the new version, which package against compares with the old one.
+func (c *command) newVersion(files []string, sets []loadedPackage) against.New {
 	if len(files) == 0 {
 		return against.New{Config: c.settings()}
 	}
@@ -136,7 +136,7 @@ func (c *command) newVersion(files []string, sets []loaded) against.New {
 	return against.New{Files: files, Types: r.Types, Refs: r.Refs, Dialect: r.Dialect, Overrides: c.settings().Overrides}
 }
 
-// emits reports whether a part is emitted; no parts means all of them.
+// emits reports whether a part is emitted. If parts is empty, all parts are emitted.
 func emits(parts []string, part string) bool {
 	return len(parts) == 0 || slices.Contains(parts, part)
 }

@@ -118,7 +118,7 @@ func newBridgeResume(c *command) *cobra.Command {
 	return cmd
 }
 
-// bridgeConfig reads the configuration from the file of --config, or builds it from a URL and events.
+// bridgeConfig reads the configuration from the file of --config or builds it from a URL and events.
 func (c *command) bridgeConfig(args []string, token string) (*config.Config, error) {
 	switch {
 	case c.config != "" && len(args) > 0:

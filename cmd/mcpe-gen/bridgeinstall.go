@@ -63,7 +63,7 @@ func newBridgeInstall(c *command) *cobra.Command {
 	return cmd
 }
 
-// An installOptions holds the flags of bridge install.
+// installOptions holds the flags of bridge install.
 type installOptions struct {
 	write, project, channel bool
 	name, state             string
@@ -82,12 +82,12 @@ func (c *command) bridgeInstall(o installOptions, name string, args []string) er
 	if err != nil {
 		return cli.Usagef("%w", err)
 	}
-	// Refuse a configuration that the bridge would refuse.
+	// Reject a configuration that the bridge would reject.
 	if _, err := c.bridgeConfig(args, ""); err != nil {
 		return err
 	}
 	e := install.Entry{Name: o.name, Args: []string{"bridge"}}
-	if e.Command, err = installed(); err != nil {
+	if e.Command, err = installedProgram(); err != nil {
 		return err
 	}
 	if c.config != "" {
@@ -142,9 +142,9 @@ func (c *command) bridgeChange(change *install.Change, write bool) error {
 	return nil
 }
 
-// installed returns the program that an agent starts: the mcpe-gen in PATH, which a new version replaces, or this
-// binary.
-func installed() (string, error) {
+// installedProgram returns the program that an agent should start. This is the mcpe-gen in PATH, which an update
+// replaces, or else this binary.
+func installedProgram() (string, error) {
 	if path, err := exec.LookPath("mcpe-gen"); err == nil {
 		return filepath.Abs(path)
 	}

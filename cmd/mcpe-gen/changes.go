@@ -11,16 +11,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen"
 )
 
-// A change is the effect of a plan on one file, as listed.
+// A change describes how a plan changes one file.
 type change struct {
 	Path string `json:"path"`
 	// Action is create, update, delete or unchanged.
 	Action string `json:"action"`
-	// Diff is a unified diff, set only if requested.
+	// Diff is a unified diff. It is set only if requested.
 	Diff string `json:"diff,omitempty"`
 }
 
-// changesOf lists every file of a plan by path.
+// changesOf returns the changes of a plan, sorted by path.
 func changesOf(p *gen.Plan, withDiff bool) []change {
 	changes := []change{}
 	add := func(action string, files []gen.File) {
@@ -50,7 +50,7 @@ func drifted(changes []change) int {
 	return n
 }
 
-// unified returns a diff that patch(1) and git apply can read, with /dev/null for a missing side.
+// unified returns a diff that patch(1) and git apply can read. A missing file is /dev/null.
 func unified(action string, f gen.File) string {
 	before, after := f.Path, f.Path
 	var old, now []byte
@@ -67,7 +67,7 @@ func unified(action string, f gen.File) string {
 	return string(text)
 }
 
-// printChanges prints the changes of a plan, without unchanged files.
+// printChanges prints the changes of a plan except unchanged files.
 func (c *command) printChanges(changes []change, asDiff bool) error {
 	if c.Format == "json" {
 		return c.PrintJSON(map[string]any{"files": changes})

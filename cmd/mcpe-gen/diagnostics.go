@@ -13,8 +13,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// each calls the library once per request and judges all diagnostics together: it shows every diagnostic of a run, and
-// only once if several packages share it.
+// each calls the library once per request and then evaluates all diagnostics together. It prints every diagnostic of
+// the run, and prints it only once if several packages share it.
 func (c *command) each(requests []gen.Request, call func(gen.Request) ([]source.Diagnostic, error)) error {
 	var all []source.Diagnostic
 	var failed error
@@ -29,8 +29,8 @@ func (c *command) each(requests []gen.Request, call func(gen.Request) ([]source.
 	return c.judge(source.Sort(all), failed, exitDiagnostics)
 }
 
-// judge reports the diagnostics of a library call and returns the verb's outcome. An err takes precedence over
-// diagnostics, whose exit code is the given one.
+// judge reports the diagnostics of a library call and returns the result of the verb. An err takes precedence over
+// diagnostics. code is the exit code for diagnostics.
 func (c *command) judge(ds []source.Diagnostic, err error, code int) error {
 	c.report(ds)
 	if err != nil {
@@ -39,8 +39,8 @@ func (c *command) judge(ds []source.Diagnostic, err error, code int) error {
 	return c.verdict(ds, code)
 }
 
-// result prints the diagnostics that the verb was run to find. They are its result rather than its errors, so they go
-// to standard output.
+// result prints the diagnostics that are the result of the verb. It writes them to standard output because they are not
+// errors of the verb.
 func (c *command) result(ds []source.Diagnostic, code int) error {
 	var b bytes.Buffer
 	if err := c.diagnose(&b, ds, c.writing(c.Stdout)); err != nil {
@@ -52,7 +52,7 @@ func (c *command) result(ds []source.Diagnostic, code int) error {
 	return c.verdict(ds, code)
 }
 
-// verdict returns the outcome of a run after its diagnostics were printed.
+// verdict returns the result of a run after its diagnostics have been printed.
 func (c *command) verdict(ds []source.Diagnostic, code int) error {
 	failing := 0
 	for _, d := range ds {
@@ -71,15 +71,15 @@ func (c *command) verdict(ds []source.Diagnostic, code int) error {
 	return &cli.Exit{Code: exitDiagnostics, Err: fmt.Errorf("stopped by --strict: %s", count(failing, "warning", "warnings"))}
 }
 
-// ofConfig reports whether a diagnostic is about mcpe.yaml.
+// ofConfig reports whether a diagnostic concerns mcpe.yaml.
 func ofConfig(d source.Diagnostic) bool { return strings.HasPrefix(d.Code, "MCPE4") }
 
-// fails reports whether a diagnostic stops the run.
+// fails reports whether a diagnostic makes the run fail.
 func (c *command) fails(d source.Diagnostic) bool {
 	return d.Severity == source.Error || c.strict && d.Severity == source.Warning
 }
 
-// report prints diagnostics on standard error.
+// report prints diagnostics to standard error.
 func (c *command) report(ds []source.Diagnostic) {
 	ds = slices.Clone(ds)
 	for i := range ds {
@@ -89,7 +89,7 @@ func (c *command) report(ds []source.Diagnostic) {
 	if o.Format == source.SARIF {
 		o.Format = source.Text // standard output has the log
 	}
-	// There is nowhere to report a failure to write to standard error.
+	// If writing to standard error fails, the error cannot be reported anywhere.
 	_ = c.diagnose(c.Stderr, ds, o)
 }
 

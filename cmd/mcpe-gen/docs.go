@@ -30,13 +30,13 @@ other hosts and has light and dark colors.
 --since compares with git:REF, a directory or an event file; breaking changes are
 marked.`
 
-// A docPages holds the flags of docs.
-type docPages struct {
+// docsFlags holds the flags of docs.
+type docsFlags struct {
 	out, html, markdown, title, since string
 }
 
 func newDocs(c *command) *cobra.Command {
-	var d docPages
+	var d docsFlags
 	cmd := &cobra.Command{
 		Use:   "docs [FILE...]",
 		Short: "Write reference pages for event files, as Markdown and HTML",
@@ -60,7 +60,7 @@ func newDocs(c *command) *cobra.Command {
 	return cmd
 }
 
-func (c *command) docs(ctx context.Context, files []string, d docPages) error {
+func (c *command) docs(ctx context.Context, files []string, d docsFlags) error {
 	sets, err := c.sets(files)
 	if err != nil {
 		return err
@@ -77,13 +77,13 @@ func (c *command) docs(ctx context.Context, files []string, d docPages) error {
 		return err
 	}
 	for _, s := range sets {
-		p, err := c.documented(s.set)
+		p, err := c.withModel(s.set)
 		if err != nil {
 			return err
 		}
 		packages = append(packages, p)
 	}
-	changes, err := c.since(ctx, files, sets, packages, d.since)
+	changes, err := c.changesSince(ctx, files, sets, packages, d.since)
 	if err != nil {
 		return err
 	}
@@ -107,8 +107,8 @@ func (c *command) docs(ctx context.Context, files []string, d docPages) error {
 	return writePages(page, d.markdown, d.html, c.write)
 }
 
-// documented returns a set with the model of its types. Pages do not show Go names, so it reports only errors.
-func (c *command) documented(set *schema.Set) (docs.Package, error) {
+// withModel returns a set with the model of its types. Pages do not show Go names, so it only reports errors.
+func (c *command) withModel(set *schema.Set) (docs.Package, error) {
 	p, found := ir.Build(set, ir.Options{})
 	found = slices.DeleteFunc(found, func(d source.Diagnostic) bool { return d.Severity != source.Error })
 	if err := c.judge(found, nil, exitDiagnostics); err != nil {
@@ -117,8 +117,8 @@ func (c *command) documented(set *schema.Set) (docs.Package, error) {
 	return docs.Package{Set: set, Model: p.Describe()}, nil
 }
 
-// since adds the changes of each package, followed by those of removed packages.
-func (c *command) since(ctx context.Context, files []string, sets []loaded, packages []docs.Package, since string) ([][]docs.Change, error) {
+// changesSince returns the changes of each package, followed by those of removed packages.
+func (c *command) changesSince(ctx context.Context, files []string, sets []loadedPackage, packages []docs.Package, since string) ([][]docs.Change, error) {
 	changes := make([][]docs.Change, len(sets))
 	if since == "" {
 		return changes, nil
@@ -133,7 +133,7 @@ func (c *command) since(ctx context.Context, files []string, sets []loaded, pack
 	if err := c.judge(found, err, exitDiagnostics); err != nil {
 		return nil, err
 	}
-	none, err := c.documented(&schema.Set{})
+	none, err := c.withModel(&schema.Set{})
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (c *command) since(ctx context.Context, files []string, sets []loaded, pack
 		was := none
 		for j, o := range old {
 			if o.Set != nil && (len(old) == 1 && len(sets) == 1 || o.Key == against.KeyOf(c.settings(), sets[i].request.Place())) {
-				if was, err = c.documented(o.Set); err != nil {
+				if was, err = c.withModel(o.Set); err != nil {
 					return nil, err
 				}
 				old[j].Set = nil
@@ -151,7 +151,7 @@ func (c *command) since(ctx context.Context, files []string, sets []loaded, pack
 	}
 	for _, o := range old {
 		if o.Set != nil {
-			was, err := c.documented(o.Set)
+			was, err := c.withModel(o.Set)
 			if err != nil {
 				return nil, err
 			}
@@ -161,15 +161,15 @@ func (c *command) since(ctx context.Context, files []string, sets []loaded, pack
 	return changes, nil
 }
 
-// titleOf returns the title of a page whose first set is set.
-func (d docPages) titleOf(set *schema.Set) string {
+// titleOf returns the title of a page that begins with set.
+func (d docsFlags) titleOf(set *schema.Set) string {
 	if d.title != "" {
 		return d.title
 	}
 	return titleOf(set)
 }
 
-// pageName returns the base name of a package's pages.
+// pageName returns the base name of the pages of a package.
 func pageName(r gen.Request, set *schema.Set) string {
 	switch {
 	case r.Package != "":

@@ -1,6 +1,6 @@
 package main
 
-// The exit codes that package cli does not have.
+// These exit codes are in addition to those of package cli.
 const (
 	exitDiagnostics = 3 // errors in event files; with --strict also warnings
 	exitDrift       = 4 // --check found files to create, update or delete

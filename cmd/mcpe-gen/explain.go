@@ -17,7 +17,7 @@ type explanation struct {
 	ID       string          `json:"id"`
 	Title    string          `json:"title"`
 	Severity source.Severity `json:"severity"`
-	// Verb and Category are set only for a rule.
+	// Verb and Category are set only for rules.
 	Verb     string `json:"verb,omitempty"`
 	Category string `json:"category,omitempty"`
 	// Cause is one paragraph.
@@ -104,7 +104,7 @@ func explain(id string) (explanation, bool) {
 	return explanation{}, false
 }
 
-// examplesIn reads a txtar archive; labels are keyed by the name of a file or of its directory.
+// examplesIn reads the examples in a txtar archive. The keys of labels are names of files or of their directories.
 func examplesIn(archive []byte, labels map[string]string) []example {
 	list := []example{}
 	for _, f := range txtar.Parse(archive).Files {
@@ -127,7 +127,7 @@ func describe(id string) (source.Code, bool) {
 	return source.Code{ID: e.ID, Title: e.Title, Severity: e.Severity, Explanation: e.Cause}, ok
 }
 
-// explainable lists all codes and rules.
+// explainable returns the IDs of all codes and rules.
 func explainable() []string {
 	var ids []string
 	for _, c := range source.Codes() {
@@ -141,7 +141,7 @@ func explainable() []string {
 	return ids
 }
 
-// wrap breaks a paragraph into lines.
+// wrap breaks a paragraph into lines of at most width characters.
 func wrap(text string, width int) string {
 	var b strings.Builder
 	line := 0

@@ -27,8 +27,8 @@ the same types, schemas, package and comments.
 
 The document is YAML, or JSON when the file's name ends in .json.`
 
-// An exports holds the flags of export.
-type exports struct {
+// exportFlags holds the flags of export.
+type exportFlags struct {
 	out string
 	asyncapi.Options
 }
@@ -51,7 +51,7 @@ func newExport(c *command) *cobra.Command {
 }
 
 func newExportAsyncAPI(c *command) *cobra.Command {
-	var e exports
+	var e exportFlags
 	cmd := &cobra.Command{
 		Use:   "asyncapi [FILE...]",
 		Short: "Write an AsyncAPI 3.0 document",
@@ -70,7 +70,7 @@ func newExportAsyncAPI(c *command) *cobra.Command {
 	return cmd
 }
 
-func (c *command) exportAsyncAPI(ctx context.Context, files []string, e exports) error {
+func (c *command) exportAsyncAPI(ctx context.Context, files []string, e exportFlags) error {
 	set, err := c.load(ctx, files)
 	if err != nil {
 		return err
@@ -93,9 +93,9 @@ func (c *command) exportAsyncAPI(ctx context.Context, files []string, e exports)
 	return c.write(e.out, text)
 }
 
-// load reads the event files of a verb as one set.
+// load reads the event files of a verb into one set.
 func (c *command) load(ctx context.Context, files []string) (*schema.Set, error) {
-	requests, err := c.requests(files, outputs{})
+	requests, err := c.requests(files, outputFlags{})
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (c *command) load(ctx context.Context, files []string) (*schema.Set, error)
 	return set, nil
 }
 
-// titleOf returns a title for a set: its package's name, or the name of its first file.
+// titleOf returns a title for a set: its package name or the name of its first file.
 func titleOf(set *schema.Set) string {
 	if len(set.Files) == 0 {
 		return "Events"
@@ -137,13 +137,13 @@ func titleOf(set *schema.Set) string {
 	return strings.ToUpper(name[:1]) + name[1:] + " events"
 }
 
-// overwriteHelp describes the rule for all verbs that write to a file.
+// overwriteHelp describes when verbs overwrite a file.
 const overwriteHelp = `
 
 export and docs overwrite their output files, which they can always write again. import
 overwrites an event file, which is yours to edit, only with --force.`
 
-// write writes a file that contains only a verb's result.
+// write writes a file that contains only the result of a verb.
 func (c *command) write(path string, text []byte) error {
 	if old, err := os.ReadFile(path); err == nil && string(old) == string(text) {
 		return c.Printf("%s is current\n", path)
@@ -157,8 +157,8 @@ func (c *command) write(path string, text []byte) error {
 	return c.Printf("%s written\n", path)
 }
 
-// writeBelow writes a file whose name the verb chose. If that name is a symbolic link, which the user did not name,
-// writeBelow does not follow it out of dir.
+// writeBelow writes a file in dir whose name the verb chose. If that name is a symbolic link, which the user did not
+// specify, writeBelow does not follow it out of dir.
 func (c *command) writeBelow(dir, name string, text []byte) error {
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(dir, 0o777); err != nil {

@@ -44,9 +44,9 @@ that receives them: ai-sdk, client, webhook, schemas.
 Plugins in mcpe.yaml are programs that write more files from the same model. They run
 with your privileges, unless FILE arguments or --no-plugins are given.`
 
-// A generateFlags holds the flags of generate, apart from the global flags.
+// generateFlags holds the flags of generate except the global flags.
 type generateFlags struct {
-	outputs
+	outputFlags
 	check, diff, dryRun, verify, watch bool
 	// noPlugins skips the plugins of the config.
 	noPlugins bool
@@ -112,7 +112,7 @@ func newGenerate(c *command) *cobra.Command {
 }
 
 func (c *command) generate(ctx context.Context, files []string, f generateFlags) error {
-	requests, err := c.requests(files, f.outputs)
+	requests, err := c.requests(files, f.outputFlags)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (c *command) generate(ctx context.Context, files []string, f generateFlags)
 	return c.showWritten(changes)
 }
 
-// plugins returns the plugins of the config that the run has read.
+// plugins returns the plugins in the config of the run.
 func (c *command) plugins() []gen.Plugin {
 	var all []gen.Plugin
 	cfg := c.settings()
@@ -162,7 +162,7 @@ func (c *command) plugins() []gen.Plugin {
 	return all
 }
 
-// plan generates every request. The plan is applied as a whole or not at all.
+// plan generates every request. The plan is applied either completely or not at all.
 func (c *command) plan(ctx context.Context, requests []gen.Request) (*gen.Plan, error) {
 	var plans []*gen.Plan
 	err := c.each(requests, func(r gen.Request) ([]source.Diagnostic, error) {
@@ -176,7 +176,7 @@ func (c *command) plan(ctx context.Context, requests []gen.Request) (*gen.Plan, 
 	return gen.Merge(plans...), nil
 }
 
-// showChanges returns the outcome of a run that writes nothing.
+// showChanges prints the changes and returns the result of a run that does not write files.
 func (c *command) showChanges(changes []change, f generateFlags) error {
 	drift := drifted(changes)
 	if drift == 0 && !f.check && !f.diff {
@@ -194,7 +194,7 @@ func (c *command) showChanges(changes []change, f generateFlags) error {
 	return &cli.Exit{Code: exitDrift, Err: fmt.Errorf("%s not current; run \"mcpe-gen generate\"", count(drift, "generated file is", "generated files are"))}
 }
 
-// showWritten returns the outcome of a run that wrote files or had nothing to write.
+// showWritten prints the changes of a run that wrote files or had nothing to write.
 func (c *command) showWritten(changes []change) error {
 	if c.Format == "json" {
 		return c.PrintJSON(map[string]any{"files": changes})

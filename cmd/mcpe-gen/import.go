@@ -50,11 +50,11 @@ file (files that others refer to become shared schemas), "title" after its title
 a JSON Pointer, such as /properties/type/const, after the value at that place in the
 file.`
 
-// importTimeout bounds reading all event types of a server.
+// importTimeout is the timeout for reading all event types of a server.
 const importTimeout = time.Minute
 
-// An imports holds the flags of import.
-type imports struct {
+// importFlags holds the flags of import.
+type importFlags struct {
 	target   peer.Target
 	path     string
 	out, pkg string
@@ -62,12 +62,12 @@ type imports struct {
 	force    bool
 	dialect  string
 	refRoot  string
-	// components are patterns for the names of OpenAPI schemas.
+	// components are name patterns for OpenAPI schemas.
 	components []string
 }
 
 func newImport(c *command) *cobra.Command {
-	var i imports
+	var i importFlags
 	cmd := &cobra.Command{
 		Use:   "import URL|FILE|DIR|-- COMMAND...",
 		Short: "Write an event file from a live server or a document",
@@ -103,8 +103,8 @@ func newImport(c *command) *cobra.Command {
 	return cmd
 }
 
-// read parses the arguments; dash is the number of arguments before "--", or negative.
-func (i *imports) read(args []string, dash int) error {
+// read parses the arguments. dash is the number of arguments before "--", or negative if there is no "--".
+func (i *importFlags) read(args []string, dash int) error {
 	if i.from != "" {
 		if err := schemadir.CheckFrom(i.from); err != nil {
 			return cli.Usagef("--event-from: %v", err)
@@ -149,7 +149,7 @@ func (i *imports) read(args []string, dash int) error {
 	return nil
 }
 
-func (c *command) importEvents(ctx context.Context, i imports) error {
+func (c *command) importEvents(ctx context.Context, i importFlags) error {
 	if stem := strings.TrimSuffix(filepath.Base(i.out), filepath.Ext(i.out)); i.out != "" {
 		if err := gen.CheckStem(i.out, stem); err != nil {
 			return cli.Refuse(err)
@@ -167,7 +167,7 @@ func (c *command) importEvents(ctx context.Context, i imports) error {
 			return cli.Refuse(fmt.Errorf("%s exists; give --force to overwrite it, or another -o", i.out))
 		}
 	}
-	reading, err := c.importing()
+	reading, err := c.schemaOptions()
 	if err != nil {
 		return err
 	}
@@ -200,8 +200,8 @@ func (c *command) importEvents(ctx context.Context, i imports) error {
 	return c.Printf("%s written; next: mcpe-gen generate %s -o DIR\n", i.out, i.out)
 }
 
-// importing returns the options for reading schemas, from mcpe.yaml if there is one.
-func (c *command) importing() (schema.Options, error) {
+// schemaOptions returns the options for reading schemas. They come from mcpe.yaml if it exists.
+func (c *command) schemaOptions() (schema.Options, error) {
 	path := c.config
 	if path == "" {
 		found, ok := config.Find(".")
@@ -217,8 +217,8 @@ func (c *command) importing() (schema.Options, error) {
 	return cfg.Reading(), nil
 }
 
-// document reads the event types and returns their source.
-func (i imports) document(ctx context.Context, reading schema.Options) (doc importer.Document, from string, found []source.Diagnostic, err error) {
+// document reads the event types and describes where they come from.
+func (i importFlags) document(ctx context.Context, reading schema.Options) (doc importer.Document, from string, found []source.Diagnostic, err error) {
 	if i.path != "" {
 		return i.file(reading)
 	}
@@ -239,11 +239,11 @@ func (i imports) document(ctx context.Context, reading schema.Options) (doc impo
 	for _, bad := range cl.Unreadable() {
 		found = append(found, source.New("MCPE501", source.InFile(i.target.String()), "event %q is left out: %s", bad.Event, plain.Text(bad.Err.Error())))
 	}
-	return importer.Events(published(descriptors)), i.target.String(), found, nil
+	return importer.Events(toWire(descriptors)), i.target.String(), found, nil
 }
 
-// published converts descriptors to their wire form.
-func published(list []client.Descriptor) []wire.Descriptor {
+// toWire converts descriptors to their wire form.
+func toWire(list []client.Descriptor) []wire.Descriptor {
 	ds := make([]wire.Descriptor, len(list))
 	for i, d := range list {
 		ds[i] = wire.Descriptor(d)
@@ -251,8 +251,8 @@ func published(list []client.Descriptor) []wire.Descriptor {
 	return ds
 }
 
-// file reads a document, or a directory of schemas.
-func (i imports) file(reading schema.Options) (doc importer.Document, from string, found []source.Diagnostic, err error) {
+// file reads a document or a directory of schemas.
+func (i importFlags) file(reading schema.Options) (doc importer.Document, from string, found []source.Diagnostic, err error) {
 	info, err := os.Stat(i.path)
 	if err != nil {
 		return doc, "", nil, err

@@ -28,7 +28,7 @@ func TestImportRoundTrip(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			original := advertised(t, file)
-			text, found, err := importer.Write(importer.Events(published(original)), importer.Options{From: "memory"})
+			text, found, err := importer.Write(importer.Events(toWire(original)), importer.Options{From: "memory"})
 			if err != nil {
 				t.Fatal(err)
 			}

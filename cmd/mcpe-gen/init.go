@@ -63,30 +63,31 @@ checkout has no released version; then --replace must name the checkout:
 
   mcpe-gen init demo --replace ~/src/mcpe-gen`
 
-// goVersion is the go line of a new module: the one of this module, whose packages the new module compiles.
+// goVersion is the Go version of a new module. It is the version of this module because the new module compiles its
+// packages.
 const goVersion = "1.26.0"
 
-// A start holds the flags and answers of init.
-type start struct {
+// initOptions holds the flags and answers of init.
+type initOptions struct {
 	dir, module, transport, source, replace string
-	// from is the service whose webhooks become events, or "", and events are the initial event types.
+	// from is the service whose webhooks become events, or "". events are the initial event types.
 	from   string
 	events []string
-	// store, auth, webhooks and console choose the features of the new server.
+	// store, auth, webhooks and console select the features of the new server.
 	store, auth       string
 	webhooks, console bool
-	// typescript adds TypeScript, which also works in an existing module.
+	// typescript adds TypeScript code. It also works in an existing module.
 	typescript bool
-	// write lets init edit the existing server. adopted reports whether the module exists.
+	// write lets init edit the existing server. adopted reports whether the module already exists.
 	write, adopted bool
-	// chosen is the answer to the question for events, separated by commas; "" if it was not asked.
+	// chosen is the comma-separated answer to the question about event types, or "" if the question was not asked.
 	chosen string
 }
 
-// generatedDir returns the out directory in the scaffold's mcpe.yaml.
+// generatedDir returns the out directory in the mcpe.yaml of the scaffold.
 func generatedDir(t templates.Scaffold) string { return "internal/" + t.Package() }
 
-// generatedDirs returns all directories of generated code, including that of TypeScript.
+// generatedDirs returns all directories of generated code, including the one for TypeScript.
 func generatedDirs(t templates.Scaffold) []string {
 	dirs := []string{generatedDir(t)}
 	if t.TypeScript {
@@ -103,11 +104,11 @@ func webCommands(t templates.Scaffold) []string {
 	return []string{"npm --prefix web ci", "npm --prefix web run listen"}
 }
 
-// typescriptDir returns the out directory of the scaffold's TypeScript.
+// typescriptDir returns the out directory for TypeScript.
 func typescriptDir(t templates.Scaffold) string { return "web/src/" + t.Package() }
 
 func newInit(c *command) *cobra.Command {
-	var s start
+	var s initOptions
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Start a module with an MCP server that sends events",
@@ -184,8 +185,8 @@ func newInit(c *command) *cobra.Command {
 	return cmd
 }
 
-// fromService sets the options that follow from --from, and refuses contradictory ones.
-func (s *start) fromService(given func(flag string) bool) error {
+// fromService sets the options that --from implies and rejects conflicting ones.
+func (s *initOptions) fromService(given func(flag string) bool) error {
 	switch {
 	case s.from == "" && len(s.events) > 0:
 		return errors.New("--events chooses among the event types of a service: name it with --from")
@@ -206,8 +207,8 @@ func (s *start) fromService(given func(flag string) bool) error {
 	return nil
 }
 
-func (c *command) init(ctx context.Context, s start, ask []question) error {
-	// Report mistakes in the flags before asking questions.
+func (c *command) init(ctx context.Context, s initOptions, ask []question) error {
+	// Report errors in the flags before asking questions.
 	scaffold, err := s.scaffold(c.Version)
 	if err == nil && len(ask) > 0 {
 		if err = c.ask(ctx, &s, scaffold, ask); err == nil {
@@ -241,8 +242,8 @@ func (c *command) init(ctx context.Context, s start, ask []question) error {
 	return c.showStarted(ctx, s, scaffold, generated, present)
 }
 
-// scaffold checks the options against the version of this binary.
-func (s start) scaffold(v cli.Version) (templates.Scaffold, error) {
+// scaffold validates the options and returns the scaffold for this version of the binary.
+func (s initOptions) scaffold(v cli.Version) (templates.Scaffold, error) {
 	t := templates.Scaffold{Module: s.module, Transport: s.transport, Source: s.source, GoVersion: goVersion, Version: v.Text,
 		Store: s.store, Auth: s.auth, Webhooks: s.webhooks, Console: s.console, TypeScript: s.typescript,
 		Adopted: s.adopted}
@@ -292,13 +293,13 @@ func (s start) scaffold(v cli.Version) (templates.Scaffold, error) {
 	return t, nil
 }
 
-// orOf formats choices as "a, b or c".
+// orOf joins choices as in "a, b or c".
 func orOf(choices []string) string {
 	last := len(choices) - 1
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
 
-// startFrom returns the service whose webhooks become events, for the templates.
+// startFrom returns the template data for the service whose webhooks become events.
 func startFrom(service string, events []string) (*templates.From, error) {
 	st, err := starter.New(service, events)
 	if err != nil {
@@ -319,7 +320,7 @@ func startFrom(service string, events []string) (*templates.From, error) {
 	return f, nil
 }
 
-// generateIn generates the code for the config in dir, and returns the files relative to dir.
+// generateIn generates the code for the config in dir. It returns the written files relative to dir.
 func (c *command) generateIn(ctx context.Context, dir string) (written []string, err error) {
 	defer func() {
 		if err != nil {
@@ -328,7 +329,7 @@ func (c *command) generateIn(ctx context.Context, dir string) (written []string,
 	}()
 	in := newCommand(c.Stdout, c.Stderr, c.Version)
 	in.Format, in.Color, in.Quiet, in.config = c.Format, c.Color, true, filepath.Join(dir, "mcpe.yaml")
-	requests, err := in.requests(nil, outputs{})
+	requests, err := in.requests(nil, outputFlags{})
 	if err != nil {
 		return nil, err
 	}
@@ -349,8 +350,8 @@ func (c *command) generateIn(ctx context.Context, dir string) (written []string,
 	return written, nil
 }
 
-// showStarted lists the written files and the commands to run next.
-func (c *command) showStarted(ctx context.Context, s start, scaffold templates.Scaffold, files []string, present templates.Present) error {
+// showStarted prints the written files and the commands to run next.
+func (c *command) showStarted(ctx context.Context, s initOptions, scaffold templates.Scaffold, files []string, present templates.Present) error {
 	slices.Sort(files)
 	next, _ := enter(ctx, s.dir)
 	next = append(next, "go mod tidy", "go test ./...")

@@ -21,7 +21,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 
-// moduleIn returns the module whose go.mod is in dir, or nil if dir has no go.mod.
+// moduleIn returns the module that the go.mod in dir defines, or nil if dir has no go.mod.
 func moduleIn(dir string) (*adopt.Module, error) {
 	name := filepath.Join(dir, "go.mod")
 	data, err := os.ReadFile(name)
@@ -38,13 +38,13 @@ func moduleIn(dir string) (*adopt.Module, error) {
 	return m, nil
 }
 
-// adoption checks the options of init against the existing module, and returns the scaffold of the additions.
-func (s start) adoption(m *adopt.Module, v cli.Version) (templates.Scaffold, adopt.Requirement, error) {
+// adoption validates the options of init against the existing module and returns the scaffold of the additions.
+func (s initOptions) adoption(m *adopt.Module, v cli.Version) (templates.Scaffold, adopt.Requirement, error) {
 	if s.module != "" && s.module != m.Path {
 		return templates.Scaffold{}, adopt.Requirement{}, &cli.Exit{Code: cli.Usage,
 			Err: fmt.Errorf("--module %s: %s says module %s; leave --module out, or write by hand what its go.mod needs",
 				s.module, filepath.Join(s.dir, "go.mod"), m.Path),
-			Lines: adopt.Requirement{GoVersion: goVersion, Version: required(v), Replace: s.replace, Modules: templates.Scaffold{Store: s.store}.Modules()}.Lines()}
+			Lines: adopt.Requirement{GoVersion: goVersion, Version: requiredVersion(v), Replace: s.replace, Modules: templates.Scaffold{Store: s.store}.Modules()}.Lines()}
 	}
 	s.module = m.Path
 	checked := v
@@ -55,29 +55,30 @@ func (s start) adoption(m *adopt.Module, v cli.Version) (templates.Scaffold, ado
 	if err != nil {
 		return t, adopt.Requirement{}, cli.Refuse(err)
 	}
-	t.Version = required(v)
+	t.Version = requiredVersion(v)
 	if bare, err := strconv.Unquote(t.Replace); err == nil {
 		t.Replace = bare // modfile adds the quotes
 	}
 	return t, adopt.Requirement{GoVersion: goVersion, Version: t.Version, Replace: t.Replace, Modules: t.Modules()}, nil
 }
 
-// required returns the version that a go.mod requires: with a replace line any version is valid.
-func required(v cli.Version) string {
+// requiredVersion returns the version to require in a go.mod. A devel build needs a replace line, so any version is
+// valid.
+func requiredVersion(v cli.Version) string {
 	if v.Devel {
 		return "v0.0.0"
 	}
 	return v.Text
 }
 
-// adopt adds events to the module in s.dir. It detects every error before it writes the first file.
-func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []question) error {
+// adopt adds events to the existing module in s.dir. It detects all errors before it writes the first file.
+func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask []question) error {
 	found, err := adopt.Find(s.dir)
 	if err != nil {
 		return err
 	}
 	s.adopted = true
-	if err := s.servedBy(found); err != nil {
+	if err := s.useServer(found); err != nil {
 		return cli.Refuse(err)
 	}
 	scaffold, requirement, err := s.adoption(m, c.Version)
@@ -153,11 +154,11 @@ func (c *command) adopt(ctx context.Context, s start, m *adopt.Module, ask []que
 	for _, f := range files {
 		written = append(written, f.Path)
 	}
-	return c.showAdopted(ctx, s, adopted{scaffold, written, edits, server, found, steps})
+	return c.showAdopted(ctx, s, adoptResult{scaffold, written, edits, server, found, steps})
 }
 
-// servedBy takes the transport from the existing server, and refuses options that it cannot use.
-func (s *start) servedBy(found *adopt.Found) error {
+// useServer sets the transport to that of the existing server. It rejects options that the server cannot use.
+func (s *initOptions) useServer(found *adopt.Found) error {
 	var run *adopt.Place
 	for i, p := range found.Places {
 		switch p.Kind {
@@ -181,7 +182,7 @@ func (s *start) servedBy(found *adopt.Found) error {
 	return nil
 }
 
-// replaceFiles changes existing files: all of them, or none.
+// replaceFiles writes the edits to existing files. It changes either all of them or none.
 func replaceFiles(dir string, edits []adopt.Edit) (err error) {
 	files := make([]*os.File, len(edits))
 	for i, e := range edits {
@@ -208,7 +209,7 @@ func overwrite(f *os.File, content []byte) error {
 	return f.Truncate(int64(len(content)))
 }
 
-// packageLines returns the lines that mcpe.yaml needs for the scaffold's event file.
+// packageLines returns the lines to add to mcpe.yaml for the scaffold's event file.
 func packageLines(t templates.Scaffold) []string {
 	emit := "server, client, tools"
 	if t.From != nil {
@@ -222,7 +223,7 @@ func packageLines(t templates.Scaffold) []string {
 	return lines
 }
 
-// wiringOf returns the wiring of a server to the scaffold's events.
+// wiringOf returns the wiring that connects a server to the scaffold's events.
 func wiringOf(t templates.Scaffold) adopt.Wiring {
 	w := adopt.Wiring{Import: t.Module + "/" + generatedDir(t), Package: t.Package(), Events: []string{"NoteAdded"},
 		Check: t.Source == "check", Webhooks: t.Webhooks, Console: t.Console}
@@ -251,7 +252,8 @@ func wiringOf(t templates.Scaffold) adopt.Wiring {
 	return w
 }
 
-// rootPackage returns the package of the Go files in dir, or a name made from the module's if dir has no Go files.
+// rootPackage returns the package name of the Go files in dir. Without Go files, it derives the name from that of the
+// module.
 func rootPackage(dir, name string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -288,15 +290,16 @@ func rootPackage(dir, name string) (string, error) {
 	return name, nil
 }
 
-// An adopted describes the changes of init to an existing module.
-type adopted struct {
+// An adoptResult describes how init changes an existing module.
+type adoptResult struct {
 	scaffold templates.Scaffold
 	files    []string
-	// edits are the changes of existing files; server is the edit that --write makes, or nil if it cannot.
+	// edits are the changes to existing files. server is the edit to the server that --write applies, or nil if init
+	// cannot make it.
 	edits  []adopt.Edit
 	server *adopt.Edit
 	found  *adopt.Found
-	// steps are the manual changes that remain if server is nil.
+	// steps are the manual changes that the user has to make if server is nil.
 	steps []adopt.Step
 }
 
@@ -305,8 +308,8 @@ func diffOf(e adopt.Edit) string {
 	return unified("update", gen.File{Path: e.Path, Old: e.Old, Content: e.New})
 }
 
-// showAdopted prints the written files, the changes, the lines to add to the server, and the commands to run next.
-func (c *command) showAdopted(ctx context.Context, s start, a adopted) error {
+// showAdopted prints the written files, the changes, the lines to add to the server and the commands to run next.
+func (c *command) showAdopted(ctx context.Context, s initOptions, a adoptResult) error {
 	slices.Sort(a.files)
 	next, work := enter(ctx, s.dir)
 	next = append(append(append(next, "go mod tidy"), vendoring(s.dir, work)...), "go build ./...")
@@ -335,8 +338,8 @@ func (c *command) showAdopted(ctx context.Context, s start, a adopted) error {
 	return c.Printf("%s", b.String())
 }
 
-// serverLines prints the lines to add to the existing server, with their places.
-func (a adopted) serverLines(b *strings.Builder) {
+// serverLines prints the lines to add to the existing server and where they belong.
+func (a adoptResult) serverLines(b *strings.Builder) {
 	if a.server != nil {
 		b.WriteString("\nThe server is at\n")
 		for _, p := range a.found.Places {
@@ -349,8 +352,8 @@ func (a adopted) serverLines(b *strings.Builder) {
 	b.WriteString("\nBefore an HTTP server is shut down, es.Shutdown(ctx) ends its event streams.\n")
 }
 
-// remarks returns the manual steps of the flags, apart from the lines.
-func (a adopted) remarks() string {
+// remarks returns the manual steps that the flags require, other than adding lines.
+func (a adoptResult) remarks() string {
 	var b strings.Builder
 	if a.scaffold.Store != "memory" {
 		b.WriteString("After es.Shutdown(ctx) the store is closed, by its Close.\n")
@@ -367,8 +370,9 @@ func (a adopted) remarks() string {
 	return ""
 }
 
-// byHand prints the lines and their places if the user has to decide how the function ends or how values are passed on.
-func (a adopted) byHand(b *strings.Builder) {
+// byHand prints the lines and their locations if the user has to decide how the function ends or how values are passed
+// on.
+func (a adoptResult) byHand(b *strings.Builder) {
 	indented := func(lines []string) string { return "    " + strings.Join(lines, "\n    ") + "\n" }
 	served := 0
 	for _, step := range a.steps {

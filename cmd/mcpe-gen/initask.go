@@ -14,25 +14,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 
-// A question is a question that init asks if no flag has answered it.
+// A question is a question that init asks unless a flag has answered it.
 type question struct {
 	flag, text string
-	// choices are the possible answers; if empty, any answer that check accepts.
+	// choices are the valid answers. If choices is empty, check validates the answer.
 	choices []string
 	check   func(answer string) error
-	// answer returns the field that stores the answer.
-	answer func(*start) *string
+	// answer returns a pointer to the field for the answer.
+	answer func(*initOptions) *string
 }
 
-// initQuestions are all questions in the order in which init asks them.
+// initQuestions contains all questions in the order in which init asks them.
 var initQuestions = []question{
-	{flag: "module", text: "Name of the module", check: templates.CheckModule, answer: func(s *start) *string { return &s.module }},
-	{flag: "transport", text: "What the server speaks", choices: templates.Transports, answer: func(s *start) *string { return &s.transport }},
-	{flag: "source", text: "Where events come from", choices: templates.Sources, answer: func(s *start) *string { return &s.source }},
+	{flag: "module", text: "Name of the module", check: templates.CheckModule, answer: func(s *initOptions) *string { return &s.module }},
+	{flag: "transport", text: "What the server speaks", choices: templates.Transports, answer: func(s *initOptions) *string { return &s.transport }},
+	{flag: "source", text: "Where events come from", choices: templates.Sources, answer: func(s *initOptions) *string { return &s.source }},
 }
 
-// fromQuestions are the questions of init --from. Webhooks arrive over HTTP and are emitted, so only the event types
-// remain open.
+// fromQuestions returns the questions of init --from. Webhooks arrive over HTTP and become emitted events, so it only
+// asks for the event types.
 func fromQuestions(service string) []question {
 	known := starter.Names(service)
 	text := fmt.Sprintf("Event types of %s, by commas", service)
@@ -41,7 +41,7 @@ func fromQuestions(service string) []question {
 	} else {
 		text += fmt.Sprintf(" (%d, such as %s; docs of the service list them)", len(known), strings.Join(known[:3], ", "))
 	}
-	return []question{initQuestions[0], {flag: "events", text: text, answer: func(s *start) *string { return &s.chosen },
+	return []question{initQuestions[0], {flag: "events", text: text, answer: func(s *initOptions) *string { return &s.chosen },
 		check: func(answer string) error {
 			_, err := starter.New(service, splitEvents(answer))
 			return err
@@ -59,7 +59,7 @@ func splitEvents(text string) []string {
 	return names
 }
 
-// questions returns the questions to ask: none if nobody can answer, and none that a flag has answered.
+// questions returns the questions that no flag has answered, or nil if the program is not interactive.
 func (c *command) questions(all []question, given func(flag string) bool) []question {
 	if c.Quiet || c.Format != "text" || !cli.IsTerminal(os.Stdin) || !cli.IsTerminal(c.Stderr) {
 		return nil
@@ -73,9 +73,9 @@ func (c *command) questions(all []question, given func(flag string) bool) []ques
 	return open
 }
 
-// ask reads an answer to each question from standard input. An empty answer selects the default in scaffold; after a
-// wrong answer it repeats the question.
-func (c *command) ask(ctx context.Context, s *start, defaults templates.Scaffold, questions []question) error {
+// ask reads the answers to the questions from standard input. An empty answer selects the default in scaffold. After an
+// invalid answer, it repeats the question.
+func (c *command) ask(ctx context.Context, s *initOptions, defaults templates.Scaffold, questions []question) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	s.module = defaults.Module
@@ -88,8 +88,8 @@ func (c *command) ask(ctx context.Context, s *start, defaults templates.Scaffold
 	return nil
 }
 
-// answers returns the lines of standard input. A read that has started cannot be cancelled; after an interrupt the
-// process ends soon.
+// answers returns a channel of the lines of standard input. A pending read cannot be canceled, but the process exits
+// soon after an interrupt.
 func answers(ctx context.Context) <-chan string {
 	lines := make(chan string)
 	go func() {
@@ -105,7 +105,7 @@ func answers(ctx context.Context) <-chan string {
 	return lines
 }
 
-// confirm asks for confirmation of an irreversible action. Any answer but yes is an error.
+// confirm asks the user to confirm an irreversible action. Any answer except yes is an error.
 func (c *command) confirm(ctx context.Context, what string) error {
 	fmt.Fprintf(c.Stderr, "%s? [y/N]: ", what)
 	select {
@@ -145,7 +145,7 @@ func (c *command) askOne(ctx context.Context, q question, answer *string, lines 
 	}
 }
 
-// accept stores an answer: a prefix selects a choice, and an empty line keeps the default.
+// accept stores an answer. A prefix selects a choice, and an empty line keeps the default.
 func (q question) accept(line string, answer *string) error {
 	if line == "" {
 		return nil

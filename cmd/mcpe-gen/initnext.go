@@ -12,8 +12,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
-// enter returns the commands to run before all others for a module in dir, and the go.work that the go command finds
-// there, or "". A workspace must include the module and support its Go version, or no other command works.
+// enter returns the commands to run first for a module in dir. It also returns the path of the go.work file that
+// applies there, or "". A workspace must include the module and support its Go version. Otherwise, no other command
+// works.
 func enter(ctx context.Context, dir string) (next []string, work string) {
 	if dir != "." {
 		next = append(next, "cd "+shellWord(dir))
@@ -24,7 +25,7 @@ func enter(ctx context.Context, dir string) (next []string, work string) {
 	return next, work
 }
 
-// workspaceOf asks the go command, which also reads GOWORK from its configuration file.
+// workspaceOf queries the go command because GOWORK can also be set in the Go configuration file.
 func workspaceOf(ctx context.Context, dir string) string {
 	cmd := exec.CommandContext(ctx, "go", "env", "GOWORK")
 	cmd.Dir = dir
@@ -37,11 +38,11 @@ func workspaceOf(ctx context.Context, dir string) string {
 	return work
 }
 
-// vendoring returns the command that updates the vendor directory of the module in dir or of its workspace, or nothing
-// if neither has one. In a workspace Go refuses "go mod vendor" and uses only a vendor directory that is marked as the
-// workspace's.
+// vendoring returns the command that updates the vendor directory of the module in dir or of its workspace. It returns
+// nil if neither has such a directory. In a workspace, "go mod vendor" fails, and Go only uses a vendor directory that
+// was created for the workspace.
 func vendoring(dir, work string) []string {
-	is, shared := vendored(dir)
+	is, shared := isVendored(dir)
 	if work == "" {
 		if is && !shared {
 			return []string{"go mod vendor"}
@@ -49,7 +50,7 @@ func vendoring(dir, work string) []string {
 		return nil
 	}
 	var next []string
-	if _, of := vendored(filepath.Dir(work)); of {
+	if _, of := isVendored(filepath.Dir(work)); of {
 		next = append(next, "go work vendor")
 	}
 	if is && !shared {
@@ -58,13 +59,13 @@ func vendoring(dir, work string) []string {
 	return next
 }
 
-// vendored reports whether dir has a vendor directory, and whether it belongs to a workspace.
-func vendored(dir string) (is, shared bool) {
+// isVendored reports whether dir has a vendor directory, and whether a workspace created it.
+func isVendored(dir string) (is, shared bool) {
 	list, err := os.ReadFile(filepath.Join(dir, "vendor", "modules.txt"))
 	return err == nil, bytes.HasPrefix(list, []byte("## workspace"))
 }
 
-// shellWord quotes a path as one word for a POSIX shell.
+// shellWord quotes a path as a single word for a POSIX shell.
 func shellWord(path string) string {
 	if strings.HasPrefix(path, "-") {
 		path = "./" + path

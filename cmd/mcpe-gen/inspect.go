@@ -34,7 +34,7 @@ The document has:
 }
 
 func (c *command) inspect(ctx context.Context, files []string) error {
-	requests, err := c.requests(files, outputs{})
+	requests, err := c.requests(files, outputFlags{})
 	if err != nil {
 		return err
 	}

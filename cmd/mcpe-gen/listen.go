@@ -74,7 +74,7 @@ func newListen(c *command) *cobra.Command {
     --public-url https://me.example.net:8443 --tls-cert cert.pem --tls-key key.pem`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := addressed(&o, args, cmd.ArgsLenAtDash())
+			err := parseArgs(&o, args, cmd.ArgsLenAtDash())
 			if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func newListen(c *command) *cobra.Command {
 	return cmd
 }
 
-// An execFlags holds the flags of a command that runs for events.
+// execFlags holds the flags for a command that is executed for events.
 type execFlags struct {
 	wake.Command
 	words string
@@ -141,8 +141,8 @@ func (f *execFlags) command(given func(flag string) bool) (*wake.Command, error)
 	return &f.Command, nil
 }
 
-// addressed parses the arguments; dash is the number of arguments before "--", or negative.
-func addressed(o *listen.Options, args []string, dash int) error {
+// parseArgs parses the arguments. dash is the number of arguments before "--", or negative if there is no "--".
+func parseArgs(o *listen.Options, args []string, dash int) error {
 	if dash >= 0 {
 		o.Target.Command = args[dash:]
 		args = args[:dash]

@@ -13,36 +13,36 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// A loaded package has its event files and their diagnostics.
-type loaded struct {
+// A loadedPackage is a package with its event files and their diagnostics.
+type loadedPackage struct {
 	request gen.Request
 	set     *schema.Set
 	found   []source.Diagnostic
 }
 
-// sets loads the event files of every package, chosen as in generate.
-func (c *command) sets(files []string) ([]loaded, error) {
-	requests, err := c.requests(files, outputs{})
+// sets loads the event files of every package that the arguments or the config select.
+func (c *command) sets(files []string) ([]loadedPackage, error) {
+	requests, err := c.requests(files, outputFlags{})
 	if err != nil {
 		return nil, err
 	}
-	var all []loaded
+	var all []loadedPackage
 	for _, r := range requests {
-		set, found := schema.Load(r.Files, c.reading(r))
-		all = append(all, loaded{r, set, found})
+		set, found := schema.Load(r.Files, c.readOptions(r))
+		all = append(all, loadedPackage{r, set, found})
 	}
 	last := &all[len(all)-1]
 	last.found = append(last.found, c.unused()...)
 	return all, nil
 }
 
-// reading returns the options with which gen reads the event files of a request.
-func (c *command) reading(r gen.Request) schema.Options {
+// readOptions returns the options that package gen uses to read the event files of a request.
+func (c *command) readOptions(r gen.Request) schema.Options {
 	return schema.Options{Refs: r.Refs, Dialect: r.Dialect, Overrides: c.settings().Overrides,
 		Formats: slices.Sorted(maps.Keys(r.Types))}
 }
 
-// settings returns the configuration of the run, or an empty one if it has read none.
+// settings returns the configuration of the run, or an empty one if none was read.
 func (c *command) settings() *config.Config {
 	if c.loaded == nil {
 		return &config.Config{}
@@ -50,13 +50,13 @@ func (c *command) settings() *config.Config {
 	return c.loaded
 }
 
-// unused reports the overrides of the config that had no effect.
+// unused returns diagnostics for the overrides in the config that had no effect.
 func (c *command) unused() []source.Diagnostic { return c.settings().Overrides.Unused(c.partial) }
 
-// now returns the time with which dates in event files are compared.
+// now returns the time that is compared with dates in event files.
 var now = time.Now
 
-// completeEventFiles completes names of files that may be event files.
+// completeEventFiles provides shell completion of event file names.
 func completeEventFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }

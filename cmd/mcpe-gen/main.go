@@ -1,13 +1,13 @@
-// Mcpe-gen turns event files into typed Go for servers and clients of the MCP Events extension.
+// Mcpe-gen generates typed Go code for servers and clients of the MCP Events extension from event files.
 //
-// An event file describes event types: the arguments of a subscription and the payload of an event,
-// both as JSON Schema. From it mcpe-gen writes a Go package with typed structs, registration,
-// emitters, client stubs and tool descriptors. `mcpe-gen init` starts a project, `mcpe-gen generate` writes the code,
-// and `mcpe-gen help` describes the rest.
+// An event file describes event types. It defines the arguments of a subscription and the payload of an event as JSON
+// Schemas. mcpe-gen turns it into a Go package with typed structs, registration, emitters, client stubs and tool
+// descriptors. `mcpe-gen init` starts a project, `mcpe-gen generate` writes the code, and `mcpe-gen help` describes the
+// other verbs.
 //
-// The command contains no logic: each verb is one small file that turns flags into a call of a library (gen,
-// internal/gen/config, internal/gen/schema, templates) and its result into output. Start at newRoot in root.go. Package
-// cli has the parts shared with mcpe-ops and mcpe-conform: exit codes, output and help. diagnostics.go writes to
+// The command contains no logic. Each verb is a small file that translates flags into a call to a library (gen,
+// internal/gen/config, internal/gen/schema, templates) and prints the result. Start at newRoot in root.go. Package cli
+// contains the code shared with mcpe-ops and mcpe-conform: exit codes, output and help. diagnostics.go writes to
 // standard error.
 package main
 

@@ -8,14 +8,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 )
 
-// moved names the command that now has each former verb of mcpe-gen.
+// moved lists the former verbs of mcpe-gen and the commands that replace them.
 var moved = []struct{ verb, now, command string }{
 	{"conform", "mcpe-conform", "mcpe-conform"},
 	{"deadletters", "mcpe-ops deadletters", "mcpe-ops"},
 	{"doctor", "mcpe-ops doctor", "mcpe-ops"},
 }
 
-// movedVerbs returns the former verbs, which name their new command.
+// movedVerbs returns the former verbs. Each prints the name of its new command.
 func movedVerbs(c *command) (verbs []*cobra.Command) {
 	for _, m := range moved {
 		install := "go install " + cli.Module + "/cmd/" + m.command + "@" + c.Version.Text

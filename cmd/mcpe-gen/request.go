@@ -12,27 +12,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// An outputs holds the flags that select the directory and the parts of a package.
-type outputs struct {
+// outputFlags holds the flags that select the directory and the emitted parts of a package.
+type outputFlags struct {
 	out, pkg string
 	emit     []string
-	// typescript is the directory for TypeScript, and emitTypeScript names the parts to write in addition to events.ts.
+	// typescript is the directory for TypeScript. emitTypeScript lists the parts to write in addition to events.ts.
 	typescript     string
 	emitTypeScript []string
 }
 
-// forTypeScript returns the TypeScript options of the flags, or nil if no flag sets any.
-func (o outputs) forTypeScript() *gen.TypeScript {
+// forTypeScript returns the TypeScript options, or nil if no flag sets any.
+func (o outputFlags) forTypeScript() *gen.TypeScript {
 	if o.typescript == "" {
 		return nil
 	}
 	return &gen.TypeScript{Out: o.typescript, Emit: o.emitTypeScript}
 }
 
-// requests turns FILE arguments or the config into one request per package. With FILE arguments it reads the config
-// only if -c names it. The config's types then apply, and the package that contains all the files supplies the values
-// that the flags leave open.
-func (c *command) requests(files []string, o outputs) ([]gen.Request, error) {
+// requests returns one request per package, from the FILE arguments or the config. If there are FILE arguments, it
+// reads the config only if -c is set. The types of the config then apply. The package that contains all the files
+// provides the values that the flags do not set.
+func (c *command) requests(files []string, o outputFlags) ([]gen.Request, error) {
 	rs, err := c.resolve(files, o)
 	if c.own == nil {
 		c.own = map[string]bool{}
@@ -45,7 +45,7 @@ func (c *command) requests(files []string, o outputs) ([]gen.Request, error) {
 	return rs, err
 }
 
-func (c *command) resolve(files []string, o outputs) ([]gen.Request, error) {
+func (c *command) resolve(files []string, o outputFlags) ([]gen.Request, error) {
 	c.partial = len(files) > 0
 	if len(files) == 0 {
 		return c.configured(o)
@@ -61,8 +61,8 @@ func (c *command) resolve(files []string, o outputs) ([]gen.Request, error) {
 		if err != nil {
 			return nil, err
 		}
-		read(&r, cfg)
-		if p := holding(cfg, files); p != nil {
+		applyConfig(&r, cfg)
+		if p := findPackage(cfg, files); p != nil {
 			fill(&r, *p)
 		}
 	}
@@ -72,8 +72,8 @@ func (c *command) resolve(files []string, o outputs) ([]gen.Request, error) {
 	return []gen.Request{r}, nil
 }
 
-// configured returns a request for every package of the config.
-func (c *command) configured(o outputs) ([]gen.Request, error) {
+// configured returns a request for each package of the config.
+func (c *command) configured(o outputFlags) ([]gen.Request, error) {
 	path := c.config
 	if path == "" {
 		found, ok := config.Find(".")
@@ -99,7 +99,7 @@ func (c *command) configured(o outputs) ([]gen.Request, error) {
 	var rs []gen.Request
 	for i, p := range cfg.Packages {
 		r := gen.Request{Files: members[i], Out: o.out, Package: o.pkg, Emit: o.emit, TypeScript: o.forTypeScript()}
-		read(&r, cfg)
+		applyConfig(&r, cfg)
 		fill(&r, p)
 		rs = append(rs, r)
 	}
@@ -115,8 +115,8 @@ func (c *command) loadConfig(path string) (*config.Config, error) {
 	return cfg, nil
 }
 
-// loadPackages loads the config with the event files of each package, so that one run reports the errors of its keys
-// and of its patterns.
+// loadPackages loads the config and the event files of each package. A single run therefore reports errors in both its
+// keys and its patterns.
 func (c *command) loadPackages(path string) (*config.Config, [][]string, error) {
 	cfg, ds := config.Load(path, nil)
 	var members [][]string
@@ -133,15 +133,15 @@ func (c *command) loadPackages(path string) (*config.Config, [][]string, error) 
 	return cfg, members, nil
 }
 
-// read sets the config's options for reading and typing event files.
-func read(r *gen.Request, cfg *config.Config) {
+// applyConfig copies the options for reading and typing event files from the config.
+func applyConfig(r *gen.Request, cfg *config.Config) {
 	r.Types, r.Refs, r.Dialect = cfg.Types, cfg.Refs, cfg.Dialect
 	if cfg.Overrides != nil {
 		r.Overrides = cfg.Overrides
 	}
 }
 
-// fill sets the values that the flags left open from the config.
+// fill sets the values that no flag has set from the config.
 func fill(r *gen.Request, p config.Package) {
 	if r.Out == "" {
 		r.Out = p.Out
@@ -158,8 +158,8 @@ func fill(r *gen.Request, p config.Package) {
 	}
 }
 
-// holding returns the package of cfg that contains all files, or nil.
-func holding(cfg *config.Config, files []string) *config.Package {
+// findPackage returns the package of cfg that contains all the files, or nil.
+func findPackage(cfg *config.Config, files []string) *config.Package {
 	for i, p := range cfg.Packages {
 		// An invalid pattern matters only to a run that depends on it.
 		members, _ := cfg.Files(p)

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// A command is one run of mcpe-gen, with its outputs and global flags.
+// A command is one execution of mcpe-gen with its outputs and global flags.
 type command struct {
 	cli.Program
 
@@ -25,15 +25,15 @@ type command struct {
 	strict bool   // --strict
 	notes  bool   // --notes
 
-	// loaded is the configuration of the run, or nil if it has read none.
+	// loaded is the configuration of the run, or nil if none was read.
 	loaded *config.Config
-	// own holds the absolute paths of the run's event files.
+	// own contains the absolute paths of the run's event files.
 	own map[string]bool
-	// partial reports whether the run covers only some of the event files.
+	// partial reports whether the run reads only some of the event files.
 	partial bool
 }
 
-// run runs mcpe-gen without process state.
+// run executes mcpe-gen without using process state.
 func run(args []string, stdout, stderr io.Writer, v cli.Version) int {
 	c := newCommand(stdout, stderr, v)
 	verb, e := c.Execute(newRoot(c), args)
@@ -51,7 +51,7 @@ func newCommand(stdout, stderr io.Writer, v cli.Version) *command {
 	return &command{Program: cli.Program{Stdout: stdout, Stderr: stderr, Version: v, Misuse: misuse}}
 }
 
-// misuse reports whether an error of the generator is the caller's mistake.
+// misuse reports whether an error of the generator is a usage error.
 func misuse(err error) bool {
 	_, usage := errors.AsType[*gen.UsageError](err)
 	_, revision := errors.AsType[*against.RevisionError](err)
@@ -121,7 +121,7 @@ func newRoot(c *command) *cobra.Command {
 	return root
 }
 
-// begin checks the global flags and changes the directory, before any verb runs.
+// begin checks the global flags and changes the working directory before a verb is executed.
 func (c *command) begin(verb *cobra.Command) error {
 	if err := c.Check(); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/rule"
 )
 
-// rulebooks are the verbs with rules, in the order of the list.
+// rulebooks contains the verbs with rules, in the order of the list.
 var rulebooks = []struct {
 	verb    string
 	rules   func() []rule.Rule
@@ -25,8 +25,8 @@ var rulebooks = []struct {
 	{"breaking", breaking.Rules, breaking.Example},
 }
 
-// A listed is one line of the table.
-type listed struct {
+// A ruleRow is one row of the table.
+type ruleRow struct {
 	Verb string `json:"verb"`
 	rule.Rule
 }
@@ -55,11 +55,11 @@ With --format json the list is one JSON document on one line.`,
 }
 
 func (c *command) rules(args []string) error {
-	list := []listed{}
+	list := []ruleRow{}
 	for _, book := range rulebooks {
 		if len(args) == 0 || args[0] == book.verb {
 			for _, r := range book.rules() {
-				list = append(list, listed{book.verb, r})
+				list = append(list, ruleRow{book.verb, r})
 			}
 		}
 	}

@@ -10,19 +10,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// Limits of the text format without --notes. Programs read the other formats, which are complete.
+// These limits apply to the text format without --notes. The other formats are complete because programs read them.
 const (
 	maxPerCode = 3  // notes and warnings of one code
 	maxErrors  = 50 // errors of a run
 )
 
-// diagnose writes diagnostics. The text format has the ones that matter to a person, and a count of the others.
+// diagnose writes diagnostics. In the text format, it writes the diagnostics that matter to a person and a count of the
+// others.
 func (c *command) diagnose(w io.Writer, ds []source.Diagnostic, o source.WriteOptions) error {
 	if c.Quiet {
 		ds = slices.DeleteFunc(slices.Clone(ds), func(d source.Diagnostic) bool { return !c.fails(d) })
 	}
 	if o.Format != source.Text {
-		return source.Write(w, c.excused(ds), o)
+		return source.Write(w, c.markSilenced(ds), o)
 	}
 	shown, more := c.shown(ds)
 	if err := source.Write(w, shown, o); err != nil {
@@ -36,20 +37,20 @@ func (c *command) diagnose(w io.Writer, ds []source.Diagnostic, o source.WriteOp
 	return nil
 }
 
-// excused marks the diagnostics that the config silences.
-func (c *command) excused(ds []source.Diagnostic) []source.Diagnostic {
+// markSilenced marks the diagnostics that the config silences.
+func (c *command) markSilenced(ds []source.Diagnostic) []source.Diagnostic {
 	if len(c.settings().Silences) == 0 {
 		return ds
 	}
 	ds = slices.Clone(ds)
 	for i, d := range ds {
-		ds[i].Silenced, _ = c.silenced(d)
+		ds[i].Silenced, _ = c.silenceReason(d)
 	}
 	return ds
 }
 
-// silenced returns the config's reason to hide a diagnostic.
-func (c *command) silenced(d source.Diagnostic) (string, bool) {
+// silenceReason returns the config's reason for silencing a diagnostic, if it does.
+func (c *command) silenceReason(d source.Diagnostic) (string, bool) {
 	for _, s := range c.settings().Silences {
 		if s.Covers(d) {
 			return s.Reason, true
@@ -58,7 +59,7 @@ func (c *command) silenced(d source.Diagnostic) (string, bool) {
 	return "", false
 }
 
-// A tally counts the hidden diagnostics of one code.
+// A tally is the number of hidden diagnostics with one code.
 type tally struct {
 	severity source.Severity
 	code     string
@@ -66,7 +67,7 @@ type tally struct {
 	files    map[string]bool
 }
 
-// String returns the line that replaces the hidden diagnostics.
+// String returns the line that is printed instead of the hidden diagnostics.
 func (t *tally) String() string {
 	what := t.severity.String()
 	if t.code != "" {
@@ -75,16 +76,16 @@ func (t *tally) String() string {
 	return fmt.Sprintf("%s: %d more in %s (--notes shows all)", what, t.hidden, count(len(t.files), "file", "files"))
 }
 
-// shown returns the diagnostics to print in the text format, and counts of the hidden ones. It neither prints nor
-// counts notes about foreign files, which the user cannot change, and diagnostics that the config silences. It always
-// counts the diagnostics that fail a run with --strict.
+// shown returns the diagnostics to print in the text format and the counts of hidden ones. It neither prints nor counts
+// notes about foreign files, which the user cannot change, or diagnostics that the config silences. It always counts
+// the diagnostics that make a run with --strict fail.
 func (c *command) shown(ds []source.Diagnostic) ([]source.Diagnostic, []*tally) {
 	var shown []source.Diagnostic
 	var more []*tally
 	seen := map[string]int{}
 	tallies := map[string]*tally{}
 	for _, d := range ds {
-		if _, silent := c.silenced(d); silent && !c.fails(d) {
+		if _, silent := c.silenceReason(d); silent && !c.fails(d) {
 			continue
 		}
 		limit, key := maxPerCode, d.Severity.String()+d.Code
@@ -93,7 +94,7 @@ func (c *command) shown(ds []source.Diagnostic) ([]source.Diagnostic, []*tally) 
 		}
 		switch seen[key]++; {
 		case c.notes:
-		case d.Severity == source.Note && strings.HasPrefix(d.Code, "MCPE") && c.foreign(d.Range.Start.File):
+		case d.Severity == source.Note && strings.HasPrefix(d.Code, "MCPE") && c.isForeign(d.Range.Start.File):
 			seen[key]--
 			continue
 		case seen[key] > limit:
@@ -116,8 +117,8 @@ func (c *command) shown(ds []source.Diagnostic) ([]source.Diagnostic, []*tally) 
 	return shown, more
 }
 
-// foreign reports whether a file is not one of the run's event files, but was reached by a $ref.
-func (c *command) foreign(path string) bool {
+// isForeign reports whether a file was reached by a $ref and is not one of the run's event files.
+func (c *command) isForeign(path string) bool {
 	return len(c.own) > 0 && !c.own[absolute(path)]
 }
 

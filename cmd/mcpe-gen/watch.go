@@ -18,33 +18,34 @@ import (
 )
 
 const (
-	// watchEvery is the interval between two looks at the files.
+	// watchEvery is the polling interval for the files.
 	watchEvery = 300 * time.Millisecond
-	// watchSettle is how long the files must stay unchanged before a run, since editors write in steps.
+	// watchSettle is how long the files must remain unchanged before a run starts, because editors write in several
+	// steps.
 	watchSettle = 150 * time.Millisecond
 )
 
-// watch runs generate now and after each change of a file that it reads, until Ctrl-C. It prints errors in event files
-// and the config, and waits for the next change.
+// watch runs generate immediately and after each change to a file that it reads, until Ctrl-C. It prints errors in
+// event files and the config, and then waits for the next change.
 func (c *command) watch(ctx context.Context, files []string, f generateFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for {
 		w := c.discover(files, !f.noPlugins)
-		if err := c.watched(ctx, files, f); err != nil {
+		if err := c.watchOnce(ctx, files, f); err != nil {
 			return err
 		}
 		if !c.Quiet && c.Format != "json" {
 			fmt.Fprintf(c.Stderr, "watching %s; Ctrl-C ends\n", count(len(w.seen), "file", "files"))
 		}
-		if !w.changed(ctx) {
+		if !w.waitForChange(ctx) {
 			return nil
 		}
 	}
 }
 
-// watched performs one run. Only an error that no edit of a file can fix ends the watching.
-func (c *command) watched(ctx context.Context, files []string, f generateFlags) error {
+// watchOnce performs one run. It returns only errors that no edit of a file can fix.
+func (c *command) watchOnce(ctx context.Context, files []string, f generateFlags) error {
 	err := c.generate(ctx, files, f)
 	e := c.ExitOf(err)
 	switch {
@@ -58,22 +59,22 @@ func (c *command) watched(ctx context.Context, files []string, f generateFlags) 
 	return nil
 }
 
-// A watching records the files on which a run depends, as they were before the run.
-type watching struct {
-	// config is the path of the config, or empty if the run reads none; globbed reports whether it names the event
-	// files.
+// A watchState records the state of the files that a run depends on, as of before the run.
+type watchState struct {
+	// config is the path of the config, or "" if the run does not read one. globbed reports whether the config selects
+	// the event files.
 	config  string
 	globbed bool
-	// plugins reports whether the plugins of the config run.
+	// plugins reports whether the run executes the plugins of the config.
 	plugins bool
-	// paths are the event files and the files that they refer to, even if those do not exist.
+	// paths are the event files and the files that they refer to, including missing ones.
 	paths []string
 	seen  map[string]stamp
 }
 
-// discover finds the files that a run reads. Only discover reads the event files; later looks do not.
-func (c *command) discover(files []string, plugins bool) *watching {
-	w := &watching{config: c.config, globbed: len(files) == 0, plugins: plugins && len(files) == 0}
+// discover finds the files that a run reads. Only discover reads the event files. Later calls of fileStates do not.
+func (c *command) discover(files []string, plugins bool) *watchState {
+	w := &watchState{config: c.config, globbed: len(files) == 0, plugins: plugins && len(files) == 0}
 	if w.globbed && w.config == "" {
 		w.config = config.Name
 		if found, ok := config.Find("."); ok {
@@ -92,12 +93,13 @@ func (c *command) discover(files []string, plugins bool) *watching {
 		return source.ReadFile(p)
 	}
 	schema.Load(append(w.eventFiles(), files...), reading)
-	w.seen = w.look()
+	w.seen = w.fileStates()
 	return w
 }
 
-// loaded returns the current config, or nil if the run reads none or it is invalid, which the run reports.
-func (w *watching) loaded() *config.Config {
+// loaded returns the current config. It returns nil if the run does not read one or if it is invalid, which the run
+// reports.
+func (w *watchState) loaded() *config.Config {
 	if !w.globbed {
 		return nil
 	}
@@ -105,8 +107,8 @@ func (w *watching) loaded() *config.Config {
 	return cfg
 }
 
-// eventFiles returns the files that the config names now.
-func (w *watching) eventFiles() []string {
+// eventFiles returns the files that the config currently selects.
+func (w *watchState) eventFiles() []string {
 	cfg := w.loaded()
 	if cfg == nil {
 		return nil
@@ -119,8 +121,8 @@ func (w *watching) eventFiles() []string {
 	return all
 }
 
-// pluginFiles returns the files that the plugins currently consist of, without the files that a plugin writes.
-func (w *watching) pluginFiles() []string {
+// pluginFiles returns the files that currently make up the plugins, excluding files that a plugin writes.
+func (w *watchState) pluginFiles() []string {
 	cfg := w.loaded()
 	if cfg == nil || !w.plugins {
 		return nil
@@ -136,8 +138,8 @@ func (w *watching) pluginFiles() []string {
 	return all
 }
 
-// look returns the state of every file.
-func (w *watching) look() map[string]stamp {
+// fileStates returns the current state of every file.
+func (w *watchState) fileStates() map[string]stamp {
 	now := map[string]stamp{}
 	for _, p := range slices.Concat(w.eventFiles(), w.pluginFiles(), w.paths) {
 		now[filepath.Clean(p)] = stampOf(p)
@@ -148,8 +150,9 @@ func (w *watching) look() map[string]stamp {
 	return now
 }
 
-// changed waits until the files differ from the last state and have settled; it returns false if ctx ended.
-func (w *watching) changed(ctx context.Context) bool {
+// waitForChange waits until the files differ from the last state and have settled. It returns false if ctx is done
+// first.
+func (w *watchState) waitForChange(ctx context.Context) bool {
 	last := w.seen
 	wait := watchEvery
 	for {
@@ -158,7 +161,7 @@ func (w *watching) changed(ctx context.Context) bool {
 			return false
 		case <-time.After(wait):
 		}
-		now := w.look()
+		now := w.fileStates()
 		switch {
 		case !maps.Equal(now, last):
 			last, wait = now, watchSettle
@@ -170,7 +173,7 @@ func (w *watching) changed(ctx context.Context) bool {
 	}
 }
 
-// A stamp identifies the state of a file. The zero stamp stands for a missing file.
+// A stamp identifies the state of a file. The zero stamp represents a missing file.
 type stamp struct{ size, modified int64 }
 
 func stampOf(path string) stamp {

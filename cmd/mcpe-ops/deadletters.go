@@ -18,7 +18,7 @@ Only one process at a time can open the store. While the consumer runs, call
 clientstore.DeadLetters in it. This command waits 10 seconds for the consumer to end, and then
 reports which process has the store open.`
 
-// letterVerbs are the verbs of deadletters.
+// letterVerbs contains the verbs of deadletters.
 var letterVerbs = []struct{ use, short string }{
 	{"list STORE", "List the dead letters"},
 	{"show STORE N...", "Show dead letters with payload, error, tries and times"},
@@ -55,12 +55,12 @@ func newDeadLetters(c *command) *cobra.Command {
 			},
 		})
 	}
-	group.Args = storeFirst
+	group.Args = checkLetterArgs
 	return group
 }
 
-// storeFirst refuses arguments before a verb of deadletters. A verb after the store is in the wrong place.
-func storeFirst(cmd *cobra.Command, args []string) error {
+// checkLetterArgs rejects arguments before a verb of deadletters. It also reports a verb that follows the store.
+func checkLetterArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 && slices.ContainsFunc(letterVerbs, func(v struct{ use, short string }) bool { return strings.HasPrefix(v.use, args[1]+" ") }) {
 		return cli.Usagef("the verb comes before the store: %s", strings.Join(append([]string{cmd.CommandPath(), args[1], args[0]}, args[2:]...), " "))
 	}

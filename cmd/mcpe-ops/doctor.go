@@ -17,7 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/outbox/pgoutbox"
 )
 
-// exitDoctor is the exit code if a check fails or, with --strict, warns.
+// exitDoctor is the exit code if a check fails or, with --strict, returns a warning.
 const exitDoctor = 7
 
 const doctorHelp = `Check the PostgreSQL database of a cluster of servers: the server's settings, above all
@@ -63,7 +63,7 @@ func newDoctor(c *command) *cobra.Command {
 	return cmd
 }
 
-// A diagnosis is a run of the verb doctor.
+// A diagnosis is one execution of the verb doctor.
 type diagnosis struct {
 	*command
 	doctor.Options
@@ -95,7 +95,7 @@ func (d *diagnosis) run(cmd *cobra.Command, args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if onNATS(d.URL) {
+	if isNATS(d.URL) {
 		return d.jetstream(ctx, cmd.Flags().Changed, passed)
 	}
 	if len(passed) > 0 {
@@ -121,7 +121,7 @@ func (d *diagnosis) postgres(ctx context.Context) error {
 	return nil
 }
 
-// stateColors are ANSI codes: green, yellow, red.
+// stateColors maps states to ANSI colors: green, yellow and red.
 var stateColors = map[checkup.State]string{checkup.OK: "32", checkup.Warn: "33", checkup.Fail: "31"}
 
 // paintState colors a state if standard output is a terminal.

@@ -17,14 +17,15 @@ import (
 // natsSchemes are the URL schemes that nats.go accepts.
 var natsSchemes = []string{"nats", "tls", "ws", "wss"}
 
-// onNATS reports whether text is the URL of a NATS server, or a comma-separated list of them.
-func onNATS(text string) bool {
+// isNATS reports whether text is the URL of a NATS server or a comma-separated list of such URLs.
+func isNATS(text string) bool {
 	first, _, _ := strings.Cut(text, ",")
 	u, err := url.Parse(first)
 	return err == nil && slices.Contains(natsSchemes, u.Scheme)
 }
 
-// jetstreamProgram diagnoses stores on NATS JetStream. It belongs to a module that requires nats.go.
+// jetstreamProgram is the program that diagnoses stores on NATS JetStream. It is part of another module, which requires
+// nats.go.
 const jetstreamProgram = "mcpe-jetstream"
 
 // jetstreamGrace is how long the program may take to exit after an interrupt.

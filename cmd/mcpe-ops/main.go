@@ -1,5 +1,5 @@
-// Mcpe-ops is for operators of servers and consumers of the MCP Events extension. It diagnoses their databases, and
-// shows, retries and drops the events that a consumer gave up on. It contains the drivers of these databases, which
+// Mcpe-ops is a tool for operators of servers and consumers of the MCP Events extension. It diagnoses their databases.
+// It also lists, retries and drops events that a consumer failed to handle. It contains the database drivers, which
 // mcpe-gen does not need.
 package main
 
@@ -18,13 +18,13 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, cli.VersionOf(info)))
 }
 
-// run runs mcpe-ops without process state.
+// run executes mcpe-ops without using process state.
 func run(args []string, stdout, stderr io.Writer, v cli.Version) int {
 	c := &command{cli.Program{Stdout: stdout, Stderr: stderr, Version: v}}
 	return c.Run(newRoot(c), args)
 }
 
-// A command is one run of mcpe-ops.
+// A command is one execution of mcpe-ops.
 type command struct{ cli.Program }
 
 const rootHelp = `Mcpe-ops is for the operators of servers and consumers of the MCP Events extension.

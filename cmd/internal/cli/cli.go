@@ -1,5 +1,5 @@
-// Package cli contains the parts that the commands of this module share: exit codes and their errors, output, global
-// flags, help with suggestions, and the verbs completion, man and version.
+// Package cli implements what the commands of this module share: exit codes and their errors, output, global flags,
+// help with suggestions, and the verbs completion, man and version.
 package cli
 
 import (
@@ -12,11 +12,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// A Program is one run of a command: its outputs and the values of its global flags.
+// A Program is a single run of a command, with its outputs and global flag values.
 type Program struct {
 	Stdout, Stderr io.Writer
 	Version        Version
-	// Misuse reports whether an error of another package is the caller's mistake. A nil Misuse claims no errors.
+	// Misuse reports whether an error of another package is a usage error. If Misuse is nil, no such error is a usage
+	// error.
 	Misuse func(error) bool
 
 	Color  string // --color
@@ -35,7 +36,7 @@ func (p *Program) Run(root *cobra.Command, args []string) int {
 	return e.Code
 }
 
-// Execute executes the command tree. It returns the verb that ran and how the run ended, which is not yet reported.
+// Execute executes the command tree. It returns the executed verb and the result of the run, which it does not print.
 func (p *Program) Execute(root *cobra.Command, args []string) (*cobra.Command, *Exit) {
 	root.SetArgs(args)
 	root.SetOut(p.Stdout)
@@ -47,7 +48,7 @@ func (p *Program) Execute(root *cobra.Command, args []string) (*cobra.Command, *
 	return verb, p.ExitOf(err)
 }
 
-// Fail prints in one line why a run of the verb failed.
+// Fail prints a one-line message that explains why the verb failed.
 func (p *Program) Fail(verb *cobra.Command, e *Exit) {
 	if p.Format == "json" {
 		line, _ := json.Marshal(failure{"error", e.Error(), e.Lines}) // encoding strings cannot fail
@@ -68,10 +69,10 @@ func (p *Program) Fail(verb *cobra.Command, e *Exit) {
 	}
 }
 
-// A failure is an error without a position, as --format json prints it: a diagnostic without code and range.
+// A failure is an error without a position in the format of --format json. It is a diagnostic without a code and range.
 type failure struct {
 	Severity string `json:"severity"`
 	Message  string `json:"message"`
-	// Lines are the lines that the user has to write by hand instead.
+	// Lines are the lines that the user has to add by hand instead.
 	Lines []string `json:"lines,omitempty"`
 }

@@ -5,20 +5,21 @@ import (
 	"fmt"
 )
 
-// The exit codes that all commands share.
+// These exit codes are common to all commands.
 const (
 	OK      = 0
 	Failure = 1 // internal or I/O failure
 	Usage   = 2 // usage or config error
 )
 
-// An Exit ends a run with a code. If Err is nil, the reasons are already on standard error.
+// An Exit is an error that ends a run with an exit code. If Err is nil, the reasons have already been printed to
+// standard error.
 type Exit struct {
 	Code int
 	Err  error
-	// Misused reports whether the verb's help text would have helped.
+	// Misused reports whether the verb's help text would help the user.
 	Misused bool
-	// Lines are the lines that the user has to write by hand instead, shown below Err.
+	// Lines are the lines that the user has to add by hand instead. They are printed below Err.
 	Lines []string
 }
 
@@ -31,18 +32,19 @@ func (e *Exit) Error() string {
 
 func (e *Exit) Unwrap() error { return e.Err }
 
-// Usagef returns a mistake in the command line itself: one line that points to the help text.
+// Usagef returns an error in the command line itself. Its message points to the help text.
 func Usagef(format string, args ...any) error {
 	return &Exit{Code: Usage, Err: fmt.Errorf(format, args...), Misused: true}
 }
 
-// Refuse returns any other mistake of the caller: an invalid config, or a directory or file that is in the way.
+// Refuse returns any other usage error, such as an invalid config or a file or directory in the way.
 func Refuse(err error) error { return &Exit{Code: Usage, Err: err} }
 
-// Silent ends a run whose reasons are already on standard error.
+// Silent returns an error for a run that has already printed its reasons to standard error.
 func Silent(code int) error { return &Exit{Code: code} }
 
-// ExitOf returns err as an Exit. An error to which no verb gave a code is a failure, unless Misuse claims it.
+// ExitOf returns err as an Exit. An error without an exit code is a failure unless Misuse reports that it is a usage
+// error.
 func (p *Program) ExitOf(err error) *Exit {
 	if err == nil {
 		return &Exit{Code: OK}

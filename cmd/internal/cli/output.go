@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// Print writes a verb's result to standard output in a single write. A failed write is an error: half a schema in a
-// pipe or on a full disk must not look like success.
+// Print writes a verb's result to standard output in a single write. A failed write is an error because a truncated
+// schema in a pipe or on a full disk must not look like success.
 func (p *Program) Print(result []byte) error {
 	if _, err := p.Stdout.Write(result); err != nil {
 		return fmt.Errorf("writing to standard output: %w", err)
@@ -17,7 +17,7 @@ func (p *Program) Print(result []byte) error {
 	return nil
 }
 
-// Printf writes one line of progress, unless -q was given.
+// Printf prints a progress line unless -q was given.
 func (p *Program) Printf(format string, args ...any) error {
 	if p.Quiet {
 		return nil
@@ -25,10 +25,10 @@ func (p *Program) Printf(format string, args ...any) error {
 	return p.Print(fmt.Appendf(nil, format, args...))
 }
 
-// PrintJSON writes the result of a verb for --format json: on one line, as diagnostics are written.
+// PrintJSON prints the result of a verb for --format json. Like a diagnostic, it is on one line.
 func (p *Program) PrintJSON(v any) error { return p.encode(v, "") }
 
-// PrintDocument writes an indented JSON document.
+// PrintDocument prints an indented JSON document.
 func (p *Program) PrintDocument(v any) error { return p.encode(v, "  ") }
 
 func (p *Program) encode(v any, indent string) error {
@@ -42,8 +42,8 @@ func (p *Program) encode(v any, indent string) error {
 	return p.Print(b.Bytes())
 }
 
-// Excerpts reports whether a person reads diagnostics at to, so that they include their source lines. --color always
-// treats a pipe as a terminal.
+// Excerpts reports whether diagnostics on the given writer include source lines, because a person reads them. With
+// --color always, a pipe counts as a terminal.
 func (p *Program) Excerpts(to io.Writer) bool {
 	if p.Color == "always" {
 		return true
@@ -56,7 +56,8 @@ func (p *Program) Excerpts(to io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Colored reports whether output to w has colors. In mode auto it respects NO_COLOR (no-color.org) and TERM=dumb.
+// Colored reports whether output on the given writer is colored. In mode auto, it respects NO_COLOR (no-color.org) and
+// TERM=dumb.
 func (p *Program) Colored(to io.Writer) bool {
 	switch p.Color {
 	case "always":

@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// colors are the values of --color.
+// colors contains the valid values of --color.
 var colors = []string{"auto", "always", "never"}
 
-// Root completes the root of a command tree: the flags --format, with the given values, and --color, help, errors with
-// suggestions, and the verbs completion, man and version.
+// Root completes the root of a command tree. It adds the flags --format, with the given values, and --color, help,
+// errors with suggestions, and the verbs completion, man and version.
 func (p *Program) Root(root *cobra.Command, formats ...string) {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -33,7 +33,7 @@ func (p *Program) Root(root *cobra.Command, formats ...string) {
 	root.AddCommand(p.newCompletion(root.Name()), p.newVersion(root.Name()))
 }
 
-// Check checks the flags that Root added. The root's PersistentPreRunE calls it before a verb runs.
+// Check validates the flags that Root added. The root's PersistentPreRunE calls it before executing a verb.
 func (p *Program) Check() error {
 	if given := p.Format; !slices.Contains(p.formats, given) {
 		p.Format = "text"
@@ -46,8 +46,8 @@ func (p *Program) Check() error {
 	return nil
 }
 
-// Group makes cmd a group of verbs: without arguments it prints its help, and for an unknown verb it suggests a similar
-// one.
+// Group makes cmd a group of verbs. Without arguments, the group prints its help. For an unknown verb, it suggests a
+// similar one.
 func Group(cmd *cobra.Command) {
 	cmd.Use += " COMMAND"
 	cmd.DisableFlagsInUseLine = true
@@ -55,7 +55,7 @@ func Group(cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// UnknownVerb refuses arguments of a group of verbs, and suggests a similar verb.
+// UnknownVerb rejects the arguments of a group of verbs and suggests a similar verb.
 func UnknownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -66,19 +66,19 @@ func UnknownVerb(cmd *cobra.Command, args []string) error {
 	return Usagef("unknown command %q", args[0])
 }
 
-// NearVerbs returns the verbs of cmd that word probably misspells, or "".
+// NearVerbs returns the verbs of cmd for which word is probably a typo, or "".
 func NearVerbs(cmd *cobra.Command, word string) string {
 	cmd.SuggestionsMinimumDistance = 2
 	return strings.Join(cmd.SuggestionsFor(word), " or ")
 }
 
-// unknownFlag returns an error in flags with the exit code Usage, and suggests a flag similar to an unknown one.
+// unknownFlag turns an error in flags into a usage error. For an unknown flag, it suggests a similar one.
 func unknownFlag(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || unknown.GetSpecifiedShortnames() != "" {
 		return Usagef("%w", err)
 	}
-	// cobra makes suggestions only for verbs.
+	// cobra only suggests verbs.
 	flags := &cobra.Command{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
@@ -99,16 +99,16 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// CompleteWords lets shells complete the values of a flag.
+// CompleteWords registers the shell completions for the values of a flag.
 func CompleteWords(cmd *cobra.Command, flag string, words ...string) {
-	// The only possible error is an unknown flag, and a missing completion need not stop the program.
+	// The only possible error is an unknown flag, and a missing completion should not stop the program.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// HideDefault keeps a flag's default, which may be secret, out of the help text.
+// HideDefault removes a flag's default, which may be secret, from the help text.
 func HideDefault(cmd *cobra.Command, flag string) { cmd.Flags().Lookup(flag).DefValue = "" }
 
-// newHelp returns the verb help, with the exit code Usage for an unknown verb.
+// newHelp returns the verb help. It returns a usage error for an unknown verb.
 func newHelp(name string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [command]",
@@ -125,7 +125,7 @@ func newHelp(name string) *cobra.Command {
 	}
 }
 
-// usageTemplate is cobra's template with the examples before the flags.
+// usageTemplate is cobra's usage template with the examples before the flags.
 const usageTemplate = `Usage:
   {{.UseLine}}{{if .HasExample}}
 

@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Module is the path of the module of the commands.
+// Module is the path of the module that contains the commands.
 const Module = "github.com/mcpe-gen/mcpe-gen"
 
-// A Version describes this binary according to its build info.
+// A Version describes the running binary according to its build info.
 type Version struct {
 	// Text is a module version such as "v0.1.0", or "(devel)".
 	Text string `json:"version"`
-	// Devel is set if the binary is not a released version of the module, so that a new module cannot require it: a
-	// build from a checkout, of a commit without a tag, or with local changes.
+	// Devel reports whether the binary is not a released version of the module, so that a new module cannot require it.
+	// This is the case for a build from a checkout, from a commit without a tag, or with local changes.
 	Devel bool `json:"devel"`
 	// Revision is the commit that a checkout was built from.
 	Revision string `json:"revision,omitempty"`
@@ -29,7 +29,7 @@ type Version struct {
 // v0.0.0-20260102150405-abcdefabcdef.
 var pseudo = regexp.MustCompile(`[-.][0-9]{14}-[0-9A-Za-z]+(\+|$)`)
 
-// VersionOf returns the version in the build info, or an unknown version if info is nil.
+// VersionOf returns the version in the build info. If info is nil, the version is unknown.
 func VersionOf(info *debug.BuildInfo) Version {
 	v := Version{Text: "(devel)", Go: runtime.Version()}
 	if info == nil {
@@ -53,7 +53,7 @@ func devel(text string) bool {
 	return !strings.HasPrefix(text, "v") || pseudo.MatchString(text) || strings.Contains(text, "+dirty")
 }
 
-// newVersion returns the verb version of the command with this name.
+// newVersion returns the verb version of the named command.
 func (p *Program) newVersion(name string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",

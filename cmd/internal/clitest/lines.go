@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Lines collects the output of a process; it can be read while the process runs.
+// Lines collects the output of a process. It can be read while the process is running.
 type Lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -21,14 +21,15 @@ func (l *Lines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// String returns the text so far.
+// String returns the output so far.
 func (l *Lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-// Find waits until the text has a match. It polls, because a process gives no other signal.
+// Find waits until the output contains a match and returns it. It polls because a process does not report new output in
+// another way.
 func (l *Lines) Find(t *testing.T, what *regexp.Regexp) string {
 	t.Helper()
 	for range 1000 {

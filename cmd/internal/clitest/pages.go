@@ -16,10 +16,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 )
 
-// Block matches a code block of a page: its language and its text.
+// Block matches a fenced code block on a page. Its submatches are the language and the text.
 var Block = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 
-// Current checks that the file at a path of the repository has the text want, or with update writes it.
+// Current checks that a file of the repository has the content want. If update is true, it writes the file instead.
 func Current(t *testing.T, path, want string, update bool) {
 	t.Helper()
 	path = filepath.Join("..", "..", filepath.FromSlash(path))
@@ -38,7 +38,7 @@ func Current(t *testing.T, path, want string, update bool) {
 	}
 }
 
-// Reference returns cobra's documentation of all verbs on one page, with the global flags once at the top.
+// Reference returns cobra's documentation of all verbs on a single page, with the global flags once at the top.
 func Reference(t *testing.T, root *cobra.Command) string {
 	t.Helper()
 	root.DisableAutoGenTag = true
@@ -65,20 +65,20 @@ func Reference(t *testing.T, root *cobra.Command) string {
 	return page.String()
 }
 
-// indented matches the lines of a help text that form a list or commands.
+// indented matches the lines of a help text that form lists or show commands.
 var indented = regexp.MustCompile(`(?m)(?:^  .*\n)+`)
 
-// fenced puts the indented lines of a help text into code blocks.
+// fenced wraps the indented lines of a help text in code blocks.
 func fenced(text string) string {
 	return strings.TrimSuffix(indented.ReplaceAllString(text+"\n", "```text\n$0```\n"), "\n")
 }
 
-// CommandsOfPages checks each line of a code block that starts the command against its tree: the verb and its flags
-// must exist, and the number of arguments must be valid. It expects at least min lines.
+// CommandsOfPages checks the command lines in the code blocks of the documentation. The verb and its flags must exist,
+// and the number of arguments must be valid. It requires at least min command lines.
 func CommandsOfPages(t *testing.T, min int, newRoot func() *cobra.Command) {
 	t.Helper()
 	name := newRoot().Name()
-	// The command is at the beginning of a line, or follows one of these prefixes.
+	// The command is at the beginning of a line or follows one of these prefixes.
 	line := regexp.MustCompile(`(?m)^(?: *\$ | +|)(?:[A-Z_]+=\S* )*(?:until |SUB=\$\()?(?:\./bin/|go tool |go run \./cmd/)?` + name + ` ((?:.*\\\n)*.*)$`)
 	seen := 0
 	for _, page := range pages(t) {
@@ -119,7 +119,7 @@ func pages(t *testing.T) (all []string) {
 	return all
 }
 
-// Parses returns the error with which the command refuses a line of a shell before anything runs.
+// Parses returns the error of the command for a shell command line, without running it.
 func Parses(root *cobra.Command, line string) error {
 	verb, rest, err := root.Find(words(strings.ReplaceAll(line, "\\\n", " ")))
 	if err != nil {
@@ -140,7 +140,7 @@ func Parses(root *cobra.Command, line string) error {
 	return verb.ValidateArgs(verb.Flags().Args())
 }
 
-// words splits a command line as a shell does, up to the end of the arguments of the command.
+// words splits a command line like a shell, up to the end of the command's arguments.
 func words(line string) []string {
 	var all []string
 	var word strings.Builder

@@ -28,7 +28,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// A Peer is a server of the event types of an event file, without generated code.
+// A Peer is a server for the event types of an event file that does not use generated code.
 type Peer struct {
 	mcp    *mcp.Server
 	Events *server.Server
@@ -36,7 +36,7 @@ type Peer struct {
 	once   sync.Once
 }
 
-// NewPeer registers the events of the file; pages of events/list hold two.
+// NewPeer registers the events of the file. Each page of events/list contains two.
 func NewPeer(file string, o server.Options) (*Peer, error) {
 	set, found := schema.Load([]string{file}, schema.Options{})
 	if source.HasErrors(found) {
@@ -63,8 +63,8 @@ func NewPeer(file string, o server.Options) (*Peer, error) {
 	return p, nil
 }
 
-// report emits the same three events as soon as somebody subscribes, and then repeats them, so that late subscribers
-// also receive events.
+// report emits the same three events once a client subscribes. It then repeats them so that late subscribers also
+// receive events.
 func (p *Peer) report(ctx context.Context) {
 	p.once.Do(func() {
 		go func() {
@@ -82,7 +82,7 @@ func (p *Peer) report(ctx context.Context) {
 	})
 }
 
-// ServePeer is the command "peer FILE [quiet]" of scripts: the server on standard input and output.
+// ServePeer implements the script command "peer FILE [quiet]". It serves on standard input and output.
 func ServePeer() {
 	p, err := NewPeer(os.Args[1], server.Options{})
 	if err != nil {
@@ -99,9 +99,9 @@ func ServePeer() {
 	}
 }
 
-// StartPeer is the script command "serve FILE [TOKEN [CERT]]": the server over HTTP, whose address it puts into $URL.
-// With a token it refuses requests without it; with a certificate file it also offers webhooks to callbacks on loopback
-// that use the certificate.
+// StartPeer implements the script command "serve FILE [TOKEN [CERT]]". It serves over HTTP and stores the address in
+// $URL. If a token is given, it rejects requests without that token. If a certificate file is given, it also offers
+// webhooks to loopback callbacks that use the certificate.
 func StartPeer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 3 {
 		ts.Fatalf("usage: serve FILE [TOKEN [CERT]]")
@@ -141,8 +141,8 @@ func StartPeer(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("URL", hs.URL)
 }
 
-// Certificate is the script command "certificate CERT KEY", which writes a self-signed certificate for 127.0.0.1 and
-// its key.
+// Certificate implements the script command "certificate CERT KEY". It writes a self-signed certificate for 127.0.0.1
+// and its key.
 func Certificate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: certificate CERT KEY")
@@ -157,8 +157,8 @@ func Certificate(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// Sink is the script command "sink STATUS FILE": an HTTP server that answers with the status and appends each body as a
-// line to the file; its address goes into $SINK.
+// Sink implements the script command "sink STATUS FILE". It starts an HTTP server that responds with the status and
+// appends each request body to the file as a line. It stores the address in $SINK.
 func Sink(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: sink STATUS FILE")

@@ -13,7 +13,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
 )
 
-// OwnDatabase creates a database with the name on the server of the connection string at, and returns its connection string.
+// OwnDatabase creates a database on the server of the connection string at, and returns the connection string of the
+// new database.
 func OwnDatabase(t *testing.T, at, name string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), at)
@@ -34,7 +35,7 @@ func OwnDatabase(t *testing.T, at, name string) string {
 	return u.String()
 }
 
-// Postgres returns the connection string of a PostgreSQL for the test, or "" if PostgreSQL is not available.
+// Postgres returns the connection string of a PostgreSQL server for the test, or "" if none is available.
 func Postgres(t *testing.T) string {
 	if url := os.Getenv("MCPE_TEST_POSTGRES"); url != "" {
 		return url

@@ -1,5 +1,5 @@
-// Package clitest contains the parts that the tests of the commands share: programs and servers that they start, and
-// script commands that testscript lacks.
+// Package clitest contains code that the tests of the commands share: programs and servers to start, and script
+// commands that testscript lacks.
 package clitest
 
 import (
@@ -17,19 +17,21 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
 )
 
-// Main runs the tests of a package, and the programs when scripts start them. It does not return.
+// Main runs the tests of a package. If a script started this process as one of the programs, Main runs that program
+// instead. It does not return.
 func Main(m *testing.M, programs map[string]func()) { testscript.Main(scripts{m}, programs) }
 
-// scripts run the tests in the process of go test, not in the processes of the programs.
+// scripts runs the tests in the go test process only, not in the processes of the programs.
 type scripts struct{ *testing.M }
 
 func (s scripts) Run() int {
 	testflag.Parallel(4) // servers and clients in scripts wait for one another, and so do builds
-	// Modules that tests create need go.mod files that this module omits. Read them before the proxy is switched off.
+	// Modules that tests create need go.mod files that this module does not require. Read them before the proxy is
+	// disabled.
 	if out, err := exec.Command("go", "mod", "graph").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go mod graph: %v\n%s", err, out)
 	}
-	// Everything that tests and scripts start works below one directory, and ends with this process, however it ends.
+	// All processes that tests and scripts start use one directory. They end with this process, even if it crashes.
 	dir, err := os.MkdirTemp("", "mcpe-gen-test-")
 	if err == nil {
 		err = os.Chmod(dir, 0o755) // a PostgreSQL that root starts runs as another user
@@ -53,7 +55,7 @@ func (s scripts) Run() int {
 	return code
 }
 
-// GoEnv lets scripts run the go command with the caches of this machine and without the network.
+// GoEnv lets scripts run the go command with the caches of this machine but without the network.
 func GoEnv(e *testscript.Env) error {
 	out, err := exec.Command("go", "env", "-json", "GOCACHE", "GOMODCACHE").Output()
 	if err != nil {
@@ -72,7 +74,7 @@ func GoEnv(e *testscript.Env) error {
 	return nil
 }
 
-// Exits is the script command "exits CODE COMMAND ARGS…": it expects the exit code.
+// Exits implements the script command "exits CODE COMMAND ARGS…". It requires the command to exit with the code.
 func Exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND ARGS…")

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A need is a set of preconditions of a check.
+// A need is a bit set of preconditions of a check.
 type need uint
 
 const (
@@ -35,17 +35,18 @@ const (
 type check struct {
 	// id is the requirement's ID in docs/requirements.md.
 	id string
-	// title says what the server does if the check passes.
+	// title describes what the server does if the check passes.
 	title string
 	needs need
-	// advice marks a check that no specification requires of every server. Its findings do not fail the run.
+	// advice reports whether no specification requires the check of every server. The findings of such a check do not
+	// fail the run.
 	advice bool
 	run    func(ctx context.Context, r *run) error
 }
 
 func skipf(format string, args ...any) error { return verdict.Skipf(format, args...) }
 
-// checks returns all checks in the order in which they run.
+// checks returns all checks in execution order.
 func checks() []check {
 	var all []check
 	for _, group := range [][]check{parallelChecks, listChecks, errorChecks, pollChecks, pushChecks, occurrenceChecks,
@@ -55,7 +56,7 @@ func checks() []check {
 	return all
 }
 
-// Checks describes all checks in the order in which they run.
+// Checks describes all checks in execution order.
 func Checks() (all []verdict.Check) {
 	for _, c := range checks() {
 		v := verdict.Check{ID: c.id, Title: c.title, Advice: c.advice}
@@ -75,10 +76,10 @@ func Checks() (all []verdict.Check) {
 
 // try runs one check and returns its finding.
 func (r *run) try(ctx context.Context, c check) verdict.Finding {
-	return r.finding(ctx, c, r.lacks(ctx, c))
+	return r.finding(ctx, c, r.skipReason(ctx, c))
 }
 
-// finding runs the check, unless it lacks something, and returns the finding.
+// finding runs the check, unless lacks is a reason to skip it, and returns the finding.
 func (r *run) finding(ctx context.Context, c check, lacks error) verdict.Finding {
 	err := lacks
 	if err == nil {
@@ -100,8 +101,8 @@ func (r *run) finding(ctx context.Context, c check, lacks error) verdict.Finding
 	return r.Finding(c.id, c.title, c.advice, err)
 }
 
-// interrupt records the request that was still unanswered when the run ended, and returns the error of the check that
-// sent it.
+// interrupt records the request that was unanswered when the run ended, and returns the error for the check that sent
+// it.
 func (r *run) interrupt() error {
 	if r.hung == nil && r.last != nil && r.last.answer.raw == nil {
 		r.hung = r.last.request
@@ -109,8 +110,8 @@ func (r *run) interrupt() error {
 	return verdict.ErrRunEnded
 }
 
-// lacks returns the reason why a check cannot run, or nil.
-func (r *run) lacks(ctx context.Context, c check) error {
+// skipReason returns the reason to skip a check, or nil if the check can run.
+func (r *run) skipReason(ctx context.Context, c check) error {
 	has := func(n need) bool { return c.needs&n != 0 }
 	switch {
 	case has(needStdio) && r.o.Target.URL != "":
@@ -137,11 +138,11 @@ func (r *run) lacks(ctx context.Context, c check) error {
 		return skipf("needs --other-token")
 	case ctx.Err() != nil:
 		return verdict.ErrRunEnded
-	case has(needReceiver) && r.nobody:
+	case has(needReceiver) && r.noPrincipal:
 		return skipf("the server knows no principal for this caller; give --token")
 	case has(needMain) && r.main == nil:
 		return skipf("there is no webhook subscription to try it on")
-	case has(needOccurred) && !r.occurred(ctx, c.needs):
+	case has(needOccurred) && !r.awaitOccurrence(ctx, c.needs):
 		if ctx.Err() != nil {
 			return verdict.ErrRunEnded
 		}
@@ -156,7 +157,7 @@ func (r *run) lacks(ctx context.Context, c check) error {
 	return nil
 }
 
-// subject returns the event type under test for a check's mode.
+// subject returns the event type under test for the check's delivery mode.
 func (r *run) subject(n need) *subject {
 	switch {
 	case n&needPush != 0:
@@ -167,10 +168,10 @@ func (r *run) subject(n need) *subject {
 	return r.poll
 }
 
-// member returns a member of an object, or nil.
+// member returns the named member of a JSON object, or nil.
 func member(raw json.RawMessage, name string) json.RawMessage { return objectOf(raw)[name] }
 
-// objectOf returns the members of an object, or none for any other value.
+// objectOf returns the members of a JSON object, or nil for any other value.
 func objectOf(raw json.RawMessage) (object map[string]json.RawMessage) {
 	_ = json.Unmarshal(raw, &object)
 	return object

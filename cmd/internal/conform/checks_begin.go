@@ -7,48 +7,48 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// known returns the eventIds of a type that any mode has received so far.
-func (r *run) known(s *subject) map[string]bool {
+// knownIDs returns the eventIds of a type that have been received in any mode so far.
+func (r *run) knownIDs(s *subject) map[string]bool {
 	ids := map[string]bool{}
-	for _, o := range append(s.polled(), s.pushed()...) {
+	for _, o := range append(s.fromPolls(), s.fromStream()...) {
 		ids[o.eventID()] = true
 	}
 	return ids
 }
 
-// present returns a condition on the ids that a new subscription receives, in order. The condition is true once the
-// subscription has caught up: it receives an id that was seen before it began, or another mode has received it
-// since. Until then the server may send history that nobody has seen.
-func (r *run) present(s *subject, before map[string]bool) func(id string) bool {
+// caughtUp returns a predicate for the eventIds that a new subscription receives, called in order. The predicate is
+// true once the subscription has caught up. It must receive an ID that was seen before it began or that another mode
+// has received since. Until then, the server may send old events that no mode has received.
+func (r *run) caughtUp(s *subject, before map[string]bool) func(id string) bool {
 	var unseen []string
 	return func(id string) bool {
 		if before[id] {
 			return true
 		}
 		unseen = append(unseen, id)
-		now := r.known(s)
+		now := r.knownIDs(s)
 		return slices.ContainsFunc(unseen, func(id string) bool { return now[id] })
 	}
 }
 
-// subscribedFromNow checks that a new subscription receives nothing that was seen before it.
+// subscribedFromNow returns a check that a new subscription does not receive earlier events.
 func subscribedFromNow(more map[string]any) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		if len(r.hook.polled()) == 0 && len(r.hook.pushed()) == 0 {
+		if len(r.hook.fromPolls()) == 0 && len(r.hook.fromStream()) == 0 {
 			return skipf("nothing of %s has come by polls or streams", r.hook.Name)
 		}
-		c, before := r.callback(echoes), r.known(r.hook)
+		c, before := r.newCallback(echoes), r.knownIDs(r.hook)
 		x, err := r.subscribe(ctx, r.hook, c, more)
 		if err != nil {
 			return err
 		}
-		if _, err := granted(x, false); err != nil {
+		if _, err := grantedID(x, false); err != nil {
 			return err
 		}
-		if truncated, _ := boolean(x, x.answer.result, "truncated"); truncated {
+		if truncated, _ := boolMember(x, x.answer.result, "truncated"); truncated {
 			return x.wrong("truncated to be false without a cursor", "true")
 		}
-		present := r.present(r.hook, before)
+		present := r.caughtUp(r.hook, before)
 		c.await(ctx, 0, r.o.pace.arrive, func(p post) bool { return isOccurrence(p) && present((occurrence{raw: p.body}).eventID()) })
 		if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
 			return err
@@ -63,21 +63,21 @@ func subscribedFromNow(more map[string]any) func(context.Context, *run) error {
 }
 
 func checkSubscribeAge(ctx context.Context, r *run) error {
-	x, err := r.subscribe(ctx, r.hook, r.callback(echoes), map[string]any{"maxAgeMs": -1})
+	x, err := r.subscribe(ctx, r.hook, r.newCallback(echoes), map[string]any{"maxAgeMs": -1})
 	if err != nil {
 		return err
 	}
-	return r.refused(x, wire.InvalidParams)
+	return r.expectError(x, wire.InvalidParams)
 }
 
-// begun creates a subscription with a cursor that the server cannot use, and ends it.
-func (r *run) begun(ctx context.Context, cursor string) (*exchange, error) {
-	c := r.callback(echoes)
+// subscribeAt creates a subscription with an unusable cursor and then ends it.
+func (r *run) subscribeAt(ctx context.Context, cursor string) (*exchange, error) {
+	c := r.newCallback(echoes)
 	x, err := r.subscribe(ctx, r.hook, c, map[string]any{"cursor": cursor})
 	if err != nil {
 		return x, err
 	}
-	if _, err := granted(x, false); err != nil {
+	if _, err := grantedID(x, false); err != nil {
 		return x, err
 	}
 	_, err = r.unsubscribe(ctx, r.hook, c)
@@ -86,12 +86,12 @@ func (r *run) begun(ctx context.Context, cursor string) (*exchange, error) {
 
 func checkSubscribeCursor(ctx context.Context, r *run) error {
 	const bad = "mcpe-conform: no cursor"
-	x, err := r.begun(ctx, bad)
+	x, err := r.subscribeAt(ctx, bad)
 	if err != nil {
 		return err
 	}
 	at := resultCursor(x)
-	truncated, _ := boolean(x, x.answer.result, "truncated")
+	truncated, _ := boolMember(x, x.answer.result, "truncated")
 	switch {
 	case at == nil:
 		return nil // a type without replay
@@ -104,23 +104,23 @@ func checkSubscribeCursor(ctx context.Context, r *run) error {
 }
 
 func checkSubscribeForeign(ctx context.Context, r *run) error {
-	for _, other := range r.offered(wire.ModePoll) {
+	for _, other := range r.typesWith(wire.ModePoll) {
 		if other != r.hook && other.first != nil && (r.hook.first == nil || *other.first != *r.hook.first) {
-			_, err := r.begun(ctx, *other.first)
+			_, err := r.subscribeAt(ctx, *other.first)
 			return err
 		}
 	}
 	return skipf("no other event type has cursors")
 }
 
-// checkBeginsBehind subscribes with the cursor from before the first occurrence seen.
+// checkBeginsBehind subscribes with a cursor that precedes the first received occurrence.
 func checkBeginsBehind(ctx context.Context, r *run) error {
 	s := r.hook
 	list := r.awaitPolled(ctx, s)
 	if len(list) == 0 || s.first == nil {
 		return skipf("nothing of %s has come by polls", s.Name)
 	}
-	c, want := r.callback(echoes), list[0].eventID()
+	c, want := r.newCallback(echoes), list[0].eventID()
 	isWanted := func(p post) bool { return isOccurrence(p) && (occurrence{raw: p.body}).eventID() == want }
 	x, err := r.subscribe(ctx, s, c, map[string]any{"cursor": *s.first})
 	if err != nil {
@@ -130,10 +130,10 @@ func checkBeginsBehind(ctx context.Context, r *run) error {
 	for _, p := range c.received() {
 		delivered[(occurrence{raw: p.body}).eventID()] = true
 	}
-	if _, err := granted(x, false); err != nil {
+	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
-	if truncated, _ := boolean(x, x.answer.result, "truncated"); truncated {
+	if truncated, _ := boolMember(x, x.answer.result, "truncated"); truncated {
 		if _, page, ok := (&witness{r: r, s: s}).poll(ctx, s.first, 1); ok && !page.truncated {
 			return x.wrong("truncated to be false, as in a poll from this cursor", "true")
 		}
@@ -143,7 +143,7 @@ func checkBeginsBehind(ctx context.Context, r *run) error {
 	if at == nil {
 		return x.wrong("a cursor, since one was given", "null")
 	}
-	led := r.behind(ctx, s, *at)
+	led := r.idsAfter(ctx, s, *at)
 	_, came := c.await(ctx, 0, r.o.Wait, isWanted)
 	if _, err := r.unsubscribe(ctx, s, c); err != nil {
 		return err
@@ -170,15 +170,15 @@ func checkSubscribeMaxAge(ctx context.Context, r *run) error {
 	if len(list) == 0 || s.first == nil {
 		return skipf("nothing of %s has come by polls", s.Name)
 	}
-	c := r.callback(echoes)
+	c := r.newCallback(echoes)
 	x, err := r.subscribe(ctx, s, c, map[string]any{"cursor": *s.first, "maxAgeMs": 0})
 	if err != nil {
 		return err
 	}
-	if _, err := granted(x, false); err != nil {
+	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
-	truncated, _ := boolean(x, x.answer.result, "truncated")
+	truncated, _ := boolMember(x, x.answer.result, "truncated")
 	pause(ctx, r.o.pace.settle)
 	if _, err := r.unsubscribe(ctx, s, c); err != nil {
 		return err
@@ -201,12 +201,12 @@ func checkRefreshAt(ctx context.Context, r *run) error {
 	if len(list) == 0 || s.first == nil {
 		return skipf("nothing of %s has come by polls", s.Name)
 	}
-	c, before := r.callback(echoes), list[0].eventID()
+	c, before := r.newCallback(echoes), list[0].eventID()
 	x, err := r.subscribe(ctx, s, c, nil)
 	if err != nil {
 		return err
 	}
-	if _, err := granted(x, false); err != nil {
+	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
 	if _, ok := c.await(ctx, 0, r.o.Wait, isOccurrence); !ok {
@@ -215,7 +215,7 @@ func checkRefreshAt(ctx context.Context, r *run) error {
 	if x, err = r.subscribe(ctx, s, c, map[string]any{"cursor": *s.first, "maxAgeMs": 3_600_000}); err != nil {
 		return err
 	}
-	if _, err := granted(x, false); err != nil {
+	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
 	isOld := func(p post) bool { return isOccurrence(p) && (occurrence{raw: p.body}).eventID() == before }

@@ -11,7 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// challengeChecks run late: a server limits a caller's failed challenges, and then refuses new ones for a while.
+// challengeChecks run late because a server limits the failed challenges of a caller and then rejects further ones for
+// a while.
 var challengeChecks = []check{
 	{id: "VER-2", title: "a wrong answer to the challenge is challenge_failed", needs: needHook, run: checkMistake},
 	{id: "VER-2", title: "an error as answer to the challenge is a CallbackEndpointError",
@@ -38,13 +39,13 @@ func checkChallenge(_ context.Context, r *run) error {
 	p := posts[0]
 	x := p.exchange(r.main.made)
 	if !isChallenge(p) {
-		return x.wrong("a verification before anything else", "%s", p.brief())
+		return x.wrong("a verification before anything else", "%s", p.summary())
 	}
 	const prefix = wire.MessagePrefix + wire.EnvelopeVerification + "_"
 	if id := p.header.Get(wire.HeaderWebhookID); !strings.HasPrefix(id, prefix) {
 		return x.wrong("a webhook-id that begins with "+prefix, "%s", wire.Shown(id))
 	}
-	if err := p.signed(r.main.callback.secrets[0]); err != nil {
+	if err := p.verify(r.main.callback.secrets[0]); err != nil {
 		return x.wrong("the signature of the secret that was given", "%v", err)
 	}
 	var challenge string
@@ -67,13 +68,13 @@ func checkChallengeID(_ context.Context, r *run) error {
 	return skipf("no challenge came")
 }
 
-// callbackFails checks that the server refuses a subscription whose callback fails its challenge, and sends nothing
-// more to the callback.
-func (r *run) callbackFails(ctx context.Context, m manner, reasons ...string) error {
-	return r.challengeFails(ctx, r.callback(m), reasons...)
+// callbackFails checks that the server rejects a subscription if its callback fails the challenge, and sends nothing
+// more to that callback.
+func (r *run) callbackFails(ctx context.Context, m challengeMode, reasons ...string) error {
+	return r.challengeFails(ctx, r.newCallback(m), reasons...)
 }
 
-// challengeFails does the work of callbackFails for an existing callback.
+// challengeFails is like callbackFails but uses an existing callback.
 func (r *run) challengeFails(ctx context.Context, c *callback, reasons ...string) error {
 	x, err := r.subscribe(ctx, r.hook, c, nil)
 	if err != nil {
@@ -82,15 +83,15 @@ func (r *run) challengeFails(ctx context.Context, c *callback, reasons ...string
 	return r.refusedCallback(c, x, reasons...)
 }
 
-// refusedCallback checks the outcome of a subscription whose callback failed its challenge.
+// refusedCallback checks the response to a subscription if its callback failed the challenge.
 func (r *run) refusedCallback(c *callback, x *exchange, reasons ...string) error {
-	if x.answer.err == nil && !c.challengedLater() {
+	if x.answer.err == nil && !c.hasChallenge() {
 		return skipf("no challenge came: the server knows the callback by other means")
 	}
-	if exhausted(x) {
+	if isExhausted(x) {
 		return skipf("the server takes no more failed challenges for now")
 	}
-	if err := r.refused(x, wire.CallbackEndpointError); err != nil {
+	if err := r.expectError(x, wire.CallbackEndpointError); err != nil {
 		return err
 	}
 	var reason string
@@ -100,22 +101,22 @@ func (r *run) refusedCallback(c *callback, x *exchange, reasons ...string) error
 	}
 	for i, p := range c.received() {
 		if i > 0 || !isChallenge(p) {
-			return p.exchange(x).wrong("one challenge and nothing else", "%s", p.brief())
+			return p.exchange(x).wrong("one challenge and nothing else", "%s", p.summary())
 		}
 	}
 	return nil
 }
 
-// exhausted reports whether the answer refuses the caller because of too many challenges.
-func exhausted(x *exchange) bool {
+// isExhausted reports whether the server rejected the request because of too many failed challenges.
+func isExhausted(x *exchange) bool {
 	e := x.answer.err
 	return e != nil && (e.Code == wire.Sketch.Code(wire.ResourceExhausted) || e.Code == wire.SEP.Code(wire.ResourceExhausted))
 }
 
-// failing subscribes a callback that answers its challenge with an error, once per run.
-func (r *run) failing(ctx context.Context) (*exchange, error) {
+// subscribeFailing subscribes a callback that answers its challenge with an error. It does so once per run.
+func (r *run) subscribeFailing(ctx context.Context) (*exchange, error) {
 	if r.failed == nil {
-		c, x, err := r.another(ctx, fails)
+		c, x, err := r.subscribeNew(ctx, fails)
 		if err != nil {
 			return x, err
 		}
@@ -125,7 +126,7 @@ func (r *run) failing(ctx context.Context) (*exchange, error) {
 }
 
 func checkPassedOn(ctx context.Context, r *run) error {
-	x, err := r.failing(ctx)
+	x, err := r.subscribeFailing(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func checkMistake(ctx context.Context, r *run) error {
 }
 
 func checkFailing(ctx context.Context, r *run) error {
-	x, err := r.failing(ctx)
+	x, err := r.subscribeFailing(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,31 +149,31 @@ func checkFailing(ctx context.Context, r *run) error {
 }
 
 func checkRedirect(ctx context.Context, r *run) error {
-	next := r.callback(echoes)
-	c := r.callback(redirects)
+	next := r.newCallback(echoes)
+	c := r.newCallback(redirects)
 	c.next = next.url
 	x, err := r.subscribe(ctx, r.hook, c, nil)
 	if err != nil {
 		return err
 	}
-	if exhausted(x) {
+	if isExhausted(x) {
 		return skipf("the server takes no more failed challenges for now")
 	}
 	if list := next.received(); len(list) > 0 {
-		return list[0].exchange(x).wrong("no request to where the callback redirects", "%s", list[0].brief())
+		return list[0].exchange(x).wrong("no request to where the callback redirects", "%s", list[0].summary())
 	}
-	return r.refused(x, wire.CallbackEndpointError)
+	return r.expectError(x, wire.CallbackEndpointError)
 }
 
-// A challengeAnswer is an invalid or unusual answer to a challenge. The verb %s in body stands for the challenge as a
-// JSON string.
+// A challengeAnswer is an invalid or unusual response to a challenge. The verb %s in body is replaced with the
+// challenge as a JSON string.
 type challengeAnswer struct {
 	status int
 	body   string
 }
 
 func (r *run) answering(a challengeAnswer) *callback {
-	c := r.callback(answers)
+	c := r.newCallback(answers)
 	c.status, c.echo = a.status, a.body
 	return c
 }
@@ -180,7 +181,7 @@ func (r *run) answering(a challengeAnswer) *callback {
 func checkCreated(ctx context.Context, r *run) error {
 	c := r.answering(challengeAnswer{201, `{"challenge":%s}`})
 	c.right = true
-	if _, err := r.subscribed(ctx, c, nil); err != nil {
+	if _, err := r.mustSubscribe(ctx, c, nil); err != nil {
 		return err
 	}
 	_, err := r.unsubscribe(ctx, r.hook, c)
@@ -198,14 +199,14 @@ func answersFail(list []challengeAnswer) func(context.Context, *run) error {
 	}
 }
 
-// silence is how long events/subscribe may take if a callback does not answer.
-const silence = 10 * time.Second
+// silenceTimeout is how long events/subscribe may take if the callback does not respond.
+const silenceTimeout = 10 * time.Second
 
 func checkSilent(ctx context.Context, r *run) error {
 	began := time.Now()
 	err := r.callbackFails(ctx, hangs)
-	if took := time.Since(began); took > silence+time.Second && r.last != nil {
-		return r.last.wrong("an answer within "+silence.String(), "none within %v", took.Round(time.Second))
+	if took := time.Since(began); took > silenceTimeout+time.Second && r.last != nil {
+		return r.last.wrong("an answer within "+silenceTimeout.String(), "none within %v", took.Round(time.Second))
 	}
 	return err
 }

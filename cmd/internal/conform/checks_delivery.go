@@ -28,7 +28,7 @@ var deliveryChecks = []check{
 		})},
 	{id: "HOOK-6", title: "a delivery carries the cursor",
 		needs: needHook, run: eachDelivery(func(r *run, p post) error {
-			_, err := nullable(p.exchange(r.main.made), p.body, "cursor")
+			_, err := stringOrNull(p.exchange(r.main.made), p.body, "cursor")
 			return err
 		})},
 	{id: "D10", title: "the webhook-id of an occurrence is its eventId",
@@ -53,7 +53,7 @@ var endChecks = []check{
 
 func isOccurrence(p post) bool { return p.kind == "" }
 
-// awaitDelivery waits for the first delivered occurrence, once per run.
+// awaitDelivery waits for the first delivered occurrence. It waits only once per run.
 func (r *run) awaitDelivery(ctx context.Context) error {
 	if r.delivered == nil {
 		_, ok := r.main.callback.await(ctx, 0, r.o.Wait, isOccurrence)
@@ -65,7 +65,7 @@ func (r *run) awaitDelivery(ctx context.Context) error {
 	return nil
 }
 
-// eachDelivery waits for the first delivered occurrence and runs try on each one.
+// eachDelivery returns a check that waits for the first delivered occurrence and calls try for each one received.
 func eachDelivery(try func(*run, post) error) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		if err := r.awaitDelivery(ctx); err != nil {
@@ -92,7 +92,7 @@ func checkHeaders(r *run, p post) error {
 	if got := p.header.Get(wire.HeaderSubscriptionID); got != r.main.id {
 		return x.wrong(wire.HeaderSubscriptionID+": "+r.main.id, "%q", wire.Shown(got))
 	}
-	if err := p.signed(r.main.callback.secrets[0]); err != nil {
+	if err := p.verify(r.main.callback.secrets[0]); err != nil {
 		return x.wrong("a signature of the secret that was given, and the time of now", "%v", err)
 	}
 	return nil
@@ -147,7 +147,7 @@ func checkRetry(ctx context.Context, r *run) error {
 	if got := again.header.Get(wire.HeaderWebhookID); got != id {
 		return x.wrong("the webhook-id of before, "+id, "%s", wire.Shown(got))
 	}
-	if err := again.signed(c.secret); err != nil {
+	if err := again.verify(c.secret); err != nil {
 		return x.wrong("a signature of its own", "%v", err)
 	}
 	if sent := again.header.Get(wire.HeaderWebhookTimestamp); sent == refused.header.Get(wire.HeaderWebhookTimestamp) &&
@@ -168,7 +168,7 @@ func checkRotation(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	id, err := granted(x, false)
+	id, err := grantedID(x, false)
 	if err != nil {
 		return err
 	}
@@ -183,17 +183,17 @@ func checkRotation(ctx context.Context, r *run) error {
 		return skipf("nothing was delivered within %v", r.o.Wait)
 	}
 	from := p.exchange(x)
-	if err := p.signed(c.secret); err != nil {
+	if err := p.verify(c.secret); err != nil {
 		return from.wrong("a signature of the new secret", "%v", err)
 	}
-	if err := p.signed(old); err != nil {
+	if err := p.verify(old); err != nil {
 		return from.wrong("a signature of the old secret too, for a while", "%v", err)
 	}
 	return nil
 }
 
-// signedAfter reports whether a delivery was signed after the server's answer. Deliveries already in flight may arrive
-// arbitrarily late. Both times are the server's, in seconds.
+// signedAfter reports whether a delivery was signed after the server sent the response in x. Deliveries in flight can
+// arrive arbitrarily late. Both times are from the server's clock, in seconds.
 func (r *run) signedAfter(p post, x *exchange, answered time.Time) bool {
 	seconds, err := strconv.ParseInt(p.header.Get(wire.HeaderWebhookTimestamp), 10, 64)
 	if err != nil || x.date.IsZero() {
@@ -202,16 +202,16 @@ func (r *run) signedAfter(p post, x *exchange, answered time.Time) bool {
 	return time.Unix(seconds, 0).After(x.date)
 }
 
-// gone checks that the answer reports an unknown key.
-func (r *run) gone(x *exchange) error {
+// expectGone checks that the response is NotFound or an empty result.
+func (r *run) expectGone(x *exchange) error {
 	if x.answer.err == nil {
-		return emptyResult(x)
+		return expectEmpty(x)
 	}
-	return r.refusedWith(x, wire.NotFound, map[string]string{"kind": "subscription"})
+	return r.expectErrorData(x, wire.NotFound, map[string]string{"kind": "subscription"})
 }
 
-// emptyResult checks that the result is {}, apart from resultType and _meta.
-func emptyResult(x *exchange) error {
+// expectEmpty checks that the result is a JSON object.
+func expectEmpty(x *exchange) error {
 	if len(x.answer.result) == 0 || !bytes.HasPrefix(bytes.TrimSpace(x.answer.result), []byte("{")) {
 		return x.wrong("an empty result", "%s", orNone(x.answer.result))
 	}
@@ -219,11 +219,11 @@ func emptyResult(x *exchange) error {
 }
 
 func checkUnknownKey(ctx context.Context, r *run) error {
-	x, err := r.unsubscribe(ctx, r.hook, r.callback(echoes))
+	x, err := r.unsubscribe(ctx, r.hook, r.newCallback(echoes))
 	if err != nil {
 		return err
 	}
-	return r.gone(x)
+	return r.expectGone(x)
 }
 
 func checkUnsubscribeForm(ctx context.Context, r *run) error {
@@ -231,7 +231,7 @@ func checkUnsubscribeForm(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	return r.refused(x, wire.InvalidParams)
+	return r.expectError(x, wire.InvalidParams)
 }
 
 // nextTick is long enough for two timestamps in whole seconds to differ.
@@ -245,27 +245,27 @@ func checkUnsubscribe(ctx context.Context, r *run) error {
 	if x.answer.err != nil {
 		return x.wrong("an empty result", "error %d", x.answer.err.Code)
 	}
-	if err := emptyResult(x); err != nil {
+	if err := expectEmpty(x); err != nil {
 		return err
 	}
 	from, answered := len(r.main.callback.received()), time.Now()
 	if p, ok := r.main.callback.await(ctx, from, max(r.o.pace.quiet, nextTick), func(p post) bool {
 		return isOccurrence(p) && r.signedAfter(p, x, answered)
 	}); ok {
-		return p.exchange(x).wrong("no delivery after the subscription has ended", "%s", p.brief())
+		return p.exchange(x).wrong("no delivery after the subscription has ended", "%s", p.summary())
 	}
 	again, err := r.unsubscribe(ctx, r.hook, r.main.callback)
 	if err != nil {
 		return err
 	}
-	return r.gone(again)
+	return r.expectGone(again)
 }
 
-// checkUnsubscribeRefused ends a subscription after its callback refused every delivery.
+// checkUnsubscribeRefused ends a subscription after its callback has rejected every delivery.
 func checkUnsubscribeRefused(ctx context.Context, r *run) error {
-	c := r.callback(echoes)
-	c.deciding(func(string, int) (int, <-chan struct{}) { return http.StatusServiceUnavailable, nil })
-	if _, err := r.subscribed(ctx, c, nil); err != nil {
+	c := r.newCallback(echoes)
+	c.setDecide(func(string, int) (int, <-chan struct{}) { return http.StatusServiceUnavailable, nil })
+	if _, err := r.mustSubscribe(ctx, c, nil); err != nil {
 		return err
 	}
 	_, came := c.await(ctx, 0, r.o.Wait, isOccurrence)
@@ -279,7 +279,7 @@ func checkUnsubscribeRefused(ctx context.Context, r *run) error {
 	if !came {
 		return skipf("nothing was delivered within %v", r.o.Wait)
 	}
-	// Wait a little longer than an earlier retry took.
+	// Wait slightly longer than an earlier retry took.
 	wait := max(r.o.pace.quiet, nextTick)
 	if r.retrial != nil {
 		select {
@@ -295,17 +295,17 @@ func checkUnsubscribeRefused(ctx context.Context, r *run) error {
 	}
 	answered := time.Now()
 	if p, ok := c.await(ctx, len(c.received()), wait, func(p post) bool { return isOccurrence(p) && r.signedAfter(p, x, answered) }); ok {
-		return p.exchange(x).wrong("no attempt after the subscription has ended", "%s", p.brief())
+		return p.exchange(x).wrong("no attempt after the subscription has ended", "%s", p.summary())
 	}
 	return nil
 }
 
 // checkDeliveryRedirect redirects deliveries to another callback.
 func checkDeliveryRedirect(ctx context.Context, r *run) error {
-	next, c := r.callback(echoes), r.callback(echoes)
-	c.onward = next.url
-	c.deciding(func(string, int) (int, <-chan struct{}) { return http.StatusTemporaryRedirect, nil })
-	x, err := r.subscribed(ctx, c, nil)
+	next, c := r.newCallback(echoes), r.newCallback(echoes)
+	c.redirectURL = next.url
+	c.setDecide(func(string, int) (int, <-chan struct{}) { return http.StatusTemporaryRedirect, nil })
+	x, err := r.mustSubscribe(ctx, c, nil)
 	if err != nil {
 		return err
 	}
@@ -315,7 +315,7 @@ func checkDeliveryRedirect(ctx context.Context, r *run) error {
 		return err
 	}
 	if list := next.received(); len(list) > 0 {
-		return list[0].exchange(x).wrong("no request to where the callback redirects", "%s", list[0].brief())
+		return list[0].exchange(x).wrong("no request to where the callback redirects", "%s", list[0].summary())
 	}
 	if !came {
 		return skipf("nothing was delivered within %v", r.o.Wait)

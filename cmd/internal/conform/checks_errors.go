@@ -32,13 +32,13 @@ var lastChecks = []check{
 
 const noSuchEvent = "mcpe-gen.conform.no-such-event"
 
-// attempt sends a request that the server has to refuse. For a stream the first message is the answer; a stream that
-// opens anyway is a violation and is not read further.
+// attempt sends a request that the server must reject. For a stream, the first message is the response. If the stream
+// opens anyway, that is a violation and attempt closes it.
 func (r *run) attempt(ctx context.Context, method string, params map[string]any) (*exchange, error) {
 	if method != wire.MethodStream {
 		return r.call(ctx, method, params)
 	}
-	f, x, err := r.first(ctx, request{id: r.nextID(), method: method, params: params})
+	f, x, err := r.firstMessage(ctx, request{id: r.nextID(), method: method, params: params})
 	if err != nil {
 		return x, err
 	}
@@ -49,14 +49,15 @@ func (r *run) attempt(ctx context.Context, method string, params map[string]any)
 	return x, nil
 }
 
-// checkUnknownMethod calls an unknown method of the extension and one outside it (JSON-RPC 2.0, section 5.1).
+// checkUnknownMethod calls an unknown method with the extension's prefix and one without it (JSON-RPC 2.0, section
+// 5.1).
 func checkUnknownMethod(ctx context.Context, r *run) error {
 	for _, method := range []string{wire.MethodPrefix + "mcpe-gen-conform", "mcpe-gen-conform"} {
 		x, err := r.call(ctx, method, map[string]any{})
 		if err != nil {
 			return err
 		}
-		if err := r.refused(x, wire.MethodNotFound); err != nil {
+		if err := r.expectError(x, wire.MethodNotFound); err != nil {
 			return err
 		}
 	}
@@ -70,7 +71,7 @@ func unnamed(method string) func(context.Context, *run) error {
 			if err != nil {
 				return err
 			}
-			if err := r.refused(x, wire.InvalidParams); err != nil {
+			if err := r.expectError(x, wire.InvalidParams); err != nil {
 				return err
 			}
 		}
@@ -84,7 +85,7 @@ func unknownEvent(method string) func(context.Context, *run) error {
 		if err != nil {
 			return err
 		}
-		return r.refusedWith(x, wire.NotFound, map[string]string{"kind": "event"})
+		return r.expectErrorData(x, wire.NotFound, map[string]string{"kind": "event"})
 	}
 }
 
@@ -94,15 +95,15 @@ func unfitArguments(method string) func(context.Context, *run) error {
 		if method == wire.MethodStream {
 			s = r.push
 		}
-		if s.bad == nil {
+		if s.invalid == nil {
 			return skipf("the inputSchema of %s takes any arguments", s.Name)
 		}
-		for _, args := range append([]json.RawMessage{json.RawMessage(`"text"`)}, s.bad...) {
+		for _, args := range append([]json.RawMessage{json.RawMessage(`"text"`)}, s.invalid...) {
 			x, err := r.attempt(ctx, method, map[string]any{"name": s.Name, "arguments": args})
 			if err != nil {
 				return err
 			}
-			if err := r.refused(x, wire.InvalidParams); err != nil {
+			if err := r.expectError(x, wire.InvalidParams); err != nil {
 				return err
 			}
 		}
@@ -112,7 +113,7 @@ func unfitArguments(method string) func(context.Context, *run) error {
 
 func otherMode(method, mode string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		s := r.lacking(mode)
+		s := r.typeWithout(mode)
 		if s == nil {
 			return skipf("every event type offers %s", mode)
 		}
@@ -120,7 +121,7 @@ func otherMode(method, mode string) func(context.Context, *run) error {
 		if err != nil {
 			return err
 		}
-		return r.refusedWith(x, wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": mode})
+		return r.expectErrorData(x, wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": mode})
 	}
 }
 

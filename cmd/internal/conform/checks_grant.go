@@ -17,7 +17,7 @@ func checkLifetime(ctx context.Context, r *run) error {
 		if err != nil {
 			return err
 		}
-		if _, err := granted(x, ttl == nil); err != nil {
+		if _, err := grantedID(x, ttl == nil); err != nil {
 			return err
 		}
 	}
@@ -30,7 +30,7 @@ func checkTTLForm(ctx context.Context, r *run) error {
 		if err != nil {
 			return err
 		}
-		if err := r.refused(x, wire.InvalidParams); err != nil {
+		if err := r.expectError(x, wire.InvalidParams); err != nil {
 			return err
 		}
 	}
@@ -42,7 +42,7 @@ func checkStatus(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if _, err := granted(x, false); err != nil {
+	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
 	status := member(x.answer.result, "deliveryStatus")
@@ -53,7 +53,7 @@ func checkStatus(ctx context.Context, r *run) error {
 		return x.wrong("active to be true", "%s", orNone(status))
 	}
 	for _, name := range []string{"lastDeliveryAt", "lastError"} {
-		last, err := nullable(x, status, name)
+		last, err := stringOrNull(x, status, name)
 		if v, ok := errors.AsType[*verdict.Violation](err); ok {
 			v.Mild = member(status, name) == nil
 			return v
@@ -68,22 +68,22 @@ func checkStatus(ctx context.Context, r *run) error {
 	return nil
 }
 
-// refreshBefore returns the refreshBefore of a result; ok is false if the result has none.
+// refreshBefore returns the refreshBefore member of a result. It returns false if the result has no such member.
 func refreshBefore(x *exchange) (at time.Time, ok bool) {
 	return at, json.Unmarshal(member(x.answer.result, "refreshBefore"), &at) == nil && !at.IsZero()
 }
 
-// clockSlack is how far a lifetime may exceed the requested one, to allow for latency and rounding.
+// clockSlack is how much longer than requested a lifetime may be, to allow for latency and rounding.
 const clockSlack = 3 * time.Second
 
-// checkGrants compares lifetimes by the server's clock, which also set the shortest one.
+// checkGrants compares lifetimes by the server's clock, which also determined the shortest one.
 func checkGrants(ctx context.Context, r *run) error {
 	life := func(ttl time.Duration) (*exchange, time.Duration, error) {
 		x, err := r.subscribe(ctx, r.hook, r.main.callback, map[string]any{"ttlMs": ttl.Milliseconds()})
 		if err != nil {
 			return x, 0, err
 		}
-		if _, err := granted(x, false); err != nil {
+		if _, err := grantedID(x, false); err != nil {
 			return x, 0, err
 		}
 		until, _ := refreshBefore(x)
@@ -110,8 +110,8 @@ func checkGrants(ctx context.Context, r *run) error {
 }
 
 func checkGrantAnew(ctx context.Context, r *run) error {
-	c := r.callback(echoes)
-	x, err := r.subscribed(ctx, c, nil)
+	c := r.newCallback(echoes)
+	x, err := r.mustSubscribe(ctx, c, nil)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func checkGrantAnew(ctx context.Context, r *run) error {
 	if x, err = r.subscribe(ctx, r.hook, c, nil); err != nil {
 		return err
 	}
-	if _, err := granted(x, false); err != nil {
+	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
 	after, _ := refreshBefore(x)

@@ -9,38 +9,39 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// heldFor is how long a poll asks to be held, and lateBy is how much later its answer may come.
+// heldFor is the timeout that a long poll requests. lateBy is how late its response may be.
 const (
 	heldFor = 2 * time.Second
 	lateBy  = 2 * time.Second
 )
 
-// checkHeldEnds holds a poll at the newest cursor until one hold passes without an occurrence. It first tries a type
-// that has had no occurrence, then the one under test.
+// checkHeldEnds sends long polls from the newest cursor until one of them times out without an occurrence. It first
+// tries a type without occurrences, and then the one under test.
 func checkHeldEnds(ctx context.Context, r *run) error {
 	var tried []*subject
-	for _, s := range r.offered(wire.ModePoll) {
-		if s != r.poll && s.replay && len(r.known(s)) == 0 {
+	for _, s := range r.typesWith(wire.ModePoll) {
+		if s != r.poll && s.replay && len(r.knownIDs(s)) == 0 {
 			tried = append(tried, s)
 			break
 		}
 	}
 	for _, s := range append(tried, slices.Repeat([]*subject{r.poll}, answerTries)...) {
-		if overtaken, err := r.heldEnds(ctx, s); !overtaken || err != nil {
+		if overtaken, err := r.expectHoldEnd(ctx, s); !overtaken || err != nil {
 			return err
 		}
 	}
 	return skipf("something occurred within %v each time that a poll was held", heldFor)
 }
 
-// heldEnds holds a poll; overtaken reports whether something occurred before the hold ended.
-func (r *run) heldEnds(ctx context.Context, s *subject) (overtaken bool, err error) {
-	_, result, err := r.polled(ctx, s, map[string]any{"cursor": nil})
+// expectHoldEnd sends a long poll and waits for it to time out. overtaken reports whether an event occurred before the
+// timeout.
+func (r *run) expectHoldEnd(ctx context.Context, s *subject) (overtaken bool, err error) {
+	_, result, err := r.pollSubject(ctx, s, map[string]any{"cursor": nil})
 	if err != nil {
 		return false, err
 	}
 	began := time.Now()
-	x, result, err := r.polled(ctx, s, map[string]any{"cursor": result.Cursor, "timeoutMs": heldFor.Milliseconds()})
+	x, result, err := r.pollSubject(ctx, s, map[string]any{"cursor": result.Cursor, "timeoutMs": heldFor.Milliseconds()})
 	took := time.Since(began)
 	switch {
 	case x != nil && x.answer.raw == nil:
@@ -51,21 +52,21 @@ func (r *run) heldEnds(ctx context.Context, s *subject) (overtaken bool, err err
 	return len(result.Events) > 0, err
 }
 
-// nullHeld is how long a poll without a cursor asks to be held.
+// nullHeld is the timeout that a long poll without a cursor requests.
 const nullHeld = 8 * time.Second
 
-// checkNullHeld polls without a cursor; the server must not hold such a poll.
+// checkNullHeld sends a long poll without a cursor, which the server must answer immediately.
 func checkNullHeld(ctx context.Context, r *run) error {
 	began := time.Now()
-	x, _, err := r.polled(ctx, r.poll, map[string]any{"cursor": nil, "timeoutMs": nullHeld.Milliseconds()})
+	x, _, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": nil, "timeoutMs": nullHeld.Milliseconds()})
 	if took := time.Since(began); x != nil && took > nullHeld/2 {
 		return x.wrong("the cursor at once, whatever timeoutMs is", "an answer after %v", took.Round(time.Millisecond))
 	}
 	return err
 }
 
-// heldTries is the maximum number of polls to cancel until one of them was held. A type that emits all the time may
-// answer them first.
+// heldTries is the maximum number of long polls to cancel before one of them was pending. A type that emits events
+// continuously may answer the others first.
 const heldTries = 20
 
 func checkHeldCancelled(ctx context.Context, r *run) error {
@@ -77,10 +78,10 @@ func checkHeldCancelled(ctx context.Context, r *run) error {
 	return skipf("each of %d polls was answered before it was cancelled", heldTries)
 }
 
-// cancelHeld cancels a poll and checks the answer, if any; overtaken reports whether the answer came first.
+// cancelHeld cancels a long poll and checks the response, if any. overtaken reports whether the response arrived first.
 func (r *run) cancelHeld(ctx context.Context) (overtaken bool, err error) {
-	// Use the newest cursor so that the server is likely to hold the poll.
-	_, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": nil})
+	// Use the newest cursor so that the server probably does not answer immediately.
+	_, result, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": nil})
 	if err != nil {
 		return false, err
 	}
@@ -108,12 +109,12 @@ func (r *run) cancelHeld(ctx context.Context) (overtaken bool, err error) {
 	return false, err
 }
 
-// answerTries is the maximum number of polls to hold until something occurs during one of them. A type that emits all
-// the time may answer them first.
+// answerTries is the maximum number of long polls to send before an event occurs during one of them. A type that emits
+// events continuously may answer the others first.
 const answerTries = 5
 
-// checkHeldAnswers holds a poll, polls in parallel to learn when something occurs, and compares the events with the
-// answer.
+// checkHeldAnswers sends a long poll, detects occurrences with parallel polls, and compares the events with the
+// response.
 func checkHeldAnswers(ctx context.Context, r *run) error {
 	end := time.Now().Add(min(r.o.Wait, r.o.pace.call))
 	for range answerTries {
@@ -124,16 +125,17 @@ func checkHeldAnswers(ctx context.Context, r *run) error {
 	return skipf("none of %d polls was held until something occurred", answerTries)
 }
 
-// A heldAnswer is the answer to a held poll.
+// A heldAnswer is the response to a long poll.
 type heldAnswer struct {
 	x   *exchange
 	err error
 }
 
-// hold holds a poll at the newest cursor until something occurs. held is false if the answer came before a parallel
-// poll came back empty, so that the poll may not have been held, or before anything occurred, which a server may do.
+// hold sends a long poll from the newest cursor and waits for an occurrence. It returns false if the response arrived
+// before an event occurred, which is allowed, or before a parallel poll returned no events, since the poll may not have
+// been pending then.
 func (r *run) hold(ctx context.Context, end time.Time) (held bool, err error) {
-	_, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": nil})
+	_, result, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": nil})
 	if err != nil {
 		return false, err
 	}
@@ -143,7 +145,7 @@ func (r *run) hold(ctx context.Context, end time.Time) (held bool, err error) {
 	defer func() { cancel(); <-done }() // the call ends with ctx
 	go func() {
 		defer close(done)
-		x, err := r.quiet(ctx, wire.MethodPoll, r.poll.params(map[string]any{"cursor": result.Cursor, "timeoutMs": 60_000}))
+		x, err := r.sendQuietly(ctx, wire.MethodPoll, r.poll.params(map[string]any{"cursor": result.Cursor, "timeoutMs": 60_000}))
 		answered <- heldAnswer{x, err}
 	}()
 	w := &witness{r: r, s: r.poll}
@@ -178,8 +180,8 @@ func (r *run) hold(ctx context.Context, end time.Time) (held bool, err error) {
 	return false, skipf("nothing occurred while it was held")
 }
 
-// followHeld reads on from the cursor in a held poll's answer and compares the events with polls from the cursor at
-// which it was held. woken reports whether those polls return an event.
+// followHeld polls from the cursor in the response to a long poll and compares the events with polls from the cursor of
+// that long poll. woken reports whether those polls return an event.
 func (r *run) followHeld(ctx context.Context, got heldAnswer, at string) (woken bool, err error) {
 	if got.err != nil || got.x.answer.err != nil {
 		return false, skipf("the poll that was held was not answered with a page") // the check of POLL-9 covers that
@@ -192,9 +194,9 @@ func (r *run) followHeld(ctx context.Context, got heldAnswer, at string) (woken 
 	if json.Unmarshal(got.x.answer.result, &page) != nil || page.Cursor == nil || page.Truncated {
 		return false, skipf("the answer to the poll that was held has no cursor to go on from, or is truncated")
 	}
-	// The order matters: only the second poll may return events from between the two.
-	want := r.behind(ctx, r.poll, at)
-	then := r.behind(ctx, r.poll, *page.Cursor)
+	// The order matters: only the second poll may return events that occurred between the two.
+	want := r.idsAfter(ctx, r.poll, at)
+	then := r.idsAfter(ctx, r.poll, *page.Cursor)
 	if want == nil || then == nil {
 		return false, skipf("a poll after it was not answered with a page, or was truncated")
 	}

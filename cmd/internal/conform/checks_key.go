@@ -12,17 +12,17 @@ import (
 )
 
 func checkSameKey(ctx context.Context, r *run) error {
-	return r.sameKey(ctx, r.hook.args)
+	return r.expectSameKey(ctx, r.hook.args)
 }
 
-// sameKey checks that the given arguments identify the existing subscription.
-func (r *run) sameKey(ctx context.Context, forms ...any) error {
+// expectSameKey checks that the given arguments identify the existing subscription.
+func (r *run) expectSameKey(ctx context.Context, forms ...any) error {
 	for _, args := range forms {
 		x, err := r.subscribe(ctx, r.hook, r.main.callback, map[string]any{"arguments": args})
 		if err != nil {
 			return err
 		}
-		id, err := granted(x, false)
+		id, err := grantedID(x, false)
 		if err != nil {
 			return err
 		}
@@ -37,15 +37,15 @@ func checkSameAbsent(ctx context.Context, r *run) error {
 	if string(r.hook.args) != `{}` {
 		return skipf("%s does not go without arguments", r.hook.Name)
 	}
-	return r.sameKey(ctx, json.RawMessage(`null`), nil)
+	return r.expectSameKey(ctx, json.RawMessage(`null`), nil)
 }
 
 func checkOtherKey(ctx context.Context, r *run) error {
-	c, x, err := r.another(ctx, echoes)
+	c, x, err := r.subscribeNew(ctx, echoes)
 	if err != nil {
 		return err
 	}
-	id, err := granted(x, false)
+	id, err := grantedID(x, false)
 	if err == nil && id == r.main.id {
 		err = x.wrong("another id than "+r.main.id, "the same")
 	}
@@ -55,20 +55,20 @@ func checkOtherKey(ctx context.Context, r *run) error {
 	return err
 }
 
-// endsMain tries to end the main subscription as another caller, and checks that it still exists.
-func (r *run) endsMain(ctx context.Context, q request, url string) (*exchange, error) {
+// tryEndMain tries to end the main subscription as another caller, and checks that it still exists.
+func (r *run) tryEndMain(ctx context.Context, q request, url string) (*exchange, error) {
 	q.id, q.method = r.nextID(), wire.MethodUnsubscribe
 	q.params = r.hook.params(map[string]any{"delivery": map[string]any{"mode": wire.ModeWebhook, "url": url}})
 	x, err := r.send(ctx, q)
-	if page, ok := errors.AsType[*notMCP](err); ok && (page.status == 401 || page.status == 403) {
+	if page, ok := errors.AsType[*notMCPError](err); ok && (page.status == 401 || page.status == 403) {
 		return nil, nil // refused before JSON-RPC
 	}
 	return x, err
 }
 
-// livesOn checks that the request in x did not end a subscription: its owner can still end it. A later delivery proves
-// nothing, since it may already have been in flight.
-func (r *run) livesOn(ctx context.Context, c *callback, x *exchange) error {
+// expectAlive checks that the request in x did not end a subscription. Its owner must still be able to end it. A later
+// delivery does not prove it because it may already have been in flight.
+func (r *run) expectAlive(ctx context.Context, c *callback, x *exchange) error {
 	if x == nil {
 		x = r.last
 	}
@@ -83,47 +83,47 @@ func (r *run) livesOn(ctx context.Context, c *callback, x *exchange) error {
 }
 
 func checkAnonymousEnd(ctx context.Context, r *run) error {
-	c, x, err := r.another(ctx, echoes)
+	c, x, err := r.subscribeNew(ctx, echoes)
 	if err != nil {
 		return err
 	}
-	if _, err := granted(x, false); err != nil {
+	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
-	x, err = r.endsMain(ctx, request{anonymous: true}, c.url)
+	x, err = r.tryEndMain(ctx, request{anonymous: true}, c.url)
 	if err != nil {
 		return err
 	}
 	if x != nil && x.status != 401 && x.status != 403 {
-		if err := r.refused(x, wire.Forbidden); err != nil {
+		if err := r.expectError(x, wire.Forbidden); err != nil {
 			return err
 		}
 	}
-	return r.livesOn(ctx, c, x)
+	return r.expectAlive(ctx, c, x)
 }
 
 func checkOtherEnd(ctx context.Context, r *run) error {
-	c, x, err := r.another(ctx, echoes)
+	c, x, err := r.subscribeNew(ctx, echoes)
 	if err != nil {
 		return err
 	}
-	if _, err := granted(x, false); err != nil {
+	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
-	if x, err = r.endsMain(ctx, request{other: true}, c.url); err != nil {
+	if x, err = r.tryEndMain(ctx, request{other: true}, c.url); err != nil {
 		return err
 	}
-	return r.livesOn(ctx, c, x)
+	return r.expectAlive(ctx, c, x)
 }
 
-// bySomebodyElse subscribes an already subscribed callback as another caller with another secret, and ends that
+// subscribeAsOther subscribes an existing callback as another caller with another secret, and then ends that
 // subscription.
-func (r *run) bySomebodyElse(ctx context.Context) (c *callback, mine, theirs *exchange, err error) {
-	c, mine, err = r.another(ctx, echoes)
+func (r *run) subscribeAsOther(ctx context.Context) (c *callback, mine, theirs *exchange, err error) {
+	c, mine, err = r.subscribeNew(ctx, echoes)
 	if err != nil {
 		return c, mine, nil, err
 	}
-	if _, err := granted(mine, false); err != nil {
+	if _, err := grantedID(mine, false); err != nil {
 		return c, mine, nil, err
 	}
 	r.rotate(c)
@@ -131,7 +131,7 @@ func (r *run) bySomebodyElse(ctx context.Context) (c *callback, mine, theirs *ex
 	if theirs, err = r.send(ctx, q); err != nil {
 		return c, mine, theirs, err
 	}
-	end, err := r.endsMain(ctx, request{other: true}, c.url)
+	end, err := r.tryEndMain(ctx, request{other: true}, c.url)
 	if err != nil || end == nil {
 		return c, mine, theirs, err
 	}
@@ -140,11 +140,11 @@ func (r *run) bySomebodyElse(ctx context.Context) (c *callback, mine, theirs *ex
 }
 
 func checkOtherCaller(ctx context.Context, r *run) error {
-	_, mine, theirs, err := r.bySomebodyElse(ctx)
+	_, mine, theirs, err := r.subscribeAsOther(ctx)
 	if err != nil {
 		return err
 	}
-	id, err := granted(theirs, false)
+	id, err := grantedID(theirs, false)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func checkOtherCaller(ctx context.Context, r *run) error {
 }
 
 func checkOtherChallenge(ctx context.Context, r *run) error {
-	c, _, theirs, err := r.bySomebodyElse(ctx)
+	c, _, theirs, err := r.subscribeAsOther(ctx)
 	if err != nil {
 		return err
 	}
@@ -174,26 +174,26 @@ func checkOtherChallenge(ctx context.Context, r *run) error {
 	return nil
 }
 
-// checkOtherArguments creates and ends a subscription that differs from another one only in its arguments, in two
-// orders.
+// checkOtherArguments creates and ends a subscription that differs from another only in its arguments. It does so in
+// two orders.
 func checkOtherArguments(ctx context.Context, r *run) error {
 	s := r.hook
-	if s.more == nil {
+	if s.otherArgs == nil {
 		return skipf("no other arguments of %s are known to fit", s.Name)
 	}
-	c, x, err := r.another(ctx, echoes)
+	c, x, err := r.subscribeNew(ctx, echoes)
 	if err != nil {
 		return err
 	}
-	mine, err := granted(x, false)
+	mine, err := grantedID(x, false)
 	if err != nil {
 		return err
 	}
-	names := slices.Sorted(maps.Keys(s.more))
+	names := slices.Sorted(maps.Keys(s.otherArgs))
 	ordered := func() json.RawMessage {
 		var members []string
 		for _, name := range names {
-			members = append(members, string(encode(name))+":"+string(s.more[name]))
+			members = append(members, string(encode(name))+":"+string(s.otherArgs[name]))
 		}
 		return json.RawMessage("{" + strings.Join(members, ",") + "}")
 	}
@@ -206,7 +206,7 @@ func checkOtherArguments(ctx context.Context, r *run) error {
 		if x.answer.err != nil {
 			return skipf("the server takes no other arguments, or not of this caller")
 		}
-		id, err := granted(x, false)
+		id, err := grantedID(x, false)
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ var listChecks = []check{
 }
 
 func checkCapability(_ context.Context, r *run) error {
-	if !r.advertised() {
+	if !r.isAdvertised() {
 		return r.hello.wrong(fmt.Sprintf("capabilities.%s or capabilities.extensions[%q]", wire.CapabilityKey,
 			wire.ExtensionID), "neither")
 	}
@@ -54,8 +54,8 @@ func checkListChanged(_ context.Context, r *run) error {
 	return nil
 }
 
-// pages calls each for every page of events/list.
-func (r *run) pages(ctx context.Context, each func(*exchange, wire.ListPage) error) error {
+// eachPage calls each for every page of events/list.
+func (r *run) eachPage(ctx context.Context, each func(*exchange, wire.ListPage) error) error {
 	params, seen := map[string]any{}, map[string]bool{}
 	for range maxPages {
 		x, err := r.call(ctx, wire.MethodList, params)
@@ -92,7 +92,7 @@ func (r *run) pages(ctx context.Context, each func(*exchange, wire.ListPage) err
 
 func checkPages(ctx context.Context, r *run) error {
 	names := map[string]bool{}
-	return r.pages(ctx, func(x *exchange, page wire.ListPage) error {
+	return r.eachPage(ctx, func(x *exchange, page wire.ListPage) error {
 		for _, raw := range page.Entries {
 			var name string
 			_ = json.Unmarshal(member(raw, "name"), &name)
@@ -110,11 +110,11 @@ func checkPageCursor(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	return r.refused(x, wire.InvalidParams)
+	return r.expectError(x, wire.InvalidParams)
 }
 
 func checkDescriptors(ctx context.Context, r *run) error {
-	return r.pages(ctx, func(x *exchange, page wire.ListPage) error {
+	return r.eachPage(ctx, func(x *exchange, page wire.ListPage) error {
 		for _, raw := range page.Entries {
 			var name, description string
 			if json.Unmarshal(member(raw, "name"), &name) != nil || name == "" {
@@ -143,7 +143,7 @@ func checkDescriptors(ctx context.Context, r *run) error {
 }
 
 func checkNames(ctx context.Context, r *run) error {
-	return r.pages(ctx, func(x *exchange, page wire.ListPage) error {
+	return r.eachPage(ctx, func(x *exchange, page wire.ListPage) error {
 		for _, raw := range page.Entries {
 			var name string
 			if json.Unmarshal(member(raw, "name"), &name) == nil && wire.CheckEventName(name) != nil {
@@ -155,7 +155,7 @@ func checkNames(ctx context.Context, r *run) error {
 }
 
 func checkSchemas(ctx context.Context, r *run) error {
-	return r.pages(ctx, func(x *exchange, page wire.ListPage) error {
+	return r.eachPage(ctx, func(x *exchange, page wire.ListPage) error {
 		for _, raw := range page.Entries {
 			for _, name := range []string{"inputSchema", "payloadSchema"} {
 				schema := member(raw, name)
@@ -175,7 +175,7 @@ func checkSchemas(ctx context.Context, r *run) error {
 func checkOrder(ctx context.Context, r *run) error {
 	var orders [2][]string
 	for i := range orders {
-		err := r.pages(ctx, func(_ *exchange, page wire.ListPage) error {
+		err := r.eachPage(ctx, func(_ *exchange, page wire.ListPage) error {
 			for _, raw := range page.Entries {
 				orders[i] = append(orders[i], string(member(raw, "name")))
 			}
@@ -246,8 +246,8 @@ func checkUnknownMembers(ctx context.Context, r *run) error {
 	return nil
 }
 
-// echoed checks that the server returns each id unchanged.
-func (r *run) echoed(ctx context.Context, ids ...string) error {
+// expectEchoed checks that the server returns each request ID unchanged.
+func (r *run) expectEchoed(ctx context.Context, ids ...string) error {
 	for _, id := range ids {
 		x, err := r.sendWithin(ctx, request{id: json.RawMessage(id), method: wire.MethodList}, r.o.pace.call/2)
 		if err != nil {
@@ -261,11 +261,11 @@ func (r *run) echoed(ctx context.Context, ids ...string) error {
 }
 
 func checkIDs(ctx context.Context, r *run) error {
-	return r.echoed(ctx, `"mcpe-gen"`, `"70001"`, `70002`, `-70003`, `0`, `""`, `9007199254740991`, `"ü ☃"`)
+	return r.expectEchoed(ctx, `"mcpe-gen"`, `"70001"`, `70002`, `-70003`, `0`, `""`, `9007199254740991`, `"ü ☃"`)
 }
 
 func checkIDBytes(ctx context.Context, r *run) error {
-	return r.echoed(ctx, `9007199254740993`, `70004.0`, `7e4`)
+	return r.expectEchoed(ctx, `9007199254740993`, `70004.0`, `7e4`)
 }
 
 func checkResultType(_ context.Context, r *run) error {

@@ -12,15 +12,15 @@ import (
 
 var occurrenceChecks = []check{
 	{id: "OCC-1", title: "an occurrence in a poll has its members",
-		needs: needPoll | needOccurred, run: each((*run).polledOccurrences, wellFormed)},
+		needs: needPoll | needOccurred, run: eachOccurrence((*run).polledOccurrences, wellFormed)},
 	{id: "OCC-2", title: "an eventId fits a header and is used once",
 		needs: needPoll | needOccurred, run: checkEventIDs},
 	{id: "OCC-1", title: "an occurrence does not lie in the future", advice: true,
-		needs: needPoll | needOccurred, run: each((*run).polledOccurrences, notAhead)},
+		needs: needPoll | needOccurred, run: eachOccurrence((*run).polledOccurrences, notAhead)},
 	{id: "OCC-3", title: "an occurrence in a poll has no cursor",
-		needs: needPoll | needOccurred, run: each((*run).polledOccurrences, withoutCursor)},
+		needs: needPoll | needOccurred, run: eachOccurrence((*run).polledOccurrences, withoutCursor)},
 	{id: "OCC-4", title: "the data in a poll is valid under payloadSchema",
-		needs: needPoll | needOccurred, run: each((*run).polledOccurrences, validData)},
+		needs: needPoll | needOccurred, run: eachOccurrence((*run).polledOccurrences, validData)},
 	{id: "POLL-3", title: "a cursor can be used again with the same result",
 		needs: needPoll | needOccurred | needReplay, run: checkAgain},
 	{id: "POLL-4", title: "maxEvents caps a batch, and hasMore leads to the rest",
@@ -32,15 +32,15 @@ var occurrenceChecks = []check{
 	{id: "CUR-2", title: "earlier events are not sent without a cursor",
 		needs: needPoll | needOccurred | needReplay, run: checkFromNow},
 	{id: "OCC-1", title: "an occurrence in a stream has its members",
-		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, wellFormed)},
+		needs: needPush | needOccurred, run: eachOccurrence((*run).pushedOccurrences, wellFormed)},
 	{id: "OCC-2", title: "an eventId in a stream fits a header",
-		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, fitsHeader)},
+		needs: needPush | needOccurred, run: eachOccurrence((*run).pushedOccurrences, fitsHeader)},
 	{id: "OCC-1", title: "an occurrence in a stream does not lie in the future", advice: true,
-		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, notAhead)},
+		needs: needPush | needOccurred, run: eachOccurrence((*run).pushedOccurrences, notAhead)},
 	{id: "OCC-4", title: "the data in a stream is valid under payloadSchema",
-		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, validData)},
+		needs: needPush | needOccurred, run: eachOccurrence((*run).pushedOccurrences, validData)},
 	{id: "PUSH-3", title: "an occurrence in a stream has a cursor",
-		needs: needPush | needOccurred, run: each((*run).pushedOccurrences, withCursor)},
+		needs: needPush | needOccurred, run: eachOccurrence((*run).pushedOccurrences, withCursor)},
 	{id: "PUSH-3", title: "an occurrence comes once in a stream", needs: needPush | needOccurred, run: checkPushedOnce},
 	{id: "PUSH-9", title: "a stream carries its own subscription only", needs: needPush | needOccurred, run: checkOwn},
 	{id: "CUR-2", title: "a stream without a cursor starts from now",
@@ -54,11 +54,11 @@ var occurrenceChecks = []check{
 		needs: needPush | needOccurred, run: checkResume},
 }
 
-func (r *run) polledOccurrences() (*subject, []occurrence) { return r.poll, r.poll.polled() }
-func (r *run) pushedOccurrences() (*subject, []occurrence) { return r.push, r.push.pushed() }
+func (r *run) polledOccurrences() (*subject, []occurrence) { return r.poll, r.poll.fromPolls() }
+func (r *run) pushedOccurrences() (*subject, []occurrence) { return r.push, r.push.fromStream() }
 
-// each runs try on every occurrence.
-func each(of func(*run) (*subject, []occurrence), try func(*subject, occurrence) error) func(context.Context,
+// eachOccurrence returns a check that calls try for every occurrence.
+func eachOccurrence(of func(*run) (*subject, []occurrence), try func(*subject, occurrence) error) func(context.Context,
 	*run) error {
 	return func(_ context.Context, r *run) error {
 		s, list := of(r)
@@ -91,11 +91,11 @@ func wellFormed(s *subject, o occurrence) error {
 	return nil
 }
 
-// ahead is how far clocks may differ.
-const ahead = time.Hour
+// maxClockSkew is the maximum difference between the server's clock and this machine's.
+const maxClockSkew = time.Hour
 
 func notAhead(_ *subject, o occurrence) error {
-	if at := o.time(); at.After(time.Now().Add(ahead)) {
+	if at := o.time(); at.After(time.Now().Add(maxClockSkew)) {
 		return o.wrong("a timestamp that is not ahead by more than an hour", "%s", at.Format(time.RFC3339))
 	}
 	return nil
@@ -116,7 +116,7 @@ func withoutCursor(_ *subject, o occurrence) error {
 }
 
 func withCursor(_ *subject, o occurrence) error {
-	_, err := nullable(o.from, o.raw, "cursor")
+	_, err := stringOrNull(o.from, o.raw, "cursor")
 	return err
 }
 
@@ -133,7 +133,7 @@ func validData(s *subject, o occurrence) error {
 
 func checkEventIDs(_ context.Context, r *run) error {
 	seen := map[string]bool{}
-	for _, o := range r.poll.polled() {
+	for _, o := range r.poll.fromPolls() {
 		id := o.eventID()
 		if err := wire.CheckEventID(id); err != nil {
 			return o.wrong("an eventId of 1 to 256 bytes of visible ASCII", "%s", orNone(member(o.raw, "eventId")))
@@ -146,14 +146,14 @@ func checkEventIDs(_ context.Context, r *run) error {
 	return nil
 }
 
-// page polls from the cursor and returns the ids of its occurrences.
-func (r *run) page(ctx context.Context, cursor *string, more map[string]any) (*exchange, wire.PollResult, []string,
+// pollIDs polls from the cursor and returns the eventIds in the result.
+func (r *run) pollIDs(ctx context.Context, cursor *string, more map[string]any) (*exchange, wire.PollResult, []string,
 	error) {
 	params := map[string]any{"cursor": cursor}
 	for k, v := range more {
 		params[k] = v
 	}
-	x, result, err := r.polled(ctx, r.poll, params)
+	x, result, err := r.pollSubject(ctx, r.poll, params)
 	if _, young := params["maxAgeMs"]; err == nil && result.Truncated && !young {
 		err = skipf("retention has forgotten what came first")
 	}
@@ -165,9 +165,9 @@ func (r *run) page(ctx context.Context, cursor *string, more map[string]any) (*e
 }
 
 func checkAgain(ctx context.Context, r *run) error {
-	want := r.poll.polled()[0].eventID()
+	want := r.poll.fromPolls()[0].eventID()
 	for range 2 {
-		x, result, ids, err := r.page(ctx, r.poll.first, nil)
+		x, result, ids, err := r.pollIDs(ctx, r.poll.first, nil)
 		if err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func checkAgain(ctx context.Context, r *run) error {
 			return x.wrong("the occurrence "+want+" again", "%s", first(ids))
 		}
 		// The server need not remember that a client has passed this cursor.
-		if _, _, _, err := r.page(ctx, result.Cursor, nil); err != nil {
+		if _, _, _, err := r.pollIDs(ctx, result.Cursor, nil); err != nil {
 			return err
 		}
 	}
@@ -190,11 +190,11 @@ func first(ids []string) string {
 }
 
 func checkCap(ctx context.Context, r *run) error {
-	a, b, err := two(r.poll.polled())
+	a, b, err := firstTwo(r.poll.fromPolls())
 	if err != nil {
 		return err
 	}
-	x, result, ids, err := r.page(ctx, r.poll.first, map[string]any{"maxEvents": 1})
+	x, result, ids, err := r.pollIDs(ctx, r.poll.first, map[string]any{"maxEvents": 1})
 	switch {
 	case err != nil:
 		return err
@@ -205,7 +205,7 @@ func checkCap(ctx context.Context, r *run) error {
 	case ids[0] != a.eventID():
 		return x.wrong("the occurrence "+a.eventID(), "%s", first(ids))
 	}
-	x, _, ids, err = r.page(ctx, result.Cursor, map[string]any{"maxEvents": 1})
+	x, _, ids, err = r.pollIDs(ctx, result.Cursor, map[string]any{"maxEvents": 1})
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func checkCap(ctx context.Context, r *run) error {
 }
 
 func checkAdvance(ctx context.Context, r *run) error {
-	x, result, before, err := r.page(ctx, r.poll.first, nil)
+	x, result, before, err := r.pollIDs(ctx, r.poll.first, nil)
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func checkAdvance(ctx context.Context, r *run) error {
 	for _, id := range before {
 		seen[id] = true
 	}
-	x, _, after, err := r.page(ctx, result.Cursor, nil)
+	x, _, after, err := r.pollIDs(ctx, result.Cursor, nil)
 	if err != nil {
 		return err
 	}
@@ -240,8 +240,8 @@ func checkAdvance(ctx context.Context, r *run) error {
 }
 
 func checkMaxAge(ctx context.Context, r *run) error {
-	old := r.poll.polled()[0].eventID()
-	x, result, ids, err := r.page(ctx, r.poll.first, map[string]any{"maxAgeMs": 0})
+	old := r.poll.fromPolls()[0].eventID()
+	x, result, ids, err := r.pollIDs(ctx, r.poll.first, map[string]any{"maxAgeMs": 0})
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func checkMaxAge(ctx context.Context, r *run) error {
 
 func checkPushedOnce(_ context.Context, r *run) error {
 	seen := map[string]bool{}
-	for _, o := range r.push.pushed() {
+	for _, o := range r.push.fromStream() {
 		if id := o.eventID(); seen[id] {
 			return o.wrong("each occurrence once", "%s again", wire.Shown(id))
 		}
@@ -291,9 +291,9 @@ func checkOwn(_ context.Context, r *run) error {
 	return nil
 }
 
-// begins opens a stream at the cursor and checks that the given occurrence comes first.
-func (r *run) begins(ctx context.Context, cursor, id string) (*exchange, error) {
-	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": cursor})
+// expectFirst opens a stream at the cursor and checks that the given occurrence is the first to arrive.
+func (r *run) expectFirst(ctx context.Context, cursor, id string) (*exchange, error) {
+	f, x, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": cursor})
 	if err != nil {
 		return x, err
 	}
@@ -310,8 +310,8 @@ func (r *run) begins(ctx context.Context, cursor, id string) (*exchange, error) 
 	return x, nil
 }
 
-// began returns the cursor at which the watched stream began.
-func (r *run) began() (string, error) {
+// streamCursor returns the initial cursor of the watched stream.
+func (r *run) streamCursor() (string, error) {
 	kept := mustMessages(r.push.stream)
 	if len(kept) == 0 || kept[0].method != wire.NotificationActive {
 		return "", skipf("the watched stream did not begin with active")
@@ -324,37 +324,37 @@ func (r *run) began() (string, error) {
 }
 
 func checkReplay(ctx context.Context, r *run) error {
-	from, err := r.began()
+	from, err := r.streamCursor()
 	if err != nil {
 		return err
 	}
-	id := r.push.pushed()[0].eventID()
-	x, err := r.begins(ctx, from, id)
+	id := r.push.fromStream()[0].eventID()
+	x, err := r.expectFirst(ctx, from, id)
 	if err != nil {
 		return err
 	}
-	// The cursor in active is never ahead of the events that the stream has still to replay.
+	// The cursor in the active notification is never ahead of events that the stream has yet to replay.
 	at := (occurrence{raw: x.answer.params}).cursor()
 	if at == nil {
 		return x.wrong("a cursor", "null")
 	}
-	_, err = r.begins(ctx, *at, id)
+	_, err = r.expectFirst(ctx, *at, id)
 	return err
 }
 
-// checkStreamMaxAge opens a stream at an earlier stream's cursor with a maximum age that excludes old events.
+// checkStreamMaxAge opens a stream at the cursor of an earlier stream with a maximum age that excludes old events.
 func checkStreamMaxAge(ctx context.Context, r *run) error {
-	from, err := r.began()
+	from, err := r.streamCursor()
 	if err != nil {
 		return err
 	}
-	old := r.push.pushed()[0].eventID()
-	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": from, "maxAgeMs": 0})
+	old := r.push.fromStream()[0].eventID()
+	f, x, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": from, "maxAgeMs": 0})
 	if err != nil {
 		return err
 	}
 	defer f.stop()
-	if truncated, _ := boolean(x, x.answer.params, "truncated"); !truncated {
+	if truncated, _ := boolMember(x, x.answer.params, "truncated"); !truncated {
 		return x.wrong("truncated to be true", "false")
 	}
 	waiting, cancel := context.WithTimeout(ctx, r.o.pace.settle)
@@ -366,22 +366,22 @@ func checkStreamMaxAge(ctx context.Context, r *run) error {
 }
 
 func checkResume(ctx context.Context, r *run) error {
-	a, b, err := two(r.push.pushed())
+	a, b, err := firstTwo(r.push.fromStream())
 	if err != nil {
 		return err
 	}
 	if a.cursor() == nil {
 		return skipf("%s has no replay: its cursors are null", r.push.Name)
 	}
-	_, err = r.begins(ctx, *a.cursor(), b.eventID())
+	_, err = r.expectFirst(ctx, *a.cursor(), b.eventID())
 	return err
 }
 
-// streamsFromNow checks that a new stream brings nothing that was seen before it.
+// streamsFromNow returns a check that a new stream does not deliver earlier events.
 func streamsFromNow(params map[string]any) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		before := r.known(r.push)
-		f, x, err := r.active(ctx, r.nextID(), params)
+		before := r.knownIDs(r.push)
+		f, x, err := r.openActive(ctx, r.nextID(), params)
 		if err != nil {
 			return err
 		}
@@ -394,7 +394,7 @@ func streamsFromNow(params map[string]any) func(context.Context, *run) error {
 		}
 		waiting, cancel = context.WithTimeout(ctx, r.o.pace.arrive)
 		defer cancel()
-		present := r.present(r.push, before)
+		present := r.caughtUp(r.push, before)
 		m, ok := f.await(waiting, func(m message) bool { return isEvent(m) && present((occurrence{raw: m.params}).eventID()) })
 		if ok && before[(occurrence{raw: m.params}).eventID()] {
 			return (&exchange{request: x.request, answer: m}).wrong("nothing from before the stream", "%s, which had come before",

@@ -7,16 +7,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// parallelChecks poll next to an open stream. They run first, because a server that blocks such a poll until the stream
+// parallelChecks poll while a stream is open. They run first because a server that blocks such a poll until the stream
 // ends slows down most of the run.
 var parallelChecks = []check{
 	{id: "PUSH-10", title: "a poll next to an open stream gets a prompt answer", needs: needPoll | needPush, run: checkPollNextToStream},
 }
 
-// promptly is how long a poll next to an open stream may take if events/list takes less than a quarter of it.
-// promptTries is how many consecutive polls have to take longer for the check to fail.
+// promptTime is how long a poll may take while a stream is open, if events/list takes less than a quarter of that. The
+// check fails if promptTries consecutive polls take longer.
 const (
-	promptly    = 4 * time.Second
+	promptTime  = 4 * time.Second
 	promptTries = 2
 )
 
@@ -46,7 +46,7 @@ func checkPollNextToStream(ctx context.Context, r *run) error {
 		switch {
 		case err != nil:
 			return x.wrong("an answer to a poll next to an open stream", "%v", err)
-		case took < promptly || took < 4*listing:
+		case took < promptTime || took < 4*listing:
 			return nil
 		case try == promptTries:
 			return x.wrong("an answer to a poll next to an open stream as soon as to events/list", "one after %v, and after %v to events/list",
@@ -55,9 +55,9 @@ func checkPollNextToStream(ctx context.Context, r *run) error {
 	}
 }
 
-// checkWindowAnswered looks at the polls of the witness, which are made next to its streams.
+// checkWindowAnswered examines the polls that the witness sends while its streams are open.
 func checkWindowAnswered(ctx context.Context, r *run) error {
-	w, err := r.seen(ctx)
+	w, err := r.awaitWitness(ctx)
 	switch {
 	case w == nil:
 		return err

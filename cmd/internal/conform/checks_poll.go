@@ -17,15 +17,15 @@ var pollChecks = []check{
 	{id: "CUR-7", title: "the cursor of another type is not an error", needs: needPoll | needReplay, run: checkForeign},
 	{id: "POLL-4", title: "maxEvents below 1 is InvalidParams",
 		needs: needPoll, run: refusedParams("maxEvents", 0, -1, "x")},
-	{id: "POLL-4", title: "a large maxEvents is clamped", needs: needPoll, run: takenParams("maxEvents", 1_000_000_000)},
+	{id: "POLL-4", title: "a large maxEvents is clamped", needs: needPoll, run: acceptedParams("maxEvents", 1_000_000_000)},
 	{id: "CUR-5", title: "a negative maxAgeMs is InvalidParams", needs: needPoll, run: refusedParams("maxAgeMs", -1)},
 	{id: "CUR-5", title: "maxAgeMs without a cursor changes nothing", needs: needPoll, run: checkAgeFromNow},
 	{id: "POLL-4", title: "hasMore leads to something", needs: needPoll | needReplay, run: checkMore},
-	{id: "POLL-9", title: "timeoutMs is not an error", needs: needPoll, run: takenParams("timeoutMs", 200)},
+	{id: "POLL-9", title: "timeoutMs is not an error", needs: needPoll, run: acceptedParams("timeoutMs", 200)},
 }
 
-// polled polls the subject and checks that the call succeeds.
-func (r *run) polled(ctx context.Context, s *subject, more map[string]any) (*exchange, wire.PollResult, error) {
+// pollSubject polls the subject and checks that the call succeeds.
+func (r *run) pollSubject(ctx context.Context, s *subject, more map[string]any) (*exchange, wire.PollResult, error) {
 	var result wire.PollResult
 	x, err := r.call(ctx, wire.MethodPoll, s.params(more))
 	if err != nil {
@@ -35,7 +35,7 @@ func (r *run) polled(ctx context.Context, s *subject, more map[string]any) (*exc
 }
 
 func checkPollShape(ctx context.Context, r *run) error {
-	x, _, err := r.polled(ctx, r.poll, map[string]any{"cursor": nil})
+	x, _, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": nil})
 	if err != nil {
 		return err
 	}
@@ -44,11 +44,11 @@ func checkPollShape(ctx context.Context, r *run) error {
 	if raw := member(in, "events"); json.Unmarshal(raw, &list) != nil || list == nil {
 		return x.wrong("events to be an array", "%s", orNone(raw))
 	}
-	if _, err := nullable(x, in, "cursor"); err != nil {
+	if _, err := stringOrNull(x, in, "cursor"); err != nil {
 		return err
 	}
 	for _, name := range []string{"truncated", "hasMore"} {
-		if _, err := boolean(x, in, name); err != nil {
+		if _, err := boolMember(x, in, name); err != nil {
 			return err
 		}
 	}
@@ -68,12 +68,12 @@ func checkFromNow(ctx context.Context, r *run) error {
 	return nil
 }
 
-// fromNow polls without a cursor. The answer may contain events that occur during the call, but none from before it.
+// fromNow polls without a cursor. The result may contain events that occur during the call, but no earlier ones.
 func (r *run) fromNow(ctx context.Context, more map[string]any) error {
-	// The events of one answer are history for the next poll.
-	before := r.known(r.poll)
+	// For the next poll, the events of the previous result are old.
+	before := r.knownIDs(r.poll)
 	for range 3 {
-		x, result, err := r.polled(ctx, r.poll, more)
+		x, result, err := r.pollSubject(ctx, r.poll, more)
 		switch {
 		case err != nil:
 			return err
@@ -92,11 +92,11 @@ func (r *run) fromNow(ctx context.Context, more map[string]any) error {
 	return nil
 }
 
-// emptyPages is how many consecutive empty pages at one cursor may announce more events.
+// emptyPages is the maximum number of consecutive empty pages at the same cursor that announce more events.
 const emptyPages = 3
 
 func checkMore(ctx context.Context, r *run) error {
-	for i, s := range r.offered(wire.ModePoll) {
+	for i, s := range r.typesWith(wire.ModePoll) {
 		if i == maxWatched {
 			break
 		}
@@ -111,7 +111,7 @@ func (r *run) moreOf(ctx context.Context, s *subject) error {
 	var cursor *string
 	empty := 0
 	for range 20 * emptyPages { // a type that occurs all the time may always have more
-		x, result, err := r.polled(ctx, s, map[string]any{"cursor": cursor})
+		x, result, err := r.pollSubject(ctx, s, map[string]any{"cursor": cursor})
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func checkCursorsAlways(ctx context.Context, r *run) error {
 	var before *exchange
 	cursor := r.poll.first
 	for range 6 {
-		x, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": cursor})
+		x, result, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": cursor})
 		if err != nil {
 			return err
 		}
@@ -144,9 +144,9 @@ func checkCursorsAlways(ctx context.Context, r *run) error {
 	return nil
 }
 
-// restarted polls with a cursor that the server cannot use.
-func (r *run) restarted(ctx context.Context, bad string, truncated bool) error {
-	x, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": bad})
+// pollBadCursor polls with a cursor that the server cannot use.
+func (r *run) pollBadCursor(ctx context.Context, bad string, truncated bool) error {
+	x, result, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": bad})
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (r *run) restarted(ctx context.Context, bad string, truncated bool) error {
 
 func checkMalformed(ctx context.Context, r *run) error {
 	for _, bad := range []string{"mcpe-conform: no cursor", "AAAA", "☃"} {
-		if err := r.restarted(ctx, bad, true); err != nil {
+		if err := r.pollBadCursor(ctx, bad, true); err != nil {
 			return err
 		}
 	}
@@ -169,12 +169,12 @@ func checkMalformed(ctx context.Context, r *run) error {
 }
 
 func checkForeign(ctx context.Context, r *run) error {
-	for _, other := range r.offered(wire.ModePoll) {
+	for _, other := range r.typesWith(wire.ModePoll) {
 		if other == r.poll || other.first == nil || *other.first == *r.poll.first {
 			continue
 		}
 		// The server decides whether it recognizes a foreign cursor, because cursors are opaque.
-		_, result, err := r.polled(ctx, r.poll, map[string]any{"cursor": *other.first})
+		_, result, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": *other.first})
 		if err != nil {
 			return err
 		}
@@ -186,7 +186,7 @@ func checkForeign(ctx context.Context, r *run) error {
 	return skipf("no other event type has cursors")
 }
 
-// refusedParams checks that the server refuses each value of a member with InvalidParams.
+// refusedParams returns a check that the server rejects each value of a parameter with InvalidParams.
 func refusedParams(name string, values ...any) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		for _, v := range values {
@@ -194,7 +194,7 @@ func refusedParams(name string, values ...any) func(context.Context, *run) error
 			if err != nil {
 				return err
 			}
-			if err := r.refused(x, wire.InvalidParams); err != nil {
+			if err := r.expectError(x, wire.InvalidParams); err != nil {
 				return err
 			}
 		}
@@ -202,11 +202,11 @@ func refusedParams(name string, values ...any) func(context.Context, *run) error
 	}
 }
 
-// takenParams checks that the server accepts each value of a member.
-func takenParams(name string, values ...any) func(context.Context, *run) error {
+// acceptedParams returns a check that the server accepts each value of a parameter.
+func acceptedParams(name string, values ...any) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		for _, v := range values {
-			x, _, err := r.polled(ctx, r.poll, map[string]any{"cursor": r.poll.first, name: v})
+			x, _, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": r.poll.first, name: v})
 			if err != nil {
 				if x != nil && x.answer.err != nil {
 					return x.wrong(fmt.Sprintf("%s %v to be taken", name, v), "error %d", x.answer.err.Code)

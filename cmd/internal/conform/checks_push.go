@@ -33,13 +33,13 @@ var pushChecks = []check{
 	{id: "PUSH-4", title: "heartbeats come and carry the cursor", needs: needPush, run: checkHeartbeat},
 }
 
-// streamed opens a stream of the push type under test and returns its first message.
-func (r *run) streamed(ctx context.Context, id json.RawMessage, more map[string]any) (*flow, *exchange, error) {
-	return r.first(ctx, request{id: id, method: wire.MethodStream, params: r.push.params(more)})
+// openStream opens a stream of the push type under test and returns its first message.
+func (r *run) openStream(ctx context.Context, id json.RawMessage, more map[string]any) (*flow, *exchange, error) {
+	return r.firstMessage(ctx, request{id: id, method: wire.MethodStream, params: r.push.params(more)})
 }
 
-// first sends an events/stream request and returns the first message. The caller stops the flow.
-func (r *run) first(ctx context.Context, q request) (*flow, *exchange, error) {
+// firstMessage sends an events/stream request and returns the first message of the stream. The caller stops the flow.
+func (r *run) firstMessage(ctx context.Context, q request) (*flow, *exchange, error) {
 	waiting, cancel := context.WithTimeout(ctx, r.o.pace.call)
 	defer cancel()
 	f, body, err := r.open(ctx, q)
@@ -59,9 +59,9 @@ func (r *run) first(ctx context.Context, q request) (*flow, *exchange, error) {
 	return f, x, nil
 }
 
-// active opens a stream and checks that its first message is a valid active notification.
-func (r *run) active(ctx context.Context, id json.RawMessage, more map[string]any) (*flow, *exchange, error) {
-	f, x, err := r.streamed(ctx, id, more)
+// openActive opens a stream and checks that its first message is a valid active notification.
+func (r *run) openActive(ctx context.Context, id json.RawMessage, more map[string]any) (*flow, *exchange, error) {
+	f, x, err := r.openStream(ctx, id, more)
 	if err != nil {
 		return nil, x, err
 	}
@@ -80,20 +80,20 @@ func wellBegun(x *exchange) error {
 	if x.answer.method != wire.NotificationActive {
 		return x.wrong(wire.NotificationActive+" first", "%s", wire.Shown(x.answer.method))
 	}
-	if _, err := nullable(x, x.answer.params, "cursor"); err != nil {
+	if _, err := stringOrNull(x, x.answer.params, "cursor"); err != nil {
 		return err
 	}
-	_, err := boolean(x, x.answer.params, "truncated")
+	_, err := boolMember(x, x.answer.params, "truncated")
 	return err
 }
 
 func checkActive(ctx context.Context, r *run) error {
-	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": nil})
+	f, x, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": nil})
 	if err != nil {
 		return err
 	}
 	defer f.stop()
-	if truncated, _ := boolean(x, x.answer.params, "truncated"); truncated {
+	if truncated, _ := boolMember(x, x.answer.params, "truncated"); truncated {
 		return x.wrong("truncated to be false without a cursor", "true")
 	}
 	return nil
@@ -101,7 +101,7 @@ func checkActive(ctx context.Context, r *run) error {
 
 func carriesID(id string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		f, x, err := r.streamed(ctx, json.RawMessage(id), map[string]any{"cursor": nil})
+		f, x, err := r.openStream(ctx, json.RawMessage(id), map[string]any{"cursor": nil})
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func carriesID(id string) func(context.Context, *run) error {
 
 func checkSeveral(ctx context.Context, r *run) error {
 	for range 3 {
-		f, x, err := r.streamed(ctx, r.nextID(), map[string]any{"cursor": nil})
+		f, x, err := r.openStream(ctx, r.nextID(), map[string]any{"cursor": nil})
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func checkSeveral(ctx context.Context, r *run) error {
 }
 
 func checkEventStream(ctx context.Context, r *run) error {
-	f, x, err := r.streamed(ctx, r.nextID(), map[string]any{"cursor": nil})
+	f, x, err := r.openStream(ctx, r.nextID(), map[string]any{"cursor": nil})
 	if err != nil {
 		return err
 	}
@@ -144,13 +144,13 @@ func checkEventStream(ctx context.Context, r *run) error {
 
 func checkStreamCursor(ctx context.Context, r *run) error {
 	const bad = "mcpe-conform: no cursor"
-	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": bad})
+	f, x, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": bad})
 	if err != nil {
 		return err
 	}
 	defer f.stop()
-	c, _ := nullable(x, x.answer.params, "cursor")
-	truncated, _ := boolean(x, x.answer.params, "truncated")
+	c, _ := stringOrNull(x, x.answer.params, "cursor")
+	truncated, _ := boolMember(x, x.answer.params, "truncated")
 	switch {
 	case c == nil:
 		return nil // a type without replay
@@ -167,13 +167,13 @@ func checkStreamAge(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	return r.refused(x, wire.InvalidParams)
+	return r.expectError(x, wire.InvalidParams)
 }
 
 func checkStreamForeign(ctx context.Context, r *run) error {
-	for _, other := range r.offered(wire.ModePoll) {
+	for _, other := range r.typesWith(wire.ModePoll) {
 		if other != r.push && other.first != nil && (r.push.first == nil || *other.first != *r.push.first) {
-			f, _, err := r.active(ctx, r.nextID(), map[string]any{"cursor": *other.first})
+			f, _, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": *other.first})
 			if err == nil {
 				f.stop()
 			}
@@ -184,7 +184,7 @@ func checkStreamForeign(ctx context.Context, r *run) error {
 }
 
 func checkStreamMembers(ctx context.Context, r *run) error {
-	f, _, err := r.active(ctx, r.nextID(), unknownMember)
+	f, _, err := r.openActive(ctx, r.nextID(), unknownMember)
 	if err == nil {
 		f.stop()
 	}
@@ -192,7 +192,7 @@ func checkStreamMembers(ctx context.Context, r *run) error {
 }
 
 func checkCancelled(ctx context.Context, r *run) error {
-	f, x, err := r.active(ctx, r.nextID(), map[string]any{"cursor": nil})
+	f, x, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": nil})
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func checkCancelled(ctx context.Context, r *run) error {
 	pause(ctx, r.o.pace.settle)
 	settled, _, _ := f.messages()
 	// Live events of the type continue meanwhile.
-	r.passing(ctx, r.o.pace.arrive)
+	r.awaitPushed(ctx, r.o.pace.arrive)
 	pause(ctx, r.o.pace.settle) // each stream receives an occurrence in turn
 	after, _, _ := f.messages()
 	for _, m := range after[len(before):] {
@@ -216,8 +216,8 @@ func checkCancelled(ctx context.Context, r *run) error {
 	return nil
 }
 
-// passing waits until the watched stream brings another occurrence, or until the time is over.
-func (r *run) passing(ctx context.Context, most time.Duration) {
+// awaitPushed waits until the watched stream receives another occurrence, but not longer than most.
+func (r *run) awaitPushed(ctx context.Context, most time.Duration) {
 	waiting, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	if r.push == nil || r.push.stream == nil {
@@ -237,7 +237,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 func checkBrokenOff(ctx context.Context, r *run) error {
-	f, _, err := r.active(ctx, r.nextID(), map[string]any{"cursor": nil})
+	f, _, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": nil})
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func checkHeartbeat(ctx context.Context, r *run) error {
 		if _, ended, _ := s.stream.messages(); ended {
 			return x.wrong("a heartbeat", "the end of the stream")
 		}
-		if s.stream.commented() {
+		if s.stream.hasComments() {
 			return x.wrong(wire.NotificationHeartbeat+" within 30 s", "only SSE comments, which are not heartbeats")
 		}
 		if ctx.Err() != nil {
@@ -274,7 +274,7 @@ func checkHeartbeat(ctx context.Context, r *run) error {
 		}
 		return x.wrong("a heartbeat within 30 s", "none in %v", r.o.pace.heartbeat)
 	}
-	c, err := nullable(x, m.params, "cursor")
+	c, err := stringOrNull(x, m.params, "cursor")
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// retryChecks examine how the server retried the deliveries that the retrial refused.
+// retryChecks examine how the server retried the deliveries that the retrial rejected.
 var retryChecks = []check{
 	{id: "HOOK-3", title: "a refused event does not hold up later events", needs: needHook | needRetrial, run: retried(checkNotHeld)},
 	{id: "HOOK-3", title: "there is a pause before a delivery is tried again", needs: needHook | needRetrial, run: retried(checkPauses)},
@@ -46,12 +46,13 @@ func (c *callback) attempts(id string) (list []post) {
 	return list
 }
 
-// checkNotHeld uses the three deliveries that were refused in sequence: each one is a different occurrence.
+// checkNotHeld examines the deliveries that were rejected in sequence. Each one is a different occurrence.
 func checkNotHeld(_ context.Context, _ *run, t *retrial) error {
 	if len(t.plain) < refusedInARow {
 		return verdict.Skipped(t.why)
 	}
-	// The callback refused the second one only after it had accepted the first: nothing new came meanwhile.
+	// The callback rejected the second delivery only after it had accepted the first, so no new delivery arrived in
+	// between.
 	for i, id := range t.plain[:len(t.plain)-1] {
 		list, next := t.callback.attempts(id), t.callback.attempts(t.plain[i+1])
 		if len(list) < 2 || next[0].at.Before(list[len(list)-1].at) {
@@ -97,7 +98,8 @@ func checkSameBody(_ context.Context, _ *run, t *retrial) error {
 	return nil
 }
 
-// checkTimes compares attempts separated by more than a second. One of them may have been delayed in transit.
+// checkTimes compares the timestamps of attempts separated by more than a second. Either attempt may have been delayed
+// in transit.
 func checkTimes(_ context.Context, _ *run, t *retrial) error {
 	apart := 0
 	var last post
@@ -117,7 +119,7 @@ func checkTimes(_ context.Context, _ *run, t *retrial) error {
 	return last.exchange(t.made).wrong("the time of the attempt as "+wire.HeaderWebhookTimestamp, "that of the first one, on %d deliveries", apart)
 }
 
-// bodyOf returns the body without its cursor.
+// bodyOf returns the canonical body of a post without its cursor.
 func bodyOf(p post) string {
 	members := objectOf(p.body)
 	delete(members, "cursor")
@@ -154,19 +156,20 @@ func checkForgotten(_ context.Context, _ *run, t *retrial) error {
 	return nil
 }
 
-// checkRefreshRepeats examines all callbacks of the run; some of them were refreshed many times.
+// checkRefreshRepeats examines the main callback and that of the retrial, whose subscriptions were refreshed many
+// times.
 func checkRefreshRepeats(_ context.Context, r *run) error {
-	return takenOnce(r.main.made, r.main.callback, r.retrial.callback)
+	return expectNoRepeats(r.main.made, r.main.callback, r.retrial.callback)
 }
 
 func checkFinal(ctx context.Context, r *run, t *retrial) error {
-	if t.over {
+	if t.stopped {
 		return t.callback.attempts(t.gone)[0].exchange(t.made).wrong("other deliveries after a 410", "none, while more occurred")
 	}
 	if t.large == "" {
 		return skipf("nothing was delivered that could be refused")
 	}
-	// Wait longer than for an earlier retry.
+	// Wait longer than an earlier retry took.
 	took := r.o.pace.quiet
 	for _, id := range t.plain {
 		if list := t.callback.attempts(id); len(list) > 1 {
@@ -194,7 +197,7 @@ func checkHanging(_ context.Context, _ *run, t *retrial) error {
 	return t.made.wrong("deliveries while another callback hangs", "none, while %d occurrences came by a stream", t.occurred)
 }
 
-// checkComesAgain is only advice: the server chooses how long it waits.
+// checkComesAgain is only advice because the server chooses the retry delay.
 func checkComesAgain(ctx context.Context, r *run, t *retrial) error {
 	if len(t.plain) == 0 {
 		return verdict.Skipped(t.why)

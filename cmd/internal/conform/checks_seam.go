@@ -7,25 +7,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// checkHookSeam subscribes with the first cursor and waits for a later event. The callback must then also have every
-// event that polls had by that time.
+// checkHookSeam subscribes with the initial cursor and waits for a later event. By then, the callback must have
+// received every event that polls had returned.
 func checkHookSeam(ctx context.Context, r *run) error {
 	s := r.hook
 	if len(r.awaitPolled(ctx, s)) == 0 || s.first == nil {
 		return skipf("no event of %s has come by polls", s.Name)
 	}
-	c := r.callback(echoes)
+	c := r.newCallback(echoes)
 	x, err := r.subscribe(ctx, s, c, map[string]any{"cursor": *s.first})
 	if err != nil {
 		return err
 	}
-	if _, err := granted(x, false); err != nil {
+	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
-	if truncated, _ := boolean(x, x.answer.result, "truncated"); truncated {
+	if truncated, _ := boolMember(x, x.answer.result, "truncated"); truncated {
 		return skipf("retention has forgotten the first events")
 	}
-	known := r.behind(ctx, s, *s.first)
+	known := r.idsAfter(ctx, s, *s.first)
 	idOf := func(p post) string { return (occurrence{raw: p.body}).eventID() }
 	later := func(p post) bool { return isOccurrence(p) && !slices.Contains(known, idOf(p)) }
 	_, came := c.await(ctx, 0, r.o.Wait, later)

@@ -9,8 +9,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// ssrfChecks subscribe callbacks at addresses that a server must refuse. The list leaves out the metadata addresses of
-// clouds: a faulty server would give its credentials away.
+// ssrfChecks subscribe callbacks at addresses that a server must reject. The metadata addresses of cloud providers are
+// not among them because a faulty server would disclose its credentials.
 var ssrfChecks = []check{
 	{id: "SSRF-1", title: "a callback at a private address is InvalidParams",
 		needs: needHook | needSSRF, run: checkPrivate},
@@ -18,31 +18,31 @@ var ssrfChecks = []check{
 		needs: needHook | needSSRF, run: checkLoopback},
 }
 
-// privateHosts has one host of each block, in spellings that filters overlook.
+// privateHosts has one host in each private address block, including spellings that filters overlook.
 var privateHosts = []string{
 	"10.0.0.1", "172.16.0.1", "192.168.0.1", "100.64.0.1", "0.0.0.0", "198.18.0.1",
 	"[::1]", "[fc00::1]", "[fe80::1]", "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]", "[2002:a00:1::1]",
 	"localhost", "0x7f000001", "2130706433", "127.1",
 }
 
-// refusesHost checks that the server refuses a callback on a host.
-func (r *run) refusesHost(ctx context.Context, host string) error {
+// expectHostRefused checks that the server rejects a callback on the host.
+func (r *run) expectHostRefused(ctx context.Context, host string) error {
 	url := "https://" + host + "/mcpe-gen-conform"
-	return r.refusesDelivery(ctx, wire.InvalidParams, fmt.Sprintf("the callback %q", url),
-		map[string]any{"mode": wire.ModeWebhook, "url": url, "secret": r.callback(echoes).secret})
+	return r.expectDeliveryRefused(ctx, wire.InvalidParams, fmt.Sprintf("the callback %q", url),
+		map[string]any{"mode": wire.ModeWebhook, "url": url, "secret": r.newCallback(echoes).secret})
 }
 
 func checkPrivate(ctx context.Context, r *run) error {
 	for _, host := range privateHosts {
-		if err := r.refusesHost(ctx, host+":1"); err != nil {
+		if err := r.expectHostRefused(ctx, host+":1"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkLoopback listens on the callback's loopback address. It sees a connection only if the server runs on this
-// machine.
+// checkLoopback listens on the callback's loopback address and checks that the server does not connect to it. It
+// detects a connection only if the server runs on the same machine.
 func checkLoopback(ctx context.Context, r *run) error {
 	listen := r.o.loopback
 	if listen == nil {
@@ -66,7 +66,7 @@ func checkLoopback(ctx context.Context, r *run) error {
 		}
 	}()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	err = r.refusesHost(ctx, "127.0.0.1:"+port)
+	err = r.expectHostRefused(ctx, "127.0.0.1:"+port)
 	l.Close()
 	<-done
 	if connected.Load() {

@@ -64,25 +64,25 @@ var subscribeChecks = []check{
 }
 
 func checkSubscribe(ctx context.Context, r *run) error {
-	// Prefer a type whose events occur, since it shows more.
-	for _, s := range r.offered(wire.ModeWebhook) {
-		if len(s.polled()) > 0 || len(s.pushed()) > 0 {
+	// Prefer a type with occurrences, which allows more checks.
+	for _, s := range r.typesWith(wire.ModeWebhook) {
+		if len(s.fromPolls()) > 0 || len(s.fromStream()) > 0 {
 			r.hook = s
 			break
 		}
 	}
-	c, x, err := r.another(ctx, echoes)
+	c, x, err := r.subscribeNew(ctx, echoes)
 	if err != nil {
 		return err
 	}
-	if forbidden(x) && r.o.Target.Token == "" {
-		r.nobody = true
+	if isForbidden(x) && r.o.Target.Token == "" {
+		r.noPrincipal = true
 		return skipf("the server knows no principal for this caller; give --token")
 	}
-	if exhausted(x) {
+	if isExhausted(x) {
 		return skipf("the server takes no more subscriptions, or challenges, of this caller for now; wait a minute and run again")
 	}
-	id, err := granted(x, false)
+	id, err := grantedID(x, false)
 	if x.answer.err == nil {
 		r.main = &subscription{of: r.hook, callback: c, made: x, id: id}
 	}
@@ -97,10 +97,10 @@ func checkNoStatus(_ context.Context, r *run) error {
 }
 
 func checkAnonymous(ctx context.Context, r *run) error {
-	c := r.callback(echoes)
+	c := r.newCallback(echoes)
 	params := r.hook.params(map[string]any{"cursor": nil, "delivery": c.delivery()})
 	x, err := r.send(ctx, request{id: r.nextID(), method: wire.MethodSubscribe, params: params, anonymous: true})
-	if page, ok := errors.AsType[*notMCP](err); ok && (page.status == 401 || page.status == 403) {
+	if page, ok := errors.AsType[*notMCPError](err); ok && (page.status == 401 || page.status == 403) {
 		return nil // refused before JSON-RPC
 	}
 	if err != nil {
@@ -114,18 +114,18 @@ func checkAnonymous(ctx context.Context, r *run) error {
 		params["delivery"] = map[string]any{"mode": wire.ModeWebhook, "url": c.url}
 		_, _ = r.send(ctx, request{id: r.nextID(), method: wire.MethodUnsubscribe, params: params, anonymous: true})
 	}
-	return r.refused(x, wire.Forbidden)
+	return r.expectError(x, wire.Forbidden)
 }
 
-// refusesDelivery checks that the server refuses an events/subscribe with an invalid delivery.
-func (r *run) refusesDelivery(ctx context.Context, kind wire.Kind, what string, delivery map[string]any) error {
+// expectDeliveryRefused checks that the server rejects an events/subscribe request with an invalid delivery.
+func (r *run) expectDeliveryRefused(ctx context.Context, kind wire.Kind, what string, delivery map[string]any) error {
 	params := r.hook.params(map[string]any{"cursor": nil, "delivery": delivery})
 	r.remember(params)
 	x, err := r.call(ctx, wire.MethodSubscribe, params)
 	if err != nil {
 		return err
 	}
-	if err := r.refused(x, kind); err != nil {
+	if err := r.expectError(x, kind); err != nil {
 		var v *verdict.Violation
 		if errors.As(err, &v) {
 			v.Expected += " for " + what
@@ -136,40 +136,40 @@ func (r *run) refusesDelivery(ctx context.Context, kind wire.Kind, what string, 
 }
 
 func checkDeliveryMode(ctx context.Context, r *run) error {
-	d := r.callback(echoes).delivery()
+	d := r.newCallback(echoes).delivery()
 	delete(d, "mode")
-	if err := r.refusesDelivery(ctx, wire.InvalidParams, "a delivery without a mode", d); err != nil {
+	if err := r.expectDeliveryRefused(ctx, wire.InvalidParams, "a delivery without a mode", d); err != nil {
 		return err
 	}
 	d["mode"] = "pigeon"
-	return r.refusesDelivery(ctx, wire.Unsupported, "an unknown mode", d)
+	return r.expectDeliveryRefused(ctx, wire.Unsupported, "an unknown mode", d)
 }
 
-// refuses checks that the server refuses an events/subscribe with other invalid params.
-func (r *run) refuses(ctx context.Context, kind wire.Kind, params map[string]any) error {
-	params["delivery"], params["cursor"] = r.callback(echoes).delivery(), nil
+// expectRefused checks that the server rejects an events/subscribe request with other invalid params.
+func (r *run) expectRefused(ctx context.Context, kind wire.Kind, params map[string]any) error {
+	params["delivery"], params["cursor"] = r.newCallback(echoes).delivery(), nil
 	r.remember(params)
 	x, err := r.call(ctx, wire.MethodSubscribe, params)
 	if err != nil {
 		return err
 	}
-	return r.refused(x, kind)
+	return r.expectError(x, kind)
 }
 
 func checkUnnamedSubscription(ctx context.Context, r *run) error {
-	return r.refuses(ctx, wire.InvalidParams, map[string]any{})
+	return r.expectRefused(ctx, wire.InvalidParams, map[string]any{})
 }
 
 func checkUnknownSubscription(ctx context.Context, r *run) error {
-	return r.refuses(ctx, wire.NotFound, map[string]any{"name": noSuchEvent, "arguments": map[string]any{}})
+	return r.expectRefused(ctx, wire.NotFound, map[string]any{"name": noSuchEvent, "arguments": map[string]any{}})
 }
 
 func checkUnfitSubscription(ctx context.Context, r *run) error {
-	if r.hook.bad == nil {
+	if r.hook.invalid == nil {
 		return skipf("the inputSchema of %s takes any arguments", r.hook.Name)
 	}
-	for _, bad := range r.hook.bad {
-		if err := r.refuses(ctx, wire.InvalidParams, map[string]any{"name": r.hook.Name, "arguments": bad}); err != nil {
+	for _, bad := range r.hook.invalid {
+		if err := r.expectRefused(ctx, wire.InvalidParams, map[string]any{"name": r.hook.Name, "arguments": bad}); err != nil {
 			return err
 		}
 	}
@@ -177,21 +177,21 @@ func checkUnfitSubscription(ctx context.Context, r *run) error {
 }
 
 func checkWithoutWebhook(ctx context.Context, r *run) error {
-	s := r.lacking(wire.ModeWebhook)
+	s := r.typeWithout(wire.ModeWebhook)
 	if s == nil {
 		return skipf("every event type offers webhook")
 	}
-	return r.refuses(ctx, wire.Unsupported, s.params(nil))
+	return r.expectRefused(ctx, wire.Unsupported, s.params(nil))
 }
 
 func checkURLs(ctx context.Context, r *run) error {
-	good := r.callback(echoes)
+	good := r.newCallback(echoes)
 	host := strings.TrimPrefix(good.url, "https://")
 	for _, bad := range []string{"http://" + host, "https://user:pass@" + host, "/" + good.name,
 		"https://", ""} {
 		d := good.delivery()
 		d["url"] = bad
-		if err := r.refusesDelivery(ctx, wire.InvalidParams, fmt.Sprintf("the callback %q", bad), d); err != nil {
+		if err := r.expectDeliveryRefused(ctx, wire.InvalidParams, fmt.Sprintf("the callback %q", bad), d); err != nil {
 			return err
 		}
 	}
@@ -199,19 +199,19 @@ func checkURLs(ctx context.Context, r *run) error {
 }
 
 func checkFragment(ctx context.Context, r *run) error {
-	d := r.callback(echoes).delivery()
+	d := r.newCallback(echoes).delivery()
 	d["url"] = fmt.Sprint(d["url"], "#fragment")
-	return r.refusesDelivery(ctx, wire.InvalidParams, "a callback with a fragment", d)
+	return r.expectDeliveryRefused(ctx, wire.InvalidParams, "a callback with a fragment", d)
 }
 
 func checkSecrets(ctx context.Context, r *run) error {
-	c := r.callback(echoes)
+	c := r.newCallback(echoes)
 	for _, bad := range []string{"", "secret", wire.SecretPrefix, wire.SecretPrefix + "dG9vIHNob3J0",
 		wire.SecretPrefix + "!!!" + strings.Repeat("A", 40),
 		strings.TrimPrefix(c.secret, wire.SecretPrefix), wire.SecretPrefix + strings.Repeat("AAAA", 30)} {
 		d := c.delivery()
 		d["secret"] = bad
-		if err := r.refusesDelivery(ctx, wire.InvalidParams, "a secret that is not whsec_ and 24 to 64 bytes of base64",
+		if err := r.expectDeliveryRefused(ctx, wire.InvalidParams, "a secret that is not whsec_ and 24 to 64 bytes of base64",
 			d); err != nil {
 			return err
 		}
@@ -220,8 +220,8 @@ func checkSecrets(ctx context.Context, r *run) error {
 }
 
 func checkSubscribeMembers(ctx context.Context, r *run) error {
-	c := r.callback(echoes)
-	if _, err := r.subscribed(ctx, c, unknownMember); err != nil {
+	c := r.newCallback(echoes)
+	if _, err := r.mustSubscribe(ctx, c, unknownMember); err != nil {
 		return err
 	}
 	params := r.hook.params(map[string]any{"delivery": map[string]any{"mode": wire.ModeWebhook, "url": c.url}})
@@ -238,8 +238,8 @@ func checkSubscribeMembers(ctx context.Context, r *run) error {
 
 func checkSecretSizes(ctx context.Context, r *run) error {
 	for _, size := range []int{24, 64} {
-		c := r.callback(echoes)
-		secret := secretOf(size)
+		c := r.newCallback(echoes)
+		secret := randomSecret(size)
 		r.Hide(secret)
 		c.mu.Lock()
 		c.secret, c.secrets = secret, append(c.secrets, secret)
@@ -248,7 +248,7 @@ func checkSecretSizes(ctx context.Context, r *run) error {
 		if err != nil {
 			return err
 		}
-		if _, err := granted(x, false); err != nil {
+		if _, err := grantedID(x, false); err != nil {
 			return x.wrong(fmt.Sprintf("a secret of %d bytes to be taken", size), "%v", err)
 		}
 		if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {

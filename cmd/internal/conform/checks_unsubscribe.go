@@ -7,9 +7,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// follows checks that a callback with the same subscription as the main one receives the same events from now on.
-// expected describes the requirement in the violation, and x is the exchange that it shows.
-func (r *run) follows(ctx context.Context, c *callback, x *exchange, expected string) error {
+// expectSameEvents checks that a callback with the same subscription as the main one receives the same events from now
+// on. A violation describes the requirement as expected and shows the exchange x.
+func (r *run) expectSameEvents(ctx context.Context, c *callback, x *exchange, expected string) error {
 	main := r.main.callback
 	pause(ctx, r.o.pace.settle) // let deliveries in flight arrive
 	from, answered := len(main.received()), time.Now()
@@ -26,8 +26,8 @@ func (r *run) follows(ctx context.Context, c *callback, x *exchange, expected st
 
 // checkOtherKeys ends nonexistent subscriptions that differ from an existing one only in their arguments or event type.
 func checkOtherKeys(ctx context.Context, r *run) error {
-	c := r.callback(echoes)
-	x, err := r.subscribed(ctx, c, nil)
+	c := r.newCallback(echoes)
+	x, err := r.mustSubscribe(ctx, c, nil)
 	if err != nil {
 		return err
 	}
@@ -44,18 +44,17 @@ func checkOtherKeys(ctx context.Context, r *run) error {
 			return err
 		}
 	}
-	err = r.follows(ctx, c, x, "the deliveries of a subscription with another name or other arguments to go on")
+	err = r.expectSameEvents(ctx, c, x, "the deliveries of a subscription with another name or other arguments to go on")
 	if _, end := r.unsubscribe(ctx, r.hook, c); err == nil {
 		err = end
 	}
 	return err
 }
 
-// checkEndedKey subscribes a callback, ends the subscription and subscribes it once more, as a client does after a
-// restart.
+// checkEndedKey subscribes a callback, ends the subscription and subscribes again, as a client does after a restart.
 func checkEndedKey(ctx context.Context, r *run) error {
-	c := r.callback(echoes)
-	if _, err := r.subscribed(ctx, c, nil); err != nil {
+	c := r.newCallback(echoes)
+	if _, err := r.mustSubscribe(ctx, c, nil); err != nil {
 		return err
 	}
 	if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
@@ -66,13 +65,13 @@ func checkEndedKey(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if exhausted(x) {
+	if isExhausted(x) {
 		return skipf("the server takes no more subscriptions, or challenges, of this caller for now")
 	}
-	if _, err := granted(x, false); err != nil {
+	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
-	err = r.follows(ctx, c, x, "deliveries to a callback that was unsubscribed and is subscribed")
+	err = r.expectSameEvents(ctx, c, x, "deliveries to a callback that was unsubscribed and is subscribed")
 	if _, end := r.unsubscribe(ctx, r.hook, c); err == nil {
 		err = end
 	}

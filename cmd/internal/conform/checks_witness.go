@@ -9,31 +9,32 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// witnessChecks compare the events that the witness received of one type through several modes.
+// witnessChecks compare the events that the witness received of one type in several modes.
 var witnessChecks = []check{
 	{id: "OCC-2", title: "an occurrence has one eventId by every mode", needs: needWitness, run: checkSameIDs},
 	{id: "OCC-1", title: "an occurrence says the same by every mode", needs: needWitness, run: checkSameContent},
 	{id: "CUR-3", title: "every mode of a type has cursors, or none has", needs: needWitness, run: checkSameNulls},
-	{id: "POLL-7", title: "polls bring everything that other modes bring", needs: needWitness, run: complete(wire.ModePoll, false)},
-	{id: "PUSH-3", title: "every stream brings everything that other modes bring", needs: needWitness, run: complete(wire.ModePush, false)},
-	{id: "HOOK-6", title: "every callback gets everything that other modes bring", needs: needWitness | needHook, run: complete(wire.ModeWebhook, false)},
+	{id: "POLL-7", title: "polls bring everything that other modes bring", needs: needWitness, run: completeness(wire.ModePoll, false)},
+	{id: "PUSH-3", title: "every stream brings everything that other modes bring", needs: needWitness, run: completeness(wire.ModePush, false)},
+	{id: "HOOK-6", title: "every callback gets everything that other modes bring", needs: needWitness | needHook, run: completeness(wire.ModeWebhook, false)},
 	{id: "PUSH-10", title: "every poll next to open streams is answered", needs: needWitness, run: checkWindowAnswered},
 	{id: "PUSH-3", title: "streams keep the order of polls", needs: needWitness, run: checkSameOrder},
-	{id: "POLL-4", title: "pages of every size bring the same", needs: needWitness, run: complete(wire.ModePoll, true)},
-	{id: "PUSH-1", title: "a stream that is opened later replays all of it", needs: needWitness, run: complete(wire.ModePush, true)},
+	{id: "POLL-4", title: "pages of every size bring the same", needs: needWitness, run: completeness(wire.ModePoll, true)},
+	{id: "PUSH-1", title: "a stream that is opened later replays all of it", needs: needWitness, run: completeness(wire.ModePush, true)},
 	{id: "PUSH-1", title: "a stream loses nothing between its replay and later events", needs: needWitness, run: checkSeam},
 	{id: "HOOK-1", title: "an accepted event is not sent again", needs: needWitness | needHook, run: checkTakenOnce},
-	{id: "PUSH-1", title: "the cursor of active leads to the next event", needs: needWitness, run: leads("PUSH-1")},
-	{id: "PUSH-3", title: "the cursor of an event in a stream leads to the next event", needs: needWitness, run: leads("PUSH-3")},
-	{id: "PUSH-4", title: "the cursor of a heartbeat leads to the next event", needs: needWitness, run: leads("PUSH-4")},
+	{id: "PUSH-1", title: "the cursor of active leads to the next event", needs: needWitness, run: cursorCheck("PUSH-1")},
+	{id: "PUSH-3", title: "the cursor of an event in a stream leads to the next event", needs: needWitness, run: cursorCheck("PUSH-3")},
+	{id: "PUSH-4", title: "the cursor of a heartbeat leads to the next event", needs: needWitness, run: cursorCheck("PUSH-4")},
 	{id: "CUR-4", title: "a cursor that was just given is as good as one from before", needs: needWitness, run: checkYoung},
-	{id: "CUR-4", title: "the cursor of a poll leads to the next event", needs: needWitness, run: leads("CUR-4")},
-	{id: "HOOK-6", title: "the cursor of a delivery passes nothing that comes later", needs: needWitness | needHook, run: leads("HOOK-6")},
-	{id: "SUB-7", title: "the cursor of a subscription passes nothing that is delivered", needs: needWitness | needHook, run: leads("SUB-7")},
+	{id: "CUR-4", title: "the cursor of a poll leads to the next event", needs: needWitness, run: cursorCheck("CUR-4")},
+	{id: "HOOK-6", title: "the cursor of a delivery passes nothing that comes later", needs: needWitness | needHook, run: cursorCheck("HOOK-6")},
+	{id: "SUB-7", title: "the cursor of a subscription passes nothing that is delivered", needs: needWitness | needHook, run: cursorCheck("SUB-7")},
 }
 
-// seen waits for the witness, which is nil if the run ended first. It skips the check if there is nothing to compare.
-func (r *run) seen(ctx context.Context) (*witness, error) {
+// awaitWitness waits for the witness to finish. It returns nil if the run ended first. It skips the check if there are
+// no events to compare.
+func (r *run) awaitWitness(ctx context.Context) (*witness, error) {
 	select {
 	case <-r.witness.done:
 	case <-ctx.Done():
@@ -46,10 +47,10 @@ func (r *run) seen(ctx context.Context) (*witness, error) {
 	return w, nil
 }
 
-// sees returns a check of the witness's results.
-func sees(try func(*witness) error) func(context.Context, *run) error {
+// witnessCheck returns a check of the results of the witness.
+func witnessCheck(try func(*witness) error) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		w, err := r.seen(ctx)
+		w, err := r.awaitWitness(ctx)
 		if err != nil {
 			return err
 		}
@@ -57,8 +58,8 @@ func sees(try func(*witness) error) func(context.Context, *run) error {
 	}
 }
 
-// sameData finds an occurrence that two tracks have under different ids. Its data must not appear in any other
-// occurrence.
+// sameData finds an occurrence that two tracks contain under different eventIds. No other occurrence may have the same
+// data.
 func sameData(t, other *track) (own, theirs occurrence, found bool) {
 	by := map[string]occurrence{}
 	count := map[string]int{}
@@ -85,11 +86,11 @@ func sameData(t, other *track) (own, theirs occurrence, found bool) {
 	return own, theirs, false
 }
 
-// all returns the live tracks and the tracks that repeat the window.
-func (w *witness) all() []*track { return slices.Concat(w.live, w.again) }
+// allTracks returns the live tracks and the replays of the window.
+func (w *witness) allTracks() []*track { return slices.Concat(w.live, w.again) }
 
-var checkSameIDs = sees(func(w *witness) error {
-	list := w.all()
+var checkSameIDs = witnessCheck(func(w *witness) error {
+	list := w.allTracks()
 	for i, t := range list {
 		for _, other := range list[:i] {
 			if own, theirs, found := sameData(t, other); found {
@@ -101,8 +102,8 @@ var checkSameIDs = sees(func(w *witness) error {
 	return nil
 })
 
-var checkSameContent = sees(func(w *witness) error {
-	list := w.all()
+var checkSameContent = witnessCheck(func(w *witness) error {
+	list := w.allTracks()
 	for i, t := range list {
 		for _, id := range t.order {
 			for _, other := range list[:i] {
@@ -117,15 +118,15 @@ var checkSameContent = sees(func(w *witness) error {
 	return nil
 })
 
-var checkYoung = sees(func(w *witness) error {
+var checkYoung = witnessCheck(func(w *witness) error {
 	if w.young != nil {
 		return w.young.wrong("truncated to be false: the cursor was just given", "true")
 	}
 	return nil
 })
 
-// checkSameNulls compares the first cursor of each track.
-var checkSameNulls = sees(func(w *witness) error {
+// checkSameNulls compares the initial cursors of the tracks, which must be either all null or all set.
+var checkSameNulls = witnessCheck(func(w *witness) error {
 	cursorOf := func(t *track) *string {
 		if t.mode == wire.ModePush {
 			return (occurrence{raw: t.from.answer.params}).cursor()
@@ -153,7 +154,7 @@ var checkSameNulls = sees(func(w *witness) error {
 	return nil
 })
 
-// missing returns the first eventId, up to newest, that other has between two common ids and t does not have.
+// missing returns the first eventId, up to newest, that other has between two common eventIds but t lacks.
 func missing(t, other *track, newest string) string {
 	order := other.order
 	if !other.ordered {
@@ -184,10 +185,10 @@ func missing(t, other *track, newest string) string {
 	return ""
 }
 
-// complete checks that each track of a mode has every event of the others; again selects the tracks that repeat
-// the window.
-func complete(mode string, again bool) func(context.Context, *run) error {
-	return sees(func(w *witness) error {
+// completeness returns a check that each track of a mode contains every event of the other tracks. If again is true, it
+// checks the replays of the window.
+func completeness(mode string, again bool) func(context.Context, *run) error {
+	return witnessCheck(func(w *witness) error {
 		list := w.live
 		if again {
 			list = w.again
@@ -198,7 +199,7 @@ func complete(mode string, again bool) func(context.Context, *run) error {
 				continue
 			}
 			tried++
-			for _, other := range w.all() {
+			for _, other := range w.allTracks() {
 				if other == t {
 					continue
 				}
@@ -224,11 +225,11 @@ func complete(mode string, again bool) func(context.Context, *run) error {
 	})
 }
 
-var checkSeam = sees(func(w *witness) error {
+var checkSeam = witnessCheck(func(w *witness) error {
 	if w.seam == nil {
 		return skipf("nothing occurred in time after a stream was opened with a cursor")
 	}
-	for _, other := range w.ordered() {
+	for _, other := range w.orderedTracks() {
 		if id := missing(w.seam, other, w.seamEnd); id != "" {
 			return other.byID[id].wrong(fmt.Sprintf("%s to bring %s, as %s did", w.seam.name, wire.Shown(id), other.name), "others before and after it")
 		}
@@ -236,9 +237,9 @@ var checkSeam = sees(func(w *witness) error {
 	return nil
 })
 
-var checkSameOrder = sees(func(w *witness) error {
+var checkSameOrder = witnessCheck(func(w *witness) error {
 	var polls *track
-	for _, t := range w.all() {
+	for _, t := range w.allTracks() {
 		if t.mode == wire.ModePoll && (polls == nil || len(t.order) > len(polls.order)) {
 			polls = t
 		}
@@ -246,7 +247,7 @@ var checkSameOrder = sees(func(w *witness) error {
 	if polls == nil {
 		return skipf("%s does not offer poll", w.s.Name)
 	}
-	for _, t := range w.all() {
+	for _, t := range w.allTracks() {
 		if t.mode != wire.ModePush {
 			continue
 		}
@@ -266,16 +267,16 @@ var checkSameOrder = sees(func(w *witness) error {
 	return nil
 })
 
-var checkTakenOnce = sees(func(w *witness) error {
+var checkTakenOnce = witnessCheck(func(w *witness) error {
 	if len(w.callbacks) == 0 {
 		return skipf("no callback was followed")
 	}
-	return takenOnce(w.made, w.callbacks...)
+	return expectNoRepeats(w.made, w.callbacks...)
 })
 
-// takenOnce checks that no eventId is delivered again after a 2xx answer. It tolerates one repetition, because an
-// answer can be lost in transit.
-func takenOnce(from *exchange, callbacks ...*callback) error {
+// expectNoRepeats checks that no eventId is delivered again after a 2xx response. It allows one repetition because a
+// response can be lost in transit.
+func expectNoRepeats(from *exchange, callbacks ...*callback) error {
 	repeated := 0
 	for _, c := range callbacks {
 		taken := map[string]bool{}
@@ -296,10 +297,10 @@ func takenOnce(from *exchange, callbacks ...*callback) error {
 	return nil
 }
 
-// leads checks the cursors of a requirement. Each must lead to all events that came after it, and to none from before
-// it unless it may lag.
-func leads(id string) func(context.Context, *run) error {
-	return sees(func(w *witness) error {
+// cursorCheck returns a check of the cursors that a requirement covers. Polls from each cursor must return all later
+// events, and no earlier ones unless the cursor may lag.
+func cursorCheck(id string) func(context.Context, *run) error {
+	return witnessCheck(func(w *witness) error {
 		tried := 0
 		for _, p := range w.places {
 			if p.id == id && p.astray != nil {
@@ -309,7 +310,7 @@ func leads(id string) func(context.Context, *run) error {
 				continue
 			}
 			tried++
-			for _, want := range p.must(w.end) {
+			for _, want := range p.expected(w.end) {
 				if !slices.Contains(p.got, want) {
 					return p.from.wrong(fmt.Sprintf("%s to lead to %s, which came after it", p.what, wire.Shown(want)), "%s", first(p.got))
 				}

@@ -1,11 +1,11 @@
-// Package conform is the judge of `mcpe-conform`. It checks a server from outside against the requirements of the
-// Events extension, and reports for each one the request, the answer and the expected answer.
+// Package conform implements the server checks of `mcpe-conform`. It tests a running server against the requirements of
+// the Events extension. For each requirement, it reports the request, the response and the expected response.
 //
-// It speaks the wire protocol directly, because a client library would hide faults. Start with [Run]. check.go defines
-// a check; the files checks_*.go have one function per check, with the ID of its requirement in docs/requirements.md.
-// message.go has the messages, which http.go and stdio.go carry. watch.go waits for occurrences, and receiver.go
-// receives webhooks. Package verdict has the findings and reports, shared with the judge of receivers. Package
-// wrongserver has a server with deliberate faults, which tests the checks.
+// It implements the wire protocol directly because a client library would hide faults. Start with [Run]. check.go
+// defines a check. Each checks_*.go file has one function per check, with the ID of its requirement in
+// docs/requirements.md. message.go defines the messages that http.go and stdio.go send and receive. watch.go waits for
+// occurrences, and receiver.go receives webhooks. Package verdict defines the findings and reports, which package
+// receivers shares. Package wrongserver implements a server with deliberate faults, which the tests of the checks use.
 package conform
 
 import (
@@ -23,39 +23,39 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Options selects the server to judge and the checks to run.
+// Options configures a run: the server to test and the checks to execute.
 type Options struct {
 	Target peer.Target
-	// Event names the event type to test. If it is empty, Run chooses an occurring type for each delivery mode.
+	// Event names the event type to test. If it is empty, Run chooses a type with occurrences for each delivery mode.
 	Event string
-	// Args are the arguments of the subscriptions as KEY=VALUE.
+	// Args are the arguments of the subscriptions, in the form KEY=VALUE.
 	Args []string
-	// Receiver is the address at which webhooks arrive. Without one, Run skips the requirements of webhooks.
+	// Receiver is the address that receives webhooks. If it is not set, Run skips the webhook requirements.
 	Receiver peer.Receiver
-	// Revision is the protocol revision to speak; if empty, the server's newest.
+	// Revision is the protocol revision to use. If it is empty, Run uses the newest revision that the server supports.
 	Revision string
-	// OtherToken is another caller's token, for checks that need two callers; "" for none.
+	// OtherToken is the token of another caller, for checks that need two callers. It is optional.
 	OtherToken string
-	// SSRF also tries callbacks at private addresses.
+	// SSRF enables checks with callbacks at private addresses.
 	SSRF bool
-	// Slow also runs checks that need time, for up to 20 minutes.
+	// Slow enables long-running checks, which take up to 20 minutes.
 	Slow bool
-	// Restart is a shell command that restarts the server of Target.URL and exits; "" for none.
+	// Restart is a shell command that restarts the server of Target.URL and then exits. It is optional.
 	Restart string
-	// Wait is how long to wait for an occurrence, at most MaxWait.
+	// Wait is how long to wait for an occurrence. It must not exceed MaxWait.
 	Wait time.Duration
-	// Stderr receives the standard error of the server's command.
+	// Stderr receives the standard error output of the server's command.
 	Stderr io.Writer
 
-	// pace is nil except in tests.
+	// pace is set only by tests.
 	pace *pace
-	// door is an open Receiver for tests; it only affects the choice of checks.
+	// door is an open Receiver for tests. It only affects which checks run.
 	door *peer.Door
 	only func(check) bool
 	// restart replaces Restart in tests.
 	restart func() error
-	// dial and loopback replace the network in tests: dial reaches servers over HTTP, loopback opens a listener on
-	// loopback.
+	// dial and loopback replace the network in tests. dial connects to HTTP servers, and loopback opens a listener on
+	// the loopback interface.
 	dial     dialer
 	loopback func() (net.Listener, error)
 	// process replaces the process of Target.Command in tests.
@@ -65,23 +65,23 @@ type Options struct {
 // A dialer connects to an address.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// A pace holds the waiting times for results that only time can show.
+// A pace holds the timeouts and delays of a run.
 type pace struct {
-	// handshake bounds answers to requests of the handshake, and call bounds all other answers.
+	// handshake is the timeout for handshake requests. call is the timeout for all other requests.
 	handshake, call time.Duration
-	// heartbeat bounds the first heartbeat; a server that sends one every 30 s is slow but correct.
+	// heartbeat is the timeout for the first heartbeat. A server that sends one every 30 s is slow but correct.
 	heartbeat time.Duration
 	// settle is how long messages in flight may take to arrive.
 	settle time.Duration
-	// quiet is how long silence has to last after an end.
+	// quiet is how long to wait for unexpected messages after a subscription or stream has ended.
 	quiet time.Duration
 	// poll is the minimum time between two polls for occurrences.
 	poll time.Duration
 	// arrive is how far one mode may lag behind another.
 	arrive time.Duration
-	// retry is the minimum pause before a delivery is retried, and hang is how long a callback hangs.
+	// retry is the minimum delay before a delivery is retried. hang is how long a callback withholds its response.
 	retry, hang time.Duration
-	// run bounds the whole run, except for slow checks.
+	// run is the timeout of the whole run, excluding slow checks.
 	run  time.Duration
 	slow *slowPace
 }
@@ -90,12 +90,12 @@ var realPace = pace{handshake: 10 * time.Second, call: 12 * time.Second, heartbe
 	settle: 500 * time.Millisecond, quiet: 3 * time.Second, poll: 200 * time.Millisecond, arrive: 5 * time.Second,
 	retry: time.Second / 5, hang: 4 * time.Second, run: 110 * time.Second, slow: &realSlow}
 
-// MaxWait is the maximum of Options.Wait, so that a run ends within two minutes.
+// MaxWait is the maximum of Options.Wait. It ensures that a run ends within two minutes.
 const MaxWait = 25 * time.Second
 
 const cleanupTime = 6 * time.Second
 
-// Check returns an error for invalid options, before anything is connected.
+// Check returns an error if the options are invalid. It does not connect to the server.
 func (o Options) Check() error {
 	if err := o.Target.Check(); err != nil {
 		return err
@@ -124,46 +124,48 @@ func usagef(format string, args ...any) error { return verdict.Usagef(format, ar
 type run struct {
 	o    Options
 	link link
-	// revision and session are the results of the handshake; hello is its answer.
+	// revision and session are the results of the handshake. hello is the server's response to it.
 	revision, session string
 	hello             *exchange
 	capabilities      map[string]json.RawMessage
 	listed            *exchange
-	// types are the event types in events/list; poll, push and hook are the ones under test.
+	// types are the event types from events/list. poll, push and hook are the ones under test in each mode.
 	types            []*subject
 	poll, push, hook *subject
 	until            time.Time // when to stop waiting for occurrences
 	receiver         *receiver
-	// nobody reports whether the server has no principal for this caller.
-	nobody bool
-	// main is the subscription whose deliveries are checked.
+	// noPrincipal reports whether the server has no principal for this caller.
+	noPrincipal bool
+	// main is the subscription that the delivery checks examine.
 	main *subscription
-	// witness follows a type through all its modes. It starts after the attempt to create main.
+	// witness follows an event type in all of its modes. It starts after the attempt to create main.
 	witness *witness
-	// retrial refuses deliveries. It starts when main was created.
+	// retrial refuses deliveries. It starts once main has been created.
 	retrial *retrial
-	// delivered reports whether main received a delivery in time; nil until a check has waited for one.
+	// delivered reports whether main received a delivery in time. It is nil until a check has waited for one.
 	delivered *bool
-	// families counts the errors of each code family.
+	// families holds an error response for each code family.
 	families map[wire.Dialect]*exchange
-	// made holds the webhook subscriptions that may exist.
-	made map[string]map[string]any
-	// tried is set by the first check of a delivery mode, and hung is the request without an answer when the run ended.
+	// subscriptions holds the webhook subscriptions that may exist.
+	subscriptions map[string]map[string]any
+	// tried is set by the first check that needs a delivery mode. hung is the request that was unanswered when the run
+	// ended.
 	tried bool
 	hung  []byte
-	// last is the latest exchange, for a check that fails without an answer.
+	// last is the latest exchange. A check that fails without a response reports it.
 	last *exchange
 
-	// again is the result of the restart; nil before it.
-	again *restarted
+	// restarted is the result of the restart, or nil before the restart.
+	restarted *restartState
 
-	// failed is the answer to a subscription of the callback failedAt, which failed its challenge; nil before it.
+	// failed is the response to the subscription of callback failedAt, which failed its challenge. It is nil until
+	// then.
 	failed   *exchange
 	failedAt *callback
-	// noted holds the first odd message of each kind.
-	noted map[oddity]*exchange
-	// passed is the last request id from before the handshake, or 0; answers up to that id are not judged.
-	passed int
+	// oddities holds the first odd message of each kind.
+	oddities map[oddity]*exchange
+	// ignoredID is the last request ID before the end of the handshake, or 0. Responses up to that ID are not checked.
+	ignoredID int
 
 	// The Redactor removes secrets from everything that the report shows.
 	verdict.Redactor
@@ -172,9 +174,9 @@ type run struct {
 	ids int
 }
 
-// Run judges the server and returns the report. It fails with a *verdict.UsageError for invalid options, and with
-// *Unreachable if it finds no MCP server with events. If ctx ends first, Run returns its error and a report of the
-// findings so far.
+// Run tests the server and returns the report. It returns a *verdict.UsageError if the options are invalid, and an
+// *Unreachable if it does not find an MCP server with events. If ctx ends first, Run returns its error and a report of
+// the findings so far.
 func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	if err := o.Check(); err != nil {
 		return nil, usagef("%v", err)
@@ -182,7 +184,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	if o.pace == nil {
 		o.pace = &realPace
 	}
-	r := &run{o: o, families: map[wire.Dialect]*exchange{}, made: map[string]map[string]any{}, noted: map[oddity]*exchange{}}
+	r := &run{o: o, families: map[wire.Dialect]*exchange{}, subscriptions: map[string]map[string]any{}, oddities: map[oddity]*exchange{}}
 	r.Hide(o.Target.Token)
 	r.Hide(o.OtherToken)
 	door, err := o.door, error(nil)
@@ -218,7 +220,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	if err := r.choose(); err != nil {
 		return nil, err
 	}
-	// End the subscriptions and streams that checks have left, even if the run was interrupted.
+	// End the subscriptions and streams that checks left open, even if the run was interrupted.
 	defer r.cleanUp(context.WithoutCancel(ctx))
 	watching, stop := context.WithCancel(trying)
 	watchers := r.watch(watching)
@@ -249,11 +251,11 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		}
 		report.Findings = append(report.Findings, r.try(trying, c))
 	}
-	// Occurrences are complete only while they are being watched.
+	// Occurrences are recorded only while they are being watched.
 	lacking := func(all []check) []error {
 		lacks := make([]error, len(all))
 		for i, c := range all {
-			lacks[i] = r.lacks(trying, c)
+			lacks[i] = r.skipReason(trying, c)
 		}
 		return lacks
 	}
@@ -264,7 +266,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	}
 	stop()
 	watchers.Wait()
-	report.Findings = append(report.Findings, r.slowly(ctx, slow, lackSlow)...)
+	report.Findings = append(report.Findings, r.runSlow(ctx, slow, lackSlow)...)
 	for i, c := range restarts {
 		report.Findings = append(report.Findings, r.finding(ctx, c, lackRestart[i]))
 	}
@@ -276,7 +278,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	return report, ctx.Err()
 }
 
-// nextID returns a JSON-RPC id that was not used before.
+// nextID returns an unused JSON-RPC request ID.
 func (r *run) nextID() json.RawMessage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -284,12 +286,12 @@ func (r *run) nextID() json.RawMessage {
 	return fmt.Appendf(nil, "%d", r.ids)
 }
 
-// call sends a request of the method and waits for the answer.
+// call sends a request with the given method and waits for the response.
 func (r *run) call(ctx context.Context, method string, params map[string]any) (*exchange, error) {
 	return r.send(ctx, request{id: r.nextID(), method: method, params: params})
 }
 
-// send sends a request and waits for the answer.
+// send sends a request and waits for the response.
 func (r *run) send(ctx context.Context, q request) (*exchange, error) {
 	return r.sendWithin(ctx, q, r.o.pace.call)
 }

@@ -16,16 +16,16 @@ const (
 	methodInitialize = "initialize"
 )
 
-// An Unreachable reports that Run found no MCP server with events.
+// Unreachable is the error of Run if it does not find an MCP server with events.
 type Unreachable struct{ Err error }
 
-// Error describes what was found instead.
+// Error describes what Run found instead.
 func (e *Unreachable) Error() string { return e.Err.Error() }
 
 // Unwrap returns the reason.
 func (e *Unreachable) Unwrap() error { return e.Err }
 
-// connect performs the handshake: server/discover or, for a server that does not know it, initialize.
+// connect performs the handshake with server/discover or, if the server does not support that, with initialize.
 func (r *run) connect(ctx context.Context, stderr io.Writer) error {
 	t := r.o.Target
 	if t.URL != "" {
@@ -42,9 +42,9 @@ func (r *run) connect(ctx context.Context, stderr io.Writer) error {
 		if err = r.handshake(ctx, wire.RevisionStateless, methodDiscover, nil); err == nil {
 			return nil
 		}
-		r.passOver()
+		r.ignoreEarlier()
 	}
-	if r.o.Revision != wire.RevisionStateless && worthInitialize(err) {
+	if r.o.Revision != wire.RevisionStateless && mayBeLegacy(err) {
 		if err = r.initialize(ctx); err == nil {
 			return nil
 		}
@@ -52,7 +52,7 @@ func (r *run) connect(ctx context.Context, stderr io.Writer) error {
 	return &Unreachable{r.explain(ctx, t, err)}
 }
 
-// initialize performs the handshake of the older era.
+// initialize performs the handshake of the legacy revision.
 func (r *run) initialize(ctx context.Context) error {
 	err := r.handshake(ctx, wire.RevisionLegacy, methodInitialize,
 		map[string]any{"protocolVersion": wire.RevisionLegacy, "capabilities": declared, "clientInfo": clientInfo})
@@ -62,9 +62,9 @@ func (r *run) initialize(ctx context.Context) error {
 	return err
 }
 
-// worthInitialize reports whether a server that refused server/discover may belong to the older era.
-func worthInitialize(err error) bool {
-	page, ok := errors.AsType[*notMCP](err)
+// mayBeLegacy reports whether a server that rejected server/discover may implement the legacy revision.
+func mayBeLegacy(err error) bool {
+	page, ok := errors.AsType[*notMCPError](err)
 	return err == nil || !ok || page.status >= 400 && page.status != 401 && page.status != 403
 }
 
@@ -106,9 +106,9 @@ func (r *run) handshake(ctx context.Context, revision, method string, params map
 	return nil
 }
 
-// explain returns an error that says why there is nothing to judge.
+// explain returns an error that explains to the user why the handshake failed.
 func (r *run) explain(ctx context.Context, t peer.Target, err error) error {
-	page, ok := errors.AsType[*notMCP](err)
+	page, ok := errors.AsType[*notMCPError](err)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -7,8 +7,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// refused checks that the answer is an error of the kind, in either code family (D2), and counts the family.
-func (r *run) refused(x *exchange, kind wire.Kind) error {
+// expectError checks that the response is an error of the kind, in either code family (D2), and records the family.
+func (r *run) expectError(x *exchange, kind wire.Kind) error {
 	expected := fmt.Sprintf("the error %s (%d or %d)", kind, wire.Sketch.Code(kind), wire.SEP.Code(kind))
 	if wire.Sketch.Code(kind) == wire.SEP.Code(kind) {
 		expected = fmt.Sprintf("the error %s (%d)", kind, wire.Sketch.Code(kind))
@@ -32,9 +32,9 @@ func (r *run) refused(x *exchange, kind wire.Kind) error {
 	return nil
 }
 
-// refusedWith calls refused and then checks members of the error's data.
-func (r *run) refusedWith(x *exchange, kind wire.Kind, data map[string]string) error {
-	if err := r.refused(x, kind); err != nil {
+// expectErrorData calls expectError and then checks members of the error's data.
+func (r *run) expectErrorData(x *exchange, kind wire.Kind, data map[string]string) error {
+	if err := r.expectError(x, kind); err != nil {
 		return err
 	}
 	for name, want := range data {
@@ -53,8 +53,8 @@ func orNone(raw json.RawMessage) string {
 	return wire.Shown(string(raw))
 }
 
-// nullable checks that a member is present and is a string or null.
-func nullable(x *exchange, in json.RawMessage, name string) (*string, error) {
+// stringOrNull returns a member that must be present and either a string or null.
+func stringOrNull(x *exchange, in json.RawMessage, name string) (*string, error) {
 	raw := member(in, name)
 	if raw == nil {
 		return nil, x.wrong(fmt.Sprintf("a member %q, a string or null", name), "none")
@@ -66,8 +66,8 @@ func nullable(x *exchange, in json.RawMessage, name string) (*string, error) {
 	return s, nil
 }
 
-// boolean checks that a member is present and is true or false.
-func boolean(x *exchange, in json.RawMessage, name string) (bool, error) {
+// boolMember returns a member that must be present and either true or false.
+func boolMember(x *exchange, in json.RawMessage, name string) (bool, error) {
 	raw := member(in, name)
 	if s := string(raw); s != "true" && s != "false" {
 		return false, x.wrong(fmt.Sprintf("a member %q, true or false", name), "%s", orNone(raw))

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// An httpLink posts requests to a server's endpoint.
+// An httpLink sends requests to the endpoint of an HTTP server.
 type httpLink struct {
 	url, token, other string
 	client            *http.Client
@@ -27,19 +27,19 @@ type httpLink struct {
 	revision, session string
 }
 
-// A notMCP is an answer that an MCP server never sends.
-type notMCP struct {
+// A notMCPError is the error for a response that an MCP server never sends.
+type notMCPError struct {
 	status      int
 	contentType string
 	reason      string
 }
 
-func (e *notMCP) Error() string {
+func (e *notMCPError) Error() string {
 	return fmt.Sprintf("it answers %s: %s", strings.TrimSpace(fmt.Sprint(e.status, " ", wire.Shown(e.contentType))),
 		e.reason)
 }
 
-// newHTTPLink returns a link to the server at url. A nil dial stands for the system's network.
+// newHTTPLink returns a link to the server at url. If dial is nil, the link uses the system's network.
 func newHTTPLink(url, token, other string, dial dialer, observe func(*flow, message)) *httpLink {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if dial != nil {
@@ -109,10 +109,10 @@ func (l *httpLink) start(ctx context.Context, q request, body []byte) (*flow, er
 	return f, nil
 }
 
-// read reads the messages of an HTTP response.
+// read reads the messages in an HTTP response.
 func (f *flow) read(res *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(f.contentType)
-	bad := func(reason string) error { return &notMCP{f.status, f.contentType, reason} }
+	bad := func(reason string) error { return &notMCPError{f.status, f.contentType, reason} }
 	switch kind {
 	case "application/json":
 		data, err := io.ReadAll(io.LimitReader(res.Body, maxMessage+1))
@@ -134,7 +134,7 @@ func (f *flow) read(res *http.Response) error {
 	return bad("neither application/json nor text/event-stream")
 }
 
-// readEvents reads server-sent events until the body ends or the response arrives.
+// readEvents reads server-sent events until the body ends or the response message arrives.
 func (f *flow) readEvents(body io.Reader, bad func(string) error) error {
 	in := bufio.NewReaderSize(body, 64<<10)
 	var data []byte
@@ -192,7 +192,7 @@ func (l *httpLink) notify(ctx context.Context, method string, params map[string]
 	return res.Body.Close()
 }
 
-// close ends the session, if there is one.
+// close ends the MCP session, if there is one.
 func (l *httpLink) close() {
 	l.mu.Lock()
 	session := l.session

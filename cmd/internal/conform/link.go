@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Limits of the data that is read from a server and kept.
+// These limits apply to the data that is read from a server and retained.
 const (
 	maxMessage = 4 << 20
 	maxKept    = 2000
@@ -29,7 +29,7 @@ type link interface {
 	close()
 }
 
-// A flow receives the messages of one request. It keeps them up to a limit and wakes waiters.
+// A flow receives and retains the messages of one request, up to a limit. It wakes waiters when a message arrives.
 type flow struct {
 	id          json.RawMessage
 	status      int
@@ -37,7 +37,7 @@ type flow struct {
 	session     string
 	date        time.Time // the server's date, from the HTTP header
 	stop        context.CancelFunc
-	// observe is called with each message.
+	// observe is called for each message.
 	observe func(*flow, message)
 
 	mu      sync.Mutex
@@ -65,21 +65,21 @@ func (f *flow) add(m message) {
 	f.wake()
 }
 
-// commented reports whether SSE comments came.
-func (f *flow) commented() bool {
+// hasComments reports whether the stream contained SSE comments.
+func (f *flow) hasComments() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.comment
 }
 
-// over reports whether the flow has ended or exceeded its limit.
-func (f *flow) over() bool {
+// isOver reports whether the flow has ended or exceeded its limit.
+func (f *flow) isOver() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.ended || f.dropped > 0
 }
 
-// finish ends the flow; err is nil if the server ended it properly.
+// finish ends the flow. err is nil if the server ended it properly.
 func (f *flow) finish(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,14 +94,14 @@ func (f *flow) wake() {
 	f.changed = make(chan struct{})
 }
 
-// messages returns the messages so far, and whether they are all.
+// messages returns the messages so far and whether the flow has ended.
 func (f *flow) messages() (kept []message, ended bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.kept[:len(f.kept):len(f.kept)], f.ended, f.err
 }
 
-// await returns the first message for which want is true. It returns false if the flow or ctx ends without one.
+// await waits for the first message that satisfies want and returns it. It returns false if the flow or ctx ends first.
 func (f *flow) await(ctx context.Context, want func(message) bool) (message, bool) {
 	next := 0
 	for {
@@ -149,7 +149,7 @@ func (f *flow) response(ctx context.Context, request []byte) (*exchange, error) 
 var errTooLong = errors.New("a line that is too long")
 
 // readLine returns the next line without its line ending. It skips a line longer than maxMessage bytes and returns
-// errTooLong. A last line without a line ending counts.
+// errTooLong. A last line without a line ending is also returned.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

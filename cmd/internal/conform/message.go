@@ -11,24 +11,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A request is one JSON-RPC request to send.
+// A request is a JSON-RPC request to send.
 type request struct {
 	id     json.RawMessage
 	method string
 	params map[string]any
-	// undeclared leaves the extension out of the caller's capabilities (CAP-3).
+	// undeclared omits the extension from the client's capabilities (CAP-3).
 	undeclared bool
-	// anonymous sends no token (SUB-2), and other sends another caller's token (SUB-10).
+	// anonymous sends no token (SUB-2). other sends the token of another caller (SUB-10).
 	anonymous, other bool
 }
 
-// declared are the capabilities of a client that knows the extension (CAP-3).
+// declared contains the capabilities of a client that supports the extension (CAP-3).
 var declared = map[string]any{"extensions": map[string]any{wire.ExtensionID: map[string]any{}}}
 
 // clientInfo identifies this client to the server.
 var clientInfo = map[string]any{"name": "mcpe-conform", "version": "1"}
 
-// Keys of _meta that replace the handshake in the stateless revision.
+// These keys of _meta replace the handshake in the stateless revision.
 const (
 	metaRevision     = wire.MetaProtocolVersion
 	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
@@ -56,7 +56,7 @@ func (q request) encode(revision string) []byte {
 	}{"2.0", q.id, q.method, params})
 }
 
-// notification returns the bytes of a notification.
+// notification returns the JSON encoding of a notification.
 func notification(method string, params map[string]any) []byte {
 	return encode(struct {
 		JSONRPC string         `json:"jsonrpc"`
@@ -65,8 +65,8 @@ func notification(method string, params map[string]any) []byte {
 	}{"2.0", method, params})
 }
 
-// encode writes JSON without escapes for HTML, as the specification's examples do. It cannot fail, since conform
-// encodes only its own values and text that was parsed as JSON.
+// encode marshals v without escaping HTML characters, as in the specification's examples. It cannot fail because it
+// encodes only values of this package and text that was parsed as JSON.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -77,7 +77,7 @@ func encode(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// A message is a message from the server: a response, or a notification of a stream.
+// A message is a message from the server: a response or a stream notification.
 type message struct {
 	raw    json.RawMessage
 	id     json.RawMessage
@@ -87,7 +87,7 @@ type message struct {
 	err    *wire.ErrorObject
 }
 
-// parse parses a message, or returns an error that says what is wrong with it.
+// parse parses a message. It returns an error that describes any fault.
 func parse(raw []byte) (message, error) {
 	var m struct {
 		JSONRPC string            `json:"jsonrpc"`
@@ -109,10 +109,10 @@ func parse(raw []byte) (message, error) {
 	return message{raw: raw, id: m.ID, method: m.Method, params: m.Params, result: m.Result, err: m.Error}, nil
 }
 
-// isResponse reports whether the message is a response, not a notification.
+// isResponse reports whether the message is a response rather than a notification.
 func (m message) isResponse() bool { return m.method == "" }
 
-// subscription returns the subscription id of a stream's notification (PUSH-2).
+// subscription returns the subscription ID of a stream notification (PUSH-2).
 func (m message) subscription() json.RawMessage {
 	var p struct {
 		Meta map[string]json.RawMessage `json:"_meta"`
@@ -121,14 +121,14 @@ func (m message) subscription() json.RawMessage {
 	return p.Meta[wire.MetaSubscriptionID]
 }
 
-// An exchange is a request and its answer.
+// An exchange is a request and the response to it.
 type exchange struct {
 	request []byte
-	// answer is the response; its raw is nil if none came.
+	// answer is the response. Its raw field is nil if none arrived.
 	answer message
-	// before holds the messages that came before the response.
+	// before holds the messages that preceded the response.
 	before []message
-	// status, contentType and date are from HTTP; zero on stdio.
+	// status, contentType and date are from the HTTP response. They are zero over stdio.
 	status      int
 	contentType string
 	date        time.Time

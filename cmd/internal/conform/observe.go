@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// An oddity is a fault that a message can have in answer to any request.
+// An oddity is a kind of fault that any message can have.
 type oddity int
 
 const (
@@ -27,16 +27,16 @@ const (
 	withText                  // text that an endpoint of the run answered with
 )
 
-// passOver excludes the answers to all earlier requests. Before its handshake, a server of the older era answers in any
-// form: the TypeScript SDK 1.x sends a null id.
-func (r *run) passOver() {
+// ignoreEarlier discards the oddities so far and excludes the responses to all earlier requests. Before its handshake,
+// a legacy server can send malformed responses: the TypeScript SDK 1.x sends a null ID.
+func (r *run) ignoreEarlier() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	clear(r.noted)
-	r.passed = r.ids
+	clear(r.oddities)
+	r.ignoredID = r.ids
 }
 
-// observe records the oddities of each message.
+// observe records the oddities of a message.
 func (r *run) observe(f *flow, m message) {
 	n, err := strconv.Atoi(string(f.id))
 	note := func(what oddity, is bool) {
@@ -45,8 +45,8 @@ func (r *run) observe(f *flow, m message) {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.noted[what] == nil && (err != nil || n > r.passed) {
-			r.noted[what] = &exchange{answer: m}
+		if r.oddities[what] == nil && (err != nil || n > r.ignoredID) {
+			r.oddities[what] = &exchange{answer: m}
 		}
 	}
 	note(withID, !m.isResponse() && m.id != nil)
@@ -66,19 +66,20 @@ func (r *run) observe(f *flow, m message) {
 	note(withText, bytes.Contains(m.raw, []byte(marker)))
 }
 
-// isCommonID reports whether every implementation can read an id: a string, or an integer that a float64 holds (RFC
-// 8259, section 6). A server answers an id that it cannot read with null (JSON-RPC 2.0, section 5).
+// isCommonID reports whether every implementation can parse a request ID: it must be a string, or an integer that fits
+// a float64 exactly (RFC 8259, section 6). A server responds with a null ID if it cannot parse the request's (JSON-RPC
+// 2.0, section 5).
 func isCommonID(id json.RawMessage) bool {
 	n, err := strconv.ParseInt(string(id), 10, 64)
 	return bytes.HasPrefix(id, []byte(`"`)) || err == nil && -1<<53 < n && n < 1<<53
 }
 
-// observed checks that no message of the run had the oddity.
+// observed returns a check that no message of the run had the oddity.
 func observed(what oddity, expected, got string) func(context.Context, *run) error {
 	return func(_ context.Context, r *run) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if x := r.noted[what]; x != nil {
+		if x := r.oddities[what]; x != nil {
 			return x.wrong(expected, "%s", got)
 		}
 		return nil
@@ -111,7 +112,7 @@ func checkTelling(ctx context.Context, r *run) error {
 	if err := r.awaitDelivery(ctx); err != nil {
 		return err
 	}
-	for _, c := range r.receiver.all() {
+	for _, c := range r.receiver.allCallbacks() {
 		for _, p := range c.received() {
 			texts := [][]byte{p.body}
 			for _, values := range p.header {
@@ -137,29 +138,29 @@ func checkStray(_ context.Context, r *run) error {
 	return nil
 }
 
-// checkUnverified examines every callback. A server that sent no challenge may know the host by other means.
+// checkUnverified examines every callback. A server that sent no challenge may trust the host for other reasons.
 func checkUnverified(ctx context.Context, r *run) error {
-	if _, err := r.failing(ctx); err != nil {
+	if _, err := r.subscribeFailing(ctx); err != nil {
 		return err
 	}
-	r.passing(ctx, r.o.pace.arrive)
+	r.awaitPushed(ctx, r.o.pace.arrive)
 	pause(ctx, r.o.pace.quiet)
-	for _, c := range r.receiver.all() {
+	for _, c := range r.receiver.allCallbacks() {
 		challenged, verified := false, false
 		for _, p := range c.received() {
 			switch {
 			case isChallenge(p):
 				challenged = true
-				verified = verified || p.proved
-			case isOccurrence(p) && !verified && (challenged || c.challengedLater()):
-				return p.exchange(r.main.made).wrong("no delivery to a callback that has not answered its challenge", "%s", p.brief())
+				verified = verified || p.verified
+			case isOccurrence(p) && !verified && (challenged || c.hasChallenge()):
+				return p.exchange(r.main.made).wrong("no delivery to a callback that has not answered its challenge", "%s", p.summary())
 			}
 		}
 	}
 	return nil
 }
 
-// checkRepeated refreshes the subscription whose deliveries were refused: its status may say why.
+// checkRepeated refreshes the subscription of the retrial because its status may contain endpoint text.
 func checkRepeated(ctx context.Context, r *run, t *retrial) error {
 	if t.refreshed != "" {
 		if _, err := r.subscribe(ctx, r.hook, t.callback, nil); err != nil {
@@ -170,7 +171,7 @@ func checkRepeated(ctx context.Context, r *run, t *retrial) error {
 }
 
 func checkAllSigned(_ context.Context, r *run, _ *retrial) error {
-	for _, c := range r.receiver.all() {
+	for _, c := range r.receiver.allCallbacks() {
 		c.mu.Lock()
 		secrets := c.secrets
 		c.mu.Unlock()
@@ -183,7 +184,7 @@ func checkAllSigned(_ context.Context, r *run, _ *retrial) error {
 			}
 			var err error
 			for _, secret := range secrets {
-				if err = p.signed(secret); err == nil {
+				if err = p.verify(secret); err == nil {
 					break
 				}
 			}
@@ -195,10 +196,10 @@ func checkAllSigned(_ context.Context, r *run, _ *retrial) error {
 	return nil
 }
 
-// checkChallenges compares the challenges of each callback and of all callbacks.
+// checkChallenges checks that the challenges of all callbacks differ.
 func checkChallenges(_ context.Context, r *run) error {
 	seen := map[string]bool{}
-	for _, c := range r.receiver.all() {
+	for _, c := range r.receiver.allCallbacks() {
 		c.mu.Lock()
 		left := c.asked
 		c.mu.Unlock()
@@ -235,9 +236,9 @@ func checkActiveAgain(_ context.Context, r *run) error {
 
 // checkEndsWell examines the watched streams.
 func checkEndsWell(ctx context.Context, r *run) error {
-	r.passing(ctx, r.o.pace.arrive)
+	r.awaitPushed(ctx, r.o.pace.arrive)
 	watched := 0
-	for _, s := range r.offered(wire.ModePush) {
+	for _, s := range r.typesWith(wire.ModePush) {
 		if s.stream == nil {
 			continue
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A receiver receives the webhooks of the server under test, on unguessable paths.
+// A receiver receives the webhooks of the server under test at unguessable paths.
 type receiver struct {
 	url    string
 	web    *http.Server
@@ -30,25 +30,25 @@ type receiver struct {
 	callbacks map[string]*callback // by the last path element
 }
 
-// A manner is how a callback answers a challenge.
-type manner int
+// A challengeMode determines how a callback answers a challenge.
+type challengeMode int
 
 const (
-	echoes    manner = iota // answers correctly
-	mistakes                // answers with another challenge
-	fails                   // answers 500
-	redirects               // answers 307 to another callback
-	answers                 // answers with status and echo
-	hangs                   // does not answer a challenge until the run ends
+	echoes    challengeMode = iota // answers correctly
+	mistakes                       // answers with another challenge
+	fails                          // answers 500
+	redirects                      // answers 307 to another callback
+	answers                        // answers with status and echo
+	hangs                          // does not answer a challenge until the run ends
 )
 
-// A callback is one endpoint and its posts.
+// A callback is one webhook endpoint and the requests that it received.
 type callback struct {
-	url, name string
-	manner    manner
-	next      string // where redirects leads
-	// status and echo form the answer of manner answers; %s in echo stands for the challenge. right reports whether it
-	// is a valid answer.
+	url, name     string
+	challengeMode challengeMode
+	next          string // where redirects leads
+	// status and echo are the response to a challenge in mode answers. %s in echo is replaced with the challenge. right
+	// reports whether this is a valid response.
 	status int
 	echo   string
 	right  bool
@@ -58,9 +58,9 @@ type callback struct {
 	secrets []string
 	refuse  int // how many occurrences to answer with 503
 	asked   int // how many requests may have caused a challenge
-	// onward is the Location of a 307 that refuses an occurrence.
-	onward string
-	// decide returns the status that answers an occurrence, 0 for 204; the answer waits until hang is closed.
+	// redirectURL is the Location header of the 307 response to an occurrence.
+	redirectURL string
+	// decide returns the status code for an occurrence, or 0 for 204. The response waits until hang is closed.
 	decide  func(eventID string, attempt int) (status int, hang <-chan struct{})
 	tries   map[string]int
 	posts   []post
@@ -68,7 +68,7 @@ type callback struct {
 	changed chan struct{}
 }
 
-// A post is one request to a callback.
+// A post is an HTTP request to a callback.
 type post struct {
 	header  http.Header
 	body    []byte
@@ -76,14 +76,14 @@ type post struct {
 	method  string
 	kind    string // the type of an envelope, "" for an occurrence
 	refused bool
-	// proved reports whether a challenge was answered correctly.
-	proved bool
+	// verified reports whether a challenge was answered correctly.
+	verified bool
 }
 
-// marker appears in the answers of failing callbacks, and must not appear in the server's messages (ERR-1).
+// marker is part of the responses of failing callbacks. It must not appear in the server's messages (ERR-1).
 const marker = "mcpe-gen-conform-endpoint-text"
 
-// Limits of the posts that one callback keeps.
+// These limits apply to the posts that one callback retains.
 const (
 	maxPosts     = 20_000
 	maxPostBytes = 32 << 20
@@ -113,17 +113,17 @@ func (r *receiver) close() {
 	<-r.served
 }
 
-// letters are the letters of secrets. JSON does not escape them, so secrets can be found and redacted.
-const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+// secretAlphabet contains the characters of secrets. JSON does not escape them, so secrets can be found and redacted.
+const secretAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-func newSecret() string { return secretOf(30) }
+func newSecret() string { return randomSecret(30) }
 
-// secretOf returns a random secret of size bytes.
-func secretOf(size int) string {
+// randomSecret returns a random secret of size bytes.
+func randomSecret(size int) string {
 	text := make([]byte, base64.RawStdEncoding.EncodedLen(size))
 	rand.Read(text)
 	for i, b := range text {
-		text[i] = letters[int(b)%len(letters)]
+		text[i] = secretAlphabet[int(b)%len(secretAlphabet)]
 	}
 	if size%3 != 0 { // the unused bits of the last letter are 0
 		text[len(text)-1] = 'A'
@@ -131,9 +131,9 @@ func secretOf(size int) string {
 	return wire.SecretPrefix + string(text) + strings.Repeat("=", (3-size%3)%3)
 }
 
-// callback creates a callback and keeps its first secret out of the report.
-func (r *run) callback(m manner) *callback {
-	c := &callback{manner: m, name: rand.Text(), changed: make(chan struct{})}
+// newCallback creates a callback and redacts its first secret in the report.
+func (r *run) newCallback(m challengeMode) *callback {
+	c := &callback{challengeMode: m, name: rand.Text(), changed: make(chan struct{})}
 	c.url = r.receiver.url + "/" + c.name
 	r.rotate(c)
 	r.receiver.mu.Lock()
@@ -142,7 +142,7 @@ func (r *run) callback(m manner) *callback {
 	return c
 }
 
-// rotate adds a new secret to the callback.
+// rotate replaces the callback's secret and retains the earlier ones.
 func (r *run) rotate(c *callback) {
 	secret := newSecret()
 	r.Hide(secret)
@@ -175,7 +175,7 @@ func (c *callback) answer(w http.ResponseWriter, req *http.Request, p post) {
 	}
 	_ = json.Unmarshal(p.body, &e)
 	p.kind = e.Type
-	p.proved = c.manner == echoes || c.manner == answers && c.right
+	p.verified = c.challengeMode == echoes || c.challengeMode == answers && c.right
 	status := http.StatusServiceUnavailable
 	var hang <-chan struct{}
 	c.mu.Lock()
@@ -207,24 +207,24 @@ func (c *callback) answer(w http.ResponseWriter, req *http.Request, p post) {
 	case p.refused:
 		w.Header().Set("X-Conform", marker)
 		if status == http.StatusTemporaryRedirect {
-			w.Header().Set("Location", c.onward)
+			w.Header().Set("Location", c.redirectURL)
 		}
 		http.Error(w, marker, status)
 	case p.kind != wire.EnvelopeVerification:
 		w.WriteHeader(http.StatusNoContent)
-	case c.manner == hangs:
+	case c.challengeMode == hangs:
 		<-req.Context().Done()
-	case c.manner == fails:
+	case c.challengeMode == fails:
 		w.Header().Set("X-Conform", marker)
 		http.Error(w, marker, http.StatusInternalServerError)
-	case c.manner == redirects:
+	case c.challengeMode == redirects:
 		w.Header().Set("Location", c.next)
 		w.WriteHeader(http.StatusTemporaryRedirect)
-	case c.manner == answers:
+	case c.challengeMode == answers:
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(c.status)
 		io.WriteString(w, strings.ReplaceAll(c.echo, "%s", string(e.Challenge)))
-	case c.manner == mistakes:
+	case c.challengeMode == mistakes:
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, `{"challenge":"`+marker+`"}`)
 	default:
@@ -233,18 +233,18 @@ func (c *callback) answer(w http.ResponseWriter, req *http.Request, p post) {
 	}
 }
 
-// all returns the callbacks created so far.
-func (r *receiver) all() []*callback {
+// allCallbacks returns the callbacks created so far.
+func (r *receiver) allCallbacks() []*callback {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Values(r.callbacks))
 }
 
-// challengedLater reports whether any challenge came.
-func (c *callback) challengedLater() bool { return slices.ContainsFunc(c.received(), isChallenge) }
+// hasChallenge reports whether the callback received a challenge.
+func (c *callback) hasChallenge() bool { return slices.ContainsFunc(c.received(), isChallenge) }
 
-// deciding makes decide choose the answers from now on.
-func (c *callback) deciding(decide func(eventID string, attempt int) (int, <-chan struct{})) {
+// setDecide sets the function that chooses the responses from now on.
+func (c *callback) setDecide(decide func(eventID string, attempt int) (int, <-chan struct{})) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.decide = decide
@@ -260,7 +260,7 @@ func (c *callback) received() []post {
 	return c.posts[:len(c.posts):len(c.posts)]
 }
 
-// await returns the first post, from the index on, for which want is true.
+// await returns the first post at index from or later that satisfies want. It waits at most the given time.
 func (c *callback) await(ctx context.Context, from int, most time.Duration, want func(post) bool) (post, bool) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -281,8 +281,8 @@ func (c *callback) await(ctx context.Context, from int, most time.Duration, want
 	}
 }
 
-// signed checks a post's signature against one secret.
-func (p post) signed(secret string) error {
+// verify checks a post's signature with the given secret.
+func (p post) verify(secret string) error {
 	s, err := webhook.ParseSecret(secret)
 	if err != nil {
 		return err

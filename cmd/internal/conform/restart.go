@@ -11,36 +11,36 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// restartChecks examine what survives a restart; the first of them performs it.
+// restartChecks examine what survives a restart. The first of them performs it.
 var restartChecks = []check{
 	{id: "CUR-1", title: "after a restart a cursor from before is good, or truncated", needs: needRestart | needPoll | needReplay | needOccurred, run: checkRestartCursor},
 	{id: "SRV-4", title: "a cursor replays over a restart", needs: needRestart | needPoll | needReplay | needOccurred, advice: true, run: checkRestartReplays},
 	{id: "SUB-11", title: "deliveries go on after a restart, or after a refresh", needs: needRestart | needHook | needOccurred, run: checkRestartDelivers},
 }
 
-// A restarted records the state before the server's restart, and the restart's outcome.
-type restarted struct {
+// A restartState records the state before the server's restart and the outcome of the restart.
+type restartState struct {
 	err error
-	// ids are the eventIds known after the first cursor.
+	// ids are the eventIds known after the initial cursor.
 	ids      []string
 	callback *callback
 	made     *exchange
 	at       time.Time
 }
 
-// restart restarts the server, once, and waits until it answers.
-func (r *run) restart(ctx context.Context) (*restarted, error) {
-	if r.again != nil {
-		return r.again, r.again.err
+// restart restarts the server and waits until it responds. It does so once per run.
+func (r *run) restart(ctx context.Context) (*restartState, error) {
+	if r.restarted != nil {
+		return r.restarted, r.restarted.err
 	}
-	again := &restarted{}
-	r.again = again
+	again := &restartState{}
+	r.restarted = again
 	if r.poll != nil && r.poll.first != nil {
-		again.ids = r.behind(ctx, r.poll, *r.poll.first)
+		again.ids = r.idsAfter(ctx, r.poll, *r.poll.first)
 	}
-	if r.hook != nil && r.receiver != nil && !r.nobody {
-		again.callback = r.callback(echoes)
-		again.made, again.err = r.hooked(ctx, again.callback, nil)
+	if r.hook != nil && r.receiver != nil && !r.noPrincipal {
+		again.callback = r.newCallback(echoes)
+		again.made, again.err = r.subscribeGranted(ctx, again.callback, nil)
 		if again.err == nil {
 			again.callback.await(ctx, 0, r.o.Wait, isOccurrence)
 		}
@@ -52,7 +52,7 @@ func (r *run) restart(ctx context.Context) (*restarted, error) {
 	pause(ctx, r.o.pace.settle) // messages that the old server sent
 	again.at = time.Now()
 	for end := again.at.Add(r.o.pace.slow.back); ; {
-		if err := r.greet(ctx); err == nil {
+		if err := r.repeatHandshake(ctx); err == nil {
 			return again, again.err
 		} else if time.Now().After(end) || ctx.Err() != nil {
 			again.err = skipf("the server was not there again within %v: %v", r.o.pace.slow.back, err)
@@ -62,15 +62,15 @@ func (r *run) restart(ctx context.Context) (*restarted, error) {
 	}
 }
 
-// greet repeats the first handshake, because sessions of the older era end with the server.
-func (r *run) greet(ctx context.Context) error {
+// repeatHandshake performs the handshake again because a restart ends legacy sessions.
+func (r *run) repeatHandshake(ctx context.Context) error {
 	if r.revision >= wire.RevisionStateless {
 		return r.handshake(ctx, wire.RevisionStateless, methodDiscover, nil)
 	}
 	return r.initialize(ctx)
 }
 
-// runRestart runs the command in the system's shell.
+// runRestart runs the restart command in the system's shell.
 func (r *run) runRestart(ctx context.Context) error {
 	shell := []string{"/bin/sh", "-c", r.o.Restart}
 	if runtime.GOOS == "windows" {
@@ -79,7 +79,7 @@ func (r *run) runRestart(ctx context.Context) error {
 	if r.o.restart != nil {
 		return r.o.restart()
 	}
-	// Discard its output: a server left in the background would hold a pipe open.
+	// Discard the output. Otherwise, a server left in the background would keep a pipe open.
 	p, err := procgroup.Start(shell, nil, nil, nil)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (r *run) runRestart(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) pollAfterRestart(ctx context.Context) (again *restarted, x *exchange, page polledPage, err error) {
+func (r *run) pollAfterRestart(ctx context.Context) (again *restartState, x *exchange, page polledPage, err error) {
 	if again, err = r.restart(ctx); err != nil {
 		return
 	}
@@ -154,7 +154,7 @@ func checkRestartDelivers(ctx context.Context, r *run) error {
 	if _, ok := again.callback.await(ctx, 0, r.o.pace.slow.resume, after); ok {
 		return nil
 	}
-	x, err := r.hooked(ctx, again.callback, nil)
+	x, err := r.subscribeGranted(ctx, again.callback, nil)
 	if err != nil {
 		return err
 	}

@@ -9,38 +9,40 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A retrial is a callback that refuses deliveries in several ways and records the server's reactions. The results are
-// final once done is closed; the callback keeps receiving until the run ends.
+// A retrial is a callback that rejects deliveries in several ways and records how the server reacts. The results are
+// final once done is closed. The callback continues to receive deliveries until the run ends.
 type retrial struct {
 	done     chan struct{}
 	why      string // why the results are missing or incomplete
 	callback *callback
 	made     *exchange
-	// plain are the deliveries that were answered 503 in sequence, and waited is the one whose cursor was examined.
-	// refreshed was answered 503 before the subscription was refreshed, and forever is set to it if the server never retried it.
+	// plain are the deliveries that were rejected with 503 in sequence. The cursor of waited was examined. refreshed
+	// was rejected with 503 before the subscription was refreshed. If the server never retried it, forever is the same
+	// eventId.
 	plain                      []string
 	waited, refreshed, forever string
 	refresh                    *exchange
-	// led holds the eventIds after the refresh's cursor, or nil if it was not tried; passed holds the eventIds after the
-	// cursor of a delivery that came while waited was refused.
+	// led holds the eventIds after the cursor of the refresh, or nil if that was not tried. passed holds the eventIds
+	// after the cursor of a delivery that arrived while waited was being rejected.
 	led, passed []string
 	passing     *exchange
-	// gone was answered 410, and large 413.
+	// gone was rejected with 410, and large with 413.
 	gone, large string
 	after       time.Time // when both had been
-	// over reports whether deliveries stopped after a 410 while something occurred.
-	over bool
-	// hung reports whether another subscription's callback hung. Meanwhile got deliveries came here, of occurred occurrences.
+	// stopped reports whether deliveries stopped after a 410 response although events occurred.
+	stopped bool
+	// hung reports whether the callback of another subscription withheld its response. Meanwhile, this callback
+	// received got deliveries of occurred occurrences.
 	hung          bool
 	got, occurred int
 }
 
-// refusedInARow is how many deliveries are refused in sequence.
+// refusedInARow is the number of deliveries to reject in sequence.
 const refusedInARow = 3
 
-// beginRetrial starts to refuse the deliveries of a new callback.
+// beginRetrial starts to reject the deliveries of a new callback.
 func (r *run) beginRetrial(ctx context.Context, work *sync.WaitGroup) {
-	t := &retrial{done: make(chan struct{}), callback: r.callback(echoes)}
+	t := &retrial{done: make(chan struct{}), callback: r.newCallback(echoes)}
 	r.retrial = t
 	s := r.hook
 	work.Go(func() {
@@ -56,11 +58,11 @@ func (t *retrial) try(ctx context.Context, r *run, s *subject) {
 		t.why = "the server did not grant a subscription for it"
 		return
 	}
-	// refuse refuses the next new occurrence with the status and returns its eventId.
+	// refuse rejects the next new occurrence with the status and returns its eventId.
 	refuse := func(status int) string {
 		found := make(chan string, 1)
 		done := false
-		c.deciding(func(id string, attempt int) (int, <-chan struct{}) {
+		c.setDecide(func(id string, attempt int) (int, <-chan struct{}) {
 			if attempt == 1 && !done {
 				done = true
 				found <- id
@@ -74,7 +76,7 @@ func (t *retrial) try(ctx context.Context, r *run, s *subject) {
 		case <-time.After(r.o.Wait):
 		case <-ctx.Done():
 		}
-		c.deciding(nil)
+		c.setDecide(nil)
 		return ""
 	}
 	again := func(id string, most time.Duration) bool {
@@ -83,7 +85,7 @@ func (t *retrial) try(ctx context.Context, r *run, s *subject) {
 		})
 		return ok
 	}
-	// The first refused delivery is examined once more at the end of the run.
+	// The first rejected delivery is examined again at the end of the run.
 	began := time.Now()
 	for range refusedInARow {
 		id, at := refuse(503), time.Now()
@@ -94,7 +96,7 @@ func (t *retrial) try(ctx context.Context, r *run, s *subject) {
 		if t.plain = append(t.plain, id); t.passed == nil {
 			// While this delivery is refused, the cursors of later deliveries must not pass it.
 			t.waited, began = id, at
-			t.look(ctx, r, s)
+			t.pollWhileRefusing(ctx, r, s)
 		}
 	}
 	if !again(t.waited, r.o.Wait) {
@@ -111,7 +113,7 @@ func (t *retrial) try(ctx context.Context, r *run, s *subject) {
 	}
 	t.refresh = x
 	if at := resultCursor(x); at != nil && !again(t.refreshed, 0) {
-		t.led = r.behind(ctx, s, *at)
+		t.led = r.idsAfter(ctx, s, *at)
 	}
 	if t.why == "" && !again(t.refreshed, max(4*took, 4*r.o.pace.quiet)) {
 		t.forever = t.refreshed
@@ -119,36 +121,36 @@ func (t *retrial) try(ctx context.Context, r *run, s *subject) {
 	if t.gone = refuse(410); t.gone == "" {
 		return
 	}
-	before := r.happened(s)
+	before := r.countOccurrences(s)
 	if t.large = refuse(413); t.large == "" {
-		t.over = r.happened(s) >= before+2
+		t.stopped = r.countOccurrences(s) >= before+2
 		return
 	}
 	t.after = time.Now()
 	t.hang(ctx, r, s)
 }
 
-// look polls from the cursor of a delivery that comes while another one is refused.
-func (t *retrial) look(ctx context.Context, r *run, s *subject) {
+// pollWhileRefusing polls from the cursor of a delivery that arrives while another one is being rejected.
+func (t *retrial) pollWhileRefusing(ctx context.Context, r *run, s *subject) {
 	posts := t.callback.received()
 	from := slices.IndexFunc(posts, func(p post) bool { return (occurrence{raw: p.body}).eventID() == t.waited })
 	p, ok := t.callback.await(ctx, from+1, r.o.pace.quiet, func(p post) bool {
 		return isOccurrence(p) && !slices.Contains(t.plain, (occurrence{raw: p.body}).eventID())
 	})
 	if at := (occurrence{raw: p.body}).cursor(); ok && at != nil && len(t.callback.attempts(t.waited)) == 1 {
-		t.passing, t.passed = p.exchange(t.made), r.behind(ctx, s, *at)
+		t.passing, t.passed = p.exchange(t.made), r.idsAfter(ctx, s, *at)
 	}
 }
 
-// hang makes another callback hang in a delivery, and records whether deliveries to this one continue.
+// hang makes another callback withhold its response to a delivery, and records whether deliveries to this one continue.
 func (t *retrial) hang(ctx context.Context, r *run, s *subject) {
-	other := r.callback(echoes)
+	other := r.newCallback(echoes)
 	if x, err := r.subscribeQuietly(ctx, s, other, nil); err != nil || x.answer.err != nil {
 		return
 	}
 	release, began := make(chan struct{}), make(chan struct{}, 1)
 	defer close(release)
-	other.deciding(func(string, int) (int, <-chan struct{}) {
+	other.setDecide(func(string, int) (int, <-chan struct{}) {
 		select {
 		case began <- struct{}{}:
 		default:
@@ -163,27 +165,27 @@ func (t *retrial) hang(ctx context.Context, r *run, s *subject) {
 		return
 	}
 	pause(ctx, r.o.pace.settle) // deliveries in flight
-	from, happened := len(t.callback.received()), r.happened(s)
-	// Until some more has happened, and a while longer, but within a server's timeout for an answer.
-	for end := time.Now().Add(r.o.pace.hang); time.Now().Before(end) && ctx.Err() == nil && r.happened(s) < happened+2; {
+	from, happened := len(t.callback.received()), r.countOccurrences(s)
+	// Wait until more events have occurred and a while longer, but not beyond a typical delivery timeout.
+	for end := time.Now().Add(r.o.pace.hang); time.Now().Before(end) && ctx.Err() == nil && r.countOccurrences(s) < happened+2; {
 		pause(ctx, r.o.pace.poll)
 	}
 	pause(ctx, r.o.pace.settle)
 	t.hung = true
-	t.occurred = r.happened(s) - happened
+	t.occurred = r.countOccurrences(s) - happened
 	t.got = len(t.callback.received()) - from
 }
 
-// happened counts the occurrences of a type that the watched stream and the receiver's other callbacks received.
-func (r *run) happened(s *subject) int {
+// countOccurrences counts the occurrences of a type that the watched stream received.
+func (r *run) countOccurrences(s *subject) int {
 	if s.stream == nil {
 		return 0
 	}
-	return len(s.pushed())
+	return len(s.fromStream())
 }
 
-// behind returns the eventIds of a poll from a cursor; nil if the poll failed or was truncated.
-func (r *run) behind(ctx context.Context, s *subject, cursor string) []string {
+// idsAfter returns the eventIds that polls from a cursor return, or nil if a poll failed or was truncated.
+func (r *run) idsAfter(ctx context.Context, s *subject, cursor string) []string {
 	if !s.has(wire.ModePoll) {
 		return nil
 	}

@@ -11,17 +11,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A slowPace holds the waiting times of slow checks.
+// A slowPace holds the timeouts and delays of slow checks.
 type slowPace struct {
-	// run bounds all slow checks, and watch is how long they follow retries, streams and signatures.
+	// run is the timeout of all slow checks together. watch is how long they follow retries, streams and signatures.
 	run, watch time.Duration
-	// many is more attempts than a server makes in that time.
+	// many is a number of attempts that is excessive within that time.
 	many int
-	// grant is the longest grant to wait for, and late is how long deliveries may continue after its end.
+	// grant is the longest grant to wait for. late is how long deliveries may continue after the grant expires.
 	grant, late time.Duration
-	// hold is how long a poll asks to be held.
+	// hold is the timeout that a long poll requests.
 	hold time.Duration
-	// back is how long a server may take to answer after a restart, and resume is how long until it resumes deliveries.
+	// back is how long a server may take to respond after a restart. resume is how long it may take to resume
+	// deliveries.
 	back, resume time.Duration
 }
 
@@ -41,8 +42,8 @@ var slowChecks = []check{
 	{id: "CUR-7", title: "a cursor of the beginning is not an error in the end", needs: needSlow | needPoll | needReplay, run: checkOldCursor},
 }
 
-// slowly runs slow checks concurrently and returns their findings in order.
-func (r *run) slowly(ctx context.Context, all []check, lacks []error) []verdict.Finding {
+// runSlow executes slow checks concurrently and returns their findings in order.
+func (r *run) runSlow(ctx context.Context, all []check, lacks []error) []verdict.Finding {
 	ctx, cancel := context.WithTimeout(ctx, r.o.pace.slow.run)
 	defer cancel()
 	findings := make([]verdict.Finding, len(all))
@@ -62,20 +63,21 @@ func (r *run) slowly(ctx context.Context, all []check, lacks []error) []verdict.
 	return findings
 }
 
-// hooked subscribes a callback outside a check's exchanges.
-func (r *run) hooked(ctx context.Context, c *callback, more map[string]any) (*exchange, error) {
+// subscribeGranted subscribes a callback outside a check's exchanges and checks that the server grants it.
+func (r *run) subscribeGranted(ctx context.Context, c *callback, more map[string]any) (*exchange, error) {
 	x, err := r.subscribeQuietly(ctx, r.hook, c, more)
 	if err != nil {
 		return x, err
 	}
-	_, err = granted(x, false)
+	_, err = grantedID(x, false)
 	return x, err
 }
 
-// ends returns the end of a grant by this machine's clock, converted from the server's by its Date.
-func (x *exchange) ends() (time.Time, bool) {
+// grantEnd returns the expiry time of a grant by this machine's clock. It converts the server's time by means of the
+// Date header.
+func (x *exchange) grantEnd() (time.Time, bool) {
 	var before time.Time
-	text, err := nullable(x, x.answer.result, "refreshBefore")
+	text, err := stringOrNull(x, x.answer.result, "refreshBefore")
 	if err != nil || text == nil {
 		return before, false
 	}
@@ -89,21 +91,21 @@ func (x *exchange) ends() (time.Time, bool) {
 	return before, err == nil
 }
 
-// shortest subscribes for the shortest possible time.
-func (r *run) shortest(ctx context.Context, c *callback) (x *exchange, ends time.Time, err error) {
-	x, err = r.hooked(ctx, c, map[string]any{"ttlMs": 1})
+// subscribeShortest subscribes with the shortest possible grant.
+func (r *run) subscribeShortest(ctx context.Context, c *callback) (x *exchange, ends time.Time, err error) {
+	x, err = r.subscribeGranted(ctx, c, map[string]any{"ttlMs": 1})
 	if err != nil {
 		return x, ends, err
 	}
-	ends, ok := x.ends()
+	ends, ok := x.grantEnd()
 	if left := time.Until(ends); !ok || left > r.o.pace.slow.grant {
 		return x, ends, skipf("the shortest grant is %v, too long to wait for", left.Round(time.Second))
 	}
 	return x, ends, nil
 }
 
-// occurredAt counts the posts of occurrences between two times.
-func (c *callback) occurredAt(from, to time.Time) (n int) {
+// countPosts returns the number of occurrences posted between two times.
+func (c *callback) countPosts(from, to time.Time) (n int) {
 	for _, p := range c.received() {
 		if isOccurrence(p) && p.at.After(from) && p.at.Before(to) {
 			n++
@@ -112,14 +114,14 @@ func (c *callback) occurredAt(from, to time.Time) (n int) {
 	return n
 }
 
-// checkGrantEnds compares a callback with another that has the default grant or is refreshed.
+// checkGrantEnds compares a callback with another callback that has the default grant.
 func checkGrantEnds(ctx context.Context, r *run) error {
-	beside := r.callback(echoes)
-	if _, err := r.hooked(ctx, beside, nil); err != nil {
+	beside := r.newCallback(echoes)
+	if _, err := r.subscribeGranted(ctx, beside, nil); err != nil {
 		return err
 	}
-	c := r.callback(echoes)
-	x, ends, err := r.shortest(ctx, c)
+	c := r.newCallback(echoes)
+	x, ends, err := r.subscribeShortest(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -131,26 +133,26 @@ func checkGrantEnds(ctx context.Context, r *run) error {
 	if ctx.Err() != nil {
 		return verdict.ErrRunEnded
 	}
-	if n := c.occurredAt(late, time.Now()); n > 0 {
+	if n := c.countPosts(late, time.Now()); n > 0 {
 		return x.wrong("no delivery "+slow.late.String()+" after refreshBefore", "%d", n)
 	}
-	// In the second half of the grant: the occurrences that only the other callback received.
+	// Count the occurrences in the second half of the grant that only the other callback received.
 	half := began.Add(ends.Sub(began) / 2)
-	if there := beside.occurredAt(half, ends.Add(-ends.Sub(began)/8)); there > 1 && c.occurredAt(half, ends) == 0 {
+	if there := beside.countPosts(half, ends.Add(-ends.Sub(began)/8)); there > 1 && c.countPosts(half, ends) == 0 {
 		return x.wrong("deliveries until refreshBefore", "none in the second half of the grant, in which another callback got %d", there)
 	}
-	if beside.occurredAt(late, time.Now()) == 0 {
+	if beside.countPosts(late, time.Now()) == 0 {
 		return skipf("nothing occurred after the grant")
 	}
 	return nil
 }
 
 func checkOutlives(ctx context.Context, r *run) error {
-	beside, c := r.callback(echoes), r.callback(echoes)
-	if _, err := r.hooked(ctx, beside, nil); err != nil {
+	beside, c := r.newCallback(echoes), r.newCallback(echoes)
+	if _, err := r.subscribeGranted(ctx, beside, nil); err != nil {
 		return err
 	}
-	x, ends, err := r.shortest(ctx, c)
+	x, ends, err := r.subscribeShortest(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -160,49 +162,49 @@ func checkOutlives(ctx context.Context, r *run) error {
 		if ctx.Err() != nil {
 			return verdict.ErrRunEnded
 		}
-		if x, ends, err = r.shortest(ctx, c); err != nil {
+		if x, ends, err = r.subscribeShortest(ctx, c); err != nil {
 			return err
 		}
 	}
 	from := first.Add(r.o.pace.slow.late / 2)
-	if there := beside.occurredAt(from, time.Now()); there == 0 {
+	if there := beside.countPosts(from, time.Now()); there == 0 {
 		return skipf("nothing occurred after the first grant")
-	} else if there > 1 && c.occurredAt(from, time.Now()) == 0 {
+	} else if there > 1 && c.countPosts(from, time.Now()) == 0 {
 		return x.wrong("deliveries after the first grant, since it was refreshed", "none, while another callback got %d", there)
 	}
 	return nil
 }
 
 func checkGraceEnds(ctx context.Context, r *run) error {
-	c := r.callback(echoes)
-	if _, err := r.hooked(ctx, c, nil); err != nil {
+	c := r.newCallback(echoes)
+	if _, err := r.subscribeGranted(ctx, c, nil); err != nil {
 		return err
 	}
 	r.rotate(c)
-	x, err := r.hooked(ctx, c, nil)
+	x, err := r.subscribeGranted(ctx, c, nil)
 	if err != nil {
 		return err
 	}
-	if !r.keep(ctx, c) {
+	if !r.keepRefreshing(ctx, c) {
 		return verdict.ErrRunEnded
 	}
 	p, ok := c.await(ctx, len(c.received()), r.o.Wait, isOccurrence)
 	if !ok {
 		return skipf("nothing was delivered in the end")
 	}
-	if p.signed(c.secrets[0]) == nil {
+	if p.verify(c.secrets[0]) == nil {
 		return p.exchange(x).wrong("signatures of the new secret alone", "one of the secret before, %v after the rotation", r.o.pace.slow.watch)
 	}
 	return nil
 }
 
-// keep waits until the end of the watch and refreshes a callback meanwhile, regardless of its grants.
-func (r *run) keep(ctx context.Context, c *callback) bool {
+// keepRefreshing refreshes a callback until the end of the watch, regardless of how long its grants are.
+func (r *run) keepRefreshing(ctx context.Context, c *callback) bool {
 	end := time.Now().Add(r.o.pace.slow.watch)
 	for time.Now().Before(end) && ctx.Err() == nil {
-		x, err := r.hooked(ctx, c, nil)
+		x, err := r.subscribeGranted(ctx, c, nil)
 		next := end
-		if ends, ok := x.ends(); err == nil && ok {
+		if ends, ok := x.grantEnd(); err == nil && ok {
 			next = time.Now().Add(time.Until(ends) * 2 / 3)
 		}
 		if next.After(end) {
@@ -213,11 +215,12 @@ func (r *run) keep(ctx context.Context, c *callback) bool {
 	return ctx.Err() == nil
 }
 
-// refusing makes a callback refuse the first occurrence while says is true, and returns its id once it came.
-func (r *run) refusing(ctx context.Context, c *callback, says func(attempt int) bool) (string, *exchange, error) {
+// refuseFirst makes a callback reject the first occurrence while says returns true. It returns the eventId once that
+// occurrence arrives.
+func (r *run) refuseFirst(ctx context.Context, c *callback, says func(attempt int) bool) (string, *exchange, error) {
 	found := make(chan string, 1)
 	first := ""
-	c.deciding(func(id string, attempt int) (int, <-chan struct{}) {
+	c.setDecide(func(id string, attempt int) (int, <-chan struct{}) {
 		if first == "" {
 			first = id
 			found <- id
@@ -227,7 +230,7 @@ func (r *run) refusing(ctx context.Context, c *callback, says func(attempt int) 
 		}
 		return 0, nil
 	})
-	x, err := r.hooked(ctx, c, nil)
+	x, err := r.subscribeGranted(ctx, c, nil)
 	if err != nil {
 		return "", x, err
 	}
@@ -241,8 +244,8 @@ func (r *run) refusing(ctx context.Context, c *callback, says func(attempt int) 
 }
 
 func checkComesInTheEnd(ctx context.Context, r *run) error {
-	c := r.callback(echoes)
-	id, x, err := r.refusing(ctx, c, func(attempt int) bool { return attempt == 1 })
+	c := r.newCallback(echoes)
+	id, x, err := r.refuseFirst(ctx, c, func(attempt int) bool { return attempt == 1 })
 	if err != nil {
 		return err
 	}
@@ -255,12 +258,12 @@ func checkComesInTheEnd(ctx context.Context, r *run) error {
 }
 
 func checkAttemptsEnd(ctx context.Context, r *run) error {
-	c := r.callback(echoes)
-	id, x, err := r.refusing(ctx, c, func(int) bool { return true })
+	c := r.newCallback(echoes)
+	id, x, err := r.refuseFirst(ctx, c, func(int) bool { return true })
 	if err != nil {
 		return err
 	}
-	if !r.keep(ctx, c) {
+	if !r.keepRefreshing(ctx, c) {
 		return verdict.ErrRunEnded
 	}
 	list := c.attempts(id)
@@ -288,9 +291,9 @@ func median(list []time.Duration) time.Duration {
 	return list[len(list)/2]
 }
 
-// streamedFor follows a stream until the watch ends, and returns the time of each heartbeat.
-func (r *run) streamedFor(ctx context.Context) (f *flow, active *exchange, beats []time.Time, err error) {
-	f, active, ok := r.quietly(ctx, r.push.params(map[string]any{"cursor": nil}))
+// recordHeartbeats follows a stream until the watch ends, and returns the time of each heartbeat.
+func (r *run) recordHeartbeats(ctx context.Context) (f *flow, active *exchange, beats []time.Time, err error) {
+	f, active, ok := r.streamQuietly(ctx, r.push.params(map[string]any{"cursor": nil}))
 	if !ok {
 		return nil, nil, nil, skipf("a stream was not opened")
 	}
@@ -305,9 +308,9 @@ func (r *run) streamedFor(ctx context.Context) (f *flow, active *exchange, beats
 	return f, active, beats, nil
 }
 
-// checkSteady fails a stream that is silent for longer than a client waits, and advises against an uneven one.
+// checkSteady fails if a stream is silent for longer than a client would wait. It advises against uneven heartbeats.
 func checkSteady(ctx context.Context, r *run) error {
-	f, x, beats, err := r.streamedFor(ctx)
+	f, x, beats, err := r.recordHeartbeats(ctx)
 	if err != nil {
 		return err
 	}
@@ -334,7 +337,7 @@ func checkSteady(ctx context.Context, r *run) error {
 	if longest > r.o.pace.heartbeat {
 		return x.wrong("a heartbeat at least every 30 s", "none for %v", longest.Round(time.Second/10))
 	}
-	// A machine that is busy for a second or two is not the server's fault.
+	// If this machine is busy for a second or two, that is not the server's fault.
 	if usual := median(gaps); longest > max(3*usual, 2*time.Second)+r.o.pace.settle {
 		v := x.wrong("heartbeats at a steady interval", "mostly after %v, and once after %v", usual.Round(time.Second/100), longest.Round(time.Second/100))
 		v.Mild = true
@@ -344,7 +347,7 @@ func checkSteady(ctx context.Context, r *run) error {
 }
 
 func checkStreamLives(ctx context.Context, r *run) error {
-	f, x, _, err := r.streamedFor(ctx)
+	f, x, _, err := r.recordHeartbeats(ctx)
 	if err != nil {
 		return err
 	}
@@ -363,7 +366,7 @@ func checkStreamLives(ctx context.Context, r *run) error {
 	return nil
 }
 
-// checkLongHold polls for a long hold at a cursor with nothing after it.
+// checkLongHold requests a long hold at a cursor without later events.
 func checkLongHold(ctx context.Context, r *run) error {
 	hold := r.o.pace.slow.hold
 	end := time.Now().Add(hold)
@@ -402,7 +405,7 @@ func checkLongHold(ctx context.Context, r *run) error {
 
 func checkOldCursor(ctx context.Context, r *run) error {
 	pause(ctx, r.o.pace.slow.watch)
-	x, err := r.quiet(ctx, wire.MethodPoll, r.poll.params(map[string]any{"cursor": r.poll.first}))
+	x, err := r.sendQuietly(ctx, wire.MethodPoll, r.poll.params(map[string]any{"cursor": r.poll.first}))
 	if err != nil {
 		return err
 	}

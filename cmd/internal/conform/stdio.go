@@ -18,12 +18,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// stdioGrace is how long a process may take to exit after each step of stopping it.
+// stdioGrace is how long a process may take to exit after each step of its termination.
 const stdioGrace = 3 * time.Second
 
-// A process is a running server.
+// A process is a running server process.
 type process struct {
-	// in and out are its standard input and output.
+	// in and out are the standard input and output of the process.
 	in interface {
 		io.WriteCloser
 		SetWriteDeadline(time.Time) error
@@ -31,11 +31,11 @@ type process struct {
 	out io.ReadCloser
 	// exited is closed when the process has exited.
 	exited chan struct{}
-	// interrupt and kill signal the process.
+	// interrupt and kill send signals to the process.
 	interrupt, kill func()
 }
 
-// A stdioLink speaks newline-delimited JSON with a process.
+// A stdioLink exchanges newline-delimited JSON with a process.
 type stdioLink struct {
 	*process
 	// patience is how long the process may leave a request unread.
@@ -51,7 +51,7 @@ type stdioLink struct {
 	stray   string // the first line that is not a message
 }
 
-// start starts the process of the target's command.
+// start starts the command of the target.
 func (r *run) start(stderr io.Writer) (*process, error) {
 	if r.o.process != nil {
 		return r.o.process(), nil
@@ -63,7 +63,7 @@ func startProcess(command []string, stderr io.Writer) (*process, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = childenv.WithoutSecrets(cmd.Environ())
 	cmd.Stderr, cmd.WaitDelay = stderr, stdioGrace
-	// Create the pipes here: exec's would stay open while a grandchild holds them.
+	// Create the pipes here. Those of exec would stay open while a grandchild holds them.
 	out, childOut, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func newStdioLink(p *process, patience time.Duration, observe func(*flow, messag
 
 func (*stdioLink) settle(string, string) {}
 
-// pump reads standard output until it ends. It keeps the first line that is not a message, such as a log line.
+// pump reads standard output until EOF. It retains the first line that is not a message, such as a log line.
 func (l *stdioLink) pump(out io.Reader) {
 	in := bufio.NewReaderSize(out, 64<<10)
 	for {
@@ -130,7 +130,8 @@ func (l *stdioLink) pump(out io.Reader) {
 	}
 }
 
-// route hands a message to its flow. A message without a flow goes to the latest flow, whose check reports the fault.
+// route passes a message to its flow. A message without a flow goes to the latest flow so that its check reports the
+// fault.
 func (l *stdioLink) route(m message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,7 +179,7 @@ func (l *stdioLink) start(ctx context.Context, q request, body []byte) (*flow, e
 	return f, l.write(body)
 }
 
-// cancel tells the server that the request is cancelled, and keeps collecting its messages.
+// cancel notifies the server that the request is canceled, and ends its flow. The flow still records later messages.
 func (l *stdioLink) cancel(f *flow, key string) {
 	if _, ended, _ := f.messages(); ended {
 		return
@@ -194,13 +195,13 @@ func (l *stdioLink) notify(_ context.Context, method string, params map[string]a
 func (l *stdioLink) write(body []byte) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	// If a pipe has no deadlines, the end of the process unblocks the writer.
+	// If a pipe does not support deadlines, the writer is unblocked when the process exits.
 	_ = l.in.SetWriteDeadline(time.Now().Add(l.patience))
 	_, err := l.in.Write(append(bytes.Clone(body), '\n'))
 	return err
 }
 
-// close ends the process: it closes the input, then sends SIGTERM, then SIGKILL.
+// close terminates the process. It closes standard input, then sends SIGTERM, then SIGKILL.
 func (l *stdioLink) close() {
 	l.in.Close()
 	for _, end := range []func(){l.interrupt, l.kill, func() {}} {

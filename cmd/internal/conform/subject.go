@@ -19,19 +19,19 @@ import (
 // A subject is an event type under test.
 type subject struct {
 	wire.Descriptor
-	// args are valid arguments, and bad holds invalid ones, each for a different reason; bad is empty if all arguments
-	// are valid.
-	args json.RawMessage
-	bad  []json.RawMessage
-	// more holds other valid arguments, or nil if none was found.
-	more map[string]json.RawMessage
-	// payload is nil if payloadSchema cannot be used. It is compiled for the first occurrence, because few of hundreds
-	// of event types occur.
+	// args are valid arguments. invalid holds arguments that are each invalid for a different reason, and is empty if
+	// all arguments are valid.
+	args    json.RawMessage
+	invalid []json.RawMessage
+	// otherArgs holds other valid arguments, or nil if none were found.
+	otherArgs map[string]json.RawMessage
+	// payload returns nil if payloadSchema cannot be used. It compiles the schema for the first occurrence because most
+	// event types never occur.
 	payload func() *validate.Schema
-	// replay reports whether cursors are not null, as in the first answer.
+	// replay reports whether the cursor in the first result was not null.
 	replay bool
 
-	// stream is the watched stream, opened by the request at began.
+	// stream is the watched stream. began is the exchange that opened it.
 	stream *flow
 	opened []byte
 	began  time.Time
@@ -41,7 +41,7 @@ type subject struct {
 	seen  []occurrence // occurrences that the watcher received, in order
 }
 
-// An occurrence is an occurrence as received.
+// An occurrence is an occurrence as it was received.
 type occurrence struct {
 	raw  json.RawMessage
 	from *exchange
@@ -49,10 +49,10 @@ type occurrence struct {
 
 func (s *subject) has(mode string) bool { return s != nil && slices.Contains(s.Delivery, mode) }
 
-// maxPages is the maximum number of list pages to read.
+// maxPages is the maximum number of pages to read from events/list.
 const maxPages = 100
 
-// catalog reads the valid event types of the list; checks report the faults of the list.
+// catalog reads the valid event types from events/list. Checks report invalid ones.
 func (r *run) catalog(ctx context.Context) error {
 	params := map[string]any{}
 	for range maxPages {
@@ -67,7 +67,7 @@ func (r *run) catalog(ctx context.Context) error {
 			return nil
 		}
 		if x.answer.err != nil {
-			if x.answer.err.Code == wire.Sketch.Code(wire.MethodNotFound) && !r.advertised() {
+			if x.answer.err.Code == wire.Sketch.Code(wire.MethodNotFound) && !r.isAdvertised() {
 				return &Unreachable{fmt.Errorf("%s is an MCP server without events", r.o.Target)}
 			}
 			return nil
@@ -89,8 +89,8 @@ func (r *run) catalog(ctx context.Context) error {
 	return nil
 }
 
-// advertised reports whether the server declares the capability in either place (D1).
-func (r *run) advertised() bool {
+// isAdvertised reports whether the server declares the capability in either location (D1).
+func (r *run) isAdvertised() bool {
 	_, sketch := r.capabilities[wire.CapabilityKey]
 	return sketch || member(r.capabilities["extensions"], wire.ExtensionID) != nil
 }
@@ -103,7 +103,7 @@ func newSubject(d wire.Descriptor) *subject {
 				s.args = v
 			}
 		}
-		s.bad, s.more = unfit(in, d.InputSchema, s.args), others(in, d.InputSchema, s.args)
+		s.invalid, s.otherArgs = invalidArguments(in, d.InputSchema, s.args), otherArguments(in, d.InputSchema, s.args)
 	}
 	s.payload = sync.OnceValue(func() *validate.Schema {
 		payload, _ := validate.Compile(d.PayloadSchema)
@@ -112,12 +112,12 @@ func newSubject(d wire.Descriptor) *subject {
 	return s
 }
 
-// maxUnfit is the maximum number of invalid arguments to try on a method.
-const maxUnfit = 24
+// maxInvalid is the maximum number of invalid arguments to try with each method.
+const maxInvalid = 24
 
-// unfit returns arguments that the schema refuses, each for one reason: a member of another type, a number as text, a
-// value out of range or outside the enum, a missing member, an unknown member.
-func unfit(in *validate.Schema, schema, fits json.RawMessage) (found []json.RawMessage) {
+// invalidArguments returns arguments that the schema rejects, each for one reason. The reasons are a member of another
+// type, a number as text, a value out of range or outside the enum, a missing member, and an unknown member.
+func invalidArguments(in *validate.Schema, schema, fits json.RawMessage) (found []json.RawMessage) {
 	if in.Validate(fits) != nil {
 		return nil
 	}
@@ -138,7 +138,7 @@ func unfit(in *validate.Schema, schema, fits json.RawMessage) (found []json.RawM
 		} else {
 			args[name] = value
 		}
-		if bad := json.RawMessage(encode(args)); len(found) < maxUnfit && in.Validate(bad) != nil {
+		if bad := json.RawMessage(encode(args)); len(found) < maxInvalid && in.Validate(bad) != nil {
 			found = append(found, bad)
 		}
 	}
@@ -155,8 +155,8 @@ func unfit(in *validate.Schema, schema, fits json.RawMessage) (found []json.RawM
 	return found
 }
 
-// others returns valid arguments that differ from fits, with as many members as it finds values for.
-func others(in *validate.Schema, schema, fits json.RawMessage) map[string]json.RawMessage {
+// otherArguments returns valid arguments that differ from fits in as many members as possible.
+func otherArguments(in *validate.Schema, schema, fits json.RawMessage) map[string]json.RawMessage {
 	var root struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
@@ -182,7 +182,7 @@ func others(in *validate.Schema, schema, fits json.RawMessage) map[string]json.R
 	return args
 }
 
-// choose picks the event types to test, before it is known which of them occur.
+// choose selects the event type of the options, before it is known which types occur.
 func (r *run) choose() error {
 	if r.o.Event == "" {
 		return nil
@@ -207,8 +207,8 @@ func (r *run) choose() error {
 	return nil
 }
 
-// offered returns the event types that offer the mode.
-func (r *run) offered(mode string) []*subject {
+// typesWith returns the event types that offer the mode.
+func (r *run) typesWith(mode string) []*subject {
 	var list []*subject
 	for _, s := range r.types {
 		if s.has(mode) {
@@ -218,8 +218,8 @@ func (r *run) offered(mode string) []*subject {
 	return list
 }
 
-// lacking returns an event type that does not offer the mode, or nil.
-func (r *run) lacking(mode string) *subject {
+// typeWithout returns an event type that does not offer the mode, or nil.
+func (r *run) typeWithout(mode string) *subject {
 	for _, s := range r.types {
 		if !s.has(mode) {
 			return s
@@ -228,7 +228,7 @@ func (r *run) lacking(mode string) *subject {
 	return nil
 }
 
-// params returns the params of a subscription to the type.
+// params returns the parameters of a subscription to the type.
 func (s *subject) params(more map[string]any) map[string]any {
 	p := map[string]any{"name": s.Name, "arguments": s.args}
 	for k, v := range more {

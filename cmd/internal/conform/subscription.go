@@ -19,7 +19,7 @@ type subscription struct {
 	id string
 }
 
-// delivery returns the delivery member of events/subscribe for the callback.
+// delivery returns the delivery parameter of events/subscribe for the callback.
 func (c *callback) delivery() map[string]any {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -27,26 +27,26 @@ func (c *callback) delivery() map[string]any {
 	return map[string]any{"mode": wire.ModeWebhook, "url": c.url, "secret": c.secret}
 }
 
-// subscribe calls events/subscribe and remembers the subscription for cleanUp, whatever the answer is.
+// subscribe calls events/subscribe and records the subscription for cleanUp, regardless of the response.
 func (r *run) subscribe(ctx context.Context, s *subject, c *callback, more map[string]any) (*exchange, error) {
 	return r.call(ctx, wire.MethodSubscribe, r.subscription(s, c, more))
 }
 
-// subscribed subscribes a callback for a check; the server has to grant it.
-func (r *run) subscribed(ctx context.Context, c *callback, more map[string]any) (*exchange, error) {
+// mustSubscribe subscribes a callback for a check and checks that the server grants it.
+func (r *run) mustSubscribe(ctx context.Context, c *callback, more map[string]any) (*exchange, error) {
 	x, err := r.subscribe(ctx, r.hook, c, more)
 	if err == nil {
-		_, err = granted(x, false)
+		_, err = grantedID(x, false)
 	}
 	return x, err
 }
 
 // subscribeQuietly calls events/subscribe outside a check's exchanges.
 func (r *run) subscribeQuietly(ctx context.Context, s *subject, c *callback, more map[string]any) (*exchange, error) {
-	return r.quiet(ctx, wire.MethodSubscribe, r.subscription(s, c, more))
+	return r.sendQuietly(ctx, wire.MethodSubscribe, r.subscription(s, c, more))
 }
 
-// subscription returns the params of an events/subscribe and remembers its key.
+// subscription returns the parameters of an events/subscribe request and records its key.
 func (r *run) subscription(s *subject, c *callback, more map[string]any) map[string]any {
 	params := s.params(map[string]any{"cursor": nil, "delivery": c.delivery()})
 	for k, v := range more {
@@ -58,7 +58,7 @@ func (r *run) subscription(s *subject, c *callback, more map[string]any) map[str
 	return params
 }
 
-// remember records the key of a subscription that may exist from now on.
+// remember records the key of a subscription that may now exist.
 func (r *run) remember(params map[string]any) {
 	key := map[string]any{"name": params["name"], "arguments": params["arguments"]}
 	if key["arguments"] == nil {
@@ -69,28 +69,28 @@ func (r *run) remember(params map[string]any) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.made[string(encode(key))] = key
+	r.subscriptions[string(encode(key))] = key
 }
 
-// unsubscribe calls events/unsubscribe for the key of a subscription.
+// unsubscribe calls events/unsubscribe for the key of a callback's subscription.
 func (r *run) unsubscribe(ctx context.Context, s *subject, c *callback) (*exchange, error) {
 	return r.call(ctx, wire.MethodUnsubscribe,
 		s.params(map[string]any{"delivery": map[string]any{"mode": wire.ModeWebhook, "url": c.url}}))
 }
 
-// cleanUp ends every subscription that may exist, and ignores NotFound.
+// cleanUp ends every subscription that may exist. It ignores error responses.
 func (r *run) cleanUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 	defer cancel()
-	for _, key := range r.made {
+	for _, key := range r.subscriptions {
 		if _, err := r.call(ctx, wire.MethodUnsubscribe, maps.Clone(key)); err != nil && ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-// granted checks the result of events/subscribe and returns the id.
-func granted(x *exchange, endless bool) (string, error) {
+// grantedID checks the result of events/subscribe and returns the subscription ID.
+func grantedID(x *exchange, endless bool) (string, error) {
 	if x.answer.err != nil {
 		return "", x.wrong("a subscription", "error %d", x.answer.err.Code)
 	}
@@ -99,7 +99,7 @@ func granted(x *exchange, endless bool) (string, error) {
 	if json.Unmarshal(member(in, "id"), &id) != nil || id == "" {
 		return "", x.wrong("an id, a string", "%s", orNone(member(in, "id")))
 	}
-	before, err := nullable(x, in, "refreshBefore")
+	before, err := stringOrNull(x, in, "refreshBefore")
 	switch {
 	case err != nil:
 		return id, err
@@ -118,28 +118,28 @@ func granted(x *exchange, endless bool) (string, error) {
 			return id, x.wrong("refreshBefore in the future", "%s", wire.Shown(*before))
 		}
 	}
-	if _, err := nullable(x, in, "cursor"); err != nil {
+	if _, err := stringOrNull(x, in, "cursor"); err != nil {
 		return id, err
 	}
-	_, err = boolean(x, in, "truncated")
+	_, err = boolMember(x, in, "truncated")
 	return id, err
 }
 
-// forbidden reports whether the server has no principal for the caller.
-func forbidden(x *exchange) bool {
+// isForbidden reports whether the server rejected the request as Forbidden.
+func isForbidden(x *exchange) bool {
 	return x.answer.err != nil && (x.answer.err.Code == wire.Sketch.Code(wire.Forbidden) ||
 		x.answer.err.Code == wire.SEP.Code(wire.Forbidden))
 }
 
-// another subscribes a new callback and returns the exchange.
-func (r *run) another(ctx context.Context, m manner) (*callback, *exchange, error) {
-	c := r.callback(m)
+// subscribeNew subscribes a new callback and returns the exchange.
+func (r *run) subscribeNew(ctx context.Context, m challengeMode) (*callback, *exchange, error) {
+	c := r.newCallback(m)
 	x, err := r.subscribe(ctx, r.hook, c, nil)
 	return c, x, err
 }
 
-// brief describes a post in a few words.
-func (p post) brief() string {
+// summary describes a post in a few words.
+func (p post) summary() string {
 	if p.kind != "" {
 		return "a " + wire.Shown(p.kind)
 	}

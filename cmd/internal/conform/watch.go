@@ -15,12 +15,12 @@ const (
 	enough     = 3 // occurrences of one type
 )
 
-// watch starts to look for occurrences, by poll and by push, of the first few types that offer each mode, and chooses
-// the types to test until one of them occurs. The goroutines end when ctx does.
+// watch polls and streams the first few types that offer each mode. It chooses the types to test until one of them
+// occurs. Its goroutines exit when ctx is done.
 func (r *run) watch(ctx context.Context) *sync.WaitGroup {
 	var watchers sync.WaitGroup
 	r.until = time.Now().Add(r.o.Wait)
-	for i, s := range r.offered(wire.ModePoll) {
+	for i, s := range r.typesWith(wire.ModePoll) {
 		if i == maxWatched || !r.bootstrap(ctx, s) {
 			break
 		}
@@ -29,10 +29,10 @@ func (r *run) watch(ctx context.Context) *sync.WaitGroup {
 		}
 		watchers.Go(func() { r.follow(ctx, s) })
 	}
-	if list := r.offered(wire.ModePoll); r.poll == nil && len(list) > 0 {
+	if list := r.typesWith(wire.ModePoll); r.poll == nil && len(list) > 0 {
 		r.poll = list[0]
 	}
-	for i, s := range r.offered(wire.ModePush) {
+	for i, s := range r.typesWith(wire.ModePush) {
 		if i == maxWatched {
 			break
 		}
@@ -46,13 +46,13 @@ func (r *run) watch(ctx context.Context) *sync.WaitGroup {
 		}
 		s.stream, s.opened, s.began = f, body, time.Now()
 	}
-	if list := r.offered(wire.ModeWebhook); len(list) > 0 {
+	if list := r.typesWith(wire.ModeWebhook); len(list) > 0 {
 		r.hook = list[0]
 	}
 	return &watchers
 }
 
-// bootstrap makes the first poll of a type; it returns false if the server does not answer.
+// bootstrap sends the first poll of a type. It returns false if the server does not respond.
 func (r *run) bootstrap(ctx context.Context, s *subject) bool {
 	x, err := r.call(ctx, wire.MethodPoll, s.params(map[string]any{"cursor": nil}))
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *run) bootstrap(ctx context.Context, s *subject) bool {
 	return true
 }
 
-// follow polls a type until enough has occurred.
+// follow polls a type until enough events have occurred.
 func (r *run) follow(ctx context.Context, s *subject) {
 	cursor := s.first
 	for time.Now().Before(r.until) && ctx.Err() == nil {
@@ -108,15 +108,15 @@ func (r *run) follow(ctx context.Context, s *subject) {
 	}
 }
 
-// polled returns the occurrences that polls received.
-func (s *subject) polled() []occurrence {
+// fromPolls returns the occurrences that polls have returned.
+func (s *subject) fromPolls() []occurrence {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen[:len(s.seen):len(s.seen)]
 }
 
-// pushed returns the occurrences that the watched stream received.
-func (s *subject) pushed() []occurrence {
+// fromStream returns the occurrences that the watched stream has received.
+func (s *subject) fromStream() []occurrence {
 	if s.stream == nil {
 		return nil
 	}
@@ -130,19 +130,19 @@ func (s *subject) pushed() []occurrence {
 	return list
 }
 
-// occurred waits for occurrences in the mode of the needs, and makes the type that has them the type under test. It
-// prefers two occurrences to one, because they show the order.
-func (r *run) occurred(ctx context.Context, n need) bool {
-	mode, chosen, seen := wire.ModePoll, &r.poll, (*subject).polled
+// awaitOccurrence waits for occurrences in the mode of the needs, and selects their type as the type under test. It
+// prefers two occurrences to one because two also show the order.
+func (r *run) awaitOccurrence(ctx context.Context, n need) bool {
+	mode, chosen, seen := wire.ModePoll, &r.poll, (*subject).fromPolls
 	if n&needPush != 0 {
-		mode, chosen, seen = wire.ModePush, &r.push, (*subject).pushed
+		mode, chosen, seen = wire.ModePush, &r.push, (*subject).fromStream
 	}
 	if len(seen(*chosen)) >= 2 {
 		return true
 	}
 	for {
 		over := time.Now().After(r.until) || ctx.Err() != nil
-		for _, s := range r.offered(mode) {
+		for _, s := range r.typesWith(mode) {
 			if count := len(seen(s)); count >= 2 || over && count == 1 {
 				*chosen = s
 				return true
@@ -158,30 +158,30 @@ func (r *run) occurred(ctx context.Context, n need) bool {
 	}
 }
 
-// awaitPolled polls a type until an occurrence comes, and returns all occurrences.
+// awaitPolled polls a type until an event occurs, and returns all occurrences.
 func (r *run) awaitPolled(ctx context.Context, s *subject) []occurrence {
-	for s.has(wire.ModePoll) && len(s.polled()) == 0 && time.Now().Before(r.until) && ctx.Err() == nil {
+	for s.has(wire.ModePoll) && len(s.fromPolls()) == 0 && time.Now().Before(r.until) && ctx.Err() == nil {
 		pause(ctx, r.o.pace.poll/4)
 	}
-	return s.polled()
+	return s.fromPolls()
 }
 
-// two returns the first two occurrences of a list.
-func two(list []occurrence) (occurrence, occurrence, error) {
+// firstTwo returns the first two occurrences of a list.
+func firstTwo(list []occurrence) (occurrence, occurrence, error) {
 	if len(list) < 2 {
 		return occurrence{}, occurrence{}, skipf("only one occurrence came in time")
 	}
 	return list[0], list[1], nil
 }
 
-// eventID returns the id of an occurrence, or "" if it has none.
+// eventID returns the eventId of an occurrence, or "" if it has none.
 func (o occurrence) eventID() string {
 	var id string
 	_ = json.Unmarshal(member(o.raw, "eventId"), &id)
 	return id
 }
 
-// cursor returns the cursor of an occurrence.
+// cursor returns the cursor of an occurrence, or nil.
 func (o occurrence) cursor() *string {
 	var c *string
 	_ = json.Unmarshal(member(o.raw, "cursor"), &c)

@@ -20,41 +20,42 @@ const (
 	maxWitnessed = 400
 )
 
-// A witness follows one event type through all its modes during one window. Its results are final once done is closed.
+// A witness follows one event type in all of its modes during one window of time. Its results are final once done is
+// closed.
 type witness struct {
 	r    *run
 	s    *subject
 	done chan struct{}
-	// why says why there is nothing to compare, or is "".
+	// why is the reason that there is nothing to compare, or "".
 	why string
 
-	// live are the tracks of the modes that were followed; again are the pages and replays of the same window.
+	// live are the tracks of the modes that were followed. again are the pages and replays of the same window.
 	live, again []*track
-	// places are the cursors that the server sent, with their positions.
+	// places are the cursors that the server returned, with their positions.
 	places []*place
-	// callbacks are the callbacks of live webhooks whose first subscription succeeded.
+	// callbacks are the live webhook callbacks that were subscribed successfully.
 	callbacks []*callback
 	made      *exchange
-	// end is the last eventId of the window, at which comparison stops; "" while the window is open.
+	// end is the last eventId of the window. Later events are not compared. It is "" while the window is open.
 	end string
-	// young is a poll that answered a new cursor with truncated, although an older cursor still worked or another new
-	// one failed as well.
+	// young is a truncated response to a poll from a new cursor, if an older cursor still worked or another new one
+	// failed as well.
 	young *exchange
-	// seam is a stream that was opened with a cursor and then received live events up to seamEnd; nil if nothing
+	// seam is a stream that was opened at a cursor and then received live events up to seamEnd. It is nil if no event
 	// occurred.
 	seam    *track
 	seamEnd string
-	// unanswered is a poll without an answer.
+	// unanswered is a poll that received no response.
 	unanswered *exchange
 	// begin is the cursor of the first poll.
 	begin *string
 }
 
-// A track holds the events that one way of following received.
+// A track holds the events received in one way.
 type track struct {
 	name string
 	mode string
-	// ordered reports whether the mode promises an order.
+	// ordered reports whether the mode guarantees an order.
 	ordered bool
 	// from is an exchange that shows how the track began.
 	from  *exchange
@@ -77,8 +78,8 @@ func (t *track) add(o occurrence) {
 	}
 }
 
-// quiet sends a request outside a check's exchanges.
-func (r *run) quiet(ctx context.Context, method string, params map[string]any) (*exchange, error) {
+// sendQuietly sends a request outside a check's exchanges.
+func (r *run) sendQuietly(ctx context.Context, method string, params map[string]any) (*exchange, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.pace.call)
 	defer cancel()
 	q := request{id: r.nextID(), method: method, params: params}
@@ -91,8 +92,8 @@ func (r *run) quiet(ctx context.Context, method string, params map[string]any) (
 	return f.response(ctx, body)
 }
 
-// quietly opens a stream outside a check's exchanges and waits for active. The caller stops it.
-func (r *run) quietly(ctx context.Context, params map[string]any) (*flow, *exchange, bool) {
+// streamQuietly opens a stream outside a check's exchanges and waits for the active notification. The caller stops it.
+func (r *run) streamQuietly(ctx context.Context, params map[string]any) (*flow, *exchange, bool) {
 	q := request{id: r.nextID(), method: wire.MethodStream, params: params}
 	body := q.encode(r.revision)
 	f, err := r.link.start(ctx, q, body)
@@ -109,7 +110,7 @@ func (r *run) quietly(ctx context.Context, params map[string]any) (*flow, *excha
 	return f, &exchange{request: body, answer: m, status: f.status, contentType: f.contentType}, true
 }
 
-// beginWitness follows the occurring type that offers most modes.
+// beginWitness follows the event type with occurrences that offers the most modes.
 func (r *run) beginWitness(ctx context.Context, work *sync.WaitGroup) {
 	w := &witness{r: r, done: make(chan struct{})}
 	r.witness = w
@@ -124,10 +125,10 @@ func (r *run) beginWitness(ctx context.Context, work *sync.WaitGroup) {
 	})
 }
 
-// occurring returns the type with the most modes among the types that have occurred, or nil when time is up. If a type
-// offers only webhooks, nothing else shows its occurrences.
+// occurring returns the type with the most modes among those with occurrences, or nil after the timeout. If a type
+// offers only webhooks, nothing else can show its occurrences.
 func (r *run) occurring(ctx context.Context, hooks bool) *subject {
-	if hooks && len(r.offered(wire.ModePoll)) == 0 && len(r.offered(wire.ModePush)) == 0 {
+	if hooks && len(r.typesWith(wire.ModePoll)) == 0 && len(r.typesWith(wire.ModePush)) == 0 {
 		return r.hook
 	}
 	for {
@@ -135,7 +136,7 @@ func (r *run) occurring(ctx context.Context, hooks bool) *subject {
 		var best *subject
 		most := 0
 		for _, s := range r.types {
-			if len(s.polled()) == 0 && len(s.pushed()) == 0 {
+			if len(s.fromPolls()) == 0 && len(s.fromStream()) == 0 {
 				continue
 			}
 			n := 0
@@ -155,7 +156,7 @@ func (r *run) occurring(ctx context.Context, hooks bool) *subject {
 	}
 }
 
-// lostWindow explains why the polls of the window cannot be compared.
+// lostWindow is the reason that the polls of the window cannot be compared.
 const lostWindow = "a poll of the window was not answered, or was truncated"
 
 // follow runs the window.
@@ -171,7 +172,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	var streams []stream
 	if s.has(wire.ModePush) {
 		for _, name := range []string{"a stream", "another stream"} {
-			f, x, ok := r.quietly(ctx, s.params(map[string]any{"cursor": nil}))
+			f, x, ok := r.streamQuietly(ctx, s.params(map[string]any{"cursor": nil}))
 			if !ok {
 				break
 			}
@@ -183,7 +184,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	}
 	if s.has(wire.ModeWebhook) && hooks {
 		for _, name := range []string{"webhooks", "webhooks of another callback"} {
-			c := r.callback(echoes)
+			c := r.newCallback(echoes)
 			x, err := r.subscribeQuietly(ctx, s, c, nil)
 			if err != nil || x.answer.err != nil {
 				break
@@ -222,7 +223,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 		return
 	}
 
-	// The window lasts until one mode has enough.
+	// The window ends when one mode has received enough events.
 	cursor, until := begin, time.Now().Add(r.o.Wait)
 	read := func() {
 		for i, c := range w.callbacks {
@@ -250,7 +251,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	for _, t := range w.live {
 		before[t] = len(t.order)
 	}
-	leading := w.ordered()
+	leading := w.orderedTracks()
 	if len(leading) == 0 {
 		leading = w.live
 	}
@@ -309,15 +310,15 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	}
 	// Later events may be in flight in one mode and already received in another.
 	w.end = t.order[before[t]+min(n, witnessed)-1]
-	// Wait until every mode has received the events of all the others. A delivery whose connection broke comes with its
-	// next retry.
+	// Wait until every mode has received the events of all the other modes. A delivery that failed with a broken
+	// connection arrives with its next retry.
 	began := time.Now()
 	for ctx.Err() == nil && time.Since(began) < max(r.o.pace.arrive, r.o.Wait) {
 		if !turn() {
 			w.why = lostWindow
 			return
 		}
-		if read(); w.agree(w.live) || time.Since(began) > r.o.pace.arrive && !w.whole(w.ordered()) {
+		if read(); w.agree(w.live) || time.Since(began) > r.o.pace.arrive && !w.complete(w.orderedTracks()) {
 			break
 		}
 		pause(ctx, r.o.pace.poll)
@@ -325,11 +326,11 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	pause(ctx, r.o.pace.settle)
 	read()
 	for _, f := range streams {
-		f.t.over = f.over()
-		w.placesOf(f.flow, f.active, f.t)
+		f.t.over = f.isOver()
+		w.addStreamPlaces(f.flow, f.active, f.t)
 	}
 	for i, c := range w.callbacks {
-		w.placesOfCallback(c, w.live[i])
+		w.addCallbackPlaces(c, w.live[i])
 	}
 	if begin != nil {
 		for _, size := range []int64{1, 2, 100} {
@@ -342,23 +343,23 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	w.tryCursors(ctx)
 }
 
-// ordered returns the live tracks except webhooks.
-func (w *witness) ordered() []*track {
+// orderedTracks returns the live tracks except those of webhooks.
+func (w *witness) orderedTracks() []*track {
 	return slices.DeleteFunc(slices.Clone(w.live), func(t *track) bool { return !t.ordered })
 }
 
-// agree reports whether the tracks have the same events up to the newest of the window.
+// agree reports whether all tracks have the same events, up to the newest one of the window.
 func (w *witness) agree(list []*track) bool {
 	for _, t := range list {
 		if _, ok := t.byID[w.end]; !ok {
 			return false
 		}
 	}
-	return w.whole(list)
+	return w.complete(list)
 }
 
-// whole reports whether no event is missing between the events that the tracks have.
-func (w *witness) whole(list []*track) bool {
+// complete reports whether no track lacks an event that another one has.
+func (w *witness) complete(list []*track) bool {
 	for _, t := range list {
 		for _, other := range list {
 			if missing(t, other, w.end) != "" {
@@ -369,7 +370,7 @@ func (w *witness) whole(list []*track) bool {
 	return true
 }
 
-// A polledPage is a poll's result as received.
+// A polledPage is the result of a poll as it was received.
 type polledPage struct {
 	events    []json.RawMessage
 	Cursor    *string
@@ -383,7 +384,7 @@ func (w *witness) poll(ctx context.Context, cursor *string, size int64) (*exchan
 	if size > 0 {
 		params["maxEvents"] = size
 	}
-	x, err := w.r.quiet(ctx, wire.MethodPoll, w.s.params(params))
+	x, err := w.r.sendQuietly(ctx, wire.MethodPoll, w.s.params(params))
 	if err != nil && ctx.Err() == nil && w.unanswered == nil {
 		w.unanswered = x
 	}
@@ -400,8 +401,8 @@ func (w *witness) poll(ctx context.Context, cursor *string, size int64) (*exchan
 	return x, polledPage{in.Events, in.Cursor, in.Truncated, in.HasMore}, ok
 }
 
-// longestOf returns the order of the longest ordered track.
-func longestOf(list []*track) (order []string) {
+// longestOrder returns the eventIds of the longest ordered track.
+func longestOrder(list []*track) (order []string) {
 	for _, t := range list {
 		if t.ordered && len(t.order) > len(order) {
 			order = t.order
@@ -410,7 +411,7 @@ func longestOf(list []*track) (order []string) {
 	return order
 }
 
-// canonical returns a form of JSON in which equal values have equal text.
+// canonical returns the canonical form of a JSON value. Equal values have equal forms.
 func canonical(raw json.RawMessage) string {
 	v := jsontext.Value(raw).Clone()
 	if v.Canonicalize() != nil {
@@ -425,7 +426,7 @@ func (o occurrence) time() (t time.Time) {
 	return t
 }
 
-// content returns an occurrence without its id and cursor.
+// content returns the text of an occurrence without its eventId and cursor.
 func (o occurrence) content() string {
 	return string(member(o.raw, "name")) + " " + o.time().UTC().Format(time.RFC3339Nano) + " " + canonical(member(o.raw, "data"))
 }

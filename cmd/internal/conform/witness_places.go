@@ -8,26 +8,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A place is a cursor from the server and the number of occurrences that came before it.
+// A place is a cursor from the server and the number of occurrences that precede it.
 type place struct {
 	what   string
 	id     string // the requirement that a wrong cursor breaks
 	cursor string
 	from   *exchange
-	// at is how many occurrences of the track came before it.
+	// at is the number of occurrences in the track that precede the cursor.
 	track *track
 	at    int
-	// lagging is set if the cursor may be older than that.
+	// lagging reports whether the cursor may be older than that.
 	lagging bool
-	// tried is set once the cursor was used; got are the eventIds that it led to.
+	// tried is the exchange that used the cursor. got holds the eventIds that it returned.
 	tried *exchange
 	got   []string
-	// astray is the answer to the cursor if it is truncated and an older cursor is not.
+	// astray is the response to the cursor if it was truncated although an older cursor was not.
 	astray *exchange
 }
 
-// must returns the eventIds of the window that came after the cursor.
-func (p *place) must(newest string) []string {
+// expected returns the eventIds of the window that a poll from the cursor must return.
+func (p *place) expected(newest string) []string {
 	list := p.track.order[p.at:]
 	if i := slices.Index(list, newest); i >= 0 {
 		return list[:i+1]
@@ -38,8 +38,8 @@ func (p *place) must(newest string) []string {
 	return list
 }
 
-// placesOf collects the cursors of a stream.
-func (w *witness) placesOf(f *flow, active *exchange, t *track) {
+// addStreamPlaces records the cursors of a stream.
+func (w *witness) addStreamPlaces(f *flow, active *exchange, t *track) {
 	at := 0
 	for _, m := range mustMessages(f) {
 		if m.isResponse() {
@@ -65,8 +65,8 @@ func (w *witness) placesOf(f *flow, active *exchange, t *track) {
 	}
 }
 
-// placesOfCallback collects the cursors of a callback that refuses nothing.
-func (w *witness) placesOfCallback(c *callback, t *track) {
+// addCallbackPlaces records the cursors of a callback that rejects nothing.
+func (w *witness) addCallbackPlaces(c *callback, t *track) {
 	if at := resultCursor(t.from); at != nil {
 		w.places = append(w.places, &place{what: "the cursor of events/subscribe", id: "SUB-7", cursor: *at, from: t.from, track: t, lagging: true})
 	}
@@ -85,15 +85,15 @@ func resultCursor(x *exchange) *string {
 	return c
 }
 
-// triedOfEach is how many cursors of each kind to try.
+// triedOfEach is the number of cursors of each kind to try.
 const triedOfEach = 4
 
-// tryCursors uses a few cursors of each kind once, if events of the window come after them.
+// tryCursors uses a few cursors of each kind, if the window has later events. It uses each cursor once.
 func (w *witness) tryCursors(ctx context.Context) {
 	newest := w.end
 	kinds := map[string][]*place{}
 	for _, p := range w.places {
-		if len(p.must(newest)) > 0 {
+		if len(p.expected(newest)) > 0 {
 			kinds[p.what] = append(kinds[p.what], p)
 		}
 	}
@@ -115,18 +115,18 @@ func (w *witness) tryCursors(ctx context.Context) {
 				t := newTrack("", wire.ModePoll)
 				p.tried = w.drain(ctx, p.cursor, 100, t)
 				if p.got = t.order; p.tried == nil {
-					p.astray = w.astray(ctx, p.cursor)
+					p.astray = w.pollAstray(ctx, p.cursor)
 				}
-			} else if t := w.streamed(ctx, p.cursor, "", nil); t != nil {
+			} else if t := w.replayStream(ctx, p.cursor, "", nil); t != nil {
 				p.tried, p.got = t.from, t.order
 			}
 		}
 	}
 }
 
-// astray returns the answer to a cursor if it is truncated although an older cursor is not, which retention cannot
-// explain.
-func (w *witness) astray(ctx context.Context, cursor string) *exchange {
+// pollAstray polls from a cursor and returns the response if it is truncated although an older cursor is not. Retention
+// cannot explain that.
+func (w *witness) pollAstray(ctx context.Context, cursor string) *exchange {
 	x, result, ok := w.poll(ctx, &cursor, 1)
 	if !ok || !result.truncated || w.begin == nil {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// drain polls from the cursor until there is no more or enough has come.
+// drain polls from the cursor until it reaches the end or has enough events.
 func (w *witness) drain(ctx context.Context, cursor string, size int64, t *track) (from *exchange) {
-	newest, most, empty := w.end, 2*len(longestOf(w.live)), 0
+	newest, most, empty := w.end, 2*len(longestOrder(w.live)), 0
 	for range maxWitnessed {
 		x, result, ok := w.poll(ctx, &cursor, size)
 		if from == nil {
@@ -35,7 +35,7 @@ func (w *witness) drain(ctx context.Context, cursor string, size int64, t *track
 	return from
 }
 
-// page reads the window again in pages of a given size.
+// page reads the window again with pages of the given size.
 func (w *witness) page(ctx context.Context, begin *string, size int64) {
 	t := newTrack("pages of "+string(encode(size)), wire.ModePoll)
 	if t.from = w.drain(ctx, *begin, size, t); t.from != nil {
@@ -43,25 +43,25 @@ func (w *witness) page(ctx context.Context, begin *string, size int64) {
 	}
 }
 
-// replay reads the window again with a stream from an earlier stream's cursor, and continues until live events arrive.
-// advance reads more from the live tracks.
+// replay reads the window again with a stream from the cursor of an earlier stream. It continues until live events
+// arrive. advance polls for more events of the live tracks.
 func (w *witness) replay(ctx context.Context, active *exchange, advance func() bool) {
 	at := (occurrence{raw: active.answer.params}).cursor()
 	if at == nil {
 		return
 	}
-	if t := w.streamed(ctx, *at, "a stream that is opened later", advance); t != nil {
+	if t := w.replayStream(ctx, *at, "a stream that is opened later", advance); t != nil {
 		w.again = append(w.again, t)
 	}
 }
 
-// afterOpening is how many occurrences have to come after a stream was opened, so that the last one certainly occurred
-// after it: the first may have been in flight.
+// afterOpening is the number of occurrences to wait for after a stream was opened. The first may have been in flight,
+// but the last certainly occurred after the opening.
 const afterOpening = 2
 
-// goOn reads a newly opened stream until the live tracks have new occurrences and the stream has them as well.
-func (w *witness) goOn(ctx context.Context, f *flow, t *track, advance func() bool) {
-	ways := w.ordered()
+// followLive reads a newly opened stream until the live tracks have new occurrences and the stream has them as well.
+func (w *witness) followLive(ctx context.Context, f *flow, t *track, advance func() bool) {
+	ways := w.orderedTracks()
 	leading := ways[len(ways)-1] // polls, if there are any
 	if !advance() {
 		return
@@ -84,15 +84,15 @@ func (w *witness) goOn(ctx context.Context, f *flow, t *track, advance func() bo
 	}
 }
 
-// streamed reads a stream from a cursor until it has the whole window. If advance is not nil, it then reads live
+// replayStream reads a stream from a cursor until it has the whole window. If advance is not nil, it then reads live
 // events.
-func (w *witness) streamed(ctx context.Context, cursor, name string, advance func() bool) *track {
-	f, x, ok := w.r.quietly(ctx, w.s.params(map[string]any{"cursor": cursor}))
+func (w *witness) replayStream(ctx context.Context, cursor, name string, advance func() bool) *track {
+	f, x, ok := w.r.streamQuietly(ctx, w.s.params(map[string]any{"cursor": cursor}))
 	if !ok {
 		return nil
 	}
 	defer f.stop()
-	if truncated, _ := boolean(x, x.answer.params, "truncated"); truncated {
+	if truncated, _ := boolMember(x, x.answer.params, "truncated"); truncated {
 		return nil
 	}
 	t := newTrack(name, wire.ModePush)
@@ -109,7 +109,7 @@ func (w *witness) streamed(ctx context.Context, cursor, name string, advance fun
 		return done
 	})
 	if advance != nil {
-		w.goOn(ctx, f, t, advance)
+		w.followLive(ctx, f, t, advance)
 	}
 	for _, m := range mustMessages(f) {
 		if m.method == wire.NotificationEvent {

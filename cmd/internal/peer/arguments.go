@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
-// An input has the parts of an inputSchema that help to parse and explain arguments.
+// An input contains the parts of an inputSchema that are needed to parse and describe arguments.
 type input struct {
 	Ref        string           `json:"$ref"`
 	Type       any              `json:"type"`
@@ -37,7 +37,7 @@ func (in input) resolve(root input) input {
 	return in
 }
 
-// types returns the JSON types that an argument may have, or none if the schema does not say.
+// types returns the JSON types that an argument may have, or nil if the schema does not restrict them.
 func (in input) types() []string {
 	switch t := in.Type.(type) {
 	case string:
@@ -54,7 +54,7 @@ func (in input) types() []string {
 	return nil
 }
 
-// CheckPairs refuses arguments that are not KEY=VALUE.
+// CheckPairs returns an error unless all arguments have the form KEY=VALUE.
 func CheckPairs(pairs []string) error {
 	for _, a := range pairs {
 		if key, _, ok := strings.Cut(a, "="); !ok || key == "" {
@@ -64,11 +64,11 @@ func CheckPairs(pairs []string) error {
 	return nil
 }
 
-// Arguments converts KEY=VALUE pairs to JSON arguments with the types of the schema; repeating a key adds to an array.
-// It returns an error for arguments that the schema refuses, to explain mistakes before a request is sent.
+// Arguments converts KEY=VALUE pairs to JSON arguments with the types of the schema. Repeated keys form an array. It
+// returns an error for arguments that do not match the schema, to explain mistakes before a request is sent.
 func Arguments(pairs []string, schema json.RawMessage) (json.RawMessage, error) {
 	var root input
-	// An unusual schema gives less help; the server decides.
+	// An unusual schema provides less help. The server decides.
 	_ = json.Unmarshal(schema, &root)
 	keys, values := []string{}, map[string][]string{}
 	for _, p := range pairs {
@@ -105,7 +105,7 @@ func Arguments(pairs []string, schema json.RawMessage) (json.RawMessage, error) 
 	return raw, nil
 }
 
-// argument returns the JSON of one argument.
+// argument returns a single argument encoded as JSON.
 func argument(in input, values []string) (json.RawMessage, error) {
 	types := in.types()
 	if slices.Contains(types, "array") && (len(values) > 1 || !strings.HasPrefix(strings.TrimSpace(values[0]), "[")) {
@@ -127,7 +127,7 @@ func argument(in input, values []string) (json.RawMessage, error) {
 	return json.RawMessage(v), nil
 }
 
-// DescribeArguments lists the arguments of a schema, as in severity=P1|P2, service=string, and marks required ones.
+// DescribeArguments lists the arguments of a schema, as in severity=P1|P2, service=string. It marks required arguments.
 func DescribeArguments(schema json.RawMessage) string {
 	var root input
 	if json.Unmarshal(schema, &root) != nil || len(root.resolve(root).Properties) == 0 {

@@ -23,9 +23,9 @@ const (
 	certificateLeft = 24 * time.Hour // replace a certificate that expires sooner
 )
 
-// loopbackCertificate returns a certificate for localhost and the loopback addresses, and the file with the certificate
-// and its key. The file is in the user's cache directory, so that a server needs to be given it as an additional root
-// only once.
+// loopbackCertificate returns a certificate for localhost and the loopback addresses. It also returns the name of the
+// file with the certificate and its key. The file is in the user's cache directory. A server therefore has to be
+// configured with it as an additional root only once.
 func loopbackCertificate() (tls.Certificate, string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -33,7 +33,7 @@ func loopbackCertificate() (tls.Certificate, string, error) {
 	}
 	dir := filepath.Join(cache, "mcpe-gen")
 	name := filepath.Join(dir, "loopback.pem")
-	if pair, err := tls.LoadX509KeyPair(name, name); err == nil && intact(pair.Leaf) && time.Until(pair.Leaf.NotAfter) > certificateLeft {
+	if pair, err := tls.LoadX509KeyPair(name, name); err == nil && isIntact(pair.Leaf) && time.Until(pair.Leaf.NotAfter) > certificateLeft {
 		return pair, name, nil
 	}
 	text, err := newLoopbackCertificate()
@@ -50,12 +50,12 @@ func loopbackCertificate() (tls.Certificate, string, error) {
 	return pair, name, err
 }
 
-// intact reports whether the signature of a self-signed certificate matches, so that a damaged one is replaced.
-func intact(c *x509.Certificate) bool {
+// isIntact reports whether the signature of a self-signed certificate is valid. A damaged certificate is replaced.
+func isIntact(c *x509.Certificate) bool {
 	return c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }
 
-// newLoopbackCertificate returns a self-signed certificate and its key, in PEM. It cannot sign others.
+// newLoopbackCertificate returns a self-signed certificate and its key in PEM format. It cannot sign others.
 func newLoopbackCertificate() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -8,17 +8,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
-// TokenVariable is the environment variable for a token. It is safer than the command line, which other users can read.
+// TokenVariable is the environment variable that contains the token. It is safer than the command line, which other
+// users can read.
 const TokenVariable = childenv.Token
 
-// TokenFlag adds the flag --token. Its default, which is secret, is not part of the help text.
+// TokenFlag adds the flag --token. The help text does not show its default because that is secret.
 func TokenFlag(cmd *cobra.Command, token *string) {
 	cmd.Flags().StringVar(token, "token", os.Getenv(TokenVariable),
 		"bearer `token` for the server (default: the environment's "+TokenVariable+")")
 	cmd.Flags().Lookup("token").DefValue = ""
 }
 
-// TokenFor returns the token for the target: a token from the environment is not meant for a command.
+// TokenFor returns the token for the target. A token from the environment does not apply to a command.
 func TokenFor(t Target) string {
 	if t.URL == "" && t.Token == os.Getenv(TokenVariable) {
 		return ""
@@ -26,7 +27,7 @@ func TokenFor(t Target) string {
 	return t.Token
 }
 
-// AddFlags adds the flags of verbs that receive webhooks.
+// AddFlags adds the flags for verbs that receive webhooks.
 func (r *Receiver) AddFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&r.Listen, "listen", "", "`address` to receive webhooks on, such as :8443")

@@ -1,5 +1,5 @@
-// Package peer connects the commands to an MCP server: one at a URL, or a child process. The
-// verbs import, listen and conform share it.
+// Package peer connects the commands to an MCP server, either at a URL or as a child process. The verbs import, listen
+// and conform use it.
 package peer
 
 import (
@@ -19,28 +19,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
-// A Target names a server. Exactly one of URL and Command is set.
+// A Target names a server. Exactly one of URL and Command must be set.
 type Target struct {
-	// URL is the server's endpoint for Streamable HTTP.
+	// URL is the server's Streamable HTTP endpoint.
 	URL string
-	// Command is a program that speaks MCP on its standard input and output, with its arguments.
+	// Command is a program with its arguments that speaks MCP on standard input and output.
 	Command []string
-	// Dir is the working directory of Command; empty means this process's.
+	// Dir is the working directory of Command. If it is empty, the current directory is used.
 	Dir string
-	// Token is a bearer token for URL; empty sends none.
+	// Token is a bearer token for URL. If it is empty, no token is sent.
 	Token string
-	// Secrets are environment variables to remove from Command's environment, in addition to those of package childenv:
-	// they contain the tokens of other servers.
+	// Secrets names additional variables to remove from Command's environment because they contain tokens of other
+	// servers. The variables of package childenv are always removed.
 	Secrets []string
 }
 
-// IsURL reports whether s is meant as the URL of a server rather than as a name or a file.
+// IsURL reports whether s looks like the URL of a server rather than a name or a file.
 func IsURL(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// Check returns an error for an invalid target, before it is used.
+// Check returns an error if the target is invalid.
 func (t Target) Check() error {
 	switch {
 	case t.URL == "" && len(t.Command) == 0:
@@ -55,7 +55,8 @@ func (t Target) Check() error {
 	return nil
 }
 
-// String returns the server's name without secret parts: user and password, query, arguments.
+// String returns the server's name without parts that may be secret: the user and password, the query and the
+// arguments.
 func (t Target) String() string {
 	if t.URL == "" {
 		return filepath.Base(t.Command[0])
@@ -68,8 +69,7 @@ func (t Target) String() string {
 	return u.String()
 }
 
-// Connect connects to the server. Without a logger it logs nothing: the command itself prints the messages that a user
-// needs.
+// Connect connects to the server. Without a logger it does not log. The commands print the messages that a user needs.
 func (t Target) Connect(ctx context.Context, o client.Options) (*client.Client, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -87,7 +87,7 @@ func (t Target) Connect(ctx context.Context, o client.Options) (*client.Client, 
 	return c, nil
 }
 
-// Hinted adds a likely correction to a connection error: most MCP servers are at /mcp, and only that path answers.
+// Hinted adds a likely correction to a connection error. Most MCP servers are at /mcp, and only that path responds.
 func (t Target) Hinted(err error) error {
 	u, parse := url.Parse(t.URL)
 	if t.URL == "" || parse != nil || strings.Trim(u.Path, "/") != "" || strings.Contains(err.Error(), "nauthorized") {
@@ -113,7 +113,8 @@ func (t Target) transport(log *slog.Logger) mcp.Transport {
 	return client.HTTP(t.URL, hc)
 }
 
-// A bearer adds the token only to requests for its server, so that a redirect does not send it elsewhere.
+// A bearer is an HTTP transport that adds the token only to requests for its server. A redirect therefore does not send
+// it elsewhere.
 type bearer struct {
 	token string
 	home  *url.URL

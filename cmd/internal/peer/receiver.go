@@ -10,24 +10,24 @@ import (
 	"strings"
 )
 
-// A Receiver configures how servers reach this program by webhook; the zero value receives nothing.
+// A Receiver configures how servers reach this program by webhook. The zero value does not receive webhooks.
 type Receiver struct {
 	// Listen is the address to listen on.
 	Listen string
-	// PublicURL is the https URL at which servers reach Listen; empty means https:// and the address.
+	// PublicURL is the https URL at which servers reach Listen. If it is empty, it is https:// and the address.
 	PublicURL string
-	// Cert and Key are files for TLS. Without them a Receiver at PublicURL leaves TLS to a proxy or tunnel, and a
-	// Receiver on loopback generates a certificate.
+	// Cert and Key are TLS certificate and key files. Without them, a Receiver at PublicURL leaves TLS to a proxy or
+	// tunnel, and a Receiver on loopback generates a certificate.
 	Cert, Key string
 }
 
-// onLoopback reports whether the Receiver serves only this machine, with a generated certificate.
+// onLoopback reports whether the Receiver serves only this machine with a generated certificate.
 func (r Receiver) onLoopback() bool {
 	host, _, err := net.SplitHostPort(r.Listen)
 	return err == nil && r.PublicURL == "" && r.Cert == "" && isLoopback(host)
 }
 
-// isLoopback reports whether a host is localhost or a loopback address.
+// isLoopback reports whether host is localhost or a loopback address.
 func isLoopback(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && a.IsLoopback()
@@ -39,7 +39,7 @@ func (t Target) OnLoopback() bool {
 	return err == nil && t.URL != "" && isLoopback(u.Hostname())
 }
 
-// Check returns an error for invalid settings.
+// Check returns an error if the settings are invalid.
 func (r Receiver) Check() error {
 	switch {
 	case r.Listen == "" && r != (Receiver{}):
@@ -66,19 +66,19 @@ func (r Receiver) Check() error {
 	return nil
 }
 
-// A Door is an open Receiver.
+// A Door is a listening Receiver.
 type Door struct {
 	// Listener accepts connections, without TLS.
 	Listener net.Listener
-	// TLS is the configuration for Listener; nil if a proxy terminates TLS.
+	// TLS is the configuration for Listener, or nil if a proxy terminates TLS.
 	TLS *tls.Config
-	// URL is the URL at which servers reach it.
+	// URL is the URL at which servers reach the Door.
 	URL string
 	// Certificate is the file of the generated certificate, or "" if none was generated.
 	Certificate string
 }
 
-// Open starts to listen; it returns nil if there is nothing to receive.
+// Open starts to listen. It returns nil if the Receiver does not receive webhooks.
 func (r Receiver) Open() (*Door, error) {
 	if r.Listen == "" {
 		return nil, nil

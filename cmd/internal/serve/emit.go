@@ -15,17 +15,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// maxEmit is the maximum size of an emit's body in bytes: the largest payload that the server accepts.
+// maxEmit is the maximum size of an emit request body in bytes. It is the largest payload that the server accepts.
 const maxEmit = 1 << 20
 
-// An emitted is the answer to an emit: the eventId, or an error with its place.
-type emitted struct {
+// An emitResponse is the response to an emit request: the eventId, or an error with its location.
+type emitResponse struct {
 	EventID string              `json:"eventId,omitempty"`
 	Error   string              `json:"error,omitempty"`
 	Errors  []events.FieldError `json:"errors,omitempty"`
 }
 
-// emit handles POST /emit/EVENT: the body is the payload, and the query's id is the eventId, if present.
+// emit handles POST /emit/EVENT. The body is the payload. The query parameter id, if present, is the eventId.
 func (t *trial) emit(w http.ResponseWriter, r *http.Request) {
 	status, answer := t.take(w, r)
 	w.Header().Set("Content-Type", "application/json")
@@ -35,42 +35,42 @@ func (t *trial) emit(w http.ResponseWriter, r *http.Request) {
 	_ = e.Encode(answer)
 }
 
-func (t *trial) take(w http.ResponseWriter, r *http.Request) (int, emitted) {
+func (t *trial) take(w http.ResponseWriter, r *http.Request) (int, emitResponse) {
 	typ := t.names[r.PathValue("event")]
 	if typ == nil {
-		return http.StatusNotFound, emitted{Error: "no event type " + wire.Shown(r.PathValue("event"))}
+		return http.StatusNotFound, emitResponse{Error: "no event type " + wire.Shown(r.PathValue("event"))}
 	}
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-		return http.StatusUnsupportedMediaType, emitted{Error: "the payload has to be application/json"}
+		return http.StatusUnsupportedMediaType, emitResponse{Error: "the payload has to be application/json"}
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxEmit))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return http.StatusRequestEntityTooLarge, emitted{Error: "the payload is larger than 1 MiB"}
+		return http.StatusRequestEntityTooLarge, emitResponse{Error: "the payload is larger than 1 MiB"}
 	}
 	if err != nil {
-		return http.StatusBadRequest, emitted{Error: "the body broke off"}
+		return http.StatusBadRequest, emitResponse{Error: "the body broke off"}
 	}
 	id := r.URL.Query().Get("id")
 	if id == "" {
 		id = uuid.Must(uuid.NewV7()).String()
 	} else if err := wire.CheckEventID(id); err != nil {
-		return http.StatusBadRequest, emitted{Error: "id: " + err.Error()}
+		return http.StatusBadRequest, emitResponse{Error: "id: " + err.Error()}
 	}
 	err = typ.emit.Emit(r.Context(), body, events.WithID(id))
 	bad, _ := errors.AsType[*validate.Error](err)
 	switch {
 	case err == nil:
 		t.say("%s %s emitted", typ.name, plain.Text(id))
-		return http.StatusOK, emitted{EventID: id}
+		return http.StatusOK, emitResponse{EventID: id}
 	case bad != nil:
-		return http.StatusBadRequest, emitted{Error: "the payload does not match payloadSchema", Errors: bad.Fields}
+		return http.StatusBadRequest, emitResponse{Error: "the payload does not match payloadSchema", Errors: bad.Fields}
 	case errors.Is(err, events.ErrInvalidPayload):
-		return http.StatusBadRequest, emitted{Error: err.Error()}
+		return http.StatusBadRequest, emitResponse{Error: err.Error()}
 	case errors.Is(err, events.ErrTooLarge):
-		return http.StatusRequestEntityTooLarge, emitted{Error: err.Error()}
+		return http.StatusRequestEntityTooLarge, emitResponse{Error: err.Error()}
 	case errors.Is(err, events.ErrIDReused):
-		return http.StatusConflict, emitted{Error: err.Error()}
+		return http.StatusConflict, emitResponse{Error: err.Error()}
 	}
 	t.warn("%s %s: not emitted: %s", typ.name, plain.Text(id), plain.Text(err.Error()))
-	return http.StatusInternalServerError, emitted{Error: "the event was not emitted; what went wrong is on the server's standard error"}
+	return http.StatusInternalServerError, emitResponse{Error: "the event was not emitted; what went wrong is on the server's standard error"}
 }

@@ -13,29 +13,29 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// maxStreamLife is the maximum life of a stream that is cut off.
+// maxStreamLife is the maximum lifetime of a stream that is cut off.
 const maxStreamLife = 5 * time.Second
 
-// Texts that identify requests that may be cut off; a match elsewhere is harmless.
+// These texts identify requests that may be cut off. A match elsewhere is harmless.
 var (
 	ofEvents = []byte(`"` + wire.MethodPrefix)
 	ofList   = []byte(`"` + wire.MethodList + `"`)
 	ofStream = []byte(`"` + wire.MethodStream + `"`)
 )
 
-// drops decides whether to drop a request. It spares handshakes and lists: without them a client would not get
-// anywhere.
+// drops decides at random whether to drop a request. It never drops handshakes and lists because a client could not
+// continue without them.
 func (o Options) drops(request []byte) bool {
 	return o.Drop > 0 && bytes.Contains(request, ofEvents) && !bytes.Contains(request, ofList) && rand.Float64() < o.Drop
 }
 
-// maxPeek is how much of a body is searched for its method.
+// maxPeek limits how much of a body is searched for its method.
 const maxPeek = 64 << 10
 
-// faulty delays requests and cuts some off, as a bad network does. It cuts a stream after a while, in which something
-// may have arrived. Of the other requests it drops half before and half after they are handled; the client has to retry
-// in both cases.
-func (t *trial) faulty(next http.Handler) http.Handler {
+// injectFaults delays requests and cuts some of them off, like an unreliable network. It cuts a stream off after a
+// while, so that messages can arrive before. It drops half of the other requests before they are handled and half
+// after. The client has to retry in both cases.
+func (t *trial) injectFaults(next http.Handler) http.Handler {
 	if t.o.Drop == 0 && t.o.Delay == 0 {
 		return next
 	}
@@ -72,8 +72,8 @@ func (v void) Header() http.Header         { return v.header }
 func (v void) WriteHeader(int)             {}
 func (v void) Write(b []byte) (int, error) { return len(b), nil }
 
-// faultyLines does the same to requests on standard input: it delays them and drops some.
-func (t *trial) faultyLines(ctx context.Context, in io.ReadCloser) io.ReadCloser {
+// injectLineFaults is the equivalent of injectFaults for requests on standard input. It delays them and drops some.
+func (t *trial) injectLineFaults(ctx context.Context, in io.ReadCloser) io.ReadCloser {
 	if t.o.Drop == 0 && t.o.Delay == 0 {
 		return in
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// maxSamples is the maximum number of generated payloads of a type, and so of the enum values that occur in them.
+// maxSamples is the maximum number of generated payloads per type. It also limits how many enum values they contain.
 const maxSamples = 24
 
-// sample emits a generated occurrence of every type at each interval. The payloads of a type take turns.
+// sample emits a generated occurrence of every type at each interval. It cycles through the payloads of a type.
 func (t *trial) sample(ctx context.Context) {
 	tick := time.NewTicker(t.o.Sample)
 	defer tick.Stop()
@@ -41,10 +41,10 @@ func (t *trial) sample(ctx context.Context) {
 	}
 }
 
-// maxLine is the maximum size of a line in a replayed file, in bytes.
+// maxLine is the maximum length of a line in a replayed file, in bytes.
 const maxLine = 2 << 20
 
-// A replay is an open file of lines as `listen --json` prints them.
+// A replay is an open file with lines in the format of `listen --json`.
 type replay struct {
 	name string
 	file *os.File
@@ -64,19 +64,19 @@ func openReplay(name string) (*replay, error) {
 
 func (r *replay) close() { r.file.Close() }
 
-// A recorded is a line of the file; a gap or an error has no eventId.
-type recorded struct {
+// A recordedLine is a line of the file. The line of a gap or an error has no eventId.
+type recordedLine struct {
 	EventID   string          `json:"eventId"`
 	Name      string          `json:"name"`
 	Timestamp time.Time       `json:"timestamp"`
 	Data      json.RawMessage `json:"data"`
 }
 
-// subscriberInterval is the interval between checks for the first subscriber.
+// subscriberInterval is the interval at which play checks for the first subscriber.
 const subscriberInterval = 20 * time.Millisecond
 
-// play emits the recorded occurrences under their ids, as soon as somebody has subscribed, at the pace of their
-// timestamps. It reports and skips a line that cannot be emitted.
+// play emits the recorded occurrences with their eventIds and at the pace of their timestamps. It starts once a client
+// has subscribed. It reports lines that cannot be emitted and skips them.
 func (t *trial) play(ctx context.Context, r *replay) {
 	for len(t.es.Subscriptions()) == 0 {
 		if !wait(ctx, subscriberInterval) {
@@ -94,7 +94,7 @@ func (t *trial) play(ctx context.Context, r *replay) {
 		if len(lines.Bytes()) == 0 {
 			continue
 		}
-		var line recorded
+		var line recordedLine
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			t.warn("%s:%d: no line of listen --json: %s", r.name, n, plain.Text(err.Error()))
 			continue
@@ -130,7 +130,7 @@ func (t *trial) play(ctx context.Context, r *replay) {
 	t.say("%s: %d occurrences replayed", r.name, emitted)
 }
 
-// wait waits for d; it returns false if ctx ends first.
+// wait waits for d. It returns false if ctx is done first.
 func wait(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

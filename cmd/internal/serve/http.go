@@ -24,10 +24,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// somebody is the principal of callers with the token.
-const somebody = "trial"
+// trialPrincipal is the principal of callers with the token.
+const trialPrincipal = "trial"
 
-// principal returns the caller's principal, or "" without the token.
+// principal returns the caller's principal, or "" if the caller did not send the token.
 func principal(_ context.Context, extra *mcp.RequestExtra) string {
 	if extra == nil || extra.TokenInfo == nil {
 		return ""
@@ -35,7 +35,7 @@ func principal(_ context.Context, extra *mcp.RequestExtra) string {
 	return extra.TokenInfo.UserID
 }
 
-// webhooks returns the options for delivery by webhook; nil if no caller can have a principal.
+// webhooks returns the options for webhook delivery, or nil if no caller can have a principal.
 func (o Options) webhooks() (*server.WebhookOptions, error) {
 	if o.Token == "" || o.HTTP == "" {
 		return nil, nil
@@ -60,25 +60,25 @@ func (o Options) webhooks() (*server.WebhookOptions, error) {
 	return w, nil
 }
 
-// serveHTTP serves MCP at /mcp and accepts events at /emit/ until ctx ends.
+// serveHTTP serves MCP at /mcp and accepts events at /emit/ until ctx is done.
 func (t *trial) serveHTTP(ctx context.Context, begin func()) error {
 	l, err := net.Listen("tcp", t.o.Address())
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", t.faulty(transport.NewHandler(t.es, transport.HandlerOptions{})))
+	mux.Handle("/mcp", t.injectFaults(transport.NewHandler(t.es, transport.HandlerOptions{})))
 	mux.HandleFunc("POST /emit/{event}", t.emit)
 	addr := l.Addr().(*net.TCPAddr)
 	web := &http.Server{ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler,
 		slog.LevelDebug),
-		Handler: t.addressed(addr, transport.AllowOrigins(t.known(mux)))}
+		Handler: t.checkHost(addr, transport.AllowOrigins(t.authenticate(mux)))}
 	web.RegisterOnShutdown(t.shutdown)
 	where := addr.String()
 	if host, _, _ := net.SplitHostPort(t.o.Address()); host == "localhost" {
 		where = fmt.Sprintf("localhost:%d", addr.Port)
 	}
-	t.say("%s at http://%s/mcp, for testing only, never for production", t.served(), where)
+	t.say("%s at http://%s/mcp, for testing only, never for production", t.summary(), where)
 	begin()
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(l) }()
@@ -98,8 +98,8 @@ func (t *trial) serveHTTP(ctx context.Context, begin func()) error {
 	return err
 }
 
-// addressed refuses requests that name another host, as a web page does that attacks this server by DNS rebinding.
-func (t *trial) addressed(addr *net.TCPAddr, next http.Handler) http.Handler {
+// checkHost rejects requests that name another host, as sent by a web page that attacks this server by DNS rebinding.
+func (t *trial) checkHost(addr *net.TCPAddr, next http.Handler) http.Handler {
 	given, _, _ := net.SplitHostPort(t.o.Address())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, port, err := net.SplitHostPort(r.Host)
@@ -118,9 +118,9 @@ func (t *trial) addressed(addr *net.TCPAddr, next http.Handler) http.Handler {
 	})
 }
 
-// known gives callers with the token a principal. Callers without it have none on loopback; elsewhere they are refused,
-// and after ten wrong tokens a minute from one address further tokens are not checked.
-func (t *trial) known(next http.Handler) http.Handler {
+// authenticate gives callers with the token a principal. Callers without it have no principal on loopback, and are
+// rejected elsewhere. After ten wrong tokens from one address within a minute, further tokens are not checked.
+func (t *trial) authenticate(next http.Handler) http.Handler {
 	guesses := &inbound.Guesses{Report: func(failures, addresses int, most string) {
 		t.warn("%d wrong tokens within a minute from %d addresses, most from %s", failures, addresses, plain.Text(most))
 	}}
@@ -130,7 +130,7 @@ func (t *trial) known(next http.Handler) http.Handler {
 			return nil, auth.ErrInvalidToken
 		}
 		guesses.Succeeded(r)
-		return &auth.TokenInfo{UserID: somebody}, nil
+		return &auth.TokenInfo{UserID: trialPrincipal}, nil
 	}
 	checked := auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

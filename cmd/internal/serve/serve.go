@@ -1,9 +1,9 @@
 // Package serve implements the trial server of `mcpe-gen serve`. It serves event files without generated code, for
-// trying them and for authors of clients. It is not meant for production: it stores nothing, accepts a single token and
-// trusts whatever is posted to it.
+// trying them out and for developing clients. It is not meant for production. It stores nothing, accepts a single token
+// and trusts everything that is posted to it.
 //
 // Start with [Run]. types.go turns event files into event types, http.go and stdio.go serve them, emit.go accepts
-// events by POST, feed.go generates and replays events, and faults.go injects faults on demand.
+// events by POST, feed.go generates and replays events, and faults.go injects faults on request.
 package serve
 
 import (
@@ -29,32 +29,32 @@ import (
 
 // Options configures the trial server.
 type Options struct {
-	// Sets are event files, loaded without errors.
+	// Sets are event files that were loaded without errors.
 	Sets []*schema.Set
-	// HTTP is the address to serve on, or a port of loopback; empty serves standard input and output.
+	// HTTP is the address to listen on, or a loopback port. If it is empty, the server uses standard input and output.
 	HTTP string
-	// Token is the bearer token that gives callers a principal; without it webhooks are not offered.
+	// Token is the bearer token that gives callers a principal. Without it, the server does not offer webhooks.
 	Token string
-	// Dev allows callbacks on loopback, and CallbackCA is a PEM file of additional roots for callbacks.
+	// Dev allows callbacks on loopback. CallbackCA is a PEM file with additional root certificates for callbacks.
 	Dev        bool
 	CallbackCA string
-	// Sample is the interval of generated occurrences; 0 generates none.
+	// Sample is the interval between generated occurrences. If it is 0, none are generated.
 	Sample time.Duration
-	// Replay is a file of lines of `listen --json`, emitted at Speed times their original pace.
+	// Replay is a file in the format of `listen --json`, which is emitted at Speed times the original pace.
 	Replay string
 	Speed  float64
-	// Drop is the share of polls, streams and subscriptions to cut off, 0 to 1, and Delay is the delay of each request.
+	// Drop is the fraction of polls, streams and subscriptions to cut off, from 0 to 1. Delay is added to each request.
 	Drop  float64
 	Delay time.Duration
 
 	Stdin  io.ReadCloser
 	Stdout io.WriteCloser
-	// Stderr receives errors and, unless Quiet is set, messages about events.
+	// Stderr receives errors. Unless Quiet is set, it also receives messages about events.
 	Stderr io.Writer
 	Quiet  bool
 }
 
-// A UsageError reports options that cannot be used.
+// A UsageError reports invalid options.
 type UsageError struct{ Message string }
 
 // Error returns the message.
@@ -62,7 +62,7 @@ func (e *UsageError) Error() string { return e.Message }
 
 func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// Address returns the address to listen on: a bare port is on loopback.
+// Address returns the address to listen on. A bare port is on loopback.
 func (o Options) Address() string {
 	if port, ok := strings.CutPrefix(o.HTTP, ":"); ok || o.HTTP != "" && !strings.Contains(o.HTTP, ":") {
 		if !ok {
@@ -73,7 +73,7 @@ func (o Options) Address() string {
 	return o.HTTP
 }
 
-// Check returns an error for invalid options.
+// Check returns an error if the options are invalid.
 func (o Options) Check() error {
 	switch {
 	case o.HTTP == "" && (o.Token != "" || o.Dev || o.CallbackCA != ""):
@@ -116,14 +116,14 @@ type trial struct {
 	o     Options
 	es    *server.Server
 	types []*eventType
-	// names maps a name to its type.
+	// names maps the name of an event type to the type.
 	names   map[string]*eventType
 	tools   []readtool.Tool
 	samples sample.Maker
 	lines   sync.Mutex
 }
 
-// Run serves until ctx or standard input ends; both are a success.
+// Run serves until ctx is done or standard input ends. It returns nil in both cases.
 func Run(ctx context.Context, o Options) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (t *trial) shutdown() {
 	}
 }
 
-// Write receives the server's log, line by line.
+// Write writes a line of the server's log to Stderr.
 func (t *trial) Write(b []byte) (int, error) {
 	t.lines.Lock()
 	defer t.lines.Unlock()
@@ -198,8 +198,8 @@ func (t *trial) say(format string, args ...any) {
 	}
 }
 
-// served returns the number of event types in words.
-func (t *trial) served() string {
+// summary describes the number of event types in words.
+func (t *trial) summary() string {
 	if len(t.types) == 1 {
 		return "1 event type"
 	}

@@ -80,7 +80,7 @@ func TestFaulty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &trial{o: Options{Drop: 0.5, Delay: time.Second}}
 		served := 0
-		h := tr.faulty(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := tr.injectFaults(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			served++
 			body, err := io.ReadAll(r.Body)
 			if err != nil || !bytes.Contains(body, []byte("events/")) {
@@ -143,7 +143,7 @@ func TestFaulty(t *testing.T) {
 func TestFaultyLines(t *testing.T) {
 	tr := &trial{o: Options{Drop: 0.5}}
 	in := strings.Repeat("{\"method\":\"events/poll\"}\n", 200) + strings.Repeat("{\"method\":\"initialize\"}\n", 50)
-	out, err := io.ReadAll(tr.faultyLines(t.Context(), io.NopCloser(strings.NewReader(in))))
+	out, err := io.ReadAll(tr.injectLineFaults(t.Context(), io.NopCloser(strings.NewReader(in))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestAddressed(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 		r.Host = test.host
 		w := httptest.NewRecorder()
-		tr.addressed(addr, ok).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, addr)))
+		tr.checkHost(addr, ok).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, addr)))
 		if w.Code != test.want {
 			t.Errorf("%+v: %d", test, w.Code)
 		}
@@ -217,7 +217,7 @@ func TestKnown(t *testing.T) {
 		}
 		addr := &net.TCPAddr{IP: net.ParseIP(test.local)}
 		w := httptest.NewRecorder()
-		tr.known(ok).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, addr)))
+		tr.authenticate(ok).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, addr)))
 		if w.Code != test.want {
 			t.Errorf("%+v: %d", test, w.Code)
 		}
@@ -229,7 +229,7 @@ func TestGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		tr := &trial{o: Options{Token: "hush", Stderr: &log}}
-		h := tr.known(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		h := tr.authenticate(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		ask := func(addr, token string) int {
 			r := httptest.NewRequest(http.MethodPost, "/emit/tick", nil)
 			r.RemoteAddr = addr + ":1"

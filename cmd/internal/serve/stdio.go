@@ -10,10 +10,10 @@ import (
 
 // serveStdio serves one client on standard input and output.
 func (t *trial) serveStdio(ctx context.Context, begin func()) error {
-	t.say("%s on standard input and output, for testing only, never for production", t.served())
+	t.say("%s on standard input and output, for testing only, never for production", t.summary())
 	begin()
 	// This unblocks the reader.
 	defer t.o.Stdin.Close()
-	lines := &mcp.IOTransport{Reader: t.faultyLines(ctx, t.o.Stdin), Writer: t.o.Stdout}
+	lines := &mcp.IOTransport{Reader: t.injectLineFaults(ctx, t.o.Stdin), Writer: t.o.Stdout}
 	return transport.Run(ctx, t.es, lines)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// An eventType is an event type that is served.
+// An eventType is an event type that the server serves.
 type eventType struct {
 	name string
 	emit *server.Emitter[json.RawMessage]
@@ -22,8 +22,8 @@ type eventType struct {
 	samples []json.RawMessage
 }
 
-// TypeOf returns an event type of an event file whose arguments and payloads stay JSON. It is emitted, whatever its
-// source is.
+// TypeOf returns an event type of an event file. Its arguments and payloads remain JSON. The type is emitted,
+// regardless of its source.
 func TypeOf(set *schema.Set, e *schema.Event) (events.Type[json.RawMessage, json.RawMessage], error) {
 	input, payload := set.Shared(e.Input), set.Shared(e.Payload)
 	info := events.Info{Name: e.Name, Description: e.Description, Delivery: e.Delivery, NoReplay: !e.Replay,
@@ -52,15 +52,15 @@ func TypeOf(set *schema.Set, e *schema.Event) (events.Type[json.RawMessage, json
 	return t, err
 }
 
-// readTool returns the read tool of an event type, under the names of its event file, or false if the type's arguments
-// collide with those of the tool.
+// readTool returns the read tool of an event type with the names from its event file. It returns false if the type's
+// arguments conflict with those of the tool.
 func readTool(e *schema.Event, info events.Info) (readtool.Tool, bool) {
 	tool := readtool.NewNamed(info, cmp.Or(e.ToolName, readtool.Name(e.Name)),
 		readtool.ArgumentNames{Cursor: e.ToolCursor, MaxEvents: e.ToolMaxEvents, Wait: e.ToolWait, Quiet: e.ToolQuiet, Since: e.ToolSince})
 	return tool, tool.Tool.InputSchema != nil
 }
 
-// register registers all event types of the files, except those without a usable delivery mode.
+// register registers all event types of the files except those without a usable delivery mode.
 func (t *trial) register() error {
 	for _, set := range t.o.Sets {
 		for _, f := range set.Files {
@@ -74,7 +74,7 @@ func (t *trial) register() error {
 	if len(t.types) == 0 {
 		return usagef("the event files have no event types that can be served")
 	}
-	// For clients that do not support events.
+	// Add read tools for clients that do not support events.
 	if err := t.es.AddReadTools(t.tools...); err != nil {
 		return err
 	}

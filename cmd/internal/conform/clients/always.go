@@ -9,15 +9,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// An always is a requirement that holds in every scene.
-type always struct {
+// An alwaysCheck is a check of a requirement that applies to every scene.
+type alwaysCheck struct {
 	check
-	// of returns a violation if a request of the scene breaks the requirement.
+	// of returns a violation if a request in the scene violates the requirement.
 	of func(s *stage) error
 }
 
-// alwaysChecks are judged over all scenes that were played.
-var alwaysChecks = []always{
+// alwaysChecks are evaluated over all scenes that were played.
+var alwaysChecks = []alwaysCheck{
 	{check{id: "CLI-3", title: "no answer makes it ask in a flood"}, flooding},
 	{check{id: "CLI-2", title: "no answer ends it by a signal"}, crashed},
 	{check{id: "CAP-6", title: "requests are messages of JSON-RPC"}, odd("no message of JSON-RPC",
@@ -31,7 +31,7 @@ var alwaysChecks = []always{
 		"Mcp-Name with the name or uri in the body, of tools/call, prompts/get and resources/read")},
 	{check{id: "D14", title: "no two requests at once have one id"}, odd("an id that another request has", "another id")},
 	{check{id: "CUR-1", title: "cursors are sent as they came"}, odd("a cursor that no answer has given", "a cursor that an answer has given")},
-	{check{id: "CUR-2", title: "it begins without a cursor"}, beginsAnew},
+	{check{id: "CUR-2", title: "it begins without a cursor"}, expectFreshStart},
 	{check{id: "CLI-1", title: "it asks for types and modes that are listed"}, listedOnly},
 	{check{id: "CAP-3", title: "it declares the extension", advice: true}, declares},
 	{check{id: "SUB-3", title: "a callback is an absolute https URL without user and fragment"}, callbacks},
@@ -39,7 +39,7 @@ var alwaysChecks = []always{
 	{check{id: "CLI-1", title: "it ends on SIGTERM", advice: true}, obeys},
 }
 
-// judgeAll checks the requirements of every scene, and reports the first scene that breaks each one.
+// judgeAll evaluates alwaysChecks and reports the first scene that violates each one.
 func (r *run) judgeAll(stages []*stage) []verdict.Finding {
 	var all []verdict.Finding
 	for _, c := range alwaysChecks {
@@ -52,7 +52,7 @@ func (r *run) judgeAll(stages []*stage) []verdict.Finding {
 			tried = true
 			if err = c.of(s); err != nil {
 				if v, ok := err.(*verdict.Violation); ok && v.Answer == nil {
-					v.Answer = []byte(s.story())
+					v.Answer = []byte(s.summary())
 				}
 				break
 			}
@@ -65,7 +65,7 @@ func (r *run) judgeAll(stages []*stage) []verdict.Finding {
 	return all
 }
 
-// odd returns the first request that the server noted as odd in this way.
+// odd returns a check that the server recorded no request with the given oddity.
 func odd(what, expected string) func(s *stage) error {
 	return func(s *stage) error {
 		s.mu.Lock()
@@ -97,8 +97,8 @@ func crashed(s *stage) error {
 	return nil
 }
 
-// beginsAnew checks the first request of each scene, whose program knows nothing of other scenes.
-func beginsAnew(s *stage) error {
+// expectFreshStart checks the first request of each scene, because the program cannot know of other scenes.
+func expectFreshStart(s *stage) error {
 	for _, method := range []string{wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe} {
 		a := s.nth(method, 1)
 		if a == nil {
@@ -133,7 +133,8 @@ func listedOnly(s *stage) error {
 	return nil
 }
 
-// declares checks the handshake, or the first request of the stateless revision (CAP-3).
+// declares checks the client's capabilities in the handshake or, in the stateless revision, in the first request
+// (CAP-3).
 func declares(s *stage) error {
 	for _, a := range s.all("") {
 		capabilities := a.params["capabilities"]
@@ -157,7 +158,7 @@ func declares(s *stage) error {
 
 func callbacks(s *stage) error {
 	for _, a := range s.all(wire.MethodSubscribe) {
-		if err := isCallback(a.subscription().Delivery.URL); err != nil {
+		if err := checkCallback(a.subscription().Delivery.URL); err != nil {
 			return wrong(a, "an absolute https URL without user and fragment", "%v", err)
 		}
 	}
@@ -166,7 +167,7 @@ func callbacks(s *stage) error {
 
 func secrets(s *stage) error {
 	for _, a := range s.all(wire.MethodSubscribe) {
-		if _, err := keyOf(a.subscription().Delivery.Secret); err != nil {
+		if _, err := parseKey(a.subscription().Delivery.Secret); err != nil {
 			return wrong(a, "whsec_ and the base64 of 24 to 64 bytes", "another secret: %v", err)
 		}
 	}

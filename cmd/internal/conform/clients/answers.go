@@ -12,8 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// answer returns the reply to a request: the scene's or, by default, the orderly one.
-func (s *stage) answer(a *ask) reply {
+// answer returns the reply to a request. The scene may override the default reply of a correct server.
+func (s *stage) answer(a *clientCall) reply {
 	s.mu.Lock()
 	s.counts[a.method]++
 	n := s.counts[a.method]
@@ -27,10 +27,10 @@ func (s *stage) answer(a *ask) reply {
 			return answer
 		}
 	}
-	return s.orderly(a)
+	return s.defaultReply(a)
 }
 
-// status answers with an HTTP status and an empty body.
+// status returns a reply with an HTTP status and an empty body.
 func status(code int, retryAfter string) reply {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if retryAfter != "" {
@@ -40,8 +40,8 @@ func status(code int, retryAfter string) reply {
 	}
 }
 
-// result answers with an object as result, marked as complete unless the scene is bare.
-func (s *stage) result(a *ask, object string) reply {
+// result returns a reply with an object as its result, which is marked as complete unless the scene is bare.
+func (s *stage) result(a *clientCall, object string) reply {
 	if !s.bare && !a.legacy {
 		object = strings.Replace(object, "{", `{"resultType":"complete",`, 1)
 	}
@@ -53,7 +53,7 @@ func (s *stage) result(a *ask, object string) reply {
 }
 
 // refuse answers with an error.
-func refuse(a *ask, code int64, name, data string) reply {
+func refuse(a *clientCall, code int64, name, data string) reply {
 	return message(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q,"data":%s}}`, a.id, code, name, data))
 }
 
@@ -74,8 +74,8 @@ func (s *stage) capabilities() string {
 
 const serverInfo = `"serverInfo":{"name":"mcpe-conform","version":"1"}`
 
-// orderly returns the answer of a correct server.
-func (s *stage) orderly(a *ask) reply {
+// defaultReply returns the reply of a correct server.
+func (s *stage) defaultReply(a *clientCall) reply {
 	switch a.method {
 	case "server/discover":
 		return s.result(a, `{"supportedVersions":["`+wire.RevisionStateless+`"],"capabilities":`+s.capabilities()+`,`+serverInfo+`,"ttlMs":0,"cacheScope":"private"}`)
@@ -99,7 +99,7 @@ func (s *stage) orderly(a *ask) reply {
 		modes, _ := json.Marshal(append(slices.Clone(s.delivery), s.mode))
 		return s.result(a, `{"events":[{"name":"`+EventType+`","description":"What happens.","delivery":`+string(modes)+
 			`,"inputSchema":{"type":"object","properties":{},"additionalProperties":false},"payloadSchema":{"type":"object",`+
-			`"properties":{"seq":{"type":"integer"}},"required":["seq"]}`+s.odds()+`}]}`)
+			`"properties":{"seq":{"type":"integer"}},"required":["seq"]}`+s.unknownMembers()+`}]}`)
 	case wire.MethodPoll:
 		pos, stale := s.from(a)
 		return s.page(a, pos, stale, pageOptions{})
@@ -113,37 +113,39 @@ func (s *stage) orderly(a *ask) reply {
 	return refuse(a, -32601, "MethodNotFound", "null")
 }
 
-// odds returns unknown members, if the scene adds them.
-func (s *stage) odds() string {
+// unknownMembers returns members that no specification defines, if the scene adds them.
+func (s *stage) unknownMembers() string {
 	if s.strange {
 		return `,"x-nobody":{"knows":null},"eventid":5`
 	}
 	return ""
 }
 
-// occurrence returns the event of an entry; cursor is JSON, or "" for none.
+// occurrence returns the event of an entry as JSON. cursor is JSON, or "" for no cursor.
 func (s *stage) occurrence(e entry, pos int, cursor string) string {
 	if cursor != "" {
 		cursor = `,"cursor":` + cursor
 	}
 	return fmt.Sprintf(`{"eventId":%q,"name":%q,"timestamp":%q,"data":{"seq":%d}%s%s}`, e.id, EventType,
-		time.Now().UTC().Format(time.RFC3339Nano), pos, cursor, s.odds())
+		time.Now().UTC().Format(time.RFC3339Nano), pos, cursor, s.unknownMembers())
 }
 
-// A pageOptions changes a page of a poll.
+// pageOptions modifies a page of a poll result.
 type pageOptions struct {
 	nextPollMs int
 	more       bool
-	// most bounds the positions of a page; 0 means no bound. A page with more after it has hasMore.
+	// most is the last position that the page may contain. If it is 0, the page has no limit. A page that is not the
+	// last one has hasMore set.
 	most int
 	// twice repeats each event.
 	twice bool
-	// from is the first position of the page, whatever cursor the client named; 0 means the position after that cursor.
+	// from is the first position of the page, regardless of the client's cursor. If it is 0, the page starts after that
+	// cursor.
 	from int
 }
 
-// page answers a poll with all entries after a position.
-func (s *stage) page(a *ask, pos int, truncated bool, o pageOptions) reply {
+// page returns a reply to a poll with all entries after a position.
+func (s *stage) page(a *clientCall, pos int, truncated bool, o pageOptions) reply {
 	head := s.head()
 	if o.from > 0 {
 		pos = o.from - 1

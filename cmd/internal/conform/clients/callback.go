@@ -22,20 +22,20 @@ import (
 )
 
 const (
-	// defaultGrant is how long a subscription lives unless the scene sets a grant.
+	// defaultGrant is the lifetime of a subscription unless the scene sets one.
 	defaultGrant = time.Hour
-	// answerTime is the timeout of a callback, and maxAnswer is how much of its answer is read.
+	// answerTime is the timeout of a callback. maxAnswer limits how much of its response is read.
 	answerTime, maxAnswer = 10 * time.Second, 64 << 10
-	// attempts is the maximum number of delivery attempts, retryPause apart from each other.
+	// attempts is the maximum number of delivery attempts. retryPause is the delay between them.
 	attempts, retryPause = 5, time.Second
 )
 
-// A hook is a webhook subscription, guarded by the stage's mutex.
+// A hook is a webhook subscription. The stage's mutex guards it.
 type hook struct {
 	url, id string
 	keys    [][]byte // of the secret, and of the previous one
 	expires time.Time
-	// next is the number of delivered positions; more counts the attempts at the next position, and after is the time
+	// next is the number of delivered positions. more counts the attempts at the next position, and after is the time
 	// of the next attempt.
 	next     int
 	attempts int
@@ -43,7 +43,7 @@ type hook struct {
 	ended    bool
 }
 
-// A subscription holds the params of events/subscribe and events/unsubscribe that matter here.
+// A subscription holds the relevant parameters of events/subscribe and events/unsubscribe.
 type subscription struct {
 	Delivery struct {
 		Mode   string `json:"mode"`
@@ -53,14 +53,14 @@ type subscription struct {
 	TTL *float64 `json:"ttlMs"`
 }
 
-func (a *ask) subscription() (p subscription) {
+func (a *clientCall) subscription() (p subscription) {
 	text, _ := json.Marshal(a.params) // of raw values that were read
 	_ = json.Unmarshal(text, &p)
 	return p
 }
 
-// keyOf returns the key of a secret (SUB-3).
-func keyOf(secret string) ([]byte, error) {
+// parseKey returns the key of a secret (SUB-3).
+func parseKey(secret string) ([]byte, error) {
 	text, ok := strings.CutPrefix(secret, wire.SecretPrefix)
 	if !ok {
 		return nil, errors.New("it does not begin with " + wire.SecretPrefix)
@@ -76,8 +76,8 @@ func keyOf(secret string) ([]byte, error) {
 	return key, nil
 }
 
-// isCallback returns an error that says what is wrong with a callback (SUB-3), or nil.
-func isCallback(text string) error {
+// checkCallback returns an error that describes what is wrong with a callback URL (SUB-3), or nil.
+func checkCallback(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https":
@@ -90,11 +90,11 @@ func isCallback(text string) error {
 	return nil
 }
 
-// subscribe creates a subscription, or refreshes a live one.
-func (s *stage) subscribe(a *ask) reply {
+// subscribe creates a subscription or refreshes a live one.
+func (s *stage) subscribe(a *clientCall) reply {
 	p := a.subscription()
-	key, err := keyOf(p.Delivery.Secret)
-	if err != nil || isCallback(p.Delivery.URL) != nil || p.Delivery.Mode != wire.ModeWebhook {
+	key, err := parseKey(p.Delivery.Secret)
+	if err != nil || checkCallback(p.Delivery.URL) != nil || p.Delivery.Mode != wire.ModeWebhook {
 		return refuse(a, wire.Sketch.Code(wire.InvalidParams), "InvalidParams", "null")
 	}
 	pos, stale := s.from(a)
@@ -144,11 +144,11 @@ func (s *stage) subscribe(a *ask) reply {
 		s.touch()
 		s.mu.Unlock()
 		s.result(a, fmt.Sprintf(`{"id":%q,"refreshBefore":%q,"cursor":%s,"truncated":%v%s}`, h.id, expires.UTC().Format(time.RFC3339Nano),
-			s.cursorAt(at), stale, s.odds()))(w, r)
+			s.cursorAt(at), stale, s.unknownMembers()))(w, r)
 	}
 }
 
-func (s *stage) unsubscribe(a *ask) reply {
+func (s *stage) unsubscribe(a *clientCall) reply {
 	p := a.subscription()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,8 +160,8 @@ func (s *stage) unsubscribe(a *ask) reply {
 	return s.result(a, `{}`)
 }
 
-// lose forgets all subscriptions, as a server without a durable store does on a restart.
-func (s *stage) lose() {
+// dropSubscriptions ends all subscriptions, as a restart does if the server has no durable store.
+func (s *stage) dropSubscriptions() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.hooks {
@@ -169,7 +169,7 @@ func (s *stage) lose() {
 	}
 }
 
-// deliver delivers new events to all subscriptions until ctx ends.
+// deliver sends new events to all subscriptions until ctx is done.
 func (s *stage) deliver(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
@@ -205,7 +205,7 @@ func (s *stage) deliver(ctx context.Context) {
 	}
 }
 
-// attempt tries to deliver the next position.
+// attempt makes one attempt to deliver the next position.
 func (s *stage) attempt(ctx context.Context, h *hook) {
 	s.mu.Lock()
 	pos := h.next + 1
@@ -251,7 +251,7 @@ func (s *stage) envelope(ctx context.Context, kind, members string) bool {
 	return taken
 }
 
-// challenge sends a challenge to a callback, and returns the category of its failure.
+// challenge sends a challenge to a callback. It returns the failure category, if any.
 func (s *stage) challenge(ctx context.Context, h *hook, key []byte) wire.Category {
 	nonce := token()
 	s.mu.Lock()
@@ -269,7 +269,7 @@ func (s *stage) challenge(ctx context.Context, h *hook, key []byte) wire.Categor
 	return ""
 }
 
-// post posts a signed body to a callback; status is 0 if the callback cannot be reached.
+// post sends a signed body to a callback. The status is 0 if the callback is unreachable.
 func (s *stage) post(ctx context.Context, h *hook, id string, body []byte) (status int, answer []byte) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -291,7 +291,7 @@ func (s *stage) post(ctx context.Context, h *hook, id string, body []byte) (stat
 		req.Header.Set(name, value)
 	}
 	req.Header.Set("User-Agent", useragent.Default())
-	// The callback belongs to the client, and its identity does not matter here: accept any certificate.
+	// Accept any certificate. The callback belongs to the client, and its identity does not matter here.
 	transport := &http.Transport{DialContext: s.run.rig.dial, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	client := &http.Client{Transport: transport,

@@ -1,8 +1,8 @@
-// Package clients is the judge of `mcpe-conform --client`. It plays a misbehaving server of the Events extension, and
-// judges a client in any language by its requests and by the events that its program reports as handled.
+// Package clients implements the client checks of `mcpe-conform --client`. It runs a misbehaving server of the Events
+// extension. It judges a client in any language by its requests and by the events that its program reports as handled.
 //
-// Start with [Run]. A scene (scene.go) is a server that misbehaves in one way, and each scene starts the client's
-// program once. The files scenes_*.go have the scenes and the checks of the program's behavior, each with the ID of its
+// Start with [Run]. A scene (scene.go) is a server that misbehaves in one way. Each scene starts the client's program
+// once. The files scenes_*.go have the scenes and the checks of the program's behavior, each with the ID of its
 // requirement in docs/requirements.md. stage.go plays a scene. serve.go, headers.go and answers.go are the server;
 // stream.go and callback.go send streams and webhooks. always.go checks what holds in every scene. Malformed answers
 // come from internal/hostileserver.
@@ -27,28 +27,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Options selects the client to judge.
+// Options configures a run: the client to test and how to start it.
 type Options struct {
-	// Command starts the client. URLPlaceholder in its arguments becomes the URL of a server. Run starts the command
-	// once for each scene, and several at the same time.
+	// Command starts the client. URLPlaceholder in its arguments is replaced with the URL of a server. Run starts the
+	// command once for each scene, and plays several scenes concurrently.
 	Command []string
-	// Handled is the file to which the program appends a line with the eventId of each event that it handled. "-" is
-	// its standard output. If Handled is "", Run skips the checks that need it.
+	// Handled is a file. The program appends a line with the eventId of each event that it has handled. "-" is standard
+	// output. If Handled is empty, Run skips the checks that need it.
 	Handled string
 
-	// rig is nil except in tests.
+	// rig is set only by tests.
 	rig *rig
-	// only selects the scenes, for tests.
+	// only selects the scenes to play in tests.
 	only func(scene) bool
 }
 
-// URLPlaceholder is the text in a command that Run replaces with the server's URL.
+// URLPlaceholder is the text in a command that Run replaces with the URL of a server.
 const URLPlaceholder = "{url}"
 
 // EventType is the name of the only event type in every scene.
 const EventType = "tick"
 
-// standardOutput is the value of Options.Handled for the standard output.
+// standardOutput is the value of Options.Handled that selects standard output.
 const standardOutput = "-"
 
 // A rig provides the network and the client's process.
@@ -57,7 +57,7 @@ type rig struct {
 	listen func() (net.Listener, string, error)
 	// start starts the client.
 	start func(url string, stdout, stderr io.Writer) (program, error)
-	// dial connects to callbacks; nil stands for the network.
+	// dial connects to callbacks. If it is nil, the system's network is used.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -69,21 +69,21 @@ type program interface {
 	Status() string
 }
 
-// Waiting times for results that only time can show. They allow for slow machines: an expected message may come late,
-// and the wait for a forbidden one is long enough to see it from a fast client.
+// These limits apply to results that only waiting can show. They allow for slow machines. An expected message may be
+// late, and the wait for a forbidden message is long enough to detect it from a fast client.
 const (
-	// connectTime is how long a program may take until its first request, and modeTime from its latest request until it
-	// requests events; slowModeTime bounds that from its first request.
+	// connectTime limits the time until a program sends its first request. modeTime limits the time from its latest
+	// request until it requests events, and slowModeTime the time from its first.
 	connectTime, modeTime, slowModeTime = 20 * time.Second, 15 * time.Second, 30 * time.Second
 	// settleTime is how long the program may take to handle an event.
 	settleTime = 4 * time.Second
 	// runTime bounds the whole run.
 	runTime = 115 * time.Second
-	// together is how many scenes are played concurrently.
+	// together is the number of scenes to play concurrently.
 	together = 6
 )
 
-// Check returns an error for invalid options, before anything is started.
+// Check returns an error if the options are invalid. It does not start the command.
 func (o Options) Check() error {
 	if len(o.Command) == 0 {
 		return errors.New("--client needs the command that starts the client, after --")
@@ -100,7 +100,7 @@ func (o Options) Check() error {
 	return nil
 }
 
-// An Unreachable reports that no client connected.
+// Unreachable is the error of Run if no client connected.
 type Unreachable struct{ message string }
 
 // Error returns the message.
@@ -113,17 +113,17 @@ type run struct {
 	verdict.Redactor
 
 	mu sync.Mutex
-	// follows has the modes by which the client can follow, according to the first scenes.
+	// follows contains the modes that the client supports, according to the first scenes.
 	follows map[string]bool
-	// unseen has the modes whose first scene saw no request, so that the client's support is unknown.
+	// unseen contains the modes that the client may support, because the first scene for each received no request.
 	unseen map[string]bool
-	// deaf reports whether the client's callback did not answer a challenge.
+	// deaf reports whether the client's callback failed to answer a challenge.
 	deaf bool
 }
 
-// Run judges the client and returns the report. It fails with a *verdict.UsageError for invalid options, with
-// *Unreachable if the program sends no request, and if the command cannot be started. If ctx ends first, Run returns
-// its error and a report of the findings so far.
+// Run tests the client and returns the report. It returns a *verdict.UsageError if the options are invalid, and an
+// *Unreachable if the program sends no request. It also fails if the command cannot be started. If ctx ends first, Run
+// returns its error and a report of the findings so far.
 func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	r := &run{o: o, follows: map[string]bool{}, unseen: map[string]bool{}}
 	if o.rig != nil {
@@ -152,7 +152,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		return nil, err
 	}
 	if !slices.ContainsFunc(stages, func(s *stage) bool { return len(s.all("")) > 0 }) && ctx.Err() == nil {
-		return nil, &Unreachable{r.name() + " asked nothing of " + stages[0].url + stages[0].ending()}
+		return nil, &Unreachable{r.name() + " asked nothing of " + stages[0].url + stages[0].exitSummary()}
 	}
 	for _, s := range stages {
 		if s.capability != nowhere && len(s.all("")) == 0 {
@@ -187,7 +187,8 @@ func (r *run) name() string {
 	return filepath.Base(r.o.Command[0])
 }
 
-// play plays the scenes, several concurrently, and returns them in order. It fails if a program cannot be started.
+// play plays the scenes, several of them concurrently, and returns their stages in order. It returns an error if a
+// program cannot be started.
 func (r *run) play(ctx context.Context, all []scene) ([]*stage, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -196,7 +197,7 @@ func (r *run) play(ctx context.Context, all []scene) ([]*stage, error) {
 	for i, sc := range all {
 		stages[i] = newStage(r, sc)
 	}
-	// Start with the longest scenes, to finish early.
+	// Start with the longest scenes to finish early.
 	longest := slices.Clone(stages)
 	slices.SortStableFunc(longest, func(a, b *stage) int { return cmp.Compare(b.within, a.within) })
 	next := make(chan *stage)
@@ -219,7 +220,7 @@ func (r *run) play(ctx context.Context, all []scene) ([]*stage, error) {
 	return stages, errors.Join(errs...)
 }
 
-// noteMode records a mode by which the client can follow.
+// noteMode records a mode that the client supports.
 func (r *run) noteMode(mode string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -240,8 +241,8 @@ func listen() (net.Listener, string, error) {
 	return l, "http://" + l.Addr().String() + endpoint, nil
 }
 
-// start starts the command for one scene, with the environment that the public conformance suite gives to clients, so
-// that clients made for that suite run long enough.
+// start starts the command for one scene. It sets the environment of the public conformance suite, so that clients
+// written for that suite run long enough.
 func (r *run) start(url string, stdout, stderr io.Writer) (program, error) {
 	command := make([]string, len(r.o.Command))
 	for i, word := range r.o.Command {

@@ -23,8 +23,8 @@ const (
 	headerName        = wire.HeaderName
 )
 
-// legacyRevisions are the revisions with initialize. From versionedFrom on, each request of a session names its
-// revision.
+// legacyRevisions are the protocol revisions that use initialize. Since versionedFrom, each request of a session names
+// its revision.
 var legacyRevisions = []string{"2024-11-05", "2025-03-26", versionedFrom, wire.RevisionLegacy}
 
 const versionedFrom = "2025-06-18"
@@ -32,19 +32,19 @@ const versionedFrom = "2025-06-18"
 // codeHeaderMismatch is MCP's error code for a header that is missing or differs from the body.
 const codeHeaderMismatch = -32020
 
-// nameMembers maps a method to the member of params that Mcp-Name repeats.
+// nameMembers maps a method to the params member that the Mcp-Name header repeats.
 var nameMembers = map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
-// A headerFault is a header that the revision of a request does not allow, with the server's refusal.
+// A headerFault describes a header that is invalid in the revision of a request, and the server's response.
 type headerFault struct {
 	name, got, reason string
 	status            int
-	// code is the code of a JSON-RPC error; 0 stands for a text answer.
+	// code is a JSON-RPC error code. If it is 0, the response is plain text.
 	code int64
 }
 
 // refuse answers the request.
-func (f *headerFault) refuse(w http.ResponseWriter, a *ask) {
+func (f *headerFault) refuse(w http.ResponseWriter, a *clientCall) {
 	if f.code == 0 {
 		http.Error(w, f.reason, f.status)
 		return
@@ -58,7 +58,7 @@ func (f *headerFault) refuse(w http.ResponseWriter, a *ask) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, id, f.code, f.reason)
 }
 
-// badVersion returns a fault if no server of this project supports the revision, or nil.
+// badVersion returns a fault if this project's servers do not support the revision, or nil.
 func badVersion(h http.Header) *headerFault {
 	version := h.Get(headerVersion)
 	if version == "" || version >= wire.RevisionStateless || slices.Contains(legacyRevisions, version) {
@@ -68,7 +68,7 @@ func badVersion(h http.Header) *headerFault {
 		reason: "Bad Request: Unsupported protocol version (supported versions: " + strings.Join(legacyRevisions, ",") + ")"}
 }
 
-// badContent returns a fault for a POST that is not JSON, or that does not accept both JSON and a stream.
+// badContent returns a fault if a POST request is not JSON or does not accept both JSON and event streams.
 func badContent(h http.Header) *headerFault {
 	if kind, _, err := mime.ParseMediaType(h.Get(headerContentType)); err != nil || kind != "application/json" {
 		return &headerFault{name: headerContentType, got: sent(h, headerContentType), status: http.StatusUnsupportedMediaType,
@@ -81,7 +81,7 @@ func badContent(h http.Header) *headerFault {
 		reason: "Accept must contain both 'application/json' and 'text/event-stream'"}
 }
 
-// badAccept returns a fault for a GET that requests anything but the standing stream.
+// badAccept returns a fault if a GET request does not accept an event stream.
 func badAccept(h http.Header) *headerFault {
 	if accepts(h, "text/event-stream") {
 		return nil
@@ -90,8 +90,8 @@ func badAccept(h http.Header) *headerFault {
 		reason: "Accept must contain 'text/event-stream' for GET requests"}
 }
 
-// badStanding returns a fault for a header of the stateless revision that is missing or differs from the message.
-func badStanding(h http.Header, a *ask) *headerFault {
+// badStateless returns a fault if a header of the stateless revision is missing or differs from the message.
+func badStateless(h http.Header, a *clientCall) *headerFault {
 	var meta map[string]json.RawMessage
 	_ = json.Unmarshal(a.params["_meta"], &meta)
 	var version string
@@ -145,7 +145,7 @@ func accepts(h http.Header, mediaType string) bool {
 	return false
 }
 
-// sent returns a header as it was sent, for a report.
+// sent returns a header as it was sent, for use in a report.
 func sent(h http.Header, name string) string {
 	if values := h.Values(name); len(values) > 0 {
 		return name + ": " + strings.Join(values, ", ")
@@ -153,8 +153,8 @@ func sent(h http.Header, name string) string {
 	return "no " + name
 }
 
-// noteHeader records the first request with a fault in a header.
-func (s *stage) noteHeader(f *headerFault, a *ask) {
+// noteHeader records the first request with a given header fault.
+func (s *stage) noteHeader(f *headerFault, a *clientCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.headers[f.name] == nil {
@@ -162,13 +162,13 @@ func (s *stage) noteHeader(f *headerFault, a *ask) {
 	}
 }
 
-// A badRequest is a request with a faulty header, and the header as it was sent.
+// A badRequest is a request with a faulty header.
 type badRequest struct {
-	ask *ask
+	ask *clientCall
 	got string
 }
 
-// unversioned returns a fault for a request of a session that does not name its revision. Servers answer such a
+// unversioned returns a fault if a request of a session does not name its protocol revision. Servers answer such a
 // request.
 func (s *stage) unversioned(h http.Header) *headerFault {
 	s.mu.Lock()
@@ -180,14 +180,15 @@ func (s *stage) unversioned(h http.Header) *headerFault {
 	return &headerFault{name: headerVersion, got: sent(h, headerVersion)}
 }
 
-// readPost reads a POST and refuses faulty headers as this project's server does; a is nil if it refused the request.
-func (s *stage) readPost(w http.ResponseWriter, r *http.Request) (a *ask, body []byte) {
+// readPost reads a POST request and rejects faulty headers as this project's servers do. If it rejects the request, a
+// is nil.
+func (s *stage) readPost(w http.ResponseWriter, r *http.Request) (a *clientCall, body []byte) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
 	a, bad := s.parse(body, err)
 	a.legacy = r.Header.Get(headerVersion) < wire.RevisionStateless
 	fault := cmp.Or(badVersion(r.Header), badContent(r.Header))
 	if fault == nil && !bad {
-		fault = badStanding(r.Header, a)
+		fault = badStateless(r.Header, a)
 	}
 	s.record(a, bad, fault != nil)
 	switch {
@@ -207,7 +208,7 @@ func (s *stage) readPost(w http.ResponseWriter, r *http.Request) (a *ask, body [
 	return a, body
 }
 
-// header checks that the server noted no request with a faulty header of this name.
+// header returns a check that the server received no request with a faulty header of this name.
 func header(name, expected string) func(s *stage) error {
 	return func(s *stage) error {
 		s.mu.Lock()

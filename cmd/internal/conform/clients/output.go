@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An output keeps a program's output up to a limit, and the time of its last output that is not an event.
+// An output retains a program's output up to a limit. It also records the time of the last output that is not an event.
 type output struct {
 	isEvent func([]byte) bool
 

@@ -11,21 +11,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A scene is a server that misbehaves in one way, with the checks of the client's reaction.
+// A scene is a server that misbehaves in one way. Its checks examine how the client reacts.
 type scene struct {
 	name string
-	// mode is the delivery mode of the event type, or "" for any mode that the client supports.
+	// mode is the delivery mode of the event type. If it is "", the scene uses any mode that the client supports.
 	mode string
-	// first scenes run before all others and show the client's abilities. Each sets its mode.
+	// first reports whether the scene runs before the others, to detect the client's abilities. Each sets its mode.
 	first bool
-	// early marks a scene that misbehaves before the client follows, so that it also judges a client that never
-	// follows.
+	// early reports whether the scene misbehaves before the client requests events. Such a scene also judges a client
+	// that never requests any.
 	early bool
-	// within bounds the scene, from the first request that follows; the scene ends earlier once it has seen enough.
+	// within limits the duration of the scene from the first request for events. The scene ends earlier once it has
+	// received enough.
 	within time.Duration
 
-	// capability, delivery and bare change the server's description: the place of its capability, additional delivery
-	// modes, and results without resultType.
+	// capability, delivery and bare modify the server's description: the location of its capability, additional
+	// delivery modes, and results without resultType.
 	capability string
 	delivery   []string
 	bare       bool
@@ -35,18 +36,19 @@ type scene struct {
 	replayless bool
 	// cursorEnd is the suffix of every cursor.
 	cursorEnd string
-	// grant is how long a webhook subscription lives.
+	// grant is the lifetime of a webhook subscription.
 	grant time.Duration
 
-	// lax allows cursors from hostileserver's answers, and grants that do not end.
+	// lax allows cursors from responses of hostileserver, and grants that do not expire.
 	lax bool
 
-	// write writes a message of a stream and reports whether the stream is open; nil selects the usual form.
+	// write writes a stream message and reports whether the stream is open. If it is nil, messages have the usual form.
 	write func(c *channel, text string) bool
 
-	// turn answers the nth request of a method, from 1; nil or a nil reply selects the orderly answer.
-	turn func(s *stage, a *ask, n int) reply
-	// live runs concurrently until the scene is over.
+	// turn returns the reply to the nth request of a method, from 1. If turn or its reply is nil, the default reply is
+	// used.
+	turn func(s *stage, a *clientCall, n int) reply
+	// live runs concurrently until the scene ends.
 	live   func(ctx context.Context, s *stage)
 	checks []check
 }
@@ -59,25 +61,26 @@ const (
 	nowhere       = "nowhere"
 )
 
-// A check judges one requirement after its scene is over.
+// A check judges one requirement after its scene has ended.
 type check struct {
 	// id is the requirement's ID in docs/requirements.md.
 	id string
-	// title says what the client does if the check passes.
+	// title describes what the client does if the check passes.
 	title string
-	// handled marks a check that needs Options.Handled.
+	// handled reports whether the check needs Options.Handled.
 	handled bool
-	// advice marks a check that no specification requires of every client. Its findings do not fail the run.
+	// advice reports whether no specification requires the check of every client. The findings of such a check do not
+	// fail the run.
 	advice bool
 	run    func(s *stage) error
 }
 
-// scenes returns all scenes in the order of the report.
+// scenes returns all scenes in report order.
 func scenes() []scene {
 	return slices.Concat(plainScenes, toleranceScenes, pollScenes, pushScenes, framingScenes, webhookScenes, hostileScenes)
 }
 
-// Checks describes all checks in the order of the report.
+// Checks describes all checks in report order.
 func Checks() (all []verdict.Check) {
 	describe := func(c check) {
 		v := verdict.Check{ID: c.id, Title: c.title, Advice: c.advice}
@@ -97,7 +100,8 @@ func Checks() (all []verdict.Check) {
 	return all
 }
 
-// modeOf returns the mode of a scene: the scene's mode, or the first mode that the client supports.
+// modeOf returns the mode of a scene. If the scene does not specify one, it returns the first mode that the client
+// supports.
 func (r *run) modeOf(sc scene) string {
 	if sc.mode != "" {
 		return sc.mode
@@ -110,7 +114,7 @@ func (r *run) modeOf(sc scene) string {
 	return wire.ModePoll
 }
 
-// methodOf returns the method that follows by a mode.
+// methodOf returns the method that requests events in a mode.
 func methodOf(mode string) string {
 	return map[string]string{wire.ModePoll: wire.MethodPoll, wire.ModePush: wire.MethodStream, wire.ModeWebhook: wire.MethodSubscribe}[mode]
 }
@@ -119,20 +123,20 @@ func methodOf(mode string) string {
 func (s *stage) judge(ctx context.Context) []verdict.Finding {
 	var all []verdict.Finding
 	for _, c := range s.checks {
-		err := s.lacks(ctx, c)
+		err := s.skipReason(ctx, c)
 		if err == nil {
 			err = c.run(s)
 		}
 		if v, ok := errors.AsType[*verdict.Violation](err); ok && v.Answer == nil {
-			v.Answer = []byte(s.story())
+			v.Answer = []byte(s.summary())
 		}
 		all = append(all, s.run.Finding(c.id, c.title, c.advice, err))
 	}
 	return all
 }
 
-// lacks returns the reason why a check cannot run, or nil.
-func (s *stage) lacks(ctx context.Context, c check) error {
+// skipReason returns the reason to skip a check, or nil if the check can run.
+func (s *stage) skipReason(ctx context.Context, c check) error {
 	switch {
 	case c.handled && s.run.o.Handled == "":
 		return verdict.Skipf("needs --handled")
@@ -141,17 +145,17 @@ func (s *stage) lacks(ctx context.Context, c check) error {
 	case s.unplayed != nil:
 		return s.unplayed
 	case len(s.all("")) == 0:
-		return verdict.UnjudgedError("the client asked nothing of this server in time" + s.ending())
+		return verdict.UnjudgedError("the client asked nothing of this server in time" + s.exitSummary())
 	case !s.first && !s.early && len(s.own()) == 0:
-		return verdict.UnjudgedError("the client asked this server for no events in time" + s.ending())
+		return verdict.UnjudgedError("the client asked this server for no events in time" + s.exitSummary())
 	case s.handledErr != nil && c.handled:
 		return verdict.Unjudgedf("--handled: %v", s.handledErr)
 	}
 	return nil
 }
 
-// wrong returns a violation; a is the request that shows it, or nil.
-func wrong(a *ask, expected, got string, args ...any) *verdict.Violation {
+// wrong returns a violation. a is the request that shows it, or nil.
+func wrong(a *clientCall, expected, got string, args ...any) *verdict.Violation {
 	v := &verdict.Violation{Expected: expected, Got: fmt.Sprintf(got, args...)}
 	if a != nil {
 		v.Request = a.raw

@@ -7,8 +7,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// framingScenes stream in other valid forms of server-sent events (PUSH-11, by section "Server-sent events" of the HTML
-// standard), and list two pages (LIST-1).
+// framingScenes stream in other valid forms of server-sent events (PUSH-11, according to the HTML standard, section
+// "Server-sent events"). They also split events/list into two pages (LIST-1).
 var framingScenes = []scene{
 	framed("lines that end with CR LF", "lines of a stream may end with CR LF", func(c *channel, text string) bool {
 		return c.raw("event: message\r\ndata: " + text + "\r\n\r\n")
@@ -35,20 +35,20 @@ var framingScenes = []scene{
 		{id: "LIST-1", title: "every page of the list is read", run: goesOn}}},
 }
 
-// framed returns a scene whose streams are written by write. The first stream ends, so that the cursor of the next one
+// framed returns a scene that writes its streams with write. The first stream ends so that the next request's cursor
 // shows how much the client has read.
 func framed(name, title string, write func(c *channel, text string) bool) scene {
 	return scene{name: name, mode: wire.ModePush, within: 20 * time.Second, live: after("left"), write: write,
-		turn: onStream(ending(func(c *channel) { c.final() })), checks: []check{{id: "PUSH-11", title: title, run: resumes(2, position(2))}}}
+		turn: onStream(endFirst(func(c *channel) { c.final() })), checks: []check{{id: "PUSH-11", title: title, run: resumes(2, position(2))}}}
 }
 
-// withCursors adds a suffix to the cursors of a scene. A cursor may be any text (CUR-1).
+// withCursors adds a suffix to the cursors of a scene. A cursor may contain any text (CUR-1).
 func withCursors(end string, sc scene) scene {
 	sc.cursorEnd = end
 	return sc
 }
 
-// markFirst writes a byte order mark before the first message. No known server does so, hence the check is only advice.
+// markFirst writes a byte order mark before the first message. No known server does so, so the check is only advice.
 func markFirst(c *channel, text string) bool {
 	mark := "\ufeff"
 	if c.begun {
@@ -57,13 +57,13 @@ func markFirst(c *channel, text string) bool {
 	return c.raw(mark + "data: " + text + "\n\n")
 }
 
-// wide is a character of three UTF-8 bytes.
+// wide is a character that takes three bytes in UTF-8.
 const wide = "☃"
 
-// partPause is the pause between two parts of a character.
+// partPause is the delay between two parts of a character.
 const partPause = 50 * time.Millisecond
 
-// inParts sends a message up to the middle of its first wide character, and then the rest.
+// inParts sends a message up to the middle of its first wide character, pauses, and sends the rest.
 func inParts(c *channel, text string) bool {
 	text = "event: message\ndata: " + text + "\n\n"
 	if i := strings.Index(text, wide); i >= 0 {
@@ -78,8 +78,8 @@ func inParts(c *channel, text string) bool {
 // secondPage is the cursor of the second page of a list.
 const secondPage = "page-2"
 
-// twoPages answers events/list with an empty page, and with the type on the second page.
-func twoPages(s *stage, a *ask, _ int) reply {
+// twoPages replies to events/list with an empty first page. The second page contains the event type.
+func twoPages(s *stage, a *clientCall, _ int) reply {
 	if a.method != wire.MethodList {
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// hostileScenes send invalid answers from package hostileserver: some that a client may ignore, and some at which it
-// may stop if it reports them. A valid answer follows each spoiled one.
+// hostileScenes send invalid responses from package hostileserver. A client may ignore some of them, and may report
+// others and stop. A valid response follows each invalid one.
 var hostileScenes = []scene{
 	hostile("odd pages", wire.ModePoll, wire.MethodPoll, true, "CLI-3", "odd pages that lose nothing are borne"),
 	hostile("malformed pages", wire.ModePoll, wire.MethodPoll, false, "CLI-3", "malformed pages are survived, or reported"),
@@ -25,13 +25,13 @@ var hostileScenes = []scene{
 	hostile("malformed lists", "", wire.MethodList, false, "CLI-1", "malformed lists are survived, or reported"),
 }
 
-// maxSpoiled is how many answers a scene spoils.
+// maxSpoiled is the number of responses that a scene makes invalid.
 const maxSpoiled = 6
 
-// takesTime is how long a client may take to read an answer.
+// takesTime is how long a client may take to read a response.
 const takesTime = 500 * time.Millisecond
 
-// hostile returns a scene that spoils the answers to a method, with harmless cases or with the others.
+// hostile returns a scene with invalid responses to a method, which are either harmless or not.
 func hostile(name, mode, method string, harmless bool, id, title string) scene {
 	var cases []hostileserver.Case
 	for _, c := range hostileserver.Cases() {
@@ -48,8 +48,8 @@ func hostile(name, mode, method string, harmless bool, id, title string) scene {
 	for i := range most {
 		spread = append(spread, cases[i*len(cases)/most])
 	}
-	// Answer polls and subscriptions correctly at first and in between, so that the client follows. A client does not
-	// repeat a list or a stream that was answered correctly.
+	// Reply to the first polls and subscriptions correctly, and to others in between, so that the client continues. A
+	// client does not repeat a list or a stream that succeeded.
 	first, step, last := 2, 2, "spoiled 0"
 	switch method {
 	case wire.MethodList, wire.MethodStream:
@@ -58,7 +58,7 @@ func hostile(name, mode, method string, harmless bool, id, title string) scene {
 		last = fmt.Sprint("spoiled ", len(spread)-1)
 	}
 	sc := scene{name: name, mode: mode, early: method == wire.MethodList, within: 60 * time.Second, grant: 3 * time.Second, lax: true,
-		turn: func(s *stage, a *ask, n int) reply {
+		turn: func(s *stage, a *clientCall, n int) reply {
 			i := n - first
 			if a.method != method || i < 0 || i%step != 0 || i/step >= len(spread) {
 				return nil
@@ -83,9 +83,9 @@ func hostile(name, mode, method string, harmless bool, id, title string) scene {
 			again := func() bool { return method != wire.MethodSubscribe || harmless || len(s.own()) > first }
 			spoiled := s.until(ctx, func() bool { _, ok := s.when(last); return ok && again() })
 			// Give the client time to read the spoiled answer: it may end because of it.
-			if spoiled && sleep(ctx, takesTime) && s.until(ctx, s.following) {
+			if spoiled && sleep(ctx, takesTime) && s.until(ctx, s.isFollowing) {
 				s.emit()
-				s.endWith(ctx)
+				s.finishWhenRead(ctx)
 			}
 		}}
 	if harmless {
@@ -96,12 +96,12 @@ func hostile(name, mode, method string, harmless bool, id, title string) scene {
 	return sc
 }
 
-// longWait reports whether a client that obeys the answer waits longer than the scene.
+// longWait reports whether a client that obeys the response waits longer than the scene lasts.
 func longWait(c hostileserver.Case) bool {
 	return strings.HasPrefix(c.Name, "wait ") || strings.HasPrefix(c.Name, "unavailable for ")
 }
 
-// named adds the name of the last spoiled answer to a violation.
+// named returns a check that adds the name of the last invalid response to a violation.
 func named(judge func(s *stage) error) func(s *stage) error {
 	return func(s *stage) error {
 		err := judge(s)
@@ -120,7 +120,7 @@ func bearsOrReports(s *stage) error {
 			last = at
 		}
 	}
-	if err != nil && s.spoke(last) {
+	if err != nil && s.hasReported(last) {
 		return nil
 	}
 	return err

@@ -23,7 +23,7 @@ var plainScenes = []scene{
 		{id: "CLI-2", title: "each event of a webhook is handled once", handled: true, run: ifFollowed(handledOnce)}}},
 }
 
-// toleranceScenes play servers that are correct in unusual ways.
+// toleranceScenes play servers that are correct but unusual.
 var toleranceScenes = []scene{
 	{name: "the capability at the top level", capability: topLevel, early: true, within: 20 * time.Second, live: occur(1), checks: []check{
 		{id: "D1", title: "the capability may stand at the top level alone", advice: true, run: goesOn}}},
@@ -47,7 +47,7 @@ func asksNothing(s *stage) error {
 	return nil
 }
 
-// followsIt skips a mode that the client does not support. A client needs only one mode.
+// followsIt skips a mode that the client does not support. A client needs to support only one mode.
 func followsIt(s *stage) error {
 	if s.run.canFollow(s.mode) {
 		return goesOn(s)

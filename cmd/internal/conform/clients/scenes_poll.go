@@ -8,12 +8,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// leastPause is the shortest time that counts as a pause after a failure.
+// leastPause is the minimum delay that counts as a pause after a failure.
 const leastPause = 100 * time.Millisecond
 
 // pollScenes play servers that the client polls (CLI-3).
 var pollScenes = []scene{
-	{name: "pages and paces", mode: wire.ModePoll, within: 25 * time.Second, turn: onPoll(paces), live: hears, checks: []check{
+	{name: "pages and paces", mode: wire.ModePoll, within: 25 * time.Second, turn: onPoll(paces), live: awaitReport, checks: []check{
 		{id: "CLI-3", title: "hasMore is drained at once", advice: true, run: pauses(1, 0, 2*time.Second, "there is more")},
 		{id: "CLI-3", title: "nextPollMs is kept", advice: true, run: pauses(2, 1800*time.Millisecond, 0, "nextPollMs is 2000")},
 		{id: "CLI-3", title: "nextPollMs 0 does not make it poll in a loop", advice: true, run: pauses(3, 900*time.Millisecond, 0, "nextPollMs is 0")},
@@ -24,7 +24,7 @@ var pollScenes = []scene{
 		{id: "CLI-2", title: "each event of full pages with hasMore is handled once", handled: true, run: handledOnce}}},
 	{name: "polls without cursors", mode: wire.ModePoll, replayless: true, within: 15 * time.Second, turn: onPoll(cursorless), checks: []check{
 		{id: "CLI-6", title: "a null or absent cursor is not sent again as one", run: withoutCursor(3)}}},
-	{name: "polls that fail", mode: wire.ModePoll, within: 40 * time.Second, turn: onPoll(failing), live: after("failed 4"), checks: []check{
+	{name: "polls that fail", mode: wire.ModePoll, within: 40 * time.Second, turn: onPoll(failPolls), live: after("failed 4"), checks: []check{
 		{id: "PUSH-5", title: "a poll that failed upstream is made again", run: goesOn},
 		{id: "CLI-3", title: "there is a pause after a failure", run: pausesBetween(2, 5)},
 		{id: "CLI-3", title: "pauses grow with each failure", advice: true, run: pausesGrow},
@@ -32,30 +32,30 @@ var pollScenes = []scene{
 	{name: "a busy server", mode: wire.ModePoll, within: 30 * time.Second, turn: onPoll(busy), live: after("busy"), checks: []check{
 		{id: "CLI-3", title: "polls go on after a busy server", run: goesOn},
 		{id: "CLI-3", title: "Retry-After is kept", advice: true, run: pauses(2, 2900*time.Millisecond, 0, "Retry-After is 3")}}},
-	{name: "a poll that is held", mode: wire.ModePoll, within: 25 * time.Second, turn: onPoll(held), live: after("held"), checks: []check{
+	{name: "a poll that is held", mode: wire.ModePoll, within: 25 * time.Second, turn: onPoll(holdSecond), live: after("held"), checks: []check{
 		{id: "CLI-3", title: "polls do not overlap", run: oneAtATime}}},
-	{name: "polls that repeat", mode: wire.ModePoll, within: 20 * time.Second, turn: onPoll(repeating), live: occur(2), checks: []check{
+	{name: "polls that repeat", mode: wire.ModePoll, within: 20 * time.Second, turn: onPoll(repeatEvents), live: occur(2), checks: []check{
 		{id: "CLI-2", title: "an event that polls repeat is handled once", handled: true, run: handledOnce}}},
-	{name: "polled over a restart", mode: wire.ModePoll, within: 40 * time.Second, live: restarting, checks: []check{
+	{name: "polled over a restart", mode: wire.ModePoll, within: 40 * time.Second, live: restartServer, checks: []check{
 		{id: "CLI-3", title: "polls go on after a restart", run: goesOn},
 		{id: "CLI-3", title: "after a restart polls go on from the last cursor", run: resumesAfter("down")},
 		{id: "CLI-2", title: "nothing is lost by a restart of a polled server", handled: true, run: handledOnce}}},
 	{name: "a poll is NotFound, sketch", mode: wire.ModePoll, within: 25 * time.Second,
-		turn: onPoll(refusing(wire.Sketch, wire.NotFound, `{"kind":"event"}`)), live: quietly("refused", 8*time.Second), checks: []check{
+		turn: onPoll(refusing(wire.Sketch, wire.NotFound, `{"kind":"event"}`)), live: finishLater("refused", 8*time.Second), checks: []check{
 			{id: "CLI-7", title: "a poll that is NotFound, by the sketch's code, is followed by events/list", run: listsAgain("refused", position(0))}}},
 	{name: "a poll is NotFound, SEP", mode: wire.ModePoll, within: 25 * time.Second,
-		turn: onPoll(refusing(wire.SEP, wire.NotFound, `{"kind":"event"}`)), live: quietly("refused", 8*time.Second), checks: []check{
+		turn: onPoll(refusing(wire.SEP, wire.NotFound, `{"kind":"event"}`)), live: finishLater("refused", 8*time.Second), checks: []check{
 			{id: "CLI-7", title: "a poll that is NotFound, by the SEP's code, is followed by events/list", run: listsAgain("refused", position(0))}}},
 	{name: "a poll is Forbidden, sketch", mode: wire.ModePoll, within: 25 * time.Second,
-		turn: onPoll(refusing(wire.Sketch, wire.Forbidden, "null")), live: quietly("refused", 8*time.Second), checks: []check{
+		turn: onPoll(refusing(wire.Sketch, wire.Forbidden, "null")), live: finishLater("refused", 8*time.Second), checks: []check{
 			{id: "CLI-7", title: "a poll that is Forbidden, by the sketch's code, is the last", run: stops("refused")}}},
 	{name: "a poll is Forbidden, SEP", mode: wire.ModePoll, within: 25 * time.Second,
-		turn: onPoll(refusing(wire.SEP, wire.Forbidden, "null")), live: quietly("refused", 8*time.Second), checks: []check{
+		turn: onPoll(refusing(wire.SEP, wire.Forbidden, "null")), live: finishLater("refused", 8*time.Second), checks: []check{
 			{id: "CLI-7", title: "a poll that is Forbidden, by the SEP's code, is the last", run: stops("refused")},
 			{id: "CLI-7", title: "a poll that is Forbidden is reported", run: notSilent("refused")}}},
 }
 
-func paces(s *stage, a *ask, n int) reply {
+func paces(s *stage, a *clientCall, n int) reply {
 	pos, _ := s.from(a)
 	switch n {
 	case 1:
@@ -74,11 +74,11 @@ func paces(s *stage, a *ask, n int) reply {
 	return nil
 }
 
-// pageSize is how many events a full page has, and fullOnes is how many full pages with hasMore there are.
+// pageSize is the number of events in a full page. fullOnes is the number of full pages with hasMore.
 const pageSize, fullOnes = 3, 3
 
-// fullPages answers with full pages with hasMore, and a last page without it.
-func fullPages(s *stage, a *ask, n int) reply {
+// fullPages replies with full pages that have hasMore set, and a last page without it.
+func fullPages(s *stage, a *clientCall, n int) reply {
 	pos, stale := s.from(a)
 	if n == 1 {
 		first := s.page(a, pos, stale, pageOptions{nextPollMs: 100})
@@ -93,14 +93,14 @@ func fullPages(s *stage, a *ask, n int) reply {
 	return s.page(a, pos, stale, pageOptions{most: pageSize})
 }
 
-// hears waits for the program's output about a truncated page.
-func hears(ctx context.Context, s *stage) {
+// awaitReport waits for the program to report a truncated page.
+func awaitReport(ctx context.Context, s *stage) {
 	if s.until(ctx, func() bool { _, ok := s.when("truncated"); return ok }) {
-		s.hearWord(ctx, "truncated")
+		s.awaitOutput(ctx, "truncated")
 	}
 }
 
-func cursorless(s *stage, a *ask, n int) reply {
+func cursorless(s *stage, a *clientCall, n int) reply {
 	switch n {
 	case 2:
 		return s.result(a, `{"events":[],"truncated":false,"hasMore":false,"nextPollMs":1000}`)
@@ -110,8 +110,8 @@ func cursorless(s *stage, a *ask, n int) reply {
 	return nil
 }
 
-// failing fails the second to the fifth poll.
-func failing(s *stage, a *ask, n int) reply {
+// failPolls fails the second to the fifth poll.
+func failPolls(s *stage, a *clientCall, n int) reply {
 	if n < 2 || n > 5 {
 		return nil
 	}
@@ -121,7 +121,7 @@ func failing(s *stage, a *ask, n int) reply {
 	return refuse(a, wire.Sketch.Code(wire.UpstreamError), "UpstreamError", "null")
 }
 
-func busy(s *stage, _ *ask, n int) reply {
+func busy(s *stage, _ *clientCall, n int) reply {
 	if n != 2 {
 		return nil
 	}
@@ -129,8 +129,8 @@ func busy(s *stage, _ *ask, n int) reply {
 	return status(http.StatusServiceUnavailable, "3")
 }
 
-// held holds the second poll longer than any polling interval.
-func held(s *stage, a *ask, n int) reply {
+// holdSecond answers the second poll only after more than the longest polling interval.
+func holdSecond(s *stage, a *clientCall, n int) reply {
 	if n != 2 {
 		return nil
 	}
@@ -142,16 +142,16 @@ func held(s *stage, a *ask, n int) reply {
 	}
 }
 
-// repeating sends each event twice, and then all of them once more.
-func repeating(s *stage, a *ask, n int) reply {
+// repeatEvents sends each event twice, and then repeats all of them.
+func repeatEvents(s *stage, a *clientCall, n int) reply {
 	if n == 1 {
 		return nil
 	}
 	return s.page(a, 0, false, pageOptions{from: 1, twice: true})
 }
 
-func refusing(family wire.Dialect, kind wire.Kind, data string) func(*stage, *ask, int) reply {
-	return func(s *stage, a *ask, n int) reply {
+func refusing(family wire.Dialect, kind wire.Kind, data string) func(*stage, *clientCall, int) reply {
+	return func(s *stage, a *clientCall, n int) reply {
 		if n == 1 || kind == wire.NotFound && n > 2 {
 			return nil
 		}
@@ -162,22 +162,22 @@ func refusing(family wire.Dialect, kind wire.Kind, data string) func(*stage, *as
 	}
 }
 
-// restarting restarts the server once the client has an event, and emits more.
-func restarting(ctx context.Context, s *stage) {
-	if !s.until(ctx, s.following) {
+// restartServer restarts the server once the client has received an event, and then emits more.
+func restartServer(ctx context.Context, s *stage) {
+	if !s.until(ctx, s.isFollowing) {
 		return
 	}
 	s.emit()
-	if !s.until(ctx, func() bool { return s.has(s.head()) }) || !sleep(ctx, 1500*time.Millisecond) {
+	if !s.until(ctx, func() bool { return s.hasEvent(s.head()) }) || !sleep(ctx, 1500*time.Millisecond) {
 		return
 	}
 	s.mark("down")
 	s.restart(ctx, 2*time.Second)
 	s.emit()
-	s.endWith(ctx)
+	s.finishWhenRead(ctx)
 }
 
-// resumesAfter checks the first request after a mark.
+// resumesAfter returns a check of the first request after a mark.
 func resumesAfter(mark string) func(s *stage) error {
 	return func(s *stage) error {
 		if _, ok := s.when(mark); !ok {

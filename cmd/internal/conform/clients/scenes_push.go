@@ -8,29 +8,29 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// deadAfter is how long a client may trust a silent stream: twice the longest pause that a server may make between
-// heartbeats, plus an allowance for a slow machine.
+// deadAfter is how long a client may trust a silent stream. It is twice the longest interval between heartbeats, plus
+// an allowance for slow machines.
 const deadAfter = 66 * time.Second
 
-// pushScenes play servers that stream (CLI-4).
+// pushScenes play servers with streams (CLI-4).
 var pushScenes = []scene{
 	{name: "a stream that is cut", mode: wire.ModePush, within: 30 * time.Second, live: after("left"),
-		turn: onStream(ending((*channel).cut)), checks: []check{
+		turn: onStream(endFirst((*channel).cut)), checks: []check{
 			{id: "CLI-4", title: "a stream that was cut is opened again at the last cursor", run: resumes(2, position(2))},
 			{id: "CLI-2", title: "nothing is lost by a stream that was cut", handled: true, run: handledOnce}}},
 	{name: "a stream that is cut after active", mode: wire.ModePush, within: 30 * time.Second, live: after("left"), turn: onStream(cutAfterActive), checks: []check{
 		{id: "CLI-4", title: "a stream that was cut after active is opened again at the cursor of active", run: resumes(2, position(0))},
 		{id: "CLI-2", title: "nothing is lost by a stream that was cut after active", handled: true, run: handledOnce}}},
 	{name: "a stream that ends", mode: wire.ModePush, within: 30 * time.Second, live: after("left"),
-		turn: onStream(ending(func(c *channel) { c.final() })), checks: []check{
+		turn: onStream(endFirst(func(c *channel) { c.final() })), checks: []check{
 			{id: "CLI-4", title: "a stream that ended without terminated is opened again at the last cursor", run: resumes(2, position(2))},
 			{id: "CLI-2", title: "nothing is lost by a stream that ended", handled: true, run: handledOnce}}},
 	{name: "streams that are refused for a while", mode: wire.ModePush, within: 40 * time.Second, live: after("left"), turn: refusedStreams, checks: []check{
 		{id: "CLI-4", title: "a stream that was refused for a while is opened at the last cursor", run: resumesAfterRefusal},
 		{id: "CLI-4", title: "there are pauses while streams are refused", run: refusedInPeace}}},
-	{name: "streams that end for a while", mode: wire.ModePush, within: 40 * time.Second, live: after("left"), turn: endingStreams, checks: []check{
+	{name: "streams that end for a while", mode: wire.ModePush, within: 40 * time.Second, live: after("left"), turn: endStreams, checks: []check{
 		{id: "CLI-4", title: "there are pauses while streams end", run: refusedInPeace}}},
-	{name: "streamed over a restart", mode: wire.ModePush, within: 40 * time.Second, live: restarting, checks: []check{
+	{name: "streamed over a restart", mode: wire.ModePush, within: 40 * time.Second, live: restartServer, checks: []check{
 		{id: "CLI-4", title: "after a restart a stream is opened at the last cursor", run: resumesAfter("down")},
 		{id: "CLI-2", title: "nothing is lost by a restart of a server that streams", handled: true, run: handledOnce}}},
 	{name: "a stream that falls silent", mode: wire.ModePush, within: deadAfter + 15*time.Second, live: after("again"), turn: onStream(silence), checks: []check{
@@ -41,7 +41,7 @@ var pushScenes = []scene{
 	{name: "a stream of comments", mode: wire.ModePush, within: deadAfter + 15*time.Second, live: after("again"), turn: onStream(comments), checks: []check{
 		{id: "CLI-4", title: "a comment is not a heartbeat", run: noticed(deadAfter)}}},
 	{name: "streams without cursors", mode: wire.ModePush, replayless: true, within: 25 * time.Second, live: after("left"),
-		turn: onStream(ending((*channel).cut)), checks: []check{
+		turn: onStream(endFirst((*channel).cut)), checks: []check{
 			{id: "CLI-6", title: "a stream without cursors is opened again without one", run: withoutCursor(2)}}},
 	{name: "streams that repeat", mode: wire.ModePush, within: 25 * time.Second, live: after("left"), turn: onStream(repeats), checks: []check{
 		{id: "CLI-2", title: "an event that streams repeat is handled once", handled: true, run: handledOnce}}},
@@ -62,13 +62,13 @@ var pushScenes = []scene{
 		check{id: "CLI-7", title: "terminated with Forbidden, by the SEP's code, is the end", run: stops("terminated")}),
 	terminating("terminated for an unknown reason,", -31999, "SomethingElse", "null",
 		check{id: "CLI-7", title: "terminated with an unknown code does not stop a client in silence", run: notSilent("terminated")}),
-	{name: "a schema that changed, twice", mode: wire.ModePush, within: 30 * time.Second, live: quietly("changed", 10*time.Second),
+	{name: "a schema that changed, twice", mode: wire.ModePush, within: 30 * time.Second, live: finishLater("changed", 10*time.Second),
 		turn: onStream(changed), checks: []check{
 			{id: "CLI-7", title: "a schema that changed twice at one cursor does not make a loop", run: leavesCursor}}},
 }
 
-// ending starts the first stream and ends it.
-func ending(end func(c *channel)) func(*stage, *channel, int) bool {
+// endFirst opens the first stream and calls end to end it.
+func endFirst(end func(c *channel)) func(*stage, *channel, int) bool {
 	return func(s *stage, c *channel, n int) bool {
 		if n > 1 {
 			return false
@@ -81,7 +81,7 @@ func ending(end func(c *channel)) func(*stage, *channel, int) bool {
 	}
 }
 
-// cutAfterActive cuts the first stream before anything occurs.
+// cutAfterActive disconnects the first stream before an event occurs.
 func cutAfterActive(s *stage, c *channel, n int) bool {
 	if n > 1 {
 		return false
@@ -94,15 +94,15 @@ func cutAfterActive(s *stage, c *channel, n int) bool {
 	return true
 }
 
-// A server refuses or ends streams for refusedFor. A client may retry immediately if another server may answer, but it
-// must not send more than maxRefused requests meanwhile.
+// refusedFor is how long a server rejects or ends streams. A client may retry immediately if another server could
+// answer, but it must not send more than maxRefused requests during that time.
 const (
 	refusedFor = 5 * time.Second
 	maxRefused = 100
 )
 
-// endingStreams ends each stream immediately for a while.
-func endingStreams(s *stage, a *ask, n int) reply {
+// endStreams ends every stream immediately for a while.
+func endStreams(s *stage, a *clientCall, n int) reply {
 	return onStream(func(s *stage, c *channel, n int) bool {
 		left, ok := s.when("left")
 		if ok && s.now() >= left+refusedFor {
@@ -117,16 +117,16 @@ func endingStreams(s *stage, a *ask, n int) reply {
 	})(s, a, n)
 }
 
-func refusedStreams(s *stage, a *ask, n int) reply {
+func refusedStreams(s *stage, a *clientCall, n int) reply {
 	left, ok := s.when("left")
 	if a.method == wire.MethodStream && ok && s.now() < left+refusedFor {
 		return status(http.StatusServiceUnavailable, "")
 	}
-	return onStream(ending((*channel).cut))(s, a, n)
+	return onStream(endFirst((*channel).cut))(s, a, n)
 }
 
-// refused counts the streams until the server accepted one.
-func (s *stage) refused() (n int) {
+// countRefused counts the streams until the server accepted one.
+func (s *stage) countRefused() (n int) {
 	left, _ := s.when("left")
 	for _, a := range s.own() {
 		if a.at < left+refusedFor {
@@ -136,10 +136,10 @@ func (s *stage) refused() (n int) {
 	return n
 }
 
-func resumesAfterRefusal(s *stage) error { return resumes(s.refused()+1, position(2))(s) }
+func resumesAfterRefusal(s *stage) error { return resumes(s.countRefused()+1, position(2))(s) }
 
 func refusedInPeace(s *stage) error {
-	if n := s.refused(); n > maxRefused {
+	if n := s.countRefused(); n > maxRefused {
 		return wrong(s.last(), "pauses", "%d streams within %v", n, refusedFor)
 	}
 	return nil
@@ -195,7 +195,7 @@ func gap(s *stage, c *channel, n int) bool {
 		s.silent()
 		s.mark("gap")
 		if c.active(s.head(), true) {
-			s.hearWord(c.r.Context(), "gap")
+			s.awaitOutput(c.r.Context(), "gap")
 			s.mark("gap over")
 			c.follow(3, nil)
 		}
@@ -230,10 +230,10 @@ func changed(s *stage, c *channel, n int) bool {
 	return true
 }
 
-// terminating returns a scene that terminates its first stream.
+// terminating returns a scene with a server that terminates its first stream.
 func terminating(name string, code int64, kind, data string, checks ...check) scene {
 	return scene{name: "a stream is " + name + " at once", mode: wire.ModePush, within: 30 * time.Second, checks: checks,
-		live: quietly("terminated", 8*time.Second),
+		live: finishLater("terminated", 8*time.Second),
 		turn: onStream(func(s *stage, c *channel, n int) bool {
 			if n > 1 && kind == "NotFound" {
 				return false
@@ -248,7 +248,7 @@ func terminating(name string, code int64, kind, data string, checks ...check) sc
 		})}
 }
 
-// noticed checks how long the client took to open another stream.
+// noticed returns a check of how long the client took to open another stream.
 func noticed(within time.Duration) func(s *stage) error {
 	return func(s *stage) error {
 		at, ok := s.when("silent")
@@ -304,7 +304,7 @@ func leavesCursor(s *stage) error {
 			return nil
 		}
 	}
-	if at, _ := s.when("changed"); !s.spoke(at) {
+	if at, _ := s.when("changed"); !s.hasReported(at) {
 		return wrong(s.last(), "a stream without a cursor, or a word that it stops", "neither")
 	}
 	return nil

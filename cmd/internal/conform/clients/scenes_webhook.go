@@ -7,20 +7,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// shortGrant is the grant in scenes that check refreshes.
+// shortGrant is the grant in scenes that examine refreshes.
 const shortGrant = 6 * time.Second
 
 // webhookScenes play servers that deliver by webhook (CLI-5).
 var webhookScenes = []scene{
-	{name: "short grants", mode: wire.ModeWebhook, grant: shortGrant, within: 40 * time.Second, live: refreshed, checks: []check{
+	{name: "short grants", mode: wire.ModeWebhook, grant: shortGrant, within: 40 * time.Second, live: awaitRefresh, checks: []check{
 		{id: "CLI-5", title: "a subscription is refreshed before its grant ends", run: refreshedInTime},
 		{id: "CLI-5", title: "a subscription is refreshed at about two thirds of its grant", advice: true, run: refreshedAtTwoThirds},
 		{id: "CLI-5", title: "a refresh repeats the name, arguments and callback", run: sameKey},
 		{id: "CLI-5", title: "a refresh carries the cursor of the last handled event", run: resumes(3, position(1))},
 		{id: "CLI-5", title: "a subscription is ended when the client ends", advice: true, run: unsubscribed}}},
-	{name: "webhooks without cursors", mode: wire.ModeWebhook, replayless: true, grant: shortGrant, within: 40 * time.Second, live: refreshed, checks: []check{
+	{name: "webhooks without cursors", mode: wire.ModeWebhook, replayless: true, grant: shortGrant, within: 40 * time.Second, live: awaitRefresh, checks: []check{
 		{id: "CLI-6", title: "a subscription without cursors is refreshed without one", run: withoutCursor(3)}}},
-	{name: "subscriptions that are lost", mode: wire.ModeWebhook, grant: shortGrant, within: 50 * time.Second, live: loses, checks: []check{
+	{name: "subscriptions that are lost", mode: wire.ModeWebhook, grant: shortGrant, within: 50 * time.Second, live: loseSubscription, checks: []check{
 		{id: "CLI-5", title: "a subscription that the server lost goes on at the last cursor", run: goesOn},
 		{id: "CLI-2", title: "nothing is lost by a restart of a server that delivers", handled: true, run: handledOnce}}},
 	{name: "a gap by webhook", mode: wire.ModeWebhook, within: 30 * time.Second, live: hookGap, checks: []check{
@@ -32,9 +32,9 @@ var webhookScenes = []scene{
 		{id: "CLI-7", title: "a termination by webhook with NotFound is followed by events/list", run: listsAgain("terminated", position(1))}}},
 }
 
-// refreshed emits an event after the first refresh and ends the scene with the third request.
-func refreshed(ctx context.Context, s *stage) {
-	if !s.until(ctx, func() bool { return len(s.own()) > 1 && s.following() }) {
+// awaitRefresh emits an event after the first refresh and ends the scene after the third request.
+func awaitRefresh(ctx context.Context, s *stage) {
+	if !s.until(ctx, func() bool { return len(s.own()) > 1 && s.isFollowing() }) {
 		return
 	}
 	s.emit()
@@ -43,27 +43,27 @@ func refreshed(ctx context.Context, s *stage) {
 	}
 }
 
-// loses forgets the subscription between two events.
-func loses(ctx context.Context, s *stage) {
-	if !s.until(ctx, s.following) {
+// loseSubscription drops the subscription between two events.
+func loseSubscription(ctx context.Context, s *stage) {
+	if !s.until(ctx, s.isFollowing) {
 		return
 	}
 	s.emit()
-	if !s.until(ctx, func() bool { return s.has(1) }) {
+	if !s.until(ctx, func() bool { return s.hasEvent(1) }) {
 		return
 	}
-	s.lose()
+	s.dropSubscriptions()
 	s.restart(ctx, time.Second)
 	s.emit()
-	s.endWith(ctx)
+	s.finishWhenRead(ctx)
 }
 
 func hookGap(ctx context.Context, s *stage) {
-	if !s.until(ctx, s.following) {
+	if !s.until(ctx, s.isFollowing) {
 		return
 	}
 	s.emit()
-	if !s.until(ctx, func() bool { return s.has(1) }) {
+	if !s.until(ctx, func() bool { return s.hasEvent(1) }) {
 		return
 	}
 	s.silent()
@@ -71,17 +71,17 @@ func hookGap(ctx context.Context, s *stage) {
 	if s.envelope(ctx, wire.EnvelopeGap, `,"cursor":`+s.cursorAt(2)) {
 		s.mark("gap taken")
 	}
-	s.hearWord(ctx, "gap")
+	s.awaitOutput(ctx, "gap")
 	s.emit()
-	s.endWith(ctx)
+	s.finishWhenRead(ctx)
 }
 
 func hookTerminated(ctx context.Context, s *stage) {
-	if !s.until(ctx, s.following) {
+	if !s.until(ctx, s.isFollowing) {
 		return
 	}
 	s.emit()
-	if !s.until(ctx, func() bool { return s.has(1) }) {
+	if !s.until(ctx, func() bool { return s.hasEvent(1) }) {
 		return
 	}
 	s.mark("terminated")
@@ -100,7 +100,7 @@ func marked(what, expected string) func(s *stage) error {
 	}
 }
 
-// sinceGrant returns the time from the first answer to the refresh.
+// sinceGrant returns the time from the first response to the refresh.
 func (s *stage) sinceGrant() (d time.Duration, ok bool) {
 	first := s.nth(wire.MethodSubscribe, 1)
 	if first == nil {

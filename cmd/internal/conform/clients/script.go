@@ -10,9 +10,9 @@ import (
 
 // Building blocks of scenes and checks.
 
-// onPoll answers the nth poll; a nil reply selects the orderly answer.
-func onPoll(answer func(s *stage, a *ask, n int) reply) func(*stage, *ask, int) reply {
-	return func(s *stage, a *ask, n int) reply {
+// onPoll returns a turn that replies to the nth poll. A nil reply selects the default reply.
+func onPoll(answer func(s *stage, a *clientCall, n int) reply) func(*stage, *clientCall, int) reply {
+	return func(s *stage, a *clientCall, n int) reply {
 		if a.method != wire.MethodPoll {
 			return nil
 		}
@@ -20,9 +20,9 @@ func onPoll(answer func(s *stage, a *ask, n int) reply) func(*stage, *ask, int) 
 	}
 }
 
-// onStream plays the nth stream; if play returns false, the orderly answer follows.
-func onStream(play func(s *stage, c *channel, n int) bool) func(*stage, *ask, int) reply {
-	return func(s *stage, a *ask, n int) reply {
+// onStream returns a turn that plays the nth stream. If play returns false, the default reply follows.
+func onStream(play func(s *stage, c *channel, n int) bool) func(*stage, *clientCall, int) reply {
+	return func(s *stage, a *clientCall, n int) reply {
 		if a.method != wire.MethodStream {
 			return nil
 		}
@@ -43,7 +43,8 @@ func (c *channel) orderly() {
 	}
 }
 
-// begin starts a first stream: active, an event, and a heartbeat at a later position, which is the last cursor.
+// begin opens a first stream. It sends the active notification, an event, and a heartbeat at a later position, which
+// has the last cursor.
 func (c *channel) begin() bool {
 	if !c.active(c.s.head(), false) {
 		return false
@@ -60,7 +61,7 @@ func (c *channel) begin() bool {
 // cut ends the connection.
 func (c *channel) cut() { panic(http.ErrAbortHandler) }
 
-// until waits for a condition of the stage or for the end of the scene.
+// until waits for a condition of the stage. It returns false if the scene ends first.
 func (s *stage) until(ctx context.Context, holds func() bool) bool {
 	for {
 		s.mu.Lock()
@@ -79,8 +80,8 @@ func (s *stage) until(ctx context.Context, holds func() bool) bool {
 	}
 }
 
-// following reports whether the client receives new events.
-func (s *stage) following() bool {
+// isFollowing reports whether the client receives new events.
+func (s *stage) isFollowing() bool {
 	switch s.mode {
 	case wire.ModePoll:
 		all := s.own()
@@ -101,8 +102,8 @@ func (s *stage) following() bool {
 	return false
 }
 
-// has reports whether the event at a position has reached the client, as far as the server can see.
-func (s *stage) has(pos int) bool {
+// hasEvent reports whether the event at a position has reached the client, as far as the server can determine.
+func (s *stage) hasEvent(pos int) bool {
 	e, ok, _ := s.at(pos)
 	if !ok {
 		return false
@@ -128,10 +129,10 @@ func (s *stage) has(pos int) bool {
 	return false
 }
 
-// occur emits events once the client follows, and ends the scene when the client has them.
+// occur returns a function that emits events once the client follows, and ends the scene when the client has them.
 func occur(times int) func(ctx context.Context, s *stage) {
 	return func(ctx context.Context, s *stage) {
-		if !s.until(ctx, s.following) {
+		if !s.until(ctx, s.isFollowing) {
 			return
 		}
 		for range times {
@@ -140,30 +141,30 @@ func occur(times int) func(ctx context.Context, s *stage) {
 				return
 			}
 		}
-		s.endWith(ctx)
+		s.finishWhenRead(ctx)
 	}
 }
 
-// endWith ends the scene once the client has all events.
-func (s *stage) endWith(ctx context.Context) {
-	if s.until(ctx, func() bool { return s.has(s.head()) }) {
+// finishWhenRead ends the scene once the client has received all events.
+func (s *stage) finishWhenRead(ctx context.Context) {
+	if s.until(ctx, func() bool { return s.hasEvent(s.head()) }) {
 		s.finishAfter(ctx, 300*time.Millisecond)
 	}
 }
 
-// after emits an event after a mark, and ends the scene when the client has it.
+// after returns a function that emits an event after a mark, and ends the scene when the client has it.
 func after(mark string) func(ctx context.Context, s *stage) {
 	return func(ctx context.Context, s *stage) {
 		if !s.until(ctx, func() bool { _, ok := s.when(mark); return ok }) {
 			return
 		}
 		s.emit()
-		s.endWith(ctx)
+		s.finishWhenRead(ctx)
 	}
 }
 
-// quietly ends the scene some time after a mark, so that the client can react.
-func quietly(mark string, d time.Duration) func(ctx context.Context, s *stage) {
+// finishLater returns a function that ends the scene some time after a mark, so that the client can react.
+func finishLater(mark string, d time.Duration) func(ctx context.Context, s *stage) {
 	return func(ctx context.Context, s *stage) {
 		if s.until(ctx, func() bool { _, ok := s.when(mark); return ok }) {
 			s.finishAfter(ctx, d)
@@ -171,18 +172,18 @@ func quietly(mark string, d time.Duration) func(ctx context.Context, s *stage) {
 	}
 }
 
-// hearWord gives the program time to print something after a mark, and marks that it did.
-func (s *stage) hearWord(ctx context.Context, what string) {
+// awaitOutput gives the program time to print something after a mark, and records a mark if it did.
+func (s *stage) awaitOutput(ctx context.Context, what string) {
 	at, _ := s.when(what)
 	sleep(ctx, 2500*time.Millisecond)
-	if s.spoke(at) {
+	if s.hasReported(at) {
 		s.mark("said " + what)
 	}
 }
 
 // Checks of scenes.
 
-// handledOnce checks that the program handled each event exactly once.
+// handledOnce checks that the program handled every event exactly once.
 func handledOnce(s *stage) error {
 	for i := 1; i <= s.head(); i++ {
 		e, _, _ := s.at(i)
@@ -204,26 +205,27 @@ func (s *stage) handledIn() string {
 	return s.run.o.Handled
 }
 
-// last returns the latest request that follows.
-func (s *stage) last() *ask {
+// last returns the latest request for events.
+func (s *stage) last() *clientCall {
 	if all := s.own(); len(all) > 0 {
 		return all[len(all)-1]
 	}
 	return nil
 }
 
-// goesOn checks that the client follows and receives the events.
+// goesOn checks that the client requests and receives the events.
 func goesOn(s *stage) error {
 	if len(s.own()) == 0 {
 		return wrong(nil, methodOf(s.mode), "none")
 	}
-	if s.head() == 0 || !s.has(s.head()) {
+	if s.head() == 0 || !s.hasEvent(s.head()) {
 		return wrong(s.last(), "the client to go on until it has all that occurs", "it has not")
 	}
 	return nil
 }
 
-// resumes checks that the nth request begins at the last cursor that the server sent before it, given by its position.
+// resumes returns a check that the nth request has the last cursor that the server sent before it. pos returns the
+// position of that cursor.
 func resumes(n int, pos func(s *stage) int) func(s *stage) error {
 	return func(s *stage) error {
 		method := methodOf(s.mode)
@@ -254,7 +256,7 @@ func resumes(n int, pos func(s *stage) int) func(s *stage) error {
 // position returns a function that always returns pos.
 func position(pos int) func(*stage) int { return func(*stage) int { return pos } }
 
-// withoutCursor checks that no request has a cursor, for a type without cursors.
+// withoutCursor returns a check that no request has a cursor, for a type without cursors.
 func withoutCursor(least int) func(s *stage) error {
 	return func(s *stage) error {
 		for _, a := range s.own() {
@@ -269,7 +271,7 @@ func withoutCursor(least int) func(s *stage) error {
 	}
 }
 
-// reports checks that the program printed something after a mark, or exited with an error.
+// reports returns a check that the program printed something after a mark, or exited with an error.
 func reports(what string) func(s *stage) error {
 	return func(s *stage) error {
 		if _, ok := s.when(what); !ok {
@@ -282,7 +284,7 @@ func reports(what string) func(s *stage) error {
 	}
 }
 
-// listsAgain checks that after a mark the client lists event types and resumes at its position.
+// listsAgain returns a check that after a mark the client lists the event types and resumes at its position.
 func listsAgain(mark string, pos func(s *stage) int) func(s *stage) error {
 	return func(s *stage) error {
 		at, ok := s.when(mark)
@@ -291,7 +293,7 @@ func listsAgain(mark string, pos func(s *stage) int) func(s *stage) error {
 		}
 		again := s.since(mark, methodOf(s.mode))
 		switch {
-		case len(again) == 0 && s.spoke(at):
+		case len(again) == 0 && s.hasReported(at):
 			return mild(wrong(s.last(), "events/list and then "+methodOf(s.mode)+": the type is listed", "it stopped, and said so"))
 		case len(again) == 0:
 			return wrong(s.last(), "events/list and then "+methodOf(s.mode)+": the type is listed", "it stopped without a word")
@@ -306,7 +308,7 @@ func listsAgain(mark string, pos func(s *stage) int) func(s *stage) error {
 	}
 }
 
-// stops checks that the client no longer follows after a mark.
+// stops returns a check that the client does not request events after a mark.
 func stops(mark string) func(s *stage) error {
 	return func(s *stage) error {
 		if _, ok := s.when(mark); !ok {
@@ -322,21 +324,21 @@ func stops(mark string) func(s *stage) error {
 	}
 }
 
-// notSilent checks that a client that stopped after a mark has reported it.
+// notSilent returns a check that a client that stopped after a mark has reported the reason.
 func notSilent(mark string) func(s *stage) error {
 	return func(s *stage) error {
 		at, ok := s.when(mark)
 		if !ok {
 			return wrong(s.last(), "the client to come so far", "it did not")
 		}
-		if len(s.since(mark, methodOf(s.mode))) == 0 && !s.spoke(at) {
+		if len(s.since(mark, methodOf(s.mode))) == 0 && !s.hasReported(at) {
 			return wrong(s.last(), "the client to come again, or to say that it does not", "neither")
 		}
 		return nil
 	}
 }
 
-// pause returns the time from the answer to the nth request that follows to the next one; ok is false if there is no
+// pause returns the time from the response to the nth request until the next request. It returns false if there is no
 // next one.
 func (s *stage) pause(n int) (d time.Duration, ok bool) {
 	a, b := s.nth(methodOf(s.mode), n), s.nth(methodOf(s.mode), n+1)
@@ -348,7 +350,7 @@ func (s *stage) pause(n int) (d time.Duration, ok bool) {
 	return b.at - a.left, a.done
 }
 
-// pauses checks the pause after the nth subsequent request; if most is 0, there is no limit.
+// pauses returns a check of the pause after the nth request. If most is 0, the pause has no upper limit.
 func pauses(n int, least, most time.Duration, why string) func(s *stage) error {
 	return func(s *stage) error {
 		d, ok := s.pause(n)

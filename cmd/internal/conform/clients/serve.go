@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// connState limits connections, and closes all of them while the server is down.
+// connState limits the number of connections, and closes all of them while the server is down.
 func (s *stage) connState(c net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,7 +29,7 @@ func (s *stage) connState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// restart ends all connections and sessions and refuses new ones for a while, as a restarting server does.
+// restart closes all connections and sessions and rejects new ones for a while, as a restarting server does.
 func (s *stage) restart(ctx context.Context, lasts time.Duration) {
 	s.mu.Lock()
 	s.down = true
@@ -44,7 +44,7 @@ func (s *stage) restart(ctx context.Context, lasts time.Duration) {
 	s.mu.Unlock()
 }
 
-// ServeHTTP serves both eras of Streamable HTTP.
+// ServeHTTP serves both the stateless and the session-based revisions of Streamable HTTP.
 func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != endpoint {
 		http.NotFound(w, r) // such as documents at well-known paths
@@ -64,7 +64,7 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Unlock()
 		return
 	case r.Method == http.MethodGet && badAccept(r.Header) != nil:
-		fault, a := badAccept(r.Header), &ask{raw: []byte("GET " + endpoint)}
+		fault, a := badAccept(r.Header), &clientCall{raw: []byte("GET " + endpoint)}
 		s.noteHeader(fault, a)
 		fault.refuse(w, a)
 		return
@@ -92,11 +92,11 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answer(a)(w, r)
 }
 
-// parse reads a message; bad is true for anything but a JSON-RPC message. It keeps a subscription's secret out of the
+// parse reads a message. It reports bad for anything but a JSON-RPC message. It redacts a subscription's secret in the
 // report.
-func (s *stage) parse(body []byte, failed error) (a *ask, bad bool) {
+func (s *stage) parse(body []byte, failed error) (a *clientCall, bad bool) {
 	var m map[string]json.RawMessage
-	a = &ask{raw: body}
+	a = &clientCall{raw: body}
 	bad = failed != nil || len(body) > maxRequest || json.Unmarshal(body, &m) != nil
 	if !bad && m["method"] != nil {
 		bad = json.Unmarshal(m["method"], &a.method) != nil
@@ -122,8 +122,8 @@ func (s *stage) parse(body []byte, failed error) (a *ask, bad bool) {
 	return a, bad || string(m["jsonrpc"]) != `"2.0"`
 }
 
-// record counts a message; refused is true if the server refuses it because of a header.
-func (s *stage) record(a *ask, bad, refused bool) {
+// record records a message. refused reports whether the server rejects it because of a header.
+func (s *stage) record(a *clientCall, bad, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.at, a.refused = s.now(), refused

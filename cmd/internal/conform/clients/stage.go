@@ -18,21 +18,21 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// endpoint is the path of every server.
+// endpoint is the URL path of every server.
 const endpoint = "/mcp"
 
 const (
-	// maxRequest is how much of a request is read, and readTime is how long reading may take.
+	// maxRequest limits the size of a request, and readTime how long reading it may take.
 	maxRequest, readTime = 1 << 20, 10 * time.Second
-	// flood is the number of requests after which a scene ends the program, and maxConns limits its connections.
+	// flood is the number of requests after which a scene terminates the program. maxConns limits its connections.
 	flood, maxConns = 400, 100
-	// maxOutput is how much of the program's output is kept.
+	// maxOutput limits how much of the program's output is retained.
 	maxOutput = 4 << 20
 )
 
-// An ask is a request or a notification of the client.
-type ask struct {
-	// at is the time of its arrival since the scene began.
+// A clientCall is a request or notification from the client.
+type clientCall struct {
+	// at is when it arrived, as the time since the scene began.
 	at     time.Duration
 	method string
 	// id is nil for a notification.
@@ -41,16 +41,16 @@ type ask struct {
 	raw    []byte
 	legacy bool // its revision has sessions
 
-	// The stage's mutex guards the fields below. refused is set if a header was the reason to refuse the request.
+	// The stage's mutex guards the fields below. refused reports whether the request was rejected because of a header.
 	refused bool
-	// left is when the request was answered or abandoned; gone is set if the client abandoned it.
+	// left is when the request was answered or abandoned. gone reports whether the client abandoned it.
 	left time.Duration
 	done bool
 	gone bool
 }
 
-// cursor returns the cursor of the params; ok is false if it is null, absent or not a string.
-func (a *ask) cursor() (text string, ok bool) {
+// cursor returns the cursor in the params. It returns false if the cursor is null, absent or not a string.
+func (a *clientCall) cursor() (text string, ok bool) {
 	ok = json.Unmarshal(a.params["cursor"], &text) == nil && len(a.params["cursor"]) > 0 && string(a.params["cursor"]) != "null"
 	return text, ok
 }
@@ -58,10 +58,10 @@ func (a *ask) cursor() (text string, ok bool) {
 // A reply answers a request.
 type reply func(w http.ResponseWriter, r *http.Request)
 
-// An entry is a position of the log; id is "" if nothing occurred.
+// An entry is a position of the log. Its id is "" if no event occurred.
 type entry struct{ cursor, id string }
 
-// A stage plays a scene: it has the scene's server, its log of events and the client's requests.
+// A stage plays a scene. It contains the scene's server, its event log and the client's requests.
 type stage struct {
 	scene
 	run  *run
@@ -73,9 +73,9 @@ type stage struct {
 	once  sync.Once
 
 	mu sync.Mutex
-	// changed is closed and replaced on every change of the fields below.
+	// changed is closed and replaced whenever a field below changes.
 	changed  chan struct{}
-	asks     []*ask
+	asks     []*clientCall
 	log      []entry
 	origin   string // the cursor before the first entry
 	known    map[string]int
@@ -83,18 +83,18 @@ type stage struct {
 	down     bool
 	conns    map[net.Conn]bool
 	flooded  bool
-	odd      map[string]*ask
+	odd      map[string]*clientCall
 	headers  map[string]*badRequest // by the name of the header
 	hooks    map[string]*hook
 	counts   map[string]int
 	marks    map[string]time.Duration
 	marked   map[string]int // the number of requests at each mark
-	// spoiled is the name of the last spoiled answer.
+	// spoiled is the name of the last invalid response.
 	spoiled string
 	out     output
 	diag    output
 
-	// The fields below are set once the scene is over. lasted is how long it took.
+	// The fields below are set once the scene has ended. lasted is its duration.
 	lasted     time.Duration
 	exited     string // how the program exited on its own, "" if it did not
 	obeyed     bool   // it exited when asked to
@@ -106,17 +106,17 @@ type stage struct {
 
 func newStage(r *run, sc scene) *stage {
 	s := &stage{scene: sc, run: r, over: make(chan struct{}), changed: make(chan struct{}), known: map[string]int{},
-		sessions: map[string]string{}, conns: map[net.Conn]bool{}, odd: map[string]*ask{}, headers: map[string]*badRequest{}, hooks: map[string]*hook{},
+		sessions: map[string]string{}, conns: map[net.Conn]bool{}, odd: map[string]*clientCall{}, headers: map[string]*badRequest{}, hooks: map[string]*hook{},
 		counts: map[string]int{}, marks: map[string]time.Duration{}, marked: map[string]int{}, taken: map[string]int{}, origin: token() + sc.cursorEnd}
 	s.known[s.origin] = 0
 	s.out.isEvent, s.diag.isEvent = s.isEvent, s.isEvent
 	return s
 }
 
-// token returns an unguessable text; no token is a prefix of another.
+// token returns an unguessable text. No token is a prefix of another.
 func token() string { return rand.Text() }
 
-// play plays the scene. It fails if the program cannot be started.
+// play plays the scene. It returns an error if the program cannot be started.
 func (s *stage) play(ctx context.Context) error {
 	s.mode = s.run.modeOf(s.scene)
 	switch {
@@ -168,12 +168,13 @@ func (s *stage) play(ctx context.Context) error {
 	return nil
 }
 
-// wait waits until the scene ends: when it is complete, when its time is over, or when the program exits or stops
-// sending requests.
+// wait waits until the scene ends. It ends when it is complete, when its time has expired, or when the program exits or
+// stops sending requests.
 func (s *stage) wait(ctx context.Context, p program) {
 	end := time.NewTimer(connectTime)
 	defer end.Stop()
-	// patience is how long the client may take from its last request until it requests events, and most from its first.
+	// patience limits the time from the client's latest request until it requests events, and most the time from its
+	// first.
 	patience, most := modeTime, slowModeTime
 	if s.capability == nowhere || s.lax {
 		patience, most = s.within, s.within
@@ -210,7 +211,7 @@ func (s *stage) wait(ctx context.Context, p program) {
 	}
 }
 
-// settle reads the handled events once none is missing or the time is over.
+// settle reads the handled events until all events have been handled or the timeout expires.
 func (s *stage) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -228,14 +229,14 @@ func (s *stage) settle(ctx context.Context) {
 			break
 		}
 	}
-	// Wait a little longer, because a duplicate may follow.
+	// Wait a little longer because a duplicate may follow.
 	if s.run.o.Handled != "" && s.handledErr == nil {
 		sleep(ctx, 300*time.Millisecond)
 		s.taken, s.handledErr = s.count()
 	}
 }
 
-// count counts the lines of each event of this scene.
+// count returns the number of lines for each event of this scene.
 func (s *stage) count() (map[string]int, error) {
 	lines := strings.Lines(s.out.String())
 	if s.run.o.Handled != standardOutput {
@@ -263,17 +264,17 @@ func (s *stage) count() (map[string]int, error) {
 	return n, nil
 }
 
-// finish ends the scene because it has seen enough.
+// finish ends the scene because it has received enough.
 func (s *stage) finish() { s.once.Do(func() { close(s.over) }) }
 
-// finishAfter ends the scene a while later.
+// finishAfter ends the scene after d.
 func (s *stage) finishAfter(ctx context.Context, d time.Duration) {
 	if sleep(ctx, d) {
 		s.finish()
 	}
 }
 
-// sleep reports whether the time passed before ctx was done.
+// sleep waits for d. It returns false if ctx is done first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -288,7 +289,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // now returns the time since the scene began.
 func (s *stage) now() time.Duration { return time.Since(s.began) }
 
-// mark records the time at which something happened first.
+// mark records the time of the first event of a kind.
 func (s *stage) mark(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,8 +299,8 @@ func (s *stage) mark(what string) {
 	s.touch()
 }
 
-// since returns the requests of a method that came after a mark.
-func (s *stage) since(mark, method string) (all []*ask) {
+// since returns the requests of a method that arrived after a mark.
+func (s *stage) since(mark, method string) (all []*clientCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.asks[s.marked[mark]:] {
@@ -324,7 +325,7 @@ func (s *stage) touch() {
 	s.changed = make(chan struct{})
 }
 
-// emit adds an event to the log and returns its id; silent adds a position without an event.
+// emit adds an event to the log and returns its eventId. silent adds a position without an event.
 func (s *stage) emit() string {
 	id := token()
 	s.add(id)
@@ -342,14 +343,14 @@ func (s *stage) add(id string) {
 	s.touch()
 }
 
-// head returns the number of positions.
+// head returns the number of positions in the log.
 func (s *stage) head() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.log)
 }
 
-// at returns the entry at a position, from 1, and a channel to wait for it.
+// at returns the entry at a position, counted from 1, and a channel that is closed on the next change.
 func (s *stage) at(pos int) (e entry, ok bool, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -359,7 +360,7 @@ func (s *stage) at(pos int) (e entry, ok bool, changed <-chan struct{}) {
 	return entry{}, false, s.changed
 }
 
-// cursorAt returns the cursor of a position as JSON; 0 is before the first entry.
+// cursorAt returns the cursor of a position as JSON. Position 0 is before the first entry.
 func (s *stage) cursorAt(pos int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -372,9 +373,9 @@ func (s *stage) cursorAt(pos int) string {
 	return fmt.Sprintf("%q", s.log[pos-1].cursor)
 }
 
-// from returns the position at which a request begins: its cursor's position, or the head; stale reports that the
+// from returns the position at which a request begins: the position of its cursor, or the head. stale reports that the
 // server did not issue the cursor.
-func (s *stage) from(a *ask) (pos int, stale bool) {
+func (s *stage) from(a *clientCall) (pos int, stale bool) {
 	text, ok := a.cursor()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -391,34 +392,34 @@ func (s *stage) from(a *ask) (pos int, stale bool) {
 	return len(s.log), true
 }
 
-// note records the first request that is odd in some way. The caller holds the mutex.
-func (s *stage) note(what string, a *ask) {
+// note records the first request with an oddity. The caller holds the mutex.
+func (s *stage) note(what string, a *clientCall) {
 	if s.odd[what] == nil {
 		s.odd[what] = a
 	}
 }
 
-// all returns the requests of a method that were not refused because of a header, or all requests for "". Notifications
-// are listed by their names.
-func (s *stage) all(method string) []*ask {
+// all returns the requests of a method that were not rejected because of a header. If method is "", it returns all
+// requests. Notifications are listed under their method names.
+func (s *stage) all(method string) []*clientCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.asks), func(a *ask) bool { return method != "" && (a.method != method || a.refused) })
+	return slices.DeleteFunc(slices.Clone(s.asks), func(a *clientCall) bool { return method != "" && (a.method != method || a.refused) })
 }
 
-// nth returns the nth request of a method, from 1, or nil.
-func (s *stage) nth(method string, n int) *ask {
+// nth returns the nth request of a method, counted from 1, or nil.
+func (s *stage) nth(method string, n int) *clientCall {
 	if all := s.all(method); len(all) >= n {
 		return all[n-1]
 	}
 	return nil
 }
 
-// own returns the requests that follow by the scene's mode.
-func (s *stage) own() []*ask { return s.all(methodOf(s.mode)) }
+// own returns the requests for events in the scene's mode.
+func (s *stage) own() []*clientCall { return s.all(methodOf(s.mode)) }
 
-// story describes the scene for a report: the client's requests, how its program exited and its last output.
-func (s *stage) story() string {
+// summary describes the scene for a report: the client's requests, how its program exited, and its last output.
+func (s *stage) summary() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "scene %q:", s.name)
 	all := s.all("")
@@ -429,11 +430,11 @@ func (s *stage) story() string {
 		}
 		fmt.Fprintf(&b, " %s at %.1f s;", a.method, a.at.Seconds())
 	}
-	return b.String() + s.ending()
+	return b.String() + s.exitSummary()
 }
 
-// ending describes how the program exited, if it did, and its last output.
-func (s *stage) ending() string {
+// exitSummary describes how the program exited, if it did, and its last output.
+func (s *stage) exitSummary() string {
 	text := ""
 	if s.exited != "" {
 		text = "; it ended: " + s.exited
@@ -448,12 +449,12 @@ func (s *stage) ending() string {
 	return text
 }
 
-// spoke reports whether the program has printed something since then, or exited with an error.
-func (s *stage) spoke(since time.Duration) bool {
+// hasReported reports whether the program has printed something since then, or exited with an error.
+func (s *stage) hasReported(since time.Duration) bool {
 	return s.exited != "" && s.exited != "exit status 0" || s.out.since(s.began.Add(since)) || s.diag.since(s.began.Add(since))
 }
 
-// isEvent reports whether the text mentions an event.
+// isEvent reports whether the text contains an eventId.
 func (s *stage) isEvent(text []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,16 +16,16 @@ const beat = time.Second
 // A channel is an open stream. Its methods report whether it is still open.
 type channel struct {
 	s  *stage
-	a  *ask
+	a  *clientCall
 	w  http.ResponseWriter
 	r  *http.Request
 	ok bool
-	// begun is set after the first message.
+	// begun reports whether the first message has been written.
 	begun bool
 }
 
-// channel answers with a stream that play writes; the stream ends when play returns.
-func (s *stage) channel(a *ask, play func(c *channel)) reply {
+// channel returns a reply that is a stream. play writes the stream, which ends when play returns.
+func (s *stage) channel(a *clientCall, play func(c *channel)) reply {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		play(&channel{s: s, a: a, w: w, r: r, ok: true})
@@ -37,7 +37,7 @@ func (c *channel) raw(text string) bool {
 	if _, err := io.WriteString(c.w, text); err != nil || http.NewResponseController(c.w).Flush() != nil {
 		c.ok = false
 	}
-	return c.ok && c.open()
+	return c.ok && c.isOpen()
 }
 
 // frame writes a message.
@@ -49,13 +49,13 @@ func (c *channel) frame(text string) bool {
 	return c.raw("event: message\ndata: " + text + "\n\n")
 }
 
-// notify writes a notification; members holds the members of its params, without braces.
+// notify writes a notification. members contains the JSON members of its params, without braces.
 func (c *channel) notify(method, members string) bool {
 	if members != "" {
 		members += ","
 	}
 	return c.frame(fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":{%s"_meta":{%q:%s}%s}}`, method, members, wire.MetaSubscriptionID,
-		c.a.id, c.s.odds()))
+		c.a.id, c.s.unknownMembers()))
 }
 
 func (c *channel) active(pos int, truncated bool) bool {
@@ -66,7 +66,7 @@ func (c *channel) heartbeat(pos int) bool {
 	return c.notify(wire.NotificationHeartbeat, `"cursor":`+c.s.cursorAt(pos))
 }
 
-// event writes the event at a position, if there is one.
+// event writes the event at a position. It does nothing if the position has no event.
 func (c *channel) event(pos int) bool {
 	e, ok, _ := c.s.at(pos)
 	if !ok || e.id == "" {
@@ -80,7 +80,7 @@ func (c *channel) event(pos int) bool {
 	return true
 }
 
-// terminated terminates the stream for a reason, with its final result.
+// terminated terminates the stream with an error and then its final result.
 func (c *channel) terminated(code int64, name, data string) {
 	if c.notify(wire.NotificationTerminated, fmt.Sprintf(`"error":{"code":%d,"message":%q,"data":%s}`, code, name, data)) {
 		c.final()
@@ -96,15 +96,15 @@ func (c *channel) final() bool {
 	return c.frame(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{%s"_meta":{%q:%s}}}`, c.a.id, complete, wire.MetaSubscriptionID, c.a.id))
 }
 
-// open reports whether the client is still connected.
-func (c *channel) open() bool {
+// isOpen reports whether the client is still connected.
+func (c *channel) isOpen() bool {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return c.ok && !c.a.gone && c.r.Context().Err() == nil
 }
 
-// wait keeps the stream open and silent until the client disconnects, stop is closed, or the time is over; a negative
-// time means no limit.
+// wait keeps the stream open and silent until the client disconnects, stop is closed, or d has elapsed. A negative d
+// means no limit.
 func (c *channel) wait(stop <-chan struct{}, d time.Duration) bool {
 	var over <-chan time.Time
 	if d >= 0 {
@@ -131,11 +131,11 @@ func (c *channel) wait(stop <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// follow writes the events after a position, and heartbeats, until the client disconnects or stop is closed.
+// follow writes heartbeats and the events after a position until the client disconnects or stop is closed.
 func (c *channel) follow(pos int, stop <-chan struct{}) {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
-	for c.open() {
+	for c.isOpen() {
 		if _, ok, _ := c.s.at(pos + 1); ok {
 			pos++
 			if !c.event(pos) {

@@ -1,4 +1,4 @@
-// Package handled reads the file to which a judged program appends a line for each handled message.
+// Package handled reads the file to which the program under test appends a line for each handled message.
 package handled
 
 import (
@@ -9,10 +9,10 @@ import (
 	"os"
 )
 
-// maxFile is how much of a file is read, from its end.
+// maxFile limits how much is read from the end of a file.
 const maxFile = 32 << 20
 
-// Lines returns the lines of a file without surrounding space. A file that does not exist has none.
+// Lines returns the lines of a file, trimmed of surrounding space. It returns no lines if the file does not exist.
 func Lines(file string) (iter.Seq[string], error) {
 	info, err := os.Stat(file)
 	switch {

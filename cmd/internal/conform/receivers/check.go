@@ -13,23 +13,24 @@ import (
 type check struct {
 	// id is the requirement's ID in docs/requirements.md.
 	id string
-	// title says what the receiver does if the check passes.
+	// title describes what the receiver does if the check passes.
 	title string
-	// handled and command mark a check that needs the file or the command.
+	// handled and command report whether the check needs the file or the command.
 	handled, command bool
-	// advice marks a check that no specification requires of every receiver. Its findings do not fail the run.
+	// advice reports whether no specification requires the check of every receiver. The findings of such a check do not
+	// fail the run.
 	advice bool
-	// looksBack marks a check that sends nothing and judges all answers, including those of an interrupted run.
+	// looksBack reports whether the check sends nothing and examines all responses, even if the run was interrupted.
 	looksBack bool
 	run       func(ctx context.Context, r *run) error
 }
 
-// checks returns all checks in the order in which they run. A termination ends the subscription and comes last.
+// checks returns all checks in execution order. The termination check is the last one because it ends the subscription.
 func checks() []check {
 	return slices.Concat(challengeChecks, signatureChecks, messageChecks, controlChecks, crashChecks, lastChecks)
 }
 
-// Checks describes all checks in the order in which they run.
+// Checks describes all checks in execution order.
 func Checks() (all []verdict.Check) {
 	for _, c := range checks() {
 		v := verdict.Check{ID: c.id, Title: c.title, Advice: c.advice}
@@ -44,12 +45,12 @@ func Checks() (all []verdict.Check) {
 	return all
 }
 
-// maxUnanswered is the number of consecutive unanswered requests after which no more are sent.
+// maxUnanswered is the number of consecutive unanswered requests after which the run stops sending.
 const maxUnanswered = 3
 
 // try runs one check and returns its finding.
 func (r *run) try(ctx context.Context, c check) verdict.Finding {
-	err := r.lacks(ctx, c)
+	err := r.skipReason(ctx, c)
 	if c.looksBack {
 		if found := c.run(ctx, r); found != nil {
 			return r.Finding(c.id, c.title, c.advice, found)
@@ -69,8 +70,8 @@ func (r *run) try(ctx context.Context, c check) verdict.Finding {
 	return r.Finding(c.id, c.title, c.advice, err)
 }
 
-// interrupt records the message that was still unanswered when the run ended, and returns the error of the check that
-// sent it.
+// interrupt records the message that was unanswered when the run ended, and returns the error for the check that sent
+// it.
 func (r *run) interrupt() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,8 +81,8 @@ func (r *run) interrupt() error {
 	return verdict.ErrRunEnded
 }
 
-// lacks returns the reason why a check cannot run, or nil.
-func (r *run) lacks(ctx context.Context, c check) error {
+// skipReason returns the reason to skip a check, or nil if the check can run.
+func (r *run) skipReason(ctx context.Context, c check) error {
 	switch {
 	case c.handled && r.o.Handled == "":
 		return verdict.Skipf("needs --handled")

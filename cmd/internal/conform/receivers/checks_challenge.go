@@ -19,15 +19,15 @@ var challengeChecks = []check{
 	{id: "CLI-5", title: "another path answers no challenge", advice: true, run: challengeElsewhere},
 }
 
-// challenge returns a new challenge with its nonce and its webhook-id.
+// challenge returns a new challenge message with its nonce and its webhook-id.
 func (r *run) challenge() (nonce, id string, m message) {
 	nonce = rand.Text()
 	id, m = r.control(wire.EnvelopeVerification, map[string]any{"challenge": nonce})
 	return nonce, id, m
 }
 
-// echoes checks that the receiver answers the challenge as a server expects.
-func (r *run) echoes(ctx context.Context, nonce string, m message) (*exchange, error) {
+// expectEcho checks that the receiver answers the challenge as a server expects.
+func (r *run) expectEcho(ctx context.Context, nonce string, m message) (*exchange, error) {
 	expected := `2xx with {"challenge":"` + nonce + `"}`
 	x, err := r.post(ctx, m)
 	if err != nil {
@@ -36,23 +36,23 @@ func (r *run) echoes(ctx context.Context, nonce string, m message) (*exchange, e
 	if !x.taken() {
 		return x, x.wrong(expected, "%d", x.status)
 	}
-	if !echoed(x, nonce) {
+	if !isEcho(x, nonce) {
 		return x, x.wrong(expected, "another body")
 	}
 	return x, nil
 }
 
-// echoed reports whether the body is an object with the challenge.
-func echoed(x *exchange, nonce string) bool {
+// isEcho reports whether the response body is an object that contains the challenge.
+func isEcho(x *exchange, nonce string) bool {
 	var answer map[string]json.RawMessage
 	var got string
 	return json.Unmarshal(x.body, &answer) == nil && json.Unmarshal(answer["challenge"], &got) == nil && got == nonce
 }
 
-// silent checks that the receiver does not answer the challenge.
-func (r *run) silent(ctx context.Context, nonce string, m message) error {
+// expectNoEcho checks that the receiver does not answer the challenge.
+func (r *run) expectNoEcho(ctx context.Context, nonce string, m message) error {
 	x, err := r.post(ctx, m)
-	if err == nil && x.taken() && echoed(x, nonce) {
+	if err == nil && x.taken() && isEcho(x, nonce) {
 		err = x.wrong("4xx, without the challenge", "%d with it", x.status)
 	}
 	return err
@@ -60,25 +60,25 @@ func (r *run) silent(ctx context.Context, nonce string, m message) error {
 
 func challengeEchoed(ctx context.Context, r *run) error {
 	nonce, _, m := r.challenge()
-	_, err := r.echoes(ctx, nonce, m)
+	_, err := r.expectEcho(ctx, nonce, m)
 	return err
 }
 
 func challengeOfAnother(ctx context.Context, r *run) error {
 	nonce, _, m := r.challenge()
 	m.header[wire.HeaderSubscriptionID] = "sub_" + rand.Text()
-	_, err := r.echoes(ctx, nonce, m)
+	_, err := r.expectEcho(ctx, nonce, m)
 	return err
 }
 
 // challengeRepeated sends a challenge with the members of an occurrence. The receiver must treat it as a challenge, and
-// neither handle nor remember it.
+// must neither handle the event nor record its eventId.
 func challengeRepeated(ctx context.Context, r *run) error {
 	nonce, event := rand.Text(), newEventID()
 	id := "msg_" + wire.EnvelopeVerification + "_" + rand.Text()
 	m := r.signed(r.key, id, time.Now(), r.occurrence(event, map[string]any{"type": wire.EnvelopeVerification, "challenge": nonce}))
 	for range 2 {
-		x, err := r.echoes(ctx, nonce, m)
+		x, err := r.expectEcho(ctx, nonce, m)
 		if err != nil {
 			return err
 		}
@@ -91,19 +91,19 @@ func challengeRepeated(ctx context.Context, r *run) error {
 func challengeUnsigned(ctx context.Context, r *run) error {
 	nonce, _, m := r.challenge()
 	delete(m.header, wire.HeaderWebhookSignature)
-	return r.silent(ctx, nonce, m)
+	return r.expectNoEcho(ctx, nonce, m)
 }
 
 func challengeForged(ctx context.Context, r *run) error {
 	nonce, _, m := r.challenge()
 	m.sign(otherKey())
-	return r.silent(ctx, nonce, m)
+	return r.expectNoEcho(ctx, nonce, m)
 }
 
 func challengeElsewhere(ctx context.Context, r *run) error {
 	nonce, _, m := r.challenge()
-	m.url = elsewhere(m.url)
-	err := r.silent(ctx, nonce, m)
+	m.url = otherPath(m.url)
+	err := r.expectNoEcho(ctx, nonce, m)
 	if err != nil && r.last != nil && r.last.status == 0 {
 		// Another program may serve that path.
 		return verdict.Skipf("the other path gave no answer: %v", err)

@@ -17,7 +17,7 @@ var controlChecks = []check{
 }
 
 var crashChecks = []check{
-	{id: "CLI-5", title: "an accepted event is handled although the program is killed", handled: true, command: true, run: killed},
+	{id: "CLI-5", title: "an accepted event is handled although the program is killed", handled: true, command: true, run: killAfterAck},
 }
 
 var lastChecks = []check{
@@ -27,7 +27,7 @@ var lastChecks = []check{
 	{id: "SSRF-2", title: "every answer is short and ends", advice: true, looksBack: true, run: shortAnswers},
 }
 
-// typeFirst sends an envelope with a type and an eventId: it is a control envelope, whatever the type is.
+// typeFirst sends an envelope with a type and an eventId. It is a control envelope, regardless of the type.
 func typeFirst(ctx context.Context, r *run) error {
 	for _, kind := range []string{wire.EnvelopeGap, "mcpe_gen_conform"} {
 		id := newEventID()
@@ -42,14 +42,14 @@ func typeFirst(ctx context.Context, r *run) error {
 
 func unknownType(ctx context.Context, r *run) error {
 	_, m := r.control("mcpe_gen_conform", nil)
-	_, err := r.takes(ctx, m)
+	_, err := r.expectAccepted(ctx, m)
 	return err
 }
 
 func gap(ctx context.Context, r *run) error {
 	id, m := r.control(wire.EnvelopeGap, map[string]any{"cursor": "conform-gap"})
 	for range 2 {
-		if err := r.takesEvent(ctx, id, m); err != nil {
+		if err := r.expectEventAccepted(ctx, id, m); err != nil {
 			return err
 		}
 	}
@@ -58,18 +58,18 @@ func gap(ctx context.Context, r *run) error {
 
 func gapWithoutCursor(ctx context.Context, r *run) error {
 	id, m := r.control(wire.EnvelopeGap, map[string]any{"cursor": nil})
-	return r.takesEvent(ctx, id, m)
+	return r.expectEventAccepted(ctx, id, m)
 }
 
-// killed kills the program as soon as it has acknowledged an event. The program may handle the event again after its
-// restart.
-func killed(ctx context.Context, r *run) error {
-	// Earlier events must not depend on the kill.
+// killAfterAck kills the program as soon as it has acknowledged an event. The program may handle the event again after
+// its restart.
+func killAfterAck(ctx context.Context, r *run) error {
+	// Earlier events must be handled before the program is killed.
 	if _, err := r.missing(ctx); err != nil {
 		return verdict.Unjudgedf("--handled: %v", err)
 	}
 	id, m := r.event(nil)
-	x, err := r.takes(ctx, m)
+	x, err := r.expectAccepted(ctx, m)
 	r.program.Kill()
 	again, failed := r.o.start()
 	if failed != nil {
@@ -86,11 +86,11 @@ func killed(ctx context.Context, r *run) error {
 	return nil
 }
 
-// terminated sends a termination twice. The second one may find the endpoint closed.
+// terminated sends a termination twice. The second termination may find the endpoint closed.
 func terminated(ctx context.Context, r *run) error {
 	id, m := r.control(wire.EnvelopeTerminated, map[string]any{"error": map[string]any{
 		"code": wire.SEP.Code(wire.Forbidden), "message": "Forbidden"}})
-	if err := r.takesEvent(ctx, id, m); err != nil {
+	if err := r.expectEventAccepted(ctx, id, m); err != nil {
 		return err
 	}
 	_, err := r.post(ctx, m)

@@ -17,10 +17,10 @@ var messageChecks = []check{
 	{id: "D10", title: "the webhook-id of an event need not be its eventId", run: anyWebhookID},
 	{id: "CLI-5", title: "an event that comes again is taken, and handled once", run: again},
 	{id: "CLI-5", title: "an event that comes again under another webhook-id is handled once", run: againOtherwise},
-	{id: "CLI-5", title: "an event that comes again after another event is handled once", run: againLater},
-	{id: "CLI-5", title: "an event that comes again with another cursor is handled once", run: againFurther},
+	{id: "CLI-5", title: "an event that comes again after another event is handled once", run: repeatLater},
+	{id: "CLI-5", title: "an event that comes again with another cursor is handled once", run: repeatWithCursor},
 	{id: "CLI-5", title: "two events whose eventIds differ in case are both handled", handled: true, run: caseCounts},
-	{id: "CLI-5", title: "an event that comes twenty times at once is handled once", run: atOnce},
+	{id: "CLI-5", title: "an event that comes twenty times at once is handled once", run: sendConcurrently},
 	{id: "CLI-5", title: "two events under one webhook-id are both handled", handled: true, run: sharedWebhookID},
 	{id: "CLI-2", title: "members that nobody knows are ignored", run: unknownMembers},
 	{id: "OCC-3", title: "an event without a cursor is taken", run: noCursor},
@@ -30,19 +30,19 @@ var messageChecks = []check{
 	{id: "HOOK-1", title: "a body of more than 256 KiB is 413", advice: true, run: tooLarge},
 	{id: "HOOK-1", title: "another method than POST is 405", advice: true, run: otherMethods},
 	{id: "HOOK-1", title: "another content than application/json is refused", advice: true, run: otherContent},
-	{id: "CLI-5", title: "a body that is not a message is refused", run: noMessage},
+	{id: "CLI-5", title: "a body that is not a message is refused", run: invalidMessages},
 	{id: "CLI-5", title: "an event of a subscription that nobody knows is not taken, and asked for again", advice: true, run: unknownSubscription},
 }
 
 func anyWebhookID(ctx context.Context, r *run) error {
 	id := newEventID()
-	return r.takesEvent(ctx, id, r.signed(r.key, "msg_"+rand.Text(), time.Now(), r.occurrence(id, nil)))
+	return r.expectEventAccepted(ctx, id, r.signed(r.key, "msg_"+rand.Text(), time.Now(), r.occurrence(id, nil)))
 }
 
 func again(ctx context.Context, r *run) error {
 	id, m := r.event(nil)
 	for range 3 {
-		if err := r.takesEvent(ctx, id, m); err != nil {
+		if err := r.expectEventAccepted(ctx, id, m); err != nil {
 			return err
 		}
 	}
@@ -52,7 +52,7 @@ func again(ctx context.Context, r *run) error {
 func againOtherwise(ctx context.Context, r *run) error {
 	id, m := r.event(nil)
 	for range 2 {
-		if err := r.takesEvent(ctx, id, m); err != nil {
+		if err := r.expectEventAccepted(ctx, id, m); err != nil {
 			return err
 		}
 		m = r.signed(r.key, "msg_"+rand.Text(), time.Now(), m.body)
@@ -60,29 +60,29 @@ func againOtherwise(ctx context.Context, r *run) error {
 	return nil
 }
 
-// againLater repeats an event after others, as a server does that retries each one independently (HOOK-3).
-func againLater(ctx context.Context, r *run) error {
+// repeatLater repeats an event after others, like a server that retries each event independently (HOOK-3).
+func repeatLater(ctx context.Context, r *run) error {
 	id, m := r.event(nil)
-	if err := r.takesEvent(ctx, id, m); err != nil {
+	if err := r.expectEventAccepted(ctx, id, m); err != nil {
 		return err
 	}
 	for range 3 {
 		between, other := r.event(nil)
-		if err := r.takesEvent(ctx, between, other); err != nil {
+		if err := r.expectEventAccepted(ctx, between, other); err != nil {
 			return err
 		}
 	}
-	return r.takesEvent(ctx, id, m)
+	return r.expectEventAccepted(ctx, id, m)
 }
 
-// againFurther repeats an event with the cursor of its second attempt, which includes events accepted meanwhile
+// repeatWithCursor repeats an event with the cursor of its second attempt, which covers events accepted since the first
 // (HOOK-6).
-func againFurther(ctx context.Context, r *run) error {
+func repeatWithCursor(ctx context.Context, r *run) error {
 	id := newEventID()
 	at := time.Now()
 	for _, cursor := range []string{"conform-before", "conform-" + id} {
 		body := r.occurrence(id, map[string]any{"timestamp": at.UTC().Format(time.RFC3339Nano), "cursor": cursor})
-		if err := r.takesEvent(ctx, id, r.signed(r.key, id, time.Now(), body)); err != nil {
+		if err := r.expectEventAccepted(ctx, id, r.signed(r.key, id, time.Now(), body)); err != nil {
 			return err
 		}
 	}
@@ -92,16 +92,16 @@ func againFurther(ctx context.Context, r *run) error {
 func caseCounts(ctx context.Context, r *run) error {
 	lower := strings.ToLower(newEventID())
 	for _, id := range []string{lower, strings.ToUpper(lower)} {
-		if err := r.takesEvent(ctx, id, r.signed(r.key, id, time.Now(), r.occurrence(id, nil))); err != nil {
+		if err := r.expectEventAccepted(ctx, id, r.signed(r.key, id, time.Now(), r.occurrence(id, nil))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// atOnce sends an event several times concurrently. While the receiver handles the first one it may ask for a retry of
-// the others.
-func atOnce(ctx context.Context, r *run) error {
+// sendConcurrently sends an event several times concurrently. While the receiver handles the first copy, it may request
+// retries of the others.
+func sendConcurrently(ctx context.Context, r *run) error {
 	id, m := r.event(nil)
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -128,14 +128,14 @@ func atOnce(ctx context.Context, r *run) error {
 	if !taken {
 		return r.last.wrong("one of them to be answered 2xx", "%d", r.last.status)
 	}
-	return r.takesEvent(ctx, id, m)
+	return r.expectEventAccepted(ctx, id, m)
 }
 
 func sharedWebhookID(ctx context.Context, r *run) error {
 	shared := "msg_" + rand.Text()
 	for range 2 {
 		id := newEventID()
-		if err := r.takesEvent(ctx, id, r.signed(r.key, shared, time.Now(), r.occurrence(id, nil))); err != nil {
+		if err := r.expectEventAccepted(ctx, id, r.signed(r.key, shared, time.Now(), r.occurrence(id, nil))); err != nil {
 			return err
 		}
 	}
@@ -144,28 +144,28 @@ func sharedWebhookID(ctx context.Context, r *run) error {
 
 func unknownMembers(ctx context.Context, r *run) error {
 	id, m := r.event(map[string]any{"mcpeGenConform": map[string]any{"a": []any{1, nil}}, "_meta": map[string]any{"b.example/c": true}})
-	return r.takesEvent(ctx, id, m)
+	return r.expectEventAccepted(ctx, id, m)
 }
 
 func noCursor(ctx context.Context, r *run) error {
 	id, m := r.event(map[string]any{"cursor": nil})
-	return r.takesEvent(ctx, id, m)
+	return r.expectEventAccepted(ctx, id, m)
 }
 
 func longEventID(ctx context.Context, r *run) error {
 	id := newEventID()
 	id += strings.Repeat("x", wire.MaxEventID-len(id))
-	return r.takesEvent(ctx, id, r.signed(r.key, id, time.Now(), r.occurrence(id, nil)))
+	return r.expectEventAccepted(ctx, id, r.signed(r.key, id, time.Now(), r.occurrence(id, nil)))
 }
 
-// anyText sends text that needs escapes, that is outside the basic plane, that has no width, and that HTML would
-// escape.
+// anyText sends text that needs escapes, has characters outside the basic plane or without width, and has characters
+// that HTML would escape.
 func anyText(ctx context.Context, r *run) error {
 	id, m := r.event(map[string]any{"_meta": map[string]any{"text": "\u0000\u001f\"\\/ <&> é \u2028 \u202e \U0001f9ea \ufeff \ufffd"}})
-	return r.takesEvent(ctx, id, m)
+	return r.expectEventAccepted(ctx, id, m)
 }
 
-// padded returns the body of an occurrence of exactly size bytes.
+// padded returns the body of an occurrence that is exactly size bytes long.
 func (r *run) padded(id string, size int) []byte {
 	pad := func(n int) []byte {
 		return r.occurrence(id, map[string]any{"timestamp": "2026-01-02T03:04:05Z", "_meta": map[string]any{"pad": strings.Repeat("x", n)}})
@@ -175,7 +175,7 @@ func (r *run) padded(id string, size int) []byte {
 
 func largest(ctx context.Context, r *run) error {
 	id := newEventID()
-	return r.takesEvent(ctx, id, r.signed(r.key, id, time.Now(), r.padded(id, wire.MaxBody)))
+	return r.expectEventAccepted(ctx, id, r.signed(r.key, id, time.Now(), r.padded(id, wire.MaxBody)))
 }
 
 func tooLarge(ctx context.Context, r *run) error {
@@ -214,15 +214,15 @@ func otherContent(ctx context.Context, r *run) error {
 	for _, content := range []string{"text/plain", "application/x-www-form-urlencoded"} {
 		id, m := r.event(nil)
 		m.header["Content-Type"] = content
-		if err := r.refusesEvent(ctx, id, m); err != nil {
+		if err := r.expectEventRefused(ctx, id, m); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// noMessage sends signed bodies that are not valid messages. The receiver must not acknowledge them.
-func noMessage(ctx context.Context, r *run) error {
+// invalidMessages sends signed bodies that are not valid messages. The receiver must not acknowledge them.
+func invalidMessages(ctx context.Context, r *run) error {
 	id := newEventID()
 	for _, body := range []string{"", "[]", `{"eventId":`, `"` + id + `"`} {
 		x, err := r.post(ctx, r.signed(r.key, id, time.Now(), []byte(body)))
@@ -237,10 +237,10 @@ func noMessage(ctx context.Context, r *run) error {
 	return nil
 }
 
-// unknownSubscription sends an event of a subscription that the receiver does not know. The receiver may learn of it
-// later, because the answer with its id may still be in flight, so a server has to repeat the event. It does so after
-// any status but 410 and 413 (HOOK-3); by the sketch a receiver should choose a status after which every server
-// retries.
+// unknownSubscription sends an event of a subscription that the receiver does not know. The receiver may learn its ID
+// later because the subscribe response may still be in flight. A server therefore has to resend the event. A server
+// does so after any status except 410 and 413 (HOOK-3). According to the sketch, a receiver should choose a status
+// after which every server retries.
 func unknownSubscription(ctx context.Context, r *run) error {
 	id, m := r.event(nil)
 	m.header[wire.HeaderSubscriptionID] = "sub_" + rand.Text()

@@ -19,7 +19,7 @@ var signatureChecks = []check{
 	{id: "CLI-5", title: "an event without a signature is refused", run: unsignedRefused},
 	{id: "CLI-5", title: "an event with a wrong signature is refused", run: wrongRefused},
 	{id: "CLI-5", title: "an event signed by another secret is refused", run: forgedRefused},
-	{id: "CLI-5", title: "an event with a part of its signature is refused", run: refusesSignatures(parts)},
+	{id: "CLI-5", title: "an event with a part of its signature is refused", run: refusesSignatures(truncatedMACs)},
 	{id: "HOOK-2", title: "an event with its signature in another encoding is refused", advice: true, run: refusesSignatures(otherEncodings)},
 	{id: "HOOK-10", title: "an event with its signature under another scheme alone is refused", run: refusesSignatures(otherSchemeNames)},
 	{id: "CLI-5", title: "an event whose body was changed is refused", run: changedRefused},
@@ -35,28 +35,28 @@ var signatureChecks = []check{
 
 func rightTaken(ctx context.Context, r *run) error {
 	id, m := r.event(nil)
-	return r.takesEvent(ctx, id, m)
+	return r.expectEventAccepted(ctx, id, m)
 }
 
-// bytesAsSent sends JSON in an unusual form. A receiver that verifies a re-encoded body gets other bytes.
+// bytesAsSent sends JSON with unusual formatting. A receiver that verifies a re-encoded body gets different bytes.
 func bytesAsSent(ctx context.Context, r *run) error {
 	id := newEventID()
 	body := bytes.Replace(r.occurrence(id, nil), []byte(`{"`), []byte("{ \t\r\n \""), 1)
 	body = bytes.Replace(body, []byte(`"eventId":"evt_`), []byte(`"eventId" : "\u0065vt_`), 1)
-	return r.takesEvent(ctx, id, r.signed(r.key, id, time.Now(), body))
+	return r.expectEventAccepted(ctx, id, r.signed(r.key, id, time.Now(), body))
 }
 
 func unsignedRefused(ctx context.Context, r *run) error {
 	id, m := r.event(nil)
 	delete(m.header, wire.HeaderWebhookSignature)
-	return r.refusesEvent(ctx, id, m)
+	return r.expectEventRefused(ctx, id, m)
 }
 
 func wrongRefused(ctx context.Context, r *run) error {
 	for _, signature := range []string{"v1,", "v1,AAAA", "v1," + strings.Repeat("A", 43) + "="} {
 		id, m := r.event(nil)
 		m.header[wire.HeaderWebhookSignature] = signature
-		if err := r.refusesEvent(ctx, id, m); err != nil {
+		if err := r.expectEventRefused(ctx, id, m); err != nil {
 			return err
 		}
 	}
@@ -66,10 +66,11 @@ func wrongRefused(ctx context.Context, r *run) error {
 func forgedRefused(ctx context.Context, r *run) error {
 	id, m := r.event(nil)
 	m.sign(otherKey())
-	return r.refusesEvent(ctx, id, m)
+	return r.expectEventRefused(ctx, id, m)
 }
 
-// refusesSignatures checks that the receiver refuses an event with each signature that forms returns for its HMAC.
+// refusesSignatures returns a check that the receiver rejects events with each signature that forms derives from the
+// HMAC.
 func refusesSignatures(forms func(mac []byte) []string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		for i := range forms(nil) {
@@ -82,7 +83,7 @@ func refusesSignatures(forms func(mac []byte) []string) func(context.Context, *r
 				return err
 			}
 			m.header[wire.HeaderWebhookSignature] = forms(mac)[i]
-			if err := r.refusesEvent(ctx, id, m); err != nil {
+			if err := r.expectEventRefused(ctx, id, m); err != nil {
 				return err
 			}
 		}
@@ -90,9 +91,9 @@ func refusesSignatures(forms func(mac []byte) []string) func(context.Context, *r
 	}
 }
 
-// parts returns prefixes of the HMAC, and the HMAC with an additional byte. A receiver that compares only as many bytes
-// as the signature has accepts one of 256 one-byte signatures.
-func parts(mac []byte) (all []string) {
+// truncatedMACs returns prefixes of the HMAC, and the HMAC with an additional byte. A receiver that compares only as
+// many bytes as the signature has accepts one in 256 signatures of a single byte.
+func truncatedMACs(mac []byte) (all []string) {
 	mac = append(bytes.Clone(mac), make([]byte, sha256.Size+1-len(mac))...)
 	for _, size := range []int{1, 16, sha256.Size - 1, sha256.Size + 1} {
 		all = append(all, "v1,"+base64.StdEncoding.EncodeToString(mac[:size]))
@@ -100,13 +101,13 @@ func parts(mac []byte) (all []string) {
 	return all
 }
 
-// otherEncodings returns the HMAC in hex and in URL-safe base64. Only the owner of the secret can produce them, so a
-// receiver that accepts them accepts no forgery.
+// otherEncodings returns the HMAC in hex and in URL-safe base64. Only the owner of the secret can compute them, so a
+// receiver that accepts them does not accept forgeries.
 func otherEncodings(mac []byte) []string {
 	return []string{"v1," + hex.EncodeToString(mac), "v1," + base64.URLEncoding.EncodeToString(mac)}
 }
 
-// otherSchemeNames returns the HMAC under names of other schemes, which compute their signatures differently.
+// otherSchemeNames returns the HMAC under the names of other schemes, which compute their signatures differently.
 func otherSchemeNames(mac []byte) (all []string) {
 	for _, scheme := range []string{"v9", "v1a", "v10", ""} {
 		all = append(all, scheme+","+base64.StdEncoding.EncodeToString(mac))
@@ -114,22 +115,22 @@ func otherSchemeNames(mac []byte) (all []string) {
 	return all
 }
 
-// changedRefused adds a space, which leaves the JSON value unchanged.
+// changedRefused appends a space, which does not change the JSON value.
 func changedRefused(ctx context.Context, r *run) error {
 	id, m := r.event(nil)
 	m.body = append(bytes.Clone(m.body), ' ')
-	return r.refusesEvent(ctx, id, m)
+	return r.expectEventRefused(ctx, id, m)
 }
 
 func headersSigned(ctx context.Context, r *run) error {
 	id, m := r.event(nil)
 	m.header[wire.HeaderWebhookID] = newEventID()
-	if err := r.refusesEvent(ctx, id, m); err != nil {
+	if err := r.expectEventRefused(ctx, id, m); err != nil {
 		return err
 	}
 	id, m = r.event(nil)
 	m.header[wire.HeaderWebhookTimestamp] = strconv.FormatInt(time.Now().Add(-time.Minute).Unix(), 10)
-	return r.refusesEvent(ctx, id, m)
+	return r.expectEventRefused(ctx, id, m)
 }
 
 func oneOfTwo(ctx context.Context, r *run) error {
@@ -142,7 +143,7 @@ func oneOfTwo(ctx context.Context, r *run) error {
 		if front {
 			m.header[wire.HeaderWebhookSignature] = right + " " + other
 		}
-		if err := r.takesEvent(ctx, id, m); err != nil {
+		if err := r.expectEventAccepted(ctx, id, m); err != nil {
 			return err
 		}
 	}
@@ -152,7 +153,7 @@ func oneOfTwo(ctx context.Context, r *run) error {
 func otherSchemes(ctx context.Context, r *run) error {
 	id, m := r.event(nil)
 	m.header[wire.HeaderWebhookSignature] = "v9,AAAA v1a," + strings.Repeat("A", 86) + "== " + m.header[wire.HeaderWebhookSignature]
-	return r.takesEvent(ctx, id, m)
+	return r.expectEventAccepted(ctx, id, m)
 }
 
 func anyCase(ctx context.Context, r *run) error {
@@ -162,18 +163,18 @@ func anyCase(ctx context.Context, r *run) error {
 		names[strings.ToUpper(name)] = value
 	}
 	m.header = names
-	return r.takesEvent(ctx, id, m)
+	return r.expectEventAccepted(ctx, id, m)
 }
 
 func fourMinutes(ctx context.Context, r *run) error {
 	id := newEventID()
-	return r.takesEvent(ctx, id, r.signed(r.key, id, time.Now().Add(-4*time.Minute), r.occurrence(id, nil)))
+	return r.expectEventAccepted(ctx, id, r.signed(r.key, id, time.Now().Add(-4*time.Minute), r.occurrence(id, nil)))
 }
 
 func ofMinutes(n time.Duration) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		id := newEventID()
-		return r.refusesEvent(ctx, id, r.signed(r.key, id, time.Now().Add(n*time.Minute), r.occurrence(id, nil)))
+		return r.expectEventRefused(ctx, id, r.signed(r.key, id, time.Now().Add(n*time.Minute), r.occurrence(id, nil)))
 	}
 }
 
@@ -181,5 +182,5 @@ func milliseconds(ctx context.Context, r *run) error {
 	id, m := r.event(nil)
 	m.header[wire.HeaderWebhookTimestamp] = strconv.FormatInt(time.Now().UnixMilli(), 10)
 	m.sign(r.key)
-	return r.refusesEvent(ctx, id, m)
+	return r.expectEventRefused(ctx, id, m)
 }

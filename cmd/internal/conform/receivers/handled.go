@@ -8,10 +8,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 )
 
-// A promise bounds how often a line may appear in the file of handled messages once the run is over.
+// A promise limits how often a line may occur in the file of handled messages by the end of the run.
 type promise struct {
 	line string
-	// least and most are the bounds; a negative most means no limit.
+	// least and most are the limits. A negative most means no upper limit.
 	least, most int
 	check       int // the index of its check
 	x           *exchange
@@ -25,7 +25,7 @@ func (r *run) promise(line string, least, most int, x *exchange) {
 	r.promises = append(r.promises, promise{line, least, most, r.trying, x})
 }
 
-// handled counts each line of the file.
+// handled returns the number of occurrences of each line in the file.
 func (r *run) handled() (map[string]int, error) {
 	all, err := handled.Lines(r.o.Handled)
 	if err != nil {
@@ -38,7 +38,8 @@ func (r *run) handled() (map[string]int, error) {
 	return lines, nil
 }
 
-// settle waits for the promised lines and updates the findings. A check that already found a violation keeps it.
+// settle waits for the promised lines and then updates the findings. It does not change a check that already reported a
+// violation.
 func (r *run) settle(ctx context.Context, all []check, findings []verdict.Finding) {
 	if r.o.Handled == "" || len(r.promises) == 0 {
 		return
@@ -81,7 +82,7 @@ func (r *run) settle(ctx context.Context, all []check, findings []verdict.Findin
 	}
 }
 
-// missing waits until no line is missing or the time for a line is over, and returns the counts.
+// missing waits until no line is missing or the timeout expires, and returns the counts.
 func (r *run) missing(ctx context.Context) (map[string]int, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.pace.settle)
 	defer cancel()
@@ -100,7 +101,7 @@ func (r *run) missing(ctx context.Context) (map[string]int, error) {
 	}
 }
 
-// sleep reports whether the time passed before ctx was done.
+// sleep waits for d. It returns false if ctx is done first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

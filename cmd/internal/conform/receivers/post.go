@@ -26,23 +26,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A message is an HTTP message to post. The functions that create one sign it as a correct server does.
+// A message is an HTTP request to send. The functions that create one sign it as a correct server would.
 type message struct {
 	method, url string
 	header      map[string]string
 	body        []byte
 }
 
-// An exchange is a message and its answer.
+// An exchange is a message and the response to it.
 type exchange struct {
-	// request and answer are the texts for the report.
+	// request and answer are shown in the report.
 	request, answer []byte
 	status          int
-	// body is the first maxAnswer bytes of the answer's body.
+	// body contains the first maxAnswer bytes of the response body.
 	body []byte
 }
 
-// maxAnswer is how much of an answer is read. The echo of a challenge is much shorter.
+// maxAnswer limits how much of a response is read. The response to a challenge is much shorter.
 const maxAnswer = 64 << 10
 
 // wrong returns a violation that shows the exchange.
@@ -58,8 +58,8 @@ func mild(v *verdict.Violation) *verdict.Violation {
 
 func (x *exchange) taken() bool { return x.status >= 200 && x.status < 300 }
 
-// newClient returns a client that follows no redirects, as a server does, and uses each connection once, so that
-// requests do not affect each other.
+// newClient returns an HTTP client that does not follow redirects, like a server. It uses each connection only once so
+// that requests do not affect each other.
 func newClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dial, DisableKeepAlives: true,
@@ -68,7 +68,7 @@ func newClient(dial func(ctx context.Context, network, address string) (net.Conn
 	}
 }
 
-// signed returns a message with the id and time, signed with the key.
+// signed returns a message with the given ID and time, signed with the key.
 func (r *run) signed(key []byte, id string, at time.Time, body []byte) message {
 	m := message{method: http.MethodPost, url: r.o.URL, body: body, header: map[string]string{
 		"Content-Type":              "application/json",
@@ -80,7 +80,7 @@ func (r *run) signed(key []byte, id string, at time.Time, body []byte) message {
 	return m
 }
 
-// sign signs the message in its current state.
+// sign sets the signature for the current content of the message.
 func (m *message) sign(key []byte) {
 	m.header[wire.HeaderWebhookSignature] = signature(key, m.header[wire.HeaderWebhookID],
 		m.header[wire.HeaderWebhookTimestamp], m.body)
@@ -97,7 +97,7 @@ func signature(key []byte, id, timestamp string, body []byte) string {
 // newEventID returns an unused eventId.
 func newEventID() string { return "evt_" + rand.Text() }
 
-// occurrence returns the body of an occurrence; members adds members or replaces the standard ones.
+// occurrence returns the body of an occurrence. members adds members or replaces the standard ones.
 func (r *run) occurrence(id string, members map[string]any) []byte {
 	o := map[string]any{"eventId": id, "name": r.o.Event, "timestamp": time.Now().UTC().Format(time.RFC3339Nano),
 		"data": r.o.Data, "cursor": "conform-" + id}
@@ -119,7 +119,7 @@ func (r *run) control(kind string, members map[string]any) (string, message) {
 	return id, r.signed(r.key, id, time.Now(), encode(e))
 }
 
-// encode encodes v without the escapes that only Go's encoder adds.
+// encode marshals v without the escapes that are specific to Go's encoder.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -130,7 +130,7 @@ func encode(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// shown returns the message for the report.
+// shown returns the message as it appears in the report.
 func (m message) shown() []byte {
 	u, err := url.Parse(m.url)
 	path := ""
@@ -140,7 +140,7 @@ func (m message) shown() []byte {
 	return slices.Concat([]byte(m.method+" "+path+" "), encode(m.header), []byte(" "), m.body)
 }
 
-// post sends the message and reads the answer. It returns an error if none came in time.
+// post sends the message and reads the response. It returns an error if no response arrives in time.
 func (r *run) post(ctx context.Context, m message) (*exchange, error) {
 	x := &exchange{request: m.shown()}
 	r.mu.Lock()
@@ -184,7 +184,7 @@ func (r *run) post(ctx context.Context, m message) (*exchange, error) {
 	return x, nil
 }
 
-// awaitEnd waits briefly for a program that has not answered to exit: it may be about to crash.
+// awaitEnd waits briefly for a program that has not responded to exit, because it may be about to crash.
 func (r *run) awaitEnd(ctx context.Context) {
 	if r.program == nil {
 		return
@@ -196,7 +196,7 @@ func (r *run) awaitEnd(ctx context.Context) {
 	}
 }
 
-// reason describes why a request failed, without the URL.
+// reason returns the reason why a request failed, without the URL.
 func reason(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -213,8 +213,8 @@ func reason(ctx context.Context, err error) error {
 	return err
 }
 
-// takes posts a message that the receiver must accept.
-func (r *run) takes(ctx context.Context, m message) (*exchange, error) {
+// expectAccepted posts a message that the receiver must accept.
+func (r *run) expectAccepted(ctx context.Context, m message) (*exchange, error) {
 	x, err := r.post(ctx, m)
 	if err == nil && !x.taken() {
 		err = x.wrong("2xx", "%d", x.status)
@@ -222,8 +222,9 @@ func (r *run) takes(ctx context.Context, m message) (*exchange, error) {
 	return x, err
 }
 
-// refuses posts a message that the receiver must refuse with 4xx. A 5xx, after which a server retries, is advice.
-func (r *run) refuses(ctx context.Context, m message) (*exchange, error) {
+// expectRefused posts a message that the receiver must reject with 4xx. A 5xx response, after which a server retries,
+// is only advice.
+func (r *run) expectRefused(ctx context.Context, m message) (*exchange, error) {
 	x, err := r.post(ctx, m)
 	switch {
 	case err != nil:
@@ -236,9 +237,9 @@ func (r *run) refuses(ctx context.Context, m message) (*exchange, error) {
 	return x, x.wrong("4xx", "%d", x.status)
 }
 
-// takesEvent posts an occurrence that the receiver must accept and handle once.
-func (r *run) takesEvent(ctx context.Context, id string, m message) error {
-	x, err := r.takes(ctx, m)
+// expectEventAccepted posts an occurrence that the receiver must accept and handle once.
+func (r *run) expectEventAccepted(ctx context.Context, id string, m message) error {
+	x, err := r.expectAccepted(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -246,15 +247,15 @@ func (r *run) takesEvent(ctx context.Context, id string, m message) error {
 	return nil
 }
 
-// refusesEvent posts an occurrence that the receiver must refuse and never handle.
-func (r *run) refusesEvent(ctx context.Context, id string, m message) error {
-	x, err := r.refuses(ctx, m)
+// expectEventRefused posts an occurrence that the receiver must reject and never handle.
+func (r *run) expectEventRefused(ctx context.Context, id string, m message) error {
+	x, err := r.expectRefused(ctx, m)
 	r.never(id, x)
 	return err
 }
 
-// reach waits until the URL accepts connections, for as long as the program may take to start. Without a program it
-// tries once.
+// reach waits until the URL accepts connections. It waits as long as the program may take to start. If Run did not
+// start a program, it tries only once.
 func (r *run) reach(ctx context.Context) error {
 	u, err := url.Parse(r.o.URL)
 	if err != nil {
@@ -285,8 +286,8 @@ func (r *run) reach(ctx context.Context) error {
 	}
 }
 
-// elsewhere returns the URL with another path.
-func elsewhere(text string) string {
+// otherPath returns the URL with another path.
+func otherPath(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return text

@@ -1,9 +1,10 @@
-// Package receivers is the judge of `mcpe-conform --receiver`. It plays a server of the Events extension, and checks
-// the webhook receiver of a program in any language.
+// Package receivers implements the webhook receiver checks of `mcpe-conform --receiver`. It acts as a server of the
+// Events extension and checks the webhook receiver of a program in any language.
 //
-// It creates and signs messages without shared code, so that a fault in shared code cannot hide. Start with [Run].
-// check.go defines a check; the files checks_*.go have one function per check, with the ID of its requirement in
-// docs/requirements.md. post.go sends messages, and handled.go reads the file of handled messages.
+// It creates and signs messages without code that it shares with the runtime, so that a fault in that code cannot go
+// undetected. Start with [Run]. check.go defines a check. Each checks_*.go file has one function per check, with the ID
+// of its requirement in docs/requirements.md. post.go sends messages, and handled.go reads the file of handled
+// messages.
 package receivers
 
 import (
@@ -27,24 +28,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Options selects the receiver to judge.
+// Options configures a run: the receiver to test and its subscription.
 type Options struct {
-	// URL is the callback of one subscription, and Secret is its whsec_ secret.
+	// URL is the callback of a subscription. Secret is its whsec_ secret.
 	URL, Secret string
-	// Subscription is the id of that subscription; the program knows it.
+	// Subscription is the ID of that subscription, which the program must know.
 	Subscription string
-	// Event is the type of the occurrences, and Data is their data, a JSON object.
+	// Event is the event type of the occurrences. Data is their data, a JSON object.
 	Event string
 	Data  json.RawMessage
-	// Handled is the file to which the program appends a line for each message that it handled. The line is the eventId
-	// of an occurrence, or the webhook-id of a gap or a termination. If Handled is "", Run skips the checks that need it.
+	// Handled is a file. The program appends a line to it for each message that it has handled. The line is the eventId
+	// of an occurrence, or the webhook-id of a gap or termination. If Handled is empty, Run skips the checks that need
+	// it.
 	Handled string
-	// Command starts the program that serves URL; if empty, the program is already running.
+	// Command starts the program that serves URL. If it is empty, the program must already be running.
 	Command []string
 	// Stderr receives the program's standard output and standard error.
 	Stderr io.Writer
 
-	// pace is nil except in tests.
+	// pace is set only by tests.
 	pace *pace
 	// dial and start replace the network and the start of Command in tests.
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
@@ -68,14 +70,14 @@ const (
 	DefaultEvent        = "conform.tried"
 )
 
-// A pace holds the waiting times for results that only time can show.
+// A pace holds the timeouts and delays of a run.
 type pace struct {
-	// answer is how long a server waits for an answer, and give is how long this one does.
+	// answer is how long a server waits for a response. give is how long this run waits.
 	answer, give time.Duration
-	// start is how long the program may take until it accepts connections.
+	// start is how long the program may take to accept connections.
 	start time.Duration
-	// settle is how long a handled message may take to appear in the file, and quiet is how long to wait for forbidden
-	// ones.
+	// settle is how long a handled message may take to appear in the file. quiet is how long to wait for messages that
+	// must not appear.
 	settle, quiet time.Duration
 	// run bounds the whole run.
 	run time.Duration
@@ -84,7 +86,7 @@ type pace struct {
 var realPace = pace{answer: 5 * time.Second, give: 7 * time.Second, start: 15 * time.Second, settle: 5 * time.Second,
 	quiet: 500 * time.Millisecond, run: 110 * time.Second}
 
-// Check returns an error for invalid options, before anything is sent.
+// Check returns an error if the options are invalid. It sends nothing.
 func (o Options) Check() error {
 	if !peer.IsURL(o.URL) {
 		return fmt.Errorf("--receiver: %q is not the URL of a receiver: it begins with http:// or https://", o.URL)
@@ -92,7 +94,7 @@ func (o Options) Check() error {
 	if o.Secret == "" {
 		return errors.New("--receiver needs --secret, the secret that the receiver has for this URL")
 	}
-	if _, err := keyOf(o.Secret); err != nil {
+	if _, err := parseKey(o.Secret); err != nil {
 		return fmt.Errorf("--secret: %w", err)
 	}
 	var object map[string]json.RawMessage
@@ -112,19 +114,19 @@ func (o Options) Check() error {
 	return nil
 }
 
-// maxData is the maximum size of Options.Data, so that a whole occurrence stays below the limit of a body.
+// maxData is the maximum size of Options.Data. It keeps an occurrence below the size limit of a body.
 const maxData = 64 << 10
 
 func unfitForHeader(c rune) bool { return c <= ' ' || c > '~' }
 
-// isRemote reports whether the URL names another host.
+// isRemote reports whether the URL refers to another host.
 func isRemote(text string) bool {
 	u, err := url.Parse(text)
 	return err != nil || u.Hostname() != "localhost" && !strings.HasPrefix(u.Hostname(), "127.") && u.Hostname() != "::1"
 }
 
-// keyOf returns the key of a secret (SUB-3).
-func keyOf(secret string) ([]byte, error) {
+// parseKey returns the key of a secret (SUB-3).
+func parseKey(secret string) ([]byte, error) {
 	text, ok := strings.CutPrefix(secret, wire.SecretPrefix)
 	if !ok {
 		return nil, fmt.Errorf("must begin with %s", wire.SecretPrefix)
@@ -148,23 +150,23 @@ type run struct {
 	verdict.Redactor
 	// program is the running program, or nil if Run did not start it.
 	program program
-	// trying is the index of the current check, to which promises belong.
+	// trying is the index of the current check. New promises are assigned to it.
 	trying   int
 	promises []promise
 
 	mu sync.Mutex
-	// last is the latest exchange, for a check that fails without an answer.
+	// last is the latest exchange. A check that fails without a response reports it.
 	last *exchange
 	// hung is the message that was unanswered when the run ended.
 	hung []byte
-	// slow and endless are the first answer that came late and the first that did not end.
+	// slow is the first late response, and endless is the first response that did not end.
 	slow, endless *exchange
-	// unanswered counts consecutive requests without an answer.
+	// unanswered is the number of consecutive requests without a response.
 	unanswered int
 }
 
-// Run judges the receiver and returns the report. It fails with a *verdict.UsageError for invalid options, and if the
-// URL does not accept connections. If ctx ends first, Run returns its error and a report of the findings so far.
+// Run tests the receiver and returns the report. It returns a *verdict.UsageError if the options are invalid or the URL
+// does not accept connections. If ctx ends first, Run returns its error and a report of the findings so far.
 func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	if err := o.Check(); err != nil {
 		return nil, verdict.Usagef("%v", err)
@@ -175,7 +177,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	if o.Stderr == nil {
 		o.Stderr = io.Discard
 	}
-	key, _ := keyOf(o.Secret) // checked above
+	key, _ := parseKey(o.Secret) // checked above
 	if o.dial == nil {
 		o.dial = new(net.Dialer).DialContext
 	}

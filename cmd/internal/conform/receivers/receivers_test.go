@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	if address == "" {
 		os.Exit(m.Run())
 	}
-	key, err := keyOf(os.Getenv("MCPE_GEN_SECRET"))
+	key, err := parseKey(os.Getenv("MCPE_GEN_SECRET"))
 	if err != nil {
 		panic(err)
 	}
@@ -94,7 +94,7 @@ func serve(t *testing.T, o *Options, h http.Handler) *memnet.Network {
 
 // serveWrong serves w for the options.
 func serveWrong(t *testing.T, o *Options, w *wrong) *memnet.Network {
-	w.key, _ = keyOf(o.Secret)
+	w.key, _ = parseKey(o.Secret)
 	w.path, w.subscription, w.file = "/hook", o.Subscription, o.Handled
 	return serve(t, o, w)
 }
@@ -370,7 +370,7 @@ func TestCrashes(t *testing.T) {
 		o := options(t)
 		var requests atomic.Int32
 		w := &wrong{path: "/hook", subscription: o.Subscription, file: o.Handled}
-		w.key, _ = keyOf(o.Secret)
+		w.key, _ = parseKey(o.Secret)
 		var l *memnet.Network
 		l = serve(t, &o, http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
 			if requests.Add(1) > 9 {
@@ -438,7 +438,7 @@ func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := options(t)
 		w := &wrong{}
-		w.key, _ = keyOf(o.Secret)
+		w.key, _ = parseKey(o.Secret)
 		w.path, w.subscription, w.file = "/hook", o.Subscription, o.Handled
 		serve(t, &o, http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 			sleep(r.Context(), 4*time.Second)

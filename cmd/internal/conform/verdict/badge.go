@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// The look of a badge follows other badges in READMEs.
+// Badges look like other badges in READMEs.
 const (
 	badgeGreen, badgeRed, badgeGrey = "#2e7d32", "#c62828", "#555"
-	// badgeChar is the assumed width of a character in units of the picture; textLength makes the text fit.
+	// badgeChar is the assumed width of a character in SVG units. textLength makes the text fit.
 	badgeChar, badgePad, badgeHeight = 7, 10, 20
 )
 
-// WriteBadge writes the report as an SVG badge for a README. The badge names the kind of subject and counts the passed
-// or failed checks, or says that the run did not finish. No external service is involved, so private projects can use
-// it.
+// WriteBadge writes the report as an SVG badge for a README. The badge shows what was tested and the number of passed
+// or failed checks, or that the run did not finish. It does not depend on an external service, so private projects can
+// use it.
 func (r *Report) WriteBadge(w io.Writer, what string) error {
 	label, result, color := "MCP Events "+what, fmt.Sprintf("%d passed, %d skipped", r.Passed, r.Skipped), badgeGreen
 	switch {

@@ -1,5 +1,5 @@
-// Package verdict has the findings of the judges of `mcpe-conform`, and the report of a run as text, JSON and JUnit. It
-// judges nothing itself. A [Redactor] keeps the secrets of a run out of the report.
+// Package verdict defines the findings of the checks of `mcpe-conform`, and the report of a run as text, JSON and
+// JUnit. It judges nothing itself. A [Redactor] removes the secrets of a run from the report.
 package verdict
 
 import (
@@ -14,7 +14,7 @@ import (
 type Outcome string
 
 // The outcomes of a check. Advice is a recommendation that no specification requires. Unjudged is a check that the run
-// could not finish; a check that does not apply is a Skip.
+// could not finish. A check that does not apply is a Skip.
 const (
 	Pass     Outcome = "pass"
 	Fail     Outcome = "fail"
@@ -23,35 +23,35 @@ const (
 	Unjudged Outcome = "unjudged"
 )
 
-// A Finding is the result of one check. Its texts are bounded and printable, have one line, and contain no secrets of
-// the run: they come from [Redactor.Shown].
+// A Finding is the result of one check. Its texts come from [Redactor.Shown]: they have one line, are printable and
+// limited in length, and contain no secrets of the run.
 type Finding struct {
 	// ID is the requirement's ID in docs/requirements.md.
 	ID string `json:"id"`
-	// Title says what holds if the check passes.
+	// Title describes what holds if the check passes.
 	Title   string  `json:"title"`
 	Outcome Outcome `json:"outcome"`
-	// Expected and Got describe the violation. For a skip and an unjudged check, Got is the reason.
+	// Expected and Got describe the violation. For a skipped or unjudged check, Got is the reason.
 	Expected string `json:"expected,omitempty"`
 	Got      string `json:"got,omitempty"`
-	// Request is the message that was sent, and Answer is its answer.
+	// Request is the message that was sent. Answer is the response to it.
 	Request string `json:"request,omitempty"`
 	Answer  string `json:"answer,omitempty"`
 }
 
-// MaxShown bounds each text of a finding, in bytes before escaping.
+// MaxShown is the maximum size of each text of a finding, in bytes before escaping.
 const MaxShown = 1500
 
-// Redacted replaces a secret of the run.
+// Redacted replaces the secrets of the run.
 const Redacted = "[redacted]"
 
-// A Redactor prepares texts for a report. The zero value knows no secrets. It is safe for concurrent use.
+// A Redactor prepares texts for a report. The zero value has no secrets to redact. It is safe for concurrent use.
 type Redactor struct {
 	mu      sync.Mutex
 	secrets [][]byte
 }
 
-// Hide keeps a secret out of the report, even inside a JSON string. It ignores "".
+// Hide redacts a secret in the report, even inside a JSON string. It ignores "".
 func (r *Redactor) Hide(secret string) {
 	if secret == "" {
 		return
@@ -68,7 +68,7 @@ func (r *Redactor) Hide(secret string) {
 	}
 }
 
-// Shown returns the text for a report: at most [MaxShown] bytes, in one line, without secrets.
+// Shown returns the text as it appears in a report: at most [MaxShown] bytes, on one line, without secrets.
 func (r *Redactor) Shown(text []byte) string {
 	r.mu.Lock()
 	for _, s := range r.secrets {
@@ -82,11 +82,12 @@ func (r *Redactor) Shown(text []byte) string {
 	return plain.Text(begins)
 }
 
-// minPart is the minimum size in bytes of a secret that cannot appear by chance in random data, such as a signature.
+// minPart is the minimum length in bytes of a secret that does not occur in random data, such as a signature, by
+// chance.
 const minPart = 16
 
-// Holds reports whether the text contains a secret. A secret of less than 16 bytes, such as a token for a trial, counts
-// only as a whole word.
+// Holds reports whether the text contains a secret. A secret of less than 16 bytes, such as a test token, must match a
+// whole word.
 func (r *Redactor) Holds(text []byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +112,7 @@ func hasWord(text, word []byte) bool {
 	}
 }
 
-// endsInWord reports whether the text after it continues its last word. The n of
+// endsInWord reports whether text ends with a word character, so that following text could continue the word. The n of
 //
 //	in a JSON string does not count.
 func endsInWord(text []byte) bool {

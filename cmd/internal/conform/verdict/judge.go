@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// A Violation is a broken requirement.
+// A Violation reports that a requirement is violated.
 type Violation struct {
-	// Request is the message that was sent, and Answer is its answer; nil for none.
+	// Request is the message that was sent, or nil. Answer is the response to it, or nil.
 	Request, Answer []byte
 	Expected, Got   string
-	// Mild reports that there may be reasons for the violation: it becomes advice, whatever the check is.
+	// Mild reports whether the violation may be justified. It then becomes advice, regardless of the check.
 	Mild bool
 }
 
-// Error returns the expectation and the answer.
+// Error returns the expected and the actual result.
 func (v *Violation) Error() string { return "expected " + v.Expected + ", got " + v.Got }
 
 // A Skipped is the reason why a check does not apply.
@@ -35,10 +35,10 @@ func (e UnjudgedError) Error() string { return string(e) }
 // Unjudgedf returns an UnjudgedError with a formatted reason.
 func Unjudgedf(format string, args ...any) error { return UnjudgedError(fmt.Sprintf(format, args...)) }
 
-// ErrRunEnded is the error of a check that the run did not start or did not complete.
+// ErrRunEnded is the error of a check that the run did not start or complete.
 const ErrRunEnded = UnjudgedError("the run ended before")
 
-// A UsageError reports a request that cannot be fulfilled, such as the name of an unknown event.
+// A UsageError reports an invalid request, such as the name of an unknown event.
 type UsageError struct{ Message string }
 
 // Error returns the message.
@@ -47,8 +47,8 @@ func (e *UsageError) Error() string { return e.Message }
 // Usagef returns a UsageError with a formatted message.
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// Finding returns the finding for the error of a check: nil, a *Violation, a Skipped or an UnjudgedError. Any other
-// error stands for a missing answer. advice marks a check that no specification requires.
+// Finding returns the finding for the result of a check: nil, a *Violation, a Skipped or an UnjudgedError. Any other
+// error means that a response is missing. advice reports whether no specification requires the check.
 func (r *Redactor) Finding(id, title string, advice bool, err error) Finding {
 	f := Finding{ID: id, Title: title, Outcome: Pass}
 	if err == nil {

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// A Report has the findings of a run.
+// A Report contains the findings of a run.
 type Report struct {
 	Target string `json:"target"`
-	// Revision is the protocol revision of the run; "" if none was agreed on.
+	// Revision is the protocol revision of the run, or "" if none was negotiated.
 	Revision string  `json:"revision,omitempty"`
 	Seconds  float64 `json:"seconds"`
 	Passed   int     `json:"passed"`
@@ -22,20 +22,21 @@ type Report struct {
 	Skipped  int     `json:"skipped"`
 	Advised  int     `json:"advised"`
 	Unjudged int     `json:"unjudged"`
-	// Unfinished is nil if the run judged every check that it could.
+	// Unfinished is nil if the run completed every check that it could.
 	Unfinished *Unfinished `json:"unfinished,omitempty"`
 	Findings   []Finding   `json:"findings"`
 }
 
-// An Unfinished says why a run proves less than its findings: it ended early, or judged almost nothing.
+// An Unfinished explains why a run proves less than its findings suggest: it ended early, or completed almost no
+// checks.
 type Unfinished struct {
 	Reason string `json:"reason"`
-	// Request is the request that was unanswered when the run ended; "" for none.
+	// Request is the request that was unanswered when the run ended, or "".
 	Request string `json:"request,omitempty"`
 }
 
-// Count counts the findings by outcome after the run. If a finding is unjudged or no finding is a judgement, the report
-// becomes unfinished.
+// Count counts the findings by outcome at the end of the run. It marks the report as unfinished if a finding is
+// unjudged, or if no check passed or failed.
 func (r *Report) Count() {
 	r.Passed, r.Failed, r.Skipped, r.Advised, r.Unjudged = 0, 0, 0, 0, 0
 	why := ""
@@ -62,8 +63,8 @@ func (r *Report) Count() {
 	}
 }
 
-// End records that findings are unjudged because ctx was cancelled or, otherwise, because the run reached its limit.
-// request was unanswered at that time; "" for none. End does nothing if every finding is judged.
+// End records why findings are unjudged: ctx was canceled or, otherwise, the run reached its time limit. request is the
+// request that was unanswered then, or "". End does nothing if no finding is unjudged.
 func (r *Report) End(ctx context.Context, limit time.Duration, request string) {
 	switch {
 	case r.Unjudged == 0:
@@ -74,7 +75,7 @@ func (r *Report) End(ctx context.Context, limit time.Duration, request string) {
 	}
 }
 
-// WriteText writes a line for each finding, followed by the expectation and the answer. quiet omits findings that
+// WriteText writes a line for each finding, followed by the expected and the actual result. quiet omits findings that
 // passed, were skipped or are unjudged.
 func (r *Report) WriteText(w io.Writer, quiet bool, paint func(Outcome, string) string) error {
 	var b bytes.Buffer
@@ -106,7 +107,7 @@ func (r *Report) WriteText(w io.Writer, quiet bool, paint func(Outcome, string) 
 	return err
 }
 
-// Summary returns the number of findings by outcome in words.
+// Summary describes the number of findings by outcome in words.
 func (r *Report) Summary() string {
 	text := fmt.Sprintf("%d passed, %d failed, %d skipped", r.Passed, r.Failed, r.Skipped)
 	if r.Advised > 0 {
@@ -118,7 +119,7 @@ func (r *Report) Summary() string {
 	return text + fmt.Sprintf(" in %.1f s", r.Seconds)
 }
 
-// String returns the reason in one line.
+// String returns the reason on one line.
 func (u *Unfinished) String() string {
 	text := "not finished: " + u.Reason
 	if u.Request != "" {
@@ -127,7 +128,7 @@ func (u *Unfinished) String() string {
 	return text
 }
 
-// The elements of JUnit's format as CI systems read them.
+// These types are the elements of the JUnit format that CI systems read.
 type (
 	junitSuite struct {
 		XMLName  xml.Name    `xml:"testsuite"`
@@ -153,8 +154,8 @@ type (
 	}
 )
 
-// WriteJUnit writes the report as a test suite. A requirement is a class, a check is a case, and advice is a case that
-// passed with output. A check that was not judged is an error; an unfinished run adds a case with an error.
+// WriteJUnit writes the report as a test suite. A requirement becomes a class and a check becomes a case. Advice is a
+// passed case with output. A check that was not completed is an error. An unfinished run adds a case with an error.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	suite := junitSuite{Name: "mcpe-conform " + r.Target, Tests: len(r.Findings), Failures: r.Failed, Errors: r.Unjudged,
 		Skipped: r.Skipped, Time: fmt.Sprintf("%.3f", r.Seconds)}

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// verify sends the challenge and checks the answer.
+// verify sends the challenge and checks the response.
 func (s *Server) verify(ctx context.Context, sub *subscription) error {
 	if s.is("no challenge") {
 		return nil

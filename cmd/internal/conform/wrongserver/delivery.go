@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// deliver posts the events from the position on, and retries each refused event independently.
+// deliver posts the events from the position on. It retries each rejected event independently.
 func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
 	s.mu.Lock()
 	if sub.begun == 0 {
@@ -41,7 +41,7 @@ func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
 			if sub.open[e.position] = true; e.position > sub.sent {
 				sub.sent = e.position
 			}
-			callbacks, lapsed := len(s.subs), s.lapsed(sub)
+			callbacks, lapsed := len(s.subs), s.isExpired(sub)
 			s.mu.Unlock()
 			if lapsed {
 				s.take(sub, e)
@@ -69,12 +69,12 @@ func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
 			if s.is("deliveries are sent again after 2xx") {
 				s.attempt(ctx, sub, e, 2)
 			}
-			switch again := func() { s.again(retrying, sub, e, status) }; {
+			switch again := func() { s.retry(retrying, sub, e, status) }; {
 			case s.is("410 ends the subscription") && status == http.StatusGone:
 				return
 			case s.is("a refused event holds the others"):
 				again()
-			case s.over(status):
+			case s.isFinal(status):
 				s.take(sub, e)
 			default:
 				retries.Go(again)
@@ -88,8 +88,8 @@ func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
 	}
 }
 
-// lapsed reports whether the grant of a subscription has ended; the server's mu is held.
-func (s *Server) lapsed(sub *subscription) bool {
+// isExpired reports whether the grant of a subscription has expired. The caller must hold the server's mu.
+func (s *Server) isExpired(sub *subscription) bool {
 	ends := sub.granted
 	switch {
 	case ends.IsZero() || s.is("grants never end"): // a subscription has no grant during verification
@@ -109,8 +109,8 @@ func (s *Server) take(sub *subscription, e event) {
 	delete(sub.open, e.position)
 }
 
-// over reports whether an answer with the status settles an event.
-func (s *Server) over(status int) bool {
+// isFinal reports whether a response with the status completes the delivery of an event.
+func (s *Server) isFinal(status int) bool {
 	switch status {
 	case http.StatusGone:
 		return !s.is("410 is tried again")
@@ -120,10 +120,10 @@ func (s *Server) over(status int) bool {
 	return status/100 == 2 || s.is("one attempt is enough")
 }
 
-// again retries an event until it is settled, with growing pauses.
-func (s *Server) again(ctx context.Context, sub *subscription, e event, status int) {
+// retry retries an event with increasing delays until its delivery is complete.
+func (s *Server) retry(ctx context.Context, sub *subscription, e event, status int) {
 	pause := s.o.Retry
-	for attempt := 2; !s.over(status); attempt++ {
+	for attempt := 2; !s.isFinal(status); attempt++ {
 		if s.is("retries without a pause") {
 			pause = 100 * time.Millisecond
 		}
@@ -138,7 +138,7 @@ func (s *Server) again(ctx context.Context, sub *subscription, e event, status i
 	s.take(sub, e)
 }
 
-// attempt posts an event once and returns the status, or 0 if it got no answer.
+// attempt posts an event once. It returns the status, or 0 if it received no response.
 func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attempt int) int {
 	id := fmt.Sprintf("evt_%d", e.position)
 	if s.is("another webhook-id for each attempt") && attempt > 1 {

@@ -1,6 +1,6 @@
 package wrongserver
 
-// callbackFaults are the faults of challenges and deliveries.
+// callbackFaults are faults in challenges and deliveries.
 var callbackFaults = []Fault{
 	{Name: "the endpoint's text in the error", Webhook: true,
 		Checks: []string{"nothing that an endpoint says is passed on", "no answer has what an endpoint said"}},

@@ -1,6 +1,6 @@
 package wrongserver
 
-// clientFaults are the faults of clients.
+// clientFaults are faults in clients.
 var clientFaults = []Fault{
 	{Name: "asks anyway", Peer: Client, Checks: []string{"a client sends no events request to a server without events"}},
 	{Name: "follows nothing", Peer: Client, Checks: []string{"a type that offers poll is polled"},

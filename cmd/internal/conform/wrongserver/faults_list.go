@@ -1,6 +1,6 @@
 package wrongserver
 
-// listFaults are the faults of the handshake, the list, and the form of messages.
+// listFaults are faults in the handshake, the list and the format of messages.
 var listFaults = []Fault{
 	{Name: "no capability", Checks: []string{"the events capability is advertised"}},
 	{Name: "listChanged is a word", Checks: []string{"listChanged of the capability is true or false"}},

@@ -1,6 +1,6 @@
 package wrongserver
 
-// pollFaults are the faults of polls, their cursors and their occurrences.
+// pollFaults are faults in polls, their cursors and their occurrences.
 var pollFaults = []Fault{
 	{Name: "no name is an internal error", Checks: []string{"a poll without a name is InvalidParams"},
 		Also: []string{"a stream without a name is InvalidParams"}},

@@ -1,6 +1,6 @@
 package wrongserver
 
-// receiverFaults are the faults of webhook receivers.
+// receiverFaults are faults in webhook receivers.
 var receiverFaults = []Fault{
 	{Name: "answers challenges with the text alone", Peer: Receiver, Checks: []string{"a signed challenge is answered with the challenge"},
 		Also: []string{"a challenge may name a subscription that nobody knows yet", "a challenge is answered each time, and never handled"}},

@@ -1,6 +1,6 @@
 package wrongserver
 
-// slowFaults are the faults that show only after a while.
+// slowFaults are faults that become visible only after a while.
 var slowFaults = []Fault{
 	{Name: "grants never end", Webhook: true, Slow: true, Checks: []string{"deliveries end with the grant, no sooner and not much later"},
 		Also: []string{"a refused event does not hold up later events"}},

@@ -1,6 +1,6 @@
 package wrongserver
 
-// streamFaults are the faults of streams.
+// streamFaults are faults in streams.
 var streamFaults = []Fault{
 	{Name: "an unknown event is streamed", Checks: []string{"a stream of an unknown event type is NotFound, and no stream"}},
 	{Name: "an event before active", Checks: []string{"a stream begins with active"},

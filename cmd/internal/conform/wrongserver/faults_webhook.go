@@ -1,6 +1,6 @@
 package wrongserver
 
-// webhookFaults are the faults of webhook subscriptions.
+// webhookFaults are faults in webhook subscriptions.
 var webhookFaults = []Fault{
 	{Name: "no challenge", Webhook: true, Checks: []string{"a signed challenge comes before the subscription is made"},
 		Also: []string{"a redirect is not followed"}},
@@ -143,7 +143,7 @@ var webhookFaults = []Fault{
 	{Name: "unsubscribe keeps attempts", Webhook: true, Checks: []string{"events/unsubscribe ends what waits for another attempt"}},
 }
 
-// ungranted are the checks that need a subscription and cannot run if none is granted.
+// ungranted contains the checks that cannot run if no subscription is granted.
 var ungranted = []string{"201 with the challenge is an answer to it", "the same key is the same subscription", "null and absent arguments are the same key as {}",
 	"another callback is another subscription", "a subscription without a cursor starts from now",
 	"maxAgeMs of a subscription without a cursor changes nothing", "a subscription with a malformed cursor starts afresh and is truncated",

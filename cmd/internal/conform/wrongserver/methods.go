@@ -14,13 +14,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// An event is an occurrence of tick.
+// An event is an occurrence of the type tick.
 type event struct {
 	position int
 	at       time.Time
 }
 
-// emit appends an event at every interval.
+// emit appends an event to the log at each interval.
 func (s *Server) emit() {
 	ticker := time.NewTicker(s.o.Interval)
 	defer ticker.Stop()
@@ -43,7 +43,7 @@ func (s *Server) occur(at time.Time) {
 	s.appended = make(chan struct{})
 }
 
-// after returns the events after a position, the channel that the next event closes, and the head.
+// after returns the events after a position, a channel that is closed by the next event, and the head.
 func (s *Server) after(position int) ([]event, chan struct{}, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func position(name, cursor string) (p int, known bool) {
 	return p, own == name && err == nil && p >= 0
 }
 
-// occurrence returns the event as it is sent.
+// occurrence returns the event in the form in which the server sends it.
 func (s *Server) occurrence(e event) map[string]any {
 	o := map[string]any{"eventId": fmt.Sprintf("evt_%d", e.position), "name": "tick",
 		"timestamp": e.at.UTC().Format(time.RFC3339Nano), "data": map[string]any{"seq": e.position}}
@@ -86,7 +86,7 @@ func (s *Server) occurrence(e event) map[string]any {
 	return o
 }
 
-// answer returns the result of a request other than a stream.
+// answer returns the result of any request except a stream.
 func (s *Server) answer(ctx context.Context, c call) (any, error) {
 	switch c.Method {
 	case "server/discover":
@@ -124,7 +124,7 @@ func (s *Server) discover() any {
 		"capabilities": capabilities}
 }
 
-// modes are the event types with their delivery modes.
+// modes maps each event type to its delivery modes.
 var modes = map[string][]string{"tick": {"poll", "push", "webhook"}, "spare": {"poll"}, "hook": {"webhook"}}
 
 func (s *Server) list(c call) (any, error) {
@@ -191,7 +191,7 @@ func (s *Server) list(c call) (any, error) {
 	return r, nil
 }
 
-// check refuses invalid params in the order of ERR-2, as far as all methods share it.
+// check rejects invalid params that all methods share, in the order of ERR-2.
 func (s *Server) check(c call, mode string) error {
 	name := c.text("name")
 	offered, known := modes[name]
@@ -223,7 +223,7 @@ func (s *Server) check(c call, mode string) error {
 		}
 		return e
 	}
-	if err := s.fit(c, mode); err != nil {
+	if err := s.checkArguments(c, mode); err != nil {
 		return err
 	}
 	if c.Params["mcpeGenConform"] != nil && (s.is("unknown members of streams are refused") && mode == wire.ModePush ||
@@ -237,8 +237,8 @@ func (s *Server) check(c call, mode string) error {
 	return nil
 }
 
-// fit refuses arguments that the inputSchema refuses.
-func (s *Server) fit(c call, mode string) error {
+// checkArguments rejects arguments that do not match the inputSchema.
+func (s *Server) checkArguments(c call, mode string) error {
 	switch {
 	case s.is("arguments are not checked"), mode == wire.ModePush && s.is("arguments of streams are not checked"),
 		mode == wire.ModeWebhook && s.is("arguments of subscriptions are not checked"):
@@ -274,13 +274,13 @@ func (s *Server) fit(c call, mode string) error {
 	return nil
 }
 
-// history is how many earlier entries a fault adds.
+// history is the number of earlier entries that a fault adds.
 const history = 50
 
-// ahead is how many entries a fault skips in a poll.
+// ahead is the number of entries that a fault skips in a poll.
 const ahead = 5
 
-// start returns the position of a cursor for a caller that sets maxAgeMs.
+// start returns the position at which a call begins, based on its cursor and maxAgeMs.
 func (s *Server) start(c call, head int) (from int, truncated bool) {
 	cursor := c.cursor()
 	if cursor == nil {
@@ -396,7 +396,7 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 	return s.page(name, cursor, from, int(min(limit, 1000)), truncated), nil
 }
 
-// hold counts the polls that are held for long.
+// hold adds n to the number of pending long polls.
 func (s *Server) hold(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

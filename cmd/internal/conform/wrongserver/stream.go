@@ -31,7 +31,7 @@ func (s *Server) mayStream(c call) error {
 	return nil
 }
 
-// block delays a poll next to open streams or held polls, with the faults that do so.
+// block delays a poll if streams are open or long polls are pending and a fault requires it.
 func (s *Server) block(ctx context.Context) {
 	s.mu.Lock()
 	open, held := s.streams, s.held
@@ -49,7 +49,7 @@ func (s *Server) block(ctx context.Context) {
 	}
 }
 
-// stream writes notifications until ctx ends.
+// stream writes notifications until ctx is done.
 func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 	s.mu.Lock()
 	s.streams++
@@ -183,7 +183,7 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 	}
 }
 
-// pushed returns an event in the form of a stream.
+// pushed returns an event in the format of a stream.
 func (s *Server) pushed(e event) map[string]any {
 	o := s.occurrence(e)
 	o["cursor"] = cursorOf("tick", e.position)

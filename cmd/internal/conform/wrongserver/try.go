@@ -12,11 +12,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/sampletest"
 )
 
-// sample is how many faults of a peer one run tries; MCPE_TEST_ALL makes it try all.
+// sample is the number of faults per peer that a run tries. If MCPE_TEST_ALL is set, it tries all of them.
 const sample = 30
 
-// Try judges a peer with each of its faults, and once without a fault, each time in a separate bubble. The checks of a fault
-// must name it, and no other check may fail. checks are the judge's: each must have a fault unless untried exempts it.
+// Try runs the judge with each fault of a peer, and once without a fault, each in its own synctest bubble. The checks
+// of a fault must report it, and no other check may fail. checks are the checks of the judge. Each must have a fault
+// unless untried exempts it.
 func Try(t *testing.T, p Peer, checks []verdict.Check, untried func(verdict.Check) bool, judge func(*testing.T, Fault) *verdict.Report) {
 	t.Helper()
 	faults := Of(p)
@@ -58,7 +59,7 @@ func Try(t *testing.T, p Peer, checks []verdict.Check, untried func(verdict.Chec
 // secret matches the beginning of a secret, but not the bare prefix.
 var secret = regexp.MustCompile("whsec_[A-Za-z0-9+/]")
 
-// compare compares a judge's report with the fault.
+// compare checks a report against the fault.
 func (f Fault) compare(t *testing.T, report *verdict.Report) {
 	t.Helper()
 	blamed := map[string]bool{}

@@ -22,7 +22,7 @@ type subscription struct {
 	cancel        context.CancelFunc
 	granted       time.Time
 	lapses        time.Time // when the first grant ends
-	// open holds the positions that were sent and not acknowledged, and sent is the last one.
+	// open holds the positions that were sent but not acknowledged. sent is the last position sent.
 	open  map[int]bool
 	sent  int
 	begun int  // the position of the first delivery
@@ -35,7 +35,7 @@ const (
 	leastGrant, usualGrant, mostGrant = time.Minute, 10 * time.Minute, time.Hour
 )
 
-// settled returns the position before which every event is settled; the caller holds the server's mu.
+// settled returns the position up to which every delivery is complete. The caller must hold the server's mu.
 func (sub *subscription) settled() int {
 	mark := sub.sent
 	for p := range sub.open {
@@ -44,13 +44,13 @@ func (sub *subscription) settled() int {
 	return mark
 }
 
-// target reads the delivery of an events/subscribe or events/unsubscribe.
+// target parses the delivery member of events/subscribe or events/unsubscribe.
 func target(c call) (d wire.Delivery) {
 	_ = json.Unmarshal(c.Params["delivery"], &d)
 	return d
 }
 
-// key returns the key of a subscription.
+// key returns the subscription key of a call.
 func (s *Server) key(c call) string {
 	args := string(c.Params["arguments"])
 	if args == "" || args == "null" && !s.is("null arguments are others") {
@@ -71,8 +71,8 @@ func (s *Server) key(c call) string {
 	return strings.Join([]string{who, c.text("name"), args, target(c).URL}, " ")
 }
 
-// allowed reports whether the server may call a callback.
-func (s *Server) allowed(text string) bool {
+// isAllowed reports whether the server may send requests to a callback.
+func (s *Server) isAllowed(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" &&
 		!(s.is("http callbacks") && u.Scheme == "http") {
@@ -83,7 +83,7 @@ func (s *Server) allowed(text string) bool {
 
 // subscribe creates or refreshes a subscription.
 func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
-	secret, err := s.wanted(c)
+	secret, err := s.checkSubscribe(c)
 	if err != nil {
 		return nil, err
 	}
@@ -130,11 +130,11 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 		sub.ring = sub.ring.Rotate(secret, time.Now(), grace)
 	}
 	s.grant(sub, c, first)
-	return s.granted(sub, c, first, truncated), nil
+	return s.subscribeResult(sub, c, first, truncated), nil
 }
 
-// wanted refuses invalid params of an events/subscribe in the order of ERR-2, and returns their secret.
-func (s *Server) wanted(c call) (webhook.Secret, error) {
+// checkSubscribe rejects invalid params of events/subscribe in the order of ERR-2, and returns the secret.
+func (s *Server) checkSubscribe(c call) (webhook.Secret, error) {
 	d := target(c)
 	none := webhook.Secret{}
 	switch {
@@ -163,13 +163,13 @@ func (s *Server) wanted(c call) (webhook.Secret, error) {
 	if err != nil && s.is("any secret") {
 		secret, err = webhook.NewSecret(), nil
 	}
-	if err != nil || !s.allowed(d.URL) || s.refusesCursor(c) {
+	if err != nil || !s.isAllowed(d.URL) || s.refusesCursor(c) {
 		return none, s32602
 	}
 	return secret, nil
 }
 
-// refusesCursor reports whether the server refuses a cursor because of a fault.
+// refusesCursor reports whether the server rejects a cursor because of a fault.
 func (s *Server) refusesCursor(c call) bool {
 	cursor := c.cursor()
 	if cursor == nil {
@@ -181,7 +181,7 @@ func (s *Server) refusesCursor(c call) bool {
 		foreign && s.is("a foreign cursor of a subscription is an error"))
 }
 
-// find returns the subscription of a call's key; first is true if the call has to create it.
+// find returns the subscription for the key of a call. first reports whether the call has to create it.
 func (s *Server) find(c call, secret webhook.Secret) (sub *subscription, key string, first bool) {
 	d := target(c)
 	key = s.key(c)
@@ -201,7 +201,7 @@ func (s *Server) find(c call, secret webhook.Secret) (sub *subscription, key str
 	return sub, key, true
 }
 
-// begin starts deliveries from a position; the caller holds the server's mu.
+// begin starts deliveries from a position. The caller must hold the server's mu.
 func (s *Server) begin(sub *subscription, from int) {
 	live, cancel := context.WithCancel(s.ctx)
 	before := sub.cancel
@@ -214,7 +214,8 @@ func (s *Server) begin(sub *subscription, from int) {
 	s.work.Go(func() { s.deliver(live, sub, from) })
 }
 
-// refresh leaves deliveries unchanged, except with a fault; the caller holds the server's mu.
+// refresh refreshes a subscription. Without a fault, it does not affect deliveries. The caller must hold the server's
+// mu.
 func (s *Server) refresh(sub *subscription, from int, hasCursor bool) {
 	switch {
 	case s.is("a refresh forgets what waits"):
@@ -233,7 +234,7 @@ func (s *Server) refresh(sub *subscription, from int, hasCursor bool) {
 	}
 }
 
-// grant sets the lifetime of a subscription; the caller holds the server's mu.
+// grant sets the lifetime of a subscription. The caller must hold the server's mu.
 func (s *Server) grant(sub *subscription, c call, first bool) {
 	grant := usualGrant
 	if ttl, absent, _ := c.number("ttlMs"); !absent {
@@ -254,8 +255,8 @@ func (s *Server) grant(sub *subscription, c call, first bool) {
 	}
 }
 
-// granted returns the result of an events/subscribe; the caller holds the server's mu.
-func (s *Server) granted(sub *subscription, c call, first, truncated bool) any {
+// subscribeResult returns the result of events/subscribe. The caller must hold the server's mu.
+func (s *Server) subscribeResult(sub *subscription, c call, first, truncated bool) any {
 	before := any(sub.granted.UTC().Format(time.RFC3339Nano))
 	switch {
 	case s.is("refreshBefore is past"):

@@ -1,9 +1,9 @@
-// Package wrongserver has the faults of misbehaving peers, see [Faults], and a small MCP server with events that has at
-// most one of them. The tests of the judges use it to show that a judge reports each fault and nothing else, see [Try].
-// The faulty client and receiver are in the tests of packages clients and receivers.
+// Package wrongserver defines the faults of misbehaving peers, see [Faults], and implements a small MCP server with
+// events that has at most one of them. Tests use it to show that the conformance checks report each fault and nothing
+// else, see [Try]. The faulty client and receiver are in the tests of the packages clients and receivers.
 //
-// It shares only the constants of package wire and the signatures of package webhook with the runtime, so that a fault
-// of the runtime does not also affect the judge. It is for tests only.
+// The server shares only the constants of package wire and the signatures of package webhook with the runtime. A fault
+// in the runtime therefore does not also affect the checks. It is for tests only.
 package wrongserver
 
 import (
@@ -24,28 +24,28 @@ import (
 
 // Options configure a Server.
 type Options struct {
-	// Fault is the Name of the fault, or "" for none.
+	// Fault is the Name of the fault, or "" for a correct server.
 	Fault string
-	// Token and Other are the tokens of the callers with a principal.
+	// Token and Other are the tokens of the two callers that have a principal.
 	Token, Other string
-	// AllowHost is the only host whose callbacks are allowed, and Client calls them.
+	// AllowHost is the only allowed callback host. Client sends the requests to callbacks.
 	AllowHost string
 	Client    *http.Client
-	// Change changes the members of a message before it is sent; nil changes nothing. Its first argument names what the
-	// members belong to: a whole response ("response"), a result (its method, such as "events/poll"), an error ("error"),
-	// the params of a notification (its method), the body of a delivery ("delivery") or a challenge ("challenge"), or
-	// their headers ("headers").
+	// Change modifies the members of a message before it is sent. It is optional. Its first argument identifies what
+	// contains the members: a whole response ("response"), a result (its method, such as "events/poll"), an error
+	// ("error"), the params of a notification (its method), the body of a delivery ("delivery") or a challenge
+	// ("challenge"), or their headers ("headers").
 	Change func(message string, members map[string]any)
-	// Marked begins every stream with a byte order mark, which is valid.
+	// Marked starts every stream with a byte order mark, which is valid.
 	Marked bool
-	// Busy emits an event with each poll that asks to be held.
+	// Busy emits an event during each long poll.
 	Busy bool
-	// Interval is the time between two events, Heartbeat between two heartbeats, and Retry before a retry of a
-	// delivery.
+	// Interval is the time between events, Heartbeat the time between heartbeats, and Retry the delay before a delivery
+	// is retried.
 	Interval, Heartbeat, Retry time.Duration
 }
 
-// A Server serves the types tick, in all modes, spare, by poll, and hook, by webhook. Only tick occurs.
+// A Server serves the event types tick, in all modes, spare, by poll, and hook, by webhook. Only tick occurs.
 type Server struct {
 	o    Options
 	ctx  context.Context
@@ -66,7 +66,7 @@ type Server struct {
 	ended    map[string]bool // ended keys, with a fault
 }
 
-// New starts a server with a few events and begins to emit. Close stops it.
+// New starts a server with a few initial events. It emits more at every interval. Close stops it.
 func New(o Options) *Server {
 	s := &Server{o: o, one: make(chan struct{}, 1), appended: make(chan struct{}), subs: map[string]*subscription{}, ended: map[string]bool{}}
 	for i := range 3 {
@@ -77,7 +77,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// Close stops everything that the server has started.
+// Close stops the server and waits for its goroutines.
 func (s *Server) Close() {
 	s.stop()
 	s.work.Wait()
@@ -85,30 +85,30 @@ func (s *Server) Close() {
 
 func (s *Server) is(fault string) bool { return s.o.Fault == fault }
 
-// A call is a request as received.
+// A call is a request as it was received.
 type call struct {
 	ID     json.RawMessage            `json:"id"`
 	Method string                     `json:"method"`
 	Params map[string]json.RawMessage `json:"params"`
-	// principal is the caller, "" for none, and token is the token that was sent.
+	// principal identifies the caller, or is "". token is the bearer token that was sent.
 	principal, token string
 }
 
-// text returns a member that is a string, or "" otherwise.
+// text returns a string parameter, or "" if it is not a string.
 func (c call) text(name string) string {
 	var s string
 	_ = json.Unmarshal(c.Params[name], &s)
 	return s
 }
 
-// cursor returns the member cursor, or nil if it is absent or null.
+// cursor returns the cursor parameter, or nil if it is absent or null.
 func (c call) cursor() *string {
 	var s *string
 	_ = json.Unmarshal(c.Params["cursor"], &s)
 	return s
 }
 
-// number returns a member that is an integer, and whether it is absent.
+// number returns an integer parameter and whether it is absent.
 func (c call) number(name string) (n int64, absent bool, err error) {
 	raw, ok := c.Params[name]
 	if !ok || string(raw) == "null" {
@@ -135,7 +135,7 @@ func refuse(k wire.Kind, data any) *refusal {
 
 var s32602 = refuse(wire.InvalidParams, nil)
 
-// response returns the message of an answer.
+// response returns the encoded JSON-RPC response to a call.
 func (s *Server) response(c call, result any, err error) []byte {
 	id := c.ID
 	text := !strings.HasPrefix(string(id), `"`)
@@ -184,7 +184,7 @@ func (s *Server) response(c call, result any, err error) []byte {
 	return b
 }
 
-// changed returns a message after Options.Change.
+// changed returns v as modified by Options.Change.
 func (s *Server) changed(message string, v any) any {
 	if s.o.Change == nil {
 		return v
@@ -240,7 +240,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "broken", http.StatusInternalServerError)
 		return
 	}
-	if s.unheard(c) {
+	if s.isUnheard(c) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -260,8 +260,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(s.response(c, result, err))
 }
 
-// unheard reports whether the server mistakes a request for a notification, with a fault.
-func (s *Server) unheard(c call) bool {
+// isUnheard reports whether the server mistakes a request for a notification because of a fault.
+func (s *Server) isUnheard(c call) bool {
 	return string(c.ID) == "0" && s.is("an id of 0 makes a notification") || string(c.ID) == `""` && s.is("an empty id makes a notification")
 }
 
@@ -294,7 +294,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, c call) {
 	}
 }
 
-// ServeStdio serves one connection of newline-delimited JSON until in ends.
+// ServeStdio serves one connection of newline-delimited JSON until EOF on in.
 func (s *Server) ServeStdio(in io.Reader, out io.Writer) {
 	var writing, calling sync.Mutex
 	var calls sync.WaitGroup
@@ -311,7 +311,7 @@ func (s *Server) ServeStdio(in io.Reader, out io.Writer) {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		var c call
-		if json.Unmarshal(lines.Bytes(), &c) != nil || s.unheard(c) {
+		if json.Unmarshal(lines.Bytes(), &c) != nil || s.isUnheard(c) {
 			continue
 		}
 		if c.Method == "notifications/cancelled" {

@@ -1,6 +1,6 @@
-// Package adopt adds events to a module with an existing MCP server, for `mcpe-gen init` in a directory with a go.mod.
-// [Module.Require] changes the go.mod, [Find] finds the server by its syntax, [Wiring.Steps] returns the lines to add,
-// and [Write] inserts them if that is safe.
+// Package adopt adds events to a module with an existing MCP server. It implements `mcpe-gen init` in a directory with
+// a go.mod. [Module.Require] changes the go.mod, [Find] finds the server by its syntax, [Wiring.Steps] returns the
+// lines to add, and [Write] inserts them if that is safe.
 package adopt
 
 import (
@@ -14,55 +14,55 @@ import (
 
 // A Wiring describes how a server uses a generated package.
 type Wiring struct {
-	// Import is the import path of the generated package, and Package is its name.
+	// Import is the import path of the generated package. Package is its name.
 	Import, Package string
-	// Events are the Go name prefixes of its event types: "NoteAdded".
+	// Events are the Go name prefixes of its event types, such as "NoteAdded".
 	Events []string
-	// Check is set if the server polls an upstream for events, so that registering needs one.
+	// Check reports whether the server polls an upstream for events. Registration then requires an upstream.
 	Check bool
 	// Ingress is the service whose webhooks become events, or nil.
 	Ingress *Ingress
-	// Setup is the import path of the package that implements the options below, except Webhooks.
+	// Setup is the import path of the package that implements the features below, except Webhooks.
 	Setup string
-	// Store is "sqlite", "postgres" or "jetstream", or "" for memory. Auth is "bearer" or "oauth", or "" if the program
-	// authenticates callers itself.
+	// Store is "sqlite", "postgres" or "jetstream", or "" for an in-memory store. Auth is "bearer" or "oauth", or "" if
+	// the program has its own authentication.
 	Store, Auth string
-	// Webhooks offers delivery by webhook, and Console serves the operators' console.
+	// Webhooks enables delivery by webhook. Console serves the operator console.
 	Webhooks, Console bool
 }
 
 // An Ingress is a service whose webhooks become events.
 type Ingress struct {
-	// GoName is the prefix of its Go names, Env is the variable with its secret, and Secrets is the field of its
-	// options for the secret.
+	// GoName is the prefix of its Go names. Env is the environment variable with its secret. Secrets is the field for
+	// the secret in its options.
 	GoName, Env, Secrets string
-	// Options are the other fields of its options, as in `, Header: "X-Signature"`.
+	// Options contains the other fields of its options, as in `, Header: "X-Signature"`.
 	Options string
 }
 
-// A Step is a manual change at one place.
+// A Step is a manual change at a single place.
 type Step struct {
 	Place Place `json:"place,omitzero"`
-	// Imports are the import specs that the file lacks for it, in Go syntax: `"os"`, `notes "m/notes"`.
+	// Imports are the import specs that the lines need and the file lacks, in Go syntax: `"os"`, `notes "m/notes"`.
 	Imports []string `json:"imports"`
-	// Lines follow the statement of a NewServer; for the other kinds the single line replaces the call.
+	// Lines follow the statement that calls NewServer. For the other kinds, the single line replaces the call.
 	Lines []string `json:"lines"`
-	// Note states the assumptions of the lines, or is "".
+	// Note describes the assumptions that the lines make. It may be empty.
 	Note string `json:"note,omitzero"`
 }
 
-// perRequest explains the problem of a server that lives only for one request.
+// perRequest explains the problem with a server that exists only for one request.
 const perRequest = "A server is created for each request here, but events need one for the life of the process: an event server has the\n" +
 	"log of its one mcp.Server, and events that the others emit reach nobody. Create the server once, when the program starts.\n" +
 	"server.Options.Principal identifies the caller; Options.Visible, Options.Authorize and the hooks of each event type control\n" +
 	"access; and a tool reads its request, as in req.Extra.TokenInfo.UserID. docs/adopting.md, A server for each caller, shows an example."
 
-// Steps returns the changes of a program that [Write] leaves to the user, with names that are unused in their files. If
-// the program creates no server for the life of the process, the first step has no place, and its lines follow any code
-// that creates the server srv. A step without lines says what prevents the change.
+// Steps returns the changes that [Write] leaves to the user. They use names that are unused in their files. If the
+// program does not create a server that lives as long as the process, the first step has no place. Its lines follow any
+// code that creates the server srv. A step without lines explains what prevents the change.
 func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 	var steps []Step
-	var all []made
+	var all []serverPlace
 	single := 0
 	var factory *Place
 	for i := range found.Places {
@@ -85,8 +85,8 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 		if err != nil {
 			return nil, err
 		}
-		m := made{p, "srv", n}
-		step := Step{Place: *p, Imports: w.lacking(p.file, n, true)}
+		m := serverPlace{p, "srv", n}
+		step := Step{Place: *p, Imports: w.missingImports(p.file, n, true)}
 		if site.fail == "" {
 			site.fail, site.log = "log.Fatal(%s)", true
 		}
@@ -104,19 +104,19 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 		case single > 1:
 			step.Note = strings.TrimSpace(step.Note + " There are several servers: one of them has the events, and an emitted event reaches only its clients.")
 		}
-		step.Lines = w.behind(m.srv, n, fmt.Sprintf(site.fail, n.err), found.servedIn(p))
+		step.Lines = w.linesAfter(m.srv, n, fmt.Sprintf(site.fail, n.err), found.isServedIn(p))
 		steps, all = append(steps, step), append(all, m)
 	}
 	if len(all) == 0 {
-		n := plain(w)
+		n := defaultNames(w)
 		if factory != nil { // its package is probably the right one
 			var err error
 			if n, err = nameAll(dir, factory.file, w, nil); err != nil {
 				return nil, err
 			}
 		}
-		steps = append(steps, Step{Imports: w.specs(n, true), Lines: w.behind("srv", n, "return err", false)})
-		all = append(all, made{srv: "srv", names: n})
+		steps = append(steps, Step{Imports: w.importSpecs(n, true), Lines: w.linesAfter("srv", n, "return err", false)})
+		all = append(all, serverPlace{srv: "srv", names: n})
 	}
 	for _, p := range found.Places {
 		if p.Kind == NewServer {
@@ -127,11 +127,11 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 			return nil, err
 		}
 		m := all[0]
-		here := slices.IndexFunc(all, func(m made) bool { return m.place != nil && declaration(m.place) == declaration(&p) })
+		here := slices.IndexFunc(all, func(m serverPlace) bool { return m.place != nil && declaration(m.place) == declaration(&p) })
 		if here >= 0 {
 			m = all[here]
 		}
-		step := Step{Place: p, Imports: w.lacking(p.file, n, false), Lines: []string{w.instead(p, n.transport, m)}}
+		step := Step{Place: p, Imports: w.missingImports(p.file, n, false), Lines: []string{w.replacementOf(p, n.transport, m)}}
 		var notes []string
 		if here < 0 {
 			note := "Here " + m.names.es + " is the *server.Server (runtime/server) that the lines above make: hand it on to this function"
@@ -143,7 +143,7 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 			}
 			notes = append(notes, note+".")
 		}
-		if p.Kind != Run && found.reachedFrom(&p, answers) {
+		if p.Kind != Run && found.reachedFrom(&p, handlerBody) {
 			notes = append(notes, "Make this handler once, when the program starts, and not for each request.")
 		}
 		g := found.getter(&p)
@@ -160,14 +160,14 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 	return steps, nil
 }
 
-// A made is a place that creates a server, with the variables of the server and its events.
-type made struct {
+// A serverPlace is a place that creates a server, with the variables for the server and its events.
+type serverPlace struct {
 	place *Place
 	srv   string
-	names names
+	names nameSet
 }
 
-// declaration returns the declaration that contains a place.
+// declaration returns the top-level declaration that contains a place.
 func declaration(p *Place) ast.Node {
 	for _, d := range p.file.syntax.Decls {
 		if d.Pos() <= p.call.Pos() && p.call.End() <= d.End() {
@@ -177,9 +177,9 @@ func declaration(p *Place) ast.Node {
 	return nil
 }
 
-// plain returns the names to use if no name is known to be taken.
-func plain(w Wiring) names {
-	n := names{server: "server", transport: "transport", ingress: "ingress", generated: w.Package, es: "es", err: "err",
+// defaultNames returns the names to use if none is known to be taken.
+func defaultNames(w Wiring) nameSet {
+	n := nameSet{server: "server", transport: "transport", ingress: "ingress", generated: w.Package, es: "es", err: "err",
 		upstream: "upstream", service: "service", in: "in", webhooks: "webhooks",
 		setup: path.Base(w.Setup), kept: "kept", authenticate: "authenticate", metadata: "metadata", console: "console"}
 	for _, e := range w.Events {
@@ -188,8 +188,8 @@ func plain(w Wiring) names {
 	return n
 }
 
-// specs returns the imports of the lines after NewServer, or of the lines that serve it.
-func (w Wiring) specs(n names, behind bool) []string {
+// importSpecs returns the imports of the lines after NewServer, or of the lines that serve it.
+func (w Wiring) importSpecs(n nameSet, behind bool) []string {
 	spec := func(name, of string) string {
 		if name == path.Base(of) {
 			return strconv.Quote(of)
@@ -199,7 +199,7 @@ func (w Wiring) specs(n names, behind bool) []string {
 	if !behind {
 		return []string{spec(n.transport, RuntimePath+"/runtime/transport")}
 	}
-	specs := w.std()
+	specs := w.stdImports()
 	if w.Setup != "" {
 		specs = append(specs, spec(n.setup, w.Setup))
 	}
@@ -210,8 +210,8 @@ func (w Wiring) specs(n names, behind bool) []string {
 	return append(specs, spec(n.server, RuntimePath+"/runtime/server"))
 }
 
-// std returns the imports from the standard library of the lines after NewServer.
-func (w Wiring) std() []string {
+// stdImports returns the imports from the standard library for the lines after NewServer.
+func (w Wiring) stdImports() []string {
 	var specs []string
 	if w.Store != "" {
 		specs = append(specs, `"context"`)
@@ -225,17 +225,17 @@ func (w Wiring) std() []string {
 	return specs
 }
 
-// lacking returns the specs that a file does not have.
-func (w Wiring) lacking(f *file, n names, behind bool) []string {
-	return slices.DeleteFunc(w.specs(n, behind), func(spec string) bool {
+// missingImports returns the import specs that a file lacks.
+func (w Wiring) missingImports(f *file, n nameSet, behind bool) []string {
+	return slices.DeleteFunc(w.importSpecs(n, behind), func(spec string) bool {
 		of, err := strconv.Unquote(spec)
 		return err == nil && !strings.Contains(of, ".") && importName(f.syntax, of) == path.Base(of)
 	})
 }
 
-// behind returns the lines that follow mcp.NewServer, whose result is in the variable srv; fail ends the function.
+// linesAfter returns the lines that follow mcp.NewServer. Its result is in the variable srv. fail ends the function.
 // served reports whether the same function serves it over HTTP.
-func (w Wiring) behind(srv string, n names, fail string, served bool) []string {
+func (w Wiring) linesAfter(srv string, n nameSet, fail string, served bool) []string {
 	var lines []string
 	must := func(format string, args ...any) {
 		lines = append(lines, fmt.Sprintf(format, args...), "if "+n.err+" != nil {", "\t"+fail, "}")
@@ -286,11 +286,11 @@ func (w Wiring) behind(srv string, n names, fail string, served bool) []string {
 		must("%s, %s := %s.Handler(%s, %s.Options{})", n.webhooks, n.err, n.in, n.service, n.ingress)
 		lines = append(lines, fmt.Sprintf("_ = %s // an http.Handler: mount it outside of what asks for tokens", n.webhooks))
 	}
-	return append(lines, w.guards(n, fail, served)...)
+	return append(lines, w.authLines(n, fail, served)...)
 }
 
-// guards returns the lines that authenticate callers and operators.
-func (w Wiring) guards(n names, fail string, served bool) []string {
+// authLines returns the lines that authenticate callers and operators.
+func (w Wiring) authLines(n nameSet, fail string, served bool) []string {
 	var lines []string
 	must := func(format string, args ...any) {
 		lines = append(lines, fmt.Sprintf(format, args...), "if "+n.err+" != nil {", "\t"+fail, "}")
@@ -313,8 +313,8 @@ func (w Wiring) guards(n names, fail string, served bool) []string {
 	return lines
 }
 
-// instead returns the expression that replaces the call at a place, with the arguments that carry over.
-func (w Wiring) instead(p Place, transport string, m made) string {
+// replacementOf returns the expression that replaces the call at a place and reuses its arguments.
+func (w Wiring) replacementOf(p Place, transport string, m serverPlace) string {
 	arg := func(i int) string {
 		if i >= len(p.call.Args) {
 			return ""
@@ -339,7 +339,7 @@ func (w Wiring) instead(p Place, transport string, m made) string {
 }
 
 func lower(name string) string {
-	// Lower an initialism as a whole: "HTTPDone" becomes httpDone.
+	// Lowercase an initialism as a whole: "HTTPDone" becomes httpDone.
 	n := 1
 	for n < len(name) && name[n] >= 'A' && name[n] <= 'Z' {
 		n++

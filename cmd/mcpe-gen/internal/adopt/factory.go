@@ -7,17 +7,18 @@ import (
 	"strings"
 )
 
-// A getter describes the function that gives a handler its server.
+// A getter describes the function that returns the server for a handler.
 type getter struct {
-	// chooses reports whether it creates or looks up a server instead of naming a variable; refuses reports whether it
-	// may return nil.
+	// chooses reports whether the function creates or looks up a server instead of returning a variable. refuses
+	// reports whether it may return nil.
 	chooses, refuses bool
-	// function is the function if it is a literal, and body is its body if that is known.
+	// function is set if the function is a literal. body is its body, if that is known.
 	function *ast.FuncLit
 	body     *ast.BlockStmt
 }
 
-// getter analyzes the function of a handler. It looks up a named function in the files that import the SDK.
+// getter analyzes the function that a handler gets its server from. It looks up a named function in the files that
+// import the SDK.
 func (found *Found) getter(p *Place) getter {
 	if p.Kind != Handler && p.Kind != SSE || len(p.call.Args) == 0 {
 		return getter{}
@@ -65,8 +66,8 @@ func (found *Found) getter(p *Place) getter {
 	return g
 }
 
-// variable returns the identifier at the root of a name or a field selection, or nil for anything that is called,
-// indexed or constructed.
+// variable returns the identifier at the root of a name or field selection. It returns nil for a call, an index
+// expression or a composite literal.
 func variable(e ast.Expr) *ast.Ident {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:
@@ -101,7 +102,7 @@ func literal(id *ast.Ident) *ast.FuncLit {
 	return nil
 }
 
-// function returns the function or method of a name, or nil unless there is exactly one.
+// function returns the type and body of the function or method with a name, or nil unless there is exactly one.
 func (found *Found) function(name string) (*ast.FuncType, *ast.BlockStmt) {
 	if all := found.functions(name); len(all) == 1 {
 		return all[0].Type, all[0].Body
@@ -109,7 +110,7 @@ func (found *Found) function(name string) (*ast.FuncType, *ast.BlockStmt) {
 	return nil, nil
 }
 
-// functions returns all functions and methods of a name.
+// functions returns all functions and methods with a name.
 func (found *Found) functions(name string) []*ast.FuncDecl {
 	var all []*ast.FuncDecl
 	for _, f := range found.files {
@@ -122,15 +123,15 @@ func (found *Found) functions(name string) []*ast.FuncDecl {
 	return all
 }
 
-// isFactory reports whether a NewServer creates a server for each request. That is so in a function that answers a
-// request or that such a function calls, and for a handler that is created for each request. If a function chooses the
-// handler's server, it is also so in that function, in a function that it calls, and in a function that returns a
-// server.
+// isFactory reports whether a NewServer call creates a server for each request. This is the case in a function that
+// handles a request or that such a function calls. It is also the case for a handler that is created for each request.
+// If a function chooses the server of the handler, the same applies to that function, to functions that it calls, and
+// to functions that return a server.
 func (found *Found) isFactory(p *Place) bool {
-	if madeOnce(p) {
+	if isMadeOnce(p) {
 		return false
 	}
-	if found.reachedFrom(p, answers) || found.isMadeForHandler(p) {
+	if found.reachedFrom(p, handlerBody) || found.isMadeForHandler(p) {
 		return true
 	}
 	fun, _ := declaration(p).(*ast.FuncDecl)
@@ -150,7 +151,7 @@ func (found *Found) isFactory(p *Place) bool {
 	return false
 }
 
-// calls reports whether code calls a function, directly or through other functions, judging by names.
+// calls reports whether code calls a function directly or through other functions. It compares only names.
 func (found *Found) calls(body ast.Node, fun *ast.FuncDecl, seen map[*ast.FuncDecl]bool) bool {
 	does := false
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -176,20 +177,20 @@ func (found *Found) calls(body ast.Node, fun *ast.FuncDecl, seen map[*ast.FuncDe
 	return does
 }
 
-// returnsServer reports whether a function has a result of the SDK's type.
+// returnsServer reports whether one of a function's results is the SDK's *Server.
 func (found *Found) returnsServer(f *file, fun *ast.FuncDecl) bool {
 	return fun.Type.Results != nil && slices.ContainsFunc(fun.Type.Results.List, func(field *ast.Field) bool {
-		return found.resolved(f, field.Type, 0) == "*Server"
+		return found.sdkType(f, field.Type, 0) == "*Server"
 	})
 }
 
-// resolved returns the SDK's name of a type, with a star for a pointer, or "" for any other type. It resolves aliases
-// of the module by the names of their packages.
-func (found *Found) resolved(f *file, t ast.Expr, depth int) string {
+// sdkType returns the SDK's name for a type, with a star for a pointer, or "" for any other type. It resolves type
+// aliases of the module by package name.
+func (found *Found) sdkType(f *file, t ast.Expr, depth int) string {
 	name, pkg := "", f.syntax.Name.Name
 	switch t := ast.Unparen(t).(type) {
 	case *ast.StarExpr:
-		if of := found.resolved(f, t.X, depth); of != "" {
+		if of := found.sdkType(f, t.X, depth); of != "" {
 			return "*" + of
 		}
 		return ""
@@ -215,7 +216,7 @@ func (found *Found) resolved(f *file, t ast.Expr, depth int) string {
 			for _, spec := range d.Specs {
 				// Circular aliases do not compile, but must not cause an endless loop.
 				if alias, ok := spec.(*ast.TypeSpec); ok && alias.Assign.IsValid() && alias.Name.Name == name && depth < 8 {
-					return found.resolved(in, alias.Type, depth+1)
+					return found.sdkType(in, alias.Type, depth+1)
 				}
 			}
 		}
@@ -226,8 +227,8 @@ func (found *Found) resolved(f *file, t ast.Expr, depth int) string {
 	return ""
 }
 
-// madeOnce reports whether a server is created in a function that is passed to sync.Once or sync.OnceValue.
-func madeOnce(p *Place) bool {
+// isMadeOnce reports whether a server is created in a function that is passed to sync.Once or sync.OnceValue.
+func isMadeOnce(p *Place) bool {
 	once := false
 	ast.Inspect(p.file.syntax, func(n ast.Node) bool {
 		if n == nil || n.Pos() > p.call.Pos() || n.End() < p.call.End() {
@@ -242,8 +243,8 @@ func madeOnce(p *Place) bool {
 	return once
 }
 
-// answers returns the body of a function that answers an HTTP request.
-func answers(n ast.Node) ast.Node {
+// handlerBody returns the body of n if n is a function that handles an HTTP request.
+func handlerBody(n ast.Node) ast.Node {
 	var of *ast.FuncType
 	var body *ast.BlockStmt
 	switch n := n.(type) {
@@ -261,8 +262,8 @@ func answers(n ast.Node) ast.Node {
 	return body
 }
 
-// repeats returns n if it is a loop.
-func repeats(n ast.Node) ast.Node {
+// loopOf returns n if it is a loop, or nil.
+func loopOf(n ast.Node) ast.Node {
 	switch n.(type) {
 	case *ast.ForStmt, *ast.RangeStmt:
 		return n
@@ -270,11 +271,11 @@ func repeats(n ast.Node) ast.Node {
 	return nil
 }
 
-// inLoop reports whether a loop may create the server of a place more than once.
-func (found *Found) inLoop(p *Place) bool { return found.reachedFrom(p, repeats) }
+// inLoop reports whether a loop may create the server at a place more than once.
+func (found *Found) inLoop(p *Place) bool { return found.reachedFrom(p, loopOf) }
 
-// reachedFrom reports whether a part of the module that find returns contains the call of a place, or calls the
-// function that contains it.
+// reachedFrom reports whether a node that find returns contains the call at a place, or calls the function that
+// contains it.
 func (found *Found) reachedFrom(p *Place, find func(ast.Node) ast.Node) bool {
 	fun, _ := declaration(p).(*ast.FuncDecl)
 	reached := false
@@ -289,7 +290,7 @@ func (found *Found) reachedFrom(p *Place, find func(ast.Node) ast.Node) bool {
 	return reached
 }
 
-// callsFrom reports whether a part of a file calls a function of another file, judging by names and the number of
+// callsFrom reports whether a part of a file calls a function of another file. It compares only names and the number of
 // arguments.
 func callsFrom(f *file, part ast.Node, in *file, fun *ast.FuncDecl) bool {
 	does := false
@@ -312,7 +313,7 @@ func callsFrom(f *file, part ast.Node, in *file, fun *ast.FuncDecl) bool {
 	return does
 }
 
-// imports reports whether a name refers to the package of another file, judging by names.
+// imports reports whether a name refers to the package of another file. It compares only names.
 func (f *file) imports(name *ast.Ident, in *file) bool {
 	return name != nil && name.Obj == nil && slices.ContainsFunc(f.syntax.Imports, func(spec *ast.ImportSpec) bool {
 		of := strings.Trim(spec.Path.Value, `"`)
@@ -320,8 +321,8 @@ func (f *file) imports(name *ast.Ident, in *file) bool {
 	})
 }
 
-// servedIn reports whether the function that creates a server also serves it over HTTP.
-func (found *Found) servedIn(p *Place) bool {
+// isServedIn reports whether the function that creates a server also serves it over HTTP.
+func (found *Found) isServedIn(p *Place) bool {
 	for i := range found.Places {
 		if h := &found.Places[i]; (h.Kind == Handler || h.Kind == SSE) && declaration(h) == declaration(p) {
 			return true
@@ -330,7 +331,7 @@ func (found *Found) servedIn(p *Place) bool {
 	return false
 }
 
-// Makes reports whether the module creates a server.
+// Makes reports whether the module creates any server.
 func (found *Found) Makes() bool {
 	return slices.ContainsFunc(found.Places, func(p Place) bool { return p.Kind == NewServer })
 }

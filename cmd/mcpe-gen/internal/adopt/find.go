@@ -21,22 +21,22 @@ type Kind string
 
 // The kinds of places.
 const (
-	// NewServer creates the SDK's server; events are added after it.
+	// NewServer creates the SDK's server. Events are added after the call.
 	NewServer Kind = "NewServer"
 	// Handler is the SDK's handler for Streamable HTTP, which transport.NewHandler replaces.
 	Handler Kind = "NewStreamableHTTPHandler"
 	// SSE is the SDK's handler for the older HTTP transport, which transport.NewSSEHandler replaces.
 	SSE Kind = "NewSSEHandler"
-	// Run runs the server on a transport; transport.Run replaces it.
+	// Run runs the server on a transport. It is replaced with transport.Run.
 	Run Kind = "Run"
 )
 
-// A Place is a call in a program that matters for events.
+// A Place is a call in a program that is relevant to events.
 type Place struct {
 	Kind Kind `json:"kind"`
-	// Path is relative to the module's directory, with slashes.
+	// Path is relative to the module's directory and uses slashes.
 	Path string `json:"path"`
-	// Line counts from 1; Text is the line without its indentation.
+	// Line counts from 1. Text is the line without its indentation.
 	Line int    `json:"line"`
 	Text string `json:"text"`
 	file *file
@@ -49,7 +49,7 @@ type file struct {
 	text   []byte
 	fset   *token.FileSet
 	syntax *ast.File
-	// sdk is the name of the imported SDK in the file.
+	// sdk is the name by which the file imports the SDK.
 	sdk string
 }
 
@@ -58,13 +58,13 @@ func (f *file) offset(p token.Pos) int { return f.fset.Position(p).Offset }
 // Found lists the places in a module that use the SDK.
 type Found struct {
 	Places []Place
-	// Broken are files that import the SDK but do not parse, so that their places are unknown.
+	// Broken lists files that import the SDK but do not parse. Their places are unknown.
 	Broken []string
 	files  []*file
 }
 
-// Find finds the places in the Go files of a module by their syntax and import paths. It skips tests, nested modules,
-// vendor, testdata, and directories that begin with "." or "_".
+// Find finds the places in the Go files of a module. It uses only their syntax and import paths. It skips tests, nested
+// modules, vendor, testdata, and directories whose names begin with "." or "_".
 func Find(dir string) (*Found, error) {
 	found := &Found{}
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -103,7 +103,7 @@ func skipped(name, base string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// add adds the places in one file.
+// add records the places in one file.
 func (found *Found) add(name string, text []byte) {
 	fset := token.NewFileSet()
 	syntax, err := parser.ParseFile(fset, name, text, parser.ParseComments)
@@ -154,7 +154,7 @@ func (found *Found) place(f *file, kind Kind, call *ast.CallExpr) {
 		Text: string(bytes.TrimSpace(line)), file: f, call: call})
 }
 
-// sdkCall returns the name of the SDK function that is called, or "" for any other call.
+// sdkCall returns the name of the SDK function that a call invokes, or "" for any other call.
 func (f *file) sdkCall(call *ast.CallExpr) string {
 	if id, ok := call.Fun.(*ast.Ident); ok && f.sdk == "." && id.Obj == nil {
 		return id.Name
@@ -163,7 +163,7 @@ func (f *file) sdkCall(call *ast.CallExpr) string {
 	if !ok {
 		return ""
 	}
-	// A name that the file declares has an Obj: it hides the import.
+	// A name with an Obj is declared in the file and shadows the import.
 	if id, ok := sel.X.(*ast.Ident); ok && id.Name == f.sdk && id.Obj == nil {
 		return sel.Sel.Name
 	}
@@ -185,7 +185,7 @@ func (f *file) isTransport(e ast.Expr) bool {
 	return false
 }
 
-// importName returns a file's name for the package of an import path, or "" if it does not import it.
+// importName returns the name by which a file imports a package, or "" if it does not import the package.
 func importName(syntax *ast.File, of string) string {
 	for _, spec := range syntax.Imports {
 		if p, err := strconv.Unquote(spec.Path.Value); err != nil || p != of {
@@ -199,7 +199,7 @@ func importName(syntax *ast.File, of string) string {
 	return ""
 }
 
-// assigned returns the single variable to which a call's result is assigned, or nil for any other use.
+// assigned returns the variable that the result of a call is assigned to, or nil unless there is exactly one.
 func assigned(syntax *ast.File, call *ast.CallExpr) *ast.Ident {
 	var id *ast.Ident
 	ast.Inspect(syntax, func(n ast.Node) bool {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// The module that generated code needs, and its command.
+// RuntimePath is the module that generated code requires, and toolPath is its command.
 const (
 	RuntimePath = "github.com/mcpe-gen/mcpe-gen"
 	toolPath    = RuntimePath + "/cmd/mcpe-gen"
@@ -18,14 +18,14 @@ const (
 
 // A Requirement lists the entries that a go.mod needs to build generated code.
 type Requirement struct {
-	// GoVersion is the minimum go line, for example "1.26.0".
+	// GoVersion is the minimum Go version, for example "1.26.0".
 	GoVersion string
 	// Version is the minimum version of this module, for example "v0.1.0".
 	Version string
-	// Replace is the file path that replaces this module; "" keeps the go.mod's.
+	// Replace is the file path that replaces this module. If it is "", the go.mod keeps its replace line.
 	Replace string
-	// Modules are other required modules: directories below the root of this module with a separate go.mod. They get
-	// the same version and are replaced in the same way.
+	// Modules are other required modules. Each is a subdirectory of this module with its own go.mod. They have the same
+	// version and are replaced in the same way.
 	Modules []string
 }
 
@@ -38,12 +38,12 @@ func (r Requirement) paths() []string {
 	return all
 }
 
-// replacement returns the replacement of a module if checkout replaces this one.
+// replacement returns the path that replaces a module if checkout replaces this one.
 func replacement(path, checkout string) string {
 	return strings.TrimSuffix(checkout, "/") + strings.TrimPrefix(path, RuntimePath)
 }
 
-// Lines returns the go.mod lines of the requirement, for adding them by hand.
+// Lines returns the go.mod lines of the requirement, to be added manually.
 func (r Requirement) Lines() []string {
 	lines := []string{"go " + r.GoVersion, "tool " + toolPath}
 	for _, p := range r.paths() {
@@ -57,16 +57,16 @@ func (r Requirement) Lines() []string {
 	return lines
 }
 
-// A Module is an existing go.mod.
+// A Module is a module with an existing go.mod.
 type Module struct {
 	// Path is the module path.
 	Path string
-	// Replaced reports whether it already replaces the module of mcpe-gen.
+	// Replaced reports whether the go.mod already replaces the module of mcpe-gen.
 	Replaced bool
 	data     []byte
 }
 
-// ParseModule parses a go.mod; name appears in errors.
+// ParseModule parses a go.mod. Errors refer to it by name.
 func ParseModule(name string, data []byte) (*Module, error) {
 	f, err := modfile.Parse(name, data, nil)
 	if err != nil {
@@ -82,7 +82,7 @@ func ParseModule(name string, data []byte) (*Module, error) {
 	return m, nil
 }
 
-// Require returns the go.mod with the requirement r. It keeps a newer version or go line, and comments, blocks and line
+// Require returns the go.mod with the requirement r added. It preserves newer versions, comments, blocks and line
 // endings.
 func (m *Module) Require(r Requirement) ([]byte, error) {
 	f, err := modfile.Parse("go.mod", m.data, nil)
@@ -123,7 +123,7 @@ func (m *Module) Require(r Requirement) ([]byte, error) {
 	return out, err
 }
 
-// requireAtLeast adds a direct requirement for a module, next to the other direct ones.
+// requireAtLeast adds a direct requirement for a module, next to the existing direct ones.
 func requireAtLeast(f *modfile.File, path, least string) {
 	found := false
 	for _, r := range f.Require {

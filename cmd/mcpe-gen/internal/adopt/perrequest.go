@@ -5,8 +5,9 @@ import (
 	"go/token"
 )
 
-// isMadeForHandler reports whether a NewServer creates the server of a handler that is created for each request. It
-// follows calls by name. If they end at a function value, it assumes every server that the function hands out.
+// isMadeForHandler reports whether a NewServer call creates the server of a handler that is created for each request.
+// It follows calls by name. If they end at a function value, it assumes that the value can reach any server that its
+// function returns.
 func (found *Found) isMadeForHandler(p *Place) bool {
 	for i := range found.Places {
 		call := found.serverCall(&found.Places[i])
@@ -27,7 +28,8 @@ func (found *Found) isMadeForHandler(p *Place) bool {
 	return false
 }
 
-// serverCall returns the call that creates the server of a handler, if both are created for each request.
+// serverCall returns the call that creates the server of a handler. It returns nil unless both are created for each
+// request.
 func (found *Found) serverCall(h *Place) *ast.CallExpr {
 	g, scope := found.getter(h), found.requestScope(h)
 	if g.body == nil || scope == nil {
@@ -71,28 +73,28 @@ func (found *Found) serverCall(h *Place) *ast.CallExpr {
 	return call
 }
 
-// requestScope returns the innermost function body around a handler that runs once for each request, or nil.
+// requestScope returns the innermost function body that contains a handler and runs once per request, or nil.
 func (found *Found) requestScope(h *Place) ast.Node {
 	var scope ast.Node
 	ast.Inspect(h.file.syntax, func(n ast.Node) bool {
-		if body := answers(n); body != nil && body.Pos() <= h.call.Pos() && h.call.End() <= body.End() {
+		if body := handlerBody(n); body != nil && body.Pos() <= h.call.Pos() && h.call.End() <= body.End() {
 			scope = body
 		}
 		return true
 	})
-	if fun, ok := declaration(h).(*ast.FuncDecl); ok && scope == nil && found.reachedFrom(h, answers) {
+	if fun, ok := declaration(h).(*ast.FuncDecl); ok && scope == nil && found.reachedFrom(h, handlerBody) {
 		scope = fun.Body
 	}
 	return scope
 }
 
-// leadsTo reports whether a call reaches the function with the NewServer of a place.
+// leadsTo reports whether a call reaches the function that contains the NewServer call of a place.
 func (found *Found) leadsTo(call *ast.CallExpr, p *Place) bool {
 	fun, ok := declaration(p).(*ast.FuncDecl)
 	return ok && found.calls(call, fun, map[*ast.FuncDecl]bool{})
 }
 
-// isAccessor reports whether a call calls a known function without calls in its body, which therefore returns an
+// isAccessor reports whether a call invokes a known function that makes no calls itself. Such a function returns an
 // existing server.
 func (found *Found) isAccessor(call *ast.CallExpr) bool {
 	name := ""
@@ -115,8 +117,7 @@ func (found *Found) isAccessor(call *ast.CallExpr) bool {
 	return !calls
 }
 
-// isHandedOut reports whether the function that creates a server leaves serving it to other code. Function main runs
-// once.
+// isHandedOut reports whether the function that creates a server lets other code serve it. Function main runs once.
 func (found *Found) isHandedOut(p *Place) bool {
 	fun, ok := declaration(p).(*ast.FuncDecl)
 	if !ok || fun.Recv == nil && fun.Name.Name == "main" {

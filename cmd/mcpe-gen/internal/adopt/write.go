@@ -15,29 +15,30 @@ import (
 	"strings"
 )
 
-// A names holds the names to use in a file, so that they hide nothing.
-type names struct {
+// A nameSet holds the names to use in a file. They do not shadow other names.
+type nameSet struct {
 	server, transport, ingress, generated, setup string // imports
 	es, err, upstream, service, in, webhooks     string
 	kept, authenticate, metadata, console        string
 	events                                       []string // the variables of the emitters, in the order of Wiring.Events
 }
 
-// An Edit is a file that changes.
+// An Edit describes a change to a file.
 type Edit struct {
-	// Path is relative to the module's directory, with slashes.
+	// Path is relative to the module's directory and uses slashes.
 	Path     string
 	Old, New []byte
 }
 
-// A cut replaces bytes from..to of a file.
+// A cut replaces the bytes from..to of a file with text.
 type cut struct {
 	from, to int
 	text     string
 }
 
-// Write returns the server's file with the lines of w, or an error that says why the user has to add them. It succeeds
-// only if the syntax shows that the result compiles: one server, created and served in one function.
+// Write returns an edit that adds the lines of w to the server's file. If it cannot, it returns an error that explains
+// why the user has to add them. It succeeds only if the syntax shows that the result compiles: a single server must be
+// created and served in the same function.
 func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 	if w.Check {
 		return nil, errors.New("a check must be written by hand")
@@ -83,16 +84,16 @@ func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 		return nil, err
 	}
 	cuts := []cut{{site.behind, site.behind, site.margin +
-		strings.Join(w.behind(site.server.Name, n, fmt.Sprintf(site.fail, n.err), found.servedIn(server)), "\n"+site.margin) + "\n"}}
+		strings.Join(w.linesAfter(site.server.Name, n, fmt.Sprintf(site.fail, n.err), found.isServedIn(server)), "\n"+site.margin) + "\n"}}
 	served := 0
 	for _, p := range found.Places {
 		if p.Kind == NewServer {
 			continue
 		}
-		if err := site.serves(p, server); err != nil {
+		if err := site.checkServing(p, server); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", p.Path, p.Line, err)
 		}
-		cuts = append(cuts, cut{f.offset(p.call.Pos()), f.offset(p.call.End()), w.instead(p, n.transport, made{srv: site.server.Name, names: n})})
+		cuts = append(cuts, cut{f.offset(p.call.Pos()), f.offset(p.call.End()), w.replacementOf(p, n.transport, serverPlace{srv: site.server.Name, names: n})})
 		served++
 	}
 	if served == 0 {
@@ -105,19 +106,20 @@ func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 	return &Edit{Path: f.path, Old: f.text, New: text}, nil
 }
 
-// A site is the statement after which the lines go.
+// A site is the statement that the new lines follow.
 type site struct {
 	server *ast.Ident
 	block  *ast.BlockStmt
 	behind int // the offset of the line after the statement
 	margin string
-	// fail is a format of the code that ends the function with an error, or "" if it cannot; log reports whether that
-	// code needs the package log.
+	// fail is a format for the code that ends the function with an error, or "" if the function cannot be ended. log
+	// reports whether that code needs package log.
 	fail string
 	log  bool
 }
 
-// siteOf returns the site for the lines of a place. With an error the site is partial, and only fail is valid.
+// siteOf returns the site where the lines of a place are inserted. If it returns an error, only the fields fail and log
+// of the site are valid.
 func siteOf(made *Place) (*site, error) {
 	f := made.file
 	s := &site{server: assigned(f.syntax, made.call)}
@@ -166,7 +168,7 @@ func siteOf(made *Place) (*site, error) {
 	if rest < 0 || s.behind > f.offset(s.block.Rbrace) {
 		return s, errors.New("the function is on one line")
 	}
-	// The lines go after the rest of this line, which may only be a comment.
+	// The new lines follow this line, so the rest of it may only be a comment.
 	if tail := bytes.TrimSpace(f.text[end : end+rest]); len(tail) > 0 && !bytes.HasPrefix(tail, []byte("//")) {
 		return s, errors.New("other code follows on the same line")
 	}
@@ -179,8 +181,8 @@ func siteOf(made *Place) (*site, error) {
 	return s, nil
 }
 
-// failure returns the format of the code that ends a function with an error, or "" if it cannot. The second result
-// reports whether that code needs the package log.
+// failure returns a format for the code that ends a function with an error, or "" if the function cannot be ended. The
+// second result reports whether that code needs package log.
 func failure(f *file, function *ast.FuncType, entry bool) (string, bool) {
 	if entry && f.syntax.Name.Name == "main" {
 		return "log.Fatal(%s)", true
@@ -212,8 +214,8 @@ func failure(f *file, function *ast.FuncType, entry bool) (string, bool) {
 	return "return " + strings.Join(results, ", "), false
 }
 
-// serves returns the reason why the call of a place cannot be replaced, or nil.
-func (s *site) serves(p Place, made *Place) error {
+// checkServing returns the reason why the call at a place cannot be replaced, or nil.
+func (s *site) checkServing(p Place, made *Place) error {
 	if p.file != made.file || p.call.Pos() < made.call.End() || p.call.End() > s.block.End() {
 		return errors.New("the server is made and served in different functions")
 	}
@@ -234,7 +236,7 @@ func (s *site) serves(p Place, made *Place) error {
 	if id, ok := ret.Results[0].(*ast.Ident); !ok || id.Obj != s.server.Obj {
 		return errors.New("a function chooses the server at run time")
 	}
-	// The new handler is an http.Handler: a variable of the SDK's type could not hold it.
+	// The new handler is an http.Handler, so a variable of the SDK's type could not hold it.
 	fits := false
 	ast.Inspect(p.file.syntax, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -251,13 +253,13 @@ func (s *site) serves(p Place, made *Place) error {
 	return nil
 }
 
-// nameAll chooses names that are unused in every file of the package: an import is visible in its whole file, and must
-// not have the name of anything in the package. Without a site, later declarations of err are unknown.
-func nameAll(dir string, f *file, w Wiring, s *site) (names, error) {
+// nameAll chooses names that are unused in every file of the package. An import is visible in its whole file and must
+// not have the name of a package-level declaration. Without a site, it cannot detect later declarations of err.
+func nameAll(dir string, f *file, w Wiring, s *site) (nameSet, error) {
 	taken, imported := map[string]bool{}, map[string]bool{}
 	entries, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(path.Dir(f.path))))
 	if err != nil {
-		return names{}, err
+		return nameSet{}, err
 	}
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".go") {
@@ -266,7 +268,7 @@ func nameAll(dir string, f *file, w Wiring, s *site) (names, error) {
 		name := filepath.Join(dir, filepath.FromSlash(path.Dir(f.path)), e.Name())
 		syntax, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil {
-			return names{}, err
+			return nameSet{}, err
 		}
 		ast.Inspect(syntax, func(n ast.Node) bool {
 			if id, ok := n.(*ast.Ident); ok {
@@ -294,7 +296,7 @@ func nameAll(dir string, f *file, w Wiring, s *site) (names, error) {
 			}
 		}
 	}
-	std := w.std()
+	std := w.stdImports()
 	if s == nil {
 		std = nil
 	} else if s.log {
@@ -303,10 +305,10 @@ func nameAll(dir string, f *file, w Wiring, s *site) (names, error) {
 	for _, spec := range std {
 		of := strings.Trim(spec, `"`)
 		if name := path.Base(of); taken[name] && !imported[of] {
-			return names{}, fmt.Errorf("%s: the name %s is taken", f.path, name)
+			return nameSet{}, fmt.Errorf("%s: the name %s is taken", f.path, name)
 		}
 	}
-	n := names{server: free("server", "eventserver"), transport: free("transport", "eventtransport"),
+	n := nameSet{server: free("server", "eventserver"), transport: free("transport", "eventtransport"),
 		ingress: free("ingress", "eventingress"), generated: free(w.Package, w.Package+"events"),
 		es: free("es", "eventServer"), err: "err", upstream: free("upstream"), service: free("service", "webhookService"),
 		in: free("in", "incoming"), webhooks: free("webhooks", "webhookHandler")}
@@ -318,14 +320,14 @@ func nameAll(dir string, f *file, w Wiring, s *site) (names, error) {
 	for _, e := range w.Events {
 		n.events = append(n.events, free(lower(e), lower(e)+"Emitter"))
 	}
-	if s != nil && s.block != nil && s.behind > 0 && declaredAgain(f, s) {
+	if s != nil && s.block != nil && s.behind > 0 && isRedeclared(f, s) {
 		n.err = free("eventsErr")
 	}
 	return n, nil
 }
 
-// declaredAgain reports whether a later statement of the block declares only err, which would then no longer compile.
-func declaredAgain(f *file, s *site) bool {
+// isRedeclared reports whether a later statement of the block declares only err, which would no longer compile.
+func isRedeclared(f *file, s *site) bool {
 	for _, st := range s.block.List {
 		if f.offset(st.Pos()) < s.behind {
 			continue
@@ -355,13 +357,13 @@ func isErr(e ast.Expr) bool {
 	return ok && id.Name == "err"
 }
 
-// isOther reports whether the left side of := is neither err nor blank.
+// isOther reports whether an operand on the left of := is neither err nor blank.
 func isOther(e ast.Expr) bool {
 	id, ok := e.(*ast.Ident)
 	return ok && id.Name != "err" && id.Name != "_"
 }
 
-// apply applies cuts, which do not overlap.
+// apply applies cuts, which must not overlap.
 func apply(text []byte, cuts []cut) []byte {
 	slices.SortStableFunc(cuts, func(a, b cut) int { return a.from - b.from })
 	var out []byte
@@ -373,15 +375,15 @@ func apply(text []byte, cuts []cut) []byte {
 	return append(out, text[at:]...)
 }
 
-// addImports adds the imports of the new lines after the import of the SDK, and removes net/http if it is no longer
-// used. It formats the file only if the file was formatted before.
-func addImports(text []byte, f *file, n names, w Wiring, needsLog bool) ([]byte, error) {
+// addImports adds the imports of the new lines after the import of the SDK. It removes net/http if it is no longer
+// used. It formats the file only if the file was already formatted.
+func addImports(text []byte, f *file, n nameSet, w Wiring, needsLog bool) ([]byte, error) {
 	fset := token.NewFileSet()
 	syntax, err := parser.ParseFile(fset, f.path, text, parser.ParseComments)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.path, err)
 	}
-	lines := append(w.lacking(f, n, true), w.specs(n, false)...)
+	lines := append(w.missingImports(f, n, true), w.importSpecs(n, false)...)
 	if needsLog && importName(syntax, "log") == "" {
 		lines = append(lines, `"log"`)
 	}
@@ -426,7 +428,7 @@ func addImports(text []byte, f *file, n names, w Wiring, needsLog bool) ([]byte,
 	return text, err
 }
 
-// join separates imports of the standard library from the others.
+// join joins import specs with sep between those of the standard library and the others.
 func join(lines []string, sep string) string {
 	std, rest := split(lines)
 	if len(std) == 0 {
@@ -435,7 +437,7 @@ func join(lines []string, sep string) string {
 	return strings.Join(std, sep) + "\n" + sep + strings.Join(rest, sep)
 }
 
-// split separates imports of the standard library from others.
+// split separates the imports of the standard library from the others.
 func split(lines []string) (std, rest []string) {
 	for _, l := range lines {
 		if strings.Contains(l, ".") {
@@ -447,10 +449,10 @@ func split(lines []string) (std, rest []string) {
 	return std, rest
 }
 
-// isStd reports whether an import belongs to the standard library.
+// isStd reports whether an import is from the standard library.
 func isStd(s ast.Spec) bool { return !strings.Contains(s.(*ast.ImportSpec).Path.Value, ".") }
 
-// uses reports whether a file uses a package that it imports.
+// uses reports whether a file uses the package that it imports under a name.
 func uses(syntax *ast.File, name string) bool {
 	found := name == "" || name == "_" || name == "."
 	ast.Inspect(syntax, func(n ast.Node) bool {

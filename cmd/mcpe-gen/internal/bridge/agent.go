@@ -11,8 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// An agentTransport is the connection to the agent. It adds two functions to the SDK: it reports when a result has been
-// written, and it sends notifications that the SDK does not define.
+// An agentTransport is the transport to the agent. It adds two functions to the SDK's transport. It reports when a
+// result has been written, and it sends notifications that the SDK does not define.
 type agentTransport struct {
 	under mcp.Transport
 
@@ -37,10 +37,10 @@ func (t *agentTransport) Connect(ctx context.Context) (mcp.Connection, error) {
 	return t.conn, nil
 }
 
-// initialized returns a channel that is closed once notifications may be sent.
+// initialized returns a channel that is closed when the agent can receive notifications.
 func (t *agentTransport) initialized() <-chan struct{} { return t.begun }
 
-// notify sends a notification. It must not be called before the agent is initialized.
+// notify sends a notification. It must not be called before initialized is closed.
 func (t *agentTransport) notify(ctx context.Context, method string, params any) error {
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -52,9 +52,9 @@ func (t *agentTransport) notify(ctx context.Context, method string, params any) 
 	return conn.Connection.Write(ctx, &jsonrpc.Request{Method: method, Params: raw})
 }
 
-// shows registers a function to call once the result of a call is written, and one to call if it is not. Exactly one of
-// them is called, and it must not block.
-func (t *agentTransport) shows(extra *mcp.RequestExtra, written, dropped func()) {
+// onWritten registers a function to call after the result of a call has been written, and one to call if it is not
+// written. Exactly one of them is called. It must not block.
+func (t *agentTransport) onWritten(extra *mcp.RequestExtra, written, dropped func()) {
 	t.mu.Lock()
 	conn := t.conn
 	t.mu.Unlock()
@@ -69,10 +69,10 @@ func (t *agentTransport) shows(extra *mcp.RequestExtra, written, dropped func())
 	dropped() // nobody waits for the result any longer
 }
 
-// ticketHeader passes the ticket of a call to its handler. It does not appear in any message.
+// ticketHeader is the header that passes the ticket of a call to its handler. It is not part of any message.
 const ticketHeader = "Mcpe-Bridge-Call"
 
-// A call is a request of the agent that was not answered.
+// A call is a request from the agent that has not been answered.
 type call struct {
 	ticket           string
 	written, dropped func() // nil if the result shows nothing

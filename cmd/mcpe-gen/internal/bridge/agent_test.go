@@ -85,7 +85,7 @@ func TestBRIDGE7Written(t *testing.T) {
 			}
 			turn <- struct{}{}
 			lease := reader.Take(9, nil)
-			agent.shows(extra, func() {
+			agent.onWritten(extra, func() {
 				if n, err := reader.Read(1); n != 1 || err != nil {
 					t.Error(n, err)
 				}

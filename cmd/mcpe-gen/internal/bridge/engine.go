@@ -37,15 +37,15 @@ func newEngine(ctx context.Context, o Options, s *state, print func(string)) *en
 	return e
 }
 
-// say prints a message for the user. It may contain text from servers.
+// say prints a message to the user. The message may contain text from servers.
 func (e *engine) say(format string, args ...any) {
 	e.print(plain.Text(plain.Cut(fmt.Sprintf(format, args...), maxText)))
 }
 
-// maxText is the maximum length of a server's text, except the data of events.
+// maxText is the maximum length of text from a server, except event data.
 const maxText = 1000
 
-// start starts the subscriptions of the configuration and the earlier ones of the agent.
+// start starts the configured subscriptions and the earlier subscriptions of the agent.
 func (e *engine) start() error {
 	for _, s := range e.c.Subscriptions {
 		e.begin(s, false)
@@ -69,7 +69,7 @@ func (e *engine) start() error {
 	return e.state.box.Prune(func(id string) bool { return e.feed(id) != nil })
 }
 
-// begin starts a feed, unless there is already one for the subscription.
+// begin starts a feed for the subscription unless there already is one.
 func (e *engine) begin(s config.Subscription, agents bool) *feed {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,7 +100,7 @@ func (e *engine) feed(id string) *feed {
 	return e.feeds[id]
 }
 
-// all returns the feeds in the order of their servers and events.
+// all returns the feeds, sorted by server and event.
 func (e *engine) all() []*feed {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,7 +112,7 @@ func (e *engine) all() []*feed {
 	return list
 }
 
-// stop stops all feeds: their events are in the inbox, and their cursors are saved.
+// stop stops all feeds. Their events are then in the inbox and their cursors are saved.
 func (e *engine) stop() {
 	e.end()
 	for _, f := range e.all() {
@@ -125,16 +125,16 @@ func (e *engine) stop() {
 	closing.Wait()
 }
 
-// acceptTime is how long a subscription of the agent waits for its server's answer.
+// acceptTime is how long creating a subscription for the agent waits for the server's response.
 const acceptTime = 10 * time.Second
 
-// placeTime is how long it then waits for its first cursor, which types without replay never have.
+// placeTime is how long it then waits for the first cursor. Event types without replay never have one.
 const placeTime = time.Second
 
-// errFull reports that there are too many subscriptions.
+// errFull is returned if there are too many subscriptions.
 var errFull = errors.New("there are as many subscriptions as limits.subscriptions allows; end one with events_unsubscribe")
 
-// subscribe creates a subscription for the agent and stores it, unless the server refuses it.
+// subscribe creates a subscription for the agent and stores it unless the server rejects it.
 func (e *engine) subscribe(ctx context.Context, s config.Subscription) (f *feed, was bool, err error) {
 	id := feedID(s)
 	if f := e.feed(id); f != nil {
@@ -161,9 +161,9 @@ func (e *engine) subscribe(ctx context.Context, s config.Subscription) (f *feed,
 			accepted = time.Now()
 		}
 		switch {
-		case st.phase == active && (e.placed(ctx, id) || time.Since(accepted) > placeTime):
+		case st.phase == active && (e.hasCursor(ctx, id) || time.Since(accepted) > placeTime):
 			return f, false, nil
-		case st.phase == waiting && refused(st.problem):
+		case st.phase == waiting && isRefusal(st.problem):
 			return nil, false, errors.Join(st.problem, e.unsubscribe(f))
 		case st.phase == waiting:
 			return f, false, nil // it will be created once the server is available
@@ -180,15 +180,15 @@ func (e *engine) subscribe(ctx context.Context, s config.Subscription) (f *feed,
 	}
 }
 
-// placed reports whether the cursor of a subscription is saved, after which no event can be missed.
-func (e *engine) placed(ctx context.Context, id string) bool {
+// hasCursor reports whether the cursor of a subscription has been saved. From then on, no event can be missed.
+func (e *engine) hasCursor(ctx context.Context, id string) bool {
 	_, ok, err := e.state.cursors.Load(ctx, id)
 	return ok && err == nil
 }
 
 var errEnding = errors.New("the bridge is ending")
 
-// unsubscribe ends a subscription of the agent and forgets its cursor. Its events stay in the inbox.
+// unsubscribe ends a subscription of the agent and deletes its cursor. Its events remain in the inbox.
 func (e *engine) unsubscribe(f *feed) error {
 	if err := e.state.box.Drop(f.id); err != nil {
 		return err

@@ -22,16 +22,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 )
 
-// Pauses between two attempts to subscribe.
+// These are the limits of the delay between two attempts to subscribe.
 const (
 	pauseMin = time.Second
 	pauseMax = time.Minute
 )
 
-// maxEventID is the maximum length of a shown eventId.
+// maxEventID is the maximum length of an eventId that is shown to the agent.
 const maxEventID = 200
 
-// A feed runs a subscription: it subscribes, adds events to the inbox, and restarts after any failure until its context
+// A feed runs a subscription. It subscribes, adds events to the inbox, and restarts after any failure until its context
 // is done.
 type feed struct {
 	id     string
@@ -64,7 +64,7 @@ const (
 	waiting    phase = "waiting to try again"
 )
 
-// feedID returns the name of a subscription for the agent and in the cursor file. It is stable across restarts.
+// feedID returns the identifier of a subscription for the agent and in the cursor file. It is stable across restarts.
 func feedID(s config.Subscription) string {
 	sum := sha256.Sum256([]byte(s.Key()))
 	return "s" + hex.EncodeToString(sum[:6])
@@ -84,7 +84,7 @@ func (f *feed) run(ctx context.Context) {
 		f.phase, f.client = connecting, nil // keep the problem: it is the reason for this attempt
 		f.mu.Unlock()
 		began := time.Now()
-		err := f.once(ctx)
+		err := f.subscribeOnce(ctx)
 		if ctx.Err() != nil {
 			if err != nil {
 				f.e.say("%s: ending: %v", f.name(), err)
@@ -107,16 +107,16 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// name returns the feed's name for the user.
+// name returns the name of the feed in messages to the user.
 func (f *feed) name() string { return f.sub.Server + " " + f.sub.Event }
 
-// A refusal is the reason why a subscription fails although its server answers.
+// A refusal is the reason why a subscription failed although its server responded.
 type refusal struct{ text string }
 
 func (r *refusal) Error() string { return r.text }
 
-// refused reports whether an error concerns the subscription, not the connection to its server.
-func refused(err error) bool {
+// isRefusal reports whether an error concerns the subscription rather than the connection to its server.
+func isRefusal(err error) bool {
 	if _, ok := errors.AsType[*refusal](err); ok {
 		return true
 	}
@@ -129,14 +129,14 @@ func refused(err error) bool {
 	return errors.Is(err, client.ErrNoEvents)
 }
 
-// once subscribes and receives events until the subscription ends.
-func (f *feed) once(ctx context.Context) error {
+// subscribeOnce subscribes and receives events until the subscription ends.
+func (f *feed) subscribeOnce(ctx context.Context) error {
 	c, err := f.server.client(ctx)
 	if err != nil {
 		return err
 	}
 	err = f.consume(ctx, c)
-	if err != nil && ctx.Err() == nil && !refused(err) && !errors.Is(err, clientstore.ErrDeadLettersFull) {
+	if err != nil && ctx.Err() == nil && !isRefusal(err) && !errors.Is(err, clientstore.ErrDeadLettersFull) {
 		// Replace a connection that has failed, and read its token again from the source.
 		f.server.drop(c)
 	}
@@ -169,7 +169,7 @@ func (f *feed) consume(ctx context.Context, c *client.Client) error {
 	f.mu.Lock()
 	f.latest, f.joins, f.phase, f.client = latest, join != nil, receiving, c
 	f.mu.Unlock()
-	return client.Consume(ctx, c, client.ConsumeOptions{Store: f.e.state.cursors, MaxTries: math.MaxInt32, OnProblem: f.trouble},
+	return client.Consume(ctx, c, client.ConsumeOptions{Store: f.e.state.cursors, MaxTries: math.MaxInt32, OnProblem: f.recordError},
 		client.Handle(client.Dynamic(f.sub.Event), f.sub.Arguments, func(hctx context.Context, ev *events.Event[json.RawMessage, json.RawMessage]) error {
 			// A full inbox delays the server, but not the shutdown.
 			hctx, stop := context.WithCancel(hctx)
@@ -179,9 +179,9 @@ func (f *feed) consume(ctx context.Context, c *client.Client) error {
 		}, options...))
 }
 
-// coalescing returns how events are joined, or nil if they are not. The configuration takes precedence over the event
-// type. It requests all events of a burst, so that events redelivered after a crash are recognizable; latest
-// reports whether the agent gets only the last one.
+// coalescing returns how events are coalesced, or nil if they are not. The configuration takes precedence over the
+// event type. It requests all events of a burst so that it can recognize events redelivered after a crash. latest
+// reports whether the agent receives only the last one.
 func coalescing(own *config.Coalesce, meta map[string]any) (_ *client.Coalescing, latest bool, err error) {
 	said, err := wire.CoalesceOf(meta)
 	if own == nil {
@@ -204,8 +204,8 @@ func coalescing(own *config.Coalesce, meta map[string]any) (_ *client.Coalescing
 		Keep: wire.KeepAll}, cmp.Or(keep, wire.KeepLatest) == wire.KeepLatest, nil
 }
 
-// trouble records an error that does not end the subscription.
-func (f *feed) trouble(err error) {
+// recordError records an error that does not end the subscription.
+func (f *feed) recordError(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, ok := errors.AsType[*client.GapError](err); ok {
@@ -233,7 +233,7 @@ func (f *feed) add(ctx context.Context, burst client.Burst[json.RawMessage, json
 	return err
 }
 
-// shownEvent returns an event with at most the given number of bytes of its data.
+// shownEvent returns an event with its data truncated to the given number of bytes.
 func shownEvent(ev *events.Event[json.RawMessage, json.RawMessage], most int) inbox.Event {
 	e := inbox.Event{ID: ev.ID, Timestamp: ev.Timestamp.Time}
 	if len(e.ID) > maxEventID {
@@ -248,7 +248,7 @@ func shownEvent(ev *events.Event[json.RawMessage, json.RawMessage], most int) in
 	return e
 }
 
-// A status is the status of a feed.
+// A status is a snapshot of a feed's state.
 type status struct {
 	phase   phase
 	problem error

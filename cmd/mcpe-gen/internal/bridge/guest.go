@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// Requests from a window to the hub, as MCP tools. The first ones are also tools of the agent.
+// These are the requests from a window to the hub, which are MCP tools. The first ones are also available to the agent.
 const (
 	opList          = "events_list"
 	opSubscribe     = "events_subscribe"
@@ -31,19 +31,19 @@ const (
 	opResume        = "resume" // needs no window
 )
 
-// protocol is the version of the protocol between windows and the hub.
+// protocol is the protocol version that windows and the hub use.
 const protocol = 1
 
-// maxLeases is the maximum number of leases per window: for a result and a notification, and one more of each while it
-// settles.
+// maxLeases is the maximum number of leases per window. A result and a notification need one each, and another one each
+// while the first is being settled.
 const maxLeases = 4
 
-// A guest is the hub's side of one window's connection.
+// A guest is the hub's end of the connection to a window.
 type guest struct {
 	h *hub
 	e *engine
 
-	// attach sets reader and differs before any other request is answered.
+	// attach sets reader and differs before the hub answers any other request.
 	reader  *inbox.Reader
 	differs bool
 	told    atomic.Int64 // missed batches reported by the last events_inbox
@@ -53,21 +53,21 @@ type guest struct {
 	leases   map[string]*inbox.Lease
 }
 
-// An attachParams is the first request of a window.
+// attachParams are the parameters of a window's first request.
 type attachParams struct {
 	Protocol int    `json:"protocol"`
 	Window   string `json:"window"`
 	// Servers and Settings are digests of the window's configuration.
 	Servers  string `json:"servers"`
 	Settings string `json:"settings"`
-	// Shown are the batches that the window has shown and no hub has confirmed.
+	// Shown are the batches that the window has shown but no hub has confirmed.
 	Shown settlement `json:"shown"`
 }
 
-// An attachResult is the hub's answer.
+// An attachResult is the hub's response to that request.
 type attachResult struct {
 	PID int `json:"pid"`
-	// Differs reports whether the window's configuration differs from the hub's, apart from the servers.
+	// Differs reports whether the window's configuration differs from the hub's in something other than the servers.
 	Differs bool `json:"differs,omitempty"`
 }
 
@@ -108,7 +108,7 @@ func (g *guest) ready() bool {
 	return g.attached != ""
 }
 
-// attach binds the connection to a window. A returning window keeps its reading position.
+// attach associates the connection with a window. A window that reconnects keeps its reading position.
 func (g *guest) attach(_ context.Context, args json.RawMessage) (any, error) {
 	var in attachParams
 	if err := json.Unmarshal(args, &in); err != nil {
@@ -139,15 +139,15 @@ func (g *guest) attach(_ context.Context, args json.RawMessage) (any, error) {
 	return attachResult{PID: os.Getpid(), Differs: g.differs}, nil
 }
 
-// leave ends the window cleanly and removes its reading position.
+// leave closes the window and deletes its reading position.
 func (g *guest) leave(context.Context, json.RawMessage) (any, error) {
-	window := g.gone()
+	window := g.disconnect()
 	return struct{}{}, g.h.forget(window)
 }
 
-// gone ends the window's connection and returns the window's name. Batches that it has taken but not shown become
-// unread.
-func (g *guest) gone() (window string) {
+// disconnect ends the window's connection and returns the window's ID. Batches that the window has taken but not shown
+// revert to unread.
+func (g *guest) disconnect() (window string) {
 	g.mu.Lock()
 	window, leases := g.attached, g.leases
 	g.attached, g.leases = "", nil
@@ -177,7 +177,7 @@ func (g *guest) keep(l *inbox.Lease) string {
 	return name
 }
 
-// release releases a lease. It ignores a lease of an earlier hub.
+// release releases a lease. It ignores leases of earlier hubs.
 func (g *guest) release(name string) {
 	g.mu.Lock()
 	l := g.leases[name]

@@ -19,8 +19,7 @@ import (
 )
 
 const (
-	// maxTypes is the maximum number of event types to list per server, and maxSchema is the maximum size of each
-	// schema.
+	// maxTypes is the maximum number of event types to list per server. maxSchema is the maximum size of each schema.
 	maxTypes  = 200
 	maxSchema = 4 << 10
 )
@@ -36,7 +35,7 @@ type listedType struct {
 	Allowed     bool            `json:"allowed"`
 }
 
-// A listedServer is a server that could not be listed, or only in part.
+// A listedServer is a server whose event types could not be listed, or not completely.
 type listedServer struct {
 	Server  string `json:"server"`
 	Problem string `json:"problem"`
@@ -168,7 +167,7 @@ func (g *guest) unsubscribe(_ context.Context, args json.RawMessage) (any, error
 	return map[string]any{"unsubscribed": f.id}, nil
 }
 
-// feedOf returns the feed that a call names.
+// feedOf returns the feed that a call refers to.
 func (g *guest) feedOf(id string) (*feed, error) {
 	if f := g.e.feed(id); f != nil {
 		return f, nil
@@ -190,14 +189,14 @@ type subscriptionRow struct {
 	Received     int             `json:"receivedSinceStart"`
 	Gaps         int             `json:"gapsSinceStart,omitempty"`
 	Unread       int             `json:"unread"`
-	// WakesPaused is the time at which wakes were paused because they seemed to be a loop.
+	// WakesPaused is when wakes were paused because they seemed to form a loop.
 	WakesPaused time.Time `json:"wakesPausedSince,omitzero"`
 }
 
 func (g *guest) row(f *feed) subscriptionRow {
 	st := f.status()
 	r := subscriptionRow{Subscription: f.id, Server: f.sub.Server, Event: f.sub.Event, Arguments: f.sub.Arguments, MadeBy: "configuration",
-		State: st.phase, Mode: st.mode, Joins: st.joins, Received: st.added, Gaps: st.gaps, Unread: g.reader.Count(of(f.id)), WakesPaused: f.loop.since()}
+		State: st.phase, Mode: st.mode, Joins: st.joins, Received: st.added, Gaps: st.gaps, Unread: g.reader.Count(of(f.id)), WakesPaused: f.loop.pausedSince()}
 	if f.agents {
 		r.MadeBy = "agent"
 	}
@@ -207,7 +206,7 @@ func (g *guest) row(f *feed) subscriptionRow {
 	return r
 }
 
-// resume ends the pauses of all wakes, on behalf of the user.
+// resume ends the pauses of all wakes at the user's request.
 func (g *guest) resume(context.Context, json.RawMessage) (any, error) {
 	var out resumeResult
 	for _, f := range g.e.all() {
@@ -218,12 +217,13 @@ func (g *guest) resume(context.Context, json.RawMessage) (any, error) {
 	return out, nil
 }
 
-// A resumeResult lists the subscriptions whose wakes continue.
+// A resumeResult lists the subscriptions whose wakes were resumed.
 type resumeResult struct {
 	Resumed []string `json:"resumed"`
 }
 
-// of returns a filter for the batches of a subscription; "" accepts all.
+// of returns a filter for the batches of a subscription. If subscription is "", it returns nil, which accepts all
+// batches.
 func of(subscription string) func(*inbox.Batch, inbox.Mark) bool {
 	if subscription == "" {
 		return nil

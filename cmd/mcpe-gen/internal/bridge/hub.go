@@ -21,18 +21,18 @@ import (
 const (
 	// maxWindows is the maximum number of windows per state directory.
 	maxWindows = 32
-	// maxWindowID is the maximum length of a window's name.
+	// maxWindowID is the maximum length of a window's ID.
 	maxWindowID = 32
-	// maxRequest is the maximum size of a window's message.
+	// maxRequest is the maximum size of a message from a window.
 	maxRequest = 1 << 20
-	// absence is how long a disconnected window keeps its reading position: it attaches to the next hub much sooner,
-	// and a killed window never does. absenceEvery is the interval between two checks.
+	// absence is how long the hub keeps the reading position of a disconnected window. A window attaches to the next
+	// hub much sooner, and a killed window never does. absenceEvery is how often the hub checks for absent windows.
 	absence      = 30 * time.Second
 	absenceEvery = 10 * time.Second
 )
 
-// A hub serves the windows of a state directory: those of other processes over the socket, and the window of this
-// process over a pipe.
+// A hub serves the windows of a state directory. It serves those of other processes over the socket, and the window of
+// its own process over a pipe.
 type hub struct {
 	e *engine
 	// servers and settings are digests of the configuration.
@@ -61,7 +61,7 @@ func newHub(e *engine) *hub {
 	return h
 }
 
-// digests returns digests of a configuration's servers, including the sources of their tokens, and of the other
+// digests returns a digest of the configured servers, including the sources of their tokens, and one of the other
 // settings that all windows share.
 func digests(c *config.Config) (servers, settings string) {
 	digest := func(of any) string {
@@ -105,7 +105,7 @@ func (h *hub) accept(l net.Listener) {
 	})
 }
 
-// serve serves a window until its connection or the hub ends.
+// serve serves a window until its connection or the hub is closed.
 func (h *hub) serve(conn net.Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -121,7 +121,7 @@ func (h *hub) serve(conn net.Conn) {
 		if err == nil {
 			err = session.Wait()
 		}
-		g.gone()
+		g.disconnect()
 		if err != nil && h.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.EOF) && !errors.Is(err, mcp.ErrConnectionClosed) {
 			h.e.say("the connection of a window: %v", err)
 		}
@@ -140,7 +140,7 @@ func (h *hub) welcome(window string, g *guest) (*inbox.Reader, error) {
 	delete(h.away, window)
 	h.mu.Unlock()
 	if before != nil {
-		before.gone() // a connection that ended without leave
+		before.disconnect() // a connection that ended without leave
 	}
 	h.positions.Lock()
 	defer h.positions.Unlock()
@@ -152,7 +152,7 @@ func (h *hub) welcome(window string, g *guest) (*inbox.Reader, error) {
 	return r, nil
 }
 
-// bye records that a window has lost its connection.
+// bye records that the connection to a window has been lost.
 func (h *hub) bye(window string, g *guest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -169,7 +169,7 @@ func (h *hub) windows() int {
 	return len(h.guests)
 }
 
-// forgetAbsent removes the reading positions of windows that do not return.
+// forgetAbsent periodically deletes the reading positions of windows that do not return.
 func (h *hub) forgetAbsent() {
 	tick := time.NewTicker(absenceEvery)
 	defer tick.Stop()
@@ -199,7 +199,7 @@ func (h *hub) absent() (windows []string) {
 	return windows
 }
 
-// forget removes the reading position of a disconnected window.
+// forget deletes the reading position of a disconnected window.
 func (h *hub) forget(window string) error {
 	h.positions.Lock()
 	defer h.positions.Unlock()
@@ -217,7 +217,7 @@ func (h *hub) forget(window string) error {
 	return r.Close()
 }
 
-// stop ends the hub and its connections.
+// stop closes the hub and its connections.
 func (h *hub) stop() {
 	h.mu.Lock()
 	h.ended = true

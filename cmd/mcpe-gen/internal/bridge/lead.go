@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// A leader runs the feeds, and the hub for all windows, in the bridge that has the lock of its state directory.
+// A leader runs the feeds and the hub for all windows. It exists in the bridge that has locked the state directory.
 type leader struct {
 	state *state
 	e     *engine
@@ -33,7 +33,7 @@ func lead(ctx context.Context, o Options, dir string, print func(string)) (_ *le
 	return l, nil
 }
 
-// stop stops the leader cleanly. The next leader finds its whole state on disk.
+// stop stops the leader cleanly. The next leader finds all of its state on disk.
 func (l *leader) stop() error {
 	l.h.stop()
 	l.e.stop()

@@ -11,12 +11,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/inbox"
 )
 
-// A breaker stops a loop of wakes: an agent or a command that is woken does something, and the resulting event wakes it
-// once more. A wake follows the previous wake if its event came after that wake began. If too many wakes follow each
-// other within a time, the wakes of the subscription pause.
+// A breaker stops a loop of wakes. In such a loop, an agent or command that is woken causes an event, which causes the
+// next wake. A wake follows the previous one if its event arrived after the previous wake began. If too many wakes
+// follow each other within a period, the wakes of the subscription are paused.
 //
-// A pause ends after a quiet time without events. It also ends if as many events arrive as the limit for a loop:
-// nothing was woken meanwhile, so the bridge did not cause them.
+// A pause ends after a period without events. It also ends if as many events arrive as the limit for a loop. Because
+// nothing was woken during the pause, the bridge did not cause them.
 type breaker struct {
 	limit *config.Loop // nil never pauses
 
@@ -34,8 +34,8 @@ func newBreaker(limit *config.Loop) *breaker {
 	return &breaker{limit: limit, changed: make(chan struct{})}
 }
 
-// wake records a wake by these batches, which are not empty. It returns false if the wake must not happen, because the
-// wakes of the subscription now pause.
+// wake records a wake for a non-empty list of batches. It returns false if the wake must not happen because the wakes
+// of the subscription are now paused.
 func (k *breaker) wake(batches []inbox.Batch, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -48,7 +48,7 @@ func (k *breaker) wake(batches []inbox.Batch, now time.Time) bool {
 		k.follows = append(k.within(now), now)
 		if len(k.follows) >= k.limit.Wakes {
 			k.paused, k.latest, k.came, k.follows = now, now, 0, nil
-			k.tell()
+			k.notifyLocked()
 			return false
 		}
 	}
@@ -56,7 +56,7 @@ func (k *breaker) wake(batches []inbox.Batch, now time.Time) bool {
 	return true
 }
 
-// within returns the follows that count; the caller holds mu.
+// within returns the recent follows, which count toward the limit. The caller must hold mu.
 func (k *breaker) within(now time.Time) []time.Time {
 	for len(k.follows) > 0 && now.Sub(k.follows[0]) > k.limit.Within {
 		k.follows = k.follows[1:]
@@ -64,7 +64,7 @@ func (k *breaker) within(now time.Time) []time.Time {
 	return k.follows
 }
 
-// arrived records a batch, and reports whether it ends a pause.
+// arrived records a batch and reports whether it ends a pause.
 func (k *breaker) arrived(now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -73,11 +73,11 @@ func (k *breaker) arrived(now time.Time) bool {
 	}
 	k.latest = now
 	k.came++
-	k.tell()
+	k.notifyLocked()
 	return k.came >= k.limit.Wakes && k.resumeLocked()
 }
 
-// resume ends a pause, and reports whether there was a pause.
+// resume ends the pause, if any. It reports whether there was one.
 func (k *breaker) resume() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,26 +89,26 @@ func (k *breaker) resumeLocked() bool {
 		return false
 	}
 	k.paused, k.began = time.Time{}, time.Time{}
-	k.tell()
+	k.notifyLocked()
 	return true
 }
 
-// tell wakes the goroutines that wait for a change; the caller holds mu.
-func (k *breaker) tell() {
+// notifyLocked wakes the goroutines that wait for a change. The caller must hold mu.
+func (k *breaker) notifyLocked() {
 	close(k.changed)
 	k.changed = make(chan struct{})
 }
 
-// since returns when the pause began, or zero without a pause.
-func (k *breaker) since() time.Time {
+// pausedSince returns the start of the current pause, or the zero time.
+func (k *breaker) pausedSince() time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.paused
 }
 
-// quiet returns the time at which the pause ends if nothing arrives, or zero without a pause, and a channel that the
-// next change closes.
-func (k *breaker) quiet() (time.Time, <-chan struct{}) {
+// quietEnd returns when the pause ends if no event arrives, or the zero time if wakes are not paused. It also returns a
+// channel that is closed on the next change.
+func (k *breaker) quietEnd() (time.Time, <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.paused.IsZero() {
@@ -117,15 +117,15 @@ func (k *breaker) quiet() (time.Time, <-chan struct{}) {
 	return k.latest.Add(k.limit.Quiet), k.changed
 }
 
-// Names of the batch that announces a pause. It does not come from a server.
+// These names identify the batch that announces a pause. That batch does not come from a server.
 const (
 	bridgeName  = "bridge"
 	pausedEvent = "wakes.paused"
 )
 
-// woken reports whether batches of the feed may wake the agent or the command. If they exceed the limit, it adds a
-// notice to the inbox and tells the user.
-func (f *feed) woken(ctx context.Context, batches []inbox.Batch) bool {
+// mayWake reports whether batches of the feed may wake the agent or the command. If they exceed the limit, it adds a
+// notice to the inbox and informs the user.
+func (f *feed) mayWake(ctx context.Context, batches []inbox.Batch) bool {
 	now := time.Now()
 	if f.loop.wake(batches, now) {
 		return true
@@ -148,10 +148,10 @@ func (f *feed) woken(ctx context.Context, batches []inbox.Batch) bool {
 	return false
 }
 
-// resumeQuiet ends the feed's pauses after their quiet time, until ctx is done.
+// resumeQuiet ends each pause of the feed after a period without events, until ctx is done.
 func (f *feed) resumeQuiet(ctx context.Context) {
 	for {
-		at, changed := f.loop.quiet()
+		at, changed := f.loop.quietEnd()
 		var due <-chan time.Time
 		if !at.IsZero() {
 			due = time.After(time.Until(at))
@@ -166,7 +166,7 @@ func (f *feed) resumeQuiet(ctx context.Context) {
 	}
 }
 
-// resume ends a pause, and reports whether there was a pause.
+// resume ends the pause, if any. It reports whether there was one.
 func (f *feed) resume(why string) bool {
 	if !f.loop.resume() {
 		return false
@@ -181,8 +181,8 @@ func (f *feed) resumed(why string) {
 	f.e.state.box.Tell()
 }
 
-// pauses reports whether the wakes of a subscription are paused.
-func (e *engine) pauses(subscription string) bool {
+// isPaused reports whether the wakes of a subscription are paused.
+func (e *engine) isPaused(subscription string) bool {
 	f := e.feed(subscription)
-	return f != nil && !f.loop.since().IsZero()
+	return f != nil && !f.loop.pausedSince().IsZero()
 }

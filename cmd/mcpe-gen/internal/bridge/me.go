@@ -7,8 +7,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
-// notByMe excludes events that the agent caused, using the agent's configured names at the server: an agent that reacts
-// to its own actions would never stop. A subscription that names actors takes precedence.
+// notByMe returns options that exclude events caused by the agent, based on the agent's configured names at the server.
+// An agent that reacts to its own actions would never stop. A subscription that specifies actors takes precedence.
 func (f *feed) notByMe(d *client.Descriptor) []client.SubscribeOption {
 	s, _ := f.e.c.Server(f.sub.Server)
 	if len(s.Me) == 0 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A pace limits actions to a number per minute.
+// A pace limits how many actions happen per minute.
 type pace struct {
 	every time.Duration
 	most  int
@@ -19,7 +19,7 @@ func newPace(perMinute int) *pace {
 	return &pace{every: time.Minute / time.Duration(perMinute), most: perMinute}
 }
 
-// take waits until the next action is allowed; it returns false if ctx is done first.
+// take waits until the next action is allowed. It returns false if ctx is done first.
 func (p *pace) take(ctx context.Context) bool {
 	for {
 		p.mu.Lock()

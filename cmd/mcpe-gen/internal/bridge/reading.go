@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/inbox"
 )
 
-// A batchRow is a batch in the agent's form.
+// A batchRow is a batch in the format for the agent.
 type batchRow struct {
 	ID           string        `json:"id"`
 	Server       string        `json:"server"`
@@ -20,7 +20,7 @@ type batchRow struct {
 	Last         *time.Time    `json:"last,omitempty"`
 	Events       []inbox.Event `json:"events"`
 	Announced    bool          `json:"announced,omitempty"`
-	// CommandFailed is the reason why the command of wake.exec gave the batch up.
+	// CommandFailed is the reason why the command of wake.exec gave up on the batch.
 	CommandFailed string `json:"commandFailed,omitempty"`
 }
 
@@ -45,33 +45,33 @@ type inboxResult struct {
 	Batches []batchRow `json:"batches"`
 	// More is the number of other unread batches.
 	More int `json:"unreadMore"`
-	// Missed is the number of batches that a full inbox dropped before this window had read them, after another window
+	// Missed is the number of batches that a full inbox dropped before this window read them but after another window
 	// had.
 	Missed int    `json:"missedBatches,omitempty"`
 	Hint   string `json:"hint,omitempty"`
 	Read   *int   `json:"markedAsRead,omitempty"`
 }
 
-// An awaitParams has the conditions of events_wait.
+// awaitParams contains the conditions of events_wait.
 type awaitParams struct {
 	Subscription string    `json:"subscription,omitempty"`
 	Quiet        int       `json:"quietSeconds,omitempty"`
 	Until        time.Time `json:"until"`
-	// Fresh is for notifications: it ignores batches that were announced or must not wake the agent.
+	// Fresh is for notifications. It excludes batches that were already announced or must not wake the agent.
 	Fresh bool `json:"fresh,omitempty"`
 }
 
-// An awaited is the result of the wait.
-type awaited struct {
+// An awaitResult is the response to an await request.
+type awaitResult struct {
 	Unread int `json:"unread"`
 }
 
-// fresh accepts batches that were not announced and may wake the agent.
-func (g *guest) fresh(b *inbox.Batch, m inbox.Mark) bool {
-	return !m.Announced && !g.e.pauses(b.Subscription)
+// isFresh reports whether a batch was not announced yet and may wake the agent.
+func (g *guest) isFresh(b *inbox.Batch, m inbox.Mark) bool {
+	return !m.Announced && !g.e.isPaused(b.Subscription)
 }
 
-// await returns once a batch is unread, or at its deadline.
+// await returns once there is an unread batch or at its deadline.
 func (g *guest) await(ctx context.Context, args json.RawMessage) (any, error) {
 	var in awaitParams
 	if err := json.Unmarshal(args, &in); err != nil {
@@ -84,7 +84,7 @@ func (g *guest) await(ctx context.Context, args json.RawMessage) (any, error) {
 	}
 	keep := of(in.Subscription)
 	if in.Fresh {
-		keep = g.fresh
+		keep = g.isFresh
 	}
 	limit, cancel := context.WithDeadline(ctx, in.Until)
 	defer cancel()
@@ -93,30 +93,30 @@ func (g *guest) await(ctx context.Context, args json.RawMessage) (any, error) {
 		if g.reader.Count(keep) > 0 {
 			g.quiet(limit, keep, time.Duration(in.Quiet)*time.Second)
 			if n := g.reader.Count(keep); n > 0 {
-				return awaited{n}, nil
+				return awaitResult{n}, nil
 			}
 		}
 		select {
 		case <-changed:
 		case <-limit.Done():
-			return awaited{}, context.Cause(ctx)
+			return awaitResult{}, context.Cause(ctx)
 		}
 	}
 }
 
-// A takeParams selects the batches of a result or a notification.
+// takeParams selects the batches for a result or a notification.
 type takeParams struct {
 	Subscription string `json:"subscription,omitempty"`
 	Fresh        bool   `json:"fresh,omitempty"`
 }
 
-// A takenResult has the batches that a window shows. They belong to it until it settles the lease.
+// A takenResult contains the batches for a window to show. They are reserved for the window until it settles the lease.
 type takenResult struct {
 	inboxResult
 	Lease string `json:"lease,omitempty"`
 }
 
-// take takes unread batches for a result, or unannounced batches of one subscription for a notification.
+// take reserves unread batches for a result, or unannounced batches of one subscription for a notification.
 func (g *guest) take(ctx context.Context, args json.RawMessage) (any, error) {
 	var in takeParams
 	if err := json.Unmarshal(args, &in); err != nil {
@@ -126,7 +126,7 @@ func (g *guest) take(ctx context.Context, args json.RawMessage) (any, error) {
 	if in.Fresh {
 		first := ""
 		keep = func(b *inbox.Batch, m inbox.Mark) bool {
-			if !g.fresh(b, m) || first != "" && b.Subscription != first {
+			if !g.isFresh(b, m) || first != "" && b.Subscription != first {
 				return false
 			}
 			first = b.Subscription
@@ -137,7 +137,7 @@ func (g *guest) take(ctx context.Context, args json.RawMessage) (any, error) {
 	if l == nil {
 		return takenResult{}, nil
 	}
-	if f := g.e.feed(l.Batches[0].Subscription); in.Fresh && f != nil && !f.woken(ctx, l.Batches) {
+	if f := g.e.feed(l.Batches[0].Subscription); in.Fresh && f != nil && !f.mayWake(ctx, l.Batches) {
 		l.Release()
 		return takenResult{}, nil
 	}
@@ -146,16 +146,16 @@ func (g *guest) take(ctx context.Context, args json.RawMessage) (any, error) {
 	return out, nil
 }
 
-// A settlement reports the batches that a window has shown.
+// A settlement reports which batches a window has shown.
 type settlement struct {
 	Read      []uint64 `json:"read,omitempty"`
 	Announced []uint64 `json:"announced,omitempty"`
-	// Missed is the number of missed batches that the agent knows of.
+	// Missed is the number of missed batches that were reported to the agent.
 	Missed int    `json:"missed,omitempty"`
 	Lease  string `json:"lease,omitempty"`
 }
 
-// settle marks the shown batches and releases the others.
+// settle records the shown batches and releases the others.
 func (g *guest) settle(_ context.Context, args json.RawMessage) (any, error) {
 	var in settlement
 	if err := json.Unmarshal(args, &in); err != nil {
@@ -165,7 +165,7 @@ func (g *guest) settle(_ context.Context, args json.RawMessage) (any, error) {
 	return struct{}{}, g.mark(in)
 }
 
-// mark marks the shown batches, each once.
+// mark records each of the shown batches once.
 func (g *guest) mark(s settlement) error {
 	if _, err := g.reader.Read(s.Read...); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (g *guest) mark(s settlement) error {
 	return g.reader.Reported(s.Missed)
 }
 
-// quiet waits until nothing has arrived for a while.
+// quiet waits until no batch has arrived for d.
 func (g *guest) quiet(ctx context.Context, keep func(*inbox.Batch, inbox.Mark) bool, d time.Duration) {
 	if d <= 0 {
 		return
@@ -204,7 +204,7 @@ func (g *guest) quiet(ctx context.Context, keep func(*inbox.Batch, inbox.Mark) b
 	}
 }
 
-// newest returns the sequence of the newest unread batch.
+// newest returns the sequence number of the newest unread batch.
 func (g *guest) newest(keep func(*inbox.Batch, inbox.Mark) bool) (newest uint64) {
 	g.reader.Count(func(b *inbox.Batch, m inbox.Mark) bool {
 		if keep == nil || keep(b, m) {
@@ -223,7 +223,7 @@ func (g *guest) inbox(_ context.Context, args json.RawMessage) (any, error) {
 	if err := json.Unmarshal(args, &in); err != nil {
 		return nil, err
 	}
-	// The last result has told the agent about the missed batches.
+	// The last result reported the missed batches to the agent.
 	if err := g.reader.Reported(int(g.told.Swap(0))); err != nil {
 		return nil, err
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Resume ends the pauses of wakes in the bridge of a state directory, which it paused because they seemed to be a loop.
-// It returns the names of their subscriptions.
+// Resume ends the pauses of wakes in the bridge of a state directory. The bridge pauses wakes that seem to form a loop.
+// It returns the names of the subscriptions that were paused.
 func Resume(ctx context.Context, o Options) ([]string, error) {
 	dir, err := stateDir(o)
 	if err != nil {

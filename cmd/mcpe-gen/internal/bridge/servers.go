@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// connectTime is the timeout of one attempt to connect.
+	// connectTime is the timeout for one attempt to connect.
 	connectTime = 30 * time.Second
-	// longPoll is how long a server should hold a poll.
+	// longPoll is how long a server should keep a poll pending.
 	longPoll = 20 * time.Second
-	// maxMessage is the maximum size of a server's message, and of the pending data of a subscription.
+	// maxMessage is the maximum size of a message from a server, and of the pending data of a subscription.
 	maxMessage = 8 << 20
 	// maxToken is the maximum size of a token.
 	maxToken = 64 << 10
 )
 
-// An upstream is a configured server with its connection, which its subscriptions share.
+// An upstream is a configured server with the connection that its subscriptions share.
 type upstream struct {
 	config.Server
 	dir string // working directory of commands
-	// secrets are the environment variables with tokens; commands do not get them.
+	// secrets names the environment variables with tokens. They are not passed to commands.
 	secrets []string
 	dial    func(context.Context, peer.Target, client.Options) (*client.Client, error)
 	turn    chan struct{} // held while connecting or closing; guards c
@@ -48,7 +48,7 @@ func newUpstream(s config.Server, o Options) *upstream {
 	return d
 }
 
-// client returns the connection, and connects first if necessary.
+// client returns the connection. It connects first if necessary.
 func (s *upstream) client(ctx context.Context) (*client.Client, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -71,7 +71,7 @@ func (s *upstream) client(ctx context.Context) (*client.Client, error) {
 	return s.c, err
 }
 
-// drop closes a broken connection, so that its next user reconnects.
+// drop closes a broken connection so that the next call of client reconnects.
 func (s *upstream) drop(c *client.Client) {
 	s.turn <- struct{}{}
 	if s.c == c {
@@ -115,7 +115,7 @@ func readToken(ctx context.Context, t config.Token, dir string, secrets []string
 		cmd := exec.CommandContext(ctx, t.Command[0], t.Command[1:]...)
 		cmd.Dir, cmd.Stderr, cmd.WaitDelay = dir, os.Stderr, time.Second
 		cmd.Env = childenv.WithoutSecrets(cmd.Environ(), secrets...)
-		var out bounded
+		var out boundedBuffer
 		cmd.Stdout = &out
 		if err := cmd.Run(); err != nil {
 			return "", fmt.Errorf("asking %s for the token: %w", from, err)
@@ -134,10 +134,11 @@ func readToken(ctx context.Context, t config.Token, dir string, secrets []string
 	return token, nil
 }
 
-// A bounded keeps at most maxToken bytes. Write is its only method, so that no writer bypasses the limit.
-type bounded struct{ text []byte }
+// A boundedBuffer is a writer that keeps at most maxToken bytes. Write is its only method so that the limit cannot be
+// bypassed.
+type boundedBuffer struct{ text []byte }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if len(b.text)+len(p) > maxToken {
 		return 0, errors.New("it prints too much")
 	}

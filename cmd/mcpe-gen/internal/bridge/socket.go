@@ -12,14 +12,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/atomicfile"
 )
 
-// maxSocketPath is the maximum length of a socket path in bytes on the most restrictive system.
+// maxSocketPath is the maximum length in bytes of a socket path on the most restrictive system.
 const maxSocketPath = 103
 
-// Names in the state directory. Only the user can access runDir.
+// Names in the state directory. runDir is accessible only to the user.
 const (
 	runDir     = "run"
 	socketFile = "socket"
-	// elsewhereFile has the socket's path if the path in runDir would be too long.
+	// elsewhereFile contains the socket's path if the path in runDir would be too long.
 	elsewhereFile = "elsewhere"
 )
 
@@ -33,15 +33,16 @@ type meeting interface {
 // sockets implements meeting with a socket in the state directory.
 type sockets struct{}
 
-// A socket is the listener of the leader.
+// A socket is the leader's listener.
 type socket struct {
 	net.Listener
-	// temporary and note are removed with it; they are empty if the socket is in the state directory.
+	// temporary and note are paths that are removed when the listener is closed. They are empty if the socket is in the
+	// state directory.
 	temporary, note string
 }
 
-// listen creates the socket of a state directory, whose lock the caller holds. It replaces a socket that is left over
-// from a crash.
+// listen creates the socket of a state directory. The caller must hold the directory's lock. It replaces a socket left
+// behind by a crash.
 func (sockets) listen(dir string) (_ net.Listener, err error) {
 	run := filepath.Join(dir, runDir)
 	if err := os.MkdirAll(run, 0o700); err != nil {
@@ -91,13 +92,13 @@ func (s *socket) clean() error {
 	return errors.Join(err, os.Remove(s.temporary))
 }
 
-// removeElsewhere removes files that a crash has left in the directory for temporary files.
+// removeElsewhere removes files that a crash left behind in the directory for temporary files.
 func removeElsewhere(note string) {
 	path, err := os.ReadFile(note)
 	if err != nil || filepath.Base(string(path)) != socketFile {
 		return
 	}
-	// Keep files that belong to another user.
+	// Keep files that another user owns.
 	_ = os.Remove(string(path))
 	_ = os.Remove(filepath.Dir(string(path)))
 }

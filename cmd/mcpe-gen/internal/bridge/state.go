@@ -17,14 +17,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
 )
 
-// A state is the persistent state of a bridge, in a directory that only the leader uses.
+// A state is the persistent state of a bridge. Only the leader uses its directory.
 type state struct {
 	lock    *filelock.Lock
 	cursors *file.Cursors
 	box     *inbox.Inbox
 }
 
-// openState opens the directory and creates it if necessary. The error is a [*filelock.HeldError] if another bridge
+// openState opens the state directory, creating it if necessary. The error is a [*filelock.HeldError] if another bridge
 // holds it.
 func openState(ctx context.Context, dir string, l config.Limits) (_ *state, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -64,8 +64,8 @@ func (s *state) close() error {
 	return errors.Join(errs...)
 }
 
-// StateDir returns the default state directory of a bridge. It is below $XDG_STATE_HOME or the system's equivalent,
-// with a name made from the path of the configuration, or from the URL and the events.
+// StateDir returns the default state directory of a bridge. It is below $XDG_STATE_HOME or the system's equivalent. Its
+// name is derived from the path of the configuration, or from the URL and the events.
 func StateDir(c *config.Config) (string, error) {
 	base, err := stateHome()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Hints of a result without batches.
+// These are the hints in results without batches.
 const (
 	hintNothing = "Nothing came in time. Call events_wait again: nothing is missed between two calls."
 	hintEnding  = "The bridge is ending. Events that come meanwhile are caught up at its next start."
@@ -33,19 +33,19 @@ func (w *window) wait(ctx context.Context, req *mcp.CallToolRequest) (any, error
 	defer cancel()
 	defer context.AfterFunc(w.ctx, cancel)()
 	for {
-		var there awaited
+		var there awaitResult
 		err := w.await(ctx, ask, &there)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case w.ctx.Err() != nil:
-			return nothing(0, hintEnding), nil
+			return emptyResult(0, hintEnding), nil
 		case err != nil:
 			return nil, err
 		case there.Unread == 0:
-			return nothing(0, hintNothing), nil
+			return emptyResult(0, hintNothing), nil
 		case !w.pace.take(limit):
-			return nothing(there.Unread, hintPace), nil
+			return emptyResult(there.Unread, hintPace), nil
 		}
 		select {
 		case w.turn <- struct{}{}:
@@ -53,7 +53,7 @@ func (w *window) wait(ctx context.Context, req *mcp.CallToolRequest) (any, error
 			return nil, context.Cause(ctx)
 		case <-time.After(turnTime):
 			w.pace.giveBack()
-			return nothing(there.Unread, hintTurn), nil
+			return emptyResult(there.Unread, hintTurn), nil
 		}
 		taken, err := w.take(ctx, takeParams{Subscription: in.Subscription})
 		if err == nil && taken.Lease != "" {
@@ -67,7 +67,7 @@ func (w *window) wait(ctx context.Context, req *mcp.CallToolRequest) (any, error
 	}
 }
 
-// inbox implements events_inbox. It first settles the results that were written before.
+// inbox implements events_inbox. It first settles the results that were written earlier.
 func (w *window) inbox(ctx context.Context, req *mcp.CallToolRequest) (any, error) {
 	select {
 	case w.turn <- struct{}{}:
@@ -79,20 +79,20 @@ func (w *window) inbox(ctx context.Context, req *mcp.CallToolRequest) (any, erro
 	return w.forward(opInbox)(ctx, req)
 }
 
-// nothing returns a result without batches.
-func nothing(more int, hint string) inboxResult {
+// emptyResult returns a result without batches.
+func emptyResult(more int, hint string) inboxResult {
 	return inboxResult{Notice: notice, Batches: []batchRow{}, More: more, Hint: hint}
 }
 
-// await waits until a batch is unread. It also fails if w.ctx ends or the hub does not answer in time.
-func (w *window) await(ctx context.Context, ask awaitParams, there *awaited) error {
+// await waits until there is an unread batch. It also fails if w.ctx is done or the hub does not respond in time.
+func (w *window) await(ctx context.Context, ask awaitParams, there *awaitResult) error {
 	ctx, cancel := context.WithDeadline(ctx, ask.Until.Add(answerTime))
 	defer cancel()
 	defer context.AfterFunc(w.ctx, cancel)()
 	return w.call(ctx, opAwait, ask, there)
 }
 
-// take takes batches to show. It is not cancelled half-way, because then nobody would show the batches.
+// take takes batches to show. It cannot be canceled halfway because the batches would then not be shown.
 func (w *window) take(ctx context.Context, what takeParams) (taken takenResult, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
@@ -100,8 +100,8 @@ func (w *window) take(ctx context.Context, what takeParams) (taken takenResult, 
 	return taken, err
 }
 
-// show returns the result for taken batches. They count as read once it is written. The caller holds the turn and
-// thereby passes it on.
+// show returns the result with the taken batches. They count as read once the result has been written. The caller must
+// hold the turn, which show passes on.
 func (w *window) show(extra *mcp.RequestExtra, taken takenResult) (any, error) {
 	sequences, err := sequencesOf(taken.Batches)
 	back := settlement{Lease: taken.Lease}
@@ -114,7 +114,7 @@ func (w *window) show(extra *mcp.RequestExtra, taken takenResult) (any, error) {
 	if out.Missed > 0 {
 		out.Hint = hintMissed
 	}
-	w.agent.shows(extra,
+	w.agent.onWritten(extra,
 		func() { w.settling <- settlement{Read: sequences, Missed: out.Missed, Lease: taken.Lease} },
 		func() { w.settling <- back })
 	return out, nil

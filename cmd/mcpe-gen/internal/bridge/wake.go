@@ -14,21 +14,21 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// Names in Claude Code's channels, a research preview.
+// These names belong to Claude Code's channels, a research preview.
 const (
 	channelCapability   = "claude/channel"
 	channelNotification = "notifications/claude/channel"
 )
 
-// A channelMessage is the payload of a channel notification. The keys of Meta consist of letters, digits and
+// A channelMessage is the payload of a channel notification. The keys of Meta may contain only letters, digits and
 // underscores.
 type channelMessage struct {
 	Content string            `json:"content"`
 	Meta    map[string]string `json:"meta"`
 }
 
-// announce sends notifications for unread batches, once the agent is initialized, until the window ends. Announced
-// batches stay unread for the tools and are not announced twice.
+// announce sends notifications about unread batches until the window ends. It starts once the agent is initialized.
+// Announced batches remain unread for the tools but are announced only once.
 func (w *window) announce() {
 	select {
 	case <-w.agent.initialized():
@@ -36,7 +36,7 @@ func (w *window) announce() {
 		return
 	}
 	for w.ctx.Err() == nil {
-		var there awaited
+		var there awaitResult
 		err := w.await(w.ctx, awaitParams{Fresh: true, Until: time.Now().Add(awaitTime)}, &there)
 		if err == nil && there.Unread > 0 && w.channel.take(w.ctx) {
 			err = w.announceNext()
@@ -75,7 +75,7 @@ func (w *window) announceNext() error {
 	return errors.Join(err, w.settle(w.ctx, s))
 }
 
-// channelOf returns the message for batches of one subscription.
+// channelOf returns the channel message for batches of one subscription.
 func channelOf(batches []batchRow) (m channelMessage, err error) {
 	count, ids := 0, []string{}
 	for i := range batches {
@@ -94,13 +94,13 @@ func channelOf(batches []batchRow) (m channelMessage, err error) {
 }
 
 const (
-	// commandDrain is how long a running command may continue when the bridge ends.
+	// commandDrain is how long a running command may continue while the bridge shuts down.
 	commandDrain = 5 * time.Second
-	// restart is the pause before a command that cannot be started is tried once more.
+	// restart is the delay before the bridge retries a command that could not be started.
 	restart = time.Minute
 )
 
-// newCommand returns the command of one subscription.
+// newCommand returns the command that is run for a subscription.
 func newCommand(c *config.Config) *wake.Command {
 	x := c.Exec
 	return &wake.Command{Argv: x.Command, Dir: c.Dir, Secrets: c.TokenVariables(), Timeout: x.Timeout, Drain: commandDrain, PerMinute: x.PerMinute}
@@ -113,9 +113,9 @@ func (f *feed) command(ctx context.Context) {
 	for ctx.Err() == nil {
 		changed := box.Changed()
 		next, _ := box.Unread(1, func(b *inbox.Batch, m inbox.Mark) bool {
-			return b.Subscription == f.id && !m.Commanded && f.loop.since().IsZero()
+			return b.Subscription == f.id && !m.Commanded && f.loop.pausedSince().IsZero()
 		})
-		if len(next) > 0 && !f.woken(ctx, next) {
+		if len(next) > 0 && !f.mayWake(ctx, next) {
 			continue
 		}
 		if len(next) == 0 {
@@ -130,7 +130,7 @@ func (f *feed) command(ctx context.Context) {
 		if err == nil {
 			outcome, err = run.Run(ctx, b)
 		}
-		pause, err := f.commanded(&next[0], outcome, err)
+		pause, err := f.recordOutcome(&next[0], outcome, err)
 		if err != nil && ctx.Err() == nil {
 			f.e.say("%s: %s: %v", f.name(), next[0].ID(), err)
 		}
@@ -143,8 +143,8 @@ func (f *feed) command(ctx context.Context) {
 	}
 }
 
-// commanded stores the command's outcome for a batch, and returns the pause before the next run.
-func (f *feed) commanded(b *inbox.Batch, outcome wake.Outcome, err error) (time.Duration, error) {
+// recordOutcome stores the outcome of the command for a batch and returns the delay before the next run.
+func (f *feed) recordOutcome(b *inbox.Batch, outcome wake.Outcome, err error) (time.Duration, error) {
 	box := f.e.state.box
 	switch {
 	case outcome == wake.Retry || errors.As(err, new(*wake.StartError)):
@@ -164,7 +164,7 @@ func (f *feed) commanded(b *inbox.Batch, outcome wake.Outcome, err error) (time.
 	return 0, nil
 }
 
-// commandBatch converts a batch to the command's input.
+// commandBatch converts a batch to the input of the command.
 func commandBatch(b *inbox.Batch) (wake.Batch, error) {
 	w := wake.Batch{Server: b.Server, Event: b.Event, Subscription: b.Subscription, Count: b.Count, First: b.First, Last: b.Last}
 	for _, e := range b.Events {

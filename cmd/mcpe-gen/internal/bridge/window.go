@@ -19,25 +19,26 @@ import (
 )
 
 const (
-	// answerTime is how long a hub may take to answer, in addition to the wait of events_wait.
+	// answerTime is how long a hub may take to respond, excluding the wait of events_wait.
 	answerTime = 20 * time.Second
-	// awaitTime is how long one call of the channel waits.
+	// awaitTime is how long a single call for the channel waits.
 	awaitTime = 10 * time.Minute
-	// attachTime is the timeout of one attempt to attach.
+	// attachTime is the timeout for one attempt to attach.
 	attachTime = 5 * time.Second
-	// leaveTime is the timeout of a window's clean exit at its hub.
+	// leaveTime is the timeout for deregistering a window from its hub.
 	leaveTime = 2 * time.Second
-	// Pauses between two attempts to attach or to lead.
+	// These are the limits of the delay between two attempts to attach or to become the leader.
 	rejoinMin = 10 * time.Millisecond
 	rejoinMax = 200 * time.Millisecond
-	// joinTime is how long a window tries to attach to a bridge that has the lock, which may be starting or ending.
+	// joinTime is how long a window tries to attach to a bridge that holds the lock. That bridge may be starting or
+	// shutting down.
 	joinTime = 10 * time.Second
-	// retryMax is the longest pause between two such periods of a window that has lost its hub.
+	// retryMax is the maximum delay between two such periods for a window that has lost its hub.
 	retryMax = 10 * time.Second
 )
 
-// A window serves one agent: it has the tools and a reading position. It is attached to the leader's hub, which may be
-// in this process. If the leader ends, the window attaches to the next hub, or its bridge becomes the leader.
+// A window serves one agent. It has the tools and a reading position. It is attached to the leader's hub, which can be
+// in the same process. If the leader ends, the window attaches to the next hub or its bridge becomes the leader.
 type window struct {
 	o     Options
 	dir   string
@@ -48,10 +49,10 @@ type window struct {
 	end context.CancelFunc
 
 	agent *agentTransport
-	// pace limits results, and channel limits notifications.
+	// pace limits the rate of results, and channel limits the rate of notifications.
 	pace, channel *pace
-	// turn is held from taking batches for a result until the result is written and the batches are read, so that a
-	// crash of all bridges repeats at most one result.
+	// turn is held while batches are taken for a result, until the result has been written and the batches are recorded
+	// as read. A crash of all bridges therefore repeats at most one result.
 	turn chan struct{}
 	// settling receives the settlement of the current result.
 	settling chan settlement
@@ -61,7 +62,7 @@ type window struct {
 	mu      sync.Mutex
 	l       *link
 	changed chan struct{} // closed when l changes
-	// shown holds the batches that the window has shown and no hub has confirmed. The window sends them to the next
+	// shown holds the batches that the window has shown but no hub has confirmed. The window reports them to the next
 	// hub.
 	shown settlement
 }
@@ -82,17 +83,17 @@ func newWindow(o Options, dir string, print func(string)) *window {
 	return w
 }
 
-// say prints a message for the user.
+// say prints a message to the user.
 func (w *window) say(format string, args ...any) {
 	w.print(plain.Text(plain.Cut(fmt.Sprintf(format, args...), maxText)))
 }
 
-// A refusalOfHub is the reason why a hub refuses the window. Retrying does not help.
-type refusalOfHub struct{ text string }
+// A hubRefusal is the reason why a hub rejected the window. Retrying does not help.
+type hubRefusal struct{ text string }
 
-func (r *refusalOfHub) Error() string { return r.text }
+func (r *hubRefusal) Error() string { return r.text }
 
-// join attaches the window to the leader, or makes this bridge the leader. It retries until patience is over.
+// join attaches the window to the leader or makes this bridge the leader. It retries until patience has elapsed.
 func (w *window) join(ctx context.Context, patience time.Duration) (*link, error) {
 	begun := time.Now()
 	for pause := rejoinMin; ; pause = min(2*pause, rejoinMax) {
@@ -100,7 +101,7 @@ func (w *window) join(ctx context.Context, patience time.Duration) (*link, error
 		if problem == nil {
 			return l, nil
 		}
-		if _, refused := errors.AsType[*refusalOfHub](problem); refused || w.lead != nil {
+		if _, refused := errors.AsType[*hubRefusal](problem); refused || w.lead != nil {
 			return nil, problem
 		}
 		leader, err := lead(ctx, w.o, w.dir, w.print)
@@ -124,7 +125,7 @@ func (w *window) join(ctx context.Context, patience time.Duration) (*link, error
 	}
 }
 
-// attach connects to the leader's hub, which may be in this process.
+// attach connects to the leader's hub, which can be in the same process.
 func (w *window) attach(ctx context.Context) (_ *link, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attachTime)
 	defer cancel()
@@ -149,7 +150,7 @@ func (w *window) attach(ctx context.Context) (_ *link, err error) {
 	if err != nil {
 		l.close()
 		if failed, ok := errors.AsType[*toolError](err); ok {
-			return nil, &refusalOfHub{failed.text}
+			return nil, &hubRefusal{failed.text}
 		}
 		return nil, err
 	}
@@ -160,7 +161,7 @@ func (w *window) attach(ctx context.Context) (_ *link, err error) {
 	return l, nil
 }
 
-// connect creates a link over a connection.
+// connect establishes a link over a connection.
 func connect(ctx context.Context, conn net.Conn, version string) (*link, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "mcpe-gen-bridge-window", Version: version}, nil)
 	session, err := client.Connect(ctx, &mcp.IOTransport{Reader: conn, Writer: conn, MaxLineLength: -1}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
@@ -176,19 +177,19 @@ func connect(ctx context.Context, conn net.Conn, version string) (*link, error) 
 	return l, nil
 }
 
-// close ends a link. The hub releases the batches that were taken over it.
+// close ends a link. The hub releases the batches that were taken over the link.
 func (l *link) close() {
 	l.conn.Close() // makes waiting calls fail
 	l.session.Close()
 	<-l.done
 }
 
-// A toolError is a hub's refusal of a request.
+// A toolError is the error of a request that the hub rejected.
 type toolError struct{ text string }
 
 func (e *toolError) Error() string { return e.text }
 
-// call sends a request to the hub. Every error but a toolError is an error of the connection.
+// call sends a request to the hub. Any error other than a toolError is a connection error.
 func (l *link) call(ctx context.Context, op string, in, out any) error {
 	res, err := l.session.CallTool(ctx, &mcp.CallToolParams{Name: op, Arguments: in})
 	if err != nil {
@@ -206,7 +207,7 @@ func (l *link) call(ctx context.Context, op string, in, out any) error {
 	return json.Unmarshal([]byte(text), out)
 }
 
-// use makes l the link of all calls, or none if it is nil.
+// use makes l the link for all calls. If l is nil, calls wait for a link.
 func (w *window) use(l *link) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,7 +233,7 @@ func (w *window) link(ctx context.Context, not *link) (*link, error) {
 	}
 }
 
-// call sends a request to the leader, or to the next one if the leader ends before it answers.
+// call sends a request to the leader. If the leader ends before it responds, call sends the request to the next leader.
 func (w *window) call(ctx context.Context, op string, in, out any) error {
 	var l *link
 	for {
@@ -255,7 +256,7 @@ func (w *window) call(ctx context.Context, op string, in, out any) error {
 	}
 }
 
-// keep keeps the window attached until ctx is done. l is its first link.
+// keep keeps the window attached until ctx is done. l is its initial link.
 func (w *window) keep(ctx context.Context, l *link) {
 	for {
 		w.use(l)
@@ -283,7 +284,7 @@ func (w *window) keep(ctx context.Context, l *link) {
 	}
 }
 
-// leave ends the window cleanly and removes its reading position.
+// leave deregisters the window from its hub, which deletes its reading position.
 func (w *window) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
@@ -292,7 +293,7 @@ func (w *window) leave() {
 	}
 }
 
-// stopLeading stops the leader if this window runs it.
+// stopLeading stops the leader if it runs in this window's bridge.
 func (w *window) stopLeading() error {
 	if w.lead == nil {
 		return nil
@@ -300,7 +301,7 @@ func (w *window) stopLeading() error {
 	return w.lead.stop()
 }
 
-// settleShown settles the results of the agent's calls in order, until over is closed.
+// settleShown settles the results of the agent's calls in order until over is closed.
 func (w *window) settleShown(over <-chan struct{}) {
 	for {
 		var s settlement
@@ -322,7 +323,7 @@ func (w *window) settleShown(over <-chan struct{}) {
 	}
 }
 
-// settle reports shown batches to the hub. If the hub ends meanwhile, the next one receives the report.
+// settle reports shown batches to the hub. If the hub ends before it confirms them, the next hub receives the report.
 func (w *window) settle(ctx context.Context, s settlement) error {
 	w.mu.Lock()
 	w.shown.Read = append(w.shown.Read, s.Read...)
@@ -338,7 +339,7 @@ func (w *window) settle(ctx context.Context, s settlement) error {
 	return err
 }
 
-// confirmed records that a hub knows the shown batches.
+// confirmed records that a hub has confirmed the shown batches.
 func (w *window) confirmed(s settlement) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -350,7 +351,7 @@ func (w *window) confirmed(s settlement) {
 	w.shown.Missed = max(w.shown.Missed-s.Missed, 0)
 }
 
-// sequencesOf returns the sequences of batches.
+// sequencesOf returns the sequence numbers of batches.
 func sequencesOf(batches []batchRow) (all []uint64, err error) {
 	for i := range batches {
 		s, ok := inbox.ParseID(batches[i].ID)
@@ -362,7 +363,7 @@ func sequencesOf(batches []batchRow) (all []uint64, err error) {
 	return all, nil
 }
 
-// forward returns a tool that passes the agent's call to the leader.
+// forward returns a tool handler that forwards the agent's call to the leader.
 func (w *window) forward(op string) func(context.Context, *mcp.CallToolRequest) (any, error) {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, answerTime)

@@ -19,22 +19,23 @@ import (
 )
 
 const (
-	// execDrain is how long a command may continue at the end, and drain bounds the whole shutdown.
+	// execDrain is how long a running command may continue at the end of the run. drain limits the whole shutdown.
 	execDrain = 10 * time.Second
 	drain     = execDrain + 4*wake.Grace
 )
 
-// A Burst defines which events form one batch. Unset fields default to the event type's x-coalesce.
+// A Burst defines which events form a batch. Unset fields default to the x-coalesce of the event type.
 type Burst struct {
-	// Key has JSON Pointers into the payload.
+	// Key contains JSON Pointers into the payload.
 	Key []string
-	// Quiet and Max are in seconds. A negative Quiet is unset, and 0 joins nothing. A Max of 0 is unset.
+	// Quiet and Max are durations in seconds. A negative Quiet is unset, and 0 disables coalescing. If Max is 0, it is
+	// unset.
 	Quiet, Max int
 }
 
 func (b Burst) given() bool { return len(b.Key) > 0 || b.Quiet >= 0 || b.Max != 0 }
 
-// option returns the subscription option for events of d, or nil if each event is a separate batch.
+// option returns the subscription option for coalescing events of d, or nil if each event is a separate batch.
 func (b Burst) option(d client.Descriptor) (client.SubscribeOption, error) {
 	said, err := wire.CoalesceOf(d.Meta)
 	if err != nil && !b.given() {
@@ -89,10 +90,10 @@ func (o Options) checkConsuming() error {
 	return nil
 }
 
-// errEnough ends a run that has received its count of events.
+// errEnough ends a run that has received the requested number of events.
 var errEnough = errors.New("enough")
 
-// A consumer passes batches to the command or prints them.
+// A consumer prints batches or passes them to the command.
 type consumer struct {
 	o    Options
 	c    *client.Client
@@ -103,13 +104,13 @@ type consumer struct {
 	stop    context.CancelCauseFunc
 	begun   sync.Once
 
-	// One handler runs at a time, and an event is retried before any other is handled.
+	// Only one handler runs at a time, and a failed event is retried before any other is handled.
 	done  int    // events that are settled or dead letters
 	last  string // the eventId of the last attempt
 	tries int    // and its number of attempts
 }
 
-// consume subscribes to d and handles its events until ctx ends.
+// consume subscribes to d and handles its events until ctx is done.
 func (o Options) consume(ctx context.Context, c *client.Client, keep clientstore.ConsumerStore, d client.Descriptor, args json.RawMessage) error {
 	so := []client.SubscribeOption{client.WithMode(o.Mode), client.WithCursorKey(key(o.Target, d.Name, args))}
 	joined, err := o.Burst.option(d)
@@ -153,10 +154,10 @@ func (o Options) consume(ctx context.Context, c *client.Client, keep clientstore
 	return nil
 }
 
-// unconsumed explains why no more events arrive.
+// unconsumed returns an error that explains why no more events arrive.
 func (o Options) unconsumed(err error, d client.Descriptor) error {
 	if _, ok := errors.AsType[*client.NoCompatibleDeliveryModeError](err); ok || errors.Is(err, events.ErrInvalidParams) {
-		return o.refused(err, d)
+		return o.explainRefusal(err, d)
 	}
 	if errors.Is(err, clientstore.ErrDeadLettersFull) {
 		return fmt.Errorf("there are too many dead letters: `mcpe-ops deadletters` shows, retries and drops them: %w", err)
@@ -164,7 +165,7 @@ func (o Options) unconsumed(err error, d client.Descriptor) error {
 	return ended(err)
 }
 
-// status returns the status of the subscription, or of the start of the run before there is one.
+// status returns the status of the subscription. Before the subscription exists, it returns the zero status.
 func (k *consumer) status() client.Status {
 	all := k.c.Subscriptions()
 	if len(all) == 0 {
@@ -182,8 +183,9 @@ func (k *consumer) problem(err error) {
 	k.show.fail(err)
 }
 
-// handle handles one batch. An error that is not discarded makes the client retry it. Only the consumer limits the
-// attempts, so that neither the end of the run nor a missing command creates a dead letter.
+// handle handles one batch. If handle returns an error that does not discard the event, the client retries it. Only the
+// consumer limits the number of attempts, so that neither the end of the run nor a missing command creates a dead
+// letter.
 func (k *consumer) handle(ctx context.Context, ev *events.Event[json.RawMessage, json.RawMessage]) error {
 	if err := k.running.Err(); err != nil {
 		return err
@@ -194,7 +196,7 @@ func (k *consumer) handle(ctx context.Context, ev *events.Event[json.RawMessage,
 			k.stop(err)
 			return err
 		}
-		k.decided(burst.Count)
+		k.countDone(burst.Count)
 		return nil
 	}
 	began := time.Now()
@@ -202,7 +204,7 @@ func (k *consumer) handle(ctx context.Context, ev *events.Event[json.RawMessage,
 	if err != nil && k.running.Err() != nil {
 		return err
 	}
-	if err := k.show.batch(ev.Occurrence, mode, ran{Outcome: outcome.String(), Count: burst.Count, Millis: time.Since(began).Milliseconds(), Error: text(err)}); err != nil {
+	if err := k.show.batch(ev.Occurrence, mode, commandResult{Outcome: outcome.String(), Count: burst.Count, Millis: time.Since(began).Milliseconds(), Error: text(err)}); err != nil {
 		k.stop(err)
 		return err
 	}
@@ -213,11 +215,11 @@ func (k *consumer) handle(ctx context.Context, ev *events.Event[json.RawMessage,
 		err = client.Discard(err)
 	}
 	k.last, k.tries = "", 0
-	k.decided(burst.Count)
+	k.countDone(burst.Count)
 	return err
 }
 
-// try runs the command; after the last attempt a failure makes the batch a dead letter.
+// try runs the command. If the last attempt fails, the batch becomes a dead letter.
 func (k *consumer) try(b client.Burst[json.RawMessage, json.RawMessage]) (wake.Outcome, error) {
 	latest := b.Events[len(b.Events)-1]
 	if k.last != latest.ID {
@@ -242,8 +244,8 @@ func (k *consumer) try(b client.Burst[json.RawMessage, json.RawMessage]) (wake.O
 	return outcome, err
 }
 
-// decided counts events that will not be delivered again, because they are settled or dead letters.
-func (k *consumer) decided(n int) {
+// countDone counts events that will not be delivered again because they are settled or dead letters.
+func (k *consumer) countDone(n int) {
 	if k.done += n; k.o.Count > 0 && k.done >= k.o.Count {
 		k.stop(errEnough)
 	}
@@ -256,7 +258,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// A commandOutput shows the output of the command.
+// A commandOutput is a writer that prints the command's output.
 type commandOutput struct{ show *display }
 
 func (c commandOutput) Write(p []byte) (int, error) {

@@ -133,7 +133,7 @@ func TestPrintedLine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var p printed
+			var p printedEvent
 			if err := json.Unmarshal(text, &p); err != nil || len(text) > maxPrinted {
 				t.Fatalf("%d bytes, %v: %.300s", len(text), err, text)
 			}

@@ -20,8 +20,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A display prints events on standard output and everything else on standard error. On a terminal, the last line of
-// standard error has counts.
+// A display prints events to standard output and everything else to standard error. On a terminal, the last line of
+// standard error shows counts.
 type display struct {
 	o     Options
 	began time.Time
@@ -51,7 +51,7 @@ func (d *display) paint(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// note prints a line about the run, not about an event.
+// note prints a line about the run rather than an event.
 func (d *display) note(format string, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,16 +95,16 @@ func (d *display) finish(o Options) {
 	fmt.Fprintf(o.Stderr, "%s in %s%s\n", d.counts(), time.Since(d.began).Round(time.Second), kept)
 }
 
-// A line is an occurrence in the output of --json: its wire form, with its delivery mode and the result of forwarding
-// it.
+// A line is an occurrence in the output of --json. It contains the wire form, the delivery mode and the result of
+// forwarding.
 type line struct {
 	wire.Occurrence
-	Mode    string    `json:"mode"`
-	Forward *passedOn `json:"forward,omitempty"`
+	Mode    string         `json:"mode"`
+	Forward *forwardResult `json:"forward,omitempty"`
 }
 
 // event prints an occurrence.
-func (d *display) event(o events.Occurrence, mode string, p *passedOn) error {
+func (d *display) event(o events.Occurrence, mode string, p *forwardResult) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.clear()
@@ -127,7 +127,7 @@ func (d *display) event(o events.Occurrence, mode string, p *passedOn) error {
 	return err
 }
 
-func (d *display) receipt(p *passedOn) string {
+func (d *display) receipt(p *forwardResult) string {
 	switch {
 	case p.ok():
 		return d.paint(green, fmt.Sprintf("-> %d", p.Status)) + fmt.Sprintf(" %dms", p.Millis)
@@ -153,7 +153,7 @@ func (d *display) json(v any) error {
 	return err
 }
 
-// encode returns one line of JSON.
+// encode returns v as one line of JSON.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -164,7 +164,7 @@ func encode(v any) ([]byte, error) {
 	return plain.JSON(b.Bytes()), nil
 }
 
-// noticeWriter returns the writer for gaps and errors: with --print standard output has only events.
+// noticeWriter returns the writer for gaps and errors. With --print, standard output contains only events.
 func (d *display) noticeWriter() io.Writer {
 	if d.o.Print {
 		return d.o.Stderr
@@ -172,16 +172,16 @@ func (d *display) noticeWriter() io.Writer {
 	return d.o.Stdout
 }
 
-// A ran is the result of a batch's command in the output of --json.
-type ran struct {
+// A commandResult is the result of the command for a batch in the output of --json.
+type commandResult struct {
 	Outcome string `json:"outcome"`
 	Count   int    `json:"count"`
 	Millis  int64  `json:"ms"`
 	Error   string `json:"error,omitempty"`
 }
 
-// batch prints the latest occurrence of a batch, and the result of its command.
-func (d *display) batch(o events.Occurrence, mode string, r ran) error {
+// batch prints the latest occurrence of a batch and the result of its command.
+func (d *display) batch(o events.Occurrence, mode string, r commandResult) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.clear()
@@ -202,7 +202,7 @@ func (d *display) batch(o events.Occurrence, mode string, r ran) error {
 	if d.o.JSON {
 		return d.json(struct {
 			line
-			Exec ran `json:"exec"`
+			Exec commandResult `json:"exec"`
 		}{line{Occurrence: occurrence(o), Mode: mode}, r})
 	}
 	parts := []string{d.paint(dim, plain.Text(o.Timestamp.String())), d.paint(bold, plain.Text(o.Name)), d.paint(dim, plain.Text(o.ID))}
@@ -217,30 +217,30 @@ func (d *display) batch(o events.Occurrence, mode string, r ran) error {
 	return err
 }
 
-// Limits of a line of --print in bytes: of the whole line, and of each name in it.
+// These limits apply to a line of --print, in bytes: the length of the whole line and of each name in it.
 const (
 	maxPrinted = 4 << 10
 	maxName    = 128
 )
 
-// A printed is a line of --print.
-type printed struct {
+// A printedEvent is a line of --print.
+type printedEvent struct {
 	Event     string `json:"event"`
 	EventID   string `json:"eventId"`
 	Timestamp string `json:"timestamp"`
-	// Count is how many events the line stands for.
+	// Count is the number of events that the line represents.
 	Count int `json:"count"`
-	// Untrusted is always true: a third party wrote Data.
+	// Untrusted is always true because a third party wrote Data.
 	Untrusted bool            `json:"untrusted"`
 	Data      json.RawMessage `json:"data,omitempty"`
-	// Beginning is the start of a payload that is too large, and Bytes is the payload's size.
+	// Beginning is the start of a payload that is too large. Bytes is the size of that payload.
 	Beginning string `json:"beginning,omitempty"`
 	Bytes     int    `json:"bytes,omitempty"`
 }
 
-// printedLine returns the line for the latest of several occurrences.
+// printedLine returns the line of --print for the latest of several occurrences.
 func printedLine(o events.Occurrence, count int) ([]byte, error) {
-	p := printed{Event: plain.Cut(o.Name, maxName), EventID: plain.Cut(o.ID, maxName), Timestamp: plain.Cut(o.Timestamp.String(), maxName), Count: count, Untrusted: true, Data: o.Raw}
+	p := printedEvent{Event: plain.Cut(o.Name, maxName), EventID: plain.Cut(o.ID, maxName), Timestamp: plain.Cut(o.Timestamp.String(), maxName), Count: count, Untrusted: true, Data: o.Raw}
 	if len(o.Raw) > maxPrinted {
 		p.shorten(maxPrinted)
 	}
@@ -253,8 +253,8 @@ func printedLine(o events.Occurrence, count int) ([]byte, error) {
 	}
 }
 
-// shorten keeps n bytes of the payload.
-func (p *printed) shorten(n int) {
+// shorten truncates the payload to n bytes.
+func (p *printedEvent) shorten(n int) {
 	if p.Data != nil {
 		p.Bytes, p.Beginning, p.Data = len(p.Data), string(p.Data), nil
 	}
@@ -275,7 +275,7 @@ func (d *display) line(o events.Occurrence, count int) error {
 	return err
 }
 
-// gap reports that occurrences may be missing.
+// gap prints that occurrences may be missing.
 func (d *display) gap(g *client.GapError) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -289,7 +289,7 @@ func (d *display) gap(g *client.GapError) {
 	fmt.Fprintln(d.noticeWriter(), d.paint(yellow, "-- gap: the server could not replay everything; events may be missing here --"))
 }
 
-// fail shows an error that does not end the subscription.
+// fail prints an error that does not end the subscription.
 func (d *display) fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -303,7 +303,7 @@ func (d *display) fail(err error) {
 	fmt.Fprintln(d.noticeWriter(), d.paint(red, "!! "+plain.Text(err.Error())))
 }
 
-// interrupted reports that the connection was lost and is being restored.
+// interrupted prints that the connection was lost and is being restored.
 func (d *display) interrupted(why string) {
 	if d.o.Quiet {
 		return
@@ -311,7 +311,7 @@ func (d *display) interrupted(why string) {
 	d.note("%s", d.paint(yellow, "interrupted, trying again: "+plain.Text(why)))
 }
 
-// refusals takes the requests that the local endpoint has refused, and shows the first of each kind.
+// refusals records the requests that the local endpoint has rejected and prints the first of each kind.
 func (d *display) refusals(r webhook.Refusals) {
 	d.mu.Lock()
 	known := d.refused
@@ -327,10 +327,10 @@ func (d *display) refusals(r webhook.Refusals) {
 	d.note("%s", d.paint(yellow, plain.Text(r.Last.Error())+hint))
 }
 
-// watchInterval is the interval between two checks of the connection.
+// watchInterval is how often the connection is checked.
 const watchInterval = 500 * time.Millisecond
 
-// watch reports interruptions, from which the client recovers itself, until stop is closed.
+// watch reports interruptions until stop is closed. The client recovers from them without help.
 func (d *display) watch(stop <-chan struct{}, status func() client.Status) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -356,7 +356,7 @@ func (d *display) watch(stop <-chan struct{}, status func() client.Status) {
 	}
 }
 
-// clear removes the line of counts, and count writes it; the caller holds mu.
+// clear removes the line with counts, and count writes it. The caller must hold mu.
 func (d *display) clear() {
 	if d.status {
 		fmt.Fprint(d.o.Stderr, "\r\x1b[K")

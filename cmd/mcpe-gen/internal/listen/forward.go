@@ -17,7 +17,7 @@ import (
 // forwardTimeout is the timeout of a request to the URL of --forward.
 const forwardTimeout = 10 * time.Second
 
-// A forwarder posts occurrences to a URL, one after the other.
+// A forwarder posts occurrences to a URL in sequence.
 type forwarder struct {
 	url string
 	hc  *http.Client
@@ -34,23 +34,23 @@ func newForwarder(url string) *forwarder {
 	}}
 }
 
-// A passedOn is the result of forwarding one occurrence.
-type passedOn struct {
-	// Status is the HTTP status, or 0 without an answer.
+// A forwardResult is the result of forwarding an occurrence.
+type forwardResult struct {
+	// Status is the HTTP status, or 0 if no response was received.
 	Status int `json:"status,omitempty"`
-	// Error is the reason for a missing answer.
+	// Error is the reason why no response was received.
 	Error string `json:"error,omitempty"`
 	// Millis is the duration in milliseconds.
 	Millis int64 `json:"ms"`
 }
 
-// ok reports whether the receiver accepted it.
-func (p *passedOn) ok() bool { return p.Status >= 200 && p.Status < 300 }
+// ok reports whether the receiver accepted the occurrence.
+func (p *forwardResult) ok() bool { return p.Status >= 200 && p.Status < 300 }
 
 // post sends an occurrence in its wire form.
-func (f *forwarder) post(ctx context.Context, o events.Occurrence) *passedOn {
+func (f *forwarder) post(ctx context.Context, o events.Occurrence) *forwardResult {
 	began := time.Now()
-	p := &passedOn{}
+	p := &forwardResult{}
 	status, err := f.send(ctx, o)
 	p.Status, p.Millis = status, time.Since(began).Milliseconds()
 	if err != nil {
@@ -75,7 +75,7 @@ func (f *forwarder) send(ctx context.Context, o events.Occurrence) (int, error) 
 		return 0, fmt.Errorf("forwarding: %w", err)
 	}
 	defer res.Body.Close()
-	// Reading to the end lets the next request reuse the connection.
+	// Reading to the end allows the next request to reuse the connection.
 	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
 	return res.StatusCode, nil
 }

@@ -1,9 +1,9 @@
-// Package listen implements `mcpe-gen listen`. It subscribes to one event type of a server that speaks the Events
-// extension and prints the events. It can also post them to a URL or run a command for them.
+// Package listen implements `mcpe-gen listen`. It subscribes to an event type of a server that supports the Events
+// extension and prints the events. It can also post the events to a URL or run a command for them.
 //
-// Start with [Run]. display.go prints, pick.go chooses an event type, forward.go posts to a URL, consume.go runs
-// commands for batches, and webhook.go receives webhooks. A new delivery mode of the client is one more entry of
-// [Modes].
+// Start with [Run]. display.go prints events, pick.go chooses an event type, forward.go posts events to a URL,
+// consume.go runs commands for batches, and webhook.go receives webhooks. A new delivery mode of the client is one more
+// entry of [Modes].
 package listen
 
 import (
@@ -26,46 +26,46 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// Modes are the possible delivery modes. With auto the client chooses, and uses webhook only if there is a
+// Modes contains the supported delivery modes. With auto the client chooses, and uses webhook only if there is a
 // [peer.Receiver].
 var Modes = []string{"auto", wire.ModePoll, wire.ModePush, wire.ModeWebhook}
 
-// Options selects the events to listen to and their handling.
+// Options configures which events to listen to and how to handle them.
 type Options struct {
 	Target peer.Target
-	// Event is the event type's name; if it is empty, Run asks for one.
+	// Event is the name of the event type. If it is empty, Run prompts for one.
 	Event string
-	// Args are the subscription's arguments as KEY=VALUE.
+	// Args are the arguments of the subscription in the form KEY=VALUE.
 	Args []string
 	// Mode is one of Modes.
 	Mode string
-	// Receiver is the address at which webhooks arrive.
+	// Receiver is the address that receives webhooks.
 	Receiver peer.Receiver
-	// JSON prints one object per line.
+	// JSON prints one JSON object per line.
 	JSON bool
-	// Forward is the URL to which Run posts every occurrence; empty posts none.
+	// Forward is the URL that Run posts every occurrence to. If it is empty, occurrences are not forwarded.
 	Forward string
-	// Exec is the command to run for each batch of events; nil runs none.
+	// Exec is the command to run for each batch of events. It is optional.
 	Exec *wake.Command
-	// Print prints a bounded line of JSON for each batch, and nothing else on Stdout.
+	// Print prints a line of JSON of limited length for each batch, and nothing else, to Stdout.
 	Print bool
 	// Burst defines the batches of Exec and Print.
 	Burst Burst
-	// CursorFile keeps the position and the dead letters between runs; empty starts from now.
+	// CursorFile stores the position and the dead letters between runs. If it is empty, the run starts with new events.
 	CursorFile string
-	// Count ends the run after this number of occurrences; 0 means never.
+	// Count is the number of occurrences after which the run ends. If it is 0, the run has no limit.
 	Count int
-	// Quiet omits everything but occurrences, gaps and errors.
+	// Quiet suppresses everything except occurrences, gaps and errors.
 	Quiet bool
 
-	// Stdin answers the question for an event; nil means that nobody can answer.
+	// Stdin is read when Run prompts for an event type. If it is nil, Run does not prompt.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Live keeps a line of counts at the bottom of the terminal, and Color uses ANSI escapes.
+	// Live shows a line of counts at the bottom of the terminal. Color enables ANSI escape codes.
 	Live, Color bool
 }
 
-// A UsageError reports a request that cannot be fulfilled, such as the name of an unknown event.
+// A UsageError reports an invalid request, such as the name of an unknown event.
 type UsageError struct{ Message string }
 
 // Error returns the message.
@@ -73,7 +73,7 @@ func (e *UsageError) Error() string { return e.Message }
 
 func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// Check returns an error for invalid options, before anything is connected.
+// Check returns an error if the options are invalid. It does not connect to the server.
 func (o Options) Check() error {
 	if err := o.Target.Check(); err != nil {
 		return usagef("%v", err)
@@ -96,8 +96,8 @@ func (o Options) Check() error {
 	return o.checkConsuming()
 }
 
-// Run listens until ctx ends, which is a success, until the count is reached, or until the server ends the
-// subscription.
+// Run listens until ctx is done, the count is reached, or the server ends the subscription. It returns nil if ctx is
+// done.
 func Run(ctx context.Context, o Options) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -158,14 +158,14 @@ func (o Options) run(ctx context.Context, co client.Options, keep clientstore.Co
 	}
 	sub, err := client.Subscribe(ctx, c, client.Dynamic(d.Name), args, so...)
 	if err != nil {
-		return o.refused(err, d)
+		return o.explainRefusal(err, d)
 	}
 	defer sub.Close()
 	t := &tail{o: o, sub: sub, show: newDisplay(o), forward: newForwarder(o.Forward)}
 	return t.run(ctx, d.Name)
 }
 
-// key returns the subscription's name in the cursor file.
+// key returns the name of the subscription in the cursor file.
 func key(t peer.Target, event string, args json.RawMessage) string {
 	canonical, err := wire.Canonical(args)
 	if err != nil {
@@ -174,8 +174,8 @@ func key(t peer.Target, event string, args json.RawMessage) string {
 	return strings.Join([]string{t.String(), event, string(canonical)}, " ")
 }
 
-// refused explains why the server refused a subscription.
-func (o Options) refused(err error, d client.Descriptor) error {
+// explainRefusal returns an error that explains why the server rejected a subscription.
+func (o Options) explainRefusal(err error, d client.Descriptor) error {
 	if mode, ok := errors.AsType[*client.NoCompatibleDeliveryModeError](err); ok {
 		return usagef("%s is not delivered by %s; the server offers %s", d.Name, strings.Join(mode.Supported, " or "), plain.Text(strings.Join(mode.Offered, ", ")))
 	}
@@ -188,7 +188,7 @@ func (o Options) refused(err error, d client.Descriptor) error {
 	return fmt.Errorf("subscribing to %s: %w", d.Name, err)
 }
 
-// explain adds the server's messages about single arguments.
+// explain returns the text of an error, including the server's messages about individual arguments.
 func explain(err error) string {
 	if fields := fieldErrors(err); len(fields) > 0 {
 		var parts []string
@@ -206,7 +206,7 @@ type tail struct {
 	sub     *client.TypedSubscription[json.RawMessage, json.RawMessage]
 	show    *display
 	forward *forwarder
-	// unfinished reports whether the last occurrence was not forwarded, so that it must be repeated.
+	// unfinished reports whether forwarding the last occurrence failed, so that it must be repeated.
 	unfinished bool
 }
 
@@ -231,7 +231,7 @@ func (t *tail) run(ctx context.Context, event string) error {
 	return err
 }
 
-// follow shows each item until the subscription ends.
+// follow prints each item until the subscription ends.
 func (t *tail) follow(ctx context.Context) error {
 	for ev, err := range t.sub.Events() {
 		if ctx.Err() != nil {
@@ -246,7 +246,7 @@ func (t *tail) follow(ctx context.Context) error {
 		case err != nil:
 			t.show.fail(err)
 		default:
-			var passed *passedOn
+			var passed *forwardResult
 			if t.forward != nil {
 				if passed = t.forward.post(ctx, ev.Occurrence); ctx.Err() != nil {
 					t.unfinished = true

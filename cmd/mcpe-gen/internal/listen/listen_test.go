@@ -102,7 +102,7 @@ func TestLiveCounts(t *testing.T) {
 	d := newDisplay(o)
 	d.begin("a", "push", o)
 	for range 2 {
-		if err := d.event(events.Occurrence{ID: "1", Name: "a", Raw: json.RawMessage(`{ "x": 1 }`)}, "push", &passedOn{Status: 200}); err != nil {
+		if err := d.event(events.Occurrence{ID: "1", Name: "a", Raw: json.RawMessage(`{ "x": 1 }`)}, "push", &forwardResult{Status: 200}); err != nil {
 			t.Fatal(err)
 		}
 	}

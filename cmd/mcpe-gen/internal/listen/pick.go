@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
-// choose returns the named event type, or asks for one.
+// choose returns the event type named in the options or prompts for one.
 func (o Options) choose(ctx context.Context, catalog []client.Descriptor) (client.Descriptor, error) {
 	if len(catalog) == 0 {
 		return client.Descriptor{}, fmt.Errorf("%s has no event types", o.Target)
@@ -55,7 +55,7 @@ func (o Options) list(catalog []client.Descriptor) {
 	}
 }
 
-// ask reads lines until one names an event type by number, name or unique prefix.
+// ask reads lines until one identifies an event type by number, name or unique prefix.
 func (o Options) ask(ctx context.Context, catalog []client.Descriptor) (client.Descriptor, error) {
 	lines := make(chan string)
 	go func() {

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// receiver returns the address for webhooks; the default for a server on this machine is on loopback.
+// receiver returns the address for webhooks. For a server on this machine, it defaults to loopback.
 func (o Options) receiver() peer.Receiver {
 	if o.Mode == wire.ModeWebhook && o.Receiver == (peer.Receiver{}) && o.Target.OnLoopback() {
 		return peer.Receiver{Listen: "127.0.0.1:0"}
@@ -21,7 +21,7 @@ func (o Options) receiver() peer.Receiver {
 	return o.Receiver
 }
 
-// checkReceiver refuses a receiver that does not fit the mode.
+// checkReceiver rejects a receiver that does not match the mode.
 func (o Options) checkReceiver() error {
 	r := o.receiver()
 	err := r.Check()
@@ -36,7 +36,7 @@ func (o Options) checkReceiver() error {
 	return nil
 }
 
-// receive starts to listen; it returns nil if there is nothing to receive.
+// receive starts to listen for webhooks. It returns nil if the run does not receive webhooks.
 func (o Options) receive() (*client.WebhookOptions, error) {
 	door, err := o.receiver().Open()
 	if door == nil || err != nil {
@@ -48,8 +48,8 @@ func (o Options) receive() (*client.WebhookOptions, error) {
 	return &client.WebhookOptions{PublicURL: door.URL, Listener: door.Listener, TLS: door.TLS}, nil
 }
 
-// callbackRefused explains why a server does not accept the URL at which webhooks are received. It returns nil for
-// subscriptions that were refused for other reasons.
+// callbackRefused returns an error that explains why a server rejected the callback URL for webhooks. It returns nil if
+// the subscription was rejected for another reason.
 func (o Options) callbackRefused(err error) error {
 	if !errors.Is(err, events.ErrInvalidParams) {
 		return nil
@@ -68,7 +68,7 @@ func (o Options) callbackRefused(err error) error {
 	return nil
 }
 
-// A fieldError is a server's message about one member of the params.
+// A fieldError is a server's message about a single member of the params.
 type fieldError struct{ Path, Message string }
 
 func fieldErrors(err error) []fieldError {

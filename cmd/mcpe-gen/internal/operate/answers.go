@@ -10,11 +10,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// timedLists are the verbs whose list has a range of times.
+// timedLists contains the verbs that list a time range.
 var timedLists = map[string]bool{"audit": true, "events": true}
 
-// plain expands short forms: clock times of today to timestamps, and the state failing to its filter.
-func (o *Options) plain(now time.Time) {
+// expand replaces short forms: clock times of today with timestamps, and the state failing with its filter.
+func (o *Options) expand(now time.Time) {
 	o.From, o.Filters = maps.Clone(o.From), maps.Clone(o.Filters)
 	for _, name := range []string{"since", "until"} {
 		if text := o.From[name]; text != "" {
@@ -27,7 +27,8 @@ func (o *Options) plain(now time.Time) {
 	}
 }
 
-// today returns a clock time, such as 14:00, as a time of now's day and zone, and any other text unchanged.
+// today converts a clock time, such as 14:00, to a time on now's day and in its zone. It returns any other text
+// unchanged.
 func today(text string, now time.Time) string {
 	for _, layout := range []string{"15:04", time.TimeOnly} {
 		if c, err := time.Parse(layout, text); err == nil {
@@ -37,14 +38,14 @@ func today(text string, now time.Time) string {
 	return text
 }
 
-// notOperators returns the error for a URL that does not serve the operator API.
+// notOperators returns the error for a URL that does not serve the operator API. answered describes the response.
 func notOperators(target, answered string) error {
 	return fmt.Errorf("%s answered %s, so it is not the operator API, and may be the MCP endpoint: give the URL of the operators' console "+
 		"(admin.NewHandler), such as https://ops.example.com/events; a server made by init prints it when it starts, by default http://127.0.0.1:8081/",
 		plain.Text(target), answered)
 }
 
-// found returns an error if a search for an event has found nothing.
+// found returns an error if a search for an event found nothing.
 func (o *Options) found(n int) error {
 	if o.Verb != "event" || n > 0 {
 		return nil
@@ -52,7 +53,7 @@ func (o *Options) found(n int) error {
 	return fmt.Errorf("no event of the id %s is in the logs, or among their latest 100,000 entries", plain.Text(o.Args[0]))
 }
 
-// printText prints the last page of an answer, with the rows of all pages.
+// printText prints the last page of a response with the rows of all pages.
 func (o *Options) printText(ctx context.Context, v *verb, page map[string]any, rows []map[string]any) error {
 	switch o.Verb {
 	case "event":
@@ -78,11 +79,11 @@ func (o *Options) printText(ctx context.Context, v *verb, page map[string]any, r
 	if err := printAll(o.Stdout, v.columns, rows); err != nil || o.Verb != "latency" {
 		return err
 	}
-	_, err := fmt.Fprintf(o.Stdout, "From %s recorded attempts at %s subscriptions%s.\n", text(page["attempts"]), text(page["subscriptions"]), others(page))
+	_, err := fmt.Fprintf(o.Stdout, "From %s recorded attempts at %s subscriptions%s.\n", text(page["attempts"]), text(page["subscriptions"]), sampleNote(page))
 	return err
 }
 
-// printFound prints the places of an event, and its deliveries if there is exactly one place.
+// printFound prints the locations of an event. If there is exactly one, it also prints the deliveries.
 func (o *Options) printFound(ctx context.Context, v *verb, rows []map[string]any) error {
 	if err := o.found(len(rows)); err != nil {
 		return err
@@ -96,15 +97,15 @@ func (o *Options) printFound(ctx context.Context, v *verb, rows []map[string]any
 	return Run(ctx, next)
 }
 
-// presentError removes the error of a subscription that has recovered.
-func presentError(row map[string]any) {
+// dropOldError removes the error of a subscription that has recovered.
+func dropOldError(row map[string]any) {
 	if row["failedSince"] == nil && row["state"] != "suspended" {
 		delete(row, "lastError")
 	}
 }
 
-// presentOutcomes removes the outcomes of an event without recorded attempts: they are unknown.
-func presentOutcomes(row map[string]any) {
+// dropUnknownOutcomes removes the outcomes of an event without recorded attempts because they are unknown.
+func dropUnknownOutcomes(row map[string]any) {
 	if row["attempts"] == float64(0) {
 		for _, name := range []string{"accepted", "waiting", "failed"} {
 			delete(row, name)
@@ -128,11 +129,11 @@ func (o *Options) printWindow(v *verb, page map[string]any, rows []map[string]an
 		}
 	}
 	_, err := fmt.Fprintf(o.Stdout, "%s attempts were made then, %s failed, at %s subscriptions%s.\n", text(page["attempts"]), text(page["failures"]),
-		text(page["subscriptions"]), others(page))
+		text(page["subscriptions"]), sampleNote(page))
 	return err
 }
 
-// local converts a time of an answer to the local time zone.
+// local converts a time in a response to the local time zone.
 func local(v any) string {
 	s, _ := v.(string)
 	at, err := time.Parse(time.RFC3339, s)
@@ -142,16 +143,16 @@ func local(v any) string {
 	return at.Local().Format("2006-01-02 15:04:05 -07:00")
 }
 
-// others returns a note for a sample that left out subscriptions.
-func others(page map[string]any) string {
+// sampleNote returns a note if a response covers only a sample of the subscriptions.
+func sampleNote(page map[string]any) string {
 	if page["whole"] == true {
 		return ""
 	}
 	return " (there are more, which were not looked at)"
 }
 
-// latencies merges the lists of an answer into one.
-func latencies(page map[string]any) {
+// mergeLatencies merges the latency lists of a response into one.
+func mergeLatencies(page map[string]any) {
 	var all []any
 	for _, of := range []string{"endpoint", "type"} {
 		rows, _ := page[of+"s"].([]any)
@@ -172,7 +173,7 @@ func latencies(page map[string]any) {
 	page["rows"] = all
 }
 
-// printWhy prints why a subscription is late, and the command that helps.
+// printWhy prints why a subscription is late and which command helps.
 func (o *Options) printWhy(page map[string]any) error {
 	if page["text"] == nil {
 		return errors.New("the answer has no text")

@@ -29,49 +29,49 @@ const (
 	shownErrors = 5
 )
 
-// A manyVerb is a verb on all subscriptions that match the filters.
+// A manyVerb is a verb that applies to all subscriptions that match the filters.
 type manyVerb struct {
-	// path is the verb's path below a subscription.
+	// path is the URL path of the verb relative to a subscription.
 	path string
-	// needs reports whether the subscription needs the verb; nil for a verb on events.
-	needs func(s *listed) bool
-	// state is the only state in which the verb applies; "" for any.
+	// needs reports whether the verb is needed for the subscription. It is nil for a verb that applies to events.
+	needs func(s *listedSubscription) bool
+	// state is the only state in which the verb applies, or "" if it applies in any state.
 	state string
-	// timed reports whether the verb applies to events since a time.
+	// timed reports whether the verb applies to events since a given time.
 	timed bool
-	// question describes the action on %d items.
+	// question is the text that asks for confirmation of the action. It contains %d for the number of items.
 	question string
 }
 
 var manyVerbs = map[string]*manyVerb{
-	"pause":   {path: "pause", needs: func(s *listed) bool { return s.State != "paused" && s.Unreadable == "" }, question: "pause %d subscriptions"},
-	"unpause": {path: "unpause", needs: func(s *listed) bool { return s.State == "paused" && s.Unreadable == "" }, state: "paused", question: "unpause %d subscriptions"},
-	"resume":  {path: "resume", needs: func(s *listed) bool { return s.State == "suspended" }, state: "suspended", question: "resume %d subscriptions"},
-	"replay":  {path: "replay", needs: func(s *listed) bool { return s.State != "unreadable" }, timed: true, question: "replay %d subscriptions"},
-	"endreplay": {path: "endreplay", needs: func(s *listed) bool { return s.State != "unreadable" && s.Replay != nil },
+	"pause":   {path: "pause", needs: func(s *listedSubscription) bool { return s.State != "paused" && s.Unreadable == "" }, question: "pause %d subscriptions"},
+	"unpause": {path: "unpause", needs: func(s *listedSubscription) bool { return s.State == "paused" && s.Unreadable == "" }, state: "paused", question: "unpause %d subscriptions"},
+	"resume":  {path: "resume", needs: func(s *listedSubscription) bool { return s.State == "suspended" }, state: "suspended", question: "resume %d subscriptions"},
+	"replay":  {path: "replay", needs: func(s *listedSubscription) bool { return s.State != "unreadable" }, timed: true, question: "replay %d subscriptions"},
+	"endreplay": {path: "endreplay", needs: func(s *listedSubscription) bool { return s.State != "unreadable" && s.Replay != nil },
 		question: "end up to %d replays"},
 	"retry": {path: "send", timed: true, question: "send %d events again"},
 }
 
-// A listed is a subscription in a list.
-type listed struct {
+// A listedSubscription is a subscription in a list response.
+type listedSubscription struct {
 	ID, Principal, Event, URL, State, Unreadable string
 	Replay                                       *struct{}
 }
 
-// An abandoned is an event in the list of abandoned events.
-type abandoned struct {
+// An abandonedEvent is an event in the list of abandoned events.
+type abandonedEvent struct {
 	Subscription, Principal, URL string
 	Attempt                      struct{ EventID, Event, At string }
 }
 
-// An item is the target of one request: a subscription, or an event of a subscription.
+// An item is the target of a request: a subscription or one of its events.
 type item struct {
 	id, principal, event, url string
 	eventID, seen             string // of an event
 }
 
-// text describes the action and its target in one line.
+// text describes the action and its target on one line.
 func (i *item) text(verb string) string {
 	words := []string{verb}
 	for _, w := range []string{i.id, i.eventID, i.principal, i.event, i.url} {
@@ -82,7 +82,7 @@ func (i *item) text(verb string) string {
 	return strings.Join(words, "  ")
 }
 
-// checkMany rejects options that the verb does not take for many subscriptions.
+// checkMany rejects options that the verb does not support for many subscriptions.
 func (o *Options) checkMany() error {
 	filters := 0
 	for name := range o.Filters {
@@ -108,7 +108,7 @@ func (o *Options) checkMany() error {
 	return nil
 }
 
-// A run is a verb on many subscriptions.
+// A run is an execution of a verb for many subscriptions.
 type run struct {
 	*Options
 	verb         *manyVerb
@@ -116,7 +116,7 @@ type run struct {
 	since, until string // "" if unbounded
 }
 
-// many applies the verb to all subscriptions that match the filters: it lists them and acts on each.
+// many lists all subscriptions that match the filters and applies the verb to each.
 func (o *Options) many(ctx context.Context, base *url.URL) error {
 	o.keep = true
 	r := &run{Options: o, verb: manyVerbs[o.Verb], base: base.JoinPath("api").String()}
@@ -135,7 +135,7 @@ func (o *Options) many(ctx context.Context, base *url.URL) error {
 	err = r.each(ctx, func(i *item) error {
 		total++
 		if o.DryRun {
-			return r.wouldDo(i)
+			return r.printItem(i)
 		}
 		return nil
 	})
@@ -153,7 +153,7 @@ func (o *Options) many(ctx context.Context, base *url.URL) error {
 	return r.act(ctx, total)
 }
 
-// moment converts an RFC 3339 time, or a duration before now, to one timestamp for all requests.
+// moment converts an RFC 3339 time, or a duration before now, to a timestamp that all requests use.
 func moment(flag, text string, now time.Time) (string, error) {
 	if text == "" {
 		return "", nil
@@ -169,8 +169,8 @@ func moment(flag, text string, now time.Time) (string, error) {
 	return at.UTC().Format(time.RFC3339Nano), nil
 }
 
-// wouldDo prints an item instead of sending a request for it.
-func (r *run) wouldDo(i *item) (err error) {
+// printItem prints an item instead of sending a request for it.
+func (r *run) printItem(i *item) (err error) {
 	if r.JSON {
 		return json.NewEncoder(r.Stdout).Encode(map[string]string{"verb": r.Verb, "subscription": i.id, "principal": i.principal, "event": i.event, "eventId": i.eventID, "url": i.url})
 	}
@@ -178,7 +178,7 @@ func (r *run) wouldDo(i *item) (err error) {
 	return err
 }
 
-// each calls do for each item in order of the subscriptions' ids, page by page, until do fails.
+// each calls do for each item, ordered by subscription ID, until do fails. It reads the list page by page.
 func (r *run) each(ctx context.Context, do func(i *item) error) error {
 	q := url.Values{"limit": {strconv.Itoa(listPage)}}
 	for name, value := range r.Filters {
@@ -193,7 +193,7 @@ func (r *run) each(ctx context.Context, do func(i *item) error) error {
 		q.Set("since", r.since)
 		q.Set("until", r.until)
 	}
-	// Acting on failing subscriptions changes their order, so read the whole list first.
+	// Actions on failing subscriptions change their order, so read the whole list first.
 	whole := q.Has("failing") && r.verb.needs != nil
 	if r.After != "" && !whole {
 		q.Set("after", r.After)
@@ -228,7 +228,7 @@ func walk(items []item, do func(i *item) error) error {
 	return nil
 }
 
-// page returns the items of one page of the list, and the parameter of the next page.
+// page returns the items of one page of the list and the parameter that selects the next page.
 func (r *run) page(ctx context.Context, q url.Values) (items []item, next string, err error) {
 	list := "/subscriptions"
 	if r.verb.needs == nil {
@@ -239,8 +239,8 @@ func (r *run) page(ctx context.Context, q url.Values) (items []item, next string
 		return nil, "", err
 	}
 	var p struct {
-		Subscriptions []listed
-		Abandoned     []abandoned
+		Subscriptions []listedSubscription
+		Abandoned     []abandonedEvent
 		Next          string
 	}
 	if err := json.Unmarshal(answer, &p); err != nil {
@@ -257,7 +257,7 @@ func (r *run) page(ctx context.Context, q url.Values) (items []item, next string
 	return items, p.Next, nil
 }
 
-// A failure is an item that failed.
+// A failure describes an item that failed.
 type failure struct {
 	Subscription string `json:"subscription"`
 	EventID      string `json:"eventId,omitempty"`
@@ -267,23 +267,23 @@ type failure struct {
 // A summary is the result of a run.
 type summary struct {
 	Verb string `json:"verb"`
-	// Skipped counts items that no longer existed, or that another operator was handling.
+	// Skipped is the number of items that no longer existed or that another operator was handling.
 	Done    int `json:"done"`
 	Skipped int `json:"skipped"`
 	Failed  int `json:"failed"`
 	// Errors are the first failures.
 	Errors []failure `json:"errors,omitempty"`
-	// Stopped is the reason for an early end, and GoOn the command that continues.
+	// Stopped is the reason why the run ended early. GoOn is the command that continues it.
 	Stopped string `json:"stopped,omitempty"`
 	GoOn    string `json:"goOn,omitempty"`
 }
 
 func (s *summary) items() int { return s.Done + s.Skipped + s.Failed }
 
-// errStopped ends a run early; the summary has the reason.
+// errStopped ends a run early. The summary contains the reason.
 var errStopped = errors.New("stopped")
 
-// act sends a request for each item, one after another, and prints the result.
+// act sends the requests for the items one after another and prints the summary.
 func (r *run) act(ctx context.Context, total int) error {
 	limit := rate.NewLimiter(rate.Limit(cmp.Or(r.Rate, usualRate)), 1)
 	sum := summary{Verb: r.Verb}
@@ -336,7 +336,7 @@ func (r *run) act(ctx context.Context, total int) error {
 	return nil
 }
 
-// one sends the request for an item.
+// one sends the request for a single item.
 func (r *run) one(ctx context.Context, i *item) error {
 	var body []byte
 	content := map[string]string{}
@@ -365,7 +365,7 @@ func (r *run) one(ctx context.Context, i *item) error {
 	return nil
 }
 
-// count adds the result of an item.
+// count records the result for an item and reports whether the item failed.
 func (s *summary) count(i *item, err error) (failed bool) {
 	p, answered := errors.AsType[*problem](err)
 	switch {
@@ -403,7 +403,7 @@ func (r *run) print(s *summary) error {
 	return err
 }
 
-// command returns the command line that continues after a subscription.
+// command returns the command line that continues the run after a subscription.
 func (r *run) command(after string) string {
 	words := []string{"mcpe-gen", "admin", r.Verb, quoted(r.URL)}
 	for _, f := range []struct{ flag, value string }{{"principal", r.Filters["principal"]}, {"event", r.Filters["event"]}, {"state", r.Filters["state"]}, {"url", r.Filters["url"]},
@@ -423,7 +423,7 @@ func (r *run) command(after string) string {
 	return strings.Join(words, " ")
 }
 
-// quoted quotes a word for a POSIX shell.
+// quoted returns a word quoted for a POSIX shell.
 func quoted(s string) string {
 	if !strings.ContainsFunc(s, func(c rune) bool {
 		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_./:@%+,", c))

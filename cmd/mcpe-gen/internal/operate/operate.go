@@ -1,4 +1,4 @@
-// Package operate implements "mcpe-gen admin", a client of a server's operator API (package runtime/admin).
+// Package operate implements "mcpe-gen admin", which is a client for a server's operator API (package runtime/admin).
 package operate
 
 import (
@@ -24,48 +24,49 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 )
 
-// A UsageError is a mistake in the command line.
+// A UsageError reports an error in the command line.
 type UsageError struct{ text string }
 
 func (e *UsageError) Error() string { return e.text }
 
 func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// Options describe the server, the request and the output.
+// Options describes the server, the request and the output.
 type Options struct {
-	// URL is where the operator's handler is mounted. Token authenticates the requests and is only sent to the URL's
-	// origin.
+	// URL is where the operator handler is mounted. Token authenticates the requests. It is only sent to the origin of
+	// URL.
 	URL, Token string
-	// Verb is the action, and Args are its arguments.
+	// Verb is the action. Args are its arguments.
 	Verb string
 	Args []string
-	// Filters are the filters of a list.
+	// Filters contains the filters of a list.
 	Filters map[string]string
-	// From is the start of a replay, or of the events that a verb on many applies to. It has one of since, position and
-	// eventId, the latter two for a single replay only, and optionally until as the end.
+	// From is the start of a replay or of the events that a verb for many subscriptions applies to. It contains one of
+	// since, position and eventId, and optionally until as the end. position and eventId are valid only for a single
+	// replay.
 	From map[string]string
-	// DryRun prints the actions of a verb on many without sending them.
+	// DryRun prints the actions of a verb for many subscriptions without performing them.
 	DryRun bool
-	// Rate limits the items per second of a verb on many; 0 means 100.
+	// Rate is the maximum number of items per second for many subscriptions. If it is 0, the limit is 100.
 	Rate float64
-	// After is the id of the subscription after which a verb on many begins.
+	// After is the ID of the subscription after which a verb for many subscriptions starts.
 	After string
-	// Confirm confirms a verb that cannot be undone, given a description of its effect; if nil, no confirmation is
-	// needed.
+	// Confirm asks for confirmation of an irreversible verb. It receives a description of the effect. If it is nil, no
+	// confirmation is required.
 	Confirm func(ctx context.Context, what string) error
 	// JSON prints answers unchanged.
 	JSON   bool
 	Stdout io.Writer
-	// Stderr receives the progress of a verb on many, as a bar if it is a Terminal.
+	// Stderr receives the progress of a verb for many subscriptions. If Terminal is true, the progress is a bar.
 	Stderr   io.Writer
 	Terminal bool
 	keep     bool // keep connections open for further requests
 }
 
-// maxAnswer limits the size of an answer, in bytes.
+// maxAnswer is the maximum size of a response in bytes.
 const maxAnswer = 64 << 20
 
-// A verb describes a request: %s stands for the first argument.
+// A verb describes a request. %s is replaced with the first argument.
 type verb struct {
 	method, path string
 	args         []string
@@ -80,19 +81,19 @@ type verb struct {
 	final        string                    // the effect of a verb that cannot be undone; %s stands for the first argument
 }
 
-// Verbs are the names of the verbs, in the order of the help text.
+// Verbs contains the names of the verbs in the order of the help text.
 var Verbs = []string{"types", "subscriptions", "endpoints", "show", "attempts", "connections", "test", "retry", "pause", "unpause", "resume", "replay", "endreplay", "end", "disconnect", "revoke", "activity", "events", "latency", "why", "event", "occurrence", "audit", "cluster", "outbox", "putback", "drop", "tail"}
 
 var verbs = map[string]verb{
 	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "perMinute", "behind", "streams", "pollers", "webhooks", "description"}},
-	"subscriptions": {method: "GET", path: "subscriptions", list: "subscriptions", columns: []string{"id", "principal", "event", "state", "behind", "waitingSince", "failedSince", "lastError", "url"}, row: presentError},
+	"subscriptions": {method: "GET", path: "subscriptions", list: "subscriptions", columns: []string{"id", "principal", "event", "state", "behind", "waitingSince", "failedSince", "lastError", "url"}, row: dropOldError},
 	"endpoints": {method: "GET", path: "endpoints", list: "endpoints",
 		columns: []string{"host", "subscriptions", "active", "suspended", "paused", "failing", "failedSince", "behind", "waitingSince", "url"}},
 	"activity": {method: "GET", path: "activity", list: "minutes", head: "hour",
 		columns: []string{"at", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind"}},
-	"events": {method: "GET", path: "events", list: "occurrences", row: presentOutcomes,
+	"events": {method: "GET", path: "events", list: "occurrences", row: dropUnknownOutcomes,
 		columns: []string{"timestamp", "event", "eventId", "accepted", "waiting", "failed", "attempts", "lastAt", "lastError"}},
-	"latency": {method: "GET", path: "latency", list: "rows", page: latencies,
+	"latency": {method: "GET", path: "latency", list: "rows", page: mergeLatencies,
 		columns: []string{"of", "name", "p95Ms", "p50Ms", "timed", "attempts", "failures"}},
 	"why":         {method: "GET", path: "subscriptions/%s/why", args: []string{"ID"}},
 	"connections": {method: "GET", path: "connections", list: "connections", columns: []string{"id", "principal", "event", "mode", "since", "behind"}},
@@ -127,13 +128,13 @@ var verbs = map[string]verb{
 		body: func(args []string) any { return map[string]string{"principal": args[0]} }},
 }
 
-// Run sends the request and prints the answer.
+// Run sends the request and prints the response.
 func Run(ctx context.Context, o Options) error {
 	v, ok := verbs[o.Verb]
 	if !ok {
 		return usage("admin has no verb %q; it has %s", o.Verb, strings.Join(Verbs, ", "))
 	}
-	o.plain(time.Now())
+	o.expand(time.Now())
 	ofMany := manyVerbs[o.Verb] != nil && len(o.Args) == 0
 	if err := o.check(&v, ofMany); err != nil {
 		return err
@@ -158,7 +159,7 @@ func Run(ctx context.Context, o Options) error {
 		about := o.Args[0]
 		if located {
 			v.final = "%s"
-			if about, err = o.beginning(ctx, base); err != nil {
+			if about, err = o.describeReplay(ctx, base); err != nil {
 				return err
 			}
 		}
@@ -235,7 +236,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// check rejects options and arguments that the verb does not take.
+// check rejects options and arguments that the verb does not support.
 func (o *Options) check(v *verb, ofMany bool) error {
 	if ofMany {
 		return o.checkMany()
@@ -270,7 +271,7 @@ func (o *Options) check(v *verb, ofMany bool) error {
 	return nil
 }
 
-// body returns the body of a request; nil without one.
+// body returns the body of a request, or nil if it has none.
 func (o *Options) body(v verb) (any, error) {
 	switch {
 	case v.body == nil:
@@ -292,8 +293,8 @@ func (o *Options) body(v verb) (any, error) {
 	return content, nil
 }
 
-// beginning describes the effect of a replay of one subscription.
-func (o *Options) beginning(ctx context.Context, base *url.URL) (string, error) {
+// describeReplay describes the effect of replaying a subscription.
+func (o *Options) describeReplay(ctx context.Context, base *url.URL) (string, error) {
 	q := url.Values{}
 	for name, value := range o.From {
 		q.Set(name, value)
@@ -320,7 +321,7 @@ func (o *Options) beginning(ctx context.Context, base *url.URL) (string, error) 
 	return text, nil
 }
 
-// lastAttempt sets the columns of the latest attempt of a delivery, and the number of attempts.
+// lastAttempt sets the columns for the latest attempt of a delivery and the number of attempts.
 func lastAttempt(row map[string]any) {
 	made, _ := row["attempts"].([]any)
 	row["attempts"] = float64(len(made))
@@ -332,7 +333,7 @@ func lastAttempt(row map[string]any) {
 	}
 }
 
-// origin rejects URLs to which a token must not be sent: plain http is allowed for loopback only.
+// origin parses a URL and rejects it if a token must not be sent to it. Plain HTTP is allowed only for loopback.
 func origin(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -349,7 +350,7 @@ func origin(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// ask sends one request and reads its answer.
+// ask sends a request and reads the response.
 func (o *Options) ask(ctx context.Context, method, target string, q url.Values, body []byte) ([]byte, error) {
 	resp, err := o.send(ctx, method, target, q, body, time.Minute)
 	if err != nil {
@@ -359,7 +360,7 @@ func (o *Options) ask(ctx context.Context, method, target string, q url.Values, 
 	return read(resp)
 }
 
-// send sends one request. A redirect is an error: the token is for this origin only.
+// send sends one request. A redirect is an error because the token is meant only for this origin.
 func (o *Options) send(ctx context.Context, method, target string, q url.Values, body []byte, timeout time.Duration) (*http.Response, error) {
 	if len(q) > 0 {
 		target += "?" + q.Encode()
@@ -381,7 +382,7 @@ func (o *Options) send(ctx context.Context, method, target string, q url.Values,
 	return client.Do(req)
 }
 
-// read reads a whole answer, or returns the problem that it contains.
+// read reads a whole response. It returns an error if the response describes a problem.
 func read(resp *http.Response) ([]byte, error) {
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
@@ -403,7 +404,7 @@ func read(resp *http.Response) ([]byte, error) {
 	return answer, nil
 }
 
-// A problem is an error answer of the server.
+// A problem is an error response from the server.
 type problem struct {
 	status       int
 	Code, Detail string
@@ -417,7 +418,7 @@ func (p *problem) Error() string {
 	return text
 }
 
-// text formats a value in one line and escapes all invisible characters: subscribers chose the value.
+// text formats a value on one line. It escapes all invisible characters because subscribers choose the value.
 func text(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -447,7 +448,7 @@ func printAll(w io.Writer, columns []string, rows []map[string]any) error {
 	return tw.Flush()
 }
 
-// shownFirst are the members of a subscription to print first, in this order.
+// shownFirst lists the members of a subscription to print first, in order.
 var shownFirst = []string{"done", "action", "begins", "ended", "attempt", "eventId", "timestamp", "position", "bytes", "targeted", "data", "id", "principal", "event", "arguments", "url", "state", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind", "waitingSince", "replay", "cursor",
 	"createdAt", "refreshedAt", "expiresAt", "lastDeliveryAt", "failedSince", "lastError", "lastErrorAt", "throttled", "truncated"}
 

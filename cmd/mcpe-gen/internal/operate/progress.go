@@ -7,12 +7,13 @@ import (
 )
 
 const (
-	// barWidth is the width of a bar; lineEvery is the number of items between two lines if no bar can be drawn.
+	// barWidth is the width of the progress bar. lineEvery is the number of items per line of progress if no bar can be
+	// drawn.
 	barWidth  = 30
 	lineEvery = 100
 )
 
-// A progress shows the progress of a verb on many subscriptions.
+// A progress reports the progress of a verb for many subscriptions.
 type progress struct {
 	w     io.Writer
 	bar   bool
@@ -21,7 +22,7 @@ type progress struct {
 	drawn bool
 }
 
-// step records that another item was done.
+// step records that another item has been processed.
 func (p *progress) step(s *summary) {
 	n := s.items()
 	total := max(p.total, n)
@@ -34,7 +35,7 @@ func (p *progress) step(s *summary) {
 	}
 }
 
-// end finishes the line of the bar.
+// end terminates the line of the progress bar.
 func (p *progress) end() {
 	if p.drawn {
 		fmt.Fprintln(p.w)

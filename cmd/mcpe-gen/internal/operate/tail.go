@@ -14,10 +14,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// maxLine limits one line of a live tail, in bytes.
+// maxLine is the maximum length of a line of a live tail in bytes.
 const maxLine = 8 << 20
 
-// tail prints occurrences live until ctx ends or the server ends the tail.
+// tail prints occurrences as they arrive until ctx is done or the server ends the tail.
 func (o *Options) tail(ctx context.Context, base *url.URL) error {
 	q := url.Values{}
 	for name, value := range o.Filters {

@@ -13,14 +13,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 )
 
-// bodyFiles has bodies of webhooks by their service: SERVICE/EVENT.json, or SERVICE/EVENT.ACTION.json. They are written by
-// hand, with the members that event types of the starter read and values as the service sends them.
+// bodyFiles contains sample webhook bodies by service: SERVICE/EVENT.json or SERVICE/EVENT.ACTION.json. They are
+// handwritten. They contain the members that the event types of the starter read, with realistic values.
 //
 //go:embed bodies
 var bodyFiles embed.FS
 
-// Sample returns the body of a webhook that becomes the first event type. It is one of bodyFiles or, otherwise, a
-// made-up payload at the places that `from:` names, with the members that the service puts around it.
+// Sample returns the body of a webhook that is mapped to the first event type. It is one of bodyFiles if there is one.
+// Otherwise, it contains a generated payload at the locations that `from:` specifies, with the members that the service
+// adds around it.
 func (s *Starter) Sample() ([]byte, error) {
 	read := func(string) ([]byte, error) { return s.Content, nil }
 	set, found := schema.Load([]string{"events.yaml"}, schema.Options{ReadFile: read})
@@ -28,7 +29,7 @@ func (s *Starter) Sample() ([]byte, error) {
 		return nil, fmt.Errorf("the event types of %s: %s", s.Provider.Name, found[0])
 	}
 	e := set.Files[0].Events[0]
-	if body := written(s.Provider.Name, e.From.Event, e.From.Action); body != nil {
+	if body := findBody(s.Provider.Name, e.From.Event, e.From.Action); body != nil {
 		return body, nil
 	}
 	raw, ok := sample.Value(set.Published(e.Payload))
@@ -83,9 +84,9 @@ func (s *Starter) Sample() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// written returns the body of an event and an action, or of an event and any action if that is "". It returns nil if
-// bodyFiles has none.
-func written(service, event, action string) []byte {
+// findBody returns the body for an event and an action. If action is "", it returns the body for any action. It returns
+// nil if bodyFiles does not contain one.
+func findBody(service, event, action string) []byte {
 	dir := "bodies/" + service
 	files, _ := bodyFiles.ReadDir(dir) // services without bodies have no directory
 	for _, f := range files {
@@ -100,7 +101,7 @@ func written(service, event, action string) []byte {
 	return nil
 }
 
-// put sets the value at a pointer through objects.
+// put sets the value at a JSON pointer, creating objects on the way.
 func put(n *source.Node, pointer string, v *source.Node) {
 	tokens, _ := source.SplitPointer(pointer)
 	for i, token := range tokens {

@@ -1,5 +1,5 @@
-// Package starter has initial event types for `mcpe-gen init --from SERVICE`. They are in data/: GitHub's are generated from its published
-// schemas (package provider); the others are handwritten.
+// Package starter provides initial event types for `mcpe-gen init --from SERVICE`. They are in data/. GitHub's are
+// generated from its published schemas (package provider), and the others are handwritten.
 //
 // Start with [New].
 package starter
@@ -16,33 +16,33 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// Services are the values of --from.
+// Services contains the valid values of --from.
 var Services = []string{"github", "stripe", "slack", "gitlab", "standard-webhooks", "hmac", "cloudevents"}
 
-// A Starter is an event file with the facts that a program needs about it.
+// A Starter is an event file together with the properties that a program needs to use it.
 type Starter struct {
 	Provider provider.Provider
-	// Package is the Go package of the event types, and the name of the event file.
+	// Package is the Go package of the event types and the base name of the event file.
 	Package string
 	// Content is the event file.
 	Content []byte
 	Events  []Event
 }
 
-// An Event is one event type of a starter.
+// An Event is an event type of a starter.
 type Event struct {
-	// Name is the name of the event type, GoName is the prefix of its Go names, and Event is the service's name for it.
+	// Name is the name of the event type. GoName is the prefix of its Go names. Event is the service's name for it.
 	Name, GoName, Event string
 }
 
-// An UnknownError reports that a service has no initial event type of a name.
+// An UnknownError reports that a service has no initial event type with the given name.
 type UnknownError struct {
 	Service, Event string
 	// Names are the service's event types, sorted.
 	Names []string
 }
 
-// Error lists similar names, or all names if there are only a few.
+// Error suggests similar names, or all names if there are only a few.
 func (e *UnknownError) Error() string {
 	text := fmt.Sprintf("%s has no event type %q to start from", e.Service, e.Event)
 	if near := source.Suggest(e.Event, e.Names); near != "" {
@@ -54,17 +54,17 @@ func (e *UnknownError) Error() string {
 	return text
 }
 
-// defaults are the event types that a service starts with if none are named: all of the handwritten ones.
+// defaults contains the event types that are used if none are named. Services that are not listed use all of theirs.
 var defaults = map[string][]string{"github": {"push", "issues", "pull_request"}}
 
-// data has a file for each event of a service. A file of GitHub has the event type of the event, followed by the event
-// types of its actions.
+// data contains a file for each event of a service. A GitHub file contains the event type of the event, followed by the
+// event types of its actions.
 //
 //go:embed data
 var data embed.FS
 
-// Names returns the initial event types of a service, sorted. GitHub's may also be narrowed to an action, as in
-// issues.opened.
+// Names returns the initial event types of a service, sorted. GitHub's event types can also be restricted to an action,
+// as in issues.opened.
 func Names(service string) []string {
 	var names []string
 	entries, _ := data.ReadDir(path.Join("data", service))
@@ -74,7 +74,7 @@ func Names(service string) []string {
 	return names
 }
 
-// Defaults returns the event types that a service starts with if none are named.
+// Defaults returns the event types of a service that are used if none are named.
 func Defaults(service string) []string {
 	if names := defaults[service]; names != nil {
 		return names
@@ -82,8 +82,8 @@ func Defaults(service string) []string {
 	return Names(service)
 }
 
-// New returns the event file of a service with the named event types in the given order, or with its defaults for an
-// empty list. The error is an [UnknownError].
+// New returns the event file of a service with the named event types in the given order. If events is empty, it uses
+// the defaults of the service. The error is an [UnknownError].
 func New(service string, events []string) (*Starter, error) {
 	p, ok := provider.Lookup(service)
 	if !ok || !slices.Contains(Services, service) {
@@ -126,7 +126,7 @@ func New(service string, events []string) (*Starter, error) {
 	return s, nil
 }
 
-// eventText returns the event type of a name as an element of events.
+// eventText returns the named event type as an element of events in YAML.
 func eventText(p provider.Provider, name string) (string, error) {
 	names, event := Names(p.Name), name
 	if p.Known() {

@@ -12,11 +12,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
 )
 
-// grace is Grace, or less in tests.
+// grace is Grace, or a shorter time in tests.
 var grace = Grace
 
-// process runs the command until it has exited and its output is closed, or until ctx is done and the command's process
-// group has ended. The error is a *StartError or says why the exit code does not count.
+// process runs the command. It returns when the command has exited and its output is closed, or when ctx is done and
+// the command's process group has ended. The error is a *StartError, or it explains why the exit code does not count.
 func (c *Command) process(ctx context.Context, stdin []byte, env []string, out io.Writer) (int, error) {
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
 	cmd.Dir = c.Dir
@@ -44,12 +44,12 @@ func (c *Command) process(ctx context.Context, stdin []byte, env []string, out i
 	if cmd.ProcessState == nil {
 		return 0, err
 	}
-	// Other errors concern the pipes: a command need not read its input, and processes that it leaves running may hold
-	// its output.
+	// Other errors concern the pipes. A command need not read its input, and processes that it leaves running can keep
+	// its output open.
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// reason returns why a program cannot be started, without the text that the outer message repeats.
+// reason returns the reason why a program cannot be started, without text that the outer error repeats.
 func reason(err error) error {
 	if e, ok := errors.AsType[*exec.Error](err); ok {
 		err = e.Err

@@ -1,5 +1,5 @@
-// Package deadletters implements the verb deadletters, which shows, retries and drops the events that a consumer gave
-// up on.
+// Package deadletters implements the verb deadletters, which lists, retries and drops events that a consumer failed to
+// handle.
 package deadletters
 
 import (
@@ -21,28 +21,28 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// Options are the options of the verb.
+// Options configures an execution of the verb.
 type Options struct {
-	// Path is the path of a store of package file or sqlite.
+	// Path is the path of a file or SQLite store.
 	Path string
-	// KeyFile has the key of an encrypted SQLite store, as raw bytes or in base64.
+	// KeyFile contains the key of an encrypted SQLite store, as raw bytes or in base64.
 	KeyFile string
-	// Verb is list, show, retry or drop; Args are sequences.
+	// Verb is list, show, retry or drop. Args are sequence numbers.
 	Verb string
 	Args []string
-	// JSON writes one letter per line.
+	// JSON writes one JSON document per line for each dead letter.
 	JSON   bool
 	Stdout io.Writer
 }
 
-// A UsageError is a mistake in the command line.
+// A UsageError reports an error in the command line.
 type UsageError struct{ reason string }
 
 func (e *UsageError) Error() string { return e.reason }
 
 func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// Run runs the verb. retry and drop change all of the letters or, if one does not exist, none.
+// Run executes the verb. retry and drop change all of the given dead letters or, if one does not exist, none.
 func Run(ctx context.Context, o Options) error {
 	do := map[string]func(context.Context, clientstore.DeadLetterStore, []clientstore.DeadLetter) error{
 		"list":  o.list,
@@ -72,7 +72,7 @@ func Run(ctx context.Context, o Options) error {
 	return s.Close()
 }
 
-// sequences parses the arguments: list takes none, and the other verbs take one or more.
+// sequences parses the arguments. list takes none, and the other verbs take one or more.
 func (o *Options) sequences() ([]uint64, error) {
 	if o.Verb == "list" && len(o.Args) > 0 {
 		return nil, usagef("list takes no arguments")
@@ -91,13 +91,13 @@ func (o *Options) sequences() ([]uint64, error) {
 	return wanted, nil
 }
 
-// A letterStore is open until Close, which may be called more than once.
+// A letterStore remains open until Close, which may be called more than once.
 type letterStore interface {
 	clientstore.DeadLetterStore
 	io.Closer
 }
 
-// open opens the store, whose kind it recognizes by the beginning of the file.
+// open opens the store. It detects the kind of store from the beginning of the file.
 func (o *Options) open(ctx context.Context) (letterStore, error) {
 	f, err := os.Open(o.Path)
 	if err != nil {
@@ -129,7 +129,7 @@ func (o *Options) open(ctx context.Context) (letterStore, error) {
 	return sqlite.Open(ctx, o.Path, options)
 }
 
-// find returns the wanted letters, or all; a missing one is an error.
+// find returns the wanted dead letters, or all of them if wanted is empty. It returns an error if one is missing.
 func find(ctx context.Context, s clientstore.DeadLetterStore, wanted []uint64) ([]clientstore.DeadLetter, error) {
 	missing := map[uint64]bool{}
 	for _, n := range wanted {
@@ -210,7 +210,7 @@ func (o *Options) lines(letters []clientstore.DeadLetter) error {
 	return nil
 }
 
-// quoted returns d with its payload, which is not JSON, as a JSON string.
+// quoted returns d with its non-JSON payload encoded as a JSON string.
 func quoted(d clientstore.DeadLetter) clientstore.DeadLetter {
 	d.Data, _ = json.Marshal(string(d.Data))
 	if !json.Valid(d.Meta) {
@@ -219,7 +219,7 @@ func quoted(d clientstore.DeadLetter) clientstore.DeadLetter {
 	return d
 }
 
-// each changes the letters one by one.
+// each returns a function that changes the dead letters one by one.
 func (o *Options) each(done string, change func(clientstore.DeadLetterStore, context.Context, uint64) (bool, error)) func(context.Context, clientstore.DeadLetterStore, []clientstore.DeadLetter) error {
 	return func(ctx context.Context, s clientstore.DeadLetterStore, letters []clientstore.DeadLetter) error {
 		for _, d := range letters {

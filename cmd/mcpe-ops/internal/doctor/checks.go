@@ -28,24 +28,24 @@ const (
 	minServer                  = 130000
 )
 
-// A patient is the database with its known properties.
-type patient struct {
+// A checker runs the checks on one database.
+type checker struct {
 	Options
 	quoted string // the schema
 	usable bool   // the schema exists, and this build supports it
 	checkup.Report
 }
 
-func (p *patient) in(sql string) string { return of(p.Schema, sql) }
+func (p *checker) in(sql string) string { return of(p.Schema, sql) }
 
-// of replaces each "@" before a "." with the name of a schema.
+// of replaces each "@" before a "." in a query with the name of a schema.
 func of(schema, sql string) string {
 	return strings.ReplaceAll(sql, "@.", pgx.Identifier{schema}.Sanitize()+".")
 }
 
-// examine runs all checks, each under a separate savepoint. A check that the role may not run, or that takes too long,
-// reports it and does not prevent the others.
-func (p *patient) examine(ctx context.Context, tx pgx.Tx) error {
+// examine runs all checks, each within its own savepoint. A check that the role may not run or that takes too long is
+// reported and does not prevent the others.
+func (p *checker) examine(ctx context.Context, tx pgx.Tx) error {
 	for _, c := range []struct {
 		name   string
 		schema bool // needs a usable schema
@@ -61,7 +61,7 @@ func (p *patient) examine(ctx context.Context, tx pgx.Tx) error {
 		{"shards", true, p.shards},
 		{"outbox", true, p.outbox},
 		{"put aside", true, p.rejected},
-		{"relay", false, p.relayed},
+		{"relay", false, p.relaySchema},
 		{"oldest snapshot", false, p.snapshots},
 		{"bloat", false, p.bloat},
 		{"clock", false, p.clock},
@@ -74,7 +74,7 @@ func (p *patient) examine(ctx context.Context, tx pgx.Tx) error {
 			return ctx.Err()
 		}
 		switch {
-		case incomplete(err):
+		case isIncomplete(err):
 			p.Add(checkup.Fail, c.name, fmt.Sprintf("the schema is not whole: %v", err), "restore the schema from a backup")
 		case err != nil:
 			p.Add(checkup.Warn, c.name, fmt.Sprintf("unknown: %v", err), "run doctor as a role with this right, or check by other means")
@@ -83,17 +83,17 @@ func (p *patient) examine(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// incomplete reports whether a table, a column or a function of the schema's version is missing.
-func incomplete(err error) bool {
+// isIncomplete reports whether a table, column or function of the schema's version is missing.
+func isIncomplete(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && slices.Contains([]string{"42P01", "42703", "42883"}, pg.Code)
 }
 
-func (p *patient) server(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) server(ctx context.Context, tx pgx.Tx) error {
 	var version int
 	var text, encoding, readOnly string
 	var recovering bool
-	// The transaction is read-only; the reset value shows the setting of the role's other transactions.
+	// The transaction is read-only. The reset value is the setting that applies to the role's other transactions.
 	err := tx.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('server_encoding'),
 		(SELECT setting FROM pg_settings WHERE name = 'default_transaction_read_only'), pg_is_in_recovery()`).
 		Scan(&version, &text, &encoding, &readOnly, &recovering)
@@ -116,8 +116,8 @@ func (p *patient) server(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// settings checks the settings that lose acknowledged data or let tables grow.
-func (p *patient) settings(ctx context.Context, tx pgx.Tx) error {
+// settings checks for settings that can lose acknowledged data or let tables grow without limit.
+func (p *checker) settings(ctx context.Context, tx pgx.Tx) error {
 	wrong := []struct {
 		name   string
 		values []string
@@ -155,7 +155,7 @@ func (p *patient) settings(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (p *patient) connections(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) connections(ctx context.Context, tx pgx.Tx) error {
 	var used, most, limit int
 	err := tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int,
 		current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
@@ -175,7 +175,7 @@ func (p *patient) connections(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (p *patient) schema(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) schema(ctx context.Context, tx pgx.Tx) error {
 	var there, use, read, create, unreleased, relays bool
 	err := tx.QueryRow(ctx, `SELECT n.oid IS NOT NULL, coalesce(has_schema_privilege(n.oid, 'USAGE'), false),
 			coalesce((SELECT has_table_privilege(c.oid, 'SELECT') FROM pg_class c WHERE c.relnamespace = n.oid AND c.relname = 'store'), false),
@@ -217,8 +217,8 @@ func (p *patient) schema(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (p *patient) rights(ctx context.Context, tx pgx.Tx) error {
-	role, lacking, err := lacks(ctx, tx, p.Schema)
+func (p *checker) rights(ctx context.Context, tx pgx.Tx) error {
+	role, lacking, err := missingRights(ctx, tx, p.Schema)
 	if err != nil {
 		return err
 	}
@@ -238,8 +238,8 @@ func (p *patient) rights(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// lacks returns the rights that the role lacks on the objects of a schema.
-func lacks(ctx context.Context, tx pgx.Tx, schema string) (role string, lacking []string, err error) {
+// missingRights returns the privileges that the role lacks on the objects of a schema.
+func missingRights(ctx context.Context, tx pgx.Tx, schema string) (role string, lacking []string, err error) {
 	err = tx.QueryRow(ctx, `SELECT current_user, (SELECT coalesce(array_agg(name ORDER BY name), '{}') FROM (
 			SELECT 'SELECT, INSERT, UPDATE, DELETE on table ' || c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 				WHERE n.nspname = $1 AND CASE WHEN c.relkind = 'r' THEN NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
@@ -251,7 +251,7 @@ func lacks(ctx context.Context, tx pgx.Tx, schema string) (role string, lacking 
 	return role, lacking, err
 }
 
-func (p *patient) generation(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) generation(ctx context.Context, tx pgx.Tx) error {
 	var generation int64
 	var system, timeline string
 	err := tx.QueryRow(ctx, p.in(`SELECT generation, system, timeline FROM @.store`)).Scan(&generation, &system, &timeline)
@@ -280,7 +280,7 @@ func (p *patient) generation(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (p *patient) leases(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) leases(ctx context.Context, tx pgx.Tx) error {
 	var live, over int
 	var least *float64
 	err := tx.QueryRow(ctx, p.in(`SELECT count(*) FILTER (WHERE expires > clock_timestamp())::int, count(*) FILTER (WHERE expires <= clock_timestamp())::int,
@@ -323,7 +323,7 @@ func (p *patient) leases(ctx context.Context, tx pgx.Tx) error {
 
 func seconds(f float64) time.Duration { return time.Duration(math.Round(f * float64(time.Second))) }
 
-func (p *patient) shards(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) shards(ctx context.Context, tx pgx.Tx) error {
 	var all, free int
 	var topics []string
 	err := tx.QueryRow(ctx, p.in(`SELECT count(*)::int, count(*) FILTER (WHERE l.fence IS NULL)::int,
@@ -346,13 +346,13 @@ func (p *patient) shards(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (p *patient) outbox(ctx context.Context, tx pgx.Tx) error {
-	return p.waits(ctx, tx, "outbox", p.Schema,
+func (p *checker) outbox(ctx context.Context, tx pgx.Tx) error {
+	return p.pending(ctx, tx, "outbox", p.Schema,
 		"see whether the shard /outbox has an owner, and its log for `it cannot be appended to its log`: somebody may have locked a row of logs")
 }
 
-// waits reports how many rows are pending in the outbox of a schema, and for how long.
-func (p *patient) waits(ctx context.Context, tx pgx.Tx, check, schema, advice string) error {
+// pending reports how many rows are pending in the outbox of a schema and how old the oldest is.
+func (p *checker) pending(ctx context.Context, tx pgx.Tx, check, schema, advice string) error {
 	var n int
 	var oldest *float64
 	var log *string
@@ -374,11 +374,11 @@ func (p *patient) waits(ctx context.Context, tx pgx.Tx, check, schema, advice st
 	return nil
 }
 
-func (p *patient) rejected(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) rejected(ctx context.Context, tx pgx.Tx) error {
 	return p.putAside(ctx, tx, "put aside", p.Schema)
 }
 
-func (p *patient) putAside(ctx context.Context, tx pgx.Tx, check, schema string) error {
+func (p *checker) putAside(ctx context.Context, tx pgx.Tx, check, schema string) error {
 	var n int
 	var last *time.Time
 	err := tx.QueryRow(ctx, of(schema, `SELECT count(*)::int, max(at) FROM (SELECT at FROM @.rejected ORDER BY id DESC LIMIT $1) AS r`), countMax).Scan(&n, &last)
@@ -395,7 +395,7 @@ func (p *patient) putAside(ctx context.Context, tx pgx.Tx, check, schema string)
 }
 
 // snapshots looks for transactions that prevent the removal of dead rows.
-func (p *patient) snapshots(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) snapshots(ctx context.Context, tx pgx.Tx) error {
 	var who string
 	var age float64
 	err := tx.QueryRow(ctx, `SELECT who, age FROM (
@@ -427,7 +427,7 @@ func (p *patient) snapshots(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-func (p *patient) bloat(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) bloat(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `SELECT format('%I.%I', schemaname, relname), n_live_tup::bigint, n_dead_tup::bigint, pg_size_pretty(pg_total_relation_size(relid))
 		FROM pg_stat_user_tables WHERE schemaname IN ($1, $3) AND n_dead_tup >= greatest($2, n_live_tup) ORDER BY n_dead_tup DESC LIMIT 5`, p.Schema, deadWarn, p.Outbox)
 	if err != nil {
@@ -448,8 +448,8 @@ func (p *patient) bloat(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// clock compares this machine's clock with the database's.
-func (p *patient) clock(ctx context.Context, tx pgx.Tx) error {
+// clock compares the clocks of this machine and the database.
+func (p *checker) clock(ctx context.Context, tx pgx.Tx) error {
 	var there time.Time
 	began := time.Now()
 	if err := tx.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&there); err != nil {

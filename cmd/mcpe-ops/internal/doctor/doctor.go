@@ -1,5 +1,5 @@
-// Package doctor implements the verb doctor: it checks the PostgreSQL of a cluster of servers and reports problems. It
-// does not write to the database.
+// Package doctor implements the verb doctor. It checks the PostgreSQL database of a server cluster and reports
+// problems. It does not write to the database.
 package doctor
 
 import (
@@ -14,42 +14,43 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
 )
 
-// Options are the options of the verb.
+// Options configures an execution of the verb.
 type Options struct {
-	// URL is a connection string in the form of postgres.Open.
+	// URL is a connection string as accepted by postgres.Open.
 	URL string
-	// Schema is the schema of the store.
+	// Schema is the database schema of the store.
 	Schema string
-	// Outbox is the schema of an outbox with a relay, if it exists; "" checks none.
+	// Outbox is the schema of an outbox with a relay. If it is "", no outbox is checked.
 	Outbox string
-	// Lease is the lease of the servers (Options.Replica.Lease).
+	// Lease is the lease duration of the servers (Options.Replica.Lease).
 	Lease time.Duration
-	// JSON writes the report as one document.
+	// JSON writes the report as a single JSON document.
 	JSON   bool
 	Stdout io.Writer
-	// Paint colors the state of a line.
+	// Paint colors the text of a state.
 	Paint func(checkup.State, string) string
 }
 
-// A UsageError is a mistake in the command line.
+// A UsageError reports an error in the command line.
 type UsageError struct{ reason string }
 
 func (e *UsageError) Error() string { return e.reason }
 
-// A Report has the findings of all checks.
+// A Report contains the findings of all checks.
 type Report struct {
 	Schema string `json:"schema"`
 	checkup.Report
 }
 
 const (
-	// connectTime is the timeout of connecting, statementTime of a statement, and lockTime of its wait for a lock.
+	// connectTime is the timeout for connecting. statementTime is the timeout for a statement, and lockTime for its
+	// wait for a lock.
 	connectTime   = 10 * time.Second
 	statementTime = "15s"
 	lockTime      = "2s"
 )
 
-// Run runs the checks and writes the report. It returns an error without a report if it cannot connect.
+// Run runs the checks and writes the report. If it cannot connect, it returns an error and no report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	config, err := pgx.ParseConfig(o.URL)
 	if err != nil {
@@ -65,7 +66,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, fmt.Errorf("connecting: %s", strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error()))
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	p := &patient{Options: o, quoted: pgx.Identifier{o.Schema}.Sanitize()}
+	p := &checker{Options: o, quoted: pgx.Identifier{o.Schema}.Sanitize()}
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		for name, value := range map[string]string{"statement_timeout": statementTime, "lock_timeout": lockTime} {
 			if _, err := tx.Exec(ctx, "SELECT set_config($1, $2, true)", name, value); err != nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
 )
 
-// hearTime is how long a notification may take.
-const hearTime = 3 * time.Second
+// notifyTimeout is how long a notification may take.
+const notifyTimeout = 3 * time.Second
 
-// notifications checks whether a second connection receives the notifications of the first. It needs two, because a
-// pooler in transaction mode may use one server connection for both statements of a client, which then receives its own
-// notification.
-func (p *patient) notifications(ctx context.Context, conn *pgx.Conn, config *pgx.ConnConfig) {
+// notifications checks whether a second connection receives notifications from the first. It needs two connections
+// because a pooler in transaction mode may use one server connection for both statements of a client. That client would
+// then receive its own notification.
+func (p *checker) notifications(ctx context.Context, conn *pgx.Conn, config *pgx.ConnConfig) {
 	const check = "notifications"
-	switch err := heard(ctx, conn, config); {
+	switch err := notify(ctx, conn, config); {
 	case err == nil:
 		p.Add(checkup.OK, check, "LISTEN receives notifications", "")
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
@@ -31,8 +31,8 @@ func (p *patient) notifications(ctx context.Context, conn *pgx.Conn, config *pgx
 	}
 }
 
-// heard returns nil if a second connection receives a notification of the first.
-func heard(ctx context.Context, conn *pgx.Conn, config *pgx.ConnConfig) error {
+// notify returns nil if a second connection receives a notification from the first.
+func notify(ctx context.Context, conn *pgx.Conn, config *pgx.ConnConfig) error {
 	second, err := pgx.ConnectConfig(ctx, config.Copy())
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func heard(ctx context.Context, conn *pgx.Conn, config *pgx.ConnConfig) error {
 	if _, err := conn.Exec(ctx, "SELECT pg_notify($1, '')", channel); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, hearTime)
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
 	_, err = second.WaitForNotification(ctx)
 	return err

@@ -1,5 +1,6 @@
-// Package config reads bridge.yaml: the servers, subscriptions and limits of a bridge. Every error has a line and a
-// column. Start with [Load], or with [Config.Add] for a bridge of one server without a file.
+// Package config reads bridge.yaml, which contains the servers, subscriptions and limits of a bridge. Every error
+// includes the line and column. Start with [Load], or with [Config.Add] to configure a bridge for one server without a
+// file.
 package config
 
 import (
@@ -15,26 +16,26 @@ import (
 
 // A Config is the configuration of a bridge.
 type Config struct {
-	// Path is the file, or empty without one. Dir is the working directory of its commands and the base of its relative
-	// paths.
+	// Path is the path of the file, or "" for a configuration without a file. Dir is the working directory of its
+	// commands and the base of its relative paths.
 	Path, Dir     string
 	Servers       []Server
 	Subscriptions []Subscription
-	// Allow lists the event types that an agent may subscribe to in addition to Subscriptions.
+	// Allow lists further event types that an agent may subscribe to.
 	Allow []Allow
 	// Channel sends notifications to Claude Code's channels.
 	Channel bool
 	// Exec is nil if no command is configured.
 	Exec *Exec
-	// Loop defines when wakes that seem to be a loop pause; nil never pauses them.
+	// Loop defines when wakes that seem to form a loop are paused. If it is nil, they are never paused.
 	Loop *Loop
 	// CatchUp is the maximum age of events that are delivered after a restart.
 	CatchUp time.Duration
 	Limits  Limits
 }
 
-// TokenVariables returns the environment variables that contain tokens of servers. Programs that the bridge starts do
-// not get them.
+// TokenVariables returns the environment variables that contain server tokens. They are not passed to programs that the
+// bridge starts.
 func (c *Config) TokenVariables() []string {
 	var names []string
 	for _, s := range c.Servers {
@@ -45,36 +46,36 @@ func (c *Config) TokenVariables() []string {
 	return names
 }
 
-// A Server is a source of events.
+// A Server is a configured source of events.
 type Server struct {
 	Name   string
 	Target peer.Target // without its token
 	Token  Token
-	// Me has the agent's names among the actors of the server's events; events of these actors are left out.
+	// Me contains the agent's names among the actors of the server's events. Events of these actors are omitted.
 	Me []string
 }
 
 // A Token is the source of a bearer token. At most one field is set.
 type Token struct {
-	// Env is the name of an environment variable, and File is the path of a file.
+	// Env is the name of an environment variable. File is the path of a file.
 	Env, File string
-	// Command is a program that prints the token, with its arguments.
+	// Command is a program, with its arguments, that prints the token.
 	Command []string
 	// Text is the token itself, from the command line.
 	Text string
 }
 
-// A Subscription is a subscription to one event type.
+// A Subscription is a subscription to a single event type.
 type Subscription struct {
 	Server, Event string
 	Arguments     json.RawMessage // canonical; {} for none
 	// Mode is auto, push or poll.
 	Mode string
-	// Coalesce is nil if the event type decides.
+	// Coalesce is nil if the event type determines it.
 	Coalesce *Coalesce
 }
 
-// A Coalesce defines how events are joined to bursts. Zero values default to the event type's.
+// A Coalesce defines how events are coalesced into bursts. Zero fields default to the values of the event type.
 type Coalesce struct {
 	Off                      bool
 	Key                      []string
@@ -91,36 +92,37 @@ type Exec struct {
 	Timeout time.Duration
 	// PerMinute is the maximum number of runs per minute.
 	PerMinute int
-	// KeepUnread leaves a batch unread for the agent if the command succeeds.
+	// KeepUnread keeps a batch unread for the agent even if the command succeeds.
 	KeepUnread bool
 }
 
-// A Loop pauses wakes if too many follow each other within a time, until no event has come for a quiet time.
+// A Loop defines how many wakes may follow each other within a period. Further wakes are paused until no event has
+// arrived for the period Quiet.
 type Loop struct {
 	Wakes         int
 	Within, Quiet time.Duration
 }
 
-// Limits limit the data that reaches the agent.
+// Limits restricts the data that reaches the agent.
 type Limits struct {
-	// BytesPerEvent is how much of an event's data is kept, EventsPerBatch is the maximum number of events that an
-	// agent gets together, and BatchesPerMinute is the maximum rate.
+	// BytesPerEvent limits how much of an event's data is kept. EventsPerBatch is the maximum number of events that an
+	// agent receives together. BatchesPerMinute limits the rate of batches.
 	BytesPerEvent, EventsPerBatch, BatchesPerMinute int
-	// Inbox is the maximum number of unread batches, and InboxBytes is the maximum size of their data. At either limit,
-	// the bridge slows servers down.
+	// Inbox is the maximum number of unread batches. InboxBytes is the maximum size of their data. At either limit, the
+	// bridge slows the servers down.
 	Inbox, InboxBytes int
 	// Subscriptions is the maximum number of subscriptions.
 	Subscriptions int
 }
 
-// A bound is the range of a number in the file.
+// A bound is the range and default of a number in the file.
 type bound struct {
 	key                    string
 	least, most, otherwise int
 	at                     func(*Limits) *int
 }
 
-// bounds are the keys of limits with their ranges and defaults.
+// bounds lists the keys of limits with their ranges and defaults.
 var bounds = []bound{
 	{"bytesPerEvent", 256, 1 << 20, 4 << 10, func(l *Limits) *int { return &l.BytesPerEvent }},
 	{"eventsPerBatch", 1, 1000, 20, func(l *Limits) *int { return &l.EventsPerBatch }},
@@ -137,14 +139,14 @@ const (
 	maxTimeout     = time.Hour
 	defaultRuns    = 6
 	maxRuns        = 600
-	// Default and maximum values of a Loop. Few agents want so many wakes in so short a time.
+	// These are the default and maximum values of a Loop. Few agents need that many wakes in such a short time.
 	defaultWakes   = 30
 	maxWakes       = 10_000
 	defaultMinutes = 10
 	maxMinutes     = 24 * 60
 )
 
-// New returns a configuration with the default limits and nothing else.
+// New returns a configuration that contains only the default limits.
 func New() *Config {
 	c := &Config{CatchUp: defaultCatchUp, Loop: &Loop{Wakes: defaultWakes, Within: defaultMinutes * time.Minute, Quiet: defaultMinutes * time.Minute}}
 	for _, b := range bounds {
@@ -153,7 +155,7 @@ func New() *Config {
 	return c
 }
 
-// Add adds a subscription to an event without arguments.
+// Add adds a subscription without arguments to an event type.
 func (c *Config) Add(server, event string) error {
 	if event == "" || len(event) > maxName {
 		return fmt.Errorf("%q is not the name of an event type, which has 1 to %d bytes", event, maxName)
@@ -187,16 +189,16 @@ func (c *Config) Allowed(server, event string) bool {
 	return false
 }
 
-// matches reports whether a pattern covers all of a name. Load has refused bad patterns.
+// matches reports whether a pattern matches a whole name. Load has refused bad patterns.
 func matches(pattern, name string) bool {
 	ok, err := path.Match(pattern, name)
 	return ok && err == nil
 }
 
-// Key returns the key of a subscription: equal subscriptions have equal keys.
+// Key returns the key of a subscription. Equal subscriptions have equal keys.
 func (s Subscription) Key() string { return s.Server + " " + s.Event + " " + string(s.Arguments) }
 
-// Canonical returns arguments in the form of [Subscription.Arguments], or false if they are not a JSON object.
+// Canonical returns arguments in the form of [Subscription.Arguments]. It returns false if they are not a JSON object.
 func Canonical(args json.RawMessage) (json.RawMessage, bool) {
 	if len(args) == 0 || string(args) == "null" {
 		return json.RawMessage(`{}`), true
@@ -208,7 +210,7 @@ func Canonical(args json.RawMessage) (json.RawMessage, bool) {
 	return form, true
 }
 
-// within returns the path p, relative to the file's directory if it is not absolute.
+// within returns p unchanged if it is absolute, or relative to the file's directory.
 func (c *Config) within(p string) string {
 	if filepath.IsAbs(p) {
 		return p

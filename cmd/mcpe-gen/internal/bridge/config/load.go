@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Load reads the file at path. The configuration is valid if no diagnostic is an error.
+// Load reads the configuration from the file at path. The configuration is valid if no diagnostic is an error.
 func Load(path string) (*Config, []source.Diagnostic) {
 	content, err := source.ReadFile(path)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *loader) wrong(at *source.Node, hint, format string, args ...any) {
 	l.Report(d)
 }
 
-// maxName is the maximum length of the name of a server or an event.
+// maxName is the maximum length of the name of a server or event type.
 const maxName = 128
 
 func (l *loader) servers(n *source.Node) {
@@ -124,7 +124,7 @@ func (l *loader) server(name string, n *source.Node) {
 	l.c.Servers = append(l.c.Servers, s)
 }
 
-// command reads a program with its arguments.
+// command reads a program and its arguments.
 func (l *loader) command(o *source.ObjectReader) []string {
 	var argv []string
 	items := o.List("command")
@@ -259,7 +259,7 @@ func (l *loader) coalesce(n *source.Node) *Coalesce {
 	return c
 }
 
-// number reads an integer from least to most.
+// number reads an integer between least and most.
 func (l *loader) number(o *source.ObjectReader, key string, least, most, otherwise int) int {
 	n := o.Node.Get(key)
 	if n == nil || !l.Is(n, source.Number, key) {

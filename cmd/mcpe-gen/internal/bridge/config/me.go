@@ -2,7 +2,7 @@ package config
 
 import "github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 
-// me reads the names of the agent: a string, or a list of strings.
+// me reads the names of the agent, which are a string or a list of strings.
 func (l *loader) me(o *source.ObjectReader) (names []string) {
 	n := o.Node.Get("me")
 	switch {

@@ -6,20 +6,21 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/journal"
 )
 
-// A change is one write to the journal, in this order. A crash may keep only its first entries.
+// A change is a single write to the journal, with the entries in this order. After a crash, only its first entries may
+// remain.
 type change struct {
-	marked []marked
+	marked []markChange
 	first  []journal.Entry // entries that are not about batches
 	gone   []*entry        // batches that every reader has read
 }
 
-// A marked is an unread batch with its next mark.
-type marked struct {
+// A markChange is an unread batch with its next mark.
+type markChange struct {
 	u *entry
 	m mark
 }
 
-// apply writes a change to the disk and then to memory; the caller holds writing.
+// apply writes a change to the disk and then applies it in memory. The caller must hold writing.
 func (b *Inbox) apply(c change) error {
 	var entries []journal.Entry
 	for _, k := range c.marked {
@@ -33,12 +34,12 @@ func (b *Inbox) apply(c change) error {
 	displaced, drop := b.displaced(c.gone)
 	entries = append(entries, displaced...)
 	for _, u := range c.gone {
-		e, err := put(kindRead, u.Sequence, stone{u.Subscription, u.IDs})
+		e, err := put(kindRead, u.Sequence, tombstone{u.Subscription, u.IDs})
 		if err != nil {
 			return err
 		}
 		entries = append(entries, e, journal.Entry{Kind: kindBatch, Key: e.Key})
-		if !u.mark.empty() {
+		if !u.mark.isEmpty() {
 			entries = append(entries, journal.Entry{Kind: kindMark, Key: e.Key})
 		}
 	}
@@ -54,12 +55,12 @@ func (b *Inbox) apply(c change) error {
 		k.u.mark = k.m
 	}
 	b.remove(c.gone, drop)
-	b.tell()
+	b.notifyLocked()
 	return nil
 }
 
-// displaced returns the entries that remove the oldest stones to make room for the stones of removed batches, and the
-// number of removed stones by subscription.
+// displaced returns the entries that remove the oldest tombstones, to make room for those of removed batches. It also
+// returns the number of removed tombstones per subscription.
 func (b *Inbox) displaced(gone []*entry) (entries []journal.Entry, drop map[string]int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,8 +81,8 @@ func (b *Inbox) displaced(gone []*entry) (entries []journal.Entry, drop map[stri
 	return entries, drop
 }
 
-// remove removes batches that every reader has read from memory, and the given number of stones of each subscription;
-// the caller holds mu.
+// remove deletes batches that every reader has read, and the given number of tombstones per subscription, from memory.
+// The caller must hold mu.
 func (b *Inbox) remove(gone []*entry, drop map[string]int) {
 	for name, n := range drop {
 		m := b.memories[name]
@@ -93,7 +94,7 @@ func (b *Inbox) remove(gone []*entry, drop map[string]int) {
 	for _, u := range gone {
 		b.bytes -= u.size()
 		b.memory(u.Subscription).forget(u.IDs)
-		b.bury(u.Sequence, stone{u.Subscription, u.IDs})
+		b.bury(u.Sequence, tombstone{u.Subscription, u.IDs})
 		for _, r := range b.readers {
 			delete(r.taken, u.Sequence)
 		}

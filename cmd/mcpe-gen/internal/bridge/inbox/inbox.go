@@ -1,9 +1,9 @@
-// Package inbox stores a bridge's events in a file until its agent has read them. When [Inbox.Add] returns, the events
-// are on disk. An event that is redelivered after a crash is not added twice. The size of an inbox is limited: when it
-// is full, Add waits until something has been read.
+// Package inbox stores the events of a bridge in a file until its agent has read them. When [Inbox.Add] returns, the
+// events have been written to disk. An event that is redelivered after a crash is not added a second time. The size of
+// an inbox is limited. If it is full, Add waits until a batch has been read.
 //
-// Start with [Open], [Inbox.Add] and [Inbox.Reader]. A [Mark] is the state of a batch. Every change is one write to the
-// file.
+// Start with [Open], [Inbox.Add] and [Inbox.Reader]. A [Mark] is the state of a batch. Every change is written to the
+// file in a single write.
 package inbox
 
 import (
@@ -19,12 +19,12 @@ import (
 
 // Options limit an inbox.
 type Options struct {
-	// Batches is the maximum number of unread batches, and Bytes is the maximum size of their data. A single batch
-	// always fits.
+	// Batches is the maximum number of unread batches. Bytes is the maximum size of their data. A single batch always
+	// fits.
 	Batches, Bytes int
-	// Events is the maximum number of events in a batch; more events are split into several batches.
+	// Events is the maximum number of events per batch. Larger bursts are split into several batches.
 	Events int
-	// Remember is the number of ids of read events to keep for each subscription; 0 means 8,192.
+	// Remember is the number of IDs of read events to retain for each subscription. 0 means 8,192.
 	Remember int
 }
 
@@ -34,7 +34,8 @@ type entry struct {
 	mark mark
 }
 
-// An Inbox stores batches until Close. Its methods are safe for concurrent use, except Add for the same subscription.
+// An Inbox stores batches. It is open until Close. Its methods are safe for concurrent use, except for concurrent calls
+// of Add for the same subscription.
 type Inbox struct {
 	o       Options
 	journal *journal.Journal
@@ -46,14 +47,14 @@ type Inbox struct {
 	bytes    int
 	last     uint64
 	memories map[string]*memory
-	stones   map[uint64]stone
+	stones   map[uint64]tombstone
 	readers  map[string]*Reader
 	waiting  int
 	changed  chan struct{}
 }
 
-// Open opens the file at path and creates it if necessary; its directory must exist. Only one process may use it at a
-// time. Damaged lines are set aside and logged, see [journal.Open].
+// Open opens the file at path, creating it if necessary. The directory must exist. Only one process may use the file at
+// a time. Damaged lines are set aside and logged, as described at [journal.Open].
 func Open(ctx context.Context, path string, o Options) (*Inbox, error) {
 	if o.Remember <= 0 {
 		o.Remember = 8192
@@ -65,7 +66,7 @@ func Open(ctx context.Context, path string, o Options) (*Inbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the inbox %s: %w", path, err)
 	}
-	b := &Inbox{o: o, journal: j, memories: map[string]*memory{}, stones: map[uint64]stone{}, readers: map[string]*Reader{}, changed: make(chan struct{})}
+	b := &Inbox{o: o, journal: j, memories: map[string]*memory{}, stones: map[uint64]tombstone{}, readers: map[string]*Reader{}, changed: make(chan struct{})}
 	if err := b.load(); err != nil {
 		j.Close()
 		return nil, fmt.Errorf("opening the inbox %s: %w", path, err)
@@ -73,29 +74,30 @@ func Open(ctx context.Context, path string, o Options) (*Inbox, error) {
 	return b, nil
 }
 
-// tell wakes the goroutines that wait for a change; the caller holds mu.
-func (b *Inbox) tell() {
+// notifyLocked wakes the goroutines that wait for a change. The caller must hold mu.
+func (b *Inbox) notifyLocked() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// Tell wakes the goroutines that wait for a change, without a change.
+// Tell wakes the goroutines that wait for a change even though nothing has changed.
 func (b *Inbox) Tell() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tell()
+	b.notifyLocked()
 }
 
-// Changed returns a channel that the next change closes.
+// Changed returns a channel that is closed on the next change.
 func (b *Inbox) Changed() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.changed
 }
 
-// Add adds a burst of events, except events that were added before. With latest, the last event stands for all of them.
-// It returns the number of new events once they are on disk. While the inbox is full, it waits; if ctx ends first, it
-// returns ctx's error, and some of the events may have been added.
+// Add adds a burst of events, skipping events that were added before. If latest is true, it stores only the last event,
+// which represents all of them. It returns the number of new events after they have been written to disk. It waits
+// while the inbox is full. If ctx is done first, it returns the error of ctx, and some of the events may have been
+// added.
 func (b *Inbox) Add(ctx context.Context, from Batch, events []Event, latest bool) (int, error) {
 	var fresh []Event
 	var ids []string
@@ -125,7 +127,7 @@ func (b *Inbox) Add(ctx context.Context, from Batch, events []Event, latest bool
 	return len(fresh), nil
 }
 
-// add adds a batch as soon as there is room.
+// add adds a batch once there is room for it.
 func (b *Inbox) add(ctx context.Context, u *entry) error {
 	counted := false
 	defer func() {
@@ -139,7 +141,7 @@ func (b *Inbox) add(ctx context.Context, u *entry) error {
 		b.writing.Lock()
 		b.mu.Lock()
 		fits := b.fits(u.size())
-		changed, spare := b.changed, b.spare()
+		changed, spare := b.changed, b.evictable()
 		next := b.last + 1
 		if !fits && spare == nil && !counted {
 			b.waiting++
@@ -169,7 +171,7 @@ func (b *Inbox) add(ctx context.Context, u *entry) error {
 	}
 }
 
-// write writes a batch to the disk; the caller holds writing.
+// write writes a batch to disk. The caller must hold writing.
 func (b *Inbox) write(u *entry) error {
 	e, err := put(kindBatch, u.Sequence, &u.Batch)
 	if err == nil {
@@ -181,24 +183,24 @@ func (b *Inbox) write(u *entry) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.admit(u)
-	b.tell()
+	b.notifyLocked()
 	return nil
 }
 
-// fits reports whether there is room for this number of bytes; the caller holds mu.
+// fits reports whether there is room for the given number of bytes. The caller must hold mu.
 func (b *Inbox) fits(bytes int) bool {
 	return len(b.unread) == 0 || len(b.unread) < b.o.Batches && b.bytes+bytes <= b.o.Bytes
 }
 
-// Waiting returns the number of calls of Add that wait for room.
+// Waiting returns the number of calls to Add that are waiting for room.
 func (b *Inbox) Waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.waiting
 }
 
-// Unread returns batches, with their marks, that no reader has read or taken and that keep accepts: at most the given
-// number, oldest first. keep must be fast.
+// Unread returns at most the given number of batches, oldest first, with their marks. It selects the batches that no
+// reader has read or taken and that keep accepts. keep must be fast.
 func (b *Inbox) Unread(most int, keep func(*Batch, Mark) bool) (found []Batch, marks []Mark) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -206,14 +208,14 @@ func (b *Inbox) Unread(most int, keep func(*Batch, Mark) bool) (found []Batch, m
 		if len(found) == most {
 			break
 		}
-		if !u.mark.Read && !b.taken(u) && (keep == nil || keep(&u.Batch, u.mark.Mark)) {
+		if !u.mark.Read && !b.isTaken(u) && (keep == nil || keep(&u.Batch, u.mark.Mark)) {
 			found, marks = append(found, u.Batch), append(marks, u.mark.Mark)
 		}
 	}
 	return found, marks
 }
 
-// find returns the unread batch with the given sequence, or nil; the caller holds mu.
+// find returns the unread batch with the given sequence number, or nil. The caller must hold mu.
 func (b *Inbox) find(sequence uint64) *entry {
 	i, ok := slices.BinarySearchFunc(b.unread, sequence, func(u *entry, s uint64) int {
 		switch {
@@ -235,7 +237,7 @@ func (b *Inbox) Read(sequences ...uint64) (int, error) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	b.mu.Lock()
-	gone := b.named(sequences)
+	gone := b.findAll(sequences)
 	b.mu.Unlock()
 	if err := b.apply(change{gone: gone}); err != nil {
 		return 0, err
@@ -243,8 +245,8 @@ func (b *Inbox) Read(sequences ...uint64) (int, error) {
 	return len(gone), nil
 }
 
-// named returns the unread batches with these sequences, each once; the caller holds mu.
-func (b *Inbox) named(sequences []uint64) (all []*entry) {
+// findAll returns the unread batches with the given sequence numbers, without duplicates. The caller must hold mu.
+func (b *Inbox) findAll(sequences []uint64) (all []*entry) {
 	for _, s := range sequences {
 		if u := b.find(s); u != nil && !slices.Contains(all, u) {
 			all = append(all, u)
@@ -253,23 +255,23 @@ func (b *Inbox) named(sequences []uint64) (all []*entry) {
 	return all
 }
 
-// Mark changes the marks of unread batches for all readers.
+// Mark applies alter to the marks of unread batches, for all readers.
 func (b *Inbox) Mark(alter func(*Mark), sequences ...uint64) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	var c change
 	b.mu.Lock()
-	for _, u := range b.named(sequences) {
+	for _, u := range b.findAll(sequences) {
 		m := u.mark
 		if alter(&m.Mark); m.Mark != u.mark.Mark {
-			c.marked = append(c.marked, marked{u, m})
+			c.marked = append(c.marked, markChange{u, m})
 		}
 	}
 	b.mu.Unlock()
 	return b.apply(c)
 }
 
-// Subscriptions returns the subscriptions stored by Keep, by name.
+// Subscriptions returns the subscriptions stored by Keep. The keys are their names.
 func (b *Inbox) Subscriptions() map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	for _, e := range b.journal.All(kindSubscription) {
@@ -283,12 +285,12 @@ func (b *Inbox) Keep(name string, subscription json.RawMessage) error {
 	return b.journal.Put(journal.Entry{Kind: kindSubscription, Key: name, Value: subscription})
 }
 
-// Drop removes a subscription that Keep has stored.
+// Drop deletes a subscription that was stored by Keep.
 func (b *Inbox) Drop(name string) error {
 	return b.journal.Put(journal.Entry{Kind: kindSubscription, Key: name})
 }
 
-// Prune forgets the ids of read events of the subscriptions for which keep returns false. Unread batches stay.
+// Prune deletes the IDs of read events of all subscriptions that keep rejects. Unread batches stay.
 func (b *Inbox) Prune(keep func(subscription string) bool) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -309,7 +311,7 @@ func (b *Inbox) Prune(keep func(subscription string) bool) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	// A sequence is never reused, so that an id that an agent remembers keeps its meaning.
+	// A sequence number is never reused, so an ID that an agent remembers remains valid.
 	first, err := put(kindLast, 0, last)
 	if err == nil {
 		err = b.journal.Put(append([]journal.Entry{first}, entries...)...)

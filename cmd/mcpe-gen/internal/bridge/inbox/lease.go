@@ -2,8 +2,8 @@ package inbox
 
 import "sync"
 
-// A Lease reserves batches that a reader shows. Until it is released, no other call takes them for that reader, even if
-// they are not read meanwhile.
+// A Lease reserves batches for a reader that is showing them. Until the lease is released, no other call takes its
+// batches for that reader, whether or not they are read.
 type Lease struct {
 	Batches []Batch
 	Marks   []Mark
@@ -11,15 +11,15 @@ type Lease struct {
 	once    sync.Once
 }
 
-// Take takes the oldest batches that the reader has neither read nor taken and that keep accepts. It stops at the given
-// number of events, but takes at least one batch. It returns nil if there is nothing to take.
+// Take reserves the oldest batches that the reader has neither read nor taken and that keep accepts. It stops at the
+// given number of events but takes at least one batch. It returns nil if it finds no such batches.
 func (r *Reader) Take(events int, keep func(*Batch, Mark) bool) *Lease {
 	r.b.mu.Lock()
 	defer r.b.mu.Unlock()
 	l := &Lease{r: r}
 	for _, u := range r.b.unread {
 		m := r.mark(u)
-		if !r.unread(u) || keep != nil && !keep(&u.Batch, m) {
+		if !r.isUnread(u) || keep != nil && !keep(&u.Batch, m) {
 			continue
 		}
 		if events -= len(u.Events); events < 0 && len(l.Batches) > 0 {
@@ -34,7 +34,7 @@ func (r *Reader) Take(events int, keep func(*Batch, Mark) bool) *Lease {
 	return l
 }
 
-// Release releases the batches. Batches that the reader has read meanwhile stay read.
+// Release releases the batches. Batches that the reader has read in the meantime remain read.
 func (l *Lease) Release() {
 	l.once.Do(func() {
 		b := l.r.b
@@ -43,6 +43,6 @@ func (l *Lease) Release() {
 		for _, k := range l.Batches {
 			delete(l.r.taken, k.Sequence)
 		}
-		b.tell()
+		b.notifyLocked()
 	})
 }

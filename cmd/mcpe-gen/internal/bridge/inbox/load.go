@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/journal"
 )
 
-// The kinds of entries of the journal.
+// These are the kinds of journal entries.
 const (
 	kindBatch        = "batch" // keyed by its sequence, as are marks and stones
 	kindMark         = "mark"
@@ -18,7 +18,7 @@ const (
 	kindReader       = "reader" // keyed by its name
 )
 
-// format is the format of the file.
+// format is the file format of the journal.
 var format = journal.Format{
 	Header: journal.Header{Format: "mcpe-gen inbox", Version: 1},
 	Check:  check,
@@ -34,7 +34,7 @@ func check(e journal.Entry) error {
 	case kindMark:
 		_, err = decode(e, new(mark))
 	case kindRead:
-		_, err = decode(e, new(stone))
+		_, err = decode(e, new(tombstone))
 	case kindLast:
 		_, err = decode(e, new(uint64))
 	case kindReader:
@@ -46,8 +46,8 @@ func check(e journal.Entry) error {
 	return err
 }
 
-// load reads the journal. A write cut short by a crash leaves only its first entries: a batch that is already read is
-// no longer unread, and a mark without a batch means nothing.
+// load reads the journal. If a crash interrupts a write, only its first entries remain. A batch that has already been
+// read is then no longer unread, and a mark without a batch has no effect.
 func (b *Inbox) load() error {
 	for _, e := range b.journal.All(kindReader) {
 		var s readerState
@@ -57,7 +57,7 @@ func (b *Inbox) load() error {
 		b.readers[e.Key] = newReader(b, e.Key, s)
 	}
 	for _, e := range b.journal.All(kindRead) {
-		var s stone
+		var s tombstone
 		n, err := decode(e, &s)
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func (b *Inbox) load() error {
 			left = append(left, journal.Entry{Kind: kindMark, Key: e.Key})
 		}
 	}
-	// A crash during the close of a reader may have left batches that every other reader has read.
+	// If a crash interrupted the closing of a reader, there may be batches that every other reader has read.
 	return b.apply(change{first: left, gone: b.readByAll("")})
 }
 
@@ -110,7 +110,7 @@ func decode(e journal.Entry, v any) (uint64, error) {
 	return n, nil
 }
 
-// key makes the order of journal entries that of their sequences.
+// key returns a journal key that sorts like the sequence number.
 func key(sequence uint64) string { return fmt.Sprintf("%020d", sequence) }
 
 func put(kind string, sequence uint64, v any) (journal.Entry, error) {

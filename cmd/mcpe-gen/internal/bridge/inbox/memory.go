@@ -5,20 +5,20 @@ import (
 	"encoding/base64"
 )
 
-// A memory holds the ids of a subscription's unread and recently read events.
+// A memory contains the IDs of a subscription's unread and recently read events.
 type memory struct {
 	ids  map[string]int // how many batches have the id
 	read []uint64       // tombstones, oldest first
 	kept int            // number of ids in them
 }
 
-// A stone is the tombstone of a batch that was read.
-type stone struct {
+// A tombstone retains the eventIds of a batch that was read.
+type tombstone struct {
 	Subscription string   `json:"subscription"`
 	IDs          []string `json:"ids"`
 }
 
-// memory returns the memory of a subscription; the caller holds mu.
+// memory returns the memory of a subscription, creating it if necessary. The caller must hold mu.
 func (b *Inbox) memory(subscription string) *memory {
 	m := b.memories[subscription]
 	if m == nil {
@@ -28,7 +28,7 @@ func (b *Inbox) memory(subscription string) *memory {
 	return m
 }
 
-// admit adds a batch to the unread ones; the caller holds mu.
+// admit adds a batch to the unread ones. The caller must hold mu.
 func (b *Inbox) admit(u *entry) {
 	b.unread = append(b.unread, u)
 	b.bytes += u.size()
@@ -39,8 +39,8 @@ func (b *Inbox) admit(u *entry) {
 	}
 }
 
-// bury remembers the ids of a batch that was read; the caller holds mu.
-func (b *Inbox) bury(sequence uint64, s stone) {
+// bury retains the IDs of a batch that was read. The caller must hold mu.
+func (b *Inbox) bury(sequence uint64, s tombstone) {
 	b.stones[sequence] = s
 	b.last = max(b.last, sequence)
 	m := b.memory(s.Subscription)
@@ -51,7 +51,7 @@ func (b *Inbox) bury(sequence uint64, s stone) {
 	}
 }
 
-// forget removes ids; the caller holds mu.
+// forget removes IDs from the memory. The caller must hold the inbox's mu.
 func (m *memory) forget(ids []string) {
 	for _, id := range ids {
 		if m.ids[id]--; m.ids[id] <= 0 {
@@ -60,7 +60,7 @@ func (m *memory) forget(ids []string) {
 	}
 }
 
-// unbury forgets a stone, which the caller removes from m.read; the caller holds mu.
+// unbury deletes a tombstone, which the caller must remove from m.read. The caller must hold mu.
 func (b *Inbox) unbury(m *memory, sequence uint64) {
 	ids := b.stones[sequence].IDs
 	m.forget(ids)
@@ -68,7 +68,7 @@ func (b *Inbox) unbury(m *memory, sequence uint64) {
 	delete(b.stones, sequence)
 }
 
-// hash returns the stored form of an id, whose length its sender chooses.
+// hash returns the stored form of an ID, which has a fixed length.
 func hash(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return base64.RawURLEncoding.EncodeToString(sum[:12])

@@ -7,17 +7,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/journal"
 )
 
-// A Reader is a reading position: a batch that one reader has read stays unread for the others. It survives the process
-// until [Reader.Close].
+// A Reader is a reading position. A batch that one reader has read remains unread for the others. It persists across
+// restarts until [Reader.Close].
 type Reader struct {
 	b    *Inbox
 	name string
-	// mu of b guards the fields below.
+	// The mutex mu of b guards the fields below.
 	taken map[uint64]bool // by a lease
 	state readerState
 }
 
-// A readerState is the stored state of a reader, in addition to the marks of batches.
+// A readerState is the stored state of a reader, except the marks of batches.
 type readerState struct {
 	// Missed is the number of batches that were evicted before the reader had seen them.
 	Missed int `json:"missed,omitempty"`
@@ -27,8 +27,8 @@ func newReader(b *Inbox, name string, s readerState) *Reader {
 	return &Reader{b: b, name: name, taken: map[uint64]bool{}, state: s}
 }
 
-// Reader returns the reader with the given name. A new reader starts with the batches that no reader has read. It
-// counts batches that were announced to another reader as announced.
+// Reader returns the reader with the given name, creating it if necessary. A new reader starts with the batches that no
+// reader has read. It treats batches that were announced to another reader as announced.
 func (b *Inbox) Reader(name string) (*Reader, error) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -49,7 +49,7 @@ func (b *Inbox) Reader(name string) (*Reader, error) {
 			m = m.announcedTo(name)
 		}
 		if m.Read || m.Announced {
-			c.marked = append(c.marked, marked{u, m})
+			c.marked = append(c.marked, markChange{u, m})
 		}
 	}
 	b.mu.Unlock()
@@ -66,7 +66,7 @@ func (b *Inbox) Reader(name string) (*Reader, error) {
 	return r, nil
 }
 
-// entry returns the journal entries for a state of the reader.
+// entry returns the journal entries that store a state of the reader.
 func (r *Reader) entry(s readerState) ([]journal.Entry, error) {
 	raw, err := json.Marshal(s)
 	return []journal.Entry{{Kind: kindReader, Key: r.name, Value: raw}}, err
@@ -83,8 +83,8 @@ func (b *Inbox) Readers() (names []string) {
 	return names
 }
 
-// Close removes the reader. Its unread batches stay for the other readers; a batch that some reader has read and no
-// remaining reader has unread is removed.
+// Close removes the reader. Its unread batches remain available to the other readers. A batch that some reader has read
+// and that is not unread for any remaining reader is deleted.
 func (r *Reader) Close() error {
 	b := r.b
 	b.writing.Lock()
@@ -101,19 +101,19 @@ func (r *Reader) Close() error {
 	for _, u := range b.unread {
 		b.forgetClosed(&u.mark)
 	}
-	b.tell() // batches that it had taken are available to others
+	b.notifyLocked() // batches that it had taken are available to others
 	return nil
 }
 
-// forgetClosed removes the names of closed readers from a mark; the caller holds mu.
+// forgetClosed removes the names of closed readers from a mark. The caller must hold mu.
 func (b *Inbox) forgetClosed(m *mark) {
 	closed := func(name string) bool { return b.readers[name] == nil }
 	m.Readers = slices.DeleteFunc(slices.Clone(m.Readers), closed)
 	m.AnnouncedTo = slices.DeleteFunc(slices.Clone(m.AnnouncedTo), closed)
 }
 
-// readByAll returns the batches that some reader has read and that no reader except but has unread; the caller holds
-// mu.
+// readByAll returns the batches that some reader has read and that are not unread for any reader except but. The caller
+// must hold mu.
 func (b *Inbox) readByAll(but string) (all []*entry) {
 	for _, u := range b.unread {
 		if b.settled(u.mark, but) {
@@ -132,8 +132,8 @@ func (b *Inbox) settled(m mark, but string) bool {
 	return m.Read
 }
 
-// taken reports whether a lease of any reader has a batch; the caller holds mu.
-func (b *Inbox) taken(u *entry) bool {
+// isTaken reports whether a batch is in the lease of any reader. The caller must hold mu.
+func (b *Inbox) isTaken(u *entry) bool {
 	for _, r := range b.readers {
 		if r.taken[u.Sequence] {
 			return true
@@ -142,20 +142,20 @@ func (b *Inbox) taken(u *entry) bool {
 	return false
 }
 
-// unread reports whether the reader has neither read nor taken a batch; the caller holds mu.
-func (r *Reader) unread(u *entry) bool {
+// isUnread reports whether the reader has neither read nor taken a batch. The caller must hold mu.
+func (r *Reader) isUnread(u *entry) bool {
 	return !slices.Contains(u.mark.Readers, r.name) && !r.taken[u.Sequence]
 }
 
-// mark returns the mark of a batch for the reader; the caller holds mu.
+// mark returns the mark of a batch for the reader. The caller must hold mu.
 func (r *Reader) mark(u *entry) Mark {
 	m := u.mark.Mark
 	m.Announced = slices.Contains(u.mark.AnnouncedTo, r.name)
 	return m
 }
 
-// Unread returns batches, with their marks, that the reader has neither read nor taken and that keep accepts: at most
-// the given number, oldest first. keep must be fast.
+// Unread returns at most the given number of batches, oldest first, with their marks. It selects the batches that the
+// reader has neither read nor taken and that keep accepts. keep must be fast.
 func (r *Reader) Unread(most int, keep func(*Batch, Mark) bool) (found []Batch, marks []Mark) {
 	r.b.mu.Lock()
 	defer r.b.mu.Unlock()
@@ -163,7 +163,7 @@ func (r *Reader) Unread(most int, keep func(*Batch, Mark) bool) (found []Batch, 
 		if len(found) == most {
 			break
 		}
-		if m := r.mark(u); r.unread(u) && (keep == nil || keep(&u.Batch, m)) {
+		if m := r.mark(u); r.isUnread(u) && (keep == nil || keep(&u.Batch, m)) {
 			found, marks = append(found, u.Batch), append(marks, m)
 		}
 	}
@@ -175,7 +175,7 @@ func (r *Reader) Count(keep func(*Batch, Mark) bool) (n int) {
 	r.b.mu.Lock()
 	defer r.b.mu.Unlock()
 	for _, u := range r.b.unread {
-		if r.unread(u) && (keep == nil || keep(&u.Batch, r.mark(u))) {
+		if r.isUnread(u) && (keep == nil || keep(&u.Batch, r.mark(u))) {
 			n++
 		}
 	}
@@ -197,21 +197,21 @@ func (r *Reader) Announced(sequences ...uint64) error {
 	return err
 }
 
-// alter changes the marks of the batches that next accepts, and counts them.
+// alter applies next to the batches, stores the marks that it changes, and returns their number.
 func (r *Reader) alter(sequences []uint64, next func(*entry) (mark, bool)) (n int, err error) {
 	b := r.b
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	var c change
 	b.mu.Lock()
-	for _, u := range b.named(sequences) {
+	for _, u := range b.findAll(sequences) {
 		m, changes := next(u)
 		switch {
 		case !changes:
 		case b.settled(m, ""):
 			c.gone = append(c.gone, u)
 		default:
-			c.marked = append(c.marked, marked{u, m})
+			c.marked = append(c.marked, markChange{u, m})
 		}
 	}
 	b.mu.Unlock()
@@ -221,18 +221,18 @@ func (r *Reader) alter(sequences []uint64, next func(*entry) (mark, bool)) (n in
 	return len(c.gone) + len(c.marked), nil
 }
 
-// spare returns the oldest batch that some reader has seen and nobody has taken, or nil. It can be evicted for a batch
-// that nobody has seen; the caller holds mu.
-func (b *Inbox) spare() *entry {
+// evictable returns the oldest batch that some reader has seen and that no reader has taken, or nil. Such a batch can
+// be evicted to make room for an unseen one. The caller must hold mu.
+func (b *Inbox) evictable() *entry {
 	for _, u := range b.unread {
-		if (u.mark.Read || u.mark.Announced) && !b.taken(u) {
+		if (u.mark.Read || u.mark.Announced) && !b.isTaken(u) {
 			return u
 		}
 	}
 	return nil
 }
 
-// evict removes a batch and counts it as missed by its remaining readers; the caller holds writing.
+// evict deletes a batch and counts it as missed by the readers that have not seen it. The caller must hold writing.
 func (b *Inbox) evict(u *entry) error {
 	c := change{gone: []*entry{u}}
 	var missing []*Reader
@@ -260,15 +260,15 @@ func (b *Inbox) evict(u *entry) error {
 	return nil
 }
 
-// Missed returns the number of batches that were evicted before the reader had seen them and that [Reader.Reported] has
-// not subtracted.
+// Missed returns the number of batches that were evicted before the reader had seen them, less the number passed to
+// [Reader.Reported].
 func (r *Reader) Missed() int {
 	r.b.mu.Lock()
 	defer r.b.mu.Unlock()
 	return r.state.Missed
 }
 
-// Reported records that the reader knows of this number of missed batches.
+// Reported records that the given number of missed batches was reported to the reader.
 func (r *Reader) Reported(missed int) error {
 	b := r.b
 	b.writing.Lock()

@@ -1,6 +1,6 @@
-// Package install adds a bridge to the configuration file of a coding agent, and keeps the rest of the file byte for
-// byte. Start with [Agents], [Find] and [Agent.Plan]; [Change.Write] writes the file. For a file that does not parse,
-// it returns an error with line and column.
+// Package install adds a bridge to the configuration file of a coding agent and preserves the rest of the file byte for
+// byte. Start with [Agents], [Find] and [Agent.Plan]. [Change.Write] writes the file. For a file that does not parse,
+// it returns an error with the line and column.
 package install
 
 import (
@@ -16,10 +16,10 @@ import (
 
 // An Agent is a coding agent with a configuration file.
 type Agent struct {
-	// Name is the name that a user types, and Title is the vendor's name.
+	// Name is the name that a user types. Title is the vendor's name.
 	Name, Title string
-	// home and project are the paths of its file below the user's home and below a project. The environment variable
-	// homeVar, if set, replaces the directory of home's last element.
+	// home and project are the paths of its file relative to the user's home directory and to a project. If the
+	// environment variable homeVar is set, it replaces the directory of the path home.
 	home, project, homeVar string
 	edit                   func(f *file, e Entry) ([]byte, string, error)
 }
@@ -43,7 +43,7 @@ func Find(name string) (*Agent, error) {
 	return nil, fmt.Errorf("the agent %q is unknown; known are %s", name, strings.Join(names, ", "))
 }
 
-// An Entry is the bridge in an agent's configuration: a server with a name, started by a command.
+// An Entry is the bridge in an agent's configuration: a named server and the command that starts it.
 type Entry struct {
 	Name    string
 	Command string
@@ -61,13 +61,13 @@ func (e Entry) Check() error {
 // bridgeVerb is the first argument of every entry that this package writes.
 const bridgeVerb = "bridge"
 
-// A file is the current configuration file.
+// A file is a configuration file as it was read.
 type file struct {
 	path string
 	text []byte
 }
 
-// at returns an error at an offset of the file.
+// at returns an error with the position of an offset in the file.
 func (f *file) at(offset int, format string, args ...any) error {
 	before := string(f.text[:min(max(offset, 0), len(f.text))])
 	line := strings.Count(before, "\n") + 1
@@ -75,8 +75,8 @@ func (f *file) at(offset int, format string, args ...any) error {
 	return fmt.Errorf("%s:%d:%d: %s", f.path, line, column, fmt.Sprintf(format, args...))
 }
 
-// taken returns an error for an entry that is not a bridge.
-func (f *file) taken(offset int, name string) error {
+// errTaken returns an error for an existing entry that is not a bridge.
+func (f *file) errTaken(offset int, name string) error {
 	return f.at(offset, "%q is another server; choose another name with --name", name)
 }
 
@@ -88,12 +88,12 @@ func (f *file) newline() string {
 	return "\n"
 }
 
-// A Change is a change of the file for [Change.Write].
+// A Change is a change to a configuration file. [Change.Write] writes it.
 type Change struct {
 	Path string
-	// Exists reports whether the file exists, and Current whether it needs no change.
+	// Exists reports whether the file exists. Current reports whether it needs no change.
 	Exists, Current bool
-	// Shown is the new or changed part of the file.
+	// Shown is the new or changed section of the file.
 	Shown string
 
 	mode   fs.FileMode
@@ -101,8 +101,8 @@ type Change struct {
 	after  []byte
 }
 
-// Plan returns the change with which the agent starts the bridge, without writing it. An empty project selects the
-// user's file.
+// Plan returns the change that makes the agent start the bridge. It does not write the file. If project is empty, Plan
+// uses the user's file.
 func (a *Agent) Plan(project string, e Entry) (*Change, error) {
 	if err := e.Check(); err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (a *Agent) path(project string) (string, error) {
 	return filepath.Join(home, filepath.FromSlash(a.home)), nil
 }
 
-// Write replaces the whole file. It refuses a file that has changed since Plan.
+// Write replaces the whole file. It returns an error if the file has changed since Plan.
 func (c *Change) Write() error {
 	now, err := os.ReadFile(c.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// serversKey is the member with the servers.
+// serversKey is the name of the member that contains the servers.
 const serversKey = "mcpServers"
 
 // editJSON adds a bridge to a JSON file.
@@ -18,7 +18,7 @@ func editJSON(f *file, e Entry) ([]byte, string, error) {
 	if len(bytes.TrimSpace(f.text)) == 0 {
 		f = &file{path: f.path, text: []byte("{\n}\n")}
 	}
-	if err := f.valid(); err != nil {
+	if err := f.validate(); err != nil {
 		return nil, "", err
 	}
 	root, err := f.object(0, len(f.text), "the configuration")
@@ -45,9 +45,9 @@ func editJSON(f *file, e Entry) ([]byte, string, error) {
 	}
 	var had []string
 	if m := entry.get("args"); m == nil || json.Unmarshal(f.text[m.start:m.end], &had) != nil || len(had) == 0 || had[0] != bridgeVerb {
-		return nil, "", f.taken(there.start, e.Name)
+		return nil, "", f.errTaken(there.start, e.Name)
 	}
-	// Edit from the end, so that earlier offsets stay valid.
+	// Edit from the end so that earlier offsets remain valid.
 	changed := *f
 	for _, m := range []struct{ key, value string }{{"args", args}, {"command", command}} {
 		entry, err := changed.object(there.start, there.end+len(changed.text)-len(f.text), e.Name)
@@ -74,7 +74,7 @@ func quoted(v any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// A tree is an object to write: its members are trees or JSON.
+// A tree is a JSON object to write. Its members are trees or JSON text.
 type tree []branch
 
 type branch struct {
@@ -82,7 +82,7 @@ type branch struct {
 	value any // a tree, or a string with JSON
 }
 
-// render returns a value with indented lines; an empty unit puts everything on one line.
+// render returns a value with indented lines. If unit is empty, the value is on a single line.
 func render(v any, newline, indent, unit string) string {
 	t, ok := v.(tree)
 	if !ok {
@@ -103,10 +103,10 @@ func render(v any, newline, indent, unit string) string {
 	return "{" + inner + strings.Join(parts, ","+inner) + newline + indent + "}"
 }
 
-// show formats a change for the user.
+// show formats a change for display.
 func show(key string, v any) string { return quoted(key) + ": " + render(v, "\n", "", "  ") + "\n" }
 
-// An object is an object in a file, with the positions of its members.
+// An object is a JSON object in a file with the positions of its members.
 type object struct {
 	start, end int
 	members    []member
@@ -114,7 +114,7 @@ type object struct {
 
 type member struct {
 	key string
-	// at is the start of the key; start and end delimit the value.
+	// at is the start of the key. start and end delimit the value.
 	at, start, end int
 }
 
@@ -127,8 +127,8 @@ func (o *object) get(key string) *member {
 	return &o.members[i]
 }
 
-// valid returns an error unless the file is JSON.
-func (f *file) valid() error {
+// validate returns an error unless the file contains valid JSON.
+func (f *file) validate() error {
 	var raw json.RawMessage
 	err := json.Unmarshal(f.text, &raw)
 	bad, ok := errors.AsType[*json.SyntaxError](err)
@@ -142,7 +142,7 @@ func (f *file) valid() error {
 	return f.at(offset, "this is not JSON: %v; nothing was written", err)
 }
 
-// object parses the object in the text from start to end, which is valid JSON.
+// object parses the object between start and end, which must be valid JSON.
 func (f *file) object(start, end int, what string) (*object, error) {
 	dec := json.NewDecoder(bytes.NewReader(f.text[start:end]))
 	first, err := dec.Token()
@@ -179,7 +179,7 @@ func (f *file) object(start, end int, what string) (*object, error) {
 	return o, nil
 }
 
-// put sets a member of an object and keeps the rest of the file.
+// put sets a member of an object and preserves the rest of the file.
 func (f *file) put(o *object, key string, value any) []byte {
 	unit, newline := f.unit(), f.newline()
 	if m := o.get(key); m != nil {
@@ -222,13 +222,13 @@ func (f *file) replace(start, end int, text string) []byte {
 	return slices.Concat(f.text[:start], []byte(text), f.text[end:])
 }
 
-// indent returns the indentation of the line at an offset.
+// indent returns the indentation of the line that contains an offset.
 func (f *file) indent(offset int) string {
 	line := f.text[bytes.LastIndexByte(f.text[:offset], '\n')+1:]
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// unit returns one level of the file's indentation, or "" if it has only one line.
+// unit returns the indentation of one level in the file, or "" if the file has only one line.
 func (f *file) unit() string {
 	if !bytes.ContainsRune(bytes.TrimSpace(f.text), '\n') {
 		return ""

@@ -41,9 +41,9 @@ func editTOML(f *file, e Entry) ([]byte, string, error) {
 		return append(slices.Clone(f.text), lead+strings.ReplaceAll(text, "\n", newline)...), text, nil
 	}
 	if had[1] == nil || !strings.HasPrefix(compact(string(f.text[had[1].start:had[1].end])), "["+quoted(bridgeVerb)) {
-		return nil, "", f.taken(header.at, e.Name)
+		return nil, "", f.errTaken(header.at, e.Name)
 	}
-	// Edit from the end, so that earlier offsets stay valid.
+	// Edit from the end so that earlier offsets remain valid.
 	text := f.replace(had[1].start, had[1].end, strings.TrimPrefix(args, "args = "))
 	if compact(string(f.text[had[1].start:had[1].end])) == compact(strings.TrimPrefix(args, "args = ")) {
 		text = slices.Clone(f.text)
@@ -61,7 +61,7 @@ func editTOML(f *file, e Entry) ([]byte, string, error) {
 	return text, shown, nil
 }
 
-// defines reports whether a key, together with its table, defines part of the wanted table from outside it.
+// defines reports whether a key defines a part of the wanted table from outside of that table.
 func defines(whole, in, wanted []string) bool {
 	n := min(len(whole), len(wanted))
 	return slices.Equal(whole[:n], wanted[:n]) && !(len(in) >= len(wanted) && slices.Equal(in[:len(wanted)], wanted))
@@ -75,7 +75,7 @@ func quotedList(all []string) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// compact returns an array without white space after brackets and commas, and with simple strings in double quotes.
+// compact returns an array without white space after brackets and commas. Simple strings are in double quotes.
 func compact(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

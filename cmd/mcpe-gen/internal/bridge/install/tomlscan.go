@@ -10,11 +10,11 @@ type item struct {
 	table        []string // the table of a pair
 	path         []string
 	at           int // its offset
-	// start and end delimit the value of a pair; end also ends a header.
+	// start and end delimit the value of a pair. end is also the end of a header.
 	start, end int
 }
 
-// toml returns the headers and pairs of the file. It scans values only to find where they end.
+// toml returns the table headers and key-value pairs of the file. It scans values only to find where they end.
 func (f *file) toml() (items []item, err error) {
 	s := &scanner{f: f, text: string(f.text)}
 	var table []string
@@ -33,11 +33,11 @@ func (f *file) toml() (items []item, err error) {
 			if k.path, err = s.key(); err != nil {
 				return nil, err
 			}
-			s.blank()
+			s.skipBlank()
 			if !s.take("=") {
 				return nil, s.bad("= is missing after a key")
 			}
-			s.blank()
+			s.skipBlank()
 			k.start = s.i
 			if err := s.value(0); err != nil {
 				return nil, err
@@ -45,7 +45,7 @@ func (f *file) toml() (items []item, err error) {
 			k.end = s.i
 		}
 		items = append(items, k)
-		s.blank()
+		s.skipBlank()
 		s.comment()
 		if s.i < len(s.text) && !s.take("\n") && !s.take("\r\n") {
 			return nil, s.bad("the line does not end here")
@@ -73,8 +73,8 @@ func (s *scanner) take(p string) bool {
 	return true
 }
 
-// blank skips white space within the line.
-func (s *scanner) blank() {
+// skipBlank skips white space within the line.
+func (s *scanner) skipBlank() {
 	for s.i < len(s.text) && (s.text[s.i] == ' ' || s.text[s.i] == '\t') {
 		s.i++
 	}
@@ -99,7 +99,7 @@ func (s *scanner) comment() {
 func (s *scanner) skip() {
 	for {
 		before := s.i
-		s.blank()
+		s.skipBlank()
 		s.comment()
 		_ = s.take("\r\n") || s.take("\n")
 		if s.i == before {
@@ -111,11 +111,11 @@ func (s *scanner) skip() {
 func (s *scanner) tableHeader() (path []string, list bool, err error) {
 	s.take("[")
 	list = s.take("[")
-	s.blank()
+	s.skipBlank()
 	if path, err = s.key(); err != nil {
 		return nil, false, err
 	}
-	s.blank()
+	s.skipBlank()
 	if !s.take("]") || list && !s.take("]") {
 		return nil, false, s.bad("] is missing after the name of a table")
 	}
@@ -144,12 +144,12 @@ func (s *scanner) key() (path []string, err error) {
 			path = append(path, s.text[begin:s.i])
 		}
 		after := s.i
-		s.blank()
+		s.skipBlank()
 		if !s.take(".") {
 			s.i = after
 			return path, nil
 		}
-		s.blank()
+		s.skipBlank()
 	}
 }
 
@@ -168,7 +168,7 @@ func (s *scanner) quoted() error {
 	return s.bad("a string does not end in its line")
 }
 
-// maxDepth is the maximum nesting of arrays.
+// maxDepth is the maximum nesting depth of arrays.
 const maxDepth = 100
 
 // value skips a value.
@@ -190,11 +190,11 @@ func (s *scanner) value(depth int) error {
 			if _, err := s.key(); err != nil {
 				return err
 			}
-			s.blank()
+			s.skipBlank()
 			if !s.take("=") {
 				return s.bad("= is missing after a key")
 			}
-			s.blank()
+			s.skipBlank()
 			return s.value(depth + 1)
 		})
 	}
