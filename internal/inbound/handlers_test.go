@@ -140,24 +140,24 @@ var handlers = map[string]string{
 	"runtime/oauth Resource.RequireToken":               self,
 	"runtime/transport Challenge":                       "passes every request on",
 	"runtime/transport SameOrigin":                      self,
-	"runtime/transport preflighted":                     "of AllowOrigins, and of handler.ServeHTTP",
+	"runtime/transport answerPreflight":                 "of AllowOrigins, and of handler.ServeHTTP",
 	"runtime/transport probe.ServeHTTP":                 self,
 	"runtime/transport sseHandler.ServeHTTP":            self,
 	"runtime/transport sseHandler.open":                 "of sseHandler.ServeHTTP",
 	"runtime/transport sseHandler.post":                 "of sseHandler.ServeHTTP",
-	"runtime/client webhooks.route":                     "of webhook.Receiver, and of its WellKnown",
-	"cmd/internal/serve trial.addressed":                program,
+	"runtime/client webhooks.setHandler":                "of webhook.Receiver, and of its WellKnown",
+	"cmd/internal/serve trial.checkHost":                program,
 	"cmd/internal/serve trial.emit":                     program,
-	"cmd/internal/serve trial.faulty":                   program,
-	"cmd/internal/serve trial.known":                    program,
+	"cmd/internal/serve trial.injectFaults":             program,
+	"cmd/internal/serve trial.authenticate":             program,
 	"cmd/internal/conform receiver.ServeHTTP":           program,
 	"cmd/internal/conform/clients stage.ServeHTTP":      program,
-	"cmd/internal/conform/clients stage.orderly":        "of stage.ServeHTTP, as are those below",
+	"cmd/internal/conform/clients stage.defaultReply":   "of stage.ServeHTTP, as are those below",
 	"cmd/internal/conform/clients stage.channel":        "of stage.ServeHTTP",
 	"cmd/internal/conform/clients stage.subscribe":      "of stage.ServeHTTP",
 	"cmd/internal/conform/clients status":               "of stage.ServeHTTP",
 	"cmd/internal/conform/clients message":              "of stage.ServeHTTP",
-	"cmd/internal/conform/clients held":                 "of stage.ServeHTTP",
+	"cmd/internal/conform/clients holdSecond":           "of stage.ServeHTTP",
 	"cmd/internal/conform/clients hostile":              "of stage.ServeHTTP",
 	"cmd/internal/clitest StartPeer":                    tool,
 	"cmd/internal/clitest Sink":                         tool,
@@ -202,12 +202,12 @@ func TestHandlersAreInTheTable(t *testing.T) {
 	all := found(t)
 	for name := range all {
 		if handlers[name] == "" {
-			t.Errorf("%s is not in the table", name)
+			t.Errorf("%s is not in the table handlers of this file", name)
 		}
 	}
 	for name := range handlers {
 		if !all[name] {
-			t.Errorf("the table has %s, which is no handler", name)
+			t.Errorf("the table handlers of this file has %s, which is not a handler", name)
 		}
 	}
 }

@@ -32,7 +32,8 @@ func eventFileSchema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// formal are the codes about the form of a file, which its JSON Schema sees as well.
+// formal lists the codes of faults that the JSON Schema of the event file must find too. Add a code here if an editor can
+// detect its fault by the schema alone.
 var formal = []string{"MCPE120", "MCPE121", "MCPE122", "MCPE123", "MCPE124", "MCPE127", "MCPE130", "MCPE132"}
 
 // The JSON Schema of the event file accepts the files of testdata/good and refuses those of

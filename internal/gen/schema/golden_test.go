@@ -41,7 +41,7 @@ func load(t *testing.T, a *txtar.Archive) (*schema.Set, []source.Diagnostic) {
 }
 
 // Each archive in testdata/bad holds event files and, as want, exactly what is reported about them.
-func TestDiagnostics(t *testing.T) {
+func TestGoldenDiagnostics(t *testing.T) {
 	paths, err := filepath.Glob("testdata/bad/*.txtar")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no cases: %v", err)
@@ -94,7 +94,7 @@ func compare(t *testing.T, path string, a *txtar.Archive, got string) {
 
 // Each archive in testdata/good holds event files without errors and, as want, the published schemas
 // of the given ones.
-func TestPublished(t *testing.T) {
+func TestGoldenPublished(t *testing.T) {
 	paths, err := filepath.Glob("testdata/good/*.txtar")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no cases: %v", err)

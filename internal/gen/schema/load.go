@@ -58,9 +58,9 @@ type loader struct {
 	entries map[*Entry]*root
 	// ahead caches the given files, which are read before any reference is followed.
 	ahead map[string]*parsedFile
-	// events maps names to the first event with that name.
+	// events maps names, over all files, to the first event with that name.
 	events map[string]*Event
-	// tasks maps names to the first task with that name. talk is the first conversation.
+	// tasks maps names, over all files, to the first task with that name. talk is the first conversation.
 	tasks map[string]*Task
 	talk  *Conversation
 	// bodies caches webhook bodies by provider, event and action.

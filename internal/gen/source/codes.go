@@ -10,7 +10,7 @@ type Code struct {
 	ID string
 	// Title is a short description.
 	Title string
-	// Severity is the severity of every diagnostic with this code.
+	// Severity is the severity of every diagnostic with this code; if omitted, it is an error.
 	Severity Severity
 	// Explanation is a paragraph with the cause, an example and the solution.
 	Explanation string
