@@ -21,7 +21,7 @@ type SNSOptions struct {
 	// Topics lists the ARNs of the accepted topics. The messages of every topic in every AWS account have valid
 	// signatures, so a message is authorized only by its topic.
 	Topics []string
-	// JSON specifies that the text of each Message is parsed as JSON, so that routes can refer to its members, such as
+	// JSON specifies that each Message is parsed as JSON. Routes can then refer to its members, such as
 	// /Message/detail/state. Otherwise Message is a string.
 	JSON bool
 	// Client fetches signing certificates and confirms subscriptions. If it is nil, http.DefaultClient is used.

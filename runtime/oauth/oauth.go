@@ -132,8 +132,8 @@ func New(o Options) (*Resource, error) {
 	}, nil
 }
 
-// Register registers a handler for the metadata on mux, at [MetadataPath] and at that path followed by the path of the
-// MCP endpoint. The handler does not require a token.
+// Register registers a handler for the metadata on mux. It serves [MetadataPath] and that path followed by the path of
+// the MCP endpoint, and does not require a token.
 func (r *Resource) Register(mux *http.ServeMux) {
 	serve := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		inbound.Deadline(w, q, bodyTime)

@@ -47,8 +47,7 @@ const (
 	SinceArgument     = "since"
 )
 
-// MaxWaitSeconds is the maximum time for which a call may wait and collect, because clients commonly give up after a
-// minute.
+// MaxWaitSeconds is the maximum time that a call may wait and collect. Clients commonly give up after a minute.
 const MaxWaitSeconds = 55
 
 // ArgumentNames contains the names of a read tool's additional arguments. If a name is empty, the default is used.

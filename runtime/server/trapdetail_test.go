@@ -181,7 +181,7 @@ func TestTrap10GoneAndExpired(t *testing.T) {
 	})
 }
 
-// Trap 10, AUTH-4: a token that expires ends the stream without terminated. run.circumstances carries
+// Trap 10, AUTH-4: a token that expires ends the stream without terminated. run.checkState carries
 // it.
 func TestTrap10ExpiryIsNoTermination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

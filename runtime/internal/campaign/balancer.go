@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// balance returns a round-robin load balancer without health checks and without sticky sessions.
-func balance(addrs []string) http.Handler {
+// newBalancer returns a round-robin load balancer without health checks or sticky sessions.
+func newBalancer(addrs []string) http.Handler {
 	var next atomic.Uint64
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {

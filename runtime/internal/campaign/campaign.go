@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// principal is the bearer token and user id of all consumers.
+	// principal is the bearer token and user ID of all consumers.
 	principal = "alice"
-	// answerTime bounds a request.
+	// answerTime is the timeout of a request.
 	answerTime = 4 * time.Second
-	// settleTime is how long after the last fault everything may take to arrive.
+	// settleTime is the maximum time after the last fault within which everything must arrive.
 	settleTime = time.Minute
 )
 
 // Settings configure a campaign.
 type Settings struct {
-	// Start starts the database at the beginning of the campaign. dir is for its logs.
+	// Start starts the database at the beginning of the campaign. dir is the directory for its logs.
 	Start func(ctx context.Context, dir string) (Database, error)
 
 	Time                               time.Duration
@@ -50,10 +50,10 @@ type Settings struct {
 	Env                                []string      // for the replicas
 }
 
-// fullTime is the duration of a campaign with the counts of Full.
+// fullTime is the duration of a full campaign.
 const fullTime = 5 * time.Minute
 
-// Scale scales the fault count of a full campaign to the time available; at least 1.
+// Scale scales the fault count of a full campaign to the time available. The result is at least 1.
 func Scale(n int, d time.Duration) int {
 	return max(1, int(float64(n)*min(1, d.Seconds()/fullTime.Seconds())))
 }
@@ -87,17 +87,17 @@ type Campaign struct {
 	windows  []window // in which deliveries may be repeated
 	unleased []window // in which no replica can have a lease
 	deaths   []death
-	killed   []time.Time // whatever shards the replica owned
+	killed   []time.Time // regardless of the shards that the replica owned
 }
 
-// A window is a time with a fault of a slot, or of the database if slot is nil.
+// A window is a period with a fault of a slot or, if slot is nil, of the database.
 type window struct {
 	slot     *Slot
 	from, to time.Time
 	why      string
 }
 
-// A death is the kill of the replica that owned the outbox.
+// A death records that the replica that owned the outbox was killed.
 type death struct {
 	at   time.Time
 	next time.Time // when the first occurrence committed after it arrived
@@ -120,7 +120,7 @@ func (c *Campaign) happened(what string) {
 	c.done[what]++
 }
 
-// Run runs a campaign and returns its report. The error describes the findings.
+// Run executes a campaign and returns its report. The error describes the findings.
 func Run(ctx context.Context, s Settings) (rep *Report, err error) {
 	c := &Campaign{Settings: s, ledger: newLedger(), done: map[string]int{}, wanted: map[string]int{},
 		hc: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
@@ -139,7 +139,7 @@ func Run(ctx context.Context, s Settings) (rep *Report, err error) {
 		defer c.reception.server.Close()
 		callbacks = c.reception.server.URL
 	}
-	if err := c.place(callbacks); err != nil {
+	if err := c.createSlots(callbacks); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -155,13 +155,13 @@ func Run(ctx context.Context, s Settings) (rep *Report, err error) {
 		}
 		addrs = append(addrs, s.options.addr)
 	}
-	c.balancer = httptest.NewServer(balance(addrs))
+	c.balancer = httptest.NewServer(newBalancer(addrs))
 	defer c.balancer.Close()
 	if err := c.subscribe(ctx); err != nil {
 		return nil, err
 	}
 	if c.Restores > 0 {
-		return nil, c.restoring(ctx)
+		return nil, c.runRestores(ctx)
 	}
 	return c.drive(ctx)
 }
@@ -169,14 +169,14 @@ func Run(ctx context.Context, s Settings) (rep *Report, err error) {
 // Replicas is the number of replicas in the cluster.
 const Replicas = 3
 
-// clockOffset is the variable that tells a replica built by make cluster how many seconds its clock is ahead
-// (build/main.go). clocks holds the offsets of the slots.
+// clockOffset is the environment variable that contains the clock offset of a replica in seconds. It affects only
+// replicas built by make cluster (build/main.go). clocks contains the offsets for the slots.
 const clockOffset = "MCPE_CAMPAIGN_CLOCK"
 
 var clocks = [Replicas]time.Duration{-time.Hour, 0, 2 * time.Hour}
 
-// place creates the slots, each with an address and a log.
-func (c *Campaign) place(callbacks string) error {
+// createSlots creates the slots, each with an address and a log.
+func (c *Campaign) createSlots(callbacks string) error {
 	for i := range Replicas {
 		// All listeners stay open until every slot has one, so that addresses differ; a slot reuses its address.
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -193,17 +193,17 @@ func (c *Campaign) place(callbacks string) error {
 			name: fmt.Sprintf("replica%d", i), addr: ln.Addr().String(), database: c.db.URL(i), lease: c.Lease,
 			source: fmt.Sprintf("127.0.0.%d", i+2), callbacks: callbacks}}
 		s.lost = func() {
-			// Deliveries that the replica could not store as owner are repeated, even by itself. Requests in flight
-			// arrive a little later.
+			// Deliveries that the replica could not store as owner may be repeated, even by the same replica. Requests
+			// in flight arrive slightly later.
 			c.happened(leaseLost)
-			c.Window("its replica lost the lease", s, time.Now().Add(-2*c.Lease), time.Now().Add(unwritten))
+			c.Window("its replica lost the lease", s, time.Now().Add(-2*c.Lease), time.Now().Add(storeTime))
 		}
 		c.slots = append(c.slots, s)
 	}
 	return nil
 }
 
-// subscribe creates the consumers. All start at a cursor before the first ticket.
+// subscribe creates the consumers. All consumers start at a cursor before the first ticket.
 func (c *Campaign) subscribe(ctx context.Context) error {
 	base := func(kind, severity string, exact bool) caller {
 		return caller{base: c.balancer.URL, hc: c.hc, ledger: c.ledger, record: newRecord(kind, severity, exact)}
@@ -245,7 +245,7 @@ func (c *Campaign) subscribe(ctx context.Context) error {
 	return failed
 }
 
-// drive runs the faults until the time is over, waits for work in progress, and judges the result.
+// drive causes faults for the planned time, waits for work in progress and evaluates the result.
 func (c *Campaign) drive(ctx context.Context) (*Report, error) {
 	consuming, stopConsuming := context.WithCancel(ctx)
 	defer stopConsuming()
@@ -272,9 +272,9 @@ func (c *Campaign) drive(ctx context.Context) (*Report, error) {
 			}
 			guests.Go(func() { g.run(visiting) })
 		}
-		guests.Go(func() { c.throng(visiting) })
+		guests.Go(func() { c.exceedQuota(visiting) })
 	}
-	// On a slow machine the faults may take longer, but not for ever.
+	// On a slow machine the faults can take longer, up to c.Late.
 	faulty, end := context.WithTimeout(ctx, c.Time+c.Late)
 	defer end()
 	var faults sync.WaitGroup
@@ -282,13 +282,13 @@ func (c *Campaign) drive(ctx context.Context) (*Report, error) {
 	Sleep(ctx, c.Time)
 	faults.Wait()
 	if c.Transactions {
-		c.late(ctx)
+		c.commitLate(ctx)
 	}
 	leave()
 	guests.Wait()
 	stop()
 	work.Wait()
-	for _, s := range c.slots { // whatever happened to them
+	for _, s := range c.slots { // even if a fault has ended their replica
 		s.Lock()
 		if s.running() == nil {
 			if err := s.restart(ctx); err != nil {
@@ -301,7 +301,7 @@ func (c *Campaign) drive(ctx context.Context) (*Report, error) {
 		c.reception.settle()
 	}
 	if c.Transactions {
-		c.emptied(ctx)
+		c.waitForEmptyOutbox(ctx)
 	}
 	c.settle(ctx)
 	stopConsuming()
@@ -321,9 +321,9 @@ func (c *Campaign) drive(ctx context.Context) (*Report, error) {
 	return r, errors.Join(c.failures...)
 }
 
-// late commits transactions seconds after others that began later. Their rows of the outbox come before rows that
-// were already moved (REP-20).
-func (c *Campaign) late(ctx context.Context) {
+// commitLate commits transactions after others that began later. Their rows in the outbox precede rows that have
+// already been moved (REP-20).
+func (c *Campaign) commitLate(ctx context.Context) {
 	e := c.emitter("late", 1)
 	for i := range 3 {
 		both := make([]ticket, 2)
@@ -337,11 +337,11 @@ func (c *Campaign) late(ctx context.Context) {
 	}
 }
 
-// emptyTime bounds the time after the last fault until the outbox is empty.
+// emptyTime is the maximum time after the last fault until the outbox must be empty.
 const emptyTime = 20 * time.Second
 
-// emptied waits until the outbox is empty.
-func (c *Campaign) emptied(ctx context.Context) {
+// waitForEmptyOutbox waits until the outbox is empty.
+func (c *Campaign) waitForEmptyOutbox(ctx context.Context) {
 	var waiting int
 	var err error
 	for end := time.Now().Add(emptyTime); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
@@ -352,7 +352,7 @@ func (c *Campaign) emptied(ctx context.Context) {
 	c.fail(errors.Join(fmt.Errorf("%d occurrences are still in the outbox %v after the last fault", waiting, emptyTime), err))
 }
 
-// settle waits until every consumer has received everything.
+// settle waits until every consumer has received all expected occurrences.
 func (c *Campaign) settle(ctx context.Context) {
 	for end := time.Now().Add(settleTime); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 		if !slices.ContainsFunc(c.consumers, func(x consumer) bool {
@@ -361,10 +361,10 @@ func (c *Campaign) settle(ctx context.Context) {
 			break
 		}
 	}
-	Sleep(ctx, 500*time.Millisecond) // unexpected deliveries would arrive meanwhile
+	Sleep(ctx, 500*time.Millisecond) // wait for unexpected deliveries
 }
 
-// arrived records how long after the death of its owner the outbox delivered.
+// arrived records when the first occurrence committed after the death of the outbox's owner arrives.
 func (c *Campaign) arrived(id string, at time.Time) {
 	e, ok := c.ledger.get(id)
 	if !ok || !e.outbox {
@@ -379,8 +379,8 @@ func (c *Campaign) arrived(id string, at time.Time) {
 	}
 }
 
-// anySlot returns a random slot whose turn was free, and takes the turn.
-func (c *Campaign) anySlot() *Slot {
+// lockAnySlot locks and returns a random slot that is not locked.
+func (c *Campaign) lockAnySlot() *Slot {
 	for {
 		if s := c.slots[rand.IntN(len(c.slots))]; s.turn.TryLock() {
 			return s

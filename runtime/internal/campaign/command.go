@@ -1,13 +1,14 @@
-// Package campaign shows that replicas lose nothing. It runs three servers on one database behind a round-robin
-// balancer, with emitters, pollers, streams, clients and webhook receivers. It kills, stops and replaces the servers,
-// while the database has separate faults and webhooks are added and removed. At the end, every consumer must have
-// received exactly the acknowledged occurrences that match its filter, in the order of the log; a receiver may have
-// received deliveries twice that a replica could not store before a fault. Main prints a table and exits with 1 if
-// there is a finding.
+// Package campaign tests that replicas lose no occurrences. It runs three servers on one database behind a round-robin
+// load balancer, with emitters, pollers, streams, clients and webhook receivers. It kills, suspends and replaces the
+// servers. At the same time, it causes faults of the database and adds and removes webhooks. At the end, every consumer
+// must have received exactly the acknowledged occurrences that match its filter, in the order of the log. Only a
+// webhook receiver can have received a delivery twice, if a replica could not store the delivery before a fault. Main
+// prints a table and exits with status 1 if there are findings.
 //
-// A program per engine calls [Main]: the one for PostgreSQL is in directory postgres, the one for JetStream in the
-// module of its store. Each replica is another process of that program, started as "campaign replica" (replica.go).
-// The faults of replicas are in faults.go, those of the database in the engine's program, the judgment in report.go.
+// Each engine has a program that calls [Main]. The program for PostgreSQL is in directory postgres, and the program for
+// JetStream is in the module of its store. Each replica is another process of the same program, started as "campaign
+// replica" (replica.go). Faults of replicas are in faults.go, faults of the database are in the engine's program, and
+// the evaluation is in report.go.
 package campaign
 
 import (
@@ -19,8 +20,9 @@ import (
 	"time"
 )
 
-// Main runs the program of an engine: a replica if the first argument is "replica", otherwise a campaign with the
-// settings that full returns for a duration. flag.CommandLine may already have flags of the engine.
+// Main is the main function of an engine's program. If the first argument is "replica", it runs a replica. Otherwise it
+// runs a campaign with the settings that full returns for the duration. flag.CommandLine can already contain flags of
+// the engine.
 func Main(full func(d time.Duration) Settings, open Open) {
 	if len(os.Args) > 1 && os.Args[1] == "replica" {
 		if err := ServeReplica(os.Args[2:], open); err != nil {

@@ -18,24 +18,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
-// A consumer receives tickets from the cluster until ctx ends.
+// A consumer receives tickets from the cluster until its context is done.
 type consumer interface {
 	run(ctx context.Context)
 	result() *record
 }
 
-// A caller makes raw requests of revision 2026-07-28, so that it sees the messages on the wire.
+// A caller sends raw requests of revision 2026-07-28, so it can inspect the messages on the wire.
 type caller struct {
 	base   string
 	hc     *http.Client
 	ledger *ledger
 	*record
-	cursor *string // where it continues
+	cursor *string // position from which it continues
 }
 
 func (c *caller) result() *record { return c.record }
 
-// params returns the params of a poll or a stream, with additional members.
+// params returns the params of a poll or a stream, extended with the given members.
 func (c *caller) params(more map[string]any) map[string]any {
 	p := map[string]any{"name": tickets.TicketCreatedEventName, "arguments": arguments(c.severity), "cursor": c.cursor}
 	for k, v := range more {
@@ -44,8 +44,8 @@ func (c *caller) params(more map[string]any) map[string]any {
 	return p
 }
 
-// maxAge bounds the difference between the timestamp of an occurrence and the time its ticket was opened. An
-// occurrence may have been retried many times. The clocks of the replicas differ by more.
+// maxAge is the maximum difference between the timestamp of an occurrence and the time its ticket was opened. An emit
+// can be retried many times. The clocks of the replicas differ by more than maxAge.
 const maxAge = 10 * time.Minute
 
 // took records an occurrence. Its timestamp must be the database's time (REP-8).
@@ -63,12 +63,12 @@ func arguments(severity string) map[string]any {
 	return map[string]any{"severity": severity}
 }
 
-// call posts a request for an extension's method as the common principal. The caller closes the response.
+// call sends a request for an extension method as the common principal. The caller closes the response.
 func call(ctx context.Context, hc *http.Client, base, method string, params map[string]any) (*http.Response, error) {
 	return callAs(ctx, hc, base, principal, method, params)
 }
 
-// callAs is like [call] with the principal's token.
+// callAs is like [call], but uses the token of another principal.
 func callAs(ctx context.Context, hc *http.Client, base, token, method string, params map[string]any) (*http.Response, error) {
 	params["_meta"] = map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
@@ -100,8 +100,8 @@ func callAs(ctx context.Context, hc *http.Client, base, token, method string, pa
 	return resp, nil
 }
 
-// An occurrence holds the data that consumers check: the ticket. Some eventIds are generated, which shows if an
-// occurrence was appended twice.
+// An occurrence contains the data that consumers check. They identify an occurrence by its ticket, not by its eventId,
+// because generated eventIds would hide that an occurrence was appended twice.
 type occurrence struct {
 	Timestamp time.Time `json:"timestamp"`
 	Data      struct {
@@ -123,7 +123,8 @@ type answer struct {
 	} `json:"error"`
 }
 
-// temporary reports whether a server returns this error while its database is away; any other error is a finding.
+// temporary reports whether a server returns this error code while its database is unavailable. Any other error is a
+// finding.
 func temporary[T int | int64](code T) bool { return code == -32603 }
 
 // poll polls once.
@@ -156,7 +157,7 @@ func (c *caller) poll(ctx context.Context) (more bool, err error) {
 	return a.Result.HasMore, nil
 }
 
-// A poller polls, each time at another replica.
+// A poller polls repeatedly, each time at another replica.
 type poller struct{ caller }
 
 func (p *poller) run(ctx context.Context) {
@@ -168,7 +169,7 @@ func (p *poller) run(ctx context.Context) {
 	}
 }
 
-// A streamer keeps a stream open: when it ends, it opens another one at another replica.
+// A streamer keeps a stream open. When the stream ends, it opens a new one at another replica.
 type streamer struct{ caller }
 
 func (s *streamer) run(ctx context.Context) {
@@ -180,7 +181,7 @@ func (s *streamer) run(ctx context.Context) {
 	}
 }
 
-// stream reads one stream to its end, or until its replica has been silent for too long.
+// stream reads one stream until it ends or its replica has been silent for too long.
 func (s *streamer) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -237,8 +238,8 @@ func (s *streamer) stream(ctx context.Context) error {
 	return lines.Err()
 }
 
-// A typed consumer is a program like a user's: a generated subscription on the project's client. It has default
-// options, or pauses that make more faults meet more requests.
+// A typed consumer works like a user's program, with a generated subscription and the project's client. It uses either
+// default options or short delays, so that more faults coincide with requests.
 type typed struct {
 	caller
 	mode     string
@@ -254,7 +255,7 @@ func (t *typed) run(ctx context.Context) {
 	}
 }
 
-// A bearer adds the principal's token.
+// A bearer is a transport that adds the principal's token to requests.
 type bearer struct{ next http.RoundTripper }
 
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {

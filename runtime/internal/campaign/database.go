@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Database is the database that the replicas share, as the program of its engine has started it.
+// A Database is the database that the replicas share. The program of its engine starts it.
 type Database interface {
 	// URL returns the address at which a replica opens its store, see [Open]. Each replica reaches the database
 	// through a separate path.
@@ -47,9 +47,9 @@ type Restorer interface {
 // A Fault is a fault of a database.
 type Fault struct {
 	Name string
-	// Count is how often it happens, spread over the time.
+	// Count is how often to cause the fault during the campaign.
 	Count int
-	// Do causes the fault once and returns when it is over. Its context ends only with the campaign.
+	// Do causes the fault once and returns after the fault has ended. Its context is done only when the campaign ends.
 	Do func(ctx context.Context) error
 }
 
@@ -59,9 +59,10 @@ type Open func(ctx context.Context, url string, log *slog.Logger) (*Store, error
 // A Store is an open store, with the author's database if there is an outbox.
 type Store struct {
 	store.Store
-	// Outbox is a separate outbox; nil for the store's.
+	// Outbox is a separate outbox. If it is nil, the store's outbox is used.
 	Outbox engine.Outbox
-	// Authors has a table campaign_tickets with the primary key id. It is nil without an outbox.
+	// Authors is the author's database, with a table campaign_tickets that has the primary key id. It is nil if the
+	// store does not have an outbox.
 	Authors *pgxpool.Pool
 	// Emit emits an occurrence in a transaction of Authors.
 	Emit func(ctx context.Context, tx pgx.Tx, occurrence store.Prepared) error
@@ -75,15 +76,16 @@ func (s *Store) Close() error {
 	return s.Store.Close()
 }
 
-// Window records a fault of a slot, or of the database if slot is nil. Deliveries at that time may be repeated, and
-// the report counts them by reason.
+// Window records the period of a fault of a slot or, if slot is nil, of the database. Deliveries during this period may
+// be repeated. The report counts the repetitions by reason.
 func (c *Campaign) Window(why string, slot *Slot, from, to time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.windows = append(c.windows, window{slot, from, to, why})
 }
 
-// Unleased records a time in which no replica can have had a lease: a delivery then is a finding.
+// Unleased records a period during which no replica can have held a lease. Any delivery during this period is a
+// finding.
 func (c *Campaign) Unleased(from, to time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,8 +95,8 @@ func (c *Campaign) Unleased(from, to time.Time) {
 // Slots returns the slots of the replicas, by number.
 func (c *Campaign) Slots() []*Slot { return c.slots }
 
-// OwnerSlot returns the slot of the owner of the topic's shards and takes its turn. If the owner is unknown, it
-// returns a random slot.
+// OwnerSlot locks and returns the slot of the replica that owns the topic's shards. If the owner is unknown, it locks
+// and returns a random slot.
 func (c *Campaign) OwnerSlot(ctx context.Context, topic string) *Slot {
 	name, err := c.db.Owner(ctx, topic)
 	for _, s := range c.slots {
@@ -103,5 +105,5 @@ func (c *Campaign) OwnerSlot(ctx context.Context, topic string) *Slot {
 			return s
 		}
 	}
-	return c.anySlot()
+	return c.lockAnySlot()
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// An emitter opens tickets through the balancer, one after the other. Each has an id that stays the same until a
-// replica has acknowledged it.
+// An emitter opens tickets one after another through the load balancer. It retries each ticket with the same ID until a
+// replica acknowledges it.
 type emitter struct {
 	name    string
 	base    string
@@ -32,10 +32,10 @@ const TicketTitle = "The printer is on fire"
 
 var severities = []string{"low", "normal", "high"}
 
-// giveUp bounds the attempts to emit a ticket that only some builds can emit.
+// giveUp is the maximum number of attempts to emit a ticket that only some builds can emit.
 const giveUp = 20
 
-// emitter returns the emitter with that number.
+// emitter returns the emitter with the given number.
 func (c *Campaign) emitter(name string, number int) *emitter {
 	return &emitter{name: name, base: c.balancer.URL, ledger: c.ledger, hc: c.hc, pause: c.Pause,
 		outbox: c.Transactions && number%2 == 1, newer: &c.newer, failure: c.fail}
@@ -44,7 +44,7 @@ func (c *Campaign) emitter(name string, number int) *emitter {
 func (e *emitter) run(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		one := func(suffix string) ticket {
-			// The answer to an earlier attempt may have been lost, so that a retry sends the same data.
+			// A retry sends the same data, because the response to an earlier attempt may have been lost.
 			return ticket{ID: fmt.Sprintf("%s-%d%s", e.name, n, suffix), Title: TicketTitle,
 				Severity: severities[rand.IntN(len(severities))], Opened: events.NewTime(time.Now().UTC())}
 		}
@@ -62,7 +62,8 @@ func (e *emitter) run(ctx context.Context) {
 	}
 }
 
-// open retries until a replica has acknowledged the tickets, even after ctx has ended, because they are counted.
+// open emits tickets and retries until a replica acknowledges them. It continues even after ctx is done, because the
+// tickets have already been counted.
 func (e *emitter) open(ctx context.Context, path string, body any, all ...ticket) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -111,7 +112,7 @@ func (e *emitter) post(ctx context.Context, path string, body []byte) (status in
 	return resp.StatusCode, string(text), err
 }
 
-// Sleep waits for d. It returns false if ctx ends first.
+// Sleep waits for d. It returns false if ctx is done first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

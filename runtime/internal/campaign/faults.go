@@ -20,10 +20,10 @@ const (
 	leaseLost  = "leases lost, by these faults or by slowness"
 )
 
-// ErrMissed is returned by a [Fault] that found no opportunity. It is retried and not counted.
+// ErrMissed is returned by a [Fault] that had no opportunity to occur. The fault is retried and not counted.
 var ErrMissed = errors.New("campaign: the fault had no occasion")
 
-// faults causes the faults of the settings, spread over the time.
+// faults causes the faults specified in the settings, distributed over the campaign.
 func (c *Campaign) faults(ctx context.Context, wg *sync.WaitGroup) {
 	repeat := func(what string, n int, f func(context.Context) error) {
 		if n == 0 {
@@ -35,7 +35,7 @@ func (c *Campaign) faults(ctx context.Context, wg *sync.WaitGroup) {
 			begin := time.Now()
 			for i := 0; i < n && ctx.Err() == nil; {
 				at := begin.Add(c.Time/50 + time.Duration(i)*every + rand.N(every/2+1))
-				// A fault that came late does not delay the next one.
+				// A fault that is late does not delay the next fault.
 				if !Sleep(ctx, time.Until(at)) {
 					return
 				}
@@ -54,7 +54,7 @@ func (c *Campaign) faults(ctx context.Context, wg *sync.WaitGroup) {
 	}
 	c.names = append(c.names, killed, outboxKill, stopped, rolled, leaseLost)
 	repeat(killed, c.Kills, c.kill)
-	repeat(stopped, c.Stops, c.halt)
+	repeat(stopped, c.Stops, c.suspendOwner)
 	for _, f := range c.db.Faults(c) {
 		c.names = append(c.names, f.Name)
 		repeat(f.Name, f.Count, f.Do)
@@ -76,11 +76,11 @@ func (c *Campaign) faults(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// kill kills a random replica and starts another one.
+// kill kills a random replica and starts a new one.
 func (c *Campaign) kill(ctx context.Context) error {
-	s := c.anySlot()
+	s := c.lockAnySlot()
 	defer s.Unlock()
-	owner, _ := c.db.Owner(ctx, engine.OutboxTopic) // the database may be away
+	owner, _ := c.db.Owner(ctx, engine.OutboxTopic) // the database may be unavailable
 	if owner == s.options.name {
 		c.mu.Lock()
 		c.deaths = append(c.deaths, death{at: time.Now()})
@@ -90,7 +90,7 @@ func (c *Campaign) kill(ctx context.Context) error {
 	return c.Kill(ctx, s, func() {})
 }
 
-// Kill kills a slot's replica, calls dead, and starts another one. The caller holds the slot's turn.
+// Kill kills a slot's replica, calls dead, and starts a new replica. The caller must hold the slot's lock.
 func (c *Campaign) Kill(ctx context.Context, s *Slot, dead func()) error {
 	from := time.Now()
 	s.kill()
@@ -103,8 +103,8 @@ func (c *Campaign) Kill(ctx context.Context, s *Slot, dead func()) error {
 	return s.restart(ctx)
 }
 
-// halt suspends the owner of the outbox for longer than its lease, and then resumes it.
-func (c *Campaign) halt(ctx context.Context) error {
+// suspendOwner suspends the owner of the outbox for longer than its lease and then resumes it.
+func (c *Campaign) suspendOwner(ctx context.Context) error {
 	s := c.OwnerSlot(ctx, engine.OutboxTopic)
 	defer s.Unlock()
 	from := time.Now()
@@ -116,7 +116,7 @@ func (c *Campaign) halt(ctx context.Context) error {
 	return s.Resume()
 }
 
-// roll replaces the replicas, one after the other, by those of another build. Each shuts down gracefully.
+// roll replaces the replicas one after another with replicas of another build. Each replica shuts down gracefully.
 func (c *Campaign) roll(ctx context.Context, newer bool) error {
 	c.newer.Store(true)
 	for _, s := range c.slots {

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// Names of the actions of guests in the report.
+// Names of the guests' actions in the report.
 const (
 	unsubscribed = "webhooks unsubscribed"
 	expired      = "webhooks expired"
@@ -25,16 +25,16 @@ const (
 const (
 	// quota is the maximum number of webhook subscriptions of a principal.
 	quota = 8
-	// shortTTL is the TTL of a subscription that is to expire. stay is how long a guest has a subscription, and away
-	// how long it then watches for deliveries.
+	// shortTTL is the TTL of a subscription that the guest lets expire. stayTime is how long a guest keeps a
+	// subscription. awayTime is how long it then watches for deliveries.
 	shortTTL = 3 * time.Second
-	stay     = 1500 * time.Millisecond
-	away     = 5 * time.Second
+	stayTime = 1500 * time.Millisecond
+	awayTime = 5 * time.Second
 )
 
-// A guest has a webhook for a while, under a separate principal. It subscribes, rotates its secret, and unsubscribes,
-// lets the subscription expire or is revoked, each at another replica. The reception reports deliveries after that as
-// findings.
+// A guest repeatedly creates a temporary webhook subscription under a separate principal. It subscribes, rotates its
+// secret and ends the subscription, each time at another replica. The subscription ends by an unsubscribe, by expiry or
+// by a revocation. The reception reports later deliveries as findings.
 type guest struct {
 	c        *Campaign
 	number   int
@@ -60,18 +60,18 @@ func (g *guest) run(ctx context.Context) {
 	}
 }
 
-// visit has one subscription. It returns false if ctx has ended.
+// visit creates and ends one subscription. It returns false if ctx is done.
 func (g *guest) visit(ctx context.Context, way string) bool {
 	ttl := time.Hour
 	if way == expired {
 		ttl = shortTTL
 	}
 	r := g.c.reception
-	// A subscription without a cursor starts at the head that its process knows, which may precede the end of an
-	// earlier visit.
-	r.now(g.endpoint, func(t *terms) { *t = terms{anew: time.Now()} })
+	// A subscription without a cursor starts at the head known to its process, which may precede the end of an earlier
+	// visit.
+	r.update(g.endpoint, func(t *terms) { *t = terms{anew: time.Now()} })
 	until, ok := g.subscribe(ctx, ttl)
-	if !ok || !Sleep(ctx, stay) {
+	if !ok || !Sleep(ctx, stayTime) {
 		return false
 	}
 	g.secret = webhook.NewSecret()
@@ -80,7 +80,7 @@ func (g *guest) visit(ctx context.Context, way string) bool {
 	if until, ok = g.subscribe(ctx, ttl); !ok {
 		return false
 	}
-	r.now(g.endpoint, func(t *terms) {
+	r.update(g.endpoint, func(t *terms) {
 		t.secret, t.since = g.secret, time.Now()
 		if t.since.After(before) {
 			t.anew = t.since
@@ -89,25 +89,25 @@ func (g *guest) visit(ctx context.Context, way string) bool {
 	g.c.happened(rotated)
 	switch way {
 	case expired:
-		r.now(g.endpoint, func(t *terms) { t.over, t.why = until, "expiry" })
+		r.update(g.endpoint, func(t *terms) { t.over, t.why = until, "expiry" })
 		ok = Sleep(ctx, time.Until(until))
 	case unsubscribed:
-		if ok = Sleep(ctx, stay+2*time.Second) && g.again(ctx, way, g.unsubscribe); ok {
-			r.now(g.endpoint, func(t *terms) { t.over, t.why = time.Now(), "unsubscribe" })
+		if ok = Sleep(ctx, stayTime+2*time.Second) && g.retry(ctx, way, g.unsubscribe); ok {
+			r.update(g.endpoint, func(t *terms) { t.over, t.why = time.Now(), "unsubscribe" })
 		}
 	case revoked:
-		if ok = Sleep(ctx, stay+2*time.Second) && g.again(ctx, way, g.revoke); ok {
-			r.now(g.endpoint, func(t *terms) { t.over, t.why = time.Now(), "revocation" })
+		if ok = Sleep(ctx, stayTime+2*time.Second) && g.retry(ctx, way, g.revoke); ok {
+			r.update(g.endpoint, func(t *terms) { t.over, t.why = time.Now(), "revocation" })
 		}
 	}
 	if ok {
 		g.c.happened(way)
 	}
-	return ok && Sleep(ctx, away)
+	return ok && Sleep(ctx, awayTime)
 }
 
-// again retries f until it succeeds. It returns false if ctx has ended.
-func (g *guest) again(ctx context.Context, what string, f func(context.Context) error) bool {
+// retry calls f until it succeeds. It returns false if f fails permanently or ctx is done.
+func (g *guest) retry(ctx context.Context, what string, f func(context.Context) error) bool {
 	for end := time.Now().Add(settleTime); ctx.Err() == nil; {
 		bound, cancel := context.WithTimeout(ctx, answerTime)
 		err := f(bound)
@@ -132,7 +132,7 @@ func (g *guest) delivery() wire.Delivery {
 }
 
 func (g *guest) subscribe(ctx context.Context, ttl time.Duration) (until time.Time, ok bool) {
-	ok = g.again(ctx, "subscribe", func(ctx context.Context) error {
+	ok = g.retry(ctx, "subscribe", func(ctx context.Context) error {
 		d := g.delivery()
 		d.Secret = g.secret.Text()
 		resp, err := callAs(ctx, g.c.hc, g.c.balancer.URL, g.token, wire.MethodSubscribe, map[string]any{
@@ -163,7 +163,7 @@ func (g *guest) unsubscribe(ctx context.Context) error {
 	err = decode(resp, &struct{}{})
 	var r *refusal
 	if errors.As(err, &r) && r.Code == wire.Sketch.Code(wire.NotFound) {
-		return nil // the answer to an earlier attempt was lost
+		return nil // the response to an earlier attempt was lost
 	}
 	return err
 }
@@ -184,8 +184,9 @@ func (g *guest) revoke(ctx context.Context) error {
 	return nil
 }
 
-// throng repeatedly subscribes more callbacks concurrently than the quota allows, and checks the records.
-func (c *Campaign) throng(ctx context.Context) {
+// exceedQuota repeatedly subscribes more callbacks concurrently than the quota allows and checks the number of stored
+// records.
+func (c *Campaign) exceedQuota(ctx context.Context) {
 	const name = "throng"
 	var all []*guest
 	for range quota + quota/2 {
@@ -199,7 +200,7 @@ func (c *Campaign) throng(ctx context.Context) {
 	}
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
-	watch.Go(func() { c.count(watching, name) })
+	watch.Go(func() { c.checkQuota(watching, name) })
 	defer watch.Wait()
 	defer stop()
 	for ctx.Err() == nil {
@@ -229,7 +230,7 @@ func (c *Campaign) throng(ctx context.Context) {
 				resp, err := callAs(bound, c.hc, c.balancer.URL, name, wire.MethodUnsubscribe, map[string]any{
 					"name": tickets.TicketCreatedEventName, "arguments": map[string]any{"severity": "high"}, "delivery": g.delivery()})
 				if err == nil {
-					_ = decode(resp, &struct{}{}) // a subscription that remains takes a place in the next round
+					_ = decode(resp, &struct{}{}) // a remaining subscription counts toward the quota in the next round
 				}
 			})
 		}
@@ -238,8 +239,8 @@ func (c *Campaign) throng(ctx context.Context) {
 	}
 }
 
-// count checks that a principal does not exceed the quota.
-func (c *Campaign) count(ctx context.Context, name string) {
+// checkQuota repeatedly checks that a principal does not exceed the quota.
+func (c *Campaign) checkQuota(ctx context.Context, name string) {
 	for Sleep(ctx, 100*time.Millisecond) {
 		bound, cancel := context.WithTimeout(ctx, answerTime)
 		n, err := c.db.Subscriptions(bound, name)

@@ -18,7 +18,7 @@ type ledger struct {
 type entry struct {
 	ticket
 	outbox bool      // emitted in a transaction
-	acked  time.Time // when the emit was acknowledged; zero if it never was, so that it may exist or not
+	acked  time.Time // when the emit was acknowledged; zero if it was not, so the entry may or may not be in the log
 }
 
 func newLedger() *ledger { return &ledger{tickets: map[string]*entry{}} }
@@ -41,7 +41,7 @@ func (l *ledger) acknowledged(id string) {
 	l.tickets[id].acked = time.Now()
 }
 
-// forget removes the entries that a restored backup does not contain.
+// forget marks all entries not contained in a restored backup as unacknowledged.
 func (l *ledger) forget(stand map[string]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (l *ledger) get(id string) (entry, bool) {
 	return *e, true
 }
 
-// expected returns the acknowledged ids that a consumer with that filter must receive.
+// expected returns the acknowledged IDs that a consumer with the given filter must receive.
 func (l *ledger) expected(severity string) (ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,11 +75,11 @@ func (l *ledger) expected(severity string) (ids []string) {
 	return ids
 }
 
-// A record holds the occurrences that one consumer received.
+// A record contains the occurrences that one consumer has received.
 type record struct {
 	kind, severity string
-	// exact says that the consumer sees the messages on the wire. Nothing may be repeated, and everything must be in
-	// the order of the log. It is not set for a receiver or a client that deduplicates.
+	// exact reports whether the consumer inspects the messages on the wire. If so, it must receive each occurrence
+	// once, in the order of the log. exact is not set for webhook receivers and for clients, which deduplicate.
 	exact bool
 
 	mu        sync.Mutex
@@ -92,7 +92,7 @@ type record struct {
 	came      []time.Time // times of new occurrences
 	fatal     error
 	arrivals  func(id string, at time.Time)
-	again     func(err error) // called for a repetition that is not allowed
+	again     func(err error) // called if an occurrence is repeated although exact is set
 }
 
 func newRecord(kind, severity string, exact bool) *record {
@@ -122,8 +122,9 @@ func (r *record) got(id string, l *ledger) {
 	}
 }
 
-// afterwards returns, for each of the times, how long after it something new arrived, if anything did.
-func (r *record) afterwards(times []time.Time) (waits []time.Duration) {
+// delaysAfter returns the delay from each of the times to the next new occurrence. It omits times after which nothing
+// new arrived.
+func (r *record) delaysAfter(times []time.Time) (waits []time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, at := range times {
@@ -156,7 +157,7 @@ func (r *record) fail(err error) {
 	}
 }
 
-// missing returns the ids that have not arrived.
+// missing returns the IDs that have not arrived.
 func (r *record) missing(ids []string) (none []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

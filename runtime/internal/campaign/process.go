@@ -17,14 +17,15 @@ import (
 const (
 	// listening is the log line of a replica that accepts requests.
 	listening = "campaign: listening on"
-	// startTime and endTime bound the start and the graceful shutdown of a replica while the database has faults.
+	// startTime and endTime are the maximum times for a replica's start and graceful shutdown while the database has
+	// faults.
 	startTime = 30 * time.Second
 	endTime   = 30 * time.Second
-	// quitTime bounds how long a replica may take to dump its goroutines.
+	// quitTime is the maximum time for a replica to dump its goroutines.
 	quitTime = 10 * time.Second
 )
 
-// A Slot is a place in the cluster: its replicas run one after the other, at the same address.
+// A Slot is an address in the cluster with a sequence of replicas. At most one of its replicas runs at a time.
 type Slot struct {
 	number  int
 	program string
@@ -43,11 +44,11 @@ type Slot struct {
 type replica struct {
 	cmd   *exec.Cmd
 	ready chan struct{} // closed when it accepts requests
-	done  chan struct{} // closed when it has ended
+	done  chan struct{} // closed when it has exited
 	err   error         // of Wait; read after done
 }
 
-// start starts a replica and waits until it accepts requests. The caller holds the slot's turn.
+// start starts a replica and waits until it accepts requests. The caller must hold the slot's lock.
 func (s *Slot) start(ctx context.Context) error {
 	s.mu.Lock()
 	args := s.options.args()
@@ -95,7 +96,7 @@ func (s *Slot) start(ctx context.Context) error {
 	}
 }
 
-// restart starts replicas until one accepts requests: a replica exits if the database is away.
+// restart starts replicas until one accepts requests. A replica exits if the database is unavailable.
 func (s *Slot) restart(ctx context.Context) error {
 	for {
 		err := s.start(ctx)
@@ -114,16 +115,16 @@ func (s *Slot) restart(ctx context.Context) error {
 // Number returns the slot's number, from 0 to Replicas-1.
 func (s *Slot) Number() int { return s.number }
 
-// Name returns the name of its replicas in leases.
+// Name returns the name that the slot's replicas use in leases.
 func (s *Slot) Name() string { return s.options.name }
 
-// Lock takes the slot's turn: until Unlock, no one else starts, stops, kills or pauses its replica.
+// Lock locks the slot. Until Unlock is called, no other goroutine starts, stops, kills or pauses the slot's replica.
 func (s *Slot) Lock() { s.turn.Lock() }
 
-// Unlock releases the turn.
+// Unlock unlocks the slot.
 func (s *Slot) Unlock() { s.turn.Unlock() }
 
-// Pause suspends its replica, if one runs, until Resume. The caller holds the slot's turn.
+// Pause suspends the slot's replica, if one is running, until Resume is called. The caller must hold the slot's lock.
 func (s *Slot) Pause() error {
 	if p := s.running(); p != nil {
 		return Pause(p.cmd.Process)
@@ -131,7 +132,7 @@ func (s *Slot) Pause() error {
 	return nil
 }
 
-// Resume resumes its replica.
+// Resume resumes the slot's replica.
 func (s *Slot) Resume() error {
 	if p := s.running(); p != nil {
 		return Resume(p.cmd.Process)
@@ -158,7 +159,7 @@ func (s *Slot) kill() {
 	<-p.done
 }
 
-// dump ends the replica with a dump of its goroutines, which appears in its log.
+// dump terminates the replica and writes a dump of its goroutines to its log.
 func (s *Slot) dump() {
 	p := s.running()
 	if p == nil {
@@ -171,7 +172,7 @@ func (s *Slot) dump() {
 }
 
 func (p *replica) quit() {
-	_ = p.cmd.Process.Signal(syscall.SIGQUIT) // fails if the process has ended
+	_ = p.cmd.Process.Signal(syscall.SIGQUIT) // fails if the process has exited
 	select {
 	case <-p.done:
 	case <-time.After(quitTime):
@@ -180,7 +181,7 @@ func (p *replica) quit() {
 	}
 }
 
-// end shuts the replica down gracefully, and returns an error if that fails.
+// end shuts the replica down gracefully. It returns an error if that fails.
 func (s *Slot) end() error {
 	p := s.running()
 	if p == nil {

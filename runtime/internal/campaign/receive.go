@@ -22,7 +22,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// An attempt is one request with an occurrence to a receiver.
+// An attempt is one webhook request that delivers an occurrence to a receiver.
 type attempt struct {
 	receiver, event string
 	source          string // the address of the replica that made it
@@ -31,28 +31,28 @@ type attempt struct {
 	signed          time.Time // by the store's clock, in whole seconds
 }
 
-// terms are the conditions for attempts at one endpoint.
+// terms are the conditions that delivery attempts to one endpoint must satisfy.
 type terms struct {
 	over   time.Time      // end of the subscription; zero while it lives
 	why    string         // why it ended
 	secret webhook.Secret // the signing secret
-	since  time.Time      // from when the replica that answered knows the secret
-	anew   time.Time      // when the current subscription had certainly begun: it may repeat deliveries of an earlier one
+	since  time.Time      // when the replica that responded received the secret
+	anew   time.Time      // when the current subscription had definitely begun; it may repeat deliveries of an earlier one
 }
 
 const (
-	// within is how long after a change replicas may still act as before (REP-11). clockError is how wrong their view
-	// of the store's clock may be while the store is slow.
-	within     = 2 * time.Second
-	clockError = 500 * time.Millisecond
+	// changeDelay is the maximum time that replicas may take to apply a change (REP-11). clockError is the maximum
+	// error of their estimate of the store's clock while the store is slow.
+	changeDelay = 2 * time.Second
+	clockError  = 500 * time.Millisecond
 )
 
-// breach returns an error if an attempt violates the terms.
-func (t terms) breach(a attempt, header http.Header, body []byte) error {
-	if late := a.signed.Sub(t.over); !t.over.IsZero() && late > within+clockError {
+// check returns an error if an attempt violates the terms.
+func (t terms) check(a attempt, header http.Header, body []byte) error {
+	if late := a.signed.Sub(t.over); !t.over.IsZero() && late > changeDelay+clockError {
 		return fmt.Errorf("%s was attempted at %s by %s %v after its %s", a.event, a.receiver, a.source, late, t.why)
 	}
-	if late := a.signed.Sub(t.since); !t.since.IsZero() && late > within+clockError {
+	if late := a.signed.Sub(t.since); !t.since.IsZero() && late > changeDelay+clockError {
 		if _, err := (webhook.Verifier{Secrets: []webhook.Secret{t.secret}, Tolerance: time.Hour}).Verify(header, body); err != nil {
 			return fmt.Errorf("%s was not signed with the new secret by %s %v after the rotation: %w", a.event, a.source, late, err)
 		}
@@ -60,20 +60,21 @@ func (t terms) breach(a attempt, header http.Header, body []byte) error {
 	return nil
 }
 
-// A reception is the host of all receivers. It identifies its callers, and fails at times.
+// A reception is the HTTP server of all receivers. It identifies its callers and sometimes fails.
 type reception struct {
 	handler *webhook.Receiver
 	server  *httptest.Server
 
 	mu       sync.Mutex
 	attempts []attempt
-	steady   bool             // it does not fail any more
+	steady   bool             // it no longer fails
 	terms    map[string]terms // by path
 	fail     func(error)
 }
 
-// restored forgets rotations: after a restore, replicas sign with the restored secrets until the next rotation.
-func (r *reception) restored() {
+// forgetRotations forgets all rotations. After a restore, replicas sign with the restored secrets until the next
+// rotation.
+func (r *reception) forgetRotations() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for path, t := range r.terms {
@@ -82,8 +83,8 @@ func (r *reception) restored() {
 	}
 }
 
-// now changes the terms of an endpoint.
-func (r *reception) now(e *webhook.Endpoint, change func(*terms)) {
+// update changes the terms of an endpoint.
+func (r *reception) update(e *webhook.Endpoint, change func(*terms)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.terms[e.Path()]
@@ -91,8 +92,8 @@ func (r *reception) now(e *webhook.Endpoint, change func(*terms)) {
 	r.terms[e.Path()] = t
 }
 
-// failing is the fraction of requests that receivers refuse.
-const failing = 0.03
+// failureRate is the fraction of requests that receivers reject.
+const failureRate = 0.03
 
 func newReception(fail func(error)) (*reception, error) {
 	handler, err := webhook.NewReceiver(webhook.ReceiverOptions{Logger: slog.New(slog.DiscardHandler)})
@@ -117,10 +118,10 @@ func (r *reception) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	var o occurrence
-	json.Unmarshal(body, &o) // it may be another message, which the handler judges
+	json.Unmarshal(body, &o) // other messages are checked by the handler
 	answer := httptest.NewRecorder()
 	r.mu.Lock()
-	refuses := !r.steady && o.Data.TicketID != "" && rand.Float64() < failing
+	refuses := !r.steady && o.Data.TicketID != "" && rand.Float64() < failureRate
 	r.mu.Unlock()
 	if refuses {
 		answer.WriteHeader(http.StatusServiceUnavailable)
@@ -137,7 +138,7 @@ func (r *reception) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		r.attempts = append(r.attempts, a)
 		holds := r.terms[req.URL.Path]
 		r.mu.Unlock()
-		if err := holds.breach(a, req.Header, body); err != nil {
+		if err := holds.check(a, req.Header, body); err != nil {
 			r.fail(err)
 		}
 	}
@@ -148,7 +149,7 @@ func (r *reception) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Write(answer.Body.Bytes())
 }
 
-// A hook is a webhook subscription with its endpoint.
+// A hook is a consumer with a webhook subscription and an endpoint.
 type hook struct {
 	caller
 	reception *reception
@@ -156,18 +157,18 @@ type hook struct {
 	ttl       time.Duration // 0 for an hour
 	every     time.Duration // between refreshes, each with a new secret; 0 for none
 
-	answers []string // to the last subscribes, with their times
+	answers []string // responses to the last subscribe requests, with their times
 }
 
-// said is the number of answers that a hook keeps.
-const said = 40
+// maxAnswers is the number of responses that a hook keeps.
+const maxAnswers = 40
 
 func newHook(c caller, r *reception) (*hook, error) {
 	e, err := r.handler.Open(webhook.EndpointOptions{})
 	return &hook{caller: c, reception: r, endpoint: e}, err
 }
 
-// run subscribes at any replica, and waits for the end.
+// run subscribes at any replica and receives deliveries until ctx is done.
 func (h *hook) run(ctx context.Context) {
 	for {
 		asked := time.Now()
@@ -185,9 +186,9 @@ func (h *hook) run(ctx context.Context) {
 	}
 }
 
-// refresh extends the subscription until the end, each time with a new secret; it lives at least until expiry. If no
-// refresh is answered before the expiry, an unanswered one may have created a subscription that has only the new
-// secret and starts at the first cursor.
+// refresh extends the subscription until ctx is done, each time with a new secret. The subscription does not expire
+// before expiry. If no refresh receives a response before that time, one of them may have created a new subscription,
+// which has only the new secret and starts at the first cursor.
 func (h *hook) refresh(ctx context.Context, expiry time.Time) {
 	for h.every > 0 && Sleep(ctx, h.every) {
 		secret := webhook.NewSecret()
@@ -196,12 +197,12 @@ func (h *hook) refresh(ctx context.Context, expiry time.Time) {
 			asked := time.Now()
 			late := asked.Add(answerTime + clockError).After(expiry)
 			if late {
-				h.reception.now(h.endpoint, func(t *terms) { t.since = time.Time{} })
+				h.reception.update(h.endpoint, func(t *terms) { t.since = time.Time{} })
 			}
 			_, err := h.subscribe(ctx)
 			if err == nil {
 				expiry = asked.Add(h.ttl)
-				h.reception.now(h.endpoint, func(t *terms) {
+				h.reception.update(h.endpoint, func(t *terms) {
 					t.secret, t.since = secret, time.Now()
 					if late {
 						t.anew = t.since
@@ -221,7 +222,7 @@ func (h *hook) refresh(ctx context.Context, expiry time.Time) {
 func (h *hook) subscribe(ctx context.Context) (id string, err error) {
 	asked := time.Now()
 	defer func() {
-		if len(h.answers) == said {
+		if len(h.answers) == maxAnswers {
 			h.answers = h.answers[1:]
 		}
 		h.answers = append(h.answers, fmt.Sprintf("%s to %s: %s %v", asked.UTC().Format(stamp), time.Now().UTC().Format(stamp), id, err))
@@ -257,14 +258,14 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("%d %s", r.Code, r.Message) }
 
-// decode reads the result of a response, and closes its body. The error of a refused call is a refusal.
+// decode decodes the result of a response and closes its body. If the call was refused, the error is a *refusal.
 func decode(resp *http.Response, result any) error {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return err
 	}
-	// The SDK answers with a stream of one message.
+	// The SDK responds with an event stream that contains one message.
 	if _, data, ok := bytes.Cut(body, []byte("data: ")); ok {
 		body = data
 	}

@@ -26,10 +26,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// heartbeat is short, so that clients soon give up streams of a suspended process.
+// heartbeat is the heartbeat interval. It is short, so that clients quickly abandon streams of a suspended process.
 const heartbeat = time.Second
 
-// replicaOptions are the flags of a replica's process.
+// replicaOptions contains the flags of a replica's process.
 type replicaOptions struct {
 	name, addr, database, source, callbacks string
 	lease                                   time.Duration
@@ -45,7 +45,7 @@ func (o *replicaOptions) args() []string {
 	return args
 }
 
-// ServeReplica runs a replica's process. args are its arguments after the first.
+// ServeReplica runs a replica in this process. args are the command-line arguments after "replica".
 func ServeReplica(args []string, open Open) error {
 	var o replicaOptions
 	fs := flag.NewFlagSet("replica", flag.ContinueOnError)
@@ -121,8 +121,8 @@ func (o *replicaOptions) serve(ctx context.Context, open Open) (err error) {
 	return err
 }
 
-// webhooks returns the options of delivery to the campaign's receivers. Deliveries have a source address per replica,
-// so that a receiver can identify the replica.
+// webhooks returns the options for delivering to the campaign's receivers. Each replica uses a different source
+// address, by which a receiver identifies it.
 func (o *replicaOptions) webhooks() *server.WebhookOptions {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(o.source)}}
 	w := &server.WebhookOptions{}
@@ -130,7 +130,7 @@ func (o *replicaOptions) webhooks() *server.WebhookOptions {
 	w.Retry.Schedule = []time.Duration{0, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
 		5 * time.Second, 10 * time.Second}
 	w.MinTTL, w.Quota.PerPrincipal, w.Verify.Budget = time.Second, quota, 1<<20
-	w.Retry.Suspend.Min = 1 << 30 // receivers fail on purpose, and must not be suspended for that
+	w.Retry.Suspend.Min = 1 << 30 // receivers fail intentionally, and their subscriptions must not be suspended
 	return w
 }
 
@@ -140,14 +140,14 @@ type ticket struct {
 	Title    string      `json:"title"`
 	Severity string      `json:"severity"`
 	Opened   events.Time `json:"opened"`
-	// Team is a member that only the next build knows.
+	// Team is a member that only the next build supports.
 	Team string `json:"team,omitempty"`
 }
 
-// errTeam rejects a ticket that this build cannot emit completely, because data under one id must always be the same.
+// errTeam rejects a ticket that this build cannot emit completely. Data with the same ID must always be identical.
 var errTeam = errors.New("this build knows no team")
 
-// created emits ticket.created in the version of one build.
+// created emits ticket.created with the schema of one build.
 type created struct {
 	emit    func(ctx context.Context, t ticket) error
 	prepare func(ctx context.Context, t ticket) (store.Prepared, error)
@@ -167,7 +167,7 @@ func register(es *server.Server, build bool) (created, error) {
 		return created{
 			func(ctx context.Context, t ticket) error { return e.Emit(ctx, payload(t), events.WithID(t.ID)) },
 			func(ctx context.Context, t ticket) (store.Prepared, error) {
-				return server.Prepare(ctx, e, payload(t)) // its transaction ensures that it is emitted once
+				return server.Prepare(ctx, e, payload(t)) // the transaction ensures that it is emitted only once
 			},
 		}, err
 	}
@@ -198,7 +198,7 @@ type desk struct {
 	created created
 }
 
-// emit emits the ticket in the body. It answers 200 if that is acknowledged.
+// emit emits the ticket in the request body. It responds with status 200 if the emit succeeds.
 func (d *desk) emit(w http.ResponseWriter, r *http.Request) {
 	var t ticket
 	if err := json.NewDecoder(r.Body).Decode(&t); err != nil {
@@ -208,8 +208,8 @@ func (d *desk) emit(w http.ResponseWriter, r *http.Request) {
 	d.answer(w, d.created.emit(r.Context(), t))
 }
 
-// transaction inserts the tickets in the body and emits them in the same transaction. It does nothing if an earlier
-// attempt, whose answer was lost, has succeeded.
+// transaction inserts the tickets in the request body and emits them in the same transaction. It skips tickets from an
+// earlier attempt that succeeded, because the response may have been lost.
 func (d *desk) transaction(w http.ResponseWriter, r *http.Request) {
 	var all []ticket
 	if err := json.NewDecoder(r.Body).Decode(&all); err != nil {
@@ -233,7 +233,7 @@ func (d *desk) transaction(w http.ResponseWriter, r *http.Request) {
 				return err
 			}
 		}
-		hold, _ := time.ParseDuration(r.URL.Query().Get("hold")) // other transactions commit before it
+		hold, _ := time.ParseDuration(r.URL.Query().Get("hold")) // so that other transactions commit first
 		Sleep(r.Context(), hold)
 		return nil
 	}))

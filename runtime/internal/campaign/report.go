@@ -16,14 +16,14 @@ import (
 type Report struct {
 	took         time.Duration
 	acknowledged int
-	maybe        int // never acknowledged, so that they may exist or not
+	maybe        int // not acknowledged; may or may not be in the log
 	retries      int
 	logged       int      // entries in the log
 	names        []string // of faults and actions
 	done, wanted map[string]int
 	consumers    []consumed
 	failover     []time.Duration // from the death of the outbox's owner to the first delivery committed after it
-	// From each kill of a replica to the next delivery to each client, by kind of client.
+	// served contains the times from each kill of a replica to the next delivery to each client, by kind of client.
 	served   map[string][]time.Duration
 	attempts int            // of webhooks
 	repeats  map[string]int // of accepted deliveries, by reason
@@ -32,7 +32,7 @@ type Report struct {
 	failures []error
 }
 
-// Short returns an error for faults that happened less often than planned, because the machine was too slow.
+// Short returns an error for faults that occurred less often than planned because the machine was too slow.
 func (r *Report) Short() (err error) {
 	for what, n := range r.wanted {
 		if r.done[what] < n {
@@ -42,7 +42,7 @@ func (r *Report) Short() (err error) {
 	return err
 }
 
-// consumed is the report line of one consumer.
+// consumed contains the report line for one consumer.
 type consumed struct {
 	kind, severity                                        string
 	expected, got, missing, foreign, repeated, disordered int
@@ -50,7 +50,7 @@ type consumed struct {
 	p50, p99, max                                         time.Duration
 }
 
-// judge compares the received occurrences with the emitted ones.
+// judge compares the received occurrences with the emitted occurrences and returns the report.
 func (c *Campaign) judge(ctx context.Context, took time.Duration) *Report {
 	c.mu.Lock()
 	r := &Report{took: took, done: c.done, wanted: c.wanted,
@@ -64,7 +64,7 @@ func (c *Campaign) judge(ctx context.Context, took time.Duration) *Report {
 	r.served = map[string][]time.Duration{}
 	for _, x := range c.consumers {
 		if t, ok := x.(*typed); ok {
-			r.served[t.kind] = append(r.served[t.kind], t.afterwards(c.killed)...)
+			r.served[t.kind] = append(r.served[t.kind], t.delaysAfter(c.killed)...)
 		}
 	}
 	slices.Sort(r.failover)
@@ -81,7 +81,7 @@ func (c *Campaign) judge(ctx context.Context, took time.Duration) *Report {
 			c.fail(fmt.Errorf("%s of %q: %w", l.kind, l.severity, err))
 		}
 		if h, ok := x.(*hook); ok && l.missing > 0 {
-			c.fail(fmt.Errorf("%s of %q: %s", l.kind, l.severity, c.story(ctx, h)))
+			c.fail(fmt.Errorf("%s of %q: %s", l.kind, l.severity, c.history(ctx, h)))
 		}
 		r.consumers = append(r.consumers, l)
 	}
@@ -92,7 +92,7 @@ func (c *Campaign) judge(ctx context.Context, took time.Duration) *Report {
 	return r
 }
 
-// consumed judges one consumer.
+// consumed evaluates the occurrences that one consumer has received.
 func (l *ledger) consumed(r *record, log []string) (x consumed, err error) {
 	expected := l.expected(r.severity)
 	missing := r.missing(expected)
@@ -100,7 +100,7 @@ func (l *ledger) consumed(r *record, log []string) (x consumed, err error) {
 	defer r.mu.Unlock()
 	x = consumed{kind: r.kind, severity: r.severity, expected: len(expected), got: len(r.seen), missing: len(missing),
 		truncated: r.truncated, troubles: r.troubles}
-	var want []string // entries of the log that it must have seen
+	var want []string // entries of the log that the consumer must have received
 	for _, id := range log {
 		if e, ok := l.get(id); ok && (r.severity == "" || e.Severity == r.severity) {
 			want = append(want, id)
@@ -141,11 +141,12 @@ func (l *ledger) consumed(r *record, log []string) (x consumed, err error) {
 	return x, errors.Join(err, r.fatal)
 }
 
-// stamp is the format of times in a story, as in the replicas' logs.
+// stamp is the time format in a history, as in the replicas' logs.
 const stamp = "15:04:05.000"
 
-// story describes everything known about a webhook with missing deliveries, while its replicas still run.
-func (c *Campaign) story(ctx context.Context, h *hook) string {
+// history describes everything known about a webhook with missing deliveries. It must be called while the replicas are
+// still running.
+func (c *Campaign) history(ctx context.Context, h *hook) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n  answers to its last subscribes:\n", h.endpoint.Path())
 	for _, a := range h.answers {
@@ -160,15 +161,15 @@ func (c *Campaign) story(ctx context.Context, h *hook) string {
 	}
 	c.reception.mu.Unlock()
 	fmt.Fprintf(&b, "  the last of %d attempts:\n", len(made))
-	for _, a := range made[max(0, len(made)-said):] {
+	for _, a := range made[max(0, len(made)-maxAnswers):] {
 		fmt.Fprintf(&b, "    %s %s from %s, accepted %v\n", a.begin.UTC().Format(stamp), a.event, a.source, a.accepted)
 	}
 	b.WriteString(c.db.Story(ctx, h.endpoint.Path()))
 	return b.String()
 }
 
-// judgeAttempts checks repeated deliveries. An accepted delivery may be repeated only if the replica that made it
-// died, was suspended or lost its database before it could store the result.
+// judgeAttempts checks repeated deliveries. An accepted delivery may be repeated only if the replica that sent it was
+// killed, was suspended or lost its database before it could store the result.
 func (c *Campaign) judgeAttempts(r *Report) {
 	c.reception.mu.Lock()
 	attempts, holds := slices.Clone(c.reception.attempts), maps.Clone(c.reception.terms)
@@ -190,7 +191,7 @@ func (c *Campaign) judgeAttempts(r *Report) {
 	for _, a := range attempts {
 		key := [2]string{a.receiver, a.event}
 		if before, ok := accepted[key]; ok {
-			why, ok := c.excused(before)
+			why, ok := c.excuse(before)
 			if !ok && before.end.Before(holds[a.receiver].anew) {
 				why, ok = "its subscription had ended and another one had begun", true
 			}
@@ -203,12 +204,12 @@ func (c *Campaign) judgeAttempts(r *Report) {
 			accepted[key] = a
 		}
 	}
-	open := map[[2]string]attempt{} // the attempt that ends last
+	open := map[[2]string]attempt{} // the attempt that ended last
 	for _, a := range attempts {
 		key := [2]string{a.receiver, a.event}
 		before, ok := open[key]
 		if ok && before.source != a.source && a.begin.Before(before.end) {
-			why, ok := c.excused(before)
+			why, ok := c.excuse(before)
 			if r.doubled[why]++; !ok {
 				c.fail(fmt.Errorf("%s was attempted at %s by %s and %s concurrently, at %v, without a fault at that time (%s)", a.event, a.receiver, before.source, a.source,
 					a.begin.Format(time.StampMilli), why))
@@ -220,27 +221,27 @@ func (c *Campaign) judgeAttempts(r *Report) {
 	}
 }
 
-// unwritten is how long after the response a delivery may not be stored, on a busy machine.
-const unwritten = 4 * time.Second
+// storeTime is the maximum time from a response until the delivery is stored on a busy machine.
+const storeTime = 4 * time.Second
 
-// patience is how long a replica certainly waits for a response: it may not know of a later acceptance.
+// patience is the minimum time that a replica waits for a response. The replica might not receive a later response.
 const patience = 3 * time.Second
 
-// excused returns why an accepted delivery may be repeated, or made by another replica concurrently. If it is not allowed, ok is
-// false and why has the next fault.
-func (c *Campaign) excused(a attempt) (why string, ok bool) {
+// excuse returns the reason for which an accepted delivery may be repeated, or sent concurrently by another replica. If
+// it finds none, ok is false and why describes the next fault.
+func (c *Campaign) excuse(a attempt) (why string, ok bool) {
 	if a.end.Sub(a.begin) > patience {
 		return "it was accepted late", true
 	}
 	begun := a.begin
 	if !a.signed.IsZero() && a.signed.Before(begun) {
-		begun = a.signed // a busy receiver may read it long after its sender has died
+		begun = a.signed // a busy receiver may read the request long after its sender was killed
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.IndexFunc(c.windows, func(w window) bool {
 		return (w.slot == nil || w.slot.options.source == a.source) &&
-			w.from.Before(a.end.Add(unwritten)) && w.to.After(begun)
+			w.from.Before(a.end.Add(storeTime)) && w.to.After(begun)
 	})
 	if i >= 0 {
 		return c.windows[i].why, true
@@ -255,8 +256,8 @@ func (c *Campaign) excused(a attempt) (why string, ok bool) {
 	return next.why, false
 }
 
-// counted lists the numbers by reason.
-func counted(by map[string]int) string {
+// formatCounts returns the total and the counts by reason as text.
+func formatCounts(by map[string]int) string {
 	total := 0
 	var list []string
 	for _, why := range slices.Sorted(maps.Keys(by)) {
@@ -305,7 +306,7 @@ func (r *Report) Print(w io.Writer) {
 	}
 	if r.attempts > 0 {
 		fmt.Fprintf(w, "Webhooks: %d attempts; accepted deliveries repeated: %s; made by two replicas concurrently: %s.\n", r.attempts,
-			counted(r.repeats), counted(r.doubled))
+			formatCounts(r.repeats), formatCounts(r.doubled))
 	}
 	if r.note != "" {
 		fmt.Fprintln(w, r.note)

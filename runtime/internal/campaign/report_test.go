@@ -102,7 +102,7 @@ func TestJudgementOfAttempts(t *testing.T) {
 			cam.judgeAttempts(&r)
 			for why := range r.repeats {
 				if (why == "a fault" || c.anew > 0) != (c.want == "") {
-					t.Errorf("repeated: %s", counted(r.repeats))
+					t.Errorf("repeated: %s", formatCounts(r.repeats))
 				}
 			}
 			if got := len(cam.failures) > 0; got != (c.want != "") || got && !strings.Contains(cam.failures[0].Error(), c.want) {
@@ -136,7 +136,7 @@ func TestBreach(t *testing.T) {
 		if err := (webhook.Signer{Ring: c.with}).Sign(header, m, at); err != nil {
 			t.Fatal(err)
 		}
-		err := c.terms.breach(attempt{event: "1", signed: at}, header, body)
+		err := c.terms.check(attempt{event: "1", signed: at}, header, body)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

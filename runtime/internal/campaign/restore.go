@@ -10,17 +10,18 @@ import (
 )
 
 const (
-	// emitTime is how long emitters run before a backup and after it.
+	// emitTime is how long emitters run before and after a backup.
 	emitTime = 1500 * time.Millisecond
-	// toldTime bounds how long after a restore consumers may take to receive everything.
-	toldTime = 30 * time.Second
+	// recoveryTime is the maximum time after a restore until consumers must have received everything.
+	recoveryTime = 30 * time.Second
 )
 
-// restoring restores older backups as docs/postgres.md describes. It stops the servers, restores the backup in the
-// same database, and starts the servers. Every consumer is then beyond the backup: it must get truncated and
-// everything from the oldest entry on, and events acknowledged from then on must not be lost. In every second round,
-// so many events are emitted immediately that the head has passed all cursors before any consumer asks.
-func (c *Campaign) restoring(ctx context.Context) error {
+// runRestores restores older backups as described in docs/postgres.md. In each round, it stops the servers, restores
+// the backup into the same database, and restarts the servers. The cursors of all consumers are then beyond the end of
+// the restored log. Every consumer must be notified of the truncation and receive all entries from the oldest one
+// onward. Events acknowledged after the restore must not be lost. In every second round, enough events are emitted
+// immediately to move the head past all cursors before any consumer reads.
+func (c *Campaign) runRestores(ctx context.Context) error {
 	consuming, stopConsuming := context.WithCancel(ctx)
 	var consumers sync.WaitGroup
 	for _, x := range c.consumers {
@@ -44,7 +45,7 @@ func (c *Campaign) restoring(ctx context.Context) error {
 	return errors.Join(c.failures...)
 }
 
-// emitFor emits for a duration.
+// emitFor runs the emitters for a duration.
 func (c *Campaign) emitFor(ctx context.Context, name string, d time.Duration) {
 	busy, stop := context.WithTimeout(ctx, d)
 	defer stop()
@@ -59,14 +60,14 @@ func (c *Campaign) emitFor(ctx context.Context, name string, d time.Duration) {
 func (c *Campaign) restore(ctx context.Context, db Restorer, round int) error {
 	name := fmt.Sprintf("r%d", round)
 	c.emitFor(ctx, name+"-before", emitTime)
-	if err := c.current(ctx); err != nil {
+	if err := c.waitCurrent(ctx); err != nil {
 		return err
 	}
 	if err := db.Backup(ctx); err != nil {
 		return err
 	}
 	c.emitFor(ctx, name+"-lost", emitTime)
-	if err := c.current(ctx); err != nil {
+	if err := c.waitCurrent(ctx); err != nil {
 		return err
 	}
 	gaps := map[consumer]int{}
@@ -88,7 +89,7 @@ func (c *Campaign) restore(ctx context.Context, db Restorer, round int) error {
 		return err
 	}
 	if c.reception != nil {
-		c.reception.restored()
+		c.reception.forgetRotations()
 	}
 	began := time.Now()
 	stand, err := c.db.Log(ctx)
@@ -111,15 +112,15 @@ func (c *Campaign) restore(ctx context.Context, db Restorer, round int) error {
 		after = 3 * emitTime
 	}
 	c.emitFor(ctx, name+"-after", after)
-	for end := time.Now().Add(toldTime); ; time.Sleep(100 * time.Millisecond) {
-		if err = c.told(ctx, gaps, began); err == nil || time.Now().After(end) || ctx.Err() != nil {
+	for end := time.Now().Add(recoveryTime); ; time.Sleep(100 * time.Millisecond) {
+		if err = c.checkRestored(ctx, gaps, began); err == nil || time.Now().After(end) || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// current waits until every consumer has received the acknowledged occurrences.
-func (c *Campaign) current(ctx context.Context) (err error) {
+// waitCurrent waits until every consumer has received all acknowledged occurrences.
+func (c *Campaign) waitCurrent(ctx context.Context) (err error) {
 	for end := time.Now().Add(settleTime); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 		err = nil
 		for _, x := range c.consumers {
@@ -134,10 +135,10 @@ func (c *Campaign) current(ctx context.Context) (err error) {
 	return errors.Join(err, ctx.Err())
 }
 
-// told returns an error unless every consumer knows of the restore and has everything since. After the gap, a
-// consumer must have received the log from its oldest entry on; a client that removes repetitions must miss nothing.
-// gaps are the numbers of earlier gaps.
-func (c *Campaign) told(ctx context.Context, gaps map[consumer]int, began time.Time) (err error) {
+// checkRestored returns an error unless every consumer has been notified of the restore and has received all later
+// occurrences. After the gap, a consumer must have received the whole log. A client that removes repetitions must not
+// miss any occurrence. gaps contains the number of earlier gaps of each consumer.
+func (c *Campaign) checkRestored(ctx context.Context, gaps map[consumer]int, began time.Time) (err error) {
 	log, err := c.db.Log(ctx)
 	if err != nil {
 		return err
@@ -155,7 +156,7 @@ func (c *Campaign) told(ctx context.Context, gaps map[consumer]int, began time.T
 		truncated, since, exact, fatal := r.truncated-gaps[x], slices.Clone(r.order[r.gapAt:]), r.exact, r.fatal
 		r.mu.Unlock()
 		if h, ok := x.(*hook); ok {
-			exact, since = true, c.reception.since(h.endpoint.Path(), began)
+			exact, since = true, c.reception.acceptedSince(h.endpoint.Path(), began)
 			slices.Sort(since)
 			since = slices.Compact(since)
 			slices.Sort(want)
@@ -174,8 +175,8 @@ func (c *Campaign) told(ctx context.Context, gaps map[consumer]int, began time.T
 	return err
 }
 
-// since returns the ids that were attempted at an endpoint since then.
-func (r *reception) since(path string, began time.Time) (ids []string) {
+// acceptedSince returns the IDs of occurrences that an endpoint has accepted in attempts that began after began.
+func (r *reception) acceptedSince(path string, began time.Time) (ids []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.attempts {

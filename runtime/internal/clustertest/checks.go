@@ -12,13 +12,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// checkTests test types with a check, which finds occurrences upstream.
+// checkTests contains the tests of types with a check, which finds occurrences upstream.
 var checkTests = []test{
 	{name: "REP-9, CUR-1: subscriptions to a check have one owner per feed, and continue after a handover and a crash", run: checksGoOn},
 	{name: "REP-14: a type with both sources delivers both copies, everywhere", run: bothCopies},
 }
 
-// An upstream has items; a cursor is the number of items passed.
+// An upstream is a list of items. A cursor is the number of items before it.
 type upstream struct {
 	mu    sync.Mutex
 	items []events.Item[incident]
@@ -43,7 +43,8 @@ func (u *upstream) check(_ context.Context, _ filter, cursor string) (events.Pag
 	return events.Page[incident]{Items: slices.Clone(u.items[n:]), Cursor: strconv.Itoa(len(u.items))}, nil
 }
 
-// After a handover, the new owner continues at the position of the old one; after a crash, it may repeat deliveries.
+// checksGoOn tests that the new owner continues at the old owner's position after a handover. After a crash, it may
+// repeat deliveries.
 func checksGoOn(f *fleet) {
 	u := &upstream{}
 	f.options.Replica.Lease = 2 * time.Second
@@ -61,7 +62,7 @@ func checksGoOn(f *fleet) {
 			f.Fatal("one feed has two owners")
 		}
 	}
-	f.heard() // until the owner has restored all of them
+	f.waitForOrders() // until the owner has restored all of them
 	var sent []string
 	put := func() {
 		id := fmt.Sprintf("m%02d", len(sent))
@@ -70,7 +71,7 @@ func checksGoOn(f *fleet) {
 	}
 	got := func() bool {
 		for i := range subs {
-			if !covers(f.r.to(hook(i)), sent) {
+			if !sameSet(f.r.requestsTo(hook(i)), sent) {
 				return false
 			}
 		}
@@ -80,25 +81,25 @@ func checksGoOn(f *fleet) {
 	f.soon("the first", got)
 	for range 2 {
 		f.join()
-		f.settled()
+		f.waitSettled()
 		f.leave(f.owner(ids[0]))
 		put()
-		f.settled()
+		f.waitSettled()
 		put()
 		f.soon("after the handover", got)
 	}
 	for i := range subs {
-		f.same("without a crash", slices.Sorted(slices.Values(f.r.to(hook(i)))), sent...) // pending deliveries may go out together
+		f.equal("without a crash", slices.Sorted(slices.Values(f.r.requestsTo(hook(i)))), sent...) // pending deliveries may go out together
 	}
 	f.join()
-	f.settled()
-	f.sink(f.owner(ids[0]))
+	f.waitSettled()
+	f.disconnect(f.owner(ids[0]))
 	put()
 	f.wait("after the crash", got)
 }
 
-// The memory of one process suppresses nothing: both copies arrive, with the same eventId, wherever the event was
-// emitted.
+// bothCopies tests that both copies of an event arrive with the same eventId, regardless of the emitting process. No
+// process suppresses a copy because of its in-memory state.
 func bothCopies(f *fleet) {
 	u := &upstream{}
 	f.options.NextPoll = 20 * time.Millisecond
@@ -115,7 +116,7 @@ func bothCopies(f *fleet) {
 	u.put("x")
 	for _, s := range streams {
 		f.soon("both copies", func() bool { return len(s.ids()) == 2 })
-		f.same("stream", s.ids(), "x", "x")
+		f.equal("stream", s.ids(), "x", "x")
 	}
 	f.soon("both copies in a poll", func() bool {
 		p := f.members[1].poll(begin, "")

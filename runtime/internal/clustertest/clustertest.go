@@ -1,7 +1,7 @@
-// Package clustertest is a test suite for servers that share a store as the replicas of a cluster (REP in
-// docs/requirements.md). Every engine must pass it: call [Run] with the engine. The suite uses servers as callers,
-// operators and webhook receivers do, and the store through its engine interface. The package makes no promise of
-// compatibility.
+// Package clustertest is a test suite for servers that share a store as replicas of a cluster (REP in
+// docs/requirements.md). Every engine must pass the suite. To run it, call [Run] with the engine. The suite accesses
+// servers as callers, operators and webhook receivers do, and the store through its engine interface. The package has
+// no compatibility guarantee.
 package clustertest
 
 import (
@@ -15,30 +15,31 @@ import (
 type Engine struct {
 	// New creates a store.
 	New func(t *testing.T) Store
-	// Run runs a test: [testing/synctest.Test] for an engine in memory, otherwise f(t).
+	// Run executes a test. For an in-memory engine it is [testing/synctest.Test]. Otherwise it calls f(t).
 	Run func(t *testing.T, f func(t *testing.T))
-	// Bubble reports that Run runs the test in a bubble, so that tests which wait for hours can run.
+	// Bubble reports whether Run executes tests in a synctest bubble, which allows tests that wait for hours.
 	Bubble bool
-	// Lease is the shortest lease that servers of the store can hold on a busy machine. A process gives each call a
-	// fifth of it. Tests with a dying process use it if they would use a shorter one; 0 means no minimum.
+	// Lease is the minimum lease that works reliably on a busy machine. The timeout of each call is a fifth of the
+	// lease. A test that crashes a process uses at least this lease. Zero means no minimum.
 	Lease time.Duration
 }
 
-// A Store is the store that the servers of one test share.
+// A Store gives access to the store that the servers of one test share.
 type Store struct {
-	// Open opens the store once more, as another process does. The suite closes it, or the end of the test does.
+	// Open opens the store again, as another process does. The suite closes it, or the engine does when the test ends.
 	Open func() engine.Shared
-	// Unmark deletes the marks of a log, as if no owner had stored one.
+	// Unmark deletes all marks of a log, as if no owner had stored any.
 	Unmark func(log string)
-	// Silence hides from an opened store what others append to a log, however it asks; nil if that is not possible.
+	// Silence hides other stores' appends to a log from an open store, including from its queries. It is nil if the
+	// engine does not support that.
 	Silence func(s engine.Shared, log string)
 }
 
-// A test is one test of the suite.
+// A test is a named test of the suite.
 type test struct {
 	name string
 	run  func(f *fleet)
-	// long marks a test that waits for more than a few seconds.
+	// long reports whether the test waits for more than a few seconds.
 	long bool
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// filter has the arguments of the event type "e".
+// filter contains the arguments of the event type "e".
 type filter struct {
 	Severity *string  `json:"severity,omitzero"`
 	MinLevel *float64 `json:"minLevel,omitzero"`
@@ -42,7 +42,7 @@ func incidents() events.Type[filter, incident] {
 	}}
 }
 
-// A fleet is a set of servers with webhooks on one store, with a receiver for their deliveries.
+// A fleet is a set of servers with webhooks that share one store, and a receiver for their deliveries.
 type fleet struct {
 	*testing.T
 	bubble   bool
@@ -52,7 +52,7 @@ type fleet struct {
 	options server.Options
 	typ     events.Type[filter, incident]
 	hooks   server.Hooks[filter, incident]
-	// register registers the event type with a new server; by default as an emitted type.
+	// register registers the event type with a new server. By default, the type has an emitter.
 	register func(s *server.Server) (*server.Emitter[incident], error)
 	r        *receiver
 
@@ -87,13 +87,13 @@ func newFleet(t *testing.T, e Engine) *fleet {
 	return f
 }
 
-// start makes n servers join, and waits until each owns its share.
+// start adds n servers to the fleet and waits until each of them owns its share of the shards.
 func (f *fleet) start(n int) {
 	f.Helper()
 	for range n {
 		f.join()
 	}
-	f.settled()
+	f.waitSettled()
 }
 
 func (f *fleet) join() *member {
@@ -124,8 +124,8 @@ func (f *fleet) join() *member {
 	return m
 }
 
-// afloat returns the members that were neither sunk nor shut down.
-func (f *fleet) afloat() (all []*member) {
+// alive returns the members that have been neither disconnected nor shut down.
+func (f *fleet) alive() (all []*member) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, m := range f.members {
@@ -136,16 +136,17 @@ func (f *fleet) afloat() (all []*member) {
 	return all
 }
 
-func (f *fleet) goes(m *member) {
+func (f *fleet) setGone(m *member) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m.gone = true
 }
 
-// sink cuts a server off from its store, as a crash or a network failure does. Its lease stays until it expires.
-func (f *fleet) sink(m *member) {
+// disconnect cuts a server off from its store, simulating a crash or a network failure. The server's lease remains
+// until it expires.
+func (f *fleet) disconnect(m *member) {
 	f.Helper()
-	f.goes(m)
+	f.setGone(m)
 	if err := m.store.Close(); err != nil {
 		f.Fatal(err)
 	}
@@ -154,13 +155,14 @@ func (f *fleet) sink(m *member) {
 // leave shuts a server down.
 func (f *fleet) leave(m *member) {
 	f.Helper()
-	f.goes(m)
+	f.setGone(m)
 	if err := m.Shutdown(context.Background()); err != nil {
 		f.Fatal(err)
 	}
 }
 
-// wait polls until a condition holds. It fails only if that takes very long: a third attempt comes after 35 s.
+// wait polls until a condition is true. It fails after one minute. The limit is that high because a third delivery
+// attempt is made only after 35 s.
 func (f *fleet) wait(what string, done func() bool) {
 	f.Helper()
 	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
@@ -170,7 +172,7 @@ func (f *fleet) wait(what string, done func() bool) {
 	}
 }
 
-// soon is like wait, but in a bubble the condition must hold within two seconds.
+// soon is like wait, but in a bubble the condition must become true within two seconds.
 func (f *fleet) soon(what string, done func() bool) {
 	f.Helper()
 	began := time.Now()
@@ -180,9 +182,9 @@ func (f *fleet) soon(what string, done func() bool) {
 	}
 }
 
-// heard waits until every process has received an order (REP-11): in a bubble exactly, otherwise longer, for a busy
-// machine.
-func (f *fleet) heard() {
+// waitForOrders waits until every process must have received an order (REP-11). Outside a bubble it waits longer,
+// because the machine can be busy.
+func (f *fleet) waitForOrders() {
 	if f.bubble {
 		time.Sleep(2 * time.Second)
 	} else {
@@ -190,7 +192,7 @@ func (f *fleet) heard() {
 	}
 }
 
-// idle waits while nothing is expected to arrive: in a bubble a minute, otherwise a second.
+// idle waits while nothing is expected to arrive. It waits for a minute in a bubble and for a second otherwise.
 func (f *fleet) idle() {
 	if f.bubble {
 		time.Sleep(time.Minute)
@@ -199,7 +201,8 @@ func (f *fleet) idle() {
 	}
 }
 
-// owners returns the shards of the event type by the name of their owner, and the number of free ones.
+// owners returns the shards of the event type by the name of their owner. It also returns the number of shards without
+// an owner.
 func (f *fleet) owners() (has map[string][]int, free int) {
 	f.Helper()
 	c, err := f.watch.Cluster(context.Background())
@@ -223,12 +226,12 @@ func (f *fleet) owners() (has map[string][]int, free int) {
 	return has, free
 }
 
-// settled waits until every shard of the event type has an owner, and each server has its share.
-func (f *fleet) settled() {
+// waitSettled waits until every shard of the event type has an owner and each server has its share.
+func (f *fleet) waitSettled() {
 	f.Helper()
 	f.wait("every shard is owned", func() bool {
 		has, free := f.owners()
-		all := f.afloat()
+		all := f.alive()
 		n := 0
 		for _, m := range all {
 			n += len(has[m.name])
@@ -250,7 +253,7 @@ func (f *fleet) owner(id string) (owner *member) {
 	}
 	f.wait("the subscription has an owner", func() bool {
 		has, _ := f.owners()
-		for _, m := range f.afloat() {
+		for _, m := range f.alive() {
 			if slices.Contains(has[m.name], sub.Shard) {
 				owner = m
 				return true
@@ -265,7 +268,7 @@ func (f *fleet) owner(id string) (owner *member) {
 func (f *fleet) other(id string) *member {
 	f.Helper()
 	owner := f.owner(id)
-	for _, m := range f.afloat() {
+	for _, m := range f.alive() {
 		if m != owner {
 			return m
 		}
@@ -290,7 +293,7 @@ func (f *fleet) fence(m *member) uint64 {
 	return 0
 }
 
-// record returns the stored record of a subscription.
+// record returns the stored record of a subscription and whether it exists.
 func (f *fleet) record(id string) (store.Subscription, bool) {
 	f.Helper()
 	sub, ok, err := f.watch.Subscription(context.Background(), id)
@@ -300,9 +303,9 @@ func (f *fleet) record(id string) (store.Subscription, bool) {
 	return sub, ok
 }
 
-// live returns the number of live webhook subscriptions in all members.
+// live returns the total number of active webhook subscriptions of all members.
 func (f *fleet) live() (n int) {
-	for _, m := range f.afloat() {
+	for _, m := range f.alive() {
 		for _, t := range m.Admin().EventTypes() {
 			n += t.Webhooks
 		}
@@ -310,16 +313,16 @@ func (f *fleet) live() (n int) {
 	return n
 }
 
-// same fails the test unless got equals want.
-func (f *fleet) same(what string, got []string, want ...string) {
+// equal reports an error if got is not equal to want.
+func (f *fleet) equal(what string, got []string, want ...string) {
 	f.Helper()
 	if !slices.Equal(got, want) {
 		f.Errorf("%s: %q, want %q", what, got, want)
 	}
 }
 
-// A subscribed is the result of a subscribe.
-type subscribed struct {
+// A subscribeResult is the result of a subscribe request.
+type subscribeResult struct {
 	ID             string  `json:"id"`
 	RefreshBefore  *string `json:"refreshBefore"`
 	Cursor         *string `json:"cursor"`
@@ -344,12 +347,12 @@ func (m *member) call(principal, method, params string) (json.RawMessage, *jsonr
 	return nil, rerr
 }
 
-// params returns the params of a subscribe; more holds further members with a leading comma.
+// params returns the params of a subscribe request. more contains additional members with a leading comma.
 func params(url, secret, more string) string {
 	return fmt.Sprintf(`{"name":"e","delivery":{"mode":"webhook","url":%q,"secret":%q}%s}`, url, secret, more)
 }
 
-func (m *member) subscribe(principal, p string) (s subscribed) {
+func (m *member) subscribe(principal, p string) (s subscribeResult) {
 	m.f.Helper()
 	raw, rerr := m.call(principal, wire.MethodSubscribe, p)
 	if rerr != nil {
@@ -361,7 +364,7 @@ func (m *member) subscribe(principal, p string) (s subscribed) {
 	return s
 }
 
-// tryUnsubscribe sends an unsubscribe and returns its error.
+// tryUnsubscribe sends an unsubscribe request and returns its error.
 func (m *member) tryUnsubscribe(principal, url string) *jsonrpc.Error {
 	m.f.Helper()
 	_, rerr := m.call(principal, wire.MethodUnsubscribe, fmt.Sprintf(`{"name":"e","delivery":{"url":%q}}`, url))

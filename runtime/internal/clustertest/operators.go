@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// operatorTests test how an operator sees and changes all processes through one of them.
+// operatorTests contains the tests of an operator that inspects and changes all processes through one of them.
 var operatorTests = []test{
 	{name: "SRV-8, REP-6: each process shows all processes and unowned work", run: clusterIsSeen},
 	{name: "SRV-8, REP-13: the actor of an attempt is recorded wherever it is made, and a replay ends at its last position", run: askedElsewhere},
@@ -24,9 +24,9 @@ var operatorTests = []test{
 	{name: "SRV-8, REP-13: a loop ends all replays wherever they run, including those of a dead process", run: replaysElsewhere, long: true},
 }
 
-// all calls do through one process for each subscription that needs it, page by page as a caller's loop does, and
-// returns their number. It skips subscriptions that have ended.
-func (f *fleet) all(m *member, filter operator.Filter, needs func(i *operator.WebhookInfo) bool, do func(ctx context.Context, i *operator.WebhookInfo) error) (n int) {
+// forEach calls do through one process for each subscription for which needs returns true, page by page. It returns the
+// number of successful calls and ignores subscriptions that have ended.
+func (f *fleet) forEach(m *member, filter operator.Filter, needs func(i *operator.WebhookInfo) bool, do func(ctx context.Context, i *operator.WebhookInfo) error) (n int) {
 	f.Helper()
 	ctx := operator.WithActor(f.Context(), "olga")
 	for after := ""; ; {
@@ -54,13 +54,13 @@ func (f *fleet) all(m *member, filter operator.Filter, needs func(i *operator.We
 func isPaused(i *operator.WebhookInfo) bool  { return i.State == operator.StatePaused }
 func notPaused(i *operator.WebhookInfo) bool { return i.State != operator.StatePaused }
 
-// replays reports whether a replay of the subscription is in progress.
-func replays(i *operator.WebhookInfo) bool { return i.Replay != nil }
+// isReplaying reports whether a replay of the subscription is in progress.
+func isReplaying(i *operator.WebhookInfo) bool { return i.Replay != nil }
 
-// replaying returns the number of subscriptions for which a process knows of a replay in progress.
+// replaying returns the number of subscriptions with a replay in progress that is visible to a process.
 func (f *fleet) replaying(m *member) int {
 	f.Helper()
-	return f.all(m, operator.Filter{}, replays, func(context.Context, *operator.WebhookInfo) error { return nil })
+	return f.forEach(m, operator.Filter{}, isReplaying, func(context.Context, *operator.WebhookInfo) error { return nil })
 }
 
 func clusterIsSeen(f *fleet) {
@@ -96,7 +96,7 @@ func clusterIsSeen(f *fleet) {
 			return len(c.Replicas) == 2 && c.Leased && len(c.Unowned) == 0 && shards == 16 && duties == every && !c.HeardAt.IsZero() && (c.OutboxAge != nil) == (outboxes > 0)
 		})
 	}
-	f.sink(b)
+	f.disconnect(b)
 	f.wait("the dead process is gone, and all work has owners", func() bool {
 		c := see(a)
 		return len(c.Replicas) == 1 && len(c.Unowned) == 0 && c.Replicas[0].Shards[f.typ.Info.Name] == 16 && (c.OutboxAge != nil) == outbox
@@ -110,7 +110,7 @@ func askedElsewhere(f *fleet) {
 	for i := range 4 {
 		f.members[0].emit(incident{ID: fmt.Sprint(i + 1)})
 	}
-	delivered := func(n int) func() bool { return func() bool { return len(f.r.to(hook(0))) == n } }
+	delivered := func(n int) func() bool { return func() bool { return len(f.r.requestsTo(hook(0))) == n } }
 	f.soon("all", delivered(4))
 	f.soon("the attempts are stored", func() bool {
 		made, err := admin.Attempts(f.Context(), id)
@@ -129,9 +129,9 @@ func askedElsewhere(f *fleet) {
 	}
 	f.soon("the replay", delivered(7))
 	f.idle()
-	got := f.r.to(hook(0))
+	got := f.r.requestsTo(hook(0))
 	slices.Sort(got)
-	f.same("delivered", got, "1", "1", "2", "2", "3", "3", "4")
+	f.equal("delivered", got, "1", "1", "2", "2", "3", "3", "4")
 	var asked []string
 	f.soon("the actors", func() bool {
 		made, err := admin.Attempts(f.Context(), id)
@@ -142,10 +142,10 @@ func askedElsewhere(f *fleet) {
 		slices.Sort(asked)
 		return err == nil && len(made) == 7
 	})
-	f.same("the actors", asked, "1", "1olga", "2", "2ivan", "3", "3ivan", "4")
+	f.equal("the actors", asked, "1", "1olga", "2", "2ivan", "3", "3ivan", "4")
 
-	// A replay in progress is visible and can be ended through another process. Before and after it, there is nothing
-	// to end.
+	// A replay in progress is visible through another process and can be ended there. Otherwise, EndReplay returns
+	// events.ErrNotFound.
 	none := func(when string) {
 		f.Helper()
 		if err := admin.EndReplay(ctx, id); !errors.Is(err, events.ErrNotFound) {
@@ -205,7 +205,7 @@ func askedElsewhere(f *fleet) {
 		f.Fatal(err)
 	}
 	f.idle()
-	if got := f.r.to(hook(0)); len(got) != 7 {
+	if got := f.r.requestsTo(hook(0)); len(got) != 7 {
 		f.Errorf("after the end of a replay: %q", got)
 	}
 }
@@ -218,7 +218,7 @@ func sentOnce(f *fleet) {
 		ids = append(ids, f.members[i%2].subscribe("ann", params(hook(i), secretA, "")).ID)
 	}
 	began := time.Now().Add(-time.Minute)
-	f.r.on(refuse)
+	f.r.setHandler(refuse)
 	for i := range 3 {
 		f.members[0].emit(incident{ID: fmt.Sprint(i + 1)})
 	}
@@ -233,10 +233,10 @@ func sentOnce(f *fleet) {
 	for _, m := range f.members {
 		f.wait("all events are abandoned", func() bool { found, _ := given(m, "", 100); return len(found) == 18 })
 	}
-	f.r.on(nil)
+	f.r.setHandler(nil)
 	before := map[string]int{}
 	for i := range ids {
-		before[hook(i)] = len(f.r.to(hook(i)))
+		before[hook(i)] = len(f.r.requestsTo(hook(i)))
 	}
 	var lists [2][]operator.Abandoned // both operators list all of them before either begins
 	for n, m := range f.members {
@@ -266,9 +266,9 @@ func sentOnce(f *fleet) {
 	wg.Wait()
 	f.idle()
 	for i := range ids {
-		got := f.r.to(hook(i))[before[hook(i)]:]
+		got := f.r.requestsTo(hook(i))[before[hook(i)]:]
 		slices.Sort(got)
-		f.same("resent to "+hook(i), got, "1", "2", "3")
+		f.equal("resent to "+hook(i), got, "1", "2", "3")
 	}
 	if done.Load() < 18 {
 		f.Errorf("both operators did only %d", done.Load())
@@ -288,29 +288,29 @@ func pausedElsewhere(f *fleet) {
 	b.subscribe("bob", params(hook(n), secretA, ""))
 	of := operator.Filter{Principal: "ann"}
 	pause := func(m *member) int {
-		return f.all(m, of, notPaused, func(ctx context.Context, i *operator.WebhookInfo) error { return m.Admin().Pause(ctx, i.ID) })
+		return f.forEach(m, of, notPaused, func(ctx context.Context, i *operator.WebhookInfo) error { return m.Admin().Pause(ctx, i.ID) })
 	}
 	if got := pause(a); got != n {
 		f.Errorf("%d were paused", got)
 	}
-	f.heard() // until their owners know of it
+	f.waitForOrders() // until their owners know of it
 	if got := pause(b); got != 0 {
 		f.Errorf("%d were paused once more", got)
 	}
 	a.emit(incident{ID: "1"})
-	f.soon("the subscription of another principal", func() bool { return len(f.r.to(hook(n))) == 1 })
+	f.soon("the subscription of another principal", func() bool { return len(f.r.requestsTo(hook(n))) == 1 })
 	f.idle()
 	for i := range n {
-		if got := f.r.to(hook(i)); len(got) != 0 {
+		if got := f.r.requestsTo(hook(i)); len(got) != 0 {
 			f.Errorf("%q came to %s while it is paused", got, hook(i))
 		}
 	}
-	if got := f.all(b, of, isPaused, func(ctx context.Context, i *operator.WebhookInfo) error { return b.Admin().Unpause(ctx, i.ID) }); got != n {
+	if got := f.forEach(b, of, isPaused, func(ctx context.Context, i *operator.WebhookInfo) error { return b.Admin().Unpause(ctx, i.ID) }); got != n {
 		f.Errorf("%d were unpaused", got)
 	}
 	f.wait("all continue", func() bool {
 		for i := range n {
-			if len(f.r.to(hook(i))) != 1 {
+			if len(f.r.requestsTo(hook(i))) != 1 {
 				return false
 			}
 		}
@@ -328,7 +328,7 @@ func replaysElsewhere(f *fleet) {
 	a.emit(incident{ID: "1"})
 	f.wait("all", func() bool {
 		for i := range n {
-			if len(f.r.to(hook(i))) == 0 {
+			if len(f.r.requestsTo(hook(i))) == 0 {
 				return false
 			}
 		}
@@ -336,20 +336,20 @@ func replaysElsewhere(f *fleet) {
 	})
 	began := time.Now().Add(-time.Hour)
 	whole := operator.Filter{}
-	f.all(a, whole, notPaused, func(ctx context.Context, i *operator.WebhookInfo) error { return a.Admin().Pause(ctx, i.ID) }) // so that replays do not finish
+	f.forEach(a, whole, notPaused, func(ctx context.Context, i *operator.WebhookInfo) error { return a.Admin().Pause(ctx, i.ID) }) // so that replays do not finish
 	replay := func(m *member) int {
 		f.Helper()
 		at, err := m.Admin().Locate(f.Context(), f.typ.Info.Name, operator.Point{Since: began})
 		if err != nil {
 			f.Fatal(err)
 		}
-		return f.all(m, whole, isPaused, func(ctx context.Context, i *operator.WebhookInfo) error {
+		return f.forEach(m, whole, isPaused, func(ctx context.Context, i *operator.WebhookInfo) error {
 			return m.Admin().Replay(ctx, i.ID, at.Cursor, at.Last)
 		})
 	}
 	end := func(m *member) int {
 		f.Helper()
-		return f.all(m, whole, replays, func(ctx context.Context, i *operator.WebhookInfo) error { return m.Admin().EndReplay(ctx, i.ID) })
+		return f.forEach(m, whole, isReplaying, func(ctx context.Context, i *operator.WebhookInfo) error { return m.Admin().EndReplay(ctx, i.ID) })
 	}
 	if done := replay(a); done != n {
 		f.Errorf("%d are replayed", done)
@@ -362,7 +362,7 @@ func replaysElsewhere(f *fleet) {
 
 	replay(a)
 	f.wait("all replays have restarted", func() bool { return f.replaying(b) == n })
-	f.sink(a)
+	f.disconnect(a)
 	time.Sleep(2 * time.Minute)
 	if got := f.replaying(b); got != n { // b has taken over the replays of a
 		f.Errorf("%d of %d replays continue after a process has died", got, n)

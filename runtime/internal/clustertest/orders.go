@@ -17,7 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// orderTests test quotas, hooks, and requests of operators and authors to one process.
+// orderTests contains the tests of quotas, hooks, and orders given by operators and authors to one process.
 var orderTests = []test{
 	{name: "REP-12, SUB-8: processes together never exceed a quota", run: quota},
 	{name: "REP-11: concurrent subscribes for one key at several processes create one subscription", run: sameKeyAtOnce},
@@ -35,7 +35,7 @@ var orderTests = []test{
 	{name: "REP-17, SUB-11: hooks run at the subscribing process and at each takeover", run: hooksRun},
 }
 
-// A journal records calls of hooks.
+// A journal records calls to hooks.
 type journal struct {
 	mu  sync.Mutex
 	all []string
@@ -53,8 +53,8 @@ func (j *journal) lines() []string {
 	return append([]string{}, j.all...)
 }
 
-// note makes the hooks of subscriptions add to a journal.
-func (f *fleet) note() *journal {
+// recordHooks makes the subscription hooks record their calls in a journal.
+func (f *fleet) recordHooks() *journal {
 	j := &journal{}
 	f.hooks.OnSubscribe = func(_ context.Context, s server.Subscription, _ *filter) error {
 		j.add(fmt.Sprint("on ", s.Restored))
@@ -64,11 +64,11 @@ func (f *fleet) note() *journal {
 	return j
 }
 
-// However many subscribes run concurrently, a refused one gets ResourceExhausted, and OnUnsubscribe follows each
-// OnSubscribe.
+// quota tests that a subscribe request beyond the quota fails with ResourceExhausted, even if many requests run
+// concurrently. Each call to OnSubscribe is followed by a call to OnUnsubscribe.
 func quota(f *fleet) {
 	f.options.Webhook.Quota = server.Quota{PerPrincipal: 4, Total: 6}
-	j := f.note()
+	j := f.recordHooks()
 	f.start(3)
 	var wg sync.WaitGroup
 	var admitted, refused atomic.Int64
@@ -125,12 +125,12 @@ func sameKeyAtOnce(f *fleet) {
 			}
 		}
 		f.members[round%3].emit(incident{ID: fmt.Sprint("i", round)})
-		f.soon("the delivery", func() bool { return len(f.r.to(hook(round))) > 0 })
+		f.soon("the delivery", func() bool { return len(f.r.requestsTo(hook(round))) > 0 })
 		f.members[0].unsubscribe("ann", hook(round))
 	}
 	f.idle()
 	for round := range rounds {
-		f.same("delivered", f.r.to(hook(round)), fmt.Sprint("i", round))
+		f.equal("delivered", f.r.requestsTo(hook(round)), fmt.Sprint("i", round))
 	}
 }
 
@@ -147,20 +147,20 @@ func actionsReachTheOwner(f *fleet) {
 		}
 	}
 	got := func(want string) func() bool {
-		return func() bool { return strings.Join(f.r.to(hook(0)), " ") == want }
+		return func() bool { return strings.Join(f.r.requestsTo(hook(0)), " ") == want }
 	}
 	other.emit(incident{ID: "1"})
 	f.soon("the first", got("1"))
 	first := *f.r.last().body.Cursor
 
 	do(admin.Pause(ctx, s.ID))
-	f.heard()
+	f.waitForOrders()
 	other.emit(incident{ID: "2"})
 	f.idle()
 	if again := other.subscribe("ann", params(hook(0), secretA, "")); again.DeliveryStatus == nil || again.DeliveryStatus.Active {
 		f.Errorf("the status of a paused subscription: %+v", again.DeliveryStatus)
 	}
-	f.same("while paused", f.r.to(hook(0)), "1")
+	f.equal("while paused", f.r.requestsTo(hook(0)), "1")
 	if i, err := admin.Get(ctx, s.ID); err != nil || i.State != operator.StatePaused {
 		f.Errorf("%+v %v", i, err)
 	}
@@ -175,7 +175,7 @@ func actionsReachTheOwner(f *fleet) {
 	if err != nil || made.EventID != "1" || made.Number != 2 || made.Status != 200 {
 		f.Fatalf("%+v, %v", made, err)
 	}
-	f.same("resent", f.r.to(hook(0)), "1", "2", "1")
+	f.equal("resent", f.r.requestsTo(hook(0)), "1", "2", "1")
 	if _, err := admin.SendAgain(ctx, s.ID, "none", time.Time{}); !errors.Is(err, events.ErrNotFound) {
 		f.Errorf("an unknown occurrence: %v", err)
 	}
@@ -197,7 +197,7 @@ func actionsReachTheOwner(f *fleet) {
 	}
 	do(admin.Resume(ctx, s.ID))
 	do(admin.End(ctx, s.ID, nil))
-	f.soon("terminated", func() bool { return strings.HasPrefix(f.r.last().short(), "terminated") })
+	f.soon("terminated", func() bool { return strings.HasPrefix(f.r.last().summary(), "terminated") })
 	for _, err := range []error{admin.Pause(ctx, s.ID), admin.Resume(ctx, s.ID), admin.End(ctx, s.ID, nil), admin.Replay(ctx, s.ID, first, 0)} {
 		if !errors.Is(err, events.ErrNotFound) {
 			f.Errorf("after the end: %v", err)
@@ -205,7 +205,7 @@ func actionsReachTheOwner(f *fleet) {
 	}
 }
 
-// A subscription that began after the revocation continues.
+// revokeElsewhere tests that a subscription that began after the revocation continues.
 func revokeElsewhere(f *fleet) {
 	var hidden, refused atomic.Bool
 	f.options.Visible = func(context.Context, string, string) bool { return !hidden.Load() }
@@ -224,7 +224,7 @@ func revokeElsewhere(f *fleet) {
 		n++
 		id := fmt.Sprint("i", n)
 		f.members[0].emit(incident{ID: id})
-		f.soon("the first delivery", func() bool { return f.r.last().short() == id })
+		f.soon("the first delivery", func() bool { return f.r.last().summary() == id })
 		return f.other(s.ID)
 	}
 	ended := func(err error, want string) {
@@ -232,14 +232,14 @@ func revokeElsewhere(f *fleet) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.soon(want, func() bool { return strings.HasPrefix(f.r.last().short(), want) })
+		f.soon(want, func() bool { return strings.HasPrefix(f.r.last().summary(), want) })
 	}
 	ended(begin().Revoke(f.Context(), "ann"), `terminated -32012 Forbidden {"reason":"access revoked"}`)
 	other := begin()
 	f.repeatOrder()
-	f.heard()
+	f.waitForOrders()
 	f.members[0].emit(incident{ID: "after"})
-	f.soon("the subscription that began after the revocation continues", func() bool { return f.r.last().short() == "after" })
+	f.soon("the subscription that began after the revocation continues", func() bool { return f.r.last().summary() == "after" })
 	refused.Store(true)
 	ended(other.Reauthorize(f.Context(), "ann"), `terminated -32012 Forbidden {"reason":"no more"}`)
 	refused.Store(false)
@@ -251,7 +251,7 @@ func revokeElsewhere(f *fleet) {
 	ended(err, `terminated -32012 Forbidden {"reason":"closed"}`)
 }
 
-// repeatOrder appends the last order once more, as if it came late or twice.
+// repeatOrder appends the last order again, as if it had arrived late or twice.
 func (f *fleet) repeatOrder() {
 	f.Helper()
 	ctx := f.Context()
@@ -274,7 +274,8 @@ func (f *fleet) repeatOrder() {
 	}
 }
 
-// The next owner sends the envelopes. A subscription that began after an order also survives its owner.
+// ordersSurviveTheOwner tests that the next owner sends the envelopes. A subscription that began after an order
+// continues even if its owner crashes.
 func ordersSurviveTheOwner(f *fleet) {
 	f.options.Replica.Lease = 2 * time.Second
 	f.start(2)
@@ -284,7 +285,7 @@ func ordersSurviveTheOwner(f *fleet) {
 		ids = append(ids, f.members[0].subscribe(fmt.Sprint("p", i), params(hook(i), secretA, p1)).ID)
 	}
 	owner, other := f.owner(ids[0]), f.other(ids[0])
-	f.sink(owner)
+	f.disconnect(owner)
 	if err := other.Revoke(f.Context(), "p0"); err != nil {
 		f.Fatal(err)
 	}
@@ -293,26 +294,26 @@ func ordersSurviveTheOwner(f *fleet) {
 	}
 	time.Sleep(2 * time.Second) // the disconnected owner has received nothing for so long that it begins no attempt
 	other.emit(incident{ID: "1", Severity: "P1"})
-	f.settled()
+	f.waitSettled()
 	f.soon("both envelopes and the third's delivery", func() bool {
-		return len(f.r.to(hook(0))) > 0 && len(f.r.to(hook(1))) > 0 && len(f.r.to(hook(2))) > 0
+		return len(f.r.requestsTo(hook(0))) > 0 && len(f.r.requestsTo(hook(1))) > 0 && len(f.r.requestsTo(hook(2))) > 0
 	})
 	f.idle()
-	f.same("the revoked principal", f.r.to(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
-	f.same("the ended subscription", f.r.to(hook(1)), `terminated -32012 Forbidden {"reason":"one"}`)
-	f.same("the third subscription", f.r.to(hook(2)), "1")
+	f.equal("the revoked principal", f.r.requestsTo(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
+	f.equal("the ended subscription", f.r.requestsTo(hook(1)), `terminated -32012 Forbidden {"reason":"one"}`)
+	f.equal("the third subscription", f.r.requestsTo(hook(2)), "1")
 	again := other.subscribe("p0", params(hook(0), secretA, p1))
 	f.join()
-	f.settled()
-	f.sink(f.owner(again.ID))
+	f.waitSettled()
+	f.disconnect(f.owner(again.ID))
 	f.Unmark(engine.ControlLog) // the next owner reads all orders
-	f.settled()
-	f.afloat()[0].emit(incident{ID: "2", Severity: "P1"})
-	f.soon("the subscription that began after the order", func() bool { return f.r.to(hook(0))[len(f.r.to(hook(0)))-1] == "2" })
+	f.waitSettled()
+	f.alive()[0].emit(incident{ID: "2", Severity: "P1"})
+	f.soon("the subscription that began after the order", func() bool { return f.r.requestsTo(hook(0))[len(f.r.requestsTo(hook(0)))-1] == "2" })
 }
 
-// A hook of the author is slow while the owner restores a subscription that was created through another process. by
-// returns the member that revokes it meanwhile.
+// revokedWhileTakenUp tests the revocation of a subscription while its owner restores it. The subscription was created
+// through another process, and the author's hook is slow. by returns the member that revokes it.
 func revokedWhileTakenUp(f *fleet, by func(id string) *member) {
 	asked, goOn := make(chan struct{}, 8), make(chan struct{})
 	f.hooks.OnSubscribe = func(ctx context.Context, s server.Subscription, _ *filter) error {
@@ -329,7 +330,7 @@ func revokedWhileTakenUp(f *fleet, by func(id string) *member) {
 	}
 	f.start(2)
 	const one = `,"arguments":{"severity":"P1"}`
-	var s subscribed
+	var s subscribeResult
 	for i := 0; ; i++ {
 		principal := fmt.Sprint("p", i)
 		if s = f.members[0].subscribe(principal, params(hook(0), secretA, one)); f.owner(s.ID) != f.members[0] {
@@ -345,18 +346,19 @@ func revokedWhileTakenUp(f *fleet, by func(id string) *member) {
 	if err := by(s.ID).Revoke(f.Context(), r.Principal); err != nil {
 		f.Fatal(err)
 	}
-	f.afloat()[0].emit(incident{ID: "late", Severity: "P1"})
-	f.heard()
+	f.alive()[0].emit(incident{ID: "late", Severity: "P1"})
+	f.waitForOrders()
 	close(goOn)
-	f.soon("the envelope", func() bool { return len(f.r.to(hook(0))) > 0 })
+	f.soon("the envelope", func() bool { return len(f.r.requestsTo(hook(0))) > 0 })
 	f.idle()
-	f.same("the revoked principal", f.r.to(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
+	f.equal("the revoked principal", f.r.requestsTo(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
 	if _, there := f.record(s.ID); there {
 		f.Error("the record still exists")
 	}
 }
 
-// The preceding order calls a hook of the author, which takes longer than deliveries may continue.
+// orderWaits tests an order that must wait because the preceding order calls a slow hook of the author. The hook takes
+// longer than deliveries are allowed to continue.
 func orderWaits(f *fleet) {
 	waits, goOn := make(chan struct{}, 32), make(chan struct{})
 	type quick struct{}
@@ -393,14 +395,14 @@ func orderWaits(f *fleet) {
 	if err := other.Admin().End(f.Context(), end.ID, events.Forbidden("no more")); err != nil {
 		f.Fatal(err)
 	}
-	f.heard()
+	f.waitForOrders()
 	other.emit(incident{ID: "late", Severity: "P1"})
-	f.heard()
+	f.waitForOrders()
 	close(goOn)
-	f.soon("the envelopes", func() bool { return len(f.r.to(hook(0))) > 0 && len(f.r.to(hook(30))) > 0 })
+	f.soon("the envelopes", func() bool { return len(f.r.requestsTo(hook(0))) > 0 && len(f.r.requestsTo(hook(30))) > 0 })
 	f.idle()
-	f.same("the revoked principal", f.r.to(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
-	f.same("the ended subscription", f.r.to(hook(30)), `terminated -32012 Forbidden {"reason":"no more"}`)
+	f.equal("the revoked principal", f.r.requestsTo(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
+	f.equal("the ended subscription", f.r.requestsTo(hook(30)), `terminated -32012 Forbidden {"reason":"no more"}`)
 }
 
 func onceOverReplicas(f *fleet) {
@@ -425,23 +427,24 @@ func onceOverReplicas(f *fleet) {
 	}
 }
 
-// At a takeover, hooks run with Restored. A handover does not call OnUnsubscribe; an unsubscribe calls it once.
+// hooksRun tests that hooks are called with Restored set at a takeover. OnUnsubscribe is not called at a handover and
+// is called once for an unsubscribe.
 func hooksRun(f *fleet) {
-	j := f.note()
+	j := f.recordHooks()
 	f.start(1)
 	s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
-	f.same("subscribe at the owner", j.lines(), "on false")
+	f.equal("subscribe at the owner", j.lines(), "on false")
 	f.join()
-	f.settled()
+	f.waitSettled()
 	f.leave(f.members[0])
-	f.settled()
+	f.waitSettled()
 	f.join()
-	f.settled()
+	f.waitSettled()
 	f.leave(f.members[1])
-	f.settled()
+	f.waitSettled()
 	owner := f.owner(s.ID)
 	owner.emit(incident{ID: "1"})
-	f.soon("the subscription is restored", func() bool { return len(f.r.to(hook(0))) == 1 })
+	f.soon("the subscription is restored", func() bool { return len(f.r.requestsTo(hook(0))) == 1 })
 	for i, l := range j.lines() {
 		if want := fmt.Sprint("on ", i > 0); l != want {
 			f.Fatalf("hooks %v", j.lines())
@@ -449,10 +452,10 @@ func hooksRun(f *fleet) {
 	}
 	n := len(j.lines())
 	owner.unsubscribe("ann", hook(0))
-	f.same("the end", j.lines()[n:], "off")
+	f.equal("the end", j.lines()[n:], "off")
 	asked := f.join()
-	f.settled()
-	f.heard()          // until the owners of shards have read them
+	f.waitSettled()
+	f.waitForOrders()  // until the owners of shards have read them
 	for i := range 8 { // some of these live in another process
 		n := len(j.lines())
 		s := asked.subscribe("ann", params(hook(i+1), secretA, ""))
@@ -463,11 +466,11 @@ func hooksRun(f *fleet) {
 		f.soon("OnSubscribe", func() bool { return len(j.lines()) >= n+len(want) })
 		id := fmt.Sprint("i", i)
 		asked.emit(incident{ID: id})
-		f.soon("the subscription is live", func() bool { return covers(f.r.to(hook(i+1)), []string{id}) })
-		f.same("the hooks of a subscribe", j.lines()[n:], want...)
+		f.soon("the subscription is live", func() bool { return sameSet(f.r.requestsTo(hook(i+1)), []string{id}) })
+		f.equal("the hooks of a subscribe", j.lines()[n:], want...)
 		n = len(j.lines())
 		asked.unsubscribe("ann", hook(i+1))
 		f.soon("OnUnsubscribe", func() bool { return len(j.lines()) > n })
-		f.same("ended", j.lines()[n:], "off")
+		f.equal("ended", j.lines()[n:], "off")
 	}
 }

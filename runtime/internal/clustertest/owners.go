@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// ownerTests test who delivers, and how deliveries continue when that changes.
+// ownerTests contains the tests of shard ownership and of deliveries when the owner changes.
 var ownerTests = []test{
 	{name: "REP-6, REP-11: each process answers subscribes, and events emitted at any process reach all subscriptions once", run: subscribeAnywhere},
 	{name: "REP-9: a rolling restart under load misses nothing and repeats nothing", run: rollingRestart},
@@ -23,13 +23,13 @@ var ownerTests = []test{
 	{name: "REP-10, CUR-7: a type without replay misses nothing in a handover", run: withoutReplay},
 }
 
-// level returns the params of a subscribe for all incidents. The arguments depend on i, so that subscriptions spread
-// over shards.
+// level returns the params of a subscribe request that matches all incidents. The arguments depend on i, which
+// distributes the subscriptions over the shards.
 func level(i int) string {
 	return params(hook(i), secretA, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i))
 }
 
-// Each process owns a share.
+// subscribeAnywhere tests that each process owns a share of the subscriptions.
 func subscribeAnywhere(f *fleet) {
 	f.start(3)
 	const each = 12
@@ -55,8 +55,8 @@ func subscribeAnywhere(f *fleet) {
 		want = append(want, id)
 	}
 	for i := range each {
-		f.soon("all for "+hook(i), func() bool { return len(f.r.to(hook(i))) >= each })
-		f.same(hook(i), slices.Sorted(slices.Values(f.r.to(hook(i)))), want...)
+		f.soon("all for "+hook(i), func() bool { return len(f.r.requestsTo(hook(i))) >= each })
+		f.equal(hook(i), slices.Sorted(slices.Values(f.r.requestsTo(hook(i)))), want...)
 	}
 }
 
@@ -77,9 +77,9 @@ func rollingRestart(f *fleet) {
 			case <-time.After(20 * time.Millisecond):
 			}
 			id := fmt.Sprintf("i%05d", i)
-			all := f.afloat()
+			all := f.alive()
 			if err := all[i%len(all)].emitter.Emit(context.Background(), incident{ID: id, Level: 100}, events.WithID(id)); err != nil {
-				continue // the server was shut down meanwhile, or the emit was refused
+				continue // the server has been shut down, or the emit was refused
 			}
 			sent = append(sent, id)
 		}
@@ -87,20 +87,21 @@ func rollingRestart(f *fleet) {
 	for range 3 {
 		time.Sleep(300 * time.Millisecond)
 		f.join()
-		f.settled()
-		f.leave(f.afloat()[0])
-		f.settled()
+		f.waitSettled()
+		f.leave(f.alive()[0])
+		f.waitSettled()
 	}
 	time.Sleep(300 * time.Millisecond)
 	close(stop)
 	done.Wait()
 	for i := range subs {
-		f.soon("all for "+hook(i), func() bool { return len(f.r.to(hook(i))) >= len(sent) })
-		f.same(hook(i), slices.Sorted(slices.Values(f.r.to(hook(i)))), sent...)
+		f.soon("all for "+hook(i), func() bool { return len(f.r.requestsTo(hook(i))) >= len(sent) })
+		f.equal(hook(i), slices.Sorted(slices.Values(f.r.requestsTo(hook(i)))), sent...)
 	}
 }
 
-// The next owner starts within the lease and about two seconds. It repeats only events that were not settled.
+// crash tests that the next owner starts at most the lease plus about two seconds later. It repeats only events that
+// were not settled.
 func crash(f *fleet) {
 	f.options.Replica.Lease = 3 * time.Second
 	f.start(3)
@@ -121,14 +122,14 @@ func crash(f *fleet) {
 		send(f.members[i%3])
 	}
 	for range 2 {
-		f.sink(f.owner(first))
+		f.disconnect(f.owner(first))
 		crashed := time.Now()
 		for range 20 {
-			send(f.afloat()[0])
+			send(f.alive()[0])
 		}
-		f.settled()
+		f.waitSettled()
 		for i := range subs {
-			f.soon("all for "+hook(i), func() bool { return covers(f.r.to(hook(i)), sent) })
+			f.soon("all for "+hook(i), func() bool { return sameSet(f.r.requestsTo(hook(i)), sent) })
 		}
 		if d := time.Since(crashed); f.bubble && d > 20*time.Second {
 			f.Errorf("delivered %v after the crash", d)
@@ -136,22 +137,22 @@ func crash(f *fleet) {
 	}
 }
 
-// The old owner writes nothing more, and the other one continues.
+// fencedOwnerStops tests that a fenced owner stops writing and that the new owner continues.
 func fencedOwnerStops(f *fleet) {
 	f.start(2)
 	s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
 	owner, other := f.owner(s.ID), f.other(s.ID)
 	other.emit(incident{ID: "1"})
-	f.soon("the first", func() bool { return len(f.r.to(hook(0))) == 1 })
+	f.soon("the first", func() bool { return len(f.r.requestsTo(hook(0))) == 1 })
 	held := make(chan struct{})
-	f.r.on(func(_ http.ResponseWriter, d *delivered) {
+	f.r.setHandler(func(_ http.ResponseWriter, d *webhookRequest) {
 		if d.body.EventID == "2" {
 			<-held
 		}
 	})
 	other.emit(incident{ID: "2"})
-	f.soon("the second", func() bool { return len(f.r.to(hook(0))) == 2 })
-	// As if the lease had expired while the process was suspended.
+	f.soon("the second", func() bool { return len(f.r.requestsTo(hook(0))) == 2 })
+	// Simulate a lease that expires while the process is suspended.
 	if err := f.watch.Leave(f.Context(), f.fence(owner)); err != nil {
 		f.Fatal(err)
 	}
@@ -159,9 +160,9 @@ func fencedOwnerStops(f *fleet) {
 	close(held)
 	f.wait("the old owner has joined with a new lease", func() bool { has, _ := f.owners(); return len(has[owner.name]) > 0 })
 	owner.emit(incident{ID: "3"})
-	f.soon("the third", func() bool { return covers(f.r.to(hook(0)), []string{"1", "2", "3"}) })
+	f.soon("the third", func() bool { return sameSet(f.r.requestsTo(hook(0)), []string{"1", "2", "3"}) })
 	f.idle()
-	if got := f.r.to(hook(0)); slices.Index(got, "3") != len(got)-1 {
+	if got := f.r.requestsTo(hook(0)); slices.Index(got, "3") != len(got)-1 {
 		f.Errorf("the third was delivered more than once: %q", got)
 	}
 }
@@ -174,17 +175,17 @@ func slowAttempt(f *fleet) {
 		old.subscribe("ann", level(i))
 	}
 	release := make(chan struct{})
-	f.r.on(func(_ http.ResponseWriter, d *delivered) {
+	f.r.setHandler(func(_ http.ResponseWriter, d *webhookRequest) {
 		if d.url == hook(0) && d.body.EventID == "1" {
 			<-release
 		}
 	})
 	old.emit(incident{ID: "1", Level: 9})
 	for i := range subs {
-		f.soon("the attempts are in progress", func() bool { return len(f.r.to(hook(i))) == 1 })
+		f.soon("the attempts are in progress", func() bool { return len(f.r.requestsTo(hook(i))) == 1 })
 	}
 	next := f.join()
-	f.settled()
+	f.waitSettled()
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -196,7 +197,7 @@ func slowAttempt(f *fleet) {
 	})
 	next.emit(incident{ID: "2", Level: 9})
 	f.soon("the second, but for the slow one's shard", func() bool {
-		return slices.ContainsFunc([]int{1, 2, 3, 4, 5}, func(i int) bool { return len(f.r.to(hook(i))) == 2 })
+		return slices.ContainsFunc([]int{1, 2, 3, 4, 5}, func(i int) bool { return len(f.r.requestsTo(hook(i))) == 2 })
 	})
 	select {
 	case <-gone:
@@ -206,8 +207,8 @@ func slowAttempt(f *fleet) {
 	close(release)
 	<-gone
 	for i := range subs {
-		f.soon("both", func() bool { return len(f.r.to(hook(i))) >= 2 })
-		f.same(hook(i), f.r.to(hook(i)), "1", "2")
+		f.soon("both", func() bool { return len(f.r.requestsTo(hook(i))) >= 2 })
+		f.equal(hook(i), f.r.requestsTo(hook(i)), "1", "2")
 	}
 }
 
@@ -218,12 +219,12 @@ func withoutReplay(f *fleet) {
 		f.Error("the response has a cursor")
 	}
 	f.join()
-	f.settled()
+	f.waitSettled()
 	var sent []string
 	for range 3 {
-		old := f.afloat()[0]
+		old := f.alive()[0]
 		next := f.join()
-		f.settled()
+		f.waitSettled()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -236,13 +237,14 @@ func withoutReplay(f *fleet) {
 			time.Sleep(5 * time.Millisecond)
 		}
 		<-done
-		f.settled()
+		f.waitSettled()
 	}
-	f.soon("all", func() bool { return len(f.r.to(hook(0))) >= len(sent) })
-	f.same("delivered", slices.Sorted(slices.Values(f.r.to(hook(0)))), sent...)
+	f.soon("all", func() bool { return len(f.r.requestsTo(hook(0))) >= len(sent) })
+	f.equal("delivered", slices.Sorted(slices.Values(f.r.requestsTo(hook(0)))), sent...)
 }
 
-// The lease stays valid meanwhile. The owner continues when it has heard of the others.
+// unheardOwner tests that an owner without news of the others pauses its deliveries but retains its lease. It continues
+// when it receives news.
 func unheardOwner(f *fleet) {
 	if f.Silence == nil {
 		f.Skip("the engine cannot be cut off from one log")
@@ -251,15 +253,15 @@ func unheardOwner(f *fleet) {
 	s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
 	owner, other := f.owner(s.ID), f.other(s.ID)
 	other.emit(incident{ID: "1"})
-	f.soon("the first", func() bool { return len(f.r.to(hook(0))) == 1 })
+	f.soon("the first", func() bool { return len(f.r.requestsTo(hook(0))) == 1 })
 	f.Silence(owner.store, engine.ControlLog)
 	time.Sleep(2100 * time.Millisecond)
 	other.emit(incident{ID: "2"})
 	f.idle()
-	f.same("while the owner hears nothing", f.r.to(hook(0)), "1")
+	f.equal("while the owner hears nothing", f.r.requestsTo(hook(0)), "1")
 	if f.owner(s.ID) != owner {
 		f.Error("the owner has lost its lease")
 	}
 	f.Silence(owner.store, "no log")
-	f.soon("delivery continues", func() bool { return covers(f.r.to(hook(0)), []string{"1", "2"}) })
+	f.soon("delivery continues", func() bool { return sameSet(f.r.requestsTo(hook(0)), []string{"1", "2"}) })
 }

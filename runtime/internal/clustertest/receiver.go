@@ -29,8 +29,8 @@ const (
 // hook returns the URL of a callback.
 func hook(i int) string { return fmt.Sprint(origin, "/hooks/", i) }
 
-// A delivered is a request that the receiver got.
-type delivered struct {
+// A webhookRequest is a webhook request received by a receiver.
+type webhookRequest struct {
 	url    string
 	header http.Header
 	raw    []byte
@@ -43,8 +43,8 @@ type delivered struct {
 	}
 }
 
-// short returns the id of an occurrence, or a summary of an envelope.
-func (d *delivered) short() string {
+// summary returns the eventId of an occurrence or a summary of an envelope.
+func (d *webhookRequest) summary() string {
 	switch {
 	case d.body.EventID != "":
 		return d.body.EventID
@@ -56,8 +56,8 @@ func (d *delivered) short() string {
 	}
 }
 
-// signedBy reports whether a receiver with only this secret would accept the message.
-func (d *delivered) signedBy(secret string) bool {
+// signedBy reports whether the request has a valid signature for the given secret.
+func (d *webhookRequest) signedBy(secret string) bool {
 	s, err := webhook.ParseSecret(secret)
 	if err != nil {
 		return false
@@ -66,16 +66,16 @@ func (d *delivered) signedBy(secret string) bool {
 	return err == nil
 }
 
-// A receiver serves all callbacks of a test. It answers challenges, and accepts everything else unless handle answers
-// otherwise.
+// A receiver serves all callbacks of a test. It responds to challenges and accepts all other requests unless handle
+// responds differently.
 type receiver struct {
 	net    *memnet.Network
 	mu     sync.Mutex
-	got    []*delivered
-	handle func(w http.ResponseWriter, d *delivered)
+	got    []*webhookRequest
+	handle func(w http.ResponseWriter, d *webhookRequest)
 }
 
-// serve starts a receiver, which runs until the test ends.
+// serve starts a receiver that runs until the test ends.
 func serve(t *testing.T) *receiver {
 	t.Helper()
 	r := &receiver{net: memnet.New()}
@@ -92,10 +92,10 @@ func serve(t *testing.T) *receiver {
 	return r
 }
 
-// callbacks returns the options of servers that deliver to the receiver.
+// callbacks returns the options for servers that deliver to the receiver.
 func (r *receiver) callbacks() server.Callbacks {
 	return server.Callbacks{AllowOrigins: []string{origin}, DialContext: r.net.DialContext, Resolver: r,
-		Timeout: time.Minute} // so that an attempt that a test delays does not time out on a busy machine
+		Timeout: time.Minute} // so that delayed attempts do not time out on a busy machine
 }
 
 // LookupNetIP implements [server.Resolver].
@@ -104,7 +104,7 @@ func (r *receiver) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, 
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	d := &delivered{url: "http://" + req.Host + req.RequestURI, header: req.Header}
+	d := &webhookRequest{url: "http://" + req.Host + req.RequestURI, header: req.Header}
 	var err error
 	if d.raw, err = io.ReadAll(req.Body); err == nil {
 		err = json.Unmarshal(d.raw, &d.body)
@@ -126,40 +126,40 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// on makes f answer later requests; nil accepts them.
-func (r *receiver) on(f func(w http.ResponseWriter, d *delivered)) {
+// setHandler makes f handle all later requests. If f is nil, the receiver accepts them.
+func (r *receiver) setHandler(f func(w http.ResponseWriter, d *webhookRequest)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.handle = f
 }
 
-// refuse answers that the receiver is unavailable.
-func refuse(w http.ResponseWriter, _ *delivered) { w.WriteHeader(http.StatusServiceUnavailable) }
+// refuse responds with status 503 (Service Unavailable).
+func refuse(w http.ResponseWriter, _ *webhookRequest) { w.WriteHeader(http.StatusServiceUnavailable) }
 
-// to returns the requests to a callback, in order of arrival.
-func (r *receiver) to(url string) (ids []string) {
+// requestsTo returns summaries of the requests to a callback, in order of arrival.
+func (r *receiver) requestsTo(url string) (ids []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, d := range r.got {
 		if d.url == url {
-			ids = append(ids, d.short())
+			ids = append(ids, d.summary())
 		}
 	}
 	return ids
 }
 
 // last returns the last request.
-func (r *receiver) last() *delivered {
+func (r *receiver) last() *webhookRequest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.got) == 0 {
-		return &delivered{}
+		return &webhookRequest{}
 	}
 	return r.got[len(r.got)-1]
 }
 
-// covers reports whether got has exactly the elements of want, in any order and number.
-func covers(got, want []string) bool {
+// sameSet reports whether got contains exactly the elements of want, in any order and with any repetition.
+func sameSet(got, want []string) bool {
 	set := slices.Compact(slices.Sorted(slices.Values(got)))
 	return slices.Equal(set, slices.Sorted(slices.Values(want)))
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// streamTests test streams and polls, and orders from other processes for them.
+// streamTests contains the tests of streams and polls and of orders from other processes that affect them.
 var streamTests = []test{
 	{name: "REP-2: all streams get the events of all processes, in one order, once", run: func(f *fleet) { streamsOfAll(f) }},
 	{name: "REP-2: streams of a type without replay do so as well", run: func(f *fleet) { f.typ.Info.NoReplay = true; streamsOfAll(f) }},
@@ -32,8 +32,8 @@ var streamTests = []test{
 	{name: "REP-13, REP-21: a process that only emits can also give orders", run: ordersOfAWorker},
 }
 
-// A frameOf is a frame that a stream has written.
-type frameOf struct {
+// A writtenFrame is a frame that a stream has written.
+type writtenFrame struct {
 	method string
 	params struct {
 		EventID   string  `json:"eventId"`
@@ -47,7 +47,7 @@ type stream struct {
 	done   chan struct{} // closed when the stream has ended
 	cancel context.CancelFunc
 	mu     sync.Mutex
-	got    []frameOf
+	got    []writtenFrame
 }
 
 // Write implements [port.Carrier].
@@ -55,7 +55,7 @@ func (s *stream) Write(frames []frame.Frame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range frames {
-		g := frameOf{method: f.Method()}
+		g := writtenFrame{method: f.Method()}
 		if err := json.Unmarshal(f.Params(), &g.params); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (s *stream) Write(frames []frame.Frame) error {
 	return nil
 }
 
-func (s *stream) frames() []frameOf {
+func (s *stream) frames() []writtenFrame {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.got)
@@ -84,7 +84,7 @@ func (s *stream) end() {
 	<-s.done
 }
 
-// stream opens a stream, and waits until it is active.
+// stream opens a stream and waits until it is active.
 func (m *member) stream(principal, params string) *stream {
 	m.f.Helper()
 	st, err := port.Of(m.Server).Open(context.Background(), port.Request{Method: wire.MethodStream, Params: json.RawMessage(params),
@@ -103,8 +103,8 @@ func (m *member) stream(principal, params string) *stream {
 	return s
 }
 
-// A polled is the result of a poll.
-type polled struct {
+// A pollResult is the result of a poll.
+type pollResult struct {
 	Events []struct {
 		EventID string `json:"eventId"`
 	} `json:"events"`
@@ -112,15 +112,15 @@ type polled struct {
 	Truncated bool    `json:"truncated"`
 }
 
-func (p *polled) ids() (ids []string) {
+func (p *pollResult) ids() (ids []string) {
 	for _, e := range p.Events {
 		ids = append(ids, e.EventID)
 	}
 	return ids
 }
 
-// poll polls from the cursor on, nil for now; more holds further members with a leading comma.
-func (m *member) poll(cursor *string, more string) (p polled) {
+// poll polls from the cursor, or from now if it is nil. more contains additional members with a leading comma.
+func (m *member) poll(cursor *string, more string) (p pollResult) {
 	m.f.Helper()
 	at, err := json.Marshal(cursor)
 	if err != nil {
@@ -162,11 +162,11 @@ func streamsOfAll(f *fleet) {
 		f.Fatalf("%d distinct occurrences, want %d", len(set), all)
 	}
 	for i, s := range streams {
-		f.same(fmt.Sprintf("stream at %s", f.members[i].name), s.ids(), want...)
+		f.equal(fmt.Sprintf("stream at %s", f.members[i].name), s.ids(), want...)
 	}
 }
 
-// No poll or stream reports truncation, while other processes emit.
+// continueAnywhere tests that no poll or stream reports a truncation while other processes emit.
 func continueAnywhere(f *fleet) {
 	f.start(3)
 	begin := f.members[0].poll(nil, "").Cursor
@@ -214,8 +214,8 @@ func continueAnywhere(f *fleet) {
 		}
 	})
 	wg.Wait()
-	f.same("poller", slices.Sorted(slices.Values(poller)), want...)
-	f.same("stream", slices.Sorted(slices.Values(streamer)), want...)
+	f.equal("poller", slices.Sorted(slices.Values(poller)), want...)
+	f.equal("stream", slices.Sorted(slices.Values(streamer)), want...)
 }
 
 func ordersReachAll(f *fleet) {
@@ -296,7 +296,8 @@ func ordersReachAll(f *fleet) {
 	}
 }
 
-// It stays closed after the crash of the terminating process, and in a process that starts later.
+// staysClosed tests that a terminated event type remains closed after its terminating process has crashed, and in a
+// process that starts later.
 func staysClosed(f *fleet) {
 	f.start(2)
 	refuses := func(m *member) bool {
@@ -310,7 +311,7 @@ func staysClosed(f *fleet) {
 	if !refuses(a) {
 		f.Fatal("the type is open at the terminating process")
 	}
-	f.sink(a)
+	f.disconnect(a)
 	f.soon("closed at the other process", func() bool { return refuses(b) })
 	c := f.join()
 	if !refuses(c) {
@@ -353,12 +354,12 @@ func targetsElsewhere(f *fleet) {
 	}
 }
 
-// The action still takes effect at this process.
+// othersCannotBeTold tests that an order takes effect in its own process even if the others cannot be notified.
 func othersCannotBeTold(f *fleet) {
 	f.start(1)
 	m := f.members[0]
 	s := m.stream("ann", `{"name":"e"}`)
-	f.sink(m)
+	f.disconnect(m)
 	if err := m.Revoke(f.Context(), "ann"); !errors.Is(err, store.ErrClosed) {
 		f.Errorf("Revoke: %v", err)
 	}

@@ -1,57 +1,59 @@
-// Package coalesce joins events into bursts. Events with the same key are handed over together after a quiet time, or
-// at the latest a given time after the first of them (COAL-2). It is a state machine over keys, events and times: it
-// has no clock and starts no goroutines.
+// Package coalesce groups events into bursts. Events with the same key are delivered together after a quiet time, or a
+// maximum time after the first event (COAL-2). The package is a pure state machine without a clock or goroutines.
 //
-// Start with [Joiner]; [Key] reads an event's key from its payload.
+// The main type is [Joiner]. [Key] extracts an event's key from its payload.
 //
-// The package makes no promise of compatibility.
+// The package has no compatibility guarantee.
 package coalesce
 
 import "time"
 
-// A Rule determines when a burst is handed over.
+// A Rule determines when a burst is delivered.
 type Rule struct {
-	// Quiet is the time without another event for a key, Max the longest wait of a burst's first event.
+	// Quiet is the time without another event after which a burst is due. Max is the maximum delay of a burst's first
+	// event.
 	Quiet, Max time.Duration
-	// Limit is how many keys may be open, at least 1. Before another one is opened, the oldest burst is handed over.
+	// Limit is the maximum number of open keys, at least 1. When the limit is reached, the oldest burst is delivered
+	// before another key is opened.
 	Limit int
 }
 
-// A Burst holds the events of one key that are handed over together.
+// A Burst holds the events of one key that are delivered together.
 type Burst[E any] struct {
 	Key string
-	// Events are in order of arrival. With a merge function there is one, which represents all.
+	// Events contains the events in order of arrival. If there is a merge function, it contains only the merged event.
 	Events []E
-	// Count is the number of events; First and Last are when the first and last one arrived.
+	// Count is the number of events. First and Last are the arrival times of the first and last event.
 	Count       int
 	First, Last time.Time
 
-	// Each open burst is in two lists, ordered by First and by Last.
+	// Each open burst is in two linked lists, ordered by First and by Last.
 	older, newer      *Burst[E]
 	quieter, livelier *Burst[E]
 }
 
-// A Joiner holds the events of open bursts. It is not safe for concurrent use. The zero value is not usable; see [New].
+// A Joiner holds the events of open bursts. It is not safe for concurrent use. Use [New] to create a Joiner.
 //
-// Time never goes backwards: an earlier time than the last one counts as the last one.
+// Time never goes backward. A time before the latest known time is treated as the latest known time.
 type Joiner[E any] struct {
 	rule  Rule
 	merge func(held, next E) E
 	open  map[string]*Burst[E]
 	now   time.Time
-	// oldest and newest are the ends of the list by First, quietest and liveliest those of the list by Last.
+	// oldest and newest are the ends of the list ordered by First. quietest and liveliest are the ends of the list
+	// ordered by Last.
 	oldest, newest      *Burst[E]
 	quietest, liveliest *Burst[E]
 }
 
-// New returns a joiner. With merge, a burst holds one event, the result of merge(held, next). Otherwise it holds all
-// events.
+// New returns a joiner. If merge is not nil, a burst holds one event, the result of merge(held, next). Otherwise it
+// holds all events.
 func New[E any](r Rule, merge func(held, next E) E) *Joiner[E] {
 	return &Joiner[E]{rule: r, merge: merge, open: map[string]*Burst[E]{}}
 }
 
-// Add adds an event. If the limit of open keys is reached, it returns the burst that must be handed over first,
-// otherwise nil. It also adds to a burst that is due and was not taken.
+// Add adds an event. If opening a key would exceed the limit, Add returns the oldest burst, which must be delivered
+// first. Otherwise it returns nil. Add also adds to a burst that is due but has not been removed.
 func (j *Joiner[E]) Add(key string, e E, now time.Time) (early *Burst[E]) {
 	now = j.advance(now)
 	b := j.open[key]
@@ -68,7 +70,7 @@ func (j *Joiner[E]) Add(key string, e E, now time.Time) (early *Burst[E]) {
 		}
 		j.newest = b
 	} else {
-		j.hush(b)
+		j.unlinkLast(b)
 	}
 	if b.Last = now; j.merge != nil && b.Count > 0 {
 		b.Events[0] = j.merge(b.Events[0], e)
@@ -85,7 +87,7 @@ func (j *Joiner[E]) Add(key string, e E, now time.Time) (early *Burst[E]) {
 	return early
 }
 
-// Due removes and returns the burst that was due first, or nil if none is due.
+// Due removes and returns the burst that was due first. It returns nil if no burst is due.
 func (j *Joiner[E]) Due(now time.Time) *Burst[E] {
 	now = j.advance(now)
 	b, at := j.next()
@@ -101,10 +103,10 @@ func (j *Joiner[E]) Next() (time.Time, bool) {
 	return at, b != nil
 }
 
-// Oldest returns the burst whose first event is the oldest, or nil if no burst is open.
+// Oldest returns the burst with the oldest first event, or nil if no burst is open.
 func (j *Joiner[E]) Oldest() *Burst[E] { return j.oldest }
 
-// TakeOldest removes and returns the burst that Oldest returns.
+// TakeOldest removes the oldest burst and returns it, or returns nil if no burst is open.
 func (j *Joiner[E]) TakeOldest() *Burst[E] {
 	if j.oldest == nil {
 		return nil
@@ -122,7 +124,7 @@ func (j *Joiner[E]) advance(now time.Time) time.Time {
 	return j.now
 }
 
-// next returns the burst that is due first, and when.
+// next returns the burst that is due first and the time at which it is due.
 func (j *Joiner[E]) next() (*Burst[E], time.Time) {
 	if j.oldest == nil {
 		return nil, time.Time{}
@@ -137,7 +139,7 @@ func (j *Joiner[E]) next() (*Burst[E], time.Time) {
 // take removes and returns b.
 func (j *Joiner[E]) take(b *Burst[E]) *Burst[E] {
 	delete(j.open, b.Key)
-	j.hush(b)
+	j.unlinkLast(b)
 	if b.older != nil {
 		b.older.newer = b.newer
 	} else {
@@ -152,8 +154,8 @@ func (j *Joiner[E]) take(b *Burst[E]) *Burst[E] {
 	return b
 }
 
-// hush removes b from the list by Last.
-func (j *Joiner[E]) hush(b *Burst[E]) {
+// unlinkLast removes b from the list ordered by Last.
+func (j *Joiner[E]) unlinkLast(b *Burst[E]) {
 	if b.quieter != nil {
 		b.quieter.livelier = b.livelier
 	} else {

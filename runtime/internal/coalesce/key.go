@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Key returns the payload's values at the places, which are JSON Pointers, as one text. Equal values have equal texts,
-// whatever the notation of numbers. It returns false if a place is absent or null, or holds an object or an array.
+// Key returns a string that combines the payload's values at the given JSON Pointers. Equal values yield equal keys,
+// regardless of the notation of numbers. Key returns false if a value is absent, null, an object or an array.
 func Key(places []string, payload json.RawMessage) (string, bool) {
 	var key []byte
 	for _, place := range places {
@@ -36,7 +36,7 @@ func Key(places []string, payload json.RawMessage) (string, bool) {
 	return string(key), len(key) > 0
 }
 
-// member returns the member of an object or the element of an array at a token, or nil.
+// member returns the object member or array element that token selects, or nil.
 func member(value json.RawMessage, token string) json.RawMessage {
 	if len(value) == 0 || value[0] != '[' {
 		return wire.FirstMember(value, token)

@@ -12,23 +12,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
-// A Log logs the errors that never go on the wire, for the operator. It logs the stack of a hook's panic only the first
-// time for each place: a hook may panic for every occurrence and every subscription.
+// A Log logs errors that are not sent to callers. It logs the stack of a hook's panic only once for each place, because
+// a hook can panic for every occurrence and every subscription.
 type Log struct {
 	Logger *slog.Logger
 
-	panics sync.Map // Place → struct{}: places whose stack was logged
+	panics sync.Map // set of places whose stack has been logged
 }
 
-// Internal logs err with the operation that failed. It skips errors that were made for the caller, who receives them,
-// and errors after the caller has disconnected. It logs an error that wraps one for the caller, since it has more details than the caller receives.
+// Internal logs err and the operation that failed. It ignores errors that are sent to the caller and errors that occur
+// because the caller has disconnected. It does log an error that wraps one for the caller, because the wrapping error
+// contains more details.
 func (l *Log) Internal(ctx context.Context, doing string, err error) {
 	if h := (*hook.Error)(nil); errors.As(err, &h) && h == err {
 		err = h.Err
 	}
 	var e *events.Error
 	if errors.As(err, &e) && (e.Kind != wire.Internal || e == ErrShuttingDown) && e == err {
-		return // made for the caller, nothing to add
+		return // sent to the caller without further details
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return // the caller has disconnected
@@ -43,7 +44,8 @@ func (l *Log) Internal(ctx context.Context, doing string, err error) {
 	l.Logger.ErrorContext(ctx, "mcp events: "+doing+" failed", attrs...)
 }
 
-// Every calls f at each interval until ctx is done. It logs the first of consecutive failures, as [Log.Internal] does.
+// Every calls f at the given interval until ctx is done. It logs only the first of consecutive failures, as
+// [Log.Internal] does.
 func (l *Log) Every(ctx context.Context, interval time.Duration, doing string, f func() error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -61,7 +63,7 @@ func (l *Log) Every(ctx context.Context, interval time.Duration, doing string, f
 	}
 }
 
-// Unseen hides an error's kind from [Log.Internal], since the caller did not receive it.
+// Unseen hides the kind of an error that the caller does not receive, so that [Log.Internal] logs the error.
 type Unseen struct{ Err error }
 
 func (e Unseen) Error() string { return e.Err.Error() }

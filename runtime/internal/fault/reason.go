@@ -14,7 +14,7 @@ import (
 // the texts below and those of the checks of params. The text of an author's hook or of an endpoint is never a reason;
 // an author can put text into the data.
 
-// message returns the message of an error: its name and its reason, if any.
+// message returns the message of an error. It consists of the error's name and, if there is one, the reason.
 func message(kind wire.Kind, reason string) string {
 	if reason == "" {
 		return kind.String()
@@ -22,14 +22,14 @@ func message(kind wire.Kind, reason string) string {
 	return kind.String() + ": " + reason
 }
 
-// Reasons in the data of a refused verification. ReasonUndecided is for a caller whose wait for the outcome of others'
-// verifications timed out, ReasonOthers for a host at which others' verifications have failed.
+// Reasons for refusing a verification. ReasonUndecided means that the caller timed out while it waited for
+// verifications by other callers. ReasonOthers means that verifications of the same host by other callers have failed.
 const (
 	ReasonUndecided = "undecided"
 	ReasonOthers    = "others"
 )
 
-// Reasons by values in an error's data. Other values have no reason.
+// Reasons for the values in an error's data. Other values have no reason.
 var (
 	notFoundReasons = map[string]string{"event": "no such event type", "subscription": "no such subscription"}
 	changedReasons  = map[string]string{FeatureInput: "inputSchema has changed", FeaturePayload: "payloadSchema has changed"}
@@ -52,7 +52,7 @@ var (
 	categories = []wire.Category{wire.ConnectionRefused, wire.Timeout, wire.TLSError, wire.HTTP4xx, wire.HTTP5xx, wire.ChallengeFailed}
 )
 
-// reasonOf returns the reason for an error's data, "" if it has none.
+// reasonOf returns the reason derived from an error's data, or "" if the data does not contain a known value.
 func reasonOf(e *events.Error) string {
 	var data struct {
 		Kind, Feature, Value, Reason, Limit string
@@ -91,8 +91,8 @@ func reasonOf(e *events.Error) string {
 	return ""
 }
 
-// paramsReason returns the first error that the checks of params found. Names that the caller chose are escaped and
-// shortened.
+// paramsReason returns the first error found when the params were validated. It escapes and truncates names chosen by
+// the caller.
 func paramsReason(e *events.Error) string {
 	var data wire.FieldErrors
 	if json.Unmarshal(e.Data, &data) != nil || len(data.Errors) == 0 {

@@ -1,5 +1,5 @@
-// Package fault creates the errors for callers and operators, with their codes, data and reasons. It logs the errors
-// that a caller must not see.
+// Package fault creates errors for callers and operators, with their codes, data and reasons. It logs errors that must
+// not be sent to callers.
 package fault
 
 import (
@@ -14,18 +14,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
-// Features as evolve and EVOL-2 name them.
+// Names of features, as used by evolve and EVOL-2.
 const (
 	FeatureInput   = "inputSchema"
 	FeaturePayload = "payloadSchema"
 )
 
-// NotFound returns the error for a missing "event" or "subscription".
+// NotFound returns the error for a nonexistent event type or subscription. kind is "event" or "subscription".
 func NotFound(kind string) *events.Error {
 	return events.NewError(wire.NotFound, map[string]string{"kind": kind})
 }
 
-// UnsupportedMode returns the error for an unsupported mode. It shortens the mode, which a caller may have made long.
+// UnsupportedMode returns the error for an unsupported mode. It truncates the mode, because a caller can send a long
+// string.
 func UnsupportedMode(mode string) *events.Error {
 	return events.NewError(wire.Unsupported, struct {
 		Feature string `json:"feature"`
@@ -33,7 +34,7 @@ func UnsupportedMode(mode string) *events.Error {
 	}{"deliveryMode", wire.Shown(mode)})
 }
 
-// SchemaChanged returns the error for an incompatible change of a feature (EVOL-2).
+// SchemaChanged returns the error for an incompatible change to a feature (EVOL-2).
 func SchemaChanged(feature string) *events.Error {
 	return events.NewError(wire.Unsupported, struct {
 		Feature string `json:"feature"`
@@ -49,7 +50,8 @@ func Exhausted(limit string, max int) *events.Error {
 	}{limit, max})
 }
 
-// Unverified refuses a verification because of others, with [ReasonUndecided] or [ReasonOthers] (VER-3).
+// Unverified returns the error for a verification refused because of other callers. reason is [ReasonUndecided] or
+// [ReasonOthers] (VER-3).
 func Unverified(reason string) *events.Error {
 	return events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications", "reason": reason})
 }
@@ -57,7 +59,7 @@ func Unverified(reason string) *events.Error {
 // ErrShuttingDown reports that the server is shutting down (SRV-6).
 var ErrShuttingDown = events.NewError(wire.Internal, map[string]string{"reason": wire.ReasonShuttingDown})
 
-// Object converts err to its form on the wire. It drops the text of an internal error (ERR-4).
+// Object converts err to a JSON-RPC error object. It omits the text of an internal error (ERR-4).
 func Object(err error, d wire.Dialect) *wire.ErrorObject {
 	var e *events.Error
 	if !errors.As(err, &e) || e.Kind == 0 {
@@ -66,12 +68,12 @@ func Object(err error, d wire.Dialect) *wire.ErrorObject {
 	return &wire.ErrorObject{Code: d.Code(e.Kind), Message: message(e.Kind, reasonOf(e)), Data: e.Data}
 }
 
-// Stored converts a typed error to the form in which a store keeps it for another process. [FromStored] decodes it.
+// Stored encodes a typed error so that a store can pass it to another process. [FromStored] decodes it.
 func Stored(e *events.Error) *wire.ErrorObject {
 	return &wire.ErrorObject{Code: wire.SEP.Code(e.Kind), Message: e.Kind.String(), Data: e.Data}
 }
 
-// FromStored returns the error that [Stored] encoded; nil for nil.
+// FromStored decodes an error encoded by [Stored]. It returns nil for nil.
 func FromStored(o *wire.ErrorObject) *events.Error {
 	if o == nil {
 		return nil
@@ -83,7 +85,8 @@ func FromStored(o *wire.ErrorObject) *events.Error {
 	return &events.Error{Kind: kind, Data: o.Data}
 }
 
-// Answer is [Object] for the error of a call. It also adds the first error that the checks of params found.
+// Answer is like [Object], but for the error of a call. Its message also contains the first error found when the params
+// were validated.
 func Answer(err error, d wire.Dialect) *wire.ErrorObject {
 	o := Object(err, d)
 	if e := (*events.Error)(nil); errors.As(err, &e) && e.Kind == wire.InvalidParams && !errors.As(err, new(*hook.Error)) {
@@ -92,7 +95,7 @@ func Answer(err error, d wire.Dialect) *wire.ErrorObject {
 	return o
 }
 
-// AsForbidden converts the error of an Authorize hook to a Forbidden error (AUTH-1).
+// AsForbidden converts an error returned by an Authorize hook to a Forbidden error (AUTH-1).
 func AsForbidden(ctx context.Context, err error) error {
 	var e *events.Error
 	if err == nil || errors.As(err, &e) || errors.As(err, new(*hook.Panic)) {
@@ -104,7 +107,7 @@ func AsForbidden(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", events.Forbidden(""), err)
 }
 
-// AsUpstream converts the error of a check to an UpstreamError (PUSH-5).
+// AsUpstream converts an error returned by a check to an UpstreamError (PUSH-5).
 func AsUpstream(ctx context.Context, err error) error {
 	var e *events.Error
 	if err == nil || errors.As(err, &e) || errors.As(err, new(*hook.Panic)) {
@@ -116,7 +119,7 @@ func AsUpstream(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", events.Upstream(""), err)
 }
 
-// InvalidArguments returns the InvalidParams error for a rejected argument. Its paths point into the arguments.
+// InvalidArguments returns the InvalidParams error for rejected arguments. Its paths are relative to the arguments.
 func InvalidArguments(err error) error {
 	var ve *validate.Error
 	if errors.As(err, &ve) {
@@ -133,7 +136,7 @@ func InvalidArguments(err error) error {
 	return events.Invalid(events.FieldError{Message: "is not valid"})
 }
 
-// InvalidParams returns the InvalidParams error for params of the wrong shape.
+// InvalidParams returns the InvalidParams error for malformed params.
 func InvalidParams(err error) error {
 	var fe *wire.FieldErrors
 	if errors.As(err, &fe) {
@@ -142,7 +145,7 @@ func InvalidParams(err error) error {
 	return events.Invalid(events.FieldError{Message: "is not valid"})
 }
 
-// Bounded rejects params of more than max bytes before anything decodes them (CAP-5).
+// Bounded returns an error if the params are longer than max bytes. It is called before the params are decoded (CAP-5).
 func Bounded(params json.RawMessage, max int) error {
 	if len(params) <= max {
 		return nil
@@ -150,7 +153,8 @@ func Bounded(params json.RawMessage, max int) error {
 	return events.Invalid(events.FieldError{Message: fmt.Sprintf("have %d bytes of JSON, at most %d", len(params), max)})
 }
 
-// Typed returns the author's typed error of OnSubscribe, or err itself, which is internal.
+// Typed returns the typed error that an author's OnSubscribe returned. For any other error it returns err itself, which
+// is then an internal error.
 func Typed(err error) error {
 	var e *events.Error
 	if errors.As(err, &e) {

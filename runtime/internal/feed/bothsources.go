@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// bothCursor returns the JSON of a cursor that combines a position in the type's log with a check's cursor.
+// bothCursor returns the JSON encoding of the cursor that [bothText] returns.
 func bothCursor(log wire.Cursor, check string) []byte {
 	text, err := bothText(log, check)
 	if err != nil {
@@ -18,7 +18,7 @@ func bothCursor(log wire.Cursor, check string) []byte {
 	return frame.AppendString(nil, text)
 }
 
-// resolveBoth returns the start in the type's log for a cursor of both sources.
+// resolveBoth returns the start in the type's log for a request whose cursor combines both sources.
 func resolveBoth(ctx context.Context, t *topic.Topic, typ *topic.Type, head store.Position, w topic.Replay) (topic.Start, error) {
 	if w.Cursor != nil {
 		c, err := topic.ParseCursor(*w.Cursor)
@@ -32,8 +32,8 @@ func resolveBoth(ctx context.Context, t *topic.Topic, typ *topic.Type, head stor
 	return t.Start(ctx, typ, head, w)
 }
 
-// A bothSource reads a type with both sources: first the feed of its check, then the emitted occurrences. Its
-// cursor contains both positions.
+// A bothSource reads a type that has both a check and an emitter. It reads the feed of the check first and then the
+// emitted occurrences. Its cursor contains both positions.
 type bothSource struct {
 	check *feedSource
 	emit  topic.Reader

@@ -9,22 +9,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// Bounds limits the calls of one event type's check; 0 or less means no bound.
+// Bounds limits the calls to the check of one event type. A value of 0 or less means no limit.
 type Bounds struct {
-	// Calls is the number of concurrent calls, CallsEach the number of them per principal.
+	// Calls is the maximum number of concurrent calls. CallsEach is the maximum number per principal.
 	Calls, CallsEach int
-	// Checks is the number of distinct arguments of one principal's readers. All callers without a principal share
-	// nobodysShare times as many.
+	// Checks is the maximum number of distinct arguments that the readers of one principal can use. All callers without
+	// a principal share a limit that is anonymousFactor times as high.
 	Checks int
 }
 
-// nobodysShare is the factor by which the bound for all callers without a principal is larger.
-const nobodysShare = 16
+// anonymousFactor multiplies the limit that all callers without a principal share.
+const anonymousFactor = 16
 
-// turns bounds the concurrent calls. Principals with waiting calls take turns; the calls of one principal run in
-// order of arrival.
-type turns struct {
-	calls, each int // 0 or less: no bound
+// A callLimiter limits concurrent calls. Principals with waiting calls are served in turn. The calls of one principal
+// run in order of arrival.
+type callLimiter struct {
+	calls, each int // 0 or less: no limit
 
 	mu      sync.Mutex
 	running int
@@ -35,12 +35,13 @@ type turns struct {
 // A queue holds the calls of one principal.
 type queue struct {
 	running int
-	waiting []chan struct{} // each closed when its call may run
+	waiting []chan struct{} // each channel is closed when its call can start
 	inLine  bool
 }
 
-// take waits for a turn of the principal. done ends the turn. The error is the error of ctx.
-func (t *turns) take(ctx context.Context, principal string) (done func(), err error) {
+// acquire waits until the principal may start a call. The caller must call done after the call. acquire returns an
+// error only if ctx is done.
+func (t *callLimiter) acquire(ctx context.Context, principal string) (done func(), err error) {
 	t.mu.Lock()
 	q := t.by[principal]
 	if q == nil {
@@ -68,14 +69,14 @@ func (t *turns) take(ctx context.Context, principal string) (done func(), err er
 		t.forget(principal, q)
 	}
 	t.mu.Unlock()
-	if i < 0 { // its turn came concurrently
+	if i < 0 { // the call was admitted concurrently
 		done()
 	}
 	return nil, ctx.Err()
 }
 
-// end ends a turn.
-func (t *turns) end(principal string, q *queue) {
+// end frees the slot of a finished call.
+func (t *callLimiter) end(principal string, q *queue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.running--
@@ -85,22 +86,22 @@ func (t *turns) end(principal string, q *queue) {
 	t.forget(principal, q)
 }
 
-// enqueue puts a principal in line if it has a call that only waits for a free slot. t.mu must be held.
-func (t *turns) enqueue(q *queue) {
+// enqueue adds a principal to the line if it has a call that waits only for a free slot. t.mu must be held.
+func (t *callLimiter) enqueue(q *queue) {
 	if !q.inLine && len(q.waiting) > 0 && (t.each <= 0 || q.running < t.each) {
 		q.inLine = true
 		t.line = append(t.line, q)
 	}
 }
 
-// admit starts calls while slots are free. t.mu must be held.
-func (t *turns) admit() {
+// admit starts waiting calls while there are free slots. t.mu must be held.
+func (t *callLimiter) admit() {
 	for len(t.line) > 0 && (t.calls <= 0 || t.running < t.calls) {
 		q := t.line[0]
 		t.line = t.line[1:]
 		q.inLine = false
 		if len(q.waiting) == 0 {
-			continue // its caller has gone
+			continue // its caller has canceled
 		}
 		close(q.waiting[0])
 		q.waiting = q.waiting[1:]
@@ -110,19 +111,19 @@ func (t *turns) admit() {
 	}
 }
 
-// forget drops a principal without calls. t.mu must be held.
-func (t *turns) forget(principal string, q *queue) {
+// forget deletes a principal that has no calls. t.mu must be held.
+func (t *callLimiter) forget(principal string, q *queue) {
 	if q.running == 0 && len(q.waiting) == 0 && t.by[principal] == q {
 		delete(t.by, principal)
 	}
 }
 
-// use counts a reader of the arguments for the principal until release is called. It returns an error above the
-// bound of distinct arguments, unless the subscription was accepted before.
-func (f *Feeds) use(principal string, a *topic.Arguments, accepted bool) (release func(), err error) {
+// addReader counts a reader of the arguments for the principal until release is called. It returns an error if the
+// principal would exceed its limit of distinct arguments, unless the subscription has already been accepted.
+func (f *Feeds) addReader(principal string, a *topic.Arguments, accepted bool) (release func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.full(principal, a); err != nil && !accepted {
+	if err := f.checkLimit(principal, a); err != nil && !accepted {
 		return nil, err
 	}
 	used := f.used[principal]
@@ -146,12 +147,12 @@ func (f *Feeds) use(principal string, a *topic.Arguments, accepted bool) (releas
 	}), nil
 }
 
-// full returns an error for arguments that the principal does not read, if it has reached the bound. f.mu must be
-// held.
-func (f *Feeds) full(principal string, a *topic.Arguments) error {
+// checkLimit returns an error if a is new to the principal and the principal has reached its limit of distinct
+// arguments. f.mu must be held.
+func (f *Feeds) checkLimit(principal string, a *topic.Arguments) error {
 	limit, used := f.checks, f.used[principal]
 	if principal == "" {
-		limit *= nobodysShare
+		limit *= anonymousFactor
 	}
 	if limit <= 0 || used[a.Key] > 0 || len(used) < limit {
 		return nil

@@ -181,11 +181,11 @@ func TestCAP5DistinctChecks(t *testing.T) {
 		}
 		keep("ann", 2, true)
 		keep("ben", 2, false)
-		for i := range 2 * nobodysShare {
+		for i := range 2 * anonymousFactor {
 			keep("", i, false)
 		}
 		_, err = open("", 100, false)
-		refused("without a principal", 2*nobodysShare, err)
+		refused("without a principal", 2*anonymousFactor, err)
 		for _, src := range all {
 			src.Close()
 		}

@@ -12,14 +12,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// A feed is the check loop that streams with the same event, arguments and principal share (SRV-5). It has a
-// private log, whose entries keep their cursors, and runs while a stream holds it.
+// A feed is a check loop shared by all streams with the same event, arguments and principal (SRV-5). It stores the
+// occurrences and their cursors in a private log. It runs as long as at least one stream uses it.
 type feed struct {
 	*upstream
 	key   feedKey
 	topic *topic.Topic
 	log   store.EventLog // of topic
-	gate  chan struct{}  // capacity 1: one stream at a time finds its start
+	gate  chan struct{}  // capacity 1: only one stream at a time determines its start
 	kick  chan struct{}  // capacity 1: check now
 
 	holders int // guarded by Feeds.mu
@@ -29,7 +29,7 @@ type feed struct {
 	stopped  bool
 	cancel   context.CancelFunc
 	base     string // cursor before the log's first entry
-	head     string // cursor at headPos; advances while nothing happens
+	head     string // cursor at headPos; advances even without new entries
 	headPos  store.Position
 	at       checkpoint // of head
 	failures uint64     // checks that failed so far
@@ -39,15 +39,15 @@ type feed struct {
 
 type feedKey struct{ arguments, principal string }
 
-// Bounds of a feed's log, in addition to recent.Bytes. A reader fetches evicted entries from the upstream.
+// Limits of a feed's log, which is also limited to recent.Bytes. A reader fetches evicted entries from the upstream.
 const (
 	Entries   = 1024
 	feedSlots = 64
-	// maxBackoff is the longest pause after failed checks, unless the type's interval is longer.
+	// maxBackoff is the maximum delay after failed checks, unless the type's interval is longer.
 	maxBackoff = time.Minute
 )
 
-// acquire returns the feed of the upstream, and creates it if necessary.
+// acquire returns the feed of the upstream, creating it if necessary.
 func (u *upstream) acquire() *feed {
 	key := feedKey{u.args.Key, u.principal}
 	all := u.feeds
@@ -68,14 +68,14 @@ func (u *upstream) acquire() *feed {
 			if all.byKey == nil {
 				all.byKey = map[feedKey]*feed{}
 			}
-			all.byKey[key] = f // otherwise the type changed meanwhile: serve only this stream
+			all.byKey[key] = f // otherwise the type has changed: serve only this stream
 		}
 	}
 	f.holders++
 	return f
 }
 
-// release releases the feed; the last holder stops it.
+// release releases the feed. The last holder to release it stops the feed.
 func (f *feed) release() {
 	all := f.feeds
 	all.mu.Lock()
@@ -100,7 +100,7 @@ func (f *feed) stop() {
 	}
 }
 
-// goLive starts the loop at c. s is the upstream's result after c if it is already known, otherwise nil.
+// goLive starts the loop at c. s is the step after c if it has already been fetched, or nil.
 func (f *feed) goLive(c checkpoint, text string, s *step, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,20 +111,20 @@ func (f *feed) goLive(c checkpoint, text string, s *step, wait time.Duration) {
 	}
 	done, ok := f.feeds.host.Begin()
 	if !ok {
-		return // its holders are about to end
+		return // the server is shutting down
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel = cancel
 	go func() {
 		defer done()
 		if s != nil {
-			f.take(ctx, s)
+			f.appendStep(ctx, s)
 		}
 		f.run(ctx, wait)
 	}()
 }
 
-// run checks until ctx ends, first after wait.
+// run calls the check periodically until ctx is done. The first call follows after wait.
 func (f *feed) run(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -151,7 +151,7 @@ func (f *feed) run(ctx context.Context, wait time.Duration) {
 			continue
 		}
 		backoff = pause
-		f.take(ctx, &s)
+		f.appendStep(ctx, &s)
 		next := s.nextPoll
 		if next <= 0 {
 			next = pause
@@ -171,8 +171,8 @@ func (f *feed) fail(err error) {
 	f.topic.SignalAll()
 }
 
-// take appends the entries of a step and moves the head.
-func (f *feed) take(ctx context.Context, s *step) {
+// appendStep appends the entries of a step and moves the head.
+func (f *feed) appendStep(ctx context.Context, s *step) {
 	if s.truncated {
 		f.mu.Lock()
 		f.gaps++
@@ -181,7 +181,7 @@ func (f *feed) take(ctx context.Context, s *step) {
 	}
 	for i := range s.entries {
 		if _, err := f.topic.Append(ctx, s.entries[i], nil, false); err != nil {
-			return // ctx ended: a memory log has no other errors
+			return // ctx is done: a memory log returns no other errors
 		}
 	}
 	_, pos, _ := f.log.Bounds(ctx) // a memory log never fails
@@ -190,7 +190,7 @@ func (f *feed) take(ctx context.Context, s *step) {
 	f.head, f.headPos, f.at = f.text(s.next), pos, s.next
 }
 
-// cursorAt returns the cursor at a position of the feed's log. It returns false if the position was evicted.
+// cursorAt returns the cursor at a position in the feed's log. It returns false if the position has been evicted.
 func (f *feed) cursorAt(pos store.Position) (string, bool) {
 	f.mu.Lock()
 	head, headPos, base := f.head, f.headPos, f.base
@@ -208,7 +208,7 @@ func (f *feed) cursorAt(pos store.Position) (string, bool) {
 	return b.Entries[0].Cursor, true
 }
 
-// find returns the position of the cursor in the feed's log.
+// find returns the position in the feed's log that corresponds to a cursor.
 func (f *feed) find(cursor string) (store.Position, bool) {
 	f.mu.Lock()
 	head, headPos, base, live := f.head, f.headPos, f.base, f.live
@@ -226,7 +226,7 @@ func (f *feed) find(cursor string) (store.Position, bool) {
 	return f.scan(func(e *store.Entry) bool { return e.Cursor == cursor })
 }
 
-// positionOf returns the position of an eventId in the feed's log.
+// positionOf returns the position of the entry with the given eventId in the feed's log.
 func (f *feed) positionOf(eventID string) (store.Position, bool) {
 	return f.scan(func(e *store.Entry) bool { return e.EventID == eventID })
 }
@@ -245,7 +245,8 @@ func (f *feed) scan(is func(*store.Entry) bool) (store.Position, bool) {
 	return 0, false
 }
 
-// state returns the counters that readers compare with the values they last reported.
+// state returns the number of failures, the number of gaps, and the last failure. Readers compare the counters with the
+// values that they last reported.
 func (f *feed) state() (failures, gaps uint64, failure error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,8 +1,8 @@
-// Package feed finds occurrences by calling a check. Streams and webhook subscriptions with the same event,
-// arguments and principal share a feed, whose loop calls the check and whose log they read; a poll calls it
-// directly. For a type that also emits, both sources are read as one (bothsources.go).
+// Package feed finds occurrences by calling a check. Streams and webhook subscriptions with the same event, arguments
+// and principal share a feed. The feed calls the check in a loop and stores the results in a log, which its subscribers
+// read. A poll calls the check directly. If the type also emits, both sources are combined (bothsources.go).
 //
-// Start at [Feeds]; each event type has one. upstream.go makes one call to the check, and walk.go reads the result.
+// Each event type has one [Feeds]. The code in upstream.go makes one call to the check, and walk.go reads the result.
 package feed
 
 import (
@@ -21,17 +21,17 @@ import (
 
 // A Check is the check of one registration of an event type.
 type Check struct {
-	// Ask calls the author's check with decoded arguments; panics become errors.
+	// Ask calls the author's check with decoded arguments. It returns panics as errors.
 	Ask func(ctx context.Context, arguments any, cursor string) (Page, error)
 	// Emits reports whether the type also has an emitter.
 	Emits bool
 	// Shared reports whether the result is independent of the principal.
 	Shared bool
-	// Interval is the interval of the loop, unless the upstream sets another.
+	// Interval is the default interval of the loop. The upstream can set a different one.
 	Interval time.Duration
 }
 
-// A Page is an events.Page with its payloads encoded.
+// A Page is an events.Page with encoded payloads.
 type Page struct {
 	Items     []Item
 	Cursor    string
@@ -44,7 +44,7 @@ type Page struct {
 type Item struct {
 	ID     string
 	Time   time.Time
-	Text   string // the time's text, if it must be kept
+	Text   string // the original text of the time, if it must be preserved
 	Cursor string // after the item; "" if the upstream has no cursor there
 	Data   json.RawMessage
 	Err    error // the payload could not be encoded
@@ -52,34 +52,35 @@ type Item struct {
 
 // A Host is the event type that the feeds belong to.
 type Host interface {
-	// Topic returns the log of emitted occurrences, or nil without an emitter.
+	// Topic returns the topic of emitted occurrences, or nil if the type does not have an emitter.
 	Topic() *topic.Topic
-	// Begin registers a loop that the server waits for at shutdown. It returns false after shutdown.
+	// Begin registers a loop that the server must wait for during shutdown. It returns false if the server has shut
+	// down.
 	Begin() (done func(), ok bool)
-	// Log returns the log for failures that no caller sees.
+	// Log returns the log for failures that are not reported to callers.
 	Log() *fault.Log
 }
 
 // Feeds holds the feeds of one event type.
 type Feeds struct {
 	host    Host
-	origins origins
-	turns   turns
+	origins originTracker
+	turns   callLimiter
 	checks  int // [Bounds.Checks]
 
 	mu    sync.Mutex
 	check *Check // of the current definition
 	byKey map[feedKey]*feed
-	used  map[string]map[string]int // readers by principal and arguments
+	used  map[string]map[string]int // number of readers by principal and arguments
 }
 
-// Init sets the host of the feeds and the bounds of their check. It must be called once, before any other method.
+// Init sets the host and the limits of the check. It must be called once, before any other method.
 func (f *Feeds) Init(h Host, b Bounds) {
 	f.host, f.checks = h, b.Checks
 	f.turns.calls, f.turns.each = b.Calls, b.CallsEach
 }
 
-// Adopt sets the current check, which may be nil. stop ends the loops of the previous check.
+// Adopt sets the current check, which may be nil. The caller must call stop to end the loops of the previous check.
 func (f *Feeds) Adopt(c *Check) (stop func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,15 +93,15 @@ func (f *Feeds) Adopt(c *Check) (stop func()) {
 	}
 }
 
-// Emitted records an eventId before it is appended and reports whether it is new. An occurrence that a check also
-// finds is delivered once, from the source that had it first (SRV-1).
+// Emitted records the eventId of an occurrence before it is appended and reports whether the ID is new. An occurrence
+// that a check also finds is delivered only once, from the source that reported it first (SRV-1).
 func (f *Feeds) Emitted(id string) (first bool) { return f.origins.emitted(id) }
 
-// NotEmitted undoes [Feeds.Emitted] after a failed append of an id that was new.
+// NotEmitted reverts [Feeds.Emitted] for a new ID if the append fails.
 func (f *Feeds) NotEmitted(id string) { f.origins.forget(id) }
 
-// fromCheck and fromEmit decide from which source an eventId is delivered. One process cannot decide this for
-// others: if other processes also emit, it is delivered from both, and clients deduplicate it by eventId (REP-14).
+// fromCheck reports whether the feed delivers the occurrence with the given eventId from the check. If other processes
+// also emit, both sources deliver it, and clients deduplicate it by eventId (REP-14).
 func (f *Feeds) fromCheck(feed uint64, id string) bool {
 	return f.host.Topic().Shared() || f.origins.fromCheck(feed, id)
 }
@@ -116,7 +117,7 @@ func (f *Feeds) Len() int {
 	return len(f.byKey)
 }
 
-// A Seat describes the subscription that a source reads for.
+// A Seat identifies the subscription that a source serves.
 type Seat struct {
 	Feeds     *Feeds
 	ID        string
@@ -124,33 +125,34 @@ type Seat struct {
 	Bell      topic.Bell
 }
 
-// A Source is a subscription's reader of a check.
+// A Source reads the results of a check for one subscription.
 type Source interface {
 	topic.Source
-	// Rebind continues with the check and arguments of another definition, from the same cursor.
+	// Rebind switches to the check and arguments of another definition. It keeps the cursor.
 	Rebind(ctx context.Context, c *Check, a *topic.Arguments) error
-	// Asks reports whether the source does not read a feed's log: its next pull may call the check and take as long.
+	// Asks reports whether the next pull might call the check instead of reading a feed's log. Such a pull can take as
+	// long as the check.
 	Asks() bool
 }
 
-// A Start is the start of a source.
+// A Start describes where a source begins to read.
 type Start struct {
 	topic.Replay
 	// Head is the head of the type's log when the request arrived.
 	Head store.Position
-	// Later marks a subscription that was accepted before: the feed's loop calls the check and reports a gap, and
-	// the bounds do not apply.
+	// Later reports whether the subscription has already been accepted. If so, the feed's loop calls the check and
+	// reports gaps, and the limits do not apply.
 	Later bool
 }
 
-// Open opens a subscription's source at its start. truncated reports whether that is not the requested start.
+// Open opens a subscription's source. truncated reports whether the source could not start at the requested position.
 func Open(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Start) (_ Source, truncated bool, err error) {
-	release, err := at.Feeds.use(at.Principal, a, start.Later)
+	release, err := at.Feeds.addReader(at.Principal, a, start.Later)
 	if err != nil {
 		return nil, false, err
 	}
 	u := at.Feeds.upstream(c, a, at.Principal)
-	w, place, stale := u.wish(start.Replay)
+	w, place, stale := u.resolve(start.Replay)
 	src := newSource(at, u, release)
 	if truncated, err = src.start(ctx, place, w, start.Later); err != nil {
 		src.free()
@@ -167,32 +169,32 @@ func Open(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Star
 	return both, truncated || stale || lost, nil
 }
 
-// Owns reports whether the cursor belongs to the feed of these arguments and principal (CUR-7).
+// Owns reports whether the cursor belongs to the feed of the given arguments and principal (CUR-7).
 func (f *Feeds) Owns(c *Check, a *topic.Arguments, principal, cursor string) bool {
 	_, ok := f.upstream(c, a, principal).parse(cursor)
 	return ok
 }
 
-// AskTime bounds how long events/subscribe waits for a check.
+// AskTime is the maximum time that events/subscribe waits for a check.
 const AskTime = 5 * time.Second
 
-// Fix returns the cursor at which a new subscription to a check begins, which requested a cursor or now (SUB-1).
-// truncated reports whether it is not the requested start (CUR-7). A check that does not return in time is an error
-// only if the request has no cursor.
+// Fix returns the cursor at which a new subscription to a check starts (SUB-1). truncated reports whether the
+// subscription cannot start at the requested position (CUR-7). Fix returns an error for a check that times out only if
+// the request has no cursor.
 func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal string, head store.Position, w topic.Replay) (cursor string, truncated bool, err error) {
-	release, err := f.use(principal, a, false)
+	release, err := f.addReader(principal, a, false)
 	if err != nil {
 		return "", false, err
 	}
 	defer release()
 	u := f.upstream(c, a, principal)
-	asked, place, stale := u.wish(w)
+	asked, place, stale := u.resolve(w)
 	limited, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
 	text := ""
 	switch {
 	case place == nil:
-		if text, err = u.present(limited); err != nil {
+		if text, err = u.headCursor(limited); err != nil {
 			if ctx.Err() == nil && limited.Err() != nil {
 				err = fmt.Errorf("%w: the check did not return within %s", events.Upstream(""), AskTime)
 			}
@@ -225,8 +227,8 @@ func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal
 	return both, truncated || stale || from.Truncated, err
 }
 
-// present returns the cursor of the upstream's head, from a running loop or by calling the check.
-func (u *upstream) present(ctx context.Context) (string, error) {
+// headCursor returns the cursor of the upstream's head. If the feed's loop is not running, headCursor calls the check.
+func (u *upstream) headCursor(ctx context.Context) (string, error) {
 	u.feeds.mu.Lock()
 	f := u.feeds.byKey[feedKey{u.args.Key, u.principal}]
 	u.feeds.mu.Unlock()
@@ -238,7 +240,7 @@ func (u *upstream) present(ctx context.Context) (string, error) {
 			return head, nil
 		}
 	}
-	now, _, err := u.now(ctx)
+	now, _, err := u.fetchHead(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -77,7 +77,7 @@ func TestItemCursorsRefused(t *testing.T) {
 		for _, cursor := range c.cursors {
 			p.Items = append(p.Items, Item{Cursor: cursor})
 		}
-		err := p.itemCursors("a")
+		err := p.checkItemCursors("a")
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -2,10 +2,10 @@ package feed
 
 import "sync"
 
-// origins decides, for a type with both sources, from which source each feed delivers an eventId: from the source
-// that had it first. So an occurrence that is emitted and also found by a check is delivered once, in whatever
-// order and however often the check returns it (SRV-1).
-type origins struct {
+// An originTracker decides which source delivers an occurrence of a type with both sources. Each feed delivers it from
+// the source that reported it first. So an occurrence that is emitted and also found by a check is delivered only once,
+// even if the check returns it repeatedly (SRV-1).
+type originTracker struct {
 	mu      sync.Mutex
 	emits   recentSet[string]
 	checked recentSet[checkedID]
@@ -16,8 +16,8 @@ type checkedID struct {
 	id   string
 }
 
-// emitted records an eventId before it is appended and reports whether it is new.
-func (o *origins) emitted(id string) (first bool) {
+// emitted records the eventId of an occurrence before it is appended and reports whether the ID is new.
+func (o *originTracker) emitted(id string) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	first = !o.emits.has(id)
@@ -25,15 +25,15 @@ func (o *origins) emitted(id string) (first bool) {
 	return first
 }
 
-// forget undoes emitted after a failed append of an id that was new.
-func (o *origins) forget(id string) {
+// forget reverts emitted for a new ID if the append fails.
+func (o *originTracker) forget(id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.emits.remove(id)
 }
 
-// fromCheck reports whether the feed delivers the eventId from the check.
-func (o *origins) fromCheck(feed uint64, id string) bool {
+// fromCheck reports whether the feed delivers the occurrence with the given eventId from the check.
+func (o *originTracker) fromCheck(feed uint64, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	k := checkedID{feed, id}
@@ -47,14 +47,14 @@ func (o *origins) fromCheck(feed uint64, id string) bool {
 	return true
 }
 
-// fromEmit reports whether the feed delivers the eventId from the emitter.
-func (o *origins) fromEmit(feed uint64, id string) bool {
+// fromEmit reports whether the feed delivers the occurrence with the given eventId from the emitter.
+func (o *originTracker) fromEmit(feed uint64, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return !o.checked.has(checkedID{feed, id})
 }
 
-// A recentSet remembers at least the last recentSize values added.
+// A recentSet contains at least the last recentSize values added.
 type recentSet[T comparable] struct{ young, old map[T]struct{} }
 
 const recentSize = 8192

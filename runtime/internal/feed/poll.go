@@ -10,23 +10,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Poll reads for one poll: it calls the check with the poll's cursor and keeps no state for the next poll. For a
-// type with both sources it then reads the type's log.
+// A Poll serves one poll. It calls the check with the poll's cursor and keeps no state for the next poll. If the type
+// has both sources, it then reads the type's log.
 type Poll struct {
 	walk
 	emits   bool
 	emit    topic.Reader // of the type's log, if emits
-	from    wire.Cursor  // emit's position before the last Fill
+	from    wire.Cursor  // position of emit before the last Fill
 	checked int          // number of occurrences of the last Fill that the check found
 	found   *step        // pending step; nil if the check must be called
 	next    time.Duration
 	release func() // releases the use of the principal's checks
 }
 
-// Poll opens a poll. truncated reports whether its cursor could not be honored. Without a cursor the poll starts at
-// the upstream's head, and there is nothing to read.
+// Poll opens a poll. truncated reports whether its cursor could not be honored. Without a cursor, the poll starts at
+// the upstream's head and has nothing to read.
 func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Start) (p *Poll, truncated bool, err error) {
-	release, err := f.use(at.Principal, a, false)
+	release, err := f.addReader(at.Principal, a, false)
 	if err != nil {
 		return nil, false, err
 	}
@@ -36,7 +36,7 @@ func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments,
 		}
 	}()
 	p = &Poll{walk: walk{u: f.upstream(c, a, at.Principal), id: at.ID}, emits: c.Emits, release: release}
-	w, place, truncated := p.u.wish(start.Replay)
+	w, place, truncated := p.u.resolve(start.Replay)
 	if c.Emits {
 		t := f.host.Topic()
 		from, err := resolveBoth(ctx, t, a.Of, start.Head, w)
@@ -47,7 +47,7 @@ func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments,
 		p.emit = t.ReaderFrom(a, at.ID, at.Bell, from)
 	}
 	if place == nil {
-		now, wait, err := p.u.now(ctx)
+		now, wait, err := p.u.fetchHead(ctx)
 		if err != nil {
 			return nil, false, err
 		}
@@ -62,13 +62,13 @@ func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments,
 	return p, truncated, nil
 }
 
-// Replays reports whether there is something to read because the poll has a cursor.
+// Replays reports whether the poll has a cursor and therefore has results to read.
 func (p *Poll) Replays() bool { return p.found != nil }
 
-// NextPoll returns the upstream's interval until the next call, or 0 if it does not set one.
+// NextPoll returns the delay before the next call that the upstream requested, or 0 if it did not request one.
 func (p *Poll) NextPoll() time.Duration { return p.next }
 
-// Fill reads up to the bound, and calls the check while it has more.
+// Fill reads up to the bound. It calls the check repeatedly while more pages are available.
 func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error) {
 	got := topic.Pulled{Out: into}
 	if p.emits {
@@ -79,7 +79,7 @@ func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (t
 		if p.found == nil {
 			s, err := p.u.step(ctx, p.at)
 			if err != nil && ctx.Err() == nil && len(got.Out) > len(into) {
-				got.More = true // return the earlier occurrences; the next poll gets the error
+				got.More = true // return the earlier occurrences; the next poll returns the error
 				return got, nil
 			}
 			if err != nil {
@@ -91,13 +91,13 @@ func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (t
 		p.found = nil
 		got.Gap = got.Gap || s.truncated
 		p.next = s.nextPoll
-		p.take(s)
+		p.setStep(s)
 		out, done, err := p.read(ctx, got.Out, topic.Bound{Outcomes: b.Outcomes, Bytes: b.Bytes, Scan: len(s.entries)})
 		got.Out, p.checked = out, len(out)
 		if err != nil {
 			return got, err
 		}
-		scanned += len(s.entries) + topic.ReadChunk // an empty page also costs
+		scanned += len(s.entries) + topic.ReadChunk // an empty page also has a cost
 		if !done || s.more && (len(out) == b.Outcomes || scanned >= b.Scan) {
 			got.More = true
 			return got, nil
@@ -139,7 +139,7 @@ func (p *Poll) fillEmitted(ctx context.Context, into *topic.Pulled, b topic.Boun
 // Park implements [topic.Source]. An emit ends the wait.
 func (p *Poll) Park() bool { return !p.emits || p.emit.Park() }
 
-// Unpark implements [topic.Source]. The next read finds the emitted occurrences.
+// Unpark implements [topic.Source]. The next Fill reads the emitted occurrences.
 func (p *Poll) Unpark() store.Position {
 	if !p.emits {
 		return 0
@@ -147,7 +147,8 @@ func (p *Poll) Unpark() store.Position {
 	return p.emit.Unpark()
 }
 
-// CursorAfter returns the JSON of the cursor after the first n occurrences of the last Fill; n is at least 1.
+// CursorAfter returns the JSON encoding of the cursor after the first n occurrences of the last Fill. n must be at
+// least 1.
 func (p *Poll) CursorAfter(out []topic.Outcome, n int) []byte {
 	e := out[n-1].Entry()
 	switch {

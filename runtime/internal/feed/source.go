@@ -10,8 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A feedSource is a subscription's reader of a check. Once joined, it reads the feed's log. Before that, its
-// position is outside the log, and it walks the upstream itself until it reaches the log.
+// A feedSource reads the results of a check for one subscription. Once it has joined the feed, it reads the feed's log.
+// Until then, its position is outside the log, and it calls the check itself.
 type feedSource struct {
 	seat   Seat
 	f      *feed
@@ -23,7 +23,7 @@ type feedSource struct {
 	backoff time.Duration
 
 	failures, gaps uint64 // already reported to the subscription
-	release        func() // of the place among the principal's checks
+	release        func() // decrements the principal's number of readers
 }
 
 func newSource(at Seat, u *upstream, release func()) *feedSource {
@@ -31,7 +31,7 @@ func newSource(at Seat, u *upstream, release func()) *feedSource {
 	return &feedSource{seat: at, f: f, release: release, reader: f.topic.Reader(u.args, at.ID, at.Bell, 0), walk: walk{u: f.upstream, id: at.ID, cursors: true}}
 }
 
-// start determines the reader's start. Only one stream of the feed may run it at a time.
+// start determines the reader's start. Only one stream of the feed can execute it at a time.
 func (s *feedSource) start(ctx context.Context, place *checkpoint, w topic.Replay, later bool) (truncated bool, err error) {
 	f := s.f
 	select {
@@ -50,7 +50,7 @@ func (s *feedSource) start(ctx context.Context, place *checkpoint, w topic.Repla
 			s.last = head
 			return false, nil
 		}
-		now, wait, err := f.now(ctx)
+		now, wait, err := f.fetchHead(ctx)
 		if err != nil {
 			return false, err
 		}
@@ -107,7 +107,7 @@ func (s *feedSource) start(ctx context.Context, place *checkpoint, w topic.Repla
 	return truncated, nil
 }
 
-// skipOld skips entries of the feed's log that are too old to be replayed.
+// skipOld skips entries in the feed's log that are too old to replay.
 func (s *feedSource) skipOld(ctx context.Context, w topic.Replay) (truncated bool, err error) {
 	limit, ok := topic.ReplayLimit(s.f.args.Of, w.MaxAge)
 	if !ok {
@@ -119,12 +119,12 @@ func (s *feedSource) skipOld(ctx context.Context, w topic.Replay) (truncated boo
 		return false, err
 	}
 	s.reader.Skip(pos)
-	s.note()
+	s.updateLast()
 	return true, nil
 }
 
-// note updates last after the position changed.
-func (s *feedSource) note() {
+// updateLast sets last to the cursor of the current position.
+func (s *feedSource) updateLast() {
 	if c, ok := s.f.cursorAt(s.reader.Position()); ok {
 		s.last = c
 	}
@@ -155,12 +155,12 @@ func (s *feedSource) Pull(ctx context.Context, into []topic.Outcome) (topic.Pull
 		p.Gap = false
 		s.leaveLog()
 	} else if s.joined {
-		s.note()
+		s.updateLast()
 	}
 	return p, err
 }
 
-// leaveLog continues from last by calling the check.
+// leaveLog stops reading the feed's log and continues from last by calling the check.
 func (s *feedSource) leaveLog() {
 	s.reader.Close()
 	s.joined, s.backlog, s.next, s.backoff = false, nil, time.Time{}, 0
@@ -169,11 +169,11 @@ func (s *feedSource) leaveLog() {
 	}
 }
 
-// catchUp reads the backlog and fetches more until it reaches the feed's log.
+// catchUp reads the backlog and then fetches more entries until it reaches the feed's log.
 func (s *feedSource) catchUp(ctx context.Context, into []topic.Outcome, p topic.Pulled) (topic.Pulled, error) {
 	p.Out = into
 	if len(s.backlog) == 0 {
-		if s.meet("") {
+		if s.tryJoin("") {
 			p.More = true
 			return p, nil
 		}
@@ -181,7 +181,7 @@ func (s *feedSource) catchUp(ctx context.Context, into []topic.Outcome, p topic.
 			p.Retry = rest
 			return p, nil
 		}
-		return s.ask(ctx, p)
+		return s.fetch(ctx, p)
 	}
 	b := topic.Batch(topic.PullBatch)
 	b.Scan = topic.PullBatch
@@ -191,14 +191,14 @@ func (s *feedSource) catchUp(ctx context.Context, into []topic.Outcome, p topic.
 		return p, err
 	}
 	if done {
-		s.meet(s.lastID)
+		s.tryJoin(s.lastID)
 	}
 	p.More = true
 	return p, nil
 }
 
-// ask takes the next step of the walk.
-func (s *feedSource) ask(ctx context.Context, p topic.Pulled) (topic.Pulled, error) {
+// fetch calls the check for the next step.
+func (s *feedSource) fetch(ctx context.Context, p topic.Pulled) (topic.Pulled, error) {
 	found, err := s.f.step(ctx, s.at)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -212,8 +212,8 @@ func (s *feedSource) ask(ctx context.Context, p topic.Pulled) (topic.Pulled, err
 	}
 	s.backoff = 0
 	p.Gap, p.More = found.truncated, true
-	s.take(&found)
-	if len(s.backlog) == 0 && !found.more && !s.meet("") {
+	s.setStep(&found)
+	if len(s.backlog) == 0 && !found.more && !s.tryJoin("") {
 		// The loop has not reached this stream's cursor: trigger it.
 		s.f.checkNow()
 		s.next = time.Now().Add(max(found.nextPoll, s.f.check.Interval/8))
@@ -221,14 +221,14 @@ func (s *feedSource) ask(ctx context.Context, p topic.Pulled) (topic.Pulled, err
 	return p, nil
 }
 
-// join switches to the feed's log, after pos.
+// join switches to reading the feed's log after pos.
 func (s *feedSource) join(pos store.Position) {
 	s.joined, s.backlog = true, nil
 	s.reader.Skip(pos)
 }
 
-// meet joins the feed's log if it contains the reader's cursor or the last passed event.
-func (s *feedSource) meet(eventID string) bool {
+// tryJoin joins the feed's log if the log contains the reader's cursor or the given eventId.
+func (s *feedSource) tryJoin(eventID string) bool {
 	pos, ok := s.f.find(s.f.text(s.at))
 	if !ok && eventID != "" {
 		pos, ok = s.f.positionOf(eventID)
@@ -237,19 +237,19 @@ func (s *feedSource) meet(eventID string) bool {
 		return false
 	}
 	s.join(pos)
-	s.note()
+	s.updateLast()
 	return true
 }
 
 // Park implements [topic.Source].
 func (s *feedSource) Park() bool {
 	if !s.joined {
-		return true // Pull has returned when to retry
+		return true // Pull has already returned the retry delay
 	}
 	if !s.reader.Park() {
 		return false
 	}
-	// Signals from before the reader entered the index must still be reported.
+	// Failures and gaps that occurred before the reader was added to the index must still be reported.
 	if failures, gaps, _ := s.f.state(); failures != s.failures || gaps != s.gaps {
 		s.Unpark()
 		return false
@@ -261,7 +261,7 @@ func (s *feedSource) Park() bool {
 func (s *feedSource) Unpark() store.Position {
 	if s.joined {
 		s.reader.Unpark()
-		s.note()
+		s.updateLast()
 	}
 	return 0
 }
@@ -278,7 +278,7 @@ func (s *feedSource) Rebind(ctx context.Context, c *Check, a *topic.Arguments) e
 	if !ok {
 		return errors.New("the feed's cursor cannot be read back")
 	}
-	release, err := s.seat.Feeds.use(s.seat.Principal, a, true)
+	release, err := s.seat.Feeds.addReader(s.seat.Principal, a, true)
 	if err != nil {
 		return err
 	}
@@ -298,7 +298,7 @@ func (s *feedSource) Close() {
 	s.free()
 }
 
-// free releases the feed and the use of the principal's checks.
+// free releases the feed and decrements the principal's number of readers.
 func (s *feedSource) free() {
 	s.f.release()
 	s.release()

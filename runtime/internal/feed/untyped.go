@@ -8,10 +8,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// An Ask is an author's check with its types erased; a is an *A.
+// An Ask is an author's check with its types erased. The argument a is an *A.
 type Ask func(ctx context.Context, a any, cursor string) (Page, error)
 
-// Erase converts an author's check to an Ask. It returns nil for nil.
+// Erase converts an author's check to an Ask. It returns nil if check is nil.
 //
 //go:noinline
 func Erase[A, P any](check func(ctx context.Context, args A, cursor string) (events.Page[P], error)) Ask {

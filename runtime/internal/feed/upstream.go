@@ -17,27 +17,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A checkpoint is a position in the upstream: the cursor to pass to the check, and the
-// number of items of its result that were processed.
+// A checkpoint is a position in the upstream. It consists of the cursor to pass to the check and the number of items in
+// the result that have been processed.
 type checkpoint struct {
 	upstream string
 	offset   uint32 // with afterGap if its page was truncated
 }
 
-// MaxUpstream bounds an upstream's cursor, in bytes, which is part of ours.
+// MaxUpstream is the maximum size of an upstream's cursor, in bytes. Our cursors contain it.
 const MaxUpstream = 16 << 10
 
-// afterGap marks an offset into a page that the upstream called truncated.
+// afterGap is set in an offset into a page that the upstream reported as truncated.
 const afterGap = 1 << 31
 
-// An upstream calls a check with one feed's principal and arguments. It has no state: polls use it directly, feeds
-// in their loop.
+// An upstream calls a check with one feed's principal and arguments. It is stateless. Polls use it directly, and feeds
+// use it in their loop.
 type upstream struct {
 	feeds     *Feeds
 	check     *Check
 	args      *topic.Arguments
 	principal string // "" when the check is shared
-	asker     string // principal whose turn a call takes
+	asker     string // principal that calls are counted against
 	hash      uint64 // of the feed, for cursors
 }
 
@@ -56,12 +56,13 @@ func (f *Feeds) upstream(c *Check, a *topic.Arguments, principal string) *upstre
 	return &upstream{feeds: f, check: c, args: a, principal: principal, asker: asker, hash: binary.BigEndian.Uint64(h.Sum(nil))}
 }
 
-// text returns the cursor of a checkpoint.
+// text returns the cursor for a checkpoint.
 func (u *upstream) text(c checkpoint) string {
 	return wire.Cursor{Kind: wire.CheckCursor, Name: u.args.Of.NameHash, Feed: u.hash, Upstream: c.upstream, Offset: c.offset}.String()
 }
 
-// parse parses a cursor of this feed, of a check or of both sources. It returns false for any other cursor (CUR-7).
+// parse parses a cursor of this feed. The cursor must have the kind that matches the type's sources. parse returns
+// false for any other cursor (CUR-7).
 func (u *upstream) parse(text string) (wire.Cursor, bool) {
 	c, err := topic.ParseCursor(text)
 	kind := wire.CheckCursor
@@ -72,9 +73,9 @@ func (u *upstream) parse(text string) (wire.Cursor, bool) {
 	return c, ok
 }
 
-// wish splits a request's cursor. place is the position in the upstream, or nil for now. stale is true if the
-// cursor does not belong to this feed, or if the request has a time, which an upstream does not support.
-func (u *upstream) wish(w topic.Replay) (_ topic.Replay, place *checkpoint, stale bool) {
+// resolve returns the requested position in the upstream, or nil for the head. stale is true if the cursor does not
+// belong to this feed or if the request has a start time, which an upstream does not support.
+func (u *upstream) resolve(w topic.Replay) (_ topic.Replay, place *checkpoint, stale bool) {
 	if w.Cursor == nil {
 		return w, nil, w.Since != nil
 	}
@@ -86,13 +87,13 @@ func (u *upstream) wish(w topic.Replay) (_ topic.Replay, place *checkpoint, stal
 	return w, &checkpoint{c.Upstream, c.Offset}, false
 }
 
-// parseOwn parses a cursor that text returned.
+// parseOwn parses a cursor returned by text.
 func (u *upstream) parseOwn(text string) (checkpoint, bool) {
 	c, err := wire.ParseCursor(text)
 	return checkpoint{c.Upstream, c.Offset}, err == nil
 }
 
-// A step is the result of one call of the check.
+// A step is the result of one call to the check.
 type step struct {
 	entries   []store.Entry // each with its Cursor
 	next      checkpoint
@@ -103,9 +104,10 @@ type step struct {
 
 var errNoCursor = errors.New("the check returned a page without a cursor")
 
-// ask waits for its turn and calls the check once. Its errors may be shown to callers (PUSH-5).
-func (u *upstream) ask(ctx context.Context, cursor string) (p Page, err error) {
-	done, err := u.feeds.turns.take(ctx, u.asker)
+// callCheck calls the check once, when the limits on concurrent calls permit. Its errors can be shown to callers
+// (PUSH-5).
+func (u *upstream) callCheck(ctx context.Context, cursor string) (p Page, err error) {
+	done, err := u.feeds.turns.acquire(ctx, u.asker)
 	if err != nil {
 		return p, fault.AsUpstream(ctx, err)
 	}
@@ -118,14 +120,14 @@ func (u *upstream) ask(ctx context.Context, cursor string) (p Page, err error) {
 	case len(p.Cursor) > MaxUpstream:
 		err = fmt.Errorf("the check returned a cursor of %d bytes, at most %d", len(p.Cursor), MaxUpstream)
 	case cursor != "":
-		err = p.itemCursors(cursor)
+		err = p.checkItemCursors(cursor)
 	}
 	return p, fault.AsUpstream(ctx, err)
 }
 
-// itemCursors checks the cursors of the items on the page after the cursor asked. If two positions had one cursor,
-// a subscriber that resumes from it would miss the items between them.
-func (p *Page) itemCursors(asked string) error {
+// checkItemCursors validates the item cursors of a page requested with the cursor asked. If two positions had the same
+// cursor, a subscriber that resumes from it would miss the items between them.
+func (p *Page) checkItemCursors(asked string) error {
 	last := asked
 	for i := range p.Items {
 		switch c := p.Items[i].Cursor; {
@@ -144,21 +146,21 @@ func (p *Page) itemCursors(asked string) error {
 	return nil
 }
 
-// now calls the check for the upstream's head (CUR-2).
-func (u *upstream) now(ctx context.Context) (checkpoint, time.Duration, error) {
-	p, err := u.ask(ctx, "")
+// fetchHead calls the check to get the upstream's head (CUR-2).
+func (u *upstream) fetchHead(ctx context.Context) (checkpoint, time.Duration, error) {
+	p, err := u.callCheck(ctx, "")
 	return checkpoint{upstream: p.Cursor}, p.NextPoll, err
 }
 
 // step fetches the items after c. It logs and skips items that are not valid occurrences.
 func (u *upstream) step(ctx context.Context, c checkpoint) (step, error) {
-	p, err := u.ask(ctx, c.upstream)
+	p, err := u.callCheck(ctx, c.upstream)
 	if err != nil {
 		return step{}, err
 	}
 	s := step{next: checkpoint{upstream: p.Cursor}, more: p.HasMore, truncated: p.Truncated, nextPoll: p.NextPoll}
-	// The page after a gap differs from the page before it, so an offset into one is meaningless for the other. A
-	// page after a gap that is fetched again continues at its offset.
+	// A truncated page differs from the page without a gap, so an offset into one does not apply to the other. If a
+	// truncated page is fetched again, it continues at its offset.
 	skip, kind := int(c.offset&^afterGap), c.offset&afterGap
 	var mark uint32
 	if p.Truncated {
@@ -204,7 +206,7 @@ func (u *upstream) step(ctx context.Context, c checkpoint) (step, error) {
 	return s, nil
 }
 
-// entry converts an item to a log entry (OCC-2).
+// entry returns the log entry for an item (OCC-2).
 func (u *upstream) entry(it *Item, before checkpoint, checked time.Time) (store.Entry, error) {
 	e := store.Entry{EventID: it.ID, Data: it.Data}
 	if it.Err != nil {
@@ -237,11 +239,11 @@ func (u *upstream) entry(it *Item, before checkpoint, checked time.Time) (store.
 	return e, err
 }
 
-// errNoID withholds an item without ID: a derived id is a hash with which a caller could test guesses at private
-// members (OCC-6).
+// errNoID is the error for an item without an ID if the type has private members. A derived ID is a hash, which a
+// caller could use to verify guesses about private members (OCC-6).
 var errNoID = errors.New("it has no ID, which an event type with PerPrincipal requires: set Item.ID")
 
-// derivedID returns an id that is the same whenever the same item follows the same cursor (OCC-2).
+// derivedID returns an ID for an item. The same item after the same cursor always gets the same ID (OCC-2).
 func derivedID(name string, before checkpoint, data []byte) string {
 	h := sha256.New()
 	var n [8]byte
@@ -255,8 +257,8 @@ func derivedID(name string, before checkpoint, data []byte) string {
 	return "chk_" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// since drops the entries before the first entry that is not older than limit.
-func since(entries []store.Entry, limit time.Time) (rest, dropped []store.Entry) {
+// dropOld drops the entries before the first entry that is not older than limit.
+func dropOld(entries []store.Entry, limit time.Time) (rest, dropped []store.Entry) {
 	for i := range entries {
 		if !entries[i].Timestamp.Before(limit) {
 			return entries[i:], entries[:i]
@@ -265,11 +267,11 @@ func since(entries []store.Entry, limit time.Time) (rest, dropped []store.Entry)
 	return nil, entries
 }
 
-// maxSkips bounds the pages that one request skips because they are too old.
+// maxSkips is the maximum number of outdated pages that one request skips.
 const maxSkips = 64
 
-// replayFrom takes the first step from c and skips entries that are too old to be replayed (CUR-5, CUR-6). It
-// returns the step and the checkpoint before it.
+// replayFrom fetches the first step from c, skipping entries that are too old to replay (CUR-5, CUR-6). It returns the
+// step and the checkpoint before it.
 func (u *upstream) replayFrom(ctx context.Context, c checkpoint, maxAge *time.Duration) (s step, from checkpoint, fromText string, err error) {
 	limit, limited := topic.ReplayLimit(u.args.Of, maxAge)
 	from, fromText = c, u.text(c)
@@ -280,7 +282,7 @@ func (u *upstream) replayFrom(ctx context.Context, c checkpoint, maxAge *time.Du
 		}
 		truncated = truncated || s.truncated
 		if limited {
-			rest, dropped := since(s.entries, limit)
+			rest, dropped := dropOld(s.entries, limit)
 			s.entries = rest
 			if len(dropped) > 0 {
 				truncated = true

@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A walk reads an upstream step by step, for a subscription that does not read a feed's log.
+// A walk reads an upstream one step at a time for a subscription that does not read a feed's log.
 type walk struct {
 	u       *upstream
 	id      string // id of the subscription
@@ -17,22 +17,22 @@ type walk struct {
 	last    string        // cursor of the passed position
 	lastID  string        // eventId of the last passed entry
 	at      checkpoint    // checkpoint of the next call
-	backlog []store.Entry // after last, before at's step is done
+	backlog []store.Entry // entries of the current step after last
 	after   checkpoint    // of the backlog
 }
 
-// take sets the step that is read next.
-func (w *walk) take(s *step) {
+// setStep sets the step to read next.
+func (w *walk) setStep(s *step) {
 	w.backlog, w.after = s.entries, s.next
 	if len(s.entries) == 0 {
-		w.pass()
+		w.advance()
 	}
 }
 
-// pass advances to the next call.
-func (w *walk) pass() { w.at, w.last = w.after, w.u.text(w.after) }
+// advance moves past the current step.
+func (w *walk) advance() { w.at, w.last = w.after, w.u.text(w.after) }
 
-// read appends the backlog's matching occurrences, within the bound. done is false if entries remain.
+// read appends matching occurrences from the backlog to into, up to the bound. done is false if entries remain.
 func (w *walk) read(ctx context.Context, into []topic.Outcome, b topic.Bound) (out []topic.Outcome, done bool, err error) {
 	bytes := b.Bytes
 	for i := range into {
@@ -59,7 +59,7 @@ func (w *walk) read(ctx context.Context, into []topic.Outcome, b topic.Bound) (o
 		}
 		w.last, w.lastID = e.Cursor, e.EventID
 		if w.backlog = w.backlog[1:]; len(w.backlog) == 0 {
-			w.pass()
+			w.advance()
 		}
 	}
 	return into, len(w.backlog) == 0, nil

@@ -1,4 +1,4 @@
-// Package frame encodes the frames of a push stream: each is one JSON-RPC notification in compact JSON.
+// Package frame encodes the frames of a push stream. Each frame is one JSON-RPC notification in compact JSON.
 package frame
 
 import (
@@ -9,19 +9,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A Frame is one complete JSON-RPC notification in compact JSON: Head followed by Tail. Head is shared by all streams
-// that carry the same event, Tail belongs to the stream.
+// A Frame is a complete JSON-RPC notification in compact JSON, Head followed by Tail. Head is shared by all streams
+// that send the same event. Tail is specific to the stream.
 type Frame struct {
 	Head, Tail []byte
 }
 
-// Parts of every head: its start, and the start of params after the method.
+// The text of every head before and after the method.
 const (
 	opening = `{"jsonrpc":"2.0","method":"`
 	params  = `","params":`
 )
 
-// EventOpening is the start of an event's head; the members of params follow.
+// EventOpening is the start of an event's head, up to and including the params key.
 const EventOpening = opening + wire.NotificationEvent + params
 
 // Method returns the notification's method.
@@ -30,7 +30,7 @@ func (f Frame) Method() string {
 	return string(rest[:bytes.IndexByte(rest, '"')])
 }
 
-// Params returns a copy of the notification's params, for connections that send messages instead of bytes.
+// Params returns a copy of the notification's params. It is used by connections that send messages instead of bytes.
 func (f Frame) Params() json.RawMessage {
 	rest := f.Head[len(opening):]
 	rest = rest[bytes.IndexByte(rest, '"')+len(params):]
@@ -39,7 +39,7 @@ func (f Frame) Params() json.RawMessage {
 	return append(p, f.Tail[:len(f.Tail)-1]...)
 }
 
-// AppendString appends s, an eventId or cursor, as JSON.
+// AppendString appends the JSON encoding of s, an eventId or cursor, to b.
 func AppendString(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
@@ -55,35 +55,36 @@ func AppendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// Tail returns the end of every frame of a stream. The subscription ID is the last member of _meta, and _meta the last
-// of params. The ID's bytes are those of the request (PUSH-2).
+// Tail returns the common tail of all frames of a stream. The subscription ID is the last member of _meta, and _meta is
+// the last member of params. The ID is copied byte for byte from the request (PUSH-2).
 func Tail(id json.RawMessage) []byte {
 	return fmt.Appendf(nil, `%q:%s}}}`, wire.MetaSubscriptionID, id)
 }
 
-// control returns a frame other than an event; members are the members of params without braces.
-func control(method, members string, tail []byte) Frame {
+// controlFrame returns a frame that is not an event. members contains the members of params without the enclosing
+// braces.
+func controlFrame(method, members string, tail []byte) Frame {
 	return Frame{Head: []byte(opening + method + params + "{" + members + `,"_meta":{`), Tail: tail}
 }
 
-// Active returns the notification of a stream's start position. truncated means that events before it are lost (PUSH-1,
-// PUSH-7).
+// Active returns the notification that reports a stream's start position. truncated means that earlier events have been
+// lost (PUSH-1, PUSH-7).
 func Active(cursor []byte, truncated bool, tail []byte) Frame {
-	return control(wire.NotificationActive, fmt.Sprintf(`"cursor":%s,"truncated":%t`, cursor, truncated), tail)
+	return controlFrame(wire.NotificationActive, fmt.Sprintf(`"cursor":%s,"truncated":%t`, cursor, truncated), tail)
 }
 
-// Heartbeat returns a heartbeat with the position that a stream has passed (PUSH-4).
+// Heartbeat returns a heartbeat notification with the stream's current position (PUSH-4).
 func Heartbeat(cursor []byte, tail []byte) Frame {
-	return control(wire.NotificationHeartbeat, `"cursor":`+string(cursor), tail)
+	return controlFrame(wire.NotificationHeartbeat, `"cursor":`+string(cursor), tail)
 }
 
 // Error returns an error notification or a terminated notification, depending on method (PUSH-5, PUSH-6).
 func Error(method string, e *wire.ErrorObject, tail []byte) Frame {
 	b, _ := json.Marshal(e) // its data is valid JSON, so this cannot fail
-	return control(method, `"error":`+string(b), tail)
+	return controlFrame(method, `"error":`+string(b), tail)
 }
 
-// FinalResult returns the result of a stream that the server ended (D9).
+// FinalResult returns the JSON-RPC result of a stream that the server has ended (D9).
 func FinalResult(id json.RawMessage, stateless bool) json.RawMessage {
 	if !stateless {
 		return json.RawMessage(`{"_meta":{}}`)

@@ -1,5 +1,5 @@
-// Package hostile lists malicious messages and params, each with the answer that it must get. Tests of carriers
-// send all of them and check that other clients are not affected.
+// Package hostile provides malicious messages and params together with the expected responses. Tests of carriers send
+// all of them and verify that other clients are not affected.
 package hostile
 
 import (
@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// A Message is a text that is sent as one message, with its answer.
+// A Message is an invalid message and its expected response.
 type Message struct {
 	Name string
 	Text string
-	// Code is the code of the error that it is answered with.
+	// Code is the expected error code.
 	Code int64
-	// ID is the id of the answer as JSON.
+	// ID is the expected id of the response as JSON.
 	ID string
 }
 
@@ -24,7 +24,7 @@ const (
 	notFound      = -32011
 )
 
-// Messages returns texts that are not valid JSON-RPC messages. They have no line breaks, so that each is one line.
+// Messages returns invalid JSON-RPC messages. They contain no line breaks, so each can be sent as one line.
 func Messages() []Message {
 	call := func(id, more string) string {
 		return `{"jsonrpc":"2.0","id":` + id + `,"method":"events/poll","params":{"name":"tick"}` + more + `}`
@@ -88,15 +88,15 @@ func Messages() []Message {
 	return rows
 }
 
-// A Call is a call of the extension with params that must be refused.
+// A Call is a call to an extension method with params that must be rejected.
 type Call struct {
 	Name, Method string
-	// Params is an object's text without its closing brace, to which a carrier may add members.
+	// Params is a JSON object without its closing brace, so that a carrier can append members.
 	Params string
 	Code   int64
 }
 
-// Calls returns well-formed calls with invalid params; "tick" is the event type that exists.
+// Calls returns well-formed calls with invalid params. "tick" is the name of a registered event type.
 func Calls() []Call {
 	var rows []Call
 	for _, method := range []string{"events/poll", "events/stream"} {
@@ -137,7 +137,7 @@ func Calls() []Call {
 	return append(rows, Call{"cursor of no list", "events/list", `{"cursor":"x"`, invalidParams}, Call{"cursor a number", "events/list", `{"cursor":1`, invalidParams})
 }
 
-// members returns n members of an object.
+// members returns n object members as JSON text.
 func members(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -1,8 +1,8 @@
-// Package memcluster is a store in memory for several servers of one process. They share it as the replicas of a
-// cluster share a database. It is for tests: it works inside testing/synctest bubbles, where leases expire in no
-// time, and it can fail as a network or a database does (see [Faults]).
+// Package memcluster provides an in-memory store for several servers in one process. The servers share it as the
+// replicas of a cluster share a database. It is intended for tests. It works in testing/synctest bubbles, where leases
+// expire without real waiting. It can simulate failures of a network or a database (see [Faults]).
 //
-// A [Cluster] is the database, and each server has a separate [Store] on it. Records and logs are those of package
+// A [Cluster] represents the database, and each server has a separate [Store]. Records and logs are stored by package
 // memory.
 package memcluster
 
@@ -21,36 +21,37 @@ import (
 
 // A Cluster is the state that the stores of several servers share.
 type Cluster struct {
-	// step is held by one step of a store at a time. It is a channel, not a mutex, because a goroutine that waits for
-	// it must let the time of a bubble pass.
+	// step is held by one step of a store at a time. It is a channel instead of a mutex, because the time in a bubble
+	// must be able to advance while a goroutine waits for it.
 	step    chan struct{}
 	db      *memory.Store
-	epoch   int // number of generations
+	epoch   int // current generation
 	logs    map[string]*sharedLog
-	last    uint64 // the last fence
+	last    uint64 // last fence assigned
 	leases  map[uint64]*lease
 	shards  map[engine.Shard]uint64
 	marks   map[mark]store.Position
 	states  map[string]engine.State
-	changes uint64 // counts changes of states, for their revisions
+	changes uint64 // number of state changes, used as revisions
 	history map[string][]engine.SchemaVersion
 	outbox  outbox
 	slow    time.Duration
 }
 
-// A lease is the lease of a replica.
+// A lease is a replica's lease and its expiry.
 type lease struct {
 	replica engine.Replica
 	until   time.Time
 }
 
-// A mark identifies the position up to which a log was offered to a shard.
+// A mark identifies a log and a shard for which a position is stored. The log's entries up to the position have been
+// offered to the shard.
 type mark struct {
 	log string
 	of  engine.Shard
 }
 
-// New returns an empty cluster. A test must create it in the bubble that uses it.
+// New returns an empty cluster. A test must create the cluster in the bubble in which it is used.
 func New() *Cluster {
 	return &Cluster{
 		step: make(chan struct{}, 1), db: memory.New(),
@@ -78,10 +79,10 @@ var (
 	_ store.Pinger    = (*Store)(nil)
 )
 
-// Open returns another store on the cluster.
+// Open returns a new store on the cluster.
 func (c *Cluster) Open() *Store { return &Store{c: c, logs: map[string]*Log{}} }
 
-// do runs f as one step, which has the name op in [Faults].
+// do executes f as one step, with the name op for [Faults].
 func (s *Store) do(ctx context.Context, op string, f func(c *Cluster) error) error {
 	faults, err := s.begin(ctx, op)
 	if err != nil {
@@ -97,11 +98,11 @@ func (s *Store) do(ctx context.Context, op string, f func(c *Cluster) error) err
 	if err := f(s.c); err != nil {
 		return err
 	}
-	return faults.answer(op)
+	return faults.responseError(op)
 }
 
-// ask is like do for a step with a result. If the answer is lost, there is only an error.
-func ask[T any](ctx context.Context, s *Store, op string, f func(c *Cluster) (T, error)) (T, error) {
+// query is like do, but for a step with a result. If the response is lost, query returns only an error.
+func query[T any](ctx context.Context, s *Store, op string, f func(c *Cluster) (T, error)) (T, error) {
 	var v, none T
 	err := s.do(ctx, op, func(c *Cluster) (err error) {
 		v, err = f(c)
@@ -113,7 +114,7 @@ func ask[T any](ctx context.Context, s *Store, op string, f func(c *Cluster) (T,
 	return v, nil
 }
 
-// Durable returns true: writes survive the server that made them.
+// Durable returns true, because writes survive the server that made them.
 func (s *Store) Durable() bool { return true }
 
 // Ping implements [store.Pinger].
@@ -121,7 +122,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.do(ctx, "Ping", func(*Cluster) error { return nil })
 }
 
-// Close closes the store, as a crash of its server would. Later calls fail, and the lease is not given up.
+// Close closes the store, simulating a crash of its server. Later calls fail. The lease is not released.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +130,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// expire ends expired leases.
+// expire deletes expired leases.
 func (c *Cluster) expire() {
 	now := time.Now()
 	maps.DeleteFunc(c.leases, func(_ uint64, l *lease) bool { return !now.Before(l.until) })
@@ -137,7 +138,7 @@ func (c *Cluster) expire() {
 
 // Now implements [engine.Shared].
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	return ask(ctx, s, "Now", func(*Cluster) (time.Time, error) { return time.Now(), nil })
+	return query(ctx, s, "Now", func(*Cluster) (time.Time, error) { return time.Now(), nil })
 }
 
 // BeginEpochs implements [engine.Shared].
@@ -154,7 +155,7 @@ func (s *Store) Generation() uint64 {
 
 // Join implements [engine.Leases].
 func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (engine.Lease, error) {
-	return ask(ctx, s, "Join", func(c *Cluster) (engine.Lease, error) {
+	return query(ctx, s, "Join", func(c *Cluster) (engine.Lease, error) {
 		c.last++
 		now := time.Now()
 		c.leases[c.last] = &lease{engine.Replica{Name: name, Fence: c.last, Types: maps.Clone(types)}, now.Add(ttl)}
@@ -164,7 +165,7 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 
 // Renew implements [engine.Leases].
 func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (engine.Lease, error) {
-	return ask(ctx, s, "Renew", func(c *Cluster) (engine.Lease, error) {
+	return query(ctx, s, "Renew", func(c *Cluster) (engine.Lease, error) {
 		l := c.leases[fence]
 		if l == nil {
 			return engine.Lease{}, engine.ErrFenced
@@ -185,7 +186,7 @@ func (s *Store) Leave(ctx context.Context, fence uint64) error {
 
 // Cluster implements [engine.Leases].
 func (s *Store) Cluster(ctx context.Context) (engine.Cluster, error) {
-	return ask(ctx, s, "Cluster", func(c *Cluster) (engine.Cluster, error) {
+	return query(ctx, s, "Cluster", func(c *Cluster) (engine.Cluster, error) {
 		var found engine.Cluster
 		for _, fence := range slices.Sorted(maps.Keys(c.leases)) {
 			r := c.leases[fence].replica
@@ -201,7 +202,7 @@ func (s *Store) Cluster(ctx context.Context) (engine.Cluster, error) {
 
 // Establish implements [engine.Leases].
 func (s *Store) Establish(ctx context.Context, topic string, n int) (int, error) {
-	return ask(ctx, s, "Establish", func(c *Cluster) (int, error) {
+	return query(ctx, s, "Establish", func(c *Cluster) (int, error) {
 		if n < 1 {
 			return 0, fmt.Errorf("memcluster: %d shards of %q, want at least one", n, topic)
 		}
@@ -223,7 +224,7 @@ func (s *Store) Establish(ctx context.Context, topic string, n int) (int, error)
 
 // Claim implements [engine.Leases].
 func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.ShardFence) ([]engine.Shard, error) {
-	return ask(ctx, s, "Claim", func(c *Cluster) (won []engine.Shard, err error) {
+	return query(ctx, s, "Claim", func(c *Cluster) (won []engine.Shard, err error) {
 		if c.leases[fence] == nil {
 			return nil, engine.ErrFenced
 		}
@@ -240,7 +241,7 @@ func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.ShardFenc
 // Release implements [engine.Leases].
 func (s *Store) Release(ctx context.Context, h engine.ShardFence) error {
 	return s.do(ctx, "Release", func(c *Cluster) error {
-		if err := c.held(h); err != nil {
+		if err := c.checkFence(h); err != nil {
 			return err
 		}
 		c.shards[h.Shard] = 0
@@ -248,8 +249,8 @@ func (s *Store) Release(ctx context.Context, h engine.ShardFence) error {
 	})
 }
 
-// held returns ErrFenced unless the hold is current.
-func (c *Cluster) held(h engine.ShardFence) error {
+// checkFence returns ErrFenced unless h is the current fence of its shard.
+func (c *Cluster) checkFence(h engine.ShardFence) error {
 	if h.Fence == 0 || c.shards[h.Shard] != h.Fence {
 		return engine.ErrFenced
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// maxRead bounds the bytes of one read, except for a single larger entry.
+// maxRead is the maximum size of one read in bytes. A single entry can be larger.
 const maxRead = 8 << 20
 
-// A sharedLog is the log with one name in one generation of the cluster. The cluster's step guards it, except
-// entries, which is safe for concurrent use.
+// A sharedLog is a log in one generation of the cluster. The cluster's step guards all fields except entries, which is
+// safe for concurrent use.
 type sharedLog struct {
 	entries   store.EventLog
 	retention store.LogOptions
@@ -26,17 +26,18 @@ type sharedLog struct {
 	followers []*Log
 }
 
-// A Log is an [engine.Log]: one store's view of a log. It learns of other stores' appends a moment later.
+// A Log is one store's view of a log. It implements [engine.Log]. It is notified of other stores' appends
+// asynchronously.
 type Log struct {
 	s    *Store
 	name string
 	of   *sharedLog // never changes: a new generation needs a new Log
 
-	mu       sync.Mutex // held while Appended is called, which ensures the order
+	mu       sync.Mutex // held during calls to Appended, to preserve the order
 	appended func([]store.Entry)
 	told     store.Position
-	seen     time.Time // when the last look began
-	coming   bool      // a notification is on its way
+	seen     time.Time // when the last read for new entries began
+	coming   bool      // whether a notification is pending
 }
 
 var _ engine.Log = (*Log)(nil)
@@ -46,7 +47,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 	if o.MaxBytes > 0 {
 		return nil, fmt.Errorf("memcluster: log %q: MaxBytes is for stores of one process", name)
 	}
-	l, err := ask(ctx, s, "OpenLog", func(c *Cluster) (*Log, error) {
+	l, err := query(ctx, s, "OpenLog", func(c *Cluster) (*Log, error) {
 		of, err := c.log(name, store.LogOptions{MaxAge: o.MaxAge, MaxCount: o.MaxCount})
 		if err != nil {
 			return nil, err
@@ -71,7 +72,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 	return l, nil
 }
 
-// log returns the log with that name in this generation, and sets its retention.
+// log returns the log with the given name in the current generation and sets its retention.
 func (c *Cluster) log(name string, retention store.LogOptions) (*sharedLog, error) {
 	inner := fmt.Sprintf("%d %s", c.epoch, name)
 	entries, err := c.db.OpenLog(context.Background(), inner, retention)
@@ -85,8 +86,8 @@ func (c *Cluster) log(name string, retention store.LogOptions) (*sharedLog, erro
 	return c.logs[name], nil
 }
 
-// BeginEpoch begins a new generation, as a restored database does. It drops the last entries of each log, lost of
-// them, and ends all leases and holds.
+// BeginEpoch begins a new generation, as a restored database does. It drops the last lost entries of each log and ends
+// all leases and shard ownerships.
 func (c *Cluster) BeginEpoch(lost int) error {
 	c.step <- struct{}{}
 	defer func() { <-c.step }()
@@ -120,8 +121,8 @@ func (c *Cluster) beginEpochs(lost int) error {
 	return nil
 }
 
-// append appends e; if above is not nil, as AppendOnce does. err may be an error of [store.Repeats].
-func (of *sharedLog) append(ctx context.Context, e store.Entry, above *store.Position) (a appended, err error) {
+// append appends e. If above is not nil, it works like AppendOnce. err may be an error of [store.Repeats].
+func (of *sharedLog) append(ctx context.Context, e store.Entry, above *store.Position) (a appendResult, err error) {
 	if above != nil {
 		a.at, a.fresh, err = of.entries.AppendOnce(ctx, e, *above)
 		return a, err
@@ -131,8 +132,8 @@ func (of *sharedLog) append(ctx context.Context, e store.Entry, above *store.Pos
 	return a, err
 }
 
-// An appended is the result of append.
-type appended struct {
+// An appendResult is the result of append.
+type appendResult struct {
 	at    store.Position
 	fresh bool
 }
@@ -149,30 +150,30 @@ func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Positio
 	return a.at, a.fresh, err
 }
 
-func (l *Log) append(ctx context.Context, op string, e store.Entry, above *store.Position) (a appended, err error) {
-	var stands error // an existing entry is a result as well
+func (l *Log) append(ctx context.Context, op string, e store.Entry, above *store.Position) (a appendResult, err error) {
+	var stands error // an existing entry is not a failed step
 	err = l.s.do(ctx, op+" "+l.name, func(c *Cluster) error {
 		if c.logs[l.name] != l.of {
 			return engine.ErrNewEpoch
 		}
 		a, stands = l.of.append(ctx, e, above)
 		if a.fresh {
-			l.of.tell(l)
+			l.of.notifyOthers(l)
 		}
 		return nil
 	})
 	if err != nil {
-		return appended{}, err
+		return appendResult{}, err
 	}
 	if a.at > 0 {
-		l.look(a.at)
+		l.deliver(a.at)
 	}
 	return a, stands
 }
 
 // AppendGroup implements [engine.Shared].
 func (s *Store) AppendGroup(ctx context.Context, log string, group []store.Outgoing) ([]engine.Appended, error) {
-	done, err := ask(ctx, s, "AppendGroup "+log, func(c *Cluster) ([]engine.Appended, error) {
+	done, err := query(ctx, s, "AppendGroup "+log, func(c *Cluster) ([]engine.Appended, error) {
 		of := c.logs[log]
 		if of == nil {
 			return nil, fmt.Errorf("memcluster: log %q: %w", log, engine.ErrNoLog)
@@ -189,29 +190,29 @@ func (s *Store) AppendGroup(ctx context.Context, log string, group []store.Outgo
 			}
 			done[i] = engine.Appended{Position: a.at, Fresh: a.fresh, Err: err}
 		}
-		of.tell(nil)
+		of.notifyOthers(nil)
 		return done, nil
 	})
 	s.mu.Lock()
 	l := s.logs[log]
 	s.mu.Unlock()
 	if l != nil {
-		l.look(0) // the appending store sees it immediately
+		l.deliver(0) // the appending store receives the entries immediately
 	}
 	return done, err
 }
 
-// tell notifies all followers except but, which has appended.
-func (of *sharedLog) tell(but *Log) {
+// notifyOthers notifies all followers except but, which has appended the entry.
+func (of *sharedLog) notifyOthers(but *Log) {
 	for _, f := range of.followers {
 		if f != but {
-			f.news()
+			f.notify()
 		}
 	}
 }
 
-// news makes the log look for new entries, after the latency.
-func (l *Log) news() {
+// notify makes the log deliver new entries after the latency.
+func (l *Log) notify() {
 	l.s.mu.Lock()
 	f, closed := l.s.faults, l.s.closed
 	l.s.mu.Unlock()
@@ -229,7 +230,7 @@ func (l *Log) news() {
 		l.coming = false
 		l.mu.Unlock()
 		if l.s.reachable("news " + l.name) {
-			l.look(0)
+			l.deliver(0)
 		}
 	}
 	if f.Latency > 0 {
@@ -239,7 +240,7 @@ func (l *Log) news() {
 	go arrive()
 }
 
-// reachable reports whether notifications arrive.
+// reachable reports whether notifications reach the store.
 func (s *Store) reachable(op string) bool {
 	s.mu.Lock()
 	f, closed := s.faults, s.closed
@@ -247,8 +248,8 @@ func (s *Store) reachable(op string) bool {
 	return !closed && !f.Deaf && (f.Fail == nil || f.Fail(op) == nil)
 }
 
-// look delivers new entries to Appended. It does nothing if all entries up to need were already delivered.
-func (l *Log) look(need store.Position) (head store.Position) {
+// deliver passes new entries to Appended. It does nothing if all entries up to need have already been passed.
+func (l *Log) deliver(need store.Position) (head store.Position) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if need > 0 && l.told >= need {
@@ -258,7 +259,7 @@ func (l *Log) look(need store.Position) (head store.Position) {
 	for {
 		b, err := l.of.entries.Read(context.Background(), l.told, 512)
 		if err != nil {
-			return l.told // the cluster is closed: nothing is delivered any more
+			return l.told // the cluster is closed: no more entries are delivered
 		}
 		if len(b.Entries) == 0 {
 			l.told, l.seen = b.Head, began
@@ -273,14 +274,14 @@ func (l *Log) look(need store.Position) (head store.Position) {
 
 // CatchUp implements [engine.Log].
 func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, error) {
-	if err := l.same(ctx, "CatchUp"); err != nil {
+	if err := l.checkEpoch(ctx, "CatchUp"); err != nil {
 		return 0, err
 	}
-	return l.look(0), nil
+	return l.deliver(0), nil
 }
 
-// same returns ErrNewEpoch unless the log is of the current generation.
-func (l *Log) same(ctx context.Context, op string) error {
+// checkEpoch returns ErrNewEpoch unless the log belongs to the current generation.
+func (l *Log) checkEpoch(ctx context.Context, op string) error {
 	return l.s.do(ctx, op+" "+l.name, func(c *Cluster) error {
 		if c.logs[l.name] != l.of {
 			return engine.ErrNewEpoch
@@ -289,8 +290,8 @@ func (l *Log) same(ctx context.Context, op string) error {
 	})
 }
 
-// Seen implements [engine.Log]. If notifications arrive and every entry was delivered, the last look counts as made
-// now.
+// Seen implements [engine.Log]. If notifications reach the store and all entries have been delivered, it returns the
+// current time.
 func (l *Log) Seen() time.Time {
 	now := time.Now()
 	here := l.s.reachable("news " + l.name)
@@ -303,9 +304,9 @@ func (l *Log) Seen() time.Time {
 	return l.seen
 }
 
-// Read implements [store.EventLog]. It returns the entries that Appended has seen.
+// Read implements [store.EventLog]. It returns only entries that have been passed to Appended.
 func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
-	if err := l.same(ctx, "Read"); err != nil {
+	if err := l.checkEpoch(ctx, "Read"); err != nil {
 		return store.Batch{}, err
 	}
 	l.mu.Lock()
@@ -330,7 +331,7 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 
 // Bounds implements [store.EventLog].
 func (l *Log) Bounds(ctx context.Context) (oldest, head store.Position, err error) {
-	if err := l.same(ctx, "Bounds"); err != nil {
+	if err := l.checkEpoch(ctx, "Bounds"); err != nil {
 		return 0, 0, err
 	}
 	l.mu.Lock()
@@ -341,7 +342,7 @@ func (l *Log) Bounds(ctx context.Context) (oldest, head store.Position, err erro
 
 // Proof implements [store.EventLog].
 func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
-	if err := l.same(ctx, "Proof"); err != nil {
+	if err := l.checkEpoch(ctx, "Proof"); err != nil {
 		return 0, err
 	}
 	return l.of.entries.Proof(ctx, p)
@@ -350,13 +351,14 @@ func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 // Epoch implements [store.EventLog].
 func (l *Log) Epoch() uint64 { return l.of.entries.Epoch() }
 
-// Retain implements [engine.Shared]. In memory, expired entries disappear immediately; Retain only follows that.
+// Retain implements [engine.Shared]. Expired entries disappear immediately in memory. Retain only tracks their
+// deletion.
 func (s *Store) Retain(ctx context.Context, h engine.ShardFence, limit int) (more bool, err error) {
-	return ask(ctx, s, "Retain", func(c *Cluster) (more bool, err error) {
+	return query(ctx, s, "Retain", func(c *Cluster) (more bool, err error) {
 		if h.Shard.Topic != engine.RetentionTopic {
 			return false, engine.ErrFenced
 		}
-		if err := c.held(h); err != nil {
+		if err := c.checkFence(h); err != nil {
 			return false, err
 		}
 		left := store.Position(max(limit, 0))

@@ -15,11 +15,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// An outbox holds the rows of committed transactions and the rejected ones, both in order of their ids.
+// An outbox holds the rows of committed transactions and the rejected rows, both ordered by ID.
 type outbox struct {
 	last     int64
 	rows     []row
-	rejected []refused
+	rejected []rejectedRow
 }
 
 // A row is an occurrence in the outbox.
@@ -28,8 +28,8 @@ type row struct {
 	out store.Outgoing
 }
 
-// A refused is an occurrence that was set aside.
-type refused struct {
+// A rejectedRow is a row that was set aside.
+type rejectedRow struct {
 	row
 	at     time.Time
 	reason string
@@ -72,18 +72,18 @@ func (o *outbox) put(rows []row) {
 	sort.SliceStable(o.rows, func(i, j int) bool { return o.rows[i].id < o.rows[j].id })
 }
 
-// Sequence implements [engine.Outbox]. It calls check between two steps, so that check may call the store.
+// Sequence implements [engine.Outbox]. It calls check between two steps, so check can call the store.
 func (s *Store) Sequence(ctx context.Context, h engine.ShardFence, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
 	if h.Shard.Topic != engine.OutboxTopic {
 		return engine.Sequenced{}, engine.ErrFenced
 	}
-	found, err := ask(ctx, s, "Sequence", func(c *Cluster) ([]verdict, error) {
-		if err := c.held(h); err != nil {
+	found, err := query(ctx, s, "Sequence", func(c *Cluster) ([]verdict, error) {
+		if err := c.checkFence(h); err != nil {
 			return nil, err
 		}
 		var found []verdict
 		for _, r := range c.outbox.rows {
-			found = append(found, verdict{row: r, fault: c.deliverable(r.out.Log)})
+			found = append(found, verdict{row: r, fault: c.checkLog(r.out.Log)})
 		}
 		return found, nil
 	})
@@ -110,8 +110,8 @@ func (s *Store) Sequence(ctx context.Context, h engine.ShardFence, limit int, ch
 		}
 		judged = append(judged, v)
 	}
-	done, err := ask(ctx, s, "Sequence", func(c *Cluster) (engine.Sequenced, error) {
-		if err := c.held(h); err != nil {
+	done, err := query(ctx, s, "Sequence", func(c *Cluster) (engine.Sequenced, error) {
+		if err := c.checkFence(h); err != nil {
 			return engine.Sequenced{}, err
 		}
 		done := engine.Sequenced{Found: len(found), More: more}
@@ -123,22 +123,22 @@ func (s *Store) Sequence(ctx context.Context, h engine.ShardFence, limit int, ch
 		return done, nil
 	})
 	s.mu.Lock()
-	logs := s.opened()
+	logs := s.openLogs()
 	s.mu.Unlock()
 	for _, l := range logs { // the appending store sees it immediately
-		l.look(0)
+		l.deliver(0)
 	}
 	return done, err
 }
 
-// A verdict is a row with its fault; nil if it can be moved.
+// A verdict is a row and its fault. The fault is nil if the row can be moved.
 type verdict struct {
 	row
 	fault error
 }
 
-// deliverable returns why occurrences cannot be moved to the log, or nil.
-func (c *Cluster) deliverable(log string) error {
+// checkLog returns an error if occurrences cannot be moved to the log.
+func (c *Cluster) checkLog(log string) error {
 	switch {
 	case strings.HasPrefix(log, "/"):
 		return fmt.Errorf("the log %s is internal to the servers", log)
@@ -148,14 +148,14 @@ func (c *Cluster) deliverable(log string) error {
 	return nil
 }
 
-// settle moves the row to its log or sets it aside, unless that has happened meanwhile.
+// settle moves the row to its log or sets it aside. It does nothing if the row is no longer in the outbox.
 func (c *Cluster) settle(ctx context.Context, v verdict, done *engine.Sequenced) error {
 	i := slices.IndexFunc(c.outbox.rows, func(r row) bool { return r.id == v.id })
 	if i < 0 {
 		return nil
 	}
 	if v.fault == nil {
-		of := c.logs[v.out.Log] // deliverable has checked that it exists
+		of := c.logs[v.out.Log] // checkLog has verified that it exists
 		var above *store.Position
 		if v.out.Once {
 			above = &v.out.Above
@@ -163,13 +163,13 @@ func (c *Cluster) settle(ctx context.Context, v verdict, done *engine.Sequenced)
 		a, err := of.append(ctx, v.out.Entry, above)
 		switch {
 		case a.fresh:
-			of.tell(nil)
+			of.notifyOthers(nil)
 		case errors.Is(err, events.ErrIDReused): // the existing entry counts
 		case err != nil:
 			return err
 		}
 	} else {
-		c.outbox.rejected = append(c.outbox.rejected, refused{v.row, time.Now(), v.fault.Error()})
+		c.outbox.rejected = append(c.outbox.rejected, rejectedRow{v.row, time.Now(), v.fault.Error()})
 		done.Rejected++
 	}
 	c.outbox.rows = slices.Delete(c.outbox.rows, i, i+1)
@@ -178,7 +178,7 @@ func (c *Cluster) settle(ctx context.Context, v verdict, done *engine.Sequenced)
 
 // Rejected implements [engine.Outbox].
 func (s *Store) Rejected(ctx context.Context, after int64, limit int) ([]operator.Rejected, error) {
-	return ask(ctx, s, "Rejected", func(c *Cluster) (found []operator.Rejected, err error) {
+	return query(ctx, s, "Rejected", func(c *Cluster) (found []operator.Rejected, err error) {
 		for _, r := range c.outbox.rejected {
 			if r.id > after && len(found) < limit {
 				e := &r.out.Entry
@@ -191,7 +191,7 @@ func (s *Store) Rejected(ctx context.Context, after int64, limit int) ([]operato
 
 // PutBack implements [engine.Outbox].
 func (s *Store) PutBack(ctx context.Context, id int64) (found bool, err error) {
-	return ask(ctx, s, "PutBack", func(c *Cluster) (bool, error) {
+	return query(ctx, s, "PutBack", func(c *Cluster) (bool, error) {
 		r, found := c.outbox.take(id)
 		if found {
 			c.outbox.last++
@@ -203,14 +203,14 @@ func (s *Store) PutBack(ctx context.Context, id int64) (found bool, err error) {
 
 // Drop implements [engine.Outbox].
 func (s *Store) Drop(ctx context.Context, id int64) (found bool, err error) {
-	return ask(ctx, s, "Drop", func(c *Cluster) (bool, error) {
+	return query(ctx, s, "Drop", func(c *Cluster) (bool, error) {
 		_, found := c.outbox.take(id)
 		return found, nil
 	})
 }
 
-func (o *outbox) take(id int64) (r refused, found bool) {
-	i := slices.IndexFunc(o.rejected, func(r refused) bool { return r.id == id })
+func (o *outbox) take(id int64) (r rejectedRow, found bool) {
+	i := slices.IndexFunc(o.rejected, func(r rejectedRow) bool { return r.id == id })
 	if i < 0 {
 		return r, false
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// change is like do for a change of records. It is delayed as [Cluster.Slow] says, after check.
+// change is like do, but for a change of records. After check, it waits for the delay set by [Cluster.Slow].
 func (s *Store) change(ctx context.Context, op string, check, f func(c *Cluster) error) error {
 	return s.do(ctx, op, func(c *Cluster) error {
 		if check != nil {
@@ -41,7 +41,7 @@ func (s *Store) Admit(ctx context.Context, sub store.Subscription, q engine.Quot
 		if _, ok, err := c.db.Subscription(ctx, sub.ID); ok || err != nil || sub.Revision != 0 {
 			return err
 		}
-		return admitted(q)(c.db.CountSubscriptions(ctx, sub.Principal))
+		return checkQuota(q)(c.db.CountSubscriptions(ctx, sub.Principal))
 	}, func(c *Cluster) (err error) {
 		revision, err = c.db.PutSubscription(ctx, sub)
 		return err
@@ -49,8 +49,8 @@ func (s *Store) Admit(ctx context.Context, sub store.Subscription, q engine.Quot
 	return revision, err
 }
 
-// admitted returns a function that refuses a record beyond the quota.
-func admitted(q engine.Quota) func(own, all int, err error) error {
+// checkQuota returns a function that returns an error for a record beyond the quota.
+func checkQuota(q engine.Quota) func(own, all int, err error) error {
 	return func(own, all int, err error) error {
 		if err != nil {
 			return err
@@ -75,7 +75,7 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 
 // Subscriptions implements [store.SubscriptionStore].
 func (s *Store) Subscriptions(ctx context.Context, after string, limit int) ([]store.Subscription, error) {
-	return ask(ctx, s, "Subscriptions", func(c *Cluster) ([]store.Subscription, error) {
+	return query(ctx, s, "Subscriptions", func(c *Cluster) ([]store.Subscription, error) {
 		return c.db.Subscriptions(ctx, after, limit)
 	})
 }
@@ -106,17 +106,17 @@ func (s *Store) SaveMark(ctx context.Context, log string, to store.Position) err
 
 // Mark implements [store.SubscriptionStore].
 func (s *Store) Mark(ctx context.Context, log string) (store.Position, error) {
-	return ask(ctx, s, "Mark", func(c *Cluster) (store.Position, error) { return c.db.Mark(ctx, log) })
+	return query(ctx, s, "Mark", func(c *Cluster) (store.Position, error) { return c.db.Mark(ctx, log) })
 }
 
 // Attempts implements [engine.Attempts].
 func (s *Store) Attempts(ctx context.Context, subscription string, limit int) ([]operator.Attempt, error) {
-	return ask(ctx, s, "Attempts", func(c *Cluster) ([]operator.Attempt, error) { return c.db.Attempts(ctx, subscription, limit) })
+	return query(ctx, s, "Attempts", func(c *Cluster) ([]operator.Attempt, error) { return c.db.Attempts(ctx, subscription, limit) })
 }
 
 // TrimAttempts implements [engine.Attempts].
 func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now time.Time, limit int) (more bool, err error) {
-	return ask(ctx, s, "TrimAttempts", func(c *Cluster) (bool, error) { return c.db.TrimAttempts(ctx, b, now, limit) })
+	return query(ctx, s, "TrimAttempts", func(c *Cluster) (bool, error) { return c.db.TrimAttempts(ctx, b, now, limit) })
 }
 
 // Verification implements [store.SubscriptionStore].
@@ -138,7 +138,7 @@ func (s *Store) AdmitVerification(ctx context.Context, v store.Verification, q e
 	return s.do(ctx, "AdmitVerification", func(c *Cluster) error {
 		_, ok, err := c.db.Verification(ctx, v.Principal, v.URL)
 		if err == nil && !ok {
-			err = admitted(q)(c.db.CountVerifications(ctx, v.Principal))
+			err = checkQuota(q)(c.db.CountVerifications(ctx, v.Principal))
 		}
 		if err != nil {
 			return err
@@ -163,7 +163,7 @@ func (s *Store) CountVerifications(ctx context.Context, principal string) (own, 
 
 // SweepVerifications implements [store.SubscriptionStore].
 func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int) (int, error) {
-	return ask(ctx, s, "SweepVerifications", func(c *Cluster) (int, error) { return c.db.SweepVerifications(ctx, now, limit) })
+	return query(ctx, s, "SweepVerifications", func(c *Cluster) (int, error) { return c.db.SweepVerifications(ctx, now, limit) })
 }
 
 // ClaimAction implements [engine.Actions].
@@ -185,7 +185,7 @@ func (s *Store) ForgetAction(ctx context.Context, key string) error {
 	return s.do(ctx, "ForgetAction", func(c *Cluster) error { return c.db.ForgetAction(ctx, key) })
 }
 
-// owned holds a shard's records, as seen by its owner.
+// owned gives a shard's owner access to the shard's records.
 type owned struct {
 	s *Store
 	h engine.ShardFence
@@ -194,16 +194,16 @@ type owned struct {
 // Owned implements [engine.Shared].
 func (s *Store) Owned(h engine.ShardFence) engine.Owned { return owned{s, h} }
 
-// held checks the hold before a write.
-func (o owned) held(c *Cluster) error { return c.held(o.h) }
+// checkFence checks the owner's fence before a write.
+func (o owned) checkFence(c *Cluster) error { return c.checkFence(o.h) }
 
-// has reports whether the record belongs to the shard.
+// has reports whether a record belongs to the shard.
 func (o owned) has(sub *store.Subscription) bool {
 	return sub.Event == o.h.Shard.Topic && sub.Shard == o.h.Shard.Number
 }
 
-// knows reports whether the shard has a record with that id.
-func (o owned) knows(ctx context.Context, c *Cluster, id string) bool {
+// contains reports whether the shard has a record with the given ID.
+func (o owned) contains(ctx context.Context, c *Cluster, id string) bool {
 	sub, ok, err := c.db.Subscription(ctx, id)
 	return err == nil && ok && o.has(&sub)
 }
@@ -214,7 +214,7 @@ func (o owned) PutSubscription(ctx context.Context, sub store.Subscription) (rev
 		if !o.has(&sub) {
 			return engine.ErrFenced
 		}
-		return c.held(o.h)
+		return c.checkFence(o.h)
 	}, func(c *Cluster) (err error) {
 		revision, err = c.db.PutSubscription(ctx, sub)
 		return err
@@ -224,8 +224,8 @@ func (o owned) PutSubscription(ctx context.Context, sub store.Subscription) (rev
 
 // DeleteSubscription implements [engine.Owned].
 func (o owned) DeleteSubscription(ctx context.Context, id string, generation uint64) error {
-	return o.s.change(ctx, "Owned.DeleteSubscription", o.held, func(c *Cluster) error {
-		if !o.knows(ctx, c, id) {
+	return o.s.change(ctx, "Owned.DeleteSubscription", o.checkFence, func(c *Cluster) error {
+		if !o.contains(ctx, c, id) {
 			return nil
 		}
 		return c.db.DeleteSubscription(ctx, id, generation)
@@ -234,7 +234,7 @@ func (o owned) DeleteSubscription(ctx context.Context, id string, generation uin
 
 // Subscriptions implements [engine.Owned].
 func (o owned) Subscriptions(ctx context.Context, after string, limit int) ([]store.Subscription, error) {
-	return ask(ctx, o.s, "Owned.Subscriptions", func(c *Cluster) (found []store.Subscription, err error) {
+	return query(ctx, o.s, "Owned.Subscriptions", func(c *Cluster) (found []store.Subscription, err error) {
 		_, all, err := c.db.CountSubscriptions(ctx, "")
 		if err != nil {
 			return nil, err
@@ -252,11 +252,11 @@ func (o owned) SaveProgress(ctx context.Context, updates []store.Update) error {
 
 // SaveAttempts implements [engine.Owned]. It fails as SaveProgress does.
 func (o owned) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
-	return o.s.change(ctx, "Owned.SaveProgress", o.held, func(c *Cluster) error {
+	return o.s.change(ctx, "Owned.SaveProgress", o.checkFence, func(c *Cluster) error {
 		var known []store.Update
 		var theirs [][]operator.Attempt
 		for i, u := range updates {
-			if o.knows(ctx, c, u.ID) {
+			if o.contains(ctx, c, u.ID) {
 				known, theirs = append(known, u), append(theirs, made[i])
 			}
 		}
@@ -267,7 +267,7 @@ func (o owned) SaveAttempts(ctx context.Context, updates []store.Update, made []
 // SaveMark implements [engine.Owned].
 func (o owned) SaveMark(ctx context.Context, log string, to store.Position) error {
 	return o.s.do(ctx, "Owned.SaveMark", func(c *Cluster) error {
-		if err := c.held(o.h); err != nil {
+		if err := c.checkFence(o.h); err != nil {
 			return err
 		}
 		m := mark{log, o.h.Shard}
@@ -278,12 +278,12 @@ func (o owned) SaveMark(ctx context.Context, log string, to store.Position) erro
 
 // Mark implements [engine.Owned].
 func (o owned) Mark(ctx context.Context, log string) (store.Position, error) {
-	return ask(ctx, o.s, "Owned.Mark", func(c *Cluster) (store.Position, error) { return c.marks[mark{log, o.h.Shard}], nil })
+	return query(ctx, o.s, "Owned.Mark", func(c *Cluster) (store.Position, error) { return c.marks[mark{log, o.h.Shard}], nil })
 }
 
 // States implements [engine.Shared].
 func (s *Store) States(ctx context.Context, prefix, after string, limit int) ([]engine.State, error) {
-	return ask(ctx, s, "States", func(c *Cluster) (found []engine.State, err error) {
+	return query(ctx, s, "States", func(c *Cluster) (found []engine.State, err error) {
 		for _, key := range slices.Sorted(maps.Keys(c.states)) {
 			if strings.HasPrefix(key, prefix) && key > after && len(found) < limit {
 				found = append(found, c.states[key])
@@ -295,7 +295,7 @@ func (s *Store) States(ctx context.Context, prefix, after string, limit int) ([]
 
 // PutState implements [engine.Shared].
 func (s *Store) PutState(ctx context.Context, x engine.State) (uint64, error) {
-	return ask(ctx, s, "PutState", func(c *Cluster) (uint64, error) {
+	return query(ctx, s, "PutState", func(c *Cluster) (uint64, error) {
 		if c.states[x.Key].Revision != x.Revision {
 			return 0, store.ErrConflict
 		}
@@ -319,7 +319,7 @@ func (s *Store) DeleteState(ctx context.Context, key string, revision uint64) er
 
 // History implements [engine.Shared].
 func (s *Store) History(ctx context.Context, event string) ([]engine.SchemaVersion, error) {
-	return ask(ctx, s, "History", func(c *Cluster) ([]engine.SchemaVersion, error) {
+	return query(ctx, s, "History", func(c *Cluster) ([]engine.SchemaVersion, error) {
 		return slices.Clone(c.history[event]), nil
 	})
 }

@@ -1,4 +1,4 @@
-// Package metertest provides a meter for tests that records instruments and measurements.
+// Package metertest provides a meter that records instruments and measurements for tests.
 package metertest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-// An Instrument describes a created instrument.
+// An Instrument describes an instrument created by a [Meter].
 type Instrument struct{ Name, Kind, Unit, Description string }
 
 // A Meter records instruments and measurements. The zero value is ready to use.
@@ -46,22 +46,22 @@ func (m *Meter) made(i Instrument) {
 	m.instruments[i.Name] = i
 }
 
-// Instruments returns the created instruments by name.
+// Instruments returns all created instruments by name.
 func (m *Meter) Instruments() map[string]Instrument {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.instruments)
 }
 
-// Callbacks returns how many callbacks are registered.
+// Callbacks returns the number of registered callbacks.
 func (m *Meter) Callbacks() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.callbacks)
 }
 
-// Key returns the key of a measurement: the instrument's name, a space, and its attributes as key=value,key=value
-// in the order of their keys.
+// Key returns the key of a measurement. It consists of the instrument's name, a space, and the attributes as
+// key=value,key=value, sorted by key.
 func Key(name string, set attribute.Set) string {
 	if set.Len() == 0 {
 		return name
@@ -78,14 +78,14 @@ func (m *Meter) add(name string, set attribute.Set, n int64) {
 	m.counted[Key(name, set)] += n
 }
 
-// Counted returns the sums of counters and the number of values of histograms, by [Key].
+// Counted returns the sums of counters and the number of values recorded by histograms, by [Key].
 func (m *Meter) Counted() map[string]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.counted)
 }
 
-// Observed runs the callbacks and returns the observed values, by [Key].
+// Observed calls the callbacks and returns the observed values by [Key].
 func (m *Meter) Observed(t testing.TB) map[string]float64 {
 	m.mu.Lock()
 	callbacks := slices.Collect(maps.Values(m.callbacks))

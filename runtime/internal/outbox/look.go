@@ -17,26 +17,26 @@ import (
 )
 
 const (
-	// wholeEvery is how often the owner reads the outbox from the beginning. A role that may insert rows can give
-	// them the number of a transaction that ended long ago.
+	// wholeEvery is the interval at which the owner reads the outbox from the beginning. This is necessary because a
+	// role with insert permission can set the number of a transaction that ended long ago.
 	wholeEvery = time.Minute
-	// maxAge is the greatest believable age of a row.
+	// maxAge is the maximum plausible age of a row.
 	maxAge = 10 * 365 * 24 * time.Hour
-	// movePause is how long a log is skipped after a failure, and movingTold how often the failure is logged.
-	movePause  = time.Second
-	movingTold = time.Minute
+	// movePause is how long a log is skipped after a failure. moveLogInterval is how often the failure is logged.
+	movePause       = time.Second
+	moveLogInterval = time.Minute
 )
 
-// A snapshot says which transactions had ended at a time: their rows in the outbox were visible then.
+// A snapshot identifies the transactions that had ended at a given time. Their rows in the outbox were visible then.
 type snapshot struct {
 	next   int64   // the first transaction that had not begun
 	active []int64 // earlier transactions that had not ended
 }
 
-// never is a snapshot before all transactions.
-var never = snapshot{next: math.MinInt64}
+// emptySnapshot is a snapshot taken before all transactions.
+var emptySnapshot = snapshot{next: math.MinInt64}
 
-// parseSnapshot parses PostgreSQL's text form, "xmin:xmax:active,active".
+// parseSnapshot parses the text form of a PostgreSQL snapshot, "xmin:xmax:active,active".
 func parseSnapshot(text string) (s snapshot, err error) {
 	parts := strings.SplitN(text, ":", 3)
 	if len(parts) != 3 {
@@ -58,18 +58,18 @@ func parseSnapshot(text string) (s snapshot, err error) {
 	return s, nil
 }
 
-// A place orders the rows of the outbox: by transaction, then by id. A transaction that began after another one ended
-// has a higher number.
+// A place is a position in the outbox. Rows are ordered by transaction and then by id. If one transaction begins after
+// another has ended, its number is higher.
 type place struct{ tx, id int64 }
 
 var first = place{math.MinInt64, math.MinInt64}
 
-// A sweep reads the outbox once, page by page. It reads every row that was visible when it began, but not when the
-// previous sweep began.
+// A sweep is one pass over the outbox, page by page. It reads every row that was visible when it began, but not when
+// the previous sweep began.
 type sweep struct {
 	since  snapshot // when the previous sweep began
 	began  *snapshot
-	behind place // the last row that was read
+	behind place // position of the last row that was read
 }
 
 func newSweep(since snapshot) sweep { return sweep{since: since, behind: first} }
@@ -77,9 +77,9 @@ func newSweep(since snapshot) sweep { return sweep{since: since, behind: first} 
 // again restarts the sweep.
 func (w *sweep) again() { *w = newSweep(w.since) }
 
-// done advances the sweep by a page. The last page ends it; the next sweep reads the rows that were not visible when
-// this one began.
-func (w *sweep) done(p *page) {
+// advance moves the sweep past a page. After the last page, it starts the next sweep, which reads the rows that were
+// not visible when this sweep began.
+func (w *sweep) advance(p *page) {
 	if w.began == nil {
 		w.began = &p.at
 	}
@@ -90,22 +90,22 @@ func (w *sweep) done(p *page) {
 	*w = newSweep(*w.began)
 }
 
-// A page is a part of the outbox.
+// A page contains consecutive rows of a sweep.
 type page struct {
 	at    snapshot
 	start time.Time // when the server started
 	rows  []Row
-	more  bool // there may be more in this sweep
+	more  bool // the sweep might have more rows
 }
 
-// sweeping holds the state that the owner of the outbox keeps between steps.
-type sweeping struct {
+// A sweepState holds the state of the outbox's owner between steps.
+type sweepState struct {
 	mu  sync.Mutex
 	now *sweeper
 }
 
-// of returns the state of an owner. If the fence is new, the state is empty.
-func (s *sweeping) of(fence uint64) *sweeper {
+// forFence returns the state of the owner with the given fence. It returns an empty state if the fence is new.
+func (s *sweepState) forFence(fence uint64) *sweeper {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.now == nil || s.now.fence != fence {
@@ -114,7 +114,7 @@ func (s *sweeping) of(fence uint64) *sweeper {
 	return s.now
 }
 
-// A sweeper is the state under one hold. The holder of turn may use it.
+// A sweeper is the state of an owner with one fence. A goroutine must hold turn to access it.
 type sweeper struct {
 	fence uint64
 	turn  chan struct{} // capacity 1
@@ -125,24 +125,24 @@ type sweeper struct {
 	stuck map[string]*stuckLog
 }
 
-// A stuckLog is a log that failed to accept an append. The main sweep skips it, and it has a separate sweep.
+// A stuckLog is a log to which an append failed. The main sweep skips the log, and a separate sweep reads its rows.
 type stuckLog struct {
 	sweep
 	until time.Time // skipped until then
 	told  time.Time
-	came  time.Time // its oldest row
+	came  time.Time // time of its oldest row
 }
 
-// begin starts a full sweep if it is due.
+// begin starts a full sweep if one is due.
 func (w *sweeper) begin(now time.Time) {
 	if w.main.began == nil && now.Sub(w.whole) >= wholeEvery {
-		w.main, w.whole = newSweep(never), now
+		w.main, w.whole = newSweep(emptySnapshot), now
 	}
 }
 
-// moved reports whether the server is not the previous one: a standby may reuse numbers of transactions. Then all
-// sweeps start over.
-func (w *sweeper) moved(start time.Time) bool {
+// restarted reports whether the server has restarted or another server has replaced it. If so, it restarts all sweeps,
+// because a standby might reuse transaction numbers.
+func (w *sweeper) restarted(start time.Time) bool {
 	if w.start.Equal(start) {
 		return false
 	}
@@ -151,15 +151,15 @@ func (w *sweeper) moved(start time.Time) bool {
 	if !known {
 		return false
 	}
-	w.main = newSweep(never)
+	w.main = newSweep(emptySnapshot)
 	for _, l := range w.stuck {
-		l.sweep = newSweep(never)
+		l.sweep = newSweep(emptySnapshot)
 	}
 	return true
 }
 
-// alone returns the logs that the main sweep skips.
-func (w *sweeper) alone() []string {
+// stuckNames returns the sorted names of the stuck logs, which the main sweep skips.
+func (w *sweeper) stuckNames() []string {
 	names := make([]string, 0, len(w.stuck))
 	for name := range w.stuck {
 		names = append(names, name)
@@ -168,15 +168,15 @@ func (w *sweeper) alone() []string {
 	return names
 }
 
-// due returns the stuck logs to retry now, the longest waiting first, at most movers.
+// due returns up to movers names of stuck logs to retry now. The log that has waited longest comes first.
 func (w *sweeper) due(now time.Time) []string {
-	names := w.alone()
+	names := w.stuckNames()
 	names = slices.DeleteFunc(names, func(name string) bool { return now.Before(w.stuck[name].until) })
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(w.stuck[a].until.UnixNano(), w.stuck[b].until.UnixNano()) })
 	return names[:min(len(names), movers)]
 }
 
-// failed records that a log failed to accept an append, and reports whether to log that.
+// failed records that an append to a log failed. It reports whether to log the failure.
 func (w *sweeper) failed(name string, now time.Time, oldest time.Duration) (tell bool) {
 	l := w.stuck[name]
 	if l == nil {
@@ -188,13 +188,13 @@ func (w *sweeper) failed(name string, now time.Time, oldest time.Duration) (tell
 	}
 	l.again()
 	l.until, l.came = now.Add(movePause), now.Add(-oldest)
-	if tell = now.Sub(l.told) >= movingTold; tell {
+	if tell = now.Sub(l.told) >= moveLogInterval; tell {
 		l.told = now
 	}
 	return tell
 }
 
-// oldest returns how long the oldest row of the stuck logs has waited.
+// oldest returns the age of the oldest row of all stuck logs.
 func (w *sweeper) oldest(now time.Time) (age time.Duration) {
 	for _, l := range w.stuck {
 		age = max(age, now.Sub(l.came))
@@ -202,17 +202,17 @@ func (w *sweeper) oldest(now time.Time) (age time.Duration) {
 	return age
 }
 
-// succeeded records that all rows of a page of a stuck log were moved.
+// succeeded records that all rows on a page of a stuck log were moved.
 func (w *sweeper) succeeded(name string, p *page) {
 	if p.more {
-		w.stuck[name].done(p)
+		w.stuck[name].advance(p)
 		return
 	}
-	delete(w.stuck, name) // the main sweep sees later rows
+	delete(w.stuck, name) // the main sweep reads later rows
 }
 
-// lookSQL reads a page. $5 to $7 are ranges of places; each is written as bounds of (tx, id) only, so that the query
-// reads nothing else of that index and uses no other one.
+// lookSQL reads a page. $5 to $7 are ranges of places. Each range is expressed only as bounds on (tx, id), so that the
+// query scans only these ranges of that index.
 const lookSQL = `WITH read AS (
 		SELECT o.* FROM unnest($5::bigint[], $6::bigint[], $7::bigint[]) AS r (tx, id, up_to) CROSS JOIN LATERAL (
 			SELECT * FROM @.outbox WHERE (tx, id) >= (r.tx, r.id) AND tx <= r.up_to AND (log = ANY ($2)) = $8 ORDER BY tx, id LIMIT $1) AS o
@@ -228,8 +228,8 @@ const lookSQL = `WITH read AS (
 		CASE WHEN fits THEN targets END, once, above, size, (extract(epoch FROM clock_timestamp()) - extract(epoch FROM b.at))::float8
 	FROM (VALUES (1)) AS one LEFT JOIN bounded b ON before < $3 ORDER BY b.tx, b.id`
 
-// lookArgs returns the arguments for a page of a sweep: of the given logs if only is set, otherwise of all other
-// logs.
+// lookArgs returns the arguments of lookSQL for the next page of a sweep. If only is set, the page contains rows of the
+// given logs. Otherwise it contains rows of all other logs.
 func lookArgs(w *sweep, limit int, logs []string, only bool) []any {
 	var txs, ids, upTo []int64
 	between := func(from, to int64) { // a range of transactions
@@ -252,14 +252,14 @@ func lookArgs(w *sweep, limit int, logs []string, only bool) []any {
 	return []any{int64(limit), logs, int64(maxWaiting), int32(MaxName), txs, ids, upTo, only}
 }
 
-// A looked is a row of the result of lookSQL; for an empty outbox it has only the snapshot.
-type looked struct {
+// A lookRow is a row of the result of lookSQL. If no rows are found, the only result row contains no outbox row.
+type lookRow struct {
 	at    string
 	start time.Time
 	row   *Row
 }
 
-func scanLooked(row pgx.CollectableRow) (l looked, err error) {
+func scanLooked(row pgx.CollectableRow) (l lookRow, err error) {
 	var tx, id, above, size *int64
 	var age *float64
 	var once *bool
@@ -279,8 +279,8 @@ func scanLooked(row pgx.CollectableRow) (l looked, err error) {
 	return l, nil
 }
 
-// Age returns how long a row has waited, or 0 if the time is not believable. A role that may insert rows can choose
-// the time.
+// Age converts the age of a row from seconds, or returns 0 if it is not plausible. A role with insert permission can
+// set any time.
 func Age(seconds float64) time.Duration {
 	if seconds > 0 && seconds < maxAge.Seconds() {
 		return time.Duration(seconds * float64(time.Second))
@@ -288,21 +288,21 @@ func Age(seconds float64) time.Duration {
 	return 0
 }
 
-// Looking returns the statement of the next look at up to limit rows, for measurements of its cost. It also returns
-// the number of ranges of the table that the statement reads. There must have been a step.
+// Looking returns the statement that reads the next page of up to limit rows, for measuring its cost. It also returns
+// the number of ranges that the statement reads. It must not be called before the first step.
 func (t *Table) Looking(limit int) (sql string, args []any, ranges int) {
 	w := t.sweeping.now
-	args = lookArgs(&w.main, limit, w.alone(), false)
-	return t.in(lookSQL), args, len(args[4].([]int64))
+	args = lookArgs(&w.main, limit, w.stuckNames(), false)
+	return t.qualify(lookSQL), args, len(args[4].([]int64))
 }
 
-// look reads a page of a sweep.
+// look reads the next page of a sweep.
 func (t *Table) look(ctx context.Context, db DB, w *sweep, limit int, logs []string, only bool) (*page, error) {
-	var all []looked
+	var all []lookRow
 	err := db.Read(ctx, func(rows pgx.Rows) (err error) {
 		all, err = pgx.CollectRows(rows, scanLooked)
 		return err
-	}, t.in(lookSQL), lookArgs(w, limit, logs, only)...)
+	}, t.qualify(lookSQL), lookArgs(w, limit, logs, only)...)
 	if err != nil {
 		return nil, err
 	}

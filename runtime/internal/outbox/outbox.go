@@ -1,11 +1,11 @@
-// Package outbox reads and changes the two tables of an outbox in PostgreSQL. The table outbox has the occurrences
-// that transactions of the author emitted, and rejected has the occurrences that were set aside. A [Mover] moves rows
-// to their logs and says what is atomic with that. It is a store that has its logs in the same database (package
-// postgres), or a relay to any other store (package pgoutbox). Each has the tables in a separate schema. The package
-// makes no promise of compatibility.
+// Package outbox reads and modifies the two tables of an outbox in PostgreSQL. The table outbox contains the
+// occurrences emitted in the author's transactions. The table rejected contains the occurrences that were set aside. A
+// [Mover] moves rows to their logs. Package postgres provides a Mover for logs in the same database, and package
+// pgoutbox provides one for any other store. Each Mover has its tables in a separate schema. The package has no
+// compatibility guarantee.
 //
-// A role that may only insert into the table outbox is not trusted otherwise: rows are checked before they are moved,
-// and their ids and transaction numbers are not believed. See REP-20.
+// A role with permission to insert into the table outbox is not otherwise trusted. Rows are validated before they are
+// moved, and their ids and transaction numbers are not trusted. See REP-20.
 package outbox
 
 import (
@@ -28,33 +28,33 @@ import (
 )
 
 const (
-	// columns are the columns of both tables.
+	// columns lists the columns of both tables.
 	columns = "log, event_id, timestamp, data, meta, targets, once, above"
-	// MaxName bounds a log's name, in bytes.
+	// MaxName is the maximum length of a log's name, in bytes.
 	MaxName = 1024
-	// maxWaiting bounds the bytes of a row; a larger row is set aside unread. A look reads as many bytes in all.
+	// maxWaiting is the maximum size of a row and of a page, in bytes. A larger row is set aside without being read.
 	maxWaiting = 16 << 20
 )
 
-// Tables creates the tables; "@" before a "." stands for the schema.
+// Tables contains the SQL statements that create the tables. An "@" before a "." is a placeholder for the schema.
 //
 //go:embed tables.sql
 var Tables string
 
-// A Table is the outbox of one schema, with the state that its owner keeps between steps. Create one per schema and
-// process.
+// A Table is the outbox in one schema, with the state that its owner keeps between steps. Create one Table per schema
+// and process.
 type Table struct {
 	// Schema is the quoted name of the schema.
 	Schema string
 	Logger *slog.Logger
 
-	sweeping sweeping
+	sweeping sweepState
 }
 
-// in replaces each "@" before a "." by the schema.
-func (t *Table) in(sql string) string { return strings.ReplaceAll(sql, "@.", t.Schema+".") }
+// qualify replaces each "@" before a "." with the schema.
+func (t *Table) qualify(sql string) string { return strings.ReplaceAll(sql, "@.", t.Schema+".") }
 
-// A DB runs statements in the table's database.
+// A DB executes statements in the table's database.
 type DB interface {
 	// Read runs a query and passes its rows to f. f runs again if the query is retried.
 	Read(ctx context.Context, f func(pgx.Rows) error, sql string, args ...any) error
@@ -62,34 +62,34 @@ type DB interface {
 	Write(ctx context.Context, sql string, args ...any) (affected int64, err error)
 }
 
-// EmitPgx inserts an occurrence in a transaction of the author: one row, and no lock for which other transactions
-// wait.
+// EmitPgx inserts an occurrence as one row in a transaction of the author. It does not acquire locks that block other
+// transactions.
 func (t *Table) EmitPgx(ctx context.Context, tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }, p store.Prepared) error {
 	args, err := args(p)
 	if err == nil && args != nil {
-		// Sent unnamed, whatever the default of the author's connection is.
-		_, err = tx.Exec(ctx, t.in(emitSQL), append([]any{pgx.QueryExecModeExec}, args...)...)
+		// Use an unnamed statement, regardless of the default of the author's connection.
+		_, err = tx.Exec(ctx, t.qualify(emitSQL), append([]any{pgx.QueryExecModeExec}, args...)...)
 	}
 	return err
 }
 
-// EmitSQL is like [Table.EmitPgx] for a transaction of database/sql, with any PostgreSQL driver that supports $1
-// placeholders.
+// EmitSQL is like [Table.EmitPgx], but uses a transaction of database/sql. It works with any PostgreSQL driver that
+// supports $1 placeholders.
 func (t *Table) EmitSQL(ctx context.Context, tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }, p store.Prepared) error {
 	args, err := args(p)
 	if err == nil && args != nil {
-		_, err = tx.ExecContext(ctx, t.in(emitSQL), args...)
+		_, err = tx.ExecContext(ctx, t.qualify(emitSQL), args...)
 	}
 	return err
 }
 
 const emitSQL = `INSERT INTO @.outbox (` + columns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
-// args returns nil for an occurrence without recipients.
+// args returns the arguments of emitSQL, or nil for an occurrence without recipients.
 func args(p store.Prepared) ([]any, error) {
 	o := p.Outgoing()
 	e := &o.Entry
@@ -109,18 +109,18 @@ func args(p store.Prepared) ([]any, error) {
 			return nil, err
 		}
 	}
-	return []any{o.Log, []byte(e.EventID), e.Timestamp.String(), data, null(e.Meta), null(targets), o.Once, int64(min(o.Above, 1<<63-1))}, nil
+	return []any{o.Log, []byte(e.EventID), e.Timestamp.String(), data, nullIfEmpty(e.Meta), nullIfEmpty(targets), o.Once, int64(min(o.Above, 1<<63-1))}, nil
 }
 
-// null returns NULL for every driver if b is empty: some drivers send a nil []byte as an empty one.
-func null(b []byte) any {
+// nullIfEmpty returns b, or nil if b is empty. Some drivers send a nil []byte as an empty value instead of NULL.
+func nullIfEmpty(b []byte) any {
 	if len(b) == 0 {
 		return nil
 	}
 	return b
 }
 
-// A Row is a waiting occurrence.
+// A Row is an occurrence in the outbox.
 type Row struct {
 	place
 	store.Outgoing
@@ -132,7 +132,7 @@ type Row struct {
 // ID returns the row's id in the table.
 func (r *Row) ID() int64 { return r.id }
 
-// decode sets the entry, or the fault of an invalid row.
+// decode sets the row's entry, or its fault if the row is invalid.
 func (r *Row) decode(id []byte, timestamp *string, data, meta, targets []byte, above int64) {
 	if timestamp == nil {
 		r.fault = fmt.Errorf("it has %d bytes, at most %d are allowed", r.size, maxWaiting)

@@ -39,7 +39,7 @@ func newBed(t *testing.T) *bed {
 	t.Helper()
 	b := &bed{t: t, name: pgtest.Schema(t), moved: map[string][]string{}, fails: map[string]error{}}
 	b.Schema, b.Logger = b.name, slog.New(slog.NewTextHandler(&b.told, nil))
-	pgtest.Exec(t, pgtest.URL(t), "CREATE SCHEMA "+b.name, b.in(Tables))
+	pgtest.Exec(t, pgtest.URL(t), "CREATE SCHEMA "+b.name, b.qualify(Tables))
 	var err error
 	if b.pool, err = pgxpool.New(t.Context(), pgtest.URL(t)); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func (b *bed) Move(ctx context.Context, log string, rows []Row) ([]error, error)
 		}
 		ids, events = append(ids, rows[i].ID()), append(events, rows[i].Entry.EventID)
 	}
-	_, err := b.Write(ctx, b.in(`DELETE FROM @.outbox WHERE id = ANY ($1)`), ids)
+	_, err := b.Write(ctx, b.qualify(`DELETE FROM @.outbox WHERE id = ANY ($1)`), ids)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.moved[log] = append(b.moved[log], events...)

@@ -18,13 +18,13 @@ import (
 const (
 	// movers is the number of logs to which rows are moved concurrently.
 	movers = 4
-	// GroupMax bounds the number of rows that are moved together, groupBytes their total size. A single larger row is
-	// moved without others.
+	// GroupMax is the maximum number of rows that are moved together. groupBytes is their maximum total size in bytes,
+	// but a single row can be larger.
 	GroupMax   = 512
 	groupBytes = 4 << 20
 )
 
-// A Mover moves rows to their logs. Its writes are atomic with that, or made under the same hold.
+// A Mover moves rows to their logs. Its writes are atomic with the move or protected by the same fence.
 type Mover interface {
 	DB
 	// Move appends rows to their log, in order, and ensures that they are deleted. faults has, for each row, the
@@ -34,12 +34,12 @@ type Mover interface {
 	Move(ctx context.Context, log string, rows []Row) (faults []error, err error)
 }
 
-// Step looks at up to limit waiting rows, calls settle for them and records the progress, for the owner with the
-// given fence. If settle fails, no row is settled. Rows may appear before the last row that Step has seen, because a
-// transaction that began earlier may end later; Step finds them as well (see [sweep]). Stuck logs are tried
-// separately, and do not block others.
+// Step reads up to limit waiting rows, calls settle with them and records the progress for the owner with the given
+// fence. If settle fails, no row is settled. Rows can appear before the last row that Step has read, because a
+// transaction that began earlier can end later. Step finds these rows too (see [sweep]). Stuck logs are retried
+// separately and do not block other logs.
 func (t *Table) Step(ctx context.Context, db DB, fence uint64, limit int, settle func(ctx context.Context, rows []Row) (Settled, error)) (done engine.Sequenced, err error) {
-	w := t.sweeping.of(fence)
+	w := t.sweeping.forFence(fence)
 	select {
 	case w.turn <- struct{}{}:
 		defer func() { <-w.turn }()
@@ -48,11 +48,11 @@ func (t *Table) Step(ctx context.Context, db DB, fence uint64, limit int, settle
 	}
 	limit = min(max(limit, 1), GroupMax)
 	w.begin(time.Now())
-	main, err := t.look(ctx, db, &w.main, limit, w.alone(), false)
+	main, err := t.look(ctx, db, &w.main, limit, w.stuckNames(), false)
 	if err != nil {
 		return done, err
 	}
-	if w.moved(main.start) {
+	if w.restarted(main.start) {
 		return engine.Sequenced{More: true}, nil
 	}
 	rows := main.rows
@@ -87,7 +87,7 @@ func (t *Table) Step(ctx context.Context, db DB, fence uint64, limit int, settle
 			t.Logger.Warn("mcp events: events emitted in transactions are waiting, "+f.what, "log", name, "error", f.err)
 		}
 	}
-	w.main.done(main)
+	w.main.advance(main)
 	done.More = done.More || main.more
 	done.Oldest = w.oldest(time.Now())
 	if main.more {
@@ -96,7 +96,7 @@ func (t *Table) Step(ctx context.Context, db DB, fence uint64, limit int, settle
 	return done, nil
 }
 
-// oldest returns how long the oldest row of a log has waited.
+// oldest returns the age of the oldest row of a log.
 func oldest(rows []Row, log string) (age time.Duration) {
 	for i := range rows {
 		if rows[i].Log == log {
@@ -109,7 +109,7 @@ func oldest(rows []Row, log string) (age time.Duration) {
 // Settled is the result of settling rows.
 type Settled struct {
 	rejected int
-	failed   map[string]failedMove // by log: some of its rows were not moved
+	failed   map[string]failedMove // logs with rows that were not moved
 }
 
 type failedMove struct {
@@ -117,8 +117,8 @@ type failedMove struct {
 	err  error
 }
 
-// Settle moves rows to their logs, and sets aside rows that are invalid or that check rejects, see [engine.Outbox].
-// If check fails for a row, or its log does not accept the append, the following rows of that log stay.
+// Settle moves rows to their logs; see [engine.Outbox]. It sets aside rows that are invalid or that check rejects. If
+// check fails for a row, or an append fails, the following rows of that log remain in the outbox.
 func (t *Table) Settle(ctx context.Context, m Mover, rows []Row, check func(context.Context, store.Outgoing) (fault, err error)) (done Settled, err error) {
 	done.failed = map[string]failedMove{}
 	mine := map[string][]Row{}
@@ -147,7 +147,7 @@ func (t *Table) Settle(ctx context.Context, m Mover, rows []Row, check func(cont
 		}
 	}
 	var mu sync.Mutex
-	var ends error // an error that ends the step
+	var ends error // error that aborts the step
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, movers)
 	for _, name := range slices.Sorted(maps.Keys(mine)) {
@@ -179,10 +179,10 @@ func (t *Table) Settle(ctx context.Context, m Mover, rows []Row, check func(cont
 	return done, nil
 }
 
-// moveAll moves rows of one log until an append fails, and returns the rows to set aside.
+// moveAll moves rows of one log until an append fails. It returns the rows to set aside.
 func moveAll(ctx context.Context, m Mover, log string, rows []Row) (faulty []Row, err error) {
 	for len(rows) > 0 {
-		n := distinct(rows)
+		n := groupSize(rows)
 		some, err := moveGroup(ctx, m, log, rows[:n])
 		if faulty = append(faulty, some...); err != nil {
 			return faulty, err
@@ -192,7 +192,7 @@ func moveAll(ctx context.Context, m Mover, log string, rows []Row) (faulty []Row
 	return faulty, nil
 }
 
-// moveGroup moves rows together, or one by one if the store refuses one of them.
+// moveGroup moves rows together. If the store refuses one of them, it moves them one by one.
 func moveGroup(ctx context.Context, m Mover, log string, rows []Row) (faulty []Row, err error) {
 	faults, err := m.Move(ctx, log, rows)
 	switch {
@@ -219,9 +219,9 @@ func moveGroup(ctx context.Context, m Mover, log string, rows []Row) (faulty []R
 	return faulty, err
 }
 
-// distinct returns how many of the first rows can be appended together: until an id is repeated for the same
-// audience, or the rows become large.
-func distinct(rows []Row) int {
+// groupSize returns the number of leading rows that can be appended together. A group ends before an id is repeated for
+// the same audience or the total size exceeds groupBytes.
+func groupSize(rows []Row) int {
 	type key struct{ id, audience string }
 	seen, size := make(map[key]bool, len(rows)), 0
 	for i := range rows {

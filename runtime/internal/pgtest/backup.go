@@ -10,12 +10,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// deadlock is PostgreSQL's error code for one of two transactions that wait for each other. A server may hold locks
-// that a restore needs.
+// deadlock is PostgreSQL's error code for a detected deadlock. It can occur because a server can hold locks that a
+// restore needs.
 const deadlock = "40P01"
 
-// Backup copies the tables of a schema. restore restores the copy in one transaction, as pg_restore --clean does,
-// even while other connections use the schema.
+// Backup copies the tables of a schema. The returned function restores the copy in one transaction, as pg_restore
+// --clean does. It works even while other connections use the schema.
 func Backup(t testing.TB, dsn, schema string) (restore func()) {
 	t.Helper()
 	copies := schema + "_copy"

@@ -1,7 +1,8 @@
-// Package pgtest finds a PostgreSQL server for tests. It is the server named by the URL in MCPE_TEST_POSTGRES, or a
-// database in the cluster that [Run] started for all packages of a `make test`, or a throwaway cluster on loopback
-// from local binaries. A cluster ends with the process that started it, however that ends. Start with [URL], and call
-// [Main] from the test binary's TestMain.
+// Package pgtest provides a PostgreSQL server for tests. It uses the server that the environment variable
+// MCPE_TEST_POSTGRES specifies. If the variable is not set, it creates a database in the cluster that [Run] started for
+// all packages of a `make test`. Otherwise it starts a temporary cluster on loopback from local binaries. A cluster is
+// stopped when the process that started it exits, even if it crashes. Start with [URL], and call [Main] from the test
+// binary's TestMain.
 package pgtest
 
 import (
@@ -27,26 +28,26 @@ import (
 )
 
 const (
-	// Variable is the environment variable that names a database in which tests may create and drop schemas.
+	// Variable is the environment variable with the URL of a database in which tests can create and drop schemas.
 	Variable = "MCPE_TEST_POSTGRES"
-	// Required is set if tests must not be skipped, as in CI.
+	// Required is the environment variable that is set if tests must not be skipped, as in CI.
 	Required = "MCPE_TEST_POSTGRES_REQUIRED"
 )
 
 var shared struct {
 	once sync.Once
 	url  string
-	// end stops the server of these tests; nil if the server is shared.
+	// end stops the server or drops the database of these tests. It is nil if the server is external.
 	end func() error
 	err error
 }
 
-// URL returns the connection string of a superuser's database that the tests of this binary share. Without a database
-// it skips the test, or fails it if Required is set or Run has started a cluster. With -short it always skips the
-// test.
+// URL returns a superuser's connection string for a database that all tests of this binary share. If there is no
+// database, it skips the test, or fails it if Required is set or Run has started a cluster. If -short is set, it always
+// skips the test.
 func URL(t testing.TB) string {
 	t.Helper()
-	short(t)
+	skipIfShort(t)
 	shared.once.Do(func() {
 		if shared.url = os.Getenv(Variable); shared.url != "" {
 			return
@@ -66,8 +67,8 @@ func URL(t testing.TB) string {
 	return shared.url
 }
 
-// short skips a test with a database if -short is set.
-func short(t testing.TB) {
+// skipIfShort skips a test that needs a database if -short is set.
+func skipIfShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: no database")
@@ -84,10 +85,10 @@ func skip(t testing.TB, err error) {
 	t.Skip(text)
 }
 
-// Local skips the test if the programs to start a separate cluster are missing, or fails it if Required is set.
+// Local skips the test if the programs for starting a separate cluster are missing, or fails it if Required is set.
 func Local(t testing.TB) {
 	t.Helper()
-	short(t)
+	skipIfShort(t)
 	_, err := find()
 	switch {
 	case err == nil:
@@ -98,7 +99,7 @@ func Local(t testing.TB) {
 	}
 }
 
-// Main runs the tests and then stops the cluster that they started, or drops their database.
+// Main runs the tests. It then stops the cluster that the tests started or drops their database.
 func Main(m *testing.M) (code int) {
 	defer func() {
 		if shared.end != nil {
@@ -111,8 +112,8 @@ func Main(m *testing.M) (code int) {
 	return m.Run()
 }
 
-// Schema returns the name of a schema that does not exist. It is dropped when the test ends, unless the whole
-// database will be.
+// Schema returns the name of a new schema for the test to create. The schema is dropped when the test ends, unless the
+// whole database is dropped later.
 func Schema(t testing.TB) string {
 	t.Helper()
 	name := "test_" + strings.ToLower(rand.Text()[:12])
@@ -122,7 +123,7 @@ func Schema(t testing.TB) string {
 	return name
 }
 
-// Exec runs statements on a separate connection.
+// Exec executes statements on a new connection.
 func Exec(t testing.TB, dsn string, statements ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -139,7 +140,7 @@ func Exec(t testing.TB, dsn string, statements ...string) {
 	}
 }
 
-// Query runs a query with one row and column and returns the value as text.
+// Query executes a query that returns one row with one column. It returns the value as text.
 func Query(t testing.TB, dsn, sql string) (text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -158,7 +159,7 @@ func Query(t testing.TB, dsn, sql string) (text string) {
 
 // Cluster settings.
 var (
-	// Fast has settings for tests that do not crash the database.
+	// Fast contains settings for tests that do not crash the database.
 	Fast = []string{"fsync=off", "synchronous_commit=on", "full_page_writes=off"}
 	// Durable has PostgreSQL's default settings.
 	Durable = []string{"fsync=on", "synchronous_commit=on"}
@@ -191,9 +192,9 @@ func Start(settings []string) (*Cluster, error) {
 	return c, nil
 }
 
-// newCluster creates the directory of a cluster. The directory is removed later even if newCluster fails.
+// newCluster creates the directory of a cluster. The caller must call Stop even if newCluster fails.
 func newCluster(bin string, settings []string) (*Cluster, error) {
-	// Not t.TempDir, because another user needs access.
+	// t.TempDir is not suitable, because another user needs access.
 	dir, err := os.MkdirTemp("", "mcpe-pg-")
 	if err != nil {
 		return nil, err
@@ -235,12 +236,12 @@ func (c *Cluster) Start() error {
 	}
 }
 
-// Crash stops the cluster without writing to disk, as a power failure would.
+// Crash stops the cluster without flushing data to disk, simulating a power failure.
 func (c *Cluster) Crash() error {
 	return c.run("pg_ctl", "-D", c.data, "-m", "immediate", "-w", "stop")
 }
 
-// Stop stops the cluster if it runs, and removes its directory.
+// Stop stops the cluster if it is running and removes its directory.
 func (c *Cluster) Stop() error {
 	if c == nil {
 		return nil
@@ -267,12 +268,12 @@ func (c *Cluster) Standby() (*Cluster, error) {
 	return s, nil
 }
 
-// Dump writes a backup of the database, which replaces an earlier one.
+// Dump writes a backup of the database, replacing any earlier backup.
 func (c *Cluster) Dump() error {
 	return c.run("pg_dump", append(c.reach(), "-Fc", "-f", c.backup(), "postgres")...)
 }
 
-// Restore restores the last backup to the same database. The database must not be in use.
+// Restore restores the last backup into the same database. The database must not be in use.
 func (c *Cluster) Restore() error {
 	return c.run("pg_restore", append(c.reach(), "--clean", "--if-exists", "--exit-on-error", "-d", "postgres", c.backup())...)
 }
@@ -283,16 +284,16 @@ func (c *Cluster) reach() []string {
 	return []string{"-h", "127.0.0.1", "-p", strconv.Itoa(c.port), "-U", "postgres"}
 }
 
-// Promote ends the standby's recovery: it begins a new timeline.
+// Promote ends the recovery of a standby, which begins a new timeline.
 func (c *Cluster) Promote() error { return c.run("pg_ctl", "-D", c.data, "-w", "promote") }
 
-// Listen sets the port for the next Start.
+// Listen sets the port that the next Start uses.
 func (c *Cluster) Listen(port int) { c.port = port }
 
 // Port returns the port of the cluster.
 func (c *Cluster) Port() int { return c.port }
 
-// URL returns the connection string of the superuser.
+// URL returns the superuser's connection string.
 func (c *Cluster) URL() string {
 	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)), Path: "/postgres",
 		RawQuery: "sslmode=disable"}
@@ -306,7 +307,7 @@ func (c *Cluster) run(name string, args ...string) error {
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+c.dir)
 	asOther(cmd)
-	// A file, not a pipe, because the server that pg_ctl starts would keep a pipe open.
+	// The output goes to a file, because the server that pg_ctl starts would keep a pipe open.
 	out, err := os.CreateTemp(c.dir, "out-")
 	if err != nil {
 		return err
@@ -321,10 +322,10 @@ func (c *Cluster) run(name string, args ...string) error {
 	return nil
 }
 
-// ErrMissing reports that no PostgreSQL programs were found to start a cluster.
+// ErrMissing reports that the PostgreSQL programs for starting a cluster were not found.
 var ErrMissing = errors.New("no initdb found in PATH or where packages put it")
 
-// find returns the directory of the newest PostgreSQL's programs.
+// find returns the directory with the programs of the newest installed PostgreSQL version.
 func find() (string, error) {
 	if p, err := exec.LookPath("initdb"); err == nil {
 		if p, err = filepath.EvalSymlinks(p); err == nil {

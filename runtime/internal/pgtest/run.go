@@ -16,12 +16,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// running is the variable that names the cluster of Run to the tests.
-const running = "MCPE_GEN_TEST_CLUSTER"
+// clusterVariable is the environment variable in which Run passes the cluster's connection string to the tests.
+const clusterVariable = "MCPE_GEN_TEST_CLUSTER"
 
-// Run runs a command, such as go test, with one cluster for all its test binaries. Each binary creates a database in
-// it. A nested Run uses the cluster of the outer one. Run starts no cluster if [Variable] names one, or if it cannot;
-// then each test reports why. It returns the command's exit code.
+// Run executes a command, such as go test, with one cluster for all its test binaries. Each binary creates a database
+// in the cluster. A nested Run uses the cluster of the outer Run. If [Variable] is set, Run does not start a cluster.
+// If the PostgreSQL programs are missing, it executes the command without a cluster, and each test reports the reason.
+// Run returns the command's exit code.
 func Run(command []string) (code int, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -34,20 +35,20 @@ func Run(command []string) (code int, err error) {
 		switch {
 		case missing == nil:
 			defer func() { err = errors.Join(err, c.Stop()) }()
-			cmd.Env = append(os.Environ(), running+"="+c.URL())
+			cmd.Env = append(os.Environ(), clusterVariable+"="+c.URL())
 		case !errors.Is(missing, ErrMissing):
 			return 0, missing
 		}
 	}
 	err = cmd.Run()
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
-		return max(ended.ExitCode(), 1), nil // -1 stands for a signal
+		return max(ended.ExitCode(), 1), nil // -1 means that a signal terminated the command
 	}
 	return 0, err
 }
 
-// Database creates a database in the cluster of Run, and returns its connection string and a function to drop it. The
-// connection string is empty without such a cluster.
+// Database creates a database in the cluster that Run started. It returns the connection string and a function that
+// drops the database. The connection string is empty if Run has not started a cluster.
 func Database() (dsn string, drop func() error, err error) {
 	cluster := started()
 	if cluster == "" {
@@ -56,18 +57,18 @@ func Database() (dsn string, drop func() error, err error) {
 	return database(cluster)
 }
 
-// started returns the connection string of the cluster of Run, or "". It does not use os.Getenv, because the go
-// command caches test results by the variables that it reads, and this one differs in every run.
+// started returns the connection string of the cluster that Run started, or "" if Run has not started one. It does not
+// use os.Getenv, because cached test results depend on variables read that way, and this variable differs in every run.
 func started() string {
 	for _, v := range os.Environ() {
-		if url, ok := strings.CutPrefix(v, running+"="); ok {
+		if url, ok := strings.CutPrefix(v, clusterVariable+"="); ok {
 			return url
 		}
 	}
 	return ""
 }
 
-// database creates a database in a cluster. end drops it, even if it is in use.
+// database creates a database in a cluster. end drops the database even if it is in use.
 func database(cluster string) (dsn string, end func() error, err error) {
 	u, err := url.Parse(cluster)
 	if err != nil {

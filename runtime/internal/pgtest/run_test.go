@@ -46,7 +46,7 @@ func TestRun(t *testing.T) {
 	file := t.TempDir() + "/said"
 	t.Setenv(member, file)
 	t.Setenv(Variable, "")
-	t.Setenv(running, "")
+	t.Setenv(clusterVariable, "")
 	if code, err := Run([]string{program}); code != 7 || err != nil {
 		t.Fatalf("%d, %v", code, err)
 	}
@@ -72,7 +72,7 @@ func TestRun(t *testing.T) {
 // If a database is named, Run starts no cluster, and a missing command is an error.
 func TestRunNot(t *testing.T) {
 	t.Setenv(Variable, "postgres://another")
-	t.Setenv(running, "")
+	t.Setenv(clusterVariable, "")
 	file := t.TempDir() + "/said"
 	program, err := os.Executable()
 	if err != nil {

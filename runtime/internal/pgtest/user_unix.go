@@ -10,8 +10,9 @@ import (
 	"syscall"
 )
 
-// other returns the user that runs PostgreSQL if we are root, because PostgreSQL refuses to run as root.
-func other() (uid, gid int, ok bool) {
+// unprivilegedUser returns the user that runs PostgreSQL if the current user is root. PostgreSQL refuses to run as
+// root.
+func unprivilegedUser() (uid, gid int, ok bool) {
 	if os.Getuid() != 0 {
 		return 0, 0, false
 	}
@@ -30,7 +31,7 @@ func other() (uid, gid int, ok bool) {
 }
 
 func (c *Cluster) prepare() error {
-	uid, gid, ok := other()
+	uid, gid, ok := unprivilegedUser()
 	if !ok {
 		return nil
 	}
@@ -38,7 +39,7 @@ func (c *Cluster) prepare() error {
 }
 
 func asOther(cmd *exec.Cmd) {
-	if uid, gid, ok := other(); ok {
+	if uid, gid, ok := unprivilegedUser(); ok {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
 }

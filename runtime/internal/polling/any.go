@@ -10,24 +10,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Any holds several polls together until one of them finds an occurrence. With Quiet, it continues until no further
-// occurrence has arrived for that time, or until Wait ends, the answer is full or a poll cannot continue. Limit,
-// MaxPage, Wait, Quiet and Closing of the first poll apply to all polls. found holds the occurrences of all polls;
-// if several arrived together, the oldest is first; each holds one answer per poll with its part of them. tick is
-// called before each wait with the time of its end, and returns that time or an earlier one. An error belongs to
-// the poll with the index wrong. Once an occurrence is found, Any only returns the error of ctx.
+// Any serves several long polls together until one of them finds an occurrence. If Quiet is set, Any continues until no
+// further occurrence has arrived for that time. It also returns if Wait has elapsed, the answer is full or a poll
+// cannot continue. Limit, MaxPage, Wait, Quiet and Closing of the first poll apply to all polls.
+//
+// found contains the occurrences of all polls. If several arrive together, the oldest comes first. each contains one
+// answer per poll with that poll's occurrences. tick is called with the deadline before each wait and returns that
+// deadline or an earlier one. If err is not nil, wrong is the index of the poll that caused the error. Once an
+// occurrence has been found, Any returns only errors of ctx.
 func Any(ctx context.Context, polls []*Request, tick func(until time.Time) time.Time) (found []topic.Outcome, each []Answer, wrong int, err error) {
 	ctx, leave := enter(ctx, polls...)
 	defer leave()
 	found, each, wrong, err = hold(ctx, polls, tick)
-	if e := endOf(ctx); e != nil {
+	if e := causeOf(ctx); e != nil {
 		return nil, nil, slices.Index(polls, e.q), e.reason
 	}
 	return found, each, wrong, err
 }
 
 func hold(ctx context.Context, polls []*Request, tick func(until time.Time) time.Time) (found []topic.Outcome, each []Answer, wrong int, err error) {
-	w := &waiting{ctx: ctx, limit: polls[0].Limit, bytes: polls[0].MaxPage - pageOverhead*len(polls), quiet: polls[0].Quiet, tick: tick}
+	w := &pollSet{ctx: ctx, limit: polls[0].Limit, bytes: polls[0].MaxPage - pageOverhead*len(polls), quiet: polls[0].Quiet, tick: tick}
 	defer w.Close()
 	wake, types, deadline := topic.NewWake(), map[Type]*member{}, time.Now().Add(polls[0].Wait)
 	for i, q := range polls {
@@ -57,9 +59,9 @@ func hold(ctx context.Context, polls []*Request, tick func(until time.Time) time
 	return w.taken, each, 0, nil
 }
 
-// A waiting is a set of polls that are held together. It is a [topic.Parker] that parks all of them, so that one
-// [topic.Loop] can run it.
-type waiting struct {
+// A pollSet is a set of polls that wait together. It implements [topic.Parker] by parking all of them, so one
+// [topic.Loop] can run the set.
+type pollSet struct {
 	ctx     context.Context
 	members []*member
 	limit   int // of all occurrences
@@ -70,26 +72,27 @@ type waiting struct {
 	taken []topic.Outcome
 	size  int       // of taken
 	full  bool      // the next occurrence does not fit
-	until time.Time // end of the quiet time, once something is taken
+	until time.Time // end of the quiet time, once an outcome has been taken
 	err   error
 	wrong int // index of the poll with err
 }
 
-// A member is one poll of a waiting. The occurrences in its reader's a.Out are not settled.
+// A member is one poll of a pollSet. The outcomes in its reader's a.Out have not been settled.
 type member struct {
 	*reader
 	due    time.Time       // earliest call of a check
-	shared bool            // another member reads the same event type
+	shared bool            // whether another member reads the same event type
 	used   int             // number of taken outcomes
 	given  []topic.Outcome // settled outcomes
-	failed bool            // while others had occurrences
+	failed bool            // whether the poll failed after others had found occurrences
 
 	cursor  []byte         // after given, as JSON
 	passed  store.Position // position after given, in the type's log if fromLog
 	fromLog bool
 }
 
-// begin opens the source. A check without a cursor returns the cursor of "now", from which it can be held.
+// begin opens the source. If a poll of a check has no cursor, begin reopens it at the cursor of the current head,
+// because only a poll with a cursor can wait.
 func (r *member) begin() error {
 	replays, err := r.open()
 	if err != nil {
@@ -101,25 +104,25 @@ func (r *member) begin() error {
 		return nil
 	}
 	told := r.source
-	if _, err = r.ask(topic.Replay{Cursor: &now}); err == nil {
+	if _, err = r.openCheck(topic.Replay{Cursor: &now}); err == nil {
 		told.Close()
 	}
 	return err
 }
 
-// turn runs one turn of every poll. It is over when one of them is, or after the quiet time.
-func (w *waiting) turn() (topic.Turn, time.Time) {
+// turn executes one turn of every poll. It returns Over if one of the polls is over or the quiet time has elapsed.
+func (w *pollSet) turn() (topic.Turn, time.Time) {
 	if w.err = w.ctx.Err(); w.err != nil {
 		return topic.Over, time.Time{}
 	}
 	now, until, had := time.Now(), w.members[0].deadline, len(w.taken)
-	last, over, ends := w.members[0].last(now), false, false
+	last, over, ends := w.members[0].expired(now), false, false
 	for i, r := range w.members {
 		if now.Before(r.due) && !last {
 			until = earlier(until, r.due)
 			continue
 		}
-		// Each poll may read up to the bound of all; outcomes that are not taken are reread.
+		// Each poll may read up to the common bound. Outcomes that are not taken are reread later.
 		r.limit, r.bytes = w.limit-had, (w.bytes-w.size)/len(w.members)
 		next, at := r.turn()
 		switch {
@@ -138,13 +141,13 @@ func (w *waiting) turn() (topic.Turn, time.Time) {
 			until = earlier(until, at)
 		}
 	}
-	w.take()
+	w.merge()
 	rest := w.settle()
 	switch found := len(w.taken); {
 	case over, w.full, ends && found > 0:
 		return topic.Over, time.Time{}
 	case rest:
-		return topic.Again, time.Time{} // another member of the type is behind
+		return topic.Again, time.Time{} // another member with the same type is behind
 	case found > had:
 		w.until = time.Now().Add(w.quiet)
 	case found > 0 && !time.Now().Before(w.until):
@@ -156,8 +159,8 @@ func (w *waiting) turn() (topic.Turn, time.Time) {
 	return topic.Rest, w.tick(until)
 }
 
-// settle settles the taken outcomes, and reports whether a member has more.
-func (w *waiting) settle() (rest bool) {
+// settle adds the taken outcomes to the members' answers and reports whether a member has more outcomes.
+func (w *pollSet) settle() (rest bool) {
 	for _, r := range w.members {
 		r.settle()
 		rest = rest || len(r.a.Out) > 0
@@ -165,9 +168,10 @@ func (w *waiting) settle() (rest bool) {
 	return rest
 }
 
-// take merges the members' outcomes, oldest first, up to the bounds. An occurrence of two members of one type is
-// taken once, so no member is taken further than the other has read.
-func (w *waiting) take() {
+// merge takes outcomes from all members, oldest first, up to the bounds. An occurrence found by two members with the
+// same type is taken only once. So merge does not take outcomes of one member beyond the position that the other member
+// has read.
+func (w *pollSet) merge() {
 	horizon := map[Type]store.Position{}
 	for _, r := range w.members {
 		if r.shared && r.log != nil {
@@ -179,7 +183,7 @@ func (w *waiting) take() {
 	for !w.full {
 		var first *member
 		for _, r := range w.members {
-			if o := r.next(horizon); o != nil && (first == nil || r.goesBefore(first)) {
+			if o := r.next(horizon); o != nil && (first == nil || r.precedes(first)) {
 				first = r
 			}
 		}
@@ -187,7 +191,7 @@ func (w *waiting) take() {
 			break
 		}
 		for _, r := range w.members { // authors set timestamps, which may be out of order in a log
-			if r.inLogOf(first) && r.next(horizon) != nil && r.goesBefore(first) {
+			if r.sharesLog(first) && r.next(horizon) != nil && r.precedes(first) {
 				first = r
 			}
 		}
@@ -206,7 +210,7 @@ func (w *waiting) take() {
 	}
 }
 
-// next returns the member's next outcome, or nil.
+// next returns the member's next outcome up to the horizon of its type, or nil.
 func (r *member) next(horizon map[Type]store.Position) *topic.Outcome {
 	if r.used == len(r.a.Out) {
 		return nil
@@ -218,32 +222,33 @@ func (r *member) next(horizon map[Type]store.Position) *topic.Outcome {
 	return o
 }
 
-// hasNext reports whether the member's next occurrence is o, of the same event type.
+// hasNext reports whether the member's next occurrence has the same eventId as o.
 func (r *member) hasNext(o *topic.Outcome) bool {
 	return r.used < len(r.a.Out) && r.a.Out[r.used].Entry().EventID == o.Entry().EventID
 }
 
-// goesBefore orders the next occurrences of two members: by position in the same log, otherwise by time.
-func (r *member) goesBefore(other *member) bool {
+// precedes reports whether the member's next occurrence precedes that of the other member. It compares positions if
+// both read the same log, and timestamps otherwise.
+func (r *member) precedes(other *member) bool {
 	a, b := r.a.Out[r.used].Entry(), other.a.Out[other.used].Entry()
-	if r.inLogOf(other) {
+	if r.sharesLog(other) {
 		return a.Position < b.Position
 	}
 	return a.Timestamp.Before(b.Timestamp.Time)
 }
 
-// inLogOf reports whether both read the same log.
-func (r *member) inLogOf(other *member) bool {
+// sharesLog reports whether both members read the same log.
+func (r *member) sharesLog(other *member) bool {
 	return r.q.Type == other.q.Type && r.log != nil && other.log != nil
 }
 
-// settle adds the taken outcomes to the member's answer, with the cursor after them.
+// settle adds the taken outcomes to the member's answer and advances its cursor.
 func (r *member) settle() {
 	switch {
 	case r.used == 0:
 		return
 	case r.used == len(r.a.Out):
-		r.stand()
+		r.recordPosition()
 	case r.check != nil:
 		r.cursor = r.check.CursorAfter(r.a.Out, r.used)
 	default:
@@ -254,20 +259,20 @@ func (r *member) settle() {
 	r.a.Out, r.used = slices.Clone(r.a.Out[r.used:]), 0
 }
 
-// stand records the source's position.
-func (r *member) stand() {
+// recordPosition sets the member's cursor and position to those of the source.
+func (r *member) recordPosition() {
 	if r.cursor = r.source.Cursor(); r.log != nil {
 		r.passed, r.fromLog = r.log.Position(), true
 	}
 }
 
-// fail ends the poll with its settled outcomes.
+// fail ends the poll and discards the outcomes that have not been settled.
 func (r *member) fail() { r.failed, r.a.Out, r.a.More = true, nil, true }
 
-// answer returns the member's settled outcomes.
+// answer returns the member's answer, which contains the settled outcomes.
 func (r *member) answer() Answer {
 	if len(r.a.Out) == 0 && !r.failed {
-		r.stand()
+		r.recordPosition()
 	}
 	r.end()
 	a := r.a
@@ -277,7 +282,7 @@ func (r *member) answer() Answer {
 }
 
 // Park implements [topic.Parker].
-func (w *waiting) Park() bool {
+func (w *pollSet) Park() bool {
 	for i, r := range w.members {
 		if !r.source.Park() {
 			for _, parked := range w.members[:i] {
@@ -290,22 +295,22 @@ func (w *waiting) Park() bool {
 }
 
 // Unpark implements [topic.Parker].
-func (w *waiting) Unpark() store.Position {
+func (w *pollSet) Unpark() store.Position {
 	for _, r := range w.members {
 		r.source.Unpark()
 	}
 	return 0
 }
 
-// Cursor implements [topic.Parker]. Each member has its cursor, so it returns null.
-func (w *waiting) Cursor() []byte { return topic.NullCursor }
+// Cursor implements [topic.Parker]. It returns null, because each member has a separate cursor.
+func (w *pollSet) Cursor() []byte { return topic.NullCursor }
 
 // Close implements [topic.Parker].
-func (w *waiting) Close() {
+func (w *pollSet) Close() {
 	for _, r := range w.members {
 		if r.source != nil { // nil if it could not be opened
 			r.source.Close()
 		}
-		r.holds(false)
+		r.setHeld(false)
 	}
 }

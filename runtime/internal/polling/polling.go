@@ -1,9 +1,8 @@
-// Package polling reads the occurrences for a poll from the log of an event type or from its check: occurrences
-// after the caller's cursor, and occurrences that arrive while the poll is held. Several polls may be held
-// together.
+// Package polling serves polls. It reads the occurrences after the caller's cursor from the log of an event type or
+// from its check. A long poll also returns occurrences that arrive while it waits. Several polls can wait together.
 //
-// The server makes the checks of a poll and fills in a [Request]. Start at [Read], which serves one poll such as
-// events/poll, and at [Any], which serves several for the tools that wait; both run a reader in a [topic.Loop].
+// The server validates a poll and passes a [Request]. [Read] serves one poll, such as events/poll. [Any] serves several
+// polls for the wait tools. Both run a reader in a [topic.Loop].
 package polling
 
 import (
@@ -22,50 +21,51 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Type is the polled event type. Equal values are the same type.
+// A Type is the polled event type. Equal values represent the same type.
 type Type interface {
 	eventtype.Type
-	// Hold adds n to the number of held polls.
+	// Hold adds n to the number of waiting polls.
 	Hold(n int)
 	// Polled is called with the result of each poll.
 	Polled(ctx context.Context, q *Request, a *Answer, err error)
 }
 
-// A Request is one poll after all checks.
+// A Request is a validated poll.
 type Request struct {
 	Type   Type
 	Sub    eventtype.Subscription
 	Args   eventtype.Arguments
 	Replay topic.Replay
 	Head   store.Position // of the log when the request arrived
-	// Limit bounds the occurrences, MaxPage the bytes of the answer, and Scan the entries that are examined.
+	// Limit is the maximum number of occurrences, MaxPage the maximum size of the answer in bytes, and Scan the maximum
+	// number of entries to examine.
 	Limit, MaxPage, Scan int
-	// Wait is the longest time that the poll is held; Closing ends it early.
+	// Wait is the maximum time to wait for occurrences. The wait ends early if Closing is closed.
 	Wait    time.Duration
 	Closing <-chan struct{}
-	// Quiet is the time without a further occurrence after which [Any] returns; 0 returns immediately.
+	// Quiet is how long [Any] waits for further occurrences. If it is 0, Any returns immediately after the first one.
 	Quiet time.Duration
-	// NextPoll is the time until the caller's next poll, unless a check sets one.
+	// NextPoll is the recommended delay before the caller's next poll. A check can override it.
 	NextPoll time.Duration
-	// Enter is called when the poll begins, and leave when it is over. In between, [Request.End] may be called.
-	// Enter is nil for a poll that is never ended early.
+	// Enter is called when the poll starts, and leave when it has finished. [Request.End] may be called in between.
+	// Enter may be nil if the poll is never ended early.
 	Enter func(ctx context.Context, q *Request) (leave func())
 
 	cancel context.CancelCauseFunc // cancels the running poll
 }
 
-// End ends a running poll. Its caller only gets the error, even if the poll has found occurrences.
-func (q *Request) End(reason *events.Error) { q.cancel(&ended{q, reason}) }
+// End ends a running poll. The caller of the poll receives only the error, even if the poll has found occurrences.
+func (q *Request) End(reason *events.Error) { q.cancel(&endedError{q, reason}) }
 
-// An ended is the cause of a canceled poll context.
-type ended struct {
+// An endedError is the cause of a canceled poll context.
+type endedError struct {
 	q      *Request
 	reason *events.Error
 }
 
-func (e *ended) Error() string { return e.reason.Error() }
+func (e *endedError) Error() string { return e.reason.Error() }
 
-// enter makes the polls, which share one context, cancelable until leave is called.
+// enter returns a context for the polls. Until leave is called, [Request.End] can cancel it.
 func enter(ctx context.Context, polls ...*Request) (under context.Context, leave func()) {
 	under, cancel := context.WithCancelCause(ctx)
 	leaves := []func(){func() { cancel(nil) }}
@@ -81,9 +81,9 @@ func enter(ctx context.Context, polls ...*Request) (under context.Context, leave
 	}
 }
 
-// endOf returns how a poll of the context was ended, or nil.
-func endOf(ctx context.Context) *ended {
-	var e *ended
+// causeOf returns the cause if a poll of the context was ended early, or nil.
+func causeOf(ctx context.Context) *endedError {
+	var e *endedError
 	errors.As(context.Cause(ctx), &e)
 	return e
 }
@@ -96,13 +96,13 @@ type Answer struct {
 	More      bool
 	NextPoll  time.Duration // negative to omit it
 
-	// Passed is the position of the last passed entry, in the type's log if FromLog.
+	// Passed is the position of the last entry read from the type's log. It is valid only if FromLog is set.
 	Passed  store.Position
 	FromLog bool
 }
 
-// Encode returns the encoded result (POLL-2). It omits occurrences that are withheld from this subscription; the
-// caller logs them for the author (OCC-4).
+// Encode returns the encoded result (POLL-2). It omits occurrences that are withheld from this subscription. The caller
+// must log them for the author (OCC-4).
 func (a *Answer) Encode(stateless bool) json.RawMessage {
 	size := 160 + len(a.Cursor)
 	for i := range a.Out {
@@ -139,7 +139,7 @@ func (a *Answer) Encode(stateless bool) json.RawMessage {
 	return append(b, '}')
 }
 
-// pageOverhead is an upper bound on the size of a page without its occurrences.
+// pageOverhead is an upper bound on the size of a page in bytes, excluding its occurrences.
 const pageOverhead = topic.MaxCursor + 256
 
 // Read reads the available occurrences and waits for more if the request allows it (POLL-9).
@@ -152,7 +152,7 @@ func Read(ctx context.Context, q *Request) (*Answer, error) {
 	}
 	r.limit, r.bytes = q.Limit, q.MaxPage-pageOverhead
 	err := r.read()
-	if e := endOf(ctx); e != nil {
+	if e := causeOf(ctx); e != nil {
 		err = e.reason
 	}
 	q.Type.Polled(ctx, q, &r.a, err)
@@ -162,29 +162,29 @@ func Read(ctx context.Context, q *Request) (*Answer, error) {
 	return &r.a, nil
 }
 
-// A polled source reads for one poll.
-type polled interface {
+// A pollSource reads occurrences for one poll.
+type pollSource interface {
 	topic.Parker
-	// Fill reads the available occurrences, up to the bound.
+	// Fill appends the available occurrences to into, up to the bound.
 	Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error)
 }
 
 // A reader is the state of one poll.
 type reader struct {
 	q        *Request
-	args     eventtype.Arguments // under the definition that the reader uses
+	args     eventtype.Arguments // compiled for the definition that the reader uses
 	a        Answer
 	ctx      context.Context
 	deadline time.Time
 	limit    int
 	bytes    int // of the occurrences together
 
-	source polled
+	source pollSource
 	log    *topic.Reader // one of these two is the source
 	check  *feed.Poll
-	wake   topic.Wake // nil for a poll that is not held
-	held   bool       // whether it has waited
-	goes   bool       // continues after it found an occurrence
+	wake   topic.Wake // nil for a poll that does not wait
+	held   bool       // whether the poll is counted as waiting
+	goes   bool       // whether to continue after finding an occurrence
 	lost   bool       // entries at or after its cursor were lost
 	err    error
 }
@@ -200,7 +200,7 @@ func (r *reader) read() error {
 	}
 	defer r.source.Close()
 	if replays {
-		defer r.holds(false)
+		defer r.setHeld(false)
 		topic.Loop{Source: r.source, Wake: r.wake, Stop: r.q.Closing}.Run(r.ctx, r.turn)
 	}
 	r.a.Cursor = r.source.Cursor()
@@ -208,7 +208,7 @@ func (r *reader) read() error {
 	return r.err
 }
 
-// end adds the sources' values to the answer.
+// end completes the answer with the source's position and the delay before the next poll.
 func (r *reader) end() {
 	if r.log != nil {
 		r.a.Passed, r.a.FromLog = r.log.Position(), true
@@ -219,8 +219,8 @@ func (r *reader) end() {
 	}
 }
 
-// holds updates the number of held polls.
-func (r *reader) holds(now bool) {
+// setHeld updates the number of waiting polls.
+func (r *reader) setHeld(now bool) {
 	switch {
 	case now && !r.held:
 		r.q.Type.Hold(1)
@@ -230,12 +230,11 @@ func (r *reader) holds(now bool) {
 	r.held = now
 }
 
-// open determines the start, in the type's log or in the upstream of a check. replays is false if there is nothing
-// to read.
+// open determines the start and opens the type's log or the check. replays is false if there is nothing to read.
 func (r *reader) open() (replays bool, err error) {
 	q := r.q
 	if q.Args.Def.Check() != nil {
-		if r.a.Truncated, err = r.ask(q.Replay); err != nil {
+		if r.a.Truncated, err = r.openCheck(q.Replay); err != nil {
 			return false, err
 		}
 		r.lost = r.a.Truncated && q.Replay.Since == nil
@@ -250,8 +249,8 @@ func (r *reader) open() (replays bool, err error) {
 	return true, nil
 }
 
-// ask opens the poll of a check.
-func (r *reader) ask(at topic.Replay) (truncated bool, err error) {
+// openCheck opens a poll of the check.
+func (r *reader) openCheck(at topic.Replay) (truncated bool, err error) {
 	q := r.q
 	seat := feed.Seat{Feeds: q.Type.Feeds(), ID: q.Sub.ID, Principal: q.Sub.Principal, Bell: r.wake}
 	check, truncated, err := seat.Feeds.Poll(r.ctx, seat, q.Args.Def.Check(), q.Args.Arguments, feed.Start{Replay: at, Head: q.Head})
@@ -262,7 +261,7 @@ func (r *reader) ask(at topic.Replay) (truncated bool, err error) {
 	return truncated, nil
 }
 
-// turn reads, and returns whether to wait for more.
+// turn reads available occurrences and returns whether to wait for more.
 func (r *reader) turn() (topic.Turn, time.Time) {
 	if !r.resume() {
 		return topic.Over, time.Time{}
@@ -275,9 +274,9 @@ func (r *reader) turn() (topic.Turn, time.Time) {
 	case err != nil:
 		r.err = err
 		return topic.Over, time.Time{}
-	case len(a.Out) > 0 && !r.goes || a.More: // after a long scan the caller polls again with its cursor
+	case len(a.Out) > 0 && !r.goes || a.More: // after a long scan, the caller polls again with its cursor
 		return topic.Over, time.Time{}
-	case r.check != nil && r.lost, r.last(time.Now()):
+	case r.check != nil && r.lost, r.expired(time.Now()):
 		return topic.Over, time.Time{}
 	}
 	until := r.deadline
@@ -288,12 +287,12 @@ func (r *reader) turn() (topic.Turn, time.Time) {
 		}
 		until = earlier(until, time.Now().Add(wait))
 	}
-	r.holds(true)
+	r.setHeld(true)
 	return topic.Rest, until
 }
 
-// last reports whether the poll no longer waits.
-func (r *reader) last(now time.Time) bool {
+// expired reports whether the poll must not wait any longer.
+func (r *reader) expired(now time.Time) bool {
 	select {
 	case <-r.q.Closing:
 		return true
@@ -302,8 +301,9 @@ func (r *reader) last(now time.Time) bool {
 	}
 }
 
-// resume checks for changes that happened while the poll was waiting. It returns false if the poll is over. A poll of a log continues
-// under another definition; a poll of a check ends and leaves that to the caller's next poll.
+// resume checks for changes that occurred while the poll was waiting. It returns false if the poll is over. If the
+// definition has changed, a poll of a log continues with the new definition. A poll of a check ends, and the caller's
+// next poll uses the new definition.
 func (r *reader) resume() bool {
 	if r.err = r.ctx.Err(); r.err != nil {
 		return false

@@ -9,8 +9,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// advertised holds the capabilities that adapters advertise.
-type advertised struct {
+// An advertisement holds the capabilities that adapters advertise.
+type advertisement struct {
 	mu           sync.Mutex
 	experimental []experimental
 	topLevel     map[string]any
@@ -21,15 +21,15 @@ type experimental struct {
 	value func(info *mcp.Implementation) any
 }
 
-// Advertise puts a value under capabilities.experimental in the results of initialize and server/discover (MCPE-CAP-1).
-// value is called for each result; info is the server's.
+// Advertise adds a value to capabilities.experimental in the results of initialize and server/discover (MCPE-CAP-1). It
+// calls value for each result, with the server's info.
 func (h *Hub) Advertise(name string, value func(info *mcp.Implementation) any) {
 	h.advertised.mu.Lock()
 	defer h.advertised.mu.Unlock()
 	h.advertised.experimental = append(h.advertised.experimental, experimental{name, value})
 }
 
-// WithExperimental returns capabilities with the values that adapters advertise.
+// WithExperimental returns capabilities extended with the values that adapters advertise.
 func (h *Hub) WithExperimental(c *mcp.ServerCapabilities, info *mcp.Implementation) *mcp.ServerCapabilities {
 	h.advertised.mu.Lock()
 	all := slices.Clone(h.advertised.experimental)
@@ -51,8 +51,8 @@ func (h *Hub) WithExperimental(c *mcp.ServerCapabilities, info *mcp.Implementati
 	return &made
 }
 
-// AdvertiseTopLevel puts a value under capabilities and a copy under capabilities.experimental. The SDK's clients keep
-// only the copy (CONV-1).
+// AdvertiseTopLevel adds a value to capabilities and a copy to capabilities.experimental. The SDK's clients decode only
+// the copy (CONV-1).
 func (h *Hub) AdvertiseTopLevel(name string, value any) {
 	h.advertised.mu.Lock()
 	if h.advertised.topLevel == nil {
@@ -63,7 +63,7 @@ func (h *Hub) AdvertiseTopLevel(name string, value any) {
 	h.Advertise(name, func(*mcp.Implementation) any { return value })
 }
 
-// TopLevel returns the values given to AdvertiseTopLevel, as JSON by name.
+// TopLevel returns the JSON encodings of the values passed to AdvertiseTopLevel, by name.
 func (h *Hub) TopLevel() (map[string]json.RawMessage, error) {
 	h.advertised.mu.Lock()
 	defer h.advertised.mu.Unlock()

@@ -10,32 +10,32 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/listeners"
 )
 
-// A Notification is a peer's notification that the SDK does not know.
+// A Notification is a notification from a peer with a method that the SDK does not support.
 type Notification = wire.Notification
 
-// A Message is a JSON-RPC message outside the peer's calls.
+// A Message is a JSON-RPC message that is not part of a call by the peer.
 type Message = wire.Message
 
-// An Outlet is an open channel to one peer for messages outside calls. It is a session, or a listen request of the
-// stateless era for an adapter's messages.
+// An Outlet is an open channel for sending messages to a peer outside of calls. It is either a session or a
+// subscriptions/listen request of a stateless client.
 type Outlet struct {
-	// Session is the key of the session, unique among the server's; "" for a listen request.
+	// Session is the key of the session, which is unique within the server. It is "" for a listen request.
 	Session string
 	// Principal is the principal of the listen request.
 	Principal string
-	// Key is the member of _meta with which the listen request asked for messages; see [Hub.AddListenKey].
+	// Key is the _meta key with which the listen request requested messages; see [Hub.AddListenKey].
 	Key string
-	// Send queues a message. It never blocks. It returns false if the peer reads too slowly or is gone.
+	// Send queues a message. It never blocks. It returns false if the peer reads too slowly or has disconnected.
 	Send func(Message) bool
 }
 
-// A Hub connects carriers and adapters without the server. It has the open outlets to peers, the peers' notifications
-// that the SDK does not know, and the capabilities that adapters advertise.
+// A Hub connects carriers and adapters directly, without the server. It manages the open outlets to peers,
+// notifications that the SDK does not support, and the capabilities that adapters advertise.
 type Hub struct {
 	replies sync.Map // text → *reply
-	held    held
+	held    heldCalls
 
-	advertised advertised
+	advertised advertisement
 
 	mu        sync.Mutex
 	sessions  map[string]*Outlet
@@ -44,20 +44,20 @@ type Hub struct {
 	serving   map[string]bool // by protocol
 
 	opened   listeners.Set[func(Outlet)]
-	notified listeners.Set[awaiting]
+	notified listeners.Set[registration]
 	ended    listeners.Set[func(session, principal string)]
 }
 
 type listenerKey struct{ principal, key string }
 
-// An awaiting is an adapter's registration for notifications of a method.
-type awaiting struct {
+// A registration is an adapter's callback for notifications with a given method.
+type registration struct {
 	method string
 	tell   func(context.Context, Notification)
 }
 
-// Claim registers that an adapter serves a protocol on the server. It returns an error if one already does, since the
-// first adapter's methods, tools and middleware stay.
+// Claim registers that an adapter serves a protocol on the server. It returns an error if the protocol has already been
+// claimed, because the methods, tools and middleware of the first adapter cannot be removed.
 func (h *Hub) Claim(protocol string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +71,7 @@ func (h *Hub) Claim(protocol string) error {
 	return nil
 }
 
-// Release undoes the claim of an adapter that could not be created.
+// Release removes the claim of an adapter that could not be created.
 func (h *Hub) Release(protocol string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,11 +116,11 @@ func (h *Hub) OpenOutlet(o Outlet) (closed func()) {
 	}
 }
 
-// OnOutlet calls f for every outlet that is opened, until stop is called. f must not block.
+// OnOutlet calls f for every new outlet until stop is called. f must not block.
 func (h *Hub) OnOutlet(f func(Outlet)) (stop func()) { return h.opened.Add(f) }
 
-// AddListenKey lets clients of the stateless era request an adapter's messages. A subscriptions/listen request with
-// key: true in its _meta is kept open as an outlet (MCPE-NOTE-4).
+// AddListenKey allows stateless clients to request an adapter's messages. A subscriptions/listen request with key: true
+// in its _meta stays open as an outlet (MCPE-NOTE-4).
 func (h *Hub) AddListenKey(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,7 +129,7 @@ func (h *Hub) AddListenKey(key string) {
 	}
 }
 
-// ListenKeys returns the keys given to AddListenKey.
+// ListenKeys returns the keys passed to AddListenKey.
 func (h *Hub) ListenKeys() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -151,7 +151,8 @@ func (h *Hub) Send(session string, m Message) bool {
 	return o != nil && o.Send(m)
 }
 
-// SendToListeners sends a message to the principal's listen requests with key, and returns how many accepted it.
+// SendToListeners sends a message to the principal's listen requests with the given key. It returns the number of
+// requests that accepted the message.
 func (h *Hub) SendToListeners(principal, key string, m Message) (took int) {
 	h.mu.Lock()
 	all := h.listeners[listenerKey{principal, key}]
@@ -164,13 +165,13 @@ func (h *Hub) SendToListeners(principal, key string, m Message) (took int) {
 	return took
 }
 
-// OnNotification calls f for every notification of the method, until stop is called. f must not block. ctx ends with
-// the peer's connection or request.
+// OnNotification calls f for every notification with the given method until stop is called. f must not block. Its ctx
+// is canceled when the peer's connection or request ends.
 func (h *Hub) OnNotification(method string, f func(ctx context.Context, n Notification)) (stop func()) {
-	return h.notified.Add(awaiting{method, f})
+	return h.notified.Add(registration{method, f})
 }
 
-// Awaits reports whether an adapter wants notifications of the method.
+// Awaits reports whether an adapter has registered for notifications with the given method.
 func (h *Hub) Awaits(method string) bool {
 	for a := range h.notified.All() {
 		if a.method == method {
@@ -180,7 +181,7 @@ func (h *Hub) Awaits(method string) bool {
 	return false
 }
 
-// Notified passes a notification to the adapters that registered for it.
+// Notified passes a notification to the adapters that have registered for its method.
 func (h *Hub) Notified(ctx context.Context, n Notification) {
 	for a := range h.notified.All() {
 		if a.method == n.Method {
@@ -189,19 +190,20 @@ func (h *Hub) Notified(ctx context.Context, n Notification) {
 	}
 }
 
-// OnSessionEnd calls f when a client ends its session, before the session waits for its calls, until stop is called. f
-// must check that the principal owns the session, and must not block.
+// OnSessionEnd calls f whenever a client ends a session, until stop is called. f is called before the session waits for
+// pending calls. It must verify that the principal owns the session and must not block.
 func (h *Hub) OnSessionEnd(f func(session, principal string)) (stop func()) { return h.ended.Add(f) }
 
-// UntilEnd calls end when the principal ends the session, until leave is called.
+// UntilEnd calls end if the principal ends the session before leave is called.
 func (h *Hub) UntilEnd(session, principal string, end context.CancelFunc) (leave func()) {
-	return h.held.add(sessionOf{session, principal}, end)
+	return h.held.add(ownedSession{session, principal}, end)
 }
 
-// EndSession notifies adapters that the principal ends a session, and cancels the requests held open in it. The carrier
-// calls ended when the session has ended or continues; until then new requests in it are cancelled as well.
+// EndSession notifies adapters that the principal is ending a session and cancels the session's open requests. The
+// carrier must call ended once the session has ended or ending it has failed. Until then, new requests in the session
+// are also canceled.
 func (h *Hub) EndSession(session, principal string) (ended func()) {
-	ended = h.held.end(sessionOf{session, principal})
+	ended = h.held.end(ownedSession{session, principal})
 	for f := range h.ended.All() {
 		f(session, principal)
 	}

@@ -7,20 +7,21 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Params are the params of a custom method as received. They keep every byte, so that the method can report errors in
-// them, and _meta in the SDK's form.
+// Params are the params of a custom method as received. They contain the original bytes, so that the method can report
+// errors in them, and the _meta decoded by the SDK.
 type Params struct {
 	mcp.ParamsBase
-	// Raw is nil for absent params.
+	// Raw is nil if params are absent.
 	Raw json.RawMessage
-	// Carried is the call as passed by its carrier; nil if it came through the SDK's transports.
+	// Carried is the call as passed by its carrier. It is nil if the call was received by one of the SDK's transports.
 	Carried *Carried
 }
 
-// A Carried is a call of the extension that a carrier passes through receiving middleware to the method's handler.
+// A Carried is a call to an extension method. A carrier passes it through the receiving middleware to the method's
+// handler.
 type Carried struct {
 	Request // without Principal and Expires, which the handler derives
-	// Stream is the accepted stream of an events/stream, which its carrier runs.
+	// Stream is the accepted stream of an events/stream request. Its carrier must run it.
 	Stream Stream
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// ReceivingHandler returns the handler of srv with all its receiving middleware. The SDK shows it only to middleware, so
-// ReceivingHandler adds a middleware that returns the handler unchanged.
+// ReceivingHandler returns the handler of srv, wrapped in all its receiving middleware. The SDK exposes the handler
+// only to middleware, so ReceivingHandler adds a middleware that returns it unchanged.
 func ReceivingHandler(srv *mcp.Server) (h mcp.MethodHandler) {
 	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		h = next

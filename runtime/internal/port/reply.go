@@ -10,26 +10,29 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// AfterReply calls f once the reply to the caller's request has been passed to its connection. Messages sent by f thus
-// follow the reply (MCPE-NOTE-3). If the carrier is not this module's, f is called soon.
+// AfterReply calls f after the reply to the caller's request has been passed to its connection. Messages sent by f
+// therefore follow the reply (MCPE-NOTE-3). If the carrier is not part of this module, f is called in a new goroutine
+// immediately.
 func (c Caller) AfterReply(f func()) {
 	if c.reply == nil || !c.reply.Add(f) {
 		go f()
 	}
 }
 
-// ReplyHeader is the header with which a carrier identifies a call's session and reply. It is only in RequestExtra,
-// never on the wire. A carrier deletes it from every request that it receives.
+// ReplyHeader is the header that identifies a call's session and pending reply. A carrier sets it only in RequestExtra
+// and deletes it from every request that it receives.
 const ReplyHeader = "X-Mcpe-Reply"
 
-// A Reply calls functions once the response to a call was written, or never will be. The zero value is ready to use.
+// A Reply calls functions once the response to a call has been written or can no longer be written. The zero value is
+// ready to use.
 type Reply struct {
 	mu    sync.Mutex
 	over  bool
 	after []func()
 }
 
-// Finish calls the functions. A carrier calls it, once or more, when the response is written or will not be written.
+// Finish calls the functions. A carrier must call it at least once, when the response has been written or can no longer
+// be written.
 func (r *Reply) Finish() {
 	r.mu.Lock()
 	after := r.after
@@ -50,10 +53,10 @@ func (r *Reply) Add(f func()) bool {
 	return !r.over
 }
 
-// A reply is the pending reply of a call that a carrier passed to the SDK.
+// A reply is the pending reply to a call that a carrier passed to the SDK.
 type reply struct {
 	Reply
-	ctx                 context.Context // ends when the caller can no longer be answered
+	ctx                 context.Context // done when the caller can no longer receive the reply
 	session, connection string
 	local               bool
 }
@@ -66,14 +69,15 @@ var endedContext = func() context.Context {
 }()
 
 // ExpectReply creates a ticket for a call that a carrier passes to the SDK under [ReplyHeader]. session is the key of
-// the outlet of its session, "" without one; connection and local are as in [Caller]. ctx ends when the caller has
-// disconnected, so that nothing is held open for it. If ctx has no end, the caller may reconnect for the response: its
-// call continues after replied. The carrier calls replied, once or more, when the reply is sent or will not be sent.
+// the session's outlet, or "" for a call without a session. connection and local are as in [Caller]. ctx must be done
+// when the caller has disconnected, so that its requests are not held open. If ctx is never done, the caller can
+// reconnect to receive the response, and its call continues after replied is called. The carrier must call replied at
+// least once, when the reply has been sent or can no longer be sent.
 func (h *Hub) ExpectReply(ctx context.Context, session, connection string, local bool) (ticket string, replied func()) {
 	r := &reply{ctx: ctx, session: session, connection: connection, local: local}
 	ticket = rand.Text()
 	if ctx.Done() == nil && session != "" {
-		ticket += lasting + session // the SDK may start the call when only the ticket's text remains
+		ticket += ticketSeparator + session // the SDK might start the call after the reply has been deleted
 	}
 	h.replies.Store(ticket, r)
 	return ticket, func() {
@@ -82,11 +86,11 @@ func (h *Hub) ExpectReply(ctx context.Context, session, connection string, local
 	}
 }
 
-// lasting separates a ticket's text from the session of a call that continues without its connection.
-const lasting = " "
+// ticketSeparator separates a ticket's text from the session of a call that continues without its connection.
+const ticketSeparator = " "
 
-// replyOf returns the pending reply of a call, nil if the carrier is not this module's. If the call's connection ended
-// before the SDK started the call, the reply is over.
+// replyOf returns the pending reply to a call, or nil if the carrier is not part of this module. If the call's
+// connection was closed before the SDK started the call, the reply is already finished.
 func (h *Hub) replyOf(extra *mcp.RequestExtra) *reply {
 	if extra == nil || extra.Header.Get(ReplyHeader) == "" {
 		return nil
@@ -95,14 +99,14 @@ func (h *Hub) replyOf(extra *mcp.RequestExtra) *reply {
 	if v, ok := h.replies.Load(ticket); ok {
 		return v.(*reply)
 	}
-	if _, session, ok := strings.Cut(ticket, lasting); ok {
+	if _, session, ok := strings.Cut(ticket, ticketSeparator); ok {
 		return &reply{ctx: context.Background(), session: session, Reply: Reply{over: true}}
 	}
 	return &reply{ctx: endedContext, Reply: Reply{over: true}}
 }
 
-// UntilGone returns a context that also ends when the caller's connection or session ends. The SDK may not notice that
-// end, or may wait for the request. The caller must call cancel.
+// UntilGone returns a context that is also canceled when the caller's connection or session ends. The SDK might not
+// detect that, or might wait for the request to finish. The caller must call the returned CancelFunc.
 func (h *Hub) UntilGone(ctx context.Context, extra *mcp.RequestExtra, principal string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	r := h.replyOf(extra)
@@ -121,24 +125,24 @@ func (h *Hub) UntilGone(ctx context.Context, extra *mcp.RequestExtra, principal 
 	}
 }
 
-// A sessionOf is a session with its owner: another principal must not end the owner's requests.
-type sessionOf struct{ session, principal string }
+// An ownedSession is a session and its owner. Another principal must not end the owner's requests.
+type ownedSession struct{ session, principal string }
 
-// held holds the requests that end with their sessions.
-type held struct {
+// heldCalls tracks the requests to cancel when their session ends.
+type heldCalls struct {
 	mu     sync.Mutex
-	calls  map[sessionOf]map[*context.CancelFunc]struct{}
-	ending map[sessionOf]int // how many requests end it at the moment
+	calls  map[ownedSession]map[*context.CancelFunc]struct{}
+	ending map[ownedSession]int // number of requests currently ending the session
 }
 
-func (h *held) add(s sessionOf, cancel context.CancelFunc) (leave func()) {
+func (h *heldCalls) add(s ownedSession, cancel context.CancelFunc) (leave func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ending[s] > 0 {
 		cancel()
 	}
 	if h.calls == nil {
-		h.calls = map[sessionOf]map[*context.CancelFunc]struct{}{}
+		h.calls = map[ownedSession]map[*context.CancelFunc]struct{}{}
 	}
 	if h.calls[s] == nil {
 		h.calls[s] = map[*context.CancelFunc]struct{}{}
@@ -153,13 +157,13 @@ func (h *held) add(s sessionOf, cancel context.CancelFunc) (leave func()) {
 	}
 }
 
-// end cancels all requests of a session, and the ones that the SDK starts before ended is called.
-func (h *held) end(s sessionOf) (ended func()) {
+// end cancels all requests of a session, including requests that the SDK starts before ended is called.
+func (h *heldCalls) end(s ownedSession) (ended func()) {
 	h.mu.Lock()
 	calls := h.calls[s]
 	delete(h.calls, s)
 	if h.ending == nil {
-		h.ending = map[sessionOf]int{}
+		h.ending = map[ownedSession]int{}
 	}
 	h.ending[s]++
 	h.mu.Unlock()
@@ -175,7 +179,7 @@ func (h *held) end(s sessionOf) (ended func()) {
 	}
 }
 
-// WithReply returns extra with the ticket in its header.
+// WithReply returns a copy of extra with the ticket in its header.
 func WithReply(extra any, ticket string) *mcp.RequestExtra {
 	made := &mcp.RequestExtra{}
 	if e, ok := extra.(*mcp.RequestExtra); ok && e != nil {

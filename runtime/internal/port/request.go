@@ -9,38 +9,38 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 )
 
-// A Request is one events/* request as passed by a carrier.
+// A Request is an events/* request as passed by a carrier.
 type Request struct {
 	// Method is the JSON-RPC method.
 	Method string
-	// Params are the request's params as received; nil if absent.
+	// Params are the request's params as received, or nil if absent.
 	Params json.RawMessage
-	// ID is the JSON-RPC ID as received, number or string, digits unchanged (PUSH-2).
+	// ID is the JSON-RPC ID as received, a number or a string. The digits of a number are unchanged (PUSH-2).
 	ID json.RawMessage
-	// Principal is the authenticated caller; "" if unauthenticated (AUTH-3).
+	// Principal is the authenticated caller, or "" if unauthenticated (AUTH-3).
 	Principal string
-	// Stateless says whether the request follows revision 2026-07-28 or later (D3, D9).
+	// Stateless reports whether the request follows revision 2026-07-28 or later (D3, D9).
 	Stateless bool
-	// DeclaresExtension says whether the caller declared the extension (D2, CAP-3).
+	// DeclaresExtension reports whether the caller has declared the extension (D2, CAP-3).
 	DeclaresExtension bool
-	// CanStream says whether the carrier can carry events/stream (LIST-3).
+	// CanStream reports whether the carrier supports events/stream (LIST-3).
 	CanStream bool
-	// AfterReply, if set, calls f once the response is written or will not be written. It returns false, and does not
-	// call f, if that has already happened. If it is nil, webhook deliveries wait a fixed time.
+	// AfterReply, if set, calls f once the response has been written or can no longer be written. If that has already
+	// happened, it returns false and does not call f. If AfterReply is nil, webhook deliveries wait for a fixed time.
 	AfterReply func(f func()) bool
-	// Expires is when the caller's token expires; zero for never (AUTH-4).
+	// Expires is when the caller's token expires. The zero time means never (AUTH-4).
 	Expires time.Time
 }
 
 // A Carrier writes the notifications of one stream.
 type Carrier interface {
-	// Write sends all frames in order, with one write and one flush. It blocks until they are passed to the connection;
-	// an error ends the stream. The frames' bytes are shared and must not be changed; the slice is reused after Write
-	// returns.
+	// Write sends all frames in order, with one write and one flush. It blocks until they have been passed to the
+	// connection. An error ends the stream. The frames' bytes are shared and must not be modified. The slice is reused
+	// after Write returns.
 	Write(frames []frame.Frame) error
 }
 
-// A Stream is an accepted events/stream request. Its carrier must call Run, or Close if it cannot run it.
+// A Stream is an accepted events/stream request. Its carrier must call Run, or Close if it cannot run the stream.
 type Stream interface {
 	// Run writes the stream to c until it ends, in the caller's goroutine. It writes active first (PUSH-1), then events
 	// in order and a heartbeat at each interval (PUSH-3, PUSH-4).
@@ -52,7 +52,7 @@ type Stream interface {
 	// End ends the stream gracefully: Run finishes its current write and returns the final result, without terminated
 	// (PUSH-8). It may be called at any time and more than once.
 	End()
-	// Close releases a stream that was opened and never run; after Run it does nothing.
+	// Close releases a stream that was opened but never run. After Run it does nothing.
 	Close()
 }
 
@@ -60,29 +60,31 @@ type Stream interface {
 type FollowRequest struct {
 	// Event is the event type's name.
 	Event string
-	// Principal is the principal that the adapter reads for. Visibility, authorization, checks and hooks apply to it.
+	// Principal is the principal on whose behalf the adapter reads. Visibility, authorization, checks and hooks apply
+	// to this principal.
 	Principal string
-	// Mode is the adapter's name, which hooks see in Subscription.Mode.
+	// Mode is the adapter's name. Hooks receive it in Subscription.Mode.
 	Mode string
-	// Arguments are the subscription arguments; nil means none.
+	// Arguments are the subscription arguments, or nil for none.
 	Arguments json.RawMessage
-	// Cursor is the start position; nil means the time of the call.
+	// Cursor is the start position. If it is nil, the follower starts with events after the call.
 	Cursor *string
 }
 
 // Followed is the result of [Follower.Next].
 type Followed struct {
-	// Occurrences are in order, after the author's Match and Transform. Their Cursor is empty.
+	// Occurrences are the occurrences in order, after the author's Match and Transform have been applied. Their Cursor
+	// is empty.
 	Occurrences []events.Occurrence
-	// Gap says whether occurrences before these were lost (PUSH-7).
+	// Gap reports whether occurrences before these were lost (PUSH-7).
 	Gap bool
-	// Cursor is the position after Occurrences; "" for a type without cursors.
+	// Cursor is the position after Occurrences, or "" for a type without cursors.
 	Cursor string
 }
 
-// A Follower reads one event type for an adapter, as a push subscription does for a client. It is one of the server's
-// subscriptions, hooks are called for it, and the same events end it as a stream (AUTH-2, EVOL-1). Its methods must be
-// called from one goroutine, except Close.
+// A Follower reads one event type for an adapter, as a push subscription does for a client. The server treats it as a
+// subscription: it calls hooks for it and ends it under the same conditions as a stream (AUTH-2, EVOL-1). All methods
+// except Close must be called from one goroutine.
 type Follower interface {
 	// Next waits for occurrences or a gap. It returns ctx's error when ctx ends, and the reason when the subscription
 	// ends: an [events.Error], or [events.ErrClosed] after a shutdown of the server or Close. Upstream failures and

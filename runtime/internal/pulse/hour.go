@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A histogram counts durations in classes. Each class is √2 times as wide as the one before: the first is below 1 ms,
-// the last starts at 65.5 s.
+// A histogram counts durations in classes. The bounds grow by a factor of √2. The first class contains durations below
+// 1 ms, and the last class starts at 65.5 s.
 type histogram [classes]uint32
 
 const classes = 34
 
-// bounds are the upper bounds of all classes but the last.
+// bounds contains the upper bounds of all classes except the last.
 var bounds = func() (b [classes - 1]time.Duration) {
 	for i := range b {
 		b[i] = time.Duration(math.Round(float64(time.Millisecond) * math.Pow(2, float64(i)/2)))
@@ -19,7 +19,7 @@ var bounds = func() (b [classes - 1]time.Duration) {
 	return b
 }()
 
-// classOf returns the class of a duration.
+// classOf returns the index of the class that contains d.
 func classOf(d time.Duration) int {
 	low, high := 0, len(bounds)
 	for low < high {
@@ -45,9 +45,9 @@ func (h *histogram) count() (n int64) {
 	return n
 }
 
-// quantile returns the duration that the share q of the durations does not exceed. It interpolates within a class on a
-// logarithmic scale: from 1 ms on it is accurate to a factor of √2. It is 0 without durations; 65.5 s stands for
-// anything above.
+// quantile returns an estimate of the q-quantile of the durations. It interpolates logarithmically within a class, so
+// from 1 ms upward the result is accurate to within a factor of √2. It returns 0 if the histogram is empty. The result
+// is never greater than 65.5 s.
 func (h *histogram) quantile(q float64) time.Duration {
 	rank, below := q*float64(h.count()), 0.0
 	for i, n := range h {
@@ -67,10 +67,11 @@ func (h *histogram) quantile(q float64) time.Duration {
 	return 0
 }
 
-// Figures count the results of attempts.
+// Figures summarizes the results of attempts.
 type Figures struct {
 	Attempts, Failures int64
-	// P50, P95 and P99 are percentiles of the durations of timed attempts; 0 without any.
+	// P50, P95 and P99 are percentiles of the durations of timed attempts. They are 0 if none of the attempts were
+	// timed.
 	P50, P95, P99 time.Duration
 }
 
@@ -78,26 +79,28 @@ func figures(h *histogram, untimed, failures int64) Figures {
 	return Figures{Attempts: h.count() + untimed, Failures: failures, P50: h.quantile(.5), P95: h.quantile(.95), P99: h.quantile(.99)}
 }
 
-// A Minute has the figures of one minute.
+// A Minute contains the figures for one minute.
 type Minute struct {
 	At time.Time // when it began
 	Figures
-	// Behind is the lag, in log entries, of the slowest subscription at one moment of the minute; -1 if not sampled.
+	// Behind is the lag of the slowest subscription in log entries, sampled once during the minute. It is -1 if the lag
+	// was not sampled.
 	Behind int64
 }
 
-// An Hour has the figures of the last sixty minutes.
+// An Hour contains the figures for the last sixty minutes.
 type Hour struct {
 	Figures
-	// Behind is the latest known lag; -1 if unknown.
+	// Behind is the last known lag, or -1 if unknown.
 	Behind int64
-	// Minutes are the minutes that were counted in whole or in part, the oldest first, without gaps. The last one is in
-	// progress.
+	// Minutes contains the figures for each minute, oldest first and without gaps. The first minute can be incomplete.
+	// The last one is the current minute.
 	Minutes []Minute
 }
 
-// hourOf reads the minutes of a ring up to now, as far as it has counted since then. If the clock was set back, minutes
-// in its future are not shown until they come, and a minute that comes twice has both counts.
+// hourOf returns the figures of a ring that has counted attempts since the given time. If the clock was set back,
+// minutes in the future are omitted until the clock reaches them. A minute that occurs twice includes the counts of
+// both.
 func hourOf(r *ring, since, now time.Time) Hour {
 	last := number(now)
 	first := max(last-Minutes+1, min(number(since), last))
@@ -110,7 +113,7 @@ func hourOf(r *ring, since, now time.Time) Hour {
 	var all histogram
 	var untimed, failures int64
 	for m := first; m <= last; m++ {
-		b := *r.of(m) // in a copy
+		b := *r.bucket(m) // in a copy
 		one := Minute{At: time.Unix(int64(m)*60, 0).UTC(), Figures: figures(&b.took, int64(b.untimed), int64(b.failures)), Behind: b.behind}
 		if b.behind >= 0 {
 			hour.Behind = b.behind

@@ -1,7 +1,7 @@
-// Package pulse counts the results of delivery attempts in the last hour, by the minute and in bounded memory. It does
-// so for the process, for each event type and for each host. The caller reports every attempt to a [Recorder], and the
-// lag of subscriptions once a minute. A Recorder does not start a goroutine and reads the caller's clock. The package
-// makes no compatibility promise.
+// Package pulse counts the results of delivery attempts per minute for the last hour, using bounded memory. It
+// maintains counts for the process, for each event type and for each host. The caller reports every attempt to a
+// [Recorder], and the lag of subscriptions once per minute. A Recorder does not start goroutines and uses the caller's
+// clock. The package has no compatibility guarantee.
 package pulse
 
 import (
@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	// Minutes is the number of minutes that are kept.
+	// Minutes is the number of minutes for which counts are kept.
 	Minutes = 60
-	// Kept is the number of event types, and of hosts, that are kept. A ring takes 9,600 bytes, or 10 KB with its name
-	// and the allocator's rounding: all rings take at most 10.5 MB. Rings are allocated on first use.
+	// Kept is the maximum number of event types and the maximum number of hosts for which counts are kept. A ring
+	// occupies 9,600 bytes, or 10 KB including its name and the allocator's rounding. All rings together occupy at most
+	// 10.5 MB. Rings are allocated on first use.
 	Kept = 512
 )
 
@@ -27,11 +28,12 @@ type minute struct {
 	took     histogram
 }
 
-// A ring has the minutes of one counter. Minute m is at index m % Minutes; a different minute found there is obsolete.
+// A ring contains the minutes of one counter. Minute m is stored at index m % Minutes. Any other minute stored there is
+// obsolete.
 type ring [Minutes]minute
 
-// of returns the bucket of minute m.
-func (r *ring) of(m int32) *minute {
+// bucket returns the bucket of minute m, clearing an obsolete one.
+func (r *ring) bucket(m int32) *minute {
 	b := &r[m%Minutes]
 	if b.at != m {
 		*b = minute{at: m, behind: -1}
@@ -39,21 +41,21 @@ func (r *ring) of(m int32) *minute {
 	return b
 }
 
-// A series is the ring of a name, complete since a time.
+// A series is the ring for an event type or host. Its counts are complete since a given time.
 type series struct {
 	name  string
 	since time.Time
 	ring  ring
 }
 
-// A family has the rings of up to Kept event types or hosts. It evicts the least recently used one.
+// A family contains the rings of up to Kept event types or hosts. It evicts the least recently used ring.
 type family struct {
 	byName map[string]*list.Element // of *series
 	used   list.List                // the most recently used first
 	lost   bool                     // a ring was evicted
 }
 
-// touch returns the series of a name and marks it as used now.
+// touch returns the series for a name and marks it as most recently used.
 func (f *family) touch(name string, start, now time.Time) *series {
 	if e := f.byName[name]; e != nil {
 		f.used.MoveToFront(e)
@@ -77,23 +79,23 @@ func (f *family) touch(name string, start, now time.Time) *series {
 	return s
 }
 
-// sample records the lag of each name, 0 for a name that is not in the map. A name without a ring gets one only if
-// there is room: it does not evict another.
+// sample records the lag of each name. A name that is not in the map has a lag of 0. sample never evicts a ring to
+// create another.
 func (f *family) sample(behind map[string]int64, m int32, start, now time.Time) {
 	for name, e := range f.byName {
-		e.Value.(*series).ring.of(m).behind = behind[name]
+		e.Value.(*series).ring.bucket(m).behind = behind[name]
 	}
 	for name, n := range behind {
 		if f.used.Len() >= Kept {
 			return
 		}
 		if n > 0 && f.byName[name] == nil {
-			f.touch(name, start, now).ring.of(m).behind = n
+			f.touch(name, start, now).ring.bucket(m).behind = n
 		}
 	}
 }
 
-// A Recorder counts attempts. It is safe for concurrent use. Its methods only wait for each other.
+// A Recorder counts attempts. It is safe for concurrent use. Its methods block only on each other.
 type Recorder struct {
 	now   func() time.Time
 	start time.Time
@@ -104,7 +106,8 @@ type Recorder struct {
 	hosts  family
 }
 
-// New returns a Recorder that reads the time from now. The caller may hold locks that now does not take.
+// New returns a Recorder that calls now to get the current time. Callers of its methods may hold locks that
+// now does not acquire.
 func New(now func() time.Time) *Recorder {
 	r := &Recorder{now: now, start: now()}
 	r.events.byName, r.hosts.byName = map[string]*list.Element{}, map[string]*list.Element{}
@@ -114,16 +117,16 @@ func New(now func() time.Time) *Recorder {
 // number returns the number of the minute that contains t.
 func number(t time.Time) int32 { return int32(max(0, t.Unix()) / 60) }
 
-// Attempt counts an attempt to deliver an event of a type to a host. took is the time until the endpoint answered or
-// the attempt timed out; it is negative for other failures. The attempt counts in the minute in which it ends. Attempt
-// only allocates the ring of a new name.
+// Attempt counts an attempt to deliver an event to a host. took is the time until the endpoint responded or the attempt
+// timed out. It is negative for other failures. The attempt is counted in the minute in which it ends. Attempt
+// allocates memory only for the ring of a new name.
 func (r *Recorder) Attempt(event, host string, failed bool, took time.Duration) {
 	now := r.now()
 	m, class := number(now), classOf(took)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, to := range [...]*ring{&r.whole, &r.events.touch(event, r.start, now).ring, &r.hosts.touch(host, r.start, now).ring} {
-		b := to.of(m)
+		b := to.bucket(m)
 		if took >= 0 {
 			b.took[class]++
 		} else {
@@ -135,8 +138,8 @@ func (r *Recorder) Attempt(event, host string, failed bool, took time.Duration) 
 	}
 }
 
-// Behind records the lag, in log entries, of the slowest subscription of each event type and to each host. A name that
-// is not in a map has a lag of 0.
+// Behind records the lag of the slowest subscription for each event type and each host, in log entries. A name that is
+// not in a map has a lag of 0.
 func (r *Recorder) Behind(events, hosts map[string]int64) {
 	now, most := r.now(), int64(0)
 	for _, n := range events {
@@ -145,18 +148,18 @@ func (r *Recorder) Behind(events, hosts map[string]int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := number(now)
-	r.whole.of(m).behind = most
+	r.whole.bucket(m).behind = most
 	r.events.sample(events, m, r.start, now)
 	r.hosts.sample(hosts, m, r.start, now)
 }
 
-// Whole returns the last hour of the process.
+// Whole returns the figures of the process for the last hour.
 func (r *Recorder) Whole() Hour { return r.hour(nil, "") }
 
-// Event returns the last hour of an event type.
+// Event returns the figures of an event type for the last hour.
 func (r *Recorder) Event(name string) Hour { return r.hour(&r.events, name) }
 
-// Host returns the last hour of a host.
+// Host returns the figures of a host for the last hour.
 func (r *Recorder) Host(name string) Hour { return r.hour(&r.hosts, name) }
 
 func (r *Recorder) hour(f *family, name string) Hour {

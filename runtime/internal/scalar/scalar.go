@@ -1,5 +1,5 @@
-// Package scalar encodes times and spans for the durable stores. It makes no promise of compatibility, but it always
-// reads values that it has written.
+// Package scalar encodes times and spans for the durable stores. Its API has no compatibility guarantee, but it can
+// always decode values that an earlier version has encoded.
 package scalar
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Nanos encodes a time as Unix nanoseconds, 0 for the zero time.
+// Nanos encodes a time as Unix nanoseconds. The zero time is encoded as 0.
 func Nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -17,7 +17,7 @@ func Nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// Time is the inverse of [Nanos].
+// Time decodes a time encoded by [Nanos].
 func Time(n int64) time.Time {
 	if n == 0 {
 		return time.Time{}
@@ -35,7 +35,7 @@ func Spans(spans []store.Span) string {
 	return string(b)
 }
 
-// ParseSpans is the inverse of [Spans].
+// ParseSpans decodes spans encoded by [Spans].
 func ParseSpans(text string) (spans []store.Span, err error) {
 	var pairs [][2]store.Position
 	if err := json.Unmarshal([]byte(text), &pairs); err != nil {
@@ -47,7 +47,7 @@ func ParseSpans(text string) (spans []store.Span, err error) {
 	return spans, nil
 }
 
-// Actions encodes operators' actions as a JSON array, "" for none.
+// Actions encodes operators' actions as a JSON array. It returns "" for an empty slice.
 func Actions(actions []store.Action) string {
 	if len(actions) == 0 {
 		return ""
@@ -56,7 +56,7 @@ func Actions(actions []store.Action) string {
 	return string(b)
 }
 
-// ParseActions is the inverse of [Actions].
+// ParseActions decodes actions encoded by [Actions].
 func ParseActions(text string) (actions []store.Action, err error) {
 	if text == "" {
 		return nil, nil
@@ -65,7 +65,7 @@ func ParseActions(text string) (actions []store.Action, err error) {
 	return actions, err
 }
 
-// Bytes returns an empty slice for nil, so that it is not stored as NULL or omitted.
+// Bytes returns b, or an empty slice if b is nil, because nil would be stored as NULL or omitted.
 func Bytes(b []byte) []byte {
 	if b == nil {
 		return []byte{}

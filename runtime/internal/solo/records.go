@@ -11,17 +11,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// page is the number of records that one call reads.
+// page is the number of records to read per call.
 const page = 500
 
-// Records presents the records of a [store.SubscriptionStore] as those of a cluster with one process. It counts
-// quotas itself, and this process owns every shard: no write is ever fenced. It implements [subscriber.Records].
+// Records implements [subscriber.Records] for a [store.SubscriptionStore] used by one process. It enforces quotas
+// itself. This process owns every shard, so writes are never fenced.
 type Records struct {
 	store.SubscriptionStore
-	subscriptions, verifications places
+	subscriptions, verifications reservations
 
 	mu   sync.Mutex
-	used map[string]bool // event types that have or had records
+	used map[string]bool // event types that have, or have had, records
 }
 
 // Open returns the records of s. It reads all of them to find their event types.
@@ -44,7 +44,7 @@ func Open(ctx context.Context, s store.SubscriptionStore) (*Records, error) {
 	}
 }
 
-// Events returns the event types that have or had records.
+// Events returns the event types that have, or have had, records.
 func (r *Records) Events() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,11 +61,10 @@ func (r *Records) ListSubscription(ctx context.Context, id string) (engine.Liste
 	return engine.ListOne(ctx, r.SubscriptionStore, id)
 }
 
-// Admit implements the method of [engine.Shared]. The store stores a new record as open, so that a crash afterwards
-// loses nothing.
+// Admit implements [engine.Shared]. A new record is stored as open, so a later crash does not lose the subscription.
 func (r *Records) Admit(ctx context.Context, s store.Subscription, q engine.Quota) (revision uint64, err error) {
 	if s.Revision == 0 {
-		done, err := r.subscriptions.take(ctx, s.Principal, q, r.CountSubscriptions)
+		done, err := r.subscriptions.reserve(ctx, s.Principal, q, r.CountSubscriptions)
 		if err != nil {
 			return 0, err
 		}
@@ -77,14 +76,14 @@ func (r *Records) Admit(ctx context.Context, s store.Subscription, q engine.Quot
 	return r.PutSubscription(ctx, s)
 }
 
-// AdmitVerification implements the method of [engine.Shared].
+// AdmitVerification implements [engine.Shared].
 func (r *Records) AdmitVerification(ctx context.Context, v store.Verification, q engine.Quota) error {
 	_, there, err := r.Verification(ctx, v.Principal, v.URL)
 	if err != nil {
 		return err
 	}
 	if !there {
-		done, err := r.verifications.take(ctx, v.Principal, q, r.CountVerifications)
+		done, err := r.verifications.reserve(ctx, v.Principal, q, r.CountVerifications)
 		if err != nil {
 			return err
 		}
@@ -93,15 +92,15 @@ func (r *Records) AdmitVerification(ctx context.Context, v store.Verification, q
 	return r.PutVerification(ctx, v)
 }
 
-// Establish implements the method of [engine.Leases]. A topic has one shard.
+// Establish implements [engine.Leases]. A topic has one shard.
 func (r *Records) Establish(context.Context, string, int) (int, error) { return 1, nil }
 
-// Owned implements the method of [engine.Shared].
+// Owned implements [engine.Shared].
 func (r *Records) Owned(h engine.ShardFence) engine.Owned {
 	return owned{r.SubscriptionStore, r, h.Shard.Topic}
 }
 
-// owned holds the records of one event type.
+// owned accesses the records of one event type.
 type owned struct {
 	store.SubscriptionStore
 	r     *Records
@@ -139,19 +138,20 @@ func (o owned) SaveAttempts(ctx context.Context, updates []store.Update, made []
 	return o.SaveProgress(ctx, updates)
 }
 
-// places counts the records of a quota that are being stored.
-type places struct {
+// reservations counts the records that are being stored and count toward a quota.
+type reservations struct {
 	mu   sync.Mutex
 	left sync.Cond      // a record was stored, or its write failed
 	own  map[string]int // records being stored, by principal
 	all  int
 }
 
-func (p *places) init() { p.own, p.left.L = map[string]int{}, &p.mu }
+func (p *reservations) init() { p.own, p.left.L = map[string]int{}, &p.mu }
 
-// take reserves a place; done releases it. A record that is being stored may already be counted as stored, so that
-// take counts once more, when fewer are being stored, before it reports a full quota.
-func (p *places) take(ctx context.Context, principal string, q engine.Quota,
+// reserve reserves space for a record in the quota. done releases the reservation. A record that is being stored may
+// already be included in the stored count. So reserve counts again after pending writes have finished before it reports
+// that the quota is full.
+func (p *reservations) reserve(ctx context.Context, principal string, q engine.Quota,
 	count func(ctx context.Context, principal string) (own, all int, err error)) (done func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +173,7 @@ func (p *places) take(ctx context.Context, principal string, q engine.Quota,
 	}
 }
 
-func (p *places) giveBack(principal string) {
+func (p *reservations) giveBack(principal string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all--

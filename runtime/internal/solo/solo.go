@@ -1,9 +1,9 @@
-// Package solo presents a store for one process as a cluster of one. On any [store.SubscriptionStore], it gives
-// package subscriber the interface of a shared store.
+// Package solo adapts a store for a single process to the interface of a shared store. Package subscriber can thus use
+// any [store.SubscriptionStore] like a cluster with one process.
 //
-// The lifetime of the process, or the lock on a database file, serves as the lease, and every shard belongs to this
-// process until it ends. An event type has one shard, which includes records without a shard. Messages to other
-// processes are calls within this one, and nothing is stored for them. The package makes no promise of compatibility.
+// The lifetime of the process, or the lock on a database file, serves as the lease. This process owns every shard until
+// it exits. An event type has one shard, which includes records without a shard. Messages to other processes are local
+// function calls and are not stored. The package has no compatibility guarantee.
 package solo
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Cluster returns the cluster of this process. changed is called for each changed record.
+// Cluster returns a cluster that consists of this process. changed is called for each changed record.
 func Cluster(changed func(id string, of engine.Shard)) *subscriber.Cluster {
 	return &subscriber.Cluster{
 		Now: time.Now,
@@ -32,8 +32,8 @@ func Cluster(changed func(id string, of engine.Shard)) *subscriber.Cluster {
 	}
 }
 
-// obsolete returns the error that ends a subscription which this process cannot serve, because no other
-// process could.
+// obsolete returns the error with which to end a subscription that this process cannot serve. No other process could
+// serve it.
 func obsolete(et eventtype.Type, schema string, read bool) *events.Error {
 	switch d := et.Current(); {
 	case d == nil:
@@ -48,21 +48,21 @@ func obsolete(et eventtype.Type, schema string, read bool) *events.Error {
 	return nil
 }
 
-// A Ownership is this process's ownership of the shard of an event type. It lasts until the process ends.
+// An Ownership represents this process's ownership of the shard of an event type. It lasts until the process exits.
 type Ownership struct {
 	ctx   context.Context
 	event string
 }
 
-// NewOwnership returns the ownership of an event type, until ctx ends.
+// NewOwnership returns the ownership of an event type. Its context is ctx.
 func NewOwnership(ctx context.Context, event string) Ownership { return Ownership{ctx, event} }
 
-// Hold returns the shard with the only fence.
+// ShardFence returns the shard of the event type. Its fence is always 1.
 func (t Ownership) ShardFence() engine.ShardFence {
 	return engine.ShardFence{Shard: engine.Shard{Topic: t.event}, Fence: 1}
 }
 
-// Context ends when the server stops; then no subscription is restored any more.
+// Context returns a context that is canceled when the server stops. After that, no subscriptions are restored.
 func (t Ownership) Context() context.Context { return t.ctx }
 
 // Draining returns nil, because only this process can own the shard.

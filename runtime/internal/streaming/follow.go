@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// A Follower is a [port.Follower] over a stream without a carrier.
+// A Follower implements [port.Follower] with a stream that has no carrier.
 type Follower struct {
 	st     *Stream
 	run    run
@@ -27,8 +27,8 @@ type Follower struct {
 	passed string
 }
 
-// Follow opens a follower. It does not count against caps (PUSH-10) and by default begins at the head after the
-// hooks ran. The adapter must call Close.
+// Follow opens a follower. It does not count toward the principal's limits (PUSH-10). By default it starts at the head,
+// determined after the hooks have run. The adapter must call Close.
 func (s *Streams) Follow(ctx context.Context, r Request) (*Follower, error) {
 	st := s.stream(&r)
 	if err := s.admit(ctx, st, r.Type.Head, r.Replay); err != nil {
@@ -74,10 +74,10 @@ func (f *Follower) Next(ctx context.Context) (port.Followed, error) {
 	var found port.Followed
 	var err error
 	topic.Loop{Source: f.st.source, Wake: f.st.wake, Stop: f.closed}.Run(ctx, func() (topic.Turn, time.Time) {
-		if err = f.ended(ctx); err != nil {
+		if err = f.endError(ctx); err != nil {
 			return topic.Over, time.Time{}
 		}
-		if !f.run.circumstances(time.Now()) {
+		if !f.run.checkState(time.Now()) {
 			return topic.Again, time.Time{}
 		}
 		var more bool
@@ -107,8 +107,8 @@ func (f *Follower) Next(ctx context.Context) (port.Followed, error) {
 	return found, nil
 }
 
-// ended returns the reason why Next has nothing more to read.
-func (f *Follower) ended(ctx context.Context) error {
+// endError returns the error for a follower that has ended, or nil if Next can continue.
+func (f *Follower) endError(ctx context.Context) error {
 	if ended, reason := f.st.outcome(); ended {
 		if reason != nil {
 			return reason
@@ -123,7 +123,7 @@ func (f *Follower) ended(ctx context.Context) error {
 	}
 }
 
-// pull makes one pass over the source. wait is the pause after a failure.
+// pull pulls once from the source. wait is the delay before the next attempt after a failure.
 func (f *Follower) pull() (found port.Followed, more bool, wait time.Duration) {
 	st := f.st
 	p, err := st.source.Pull(f.run.hooks, f.run.outcomes[:0])
@@ -157,11 +157,11 @@ func (f *Follower) Close() {
 	f.once.Do(func() {
 		close(f.closed)
 		f.cancel()
-		f.next.Lock() // Next has left the source
+		f.next.Lock() // wait until Next no longer uses the source
 		defer f.next.Unlock()
 		f.st.release(true)
 	})
 }
 
-// errClosed ends a follower that its adapter closed.
+// errClosed is returned by Next after the adapter has closed the follower.
 var errClosed = errors.New("the follower is closed")

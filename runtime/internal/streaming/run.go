@@ -17,10 +17,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// retryRead is the pause after a failed read of the log.
+// retryRead is the delay after a failed read of the log.
 const retryRead = time.Second
 
-// keptFrames is the largest capacity of the frame buffer that an idle stream keeps.
+// keptFrames is the maximum capacity of the frame buffer of an idle stream.
 const keptFrames = 8
 
 // Run implements [port.Stream].
@@ -40,7 +40,7 @@ func (st *Stream) Run(ctx context.Context, c port.Carrier) (final json.RawMessag
 	return r.loop()
 }
 
-// A run is the state of one Run.
+// A run is the state of one call to Run.
 type run struct {
 	st      *Stream
 	carrier port.Carrier
@@ -53,9 +53,9 @@ type run struct {
 	nextBeat time.Time
 	nextAuth time.Time // zero: never
 	retry    time.Time // zero: not waiting to read again
-	failing  bool      // the log cannot be read: wait for retry, do not park
+	failing  bool      // reading the log failed: wait until retry, do not park
 
-	final json.RawMessage // what Run returns
+	final json.RawMessage // result of Run
 	err   error
 }
 
@@ -87,11 +87,11 @@ func (r *run) turn() (topic.Turn, time.Time) {
 	if r.err = r.ctx.Err(); r.err != nil {
 		return topic.Over, time.Time{}
 	}
-	if !r.circumstances(time.Now()) {
+	if !r.checkState(time.Now()) {
 		return topic.Again, time.Time{}
 	}
 	more := r.collect()
-	r.signals()
+	r.addRaised()
 	if now := time.Now(); !now.Before(r.nextBeat) {
 		r.frames = append(r.frames, frame.Heartbeat(st.source.Cursor(), st.tail))
 		every := st.of.o.Heartbeat
@@ -118,9 +118,9 @@ func (r *run) turn() (topic.Turn, time.Time) {
 	return topic.Rest, r.deadline()
 }
 
-// circumstances checks the conditions that end or change the stream. It returns false if the stream ended or
-// changed.
-func (r *run) circumstances(now time.Time) bool {
+// checkState checks for conditions that end the stream. It also applies a changed definition. It returns false if the
+// stream has ended.
+func (r *run) checkState(now time.Time) bool {
 	st := r.st
 	if !st.expires.IsZero() && !now.Before(st.expires) {
 		st.Terminate(nil) // AUTH-4
@@ -158,7 +158,7 @@ func (r *run) circumstances(now time.Time) bool {
 	return true
 }
 
-// collect pulls the ready occurrences and converts them to frames. It reports whether there is more.
+// collect pulls available occurrences and adds their frames. It reports whether more occurrences are available.
 func (r *run) collect() (more bool) {
 	st := r.st
 	r.retry, r.failing = time.Time{}, false
@@ -189,8 +189,8 @@ func (r *run) collect() (more bool) {
 	return p.More || err != nil
 }
 
-// signals adds the frames that an operator raised.
-func (r *run) signals() {
+// addRaised adds frames for the errors and gaps that an operator has raised.
+func (r *run) addRaised() {
 	st := r.st
 	st.mu.Lock()
 	raised := st.raised
@@ -205,7 +205,7 @@ func (r *run) signals() {
 	}
 }
 
-// frame returns the frame of an outcome: the event, or the error that replaces it (OCC-4).
+// frame returns the frame for an outcome. It contains the event or the error that replaces it (OCC-4).
 func (r *run) frame(o *topic.Outcome) frame.Frame {
 	if o.Err() != nil {
 		r.st.of.o.Log.Internal(r.hooks, "delivering to a stream", fault.Unseen{Err: o.Err()})
@@ -215,7 +215,7 @@ func (r *run) frame(o *topic.Outcome) frame.Frame {
 	return frame.Frame{Head: o.Head(), Tail: r.st.tail}
 }
 
-// deadline returns the time at which the stream has work without a signal.
+// deadline returns the time at which the stream must continue even without a signal.
 func (r *run) deadline() time.Time {
 	d := r.nextBeat
 	for _, t := range []time.Time{r.nextAuth, r.st.expires, r.retry} {
@@ -251,7 +251,7 @@ func (r *run) flush() error {
 	return nil
 }
 
-// finish writes terminated if there is a reason and returns the final result.
+// finish writes a terminated notification if there is a reason, and returns the final result.
 func (r *run) finish(reason *events.Error) (json.RawMessage, error) {
 	st := r.st
 	if reason != nil {

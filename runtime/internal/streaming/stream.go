@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Stream is a [port.Stream], or the stream under a [Follower].
+// A Stream implements [port.Stream]. It is also used by [Follower].
 type Stream struct {
 	of        *Streams
 	et        eventtype.Type
@@ -47,7 +47,7 @@ type Stream struct {
 // A source is the log or feed that a stream reads.
 type source interface {
 	topic.Source
-	// rebind continues with arguments of another definition.
+	// rebind switches to the arguments of another definition.
 	rebind(ctx context.Context, a eventtype.Arguments) error
 }
 
@@ -71,14 +71,15 @@ func (st *Stream) position(ctx context.Context, a eventtype.Arguments, head stor
 	return nil
 }
 
-// arguments returns the stream's arguments under the definition that it uses.
+// arguments returns the stream's arguments, compiled for its current definition.
 func (st *Stream) arguments() eventtype.Arguments {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.args
 }
 
-// Terminate ends the stream from the server's side. The first reason is used; nil means no terminated message.
+// Terminate ends the stream. If it is called more than once, the first reason is used. A nil reason means that no
+// terminated notification is sent.
 func (st *Stream) Terminate(reason *events.Error) {
 	st.mu.Lock()
 	if st.ended {
@@ -113,7 +114,7 @@ func (st *Stream) Close() {
 	}
 }
 
-// release frees all resources, the count first. With joined it also leaves the members.
+// release releases all resources. If joined is set, it also leaves the members.
 func (st *Stream) release(joined bool) {
 	st.free.Do(func() {
 		s := st.of
@@ -142,11 +143,11 @@ func (st *Stream) Info() operator.Connection {
 // Type returns the streamed event type.
 func (st *Stream) Type() eventtype.Type { return st.et }
 
-// Number returns the stream's number, which is unique within the server.
+// Number returns the stream's number. It is unique within the server.
 func (st *Stream) Number() uint64 { return st.number }
 
-// Behind returns the number of the log's entries that the stream has not passed. Entries that are being written
-// count as not passed. It returns nil before the stream runs and for a stream without a log.
+// Behind returns the number of log entries that the stream has not yet written. Entries that are being written are
+// included. It returns nil if the stream has not started or does not read a log.
 func (st *Stream) Behind() *int64 {
 	st.mu.Lock()
 	running := st.running
@@ -156,13 +157,13 @@ func (st *Stream) Behind() *int64 {
 		return nil
 	}
 	passed := src.Passed()
-	if passed == 0 { // it does not wait
+	if passed == 0 { // the reader is not parked
 		passed = store.Position(st.written.Load())
 	}
 	return eventtype.Behind(st.et, passed)
 }
 
-// Raise sends an error to the stream, or a gap if e is nil.
+// Raise reports an error to the client of the stream. If e is nil, it reports a gap.
 func (st *Stream) Raise(e *events.Error) {
 	st.mu.Lock()
 	st.raised = append(st.raised, e)
@@ -170,12 +171,12 @@ func (st *Stream) Raise(e *events.Error) {
 	st.wake.Ring()
 }
 
-// Refused calls the author's hooks and returns their refusal, or nil (AUTH-2).
+// Refused calls the author's hooks. It returns their error if they refuse the subscription, or nil (AUTH-2).
 func (st *Stream) Refused(ctx context.Context) *events.Error {
 	return st.of.o.Refused(ctx, st.sub.Principal, st.arguments())
 }
 
-// wrote records the stream's position. Only the reading goroutine may call it.
+// wrote records the stream's position. It must be called from the goroutine that reads the source.
 func (st *Stream) wrote() {
 	if src, ok := st.source.(*logSource); ok {
 		st.written.Store(uint64(src.Position()))
@@ -190,7 +191,7 @@ func (l *logSource) rebind(_ context.Context, a eventtype.Arguments) error {
 	return nil
 }
 
-// checkSource reads a check.
+// checkSource reads the results of a check.
 type checkSource struct{ feed.Source }
 
 func (c checkSource) rebind(ctx context.Context, a eventtype.Arguments) error {

@@ -1,9 +1,8 @@
-// Package streaming serves events/stream: it decides what a stream writes, when, and when it ends. A stream reads its
-// event type's log, or a feed of its check, in a [topic.Loop], and writes to a [port.Carrier]; a [Follower] reads in the
-// same way for adapters. The server makes the checks of a request and fills in a [Request]. It makes no promise of
-// compatibility.
+// Package streaming serves events/stream requests. A stream reads its event type's log, or a feed of its check, in a
+// [topic.Loop] and writes to a [port.Carrier]. A [Follower] reads in the same way for adapters. The server validates a
+// request and passes a [Request]. The package has no compatibility guarantee.
 //
-// Start at [Streams.Open] and [Stream.Run].
+// The main entry points are [Streams.Open] and [Stream.Run].
 package streaming
 
 import (
@@ -27,14 +26,15 @@ import (
 // Options configures [Streams].
 type Options struct {
 	Members *lease.Members
-	// Refused calls the author's hooks for a live subscription and returns their refusal, or nil (AUTH-2).
+	// Refused calls the author's hooks for an open subscription. It returns their error if they refuse the
+	// subscription, or nil (AUTH-2).
 	Refused func(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
-	// Wrote receives the number of written frames and how many of them are occurrences.
+	// Wrote is called after each write with the number of frames and the number of occurrences among them.
 	Wrote func(ctx context.Context, et eventtype.Type, frames, occurrences int)
-	// Heartbeat is the interval of heartbeats, and Reauthorize the interval of calls of Refused; 0 or less for
-	// never.
+	// Heartbeat is the interval between heartbeats. Reauthorize is the interval between calls to Refused; 0 or less
+	// disables these calls.
 	Heartbeat, Reauthorize time.Duration
-	// MaxStreams bounds the streams of a principal; 0 or less means unbounded (PUSH-10).
+	// MaxStreams is the maximum number of streams per principal. A value of 0 or less means no limit (PUSH-10).
 	MaxStreams int
 	Log        *fault.Log
 }
@@ -48,36 +48,39 @@ type Streams struct {
 	closed   bool
 	all      map[uint64]*Stream // by number
 	numbered uint64             // number of streams opened so far
-	counts   map[count]int
+	counts   map[countKey]int
 }
 
-// A count is the key of a principal's stream count, for one event type or, if event is "", for all.
-type count struct{ principal, event string }
+// A countKey identifies the stream count of a principal for one event type. If event is "", the count includes all
+// event types.
+type countKey struct{ principal, event string }
 
-// New creates the Streams of a server.
+// New returns a Streams without open streams.
 func New(o Options) *Streams {
-	return &Streams{o: o, all: map[uint64]*Stream{}, counts: map[count]int{}}
+	return &Streams{o: o, all: map[uint64]*Stream{}, counts: map[countKey]int{}}
 }
 
-// A Request is one events/stream after all checks.
+// A Request is a validated events/stream request.
 type Request struct {
 	Type eventtype.Type
 	Sub  eventtype.Subscription
 	Args eventtype.Arguments
-	// Replay selects the start, and Head is the head of the log when the request arrived (PUSH-1).
+	// Replay selects the start. Head is the head of the log when the request arrived (PUSH-1).
 	Replay topic.Replay
 	Head   store.Position
-	// Max bounds the streams of the principal to the type; 0 or less means unbounded (PUSH-10).
+	// Max is the maximum number of streams of the principal for the type. A value of 0 or less means no limit
+	// (PUSH-10).
 	Max int
-	// ID is the request's id as JSON, Stateless its era, and Expires the expiry of the caller's token, or zero.
+	// ID is the JSON encoding of the request's ID. Stateless reports whether the request uses a stateless protocol
+	// version. Expires is when the caller's token expires, or zero.
 	ID        json.RawMessage
 	Stateless bool
 	Dialect   wire.Dialect
 	Expires   time.Time
 }
 
-// Open opens a stream: it calls the author's hooks and determines the start. After an error it leaves nothing
-// behind.
+// Open opens a stream. It calls the author's hooks and determines the start. If it returns an error, it releases all
+// resources.
 func (s *Streams) Open(ctx context.Context, r Request) (*Stream, error) {
 	st := s.stream(&r)
 	st.counted = true
@@ -95,7 +98,7 @@ func (s *Streams) stream(r *Request) *Stream {
 		dialect: r.Dialect, expires: r.Expires, wake: topic.NewWake()}
 }
 
-// admit is Open without the count. It calls head after the hooks.
+// admit opens a stream without counting it. It calls head after the hooks have run.
 func (s *Streams) admit(ctx context.Context, st *Stream, head func() store.Position, w topic.Replay) error {
 	s.mu.Lock()
 	if s.closed {
@@ -119,9 +122,9 @@ func (s *Streams) admit(ctx context.Context, st *Stream, head func() store.Posit
 	return nil
 }
 
-// count counts a stream against the principal's caps (PUSH-10).
+// count counts a stream toward the principal's limits (PUSH-10). It returns an error if a limit has been reached.
 func (s *Streams) count(sub eventtype.Subscription, most int) error {
-	all, one := count{principal: sub.Principal}, count{sub.Principal, sub.Event}
+	all, one := countKey{principal: sub.Principal}, countKey{sub.Principal, sub.Event}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.o.MaxStreams; n > 0 && s.counts[all] >= n {
@@ -142,7 +145,7 @@ func (st *Stream) uncount() {
 	s := st.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, k := range []count{{principal: st.sub.Principal}, {st.sub.Principal, st.sub.Event}} {
+	for _, k := range []countKey{{principal: st.sub.Principal}, {st.sub.Principal, st.sub.Event}} {
 		if s.counts[k]--; s.counts[k] <= 0 {
 			delete(s.counts, k)
 		}
@@ -161,14 +164,14 @@ func (s *Streams) All() []*Stream {
 	return all
 }
 
-// Stream returns the open stream with the number, or nil.
+// Stream returns the open stream with the given number, or nil if it does not exist.
 func (s *Streams) Stream(number uint64) *Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all[number]
 }
 
-// Ring makes the streams of an event type check its registration.
+// Ring makes all streams of an event type check whether its registration has changed.
 func (s *Streams) Ring(et eventtype.Type) {
 	for _, st := range s.All() {
 		if st.et == et {
@@ -186,8 +189,8 @@ func (s *Streams) EndType(et eventtype.Type, reason *events.Error) {
 	}
 }
 
-// Close ends all streams, each with its final result, and refuses new ones (SRV-6). Wait waits until they have
-// ended.
+// Close ends all streams with their final results and refuses new streams (SRV-6). Call Wait to wait until the streams
+// have ended.
 func (s *Streams) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -197,10 +200,10 @@ func (s *Streams) Close() {
 	}
 }
 
-// Wait waits until all streams have ended after [Streams.Close].
+// Wait waits until all streams have ended. It must be called after [Streams.Close].
 func (s *Streams) Wait() { s.running.Wait() }
 
-// A Holding describes the state of [Streams] at a moment: the open streams and the counted streams.
+// A Holding is a snapshot of the open and counted streams of [Streams].
 type Holding struct{ Open, Counted int }
 
 // Holding returns the current state.
@@ -214,7 +217,7 @@ func (s *Streams) Holding() Holding {
 	return h
 }
 
-// seat returns the subscription's seat at the feeds of its check.
+// seat returns the [feed.Seat] of the subscription.
 func (st *Stream) seat() feed.Seat {
 	return feed.Seat{Feeds: st.et.Feeds(), ID: st.sub.ID, Principal: st.sub.Principal, Bell: st.wake}
 }

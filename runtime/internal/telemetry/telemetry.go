@@ -1,5 +1,5 @@
-// Package telemetry has the attribute names of the runtime's metrics and traces, and a constructor of instruments.
-// docs/observability.md lists the instruments; a test compares it with the registered ones.
+// Package telemetry defines the attribute names of the runtime's metrics and traces and creates instruments. The
+// instruments are documented in docs/observability.md. A test compares the document with the registered instruments.
 package telemetry
 
 import (
@@ -17,43 +17,43 @@ import (
 // Prefix is the prefix of all instrument names.
 const Prefix = "mcp.events."
 
-// The attributes of instruments. They have few values: names of registered event types, and fixed words. A value chosen
-// by a caller or an endpoint is never an attribute.
+// The attributes of instruments. Each has a small set of values: names of registered event types and fixed words.
+// Values chosen by callers or endpoints are never used as attributes.
 const (
-	// ErrorType is the category of a failure; absent after a success. It is OpenTelemetry's.
+	// ErrorType is the category of a failure. It is absent after a success. The attribute is defined by OpenTelemetry.
 	ErrorType = attribute.Key("error.type")
-	// MethodName is a method of MCP. It is OpenTelemetry's.
+	// MethodName is the name of an MCP method. The attribute is defined by OpenTelemetry.
 	MethodName = attribute.Key("mcp.method.name")
 	// Type is the name of an event type.
 	Type = attribute.Key("mcp.events.type")
 	// Outcome is the result of an operation.
 	Outcome = attribute.Key("mcp.events.outcome")
-	// Frame is "event", or "control" for all other frames of a stream.
+	// Frame is "event" for an event frame and "control" for any other frame of a stream.
 	Frame = attribute.Key("mcp.events.frame")
-	// Operation is the operation of a store.
+	// Operation is the name of a store operation.
 	Operation = attribute.Key("mcp.events.operation")
-	// State is the state of webhook subscriptions.
+	// State is the state of a webhook subscription.
 	State = attribute.Key("mcp.events.state")
 	// Envelope is the content of a webhook request: "event", or the type of a control envelope.
 	Envelope = attribute.Key("mcp.events.envelope")
-	// Verification is how a callback was verified.
+	// Verification is the method by which a callback was verified.
 	Verification = attribute.Key("mcp.events.verification")
-	// Provider is the service that webhooks come from.
+	// Provider is the service that sends webhooks.
 	Provider = attribute.Key("mcp.events.provider")
 	// Handler is the kind of an MCPE handler.
 	Handler = attribute.Key("mcp.events.handler")
-	// Work is the work of a shard: an event type, or a duty.
+	// Work identifies the work of a shard. It is the name of an event type or of a duty.
 	Work = attribute.Key("mcp.events.work")
 
-	// Subscription and Attempt are attributes of spans only: their values are unbounded.
+	// Subscription and Attempt are used only as attributes of spans, because their values are unbounded.
 	Subscription = attribute.Key("mcp.events.subscription")
 	Attempt      = attribute.Key("mcp.events.attempt")
 )
 
-// Other is the error type of errors without a specific one. It is OpenTelemetry's.
+// Other is the error type of errors without a more specific type. The value is defined by OpenTelemetry.
 const Other = "_OTHER"
 
-// ErrorTypeOf returns the error type of an error of the runtime: a word of a short list.
+// ErrorTypeOf returns the error type of an error, from a fixed list of words.
 func ErrorTypeOf(err error) string {
 	var typed *events.Error
 	switch {
@@ -75,14 +75,14 @@ func ErrorTypeOf(err error) string {
 	return Other
 }
 
-// Instruments creates the instruments of one meter, and keeps the first error.
+// Instruments creates the instruments of a meter. It records the first error.
 type Instruments struct {
 	meter    metric.Meter
 	err      error
 	observed []metric.Observable
 }
 
-// Meter returns m, or the meter of OpenTelemetry's global provider for the scope if m is nil.
+// Meter returns m. If m is nil, it returns the meter for the given scope from OpenTelemetry's global provider.
 func Meter(m metric.Meter, scope string) metric.Meter {
 	if m != nil {
 		return m
@@ -109,45 +109,46 @@ func observed[T metric.Observable](i *Instruments, name string) func(T, error) T
 	}
 }
 
-// Counter creates a counter; name has no prefix.
+// Counter creates a counter. name must not include [Prefix].
 func (i *Instruments) Counter(name, unit, what string) metric.Int64Counter {
 	name = Prefix + name
 	return kept[metric.Int64Counter](i, name)(i.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what)))
 }
 
-// Seconds creates a histogram of durations.
+// Seconds creates a histogram of durations in seconds.
 func (i *Instruments) Seconds(name, what string) metric.Float64Histogram {
 	name = Prefix + name
 	return kept[metric.Float64Histogram](i, name)(i.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what),
 		metric.WithExplicitBucketBoundaries(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)))
 }
 
-// Observed creates a counter whose value is counted elsewhere.
+// Observed creates a counter that is read by the callback passed to [Instruments.Observe].
 func (i *Instruments) Observed(name, unit, what string) metric.Int64ObservableCounter {
 	name = Prefix + name
 	return observed[metric.Int64ObservableCounter](i, name)(i.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(what)))
 }
 
-// Present creates an instrument for a current number that can be summed over processes.
+// Present creates an instrument for a current value that can be added up across processes.
 func (i *Instruments) Present(name, unit, what string) metric.Int64ObservableUpDownCounter {
 	name = Prefix + name
 	return observed[metric.Int64ObservableUpDownCounter](i, name)(
 		i.meter.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(what)))
 }
 
-// Gauge creates an instrument for a value that cannot be summed.
+// Gauge creates an instrument for a current value that cannot be added up across processes.
 func (i *Instruments) Gauge(name, unit, what string) metric.Int64ObservableGauge {
 	name = Prefix + name
 	return observed[metric.Int64ObservableGauge](i, name)(i.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what)))
 }
 
-// Age creates an instrument for an age.
+// Age creates an instrument for an age in seconds.
 func (i *Instruments) Age(name, what string) metric.Float64ObservableGauge {
 	name = Prefix + name
 	return observed[metric.Float64ObservableGauge](i, name)(i.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(what)))
 }
 
-// Observe registers the callback of the observed instruments, and returns the first error of any instrument.
+// Observe registers the callback that reads the observable instruments. It returns the first error that occurred when
+// an instrument was created.
 func (i *Instruments) Observe(f metric.Callback) (stop func(), err error) {
 	if i.err != nil || len(i.observed) == 0 {
 		return func() {}, i.err
@@ -162,7 +163,7 @@ func (i *Instruments) Observe(f metric.Callback) (stop func(), err error) {
 // Err returns the first error.
 func (i *Instruments) Err() error { return i.err }
 
-// With returns a set of attributes, which is created once and used often.
+// With returns a measurement option with a precomputed attribute set, which can be reused.
 func With(attributes ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attributes...))
 }

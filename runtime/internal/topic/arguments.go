@@ -17,9 +17,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
-// Arguments holds one subscription's arguments, validated and compiled to a filter. Subscriptions with the same
-// bytes share an Arguments, which is immutable. Its size is a small multiple of the JSON: the author's struct,
-// which may be much larger, is only kept while it is in use.
+// Arguments holds one subscription's arguments, validated and compiled to a filter. It is immutable. Subscriptions with
+// the same raw arguments share one Arguments. Its size is a small multiple of the JSON. The author's struct can be much
+// larger, so it is held only by a weak pointer.
 type Arguments struct {
 	Of        *Type
 	JSON      json.RawMessage // canonical, or as received if that is shorter
@@ -31,10 +31,11 @@ type Arguments struct {
 	composite string // key of the tests of shape
 }
 
-// decoded holds the author's struct, a *A.
+// decoded wraps the author's struct, a *A, so that a weak pointer can refer to it.
 type decoded struct{ a any }
 
-// Typed returns the author's struct. It decodes the struct again if the garbage collector freed it.
+// Typed returns the author's struct. If the garbage collector has freed the struct, Typed decodes the JSON to recreate
+// it.
 func (a *Arguments) Typed() any {
 	if w := a.value.Load(); w != nil {
 		if t := w.Value(); t != nil {
@@ -54,7 +55,7 @@ func (a *Arguments) keep(v any) {
 	a.value.Store(&w)
 }
 
-// Canonical returns the RFC 8785 form, which is the same for equal arguments (SUB-4).
+// Canonical returns the arguments in RFC 8785 form. Equal arguments have the same canonical form (SUB-4).
 func (a *Arguments) Canonical() json.RawMessage {
 	if a.plain {
 		return a.JSON
@@ -66,18 +67,18 @@ func (a *Arguments) Canonical() json.RawMessage {
 	return c
 }
 
-// Bare returns a copy without the compiled filter, which is kept for a poller between polls.
+// Bare returns a copy without the compiled filter. Such a copy is stored for a poller between polls.
 func (a *Arguments) Bare() *Arguments {
 	return &Arguments{Of: a.Of, JSON: a.JSON, plain: a.plain, Key: a.Key}
 }
 
-// size returns the memory of a subscription's arguments, in bytes.
+// size returns the memory used by the arguments, in bytes.
 func (a *Arguments) size() int {
 	n := int(unsafe.Sizeof(*a)) + len(a.Key) + len(a.composite) + 8*len(a.shape) + a.Variable()
-	return n + len(a.tests)*int(unsafe.Sizeof(test{})+unsafe.Sizeof(ordered{}))
+	return n + len(a.tests)*int(unsafe.Sizeof(test{})+unsafe.Sizeof(orderedValue{}))
 }
 
-// Variable returns the part of the memory, in bytes, that grows with the arguments.
+// Variable returns the number of bytes that depend on the content of the arguments.
 func (a *Arguments) Variable() int {
 	n := len(a.JSON)
 	for i := range a.tests {
@@ -86,8 +87,8 @@ func (a *Arguments) Variable() int {
 	return n
 }
 
-// argumentsCache is an LRU cache of arguments by their raw bytes, so that a poller's arguments are not validated
-// with every poll.
+// argumentsCache is an LRU cache of arguments, keyed by their raw bytes. It avoids validating a poller's arguments on
+// every poll.
 type argumentsCache struct {
 	mu     sync.Mutex
 	byRaw  map[string]*list.Element
@@ -106,11 +107,11 @@ const (
 	maxCachedBytes     = 1 << 20
 )
 
-// cachedOverhead is the cost of a cache entry in addition to its arguments, in bytes.
+// cachedOverhead is the estimated overhead of a cache entry, in bytes.
 const cachedOverhead = 512
 
-// Parse validates the raw arguments of a request. Its errors are InvalidParams, with paths into the arguments or,
-// if they are too large, the path /arguments (CAP-5).
+// Parse validates the raw arguments of a request. Its errors are InvalidParams errors with paths into the arguments. If
+// the arguments are too large, the path is /arguments (CAP-5).
 func (t *Type) Parse(raw json.RawMessage) (*Arguments, error) {
 	c := &t.arguments
 	c.mu.Lock()
@@ -138,7 +139,7 @@ func (t *Type) Parse(raw json.RawMessage) (*Arguments, error) {
 	return a, nil
 }
 
-// Reparse validates arguments that an earlier definition or process accepted. They are exempt from bounds that were
+// Reparse validates arguments that an earlier definition or process has accepted. They are exempt from bounds that were
 // added later (CAP-5).
 func (t *Type) Reparse(raw json.RawMessage) (*Arguments, error) { return t.compile(raw) }
 
@@ -150,7 +151,7 @@ func (t *Type) bounded(n int, how string) error {
 		Message: fmt.Sprintf("is %d bytes of JSON%s, at most %d", n, how, t.MaxArguments)})
 }
 
-// MaxPattern bounds a glob, in bytes.
+// MaxPattern is the maximum length of a glob pattern, in bytes.
 const MaxPattern = 1024
 
 func (a *Arguments) boundedPatterns() error {
@@ -167,7 +168,7 @@ func (a *Arguments) boundedPatterns() error {
 	return nil
 }
 
-// Forget clears the cache of arguments, so that later calls of Parse parse them afresh.
+// Forget clears the arguments cache, so later calls to Parse must revalidate all arguments.
 func (t *Type) Forget() {
 	c := &t.arguments
 	c.mu.Lock()
@@ -244,8 +245,8 @@ func (t *Type) compile(raw json.RawMessage) (*Arguments, error) {
 	return a, nil
 }
 
-// equal returns the keys for which the arguments test the rules, which must be in shape.
-func (a *Arguments) equal(rules []int) []string {
+// equalKeys returns the key that each of the rules compares with. The rules must be part of the shape.
+func (a *Arguments) equalKeys(rules []int) []string {
 	keys := make([]string, len(rules))
 	for i, rule := range rules {
 		for j := range a.tests {
@@ -257,8 +258,7 @@ func (a *Arguments) equal(rules []int) []string {
 	return keys
 }
 
-// mayMatch is matches in bounded time: a test that would take longer counts as passed. It may run under the append
-// lock.
+// mayMatch is like matches, but treats expensive tests as passed, so it can be called under the append lock.
 func (a *Arguments) mayMatch(ps []place) bool {
 	for i := range a.tests {
 		t := &a.tests[i]
@@ -269,7 +269,7 @@ func (a *Arguments) mayMatch(ps []place) bool {
 	return true
 }
 
-// matches reports whether a payload's places pass the x-match rules.
+// matches reports whether a payload with the given places satisfies the x-match rules.
 func (a *Arguments) matches(ps []place) bool {
 	for i := range a.tests {
 		if t := &a.tests[i]; !t.matches(&ps[t.rule]) {

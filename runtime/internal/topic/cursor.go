@@ -12,10 +12,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// MaxCursor bounds the text of a cursor, in bytes. A longer text is not a cursor (CUR-7).
+// MaxCursor is the maximum length of a cursor, in bytes. A longer string is not a valid cursor (CUR-7).
 const MaxCursor = 32 << 10
 
-// ParseCursor parses a cursor that a caller sent.
+// ParseCursor parses a cursor sent by a caller.
 func ParseCursor(text string) (wire.Cursor, error) {
 	if len(text) > MaxCursor {
 		return wire.Cursor{}, wire.ErrCursor
@@ -26,8 +26,8 @@ func ParseCursor(text string) (wire.Cursor, error) {
 // NullCursor is the cursor of a type without replay, as JSON (CUR-2).
 var NullCursor = []byte("null")
 
-// logCursor returns the JSON of the cursor after a position in the type's log. proof is the proof of the entry at
-// p.
+// logCursor returns the JSON encoding of the cursor after position p in the type's log. proof is the proof of the entry
+// at p.
 func logCursor(typ *Type, epoch uint64, p store.Position, proof uint32) []byte {
 	if typ.NoReplay {
 		return NullCursor
@@ -36,31 +36,31 @@ func logCursor(typ *Type, epoch uint64, p store.Position, proof uint32) []byte {
 	return frame.AppendString(make([]byte, 0, 64), c.String())
 }
 
-// Cursor returns the JSON of the cursor after a position in the log.
+// Cursor returns the JSON encoding of the cursor after position p in the log.
 func (t *Topic) Cursor(typ *Type, p store.Position) []byte { return t.life.Load().cursor(t, typ, p) }
 
-func (l *life) cursor(t *Topic, typ *Type, p store.Position) []byte {
+func (l *epochLog) cursor(t *Topic, typ *Type, p store.Position) []byte {
 	if typ.NoReplay {
 		return NullCursor
 	}
-	return logCursor(typ, l.epoch, p, t.known(l, p))
+	return logCursor(typ, l.epoch, p, t.cursorProof(l, p))
 }
 
 // A Start is the position at which a subscription begins.
 type Start struct {
 	Position  store.Position
 	Truncated bool
-	life      *life // in which Position is valid
+	life      *epochLog // in which Position is valid
 }
 
-// Place returns the start as a cursor of typ, without kind and name.
+// Place returns the start as a cursor of typ, without a kind or name.
 func (s *Start) Place(t *Topic, typ *Type) wire.Cursor { return s.life.place(t, typ, s.Position) }
 
-func (l *life) place(t *Topic, typ *Type, p store.Position) wire.Cursor {
-	return wire.Cursor{Epoch: l.epoch, Position: uint64(p), Proof: typ.proof(t.known(l, p))}
+func (l *epochLog) place(t *Topic, typ *Type, p store.Position) wire.Cursor {
+	return wire.Cursor{Epoch: l.epoch, Position: uint64(p), Proof: typ.proof(t.cursorProof(l, p))}
 }
 
-// Replay holds the parameters of a request that select past events.
+// Replay holds the request parameters that select past events.
 type Replay struct {
 	Cursor *string
 	MaxAge *time.Duration // nil for none
@@ -77,7 +77,7 @@ func ReplayOf(cursor *string, maxAgeMs *int64) Replay {
 	return w
 }
 
-// Milliseconds converts n milliseconds to a Duration; values out of range become the largest Duration.
+// Milliseconds converts n milliseconds to a Duration. A value that overflows becomes the largest Duration.
 func Milliseconds(n int64) time.Duration {
 	if n > int64(math.MaxInt64/time.Millisecond) {
 		return math.MaxInt64
@@ -85,15 +85,15 @@ func Milliseconds(n int64) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// Start returns the position in the log at which a request starts (CUR-2, CUR-5 to CUR-8). head is the log's head
-// when the request arrived.
+// Start returns the start position for a request (CUR-2, CUR-5 to CUR-8). head is the head of the log when the request
+// arrived.
 func (t *Topic) Start(ctx context.Context, typ *Type, head store.Position, w Replay) (Start, error) {
 	l := t.life.Load()
 	switch {
 	case typ.NoReplay, w.Cursor == nil && w.Since == nil:
 		return Start{head, w.Cursor == nil && w.Since != nil, l}, nil
 	case w.Cursor == nil:
-		return t.startSince(ctx, typ, w.Since.by(typ))
+		return t.startSince(ctx, typ, w.Since.resolve(typ))
 	}
 	c, ok := ownCursor(typ, *w.Cursor, wire.LogCursor)
 	if !ok {
@@ -120,7 +120,8 @@ func (t *Topic) Start(ctx context.Context, typ *Type, head store.Position, w Rep
 	return Start{pos, st.Truncated || pos > st.Position, l}, nil
 }
 
-// startSince is [Topic.Start] for a time in the past. The type's replay ceiling limits how far back it starts.
+// startSince is like [Topic.Start], but starts at a time in the past. The start is limited by the type's replay
+// ceiling.
 func (t *Topic) startSince(ctx context.Context, typ *Type, limit time.Time) (Start, error) {
 	l := t.life.Load()
 	pos, truncated, err := t.since(ctx, typ, limit)
@@ -138,9 +139,9 @@ func ownCursor(typ *Type, text string, kinds ...wire.CursorKind) (c wire.Cursor,
 	return c, err == nil && slices.Contains(kinds, c.Kind) && c.Name == typ.NameHash && c.Position <= math.MaxInt64
 }
 
-// Stands reports whether the log still knows the cursor's entry or has evicted it since. It is false for a cursor
-// of an earlier epoch, for one beyond the head, and for one issued before an older copy of the log was restored
-// (CUR-8). It is true for a text that is not a cursor of this log.
+// Stands reports whether the log contains the cursor's entry or has evicted it. It returns false if the cursor belongs
+// to an earlier epoch or lies beyond the head. It also returns false if the cursor was issued before an older copy of
+// the log was restored (CUR-8). It returns true for a string that is not a cursor of this log.
 func (t *Topic) Stands(ctx context.Context, typ *Type, cursor string) (bool, error) {
 	c, ok := ownCursor(typ, cursor, wire.LogCursor, wire.BothCursor)
 	if !ok || typ.NoReplay {
@@ -160,7 +161,7 @@ func (t *Topic) stands(ctx context.Context, c wire.Cursor) (bool, error) {
 	if c.Epoch != l.epoch {
 		return strange("it is of another epoch")
 	}
-	if err := t.reach(ctx, p); err != nil {
+	if err := t.catchUp(ctx, p); err != nil {
 		return false, err
 	}
 	if oldest, head := t.Bounds(); p > head {
@@ -169,7 +170,7 @@ func (t *Topic) stands(ctx context.Context, c wire.Cursor) (bool, error) {
 		return true, nil
 	}
 	proof, err := t.proof(ctx, l, p)
-	if err = t.renewed(l, err); err != nil {
+	if err = t.handleNewEpoch(l, err); err != nil {
 		return false, fmt.Errorf("reading entry %d of %s: %w", p, t.current().Name, err)
 	}
 	if proof != 0 && proof != c.Proof {
@@ -178,8 +179,8 @@ func (t *Topic) stands(ctx context.Context, c wire.Cursor) (bool, error) {
 	return true, nil
 }
 
-// ReplayLimit returns the earliest timestamp that is replayed: the later limit of maxAge and the type's ceiling. It
-// returns false without a limit.
+// ReplayLimit returns the earliest timestamp to replay, derived from maxAge and the type's ceiling. The stricter limit
+// wins. It returns false if neither sets a limit.
 func ReplayLimit(typ *Type, maxAge *time.Duration) (time.Time, bool) {
 	age := typ.ReplayCeiling
 	if maxAge != nil && (age <= 0 || *maxAge < age) {

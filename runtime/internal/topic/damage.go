@@ -11,8 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A damageMap holds the unreadable entries of a log, so that the search for the next readable entry, which tries
-// one entry after the other, runs only once.
+// A damageMap records the unreadable entries of a log. Finding the next readable entry requires trying one entry after
+// another, and the map avoids repeating that search.
 type damageMap struct {
 	mu     sync.Mutex
 	ranges []damagedRange // in order; no two of them touch
@@ -25,7 +25,7 @@ type damagedRange struct {
 	reported    bool
 }
 
-// find returns the index of the range that contains p, or the index at which to insert it. d.mu must be held.
+// find returns the index of the range that contains p, or the index at which to insert p. d.mu must be held.
 func (d *damageMap) find(p store.Position) (int, bool) {
 	return slices.BinarySearchFunc(d.ranges, p, func(r damagedRange, p store.Position) int {
 		switch {
@@ -38,8 +38,9 @@ func (d *damageMap) find(p store.Position) (int, bool) {
 	})
 }
 
-// past returns the last position of the range that begins after p, and p if none does.
-func (d *damageMap) past(p store.Position) store.Position {
+// skipDamaged returns the last position of the damaged range that begins right after p. If the next entry is undamaged,
+// it returns p.
+func (d *damageMap) skipDamaged(p store.Position) store.Position {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if i, ok := d.find(p + 1); ok {
@@ -48,7 +49,7 @@ func (d *damageMap) past(p store.Position) store.Position {
 	return p
 }
 
-// add adds an entry and returns the last position of its range.
+// add records the damaged entry at p and returns the last position of its range.
 func (d *damageMap) add(p store.Position, err error) store.Position {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,7 +71,7 @@ func (d *damageMap) add(p store.Position, err error) store.Position {
 	return r.last
 }
 
-// report calls f with the range that ends at p, unless the range was reported before.
+// report calls f with the range that ends at p, unless that range has already been reported.
 func (d *damageMap) report(p store.Position, f func(first, last store.Position, err error)) {
 	d.mu.Lock()
 	i, ok := d.find(p)
@@ -86,7 +87,7 @@ func (d *damageMap) report(p store.Position, f func(first, last store.Position, 
 	}
 }
 
-// count returns the number of damaged entries from oldest on, and drops ranges before it.
+// count returns the number of damaged entries at or after oldest. It removes the ranges before oldest.
 func (d *damageMap) count(oldest store.Position) (n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,18 +98,19 @@ func (d *damageMap) count(oldest store.Position) (n int64) {
 	return n
 }
 
-// Damaged returns the number of retained entries that are known to be damaged. Readers get a gap in their place.
+// Damaged returns the number of retained entries that are known to be damaged. Readers report a gap in place of those
+// entries.
 func (t *Topic) Damaged() int64 {
 	oldest, _ := t.Bounds()
 	return t.life.Load().damage.count(oldest)
 }
 
-// readable reads the log as [store.EventLog.Read] does, but skips damaged entries: they are a gap, and Oldest is the first
-// position after them.
-func (t *Topic) readable(ctx context.Context, l *life, after store.Position, limit int) (store.Batch, error) {
-	from := l.damage.past(after)
+// readUndamaged is like [store.EventLog.Read], but skips damaged entries. The batch then reports a gap, and Oldest is
+// the first position after the damaged entries.
+func (t *Topic) readUndamaged(ctx context.Context, l *epochLog, after store.Position, limit int) (store.Batch, error) {
+	from := l.damage.skipDamaged(after)
 	for {
-		b, err := undamaged(l.log.Read(ctx, from, limit))
+		b, err := truncateDamaged(l.log.Read(ctx, from, limit))
 		var d *store.DamagedError
 		if errors.As(err, &d) && d.Position > from {
 			from = l.damage.add(d.Position, err)
@@ -122,9 +124,9 @@ func (t *Topic) readable(ctx context.Context, l *life, after store.Position, lim
 	}
 }
 
-// undamaged truncates a batch before an entry for nobody. Such entries are never appended; the PostgreSQL store
-// returns one for a row that it cannot decode.
-func undamaged(b store.Batch, err error) (store.Batch, error) {
+// truncateDamaged truncates a batch before the first entry addressed to nobody. Such entries are never appended. The
+// PostgreSQL store returns one for each row that it cannot decode.
+func truncateDamaged(b store.Batch, err error) (store.Batch, error) {
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		if !engine.ForNobody(e) {

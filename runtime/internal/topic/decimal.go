@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A decimal is an exact JSON number: 0.digits × 10^point. digits has no zeros at either end and is empty for zero.
-// Parsing and comparing take time linear in the text, whatever the exponent.
+// A decimal is an exact JSON number: 0.digits × 10^point. digits has no leading or trailing zeros and is empty for
+// zero. Parsing and comparing take time linear in the length of the text, regardless of the exponent.
 type decimal struct {
 	negative bool
 	digits   string
@@ -40,7 +40,7 @@ func parseDecimal(text string) (d decimal, ok bool) {
 	return d, true
 }
 
-// key returns a string that is the same for equal numbers and differs for other numbers.
+// key returns a string that uniquely identifies the number, regardless of its notation.
 func (d decimal) key() string {
 	if d.digits == "" {
 		return "0"
@@ -54,7 +54,7 @@ func (d decimal) key() string {
 	return string(strconv.AppendInt(b, int64(d.point), 10))
 }
 
-// compare is negative when d < o, positive when d > o.
+// compare returns a negative number if d < o, zero if d == o, and a positive number if d > o.
 func (d decimal) compare(o decimal) int {
 	if c := cmp.Compare(d.sign(), o.sign()); c != 0 || d.digits == "" {
 		return c

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// glob matches s against a pattern in which * stands for any text and ? for one character. It never backtracks:
-// strings.Index finds the literals between stars, and [findRun] the runs that contain a ?. The time is linear in s,
-// and for runs with a ? also in a 64th of the pattern.
+// glob reports whether s matches a pattern in which * matches any text and ? matches one character. It never
+// backtracks: [findRun] searches for the text between stars. The time is linear in the length of s. If the pattern
+// contains a ?, it also grows with len(pattern)/64.
 func glob(pattern, s string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	n, ok := runPrefix(head, s)
@@ -20,8 +20,8 @@ func glob(pattern, s string) bool {
 		return false
 	}
 	s = s[:len(s)-n]
-	// The rest of s must contain the runs between the stars in order. The first match of each run leaves the most
-	// text for the next one.
+	// The rest of s must contain the runs between the stars in order. The first match of each run leaves the most text
+	// for the next run.
 	for middle := rest[:max(last, 0)]; middle != ""; {
 		var run string
 		run, middle, _ = strings.Cut(middle, "*")
@@ -34,7 +34,7 @@ func glob(pattern, s string) bool {
 	return true
 }
 
-// globCost estimates the time to match a value of n bytes, in nanoseconds.
+// globCost estimates the time needed to match a value of n bytes, in nanoseconds.
 func globCost(pattern string, n int) int {
 	if strings.IndexByte(pattern, '?') < 0 {
 		return len(pattern) + n
@@ -42,7 +42,7 @@ func globCost(pattern string, n int) int {
 	return 16*len(pattern) + 4*n*(1+len(pattern)/64)
 }
 
-// runPrefix returns the length of the prefix of s that matches a run without stars.
+// runPrefix returns the length of the prefix of s that matches run, a pattern without stars.
 func runPrefix(run, s string) (n int, ok bool) {
 	for i := range len(run) {
 		switch {
@@ -60,7 +60,7 @@ func runPrefix(run, s string) (n int, ok bool) {
 	return n, true
 }
 
-// runSuffix is runPrefix for the end of s.
+// runSuffix is like runPrefix, but matches run against a suffix of s.
 func runSuffix(run, s string) (n int, ok bool) {
 	for i := len(run) - 1; i >= 0; i-- {
 		rest := s[:len(s)-n]
@@ -79,7 +79,7 @@ func runSuffix(run, s string) (n int, ok bool) {
 	return n, true
 }
 
-// findRun returns the end of the first match of a run without stars in s, -1 for none.
+// findRun returns the end of the first match of run in s, or -1 if run does not match. run must not contain stars.
 func findRun(run, s string) int {
 	if strings.IndexByte(run, '?') < 0 {
 		i := strings.Index(s, run)
@@ -88,8 +88,8 @@ func findRun(run, s string) int {
 		}
 		return i + len(run)
 	}
-	// Shift-And (Baeza-Yates and Gonnet, "A new approach to text searching", 1992): bit i of state
-	// says that the first i+1 characters of the run match up to here.
+	// Shift-And (Baeza-Yates and Gonnet, "A new approach to text searching", 1992): bit i of state is set if the first
+	// i+1 characters of the run match the text that ends here.
 	length := utf8.RuneCountInString(run)
 	words := (length + 63) / 64
 	wild := make([]uint64, words)

@@ -4,9 +4,9 @@ import (
 	"strconv"
 )
 
-// index finds the parked readers that an occurrence may match. Readers are grouped by shape, the set of rules that
-// their arguments test for equality, and within a shape by the composite of the values: an occurrence is looked up
-// once per shape, whatever the number of readers. All other rules are evaluated on the candidates.
+// An index finds the parked readers that an occurrence might match. Readers are grouped by shape, the set of rules that
+// their arguments test for equality. Within a shape, they are grouped by the composite of the values. An occurrence is
+// looked up once per shape, regardless of the number of readers. All other rules are evaluated for the readers found.
 //
 // The topic's lock guards it.
 type index struct {
@@ -14,8 +14,9 @@ type index struct {
 	byID   map[string][]*Reader // all attached readers, for targeted occurrences
 }
 
-// Bounds of the index. Beyond maxShapes, a reader is indexed by the first rule of its shape only. An occurrence
-// with more than MaxComposites combinations of array elements is compared with every bucket of the shape instead.
+// Bounds of the index. Once there are maxShapes shapes, a reader with a new shape is indexed only by the first rule of
+// that shape. An occurrence with more than MaxComposites combinations of array elements is compared with every bucket
+// of the shape.
 const (
 	maxShapes     = 32
 	MaxComposites = 64
@@ -40,7 +41,7 @@ func (x *index) attach(r *Reader) {
 	s := x.find(rules)
 	if s == nil && len(x.shapes) >= maxShapes && len(rules) > 1 {
 		rules = rules[:1]
-		key = string(appendKey(nil, r.args.equal(rules)[0]))
+		key = string(appendKey(nil, r.args.equalKeys(rules)[0]))
 		s = x.find(rules)
 	}
 	if s == nil {
@@ -49,7 +50,7 @@ func (x *index) attach(r *Reader) {
 	}
 	b := s.buckets[key]
 	if b == nil {
-		b = &bucket{shape: s, key: key, values: r.args.equal(rules)}
+		b = &bucket{shape: s, key: key, values: r.args.equalKeys(rules)}
 		s.buckets[key] = b
 	}
 	b.refs++
@@ -126,7 +127,7 @@ func (x *index) unpark(r *Reader) {
 	r.slot = -1
 }
 
-// wake calls woken for every parked reader that rec matches, and unparks it.
+// wake unparks every parked reader that rec might match and calls woken with it.
 func (x *index) wake(rec *record, woken func(*Reader)) {
 	if rec.entry.Targets != nil {
 		for _, id := range rec.entry.Targets {
@@ -143,7 +144,7 @@ func (x *index) wake(rec *record, woken func(*Reader)) {
 		keys, ok := composites(s.rules, rec.places, len(s.buckets))
 		if !ok {
 			for _, b := range s.buckets {
-				if b.meets(rec.places) {
+				if b.hasAll(rec.places) {
 					x.wakeBucket(b, rec, woken)
 				}
 			}
@@ -158,7 +159,7 @@ func (x *index) wake(rec *record, woken func(*Reader)) {
 }
 
 func (x *index) wakeBucket(b *bucket, rec *record, woken func(*Reader)) {
-	// Iterate backward: unparking moves the last reader into the free slot.
+	// Iterate backward, because unparking moves the last reader into the free slot.
 	for i := len(b.parked) - 1; i >= 0; i-- {
 		r := b.parked[i]
 		if !r.args.mayMatch(rec.places) {
@@ -178,8 +179,8 @@ func (x *index) each(f func(*Reader)) {
 	}
 }
 
-// meets reports whether the places have all values of the bucket.
-func (b *bucket) meets(ps []place) bool {
+// hasAll reports whether the places contain all values of the bucket.
+func (b *bucket) hasAll(ps []place) bool {
 	for i, rule := range b.shape.rules {
 		if !ps[rule].has(b.values[i]) {
 			return false
@@ -188,9 +189,9 @@ func (b *bucket) meets(ps []place) bool {
 	return true
 }
 
-// composites returns the keys of the buckets that an occurrence may match. It returns false if there are more keys
-// than MaxComposites and than buckets. A place without a value yields an empty list: the occurrence cannot match
-// any reader of the shape.
+// composites returns the keys of the buckets that an occurrence might match. It returns false if there are more than
+// MaxComposites keys and more keys than buckets. If a place has no value, the list is empty, because the occurrence
+// cannot match any reader of the shape.
 func composites(rules []int, ps []place, buckets int) ([]string, bool) {
 	if len(rules) == 1 && len(ps[rules[0]].keys) == 1 {
 		return []string{string(appendKey(nil, ps[rules[0]].keys[0]))}, true
@@ -223,7 +224,7 @@ func composites(rules []int, ps []place, buckets int) ([]string, bool) {
 	return out, true
 }
 
-// appendKey appends one value to a composite, with its length, so that different sequences have different
+// appendKey appends one value to a composite. It prefixes the length, so different sequences of values yield different
 // composites.
 func appendKey(b []byte, key string) []byte {
 	b = strconv.AppendInt(b, int64(len(key)), 10)

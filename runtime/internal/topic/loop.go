@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// A Turn tells a [Loop] how to continue after a call of turn.
+// A Turn is the action that a [Loop] takes after a call to turn.
 type Turn int
 
-// The ways to continue.
+// Actions of a loop.
 const (
-	Again Turn = iota // there is more to do
-	Rest              // park, and wait for a signal or the time
+	Again Turn = iota // call turn again immediately
+	Rest              // park and wait for a signal or the deadline
 	Pause             // wait without parking: the source must not be read before the given time
-	Over              // the loop ends
+	Over              // end the loop
 )
 
-// A Loop is the read loop of streams, followers and held polls: it calls turn repeatedly and waits in between.
-// Package delivery has a loop of the same kind for webhook subscriptions.
+// A Loop is the read loop of streams, followers and long polls. It calls turn repeatedly and waits between calls.
+// Package delivery has a similar loop for webhook subscriptions.
 type Loop struct {
 	Source Parker
 	Wake   Wake            // the source's bell
-	Stop   <-chan struct{} // ends a wait, in addition to ctx; may be nil
+	Stop   <-chan struct{} // also ends a wait, like ctx; may be nil
 }
 
-// Run calls turn until it returns Over. turn returns how to continue, and the latest time at which to stop waiting.
-// Run does not check ctx between turns; turn must return Over when ctx ends.
+// Run calls turn until it returns Over. turn returns the next action and the deadline of the wait. Run does not check
+// ctx between turns, so turn must return Over once ctx is done.
 func (l Loop) Run(ctx context.Context, turn func() (Turn, time.Time)) {
 	var timer *time.Timer // created on the first wait; most polls never wait
 	defer func() {

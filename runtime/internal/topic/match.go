@@ -20,7 +20,7 @@ type Rule struct {
 	steps []string // of the JSON Pointer, unescaped
 }
 
-// NewRule compiles a rule. It returns an error if the op or path is invalid.
+// NewRule compiles a rule. It returns an error if the operator or path is invalid.
 func NewRule(m events.MatchRule) (Rule, error) {
 	switch m.Op {
 	case "":
@@ -47,21 +47,21 @@ func NewRule(m events.MatchRule) (Rule, error) {
 	return r, nil
 }
 
-// A place holds the values of a payload at a rule's path, in the form that the rule's op compares: one value,
-// several if the path leads through an array or ends at one, none if it is missing or null. It is built before the
-// append lock is taken, because the payload decides how long that takes.
+// A place holds the values found in a payload at a rule's path, in the form that the rule's operator compares. There
+// can be several values if the path contains or ends at an array. The place is empty if the path does not exist or
+// leads to null. Places are built before the append lock is acquired, because a large payload takes long to evaluate.
 type place struct {
 	keys    []string            // equal, in: distinct keys of the values
-	set     map[string]struct{} // of keys, when they are many
+	set     map[string]struct{} // the same keys, if there are more than manyKeys
 	texts   []string            // glob, prefix: the strings
 	length  int                 // of texts or ordered, in bytes
-	ordered []ordered           // lt, lte, gt, gte
+	ordered []orderedValue      // lt, lte, gt, gte
 }
 
-// manyKeys is the number of keys above which a place has a set of them.
+// manyKeys is the number of keys above which a place also stores them in a set.
 const manyKeys = 8
 
-// places evaluates the path of every rule on a payload decoded by validate.Decode.
+// places evaluates the path of every rule against a payload decoded by validate.Decode.
 func places(rules []Rule, payload any) []place {
 	if len(rules) == 0 {
 		return nil
@@ -111,7 +111,7 @@ func (p *place) finish() {
 	}
 }
 
-// has reports whether one of the values has the key.
+// has reports whether the place has a value with the given key.
 func (p *place) has(key string) bool {
 	if p.set != nil {
 		_, ok := p.set[key]
@@ -120,10 +120,11 @@ func (p *place) has(key string) bool {
 	return slices.Contains(p.keys, key)
 }
 
-// everyElement is the path step that selects every element of an array. In an object it is an ordinary member name.
+// everyElement is the path step that selects every element of an array. In an object, it is an ordinary member name.
 const everyElement = "*"
 
-// collect adds the values that the steps select in v. An array adds its elements. It visits no part of v twice.
+// collect adds the values that the steps select in v. If a selected value is an array, collect adds its elements. It
+// visits each value in v at most once.
 func (p *place) collect(op events.MatchOp, v any, steps []string) {
 	for i, step := range steps {
 		switch t := v.(type) {
@@ -154,12 +155,12 @@ func (p *place) collect(op events.MatchOp, v any, steps []string) {
 	}
 }
 
-// maxKey is the largest length of a key; longer keys are replaced by their hash.
+// maxKey is the maximum length of a key, in bytes. Longer keys are replaced by their hash.
 const maxKey = 64
 
-// matchKey returns a comparable form of a JSON value, of about maxKey bytes at most. Equal values have equal keys:
-// numbers compare by value (1, 1.0 and 1e0 are equal), strings byte for byte. The first byte is the kind of the
-// value, or marks a hash.
+// matchKey returns the key of a JSON value, a string of at most about maxKey bytes. Equal values have equal keys.
+// Numbers are compared by value (1, 1.0 and 1e0 are equal) and strings byte by byte. The first byte of the key
+// identifies the kind of the value or a hash.
 func matchKey(v any) string {
 	key := ""
 	switch t := v.(type) {
@@ -193,18 +194,18 @@ func numberKey(text string) string {
 	return text
 }
 
-// A test is one rule with the value of its argument, which a subscription applies to a place.
+// A test is a rule with the value that a subscription supplied for its argument.
 type test struct {
 	rule    int // index in the definition's rules
 	op      events.MatchOp
-	text    string   // equal: the key; glob: the pattern; prefix
-	in      *keyList // in
-	ordered *ordered // lt, lte, gt, gte
-	never   bool     // the op does not support the kind of the value
-	not     bool     // the test passes if the op fails
+	text    string        // equal: the key; glob: the pattern; prefix
+	in      *keyList      // in
+	ordered *orderedValue // lt, lte, gt, gte
+	never   bool          // the op does not support the kind of the value
+	not     bool          // the test passes if the op fails
 }
 
-// newTest compiles a rule with the value of its argument.
+// newTest returns the test for a rule and the value of its argument.
 func newTest(i int, r *Rule, value any) test {
 	t := test{rule: i, op: r.Op, not: r.Not}
 	switch r.Op {
@@ -226,7 +227,7 @@ func newTest(i int, r *Rule, value any) test {
 	return t
 }
 
-// size returns the memory of the test in addition to its struct, in bytes.
+// size returns the memory that the test references, in bytes. It does not include the struct.
 func (t *test) size() int {
 	n := len(t.text)
 	if t.in != nil {
@@ -243,7 +244,7 @@ func (t *test) indexed() bool { return t.op == events.MatchEqual && !t.not }
 
 func (t *test) matches(p *place) bool { return t.finds(p) != t.not }
 
-// finds reports whether one of the values satisfies the op.
+// finds reports whether at least one value satisfies the operator.
 func (t *test) finds(p *place) bool {
 	if t.never {
 		return false
@@ -252,20 +253,20 @@ func (t *test) finds(p *place) bool {
 	case events.MatchEqual:
 		return p.has(t.text)
 	case events.MatchIn:
-		return t.in.meets(p)
+		return t.in.hasAny(p)
 	case events.MatchGlob:
 		return slices.ContainsFunc(p.texts, func(s string) bool { return glob(t.text, s) })
 	case events.MatchPrefix:
 		return slices.ContainsFunc(p.texts, func(s string) bool { return strings.HasPrefix(s, t.text) })
 	default:
-		return slices.ContainsFunc(p.ordered, func(v ordered) bool {
+		return slices.ContainsFunc(p.ordered, func(v orderedValue) bool {
 			c, ok := v.compare(t.ordered)
 			return ok && inOrder(t.op, c)
 		})
 	}
 }
 
-// inOrder reports whether c, the result of comparing a value with the argument, satisfies op.
+// inOrder reports whether op accepts c, the result of comparing a value with the argument.
 func inOrder(op events.MatchOp, c int) bool {
 	switch op {
 	case events.MatchLT:
@@ -280,7 +281,7 @@ func inOrder(op events.MatchOp, c int) bool {
 	return false
 }
 
-// cost estimates the time of matches, in nanoseconds.
+// cost estimates the time that matches takes, in nanoseconds.
 func (t *test) cost(p *place) int {
 	switch t.op {
 	case events.MatchIn:
@@ -295,23 +296,24 @@ func (t *test) cost(p *place) int {
 	return 0 // equal: one look-up
 }
 
-// compareCost estimates the cost of comparing n values, of length bytes in total, with a value of size bytes.
+// compareCost estimates the cost of comparing n values with a value of size bytes. length is the total length of the n
+// values in bytes.
 func compareCost(n, length, size int) int { return 16*n + min(length, n*size)/16 }
 
-// MaxCost bounds the estimated cost of one reader's test under the append lock, in nanoseconds. Waking the reader
-// costs about as much.
+// MaxCost is the maximum estimated cost of a test under the append lock, in nanoseconds. Waking a reader costs about
+// the same.
 const MaxCost = 512
 
-// An ordered is a value that lt, lte, gt and gte compare: a number, an RFC 3339 instant or other text.
-type ordered struct {
+// An orderedValue is an operand of lt, lte, gt or gte: a number, an RFC 3339 timestamp or other text.
+type orderedValue struct {
 	number  decimal
 	text    string
 	instant time.Time
 	numeric bool
-	timed   bool // text is an instant
+	timed   bool // text is an RFC 3339 timestamp
 }
 
-func newOrdered(v any) (o ordered, ok bool) {
+func newOrdered(v any) (o orderedValue, ok bool) {
 	switch t := v.(type) {
 	case json.Number:
 		o.numeric = true
@@ -329,13 +331,14 @@ func newOrdered(v any) (o ordered, ok bool) {
 	return o, false
 }
 
-func (o *ordered) size() int { return len(o.text) + len(o.number.digits) }
+func (o *orderedValue) size() int { return len(o.text) + len(o.number.digits) }
 
-// maxInstant is the length of the longest text that is parsed as an instant.
+// maxInstant is the maximum length of a string that is parsed as a timestamp, in bytes.
 const maxInstant = 64
 
-// compare compares two numbers, two instants or two strings. It returns false for a number and a string.
-func (o *ordered) compare(with *ordered) (int, bool) {
+// compare compares two numbers, two timestamps or two strings. It returns false if one operand is a number and the
+// other is a string.
+func (o *orderedValue) compare(with *orderedValue) (int, bool) {
 	switch {
 	case o.numeric != with.numeric:
 		return 0, false
@@ -347,7 +350,7 @@ func (o *ordered) compare(with *ordered) (int, bool) {
 	return strings.Compare(o.text, with.text), true
 }
 
-// A keyList holds the keys of an in test in ascending order, in compact form.
+// A keyList is a compact sorted list of the keys of an in test.
 type keyList struct {
 	text string // the keys one after another
 	ends []uint32
@@ -382,8 +385,8 @@ func (l *keyList) has(key string) bool {
 	return ok
 }
 
-// meets reports whether a value of the place is in the list. It iterates over the shorter of the two.
-func (l *keyList) meets(p *place) bool {
+// hasAny reports whether the list contains one of the place's keys. It iterates over the shorter of the two.
+func (l *keyList) hasAny(p *place) bool {
 	if p.set == nil || len(p.keys) <= len(l.ends) {
 		return slices.ContainsFunc(p.keys, l.has)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A Holding describes the state of a [Topic] at a moment, without its log and records.
+// A Holding is a snapshot of the state of a [Topic], excluding its log and records.
 type Holding struct {
 	Readers  []string // ids of subscriptions with a reader in the index
 	Parked   int      // parked readers in the index
@@ -13,7 +13,7 @@ type Holding struct {
 	Prepared int      // eventIds of appends in flight
 }
 
-// Holding returns the topic's current state.
+// Holding returns a snapshot of the topic's state.
 func (t *Topic) Holding() Holding {
 	t.mu.Lock()
 	defer t.mu.Unlock()

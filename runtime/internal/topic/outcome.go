@@ -16,22 +16,22 @@ type Source interface {
 	Pull(ctx context.Context, into []Outcome) (Pulled, error)
 }
 
-// A Parker has a position in the log or feed that it reads, and can wait there.
+// A Parker reads a log or feed and can wait at its current position.
 type Parker interface {
-	// Park prepares to wait for the subscription's bell. It returns false if there is something to read.
+	// Park prepares to wait for the subscription's bell. It returns false if data is already available.
 	Park() bool
-	// Unpark ends the wait and returns the position in a log. A feed returns 0.
+	// Unpark ends the wait and returns the position in the log. A feed returns 0.
 	Unpark() store.Position
-	// Cursor returns the JSON of the cursor of the current position. It must not be called while parked.
+	// Cursor returns the JSON encoding of the cursor for the current position. It must not be called while parked.
 	Cursor() []byte
 	// Close releases all resources.
 	Close()
 }
 
-// A Bell is rung when there may be something to read. Ring must not block.
+// A Bell is notified when new data might be available. Ring must not block.
 type Bell interface{ Ring() }
 
-// A Wake is a [Bell] that a goroutine can wait for. It is a channel of capacity 1, which other signals may share.
+// A Wake is a [Bell] that a goroutine can wait for. It is a channel of capacity 1. Other signals can share the channel.
 type Wake chan struct{}
 
 // NewWake returns a Wake that has not been rung.
@@ -48,47 +48,46 @@ func (w Wake) Ring() {
 // Pulled is the result of a pull.
 type Pulled struct {
 	Out []Outcome
-	// More reports whether the pass stopped before the head.
+	// More reports whether the pull stopped before the head.
 	More bool
-	// Gap reports whether entries were lost after those in Out: a pass ends at a gap (PUSH-7). A poll continues
-	// after gaps; for a poll, Gap reports whether any entries were lost.
+	// Gap reports whether entries were lost after those in Out, because a pull ends at a gap (PUSH-7). A poll continues
+	// after a gap. For a poll, Gap reports whether any entries were lost.
 	Gap bool
 	// Failed lists the upstream failures since the last pull (PUSH-5).
 	Failed []error
-	// Retry is the time after which to pull again without a signal; 0 for never.
+	// Retry is the delay before the next pull if no signal arrives. Zero means to wait for a signal.
 	Retry time.Duration
 }
 
-// An Outcome is the result for one matching entry. It is an occurrence to write, or the error that withholds it
-// from this subscription (OCC-4).
+// An Outcome is the result of evaluating one matching entry. It is either an occurrence to deliver or the error that
+// prevents its delivery to this subscription (OCC-4).
 type Outcome struct {
 	rec *record
 	v   *variant
 	err error
 }
 
-// Err returns the error that withholds the occurrence from the subscription, or nil.
+// Err returns the error that prevents delivery to the subscription, or nil.
 func (o *Outcome) Err() error { return o.err }
 
 // Entry returns the log entry.
 func (o *Outcome) Entry() *store.Entry { return &o.rec.entry }
 
-// Data returns the payload for the subscription.
+// Data returns the payload to deliver to the subscription.
 func (o *Outcome) Data() json.RawMessage { return o.v.data }
 
-// Cursor returns the JSON of the cursor after the occurrence.
+// Cursor returns the JSON encoding of the cursor after the occurrence.
 func (o *Outcome) Cursor() []byte { return o.rec.cursor }
 
-// Head returns the event's frame up to the part that differs between streams. It is encoded once for all
-// subscriptions.
+// Head returns the head of the event's frame, which all streams share. It is encoded once for all subscriptions.
 func (o *Outcome) Head() []byte { return o.rec.frameHead(o.v) }
 
-// Item returns the occurrence for a poll result, without a cursor (OCC-3). It is encoded once for all
+// Item returns the occurrence encoded for a poll result, without a cursor (OCC-3). It is encoded once for all
 // subscriptions.
 func (o *Outcome) Item() []byte { return o.rec.pollItem(o.v) }
 
-// Body returns the occurrence as it is posted to a webhook, with a cursor; nil is written as null. The cursor may
-// differ between attempts; the rest was fixed at append (HOOK-1).
+// Body returns the body of a webhook request with the given cursor. A nil cursor is encoded as null. Only the cursor
+// can differ between attempts (HOOK-1).
 func (o *Outcome) Body(cursor *string) []byte {
 	text := NullCursor
 	if cursor != nil {
@@ -97,7 +96,8 @@ func (o *Outcome) Body(cursor *string) []byte {
 	return o.rec.appendItem(make([]byte, 0, len(o.v.data)+len(o.rec.entry.Meta)+320), o.v, text)
 }
 
-// WithCursor returns the outcome with the cursor of one subscription. Its encoded forms are not shared.
+// WithCursor returns a copy of the outcome with the cursor of one subscription. The copy does not share encoded forms
+// with other subscriptions.
 func (o Outcome) WithCursor(cursor []byte) Outcome {
 	if o.err != nil {
 		return o
@@ -106,11 +106,11 @@ func (o Outcome) WithCursor(cursor []byte) Outcome {
 	return Outcome{rec: rec, v: &variant{done: true, data: o.v.data}}
 }
 
-// occurrenceOverhead is an upper bound on the bytes of an occurrence on the wire without its data, _meta and
+// occurrenceOverhead is an upper bound on the encoded size of an occurrence in bytes, excluding its data, _meta and
 // cursor.
 const occurrenceOverhead = 1024
 
-// Size returns an upper bound on the outcome's bytes on the wire.
+// Size returns an upper bound on the encoded size of the outcome, in bytes.
 func (o *Outcome) Size() int {
 	if o.err != nil {
 		return occurrenceOverhead

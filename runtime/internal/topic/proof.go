@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// provenSlots is the number of proofs that a [life] caches.
+	// provenSlots is the number of proofs that a proofCache holds.
 	provenSlots = 1024
-	// proofTime bounds the wait for the proof of a cursor that is being issued.
+	// proofTime is the maximum time to wait for the proof of a new cursor.
 	proofTime = 2 * time.Second
 )
 
-// A proofCache caches the proofs of entries that were read or whose cursors were issued, each in the slot of its
-// position. The newest proof is stored separately, so that other entries cannot evict it.
+// A proofCache caches entry proofs in slots indexed by position. The newest proof is stored separately, so other
+// entries cannot evict it.
 type proofCache struct {
 	mu     sync.Mutex
 	newest proven
@@ -56,7 +56,7 @@ func (c *proofCache) get(p store.Position) uint32 {
 }
 
 // proof returns the proof of the entry at p, from the cache or from the store.
-func (t *Topic) proof(ctx context.Context, l *life, p store.Position) (uint32, error) {
+func (t *Topic) proof(ctx context.Context, l *epochLog, p store.Position) (uint32, error) {
 	if p == 0 {
 		return 0, nil
 	}
@@ -70,9 +70,9 @@ func (t *Topic) proof(ctx context.Context, l *life, p store.Position) (uint32, e
 	return proof, err
 }
 
-// known returns the proof for a cursor that is being issued, or 0 if the store does not answer. A cursor with proof
-// 0 is valid too, but cannot be checked.
-func (t *Topic) known(l *life, p store.Position) uint32 {
+// cursorProof returns the proof for a new cursor, or 0 if the store does not respond. A cursor with proof 0 is valid
+// but cannot be verified.
+func (t *Topic) cursorProof(l *epochLog, p store.Position) uint32 {
 	if proof := l.proofs.get(p); proof != 0 || p == 0 {
 		return proof
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A rate is an exponentially decaying count per minute: an event that is a minute old counts 1/e.
+// A rate is an exponentially decaying count per minute. An event that is one minute old has weight 1/e.
 type rate struct {
 	weight float64
 	at     time.Time
@@ -20,15 +20,15 @@ func (r *rate) perMinute(now time.Time) float64 {
 	return r.weight * math.Exp(-now.Sub(r.at).Minutes())
 }
 
-// Appended returns the number of entries that became visible since the topic was opened, including entries of other
-// processes.
+// Appended returns the number of entries appended since the topic was opened. It includes the entries of other
+// processes that this process has seen.
 func (t *Topic) Appended() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.count
 }
 
-// PerMinute returns the rate per minute at which entries become visible, averaged over the last minute.
+// PerMinute returns the number of entries appended per minute, as an exponentially decaying average.
 func (t *Topic) PerMinute() float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Reader is one consumer's position in a topic. Its goroutine owns pos and args; the topic's lock guards the
-// rest.
+// A Reader is one consumer's position in a topic. Only the consumer's goroutine accesses pos and args. The topic's lock
+// guards all other fields.
 type Reader struct {
 	topic *Topic
-	life  *life // in which pos is valid
+	life  *epochLog // in which pos is valid
 	args  *Arguments
 	id    string         // of the subscription
 	bell  Bell           // rung under the topic's lock; nil if the reader never parks
@@ -25,12 +25,12 @@ type Reader struct {
 	first  store.Position // first match since parking, 0 for none
 }
 
-// Reader returns a reader that starts after pos, for the subscription with an id.
+// Reader returns a reader for the subscription with the given id. It starts after pos.
 func (t *Topic) Reader(a *Arguments, id string, bell Bell, pos store.Position) Reader {
 	return Reader{topic: t, life: t.life.Load(), args: a, id: id, bell: bell, pos: pos, slot: -1}
 }
 
-// ReaderFrom is [Topic.Reader] for the start of a request, in the epoch of the log that the start belongs to.
+// ReaderFrom is like [Topic.Reader], but starts at from, in the epoch that from belongs to.
 func (t *Topic) ReaderFrom(a *Arguments, id string, bell Bell, from Start) Reader {
 	r := t.Reader(a, id, bell, from.Position)
 	r.life = from.life
@@ -40,29 +40,29 @@ func (t *Topic) ReaderFrom(a *Arguments, id string, bell Bell, from Start) Reade
 // Topic returns the topic that r reads.
 func (r *Reader) Topic() *Topic { return r.topic }
 
-// Position returns the last position that r passed.
+// Position returns the last position that r has passed.
 func (r *Reader) Position() store.Position { return r.pos }
 
 // Skip moves r to p.
 func (r *Reader) Skip(p store.Position) { r.pos = p }
 
-// Cursor returns the JSON of the cursor of r's position.
+// Cursor returns the JSON encoding of the cursor for r's position.
 func (r *Reader) Cursor() []byte { return r.life.cursor(r.topic, r.args.Of, r.pos) }
 
-// Place returns r's position as a cursor, without kind and name.
+// Place returns r's position as a cursor without a kind or name.
 func (r *Reader) Place() wire.Cursor { return r.life.place(r.topic, r.args.Of, r.pos) }
 
-// PlaceAfter returns the position after an entry that r returned, as a cursor without kind and name.
+// PlaceAfter returns the position after e as a cursor without a kind or name. r must have returned e.
 func (r *Reader) PlaceAfter(e *store.Entry) wire.Cursor {
 	return wire.Cursor{Epoch: r.life.epoch, Position: uint64(e.Position), Proof: r.args.Of.proof(e.Proof())}
 }
 
-// Pull returns the occurrences that are ready for a stream or webhook subscription, up to a bound.
+// Pull returns the next occurrences for a stream or webhook subscription, at most [PullBatch] of them.
 func (r *Reader) Pull(ctx context.Context, into []Outcome) (Pulled, error) {
 	return r.Next(ctx, into, Batch(PullBatch))
 }
 
-// Fill reads for a poll: it continues after a gap, and reports More only if a later entry may match.
+// Fill reads entries for a poll. It continues after a gap and sets More only if a later entry might match.
 func (r *Reader) Fill(ctx context.Context, into []Outcome, b Bound) (Pulled, error) {
 	gap := false
 	for {
@@ -79,7 +79,7 @@ func (r *Reader) Fill(ctx context.Context, into []Outcome, b Bound) (Pulled, err
 	}
 }
 
-// Rebind continues with arguments of another definition.
+// Rebind removes r from the index and replaces its arguments with those of another definition.
 func (r *Reader) Rebind(a *Arguments) {
 	r.Close()
 	r.args = a
@@ -96,11 +96,11 @@ func (r *Reader) Close() {
 	}
 }
 
-// Park lets r wait at the head for its bell. It returns false if r is not at the head, or if its arguments belong
-// to another definition. A reader enters the index when it parks for the first time.
+// Park prepares r to wait at the head for its bell. It returns false if r is not at the head or if its arguments belong
+// to another definition. A reader is added to the index when it first parks.
 func (r *Reader) Park() bool { return r.ParkAt(r.args, r.pos) }
 
-// ParkAt is [Reader.Park] at pos, with arguments a if r is not in the index.
+// ParkAt is like [Reader.Park], but parks at pos. If r is not in the index, ParkAt also sets its arguments to a.
 func (r *Reader) ParkAt(a *Arguments, pos store.Position) bool {
 	t := r.topic
 	t.mu.Lock()
@@ -117,8 +117,8 @@ func (r *Reader) ParkAt(a *Arguments, pos store.Position) bool {
 	return true
 }
 
-// Unpark ends the wait. r moves to the position before its first match or, without a match, to the head. Unpark
-// returns that position.
+// Unpark ends the wait and returns r's new position. That is the position before the first match or, if nothing
+// matched, the head.
 func (r *Reader) Unpark() store.Position {
 	r.topic.mu.Lock()
 	defer r.topic.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *Reader) Unpark() store.Position {
 	return r.pos
 }
 
-// Passed returns the position to which Unpark would move r now, or 0 if r is not parked.
+// Passed returns the position that Unpark would currently return, or 0 if r is not parked.
 func (r *Reader) Passed() store.Position {
 	r.topic.mu.Lock()
 	defer r.topic.mu.Unlock()
@@ -159,13 +159,14 @@ func (r *Reader) settle() {
 	r.first, r.parked = 0, false
 }
 
-// Bounds of one pass. A stalled consumer holds the results of one pass, so they are also bounded in bytes.
+// Bounds of one pass. The results are also bounded in bytes, because a stalled consumer retains the results of one
+// pass.
 const (
-	// ReadChunk is the number of entries that are read in one call of the log.
+	// ReadChunk is the number of entries to request in one read of the log.
 	ReadChunk = 64
-	// PullBatch is the largest number of outcomes of one pass.
+	// PullBatch is the maximum number of outcomes per pass.
 	PullBatch = 128
-	// PullScan is the largest number of entries that one pass examines.
+	// PullScan is the maximum number of entries that one pass examines.
 	PullScan = 16 * ReadChunk
 
 	PullBytes = 1 << 20
@@ -174,12 +175,13 @@ const (
 // A Bound limits one pass: the number of outcomes, their total bytes, and the number of entries to examine.
 type Bound struct{ Outcomes, Bytes, Scan int }
 
-// Batch returns the bound of a pass of a stream or webhook subscription with so many outcomes.
+// Batch returns the bound on one pass of a stream or webhook subscription that returns at most the given number of
+// outcomes.
 func Batch(outcomes int) Bound { return Bound{outcomes, PullBytes, PullScan} }
 
-// Next reads from r.pos until it reaches a limit of the bound or the head. It moves r.pos past every entry that it
-// examined, matching or not; otherwise a filtered scan would never advance (trap 12). The first outcome is returned
-// whatever its size. A gap ends the pass before the entries that follow it.
+// Next reads from r.pos until it reaches the head or a limit of the bound. It moves r.pos past every entry that it
+// examines, whether the entry matches or not. Otherwise a filtered scan would never advance (trap 12). The first
+// outcome is returned regardless of its size. The pass stops at a gap.
 func (r *Reader) Next(ctx context.Context, into []Outcome, b Bound) (Pulled, error) {
 	p := Pulled{Out: into}
 	bytes, scan := b.Bytes, b.Scan
@@ -194,7 +196,7 @@ func (r *Reader) Next(ctx context.Context, into []Outcome, b Bound) (Pulled, err
 		}
 		got, err := r.topic.read(ctx, r.life, r.pos, min(scan, ReadChunk))
 		if err != nil {
-			if err = r.topic.renewed(r.life, err); err == nil {
+			if err = r.topic.handleNewEpoch(r.life, err); err == nil {
 				continue
 			}
 			return p, err
@@ -236,7 +238,7 @@ func (r *Reader) Next(ctx context.Context, into []Outcome, b Bound) (Pulled, err
 	return p, nil
 }
 
-// restart moves r to the oldest entry of the log's new epoch.
+// restart moves r to the oldest entry in the log's new epoch.
 func (r *Reader) restart() {
 	r.Close()
 	r.life = r.topic.life.Load()
@@ -244,14 +246,14 @@ func (r *Reader) restart() {
 	r.pos = oldest - 1
 }
 
-// consider runs one entry through x-match, target, the author's Match, Transform and PerPrincipal. It only returns
-// errors of the context; an error for the entry is in the outcome.
+// consider checks one entry against the targets, the x-match rules and the author's Match, then applies Transform and
+// PerPrincipal. It only returns errors of the context. An error for the entry is stored in the outcome.
 func (r *Reader) consider(ctx context.Context, e *store.Entry) (Outcome, bool, error) {
 	return consider(ctx, r.life.record(e, r.args.Of), r.args, r.id)
 }
 
-// Consider evaluates an entry that is not in a topic, as a reader does. cursor is the JSON of the cursor after the
-// entry.
+// Consider evaluates an entry that is not in a topic, as a reader does. cursor is the JSON encoding of the cursor after
+// the entry.
 func Consider(ctx context.Context, e store.Entry, cursor []byte, a *Arguments, id string) (Outcome, bool, error) {
 	return consider(ctx, newRecord(a.Of, e, cursor), a, id)
 }
@@ -269,7 +271,7 @@ func consider(ctx context.Context, rec *record, a *Arguments, id string) (Outcom
 		v, err = rec.variant(ctx, a)
 	}
 	if err == nil && rec.typ.PerPrincipal != nil {
-		if v, err = rec.private(ctx, a, v); v == nil && err == nil {
+		if v, err = rec.privateView(ctx, a, v); v == nil && err == nil {
 			return Outcome{}, false, nil
 		}
 	}
@@ -282,9 +284,9 @@ func consider(ctx context.Context, rec *record, a *Arguments, id string) (Outcom
 	return Outcome{rec: rec, v: v}, true, nil
 }
 
-// Waiting reports whether another matching entry lies within scan entries, without moving r.
+// Waiting reports whether one of the next scan entries might match. It does not move r.
 func (r *Reader) Waiting(ctx context.Context, scan int) (bool, error) {
 	ahead := r.topic.ReaderFrom(r.args, r.id, nil, Start{Position: r.pos, life: r.life})
-	p, err := ahead.Next(ctx, nil, Bound{1, PullBytes, scan}) // the first is returned whatever its size
+	p, err := ahead.Next(ctx, nil, Bound{1, PullBytes, scan}) // the first outcome is returned regardless of its size
 	return p.Gap || p.More || len(p.Out) > 0, err
 }

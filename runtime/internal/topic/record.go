@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A record is a log entry with the data that readers derive from it once: the places for the rules, the decoded
-// payload for the author's Match, the encoded forms and Transform's results.
+// A record is a log entry with the data derived from it, which all readers share. This data consists of the places for
+// the rules, the decoded payload for the author's Match, the encoded forms and Transform's results.
 type record struct {
 	entry  store.Entry
 	typ    *Type
@@ -29,11 +29,11 @@ type record struct {
 	variants map[string]*variant
 	budget   *recordBudget // nil for a record that is not cached
 	charged  int           // bytes charged to budget
-	evicted  bool          // from the cache; it keeps no more variants
+	evicted  bool          // from the cache; no more variants are stored
 }
 
-// A variant is the payload for subscriptions with the same arguments. Transform is the author's code and may be
-// slow or hang, so no lock is held while it runs: other readers wait for running, or until their own context ends.
+// A variant is the payload for subscriptions with the same arguments. Transform is the author's code and can be slow or
+// hang, so no lock is held while it runs. Other readers wait until running is closed or their own context is done.
 type variant struct {
 	running chan struct{} // closed when the computation ends; nil if none runs; guarded by record.mu
 	done    bool          // guarded by record.mu; data and err are final once it is true
@@ -45,8 +45,8 @@ type variant struct {
 	item atomic.Pointer[[]byte] // encoded item of a poll result
 }
 
-// Bounds of the record cache: the number of Transform results per record, and the bytes of all records of a topic,
-// including payloads, Transform results and encoded forms.
+// Limits of the record cache. cachedVariants is the maximum number of Transform results per record. MaxRecordBytes is
+// the maximum size of all records of a topic, including payloads, Transform results and encoded forms.
 const (
 	cachedVariants  = 1024
 	MaxRecordBytes  = 16 << 20
@@ -77,7 +77,7 @@ func placesOf(typ *Type, data json.RawMessage, decoded any) []place {
 	return places(typ.Rules, decoded)
 }
 
-// targets reports whether the occurrence is addressed to the subscription.
+// targets reports whether the occurrence is addressed to the subscription with the given id.
 func (r *record) targets(id string) bool {
 	if r.entry.Targets == nil {
 		return true
@@ -90,7 +90,7 @@ func (r *record) targets(id string) bool {
 	return false
 }
 
-// accepts calls the author's Match. It returns an error for an entry whose bytes would break the response.
+// accepts calls the author's Match. It returns an error if the entry's bytes would corrupt the response.
 func (r *record) accepts(ctx context.Context, a *Arguments) (ok bool, err error) {
 	if err := r.sound(); err != nil {
 		return false, err
@@ -112,8 +112,8 @@ func (r *record) accepts(ctx context.Context, a *Arguments) (ok bool, err error)
 	return r.typ.Match(ctx, p, a.Typed())
 }
 
-// variant returns the payload for the arguments: Transform's result, computed once for all
-// subscriptions with the same canonical arguments (OCC-4).
+// variant returns the payload for the arguments. Transform is called once for all subscriptions with the same canonical
+// arguments (OCC-4).
 func (r *record) variant(ctx context.Context, a *Arguments) (*variant, error) {
 	if r.typ.Transform == nil {
 		return &r.plain, nil
@@ -148,7 +148,8 @@ func (r *record) variant(ctx context.Context, a *Arguments) (*variant, error) {
 	return r.compute(ctx, a, v)
 }
 
-// compute is called by the goroutine that set v.running. It wakes the other goroutines even after a panic.
+// compute calls Transform and stores the result in v. The goroutine that set v.running must call it. It wakes the
+// waiting goroutines even after a panic.
 func (r *record) compute(ctx context.Context, a *Arguments, v *variant) (*variant, error) {
 	defer func() {
 		r.mu.Lock()
@@ -158,7 +159,7 @@ func (r *record) compute(ctx context.Context, a *Arguments, v *variant) (*varian
 	}()
 	data, err := r.transformed(ctx, a)
 	if err != nil && ctx.Err() != nil {
-		return nil, ctx.Err() // the caller went away; the next one computes it
+		return nil, ctx.Err() // the caller disconnected; the next caller computes it
 	}
 	r.mu.Lock()
 	v.done, v.data, v.err = true, data, err
@@ -178,9 +179,9 @@ func (r *record) transformed(ctx context.Context, a *Arguments) (json.RawMessage
 	return r.typ.encoded("Transform", p)
 }
 
-// private returns the part of v that the principal of ctx may see, as an unshared variant, or nil to withhold it.
-// After an error, nothing of v may be sent (OCC-6).
-func (r *record) private(ctx context.Context, a *Arguments, v *variant) (*variant, error) {
+// privateView returns the payload that the principal of ctx is allowed to see, or nil if the occurrence must be
+// withheld. The result is not shared. After an error, no data of v may be sent (OCC-6).
+func (r *record) privateView(ctx context.Context, a *Arguments, v *variant) (*variant, error) {
 	p, err := r.typ.DecodePayload(v.data)
 	if err != nil {
 		return nil, fmt.Errorf("decoding payload for PerPrincipal: %w", err)
@@ -208,7 +209,7 @@ func (t *Type) encoded(hook string, payload any) (json.RawMessage, error) {
 	return data, nil
 }
 
-// frameHead returns the event's frame up to the part that differs between streams. It is encoded once.
+// frameHead returns the head of the event's frame, which all streams share. It is encoded once.
 func (r *record) frameHead(v *variant) []byte {
 	if h := v.head.Load(); h != nil {
 		return *h
@@ -229,7 +230,7 @@ func (r *record) frameHead(v *variant) []byte {
 	return b
 }
 
-// pollItem returns the occurrence for a poll result, without a cursor (OCC-3). It is encoded once.
+// pollItem returns the occurrence encoded for a poll result, without a cursor (OCC-3). It is encoded once.
 func (r *record) pollItem(v *variant) []byte {
 	if h := v.item.Load(); h != nil {
 		return *h
@@ -259,7 +260,7 @@ func (r *record) appendItem(b []byte, v *variant, cursor []byte) []byte {
 	return append(b, '}')
 }
 
-// appendOccurrence opens the object and appends its members up to data.
+// appendOccurrence appends the opening brace and the members up to and including data.
 func (r *record) appendOccurrence(b []byte, v *variant) []byte {
 	b = append(b, `{"eventId":`...)
 	b = frame.AppendString(b, r.entry.EventID)
@@ -271,7 +272,7 @@ func (r *record) appendOccurrence(b []byte, v *variant) []byte {
 	return append(b, v.data...)
 }
 
-// appendMeta appends the members of the author's _meta and the fingerprint, without braces.
+// appendMeta appends the members of the author's _meta and the fingerprint, without the enclosing braces.
 func (r *record) appendMeta(b []byte) []byte {
 	n := len(b)
 	if m := r.entry.Meta; len(m) > 2 {
@@ -286,7 +287,7 @@ func (r *record) appendMeta(b []byte) []byte {
 	return b
 }
 
-// A recordCache keeps the newest records of a topic, each in the slot of its position.
+// A recordCache holds the newest records of a topic in slots indexed by position.
 type recordCache []atomic.Pointer[record]
 
 func (c recordCache) slot(p store.Position) *atomic.Pointer[record] {
@@ -301,7 +302,7 @@ func (c recordCache) get(p store.Position, typ *Type) *record {
 	return r
 }
 
-// put keeps r unless a newer record has its slot.
+// put stores r unless its slot contains a newer record.
 func (c recordCache) put(r *record) {
 	slot := c.slot(r.entry.Position)
 	old := slot.Load()
@@ -315,14 +316,15 @@ func (c recordCache) put(r *record) {
 	r.charge(recent.Size(&r.entry), "", nil)
 }
 
-// A recordBudget bounds the memory of a topic's records. It evicts the oldest records first and never the newest.
+// A recordBudget bounds the memory of a topic's records. It evicts the oldest records first and never evicts the
+// newest.
 type recordBudget struct {
 	mu    sync.Mutex // held while trimming
 	bytes atomic.Int64
 	cache recordCache
 }
 
-// charge adds n bytes to the record's memory. v is the Transform result that they belong to, or nil.
+// charge adds n bytes to the record's memory usage. v is the Transform result that uses them, or nil.
 func (r *record) charge(n int, key string, v *variant) {
 	if r.budget == nil {
 		return
@@ -341,7 +343,8 @@ func (r *record) charge(n int, key string, v *variant) {
 	}
 }
 
-// encoded charges an encoded form of the original payload. Forms of Transform results were charged with the result.
+// encoded charges an encoded form of the original payload. The encoded forms of a Transform result are charged when the
+// result is stored.
 func (r *record) encoded(v *variant, form []byte) {
 	if v == &r.plain {
 		r.charge(len(form), "", nil)
@@ -368,7 +371,7 @@ func (b *recordBudget) trim() {
 		switch {
 		case oldest == nil:
 			return
-		case oldest == newest: // the newest stays, without its Transform results
+		case oldest == newest: // keep the newest, without its Transform results
 			oldest.forget()
 			return
 		case b.cache.slot(oldest.entry.Position).CompareAndSwap(oldest, nil):
@@ -377,8 +380,8 @@ func (b *recordBudget) trim() {
 	}
 }
 
-// drop releases the record's memory after it left the cache. A goroutine that is reading a variant can still use
-// it.
+// drop releases the memory of a record that was removed from the cache. A goroutine that is reading a variant can still
+// use it.
 func (r *record) drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,14 +8,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Since is a time in the past: At or, if At is zero, Age before now.
+// A Since is a time in the past. It is At or, if At is zero, the time Age before now.
 type Since struct {
 	At  time.Time
 	Age time.Duration
 }
 
-// by returns the time, by the type's clock.
-func (s *Since) by(typ *Type) time.Time {
+// resolve returns s as an absolute time. The type's clock determines the current time.
+func (s *Since) resolve(typ *Type) time.Time {
 	if s.At.IsZero() {
 		return typ.Now().Add(-s.Age)
 	}
@@ -24,33 +24,33 @@ func (s *Since) by(typ *Type) time.Time {
 
 // A Kept describes the retention of a log.
 type Kept struct {
-	// MaxAge is the time that entries are kept; 0 for no bound.
+	// MaxAge is how long entries are kept. Zero means no limit.
 	MaxAge time.Duration
-	// MaxCount is the number of entries that the log keeps at least, before it evicts entries younger than MaxAge.
+	// MaxCount is the minimum number of entries that the log keeps, unless they are older than MaxAge.
 	MaxCount int
-	// Volatile reports whether the log began with the process.
+	// Volatile reports whether the log is lost when the process exits.
 	Volatile bool
 }
 
-// Kept returns the retention of the log.
+// Kept returns the retention settings of the log.
 func (t *Topic) Kept() Kept { return t.options.Kept }
 
-// has reports whether a log that evicted entries still has every entry since limit. n is the number of its entries
-// since limit. If the log had evicted an entry since limit for a reason other than age, at least MaxCount later
-// entries would still be there.
-func (k *Kept) has(limit, now time.Time, n int) bool {
+// hasAll reports whether a log that has evicted entries still contains every entry since limit. n is the number of
+// entries since limit. If the log had evicted one of them for a reason other than age, it would still contain at least
+// MaxCount later entries.
+func (k *Kept) hasAll(limit, now time.Time, n int) bool {
 	if k.MaxAge > 0 && now.Sub(limit) > k.MaxAge {
 		return false
 	}
 	return n < k.MaxCount
 }
 
-// slack is the number of entries around the found position that are searched for timestamps out of order, because
-// authors set timestamps.
+// slack is the number of entries before the position found that are checked for out-of-order timestamps. Authors set
+// the timestamps, so the entries may be out of order.
 const slack = 4 * ReadChunk
 
-// since returns the position at which a reader of the events since limit starts. truncated reports whether some of
-// those events may have been evicted.
+// since returns the start position for a reader of the events since limit. truncated reports whether some of those
+// events might have been evicted.
 func (t *Topic) since(ctx context.Context, typ *Type, limit time.Time) (pos store.Position, truncated bool, err error) {
 	oldest, head := t.Bounds()
 	pos, err = t.lastBefore(ctx, oldest, head, limit)
@@ -68,21 +68,21 @@ func (t *Topic) since(ctx context.Context, typ *Type, limit time.Time) (pos stor
 		return pos, false, nil
 	default:
 		evicted := t.Floor()+1 < oldest // by the log, not by a schema change
-		return pos, !evicted || !k.has(limit, typ.Now(), int(head-min(head, pos))), nil
+		return pos, !evicted || !k.hasAll(limit, typ.Now(), int(head-min(head, pos))), nil
 	}
 }
 
-// Before returns the position of the last retained entry before limit. Without one it returns the position before
-// the first retained entry. If timestamps are out of order, it returns one of the positions at which they cross
-// limit.
+// Before returns the position of the last retained entry before limit. If all retained entries are later, it returns
+// the position before the first one. If timestamps are out of order, it returns one of the positions at which they
+// cross limit.
 func (t *Topic) Before(ctx context.Context, limit time.Time) (store.Position, error) {
 	oldest, head := t.Bounds()
 	return t.lastBefore(ctx, oldest, head, limit)
 }
 
-// lastBefore returns the position of the last entry from oldest to head that is before limit, or oldest-1. The log
-// must be in order of time. It searches from the head back in doubling steps and then by bisection, so it reads few
-// entries even of a long log.
+// lastBefore returns the position of the last entry between oldest and head with a timestamp before limit. If all of
+// them are later, it returns oldest-1. The entries must be ordered by time. It searches backward from the head in
+// doubling steps and then by bisection, so it reads only a few entries even from a long log.
 func (t *Topic) lastBefore(ctx context.Context, oldest, head store.Position, limit time.Time) (store.Position, error) {
 	before, after := oldest-1, head+1 // known to be before limit, and known not to be
 	for step := store.Position(1); after-before > 1; {
@@ -94,8 +94,8 @@ func (t *Topic) lastBefore(ctx context.Context, oldest, head store.Position, lim
 		if err != nil {
 			return 0, err
 		}
-		// If the entry was evicted meanwhile or is damaged, the next one counts: a reader that starts there gets a
-		// gap.
+		// If the entry has been evicted or is damaged, the next entry is used instead. A reader that starts there
+		// reports a gap.
 		if len(b.Entries) > 0 && b.Entries[0].Timestamp.Before(limit) {
 			before, step = at, 0
 			continue

@@ -1,10 +1,10 @@
-// Package topic is the log kernel: an event type's log with its readers. Appending an entry to the log assigns its
-// position. Each reader keeps its own position and continues from there, so that replay and live delivery are the
-// same loop of reading, matching, transforming and writing. A reader at the head parks in the match index
-// (index.go) until a matching entry is appended.
+// Package topic implements the log of an event type and its readers. Appending an entry to the log assigns its
+// position. Each reader has its own position, so replay and live delivery share one loop of reading, matching,
+// transforming and writing. A reader at the head parks in the match index (index.go) until a matching entry is
+// appended.
 //
-// Start at [Topic] and [Reader]. [Type] is the kernel's view of an event type, [Arguments] of a subscription, and
-// [Outcome] of an occurrence for a subscription.
+// The main types are [Topic] and [Reader]. [Type] describes an event type, [Arguments] holds the arguments of a
+// subscription, and [Outcome] is an occurrence evaluated for a subscription.
 package topic
 
 import (
@@ -22,12 +22,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Topic is a log with its readers. Readers that wait at the head are parked in the match index, and an append
-// wakes the readers that it may match.
+// A Topic is a log with its readers. Readers that wait at the head are parked in the match index. An append wakes the
+// readers that the entry might match.
 type Topic struct {
 	options  Options
-	life     atomic.Pointer[life] // non-nil once the topic is open
-	renewing sync.Mutex           // one renewal at a time
+	life     atomic.Pointer[epochLog] // non-nil once the topic is open
+	renewing sync.Mutex               // one renewal at a time
 
 	mu      sync.Mutex
 	typ     *Type // attached readers have arguments of this type
@@ -41,9 +41,9 @@ type Topic struct {
 	advanced atomic.Pointer[Advancing] // notified of appends
 }
 
-// A life is the log in one epoch. A shared store starts a new epoch after its database was replaced, because the
-// new database may lack some entries (REP-19).
-type life struct {
+// An epochLog is the log during one epoch. A shared store starts a new epoch after its database is replaced, because
+// the new database may lack some entries (REP-19).
+type epochLog struct {
 	log      store.EventLog
 	epoch    uint64
 	began    time.Time
@@ -55,30 +55,31 @@ type life struct {
 	damage   damageMap
 }
 
-// An Advancing is notified of appends under the topic's lock. Advanced must not block.
+// An Advancing is notified of appends while the topic's lock is held. Advanced must not block.
 type Advancing interface{ Advanced() }
 
 // Options configures a topic.
 type Options struct {
-	// Open opens the log, whose Appended callback is appended.
+	// Open opens the log and registers appended as its Appended callback.
 	Open func(appended func([]store.Entry)) (store.EventLog, error)
-	// Slots is the number of newest entries that are cached in decoded and encoded form.
+	// Slots is the number of recent entries to cache in decoded and encoded form.
 	Slots int
-	// CursorOf returns the JSON of the cursor after an entry; nil means a cursor with the position in the log.
+	// CursorOf returns the JSON encoding of the cursor after an entry. If it is nil, the cursor contains the position
+	// in the log.
 	CursorOf func(typ *Type, e *store.Entry) []byte
-	// Apart is true if the log is not in the server's store and ends with the process.
+	// Apart reports whether the log is outside the server's store and is lost when the process exits.
 	Apart bool
 	// Kept describes the log's retention.
 	Kept Kept
-	// Asked receives the duration and the error of each append and read of the log; it may be nil.
+	// Asked is called with the duration and error of each append and read. It may be nil.
 	Asked func(ctx context.Context, what Asked, took time.Duration, err error)
-	// Strange receives each cursor that the log did not issue, with the reason; it may be nil.
+	// Strange is called with the position of each cursor that the log did not issue, and the reason. It may be nil.
 	Strange func(what string, at store.Position)
-	// Damaged receives each range of unreadable entries once; it may be nil.
+	// Damaged is called once for each range of unreadable entries. It may be nil.
 	Damaged func(first, last store.Position, err error)
 }
 
-// Asked is an operation of a log.
+// Asked identifies an operation on a log.
 type Asked int
 
 // The operations that are measured.
@@ -87,8 +88,8 @@ const (
 	AskedRead
 )
 
-// asks starts to measure an operation of the log. The returned function ends the measurement.
-func (t *Topic) asks(ctx context.Context, what Asked) func(error) {
+// measure starts measuring an operation on the log. The returned function ends the measurement.
+func (t *Topic) measure(ctx context.Context, what Asked) func(error) {
 	f := t.options.Asked
 	if f == nil {
 		return func(error) {}
@@ -97,7 +98,7 @@ func (t *Topic) asks(ctx context.Context, what Asked) func(error) {
 	return func(err error) { f(ctx, what, time.Since(began), err) }
 }
 
-// Open opens an event type's log as a topic.
+// Open opens an event type's log and returns its topic.
 func Open(typ *Type, o Options) (*Topic, error) {
 	t := &Topic{typ: typ, options: o}
 	if err := t.begin(); err != nil {
@@ -106,9 +107,9 @@ func Open(typ *Type, o Options) (*Topic, error) {
 	return t, nil
 }
 
-// begin opens the log and makes it the topic's.
+// begin opens the log and installs it as the topic's current log.
 func (t *Topic) begin() error {
-	l := &life{began: time.Now(), records: make(recordCache, t.options.Slots), cursorOf: t.options.CursorOf}
+	l := &epochLog{began: time.Now(), records: make(recordCache, t.options.Slots), cursorOf: t.options.CursorOf}
 	l.budget.cache = l.records
 	log, err := t.options.Open(func(entries []store.Entry) { t.appended(l, entries) })
 	if err != nil {
@@ -139,24 +140,24 @@ func (t *Topic) begin() error {
 	if !renewed {
 		return nil
 	}
-	for p := t.floor.Load(); p > uint64(l.head); p = t.floor.Load() { // the floor referred to entries that are gone
+	for p := t.floor.Load(); p > uint64(l.head); p = t.floor.Load() { // the floor referred to entries that no longer exist
 		t.floor.CompareAndSwap(p, uint64(l.head))
 	}
 	t.index.each(func(r *Reader) { r.bell.Ring() })
 	return nil
 }
 
-// Renew switches to the log's new epoch if the current one is over. Readers restart at the oldest entry, with a
-// gap, as do cursors of the old epoch (CUR-7).
+// Renew switches to the log's new epoch if the current epoch has ended. Readers and cursors of the old epoch restart at
+// the oldest entry, with a gap (CUR-7).
 func (t *Topic) Renew(ctx context.Context) error {
 	l := t.life.Load()
 	_, _, err := l.log.Bounds(ctx)
-	return t.renewed(l, err)
+	return t.handleNewEpoch(l, err)
 }
 
-// renewed handles the end of an epoch. If err is engine.ErrNewEpoch, it opens the log's new epoch, unless another
-// goroutine already has, and returns nil; it returns other errors unchanged.
-func (t *Topic) renewed(old *life, err error) error {
+// handleNewEpoch opens the log's new epoch if err is engine.ErrNewEpoch, unless another goroutine has already done so.
+// It then returns nil. It returns all other errors unchanged.
+func (t *Topic) handleNewEpoch(old *epochLog, err error) error {
 	if !errors.Is(err, engine.ErrNewEpoch) {
 		return err
 	}
@@ -171,13 +172,13 @@ func (t *Topic) renewed(old *life, err error) error {
 	return nil
 }
 
-// Apart reports whether the log is not in the server's store. Other processes then have different logs.
+// Apart reports whether the log is outside the server's store. If so, other processes have different logs.
 func (t *Topic) Apart() bool { return t.options.Apart }
 
 // Epoch returns the log's epoch.
 func (t *Topic) Epoch() uint64 { return t.life.Load().epoch }
 
-// Head returns the position of the last entry that readers were notified of.
+// Head returns the position of the last entry that readers have been notified about.
 func (t *Topic) Head() store.Position {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,14 +201,14 @@ type prepared struct {
 	places []place
 }
 
-// Append appends an entry. decoded is its decoded data, or nil. With once, an entry whose eventId the log already
-// holds is not appended: fresh is false, and the error is non-nil if the data differs (OCC-5). Entries that are
-// evicted or belong to another schema do not count.
+// Append appends an entry. decoded is its decoded data, or nil. If once is set and the log already contains an entry
+// with the same eventId, Append does not append e. It then returns false, and a non-nil error if the data differs
+// (OCC-5). Entries that have been evicted or belong to another schema are ignored.
 func (t *Topic) Append(ctx context.Context, e store.Entry, decoded any, once bool) (fresh bool, err error) {
-	defer t.expect(&e, decoded)()
+	defer t.prepare(&e, decoded)()
 	for {
 		l := t.life.Load()
-		answered := t.asks(ctx, AskedAppend)
+		answered := t.measure(ctx, AskedAppend)
 		if once {
 			_, fresh, err = l.log.AppendOnce(ctx, e, t.Floor())
 		} else {
@@ -218,15 +219,15 @@ func (t *Topic) Append(ctx context.Context, e store.Entry, decoded any, once boo
 		if !errors.Is(err, engine.ErrNewEpoch) || errors.Is(err, store.ErrUncertain) {
 			return fresh, err
 		}
-		if err := t.renewed(l, err); err != nil { // nothing was appended
+		if err := t.handleNewEpoch(l, err); err != nil { // nothing was appended
 			return false, err
 		}
 	}
 }
 
-// expect computes the places of e for the append that follows, and keeps them until forget is called. The payload
-// decides how long that takes, so it must happen before the append lock is taken.
-func (t *Topic) expect(e *store.Entry, decoded any) (forget func()) {
+// prepare computes the places of e for the following append and stores them until forget is called. A large payload
+// takes long to evaluate, so prepare must be called before the append lock is acquired.
+func (t *Topic) prepare(e *store.Entry, decoded any) (forget func()) {
 	typ := t.current()
 	if len(typ.Rules) == 0 {
 		return func() {}
@@ -251,9 +252,9 @@ func (t *Topic) expect(e *store.Entry, decoded any) (forget func()) {
 	}
 }
 
-// expected returns the prepared places of the entry, or the zero value. Several emits of one eventId may be in
-// flight, and only one of them is appended.
-func (t *Topic) expected(e *store.Entry) prepared {
+// preparedFor returns the prepared places of the entry, or the zero value. Several emits with the same eventId can be
+// in flight, but only one of them is appended.
+func (t *Topic) preparedFor(e *store.Entry) prepared {
 	for _, p := range t.pending[e.EventID] {
 		if bytes.Equal(p.data, e.Data) {
 			return *p
@@ -262,11 +263,11 @@ func (t *Topic) expected(e *store.Entry) prepared {
 	return prepared{}
 }
 
-// appended is the log's Appended callback. It moves the head and wakes the readers that the entries may match.
-func (t *Topic) appended(l *life, entries []store.Entry) {
+// appended is the log's Appended callback. It moves the head and wakes the readers that the entries might match.
+func (t *Topic) appended(l *epochLog, entries []store.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.life.Load() != l { // l is still being opened while others append, or is over
+	if t.life.Load() != l { // l is still being opened or has ended
 		l.head = entries[len(entries)-1].Position
 		return
 	}
@@ -274,8 +275,8 @@ func (t *Topic) appended(l *life, entries []store.Entry) {
 	t.rate.add(time.Now(), len(entries))
 	for i := range entries {
 		e := &entries[i]
-		p := t.expected(e)
-		if p.typ != t.typ { // not prepared here, or the type changed meanwhile
+		p := t.preparedFor(e)
+		if p.typ != t.typ { // not prepared in this process, or the type has changed since
 			p = prepared{typ: t.typ, places: placesOf(t.typ, e.Data, nil)}
 		}
 		rec := recordAt(p.typ, *e, l.cursorOf(t.typ, e), p.places)
@@ -296,8 +297,8 @@ func (t *Topic) appended(l *life, entries []store.Entry) {
 	}
 }
 
-// Redefine sets the type of the topic. All readers leave the index and are woken; they park again with arguments of
-// the new type. With reset, all existing entries count as evicted.
+// Redefine sets the type of the topic. It removes all readers from the index and wakes them. They park again with
+// arguments of the new type. If reset is set, all existing entries are treated as evicted.
 func (t *Topic) Redefine(typ *Type, reset bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -321,7 +322,7 @@ func (t *Topic) SignalAll() {
 	t.index.each(func(r *Reader) { r.bell.Ring() })
 }
 
-// Raise makes all entries up to p count as evicted.
+// Raise marks all entries up to and including p as evicted.
 func (t *Topic) Raise(p store.Position) {
 	for {
 		old := t.floor.Load()
@@ -331,11 +332,11 @@ func (t *Topic) Raise(p store.Position) {
 	}
 }
 
-// Floor returns the position up to which entries count as evicted.
+// Floor returns the position up to which entries are treated as evicted.
 func (t *Topic) Floor() store.Position { return store.Position(t.floor.Load()) }
 
-// Bounds returns the log's bounds, with the floor applied. If the log fails, it returns bounds that the topic
-// knows; the next read returns the error.
+// Bounds returns the positions of the oldest retained entry and the head, with the floor applied. If the log fails, it
+// uses the topic's last known head, and the next read returns the error.
 func (t *Topic) Bounds() (oldest, head store.Position) {
 	oldest, head, err := t.life.Load().log.Bounds(context.Background())
 	if err != nil {
@@ -344,29 +345,30 @@ func (t *Topic) Bounds() (oldest, head store.Position) {
 	return max(oldest, t.Floor()+1), head
 }
 
-// Shared reports whether other processes may append to the log. Readers see their entries like local ones (REP-2).
+// Shared reports whether other processes may append to the log. Readers receive those entries like local entries
+// (REP-2).
 func (t *Topic) Shared() bool {
 	_, ok := t.life.Load().log.(engine.Log)
 	return ok
 }
 
-// reach catches up with position p if the log has it. Another process may have issued a cursor for an entry that
-// this one has not seen (REP-3).
-func (t *Topic) reach(ctx context.Context, p store.Position) error {
+// catchUp catches up to position p if the log contains it. Another process may have issued a cursor for an entry that
+// this process has not seen (REP-3).
+func (t *Topic) catchUp(ctx context.Context, p store.Position) error {
 	l := t.life.Load()
 	log, ok := l.log.(engine.Log)
 	if !ok || p <= t.Head() {
 		return nil
 	}
 	_, err := log.CatchUp(ctx, p)
-	if err = t.renewed(l, err); err != nil {
+	if err = t.handleNewEpoch(l, err); err != nil {
 		return fmt.Errorf("reading the head of the log of %s: %w", t.current().Name, err)
 	}
 	return nil
 }
 
-// Caught returns nil if the topic has caught up with the log within the last fresh. Otherwise it queries the store.
-// A log that is not shared is always caught up.
+// Caught returns nil if the topic last caught up with the log less than fresh ago. Otherwise it queries the store. A
+// topic with an unshared log is always up to date.
 func (t *Topic) Caught(ctx context.Context, fresh time.Duration) error {
 	if seen, ok := t.Seen(); !ok || time.Since(seen) < fresh {
 		return nil
@@ -375,8 +377,7 @@ func (t *Topic) Caught(ctx context.Context, fresh time.Duration) error {
 	return err
 }
 
-// Seen returns the time at which the log was last checked for appends of other processes. ok is false if the log is
-// not shared.
+// Seen returns when the log was last checked for appends by other processes. ok is false if the log is not shared.
 func (t *Topic) Seen() (at time.Time, ok bool) {
 	log, ok := t.life.Load().log.(engine.Log)
 	if !ok {
@@ -385,9 +386,9 @@ func (t *Topic) Seen() (at time.Time, ok bool) {
 	return log.Seen(), true
 }
 
-// Latest returns the position of the last entry in the log. For a shared log it queries the store.
+// Latest returns the position of the last entry in the log. It queries the store if the log is shared.
 func (t *Topic) Latest(ctx context.Context) (store.Position, error) {
-	if err := t.reach(ctx, t.Head()+1); err != nil {
+	if err := t.catchUp(ctx, t.Head()+1); err != nil {
 		return 0, err
 	}
 	return t.Head(), nil
@@ -399,16 +400,16 @@ func (t *Topic) current() *Type {
 	return t.typ
 }
 
-// Read reads the log with the floor applied.
+// Read reads entries from the log, treating entries up to the floor as evicted.
 func (t *Topic) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
 	return t.read(ctx, t.life.Load(), after, limit)
 }
 
-func (t *Topic) read(ctx context.Context, l *life, after store.Position, limit int) (store.Batch, error) {
+func (t *Topic) read(ctx context.Context, l *epochLog, after store.Position, limit int) (store.Batch, error) {
 	floor := t.Floor()
 	gap := after < floor
-	answered := t.asks(ctx, AskedRead)
-	b, err := t.readable(ctx, l, max(after, floor), limit)
+	answered := t.measure(ctx, AskedRead)
+	b, err := t.readUndamaged(ctx, l, max(after, floor), limit)
 	answered(err)
 	if gap {
 		b.Gap = true
@@ -417,8 +418,8 @@ func (t *Topic) read(ctx context.Context, l *life, after store.Position, limit i
 	return b, err
 }
 
-// record returns the entry's record for typ, from the cache if possible.
-func (l *life) record(e *store.Entry, typ *Type) *record {
+// record returns the entry's record for typ. It uses the cached record if there is one.
+func (l *epochLog) record(e *store.Entry, typ *Type) *record {
 	if rec := l.records.get(e.Position, typ); rec != nil {
 		return rec
 	}

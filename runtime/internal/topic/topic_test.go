@@ -184,19 +184,19 @@ func TestConcurrentEmitsOfOneID(t *testing.T) {
 	typ := newType(t)
 	topic := open(t, typ, nil, store.LogOptions{})
 	a, b := store.Entry{EventID: "x", Data: []byte(`{"id":"x","tag":"a"}`)}, store.Entry{EventID: "x", Data: []byte(`{"id":"x","tag":"b"}`)}
-	forgetA := topic.expect(&a, nil)
-	forgetB := topic.expect(&b, nil)
+	forgetA := topic.prepare(&a, nil)
+	forgetB := topic.prepare(&b, nil)
 	for _, e := range []store.Entry{a, b} {
 		want := placesOf(typ, e.Data, nil)
-		if got := topic.expected(&e); !slices.Equal(got.places[0].keys, want[0].keys) {
+		if got := topic.preparedFor(&e); !slices.Equal(got.places[0].keys, want[0].keys) {
 			t.Errorf("%s is expected with %v", e.Data, got.places)
 		}
 	}
-	if p := topic.expected(&store.Entry{EventID: "x", Data: []byte(`{}`)}); p.typ != nil {
+	if p := topic.preparedFor(&store.Entry{EventID: "x", Data: []byte(`{}`)}); p.typ != nil {
 		t.Error("other data was expected")
 	}
 	forgetA()
-	if p := topic.expected(&b); p.typ != typ {
+	if p := topic.preparedFor(&b); p.typ != typ {
 		t.Error("the other emit was forgotten")
 	}
 	if forgetB(); len(topic.pending) != 0 {

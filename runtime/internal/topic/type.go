@@ -8,34 +8,35 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
-// A Type is the kernel's view of one registration of an event type. It is immutable; registering the name again
-// creates a new one. The author's functions must be guarded against panics.
+// A Type describes one registration of an event type. It is immutable. Registering the name again creates a new Type.
+// The author's functions must recover from panics.
 type Type struct {
 	Name     string
 	NameHash uint32
 	NameJSON []byte
-	// NoReplay marks a type without cursors, whose subscriptions start at the head.
+	// NoReplay reports whether the type has no cursors. Its subscriptions then start at the head.
 	NoReplay bool
-	// ReplayCeiling is the largest age of a replayed occurrence; 0 for no bound (CUR-6).
+	// ReplayCeiling is the maximum age of a replayed occurrence. Zero means no limit (CUR-6).
 	ReplayCeiling time.Duration
-	// Clock returns the time for ages; nil means the process's clock (REP-8).
+	// Clock returns the current time, from which ages are calculated. If it is nil, the process's clock is used
+	// (REP-8).
 	Clock func() time.Time
-	// MaxArguments bounds a subscription's arguments, in bytes of JSON (CAP-5).
+	// MaxArguments is the maximum size of a subscription's arguments as JSON, in bytes (CAP-5).
 	MaxArguments int
 	// Input is the schema of the arguments.
 	Input *validate.Schema
 	// Rules are the x-match rules.
 	Rules []Rule
-	// Echo is a member of each occurrence's _meta; nil for none.
+	// Echo is an encoded member that is added to each occurrence's _meta. It may be nil.
 	Echo []byte
 
-	// DecodeArguments and DecodePayload return the author's struct, fresh each time.
+	// DecodeArguments and DecodePayload decode JSON into a new copy of the author's struct.
 	DecodeArguments, DecodePayload func(json.RawMessage) (any, error)
 	// Match and Transform are the author's hooks; they may be nil.
 	Match     func(ctx context.Context, payload, arguments any) (bool, error)
 	Transform func(ctx context.Context, payload, arguments any) error
-	// PerPrincipal is the author's hook for private members; it may be nil. It gets a copy of the payload and
-	// returns the part that the principal of ctx may see, or nil to withhold it.
+	// PerPrincipal is the author's hook for private members. It may be nil. It receives a copy of the payload and
+	// returns the payload that the principal of ctx is allowed to see, or nil to withhold the occurrence.
 	PerPrincipal func(ctx context.Context, payload, arguments any) (any, error)
 	// Encodable returns an error if data cannot be sent as an occurrence's data (OCC-4).
 	Encodable func(data json.RawMessage) error
@@ -43,8 +44,8 @@ type Type struct {
 	arguments argumentsCache
 }
 
-// proof returns the entry proof that a cursor carries. It returns 0 for a type with private members, because a
-// caller could use the hash to test guesses at them (OCC-6).
+// proof returns the entry proof that a cursor carries. It returns 0 for a type with private members, because a caller
+// could use the hash to verify guesses about them (OCC-6).
 func (t *Type) proof(p uint32) uint32 {
 	if t.PerPrincipal != nil {
 		return 0
@@ -52,7 +53,7 @@ func (t *Type) proof(p uint32) uint32 {
 	return p
 }
 
-// Now returns the time by the type's clock, in UTC.
+// Now returns the current time in UTC according to the type's clock.
 func (t *Type) Now() time.Time {
 	if t.Clock != nil {
 		return t.Clock().UTC()

@@ -13,24 +13,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// maxNesting is the deepest nesting of an entry's data and _meta. Go's JSON parsers reject a response with more
+// maxNesting is the maximum nesting depth of an entry's data and _meta. Go's JSON parsers reject a response with more
 // than 10,000 levels.
 const maxNesting = 9_000
 
-// Sound returns an error if an entry's bytes would break a response that includes them verbatim. The eventId must
-// be valid, and data and _meta must be JSON objects on one line. Emit only appends sound entries, but anyone with
-// write access to a store's tables can add others.
+// Sound returns an error if an entry would corrupt a response that includes its bytes verbatim. The eventId must be
+// valid, and data and _meta must be JSON objects without line breaks. Emit only appends valid entries, but anyone with
+// write access to a store's tables can insert invalid ones.
 func Sound(e *store.Entry) error {
 	if err := wire.CheckEventID(e.EventID); err != nil {
 		return err
 	}
-	if err := object(e.Data); err != nil {
+	if err := checkObject(e.Data); err != nil {
 		return fmt.Errorf("data %w", err)
 	}
 	if len(e.Meta) == 0 {
 		return nil
 	}
-	if err := object(e.Meta); err != nil {
+	if err := checkObject(e.Meta); err != nil {
 		return fmt.Errorf("_meta %w", err)
 	}
 	var members map[string]json.RawMessage
@@ -48,8 +48,8 @@ func Sound(e *store.Entry) error {
 	return nil
 }
 
-// object returns an error unless b is a JSON object on one line.
-func object(b []byte) error {
+// checkObject returns an error unless b is a JSON object without line breaks.
+func checkObject(b []byte) error {
 	switch {
 	case len(b) == 0 || b[0] != '{' || b[len(b)-1] != '}':
 		return errors.New("is not a JSON object")

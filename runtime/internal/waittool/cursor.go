@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// A key names an event type with arguments in the cursor of the wait tool.
+// A key identifies an event type and its arguments in a cursor of the wait tool.
 type key [8]byte
 
 func keyOf(a *topic.Arguments) (k key) {
@@ -29,14 +29,14 @@ func keyOf(a *topic.Arguments) (k key) {
 // cursorVersion is the first byte of a cursor of the wait tool.
 const cursorVersion = 0x81 // no version of a wire.Cursor
 
-// maxCursor bounds the text of one.
+// maxCursor is the maximum length of a cursor of the wait tool, in bytes.
 const maxCursor = maxWaited * (topic.MaxCursor + 16) * 2
 
 var encoding = base64.RawURLEncoding.Strict()
 
-// cursorOf returns the JSON of a cursor that combines the cursors of a call's event types. Each is stored with its
-// key, so that the next call may have the event types in another order, or other ones. The cursor is short because
-// models copy it.
+// cursorOf returns the JSON encoding of a cursor that combines the cursors of a call's event types. Each cursor is
+// stored with its key, so the next call can have different event types or a different order. The cursor is kept short
+// because models copy it.
 func cursorOf(keys []key, each []polling.Answer) []byte {
 	b := []byte{cursorVersion}
 	for i, k := range keys {
@@ -55,13 +55,13 @@ func cursorOf(keys []key, each []polling.Answer) []byte {
 	return frame.AppendString(nil, encoding.EncodeToString(b))
 }
 
-// places holds the cursors in a cursor of the wait tool.
-type places map[key]string
+// positions holds the cursors contained in a cursor of the wait tool.
+type positions map[key]string
 
-// of returns the cursor from which an element continues, or nil for now. An element with new arguments continues
-// from the earliest cursor of its event type: an occurrence may be repeated, but none is missed. The cursor of a
-// check is only valid for its arguments; otherwise it is stale, and the caller learns that (CUR-7).
-func (p places) of(k key, name uint32) *string {
+// lookup returns the cursor from which an event type continues, or nil to start now. If the arguments are new, lookup
+// returns the earliest cursor of the event type. Occurrences might then be repeated, but none are missed. The cursor of
+// a check is valid only for its arguments. With other arguments it is stale, which is reported to the caller (CUR-7).
+func (p positions) lookup(k key, name uint32) *string {
 	if at, ok := p[k]; ok {
 		return &at
 	}
@@ -75,9 +75,9 @@ func (p places) of(k key, name uint32) *string {
 	return place
 }
 
-// parseCursor parses a cursor of the wait tool. For any other text lost is true: the wait starts now, and the
-// caller learns that it may have missed events (CUR-7).
-func parseCursor(text *string) (at places, lost bool) {
+// parseCursor parses a cursor of the wait tool. For any other string, lost is true. The wait then starts now, and the
+// result reports that events might have been missed (CUR-7).
+func parseCursor(text *string) (at positions, lost bool) {
 	if text == nil {
 		return nil, false
 	}
@@ -88,7 +88,7 @@ func parseCursor(text *string) (at places, lost bool) {
 	if err != nil || len(b) == 0 || b[0] != cursorVersion {
 		return nil, true
 	}
-	at = places{}
+	at = positions{}
 	for b = b[1:]; len(b) > 0; {
 		var k key
 		if copy(k[:], b) < len(k) {

@@ -7,7 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Bounds of the wait tool's description, in bytes: for all event types, and for one.
+// Maximum sizes of the wait tool's description, in bytes, for all event types and for each one.
 const (
 	maxList   = 8 << 10
 	maxSchema = 1 << 10
@@ -15,7 +15,7 @@ const (
 )
 
 // describe returns the wait tool for a caller. Its description lists the event types that the caller can wait for,
-// because a client without support for events has no other list of them (LIST-4).
+// because a client without event support cannot list them otherwise (LIST-4).
 func describe(t *mcp.Tool, offers []Offer) *mcp.Tool {
 	var b strings.Builder
 	left := 0
@@ -37,7 +37,7 @@ func describe(t *mcp.Tool, offers []Offer) *mcp.Tool {
 	return &shown
 }
 
-// line returns the line of one event type in the description of the wait tool.
+// line returns the line that describes one event type in the description of the wait tool.
 func (o *Offer) line() string {
 	about := strings.Join(strings.Fields(o.Description), " ")
 	if len(about) > maxLine {

@@ -29,11 +29,12 @@ type waitArguments struct {
 	since *topic.Since
 }
 
-// A waitNames holds the names of those arguments; an empty name means that the tool lacks the argument.
+// A waitNames holds the names of the arguments that control the wait. An empty name means that the tool does not have
+// the argument.
 type waitNames struct{ cursor, wait, quiet, since string }
 
-// decode removes the arguments that control the wait from members and decodes them. cursor is the decoded cursor,
-// and wait the default time.
+// decode decodes the arguments that control the wait and removes them from members. cursor is the decoded cursor, and
+// wait is the default wait time.
 func (a *waitArguments) decode(members map[string]jsontext.Value, n waitNames, cursor *string, wait time.Duration) (err error) {
 	if a.wait, err = secondsArgument(members, n.wait); err != nil {
 		return err
@@ -60,8 +61,8 @@ func (a *waitArguments) decode(members map[string]jsontext.Value, n waitNames, c
 	return nil
 }
 
-// decodeWait decodes the arguments of the wait tool. It refuses unknown members, so that a model learns of a
-// misspelling.
+// decodeWait decodes the arguments of the wait tool. It rejects unknown members, so that a model can detect a
+// misspelled name.
 func decodeWait(raw json.RawMessage) (*waitParams, error) {
 	members, err := toolMembers(raw)
 	if err != nil {
@@ -102,7 +103,7 @@ func decodeWait(raw json.RawMessage) (*waitParams, error) {
 	return p, nil
 }
 
-// decodeWaited decodes one element of events.
+// decodeWaited decodes one element of the events argument.
 func decodeWaited(value jsontext.Value, index string) (*wire.PollParams, error) {
 	var members map[string]jsontext.Value
 	if value.Kind() != '{' || json.Unmarshal(value, &members) != nil {
@@ -131,8 +132,8 @@ func wrongArgument(message string, path ...string) error {
 	return events.Invalid(events.FieldError{Path: wire.Pointer(path...), Message: message})
 }
 
-// toolMembers decodes the arguments of a tool call in canonical form, so that duplicate members are refused before
-// they are lost in a map.
+// toolMembers decodes the arguments of a tool call. It converts them to canonical form first, which rejects duplicate
+// members.
 func toolMembers(raw json.RawMessage) (map[string]jsontext.Value, error) {
 	if len(raw) == 0 {
 		return nil, nil // absent
@@ -148,7 +149,7 @@ func toolMembers(raw json.RawMessage) (map[string]jsontext.Value, error) {
 	return members, nil
 }
 
-// takeMember removes a member and returns it; null counts as absent.
+// takeMember removes a member and returns it. A null member is treated as absent.
 func takeMember(members map[string]jsontext.Value, name string) (v jsontext.Value, ok bool) {
 	v, ok = members[name]
 	delete(members, name)
@@ -179,7 +180,8 @@ func limitArgument(members map[string]jsontext.Value, name string) (*int64, erro
 	return &n, nil
 }
 
-// secondsArgument returns nil if the caller does not set the argument, or the tool lacks it.
+// secondsArgument decodes a number of seconds. It returns nil if the caller did not set the argument or the tool does
+// not have it.
 func secondsArgument(members map[string]jsontext.Value, name string) (*time.Duration, error) {
 	if name == "" {
 		return nil, nil
@@ -196,8 +198,8 @@ func secondsArgument(members map[string]jsontext.Value, name string) (*time.Dura
 	return &d, nil
 }
 
-// sinceArgument decodes a duration or a time in the past. It returns nil if the caller does not set the argument,
-// or the tool lacks it.
+// sinceArgument decodes a duration or a time in the past. It returns nil if the caller did not set the argument or the
+// tool does not have it.
 func sinceArgument(members map[string]jsontext.Value, name string) (*topic.Since, error) {
 	if name == "" {
 		return nil, nil

@@ -21,11 +21,11 @@ import (
 const Name = "events_wait"
 
 const (
-	// progressEvery is the interval of progress notifications to a caller that requested them.
+	// progressEvery is the interval between progress notifications, which are sent only if the caller requested them.
 	progressEvery = 10 * time.Second
-	// defaultWait is the time that the wait tool waits by default.
+	// defaultWait is how long the wait tool waits by default.
 	defaultWait = 30 * time.Second
-	// maxWaited is the largest number of event types of one call.
+	// maxWaited is the maximum number of event types per call.
 	maxWaited = 16
 )
 
@@ -80,7 +80,7 @@ var (
 		`},"required":["events","cursor","truncated","hasMore"]}`
 )
 
-// A waitedError is what went wrong with one of the event types that a call waits for.
+// A waitedError is an error for one of the event types that a call waits for.
 type waitedError struct {
 	index int
 	err   error
@@ -90,7 +90,7 @@ func (e *waitedError) Error() string { return fmt.Sprintf("events/%d: %v", e.ind
 
 // waitForAny implements the wait tool.
 func (s *Tools) waitForAny(ctx context.Context, req *mcp.CallToolRequest) (json.RawMessage, error) {
-	// A cursor for as many types as there may be stands beside what other requests have.
+	// The arguments can be larger than those of other requests, because the cursor can cover maxWaited event types.
 	if err := fault.Bounded(req.Params.Arguments, s.MaxParams+maxCursor); err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s *Tools) waitForAny(ctx context.Context, req *mcp.CallToolRequest) (json.
 		wait = *p.wait
 	}
 	wait = s.wait(wait)
-	places, lost := parseCursor(p.cursor)
+	positions, lost := parseCursor(p.cursor)
 	polls := make([]*polling.Request, len(p.polls))
 	keys := make([]key, len(p.polls))
 	seen := map[key]int{}
@@ -118,7 +118,7 @@ func (s *Tools) waitForAny(ctx context.Context, req *mcp.CallToolRequest) (json.
 			return nil, events.Invalid(events.FieldError{Path: "/events/" + strconv.Itoa(i), Message: "is the same as /events/" + strconv.Itoa(other)})
 		}
 		seen[keys[i]] = i
-		q.Replay.Cursor, q.Replay.Since, q.Quiet = places.of(keys[i], q.Args.Of.NameHash), p.since, p.quiet
+		q.Replay.Cursor, q.Replay.Since, q.Quiet = positions.lookup(keys[i], q.Args.Of.NameHash), p.since, p.quiet
 	}
 	found, each, i, err := polling.Any(ctx, polls, newProgress(ctx, req, wait, names...).until)
 	if err != nil {
@@ -131,16 +131,16 @@ func (s *Tools) waitForAny(ctx context.Context, req *mcp.CallToolRequest) (json.
 	return encode(&a), nil
 }
 
-// wait returns the time that a tool waits if the caller requests d.
+// wait returns how long a tool waits if the caller requests d.
 func (s *Tools) wait(d time.Duration) time.Duration { return max(min(d, s.MaxWait), 0) }
 
-// A progress tells a caller that its call still waits. A nil one tells nobody.
+// A progress sends progress notifications while a call waits. A nil *progress sends none.
 type progress struct {
 	began, next time.Time
 	tell        func(elapsed time.Duration)
 }
 
-// newProgress is nil for a caller without a progress token.
+// newProgress returns a progress for a call. It returns nil if the caller did not send a progress token.
 func newProgress(ctx context.Context, req *mcp.CallToolRequest, wait time.Duration, names ...string) *progress {
 	token := req.Params.GetProgressToken()
 	if token == nil || req.Session == nil {
@@ -148,13 +148,14 @@ func newProgress(ctx context.Context, req *mcp.CallToolRequest, wait time.Durati
 	}
 	began, what := time.Now(), "waiting for "+strings.Join(names, ", ")
 	return &progress{began: began, next: began.Add(progressEvery), tell: func(elapsed time.Duration) {
-		// Where it cannot be sent the client is gone, which ends ctx, or takes none.
+		// If sending fails, the client does not accept notifications or has disconnected, which cancels ctx.
 		_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Message: what,
 			Progress: elapsed.Truncate(time.Second).Seconds(), Total: wait.Seconds()})
 	}}
 }
 
-// until tells if it is time to, and gives the earlier of until and when to tell next.
+// until sends a notification if one is due. It returns the earlier of the given time and the time of the next
+// notification.
 func (p *progress) until(until time.Time) time.Time {
 	if p == nil {
 		return until

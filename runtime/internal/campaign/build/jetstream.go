@@ -1,13 +1,13 @@
 package main
 
-// module returns a test of the store on JetStream.
+// module returns a test in the module of the JetStream store.
 func module(run string) test { return test{"runtime/store/jetstream", ".", run} }
 
 const js = "runtime/store/jetstream/"
 
-// ofJetStream are found by tests, most of them in that store's module. Each test causes directly the situation for
-// which a campaign would have to wait.
-var ofJetStream = []mutant{
+// jetStreamMutants are found by tests, most of them in the module of the JetStream store. Each test directly creates a
+// situation that a campaign would reach only by chance.
+var jetStreamMutants = []mutant{
 	{"retry without expectation", []change{
 		{js + "append.go", "	n, err := s.publish(ctx, w.subject, w.body, w.expect)\n",
 			"	expect := w.expect\n	if w.unsure { // a lost answer\n		expect = beyond\n	}\n	n, err := s.publish(ctx, w.subject, w.body, expect)\n"},

@@ -1,7 +1,7 @@
-// Command build builds the campaign with replicas whose clocks can be set. With -mutants it checks that faults are
-// found: each mutant is a change of the code that the campaign, or the test that the mutant names, must detect;
-// without a change, the campaign must end without a finding. The source does not change: the compiler reads changed
-// copies of files (go build -overlay).
+// Command build builds the campaign so that the clocks of its replicas can be set. With -mutants it verifies that
+// faults are found. Each mutant is a change to the code that the campaign, or a test named by the mutant, must detect.
+// Without a change, the campaign must not report a finding. The source files are not modified. The compiler reads
+// modified copies instead (go build -overlay).
 package main
 
 import (
@@ -18,10 +18,11 @@ import (
 	"time"
 )
 
-// A change replaces a text that occurs once in the file.
+// A change replaces text that occurs exactly once in a file.
 type change struct{ file, old, new string }
 
-// clock lets an environment variable set a process's wall clock. Its monotonic clock is unaffected.
+// clock is a change that makes an environment variable set the wall clock of a process. The monotonic clock is not
+// affected.
 var clock = []change{
 	{"$GOROOT/src/time/time.go", "	sec, nsec, mono := runtimeNow()\n	if mono == 0 {\n		return Time{uint64(nsec), sec + unixToInternal, Local}",
 		"	sec, nsec, mono := runtimeNow()\n	sec += campaignOffset\n	if mono == 0 {\n		return Time{uint64(nsec), sec + unixToInternal, Local}"},
@@ -36,20 +37,19 @@ var clock = []change{
 	{"$GOROOT/src/time/time.go", "import (\n", "import (\n\t\"syscall\"\n"},
 }
 
-// A program is the campaign of an engine: a package, in the directory of its module, and the mutants that must be
-// found.
+// A program is the campaign of an engine, with the directory of its module, its package and the mutants to find.
 type program struct {
 	dir, pkg string
 	mutants  []mutant
-	clean    [][]string // arguments with which the unchanged campaign must find nothing
+	clean    [][]string // arguments for runs of the unchanged campaign, which must not report findings
 }
 
 var programs = map[string]program{
-	"postgres":  {".", "./runtime/internal/campaign/postgres", ofPostgres, [][]string{nil, ofRelay}},
-	"jetstream": {"runtime/store/jetstream", "./internal/campaign", ofJetStream, nil}, // its tests run without this command
+	"postgres":  {".", "./runtime/internal/campaign/postgres", postgresMutants, [][]string{nil, relayArgs}},
+	"jetstream": {"runtime/store/jetstream", "./internal/campaign", jetStreamMutants, nil}, // its tests run without this command
 }
 
-// A mutant is a fault that must be found: by its test or, without one, by the campaign.
+// A mutant is a fault that must be found by its test or, if it has no test, by the campaign.
 type mutant struct {
 	name    string
 	changes []change
@@ -57,7 +57,7 @@ type mutant struct {
 	args    []string // of the campaign
 }
 
-// A test is a test of a package, in the directory of its module.
+// A test identifies a test by the directory of its module, its package and its name.
 type test struct{ dir, pkg, run string }
 
 func main() {
@@ -73,7 +73,7 @@ func main() {
 	case !ok:
 		err = fmt.Errorf("unknown -engine %s: use postgres or jetstream", *engine)
 	case *judge:
-		err = all(p, *out, *only, *d, *runs)
+		err = runAll(p, *out, *only, *d, *runs)
 	default:
 		err = build(p, *out, nil)
 	}
@@ -83,8 +83,8 @@ func main() {
 	}
 }
 
-// all runs every mutant and prints the results.
-func all(p program, out, only string, d time.Duration, runs int) (err error) {
+// runAll runs every mutant and prints the results.
+func runAll(p program, out, only string, d time.Duration, runs int) (err error) {
 	tw := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer tw.Flush()
 	one := func(name string, red bool, find func() (string, error)) {
@@ -106,7 +106,7 @@ func all(p program, out, only string, d time.Duration, runs int) (err error) {
 			continue
 		}
 		if m.test != (test{}) {
-			one(m.name, true, func() (string, error) { return m.test.finds(m.changes) })
+			one(m.name, true, func() (string, error) { return m.test.find(m.changes) })
 			continue
 		}
 		if e := build(p, out, m.changes); e != nil {
@@ -127,9 +127,9 @@ func all(p program, out, only string, d time.Duration, runs int) (err error) {
 	return err
 }
 
-// finds runs the test on the changed code and returns the name of the failed subtest, "" for none.
-func (t test) finds(changes []change) (failed string, err error) {
-	overlay, done, err := overlaid(changes)
+// find runs the test with the changed code. It returns the name of the failed subtest, or "" if none failed.
+func (t test) find(changes []change) (failed string, err error) {
+	overlay, done, err := writeOverlay(changes)
 	if err != nil {
 		return "", err
 	}
@@ -155,7 +155,8 @@ func (t test) finds(changes []change) (failed string, err error) {
 	return "", nil
 }
 
-// run runs the program and returns its first finding, "" for none. If first is set, it ends at the first finding.
+// run executes the program and returns its first finding, or "" if it does not report one. If first is set, the program
+// stops at the first finding.
 func run(program string, d time.Duration, first bool, args ...string) (finding string, err error) {
 	cmd := exec.Command(program, append([]string{"-time", d.String(), fmt.Sprintf("-first=%t", first)}, args...)...)
 	var stderr bytes.Buffer
@@ -171,7 +172,7 @@ func run(program string, d time.Duration, first bool, args ...string) (finding s
 
 // build builds the campaign with the changes.
 func build(p program, out string, changes []change) error {
-	overlay, done, err := overlaid(append(append([]change(nil), clock...), changes...))
+	overlay, done, err := writeOverlay(append(append([]change(nil), clock...), changes...))
 	if err != nil {
 		return err
 	}
@@ -185,8 +186,9 @@ func build(p program, out string, changes []change) error {
 	return cmd.Run()
 }
 
-// overlaid writes changed files and the overlay that replaces the originals by them; done removes them.
-func overlaid(changes []change) (overlay string, done func(), err error) {
+// writeOverlay writes the changed files and an overlay file that replaces the originals with them. done removes all of
+// them.
+func writeOverlay(changes []change) (overlay string, done func(), err error) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		return "", nil, err
@@ -212,7 +214,7 @@ func overlaid(changes []change) (overlay string, done func(), err error) {
 	return overlay, done, nil
 }
 
-// replacements writes the changed files to dir and returns their paths by those of the originals.
+// replacements writes the changed files to dir. It returns a map from original paths to paths of changed files.
 func replacements(dir, goroot string, changes []change) (map[string]string, error) {
 	replaced := map[string]string{}
 	for _, c := range changes {

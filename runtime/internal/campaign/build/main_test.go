@@ -11,8 +11,8 @@ import (
 // The texts that the changes replace stand in the code as it is, once each, and so do the tests that have to find them.
 func TestChangesApply(t *testing.T) {
 	t.Chdir("../../../..") // where make runs the command
-	if len(ofPostgres) != 6 || len(ofJetStream) != 24 {
-		t.Errorf("%d and %d mutants", len(ofPostgres), len(ofJetStream))
+	if len(postgresMutants) != 6 || len(jetStreamMutants) != 24 {
+		t.Errorf("%d and %d mutants", len(postgresMutants), len(jetStreamMutants))
 	}
 	for engine, p := range programs {
 		for _, m := range p.mutants {

@@ -1,7 +1,7 @@
 package main
 
-// ofPostgres are found by the campaign on PostgreSQL.
-var ofPostgres = []mutant{
+// postgresMutants are found by the campaign on PostgreSQL.
+var postgresMutants = []mutant{
 	{"no fence check", []change{{"runtime/store/postgres/functions.sql",
 		"generation FROM @.store) FOR SHARE;\n	IF NOT FOUND THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'",
 		"generation FROM @.store) FOR SHARE;\n	IF false THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'"}}, test{}, nil},
@@ -13,8 +13,8 @@ var ofPostgres = []mutant{
 		{"runtime/internal/outbox/look.go", "	for _, tx := range w.since.active {\n		between(tx, tx)\n	}\n", ""},
 		{"runtime/internal/outbox/look.go", "	if w.main.began == nil && now.Sub(w.whole) >= wholeEvery {\n", "	if w.whole.IsZero() {\n"}}, test{}, nil},
 	{"relay that does not look for what was appended before", []change{{"runtime/outbox/pgoutbox/relay.go",
-		"		group[i].Once = true\n", ""}}, test{}, ofRelay},
-	{"relay that deletes before it appends", deletesFirst, test{}, ofRelay},
+		"		group[i].Once = true\n", ""}}, test{}, relayArgs},
+	{"relay that deletes before it appends", deletesFirst, test{}, relayArgs},
 }
 
 // Faults that are found on every engine.
@@ -31,5 +31,5 @@ var (
 `}}
 )
 
-// ofRelay are the arguments for the campaign of the relay.
-var ofRelay = []string{"-relay"}
+// relayArgs are the arguments for the campaign with a relay.
+var relayArgs = []string{"-relay"}

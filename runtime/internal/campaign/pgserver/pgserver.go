@@ -1,5 +1,6 @@
-// Package pgserver is a PostgreSQL server with faults for campaigns. It crashes, becomes slow, locks tables, and
-// loses, refuses, silences and withholds messages of replicas. The package makes no promise of compatibility.
+// Package pgserver provides a PostgreSQL server with faults for campaigns. The server can crash, become slow, lock
+// tables and refuse connections. Connections of replicas can be cut or silenced, and messages can be withheld. The
+// package has no compatibility guarantee.
 package pgserver
 
 import (
@@ -23,8 +24,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 )
 
-// A Server is a PostgreSQL server that replicas reach through a relay, each at a separate address. The relay can be
-// slow, cut connections, and withhold messages of a replica.
+// A Server is a PostgreSQL server that replicas access through a relay, each at a separate address. The relay can delay
+// responses, cut connections and withhold messages.
 type Server struct {
 	Cluster *pgtest.Cluster
 	lns     []net.Listener
@@ -33,13 +34,13 @@ type Server struct {
 
 	mu    sync.Mutex
 	lines map[*line]struct{}
-	trap  *trap // for the next message to withhold
+	trap  *trap // matches the next message to withhold
 }
 
 // Slow delays each answer.
 func (d *Server) Slow(by time.Duration) { d.delay.Store(int64(by)) }
 
-// A trap withholds the next message of a kind from a replica, until it is released.
+// A trap withholds a replica's next message that contains given texts until the trap is released.
 type trap struct {
 	replica  int
 	texts    []string
@@ -47,16 +48,16 @@ type trap struct {
 	released chan struct{}
 }
 
-// A line is one connection through the relay.
+// A line is a connection through the relay.
 type line struct {
 	replica        int
 	client, server net.Conn
 	cutting        atomic.Bool  // after the client's next message
-	silent         atomic.Int64 // until then nothing passes, in Unix nanoseconds
+	silent         atomic.Int64 // nothing is forwarded until this time, in Unix nanoseconds
 }
 
-// hush waits while the line is half-open.
-func (l *line) hush() {
+// waitWhileSilent waits while the line is half-open.
+func (l *line) waitWhileSilent() {
 	for until := l.silent.Load(); until > time.Now().UnixNano(); until = l.silent.Load() {
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -107,7 +108,7 @@ func (d *Server) Stop() error {
 	return d.Cluster.Stop()
 }
 
-// URL returns a replica's connection string, through the relay.
+// URL returns a connection string with which the replica connects through the relay.
 func (d *Server) URL(replica int) string {
 	u, err := url.Parse(d.Cluster.URL())
 	if err != nil {
@@ -132,9 +133,9 @@ func (d *Server) accept(ln net.Listener, replica int) {
 		d.mu.Lock()
 		d.lines[l] = struct{}{}
 		d.mu.Unlock()
-		d.wg.Go(func() { d.ask(l) })
+		d.wg.Go(func() { d.forwardRequests(l) })
 		d.wg.Go(func() {
-			d.answer(l)
+			d.forwardResponses(l)
 			d.mu.Lock()
 			delete(d.lines, l)
 			d.mu.Unlock()
@@ -142,22 +143,22 @@ func (d *Server) accept(ln net.Listener, replica int) {
 	}
 }
 
-// ask forwards messages of the client. A line that is to be cut forwards one more message: the server executes it,
-// and the answer is lost.
-func (d *Server) ask(l *line) {
+// forwardRequests forwards the client's messages. If the line is to be cut, it forwards one more message. The server
+// executes that message, and the response is lost.
+func (d *Server) forwardRequests(l *line) {
 	defer l.close()
 	b := make([]byte, 32<<10)
 	for {
 		n, err := l.client.Read(b)
 		if n > 0 {
 			d.withhold(l, b[:n])
-			l.hush()
+			l.waitWhileSilent()
 			if _, err := l.server.Write(b[:n]); err != nil {
 				return
 			}
 			if l.cutting.Load() {
 				l.client.Close()
-				time.Sleep(50 * time.Millisecond) // the server reads everything before it notices the end
+				time.Sleep(50 * time.Millisecond) // the server reads everything before it detects that the connection is closed
 				return
 			}
 		}
@@ -167,8 +168,8 @@ func (d *Server) ask(l *line) {
 	}
 }
 
-// answer forwards answers of the server, each after the delay.
-func (d *Server) answer(l *line) {
+// forwardResponses forwards the server's responses, each after the configured delay.
+func (d *Server) forwardResponses(l *line) {
 	defer l.close()
 	type chunk struct {
 		at   time.Time
@@ -192,17 +193,17 @@ func (d *Server) answer(l *line) {
 		if wait := time.Duration(d.delay.Load()) - time.Since(c.at); wait > 0 {
 			time.Sleep(wait)
 		}
-		l.hush()
+		l.waitWhileSilent()
 		if _, err := l.client.Write(c.text); err != nil {
 			break
 		}
 	}
 	l.close()
-	for range chunks { // until its reader has ended
+	for range chunks { // drain until the reading goroutine has ended
 	}
 }
 
-// withhold waits if the trap is set for the message.
+// withhold waits until the trap is released if the message matches the trap.
 func (d *Server) withhold(l *line, text []byte) {
 	d.mu.Lock()
 	t := d.trap
@@ -216,7 +217,7 @@ func (d *Server) withhold(l *line, text []byte) {
 	<-t.released
 }
 
-// Trap sets a trap for the replica's next message that contains all of texts. The caller must call release.
+// Trap withholds the replica's next message that contains all of texts. The caller must call release.
 func (d *Server) Trap(replica int, texts ...string) (caught <-chan struct{}, release func()) {
 	t := &trap{replica: replica, texts: texts, caught: make(chan struct{}), released: make(chan struct{})}
 	d.mu.Lock()
@@ -232,8 +233,8 @@ func (d *Server) Trap(replica int, texts ...string) (caught <-chan struct{}, rel
 	})
 }
 
-// Hush makes a connection half-open: for that time nothing passes, and neither side notices. It returns the
-// connection's replica.
+// Hush makes a random connection half-open for the given time. Nothing is forwarded, and neither side detects it. It
+// returns the connection's replica.
 func (d *Server) Hush(during time.Duration) (replica int) {
 	l := d.anyLine()
 	if l == nil {
@@ -247,7 +248,8 @@ func (d *Server) Hush(during time.Duration) (replica int) {
 	return l.replica
 }
 
-// Cut cuts a connection after its client's next message, and returns its replica; -1 for none.
+// Cut cuts a random connection after its client's next message. It returns the connection's replica, or -1 if there are
+// no connections.
 func (d *Server) Cut() (replica int) {
 	l := d.anyLine()
 	if l == nil {
@@ -267,8 +269,8 @@ func (d *Server) anyLine() *line {
 	return all[rand.IntN(len(all))]
 }
 
-// Lock locks a table for the given time. It returns when it requested the lock, when it got it, and when it released
-// it. From asked on, statements that use the table wait for the request.
+// Lock locks a table for the given time. It returns when it requested, acquired and released the lock. Statements that
+// use the table wait from the time of the request onward.
 func (d *Server) Lock(ctx context.Context, table string, during time.Duration) (asked, from, to time.Time, err error) {
 	err = d.With(ctx, func(c *pgx.Conn) error {
 		tx, err := c.Begin(ctx)
@@ -288,7 +290,7 @@ func (d *Server) Lock(ctx context.Context, table string, during time.Duration) (
 	return asked, from, to, err
 }
 
-// Crowd takes all free connections for a while.
+// Crowd occupies all free connections for the given time.
 func (d *Server) Crowd(ctx context.Context, during time.Duration) error {
 	var taken []*pgx.Conn
 	most := 0
@@ -317,7 +319,7 @@ func (d *Server) Crowd(ctx context.Context, during time.Duration) error {
 	return errors.New("the database accepts any number of connections")
 }
 
-// Terminate ends a backend, as an operator or a failover does.
+// Terminate terminates a random backend, as an operator or a failover does.
 func (d *Server) Terminate(ctx context.Context) error {
 	return d.With(ctx, func(c *pgx.Conn) error {
 		_, err := c.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity
@@ -326,7 +328,7 @@ func (d *Server) Terminate(ctx context.Context) error {
 	})
 }
 
-// Restart stops the database as a power failure would, and starts it after a pause.
+// Restart crashes the database, as a power failure would, and starts it again after a delay.
 func (d *Server) Restart(away time.Duration) error {
 	if err := d.Cluster.Crash(); err != nil {
 		return err
@@ -335,7 +337,7 @@ func (d *Server) Restart(away time.Duration) error {
 	return d.Cluster.Start()
 }
 
-// With runs f on a connection that bypasses the relay.
+// With calls f and passes a connection that bypasses the relay.
 func (d *Server) With(ctx context.Context, f func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, d.Cluster.URL())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/pgserver"
 )
 
-// A database is a PostgreSQL server with the store and the author's table.
+// A database is a PostgreSQL server with the store's tables and the author's table.
 type database struct {
 	*pgserver.Server
 	faults faults
@@ -31,8 +31,8 @@ func start(ctx context.Context, f faults) (*database, error) {
 	return &database{s, f}, nil
 }
 
-// owned waits until every shard has an owner with a lease, or the limit has passed.
-func (d *database) owned(ctx context.Context, limit time.Duration) error {
+// waitOwned waits until every shard has an owner with a lease. It returns an error if that takes longer than the limit.
+func (d *database) waitOwned(ctx context.Context, limit time.Duration) error {
 	for end := time.Now().Add(limit); ; campaign.Sleep(ctx, 100*time.Millisecond) {
 		free := 1
 		err := d.With(ctx, func(c *pgx.Conn) error {
@@ -70,7 +70,7 @@ func (d *database) Subscriptions(ctx context.Context, principal string) (n int, 
 	return n, err
 }
 
-// Log implements [campaign.Database]. Every consumer must see the tickets in this order (REP-1).
+// Log implements [campaign.Database]. Every consumer must receive the tickets in this order (REP-1).
 func (d *database) Log(ctx context.Context) (ids []string, err error) {
 	err = d.With(ctx, func(conn *pgx.Conn) error {
 		var waiting int
@@ -132,8 +132,8 @@ func (d *database) Note(context.Context) string { return "" }
 // Backup implements [campaign.Restorer].
 func (d *database) Backup(context.Context) error { return d.Cluster.Dump() }
 
-// Restore implements [campaign.Restorer] as docs/postgres.md describes. New epochs begin, so that webhook
-// subscriptions get truncated.
+// Restore implements [campaign.Restorer] as described in docs/postgres.md. It begins new epochs, so webhook
+// subscriptions are truncated.
 func (d *database) Restore(ctx context.Context) error {
 	if err := d.Cluster.Restore(); err != nil {
 		return err

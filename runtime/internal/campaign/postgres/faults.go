@@ -11,12 +11,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// faults says how often each fault of the database happens.
+// faults specifies how often to cause each fault of the database.
 type faults struct {
 	restarts, cuts, wakes, locks, crowds, terminations, hushes int
 
 	slow  time.Duration // how long the database is slow
-	delay time.Duration // of each of its answers meanwhile
+	delay time.Duration // of each response during that time
 }
 
 // fullFaults returns the faults of a full campaign, scaled to the time available.
@@ -28,8 +28,9 @@ func fullFaults(d time.Duration) faults {
 	}
 }
 
-// ofRelay returns fewer faults, for a campaign that does not use the store's outbox; its owner is not trapped.
-func (f faults) ofRelay() faults {
+// forRelay returns fewer faults, for a campaign that does not use the store's outbox. The owner of the outbox is not
+// suspended during writes.
+func (f faults) forRelay() faults {
 	f.wakes = 0
 	f.restarts, f.cuts, f.locks, f.crowds, f.terminations, f.hushes = half(f.restarts), half(f.cuts), half(f.locks), half(f.crowds), half(f.terminations), half(f.hushes)
 	return f
@@ -39,7 +40,7 @@ func half(n int) int { return (n + 1) / 2 }
 
 // Faults implements [campaign.Database].
 func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
-	var turn sync.Mutex // restarts and queries take turns
+	var turn sync.Mutex // restarts and queries must not overlap
 	alone := func(f func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
 			turn.Lock()
@@ -102,17 +103,17 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 	return all
 }
 
-// lockTime is how much longer than their duration leases cannot be renewed: deliveries stop meanwhile.
+// lockTime is how long leases remain locked after they have expired. During that time, there must be no deliveries.
 const lockTime = 4 * time.Second
 
-// lockLeases prevents all replicas from renewing their leases for longer than these last. All replicas run then, and
-// every shard has an owner, because an unowned shard would prove nothing.
+// lockLeases prevents all replicas from renewing their leases until after the leases have expired. It first waits until
+// all replicas are running and every shard has an owner, because an unowned shard would not test anything.
 func (d *database) lockLeases(ctx context.Context, c *campaign.Campaign) error {
 	for _, s := range c.Slots() {
 		s.Lock()
 		defer s.Unlock()
 	}
-	if err := d.owned(ctx, 4*c.Lease); err != nil {
+	if err := d.waitOwned(ctx, 4*c.Lease); err != nil {
 		return err
 	}
 	asked, from, to, err := d.Lock(ctx, "mcpe.leases", c.Lease+lockTime)
@@ -121,19 +122,19 @@ func (d *database) lockLeases(ctx context.Context, c *campaign.Campaign) error {
 	return err
 }
 
-// wake suspends the outbox's owner in the middle of a write until another replica has taken over, and then lets the
-// write continue. The write must have no effect.
+// wake suspends the outbox's owner during a write until another replica has taken over. It then resumes the owner, and
+// the write must not have any effect.
 func (d *database) wake(ctx context.Context, c *campaign.Campaign) error {
 	s := c.OwnerSlot(ctx, engine.OutboxTopic)
 	defer s.Unlock()
 	from := time.Now()
-	// Without the title, the message may only describe the statement.
+	// A message without the title might only prepare the statement.
 	caught, release := d.Trap(s.Number(), ".outbox WHERE id = ANY", campaign.TicketTitle)
 	defer release()
 	select {
 	case <-caught:
 	case <-time.After(2 * c.Lease):
-		return campaign.ErrMissed // it owns nothing any more
+		return campaign.ErrMissed // it is no longer the owner
 	}
 	if err := s.Pause(); err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Package relayed adds an author's database to campaigns. The author's data are in a separate PostgreSQL server, and
-// a relay (package pgoutbox) moves occurrences emitted there to the logs of an engine. It adds the faults of that
-// server and the relay, and works for any engine. The package makes no promise of compatibility.
+// Package relayed adds an author's database to campaigns. The author's data are stored on a separate PostgreSQL server,
+// and a relay (package pgoutbox) moves occurrences emitted there to the logs of an engine. The package also adds faults
+// of that server and of the relay. It works with any engine. The package has no compatibility guarantee.
 package relayed
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Counts says how often each fault of the relay and of the author's database happens.
+// Counts specifies how often to cause each fault of the relay and of the author's database.
 type Counts struct{ Kills, Restarts, Cuts, Terminations, Locks, Hushes int }
 
 // Full returns the counts of a full campaign, scaled to the time available.
@@ -34,7 +34,7 @@ func Full(d time.Duration) Counts {
 	}
 }
 
-// With adds the author's database and its faults to the campaign of an engine, whose replicas use [Open].
+// With adds the author's database and its faults to the campaign of an engine. The replicas must use [Open].
 func With(s campaign.Settings, counts Counts) campaign.Settings {
 	of := s.Start
 	s.Transactions = true
@@ -48,7 +48,7 @@ func With(s campaign.Settings, counts Counts) campaign.Settings {
 	return s
 }
 
-// A database is an engine's database with the author's.
+// A database combines an engine's database with the author's database.
 type database struct {
 	campaign.Database
 	counts  Counts
@@ -57,7 +57,7 @@ type database struct {
 	catching sync.Mutex // held while waiting for the relay's next deletion
 }
 
-// start adds the author's database to an engine's. It stops the engine's if that fails.
+// start adds the author's database to an engine's database. If that fails, it stops the engine's database.
 func start(ctx context.Context, of campaign.Database, counts Counts) (_ *database, err error) {
 	authors, err := pgserver.Start(campaign.Replicas)
 	if err != nil {
@@ -78,13 +78,14 @@ func start(ctx context.Context, of campaign.Database, counts Counts) (_ *databas
 // Stop implements [campaign.Database].
 func (d *database) Stop() error { return errors.Join(d.Database.Stop(), d.authors.Stop()) }
 
-// URL implements [campaign.Database]. It returns the engine's and the author's URL, separated by a space.
+// URL implements [campaign.Database]. It returns the URLs of the engine's and the author's database, separated by a
+// space.
 func (d *database) URL(replica int) string {
 	return d.Database.URL(replica) + " " + d.authors.URL(replica)
 }
 
-// Open returns a function that opens the store of a replica with open, and the author's database if the campaign has
-// one (see [With]).
+// Open returns a function that opens the store of a replica with open. If the campaign has an author's database (see
+// [With]), the function also opens that database.
 func Open(open campaign.Open) campaign.Open {
 	return func(ctx context.Context, url string, log *slog.Logger) (_ *campaign.Store, err error) {
 		of, authors, ok := strings.Cut(url, " ")
@@ -125,7 +126,8 @@ func (d *database) Waiting(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Faults implements [campaign.Database]. Faults of the author's database do not excuse repeated deliveries.
+// Faults implements [campaign.Database]. Faults of the author's database are not accepted as a reason for repeated
+// deliveries.
 func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 	var turn sync.Mutex
 	alone := func(f func(context.Context) error) func(context.Context) error {
@@ -149,11 +151,11 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 	}...)
 }
 
-// catchTime bounds how long nothing may be moved, in leases.
+// catchTime is the maximum time without a moved occurrence, as a multiple of the lease.
 const catchTime = 10
 
-// catch waits until the relay has appended and sends the deletion, which it withholds until release. It returns the
-// relay's slot, and takes its turn.
+// catch waits until the relay has appended occurrences and sends the deletion. It withholds the deletion until release
+// is called. It locks and returns the relay's slot.
 func (d *database) catch(ctx context.Context, c *campaign.Campaign) (s *campaign.Slot, release func(), err error) {
 	d.catching.Lock()
 	defer d.catching.Unlock()
@@ -163,7 +165,7 @@ func (d *database) catch(ctx context.Context, c *campaign.Campaign) (s *campaign
 		select {
 		case <-at:
 			return s, release, nil
-		case <-time.After(c.Lease): // another process is the relay, or a database is away
+		case <-time.After(c.Lease): // another process has become the relay, or a database is unavailable
 		}
 		release()
 		s.Unlock()
@@ -171,8 +173,8 @@ func (d *database) catch(ctx context.Context, c *campaign.Campaign) (s *campaign
 	return nil, nil, fmt.Errorf("nothing was moved within %v", catchTime*c.Lease)
 }
 
-// kill kills the relay between append and deletion. The log recognizes the appended entries by their ids when the
-// next relay appends them.
+// kill kills the relay after it has appended occurrences and before it deletes them. When the next relay appends the
+// same entries, the log recognizes them by their IDs.
 func (d *database) kill(ctx context.Context, c *campaign.Campaign) error {
 	s, release, err := d.catch(ctx, c)
 	if err != nil {

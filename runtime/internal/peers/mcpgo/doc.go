@@ -1,4 +1,4 @@
-// Package mcpgo tests our server and client against those of mark3labs/mcp-go, the other Go implementation of MCP that
-// is widely used. It is a module of its own, so that users of mcpe-gen do not download it; `make peers` runs its tests.
-// The package makes no promise of compatibility.
+// Package mcpgo tests our server and client against mark3labs/mcp-go, another widely used Go implementation of MCP. It
+// is a separate module, so users of mcpe-gen do not download its dependencies. Run its tests with `make peers`. The
+// package has no compatibility guarantee.
 package mcpgo

@@ -1,10 +1,10 @@
 // Command throwaway starts a PostgreSQL cluster from local binaries and prints its connection string. It stops the
-// cluster when its standard input ends. If it runs below a throwaway with a command, it creates a database in that
-// cluster instead. Without binaries it prints an error and exits with 3. It is for programs that are not tests: `make
-// demo` and `make bench`.
+// cluster when its standard input is closed. If it is executed by another throwaway command, it creates a database in
+// the cluster of that command instead. If the binaries are missing, it prints an error and exits with status 3. It is
+// intended for programs that are not tests, such as `make demo` and `make bench`.
 //
-// With a command, as in `throwaway go test ./...`, it runs the command with one PostgreSQL cluster for all its tests,
-// and exits with its code.
+// If a command is given, as in `throwaway go test ./...`, throwaway executes it with one PostgreSQL cluster for all its
+// tests. It exits with the status of the command.
 package main
 
 import (
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// start creates a database in the cluster of an outer throwaway, or starts a cluster.
+// start creates a database in the cluster of an outer throwaway command, or starts a new cluster.
 func start(durable bool) (address string, stop func() error, err error) {
 	if durable {
 		return startCluster(pgtest.Durable)

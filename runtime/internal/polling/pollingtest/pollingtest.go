@@ -1,5 +1,5 @@
-// Package pollingtest has event types for the tests of package polling and of the packages that use it. It makes no
-// promise of compatibility.
+// Package pollingtest provides event types for testing package polling and the packages that use it. It has no
+// compatibility guarantee.
 package pollingtest
 
 import (
@@ -15,19 +15,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// A Type is an event type. It implements [polling.Type].
+// A Type is an event type for tests. It implements [polling.Type].
 type Type struct {
 	*eventtypetest.Type
-	// Held counts the polls that wait, and Failed those that ended with an error.
+	// Held is the number of waiting polls, and Failed the number of polls that returned an error.
 	Held, Failed atomic.Int64
-	// Passed is how far the last poll came in the log.
+	// Passed is the position that the last poll of the log reached.
 	Passed atomic.Uint64
-	// Closing ends all polls.
+	// Closing ends the wait of all polls when it is closed.
 	Closing chan struct{}
 }
 
-// New makes an event type whose occurrences are emitted, found by a check, or both. Its log keeps everything, or what
-// kept says.
+// New returns an event type whose occurrences are emitted, found by a check, or both. Its log retains all entries
+// unless kept specifies otherwise.
 func New(t testing.TB, name string, emits, checks bool, kept ...topic.Kept) *Type {
 	t.Helper()
 	o := eventtypetest.Options{Emits: emits, Checks: checks}
@@ -37,7 +37,7 @@ func New(t testing.TB, name string, emits, checks bool, kept ...topic.Kept) *Typ
 	return &Type{Type: eventtypetest.New(t, name, o), Closing: make(chan struct{})}
 }
 
-// Request is a poll with arguments that may be held for so long, of up to 50 occurrences.
+// Request returns a poll with the given arguments and maximum wait. It is limited to 50 occurrences.
 func (e *Type) Request(arguments string, wait time.Duration) (*polling.Request, error) {
 	a, err := e.Arguments(arguments)
 	if err != nil {
