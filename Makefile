@@ -103,7 +103,7 @@ generate: ## Write examples/generated and bench/sample from their event files.
 	$(GO) generate ./examples/generated
 
 .PHONY: golden
-golden: ## Rewrite the golden files of the generator, and docs/reference.
+golden: generate ## Rewrite the golden files of the generator, and docs/reference.
 	$(GO) test ./gen -update
 	$(GO) test ./internal/gen/schema -run '^TestGolden' -update
 	$(GO) test ./cmd/mcpe-gen ./cmd/mcpe-ops ./cmd/mcpe-conform -run '^TestReference$$' -update

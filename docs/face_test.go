@@ -29,7 +29,7 @@ func TestFaces(t *testing.T) {
 	}
 	for name, want := range faces {
 		if found[name] != want {
-			t.Errorf("the face of %s has %d names, methods and fields, want %d", name, found[name], want)
+			t.Errorf("the public API of %s has %d names, methods and fields, the table faces in face_test.go has %d", name, found[name], want)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func TestToolsFile(t *testing.T) {
 					}
 					compared++
 					if m := (&mirror{c.got, want, map[[2]uintptr]bool{}}); !m.same(c.got, want) {
-						t.Errorf("%s: a schema of %s means something else", at, tool.Name)
+						t.Errorf("%s: the schemas of %s are not those of its event file; run make generate", at, tool.Name)
 					}
 				}
 			}

@@ -48,7 +48,7 @@ func (w Wake) Ring() {
 // Pulled is the result of a pull.
 type Pulled struct {
 	Out []Outcome
-	// More reports whether the pull stopped before the head.
+	// More reports whether the pull stopped before the head: Out is full, the scan limit was reached, or a gap follows.
 	More bool
 	// Gap reports whether entries were lost after those in Out, because a pull ends at a gap (PUSH-7). A poll continues
 	// after a gap. For a poll, Gap reports whether any entries were lost.
