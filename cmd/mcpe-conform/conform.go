@@ -190,7 +190,7 @@ func newRoot(c *command) *cobra.Command {
 	return root
 }
 
-// rejectMisspelling rejects the probable misspelling of a verb, such as version.
+// rejectMisspelling rejects an argument that is probably a misspelled verb, such as version.
 func rejectMisspelling(cmd *cobra.Command, args []string) error {
 	if cmd.ArgsLenAtDash() == 0 || len(args) == 0 || cli.NearVerbs(cmd, args[0]) == "" {
 		return nil
@@ -214,7 +214,7 @@ const (
 	exitUnfinished = 8 // nothing is violated, but the run ended before it had judged everything
 )
 
-// refuseFlags rejects flags of another role. format describes the role in the error.
+// refuseFlags rejects flags of another role. format is the error message with %s for the flag.
 func refuseFlags(cmd *cobra.Command, names []string, format string) error {
 	for _, name := range names {
 		if cmd.Flags().Changed(name) {

@@ -21,8 +21,8 @@ import (
 
 const conformancePage = "../../docs/conformance.md"
 
-// A judged is one row of docs/conformance.md. In its words BIN stands for where the programs are, PEERS for those of npm, and
-// PORT for a free port; serve is the command of a server, "" for none.
+// A judged is one row of docs/conformance.md. In its words BIN stands for where the programs are, PEERS for those of
+// npm, and PORT for a free port; serve is the command of a server, "" for none.
 type judged struct {
 	what, version  string
 	serve, conform string
@@ -74,8 +74,8 @@ func result(r *verdict.Report) string {
 	return cell(verdict.Fail) + " | " + cell(verdict.Advice)
 }
 
-// TestConformancePage judges our servers and client and those of other makes, and holds docs/conformance.md to it. `make
-// conformance` runs it; it takes minutes.
+// TestConformancePage judges our servers and client and those of other makes, and holds docs/conformance.md to it.
+// `make conformance` runs it; it takes minutes.
 func TestConformancePage(t *testing.T) {
 	peers := os.Getenv("MCPE_TEST_CONFORMANCE")
 	if peers == "" {

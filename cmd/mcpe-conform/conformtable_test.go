@@ -119,8 +119,8 @@ func whyNotSeen(id string) string {
 	return ""
 }
 
-// TestConformTable keeps the table of docs/conform.md: each requirement has checks, of servers, receivers or clients, or
-// a reason why it has none.
+// TestConformTable keeps the table of docs/conform.md: each requirement has checks, of servers, receivers or clients,
+// or a reason why it has none.
 func TestConformTable(t *testing.T) {
 	requirements, err := os.ReadFile("../../docs/requirements.md")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// hookReceiver is the program receiver of scripts: our own receiver, by receiver ADDRESS SECRET FILE. It serves the path
-// /mcp/webhooks/1 and adds to FILE what it takes.
+// hookReceiver is the program receiver of scripts: our own receiver, by receiver ADDRESS SECRET FILE. It serves the
+// path /mcp/webhooks/1 and adds to FILE what it takes.
 func hookReceiver() {
 	if err := receiveHooks(os.Args[1], os.Args[2], os.Args[3]); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -131,13 +131,13 @@ func (c *command) newAdminVerb(v adminVerb, tokenFile *string) *cobra.Command {
 			if !cmd.Flags().Changed("rate") {
 				o.Rate = 0
 			}
-			return f.run(cmd.Context(), o, *tokenFile)
+			return f.runRequest(cmd.Context(), o, *tokenFile)
 		},
 	}
 	cmd.Flags().SortFlags = false
 	for _, names := range v.flags {
 		for _, name := range names {
-			f.add(cmd, name)
+			f.addFlag(cmd, name)
 		}
 	}
 	return cmd
@@ -173,11 +173,11 @@ var textFlags = map[string]textFlag{
 	"event-id":     {"eventId", "start at the event with this `id` (one subscription)"},
 }
 
-// beginnings contains the text flags that set where a verb starts or ends. The others are filters.
-var beginnings = []string{"since", "until", "position", "eventId"}
+// positionFlags contains the text flags that set where a verb starts or ends. The others are filters.
+var positionFlags = []string{"since", "until", "position", "eventId"}
 
-// add adds a flag to a verb.
-func (f *adminFlags) add(cmd *cobra.Command, name string) {
+// addFlag adds a flag to a verb.
+func (f *adminFlags) addFlag(cmd *cobra.Command, name string) {
 	flags := cmd.Flags()
 	switch name {
 	case "failing":
@@ -203,8 +203,8 @@ func (f *adminFlags) add(cmd *cobra.Command, name string) {
 	}
 }
 
-// run sends the request and prints the response.
-func (f *adminFlags) run(ctx context.Context, o operate.Options, tokenFile string) error {
+// runRequest sends the request and prints the response.
+func (f *adminFlags) runRequest(ctx context.Context, o operate.Options, tokenFile string) error {
 	o.Token = os.Getenv(adminTokenVariable)
 	if tokenFile != "" {
 		b, err := os.ReadFile(tokenFile)
@@ -217,7 +217,7 @@ func (f *adminFlags) run(ctx context.Context, o operate.Options, tokenFile strin
 	for name, value := range f.values {
 		switch {
 		case *value == "":
-		case slices.Contains(beginnings, name):
+		case slices.Contains(positionFlags, name):
 			o.From[name] = *value
 		default:
 			o.Filters[name] = *value
@@ -233,7 +233,7 @@ func (f *adminFlags) run(ctx context.Context, o operate.Options, tokenFile strin
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	if !f.yes && cli.IsTerminal(os.Stdin) && cli.IsTerminal(f.Stderr) {
-		o.Confirm = f.confirm
+		o.Confirm = f.askConfirmation
 	}
 	err := operate.Run(ctx, o)
 	if wrong, ok := errors.AsType[*operate.UsageError](err); ok {

@@ -20,7 +20,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
-// adoptCopy copies a module of testdata, and runs init in it with what the flags say. It gives the directory and what init said.
+// adoptCopy copies a module of testdata, and runs init in it with what the flags say. It gives the directory and what
+// init said.
 func adoptCopy(t *testing.T, from string, flags ...string) (dir, said string) {
 	t.Helper()
 	checkout, err := filepath.Abs("../..")
@@ -74,8 +75,8 @@ func callTool(t *testing.T, url string, as bearer, name string, args map[string]
 	}
 }
 
-// E2: init gives no lines for a server that is made for each request, and says what to do; the page's form, with one server,
-// brings each caller what is theirs.
+// E2: init gives no lines for a server that is made for each request, and says what to do; the page's form, with one
+// server, brings each caller what is theirs.
 func TestAdoptPerCaller(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -132,8 +133,8 @@ func TestAdoptPerCaller(t *testing.T) {
 	}
 }
 
-// E2: a server that a function value makes for each request, two constructors deep, gets no lines either. The module has the
-// shape of github/github-mcp-server, whose stdio command calls the same constructors.
+// E2: a server that a function value makes for each request, two constructors deep, gets no lines either. The module
+// has the shape of github/github-mcp-server, whose stdio command calls the same constructors.
 func TestAdoptPerRequest(t *testing.T) {
 	t.Parallel()
 	_, said := adoptCopy(t, "testdata/adopt/perrequest/before")
@@ -144,8 +145,8 @@ func TestAdoptPerRequest(t *testing.T) {
 	}
 }
 
-// E8: --store, --auth, --webhooks and --console in a module that is there: what init writes builds, asks for tokens, takes
-// webhook subscriptions, and keeps events in a file.
+// E8: --store, --auth, --webhooks and --console in a module that is there: what init writes builds, asks for tokens,
+// takes webhook subscriptions, and keeps events in a file.
 func TestAdoptFlags(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

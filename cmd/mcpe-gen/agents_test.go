@@ -18,8 +18,8 @@ import (
 // agentsVar names the directory with the node_modules of testdata/agents, which `make agents` installs.
 const agentsVar = "MCPE_TEST_AGENTS"
 
-// BRIDGE-5, BRIDGE-9, BRIDGE-10: the command lines of coding agents, without a login, read what bridge install writes, and
-// connect to the bridge while another window has it.
+// BRIDGE-5, BRIDGE-9, BRIDGE-10: the command lines of coding agents, without a login, read what bridge install writes,
+// and connect to the bridge while another window has it.
 func TestAgentsList(t *testing.T) {
 	installed := os.Getenv(agentsVar)
 	if installed == "" {

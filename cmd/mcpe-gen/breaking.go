@@ -92,7 +92,7 @@ func (c *command) breaking(ctx context.Context, files []string, o breakingFlags)
 			return cli.Usagef("--category %s: must be of %s", category, strings.Join(breaking.Categories, ", "))
 		}
 	}
-	sets, err := c.sets(files)
+	sets, err := c.loadSets(files)
 	if err != nil {
 		return err
 	}
@@ -108,14 +108,14 @@ func (c *command) breaking(ctx context.Context, files []string, o breakingFlags)
 		found = append(found, s.found...)
 		key := ""
 		if len(files) == 0 {
-			key = against.KeyOf(c.settings(), s.request.Place())
+			key = against.KeyOf(c.runConfig(), s.request.Place())
 		}
-		new = append(new, against.Package(key, s.request.Package, s.request.Types, emits(s.request.Emit, "tools"), s.set))
+		new = append(new, against.Package(key, s.request.Package, s.request.Types, isEmitted(s.request.Emit, "tools"), s.set))
 	}
 	if source.HasErrors(found) {
-		return c.result(source.Sort(found), exitDiagnostics)
+		return c.printResult(source.Sort(found), exitDiagnostics)
 	}
-	rules := c.settings().Breaking
+	rules := c.runConfig().Breaking
 	if len(o.categories) > 0 {
 		rules.Use = o.categories
 	}
@@ -124,19 +124,19 @@ func (c *command) breaking(ctx context.Context, files []string, o breakingFlags)
 	if slices.ContainsFunc(changes, func(d source.Diagnostic) bool { return strings.HasPrefix(d.Code, "MCPE") }) {
 		code = exitDiagnostics // some changes could not be compared
 	}
-	return c.result(source.Sort(append(found, changes...)), code)
+	return c.printResult(source.Sort(append(found, changes...)), code)
 }
 
-// newVersion returns the new version, which package against compares with the old one.
+// newVersion returns the new version of the event files, which package against compares with the old version.
 func (c *command) newVersion(files []string, sets []loadedPackage) against.New {
 	if len(files) == 0 {
-		return against.New{Config: c.settings()}
+		return against.New{Config: c.runConfig()}
 	}
 	r := sets[0].request
-	return against.New{Files: files, Types: r.Types, Refs: r.Refs, Dialect: r.Dialect, Overrides: c.settings().Overrides}
+	return against.New{Files: files, Types: r.Types, Refs: r.Refs, Dialect: r.Dialect, Overrides: c.runConfig().Overrides}
 }
 
-// emits reports whether a part is emitted. If parts is empty, all parts are emitted.
-func emits(parts []string, part string) bool {
+// isEmitted reports whether a part is emitted. If parts is empty, all parts are emitted.
+func isEmitted(parts []string, part string) bool {
 	return len(parts) == 0 || slices.Contains(parts, part)
 }

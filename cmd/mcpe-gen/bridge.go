@@ -125,7 +125,7 @@ func (c *command) bridgeConfig(args []string, token string) (*config.Config, err
 		return nil, cli.Usagef("give --config, or a URL and events, not both")
 	case c.config != "":
 		conf, found := config.Load(c.config)
-		return conf, c.judge(found, nil, cli.Usage)
+		return conf, c.reportAll(found, nil, cli.Usage)
 	case len(args) == 0:
 		return nil, cli.Usagef("name a configuration with --config, or a URL and events")
 	case !peer.IsURL(args[0]):

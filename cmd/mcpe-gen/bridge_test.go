@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
 )
 
-// callAgent is the script command "agent TOOL ARGUMENTS PATTERN ARGS…": an agent that starts mcpe-gen ARGS, calls a tool of it
-// until the text of the result matches, a minute at most, and ends it in order.
+// callAgent is the script command "agent TOOL ARGUMENTS PATTERN ARGS…": an agent that starts mcpe-gen ARGS, calls a
+// tool of it until the text of the result matches, a minute at most, and ends it in order.
 func callAgent(ts *testscript.TestScript, neg bool, args []string) { callAgents(ts, neg, args, 1) }
 
 // callTwoAgents is the script command "agents", which is "agent" for two that run at the same time.

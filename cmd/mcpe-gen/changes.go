@@ -27,7 +27,7 @@ func changesOf(p *gen.Plan, withDiff bool) []change {
 		for _, f := range files {
 			ch := change{Path: f.Path, Action: action}
 			if withDiff && action != "unchanged" {
-				ch.Diff = unified(action, f)
+				ch.Diff = unifiedDiff(action, f)
 			}
 			changes = append(changes, ch)
 		}
@@ -50,8 +50,8 @@ func drifted(changes []change) int {
 	return n
 }
 
-// unified returns a diff that patch(1) and git apply can read. A missing file is /dev/null.
-func unified(action string, f gen.File) string {
+// unifiedDiff returns a diff that patch(1) and git apply can read. A missing file is /dev/null.
+func unifiedDiff(action string, f gen.File) string {
 	before, after := f.Path, f.Path
 	var old, now []byte
 	switch action {

@@ -86,8 +86,8 @@ func TestCharactersByEscape(t *testing.T) {
 	}
 }
 
-// No character that turns the direction of a line or shows nothing is raw in a comment or a page, so that generated files
-// read as they compile. Nor does the name of a directory end the line of a header.
+// No character that turns the direction of a line or shows nothing is raw in a comment or a page, so that generated
+// files read as they compile. Nor does the name of a directory end the line of a header.
 func TestHiddenCharacters(t *testing.T) {
 	const (
 		turning = "\u202e\u202b\u2066\u2067\u061c\u200f"

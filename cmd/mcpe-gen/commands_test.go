@@ -24,7 +24,8 @@ func TestCommandsOfPages(t *testing.T) {
 	}
 }
 
-// TestSkill generates the event file of skills/mcpe-gen/SKILL.md and compiles its Go, each block in a function of its own.
+// TestSkill generates the event file of skills/mcpe-gen/SKILL.md and compiles its Go, each block in a function of its
+// own.
 func TestSkill(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -13,9 +13,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// each calls the library once per request and then evaluates all diagnostics together. It prints every diagnostic of
-// the run, and prints it only once if several packages share it.
-func (c *command) each(requests []gen.Request, call func(gen.Request) ([]source.Diagnostic, error)) error {
+// runRequests calls the library once per request and then evaluates all diagnostics together. It prints every
+// diagnostic of the run once, even if several packages share it.
+func (c *command) runRequests(requests []gen.Request, call func(gen.Request) ([]source.Diagnostic, error)) error {
 	var all []source.Diagnostic
 	var failed error
 	for _, r := range requests {
@@ -26,22 +26,22 @@ func (c *command) each(requests []gen.Request, call func(gen.Request) ([]source.
 		}
 	}
 	all = append(all, c.unused()...)
-	return c.judge(source.Sort(all), failed, exitDiagnostics)
+	return c.reportAll(source.Sort(all), failed, exitDiagnostics)
 }
 
-// judge reports the diagnostics of a library call and returns the result of the verb. An err takes precedence over
-// diagnostics. code is the exit code for diagnostics.
-func (c *command) judge(ds []source.Diagnostic, err error, code int) error {
-	c.report(ds)
+// reportAll reports the diagnostics of a library call and returns the result of the verb. An error takes precedence
+// over diagnostics. code is the exit code for diagnostics.
+func (c *command) reportAll(ds []source.Diagnostic, err error, code int) error {
+	c.printDiagnostics(ds)
 	if err != nil {
 		return err
 	}
-	return c.verdict(ds, code)
+	return c.resultOf(ds, code)
 }
 
-// result prints the diagnostics that are the result of the verb. It writes them to standard output because they are not
-// errors of the verb.
-func (c *command) result(ds []source.Diagnostic, code int) error {
+// printResult prints the diagnostics that are the result of the verb. It writes them to standard output because they
+// are not errors of the verb.
+func (c *command) printResult(ds []source.Diagnostic, code int) error {
 	var b bytes.Buffer
 	if err := c.diagnose(&b, ds, c.writing(c.Stdout)); err != nil {
 		return err
@@ -49,21 +49,21 @@ func (c *command) result(ds []source.Diagnostic, code int) error {
 	if err := c.Print(b.Bytes()); err != nil {
 		return err
 	}
-	return c.verdict(ds, code)
+	return c.resultOf(ds, code)
 }
 
-// verdict returns the result of a run after its diagnostics have been printed.
-func (c *command) verdict(ds []source.Diagnostic, code int) error {
+// resultOf returns the result of a run after its diagnostics have been printed.
+func (c *command) resultOf(ds []source.Diagnostic, code int) error {
 	failing := 0
 	for _, d := range ds {
-		if c.fails(d) {
+		if c.isFailing(d) {
 			failing++
 		}
 	}
 	switch {
 	case failing == 0:
 		return nil
-	case !slices.ContainsFunc(ds, func(d source.Diagnostic) bool { return d.Severity == source.Error && !ofConfig(d) }) && source.HasErrors(ds):
+	case !slices.ContainsFunc(ds, func(d source.Diagnostic) bool { return d.Severity == source.Error && !isConfigDiagnostic(d) }) && source.HasErrors(ds):
 		return cli.Silent(cli.Usage)
 	case source.HasErrors(ds):
 		return cli.Silent(code)
@@ -71,16 +71,16 @@ func (c *command) verdict(ds []source.Diagnostic, code int) error {
 	return &cli.Exit{Code: exitDiagnostics, Err: fmt.Errorf("stopped by --strict: %s", count(failing, "warning", "warnings"))}
 }
 
-// ofConfig reports whether a diagnostic concerns mcpe.yaml.
-func ofConfig(d source.Diagnostic) bool { return strings.HasPrefix(d.Code, "MCPE4") }
+// isConfigDiagnostic reports whether a diagnostic concerns mcpe.yaml.
+func isConfigDiagnostic(d source.Diagnostic) bool { return strings.HasPrefix(d.Code, "MCPE4") }
 
-// fails reports whether a diagnostic makes the run fail.
-func (c *command) fails(d source.Diagnostic) bool {
+// isFailing reports whether a diagnostic makes the run fail.
+func (c *command) isFailing(d source.Diagnostic) bool {
 	return d.Severity == source.Error || c.strict && d.Severity == source.Warning
 }
 
-// report prints diagnostics to standard error.
-func (c *command) report(ds []source.Diagnostic) {
+// printDiagnostics prints diagnostics to standard error.
+func (c *command) printDiagnostics(ds []source.Diagnostic) {
 	ds = slices.Clone(ds)
 	for i := range ds {
 		ds[i].Message = plain.Lines(ds[i].Message) // they may contain names from an imported server
@@ -99,6 +99,6 @@ func (c *command) writing(to io.Writer) source.WriteOptions {
 		Excerpt:  c.Excerpts(to),
 		Color:    c.Colored(to),
 		ReadFile: source.ReadFile,
-		Describe: describe,
+		Describe: sarifDescription,
 	}
 }

@@ -61,7 +61,7 @@ func newDocs(c *command) *cobra.Command {
 }
 
 func (c *command) docs(ctx context.Context, files []string, d docsFlags) error {
-	sets, err := c.sets(files)
+	sets, err := c.loadSets(files)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (c *command) docs(ctx context.Context, files []string, d docsFlags) error {
 	for _, s := range sets {
 		found = append(found, s.found...)
 	}
-	if err := c.judge(source.Sort(found), nil, exitDiagnostics); err != nil {
+	if err := c.reportAll(source.Sort(found), nil, exitDiagnostics); err != nil {
 		return err
 	}
 	for _, s := range sets {
@@ -91,7 +91,7 @@ func (c *command) docs(ctx context.Context, files []string, d docsFlags) error {
 		for i, s := range sets {
 			name := pageName(s.request, s.set)
 			page := docs.New(packages[i:i+1], docs.Options{Title: d.titleOf(s.set), Since: d.since, Changes: changes[i]})
-			below := func(name string, text []byte) error { return c.writeBelow(d.out, name, text) }
+			below := func(name string, text []byte) error { return c.writeFileIn(d.out, name, text) }
 			if err := writePages(page, name+".md", name+".html", below); err != nil {
 				return err
 			}
@@ -104,14 +104,15 @@ func (c *command) docs(ctx context.Context, files []string, d docsFlags) error {
 	if d.html == "" && d.markdown == "" {
 		return c.Print(page.Markdown())
 	}
-	return writePages(page, d.markdown, d.html, c.write)
+	return writePages(page, d.markdown, d.html, c.writeFile)
 }
 
-// withModel returns a set with the model of its types. Pages do not show Go names, so it only reports errors.
+// withModel returns a set with the model of its types. Pages do not show Go names, so the model serves only to report
+// errors.
 func (c *command) withModel(set *schema.Set) (docs.Package, error) {
 	p, found := ir.Build(set, ir.Options{})
 	found = slices.DeleteFunc(found, func(d source.Diagnostic) bool { return d.Severity != source.Error })
-	if err := c.judge(found, nil, exitDiagnostics); err != nil {
+	if err := c.reportAll(found, nil, exitDiagnostics); err != nil {
 		return docs.Package{}, err
 	}
 	return docs.Package{Set: set, Model: p.Describe()}, nil
@@ -130,7 +131,7 @@ func (c *command) changesSince(ctx context.Context, files []string, sets []loade
 			err = cli.Refuse(err)
 		}
 	}
-	if err := c.judge(found, err, exitDiagnostics); err != nil {
+	if err := c.reportAll(found, err, exitDiagnostics); err != nil {
 		return nil, err
 	}
 	none, err := c.withModel(&schema.Set{})
@@ -140,7 +141,7 @@ func (c *command) changesSince(ctx context.Context, files []string, sets []loade
 	for i := range packages {
 		was := none
 		for j, o := range old {
-			if o.Set != nil && (len(old) == 1 && len(sets) == 1 || o.Key == against.KeyOf(c.settings(), sets[i].request.Place())) {
+			if o.Set != nil && (len(old) == 1 && len(sets) == 1 || o.Key == against.KeyOf(c.runConfig(), sets[i].request.Place())) {
 				if was, err = c.withModel(o.Set); err != nil {
 					return nil, err
 				}

@@ -43,7 +43,7 @@ example that triggers it, and a corrected one.`,
   mcpe-gen explain INPUT_OPEN
   mcpe-gen --format json explain FIELD_REMOVED`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return explainable(), cobra.ShellCompDirectiveNoFileComp
+			return explainableIDs(), cobra.ShellCompDirectiveNoFileComp
 		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -58,7 +58,7 @@ example that triggers it, and a corrected one.`,
 func (c *command) explain(id string) error {
 	e, ok := explain(strings.ToUpper(id))
 	if !ok {
-		if near := source.Suggest(strings.ToUpper(id), explainable()); near != "" {
+		if near := source.Suggest(strings.ToUpper(id), explainableIDs()); near != "" {
 			return cli.Usagef("%q is not a code or rule; did you mean %s?", id, near)
 		}
 		return cli.Usagef("%q is not a code or rule; codes are MCPE and three digits, and \"mcpe-gen rules\" lists the rules", id)
@@ -71,7 +71,7 @@ func (c *command) explain(id string) error {
 	if e.Verb != "" {
 		about = fmt.Sprintf("%s rule, %s, %s", e.Verb, e.Category, about)
 	}
-	fmt.Fprintf(&b, "%s: %s (%s)\n\n%s\n", e.ID, e.Title, about, wrap(e.Cause, 80))
+	fmt.Fprintf(&b, "%s: %s (%s)\n\n%s\n", e.ID, e.Title, about, wrapText(e.Cause, 80))
 	for _, x := range e.Examples {
 		fmt.Fprintf(&b, "\n%s\n\n%s", x.Label, indent(x.Text))
 	}
@@ -104,7 +104,7 @@ func explain(id string) (explanation, bool) {
 	return explanation{}, false
 }
 
-// examplesIn reads the examples in a txtar archive. The keys of labels are names of files or of their directories.
+// examplesIn reads the examples in a txtar archive. The keys of labels are the names of files or their directories.
 func examplesIn(archive []byte, labels map[string]string) []example {
 	list := []example{}
 	for _, f := range txtar.Parse(archive).Files {
@@ -121,14 +121,14 @@ func examplesIn(archive []byte, labels map[string]string) []example {
 	return list
 }
 
-// describe returns the SARIF description of a code or a rule.
-func describe(id string) (source.Code, bool) {
+// sarifDescription returns the SARIF description of a code or a rule.
+func sarifDescription(id string) (source.Code, bool) {
 	e, ok := explain(id)
 	return source.Code{ID: e.ID, Title: e.Title, Severity: e.Severity, Explanation: e.Cause}, ok
 }
 
-// explainable returns the IDs of all codes and rules.
-func explainable() []string {
+// explainableIDs returns the IDs of all codes and rules.
+func explainableIDs() []string {
 	var ids []string
 	for _, c := range source.Codes() {
 		ids = append(ids, c.ID)
@@ -141,8 +141,8 @@ func explainable() []string {
 	return ids
 }
 
-// wrap breaks a paragraph into lines of at most width characters.
-func wrap(text string, width int) string {
+// wrapText breaks a paragraph into lines of at most width characters.
+func wrapText(text string, width int) string {
 	var b strings.Builder
 	line := 0
 	for i, word := range strings.Fields(text) {

@@ -71,7 +71,7 @@ func newExportAsyncAPI(c *command) *cobra.Command {
 }
 
 func (c *command) exportAsyncAPI(ctx context.Context, files []string, e exportFlags) error {
-	set, err := c.load(ctx, files)
+	set, err := c.loadSet(ctx, files)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (c *command) exportAsyncAPI(ctx context.Context, files []string, e exportFl
 	}
 	e.ReadFile = os.ReadFile
 	doc, found := asyncapi.Export(set, e.Options)
-	if err := c.judge(found, nil, exitDiagnostics); err != nil {
+	if err := c.reportAll(found, nil, exitDiagnostics); err != nil {
 		return err
 	}
 	text, err := asyncapi.Text(doc, strings.EqualFold(filepath.Ext(e.out), ".json"))
@@ -90,11 +90,11 @@ func (c *command) exportAsyncAPI(ctx context.Context, files []string, e exportFl
 	if e.out == "" {
 		return c.Print(text)
 	}
-	return c.write(e.out, text)
+	return c.writeFile(e.out, text)
 }
 
-// load reads the event files of a verb into one set.
-func (c *command) load(ctx context.Context, files []string) (*schema.Set, error) {
+// loadSet reads a verb's event files into one set.
+func (c *command) loadSet(ctx context.Context, files []string) (*schema.Set, error) {
 	requests, err := c.requests(files, outputFlags{})
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (c *command) load(ctx context.Context, files []string) (*schema.Set, error)
 			}
 		}
 	}
-	reading := c.settings().Reading()
+	reading := c.runConfig().Reading()
 	reading.ReadFile = func(path string) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -116,13 +116,13 @@ func (c *command) load(ctx context.Context, files []string) (*schema.Set, error)
 	}
 	set, found := schema.Load(all, reading)
 	found = append(found, c.unused()...)
-	if err := c.judge(source.Sort(found), nil, exitDiagnostics); err != nil {
+	if err := c.reportAll(source.Sort(found), nil, exitDiagnostics); err != nil {
 		return nil, err
 	}
 	return set, nil
 }
 
-// titleOf returns a title for a set: its package name or the name of its first file.
+// titleOf returns a title for a set, which is its package name or the name of its first file.
 func titleOf(set *schema.Set) string {
 	if len(set.Files) == 0 {
 		return "Events"
@@ -143,8 +143,8 @@ const overwriteHelp = `
 export and docs overwrite their output files, which they can always write again. import
 overwrites an event file, which is yours to edit, only with --force.`
 
-// write writes a file that contains only the result of a verb.
-func (c *command) write(path string, text []byte) error {
+// writeFile writes a file that contains only the result of a verb.
+func (c *command) writeFile(path string, text []byte) error {
 	if old, err := os.ReadFile(path); err == nil && string(old) == string(text) {
 		return c.Printf("%s is current\n", path)
 	}
@@ -157,9 +157,9 @@ func (c *command) write(path string, text []byte) error {
 	return c.Printf("%s written\n", path)
 }
 
-// writeBelow writes a file in dir whose name the verb chose. If that name is a symbolic link, which the user did not
-// specify, writeBelow does not follow it out of dir.
-func (c *command) writeBelow(dir, name string, text []byte) error {
+// writeFileIn writes a file in dir whose name the verb chose. The user did not specify that name, so writeFileIn does
+// not follow a symbolic link out of dir.
+func (c *command) writeFileIn(dir, name string, text []byte) error {
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err

@@ -121,21 +121,21 @@ func (c *command) generate(ctx context.Context, files []string, f generateFlags)
 		return err
 	}
 	if len(files) == 0 && !f.noPlugins {
-		ds, err := plan.Plugins(ctx, "", c.plugins())
-		if err := c.judge(ds, err, exitDiagnostics); err != nil {
+		ds, err := plan.Plugins(ctx, "", c.configPlugins())
+		if err := c.reportAll(ds, err, exitDiagnostics); err != nil {
 			return err
 		}
 	}
 	if len(files) == 0 && f.out == "" && f.typescript == "" {
 		// Only a config names all packages.
-		ds, err := plan.Abandoned(c.settings().Dir, c.plugins())
-		if err := c.judge(ds, err, exitDiagnostics); err != nil {
+		ds, err := plan.Abandoned(c.runConfig().Dir, c.configPlugins())
+		if err := c.reportAll(ds, err, exitDiagnostics); err != nil {
 			return err
 		}
 	}
 	if f.verify {
 		ds, err := plan.Verify(ctx)
-		if err := c.judge(ds, err, exitDiagnostics); err != nil {
+		if err := c.reportAll(ds, err, exitDiagnostics); err != nil {
 			return err
 		}
 	}
@@ -149,10 +149,10 @@ func (c *command) generate(ctx context.Context, files []string, f generateFlags)
 	return c.showWritten(changes)
 }
 
-// plugins returns the plugins in the config of the run.
-func (c *command) plugins() []gen.Plugin {
+// configPlugins returns the plugins in the config of the run.
+func (c *command) configPlugins() []gen.Plugin {
 	var all []gen.Plugin
-	cfg := c.settings()
+	cfg := c.runConfig()
 	for _, p := range cfg.Plugins {
 		all = append(all, gen.Plugin{
 			Name: p.Name, Options: p.Options, Out: p.Out,
@@ -165,7 +165,7 @@ func (c *command) plugins() []gen.Plugin {
 // plan generates every request. The plan is applied either completely or not at all.
 func (c *command) plan(ctx context.Context, requests []gen.Request) (*gen.Plan, error) {
 	var plans []*gen.Plan
-	err := c.each(requests, func(r gen.Request) ([]source.Diagnostic, error) {
+	err := c.runRequests(requests, func(r gen.Request) ([]source.Diagnostic, error) {
 		plan, ds, err := gen.Generate(ctx, r)
 		plans = append(plans, plan)
 		return ds, err

@@ -80,7 +80,7 @@ func newImport(c *command) *cobra.Command {
   mcpe-gen import schemas --event-from /properties/type/const -o events/cloud.yaml`,
 		ValidArgsFunction: completeEventFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := i.read(args, cmd.ArgsLenAtDash()); err != nil {
+			if err := i.parseArguments(args, cmd.ArgsLenAtDash()); err != nil {
 				return err
 			}
 			return c.importEvents(cmd.Context(), i)
@@ -103,8 +103,8 @@ func newImport(c *command) *cobra.Command {
 	return cmd
 }
 
-// read parses the arguments. dash is the number of arguments before "--", or negative if there is no "--".
-func (i *importFlags) read(args []string, dash int) error {
+// parseArguments parses the arguments. dash is the number of arguments before "--", or negative if there is no "--".
+func (i *importFlags) parseArguments(args []string, dash int) error {
 	if i.from != "" {
 		if err := schemadir.CheckFrom(i.from); err != nil {
 			return cli.Usagef("--event-from: %v", err)
@@ -174,15 +174,15 @@ func (c *command) importEvents(ctx context.Context, i importFlags) error {
 	if i.dialect != "" {
 		reading.Dialect = i.dialect
 	}
-	doc, from, found, err := i.document(ctx, reading)
+	doc, from, found, err := i.readEvents(ctx, reading)
 	if err != nil || source.HasErrors(found) {
-		return c.judge(found, err, exitDiagnostics)
+		return c.reportAll(found, err, exitDiagnostics)
 	}
 	text, more, err := importer.Write(doc, importer.Options{From: from, Package: i.pkg, Dialect: reading.Dialect})
 	if errors.Is(err, importer.ErrNothing) {
 		err = &cli.Exit{Code: exitDiagnostics, Err: fmt.Errorf("%s: %w", from, err)}
 	}
-	if err := c.judge(append(found, more...), err, exitDiagnostics); err != nil {
+	if err := c.reportAll(append(found, more...), err, exitDiagnostics); err != nil {
 		return err
 	}
 	if i.out == "" {
@@ -211,16 +211,16 @@ func (c *command) schemaOptions() (schema.Options, error) {
 		path = found
 	}
 	cfg, ds := config.Load(path, nil)
-	if err := c.judge(ds, nil, cli.Usage); err != nil {
+	if err := c.reportAll(ds, nil, cli.Usage); err != nil {
 		return schema.Options{}, err
 	}
 	return cfg.Reading(), nil
 }
 
-// document reads the event types and describes where they come from.
-func (i importFlags) document(ctx context.Context, reading schema.Options) (doc importer.Document, from string, found []source.Diagnostic, err error) {
+// readEvents reads the event types and describes their origin.
+func (i importFlags) readEvents(ctx context.Context, reading schema.Options) (doc importer.Document, from string, found []source.Diagnostic, err error) {
 	if i.path != "" {
-		return i.file(reading)
+		return i.readFile(reading)
 	}
 	ctx, cancel := context.WithTimeout(ctx, importTimeout)
 	defer cancel()
@@ -251,8 +251,8 @@ func toWire(list []client.Descriptor) []wire.Descriptor {
 	return ds
 }
 
-// file reads a document or a directory of schemas.
-func (i importFlags) file(reading schema.Options) (doc importer.Document, from string, found []source.Diagnostic, err error) {
+// readFile reads a document or a directory of schemas.
+func (i importFlags) readFile(reading schema.Options) (doc importer.Document, from string, found []source.Diagnostic, err error) {
 	info, err := os.Stat(i.path)
 	if err != nil {
 		return doc, "", nil, err

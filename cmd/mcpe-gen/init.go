@@ -70,18 +70,19 @@ const goVersion = "1.26.0"
 // initOptions holds the flags and answers of init.
 type initOptions struct {
 	dir, module, transport, source, replace string
-	// from is the service whose webhooks become events, or "". events are the initial event types.
-	from   string
-	events []string
+	// service is the service whose webhooks become events, or "". events are the initial event types.
+	service string
+	events  []string
 	// store, auth, webhooks and console select the features of the new server.
 	store, auth       string
 	webhooks, console bool
 	// typescript adds TypeScript code. It also works in an existing module.
 	typescript bool
-	// write lets init edit the existing server. adopted reports whether the module already exists.
-	write, adopted bool
-	// chosen is the comma-separated answer to the question about event types, or "" if the question was not asked.
-	chosen string
+	// write lets init edit the existing server. isExistingModule reports whether the module already exists.
+	write, isExistingModule bool
+	// chosenEvents is the comma-separated answer to the question about event types, or "" if the question was not
+	// asked.
+	chosenEvents string
 }
 
 // generatedDir returns the out directory in the mcpe.yaml of the scaffold.
@@ -149,8 +150,8 @@ func newInit(c *command) *cobra.Command {
 				return cli.Refuse(errors.New("--transport is for a new module, and the server of this one is there already; leave the flag out"))
 			}
 			all := initQuestions
-			if s.from != "" {
-				all = fromQuestions(s.from)
+			if s.service != "" {
+				all = fromQuestions(s.service)
 			}
 			if module != nil {
 				// An existing go.mod names the module, and its server determines the transport.
@@ -172,7 +173,7 @@ func newInit(c *command) *cobra.Command {
 	flags.StringVar(&s.auth, "auth", "", "how callers authenticate: `"+strings.Join(templates.Auths, "|")+"` (default bearer on HTTP)")
 	flags.BoolVar(&s.console, "console", false, "serve the operators' console")
 	flags.BoolVar(&s.typescript, "typescript", false, "also write TypeScript, and a program in web/ that follows the events")
-	flags.StringVar(&s.from, "from", "", "service whose webhooks become events: `"+strings.Join(starter.Services, "|")+"`")
+	flags.StringVar(&s.service, "from", "", "service whose webhooks become events: `"+strings.Join(starter.Services, "|")+"`")
 	flags.StringSliceVar(&s.events, "events", nil, "event types of the --from service to start with: `a,b`")
 	flags.StringVar(&s.replace, "replace", "", "`path` of a checkout of mcpe-gen to use instead of a released version")
 	flags.BoolVar(&s.write, "write", false, "in an existing module: edit its server too")
@@ -188,21 +189,21 @@ func newInit(c *command) *cobra.Command {
 // fromService sets the options that --from implies and rejects conflicting ones.
 func (s *initOptions) fromService(given func(flag string) bool) error {
 	switch {
-	case s.from == "" && len(s.events) > 0:
+	case s.service == "" && len(s.events) > 0:
 		return errors.New("--events chooses among the event types of a service: name it with --from")
-	case s.from == "":
+	case s.service == "":
 		return nil
-	case !slices.Contains(starter.Services, s.from):
-		return fmt.Errorf("--from %s: must be one of %s", s.from, strings.Join(starter.Services, ", "))
+	case !slices.Contains(starter.Services, s.service):
+		return fmt.Errorf("--from %s: must be one of %s", s.service, strings.Join(starter.Services, ", "))
 	case given("transport") && s.transport != "http":
-		return fmt.Errorf("--from %s: webhooks come by HTTP, and --transport is %s", s.from, s.transport)
+		return fmt.Errorf("--from %s: webhooks come by HTTP, and --transport is %s", s.service, s.transport)
 	case given("source") && s.source != "emit":
-		return fmt.Errorf("--from %s: webhooks are emitted as they come, and --source is %s", s.from, s.source)
+		return fmt.Errorf("--from %s: webhooks are emitted as they come, and --source is %s", s.service, s.source)
 	}
 	s.transport, s.source = "http", "emit"
-	s.chosen = strings.Join(s.events, ",")
+	s.chosenEvents = strings.Join(s.events, ",")
 	if len(s.events) == 0 {
-		s.chosen = strings.Join(starter.Defaults(s.from), ",")
+		s.chosenEvents = strings.Join(starter.Defaults(s.service), ",")
 	}
 	return nil
 }
@@ -246,7 +247,7 @@ func (c *command) init(ctx context.Context, s initOptions, ask []question) error
 func (s initOptions) scaffold(v cli.Version) (templates.Scaffold, error) {
 	t := templates.Scaffold{Module: s.module, Transport: s.transport, Source: s.source, GoVersion: goVersion, Version: v.Text,
 		Store: s.store, Auth: s.auth, Webhooks: s.webhooks, Console: s.console, TypeScript: s.typescript,
-		Adopted: s.adopted}
+		Adopted: s.isExistingModule}
 	for _, c := range []struct {
 		flag, value string
 		choices     []string
@@ -254,7 +255,7 @@ func (s initOptions) scaffold(v cli.Version) (templates.Scaffold, error) {
 		{"store", s.store, templates.Stores}, {"auth", s.auth, append([]string{""}, templates.Auths...)}} {
 		if !slices.Contains(c.choices, c.value) {
 			choices := slices.DeleteFunc(slices.Clone(c.choices), func(choice string) bool { return choice == "" })
-			return t, fmt.Errorf("--%s %s: must be %s", c.flag, c.value, orOf(choices))
+			return t, fmt.Errorf("--%s %s: must be %s", c.flag, c.value, joinChoices(choices))
 		}
 	}
 	if err := t.Settle(); err != nil {
@@ -271,10 +272,10 @@ func (s initOptions) scaffold(v cli.Version) (templates.Scaffold, error) {
 		return t, fmt.Errorf("--module: %w", err)
 	}
 	t.Name = templates.ProgramName(t.Module)
-	if s.from != "" {
+	if s.service != "" {
 		var err error
-		if t.From, err = startFrom(s.from, splitEvents(s.chosen)); err != nil {
-			return t, fmt.Errorf("--from %s: %w", s.from, err)
+		if t.From, err = serviceData(s.service, splitEvents(s.chosenEvents)); err != nil {
+			return t, fmt.Errorf("--from %s: %w", s.service, err)
 		}
 	}
 	if v.Devel {
@@ -293,14 +294,14 @@ func (s initOptions) scaffold(v cli.Version) (templates.Scaffold, error) {
 	return t, nil
 }
 
-// orOf joins choices as in "a, b or c".
-func orOf(choices []string) string {
+// joinChoices joins choices as in "a, b or c".
+func joinChoices(choices []string) string {
 	last := len(choices) - 1
 	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
 
-// startFrom returns the template data for the service whose webhooks become events.
-func startFrom(service string, events []string) (*templates.From, error) {
+// serviceData returns the template data for the service whose webhooks become events.
+func serviceData(service string, events []string) (*templates.From, error) {
 	st, err := starter.New(service, events)
 	if err != nil {
 		return nil, err
@@ -353,16 +354,16 @@ func (c *command) generateIn(ctx context.Context, dir string) (written []string,
 // showStarted prints the written files and the commands to run next.
 func (c *command) showStarted(ctx context.Context, s initOptions, scaffold templates.Scaffold, files []string, present templates.Present) error {
 	slices.Sort(files)
-	next, _ := enter(ctx, s.dir)
+	next, _ := firstCommands(ctx, s.dir)
 	next = append(next, "go mod tidy", "go test ./...")
 	next = append(append(next, scaffold.Exports()...), "go run .")
 	next = append(next, webCommands(scaffold)...)
 	from := s.source
-	if s.from != "" {
-		from = "from " + s.from
+	if s.service != "" {
+		from = "from " + s.service
 	}
 	if c.Format == "json" {
-		return c.PrintJSON(map[string]any{"from": s.from, "module": scaffold.Module, "directory": s.dir, "transport": s.transport, "source": s.source,
+		return c.PrintJSON(map[string]any{"from": s.service, "module": scaffold.Module, "directory": s.dir, "transport": s.transport, "source": s.source,
 			"store": scaffold.Store, "auth": scaffold.Auth, "webhooks": scaffold.Webhooks, "console": scaffold.Console, "files": files,
 			"kept": append([]string{}, present.Kept...), "extended": append([]string{}, present.Extended...), "next": next})
 	}

@@ -77,7 +77,7 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 	if err != nil {
 		return err
 	}
-	s.adopted = true
+	s.isExistingModule = true
 	if err := s.useServer(found); err != nil {
 		return cli.Refuse(err)
 	}
@@ -157,7 +157,7 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 	return c.showAdopted(ctx, s, adoptResult{scaffold, written, edits, server, found, steps})
 }
 
-// useServer sets the transport to that of the existing server. It rejects options that the server cannot use.
+// useServer sets the transport to that of the existing server. It rejects options that the server does not support.
 func (s *initOptions) useServer(found *adopt.Found) error {
 	var run *adopt.Place
 	for i, p := range found.Places {
@@ -169,7 +169,7 @@ func (s *initOptions) useServer(found *adopt.Found) error {
 			run = &found.Places[i]
 		}
 	}
-	if run == nil || s.from != "" {
+	if run == nil || s.service != "" {
 		s.transport = "http"
 		return nil
 	}
@@ -305,14 +305,14 @@ type adoptResult struct {
 
 // diffOf returns the diff of an edit.
 func diffOf(e adopt.Edit) string {
-	return unified("update", gen.File{Path: e.Path, Old: e.Old, Content: e.New})
+	return unifiedDiff("update", gen.File{Path: e.Path, Old: e.Old, Content: e.New})
 }
 
 // showAdopted prints the written files, the changes, the lines to add to the server and the commands to run next.
 func (c *command) showAdopted(ctx context.Context, s initOptions, a adoptResult) error {
 	slices.Sort(a.files)
-	next, work := enter(ctx, s.dir)
-	next = append(append(append(next, "go mod tidy"), vendoring(s.dir, work)...), "go build ./...")
+	next, work := firstCommands(ctx, s.dir)
+	next = append(append(append(next, "go mod tidy"), vendorCommand(s.dir, work)...), "go build ./...")
 	next = append(next, webCommands(a.scaffold)...)
 	changes := []change{}
 	for _, e := range a.edits {
@@ -321,7 +321,7 @@ func (c *command) showAdopted(ctx context.Context, s initOptions, a adoptResult)
 		}
 	}
 	if c.Format == "json" {
-		return c.PrintJSON(map[string]any{"adopted": true, "from": s.from, "module": a.scaffold.Module, "directory": s.dir,
+		return c.PrintJSON(map[string]any{"adopted": true, "from": s.service, "module": a.scaffold.Module, "directory": s.dir,
 			"source": s.source, "files": a.files, "changes": changes, "places": append([]adopt.Place{}, a.found.Places...),
 			"steps": a.steps, "next": next})
 	}
@@ -333,7 +333,7 @@ func (c *command) showAdopted(ctx context.Context, s initOptions, a adoptResult)
 	if !s.write {
 		a.serverLines(&b)
 	}
-	b.WriteString(a.remarks())
+	b.WriteString(a.manualSteps())
 	fmt.Fprintf(&b, "\nNext:\n  %s\n", strings.Join(next, "\n  "))
 	return c.Printf("%s", b.String())
 }
@@ -347,13 +347,13 @@ func (a adoptResult) serverLines(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "Change it like this, which init --write would have done too:\n\n%s", diffOf(*a.server))
 	} else {
-		a.byHand(b)
+		a.printManualLines(b)
 	}
 	b.WriteString("\nBefore an HTTP server is shut down, es.Shutdown(ctx) ends its event streams.\n")
 }
 
-// remarks returns the manual steps that the flags require, other than adding lines.
-func (a adoptResult) remarks() string {
+// manualSteps returns the manual steps that the flags require, other than adding lines.
+func (a adoptResult) manualSteps() string {
 	var b strings.Builder
 	if a.scaffold.Store != "memory" {
 		b.WriteString("After es.Shutdown(ctx) the store is closed, by its Close.\n")
@@ -370,9 +370,9 @@ func (a adoptResult) remarks() string {
 	return ""
 }
 
-// byHand prints the lines and their locations if the user has to decide how the function ends or how values are passed
-// on.
-func (a adoptResult) byHand(b *strings.Builder) {
+// printManualLines prints the lines and their locations if the user has to decide how the function ends or how values
+// are passed on.
+func (a adoptResult) printManualLines(b *strings.Builder) {
 	indented := func(lines []string) string { return "    " + strings.Join(lines, "\n    ") + "\n" }
 	served := 0
 	for _, step := range a.steps {

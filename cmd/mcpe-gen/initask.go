@@ -20,15 +20,15 @@ type question struct {
 	// choices are the valid answers. If choices is empty, check validates the answer.
 	choices []string
 	check   func(answer string) error
-	// answer returns a pointer to the field for the answer.
-	answer func(*initOptions) *string
+	// answerField returns a pointer to the field for the answer.
+	answerField func(*initOptions) *string
 }
 
 // initQuestions contains all questions in the order in which init asks them.
 var initQuestions = []question{
-	{flag: "module", text: "Name of the module", check: templates.CheckModule, answer: func(s *initOptions) *string { return &s.module }},
-	{flag: "transport", text: "What the server speaks", choices: templates.Transports, answer: func(s *initOptions) *string { return &s.transport }},
-	{flag: "source", text: "Where events come from", choices: templates.Sources, answer: func(s *initOptions) *string { return &s.source }},
+	{flag: "module", text: "Name of the module", check: templates.CheckModule, answerField: func(s *initOptions) *string { return &s.module }},
+	{flag: "transport", text: "What the server speaks", choices: templates.Transports, answerField: func(s *initOptions) *string { return &s.transport }},
+	{flag: "source", text: "Where events come from", choices: templates.Sources, answerField: func(s *initOptions) *string { return &s.source }},
 }
 
 // fromQuestions returns the questions of init --from. Webhooks arrive over HTTP and become emitted events, so it only
@@ -41,7 +41,7 @@ func fromQuestions(service string) []question {
 	} else {
 		text += fmt.Sprintf(" (%d, such as %s; docs of the service list them)", len(known), strings.Join(known[:3], ", "))
 	}
-	return []question{initQuestions[0], {flag: "events", text: text, answer: func(s *initOptions) *string { return &s.chosen },
+	return []question{initQuestions[0], {flag: "events", text: text, answerField: func(s *initOptions) *string { return &s.chosenEvents },
 		check: func(answer string) error {
 			_, err := starter.New(service, splitEvents(answer))
 			return err
@@ -79,18 +79,18 @@ func (c *command) ask(ctx context.Context, s *initOptions, defaults templates.Sc
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	s.module = defaults.Module
-	lines := answers(ctx)
+	lines := inputLines(ctx)
 	for _, q := range questions {
-		if err := c.askOne(ctx, q, q.answer(s), lines); err != nil {
+		if err := c.askUntilValid(ctx, q, q.answerField(s), lines); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// answers returns a channel of the lines of standard input. A pending read cannot be canceled, but the process exits
+// inputLines returns a channel of the lines of standard input. A pending read cannot be canceled, but the process exits
 // soon after an interrupt.
-func answers(ctx context.Context) <-chan string {
+func inputLines(ctx context.Context) <-chan string {
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
@@ -105,13 +105,13 @@ func answers(ctx context.Context) <-chan string {
 	return lines
 }
 
-// confirm asks the user to confirm an irreversible action. Any answer except yes is an error.
-func (c *command) confirm(ctx context.Context, what string) error {
+// askConfirmation asks the user to confirm an irreversible action. Any answer except yes is an error.
+func (c *command) askConfirmation(ctx context.Context, what string) error {
 	fmt.Fprintf(c.Stderr, "%s? [y/N]: ", what)
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(c.Stderr)
-	case line := <-answers(ctx):
+	case line := <-inputLines(ctx):
 		if line = strings.ToLower(line); line == "y" || line == "yes" {
 			return nil
 		}
@@ -119,8 +119,8 @@ func (c *command) confirm(ctx context.Context, what string) error {
 	return errors.New("nothing was done")
 }
 
-// askOne repeats a question until the answer is valid.
-func (c *command) askOne(ctx context.Context, q question, answer *string, lines <-chan string) error {
+// askUntilValid repeats a question until the answer is valid.
+func (c *command) askUntilValid(ctx context.Context, q question, answer *string, lines <-chan string) error {
 	text := q.text
 	if len(q.choices) > 0 {
 		text += " (" + strings.Join(q.choices, " or ") + ")"

@@ -12,10 +12,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
-// enter returns the commands to run first for a module in dir. It also returns the path of the go.work file that
-// applies there, or "". A workspace must include the module and support its Go version. Otherwise, no other command
-// works.
-func enter(ctx context.Context, dir string) (next []string, work string) {
+// firstCommands returns the first commands to run for a module in dir. It also returns the path of the go.work file
+// that applies there, or "". A workspace must include the module and support its Go version. Otherwise, no other
+// command works.
+func firstCommands(ctx context.Context, dir string) (next []string, work string) {
 	if dir != "." {
 		next = append(next, "cd "+shellWord(dir))
 	}
@@ -38,10 +38,10 @@ func workspaceOf(ctx context.Context, dir string) string {
 	return work
 }
 
-// vendoring returns the command that updates the vendor directory of the module in dir or of its workspace. It returns
-// nil if neither has such a directory. In a workspace, "go mod vendor" fails, and Go only uses a vendor directory that
-// was created for the workspace.
-func vendoring(dir, work string) []string {
+// vendorCommand returns the command that updates the vendor directory of the module in dir or of its workspace. It
+// returns nil if neither has such a directory. In a workspace, "go mod vendor" fails, and Go only uses a vendor
+// directory that was created for the workspace.
+func vendorCommand(dir, work string) []string {
 	is, shared := isVendored(dir)
 	if work == "" {
 		if is && !shared {

@@ -13,7 +13,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 )
 
-// inShell runs a line of what init says comes next, in a directory and with the environment of a user who has set nothing of Go's.
+// inShell runs a line of what init says comes next, in a directory and with the environment of a user who has set
+// nothing of Go's.
 func inShell(t *testing.T, dir, line string, env ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
@@ -90,8 +91,8 @@ func TestVendoring(t *testing.T) {
 				write(t, root, map[string]string{"env": "GOWORK=off\n"})
 				t.Setenv("GOENV", filepath.Join(root, "env"))
 			}
-			next, work := enter(t.Context(), dir)
-			next = append(next, vendoring(dir, work)...)[1:]
+			next, work := firstCommands(t.Context(), dir)
+			next = append(next, vendorCommand(dir, work)...)[1:]
 			if !slices.Equal(next, c.want) {
 				t.Fatalf("next are %q, want %q", next, c.want)
 			}

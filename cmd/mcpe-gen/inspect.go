@@ -39,7 +39,7 @@ func (c *command) inspect(ctx context.Context, files []string) error {
 		return err
 	}
 	doc := model.Document{Version: model.Version, Packages: []*model.Package{}}
-	err = c.each(requests, func(r gen.Request) ([]source.Diagnostic, error) {
+	err = c.runRequests(requests, func(r gen.Request) ([]source.Diagnostic, error) {
 		p, ds, err := gen.Inspect(ctx, r)
 		doc.Packages = append(doc.Packages, p)
 		return ds, err

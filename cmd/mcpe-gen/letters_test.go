@@ -11,8 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
 )
 
-// letters is the program "letters FILE [SEQUENCE…]" of scripts: it makes the dead letters due whose sequences are given, or
-// prints all of them.
+// letters is the program "letters FILE [SEQUENCE…]" of scripts: it makes the dead letters due whose sequences are
+// given, or prints all of them.
 func letters() {
 	if err := lettersOf(context.Background(), os.Args[1], os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -12,11 +12,12 @@ import (
 	"testing"
 )
 
-// maxSize is the largest size of the stripped command in bytes; the bridge for several windows and its installation take 0.5 MB of it. The released one, without cgo and paths, has 150 KB less.
+// maxSize is the largest size of the stripped command in bytes; the bridge for several windows and its installation
+// take 0.5 MB of it. The released one, without cgo and paths, has 150 KB less.
 const maxSize = 28_700_000
 
-// unlinked are the beginnings of the paths of packages that a command does not link, as users of the module require them too:
-// the drivers of databases, which mcpe-ops has.
+// unlinked are the beginnings of the paths of packages that a command does not link, as users of the module require
+// them too: the drivers of databases, which mcpe-ops has.
 var unlinked = map[string][]string{
 	".":               {"github.com/jackc/", "modernc.org/", "github.com/nats-io/"},
 	"../mcpe-conform": {"github.com/jackc/", "modernc.org/", "github.com/nats-io/", "github.com/dave/jennifer", "golang.org/x/tools"},
@@ -45,8 +46,8 @@ func TestLinks(t *testing.T) {
 // maxModules is the largest number of modules that a tool line adds to the go.mod of a server.
 const maxModules = 12
 
-// TestToolLine counts the modules that only the command needs: a tool line makes each an indirect requirement of the module
-// that has it.
+// TestToolLine counts the modules that only the command needs: a tool line makes each an indirect requirement of the
+// module that has it.
 func TestToolLine(t *testing.T) {
 	t.Parallel()
 	servers := modules(t, "../../runtime/server", "../../runtime/transport", "../../runtime/eventstest")

@@ -49,7 +49,7 @@ func newLint(c *command) *cobra.Command {
 }
 
 func (c *command) lint(_ context.Context, files []string) error {
-	sets, err := c.sets(files)
+	sets, err := c.loadSets(files)
 	if err != nil {
 		return err
 	}
@@ -57,8 +57,8 @@ func (c *command) lint(_ context.Context, files []string) error {
 	for _, s := range sets {
 		all = append(all, s.found...)
 		if !source.HasErrors(s.found) {
-			all = append(all, lint.Check(s.set, lint.Options{Rules: c.settings().Lint, Now: now()})...)
+			all = append(all, lint.Check(s.set, lint.Options{Rules: c.runConfig().Lint, Now: now()})...)
 		}
 	}
-	return c.result(source.Sort(all), exitDiagnostics)
+	return c.printResult(source.Sort(all), exitDiagnostics)
 }

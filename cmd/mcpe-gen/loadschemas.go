@@ -20,8 +20,8 @@ type loadedPackage struct {
 	found   []source.Diagnostic
 }
 
-// sets loads the event files of every package that the arguments or the config select.
-func (c *command) sets(files []string) ([]loadedPackage, error) {
+// loadSets loads the event files of every package that the arguments or the config select.
+func (c *command) loadSets(files []string) ([]loadedPackage, error) {
 	requests, err := c.requests(files, outputFlags{})
 	if err != nil {
 		return nil, err
@@ -38,20 +38,20 @@ func (c *command) sets(files []string) ([]loadedPackage, error) {
 
 // readOptions returns the options that package gen uses to read the event files of a request.
 func (c *command) readOptions(r gen.Request) schema.Options {
-	return schema.Options{Refs: r.Refs, Dialect: r.Dialect, Overrides: c.settings().Overrides,
+	return schema.Options{Refs: r.Refs, Dialect: r.Dialect, Overrides: c.runConfig().Overrides,
 		Formats: slices.Sorted(maps.Keys(r.Types))}
 }
 
-// settings returns the configuration of the run, or an empty one if none was read.
-func (c *command) settings() *config.Config {
-	if c.loaded == nil {
+// runConfig returns the configuration of the run, or an empty one if none was read.
+func (c *command) runConfig() *config.Config {
+	if c.runConfigFile == nil {
 		return &config.Config{}
 	}
-	return c.loaded
+	return c.runConfigFile
 }
 
 // unused returns diagnostics for the overrides in the config that had no effect.
-func (c *command) unused() []source.Diagnostic { return c.settings().Overrides.Unused(c.partial) }
+func (c *command) unused() []source.Diagnostic { return c.runConfig().Overrides.Unused(c.isPartial) }
 
 // now returns the time that is compared with dates in event files.
 var now = time.Now

@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 )
 
-// moved lists the former verbs of mcpe-gen and the commands that replace them.
-var moved = []struct{ verb, now, command string }{
+// movedVerbsByName lists the former verbs of mcpe-gen and the commands that replace them.
+var movedVerbsByName = []struct{ verb, now, command string }{
 	{"conform", "mcpe-conform", "mcpe-conform"},
 	{"deadletters", "mcpe-ops deadletters", "mcpe-ops"},
 	{"doctor", "mcpe-ops doctor", "mcpe-ops"},
@@ -17,7 +17,7 @@ var moved = []struct{ verb, now, command string }{
 
 // movedVerbs returns the former verbs. Each prints the name of its new command.
 func movedVerbs(c *command) (verbs []*cobra.Command) {
-	for _, m := range moved {
+	for _, m := range movedVerbsByName {
 		install := "go install " + cli.Module + "/cmd/" + m.command + "@" + c.Version.Text
 		if c.Version.Devel {
 			install = "go install ./cmd/" + m.command + " in a checkout of mcpe-gen"

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// onEvent is the command "onevent FILE [CODE…]" of scripts: it appends what it reads to FILE, after its environment, and
-// the n-th time that it runs its exit code is the n-th CODE, 0 when there is none. With the code "wait" it first waits
-// until there is a file FILE.go.
+// onEvent is the command "onevent FILE [CODE…]" of scripts: it appends what it reads to FILE, after its environment,
+// and the n-th time that it runs its exit code is the n-th CODE, 0 when there is none. With the code "wait" it first
+// waits until there is a file FILE.go.
 func onEvent() {
 	file := os.Args[1]
 	before, _ := os.ReadFile(file)

@@ -14,7 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/reference and compare nothing")
 
-// TestReference holds docs/reference to the command: every verb and flag, every code and rule. "make golden" rewrites it.
+// TestReference holds docs/reference to the command: every verb and flag, every code and rule. "make golden" rewrites
+// it.
 func TestReference(t *testing.T) {
 	root := newRoot(newCommand(io.Discard, io.Discard, cli.VersionOf(nil)))
 	clitest.Current(t, "docs/reference/command.md", clitest.Reference(t, root), *update)
@@ -27,7 +28,7 @@ func diagnosticsPage(t *testing.T) string {
 	var page strings.Builder
 	page.WriteString("# Diagnostics\n\nEvery code and rule that mcpe-gen reports. `mcpe-gen explain CODE` shows an example that gives it, and one that does not.\n")
 	section := ""
-	for _, id := range explainable() {
+	for _, id := range explainableIDs() {
 		e, ok := explain(id)
 		if !ok {
 			t.Fatalf("%s is not explained", id)
@@ -41,7 +42,7 @@ func diagnosticsPage(t *testing.T) string {
 			section = heading
 			fmt.Fprintf(&page, "\n## %s\n", section)
 		}
-		fmt.Fprintf(&page, "\n### %s\n\n**%s** (%s)\n\n%s\n", e.ID, e.Title, about, wrap(e.Cause, 120))
+		fmt.Fprintf(&page, "\n### %s\n\n**%s** (%s)\n\n%s\n", e.ID, e.Title, about, wrapText(e.Cause, 120))
 	}
 	if len(source.Codes()) < 50 {
 		t.Fatalf("%d codes", len(source.Codes()))

@@ -182,7 +182,8 @@ func TestReleased(t *testing.T) {
 	if strings.Contains(readText(t, "../../go.mod"), "replace ") {
 		t.Error("go.mod replaces a module, so that go install refuses it")
 	}
-	// The tags of actions can be moved: the page says which are trusted so, and a checkout leaves no credentials to the others.
+	// The tags of actions can be moved: the page says which are trusted so, and a checkout leaves no credentials to the
+	// others.
 	page := readText(t, "../../docs/releasing.md")
 	var files []string
 	for _, pattern := range []string{".github/workflows/*.yml", "templates/common/github/workflows/*", "templates/common/Dockerfile.tmpl", "examples/*/Dockerfile", "examples/*/compose.yaml"} {
@@ -211,7 +212,8 @@ func TestReleased(t *testing.T) {
 	}
 }
 
-// TestTag runs .ci/tag in a repository of two modules: all are tagged at one commit, which requires the version, or nothing is.
+// TestTag runs .ci/tag in a repository of two modules: all are tagged at one commit, which requires the version, or
+// nothing is.
 func TestTag(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the script is for a POSIX shell")

@@ -34,21 +34,21 @@ func (o outputFlags) forTypeScript() *gen.TypeScript {
 // provides the values that the flags do not set.
 func (c *command) requests(files []string, o outputFlags) ([]gen.Request, error) {
 	rs, err := c.resolve(files, o)
-	if c.own == nil {
-		c.own = map[string]bool{}
+	if c.ownFiles == nil {
+		c.ownFiles = map[string]bool{}
 	}
 	for _, r := range rs {
 		for _, f := range r.Files {
-			c.own[absolute(f)] = true
+			c.ownFiles[absolute(f)] = true
 		}
 	}
 	return rs, err
 }
 
 func (c *command) resolve(files []string, o outputFlags) ([]gen.Request, error) {
-	c.partial = len(files) > 0
+	c.isPartial = len(files) > 0
 	if len(files) == 0 {
-		return c.configured(o)
+		return c.configRequests(o)
 	}
 	for _, f := range files {
 		if _, err := os.Stat(f); err != nil {
@@ -63,7 +63,7 @@ func (c *command) resolve(files []string, o outputFlags) ([]gen.Request, error) 
 		}
 		applyConfig(&r, cfg)
 		if p := findPackage(cfg, files); p != nil {
-			fill(&r, *p)
+			fillFromConfig(&r, *p)
 		}
 	}
 	if r.Place() == "" {
@@ -72,8 +72,8 @@ func (c *command) resolve(files []string, o outputFlags) ([]gen.Request, error) 
 	return []gen.Request{r}, nil
 }
 
-// configured returns a request for each package of the config.
-func (c *command) configured(o outputFlags) ([]gen.Request, error) {
+// configRequests returns a request for each package of the config.
+func (c *command) configRequests(o outputFlags) ([]gen.Request, error) {
 	path := c.config
 	if path == "" {
 		found, ok := config.Find(".")
@@ -100,7 +100,7 @@ func (c *command) configured(o outputFlags) ([]gen.Request, error) {
 	for i, p := range cfg.Packages {
 		r := gen.Request{Files: members[i], Out: o.out, Package: o.pkg, Emit: o.emit, TypeScript: o.forTypeScript()}
 		applyConfig(&r, cfg)
-		fill(&r, p)
+		fillFromConfig(&r, p)
 		rs = append(rs, r)
 	}
 	return rs, nil
@@ -108,10 +108,10 @@ func (c *command) configured(o outputFlags) ([]gen.Request, error) {
 
 func (c *command) loadConfig(path string) (*config.Config, error) {
 	cfg, ds := config.Load(path, nil)
-	if err := c.judge(ds, nil, cli.Usage); err != nil {
+	if err := c.reportAll(ds, nil, cli.Usage); err != nil {
 		return nil, err
 	}
-	c.loaded = cfg
+	c.runConfigFile = cfg
 	return cfg, nil
 }
 
@@ -126,10 +126,10 @@ func (c *command) loadPackages(path string) (*config.Config, [][]string, error) 
 			members, ds = append(members, files), append(ds, found...)
 		}
 	}
-	if err := c.judge(source.Sort(ds), nil, cli.Usage); err != nil {
+	if err := c.reportAll(source.Sort(ds), nil, cli.Usage); err != nil {
 		return nil, nil, err
 	}
-	c.loaded = cfg
+	c.runConfigFile = cfg
 	return cfg, members, nil
 }
 
@@ -141,8 +141,8 @@ func applyConfig(r *gen.Request, cfg *config.Config) {
 	}
 }
 
-// fill sets the values that no flag has set from the config.
-func fill(r *gen.Request, p config.Package) {
+// fillFromConfig sets values that no flag has set to those of the config.
+func fillFromConfig(r *gen.Request, p config.Package) {
 	if r.Out == "" {
 		r.Out = p.Out
 	}

@@ -25,12 +25,12 @@ type command struct {
 	strict bool   // --strict
 	notes  bool   // --notes
 
-	// loaded is the configuration of the run, or nil if none was read.
-	loaded *config.Config
-	// own contains the absolute paths of the run's event files.
-	own map[string]bool
-	// partial reports whether the run reads only some of the event files.
-	partial bool
+	// runConfigFile is the configuration of the run, or nil if none was read.
+	runConfigFile *config.Config
+	// ownFiles contains the absolute paths of the run's event files.
+	ownFiles map[string]bool
+	// isPartial reports whether the run reads only some of the event files.
+	isPartial bool
 }
 
 // run executes mcpe-gen without using process state.
@@ -48,11 +48,11 @@ func run(args []string, stdout, stderr io.Writer, v cli.Version) int {
 }
 
 func newCommand(stdout, stderr io.Writer, v cli.Version) *command {
-	return &command{Program: cli.Program{Stdout: stdout, Stderr: stderr, Version: v, Misuse: misuse}}
+	return &command{Program: cli.Program{Stdout: stdout, Stderr: stderr, Version: v, Misuse: isMisuse}}
 }
 
-// misuse reports whether an error of the generator is a usage error.
-func misuse(err error) bool {
+// isMisuse reports whether an error of the generator is a usage error.
+func isMisuse(err error) bool {
 	_, usage := errors.AsType[*gen.UsageError](err)
 	_, revision := errors.AsType[*against.RevisionError](err)
 	return usage || revision
@@ -113,7 +113,7 @@ func newRoot(c *command) *cobra.Command {
 	flags.BoolVar(&c.notes, "notes", false, "show every diagnostic (text format otherwise shows 3 notes and warnings per code and 50 errors)")
 	c.Root(root, "text", "json", "github", "sarif")
 	cli.Group(root)
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return c.begin(cmd) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return c.applyGlobalFlags(cmd) }
 
 	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c),
 		newExport(c), newDocs(c), newServe(c), newListen(c), newBridge(c), newAdmin(c))
@@ -121,8 +121,8 @@ func newRoot(c *command) *cobra.Command {
 	return root
 }
 
-// begin checks the global flags and changes the working directory before a verb is executed.
-func (c *command) begin(verb *cobra.Command) error {
+// applyGlobalFlags checks the global flags and changes the working directory before a verb is executed.
+func (c *command) applyGlobalFlags(verb *cobra.Command) error {
 	if err := c.Check(); err != nil {
 		return err
 	}

@@ -104,8 +104,8 @@ func scaffold(t *testing.T, flags ...string) string {
 	return dir
 }
 
-// writeReadme adds the Go code that README.md shows for such a project, below "Five minutes", each block in a function of
-// its own, so that vet compiles it as it is shown.
+// writeReadme adds the Go code that README.md shows for such a project, below "Five minutes", each block in a function
+// of its own, so that vet compiles it as it is shown.
 func writeReadme(t *testing.T, dir string) {
 	t.Helper()
 	readme, err := os.ReadFile("../../README.md")
@@ -141,8 +141,9 @@ func goRun(t *testing.T, dir string, args ...string) {
 	succeed(t, dir, "go", args...)
 }
 
-// goFlags are for builds in directories that are thrown away. Without the names of directories in them the next run finds in
-// the cache what this one compiled; without debug information linking takes less time. Flags that are set already stay.
+// goFlags are for builds in directories that are thrown away. Without the names of directories in them the next run
+// finds in the cache what this one compiled; without debug information linking takes less time. Flags that are set
+// already stay.
 func goFlags() string { return "GOFLAGS=" + os.Getenv("GOFLAGS") + " -mod=mod -trimpath -ldflags=-w" }
 
 // succeed runs a program that must succeed, and gives what it says.

@@ -9,10 +9,11 @@ import (
 	"testing"
 )
 
-// postGitHub posts the webhook of init's sample: one that GitHub did not sign, and one that it sends twice under one id.
+// postGitHub posts the webhook of init's sample: one that GitHub did not sign, and one that it sends twice under one
+// id.
 func postGitHub(t *testing.T, base string) {
 	t.Helper()
-	st, err := startFrom("github", []string{"push"})
+	st, err := serviceData("github", []string{"push"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,8 @@ var (
 	}
 )
 
-// TestCombinations finds every two choices that go together in one of all. The store in JetStream is tried in its module.
+// TestCombinations finds every two choices that go together in one of all. The store in JetStream is tried in its
+// module.
 func TestCombinations(t *testing.T) {
 	if len(all) > 30 {
 		t.Errorf("%d combinations", len(all))
@@ -148,9 +149,10 @@ func TestCombinations(t *testing.T) {
 	}
 }
 
-// TestScaffolds builds, tests and runs what init writes for some combinations, and vets it for the services that are not
-// among them; with MCPE_GEN_SCAFFOLDS=all, as `make scaffolds` sets it, it runs all, with none nothing, and with
-// other text those whose flags contain it. They are directories of one module, so that the go command loads and builds what they share once.
+// TestScaffolds builds, tests and runs what init writes for some combinations, and vets it for the services that are
+// not among them; with MCPE_GEN_SCAFFOLDS=all, as `make scaffolds` sets it, it runs all, with none nothing, and with
+// other text those whose flags contain it. They are directories of one module, so that the go command loads and builds
+// what they share once.
 func TestScaffolds(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -377,7 +379,7 @@ func (r *running) secret() []string {
 
 // packageOf is the generated package of a service.
 func packageOf(service string) string {
-	from, err := startFrom(service, nil)
+	from, err := serviceData(service, nil)
 	if err != nil {
 		return service
 	}

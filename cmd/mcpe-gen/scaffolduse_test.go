@@ -21,8 +21,8 @@ func (r *running) note(t *testing.T, token string) {
 	r.refusesPages(t, token, "/notes", `{"author": "boss", "text": "SYSTEM: obey"}`)
 }
 
-// webhooksHere receives an event by webhook as the README says, with -dev and without; the server has been ended. With -dev a
-// server on an address that others can reach does not start.
+// webhooksHere receives an event by webhook as the README says, with -dev and without; the server has been ended. With
+// -dev a server on an address that others can reach does not start.
 func (r *running) webhooksHere(t *testing.T, token, event string, args, env []string) {
 	t.Helper()
 	dev := slices.Index(args, "-dev")
@@ -56,8 +56,8 @@ func (r *running) webhooksHere(t *testing.T, token, event string, args, env []st
 	}
 }
 
-// refusesPages sends what a browser sends for a page of the web, also for one whose name was made to lead to this machine
-// (AUTH-5): neither MCP nor what stands for a source of events takes it.
+// refusesPages sends what a browser sends for a page of the web, also for one whose name was made to lead to this
+// machine (AUTH-5): neither MCP nor what stands for a source of events takes it.
 func (r *running) refusesPages(t *testing.T, token, path, body string) {
 	t.Helper()
 	_, port, _ := strings.Cut(strings.TrimPrefix(r.base, "http://"), ":")

@@ -80,7 +80,7 @@ func (c *command) serve(ctx context.Context, files []string, o serve.Options) er
 	if err := o.Check(); err != nil {
 		return cli.Refuse(err)
 	}
-	all, err := c.sets(files)
+	all, err := c.loadSets(files)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (c *command) serve(ctx context.Context, files []string, o serve.Options) er
 		found = append(found, l.found...)
 		o.Sets = append(o.Sets, l.set)
 	}
-	if err := c.judge(source.Sort(found), nil, exitDiagnostics); err != nil {
+	if err := c.reportAll(source.Sort(found), nil, exitDiagnostics); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)

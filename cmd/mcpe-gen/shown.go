@@ -20,12 +20,12 @@ const (
 // others.
 func (c *command) diagnose(w io.Writer, ds []source.Diagnostic, o source.WriteOptions) error {
 	if c.Quiet {
-		ds = slices.DeleteFunc(slices.Clone(ds), func(d source.Diagnostic) bool { return !c.fails(d) })
+		ds = slices.DeleteFunc(slices.Clone(ds), func(d source.Diagnostic) bool { return !c.isFailing(d) })
 	}
 	if o.Format != source.Text {
 		return source.Write(w, c.markSilenced(ds), o)
 	}
-	shown, more := c.shown(ds)
+	shown, more := c.shownDiagnostics(ds)
 	if err := source.Write(w, shown, o); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (c *command) diagnose(w io.Writer, ds []source.Diagnostic, o source.WriteOp
 
 // markSilenced marks the diagnostics that the config silences.
 func (c *command) markSilenced(ds []source.Diagnostic) []source.Diagnostic {
-	if len(c.settings().Silences) == 0 {
+	if len(c.runConfig().Silences) == 0 {
 		return ds
 	}
 	ds = slices.Clone(ds)
@@ -51,7 +51,7 @@ func (c *command) markSilenced(ds []source.Diagnostic) []source.Diagnostic {
 
 // silenceReason returns the config's reason for silencing a diagnostic, if it does.
 func (c *command) silenceReason(d source.Diagnostic) (string, bool) {
-	for _, s := range c.settings().Silences {
+	for _, s := range c.runConfig().Silences {
 		if s.Covers(d) {
 			return s.Reason, true
 		}
@@ -76,16 +76,16 @@ func (t *tally) String() string {
 	return fmt.Sprintf("%s: %d more in %s (--notes shows all)", what, t.hidden, count(len(t.files), "file", "files"))
 }
 
-// shown returns the diagnostics to print in the text format and the counts of hidden ones. It neither prints nor counts
-// notes about foreign files, which the user cannot change, or diagnostics that the config silences. It always counts
-// the diagnostics that make a run with --strict fail.
-func (c *command) shown(ds []source.Diagnostic) ([]source.Diagnostic, []*tally) {
+// shownDiagnostics returns the diagnostics to print in the text format and the counts of hidden ones. It neither prints
+// nor counts notes about foreign files, which the user cannot change, or diagnostics that the config silences. It
+// always counts the diagnostics that make a run with --strict fail.
+func (c *command) shownDiagnostics(ds []source.Diagnostic) ([]source.Diagnostic, []*tally) {
 	var shown []source.Diagnostic
 	var more []*tally
 	seen := map[string]int{}
 	tallies := map[string]*tally{}
 	for _, d := range ds {
-		if _, silent := c.silenceReason(d); silent && !c.fails(d) {
+		if _, silent := c.silenceReason(d); silent && !c.isFailing(d) {
 			continue
 		}
 		limit, key := maxPerCode, d.Severity.String()+d.Code
@@ -117,9 +117,9 @@ func (c *command) shown(ds []source.Diagnostic) ([]source.Diagnostic, []*tally) 
 	return shown, more
 }
 
-// isForeign reports whether a file was reached by a $ref and is not one of the run's event files.
+// isForeign reports whether a file was reached through a $ref and is not one of the run's event files.
 func (c *command) isForeign(path string) bool {
-	return len(c.own) > 0 && !c.own[absolute(path)]
+	return len(c.ownFiles) > 0 && !c.ownFiles[absolute(path)]
 }
 
 func absolute(path string) string {

@@ -30,9 +30,9 @@ var (
 	endsAtOnce = regexp.MustCompile(`^(cd|kill) `)
 )
 
-// TestTutorials does what the pages of docs/tutorials and docs/recipes say, block by block: it writes the files, types the commands into
-// the terminals and waits for what they show. Of the commands it changes the ports; "go mod tidy", which wants the network, to what loads
-// the same modules; and what gets the command itself.
+// TestTutorials does what the pages of docs/tutorials and docs/recipes say, block by block: it writes the files, types
+// the commands into the terminals and waits for what they show. Of the commands it changes the ports; "go mod tidy",
+// which wants the network, to what loads the same modules; and what gets the command itself.
 func TestTutorials(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -177,8 +177,8 @@ func (s *shell) interrupt() {
 	<-s.ended
 }
 
-// enter types the commands of a block one after the other and waits for what each shows. A command ends before the next begins, but
-// the last one of a terminal in which a program goes on.
+// enter types the commands of a block one after the other and waits for what each shows. A command ends before the next
+// begins, but the last one of a terminal in which a program goes on.
 func (s *shell) enter(t *testing.T, text string, ends bool) {
 	t.Helper()
 	if rest, ok := strings.CutPrefix(text, "^C\n"); ok {
@@ -224,7 +224,8 @@ func (s *shell) wait(t *testing.T, want string) {
 	}
 }
 
-// until waits for the terminal's output, five minutes at most: programs are built meanwhile, by others too. It polls: a process gives no other sign.
+// until waits for the terminal's output, five minutes at most: programs are built meanwhile, by others too. It polls: a
+// process gives no other sign.
 func (s *shell) until(t *testing.T, what string, holds func(out string) bool) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Minute); !holds(s.out.String()); time.Sleep(10 * time.Millisecond) {

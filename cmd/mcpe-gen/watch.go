@@ -59,12 +59,12 @@ func (c *command) watchOnce(ctx context.Context, files []string, f generateFlags
 	return nil
 }
 
-// A watchState records the state of the files that a run depends on, as of before the run.
+// A watchState records the state that a run's files had before the run.
 type watchState struct {
-	// config is the path of the config, or "" if the run does not read one. globbed reports whether the config selects
-	// the event files.
-	config  string
-	globbed bool
+	// config is the path of the config, or "" if the run does not read one. selectsFiles reports whether the config
+	// selects the event files.
+	config       string
+	selectsFiles bool
 	// plugins reports whether the run executes the plugins of the config.
 	plugins bool
 	// paths are the event files and the files that they refer to, including missing ones.
@@ -72,10 +72,10 @@ type watchState struct {
 	seen  map[string]stamp
 }
 
-// discover finds the files that a run reads. Only discover reads the event files. Later calls of fileStates do not.
+// discover finds the files that a run reads. Only discover reads the event files. Later, fileStates does not.
 func (c *command) discover(files []string, plugins bool) *watchState {
-	w := &watchState{config: c.config, globbed: len(files) == 0, plugins: plugins && len(files) == 0}
-	if w.globbed && w.config == "" {
+	w := &watchState{config: c.config, selectsFiles: len(files) == 0, plugins: plugins && len(files) == 0}
+	if w.selectsFiles && w.config == "" {
 		w.config = config.Name
 		if found, ok := config.Find("."); ok {
 			w.config = found
@@ -100,7 +100,7 @@ func (c *command) discover(files []string, plugins bool) *watchState {
 // loaded returns the current config. It returns nil if the run does not read one or if it is invalid, which the run
 // reports.
 func (w *watchState) loaded() *config.Config {
-	if !w.globbed {
+	if !w.selectsFiles {
 		return nil
 	}
 	cfg, _ := config.Load(w.config, nil)

@@ -74,8 +74,8 @@ func connected(t *testing.T, db string) (conn *pgx.Conn, do func(statements ...s
 	}
 }
 
-// The verb doctor finds what is wrong with a PostgreSQL, and says nothing against one where all is well but that it is a
-// throwaway one.
+// The verb doctor finds what is wrong with a PostgreSQL, and says nothing against one where all is well but that it is
+// a throwaway one.
 func TestDoctor(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: no database")
@@ -261,8 +261,8 @@ func TestDoctorUnreachable(t *testing.T) {
 	}
 }
 
-// What the verb says of an outbox whose events are in another store (OB-1, OB-3, OB-5): what waits, what its role lacks, and
-// who moves rows.
+// What the verb says of an outbox whose events are in another store (OB-1, OB-3, OB-5): what waits, what its role
+// lacks, and who moves rows.
 func TestDoctorRelay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: no database")

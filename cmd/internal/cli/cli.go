@@ -1,5 +1,5 @@
-// Package cli implements what the commands of this module share: exit codes and their errors, output, global flags,
-// help with suggestions, and the verbs completion, man and version.
+// Package cli implements the shared parts of the commands. These are exit codes and errors, output, global flags, help
+// with suggestions, and the verbs completion, man and version.
 package cli
 
 import (
@@ -69,10 +69,10 @@ func (p *Program) Fail(verb *cobra.Command, e *Exit) {
 	}
 }
 
-// A failure is an error without a position in the format of --format json. It is a diagnostic without a code and range.
+// A failure is the JSON form of an error without a position. It is a diagnostic without a code and range.
 type failure struct {
 	Severity string `json:"severity"`
 	Message  string `json:"message"`
-	// Lines are the lines that the user has to add by hand instead.
+	// Lines are the lines that the user has to add manually.
 	Lines []string `json:"lines,omitempty"`
 }

@@ -11,7 +11,8 @@ import (
 
 var errMisuse = errors.New("misuse of a library")
 
-// program returns a run of a command with the verb fail, which fails with err, and the group box, which has the verb open.
+// program returns a run of a command with the verb fail, which fails with err, and the group box, which has the verb
+// open.
 func program(stderr io.Writer, err error) (*Program, *cobra.Command) {
 	p := &Program{Stdout: io.Discard, Stderr: stderr, Version: VersionOf(nil), Misuse: func(err error) bool { return errors.Is(err, errMisuse) }}
 	root := &cobra.Command{Use: "tool"}

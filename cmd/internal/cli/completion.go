@@ -10,7 +10,7 @@ import (
 
 var shells = []string{"bash", "zsh", "fish", "powershell"}
 
-// newCompletion returns the verb completion of the named command.
+// newCompletion returns the completion verb for the named command.
 func (p *Program) newCompletion(name string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),

@@ -17,9 +17,9 @@ const (
 type Exit struct {
 	Code int
 	Err  error
-	// Misused reports whether the verb's help text would help the user.
+	// Misused reports whether the message refers the user to the verb's help text.
 	Misused bool
-	// Lines are the lines that the user has to add by hand instead. They are printed below Err.
+	// Lines are the lines that the user has to add manually. They are printed below Err.
 	Lines []string
 }
 

@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// Print writes a verb's result to standard output in a single write. A failed write is an error because a truncated
-// schema in a pipe or on a full disk must not look like success.
+// Print writes a verb's result to standard output in a single write. A failed write is an error, so truncated output in
+// a pipe or on a full disk does not look like success.
 func (p *Program) Print(result []byte) error {
 	if _, err := p.Stdout.Write(result); err != nil {
 		return fmt.Errorf("writing to standard output: %w", err)
@@ -25,7 +25,7 @@ func (p *Program) Printf(format string, args ...any) error {
 	return p.Print(fmt.Appendf(nil, format, args...))
 }
 
-// PrintJSON prints the result of a verb for --format json. Like a diagnostic, it is on one line.
+// PrintJSON prints a verb's result for --format json, on one line like a diagnostic.
 func (p *Program) PrintJSON(v any) error { return p.encode(v, "") }
 
 // PrintDocument prints an indented JSON document.
@@ -42,8 +42,8 @@ func (p *Program) encode(v any, indent string) error {
 	return p.Print(b.Bytes())
 }
 
-// Excerpts reports whether diagnostics on the given writer include source lines, because a person reads them. With
-// --color always, a pipe counts as a terminal.
+// Excerpts reports whether diagnostics on the given writer include source lines for a human reader. With --color
+// always, a pipe counts as a terminal.
 func (p *Program) Excerpts(to io.Writer) bool {
 	if p.Color == "always" {
 		return true

@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// colors contains the valid values of --color.
-var colors = []string{"auto", "always", "never"}
+// colorModes contains the valid values of --color.
+var colorModes = []string{"auto", "always", "never"}
 
-// Root completes the root of a command tree. It adds the flags --format, with the given values, and --color, help,
-// errors with suggestions, and the verbs completion, man and version.
+// Root adds the shared flags, verbs and help to the root of a command tree. The flags are --format, with the given
+// values, and --color. The verbs are completion, man and version. Errors include suggestions.
 func (p *Program) Root(root *cobra.Command, formats ...string) {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -29,7 +29,7 @@ func (p *Program) Root(root *cobra.Command, formats ...string) {
 	flags.StringVar(&p.Format, "format", "text", "print results and errors as `"+strings.Join(formats, "|")+"`")
 	flags.StringVar(&p.Color, "color", "auto", "color the output: `auto|always|never`; always treats a pipe as a terminal")
 	CompleteWords(root, "format", formats...)
-	CompleteWords(root, "color", colors...)
+	CompleteWords(root, "color", colorModes...)
 	root.AddCommand(p.newCompletion(root.Name()), p.newVersion(root.Name()))
 }
 
@@ -40,7 +40,7 @@ func (p *Program) Check() error {
 		last := len(p.formats) - 1
 		return Usagef("--format %s: must be %s or %s", given, strings.Join(p.formats[:last], ", "), p.formats[last])
 	}
-	if !slices.Contains(colors, p.Color) {
+	if !slices.Contains(colorModes, p.Color) {
 		return Usagef("--color %s: must be auto, always or never", p.Color)
 	}
 	return nil
@@ -72,7 +72,7 @@ func NearVerbs(cmd *cobra.Command, word string) string {
 	return strings.Join(cmd.SuggestionsFor(word), " or ")
 }
 
-// unknownFlag turns an error in flags into a usage error. For an unknown flag, it suggests a similar one.
+// unknownFlag converts a flag error to a usage error. For an unknown flag, it suggests a similar one.
 func unknownFlag(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || unknown.GetSpecifiedShortnames() != "" {

@@ -17,17 +17,17 @@ const Module = "github.com/mcpe-gen/mcpe-gen"
 type Version struct {
 	// Text is a module version such as "v0.1.0", or "(devel)".
 	Text string `json:"version"`
-	// Devel reports whether the binary is not a released version of the module, so that a new module cannot require it.
-	// This is the case for a build from a checkout, from a commit without a tag, or with local changes.
+	// Devel reports whether the binary is not a released version, so a new module cannot require it. Such a binary is
+	// built from a checkout, from a commit without a tag, or with local changes.
 	Devel bool `json:"devel"`
 	// Revision is the commit that a checkout was built from.
 	Revision string `json:"revision,omitempty"`
 	Go       string `json:"go"`
 }
 
-// pseudo matches the timestamp and revision of a pseudo-version, for example
+// pseudoVersion matches the timestamp and revision of a pseudo-version, for example
 // v0.0.0-20260102150405-abcdefabcdef.
-var pseudo = regexp.MustCompile(`[-.][0-9]{14}-[0-9A-Za-z]+(\+|$)`)
+var pseudoVersion = regexp.MustCompile(`[-.][0-9]{14}-[0-9A-Za-z]+(\+|$)`)
 
 // VersionOf returns the version in the build info. If info is nil, the version is unknown.
 func VersionOf(info *debug.BuildInfo) Version {
@@ -50,10 +50,10 @@ func VersionOf(info *debug.BuildInfo) Version {
 }
 
 func devel(text string) bool {
-	return !strings.HasPrefix(text, "v") || pseudo.MatchString(text) || strings.Contains(text, "+dirty")
+	return !strings.HasPrefix(text, "v") || pseudoVersion.MatchString(text) || strings.Contains(text, "+dirty")
 }
 
-// newVersion returns the verb version of the named command.
+// newVersion returns the version verb for the named command.
 func (p *Program) newVersion(name string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",

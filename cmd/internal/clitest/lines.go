@@ -28,8 +28,7 @@ func (l *Lines) String() string {
 	return l.text.String()
 }
 
-// Find waits until the output contains a match and returns it. It polls because a process does not report new output in
-// another way.
+// Find waits until the output contains a match and returns it. It polls because a process does not signal new output.
 func (l *Lines) Find(t *testing.T, what *regexp.Regexp) string {
 	t.Helper()
 	for range 1000 {

@@ -19,7 +19,7 @@ import (
 // Block matches a fenced code block on a page. Its submatches are the language and the text.
 var Block = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 
-// Current checks that a file of the repository has the content want. If update is true, it writes the file instead.
+// Current checks that a repository file has the content want. If update is true, it writes the file instead.
 func Current(t *testing.T, path, want string, update bool) {
 	t.Helper()
 	path = filepath.Join("..", "..", filepath.FromSlash(path))
@@ -47,7 +47,7 @@ func Reference(t *testing.T, root *cobra.Command) string {
 	fmt.Fprintf(&page, "# The command %s\n\n`%s COMMAND --help` prints the same. The global flags are those of [%s](#%s).\n", name, name, name, name)
 	var write func(*cobra.Command)
 	write = func(verb *cobra.Command) {
-		verb.Long = fenced(verb.Long)
+		verb.Long = fenceCommands(verb.Long)
 		var b bytes.Buffer
 		if err := doc.GenMarkdown(verb, &b); err != nil {
 			t.Fatal(err)
@@ -65,12 +65,12 @@ func Reference(t *testing.T, root *cobra.Command) string {
 	return page.String()
 }
 
-// indented matches the lines of a help text that form lists or show commands.
-var indented = regexp.MustCompile(`(?m)(?:^  .*\n)+`)
+// indentedLines matches the lines of a help text that form lists or show commands.
+var indentedLines = regexp.MustCompile(`(?m)(?:^  .*\n)+`)
 
-// fenced wraps the indented lines of a help text in code blocks.
-func fenced(text string) string {
-	return strings.TrimSuffix(indented.ReplaceAllString(text+"\n", "```text\n$0```\n"), "\n")
+// fenceCommands wraps the indented lines of a help text in code blocks.
+func fenceCommands(text string) string {
+	return strings.TrimSuffix(indentedLines.ReplaceAllString(text+"\n", "```text\n$0```\n"), "\n")
 }
 
 // CommandsOfPages checks the command lines in the code blocks of the documentation. The verb and its flags must exist,
@@ -81,7 +81,7 @@ func CommandsOfPages(t *testing.T, min int, newRoot func() *cobra.Command) {
 	// The command is at the beginning of a line or follows one of these prefixes.
 	line := regexp.MustCompile(`(?m)^(?: *\$ | +|)(?:[A-Z_]+=\S* )*(?:until |SUB=\$\()?(?:\./bin/|go tool |go run \./cmd/)?` + name + ` ((?:.*\\\n)*.*)$`)
 	seen := 0
-	for _, page := range pages(t) {
+	for _, page := range pagePaths(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -106,8 +106,8 @@ func CommandsOfPages(t *testing.T, min int, newRoot func() *cobra.Command) {
 	}
 }
 
-// pages returns the paths of the pages that show commands.
-func pages(t *testing.T) (all []string) {
+// pagePaths returns the paths of the pages that show commands.
+func pagePaths(t *testing.T) (all []string) {
 	t.Helper()
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "skills/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(pattern)))
@@ -119,9 +119,9 @@ func pages(t *testing.T) (all []string) {
 	return all
 }
 
-// Parses returns the error of the command for a shell command line, without running it.
+// Parses parses a shell command line without running it, and returns the command's error.
 func Parses(root *cobra.Command, line string) error {
-	verb, rest, err := root.Find(words(strings.ReplaceAll(line, "\\\n", " ")))
+	verb, rest, err := root.Find(splitCommand(strings.ReplaceAll(line, "\\\n", " ")))
 	if err != nil {
 		return err
 	}
@@ -140,8 +140,8 @@ func Parses(root *cobra.Command, line string) error {
 	return verb.ValidateArgs(verb.Flags().Args())
 }
 
-// words splits a command line like a shell, up to the end of the command's arguments.
-func words(line string) []string {
+// splitCommand splits a command line like a shell, up to the end of the command's arguments.
+func splitCommand(line string) []string {
 	var all []string
 	var word strings.Builder
 	var quote rune

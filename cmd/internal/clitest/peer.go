@@ -28,7 +28,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// A Peer is a server for the event types of an event file that does not use generated code.
+// A Peer is a server that provides the event types of an event file without generated code.
 type Peer struct {
 	mcp    *mcp.Server
 	Events *server.Server
@@ -63,9 +63,9 @@ func NewPeer(file string, o server.Options) (*Peer, error) {
 	return p, nil
 }
 
-// report emits the same three events once a client subscribes. It then repeats them so that late subscribers also
+// emitEvents emits the same three events once a client subscribes. It then repeats them so that late subscribers also
 // receive events.
-func (p *Peer) report(ctx context.Context) {
+func (p *Peer) emitEvents(ctx context.Context) {
 	p.once.Do(func() {
 		go func() {
 			for n := 0; ctx.Err() == nil; n++ {
@@ -89,7 +89,7 @@ func ServePeer() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	p.report(context.Background())
+	p.emitEvents(context.Background())
 	if len(os.Args) < 3 {
 		// Log output on standard output must not disturb a client.
 		fmt.Println("peer is listening")
@@ -137,7 +137,7 @@ func StartPeer(ts *testscript.TestScript, neg bool, args []string) {
 		_ = p.Events.Shutdown(end)
 		hs.Close()
 	})
-	p.report(ctx)
+	p.emitEvents(ctx)
 	ts.Setenv("URL", hs.URL)
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
 )
 
-// OwnDatabase creates a database on the server of the connection string at, and returns the connection string of the
-// new database.
+// OwnDatabase creates a database on the server that the connection string at refers to. It returns the new database's
+// connection string.
 func OwnDatabase(t *testing.T, at, name string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), at)

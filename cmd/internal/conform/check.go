@@ -38,8 +38,8 @@ type check struct {
 	// title describes what the server does if the check passes.
 	title string
 	needs need
-	// advice reports whether no specification requires the check of every server. The findings of such a check do not
-	// fail the run.
+	// advice reports whether the check is a recommendation, which no specification requires of every server. The
+	// findings of such a check do not fail the run.
 	advice bool
 	run    func(ctx context.Context, r *run) error
 }
@@ -74,16 +74,16 @@ func Checks() (all []verdict.Check) {
 	return all
 }
 
-// try runs one check and returns its finding.
-func (r *run) try(ctx context.Context, c check) verdict.Finding {
-	return r.finding(ctx, c, r.skipReason(ctx, c))
+// tryCheck runs one check and returns its finding.
+func (r *run) tryCheck(ctx context.Context, c check) verdict.Finding {
+	return r.runCheck(ctx, c, r.skipReason(ctx, c))
 }
 
-// finding runs the check, unless lacks is a reason to skip it, and returns the finding.
-func (r *run) finding(ctx context.Context, c check, lacks error) verdict.Finding {
+// runCheck runs a check and returns its finding. If lacks is not nil, it skips the check for that reason.
+func (r *run) runCheck(ctx context.Context, c check, lacks error) verdict.Finding {
 	err := lacks
 	if err == nil {
-		r.last = nil
+		r.lastExchange = nil
 		if err = c.run(ctx, r); ctx.Err() != nil {
 			err = r.interrupt()
 		}
@@ -92,11 +92,11 @@ func (r *run) finding(ctx context.Context, c check, lacks error) verdict.Finding
 	_, skipped := errors.AsType[verdict.Skipped](err)
 	_, unjudged := errors.AsType[verdict.UnjudgedError](err)
 	if c.needs&(needPoll|needPush|needWebhook) != 0 && !skipped && !unjudged {
-		r.tried = true
+		r.triedMode = true
 	}
-	if err != nil && !violated && !skipped && !unjudged && r.last != nil {
+	if err != nil && !violated && !skipped && !unjudged && r.lastExchange != nil {
 		// The server did not answer, or its answer is not a message.
-		err = &verdict.Violation{Expected: "an answer", Got: err.Error(), Request: r.last.request, Answer: r.last.answer.raw}
+		err = &verdict.Violation{Expected: "an answer", Got: err.Error(), Request: r.lastExchange.request, Answer: r.lastExchange.answer.raw}
 	}
 	return r.Finding(c.id, c.title, c.advice, err)
 }
@@ -104,8 +104,8 @@ func (r *run) finding(ctx context.Context, c check, lacks error) verdict.Finding
 // interrupt records the request that was unanswered when the run ended, and returns the error for the check that sent
 // it.
 func (r *run) interrupt() error {
-	if r.hung == nil && r.last != nil && r.last.answer.raw == nil {
-		r.hung = r.last.request
+	if r.pendingRequest == nil && r.lastExchange != nil && r.lastExchange.answer.raw == nil {
+		r.pendingRequest = r.lastExchange.request
 	}
 	return verdict.ErrRunEnded
 }
@@ -140,7 +140,7 @@ func (r *run) skipReason(ctx context.Context, c check) error {
 		return verdict.ErrRunEnded
 	case has(needReceiver) && r.noPrincipal:
 		return skipf("the server knows no principal for this caller; give --token")
-	case has(needMain) && r.main == nil:
+	case has(needMain) && r.mainSubscription == nil:
 		return skipf("there is no webhook subscription to try it on")
 	case has(needOccurred) && !r.awaitOccurrence(ctx, c.needs):
 		if ctx.Err() != nil {

@@ -7,19 +7,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// knownIDs returns the eventIds of a type that have been received in any mode so far.
+// knownIDs returns the eventIds of a type that have been received so far in all modes.
 func (r *run) knownIDs(s *subject) map[string]bool {
 	ids := map[string]bool{}
-	for _, o := range append(s.fromPolls(), s.fromStream()...) {
+	for _, o := range append(s.pollOccurrences(), s.streamOccurrences()...) {
 		ids[o.eventID()] = true
 	}
 	return ids
 }
 
-// caughtUp returns a predicate for the eventIds that a new subscription receives, called in order. The predicate is
-// true once the subscription has caught up. It must receive an ID that was seen before it began or that another mode
-// has received since. Until then, the server may send old events that no mode has received.
-func (r *run) caughtUp(s *subject, before map[string]bool) func(id string) bool {
+// catchUpPredicate returns a function to call with each eventId that a new subscription receives. The function returns
+// true once the subscription has caught up. By then, it has received an ID that was known before it began or that
+// another mode has received since. Until then, the server may send old events that no mode has received.
+func (r *run) catchUpPredicate(s *subject, before map[string]bool) func(id string) bool {
 	var unseen []string
 	return func(id string) bool {
 		if before[id] {
@@ -34,7 +34,7 @@ func (r *run) caughtUp(s *subject, before map[string]bool) func(id string) bool 
 // subscribedFromNow returns a check that a new subscription does not receive earlier events.
 func subscribedFromNow(more map[string]any) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		if len(r.hook.fromPolls()) == 0 && len(r.hook.fromStream()) == 0 {
+		if len(r.hook.pollOccurrences()) == 0 && len(r.hook.streamOccurrences()) == 0 {
 			return skipf("nothing of %s has come by polls or streams", r.hook.Name)
 		}
 		c, before := r.newCallback(echoes), r.knownIDs(r.hook)
@@ -46,16 +46,16 @@ func subscribedFromNow(more map[string]any) func(context.Context, *run) error {
 			return err
 		}
 		if truncated, _ := boolMember(x, x.answer.result, "truncated"); truncated {
-			return x.wrong("truncated to be false without a cursor", "true")
+			return x.violation("truncated to be false without a cursor", "true")
 		}
-		present := r.caughtUp(r.hook, before)
-		c.await(ctx, 0, r.o.pace.arrive, func(p post) bool { return isOccurrence(p) && present((occurrence{raw: p.body}).eventID()) })
+		present := r.catchUpPredicate(r.hook, before)
+		c.await(ctx, 0, r.o.pace.maxLag, func(p post) bool { return isOccurrence(p) && present((occurrence{raw: p.body}).eventID()) })
 		if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
 			return err
 		}
-		for _, p := range c.received() {
+		for _, p := range c.receivedPosts() {
 			if id := (occurrence{raw: p.body}).eventID(); isOccurrence(p) && before[id] {
-				return p.exchange(x).wrong("nothing from before the subscription", "%s, which had come before", wire.Shown(id))
+				return p.exchange(x).violation("nothing from before the subscription", "%s, which had come before", wire.Shown(id))
 			}
 		}
 		return nil
@@ -96,9 +96,9 @@ func checkSubscribeCursor(ctx context.Context, r *run) error {
 	case at == nil:
 		return nil // a type without replay
 	case *at == bad:
-		return x.wrong("a fresh cursor", "the malformed one")
+		return x.violation("a fresh cursor", "the malformed one")
 	case !truncated:
-		return x.wrong("truncated to be true", "false")
+		return x.violation("truncated to be true", "false")
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func checkBeginsBehind(ctx context.Context, r *run) error {
 		return err
 	}
 	delivered := map[string]bool{}
-	for _, p := range c.received() {
+	for _, p := range c.receivedPosts() {
 		delivered[(occurrence{raw: p.body}).eventID()] = true
 	}
 	if _, err := grantedID(x, false); err != nil {
@@ -135,13 +135,13 @@ func checkBeginsBehind(ctx context.Context, r *run) error {
 	}
 	if truncated, _ := boolMember(x, x.answer.result, "truncated"); truncated {
 		if _, page, ok := (&witness{r: r, s: s}).poll(ctx, s.first, 1); ok && !page.truncated {
-			return x.wrong("truncated to be false, as in a poll from this cursor", "true")
+			return x.violation("truncated to be false, as in a poll from this cursor", "true")
 		}
 		return skipf("retention has forgotten what came first")
 	}
 	at := resultCursor(x)
 	if at == nil {
-		return x.wrong("a cursor, since one was given", "null")
+		return x.violation("a cursor, since one was given", "null")
 	}
 	led := r.idsAfter(ctx, s, *at)
 	_, came := c.await(ctx, 0, r.o.Wait, isWanted)
@@ -151,14 +151,14 @@ func checkBeginsBehind(ctx context.Context, r *run) error {
 	switch {
 	case !came:
 		got := "nothing"
-		if i := slices.IndexFunc(c.received(), isOccurrence); i >= 0 {
-			got = wire.Shown((occurrence{raw: c.received()[i].body}).eventID()) + " first"
+		if i := slices.IndexFunc(c.receivedPosts(), isOccurrence); i >= 0 {
+			got = wire.Shown((occurrence{raw: c.receivedPosts()[i].body}).eventID()) + " first"
 		}
-		return x.wrong("the delivery of "+wire.Shown(want)+", which came after the cursor", "%s", got)
+		return x.violation("the delivery of "+wire.Shown(want)+", which came after the cursor", "%s", got)
 	}
 	for _, o := range list {
 		if id := o.eventID(); led != nil && !delivered[id] && !slices.Contains(led, id) {
-			return x.wrong("a cursor that leads to "+wire.Shown(id)+", which had not been delivered", "%s", first(led))
+			return x.violation("a cursor that leads to "+wire.Shown(id)+", which had not been delivered", "%s", first(led))
 		}
 	}
 	return nil
@@ -183,13 +183,13 @@ func checkSubscribeMaxAge(ctx context.Context, r *run) error {
 	if _, err := r.unsubscribe(ctx, s, c); err != nil {
 		return err
 	}
-	for _, p := range c.received() {
+	for _, p := range c.receivedPosts() {
 		if id := (occurrence{raw: p.body}).eventID(); isOccurrence(p) && id == list[0].eventID() {
-			return p.exchange(x).wrong("older occurrences to be left out", "the occurrence %s", wire.Shown(id))
+			return p.exchange(x).violation("older occurrences to be left out", "the occurrence %s", wire.Shown(id))
 		}
 	}
 	if !truncated {
-		return x.wrong("truncated to be true", "false")
+		return x.violation("truncated to be true", "false")
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func checkRefreshAt(ctx context.Context, r *run) error {
 		return err
 	}
 	if replayed {
-		return p.exchange(x).wrong("nothing from before the subscription: it is live, and its cursor is its own", "%s", wire.Shown(before))
+		return p.exchange(x).violation("nothing from before the subscription: it is live, and its cursor is its own", "%s", wire.Shown(before))
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// challengeChecks run late because a server limits the failed challenges of a caller and then rejects further ones for
+// challengeChecks run late because a server limits a caller's failed challenges and then rejects further challenges for
 // a while.
 var challengeChecks = []check{
 	{id: "VER-2", title: "a wrong answer to the challenge is challenge_failed", needs: needHook, run: checkMistake},
@@ -29,62 +29,62 @@ var challengeChecks = []check{
 func isChallenge(p post) bool { return p.kind == wire.EnvelopeVerification }
 
 func checkChallenge(_ context.Context, r *run) error {
-	posts := r.main.callback.received()
+	posts := r.mainSubscription.callback.receivedPosts()
 	if len(posts) == 0 || !slices.ContainsFunc(posts, isChallenge) {
 		// The server may verify a callback by other means that are not visible here.
-		v := r.main.made.wrong("a verification within the call (do not put the receiver on an allow-list)", "none")
+		v := r.mainSubscription.made.violation("a verification within the call (do not put the receiver on an allow-list)", "none")
 		v.Mild = true
 		return v
 	}
 	p := posts[0]
-	x := p.exchange(r.main.made)
+	x := p.exchange(r.mainSubscription.made)
 	if !isChallenge(p) {
-		return x.wrong("a verification before anything else", "%s", p.summary())
+		return x.violation("a verification before anything else", "%s", p.summary())
 	}
 	const prefix = wire.MessagePrefix + wire.EnvelopeVerification + "_"
 	if id := p.header.Get(wire.HeaderWebhookID); !strings.HasPrefix(id, prefix) {
-		return x.wrong("a webhook-id that begins with "+prefix, "%s", wire.Shown(id))
+		return x.violation("a webhook-id that begins with "+prefix, "%s", wire.Shown(id))
 	}
-	if err := p.verify(r.main.callback.secrets[0]); err != nil {
-		return x.wrong("the signature of the secret that was given", "%v", err)
+	if err := p.verify(r.mainSubscription.callback.secrets[0]); err != nil {
+		return x.violation("the signature of the secret that was given", "%v", err)
 	}
 	var challenge string
 	if json.Unmarshal(member(p.body, "challenge"), &challenge) != nil || len(challenge) < 8 {
-		return x.wrong("a challenge that nobody can guess", "%s", orNone(member(p.body, "challenge")))
+		return x.violation("a challenge that nobody can guess", "%s", orNone(member(p.body, "challenge")))
 	}
 	return nil
 }
 
 func checkChallengeID(_ context.Context, r *run) error {
-	for _, p := range r.main.callback.received() {
+	for _, p := range r.mainSubscription.callback.receivedPosts() {
 		if !isChallenge(p) {
 			continue
 		}
-		if got := p.header.Get(wire.HeaderSubscriptionID); got != r.main.id {
-			return p.exchange(r.main.made).wrong(wire.HeaderSubscriptionID+": "+r.main.id, "%q", wire.Shown(got))
+		if got := p.header.Get(wire.HeaderSubscriptionID); got != r.mainSubscription.id {
+			return p.exchange(r.mainSubscription.made).violation(wire.HeaderSubscriptionID+": "+r.mainSubscription.id, "%q", wire.Shown(got))
 		}
 		return nil
 	}
 	return skipf("no challenge came")
 }
 
-// callbackFails checks that the server rejects a subscription if its callback fails the challenge, and sends nothing
-// more to that callback.
-func (r *run) callbackFails(ctx context.Context, m challengeMode, reasons ...string) error {
-	return r.challengeFails(ctx, r.newCallback(m), reasons...)
+// expectFailedChallenge checks that the server rejects a subscription if its callback fails the challenge, and sends
+// nothing more to that callback.
+func (r *run) expectFailedChallenge(ctx context.Context, m challengeMode, reasons ...string) error {
+	return r.expectFailedChallengeOf(ctx, r.newCallback(m), reasons...)
 }
 
-// challengeFails is like callbackFails but uses an existing callback.
-func (r *run) challengeFails(ctx context.Context, c *callback, reasons ...string) error {
+// expectFailedChallengeOf is like expectFailedChallenge but uses an existing callback.
+func (r *run) expectFailedChallengeOf(ctx context.Context, c *callback, reasons ...string) error {
 	x, err := r.subscribe(ctx, r.hook, c, nil)
 	if err != nil {
 		return err
 	}
-	return r.refusedCallback(c, x, reasons...)
+	return r.expectCallbackRefused(c, x, reasons...)
 }
 
-// refusedCallback checks the response to a subscription if its callback failed the challenge.
-func (r *run) refusedCallback(c *callback, x *exchange, reasons ...string) error {
+// expectCallbackRefused checks the response to a subscription whose callback failed the challenge.
+func (r *run) expectCallbackRefused(c *callback, x *exchange, reasons ...string) error {
 	if x.answer.err == nil && !c.hasChallenge() {
 		return skipf("no challenge came: the server knows the callback by other means")
 	}
@@ -97,11 +97,11 @@ func (r *run) refusedCallback(c *callback, x *exchange, reasons ...string) error
 	var reason string
 	_ = json.Unmarshal(member(x.answer.err.Data, "reason"), &reason)
 	if len(reasons) > 0 && !slices.Contains(reasons, reason) {
-		return x.wrong("data with the reason "+strings.Join(reasons, " or "), "%s", orNone(x.answer.err.Data))
+		return x.violation("data with the reason "+strings.Join(reasons, " or "), "%s", orNone(x.answer.err.Data))
 	}
-	for i, p := range c.received() {
+	for i, p := range c.receivedPosts() {
 		if i > 0 || !isChallenge(p) {
-			return p.exchange(x).wrong("one challenge and nothing else", "%s", p.summary())
+			return p.exchange(x).violation("one challenge and nothing else", "%s", p.summary())
 		}
 	}
 	return nil
@@ -113,16 +113,16 @@ func isExhausted(x *exchange) bool {
 	return e != nil && (e.Code == wire.Sketch.Code(wire.ResourceExhausted) || e.Code == wire.SEP.Code(wire.ResourceExhausted))
 }
 
-// subscribeFailing subscribes a callback that answers its challenge with an error. It does so once per run.
+// subscribeFailing subscribes a callback that answers its challenge with an error, once per run.
 func (r *run) subscribeFailing(ctx context.Context) (*exchange, error) {
-	if r.failed == nil {
+	if r.failedResponse == nil {
 		c, x, err := r.subscribeNew(ctx, fails)
 		if err != nil {
 			return x, err
 		}
-		r.failed, r.failedAt = x, c
+		r.failedResponse, r.failedCallback = x, c
 	}
-	return r.failed, nil
+	return r.failedResponse, nil
 }
 
 func checkPassedOn(ctx context.Context, r *run) error {
@@ -131,13 +131,13 @@ func checkPassedOn(ctx context.Context, r *run) error {
 		return err
 	}
 	if bytes.Contains(x.answer.raw, []byte(marker)) {
-		return x.wrong("nothing of what the endpoint said", "its text")
+		return x.violation("nothing of what the endpoint said", "its text")
 	}
 	return nil
 }
 
 func checkMistake(ctx context.Context, r *run) error {
-	return r.callbackFails(ctx, mistakes, string(wire.ChallengeFailed))
+	return r.expectFailedChallenge(ctx, mistakes, string(wire.ChallengeFailed))
 }
 
 func checkFailing(ctx context.Context, r *run) error {
@@ -145,7 +145,7 @@ func checkFailing(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	return r.refusedCallback(r.failedAt, x, string(wire.ChallengeFailed), string(wire.HTTP5xx))
+	return r.expectCallbackRefused(r.failedCallback, x, string(wire.ChallengeFailed), string(wire.HTTP5xx))
 }
 
 func checkRedirect(ctx context.Context, r *run) error {
@@ -159,8 +159,8 @@ func checkRedirect(ctx context.Context, r *run) error {
 	if isExhausted(x) {
 		return skipf("the server takes no more failed challenges for now")
 	}
-	if list := next.received(); len(list) > 0 {
-		return list[0].exchange(x).wrong("no request to where the callback redirects", "%s", list[0].summary())
+	if list := next.receivedPosts(); len(list) > 0 {
+		return list[0].exchange(x).violation("no request to where the callback redirects", "%s", list[0].summary())
 	}
 	return r.expectError(x, wire.CallbackEndpointError)
 }
@@ -180,7 +180,7 @@ func (r *run) answering(a challengeAnswer) *callback {
 
 func checkCreated(ctx context.Context, r *run) error {
 	c := r.answering(challengeAnswer{201, `{"challenge":%s}`})
-	c.right = true
+	c.validEcho = true
 	if _, err := r.mustSubscribe(ctx, c, nil); err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func checkCreated(ctx context.Context, r *run) error {
 func answersFail(list []challengeAnswer) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		for _, a := range list {
-			if err := r.challengeFails(ctx, r.answering(a)); err != nil {
+			if err := r.expectFailedChallengeOf(ctx, r.answering(a)); err != nil {
 				return err
 			}
 		}
@@ -204,9 +204,9 @@ const silenceTimeout = 10 * time.Second
 
 func checkSilent(ctx context.Context, r *run) error {
 	began := time.Now()
-	err := r.callbackFails(ctx, hangs)
-	if took := time.Since(began); took > silenceTimeout+time.Second && r.last != nil {
-		return r.last.wrong("an answer within "+silenceTimeout.String(), "none within %v", took.Round(time.Second))
+	err := r.expectFailedChallenge(ctx, hangs)
+	if took := time.Since(began); took > silenceTimeout+time.Second && r.lastExchange != nil {
+		return r.lastExchange.violation("an answer within "+silenceTimeout.String(), "none within %v", took.Round(time.Second))
 	}
 	return err
 }

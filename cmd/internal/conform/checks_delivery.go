@@ -20,15 +20,15 @@ var deliveryChecks = []check{
 		needs: needHook, run: eachDelivery(checkBody)},
 	{id: "OCC-2", title: "an eventId of a delivery fits a header",
 		needs: needHook, run: eachDelivery(func(r *run, p post) error {
-			return fitsHeader(r.hook, occurrence{p.body, p.exchange(r.main.made)})
+			return fitsHeader(r.hook, occurrence{p.body, p.exchange(r.mainSubscription.made)})
 		})},
 	{id: "OCC-4", title: "the data of a delivery is valid under payloadSchema",
 		needs: needHook, run: eachDelivery(func(r *run, p post) error {
-			return validData(r.hook, occurrence{p.body, p.exchange(r.main.made)})
+			return validData(r.hook, occurrence{p.body, p.exchange(r.mainSubscription.made)})
 		})},
 	{id: "HOOK-6", title: "a delivery carries the cursor",
 		needs: needHook, run: eachDelivery(func(r *run, p post) error {
-			_, err := stringOrNull(p.exchange(r.main.made), p.body, "cursor")
+			_, err := stringOrNull(p.exchange(r.mainSubscription.made), p.body, "cursor")
 			return err
 		})},
 	{id: "D10", title: "the webhook-id of an occurrence is its eventId",
@@ -55,11 +55,11 @@ func isOccurrence(p post) bool { return p.kind == "" }
 
 // awaitDelivery waits for the first delivered occurrence. It waits only once per run.
 func (r *run) awaitDelivery(ctx context.Context) error {
-	if r.delivered == nil {
-		_, ok := r.main.callback.await(ctx, 0, r.o.Wait, isOccurrence)
-		r.delivered = &ok
+	if r.hasDelivery == nil {
+		_, ok := r.mainSubscription.callback.await(ctx, 0, r.o.Wait, isOccurrence)
+		r.hasDelivery = &ok
 	}
-	if !*r.delivered {
+	if !*r.hasDelivery {
 		return skipf("%s was not delivered within %v", r.hook.Name, r.o.Wait)
 	}
 	return nil
@@ -71,7 +71,7 @@ func eachDelivery(try func(*run, post) error) func(context.Context, *run) error 
 		if err := r.awaitDelivery(ctx); err != nil {
 			return err
 		}
-		for _, p := range r.main.callback.received() {
+		for _, p := range r.mainSubscription.callback.receivedPosts() {
 			if isOccurrence(p) {
 				if err := try(r, p); err != nil {
 					return err
@@ -83,31 +83,31 @@ func eachDelivery(try func(*run, post) error) func(context.Context, *run) error 
 }
 
 func checkHeaders(r *run, p post) error {
-	x := p.exchange(r.main.made)
+	x := p.exchange(r.mainSubscription.made)
 	for _, name := range []string{wire.HeaderWebhookID, wire.HeaderWebhookTimestamp, wire.HeaderWebhookSignature} {
 		if p.header.Get(name) == "" {
-			return x.wrong("the header "+name, "none")
+			return x.violation("the header "+name, "none")
 		}
 	}
-	if got := p.header.Get(wire.HeaderSubscriptionID); got != r.main.id {
-		return x.wrong(wire.HeaderSubscriptionID+": "+r.main.id, "%q", wire.Shown(got))
+	if got := p.header.Get(wire.HeaderSubscriptionID); got != r.mainSubscription.id {
+		return x.violation(wire.HeaderSubscriptionID+": "+r.mainSubscription.id, "%q", wire.Shown(got))
 	}
-	if err := p.verify(r.main.callback.secrets[0]); err != nil {
-		return x.wrong("a signature of the secret that was given, and the time of now", "%v", err)
+	if err := p.verify(r.mainSubscription.callback.secrets[0]); err != nil {
+		return x.violation("a signature of the secret that was given, and the time of now", "%v", err)
 	}
 	return nil
 }
 
 func checkBody(r *run, p post) error {
-	x := p.exchange(r.main.made)
+	x := p.exchange(r.mainSubscription.made)
 	if p.method != http.MethodPost {
-		return x.wrong("a POST", "%s", wire.Shown(p.method))
+		return x.violation("a POST", "%s", wire.Shown(p.method))
 	}
 	if kind, _, _ := mime.ParseMediaType(p.header.Get("Content-Type")); kind != "application/json" {
-		return x.wrong("application/json", "%s", wire.Shown(p.header.Get("Content-Type")))
+		return x.violation("application/json", "%s", wire.Shown(p.header.Get("Content-Type")))
 	}
 	if len(p.body) > wire.MaxBody {
-		return x.wrong("at most 256 KiB", "more")
+		return x.violation("at most 256 KiB", "more")
 	}
 	return wellFormed(r.hook, occurrence{p.body, x})
 }
@@ -115,7 +115,7 @@ func checkBody(r *run, p post) error {
 func checkWebhookID(r *run, p post) error {
 	id := (occurrence{raw: p.body}).eventID()
 	if got := p.header.Get(wire.HeaderWebhookID); got != id {
-		return p.exchange(r.main.made).wrong("webhook-id: "+id, "%s", wire.Shown(got))
+		return p.exchange(r.mainSubscription.made).violation("webhook-id: "+id, "%s", wire.Shown(got))
 	}
 	return nil
 }
@@ -124,8 +124,8 @@ func checkRetry(ctx context.Context, r *run) error {
 	if err := r.awaitDelivery(ctx); err != nil {
 		return err
 	}
-	c := r.main.callback
-	from := len(c.received())
+	c := r.mainSubscription.callback
+	from := len(c.receivedPosts())
 	c.mu.Lock()
 	c.refuse = 1
 	c.mu.Unlock()
@@ -143,16 +143,16 @@ func checkRetry(ctx context.Context, r *run) error {
 	if !ok {
 		return skipf("the occurrence was not sent again within %v; how long a server waits is its own affair", r.o.Wait)
 	}
-	x := again.exchange(r.main.made)
+	x := again.exchange(r.mainSubscription.made)
 	if got := again.header.Get(wire.HeaderWebhookID); got != id {
-		return x.wrong("the webhook-id of before, "+id, "%s", wire.Shown(got))
+		return x.violation("the webhook-id of before, "+id, "%s", wire.Shown(got))
 	}
 	if err := again.verify(c.secret); err != nil {
-		return x.wrong("a signature of its own", "%v", err)
+		return x.violation("a signature of its own", "%v", err)
 	}
 	if sent := again.header.Get(wire.HeaderWebhookTimestamp); sent == refused.header.Get(wire.HeaderWebhookTimestamp) &&
 		again.at.Sub(refused.at) > 2*time.Second {
-		return x.wrong("a new webhook-timestamp", "that of the refused attempt")
+		return x.violation("a new webhook-timestamp", "that of the refused attempt")
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func checkRotation(ctx context.Context, r *run) error {
 	if err := r.awaitDelivery(ctx); err != nil {
 		return err
 	}
-	c := r.main.callback
+	c := r.mainSubscription.callback
 	old := c.secret
 	r.rotate(c)
 	x, err := r.subscribe(ctx, r.hook, c, nil)
@@ -172,11 +172,11 @@ func checkRotation(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if id != r.main.id {
-		return x.wrong("the id "+r.main.id, "%s", wire.Shown(id))
+	if id != r.mainSubscription.id {
+		return x.violation("the id "+r.mainSubscription.id, "%s", wire.Shown(id))
 	}
 	answered := time.Now()
-	p, ok := c.await(ctx, len(c.received()), r.o.Wait, func(p post) bool {
+	p, ok := c.await(ctx, len(c.receivedPosts()), r.o.Wait, func(p post) bool {
 		return isOccurrence(p) && r.signedAfter(p, x, answered)
 	})
 	if !ok {
@@ -184,10 +184,10 @@ func checkRotation(ctx context.Context, r *run) error {
 	}
 	from := p.exchange(x)
 	if err := p.verify(c.secret); err != nil {
-		return from.wrong("a signature of the new secret", "%v", err)
+		return from.violation("a signature of the new secret", "%v", err)
 	}
 	if err := p.verify(old); err != nil {
-		return from.wrong("a signature of the old secret too, for a while", "%v", err)
+		return from.violation("a signature of the old secret too, for a while", "%v", err)
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func (r *run) expectGone(x *exchange) error {
 // expectEmpty checks that the result is a JSON object.
 func expectEmpty(x *exchange) error {
 	if len(x.answer.result) == 0 || !bytes.HasPrefix(bytes.TrimSpace(x.answer.result), []byte("{")) {
-		return x.wrong("an empty result", "%s", orNone(x.answer.result))
+		return x.violation("an empty result", "%s", orNone(x.answer.result))
 	}
 	return nil
 }
@@ -238,23 +238,23 @@ func checkUnsubscribeForm(ctx context.Context, r *run) error {
 const nextTick = 2100 * time.Millisecond
 
 func checkUnsubscribe(ctx context.Context, r *run) error {
-	x, err := r.unsubscribe(ctx, r.hook, r.main.callback)
+	x, err := r.unsubscribe(ctx, r.hook, r.mainSubscription.callback)
 	if err != nil {
 		return err
 	}
 	if x.answer.err != nil {
-		return x.wrong("an empty result", "error %d", x.answer.err.Code)
+		return x.violation("an empty result", "error %d", x.answer.err.Code)
 	}
 	if err := expectEmpty(x); err != nil {
 		return err
 	}
-	from, answered := len(r.main.callback.received()), time.Now()
-	if p, ok := r.main.callback.await(ctx, from, max(r.o.pace.quiet, nextTick), func(p post) bool {
+	from, answered := len(r.mainSubscription.callback.receivedPosts()), time.Now()
+	if p, ok := r.mainSubscription.callback.await(ctx, from, max(r.o.pace.quiet, nextTick), func(p post) bool {
 		return isOccurrence(p) && r.signedAfter(p, x, answered)
 	}); ok {
-		return p.exchange(x).wrong("no delivery after the subscription has ended", "%s", p.summary())
+		return p.exchange(x).violation("no delivery after the subscription has ended", "%s", p.summary())
 	}
-	again, err := r.unsubscribe(ctx, r.hook, r.main.callback)
+	again, err := r.unsubscribe(ctx, r.hook, r.mainSubscription.callback)
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func checkUnsubscribeRefused(ctx context.Context, r *run) error {
 		return err
 	}
 	if x.answer.err != nil {
-		return x.wrong("an empty result", "error %d", x.answer.err.Code)
+		return x.violation("an empty result", "error %d", x.answer.err.Code)
 	}
 	if !came {
 		return skipf("nothing was delivered within %v", r.o.Wait)
@@ -287,15 +287,15 @@ func checkUnsubscribeRefused(ctx context.Context, r *run) error {
 		case <-ctx.Done():
 			return verdict.ErrRunEnded
 		}
-		for _, id := range r.retrial.plain {
-			if list := r.retrial.callback.attempts(id); len(list) > 1 {
+		for _, id := range r.retrial.refused503 {
+			if list := r.retrial.callback.postsOf(id); len(list) > 1 {
 				wait = max(wait, min(2*list[1].at.Sub(list[0].at), r.o.Wait))
 			}
 		}
 	}
 	answered := time.Now()
-	if p, ok := c.await(ctx, len(c.received()), wait, func(p post) bool { return isOccurrence(p) && r.signedAfter(p, x, answered) }); ok {
-		return p.exchange(x).wrong("no attempt after the subscription has ended", "%s", p.summary())
+	if p, ok := c.await(ctx, len(c.receivedPosts()), wait, func(p post) bool { return isOccurrence(p) && r.signedAfter(p, x, answered) }); ok {
+		return p.exchange(x).violation("no attempt after the subscription has ended", "%s", p.summary())
 	}
 	return nil
 }
@@ -314,8 +314,8 @@ func checkDeliveryRedirect(ctx context.Context, r *run) error {
 	if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
 		return err
 	}
-	if list := next.received(); len(list) > 0 {
-		return list[0].exchange(x).wrong("no request to where the callback redirects", "%s", list[0].summary())
+	if list := next.receivedPosts(); len(list) > 0 {
+		return list[0].exchange(x).violation("no request to where the callback redirects", "%s", list[0].summary())
 	}
 	if !came {
 		return skipf("nothing was delivered within %v", r.o.Wait)

@@ -32,9 +32,9 @@ var lastChecks = []check{
 
 const noSuchEvent = "mcpe-gen.conform.no-such-event"
 
-// attempt sends a request that the server must reject. For a stream, the first message is the response. If the stream
-// opens anyway, that is a violation and attempt closes it.
-func (r *run) attempt(ctx context.Context, method string, params map[string]any) (*exchange, error) {
+// sendInvalid sends a request that the server must reject. For a stream, the first message is the response. If the
+// stream opens anyway, sendInvalid closes it and returns a violation.
+func (r *run) sendInvalid(ctx context.Context, method string, params map[string]any) (*exchange, error) {
 	if method != wire.MethodStream {
 		return r.call(ctx, method, params)
 	}
@@ -44,7 +44,7 @@ func (r *run) attempt(ctx context.Context, method string, params map[string]any)
 	}
 	f.stop()
 	if !x.answer.isResponse() {
-		return x, x.wrong("an error and no stream", "%s", wire.Shown(x.answer.method))
+		return x, x.violation("an error and no stream", "%s", wire.Shown(x.answer.method))
 	}
 	return x, nil
 }
@@ -67,7 +67,7 @@ func checkUnknownMethod(ctx context.Context, r *run) error {
 func unnamed(method string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		for _, params := range []map[string]any{{}, {"name": 5}} {
-			x, err := r.attempt(ctx, method, params)
+			x, err := r.sendInvalid(ctx, method, params)
 			if err != nil {
 				return err
 			}
@@ -81,7 +81,7 @@ func unnamed(method string) func(context.Context, *run) error {
 
 func unknownEvent(method string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		x, err := r.attempt(ctx, method, map[string]any{"name": noSuchEvent, "arguments": map[string]any{}})
+		x, err := r.sendInvalid(ctx, method, map[string]any{"name": noSuchEvent, "arguments": map[string]any{}})
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func unfitArguments(method string) func(context.Context, *run) error {
 			return skipf("the inputSchema of %s takes any arguments", s.Name)
 		}
 		for _, args := range append([]json.RawMessage{json.RawMessage(`"text"`)}, s.invalid...) {
-			x, err := r.attempt(ctx, method, map[string]any{"name": s.Name, "arguments": args})
+			x, err := r.sendInvalid(ctx, method, map[string]any{"name": s.Name, "arguments": args})
 			if err != nil {
 				return err
 			}
@@ -117,7 +117,7 @@ func otherMode(method, mode string) func(context.Context, *run) error {
 		if s == nil {
 			return skipf("every event type offers %s", mode)
 		}
-		x, err := r.attempt(ctx, method, s.params(nil))
+		x, err := r.sendInvalid(ctx, method, s.params(nil))
 		if err != nil {
 			return err
 		}
@@ -126,12 +126,12 @@ func otherMode(method, mode string) func(context.Context, *run) error {
 }
 
 func checkFamily(_ context.Context, r *run) error {
-	sketch, sep := r.families[wire.Sketch], r.families[wire.SEP]
+	sketch, sep := r.errorsByFamily[wire.Sketch], r.errorsByFamily[wire.SEP]
 	switch {
 	case sketch == nil && sep == nil:
 		return skipf("no error came that tells the families apart")
 	case sketch != nil && sep != nil:
-		return sep.wrong("codes of one family", "%d here and %d elsewhere", sep.answer.err.Code, sketch.answer.err.Code)
+		return sep.violation("codes of one family", "%d here and %d elsewhere", sep.answer.err.Code, sketch.answer.err.Code)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 func checkLifetime(ctx context.Context, r *run) error {
 	for _, ttl := range []any{1, 0, -5, 60_000, int64(1) << 52, nil} {
-		x, err := r.subscribe(ctx, r.hook, r.main.callback, map[string]any{"ttlMs": ttl})
+		x, err := r.subscribe(ctx, r.hook, r.mainSubscription.callback, map[string]any{"ttlMs": ttl})
 		if err != nil {
 			return err
 		}
@@ -26,7 +26,7 @@ func checkLifetime(ctx context.Context, r *run) error {
 
 func checkTTLForm(ctx context.Context, r *run) error {
 	for _, ttl := range []any{"long", "60000", 1.5, true} {
-		x, err := r.subscribe(ctx, r.hook, r.main.callback, map[string]any{"ttlMs": ttl})
+		x, err := r.subscribe(ctx, r.hook, r.mainSubscription.callback, map[string]any{"ttlMs": ttl})
 		if err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func checkTTLForm(ctx context.Context, r *run) error {
 }
 
 func checkStatus(ctx context.Context, r *run) error {
-	x, err := r.subscribe(ctx, r.hook, r.main.callback, nil)
+	x, err := r.subscribe(ctx, r.hook, r.mainSubscription.callback, nil)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func checkStatus(ctx context.Context, r *run) error {
 		return skipf("the server sends no deliveryStatus, which it need not")
 	}
 	if active := member(status, "active"); string(active) != "true" {
-		return x.wrong("active to be true", "%s", orNone(status))
+		return x.violation("active to be true", "%s", orNone(status))
 	}
 	for _, name := range []string{"lastDeliveryAt", "lastError"} {
 		last, err := stringOrNull(x, status, name)
@@ -62,7 +62,7 @@ func checkStatus(ctx context.Context, r *run) error {
 			continue
 		}
 		if _, err := time.Parse(time.RFC3339Nano, *last); err != nil {
-			return x.wrong("lastDeliveryAt to be a time or null", "%s", wire.Shown(*last))
+			return x.violation("lastDeliveryAt to be a time or null", "%s", wire.Shown(*last))
 		}
 	}
 	return nil
@@ -73,13 +73,13 @@ func refreshBefore(x *exchange) (at time.Time, ok bool) {
 	return at, json.Unmarshal(member(x.answer.result, "refreshBefore"), &at) == nil && !at.IsZero()
 }
 
-// clockSlack is how much longer than requested a lifetime may be, to allow for latency and rounding.
+// clockSlack is the amount by which a lifetime may exceed the requested one, to allow for latency and rounding.
 const clockSlack = 3 * time.Second
 
 // checkGrants compares lifetimes by the server's clock, which also determined the shortest one.
 func checkGrants(ctx context.Context, r *run) error {
 	life := func(ttl time.Duration) (*exchange, time.Duration, error) {
-		x, err := r.subscribe(ctx, r.hook, r.main.callback, map[string]any{"ttlMs": ttl.Milliseconds()})
+		x, err := r.subscribe(ctx, r.hook, r.mainSubscription.callback, map[string]any{"ttlMs": ttl.Milliseconds()})
 		if err != nil {
 			return x, 0, err
 		}
@@ -103,7 +103,7 @@ func checkGrants(ctx context.Context, r *run) error {
 			return err
 		}
 		if granted > max(ttl, least)+clockSlack {
-			return x.wrong(fmt.Sprintf("at most the %v that were asked for, or the least of %v", ttl, least.Round(time.Second)), "%v", granted.Round(time.Second))
+			return x.violation(fmt.Sprintf("at most the %v that were asked for, or the least of %v", ttl, least.Round(time.Second)), "%v", granted.Round(time.Second))
 		}
 	}
 	return nil
@@ -128,7 +128,7 @@ func checkGrantAnew(ctx context.Context, r *run) error {
 		return err
 	}
 	if !after.After(before) {
-		return x.wrong("a refreshBefore later than "+before.Format(time.RFC3339Nano), "%s", after.Format(time.RFC3339Nano))
+		return x.violation("a refreshBefore later than "+before.Format(time.RFC3339Nano), "%s", after.Format(time.RFC3339Nano))
 	}
 	return nil
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// heldFor is the timeout that a long poll requests. lateBy is how late its response may be.
+// holdTimeout is the timeout that a long poll requests. maxHoldDelay is how late its response may be.
 const (
-	heldFor = 2 * time.Second
-	lateBy  = 2 * time.Second
+	holdTimeout  = 2 * time.Second
+	maxHoldDelay = 2 * time.Second
 )
 
 // checkHeldEnds sends long polls from the newest cursor until one of them times out without an occurrence. It first
@@ -25,12 +25,12 @@ func checkHeldEnds(ctx context.Context, r *run) error {
 			break
 		}
 	}
-	for _, s := range append(tried, slices.Repeat([]*subject{r.poll}, answerTries)...) {
+	for _, s := range append(tried, slices.Repeat([]*subject{r.poll}, maxHoldTries)...) {
 		if overtaken, err := r.expectHoldEnd(ctx, s); !overtaken || err != nil {
 			return err
 		}
 	}
-	return skipf("something occurred within %v each time that a poll was held", heldFor)
+	return skipf("something occurred within %v each time that a poll was held", holdTimeout)
 }
 
 // expectHoldEnd sends a long poll and waits for it to time out. overtaken reports whether an event occurred before the
@@ -41,46 +41,46 @@ func (r *run) expectHoldEnd(ctx context.Context, s *subject) (overtaken bool, er
 		return false, err
 	}
 	began := time.Now()
-	x, result, err := r.pollSubject(ctx, s, map[string]any{"cursor": result.Cursor, "timeoutMs": heldFor.Milliseconds()})
+	x, result, err := r.pollSubject(ctx, s, map[string]any{"cursor": result.Cursor, "timeoutMs": holdTimeout.Milliseconds()})
 	took := time.Since(began)
 	switch {
 	case x != nil && x.answer.raw == nil:
-		return false, x.wrong("an answer after "+heldFor.String(), "none within %v", took.Round(time.Second))
-	case err == nil && took > heldFor+lateBy:
-		return false, x.wrong("an answer after "+heldFor.String(), "one after %v", took.Round(time.Millisecond))
+		return false, x.violation("an answer after "+holdTimeout.String(), "none within %v", took.Round(time.Second))
+	case err == nil && took > holdTimeout+maxHoldDelay:
+		return false, x.violation("an answer after "+holdTimeout.String(), "one after %v", took.Round(time.Millisecond))
 	}
 	return len(result.Events) > 0, err
 }
 
-// nullHeld is the timeout that a long poll without a cursor requests.
-const nullHeld = 8 * time.Second
+// nullHoldTimeout is the timeout that a long poll without a cursor requests.
+const nullHoldTimeout = 8 * time.Second
 
 // checkNullHeld sends a long poll without a cursor, which the server must answer immediately.
 func checkNullHeld(ctx context.Context, r *run) error {
 	began := time.Now()
-	x, _, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": nil, "timeoutMs": nullHeld.Milliseconds()})
-	if took := time.Since(began); x != nil && took > nullHeld/2 {
-		return x.wrong("the cursor at once, whatever timeoutMs is", "an answer after %v", took.Round(time.Millisecond))
+	x, _, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": nil, "timeoutMs": nullHoldTimeout.Milliseconds()})
+	if took := time.Since(began); x != nil && took > nullHoldTimeout/2 {
+		return x.violation("the cursor at once, whatever timeoutMs is", "an answer after %v", took.Round(time.Millisecond))
 	}
 	return err
 }
 
-// heldTries is the maximum number of long polls to cancel before one of them was pending. A type that emits events
-// continuously may answer the others first.
-const heldTries = 20
+// maxCancelTries is the maximum number of long polls to try to cancel while they are pending. If a type emits events
+// continuously, the server may respond before the cancellation.
+const maxCancelTries = 20
 
 func checkHeldCancelled(ctx context.Context, r *run) error {
-	for range heldTries {
+	for range maxCancelTries {
 		if overtaken, err := r.cancelHeld(ctx); !overtaken || err != nil {
 			return err
 		}
 	}
-	return skipf("each of %d polls was answered before it was cancelled", heldTries)
+	return skipf("each of %d polls was answered before it was cancelled", maxCancelTries)
 }
 
 // cancelHeld cancels a long poll and checks the response, if any. overtaken reports whether the response arrived first.
 func (r *run) cancelHeld(ctx context.Context) (overtaken bool, err error) {
-	// Use the newest cursor so that the server probably does not answer immediately.
+	// With the newest cursor, the server probably does not respond immediately.
 	_, result, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": nil})
 	if err != nil {
 		return false, err
@@ -97,32 +97,32 @@ func (r *run) cancelHeld(ctx context.Context) (overtaken bool, err error) {
 		if i := slices.IndexFunc(all, message.isResponse); i < 0 {
 			pause(ctx, r.o.pace.settle/10)
 		} else if m := all[i]; m.err != nil {
-			return false, (&exchange{request: body, answer: m}).wrong("no answer to a cancelled request", "error %d", m.err.Code)
+			return false, (&exchange{request: body, answer: m}).violation("no answer to a cancelled request", "error %d", m.err.Code)
 		} else { // an answer that overtook the cancellation is a result; a cancelled request has none
 			return true, nil
 		}
 	}
 	x, err := r.call(ctx, wire.MethodList, nil)
 	if err == nil && x.answer.err != nil {
-		err = x.wrong("the list", "error %d", x.answer.err.Code)
+		err = x.violation("the list", "error %d", x.answer.err.Code)
 	}
 	return false, err
 }
 
-// answerTries is the maximum number of long polls to send before an event occurs during one of them. A type that emits
-// events continuously may answer the others first.
-const answerTries = 5
+// maxHoldTries is the maximum number of long polls to send until an event occurs while one is pending. If a type emits
+// events continuously, the server may respond immediately.
+const maxHoldTries = 5
 
 // checkHeldAnswers sends a long poll, detects occurrences with parallel polls, and compares the events with the
 // response.
 func checkHeldAnswers(ctx context.Context, r *run) error {
 	end := time.Now().Add(min(r.o.Wait, r.o.pace.call))
-	for range answerTries {
-		if held, err := r.hold(ctx, end); held || err != nil {
+	for range maxHoldTries {
+		if held, err := r.holdPoll(ctx, end); held || err != nil {
 			return err
 		}
 	}
-	return skipf("none of %d polls was held until something occurred", answerTries)
+	return skipf("none of %d polls was held until something occurred", maxHoldTries)
 }
 
 // A heldAnswer is the response to a long poll.
@@ -131,10 +131,10 @@ type heldAnswer struct {
 	err error
 }
 
-// hold sends a long poll from the newest cursor and waits for an occurrence. It returns false if the response arrived
-// before an event occurred, which is allowed, or before a parallel poll returned no events, since the poll may not have
-// been pending then.
-func (r *run) hold(ctx context.Context, end time.Time) (held bool, err error) {
+// holdPoll sends a long poll from the newest cursor and waits for an occurrence. It returns false if the response
+// arrived before an event occurred, which is allowed. It also returns false if no parallel poll returned without events
+// before the response, because the long poll may then never have been pending.
+func (r *run) holdPoll(ctx context.Context, end time.Time) (held bool, err error) {
 	_, result, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": nil})
 	if err != nil {
 		return false, err
@@ -153,17 +153,17 @@ func (r *run) hold(ctx context.Context, end time.Time) (held bool, err error) {
 		x, page, ok := w.poll(ctx, result.Cursor, 0)
 		switch {
 		case !ok && x.answer.raw == nil && ctx.Err() == nil:
-			return false, x.wrong("an answer to a poll next to a held one", "none")
+			return false, x.violation("an answer to a poll next to a held one", "none")
 		case !ok || page.truncated:
 			return false, skipf("a poll next to it was not answered with a page, or was truncated")
 		case len(page.events) > 0:
 			select {
 			case got := <-answered:
-				woken, err := r.followHeld(ctx, got, *result.Cursor)
+				woken, err := r.compareHeld(ctx, got, *result.Cursor)
 				return waited && woken, err
-			case <-time.After(2 * lateBy):
-				return false, x.wrong("the answer to a poll that is held at the same cursor, since there is something to return", "none within %v of it",
-					2*lateBy)
+			case <-time.After(2 * maxHoldDelay):
+				return false, x.violation("the answer to a poll that is held at the same cursor, since there is something to return", "none within %v of it",
+					2*maxHoldDelay)
 			case <-ctx.Done():
 				return false, ctx.Err()
 			}
@@ -171,7 +171,7 @@ func (r *run) hold(ctx context.Context, end time.Time) (held bool, err error) {
 		waited = waited || len(answered) == 0
 		select {
 		case got := <-answered:
-			woken, err := r.followHeld(ctx, got, *result.Cursor)
+			woken, err := r.compareHeld(ctx, got, *result.Cursor)
 			return waited && woken, err
 		case <-time.After(r.o.pace.poll):
 		case <-ctx.Done():
@@ -180,9 +180,10 @@ func (r *run) hold(ctx context.Context, end time.Time) (held bool, err error) {
 	return false, skipf("nothing occurred while it was held")
 }
 
-// followHeld polls from the cursor in the response to a long poll and compares the events with polls from the cursor of
-// that long poll. woken reports whether those polls return an event.
-func (r *run) followHeld(ctx context.Context, got heldAnswer, at string) (woken bool, err error) {
+// compareHeld compares the events of a long poll with those of normal polls from the same cursor. Events from polls
+// that start at the cursor of its response also count as events of the long poll. woken reports whether the normal
+// polls returned an event.
+func (r *run) compareHeld(ctx context.Context, got heldAnswer, at string) (woken bool, err error) {
 	if got.err != nil || got.x.answer.err != nil {
 		return false, skipf("the poll that was held was not answered with a page") // the check of POLL-9 covers that
 	}
@@ -194,7 +195,7 @@ func (r *run) followHeld(ctx context.Context, got heldAnswer, at string) (woken 
 	if json.Unmarshal(got.x.answer.result, &page) != nil || page.Cursor == nil || page.Truncated {
 		return false, skipf("the answer to the poll that was held has no cursor to go on from, or is truncated")
 	}
-	// The order matters: only the second poll may return events that occurred between the two.
+	// The order matters because only the second poll can return events that occurred between the two.
 	want := r.idsAfter(ctx, r.poll, at)
 	then := r.idsAfter(ctx, r.poll, *page.Cursor)
 	if want == nil || then == nil {
@@ -205,7 +206,7 @@ func (r *run) followHeld(ctx context.Context, got heldAnswer, at string) (woken 
 	}
 	for _, id := range want {
 		if !slices.Contains(then, id) {
-			return true, got.x.wrong(wire.Shown(id)+" in the answer or after its cursor, as polls have it after the cursor that it was held at", "neither")
+			return true, got.x.violation(wire.Shown(id)+" in the answer or after its cursor, as polls have it after the cursor that it was held at", "neither")
 		}
 	}
 	return len(want) > 0, nil

@@ -18,7 +18,7 @@ func checkSameKey(ctx context.Context, r *run) error {
 // expectSameKey checks that the given arguments identify the existing subscription.
 func (r *run) expectSameKey(ctx context.Context, forms ...any) error {
 	for _, args := range forms {
-		x, err := r.subscribe(ctx, r.hook, r.main.callback, map[string]any{"arguments": args})
+		x, err := r.subscribe(ctx, r.hook, r.mainSubscription.callback, map[string]any{"arguments": args})
 		if err != nil {
 			return err
 		}
@@ -26,8 +26,8 @@ func (r *run) expectSameKey(ctx context.Context, forms ...any) error {
 		if err != nil {
 			return err
 		}
-		if id != r.main.id {
-			return x.wrong("the id "+r.main.id, "%s", wire.Shown(id))
+		if id != r.mainSubscription.id {
+			return x.violation("the id "+r.mainSubscription.id, "%s", wire.Shown(id))
 		}
 	}
 	return nil
@@ -46,8 +46,8 @@ func checkOtherKey(ctx context.Context, r *run) error {
 		return err
 	}
 	id, err := grantedID(x, false)
-	if err == nil && id == r.main.id {
-		err = x.wrong("another id than "+r.main.id, "the same")
+	if err == nil && id == r.mainSubscription.id {
+		err = x.violation("another id than "+r.mainSubscription.id, "the same")
 	}
 	if _, end := r.unsubscribe(ctx, r.hook, c); err == nil {
 		err = end
@@ -67,17 +67,17 @@ func (r *run) tryEndMain(ctx context.Context, q request, url string) (*exchange,
 }
 
 // expectAlive checks that the request in x did not end a subscription. Its owner must still be able to end it. A later
-// delivery does not prove it because it may already have been in flight.
+// delivery proves nothing because it may already have been in flight.
 func (r *run) expectAlive(ctx context.Context, c *callback, x *exchange) error {
 	if x == nil {
-		x = r.last
+		x = r.lastExchange
 	}
 	end, err := r.unsubscribe(ctx, r.hook, c)
 	if err != nil {
 		return err
 	}
 	if end.answer.err != nil {
-		return x.wrong("the subscription to be there afterwards", "error %d when its owner ended it", end.answer.err.Code)
+		return x.violation("the subscription to be there afterwards", "error %d when its owner ended it", end.answer.err.Code)
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func checkAnonymousEnd(ctx context.Context, r *run) error {
 	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
-	x, err = r.tryEndMain(ctx, request{anonymous: true}, c.url)
+	x, err = r.tryEndMain(ctx, request{omitsToken: true}, c.url)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func checkOtherEnd(ctx context.Context, r *run) error {
 	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
-	if x, err = r.tryEndMain(ctx, request{other: true}, c.url); err != nil {
+	if x, err = r.tryEndMain(ctx, request{otherCaller: true}, c.url); err != nil {
 		return err
 	}
 	return r.expectAlive(ctx, c, x)
@@ -127,11 +127,11 @@ func (r *run) subscribeAsOther(ctx context.Context) (c *callback, mine, theirs *
 		return c, mine, nil, err
 	}
 	r.rotate(c)
-	q := request{id: r.nextID(), method: wire.MethodSubscribe, other: true, params: r.hook.params(map[string]any{"cursor": nil, "delivery": c.delivery()})}
+	q := request{id: r.nextID(), method: wire.MethodSubscribe, otherCaller: true, params: r.hook.params(map[string]any{"cursor": nil, "delivery": c.delivery()})}
 	if theirs, err = r.send(ctx, q); err != nil {
 		return c, mine, theirs, err
 	}
-	end, err := r.tryEndMain(ctx, request{other: true}, c.url)
+	end, err := r.tryEndMain(ctx, request{otherCaller: true}, c.url)
 	if err != nil || end == nil {
 		return c, mine, theirs, err
 	}
@@ -149,7 +149,7 @@ func checkOtherCaller(ctx context.Context, r *run) error {
 		return err
 	}
 	if string(encode(id)) == string(member(mine.answer.result, "id")) {
-		return theirs.wrong("another id than that of the first caller", "the same")
+		return theirs.violation("another id than that of the first caller", "the same")
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func checkOtherChallenge(ctx context.Context, r *run) error {
 		return err
 	}
 	challenges := 0
-	for _, p := range c.received() {
+	for _, p := range c.receivedPosts() {
 		if isChallenge(p) {
 			challenges++
 		}
@@ -169,13 +169,13 @@ func checkOtherChallenge(ctx context.Context, r *run) error {
 	case 0:
 		return skipf("no challenge came: the server knows the callback by other means")
 	case 1:
-		return theirs.wrong("another challenge for the other caller", "none")
+		return theirs.violation("another challenge for the other caller", "none")
 	}
 	return nil
 }
 
-// checkOtherArguments creates and ends a subscription that differs from another only in its arguments. It does so in
-// two orders.
+// checkOtherArguments creates and ends a subscription that differs from another only in its arguments. It sends the
+// arguments in two orders.
 func checkOtherArguments(ctx context.Context, r *run) error {
 	s := r.hook
 	if s.otherArgs == nil {
@@ -211,10 +211,10 @@ func checkOtherArguments(ctx context.Context, r *run) error {
 			return err
 		}
 		if id == mine {
-			return x.wrong("another id than "+mine+", since the arguments are others", "the same")
+			return x.violation("another id than "+mine+", since the arguments are others", "the same")
 		}
 		if len(ids) > 0 && ids[0] != id {
-			return x.wrong("the id "+ids[0]+": the arguments are equal", "%s", wire.Shown(id))
+			return x.violation("the id "+ids[0]+": the arguments are equal", "%s", wire.Shown(id))
 		}
 		ids = append(ids, id)
 		slices.Reverse(names)
@@ -224,12 +224,12 @@ func checkOtherArguments(ctx context.Context, r *run) error {
 		return err
 	}
 	if x.answer.err != nil {
-		return x.wrong("an empty result", "error %d", x.answer.err.Code)
+		return x.violation("an empty result", "error %d", x.answer.err.Code)
 	}
 	// The first subscription still exists.
 	end, err := r.unsubscribe(ctx, s, c)
 	if err == nil && end.answer.err != nil {
-		err = x.wrong("the subscription without these arguments to be there afterwards", "error %d when it was ended", end.answer.err.Code)
+		err = x.violation("the subscription without these arguments to be there afterwards", "error %d when it was ended", end.answer.err.Code)
 	}
 	return err
 }

@@ -31,7 +31,7 @@ var listChecks = []check{
 
 func checkCapability(_ context.Context, r *run) error {
 	if !r.isAdvertised() {
-		return r.hello.wrong(fmt.Sprintf("capabilities.%s or capabilities.extensions[%q]", wire.CapabilityKey,
+		return r.hello.violation(fmt.Sprintf("capabilities.%s or capabilities.extensions[%q]", wire.CapabilityKey,
 			wire.ExtensionID), "neither")
 	}
 	return nil
@@ -45,10 +45,10 @@ func checkListChanged(_ context.Context, r *run) error {
 			continue
 		}
 		if !bytes.HasPrefix(bytes.TrimSpace(place), []byte("{")) {
-			return r.hello.wrong("the capability to be an object", "%s", wire.Shown(string(place)))
+			return r.hello.violation("the capability to be an object", "%s", wire.Shown(string(place)))
 		}
 		if raw := member(place, "listChanged"); raw != nil && string(raw) != "true" && string(raw) != "false" {
-			return r.hello.wrong("listChanged to be true or false", "%s", wire.Shown(string(raw)))
+			return r.hello.violation("listChanged to be true or false", "%s", wire.Shown(string(raw)))
 		}
 	}
 	return nil
@@ -63,17 +63,17 @@ func (r *run) eachPage(ctx context.Context, each func(*exchange, wire.ListPage) 
 			return err
 		}
 		if x.answer.err != nil {
-			return x.wrong("a page of the list", "error %d", x.answer.err.Code)
+			return x.violation("a page of the list", "error %d", x.answer.err.Code)
 		}
 		page, err := wire.DecodeListPage(x.answer.result)
 		if err != nil {
-			return x.wrong("a page of the list", "%v", err)
+			return x.violation("a page of the list", "%v", err)
 		}
 		if raw := member(x.answer.result, "events"); string(raw) == "null" {
-			return x.wrong("events to be an array", "%s", orNone(raw))
+			return x.violation("events to be an array", "%s", orNone(raw))
 		}
 		if raw := member(x.answer.result, "nextCursor"); string(raw) == "null" {
-			return x.wrong("a nextCursor that is a string, or none", "null")
+			return x.violation("a nextCursor that is a string, or none", "null")
 		}
 		if err := each(x, page); err != nil {
 			return err
@@ -82,12 +82,12 @@ func (r *run) eachPage(ctx context.Context, each func(*exchange, wire.ListPage) 
 			return nil
 		}
 		if seen[page.NextCursor] {
-			return x.wrong("a nextCursor that leads on", "one that was given before")
+			return x.violation("a nextCursor that leads on", "one that was given before")
 		}
 		seen[page.NextCursor] = true
 		params = map[string]any{"cursor": page.NextCursor}
 	}
-	return r.last.wrong("the list to end", "more than %d pages", maxPages)
+	return r.lastExchange.violation("the list to end", "more than %d pages", maxPages)
 }
 
 func checkPages(ctx context.Context, r *run) error {
@@ -97,7 +97,7 @@ func checkPages(ctx context.Context, r *run) error {
 			var name string
 			_ = json.Unmarshal(member(raw, "name"), &name)
 			if name != "" && names[name] {
-				return x.wrong("each event type once", "%s again", wire.Shown(name))
+				return x.violation("each event type once", "%s again", wire.Shown(name))
 			}
 			names[name] = true
 		}
@@ -118,23 +118,23 @@ func checkDescriptors(ctx context.Context, r *run) error {
 		for _, raw := range page.Entries {
 			var name, description string
 			if json.Unmarshal(member(raw, "name"), &name) != nil || name == "" {
-				return x.wrong("a name", "%s", orNone(member(raw, "name")))
+				return x.violation("a name", "%s", orNone(member(raw, "name")))
 			}
 			if text := member(raw, "description"); text == nil || string(text) == "null" || json.Unmarshal(text, &description) != nil {
-				return x.wrong(name+" to have a description", "%s", orNone(member(raw, "description")))
+				return x.violation(name+" to have a description", "%s", orNone(member(raw, "description")))
 			}
 			var modes []string
 			if json.Unmarshal(member(raw, "delivery"), &modes) != nil || len(modes) == 0 {
-				return x.wrong(name+" to have one delivery mode or more", "%s", orNone(member(raw, "delivery")))
+				return x.violation(name+" to have one delivery mode or more", "%s", orNone(member(raw, "delivery")))
 			}
 			for i, m := range modes {
 				if slices.Contains(modes[:i], m) {
-					return x.wrong(name+" to name each delivery mode once", "%s", orNone(member(raw, "delivery")))
+					return x.violation(name+" to name each delivery mode once", "%s", orNone(member(raw, "delivery")))
 				}
 			}
 			for _, schema := range []string{"inputSchema", "payloadSchema"} {
 				if v := bytes.TrimSpace(member(raw, schema)); !bytes.HasPrefix(v, []byte("{")) {
-					return x.wrong(name+" to have an "+schema+" that is an object", "%s", orNone(v))
+					return x.violation(name+" to have an "+schema+" that is an object", "%s", orNone(v))
 				}
 			}
 		}
@@ -147,7 +147,7 @@ func checkNames(ctx context.Context, r *run) error {
 		for _, raw := range page.Entries {
 			var name string
 			if json.Unmarshal(member(raw, "name"), &name) == nil && wire.CheckEventName(name) != nil {
-				return x.wrong("a name that every client takes", "%s", wire.Shown(name))
+				return x.violation("a name that every client takes", "%s", wire.Shown(name))
 			}
 		}
 		return nil
@@ -163,7 +163,7 @@ func checkSchemas(ctx context.Context, r *run) error {
 					continue // another check reports this
 				}
 				if _, err := validate.Compile(schema); err != nil {
-					return x.wrong(fmt.Sprintf("the %s of %s to be a JSON Schema", name, wire.Shown(string(member(raw, "name")))),
+					return x.violation(fmt.Sprintf("the %s of %s to be a JSON Schema", name, wire.Shown(string(member(raw, "name")))),
 						"%v", err)
 				}
 			}
@@ -186,7 +186,7 @@ func checkOrder(ctx context.Context, r *run) error {
 		}
 	}
 	if !slices.Equal(orders[0], orders[1]) {
-		return r.last.wrong("the order of the list before", "another one")
+		return r.lastExchange.violation("the order of the list before", "another one")
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func checkFingerprint(_ context.Context, r *run) error {
 		}
 		found = true
 		if own, err := wire.Fingerprint(s.InputSchema, s.PayloadSchema); err == nil && own != published {
-			return r.listed.wrong(fmt.Sprintf("%s to have the fingerprint %s", s.Name, own), "%s", wire.Shown(published))
+			return r.listed.violation(fmt.Sprintf("%s to have the fingerprint %s", s.Name, own), "%s", wire.Shown(published))
 		}
 	}
 	if !found {
@@ -213,12 +213,12 @@ func checkUndeclared(ctx context.Context, r *run) error {
 	if r.revision < wire.RevisionStateless {
 		return skipf("capabilities are declared once, by initialize, on this revision")
 	}
-	x, err := r.send(ctx, request{id: r.nextID(), method: wire.MethodList, undeclared: true})
+	x, err := r.send(ctx, request{id: r.nextID(), method: wire.MethodList, omitsExtension: true})
 	if err != nil {
 		return err
 	}
 	if x.answer.err != nil {
-		return x.wrong("the list", "error %d", x.answer.err.Code)
+		return x.violation("the list", "error %d", x.answer.err.Code)
 	}
 	return nil
 }
@@ -232,7 +232,7 @@ func checkUnknownMembers(ctx context.Context, r *run) error {
 		return err
 	}
 	if x.answer.err != nil {
-		return x.wrong("the member to be ignored", "error %d", x.answer.err.Code)
+		return x.violation("the member to be ignored", "error %d", x.answer.err.Code)
 	}
 	if r.poll == nil {
 		return nil
@@ -241,7 +241,7 @@ func checkUnknownMembers(ctx context.Context, r *run) error {
 		return err
 	}
 	if x.answer.err != nil {
-		return x.wrong("the member to be ignored", "error %d", x.answer.err.Code)
+		return x.violation("the member to be ignored", "error %d", x.answer.err.Code)
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (r *run) expectEchoed(ctx context.Context, ids ...string) error {
 			return err
 		}
 		if string(x.answer.id) != id {
-			return x.wrong("the id "+id, "%s", orNone(x.answer.id))
+			return x.violation("the id "+id, "%s", orNone(x.answer.id))
 		}
 	}
 	return nil
@@ -270,7 +270,7 @@ func checkIDBytes(ctx context.Context, r *run) error {
 
 func checkResultType(_ context.Context, r *run) error {
 	if raw := member(r.listed.answer.result, "resultType"); raw != nil && string(raw) != `"complete"` {
-		return r.listed.wrong(`resultType to be "complete"`, "%s", wire.Shown(string(raw)))
+		return r.listed.violation(`resultType to be "complete"`, "%s", wire.Shown(string(raw)))
 	}
 	return nil
 }
@@ -280,7 +280,7 @@ func checkResultTypeSent(_ context.Context, r *run) error {
 		return skipf("the server speaks an older revision")
 	}
 	if r.listed.answer.err == nil && member(r.listed.answer.result, "resultType") == nil {
-		return r.listed.wrong(`resultType "complete"`, "none")
+		return r.listed.violation(`resultType "complete"`, "none")
 	}
 	return nil
 }

@@ -54,8 +54,8 @@ var occurrenceChecks = []check{
 		needs: needPush | needOccurred, run: checkResume},
 }
 
-func (r *run) polledOccurrences() (*subject, []occurrence) { return r.poll, r.poll.fromPolls() }
-func (r *run) pushedOccurrences() (*subject, []occurrence) { return r.push, r.push.fromStream() }
+func (r *run) polledOccurrences() (*subject, []occurrence) { return r.poll, r.poll.pollOccurrences() }
+func (r *run) pushedOccurrences() (*subject, []occurrence) { return r.push, r.push.streamOccurrences() }
 
 // eachOccurrence returns a check that calls try for every occurrence.
 func eachOccurrence(of func(*run) (*subject, []occurrence), try func(*subject, occurrence) error) func(context.Context,
@@ -73,20 +73,20 @@ func eachOccurrence(of func(*run) (*subject, []occurrence), try func(*subject, o
 
 func wellFormed(s *subject, o occurrence) error {
 	if o.eventID() == "" {
-		return o.wrong("an eventId, a string", "%s", orNone(member(o.raw, "eventId")))
+		return o.violation("an eventId, a string", "%s", orNone(member(o.raw, "eventId")))
 	}
 	var name, at string
 	if json.Unmarshal(member(o.raw, "name"), &name) != nil || name != s.Name {
-		return o.wrong("the name "+s.Name, "%s", orNone(member(o.raw, "name")))
+		return o.violation("the name "+s.Name, "%s", orNone(member(o.raw, "name")))
 	}
 	if json.Unmarshal(member(o.raw, "timestamp"), &at) != nil {
-		return o.wrong("a timestamp, a string", "%s", orNone(member(o.raw, "timestamp")))
+		return o.violation("a timestamp, a string", "%s", orNone(member(o.raw, "timestamp")))
 	}
 	if _, err := time.Parse(time.RFC3339Nano, at); err != nil {
-		return o.wrong("a timestamp of RFC 3339 with a zone", "%s", wire.Shown(at))
+		return o.violation("a timestamp of RFC 3339 with a zone", "%s", wire.Shown(at))
 	}
 	if data := member(o.raw, "data"); len(data) == 0 || data[0] != '{' {
-		return o.wrong("data that is an object", "%s", orNone(data))
+		return o.violation("data that is an object", "%s", orNone(data))
 	}
 	return nil
 }
@@ -96,21 +96,21 @@ const maxClockSkew = time.Hour
 
 func notAhead(_ *subject, o occurrence) error {
 	if at := o.time(); at.After(time.Now().Add(maxClockSkew)) {
-		return o.wrong("a timestamp that is not ahead by more than an hour", "%s", at.Format(time.RFC3339))
+		return o.violation("a timestamp that is not ahead by more than an hour", "%s", at.Format(time.RFC3339))
 	}
 	return nil
 }
 
 func fitsHeader(_ *subject, o occurrence) error {
 	if wire.CheckEventID(o.eventID()) != nil {
-		return o.wrong("an eventId of 1 to 256 bytes of visible ASCII", "%s", orNone(member(o.raw, "eventId")))
+		return o.violation("an eventId of 1 to 256 bytes of visible ASCII", "%s", orNone(member(o.raw, "eventId")))
 	}
 	return nil
 }
 
 func withoutCursor(_ *subject, o occurrence) error {
 	if raw := member(o.raw, "cursor"); raw != nil {
-		return o.wrong("no cursor of its own", "%s", wire.Shown(string(raw)))
+		return o.violation("no cursor of its own", "%s", wire.Shown(string(raw)))
 	}
 	return nil
 }
@@ -126,20 +126,20 @@ func validData(s *subject, o occurrence) error {
 		return skipf("the payloadSchema of %s cannot be used", s.Name)
 	}
 	if err := payload.Validate(member(o.raw, "data")); err != nil {
-		return o.wrong("data that is valid under payloadSchema", "%v", err)
+		return o.violation("data that is valid under payloadSchema", "%v", err)
 	}
 	return nil
 }
 
 func checkEventIDs(_ context.Context, r *run) error {
 	seen := map[string]bool{}
-	for _, o := range r.poll.fromPolls() {
+	for _, o := range r.poll.pollOccurrences() {
 		id := o.eventID()
 		if err := wire.CheckEventID(id); err != nil {
-			return o.wrong("an eventId of 1 to 256 bytes of visible ASCII", "%s", orNone(member(o.raw, "eventId")))
+			return o.violation("an eventId of 1 to 256 bytes of visible ASCII", "%s", orNone(member(o.raw, "eventId")))
 		}
 		if seen[id] {
-			return o.wrong("each eventId once", "%s again", wire.Shown(id))
+			return o.violation("each eventId once", "%s again", wire.Shown(id))
 		}
 		seen[id] = true
 	}
@@ -165,14 +165,14 @@ func (r *run) pollIDs(ctx context.Context, cursor *string, more map[string]any) 
 }
 
 func checkAgain(ctx context.Context, r *run) error {
-	want := r.poll.fromPolls()[0].eventID()
+	want := r.poll.pollOccurrences()[0].eventID()
 	for range 2 {
 		x, result, ids, err := r.pollIDs(ctx, r.poll.first, nil)
 		if err != nil {
 			return err
 		}
 		if len(ids) == 0 || ids[0] != want {
-			return x.wrong("the occurrence "+want+" again", "%s", first(ids))
+			return x.violation("the occurrence "+want+" again", "%s", first(ids))
 		}
 		// The server need not remember that a client has passed this cursor.
 		if _, _, _, err := r.pollIDs(ctx, result.Cursor, nil); err != nil {
@@ -190,7 +190,7 @@ func first(ids []string) string {
 }
 
 func checkCap(ctx context.Context, r *run) error {
-	a, b, err := firstTwo(r.poll.fromPolls())
+	a, b, err := firstTwo(r.poll.pollOccurrences())
 	if err != nil {
 		return err
 	}
@@ -199,18 +199,18 @@ func checkCap(ctx context.Context, r *run) error {
 	case err != nil:
 		return err
 	case len(ids) != 1:
-		return x.wrong("one occurrence", "%d", len(ids))
+		return x.violation("one occurrence", "%d", len(ids))
 	case !result.HasMore:
-		return x.wrong("hasMore to be true", "false")
+		return x.violation("hasMore to be true", "false")
 	case ids[0] != a.eventID():
-		return x.wrong("the occurrence "+a.eventID(), "%s", first(ids))
+		return x.violation("the occurrence "+a.eventID(), "%s", first(ids))
 	}
 	x, _, ids, err = r.pollIDs(ctx, result.Cursor, map[string]any{"maxEvents": 1})
 	if err != nil {
 		return err
 	}
 	if len(ids) != 1 || ids[0] != b.eventID() {
-		return x.wrong("the next occurrence "+b.eventID(), "%s", first(ids))
+		return x.violation("the next occurrence "+b.eventID(), "%s", first(ids))
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func checkAdvance(ctx context.Context, r *run) error {
 		return err
 	}
 	if len(before) == 0 {
-		return x.wrong("what occurred after the cursor", "nothing")
+		return x.violation("what occurred after the cursor", "nothing")
 	}
 	seen := map[string]bool{}
 	for _, id := range before {
@@ -233,34 +233,34 @@ func checkAdvance(ctx context.Context, r *run) error {
 	}
 	for _, id := range after {
 		if seen[id] {
-			return x.wrong("what came after the last page", "the occurrence %s again", wire.Shown(id))
+			return x.violation("what came after the last page", "the occurrence %s again", wire.Shown(id))
 		}
 	}
 	return nil
 }
 
 func checkMaxAge(ctx context.Context, r *run) error {
-	old := r.poll.fromPolls()[0].eventID()
+	old := r.poll.pollOccurrences()[0].eventID()
 	x, result, ids, err := r.pollIDs(ctx, r.poll.first, map[string]any{"maxAgeMs": 0})
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
 		if id == old {
-			return x.wrong("what is older to be left out", "the occurrence %s", wire.Shown(id))
+			return x.violation("what is older to be left out", "the occurrence %s", wire.Shown(id))
 		}
 	}
 	if !result.Truncated {
-		return x.wrong("truncated to be true", "false")
+		return x.violation("truncated to be true", "false")
 	}
 	return nil
 }
 
 func checkPushedOnce(_ context.Context, r *run) error {
 	seen := map[string]bool{}
-	for _, o := range r.push.fromStream() {
+	for _, o := range r.push.streamOccurrences() {
 		if id := o.eventID(); seen[id] {
-			return o.wrong("each occurrence once", "%s again", wire.Shown(id))
+			return o.violation("each occurrence once", "%s again", wire.Shown(id))
 		}
 		seen[o.eventID()] = true
 	}
@@ -276,16 +276,16 @@ func checkOwn(_ context.Context, r *run) error {
 			continue
 		}
 		if !strings.HasPrefix(m.method, wire.NotificationPrefix) {
-			return x.wrong("notifications/events/* only", "%s", wire.Shown(m.method))
+			return x.violation("notifications/events/* only", "%s", wire.Shown(m.method))
 		}
 		if id == nil {
 			id = m.subscription()
 		}
 		if string(m.subscription()) != string(id) {
-			return x.wrong(fmt.Sprintf("the subscription id %s", orNone(id)), "%s", orNone(m.subscription()))
+			return x.violation(fmt.Sprintf("the subscription id %s", orNone(id)), "%s", orNone(m.subscription()))
 		}
 		if m.method == wire.NotificationEvent && string(member(m.params, "name")) != string(encode(r.push.Name)) {
-			return x.wrong("events of "+r.push.Name, "%s", orNone(member(m.params, "name")))
+			return x.violation("events of "+r.push.Name, "%s", orNone(member(m.params, "name")))
 		}
 	}
 	return nil
@@ -302,10 +302,10 @@ func (r *run) expectFirst(ctx context.Context, cursor, id string) (*exchange, er
 	defer cancel()
 	m, ok := f.await(waiting, func(m message) bool { return m.method == wire.NotificationEvent })
 	if !ok {
-		return x, x.wrong("the occurrence "+id, "none")
+		return x, x.violation("the occurrence "+id, "none")
 	}
 	if got := (occurrence{raw: m.params}).eventID(); got != id {
-		return x, (&exchange{request: x.request, answer: m}).wrong("the occurrence "+id+" first", "%s", wire.Shown(got))
+		return x, (&exchange{request: x.request, answer: m}).violation("the occurrence "+id+" first", "%s", wire.Shown(got))
 	}
 	return x, nil
 }
@@ -328,7 +328,7 @@ func checkReplay(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	id := r.push.fromStream()[0].eventID()
+	id := r.push.streamOccurrences()[0].eventID()
 	x, err := r.expectFirst(ctx, from, id)
 	if err != nil {
 		return err
@@ -336,7 +336,7 @@ func checkReplay(ctx context.Context, r *run) error {
 	// The cursor in the active notification is never ahead of events that the stream has yet to replay.
 	at := (occurrence{raw: x.answer.params}).cursor()
 	if at == nil {
-		return x.wrong("a cursor", "null")
+		return x.violation("a cursor", "null")
 	}
 	_, err = r.expectFirst(ctx, *at, id)
 	return err
@@ -348,25 +348,25 @@ func checkStreamMaxAge(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	old := r.push.fromStream()[0].eventID()
+	old := r.push.streamOccurrences()[0].eventID()
 	f, x, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": from, "maxAgeMs": 0})
 	if err != nil {
 		return err
 	}
 	defer f.stop()
 	if truncated, _ := boolMember(x, x.answer.params, "truncated"); !truncated {
-		return x.wrong("truncated to be true", "false")
+		return x.violation("truncated to be true", "false")
 	}
 	waiting, cancel := context.WithTimeout(ctx, r.o.pace.settle)
 	defer cancel()
 	if m, ok := f.await(waiting, func(m message) bool { return m.method == wire.NotificationEvent }); ok && (occurrence{raw: m.params}).eventID() == old {
-		return (&exchange{request: x.request, answer: m}).wrong("what is older to be left out", "the occurrence %s", wire.Shown(old))
+		return (&exchange{request: x.request, answer: m}).violation("what is older to be left out", "the occurrence %s", wire.Shown(old))
 	}
 	return nil
 }
 
 func checkResume(ctx context.Context, r *run) error {
-	a, b, err := firstTwo(r.push.fromStream())
+	a, b, err := firstTwo(r.push.streamOccurrences())
 	if err != nil {
 		return err
 	}
@@ -392,12 +392,12 @@ func streamsFromNow(params map[string]any) func(context.Context, *run) error {
 		if _, ok := f.await(waiting, isEvent); !ok {
 			return nil // any history would have arrived by now
 		}
-		waiting, cancel = context.WithTimeout(ctx, r.o.pace.arrive)
+		waiting, cancel = context.WithTimeout(ctx, r.o.pace.maxLag)
 		defer cancel()
-		present := r.caughtUp(r.push, before)
+		present := r.catchUpPredicate(r.push, before)
 		m, ok := f.await(waiting, func(m message) bool { return isEvent(m) && present((occurrence{raw: m.params}).eventID()) })
 		if ok && before[(occurrence{raw: m.params}).eventID()] {
-			return (&exchange{request: x.request, answer: m}).wrong("nothing from before the stream", "%s, which had come before",
+			return (&exchange{request: x.request, answer: m}).violation("nothing from before the stream", "%s, which had come before",
 				wire.Shown((occurrence{raw: m.params}).eventID()))
 		}
 		return nil

@@ -45,11 +45,11 @@ func checkPollNextToStream(ctx context.Context, r *run) error {
 		took := time.Since(began)
 		switch {
 		case err != nil:
-			return x.wrong("an answer to a poll next to an open stream", "%v", err)
+			return x.violation("an answer to a poll next to an open stream", "%v", err)
 		case took < promptTime || took < 4*listing:
 			return nil
 		case try == promptTries:
-			return x.wrong("an answer to a poll next to an open stream as soon as to events/list", "one after %v, and after %v to events/list",
+			return x.violation("an answer to a poll next to an open stream as soon as to events/list", "one after %v, and after %v to events/list",
 				took.Round(time.Millisecond), listing.Round(time.Millisecond))
 		}
 	}
@@ -62,7 +62,7 @@ func checkWindowAnswered(ctx context.Context, r *run) error {
 	case w == nil:
 		return err
 	case w.unanswered != nil:
-		return w.unanswered.wrong("an answer to each poll next to open streams", "none")
+		return w.unanswered.violation("an answer to each poll next to open streams", "none")
 	case err == nil && !(w.s.has(wire.ModePoll) && w.s.has(wire.ModePush)):
 		return skipf("%s does not offer both poll and push", w.s.Name)
 	}

@@ -42,7 +42,7 @@ func checkPollShape(ctx context.Context, r *run) error {
 	in := x.answer.result
 	var list []json.RawMessage
 	if raw := member(in, "events"); json.Unmarshal(raw, &list) != nil || list == nil {
-		return x.wrong("events to be an array", "%s", orNone(raw))
+		return x.violation("events to be an array", "%s", orNone(raw))
 	}
 	if _, err := stringOrNull(x, in, "cursor"); err != nil {
 		return err
@@ -54,7 +54,7 @@ func checkPollShape(ctx context.Context, r *run) error {
 	}
 	var next int64
 	if raw := member(in, "nextPollMs"); raw == nil || string(raw) == "null" || json.Unmarshal(raw, &next) != nil || next < 0 {
-		return x.wrong("nextPollMs to be an integer from 0", "%s", orNone(raw))
+		return x.violation("nextPollMs to be an integer from 0", "%s", orNone(raw))
 	}
 	return nil
 }
@@ -78,13 +78,13 @@ func (r *run) fromNow(ctx context.Context, more map[string]any) error {
 		case err != nil:
 			return err
 		case result.Truncated:
-			return x.wrong("truncated to be false without a cursor", "true")
+			return x.violation("truncated to be false without a cursor", "true")
 		case result.Cursor == nil:
 			return nil
 		}
 		for _, e := range result.Events {
 			if before[e.EventID] {
-				return x.wrong("no history without a cursor", "%s, which had come before", wire.Shown(e.EventID))
+				return x.violation("no history without a cursor", "%s, which had come before", wire.Shown(e.EventID))
 			}
 			before[e.EventID] = true
 		}
@@ -92,8 +92,8 @@ func (r *run) fromNow(ctx context.Context, more map[string]any) error {
 	return nil
 }
 
-// emptyPages is the maximum number of consecutive empty pages at the same cursor that announce more events.
-const emptyPages = 3
+// maxEmptyPages is the maximum number of consecutive empty pages at the same cursor that have hasMore set.
+const maxEmptyPages = 3
 
 func checkMore(ctx context.Context, r *run) error {
 	for i, s := range r.typesWith(wire.ModePoll) {
@@ -110,7 +110,7 @@ func checkMore(ctx context.Context, r *run) error {
 func (r *run) moreOf(ctx context.Context, s *subject) error {
 	var cursor *string
 	empty := 0
-	for range 20 * emptyPages { // a type that occurs all the time may always have more
+	for range 20 * maxEmptyPages { // a type that occurs all the time may always have more
 		x, result, err := r.pollSubject(ctx, s, map[string]any{"cursor": cursor})
 		if err != nil {
 			return err
@@ -121,8 +121,8 @@ func (r *run) moreOf(ctx context.Context, s *subject) error {
 		if empty++; len(result.Events) > 0 || cursor == nil || *cursor != *result.Cursor {
 			empty = 0
 		}
-		if cursor = result.Cursor; empty >= emptyPages {
-			return x.wrong("hasMore to be false where there is nothing more", "true, with no occurrence and the same cursor, %d times", empty)
+		if cursor = result.Cursor; empty >= maxEmptyPages {
+			return x.violation("hasMore to be false where there is nothing more", "true, with no occurrence and the same cursor, %d times", empty)
 		}
 	}
 	return nil
@@ -137,7 +137,7 @@ func checkCursorsAlways(ctx context.Context, r *run) error {
 			return err
 		}
 		if before != nil && (result.Cursor == nil) != (cursor == nil) {
-			return x.wrong("a cursor as in the answer before", "%s", orNone(member(x.answer.result, "cursor")))
+			return x.violation("a cursor as in the answer before", "%s", orNone(member(x.answer.result, "cursor")))
 		}
 		before, cursor = x, result.Cursor
 	}
@@ -151,10 +151,10 @@ func (r *run) pollBadCursor(ctx context.Context, bad string, truncated bool) err
 		return err
 	}
 	if result.Cursor == nil || *result.Cursor == bad {
-		return x.wrong("a fresh cursor", "%s", orNone(member(x.answer.result, "cursor")))
+		return x.violation("a fresh cursor", "%s", orNone(member(x.answer.result, "cursor")))
 	}
 	if truncated && !result.Truncated {
-		return x.wrong("truncated to be true", "false")
+		return x.violation("truncated to be true", "false")
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func checkForeign(ctx context.Context, r *run) error {
 			return err
 		}
 		if result.Cursor == nil {
-			return r.last.wrong("a fresh cursor", "null")
+			return r.lastExchange.violation("a fresh cursor", "null")
 		}
 		return nil
 	}
@@ -209,7 +209,7 @@ func acceptedParams(name string, values ...any) func(context.Context, *run) erro
 			x, _, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": r.poll.first, name: v})
 			if err != nil {
 				if x != nil && x.answer.err != nil {
-					return x.wrong(fmt.Sprintf("%s %v to be taken", name, v), "error %d", x.answer.err.Code)
+					return x.violation(fmt.Sprintf("%s %v to be taken", name, v), "error %d", x.answer.err.Code)
 				}
 				return err
 			}

@@ -53,7 +53,7 @@ func (r *run) firstMessage(ctx context.Context, q request) (*flow, *exchange, er
 		if _, ended, err := f.messages(); ended && err != nil {
 			return nil, x, err
 		}
-		return nil, x, x.wrong("notifications/events/active", "nothing")
+		return nil, x, x.violation("notifications/events/active", "nothing")
 	}
 	x.answer = m
 	return f, x, nil
@@ -75,10 +75,10 @@ func (r *run) openActive(ctx context.Context, id json.RawMessage, more map[strin
 
 func wellBegun(x *exchange) error {
 	if x.answer.err != nil {
-		return x.wrong(wire.NotificationActive, "error %d", x.answer.err.Code)
+		return x.violation(wire.NotificationActive, "error %d", x.answer.err.Code)
 	}
 	if x.answer.method != wire.NotificationActive {
-		return x.wrong(wire.NotificationActive+" first", "%s", wire.Shown(x.answer.method))
+		return x.violation(wire.NotificationActive+" first", "%s", wire.Shown(x.answer.method))
 	}
 	if _, err := stringOrNull(x, x.answer.params, "cursor"); err != nil {
 		return err
@@ -94,7 +94,7 @@ func checkActive(ctx context.Context, r *run) error {
 	}
 	defer f.stop()
 	if truncated, _ := boolMember(x, x.answer.params, "truncated"); truncated {
-		return x.wrong("truncated to be false without a cursor", "true")
+		return x.violation("truncated to be false without a cursor", "true")
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func carriesID(id string) func(context.Context, *run) error {
 		}
 		defer f.stop()
 		if got := x.answer.subscription(); string(got) != id {
-			return x.wrong(fmt.Sprintf("_meta[%q] to be %s", wire.MetaSubscriptionID, id), "%s", orNone(got))
+			return x.violation(fmt.Sprintf("_meta[%q] to be %s", wire.MetaSubscriptionID, id), "%s", orNone(got))
 		}
 		return nil
 	}
@@ -124,7 +124,7 @@ func checkSeveral(ctx context.Context, r *run) error {
 			if e.Code == wire.Sketch.Code(wire.ResourceExhausted) || e.Code == wire.SEP.Code(wire.ResourceExhausted) {
 				return skipf("the server caps the streams of a caller")
 			}
-			return x.wrong("another stream", "error %d", e.Code)
+			return x.violation("another stream", "error %d", e.Code)
 		}
 	}
 	return nil
@@ -137,7 +137,7 @@ func checkEventStream(ctx context.Context, r *run) error {
 	}
 	defer f.stop()
 	if kind, _, _ := mime.ParseMediaType(x.contentType); kind != "text/event-stream" || x.status != 200 {
-		return x.wrong("200 text/event-stream", "%d %s", x.status, wire.Shown(x.contentType))
+		return x.violation("200 text/event-stream", "%d %s", x.status, wire.Shown(x.contentType))
 	}
 	return nil
 }
@@ -155,15 +155,15 @@ func checkStreamCursor(ctx context.Context, r *run) error {
 	case c == nil:
 		return nil // a type without replay
 	case *c == bad:
-		return x.wrong("a fresh cursor", "the malformed one")
+		return x.violation("a fresh cursor", "the malformed one")
 	case !truncated:
-		return x.wrong("truncated to be true", "false")
+		return x.violation("truncated to be true", "false")
 	}
 	return nil
 }
 
 func checkStreamAge(ctx context.Context, r *run) error {
-	x, err := r.attempt(ctx, wire.MethodStream, r.push.params(map[string]any{"cursor": nil, "maxAgeMs": -1}))
+	x, err := r.sendInvalid(ctx, wire.MethodStream, r.push.params(map[string]any{"cursor": nil, "maxAgeMs": -1}))
 	if err != nil {
 		return err
 	}
@@ -201,22 +201,22 @@ func checkCancelled(ctx context.Context, r *run) error {
 	pause(ctx, r.o.pace.settle)
 	settled, _, _ := f.messages()
 	// Live events of the type continue meanwhile.
-	r.awaitPushed(ctx, r.o.pace.arrive)
+	r.awaitPushed(ctx, r.o.pace.maxLag)
 	pause(ctx, r.o.pace.settle) // each stream receives an occurrence in turn
 	after, _, _ := f.messages()
 	for _, m := range after[len(before):] {
 		if m.isResponse() {
-			return (&exchange{request: x.request, answer: m}).wrong("no answer to a cancelled request", "one")
+			return (&exchange{request: x.request, answer: m}).violation("no answer to a cancelled request", "one")
 		}
 	}
 	if len(after) > len(settled) {
-		return (&exchange{request: x.request, answer: after[len(settled)]}).wrong("nothing after the cancellation", "%s",
+		return (&exchange{request: x.request, answer: after[len(settled)]}).violation("nothing after the cancellation", "%s",
 			after[len(settled)].method)
 	}
 	return nil
 }
 
-// awaitPushed waits until the watched stream receives another occurrence, but not longer than most.
+// awaitPushed waits until the watched stream receives another occurrence or the given time has elapsed.
 func (r *run) awaitPushed(ctx context.Context, most time.Duration) {
 	waiting, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -248,7 +248,7 @@ func checkBrokenOff(ctx context.Context, r *run) error {
 		return err
 	}
 	if x.answer.err != nil {
-		return x.wrong("the list", "error %d", x.answer.err.Code)
+		return x.violation("the list", "error %d", x.answer.err.Code)
 	}
 	return nil
 }
@@ -264,15 +264,15 @@ func checkHeartbeat(ctx context.Context, r *run) error {
 	x := &exchange{request: s.opened, answer: m}
 	if !ok {
 		if _, ended, _ := s.stream.messages(); ended {
-			return x.wrong("a heartbeat", "the end of the stream")
+			return x.violation("a heartbeat", "the end of the stream")
 		}
 		if s.stream.hasComments() {
-			return x.wrong(wire.NotificationHeartbeat+" within 30 s", "only SSE comments, which are not heartbeats")
+			return x.violation(wire.NotificationHeartbeat+" within 30 s", "only SSE comments, which are not heartbeats")
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return x.wrong("a heartbeat within 30 s", "none in %v", r.o.pace.heartbeat)
+		return x.violation("a heartbeat within 30 s", "none in %v", r.o.pace.heartbeat)
 	}
 	c, err := stringOrNull(x, m.params, "cursor")
 	if err != nil {
@@ -280,7 +280,7 @@ func checkHeartbeat(ctx context.Context, r *run) error {
 	}
 	if kept, _, _ := s.stream.messages(); len(kept) > 0 && kept[0].method == wire.NotificationActive {
 		if raw := member(kept[0].params, "cursor"); (string(raw) == "null") != (c == nil) {
-			return x.wrong("a cursor as active had one", "%s", orNone(member(m.params, "cursor")))
+			return x.violation("a cursor as active had one", "%s", orNone(member(m.params, "cursor")))
 		}
 	}
 	return nil
@@ -300,7 +300,7 @@ func checkHeartbeats(_ context.Context, r *run) error {
 			first = &k
 		}
 		if a, b := member(first.params, "cursor"), member(k.params, "cursor"); len(a) > 0 && (len(b) == 0 || a[0] != b[0]) {
-			return (&exchange{request: r.push.opened, answer: k}).wrong("a cursor as the first heartbeat had one", "%s", orNone(b))
+			return (&exchange{request: r.push.opened, answer: k}).violation("a cursor as the first heartbeat had one", "%s", orNone(b))
 		}
 	}
 	if first == nil {

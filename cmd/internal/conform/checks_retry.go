@@ -36,9 +36,9 @@ func retried(try func(context.Context, *run, *retrial) error) func(context.Conte
 	}
 }
 
-// attempts returns the posts of one occurrence.
-func (c *callback) attempts(id string) (list []post) {
-	for _, p := range c.received() {
+// postsOf returns the posts of one occurrence.
+func (c *callback) postsOf(id string) (list []post) {
+	for _, p := range c.receivedPosts() {
 		if isOccurrence(p) && (occurrence{raw: p.body}).eventID() == id {
 			list = append(list, p)
 		}
@@ -48,27 +48,27 @@ func (c *callback) attempts(id string) (list []post) {
 
 // checkNotHeld examines the deliveries that were rejected in sequence. Each one is a different occurrence.
 func checkNotHeld(_ context.Context, _ *run, t *retrial) error {
-	if len(t.plain) < refusedInARow {
-		return verdict.Skipped(t.why)
+	if len(t.refused503) < rejectionCount {
+		return verdict.Skipped(t.failure)
 	}
 	// The callback rejected the second delivery only after it had accepted the first, so no new delivery arrived in
 	// between.
-	for i, id := range t.plain[:len(t.plain)-1] {
-		list, next := t.callback.attempts(id), t.callback.attempts(t.plain[i+1])
+	for i, id := range t.refused503[:len(t.refused503)-1] {
+		list, next := t.callback.postsOf(id), t.callback.postsOf(t.refused503[i+1])
 		if len(list) < 2 || next[0].at.Before(list[len(list)-1].at) {
 			return nil
 		}
 	}
-	first, last := t.callback.attempts(t.plain[0]), t.callback.attempts(t.plain[len(t.plain)-1])
-	return last[0].exchange(t.made).wrong("other occurrences while "+wire.Shown(t.plain[0])+" waits for its next attempt",
+	first, last := t.callback.postsOf(t.refused503[0]), t.callback.postsOf(t.refused503[len(t.refused503)-1])
+	return last[0].exchange(t.made).violation("other occurrences while "+wire.Shown(t.refused503[0])+" waits for its next attempt",
 		"nothing but attempts of one occurrence at a time for %v", last[0].at.Sub(first[0].at).Round(time.Millisecond))
 }
 
 func checkPauses(_ context.Context, r *run, t *retrial) error {
 	var pauses []time.Duration
 	var last post
-	for _, id := range t.plain {
-		if list := t.callback.attempts(id); len(list) > 1 {
+	for _, id := range t.refused503 {
+		if list := t.callback.postsOf(id); len(list) > 1 {
 			pauses, last = append(pauses, list[1].at.Sub(list[0].at)), list[1]
 		}
 	}
@@ -76,19 +76,19 @@ func checkPauses(_ context.Context, r *run, t *retrial) error {
 		return skipf("fewer than two deliveries were tried again")
 	}
 	if usual := median(pauses); usual < r.o.pace.retry {
-		return last.exchange(t.made).wrong("pauses of "+r.o.pace.retry.String()+" and more", "%v", usual.Round(time.Millisecond))
+		return last.exchange(t.made).violation("pauses of "+r.o.pace.retry.String()+" and more", "%v", usual.Round(time.Millisecond))
 	}
 	return nil
 }
 
 func checkSameBody(_ context.Context, _ *run, t *retrial) error {
 	tried := false
-	for _, id := range append(slices.Clone(t.plain), t.refreshed) {
-		list := t.callback.attempts(id)
+	for _, id := range append(slices.Clone(t.refused503), t.refreshed) {
+		list := t.callback.postsOf(id)
 		for _, p := range list[min(1, len(list)):] {
 			tried = true
 			if a, b := bodyOf(list[0]), bodyOf(p); a != b {
-				return p.exchange(t.made).wrong("the occurrence of the first attempt but for its cursor: "+wire.Shown(a), "%s", wire.Shown(b))
+				return p.exchange(t.made).violation("the occurrence of the first attempt but for its cursor: "+wire.Shown(a), "%s", wire.Shown(b))
 			}
 		}
 	}
@@ -103,8 +103,8 @@ func checkSameBody(_ context.Context, _ *run, t *retrial) error {
 func checkTimes(_ context.Context, _ *run, t *retrial) error {
 	apart := 0
 	var last post
-	for _, id := range append(slices.Clone(t.plain), t.refreshed) {
-		list := t.callback.attempts(id)
+	for _, id := range append(slices.Clone(t.refused503), t.refreshed) {
+		list := t.callback.postsOf(id)
 		if len(list) < 2 || list[1].at.Sub(list[0].at) < time.Second {
 			continue
 		}
@@ -116,32 +116,32 @@ func checkTimes(_ context.Context, _ *run, t *retrial) error {
 	if apart < 2 {
 		return skipf("fewer than two deliveries were tried again after a second or more")
 	}
-	return last.exchange(t.made).wrong("the time of the attempt as "+wire.HeaderWebhookTimestamp, "that of the first one, on %d deliveries", apart)
+	return last.exchange(t.made).violation("the time of the attempt as "+wire.HeaderWebhookTimestamp, "that of the first one, on %d deliveries", apart)
 }
 
 // bodyOf returns the canonical body of a post without its cursor.
 func bodyOf(p post) string {
 	members := objectOf(p.body)
 	delete(members, "cursor")
-	return canonical(encode(members))
+	return canonicalJSON(encode(members))
 }
 
 func checkPassed(_ context.Context, _ *run, t *retrial) error {
 	switch {
-	case t.passed == nil || len(t.callback.attempts(t.waited)) < 2: // or the server gave up, which settles it
+	case t.afterLater == nil || len(t.callback.postsOf(t.waited)) < 2: // or the server gave up, which settles it
 		return skipf("nothing was delivered, with a cursor, while another one waited")
-	case !slices.Contains(t.passed, t.waited):
-		return t.passing.wrong("a cursor that leads to "+wire.Shown(t.waited)+", which was answered 503 and not taken since", "%s", first(t.passed))
+	case !slices.Contains(t.afterLater, t.waited):
+		return t.passing.violation("a cursor that leads to "+wire.Shown(t.waited)+", which was answered 503 and not taken since", "%s", first(t.afterLater))
 	}
 	return nil
 }
 
 func checkRefreshCursor(_ context.Context, _ *run, t *retrial) error {
 	switch {
-	case t.led == nil || len(t.callback.attempts(t.refreshed)) < 2:
+	case t.afterRefresh == nil || len(t.callback.postsOf(t.refreshed)) < 2:
 		return skipf("no refresh had a cursor while a delivery waited")
-	case !slices.Contains(t.led, t.refreshed):
-		return t.refresh.wrong("a cursor that leads to "+wire.Shown(t.refreshed)+", which was answered 503 and not taken since", "%s", first(t.led))
+	case !slices.Contains(t.afterRefresh, t.refreshed):
+		return t.refresh.violation("a cursor that leads to "+wire.Shown(t.refreshed)+", which was answered 503 and not taken since", "%s", first(t.afterRefresh))
 	}
 	return nil
 }
@@ -150,8 +150,8 @@ func checkForgotten(_ context.Context, _ *run, t *retrial) error {
 	switch {
 	case t.refresh == nil:
 		return skipf("no delivery waited during a refresh")
-	case t.forever != "" && len(t.callback.attempts(t.forever)) < 2:
-		return t.refresh.wrong(wire.Shown(t.forever)+" to be tried again, as those before the refresh were", "nothing of it")
+	case t.neverRetried != "" && len(t.callback.postsOf(t.neverRetried)) < 2:
+		return t.refresh.violation(wire.Shown(t.neverRetried)+" to be tried again, as those before the refresh were", "nothing of it")
 	}
 	return nil
 }
@@ -159,27 +159,27 @@ func checkForgotten(_ context.Context, _ *run, t *retrial) error {
 // checkRefreshRepeats examines the main callback and that of the retrial, whose subscriptions were refreshed many
 // times.
 func checkRefreshRepeats(_ context.Context, r *run) error {
-	return expectNoRepeats(r.main.made, r.main.callback, r.retrial.callback)
+	return expectNoRepeats(r.mainSubscription.made, r.mainSubscription.callback, r.retrial.callback)
 }
 
 func checkFinal(ctx context.Context, r *run, t *retrial) error {
-	if t.stopped {
-		return t.callback.attempts(t.gone)[0].exchange(t.made).wrong("other deliveries after a 410", "none, while more occurred")
+	if t.stoppedAfter410 {
+		return t.callback.postsOf(t.refused410)[0].exchange(t.made).violation("other deliveries after a 410", "none, while more occurred")
 	}
-	if t.large == "" {
+	if t.refused413 == "" {
 		return skipf("nothing was delivered that could be refused")
 	}
 	// Wait longer than an earlier retry took.
 	took := r.o.pace.quiet
-	for _, id := range t.plain {
-		if list := t.callback.attempts(id); len(list) > 1 {
+	for _, id := range t.refused503 {
+		if list := t.callback.postsOf(id); len(list) > 1 {
 			took = max(took, 2*list[1].at.Sub(list[0].at))
 		}
 	}
-	pause(ctx, time.Until(t.after.Add(min(took, r.o.Wait))))
-	for id, status := range map[string]string{t.gone: "410", t.large: "413"} {
-		if list := t.callback.attempts(id); len(list) > 1 {
-			return list[1].exchange(t.made).wrong("no further attempt after "+status, "one after %v", list[1].at.Sub(list[0].at).Round(time.Millisecond))
+	pause(ctx, time.Until(t.rejectedAt.Add(min(took, r.o.Wait))))
+	for id, status := range map[string]string{t.refused410: "410", t.refused413: "413"} {
+		if list := t.callback.postsOf(id); len(list) > 1 {
+			return list[1].exchange(t.made).violation("no further attempt after "+status, "one after %v", list[1].at.Sub(list[0].at).Round(time.Millisecond))
 		}
 	}
 	return nil
@@ -187,24 +187,24 @@ func checkFinal(ctx context.Context, r *run, t *retrial) error {
 
 func checkHanging(_ context.Context, _ *run, t *retrial) error {
 	switch {
-	case !t.hung:
+	case !t.withheld:
 		return skipf("no other callback was delivered to")
-	case t.got > 0:
+	case t.receivedCount > 0:
 		return nil
-	case t.occurred < 2:
+	case t.occurredCount < 2:
 		return skipf("too little occurred meanwhile")
 	}
-	return t.made.wrong("deliveries while another callback hangs", "none, while %d occurrences came by a stream", t.occurred)
+	return t.made.violation("deliveries while another callback hangs", "none, while %d occurrences came by a stream", t.occurredCount)
 }
 
 // checkComesAgain is only advice because the server chooses the retry delay.
 func checkComesAgain(ctx context.Context, r *run, t *retrial) error {
-	if len(t.plain) == 0 {
-		return verdict.Skipped(t.why)
+	if len(t.refused503) == 0 {
+		return verdict.Skipped(t.failure)
 	}
-	list := t.callback.attempts(t.plain[0])
+	list := t.callback.postsOf(t.refused503[0])
 	if len(list) < 2 {
-		v := list[0].exchange(t.made).wrong("another attempt by the end of the run", "none within %v", time.Since(list[0].at).Round(time.Second))
+		v := list[0].exchange(t.made).violation("another attempt by the end of the run", "none within %v", time.Since(list[0].at).Round(time.Second))
 		v.Mild = true
 		return v
 	}

@@ -45,7 +45,7 @@ func checkHookSeam(ctx context.Context, r *run) error {
 	case known == nil || !came:
 		return skipf("no later event was delivered in time")
 	case lost != "":
-		return x.wrong("the delivery of "+wire.Shown(lost)+", which came after the cursor", "later events alone")
+		return x.violation("the delivery of "+wire.Shown(lost)+", which came after the cursor", "later events alone")
 	}
 	return nil
 }

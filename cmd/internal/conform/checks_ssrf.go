@@ -18,7 +18,7 @@ var ssrfChecks = []check{
 		needs: needHook | needSSRF, run: checkLoopback},
 }
 
-// privateHosts has one host in each private address block, including spellings that filters overlook.
+// privateHosts contains a host in each private address block, including spellings that filters overlook.
 var privateHosts = []string{
 	"10.0.0.1", "172.16.0.1", "192.168.0.1", "100.64.0.1", "0.0.0.0", "198.18.0.1",
 	"[::1]", "[fc00::1]", "[fe80::1]", "[::ffff:10.0.0.1]", "[64:ff9b::a00:1]", "[2002:a00:1::1]",
@@ -70,7 +70,7 @@ func checkLoopback(ctx context.Context, r *run) error {
 	l.Close()
 	<-done
 	if connected.Load() {
-		return r.last.wrong("no connection to 127.0.0.1", "one")
+		return r.lastExchange.violation("no connection to 127.0.0.1", "one")
 	}
 	return err
 }

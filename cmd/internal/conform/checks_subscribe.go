@@ -66,7 +66,7 @@ var subscribeChecks = []check{
 func checkSubscribe(ctx context.Context, r *run) error {
 	// Prefer a type with occurrences, which allows more checks.
 	for _, s := range r.typesWith(wire.ModeWebhook) {
-		if len(s.fromPolls()) > 0 || len(s.fromStream()) > 0 {
+		if len(s.pollOccurrences()) > 0 || len(s.streamOccurrences()) > 0 {
 			r.hook = s
 			break
 		}
@@ -84,14 +84,14 @@ func checkSubscribe(ctx context.Context, r *run) error {
 	}
 	id, err := grantedID(x, false)
 	if x.answer.err == nil {
-		r.main = &subscription{of: r.hook, callback: c, made: x, id: id}
+		r.mainSubscription = &subscription{of: r.hook, callback: c, made: x, id: id}
 	}
 	return err
 }
 
 func checkNoStatus(_ context.Context, r *run) error {
-	if raw := member(r.main.made.answer.result, "deliveryStatus"); raw != nil {
-		return r.main.made.wrong("no deliveryStatus", "%s", wire.Shown(string(raw)))
+	if raw := member(r.mainSubscription.made.answer.result, "deliveryStatus"); raw != nil {
+		return r.mainSubscription.made.violation("no deliveryStatus", "%s", wire.Shown(string(raw)))
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func checkNoStatus(_ context.Context, r *run) error {
 func checkAnonymous(ctx context.Context, r *run) error {
 	c := r.newCallback(echoes)
 	params := r.hook.params(map[string]any{"cursor": nil, "delivery": c.delivery()})
-	x, err := r.send(ctx, request{id: r.nextID(), method: wire.MethodSubscribe, params: params, anonymous: true})
+	x, err := r.send(ctx, request{id: r.nextID(), method: wire.MethodSubscribe, params: params, omitsToken: true})
 	if page, ok := errors.AsType[*notMCPError](err); ok && (page.status == 401 || page.status == 403) {
 		return nil // refused before JSON-RPC
 	}
@@ -112,7 +112,7 @@ func checkAnonymous(ctx context.Context, r *run) error {
 	if x.answer.err == nil {
 		// The server has no owner for the subscription, or uses the principal of callers without a token.
 		params["delivery"] = map[string]any{"mode": wire.ModeWebhook, "url": c.url}
-		_, _ = r.send(ctx, request{id: r.nextID(), method: wire.MethodUnsubscribe, params: params, anonymous: true})
+		_, _ = r.send(ctx, request{id: r.nextID(), method: wire.MethodUnsubscribe, params: params, omitsToken: true})
 	}
 	return r.expectError(x, wire.Forbidden)
 }
@@ -120,7 +120,7 @@ func checkAnonymous(ctx context.Context, r *run) error {
 // expectDeliveryRefused checks that the server rejects an events/subscribe request with an invalid delivery.
 func (r *run) expectDeliveryRefused(ctx context.Context, kind wire.Kind, what string, delivery map[string]any) error {
 	params := r.hook.params(map[string]any{"cursor": nil, "delivery": delivery})
-	r.remember(params)
+	r.recordKey(params)
 	x, err := r.call(ctx, wire.MethodSubscribe, params)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func checkDeliveryMode(ctx context.Context, r *run) error {
 // expectRefused checks that the server rejects an events/subscribe request with other invalid params.
 func (r *run) expectRefused(ctx context.Context, kind wire.Kind, params map[string]any) error {
 	params["delivery"], params["cursor"] = r.newCallback(echoes).delivery(), nil
-	r.remember(params)
+	r.recordKey(params)
 	x, err := r.call(ctx, wire.MethodSubscribe, params)
 	if err != nil {
 		return err
@@ -231,7 +231,7 @@ func checkSubscribeMembers(ctx context.Context, r *run) error {
 		return err
 	}
 	if x.answer.err != nil {
-		return x.wrong("the member to be ignored", "error %d", x.answer.err.Code)
+		return x.violation("the member to be ignored", "error %d", x.answer.err.Code)
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ func checkSecretSizes(ctx context.Context, r *run) error {
 			return err
 		}
 		if _, err := grantedID(x, false); err != nil {
-			return x.wrong(fmt.Sprintf("a secret of %d bytes to be taken", size), "%v", err)
+			return x.violation(fmt.Sprintf("a secret of %d bytes to be taken", size), "%v", err)
 		}
 		if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
 			return err

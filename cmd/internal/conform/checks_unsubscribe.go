@@ -8,23 +8,24 @@ import (
 )
 
 // expectSameEvents checks that a callback with the same subscription as the main one receives the same events from now
-// on. A violation describes the requirement as expected and shows the exchange x.
+// on. If not, it returns a violation with the expected behavior and the exchange x.
 func (r *run) expectSameEvents(ctx context.Context, c *callback, x *exchange, expected string) error {
-	main := r.main.callback
+	main := r.mainSubscription.callback
 	pause(ctx, r.o.pace.settle) // let deliveries in flight arrive
-	from, answered := len(main.received()), time.Now()
+	from, answered := len(main.receivedPosts()), time.Now()
 	p, ok := main.await(ctx, from, r.o.Wait, func(p post) bool { return isOccurrence(p) && r.signedAfter(p, x, answered) })
 	if !ok {
 		return skipf("nothing more was delivered to the first callback within %v", r.o.Wait)
 	}
 	id := (occurrence{raw: p.body}).eventID()
 	if _, ok := c.await(ctx, 0, r.o.Wait, func(p post) bool { return isOccurrence(p) && (occurrence{raw: p.body}).eventID() == id }); !ok && ctx.Err() == nil {
-		return x.wrong(expected+", such as "+wire.Shown(id)+", which another callback got", "nothing of it within %v", r.o.Wait)
+		return x.violation(expected+", such as "+wire.Shown(id)+", which another callback got", "nothing of it within %v", r.o.Wait)
 	}
 	return nil
 }
 
-// checkOtherKeys ends nonexistent subscriptions that differ from an existing one only in their arguments or event type.
+// checkOtherKeys tries to end nonexistent subscriptions that differ from an existing one only in their arguments or
+// event type.
 func checkOtherKeys(ctx context.Context, r *run) error {
 	c := r.newCallback(echoes)
 	x, err := r.mustSubscribe(ctx, c, nil)

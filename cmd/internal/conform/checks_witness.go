@@ -9,18 +9,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// witnessChecks compare the events that the witness received of one type in several modes.
+// witnessChecks compare the events of one type that the witness received in several modes.
 var witnessChecks = []check{
 	{id: "OCC-2", title: "an occurrence has one eventId by every mode", needs: needWitness, run: checkSameIDs},
 	{id: "OCC-1", title: "an occurrence says the same by every mode", needs: needWitness, run: checkSameContent},
 	{id: "CUR-3", title: "every mode of a type has cursors, or none has", needs: needWitness, run: checkSameNulls},
-	{id: "POLL-7", title: "polls bring everything that other modes bring", needs: needWitness, run: completeness(wire.ModePoll, false)},
-	{id: "PUSH-3", title: "every stream brings everything that other modes bring", needs: needWitness, run: completeness(wire.ModePush, false)},
-	{id: "HOOK-6", title: "every callback gets everything that other modes bring", needs: needWitness | needHook, run: completeness(wire.ModeWebhook, false)},
+	{id: "POLL-7", title: "polls bring everything that other modes bring", needs: needWitness, run: completenessCheck(wire.ModePoll, false)},
+	{id: "PUSH-3", title: "every stream brings everything that other modes bring", needs: needWitness, run: completenessCheck(wire.ModePush, false)},
+	{id: "HOOK-6", title: "every callback gets everything that other modes bring", needs: needWitness | needHook, run: completenessCheck(wire.ModeWebhook, false)},
 	{id: "PUSH-10", title: "every poll next to open streams is answered", needs: needWitness, run: checkWindowAnswered},
 	{id: "PUSH-3", title: "streams keep the order of polls", needs: needWitness, run: checkSameOrder},
-	{id: "POLL-4", title: "pages of every size bring the same", needs: needWitness, run: completeness(wire.ModePoll, true)},
-	{id: "PUSH-1", title: "a stream that is opened later replays all of it", needs: needWitness, run: completeness(wire.ModePush, true)},
+	{id: "POLL-4", title: "pages of every size bring the same", needs: needWitness, run: completenessCheck(wire.ModePoll, true)},
+	{id: "PUSH-1", title: "a stream that is opened later replays all of it", needs: needWitness, run: completenessCheck(wire.ModePush, true)},
 	{id: "PUSH-1", title: "a stream loses nothing between its replay and later events", needs: needWitness, run: checkSeam},
 	{id: "HOOK-1", title: "an accepted event is not sent again", needs: needWitness | needHook, run: checkTakenOnce},
 	{id: "PUSH-1", title: "the cursor of active leads to the next event", needs: needWitness, run: cursorCheck("PUSH-1")},
@@ -41,13 +41,13 @@ func (r *run) awaitWitness(ctx context.Context) (*witness, error) {
 		return nil, verdict.ErrRunEnded
 	}
 	w := r.witness
-	if w.why != "" {
-		return w, verdict.Skipped(w.why)
+	if w.skipReason != "" {
+		return w, verdict.Skipped(w.skipReason)
 	}
 	return w, nil
 }
 
-// witnessCheck returns a check of the results of the witness.
+// witnessCheck returns a check of the witness's results.
 func witnessCheck(try func(*witness) error) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		w, err := r.awaitWitness(ctx)
@@ -58,9 +58,9 @@ func witnessCheck(try func(*witness) error) func(context.Context, *run) error {
 	}
 }
 
-// sameData finds an occurrence that two tracks contain under different eventIds. No other occurrence may have the same
-// data.
-func sameData(t, other *track) (own, theirs occurrence, found bool) {
+// findSameData finds an occurrence that two tracks contain under different eventIds. No other occurrence may have the
+// same data.
+func findSameData(t, other *track) (own, theirs occurrence, found bool) {
 	by := map[string]occurrence{}
 	count := map[string]int{}
 	for _, id := range t.order {
@@ -87,14 +87,14 @@ func sameData(t, other *track) (own, theirs occurrence, found bool) {
 }
 
 // allTracks returns the live tracks and the replays of the window.
-func (w *witness) allTracks() []*track { return slices.Concat(w.live, w.again) }
+func (w *witness) allTracks() []*track { return slices.Concat(w.liveTracks, w.replays) }
 
 var checkSameIDs = witnessCheck(func(w *witness) error {
 	list := w.allTracks()
 	for i, t := range list {
 		for _, other := range list[:i] {
-			if own, theirs, found := sameData(t, other); found {
-				return own.wrong(fmt.Sprintf("the eventId %s that %s had for it", wire.Shown(theirs.eventID()), other.name), "%s by %s",
+			if own, theirs, found := findSameData(t, other); found {
+				return own.violation(fmt.Sprintf("the eventId %s that %s had for it", wire.Shown(theirs.eventID()), other.name), "%s by %s",
 					wire.Shown(own.eventID()), t.name)
 			}
 		}
@@ -108,9 +108,9 @@ var checkSameContent = witnessCheck(func(w *witness) error {
 		for _, id := range t.order {
 			for _, other := range list[:i] {
 				o, ok := other.byID[id]
-				if ok && o.content() != t.byID[id].content() {
-					return t.byID[id].wrong(fmt.Sprintf("%s as %s had it: %s", wire.Shown(id), other.name, wire.Shown(o.content())), "%s by %s",
-						wire.Shown(t.byID[id].content()), t.name)
+				if ok && o.comparableText() != t.byID[id].comparableText() {
+					return t.byID[id].violation(fmt.Sprintf("%s as %s had it: %s", wire.Shown(id), other.name, wire.Shown(o.comparableText())), "%s by %s",
+						wire.Shown(t.byID[id].comparableText()), t.name)
 				}
 			}
 		}
@@ -119,8 +119,8 @@ var checkSameContent = witnessCheck(func(w *witness) error {
 })
 
 var checkYoung = witnessCheck(func(w *witness) error {
-	if w.young != nil {
-		return w.young.wrong("truncated to be false: the cursor was just given", "true")
+	if w.truncatedNew != nil {
+		return w.truncatedNew.violation("truncated to be false: the cursor was just given", "true")
 	}
 	return nil
 })
@@ -129,35 +129,36 @@ var checkYoung = witnessCheck(func(w *witness) error {
 var checkSameNulls = witnessCheck(func(w *witness) error {
 	cursorOf := func(t *track) *string {
 		if t.mode == wire.ModePush {
-			return (occurrence{raw: t.from.answer.params}).cursor()
+			return (occurrence{raw: t.firstExchange.answer.params}).cursor()
 		}
-		return resultCursor(t.from)
+		return resultCursor(t.firstExchange)
 	}
-	for _, t := range w.live {
-		if one := w.live[0]; (cursorOf(t) == nil) != (cursorOf(one) == nil) {
+	for _, t := range w.liveTracks {
+		if one := w.liveTracks[0]; (cursorOf(t) == nil) != (cursorOf(one) == nil) {
 			if cursorOf(t) != nil {
 				t, one = one, t
 			}
-			return t.from.wrong("a cursor from "+t.name+", as "+one.name+" gave one", "null")
+			return t.firstExchange.violation("a cursor from "+t.name+", as "+one.name+" gave one", "null")
 		}
 	}
-	for _, t := range w.live {
+	for _, t := range w.liveTracks {
 		if t.mode == wire.ModePoll {
 			continue
 		}
 		for _, id := range t.order {
 			if o := t.byID[id]; (o.cursor() == nil) != (cursorOf(t) == nil) {
-				return o.wrong("a cursor with each event from "+t.name+", or with none", "%s", orNone(member(o.raw, "cursor")))
+				return o.violation("a cursor with each event from "+t.name+", or with none", "%s", orNone(member(o.raw, "cursor")))
 			}
 		}
 	}
 	return nil
 })
 
-// missing returns the first eventId, up to newest, that other has between two common eventIds but t lacks.
-func missing(t, other *track, newest string) string {
+// firstMissing returns the first eventId that other contains and t lacks. The eventId must be between two common
+// eventIds and no later than newest.
+func firstMissing(t, other *track, newest string) string {
 	order := other.order
-	if !other.ordered {
+	if !other.isOrdered {
 		order = slices.SortedStableFunc(slices.Values(order), func(a, b string) int {
 			return other.byID[a].time().Compare(other.byID[b].time())
 		})
@@ -185,13 +186,13 @@ func missing(t, other *track, newest string) string {
 	return ""
 }
 
-// completeness returns a check that each track of a mode contains every event of the other tracks. If again is true, it
-// checks the replays of the window.
-func completeness(mode string, again bool) func(context.Context, *run) error {
+// completenessCheck returns a check that each track of a mode contains every event of the other tracks. If again is
+// true, it checks the replays of the window.
+func completenessCheck(mode string, again bool) func(context.Context, *run) error {
 	return witnessCheck(func(w *witness) error {
-		list := w.live
+		list := w.liveTracks
 		if again {
-			list = w.again
+			list = w.replays
 		}
 		tried := 0
 		for _, t := range list {
@@ -203,18 +204,18 @@ func completeness(mode string, again bool) func(context.Context, *run) error {
 				if other == t {
 					continue
 				}
-				if _, _, renamed := sameData(t, other); renamed {
+				if _, _, renamed := findSameData(t, other); renamed {
 					continue // another check reports this
 				}
 				if len(t.order) == 0 && len(other.order) >= leastCommon {
-					return t.from.wrong(fmt.Sprintf("%s to bring %s, as %s did", t.name, wire.Shown(other.order[0]), other.name), "nothing")
+					return t.firstExchange.violation(fmt.Sprintf("%s to bring %s, as %s did", t.name, wire.Shown(other.order[0]), other.name), "nothing")
 				}
-				if _, end := t.byID[w.end]; !end && !again && !t.over && len(t.order) > 0 && other.byID[w.end].raw != nil {
-					return other.byID[w.end].wrong(fmt.Sprintf("%s to bring %s, as %s did", t.name, wire.Shown(w.end), other.name), "nothing after %s",
+				if _, end := t.byID[w.lastID]; !end && !again && !t.over && len(t.order) > 0 && other.byID[w.lastID].raw != nil {
+					return other.byID[w.lastID].violation(fmt.Sprintf("%s to bring %s, as %s did", t.name, wire.Shown(w.lastID), other.name), "nothing after %s",
 						wire.Shown(t.order[len(t.order)-1]))
 				}
-				if id := missing(t, other, w.end); id != "" {
-					return other.byID[id].wrong(fmt.Sprintf("%s to bring %s, as %s did", t.name, wire.Shown(id), other.name), "others before and after it")
+				if id := firstMissing(t, other, w.lastID); id != "" {
+					return other.byID[id].violation(fmt.Sprintf("%s to bring %s, as %s did", t.name, wire.Shown(id), other.name), "others before and after it")
 				}
 			}
 		}
@@ -226,12 +227,12 @@ func completeness(mode string, again bool) func(context.Context, *run) error {
 }
 
 var checkSeam = witnessCheck(func(w *witness) error {
-	if w.seam == nil {
+	if w.seamTrack == nil {
 		return skipf("nothing occurred in time after a stream was opened with a cursor")
 	}
 	for _, other := range w.orderedTracks() {
-		if id := missing(w.seam, other, w.seamEnd); id != "" {
-			return other.byID[id].wrong(fmt.Sprintf("%s to bring %s, as %s did", w.seam.name, wire.Shown(id), other.name), "others before and after it")
+		if id := firstMissing(w.seamTrack, other, w.seamEnd); id != "" {
+			return other.byID[id].violation(fmt.Sprintf("%s to bring %s, as %s did", w.seamTrack.name, wire.Shown(id), other.name), "others before and after it")
 		}
 	}
 	return nil
@@ -258,7 +259,7 @@ var checkSameOrder = witnessCheck(func(w *witness) error {
 				continue
 			}
 			if i < at {
-				return t.byID[id].wrong(fmt.Sprintf("%s before %s, as %s had them", wire.Shown(id), wire.Shown(polls.order[at]), polls.name),
+				return t.byID[id].violation(fmt.Sprintf("%s before %s, as %s had them", wire.Shown(id), wire.Shown(polls.order[at]), polls.name),
 					"it behind by %s", t.name)
 			}
 			at = i
@@ -280,7 +281,7 @@ func expectNoRepeats(from *exchange, callbacks ...*callback) error {
 	repeated := 0
 	for _, c := range callbacks {
 		taken := map[string]bool{}
-		for _, p := range c.received() {
+		for _, p := range c.receivedPosts() {
 			if !isOccurrence(p) {
 				continue
 			}
@@ -289,7 +290,7 @@ func expectNoRepeats(from *exchange, callbacks ...*callback) error {
 				repeated++
 			}
 			if repeated > 1 {
-				return p.exchange(from).wrong(wire.Shown(id)+" once, since it was answered 204", "it again, and another one before")
+				return p.exchange(from).violation(wire.Shown(id)+" once, since it was answered 204", "it again, and another one before")
 			}
 			taken[id] = !p.refused
 		}
@@ -303,21 +304,21 @@ func cursorCheck(id string) func(context.Context, *run) error {
 	return witnessCheck(func(w *witness) error {
 		tried := 0
 		for _, p := range w.places {
-			if p.id == id && p.astray != nil {
-				return p.from.wrong(p.what+" to lead to what came after it, as older ones do", "truncated")
+			if p.id == id && p.truncatedResponse != nil {
+				return p.from.violation(p.what+" to lead to what came after it, as older ones do", "truncated")
 			}
-			if p.id != id || p.tried == nil {
+			if p.id != id || p.attempt == nil {
 				continue
 			}
 			tried++
-			for _, want := range p.expected(w.end) {
-				if !slices.Contains(p.got, want) {
-					return p.from.wrong(fmt.Sprintf("%s to lead to %s, which came after it", p.what, wire.Shown(want)), "%s", first(p.got))
+			for _, want := range p.expectedIDs(w.lastID) {
+				if !slices.Contains(p.returnedIDs, want) {
+					return p.from.violation(fmt.Sprintf("%s to lead to %s, which came after it", p.what, wire.Shown(want)), "%s", first(p.returnedIDs))
 				}
 			}
-			for _, got := range p.got {
-				if !p.lagging && slices.Contains(p.track.order[:p.at], got) {
-					return p.from.wrong(fmt.Sprintf("%s to be past %s, which came before it", p.what, wire.Shown(got)), "it again")
+			for _, got := range p.returnedIDs {
+				if !p.mayLag && slices.Contains(p.track.order[:p.preceding], got) {
+					return p.from.violation(fmt.Sprintf("%s to be past %s, which came before it", p.what, wire.Shown(got)), "it again")
 				}
 			}
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Options configures a run: the server to test and the checks to execute.
+// Options configures the server to test and the checks to execute.
 type Options struct {
 	Target peer.Target
 	// Event names the event type to test. If it is empty, Run chooses a type with occurrences for each delivery mode.
@@ -49,9 +49,9 @@ type Options struct {
 
 	// pace is set only by tests.
 	pace *pace
-	// door is an open Receiver for tests. It only affects which checks run.
-	door *peer.Door
-	only func(check) bool
+	// door is an open Receiver for tests. selectsCheck selects the checks to run in tests.
+	door         *peer.Door
+	selectsCheck func(check) bool
 	// restart replaces Restart in tests.
 	restart func() error
 	// dial and loopback replace the network in tests. dial connects to HTTP servers, and loopback opens a listener on
@@ -77,8 +77,8 @@ type pace struct {
 	quiet time.Duration
 	// poll is the minimum time between two polls for occurrences.
 	poll time.Duration
-	// arrive is how far one mode may lag behind another.
-	arrive time.Duration
+	// maxLag is how far one mode may lag behind another.
+	maxLag time.Duration
 	// retry is the minimum delay before a delivery is retried. hang is how long a callback withholds its response.
 	retry, hang time.Duration
 	// run is the timeout of the whole run, excluding slow checks.
@@ -87,7 +87,7 @@ type pace struct {
 }
 
 var realPace = pace{handshake: 10 * time.Second, call: 12 * time.Second, heartbeat: 35 * time.Second,
-	settle: 500 * time.Millisecond, quiet: 3 * time.Second, poll: 200 * time.Millisecond, arrive: 5 * time.Second,
+	settle: 500 * time.Millisecond, quiet: 3 * time.Second, poll: 200 * time.Millisecond, maxLag: 5 * time.Second,
 	retry: time.Second / 5, hang: 4 * time.Second, run: 110 * time.Second, slow: &realSlow}
 
 // MaxWait is the maximum of Options.Wait. It ensures that a run ends within two minutes.
@@ -132,36 +132,36 @@ type run struct {
 	// types are the event types from events/list. poll, push and hook are the ones under test in each mode.
 	types            []*subject
 	poll, push, hook *subject
-	until            time.Time // when to stop waiting for occurrences
+	watchEnd         time.Time // when to stop waiting for occurrences
 	receiver         *receiver
 	// noPrincipal reports whether the server has no principal for this caller.
 	noPrincipal bool
-	// main is the subscription that the delivery checks examine.
-	main *subscription
+	// mainSubscription is the subscription that the delivery checks examine.
+	mainSubscription *subscription
 	// witness follows an event type in all of its modes. It starts after the attempt to create main.
 	witness *witness
 	// retrial refuses deliveries. It starts once main has been created.
 	retrial *retrial
-	// delivered reports whether main received a delivery in time. It is nil until a check has waited for one.
-	delivered *bool
-	// families holds an error response for each code family.
-	families map[wire.Dialect]*exchange
+	// hasDelivery reports whether main received a delivery in time. It is nil until a check has waited for one.
+	hasDelivery *bool
+	// errorsByFamily holds an error response for each code family.
+	errorsByFamily map[wire.Dialect]*exchange
 	// subscriptions holds the webhook subscriptions that may exist.
 	subscriptions map[string]map[string]any
-	// tried is set by the first check that needs a delivery mode. hung is the request that was unanswered when the run
-	// ended.
-	tried bool
-	hung  []byte
-	// last is the latest exchange. A check that fails without a response reports it.
-	last *exchange
+	// triedMode is set by the first check that needs a delivery mode. pendingRequest is the request that was unanswered
+	// when the run ended.
+	triedMode      bool
+	pendingRequest []byte
+	// lastExchange is the latest exchange. A check that fails without a response reports it.
+	lastExchange *exchange
 
-	// restarted is the result of the restart, or nil before the restart.
-	restarted *restartState
+	// restartResult is the result of the restart, or nil before the restart.
+	restartResult *restartState
 
-	// failed is the response to the subscription of callback failedAt, which failed its challenge. It is nil until
+	// failedResponse is the response to the subscription of failedCallback, whose challenge failed. It is nil until
 	// then.
-	failed   *exchange
-	failedAt *callback
+	failedResponse *exchange
+	failedCallback *callback
 	// oddities holds the first odd message of each kind.
 	oddities map[oddity]*exchange
 	// ignoredID is the last request ID before the end of the handshake, or 0. Responses up to that ID are not checked.
@@ -184,7 +184,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	if o.pace == nil {
 		o.pace = &realPace
 	}
-	r := &run{o: o, families: map[wire.Dialect]*exchange{}, subscriptions: map[string]map[string]any{}, oddities: map[oddity]*exchange{}}
+	r := &run{o: o, errorsByFamily: map[wire.Dialect]*exchange{}, subscriptions: map[string]map[string]any{}, oddities: map[oddity]*exchange{}}
 	r.Hide(o.Target.Token)
 	r.Hide(o.OtherToken)
 	door, err := o.door, error(nil)
@@ -214,20 +214,20 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		return nil, err
 	}
 	report := &verdict.Report{Target: o.Target.String(), Revision: r.Shown([]byte(r.revision))}
-	if err := r.catalog(trying); err != nil {
+	if err := r.readCatalog(trying); err != nil {
 		return nil, err
 	}
-	if err := r.choose(); err != nil {
+	if err := r.chooseSubject(); err != nil {
 		return nil, err
 	}
 	// End the subscriptions and streams that checks left open, even if the run was interrupted.
 	defer r.cleanUp(context.WithoutCancel(ctx))
 	watching, stop := context.WithCancel(trying)
-	watchers := r.watch(watching)
+	watchers := r.watchTypes(watching)
 	var selected []check
 	var needed need
 	for _, c := range checks() {
-		if o.only == nil || o.only(c) {
+		if o.selectsCheck == nil || o.selectsCheck(c) {
 			selected = append(selected, c)
 			needed |= c.needs
 		}
@@ -246,10 +246,10 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		if c.needs&(needMain|needWitness) != 0 && r.witness == nil && needed&needWitness != 0 {
 			r.beginWitness(watching, watchers)
 		}
-		if c.needs&needMain != 0 && r.main != nil && r.retrial == nil && needed&needRetrial != 0 {
+		if c.needs&needMain != 0 && r.mainSubscription != nil && r.retrial == nil && needed&needRetrial != 0 {
 			r.beginRetrial(watching, watchers)
 		}
-		report.Findings = append(report.Findings, r.try(trying, c))
+		report.Findings = append(report.Findings, r.tryCheck(trying, c))
 	}
 	// Occurrences are recorded only while they are being watched.
 	lacking := func(all []check) []error {
@@ -268,11 +268,11 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	watchers.Wait()
 	report.Findings = append(report.Findings, r.runSlow(ctx, slow, lackSlow)...)
 	for i, c := range restarts {
-		report.Findings = append(report.Findings, r.finding(ctx, c, lackRestart[i]))
+		report.Findings = append(report.Findings, r.runCheck(ctx, c, lackRestart[i]))
 	}
 	report.Seconds = time.Since(began).Seconds()
 	report.Count()
-	if report.End(ctx, limit, r.Shown(r.hung)); !r.tried && report.Unfinished == nil {
+	if report.End(ctx, limit, r.Shown(r.pendingRequest)); !r.triedMode && report.Unfinished == nil {
 		report.Unfinished = &verdict.Unfinished{Reason: "no delivery mode of an event type was tried"}
 	}
 	return report, ctx.Err()
@@ -301,7 +301,7 @@ func (r *run) sendWithin(ctx context.Context, q request, timeout time.Duration) 
 	defer cancel()
 	body := q.encode(r.revision)
 	r.mu.Lock()
-	r.last = &exchange{request: body}
+	r.lastExchange = &exchange{request: body}
 	r.mu.Unlock()
 	f, err := r.link.start(ctx, q, body)
 	if err != nil {
@@ -310,7 +310,7 @@ func (r *run) sendWithin(ctx context.Context, q request, timeout time.Duration) 
 	defer f.stop()
 	x, err := f.response(ctx, body)
 	r.mu.Lock()
-	r.last = x
+	r.lastExchange = x
 	if f.session != "" && q.method == methodInitialize {
 		r.session = f.session
 	}
@@ -322,7 +322,7 @@ func (r *run) sendWithin(ctx context.Context, q request, timeout time.Duration) 
 func (r *run) open(ctx context.Context, q request) (*flow, []byte, error) {
 	body := q.encode(r.revision)
 	r.mu.Lock()
-	r.last = &exchange{request: body}
+	r.lastExchange = &exchange{request: body}
 	r.mu.Unlock()
 	f, err := r.link.start(ctx, q, body)
 	return f, body, err

@@ -61,7 +61,8 @@ func wrong(t *testing.T, f wrongserver.Fault) Options {
 	return o
 }
 
-// asProgram begins the last argument of this program when a test wants it to be a wrong server on standard input and output.
+// asProgram begins the last argument of this program when a test wants it to be a wrong server on standard input and
+// output.
 const asProgram = "wrong-server="
 
 // wrongProgram is the command of one with a fault, or "asleep".
@@ -150,7 +151,7 @@ func TestProcess(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]string{"": "", "stdout has other lines": "CAP-8"} {
 		o := Options{Target: peer.Target{Command: wrongProgram(fault)}, Wait: time.Second, pace: &patient,
-			only: func(c check) bool { return strings.HasPrefix(c.id, "CAP-") || strings.HasPrefix(c.id, "LIST-") }}
+			selectsCheck: func(c check) bool { return strings.HasPrefix(c.id, "CAP-") || strings.HasPrefix(c.id, "LIST-") }}
 		blamed := ""
 		for _, f := range judge(t, o).Findings {
 			if f.Outcome == verdict.Fail {
@@ -163,8 +164,8 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// A server that answers as the TypeScript SDK 1.x is not blamed for what it says before its handshake, nor for an id that no
-// float64 holds (CAP-6). For its other answers it is.
+// A server that answers as the TypeScript SDK 1.x is not blamed for what it says before its handshake, nor for an id
+// that no float64 holds (CAP-6). For its other answers it is.
 func TestOlderEra(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"", "errors have no id"} {
@@ -202,7 +203,7 @@ func testOlderEra(t *testing.T, fault string) {
 			inner.ServeHTTP(w, r)
 		}
 	}))
-	o.only = func(c check) bool { return c.id == "CAP-6" || c.id == "POLL-1" } // POLL-1 has errors
+	o.selectsCheck = func(c check) bool { return c.id == "CAP-6" || c.id == "POLL-1" } // POLL-1 has errors
 	report := judge(t, o)
 	var blamed []string
 	for _, f := range report.Findings {
@@ -240,7 +241,7 @@ func testWebhooksAlone(t *testing.T, fault string) {
 	}
 	o := n.options(n.wrong(w))
 	o.door = n.door(hookHost)
-	o.only = func(c check) bool { return c.id == "SUB-1" || c.needs&needWitness != 0 }
+	o.selectsCheck = func(c check) bool { return c.id == "SUB-1" || c.needs&needWitness != 0 }
 	passed := map[string]bool{}
 	for _, f := range judge(t, o).Findings {
 		passed[f.Title] = f.Outcome == verdict.Pass

@@ -55,7 +55,7 @@ func (r *run) connect(ctx context.Context, stderr io.Writer) error {
 // initialize performs the handshake of the legacy revision.
 func (r *run) initialize(ctx context.Context) error {
 	err := r.handshake(ctx, wire.RevisionLegacy, methodInitialize,
-		map[string]any{"protocolVersion": wire.RevisionLegacy, "capabilities": declared, "clientInfo": clientInfo})
+		map[string]any{"protocolVersion": wire.RevisionLegacy, "capabilities": extensionCapabilities, "clientInfo": clientInfo})
 	if err == nil {
 		err = r.link.notify(ctx, "notifications/initialized", nil)
 	}

@@ -7,26 +7,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// expectError checks that the response is an error of the kind, in either code family (D2), and records the family.
+// expectError checks that the response is an error of the given kind, in either code family (D2), and records the
+// family.
 func (r *run) expectError(x *exchange, kind wire.Kind) error {
 	expected := fmt.Sprintf("the error %s (%d or %d)", kind, wire.Sketch.Code(kind), wire.SEP.Code(kind))
 	if wire.Sketch.Code(kind) == wire.SEP.Code(kind) {
 		expected = fmt.Sprintf("the error %s (%d)", kind, wire.Sketch.Code(kind))
 	}
 	if x.answer.err == nil {
-		return x.wrong(expected, "a result")
+		return x.violation(expected, "a result")
 	}
 	code := x.answer.err.Code
 	if code != wire.Sketch.Code(kind) && code != wire.SEP.Code(kind) {
-		return x.wrong(expected, "error %d", code)
+		return x.violation(expected, "error %d", code)
 	}
 	if wire.Sketch.Code(kind) != wire.SEP.Code(kind) {
 		family := wire.Sketch
 		if code == wire.SEP.Code(kind) {
 			family = wire.SEP
 		}
-		if r.families[family] == nil {
-			r.families[family] = x
+		if r.errorsByFamily[family] == nil {
+			r.errorsByFamily[family] = x
 		}
 	}
 	return nil
@@ -40,7 +41,7 @@ func (r *run) expectErrorData(x *exchange, kind wire.Kind, data map[string]strin
 	for name, want := range data {
 		var got string
 		if json.Unmarshal(member(x.answer.err.Data, name), &got) != nil || got != want {
-			return x.wrong(fmt.Sprintf("data with %q: %q", name, want), "data %s", orNone(x.answer.err.Data))
+			return x.violation(fmt.Sprintf("data with %q: %q", name, want), "data %s", orNone(x.answer.err.Data))
 		}
 	}
 	return nil
@@ -57,11 +58,11 @@ func orNone(raw json.RawMessage) string {
 func stringOrNull(x *exchange, in json.RawMessage, name string) (*string, error) {
 	raw := member(in, name)
 	if raw == nil {
-		return nil, x.wrong(fmt.Sprintf("a member %q, a string or null", name), "none")
+		return nil, x.violation(fmt.Sprintf("a member %q, a string or null", name), "none")
 	}
 	var s *string
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, x.wrong(fmt.Sprintf("%q to be a string or null", name), "%s", wire.Shown(string(raw)))
+		return nil, x.violation(fmt.Sprintf("%q to be a string or null", name), "%s", wire.Shown(string(raw)))
 	}
 	return s, nil
 }
@@ -70,7 +71,7 @@ func stringOrNull(x *exchange, in json.RawMessage, name string) (*string, error)
 func boolMember(x *exchange, in json.RawMessage, name string) (bool, error) {
 	raw := member(in, name)
 	if s := string(raw); s != "true" && s != "false" {
-		return false, x.wrong(fmt.Sprintf("a member %q, true or false", name), "%s", orNone(raw))
+		return false, x.violation(fmt.Sprintf("a member %q, true or false", name), "%s", orNone(raw))
 	}
 	return string(raw) == "true", nil
 }

@@ -201,8 +201,8 @@ func (c cell) spoil(m map[string]any) {
 	}
 }
 
-// TestGrid judges a server for each cell, and reports each cell that no check names. An ordinary run tries two cells, `make
-// night` all.
+// TestGrid judges a server for each cell, and reports each cell that no check names. An ordinary run tries two cells,
+// `make night` all.
 func TestGrid(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -88,9 +88,9 @@ func (l *httpLink) start(ctx context.Context, q request, body []byte) (*flow, er
 	ctx, cancel := context.WithCancel(ctx)
 	token := l.token
 	switch {
-	case q.anonymous:
+	case q.omitsToken:
 		token = ""
-	case q.other:
+	case q.otherCaller:
 		token = l.other
 	}
 	res, err := l.post(ctx, q.method, token, body)

@@ -131,7 +131,7 @@ func (f *flow) response(ctx context.Context, request []byte) (*exchange, error) 
 	kept, ended, err := f.messages()
 	for _, k := range kept {
 		if !k.isResponse() {
-			x.before = append(x.before, k)
+			x.preceding = append(x.preceding, k)
 		}
 	}
 	switch {

@@ -16,14 +16,14 @@ type request struct {
 	id     json.RawMessage
 	method string
 	params map[string]any
-	// undeclared omits the extension from the client's capabilities (CAP-3).
-	undeclared bool
-	// anonymous sends no token (SUB-2). other sends the token of another caller (SUB-10).
-	anonymous, other bool
+	// omitsExtension omits the extension from the client's capabilities (CAP-3).
+	omitsExtension bool
+	// omitsToken sends no token (SUB-2). otherCaller sends the token of another caller (SUB-10).
+	omitsToken, otherCaller bool
 }
 
-// declared contains the capabilities of a client that supports the extension (CAP-3).
-var declared = map[string]any{"extensions": map[string]any{wire.ExtensionID: map[string]any{}}}
+// extensionCapabilities contains the capabilities of a client that supports the extension (CAP-3).
+var extensionCapabilities = map[string]any{"extensions": map[string]any{wire.ExtensionID: map[string]any{}}}
 
 // clientInfo identifies this client to the server.
 var clientInfo = map[string]any{"name": "mcpe-conform", "version": "1"}
@@ -42,8 +42,8 @@ func (q request) encode(revision string) []byte {
 		params = map[string]any{}
 	}
 	if revision >= wire.RevisionStateless {
-		capabilities := declared
-		if q.undeclared {
+		capabilities := extensionCapabilities
+		if q.omitsExtension {
 			capabilities = map[string]any{}
 		}
 		params["_meta"] = map[string]any{metaRevision: revision, metaCapabilities: capabilities, metaClient: clientInfo}
@@ -77,7 +77,7 @@ func encode(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// A message is a message from the server: a response or a stream notification.
+// A message is a response or a stream notification from the server.
 type message struct {
 	raw    json.RawMessage
 	id     json.RawMessage
@@ -126,8 +126,8 @@ type exchange struct {
 	request []byte
 	// answer is the response. Its raw field is nil if none arrived.
 	answer message
-	// before holds the messages that preceded the response.
-	before []message
+	// preceding holds the messages that preceded the response.
+	preceding []message
 	// status, contentType and date are from the HTTP response. They are zero over stdio.
 	status      int
 	contentType string
@@ -137,15 +137,15 @@ type exchange struct {
 // result decodes the answer's result.
 func (x *exchange) result(to any) error {
 	if x.answer.err != nil {
-		return x.wrong("a result", "error %d", x.answer.err.Code)
+		return x.violation("a result", "error %d", x.answer.err.Code)
 	}
 	if err := json.Unmarshal(x.answer.result, to); err != nil {
-		return x.wrong("a result of the method's form", "%v", err)
+		return x.violation("a result of the method's form", "%v", err)
 	}
 	return nil
 }
 
-// wrong returns a violation that shows the exchange.
-func (x *exchange) wrong(expected, got string, args ...any) *verdict.Violation {
+// violation returns a violation that shows the exchange.
+func (x *exchange) violation(expected, got string, args ...any) *verdict.Violation {
 	return &verdict.Violation{Request: x.request, Answer: x.answer.raw, Expected: expected, Got: fmt.Sprintf(got, args...)}
 }

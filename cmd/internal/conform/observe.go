@@ -28,7 +28,7 @@ const (
 )
 
 // ignoreEarlier discards the oddities so far and excludes the responses to all earlier requests. Before its handshake,
-// a legacy server can send malformed responses: the TypeScript SDK 1.x sends a null ID.
+// a legacy server can send malformed responses. For example, the TypeScript SDK 1.x sends a null ID.
 func (r *run) ignoreEarlier() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +51,7 @@ func (r *run) observe(f *flow, m message) {
 	}
 	note(withID, !m.isResponse() && m.id != nil)
 	note(twice, !jsontext.Value(m.raw).IsValid())
-	note(otherID, m.isResponse() && canonical(m.id) != canonical(f.id) && isCommonID(f.id))
+	note(otherID, m.isResponse() && canonicalJSON(m.id) != canonicalJSON(f.id) && isCommonID(f.id))
 	resultType := member(m.result, "resultType")
 	note(otherType, resultType != nil && string(resultType) != `"complete"`)
 	members := objectOf(m.raw)
@@ -66,21 +66,21 @@ func (r *run) observe(f *flow, m message) {
 	note(withText, bytes.Contains(m.raw, []byte(marker)))
 }
 
-// isCommonID reports whether every implementation can parse a request ID: it must be a string, or an integer that fits
-// a float64 exactly (RFC 8259, section 6). A server responds with a null ID if it cannot parse the request's (JSON-RPC
-// 2.0, section 5).
+// isCommonID reports whether every implementation can parse a request ID. Such an ID is a string, or an integer that a
+// float64 represents exactly (RFC 8259, section 6). A server responds with a null ID if it cannot parse the request's
+// ID (JSON-RPC 2.0, section 5).
 func isCommonID(id json.RawMessage) bool {
 	n, err := strconv.ParseInt(string(id), 10, 64)
 	return bytes.HasPrefix(id, []byte(`"`)) || err == nil && -1<<53 < n && n < 1<<53
 }
 
-// observed returns a check that no message of the run had the oddity.
-func observed(what oddity, expected, got string) func(context.Context, *run) error {
+// oddityCheck returns a check that no message of the run had the oddity.
+func oddityCheck(what oddity, expected, got string) func(context.Context, *run) error {
 	return func(_ context.Context, r *run) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if x := r.oddities[what]; x != nil {
-			return x.wrong(expected, "%s", got)
+			return x.violation(expected, "%s", got)
 		}
 		return nil
 	}
@@ -89,14 +89,14 @@ func observed(what oddity, expected, got string) func(context.Context, *run) err
 // observedChecks examine all messages of the run.
 var observedChecks = []check{
 	{id: "PUSH-2", title: "a notification has no id of JSON-RPC",
-		run: observed(withID, "a notification, which has no id", "one with an id, which is a request")},
-	{id: "CAP-6", title: "every member stands once, in UTF-8", run: observed(twice, "each member once, in UTF-8", "a duplicate member, or invalid UTF-8")},
-	{id: "CAP-6", title: "every answer has the id of its request", run: observed(otherID, "the id of the request", "another one")},
+		run: oddityCheck(withID, "a notification, which has no id", "one with an id, which is a request")},
+	{id: "CAP-6", title: "every member stands once, in UTF-8", run: oddityCheck(twice, "each member once, in UTF-8", "a duplicate member, or invalid UTF-8")},
+	{id: "CAP-6", title: "every answer has the id of its request", run: oddityCheck(otherID, "the id of the request", "another one")},
 	{id: "CAP-6", title: "every answer has a result or an error, and not both", // JSON-RPC 2.0, section 5
-		run: observed(twoOutcomes, "a result or an error", "both members")},
-	{id: "CAP-6", title: "every error has a code and a message", run: observed(wordless, "an integer as code and a string as message", "others")},
-	{id: "D3", title: "resultType is complete on every method", run: observed(otherType, `resultType to be "complete"`, "another one")},
-	{id: "ERR-5", title: "no answer has a secret or a token", run: observed(withSecret, "no secret", "one")},
+		run: oddityCheck(twoOutcomes, "a result or an error", "both members")},
+	{id: "CAP-6", title: "every error has a code and a message", run: oddityCheck(wordless, "an integer as code and a string as message", "others")},
+	{id: "D3", title: "resultType is complete on every method", run: oddityCheck(otherType, `resultType to be "complete"`, "another one")},
+	{id: "ERR-5", title: "no answer has a secret or a token", run: oddityCheck(withSecret, "no secret", "one")},
 	{id: "ERR-1", title: "no answer has what an endpoint said", needs: needHook | needRetrial, run: retried(checkRepeated)},
 	{id: "HOOK-2", title: "every delivery of the run is signed and has its headers", needs: needHook | needRetrial, run: retried(checkAllSigned)},
 	{id: "VER-2", title: "each challenge is sent once, and is its own", needs: needHook, run: checkChallenges},
@@ -113,14 +113,14 @@ func checkTelling(ctx context.Context, r *run) error {
 		return err
 	}
 	for _, c := range r.receiver.allCallbacks() {
-		for _, p := range c.received() {
+		for _, p := range c.receivedPosts() {
 			texts := [][]byte{p.body}
 			for _, values := range p.header {
 				texts = append(texts, []byte(strings.Join(values, " ")))
 			}
 			for _, text := range texts {
 				if r.Holds(text) {
-					return p.exchange(r.main.made).wrong("no secret", "one")
+					return p.exchange(r.mainSubscription.made).violation("no secret", "one")
 				}
 			}
 		}
@@ -133,7 +133,7 @@ func checkStray(_ context.Context, r *run) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stray != "" {
-		return r.hello.wrong("a message on each line", "%s", wire.Shown(l.stray))
+		return r.hello.violation("a message on each line", "%s", wire.Shown(l.stray))
 	}
 	return nil
 }
@@ -143,17 +143,17 @@ func checkUnverified(ctx context.Context, r *run) error {
 	if _, err := r.subscribeFailing(ctx); err != nil {
 		return err
 	}
-	r.awaitPushed(ctx, r.o.pace.arrive)
+	r.awaitPushed(ctx, r.o.pace.maxLag)
 	pause(ctx, r.o.pace.quiet)
 	for _, c := range r.receiver.allCallbacks() {
 		challenged, verified := false, false
-		for _, p := range c.received() {
+		for _, p := range c.receivedPosts() {
 			switch {
 			case isChallenge(p):
 				challenged = true
-				verified = verified || p.verified
+				verified = verified || p.isVerified
 			case isOccurrence(p) && !verified && (challenged || c.hasChallenge()):
-				return p.exchange(r.main.made).wrong("no delivery to a callback that has not answered its challenge", "%s", p.summary())
+				return p.exchange(r.mainSubscription.made).violation("no delivery to a callback that has not answered its challenge", "%s", p.summary())
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func checkRepeated(ctx context.Context, r *run, t *retrial) error {
 			return err
 		}
 	}
-	return observed(withText, "nothing of what an endpoint said", "its text")(ctx, r)
+	return oddityCheck(withText, "nothing of what an endpoint said", "its text")(ctx, r)
 }
 
 func checkAllSigned(_ context.Context, r *run, _ *retrial) error {
@@ -175,12 +175,12 @@ func checkAllSigned(_ context.Context, r *run, _ *retrial) error {
 		c.mu.Lock()
 		secrets := c.secrets
 		c.mu.Unlock()
-		for _, p := range c.received() {
+		for _, p := range c.receivedPosts() {
 			if !isOccurrence(p) {
 				continue
 			}
 			if id := p.header.Get(wire.HeaderSubscriptionID); id == "" {
-				return p.exchange(r.main.made).wrong("the header "+wire.HeaderSubscriptionID, "none")
+				return p.exchange(r.mainSubscription.made).violation("the header "+wire.HeaderSubscriptionID, "none")
 			}
 			var err error
 			for _, secret := range secrets {
@@ -189,7 +189,7 @@ func checkAllSigned(_ context.Context, r *run, _ *retrial) error {
 				}
 			}
 			if err != nil {
-				return p.exchange(r.main.made).wrong("a signature of a secret of this callback, and the time of now", "%v", err)
+				return p.exchange(r.mainSubscription.made).violation("a signature of a secret of this callback, and the time of now", "%v", err)
 			}
 		}
 	}
@@ -203,17 +203,17 @@ func checkChallenges(_ context.Context, r *run) error {
 		c.mu.Lock()
 		left := c.asked
 		c.mu.Unlock()
-		for _, p := range c.received() {
+		for _, p := range c.receivedPosts() {
 			if !isChallenge(p) {
 				continue
 			}
-			x := p.exchange(r.main.made)
+			x := p.exchange(r.mainSubscription.made)
 			if left--; left < 0 {
-				return x.wrong("no challenge but within events/subscribe", "another one")
+				return x.violation("no challenge but within events/subscribe", "another one")
 			}
 			for _, text := range []string{"challenge " + string(member(p.body, "challenge")), "webhook-id " + p.header.Get(wire.HeaderWebhookID)} {
 				if seen[text] {
-					return x.wrong("a challenge and a webhook-id that were not used before", "the %s again", wire.Shown(text))
+					return x.violation("a challenge and a webhook-id that were not used before", "the %s again", wire.Shown(text))
 				}
 				seen[text] = true
 			}
@@ -228,7 +228,7 @@ func checkActiveAgain(_ context.Context, r *run) error {
 	}
 	for i, m := range mustMessages(r.push.stream) {
 		if truncated := member(m.params, "truncated"); i > 0 && m.method == wire.NotificationActive && string(truncated) != "true" {
-			return (&exchange{request: r.push.opened, answer: m}).wrong("active once, or again with truncated", "truncated %s", orNone(truncated))
+			return (&exchange{request: r.push.opened, answer: m}).violation("active once, or again with truncated", "truncated %s", orNone(truncated))
 		}
 	}
 	return nil
@@ -236,7 +236,7 @@ func checkActiveAgain(_ context.Context, r *run) error {
 
 // checkEndsWell examines the watched streams.
 func checkEndsWell(ctx context.Context, r *run) error {
-	r.awaitPushed(ctx, r.o.pace.arrive)
+	r.awaitPushed(ctx, r.o.pace.maxLag)
 	watched := 0
 	for _, s := range r.typesWith(wire.ModePush) {
 		if s.stream == nil {
@@ -245,7 +245,7 @@ func checkEndsWell(ctx context.Context, r *run) error {
 		watched++
 		kept, ended, broken := s.stream.messages()
 		if ended && broken == nil && len(kept) > 0 && !slices.ContainsFunc(kept, message.isResponse) {
-			return (&exchange{request: s.opened, answer: kept[len(kept)-1]}).wrong("the result of events/stream before its end", "none")
+			return (&exchange{request: s.opened, answer: kept[len(kept)-1]}).violation("the result of events/stream before its end", "none")
 		}
 	}
 	if watched == 0 {

@@ -47,11 +47,11 @@ type callback struct {
 	url, name     string
 	challengeMode challengeMode
 	next          string // where redirects leads
-	// status and echo are the response to a challenge in mode answers. %s in echo is replaced with the challenge. right
-	// reports whether this is a valid response.
-	status int
-	echo   string
-	right  bool
+	// status and echo are the response to a challenge in mode answers. %s in echo is replaced with the challenge.
+	// validEcho reports whether this response is valid.
+	status    int
+	echo      string
+	validEcho bool
 
 	mu      sync.Mutex
 	secret  string // the newest secret
@@ -76,8 +76,8 @@ type post struct {
 	method  string
 	kind    string // the type of an envelope, "" for an occurrence
 	refused bool
-	// verified reports whether a challenge was answered correctly.
-	verified bool
+	// isVerified reports whether a challenge was answered correctly.
+	isVerified bool
 }
 
 // marker is part of the responses of failing callbacks. It must not appear in the server's messages (ERR-1).
@@ -175,7 +175,7 @@ func (c *callback) answer(w http.ResponseWriter, req *http.Request, p post) {
 	}
 	_ = json.Unmarshal(p.body, &e)
 	p.kind = e.Type
-	p.verified = c.challengeMode == echoes || c.challengeMode == answers && c.right
+	p.isVerified = c.challengeMode == echoes || c.challengeMode == answers && c.validEcho
 	status := http.StatusServiceUnavailable
 	var hang <-chan struct{}
 	c.mu.Lock()
@@ -241,7 +241,7 @@ func (r *receiver) allCallbacks() []*callback {
 }
 
 // hasChallenge reports whether the callback received a challenge.
-func (c *callback) hasChallenge() bool { return slices.ContainsFunc(c.received(), isChallenge) }
+func (c *callback) hasChallenge() bool { return slices.ContainsFunc(c.receivedPosts(), isChallenge) }
 
 // setDecide sets the function that chooses the responses from now on.
 func (c *callback) setDecide(decide func(eventID string, attempt int) (int, <-chan struct{})) {
@@ -253,8 +253,8 @@ func (c *callback) setDecide(decide func(eventID string, attempt int) (int, <-ch
 	}
 }
 
-// received returns the posts so far.
-func (c *callback) received() []post {
+// receivedPosts returns the posts so far.
+func (c *callback) receivedPosts() []post {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.posts[:len(c.posts):len(c.posts)]

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// restartChecks examine what survives a restart. The first of them performs it.
+// restartChecks examine what survives a restart. The first check performs the restart.
 var restartChecks = []check{
 	{id: "CUR-1", title: "after a restart a cursor from before is good, or truncated", needs: needRestart | needPoll | needReplay | needOccurred, run: checkRestartCursor},
 	{id: "SRV-4", title: "a cursor replays over a restart", needs: needRestart | needPoll | needReplay | needOccurred, advice: true, run: checkRestartReplays},
@@ -28,13 +28,13 @@ type restartState struct {
 	at       time.Time
 }
 
-// restart restarts the server and waits until it responds. It does so once per run.
+// restart restarts the server, once per run, and waits until it responds.
 func (r *run) restart(ctx context.Context) (*restartState, error) {
-	if r.restarted != nil {
-		return r.restarted, r.restarted.err
+	if r.restartResult != nil {
+		return r.restartResult, r.restartResult.err
 	}
 	again := &restartState{}
-	r.restarted = again
+	r.restartResult = again
 	if r.poll != nil && r.poll.first != nil {
 		again.ids = r.idsAfter(ctx, r.poll, *r.poll.first)
 	}
@@ -51,11 +51,11 @@ func (r *run) restart(ctx context.Context) (*restartState, error) {
 	}
 	pause(ctx, r.o.pace.settle) // messages that the old server sent
 	again.at = time.Now()
-	for end := again.at.Add(r.o.pace.slow.back); ; {
+	for end := again.at.Add(r.o.pace.slow.restartTime); ; {
 		if err := r.repeatHandshake(ctx); err == nil {
 			return again, again.err
 		} else if time.Now().After(end) || ctx.Err() != nil {
-			again.err = skipf("the server was not there again within %v: %v", r.o.pace.slow.back, err)
+			again.err = skipf("the server was not there again within %v: %v", r.o.pace.slow.restartTime, err)
 			return again, again.err
 		}
 		pause(ctx, r.o.pace.poll)
@@ -89,9 +89,9 @@ func (r *run) runRestart(ctx context.Context) error {
 	case <-ctx.Done():
 		p.Kill()
 		return ctx.Err()
-	case <-time.After(r.o.pace.slow.back):
+	case <-time.After(r.o.pace.slow.restartTime):
 		p.Kill()
-		return fmt.Errorf("it did not exit within %v; the command must start the server in the background", r.o.pace.slow.back)
+		return fmt.Errorf("it did not exit within %v; the command must start the server in the background", r.o.pace.slow.restartTime)
 	}
 	if p.Status() != "exit status 0" {
 		return errors.New(p.Status())
@@ -110,7 +110,7 @@ func (r *run) pollAfterRestart(ctx context.Context) (again *restartState, x *exc
 		if x != nil && x.answer.err != nil {
 			got = fmt.Sprintf("error %d", x.answer.err.Code)
 		}
-		err = x.wrong("a page, truncated or not", "%s", got)
+		err = x.violation("a page, truncated or not", "%s", got)
 	}
 	return
 }
@@ -125,7 +125,7 @@ func checkRestartCursor(ctx context.Context, r *run) error {
 			return nil
 		}
 	}
-	return x.wrong(wire.Shown(again.ids[0])+", which came after that cursor before the restart, or truncated", "neither")
+	return x.violation(wire.Shown(again.ids[0])+", which came after that cursor before the restart, or truncated", "neither")
 }
 
 func checkRestartReplays(ctx context.Context, r *run) error {
@@ -137,7 +137,7 @@ func checkRestartReplays(ctx context.Context, r *run) error {
 		return skipf("nothing was behind the first cursor")
 	}
 	if page.truncated {
-		return x.wrong("what came after the cursor before the restart", "truncated")
+		return x.violation("what came after the cursor before the restart", "truncated")
 	}
 	return nil
 }
@@ -151,17 +151,17 @@ func checkRestartDelivers(ctx context.Context, r *run) error {
 		return skipf("there was no subscription")
 	}
 	after := func(p post) bool { return isOccurrence(p) && p.at.After(again.at) }
-	if _, ok := again.callback.await(ctx, 0, r.o.pace.slow.resume, after); ok {
+	if _, ok := again.callback.await(ctx, 0, r.o.pace.slow.resumeTime, after); ok {
 		return nil
 	}
 	x, err := r.subscribeGranted(ctx, again.callback, nil)
 	if err != nil {
 		return err
 	}
-	if _, ok := again.callback.await(ctx, 0, r.o.pace.slow.resume, after); !ok {
-		return x.wrong("deliveries after the restart", "none within %v, nor within %v after a refresh", r.o.pace.slow.resume, r.o.pace.slow.resume)
+	if _, ok := again.callback.await(ctx, 0, r.o.pace.slow.resumeTime, after); !ok {
+		return x.violation("deliveries after the restart", "none within %v, nor within %v after a refresh", r.o.pace.slow.resumeTime, r.o.pace.slow.resumeTime)
 	}
-	v := x.wrong("deliveries to go on after a restart", "none within %v; they came after a refresh", r.o.pace.slow.resume)
+	v := x.violation("deliveries to go on after a restart", "none within %v; they came after a refresh", r.o.pace.slow.resumeTime)
 	v.Mild = true
 	return v
 }

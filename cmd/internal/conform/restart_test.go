@@ -49,7 +49,7 @@ func TestRestart(t *testing.T) {
 					now = n.wrong(w)
 					return nil
 				}
-				o.only = func(c check) bool { return c.needs&needRestart != 0 || c.id == "SUB-1" }
+				o.selectsCheck = func(c check) bool { return c.needs&needRestart != 0 || c.id == "SUB-1" }
 				report := judge(t, o)
 				for id, want := range tt.want {
 					i := slices.IndexFunc(report.Findings, func(f verdict.Finding) bool { return f.ID == id })
@@ -70,7 +70,7 @@ func TestRestartCommand(t *testing.T) {
 		if strings.HasPrefix(command, "sleep") {
 			back = 20 * time.Millisecond // in which nothing is to come
 		}
-		r := &run{o: Options{Restart: command, pace: &pace{slow: &slowPace{back: back}}}}
+		r := &run{o: Options{Restart: command, pace: &pace{slow: &slowPace{restartTime: back}}}}
 		if err := r.runRestart(t.Context()); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", command, err)
 		}

@@ -13,32 +13,32 @@ import (
 // final once done is closed. The callback continues to receive deliveries until the run ends.
 type retrial struct {
 	done     chan struct{}
-	why      string // why the results are missing or incomplete
+	failure  string // why the results are missing or incomplete
 	callback *callback
 	made     *exchange
-	// plain are the deliveries that were rejected with 503 in sequence. The cursor of waited was examined. refreshed
-	// was rejected with 503 before the subscription was refreshed. If the server never retried it, forever is the same
-	// eventId.
-	plain                      []string
-	waited, refreshed, forever string
-	refresh                    *exchange
-	// led holds the eventIds after the cursor of the refresh, or nil if that was not tried. passed holds the eventIds
-	// after the cursor of a delivery that arrived while waited was being rejected.
-	led, passed []string
-	passing     *exchange
-	// gone was rejected with 410, and large with 413.
-	gone, large string
-	after       time.Time // when both had been
-	// stopped reports whether deliveries stopped after a 410 response although events occurred.
-	stopped bool
-	// hung reports whether the callback of another subscription withheld its response. Meanwhile, this callback
-	// received got deliveries of occurred occurrences.
-	hung          bool
-	got, occurred int
+	// refused503 holds the eventIds of deliveries that were rejected with 503 in sequence. waited is the eventId of the
+	// delivery whose cursor was examined. refreshed is an eventId that was rejected with 503 before the subscription
+	// was refreshed. If the server never retried it, neverRetried is the same eventId.
+	refused503                      []string
+	waited, refreshed, neverRetried string
+	refresh                         *exchange
+	// afterRefresh holds the eventIds after the cursor of the refresh, or nil if that was not tried. afterLater holds
+	// the eventIds after the cursor of a delivery that arrived while waited was being rejected.
+	afterRefresh, afterLater []string
+	passing                  *exchange
+	// refused410 and refused413 are the eventIds that were rejected with 410 and 413.
+	refused410, refused413 string
+	rejectedAt             time.Time // when both had been
+	// stoppedAfter410 reports whether deliveries stopped after a 410 response although events occurred.
+	stoppedAfter410 bool
+	// withheld reports whether the callback of another subscription withheld its response. During that time,
+	// occurredCount events occurred and this callback received receivedCount deliveries.
+	withheld                     bool
+	receivedCount, occurredCount int
 }
 
-// refusedInARow is the number of deliveries to reject in sequence.
-const refusedInARow = 3
+// rejectionCount is the number of deliveries to reject in sequence.
+const rejectionCount = 3
 
 // beginRetrial starts to reject the deliveries of a new callback.
 func (r *run) beginRetrial(ctx context.Context, work *sync.WaitGroup) {
@@ -47,15 +47,15 @@ func (r *run) beginRetrial(ctx context.Context, work *sync.WaitGroup) {
 	s := r.hook
 	work.Go(func() {
 		defer close(t.done)
-		t.try(ctx, r, s)
+		t.run(ctx, r, s)
 	})
 }
 
-func (t *retrial) try(ctx context.Context, r *run, s *subject) {
+func (t *retrial) run(ctx context.Context, r *run, s *subject) {
 	c := t.callback
 	x, err := r.subscribeQuietly(ctx, s, c, nil)
 	if t.made = x; err != nil || x.answer.err != nil {
-		t.why = "the server did not grant a subscription for it"
+		t.failure = "the server did not grant a subscription for it"
 		return
 	}
 	// refuse rejects the next new occurrence with the status and returns its eventId.
@@ -87,20 +87,20 @@ func (t *retrial) try(ctx context.Context, r *run, s *subject) {
 	}
 	// The first rejected delivery is examined again at the end of the run.
 	began := time.Now()
-	for range refusedInARow {
+	for range rejectionCount {
 		id, at := refuse(503), time.Now()
 		if id == "" {
-			t.why = "nothing was delivered in time"
+			t.failure = "nothing was delivered in time"
 			return
 		}
-		if t.plain = append(t.plain, id); t.passed == nil {
+		if t.refused503 = append(t.refused503, id); t.afterLater == nil {
 			// While this delivery is refused, the cursors of later deliveries must not pass it.
 			t.waited, began = id, at
 			t.pollWhileRefusing(ctx, r, s)
 		}
 	}
 	if !again(t.waited, r.o.Wait) {
-		t.why = "a refused delivery was not repeated in time"
+		t.failure = "a refused delivery was not repeated in time"
 	}
 	took := time.Since(began)
 
@@ -113,37 +113,38 @@ func (t *retrial) try(ctx context.Context, r *run, s *subject) {
 	}
 	t.refresh = x
 	if at := resultCursor(x); at != nil && !again(t.refreshed, 0) {
-		t.led = r.idsAfter(ctx, s, *at)
+		t.afterRefresh = r.idsAfter(ctx, s, *at)
 	}
-	if t.why == "" && !again(t.refreshed, max(4*took, 4*r.o.pace.quiet)) {
-		t.forever = t.refreshed
+	if t.failure == "" && !again(t.refreshed, max(4*took, 4*r.o.pace.quiet)) {
+		t.neverRetried = t.refreshed
 	}
-	if t.gone = refuse(410); t.gone == "" {
+	if t.refused410 = refuse(410); t.refused410 == "" {
 		return
 	}
 	before := r.countOccurrences(s)
-	if t.large = refuse(413); t.large == "" {
-		t.stopped = r.countOccurrences(s) >= before+2
+	if t.refused413 = refuse(413); t.refused413 == "" {
+		t.stoppedAfter410 = r.countOccurrences(s) >= before+2
 		return
 	}
-	t.after = time.Now()
-	t.hang(ctx, r, s)
+	t.rejectedAt = time.Now()
+	t.withholdResponse(ctx, r, s)
 }
 
 // pollWhileRefusing polls from the cursor of a delivery that arrives while another one is being rejected.
 func (t *retrial) pollWhileRefusing(ctx context.Context, r *run, s *subject) {
-	posts := t.callback.received()
+	posts := t.callback.receivedPosts()
 	from := slices.IndexFunc(posts, func(p post) bool { return (occurrence{raw: p.body}).eventID() == t.waited })
 	p, ok := t.callback.await(ctx, from+1, r.o.pace.quiet, func(p post) bool {
-		return isOccurrence(p) && !slices.Contains(t.plain, (occurrence{raw: p.body}).eventID())
+		return isOccurrence(p) && !slices.Contains(t.refused503, (occurrence{raw: p.body}).eventID())
 	})
-	if at := (occurrence{raw: p.body}).cursor(); ok && at != nil && len(t.callback.attempts(t.waited)) == 1 {
-		t.passing, t.passed = p.exchange(t.made), r.idsAfter(ctx, s, *at)
+	if at := (occurrence{raw: p.body}).cursor(); ok && at != nil && len(t.callback.postsOf(t.waited)) == 1 {
+		t.passing, t.afterLater = p.exchange(t.made), r.idsAfter(ctx, s, *at)
 	}
 }
 
-// hang makes another callback withhold its response to a delivery, and records whether deliveries to this one continue.
-func (t *retrial) hang(ctx context.Context, r *run, s *subject) {
+// withholdResponse makes another callback withhold its response to a delivery, and records whether deliveries to this
+// one continue.
+func (t *retrial) withholdResponse(ctx context.Context, r *run, s *subject) {
 	other := r.newCallback(echoes)
 	if x, err := r.subscribeQuietly(ctx, s, other, nil); err != nil || x.answer.err != nil {
 		return
@@ -165,15 +166,15 @@ func (t *retrial) hang(ctx context.Context, r *run, s *subject) {
 		return
 	}
 	pause(ctx, r.o.pace.settle) // deliveries in flight
-	from, happened := len(t.callback.received()), r.countOccurrences(s)
+	from, happened := len(t.callback.receivedPosts()), r.countOccurrences(s)
 	// Wait until more events have occurred and a while longer, but not beyond a typical delivery timeout.
 	for end := time.Now().Add(r.o.pace.hang); time.Now().Before(end) && ctx.Err() == nil && r.countOccurrences(s) < happened+2; {
 		pause(ctx, r.o.pace.poll)
 	}
 	pause(ctx, r.o.pace.settle)
-	t.hung = true
-	t.occurred = r.countOccurrences(s) - happened
-	t.got = len(t.callback.received()) - from
+	t.withheld = true
+	t.occurredCount = r.countOccurrences(s) - happened
+	t.receivedCount = len(t.callback.receivedPosts()) - from
 }
 
 // countOccurrences counts the occurrences of a type that the watched stream received.
@@ -181,7 +182,7 @@ func (r *run) countOccurrences(s *subject) int {
 	if s.stream == nil {
 		return 0
 	}
-	return len(s.fromStream())
+	return len(s.streamOccurrences())
 }
 
 // idsAfter returns the eventIds that polls from a cursor return, or nil if a poll failed or was truncated.

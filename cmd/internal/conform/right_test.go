@@ -45,7 +45,7 @@ func TestRightServer(t *testing.T) {
 				o := n.options(right(t, n, c.plain))
 				o.Revision, o.OtherToken, o.door = c.revision, other, n.door(host)
 				if !c.plain {
-					o.only = func(c check) bool { return c.needs&needPoll != 0 }
+					o.selectsCheck = func(c check) bool { return c.needs&needPoll != 0 }
 				}
 				for _, found := range judge(t, o).Findings {
 					only := strings.HasPrefix(found.Got, "only with --") || strings.HasPrefix(found.Got, "only for a server") || strings.Contains(found.Got, "--ssrf") ||

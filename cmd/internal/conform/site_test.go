@@ -65,7 +65,7 @@ func (n *site) process(s *wrongserver.Server) func() *process {
 	return func() *process {
 		in, theirIn := memnet.Pipe()
 		out, theirOut := memnet.Pipe()
-		p := &process{in: in, out: out, exited: make(chan struct{}), interrupt: func() { n.t.Error("it goes on after the end of its input") },
+		p := &process{stdin: in, stdout: out, exited: make(chan struct{}), interrupt: func() { n.t.Error("it goes on after the end of its input") },
 			kill: func() {}}
 		go func() {
 			defer close(p.exited)

@@ -15,19 +15,19 @@ import (
 type slowPace struct {
 	// run is the timeout of all slow checks together. watch is how long they follow retries, streams and signatures.
 	run, watch time.Duration
-	// many is a number of attempts that is excessive within that time.
-	many int
-	// grant is the longest grant to wait for. late is how long deliveries may continue after the grant expires.
-	grant, late time.Duration
+	// maxAttempts is the maximum number of attempts within that time.
+	maxAttempts int
+	// grant is the longest grant to wait for. maxLate is how long deliveries may continue after the grant expires.
+	grant, maxLate time.Duration
 	// hold is the timeout that a long poll requests.
 	hold time.Duration
-	// back is how long a server may take to respond after a restart. resume is how long it may take to resume
-	// deliveries.
-	back, resume time.Duration
+	// restartTime is how long a server may take to respond after a restart. resumeTime is how long it may take to
+	// resume deliveries.
+	restartTime, resumeTime time.Duration
 }
 
-var realSlow = slowPace{run: 17 * time.Minute, watch: 16 * time.Minute, many: 100, grant: 3 * time.Minute, late: time.Minute, hold: 2 * time.Minute,
-	back: 2 * time.Minute, resume: time.Minute}
+var realSlow = slowPace{run: 17 * time.Minute, watch: 16 * time.Minute, maxAttempts: 100, grant: 3 * time.Minute, maxLate: time.Minute, hold: 2 * time.Minute,
+	restartTime: 2 * time.Minute, resumeTime: time.Minute}
 
 // slowChecks need a long time. They run concurrently, after all other checks, each with separate callbacks and streams.
 var slowChecks = []check{
@@ -73,8 +73,8 @@ func (r *run) subscribeGranted(ctx context.Context, c *callback, more map[string
 	return x, err
 }
 
-// grantEnd returns the expiry time of a grant by this machine's clock. It converts the server's time by means of the
-// Date header.
+// grantEnd returns the expiry time of a grant by this machine's clock. It uses the Date header to convert the server's
+// time.
 func (x *exchange) grantEnd() (time.Time, bool) {
 	var before time.Time
 	text, err := stringOrNull(x, x.answer.result, "refreshBefore")
@@ -106,7 +106,7 @@ func (r *run) subscribeShortest(ctx context.Context, c *callback) (x *exchange, 
 
 // countPosts returns the number of occurrences posted between two times.
 func (c *callback) countPosts(from, to time.Time) (n int) {
-	for _, p := range c.received() {
+	for _, p := range c.receivedPosts() {
 		if isOccurrence(p) && p.at.After(from) && p.at.Before(to) {
 			n++
 		}
@@ -127,19 +127,19 @@ func checkGrantEnds(ctx context.Context, r *run) error {
 	}
 	began := time.Now()
 	slow := r.o.pace.slow
-	pause(ctx, time.Until(ends.Add(slow.late)))
+	pause(ctx, time.Until(ends.Add(slow.maxLate)))
 	late := time.Now()
-	pause(ctx, slow.late)
+	pause(ctx, slow.maxLate)
 	if ctx.Err() != nil {
 		return verdict.ErrRunEnded
 	}
 	if n := c.countPosts(late, time.Now()); n > 0 {
-		return x.wrong("no delivery "+slow.late.String()+" after refreshBefore", "%d", n)
+		return x.violation("no delivery "+slow.maxLate.String()+" after refreshBefore", "%d", n)
 	}
-	// Count the occurrences in the second half of the grant that only the other callback received.
+	// Count the occurrences that only the other callback received in the second half of the grant.
 	half := began.Add(ends.Sub(began) / 2)
 	if there := beside.countPosts(half, ends.Add(-ends.Sub(began)/8)); there > 1 && c.countPosts(half, ends) == 0 {
-		return x.wrong("deliveries until refreshBefore", "none in the second half of the grant, in which another callback got %d", there)
+		return x.violation("deliveries until refreshBefore", "none in the second half of the grant, in which another callback got %d", there)
 	}
 	if beside.countPosts(late, time.Now()) == 0 {
 		return skipf("nothing occurred after the grant")
@@ -157,7 +157,7 @@ func checkOutlives(ctx context.Context, r *run) error {
 		return err
 	}
 	first := ends
-	for time.Now().Before(first.Add(r.o.pace.slow.late)) {
+	for time.Now().Before(first.Add(r.o.pace.slow.maxLate)) {
 		pause(ctx, time.Until(ends)*2/3)
 		if ctx.Err() != nil {
 			return verdict.ErrRunEnded
@@ -166,11 +166,11 @@ func checkOutlives(ctx context.Context, r *run) error {
 			return err
 		}
 	}
-	from := first.Add(r.o.pace.slow.late / 2)
+	from := first.Add(r.o.pace.slow.maxLate / 2)
 	if there := beside.countPosts(from, time.Now()); there == 0 {
 		return skipf("nothing occurred after the first grant")
 	} else if there > 1 && c.countPosts(from, time.Now()) == 0 {
-		return x.wrong("deliveries after the first grant, since it was refreshed", "none, while another callback got %d", there)
+		return x.violation("deliveries after the first grant, since it was refreshed", "none, while another callback got %d", there)
 	}
 	return nil
 }
@@ -188,17 +188,17 @@ func checkGraceEnds(ctx context.Context, r *run) error {
 	if !r.keepRefreshing(ctx, c) {
 		return verdict.ErrRunEnded
 	}
-	p, ok := c.await(ctx, len(c.received()), r.o.Wait, isOccurrence)
+	p, ok := c.await(ctx, len(c.receivedPosts()), r.o.Wait, isOccurrence)
 	if !ok {
 		return skipf("nothing was delivered in the end")
 	}
 	if p.verify(c.secrets[0]) == nil {
-		return p.exchange(x).wrong("signatures of the new secret alone", "one of the secret before, %v after the rotation", r.o.pace.slow.watch)
+		return p.exchange(x).violation("signatures of the new secret alone", "one of the secret before, %v after the rotation", r.o.pace.slow.watch)
 	}
 	return nil
 }
 
-// keepRefreshing refreshes a callback until the end of the watch, regardless of how long its grants are.
+// keepRefreshing refreshes a callback until the watch ends, regardless of the length of its grants.
 func (r *run) keepRefreshing(ctx context.Context, c *callback) bool {
 	end := time.Now().Add(r.o.pace.slow.watch)
 	for time.Now().Before(end) && ctx.Err() == nil {
@@ -215,8 +215,8 @@ func (r *run) keepRefreshing(ctx context.Context, c *callback) bool {
 	return ctx.Err() == nil
 }
 
-// refuseFirst makes a callback reject the first occurrence while says returns true. It returns the eventId once that
-// occurrence arrives.
+// refuseFirst makes a callback reject the attempts to deliver the first occurrence for which says returns true. It
+// returns the eventId once that occurrence arrives.
 func (r *run) refuseFirst(ctx context.Context, c *callback, says func(attempt int) bool) (string, *exchange, error) {
 	found := make(chan string, 1)
 	first := ""
@@ -252,7 +252,7 @@ func checkComesInTheEnd(ctx context.Context, r *run) error {
 	if _, ok := c.await(ctx, 0, r.o.pace.slow.watch, func(p post) bool {
 		return isOccurrence(p) && !p.refused && (occurrence{raw: p.body}).eventID() == id
 	}); !ok && ctx.Err() == nil {
-		return x.wrong(wire.Shown(id)+" again, after it was answered 503", "not within %v", r.o.pace.slow.watch)
+		return x.violation(wire.Shown(id)+" again, after it was answered 503", "not within %v", r.o.pace.slow.watch)
 	}
 	return nil
 }
@@ -266,9 +266,9 @@ func checkAttemptsEnd(ctx context.Context, r *run) error {
 	if !r.keepRefreshing(ctx, c) {
 		return verdict.ErrRunEnded
 	}
-	list := c.attempts(id)
-	if len(list) > r.o.pace.slow.many {
-		return list[len(list)-1].exchange(x).wrong("fewer attempts, at longer and longer pauses", "%d within %v", len(list), r.o.pace.slow.watch)
+	list := c.postsOf(id)
+	if len(list) > r.o.pace.slow.maxAttempts {
+		return list[len(list)-1].exchange(x).violation("fewer attempts, at longer and longer pauses", "%d within %v", len(list), r.o.pace.slow.watch)
 	}
 	if n := len(list); n > 4 {
 		var pauses []time.Duration
@@ -279,7 +279,7 @@ func checkAttemptsEnd(ctx context.Context, r *run) error {
 		third := len(pauses) / 3
 		first, last := median(pauses[:third]), median(pauses[len(pauses)-third:])
 		if time.Since(list[n-1].at) < 2*slices.Max(pauses) && last < 2*first {
-			return list[n-1].exchange(x).wrong("the attempts to end, or longer and longer pauses between them",
+			return list[n-1].exchange(x).violation("the attempts to end, or longer and longer pauses between them",
 				"%d, with pauses of %v in the end and of %v at first", n, last.Round(time.Second/10), first.Round(time.Second/10))
 		}
 	}
@@ -326,7 +326,7 @@ func checkSteady(ctx context.Context, r *run) error {
 		return skipf("more came than is kept")
 	}
 	if len(beats) < 3 {
-		return x.wrong("heartbeats", "%d within %v", len(beats), r.o.pace.slow.watch)
+		return x.violation("heartbeats", "%d within %v", len(beats), r.o.pace.slow.watch)
 	}
 	var gaps []time.Duration
 	for i, at := range beats[1:] {
@@ -335,11 +335,11 @@ func checkSteady(ctx context.Context, r *run) error {
 	gaps = append(gaps, end.Sub(beats[len(beats)-1]))
 	longest := slices.Max(gaps)
 	if longest > r.o.pace.heartbeat {
-		return x.wrong("a heartbeat at least every 30 s", "none for %v", longest.Round(time.Second/10))
+		return x.violation("a heartbeat at least every 30 s", "none for %v", longest.Round(time.Second/10))
 	}
 	// If this machine is busy for a second or two, that is not the server's fault.
 	if usual := median(gaps); longest > max(3*usual, 2*time.Second)+r.o.pace.settle {
-		v := x.wrong("heartbeats at a steady interval", "mostly after %v, and once after %v", usual.Round(time.Second/100), longest.Round(time.Second/100))
+		v := x.violation("heartbeats at a steady interval", "mostly after %v, and once after %v", usual.Round(time.Second/100), longest.Round(time.Second/100))
 		v.Mild = true
 		return v
 	}
@@ -361,7 +361,7 @@ func checkStreamLives(ctx context.Context, r *run) error {
 		if broken != nil {
 			why = broken.Error()
 		}
-		return x.wrong("the stream to live for "+r.o.pace.slow.watch.String()+", or to end with its result", "%s", why)
+		return x.violation("the stream to live for "+r.o.pace.slow.watch.String()+", or to end with its result", "%s", why)
 	}
 	return nil
 }
@@ -373,7 +373,7 @@ func checkLongHold(ctx context.Context, r *run) error {
 	var cursor *string
 	for first := true; time.Now().Before(end); first = false {
 		left := max(time.Until(end), time.Second)
-		most := left + r.o.pace.slow.late/4
+		most := left + r.o.pace.slow.maxLate/4
 		params := map[string]any{"cursor": cursor}
 		if !first {
 			params["timeoutMs"] = left.Milliseconds()
@@ -389,13 +389,13 @@ func checkLongHold(ctx context.Context, r *run) error {
 		}
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			return x.wrong("an answer by timeoutMs", "%v", err)
+			return x.violation("an answer by timeoutMs", "%v", err)
 		}
 		if err != nil {
 			return err
 		}
 		if x.answer.err != nil {
-			return x.wrong("a result", "error %d", x.answer.err.Code)
+			return x.violation("a result", "error %d", x.answer.err.Code)
 		}
 		cursor = resultCursor(x)
 		pause(ctx, r.o.pace.poll)
@@ -410,7 +410,7 @@ func checkOldCursor(ctx context.Context, r *run) error {
 		return err
 	}
 	if x.answer.err != nil {
-		return x.wrong("a result, truncated or not", "error %d", x.answer.err.Code)
+		return x.violation("a result, truncated or not", "error %d", x.answer.err.Code)
 	}
 	return nil
 }

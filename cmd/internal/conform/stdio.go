@@ -23,12 +23,12 @@ const stdioGrace = 3 * time.Second
 
 // A process is a running server process.
 type process struct {
-	// in and out are the standard input and output of the process.
-	in interface {
+	// stdin and stdout are the standard input and output of the process.
+	stdin interface {
 		io.WriteCloser
 		SetWriteDeadline(time.Time) error
 	}
-	out io.ReadCloser
+	stdout io.ReadCloser
 	// exited is closed when the process has exited.
 	exited chan struct{}
 	// interrupt and kill send signals to the process.
@@ -83,7 +83,7 @@ func startProcess(command []string, stderr io.Writer) (*process, error) {
 		out.Close()
 		return nil, fmt.Errorf("starting %s: %w", filepath.Base(command[0]), err)
 	}
-	p := &process{in: in, out: out, exited: make(chan struct{}), interrupt: func() { cmd.Process.Signal(os.Interrupt) },
+	p := &process{stdin: in, stdout: out, exited: make(chan struct{}), interrupt: func() { cmd.Process.Signal(os.Interrupt) },
 		kill: func() { cmd.Process.Kill() }}
 	go func() {
 		_ = cmd.Wait()
@@ -96,7 +96,7 @@ func startProcess(command []string, stderr io.Writer) (*process, error) {
 
 func newStdioLink(p *process, patience time.Duration, observe func(*flow, message)) *stdioLink {
 	l := &stdioLink{process: p, patience: patience, flows: map[string]*flow{}, observe: observe}
-	l.read.Go(func() { l.pump(p.out) })
+	l.read.Go(func() { l.pump(p.stdout) })
 	return l
 }
 
@@ -196,14 +196,14 @@ func (l *stdioLink) write(body []byte) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	// If a pipe does not support deadlines, the writer is unblocked when the process exits.
-	_ = l.in.SetWriteDeadline(time.Now().Add(l.patience))
-	_, err := l.in.Write(append(bytes.Clone(body), '\n'))
+	_ = l.stdin.SetWriteDeadline(time.Now().Add(l.patience))
+	_, err := l.stdin.Write(append(bytes.Clone(body), '\n'))
 	return err
 }
 
 // close terminates the process. It closes standard input, then sends SIGTERM, then SIGKILL.
 func (l *stdioLink) close() {
-	l.in.Close()
+	l.stdin.Close()
 	for _, end := range []func(){l.interrupt, l.kill, func() {}} {
 		select {
 		case <-l.exited:

@@ -41,7 +41,7 @@ type subject struct {
 	seen  []occurrence // occurrences that the watcher received, in order
 }
 
-// An occurrence is an occurrence as it was received.
+// An occurrence is an occurrence in its received form.
 type occurrence struct {
 	raw  json.RawMessage
 	from *exchange
@@ -52,8 +52,8 @@ func (s *subject) has(mode string) bool { return s != nil && slices.Contains(s.D
 // maxPages is the maximum number of pages to read from events/list.
 const maxPages = 100
 
-// catalog reads the valid event types from events/list. Checks report invalid ones.
-func (r *run) catalog(ctx context.Context) error {
+// readCatalog reads the valid event types from events/list. Checks report invalid ones.
+func (r *run) readCatalog(ctx context.Context) error {
 	params := map[string]any{}
 	for range maxPages {
 		x, err := r.call(ctx, wire.MethodList, params)
@@ -155,7 +155,7 @@ func invalidArguments(in *validate.Schema, schema, fits json.RawMessage) (found 
 	return found
 }
 
-// otherArguments returns valid arguments that differ from fits in as many members as possible.
+// otherArguments returns valid arguments that differ from the arguments fits in as many members as possible.
 func otherArguments(in *validate.Schema, schema, fits json.RawMessage) map[string]json.RawMessage {
 	var root struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -182,8 +182,8 @@ func otherArguments(in *validate.Schema, schema, fits json.RawMessage) map[strin
 	return args
 }
 
-// choose selects the event type of the options, before it is known which types occur.
-func (r *run) choose() error {
+// chooseSubject selects the event type that the options name, before any occurrences are known.
+func (r *run) chooseSubject() error {
 	if r.o.Event == "" {
 		return nil
 	}

@@ -54,12 +54,12 @@ func (r *run) subscription(s *subject, c *callback, more map[string]any) map[str
 			delete(params, k)
 		}
 	}
-	r.remember(params)
+	r.recordKey(params)
 	return params
 }
 
-// remember records the key of a subscription that may now exist.
-func (r *run) remember(params map[string]any) {
+// recordKey records the key of a subscription that may now exist.
+func (r *run) recordKey(params map[string]any) {
 	key := map[string]any{"name": params["name"], "arguments": params["arguments"]}
 	if key["arguments"] == nil {
 		delete(key, "arguments")
@@ -92,30 +92,30 @@ func (r *run) cleanUp(ctx context.Context) {
 // grantedID checks the result of events/subscribe and returns the subscription ID.
 func grantedID(x *exchange, endless bool) (string, error) {
 	if x.answer.err != nil {
-		return "", x.wrong("a subscription", "error %d", x.answer.err.Code)
+		return "", x.violation("a subscription", "error %d", x.answer.err.Code)
 	}
 	in := x.answer.result
 	var id string
 	if json.Unmarshal(member(in, "id"), &id) != nil || id == "" {
-		return "", x.wrong("an id, a string", "%s", orNone(member(in, "id")))
+		return "", x.violation("an id, a string", "%s", orNone(member(in, "id")))
 	}
 	before, err := stringOrNull(x, in, "refreshBefore")
 	switch {
 	case err != nil:
 		return id, err
 	case before == nil && !endless:
-		return id, x.wrong("refreshBefore, since ttlMs was not null", "null")
+		return id, x.violation("refreshBefore, since ttlMs was not null", "null")
 	case before != nil:
 		at, err := time.Parse(time.RFC3339Nano, *before)
 		if err != nil {
-			return id, x.wrong("refreshBefore to be a time of RFC 3339", "%s", wire.Shown(*before))
+			return id, x.violation("refreshBefore to be a time of RFC 3339", "%s", wire.Shown(*before))
 		}
 		now := x.date
 		if now.IsZero() {
 			now = time.Now().Add(-time.Minute) // allow for clocks that differ
 		}
 		if !at.After(now) {
-			return id, x.wrong("refreshBefore in the future", "%s", wire.Shown(*before))
+			return id, x.violation("refreshBefore in the future", "%s", wire.Shown(*before))
 		}
 	}
 	if _, err := stringOrNull(x, in, "cursor"); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// TestLimit judges a server that answers each poll after 8 s: the run's limit ends it, and the report says so, and which
-// request had no answer (POLL-1).
+// TestLimit judges a server that answers each poll after 8 s: the run's limit ends it, and the report says so, and
+// which request had no answer (POLL-1).
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	for _, slow := range []bool{false, true} {
@@ -45,7 +45,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestUntried judges servers of which nothing can be tried: no event types, or webhooks without a receiver (LIST-1, SUB-1).
+// TestUntried judges servers of which nothing can be tried: no event types, or webhooks without a receiver (LIST-1,
+// SUB-1).
 func TestUntried(t *testing.T) {
 	t.Parallel()
 	for name, keep := range map[string]string{"no event types": "", "webhooks without a receiver": wire.ModeWebhook} {
@@ -71,8 +72,8 @@ func TestUntried(t *testing.T) {
 	}
 }
 
-// TestNeverHeld judges a server of which something occurs whenever a poll asks to be held: what is not tried does not pass
-// (POLL-9).
+// TestNeverHeld judges a server of which something occurs whenever a poll asks to be held: what is not tried does not
+// pass (POLL-9).
 func TestNeverHeld(t *testing.T) {
 	t.Parallel()
 	for _, stdio := range []bool{false, true} {
@@ -86,7 +87,7 @@ func TestNeverHeld(t *testing.T) {
 				o = Options{Target: peer.Target{Command: []string{"wrong-server"}}, Wait: 20 * time.Second, process: n.process(n.wrong(w))}
 			}
 			o.Event = "tick"
-			o.only = func(c check) bool {
+			o.selectsCheck = func(c check) bool {
 				return slices.Contains([]string{"a held poll can be cancelled", "a held poll is answered within its time"}, c.title)
 			}
 			for _, f := range judge(t, o).Findings {

@@ -15,19 +15,19 @@ const (
 	enough     = 3 // occurrences of one type
 )
 
-// watch polls and streams the first few types that offer each mode. It chooses the types to test until one of them
-// occurs. Its goroutines exit when ctx is done.
-func (r *run) watch(ctx context.Context) *sync.WaitGroup {
+// watchTypes polls and streams the first few types that offer each mode. It also chooses the types to test, which
+// awaitOccurrence replaces once another type occurs. Its goroutines exit when ctx is done.
+func (r *run) watchTypes(ctx context.Context) *sync.WaitGroup {
 	var watchers sync.WaitGroup
-	r.until = time.Now().Add(r.o.Wait)
+	r.watchEnd = time.Now().Add(r.o.Wait)
 	for i, s := range r.typesWith(wire.ModePoll) {
-		if i == maxWatched || !r.bootstrap(ctx, s) {
+		if i == maxWatched || !r.pollFirst(ctx, s) {
 			break
 		}
 		if r.poll == nil || !r.poll.replay && s.replay {
 			r.poll = s
 		}
-		watchers.Go(func() { r.follow(ctx, s) })
+		watchers.Go(func() { r.followType(ctx, s) })
 	}
 	if list := r.typesWith(wire.ModePoll); r.poll == nil && len(list) > 0 {
 		r.poll = list[0]
@@ -52,8 +52,8 @@ func (r *run) watch(ctx context.Context) *sync.WaitGroup {
 	return &watchers
 }
 
-// bootstrap sends the first poll of a type. It returns false if the server does not respond.
-func (r *run) bootstrap(ctx context.Context, s *subject) bool {
+// pollFirst sends the first poll of a type. It returns false if the server does not respond.
+func (r *run) pollFirst(ctx context.Context, s *subject) bool {
 	x, err := r.call(ctx, wire.MethodPoll, s.params(map[string]any{"cursor": nil}))
 	if err != nil {
 		return false
@@ -65,10 +65,10 @@ func (r *run) bootstrap(ctx context.Context, s *subject) bool {
 	return true
 }
 
-// follow polls a type until enough events have occurred.
-func (r *run) follow(ctx context.Context, s *subject) {
+// followType polls a type until enough events have occurred.
+func (r *run) followType(ctx context.Context, s *subject) {
 	cursor := s.first
-	for time.Now().Before(r.until) && ctx.Err() == nil {
+	for time.Now().Before(r.watchEnd) && ctx.Err() == nil {
 		params := map[string]any{"cursor": cursor}
 		if !s.replay {
 			params["timeoutMs"] = 2000
@@ -108,15 +108,15 @@ func (r *run) follow(ctx context.Context, s *subject) {
 	}
 }
 
-// fromPolls returns the occurrences that polls have returned.
-func (s *subject) fromPolls() []occurrence {
+// pollOccurrences returns the occurrences that polls have returned.
+func (s *subject) pollOccurrences() []occurrence {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen[:len(s.seen):len(s.seen)]
 }
 
-// fromStream returns the occurrences that the watched stream has received.
-func (s *subject) fromStream() []occurrence {
+// streamOccurrences returns the occurrences that the watched stream has received.
+func (s *subject) streamOccurrences() []occurrence {
 	if s.stream == nil {
 		return nil
 	}
@@ -133,15 +133,15 @@ func (s *subject) fromStream() []occurrence {
 // awaitOccurrence waits for occurrences in the mode of the needs, and selects their type as the type under test. It
 // prefers two occurrences to one because two also show the order.
 func (r *run) awaitOccurrence(ctx context.Context, n need) bool {
-	mode, chosen, seen := wire.ModePoll, &r.poll, (*subject).fromPolls
+	mode, chosen, seen := wire.ModePoll, &r.poll, (*subject).pollOccurrences
 	if n&needPush != 0 {
-		mode, chosen, seen = wire.ModePush, &r.push, (*subject).fromStream
+		mode, chosen, seen = wire.ModePush, &r.push, (*subject).streamOccurrences
 	}
 	if len(seen(*chosen)) >= 2 {
 		return true
 	}
 	for {
-		over := time.Now().After(r.until) || ctx.Err() != nil
+		over := time.Now().After(r.watchEnd) || ctx.Err() != nil
 		for _, s := range r.typesWith(mode) {
 			if count := len(seen(s)); count >= 2 || over && count == 1 {
 				*chosen = s
@@ -160,10 +160,10 @@ func (r *run) awaitOccurrence(ctx context.Context, n need) bool {
 
 // awaitPolled polls a type until an event occurs, and returns all occurrences.
 func (r *run) awaitPolled(ctx context.Context, s *subject) []occurrence {
-	for s.has(wire.ModePoll) && len(s.fromPolls()) == 0 && time.Now().Before(r.until) && ctx.Err() == nil {
+	for s.has(wire.ModePoll) && len(s.pollOccurrences()) == 0 && time.Now().Before(r.watchEnd) && ctx.Err() == nil {
 		pause(ctx, r.o.pace.poll/4)
 	}
-	return s.fromPolls()
+	return s.pollOccurrences()
 }
 
 // firstTwo returns the first two occurrences of a list.
@@ -188,6 +188,6 @@ func (o occurrence) cursor() *string {
 	return c
 }
 
-func (o occurrence) wrong(expected, got string, args ...any) error {
-	return o.from.wrong(expected, got, args...)
+func (o occurrence) violation(expected, got string, args ...any) error {
+	return o.from.violation(expected, got, args...)
 }

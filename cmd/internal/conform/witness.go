@@ -26,55 +26,55 @@ type witness struct {
 	r    *run
 	s    *subject
 	done chan struct{}
-	// why is the reason that there is nothing to compare, or "".
-	why string
+	// skipReason is the reason why there is nothing to compare, or "".
+	skipReason string
 
-	// live are the tracks of the modes that were followed. again are the pages and replays of the same window.
-	live, again []*track
+	// liveTracks are the tracks of the modes that were followed. replays are the pages and replays of the same window.
+	liveTracks, replays []*track
 	// places are the cursors that the server returned, with their positions.
 	places []*place
 	// callbacks are the live webhook callbacks that were subscribed successfully.
 	callbacks []*callback
 	made      *exchange
-	// end is the last eventId of the window. Later events are not compared. It is "" while the window is open.
-	end string
-	// young is a truncated response to a poll from a new cursor, if an older cursor still worked or another new one
-	// failed as well.
-	young *exchange
-	// seam is a stream that was opened at a cursor and then received live events up to seamEnd. It is nil if no event
-	// occurred.
-	seam    *track
-	seamEnd string
+	// lastID is the last eventId of the window. Later events are not compared. It is "" while the window is open.
+	lastID string
+	// truncatedNew is a truncated response to a poll from a new cursor, if an older cursor still worked or another new
+	// cursor also failed.
+	truncatedNew *exchange
+	// seamTrack is a stream that was opened at a cursor and then received live events up to seamEnd. It is nil if no
+	// event occurred.
+	seamTrack *track
+	seamEnd   string
 	// unanswered is a poll that received no response.
 	unanswered *exchange
-	// begin is the cursor of the first poll.
-	begin *string
+	// firstCursor is the cursor of the first poll.
+	firstCursor *string
 }
 
 // A track holds the events received in one way.
 type track struct {
 	name string
 	mode string
-	// ordered reports whether the mode guarantees an order.
-	ordered bool
-	// from is an exchange that shows how the track began.
-	from  *exchange
-	order []string // eventIds, each once
-	byID  map[string]occurrence
-	data  map[string]string // by eventId, canonical
-	read  int               // how many posts or messages of the live one were read
-	over  bool              // a live stream has ended or exceeded its limit
+	// isOrdered reports whether the mode guarantees an order.
+	isOrdered bool
+	// firstExchange is an exchange that shows how the track began.
+	firstExchange *exchange
+	order         []string // eventIds, each once
+	byID          map[string]occurrence
+	data          map[string]string // by eventId, canonical
+	read          int               // how many posts or messages of the live one were read
+	over          bool              // a live stream has ended or exceeded its limit
 }
 
 func newTrack(name, mode string) *track {
-	return &track{name: name, mode: mode, ordered: mode != wire.ModeWebhook, byID: map[string]occurrence{}, data: map[string]string{}}
+	return &track{name: name, mode: mode, isOrdered: mode != wire.ModeWebhook, byID: map[string]occurrence{}, data: map[string]string{}}
 }
 
 func (t *track) add(o occurrence) {
 	id := o.eventID()
 	if _, known := t.byID[id]; !known && len(t.order) < maxWitnessed {
 		t.order = append(t.order, id)
-		t.byID[id], t.data[id] = o, canonical(member(o.raw, "data"))
+		t.byID[id], t.data[id] = o, canonicalJSON(member(o.raw, "data"))
 	}
 }
 
@@ -114,29 +114,29 @@ func (r *run) streamQuietly(ctx context.Context, params map[string]any) (*flow, 
 func (r *run) beginWitness(ctx context.Context, work *sync.WaitGroup) {
 	w := &witness{r: r, done: make(chan struct{})}
 	r.witness = w
-	hooks := r.main != nil
+	hooks := r.mainSubscription != nil
 	work.Go(func() {
 		defer close(w.done)
-		if w.s = r.occurring(ctx, hooks); w.s == nil {
-			w.why = "nothing occurred in time"
+		if w.s = r.typeWithMostModes(ctx, hooks); w.s == nil {
+			w.skipReason = "nothing occurred in time"
 			return
 		}
 		w.follow(ctx, hooks)
 	})
 }
 
-// occurring returns the type with the most modes among those with occurrences, or nil after the timeout. If a type
-// offers only webhooks, nothing else can show its occurrences.
-func (r *run) occurring(ctx context.Context, hooks bool) *subject {
+// typeWithMostModes returns the type with the most modes among those with occurrences, or nil after the timeout. If the
+// server offers only webhooks, it returns the webhook type because occurrences cannot be observed.
+func (r *run) typeWithMostModes(ctx context.Context, hooks bool) *subject {
 	if hooks && len(r.typesWith(wire.ModePoll)) == 0 && len(r.typesWith(wire.ModePush)) == 0 {
 		return r.hook
 	}
 	for {
-		over := time.Now().After(r.until) || ctx.Err() != nil
+		over := time.Now().After(r.watchEnd) || ctx.Err() != nil
 		var best *subject
 		most := 0
 		for _, s := range r.types {
-			if len(s.fromPolls()) == 0 && len(s.fromStream()) == 0 {
+			if len(s.pollOccurrences()) == 0 && len(s.streamOccurrences()) == 0 {
 				continue
 			}
 			n := 0
@@ -156,7 +156,7 @@ func (r *run) occurring(ctx context.Context, hooks bool) *subject {
 	}
 }
 
-// lostWindow is the reason that the polls of the window cannot be compared.
+// lostWindow is the reason why the polls of the window cannot be compared.
 const lostWindow = "a poll of the window was not answered, or was truncated"
 
 // follow runs the window.
@@ -178,7 +178,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 			}
 			defer f.stop()
 			t := newTrack(name, wire.ModePush)
-			t.from = x
+			t.firstExchange = x
 			streams = append(streams, stream{f, t, x})
 		}
 	}
@@ -193,33 +193,33 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 				w.made = x
 			}
 			t := newTrack(name, wire.ModeWebhook)
-			t.from = x
-			w.callbacks, w.live = append(w.callbacks, c), append(w.live, t)
+			t.firstExchange = x
+			w.callbacks, w.liveTracks = append(w.callbacks, c), append(w.liveTracks, t)
 		}
 	}
 	for _, f := range streams {
-		w.live = append(w.live, f.t)
+		w.liveTracks = append(w.liveTracks, f.t)
 	}
 	var begin *string
 	var polls *track
 	if s.has(wire.ModePoll) {
 		x, result, ok := w.poll(ctx, nil, 0)
 		if w.unanswered != nil {
-			w.why = lostWindow
+			w.skipReason = lostWindow
 			return
 		}
 		if ok {
 			polls = newTrack("polls", wire.ModePoll)
-			polls.from = x
+			polls.firstExchange = x
 			begin = result.Cursor
-			if w.begin = begin; begin != nil {
+			if w.firstCursor = begin; begin != nil {
 				w.places = append(w.places, &place{what: "the cursor of a first poll", id: "CUR-4", cursor: *begin, from: x, track: polls})
 			}
-			w.live = append(w.live, polls)
+			w.liveTracks = append(w.liveTracks, polls)
 		}
 	}
-	if len(w.live) == 0 {
-		w.why = "no mode of " + s.Name + " could be followed"
+	if len(w.liveTracks) == 0 {
+		w.skipReason = "no mode of " + s.Name + " could be followed"
 		return
 	}
 
@@ -227,10 +227,10 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	cursor, until := begin, time.Now().Add(r.o.Wait)
 	read := func() {
 		for i, c := range w.callbacks {
-			t, posts := w.live[i], c.received()
+			t, posts := w.liveTracks[i], c.receivedPosts()
 			for _, p := range posts[t.read:] {
 				if isOccurrence(p) {
-					t.add(occurrence{p.body, p.exchange(t.from)})
+					t.add(occurrence{p.body, p.exchange(t.firstExchange)})
 				}
 			}
 			t.read = len(posts)
@@ -248,12 +248,12 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	// Events from before the last mode began cannot be compared with it.
 	read()
 	before := map[*track]int{}
-	for _, t := range w.live {
+	for _, t := range w.liveTracks {
 		before[t] = len(t.order)
 	}
 	leading := w.orderedTracks()
 	if len(leading) == 0 {
-		leading = w.live
+		leading = w.liveTracks
 	}
 	longest := func() (t *track, n int) {
 		for _, one := range leading {
@@ -270,16 +270,16 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 		x, result, ok := w.poll(ctx, cursor, 0)
 		if ok && result.truncated {
 			// If an older cursor works, retention is not the reason.
-			if _, older, good := w.poll(ctx, s.first, 0); good && s.first != nil && !older.truncated && w.young == nil {
-				w.young = x
+			if _, older, good := w.poll(ctx, s.first, 0); good && s.first != nil && !older.truncated && w.truncatedNew == nil {
+				w.truncatedNew = x
 			}
-			if _, anew, good := w.poll(ctx, nil, 0); good && anew.Cursor != nil && w.young == nil {
+			if _, anew, good := w.poll(ctx, nil, 0); good && anew.Cursor != nil && w.truncatedNew == nil {
 				if again, same, ok := w.poll(ctx, anew.Cursor, 0); ok && same.truncated {
-					w.young = again
+					w.truncatedNew = again
 				}
 			}
 		}
-		if !ok || result.truncated && w.young == nil {
+		if !ok || result.truncated && w.truncatedNew == nil {
 			return false
 		}
 		for _, raw := range result.events {
@@ -291,34 +291,34 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 			if len(result.events) == 0 {
 				what = "the cursor of a poll that brought nothing"
 			}
-			w.places = append(w.places, &place{what: what, id: "CUR-4", cursor: *cursor, from: x, track: polls, at: len(polls.order)})
+			w.places = append(w.places, &place{what: what, id: "CUR-4", cursor: *cursor, from: x, track: polls, preceding: len(polls.order)})
 		}
 		return true
 	}
 	t, n := longest()
 	for ; n < witnessed && time.Now().Before(until) && ctx.Err() == nil; t, n = longest() {
 		if !turn() {
-			w.why = lostWindow
+			w.skipReason = lostWindow
 			return
 		}
 		pause(ctx, r.o.pace.poll)
 		read()
 	}
 	if n < leastCommon {
-		w.why = fmt.Sprintf("%d occurrences came in time, too few to compare", n)
+		w.skipReason = fmt.Sprintf("%d occurrences came in time, too few to compare", n)
 		return
 	}
 	// Later events may be in flight in one mode and already received in another.
-	w.end = t.order[before[t]+min(n, witnessed)-1]
-	// Wait until every mode has received the events of all the other modes. A delivery that failed with a broken
-	// connection arrives with its next retry.
+	w.lastID = t.order[before[t]+min(n, witnessed)-1]
+	// Wait until every mode has received the events of all the other modes. If a delivery fails because of a broken
+	// connection, its event arrives with the next retry.
 	began := time.Now()
-	for ctx.Err() == nil && time.Since(began) < max(r.o.pace.arrive, r.o.Wait) {
+	for ctx.Err() == nil && time.Since(began) < max(r.o.pace.maxLag, r.o.Wait) {
 		if !turn() {
-			w.why = lostWindow
+			w.skipReason = lostWindow
 			return
 		}
-		if read(); w.agree(w.live) || time.Since(began) > r.o.pace.arrive && !w.complete(w.orderedTracks()) {
+		if read(); w.haveSameEvents(w.liveTracks) || time.Since(began) > r.o.pace.maxLag && !w.isComplete(w.orderedTracks()) {
 			break
 		}
 		pause(ctx, r.o.pace.poll)
@@ -330,39 +330,39 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 		w.addStreamPlaces(f.flow, f.active, f.t)
 	}
 	for i, c := range w.callbacks {
-		w.addCallbackPlaces(c, w.live[i])
+		w.addCallbackPlaces(c, w.liveTracks[i])
 	}
 	if begin != nil {
 		for _, size := range []int64{1, 2, 100} {
-			w.page(ctx, begin, size)
+			w.rereadPages(ctx, begin, size)
 		}
 	}
 	if len(streams) > 0 {
-		w.replay(ctx, streams[0].active, func() bool { read(); return turn() })
+		w.rereadStream(ctx, streams[0].active, func() bool { read(); return turn() })
 	}
 	w.tryCursors(ctx)
 }
 
 // orderedTracks returns the live tracks except those of webhooks.
 func (w *witness) orderedTracks() []*track {
-	return slices.DeleteFunc(slices.Clone(w.live), func(t *track) bool { return !t.ordered })
+	return slices.DeleteFunc(slices.Clone(w.liveTracks), func(t *track) bool { return !t.isOrdered })
 }
 
-// agree reports whether all tracks have the same events, up to the newest one of the window.
-func (w *witness) agree(list []*track) bool {
+// haveSameEvents reports whether all tracks have the same events, up to the newest event of the window.
+func (w *witness) haveSameEvents(list []*track) bool {
 	for _, t := range list {
-		if _, ok := t.byID[w.end]; !ok {
+		if _, ok := t.byID[w.lastID]; !ok {
 			return false
 		}
 	}
-	return w.complete(list)
+	return w.isComplete(list)
 }
 
-// complete reports whether no track lacks an event that another one has.
-func (w *witness) complete(list []*track) bool {
+// isComplete reports whether every track contains the events of all other tracks.
+func (w *witness) isComplete(list []*track) bool {
 	for _, t := range list {
 		for _, other := range list {
-			if missing(t, other, w.end) != "" {
+			if firstMissing(t, other, w.lastID) != "" {
 				return false
 			}
 		}
@@ -370,7 +370,7 @@ func (w *witness) complete(list []*track) bool {
 	return true
 }
 
-// A polledPage is the result of a poll as it was received.
+// A polledPage is a received poll result.
 type polledPage struct {
 	events    []json.RawMessage
 	Cursor    *string
@@ -404,15 +404,15 @@ func (w *witness) poll(ctx context.Context, cursor *string, size int64) (*exchan
 // longestOrder returns the eventIds of the longest ordered track.
 func longestOrder(list []*track) (order []string) {
 	for _, t := range list {
-		if t.ordered && len(t.order) > len(order) {
+		if t.isOrdered && len(t.order) > len(order) {
 			order = t.order
 		}
 	}
 	return order
 }
 
-// canonical returns the canonical form of a JSON value. Equal values have equal forms.
-func canonical(raw json.RawMessage) string {
+// canonicalJSON returns the canonical form of a JSON value. Equal values have equal forms.
+func canonicalJSON(raw json.RawMessage) string {
 	v := jsontext.Value(raw).Clone()
 	if v.Canonicalize() != nil {
 		return string(raw)
@@ -426,7 +426,7 @@ func (o occurrence) time() (t time.Time) {
 	return t
 }
 
-// content returns the text of an occurrence without its eventId and cursor.
-func (o occurrence) content() string {
-	return string(member(o.raw, "name")) + " " + o.time().UTC().Format(time.RFC3339Nano) + " " + canonical(member(o.raw, "data"))
+// comparableText returns the text of an occurrence without its eventId and cursor.
+func (o occurrence) comparableText() string {
+	return string(member(o.raw, "name")) + " " + o.time().UTC().Format(time.RFC3339Nano) + " " + canonicalJSON(member(o.raw, "data"))
 }

@@ -14,25 +14,26 @@ type place struct {
 	id     string // the requirement that a wrong cursor breaks
 	cursor string
 	from   *exchange
-	// at is the number of occurrences in the track that precede the cursor.
-	track *track
-	at    int
-	// lagging reports whether the cursor may be older than that.
-	lagging bool
-	// tried is the exchange that used the cursor. got holds the eventIds that it returned.
-	tried *exchange
-	got   []string
-	// astray is the response to the cursor if it was truncated although an older cursor was not.
-	astray *exchange
+	// preceding is the number of occurrences in the track that precede the cursor.
+	track     *track
+	preceding int
+	// mayLag reports whether the cursor may be older than that.
+	mayLag bool
+	// attempt is the exchange that used the cursor. returnedIDs holds the eventIds that it returned.
+	attempt     *exchange
+	returnedIDs []string
+	// truncatedResponse is the response to the cursor if it was truncated although the response to an older cursor was
+	// not.
+	truncatedResponse *exchange
 }
 
-// expected returns the eventIds of the window that a poll from the cursor must return.
-func (p *place) expected(newest string) []string {
-	list := p.track.order[p.at:]
+// expectedIDs returns the eventIds of the window that a poll from the cursor must return.
+func (p *place) expectedIDs(newest string) []string {
+	list := p.track.order[p.preceding:]
 	if i := slices.Index(list, newest); i >= 0 {
 		return list[:i+1]
 	}
-	if slices.Contains(p.track.order[:p.at], newest) {
+	if slices.Contains(p.track.order[:p.preceding], newest) {
 		return nil
 	}
 	return list
@@ -59,7 +60,7 @@ func (w *witness) addStreamPlaces(f *flow, active *exchange, t *track) {
 			p.what, p.id = "the cursor of a heartbeat", "PUSH-4"
 		}
 		if c := o.cursor(); c != nil && p.what != "" {
-			p.cursor, p.at = *c, at
+			p.cursor, p.preceding = *c, at
 			w.places = append(w.places, p)
 		}
 	}
@@ -67,13 +68,13 @@ func (w *witness) addStreamPlaces(f *flow, active *exchange, t *track) {
 
 // addCallbackPlaces records the cursors of a callback that rejects nothing.
 func (w *witness) addCallbackPlaces(c *callback, t *track) {
-	if at := resultCursor(t.from); at != nil {
-		w.places = append(w.places, &place{what: "the cursor of events/subscribe", id: "SUB-7", cursor: *at, from: t.from, track: t, lagging: true})
+	if at := resultCursor(t.firstExchange); at != nil {
+		w.places = append(w.places, &place{what: "the cursor of events/subscribe", id: "SUB-7", cursor: *at, from: t.firstExchange, track: t, mayLag: true})
 	}
-	for _, p := range c.received() {
-		o := occurrence{p.body, p.exchange(t.from)}
+	for _, p := range c.receivedPosts() {
+		o := occurrence{p.body, p.exchange(t.firstExchange)}
 		if at, i := o.cursor(), slices.Index(t.order, o.eventID()); isOccurrence(p) && at != nil && i >= 0 {
-			w.places = append(w.places, &place{what: "the cursor of a delivery", id: "HOOK-6", cursor: *at, from: o.from, track: t, at: i + 1, lagging: true})
+			w.places = append(w.places, &place{what: "the cursor of a delivery", id: "HOOK-6", cursor: *at, from: o.from, track: t, preceding: i + 1, mayLag: true})
 		}
 	}
 }
@@ -85,15 +86,15 @@ func resultCursor(x *exchange) *string {
 	return c
 }
 
-// triedOfEach is the number of cursors of each kind to try.
-const triedOfEach = 4
+// cursorsPerKind is the number of cursors of each kind to try.
+const cursorsPerKind = 4
 
 // tryCursors uses a few cursors of each kind, if the window has later events. It uses each cursor once.
 func (w *witness) tryCursors(ctx context.Context) {
-	newest := w.end
+	newest := w.lastID
 	kinds := map[string][]*place{}
 	for _, p := range w.places {
-		if len(p.expected(newest)) > 0 {
+		if len(p.expectedIDs(newest)) > 0 {
 			kinds[p.what] = append(kinds[p.what], p)
 		}
 	}
@@ -104,7 +105,7 @@ func (w *witness) tryCursors(ctx context.Context) {
 	for _, list := range kinds {
 		for i := range list {
 			// Start with the first and take equal steps.
-			if len(list) > triedOfEach && i%((len(list)+triedOfEach-1)/triedOfEach) != 0 {
+			if len(list) > cursorsPerKind && i%((len(list)+cursorsPerKind-1)/cursorsPerKind) != 0 {
 				continue
 			}
 			p := list[i]
@@ -113,25 +114,25 @@ func (w *witness) tryCursors(ctx context.Context) {
 			}
 			if byPoll {
 				t := newTrack("", wire.ModePoll)
-				p.tried = w.drain(ctx, p.cursor, 100, t)
-				if p.got = t.order; p.tried == nil {
-					p.astray = w.pollAstray(ctx, p.cursor)
+				p.attempt = w.pollToEnd(ctx, p.cursor, 100, t)
+				if p.returnedIDs = t.order; p.attempt == nil {
+					p.truncatedResponse = w.pollForTruncation(ctx, p.cursor)
 				}
 			} else if t := w.replayStream(ctx, p.cursor, "", nil); t != nil {
-				p.tried, p.got = t.from, t.order
+				p.attempt, p.returnedIDs = t.firstExchange, t.order
 			}
 		}
 	}
 }
 
-// pollAstray polls from a cursor and returns the response if it is truncated although an older cursor is not. Retention
-// cannot explain that.
-func (w *witness) pollAstray(ctx context.Context, cursor string) *exchange {
+// pollForTruncation polls from a cursor. It returns the response if it is truncated although the response to an older
+// cursor is not. Retention cannot explain that.
+func (w *witness) pollForTruncation(ctx context.Context, cursor string) *exchange {
 	x, result, ok := w.poll(ctx, &cursor, 1)
-	if !ok || !result.truncated || w.begin == nil {
+	if !ok || !result.truncated || w.firstCursor == nil {
 		return nil
 	}
-	if _, older, good := w.poll(ctx, w.begin, 1); !good || older.truncated {
+	if _, older, good := w.poll(ctx, w.firstCursor, 1); !good || older.truncated {
 		return nil
 	}
 	return x

@@ -7,9 +7,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// drain polls from the cursor until it reaches the end or has enough events.
-func (w *witness) drain(ctx context.Context, cursor string, size int64, t *track) (from *exchange) {
-	newest, most, empty := w.end, 2*len(longestOrder(w.live)), 0
+// pollToEnd polls from the cursor until it reaches the end or has enough events.
+func (w *witness) pollToEnd(ctx context.Context, cursor string, size int64, t *track) (from *exchange) {
+	newest, most, empty := w.lastID, 2*len(longestOrder(w.liveTracks)), 0
 	for range maxWitnessed {
 		x, result, ok := w.poll(ctx, &cursor, size)
 		if from == nil {
@@ -28,36 +28,36 @@ func (w *witness) drain(ctx context.Context, cursor string, size int64, t *track
 		if empty++; len(result.events) > 0 || *result.Cursor != cursor {
 			empty = 0
 		}
-		if cursor = *result.Cursor; empty >= emptyPages {
+		if cursor = *result.Cursor; empty >= maxEmptyPages {
 			return from
 		}
 	}
 	return from
 }
 
-// page reads the window again with pages of the given size.
-func (w *witness) page(ctx context.Context, begin *string, size int64) {
+// rereadPages reads the window again with pages of the given size.
+func (w *witness) rereadPages(ctx context.Context, begin *string, size int64) {
 	t := newTrack("pages of "+string(encode(size)), wire.ModePoll)
-	if t.from = w.drain(ctx, *begin, size, t); t.from != nil {
-		w.again = append(w.again, t)
+	if t.firstExchange = w.pollToEnd(ctx, *begin, size, t); t.firstExchange != nil {
+		w.replays = append(w.replays, t)
 	}
 }
 
-// replay reads the window again with a stream from the cursor of an earlier stream. It continues until live events
-// arrive. advance polls for more events of the live tracks.
-func (w *witness) replay(ctx context.Context, active *exchange, advance func() bool) {
+// rereadStream reads the window again with a stream from the cursor of an earlier stream. It continues until live
+// events arrive. advance polls for more events of the live tracks.
+func (w *witness) rereadStream(ctx context.Context, active *exchange, advance func() bool) {
 	at := (occurrence{raw: active.answer.params}).cursor()
 	if at == nil {
 		return
 	}
 	if t := w.replayStream(ctx, *at, "a stream that is opened later", advance); t != nil {
-		w.again = append(w.again, t)
+		w.replays = append(w.replays, t)
 	}
 }
 
-// afterOpening is the number of occurrences to wait for after a stream was opened. The first may have been in flight,
+// openingEvents is the number of occurrences to wait for after a stream was opened. The first may have been in flight,
 // but the last certainly occurred after the opening.
-const afterOpening = 2
+const openingEvents = 2
 
 // followLive reads a newly opened stream until the live tracks have new occurrences and the stream has them as well.
 func (w *witness) followLive(ctx context.Context, f *flow, t *track, advance func() bool) {
@@ -67,20 +67,20 @@ func (w *witness) followLive(ctx context.Context, f *flow, t *track, advance fun
 		return
 	}
 	opened := len(leading.order)
-	for end := time.Now().Add(2 * w.r.o.pace.arrive); len(leading.order) < opened+afterOpening; {
+	for end := time.Now().Add(2 * w.r.o.pace.maxLag); len(leading.order) < opened+openingEvents; {
 		if !time.Now().Before(end) || !advance() || ctx.Err() != nil {
 			return
 		}
 		pause(ctx, w.r.o.pace.poll)
 	}
-	last := leading.order[opened+afterOpening-1]
-	waiting, cancel := context.WithTimeout(ctx, w.r.o.pace.arrive)
+	last := leading.order[opened+openingEvents-1]
+	waiting, cancel := context.WithTimeout(ctx, w.r.o.pace.maxLag)
 	defer cancel()
 	f.await(waiting, func(m message) bool {
 		return m.method == wire.NotificationEvent && (occurrence{raw: m.params}).eventID() == last
 	})
 	if advance() {
-		w.seam, w.seamEnd = t, last
+		w.seamTrack, w.seamEnd = t, last
 	}
 }
 
@@ -96,10 +96,10 @@ func (w *witness) replayStream(ctx context.Context, cursor, name string, advance
 		return nil
 	}
 	t := newTrack(name, wire.ModePush)
-	t.from = x
-	waiting, cancel := context.WithTimeout(ctx, w.r.o.pace.arrive)
+	t.firstExchange = x
+	waiting, cancel := context.WithTimeout(ctx, w.r.o.pace.maxLag)
 	defer cancel()
-	last := w.end
+	last := w.lastID
 	f.await(waiting, func(m message) bool {
 		if m.method != wire.NotificationEvent {
 			return false
@@ -120,7 +120,7 @@ func (w *witness) replayStream(ctx context.Context, cursor, name string, advance
 		// The cursors of replayed events give the stream's position.
 		for i, id := range t.order {
 			if c := t.byID[id].cursor(); c != nil {
-				w.places = append(w.places, &place{what: "the cursor of a replayed event", id: "PUSH-3", cursor: *c, from: t.byID[id].from, track: t, at: i + 1})
+				w.places = append(w.places, &place{what: "the cursor of a replayed event", id: "PUSH-3", cursor: *c, from: t.byID[id].from, track: t, preceding: i + 1})
 			}
 		}
 	}

@@ -37,8 +37,8 @@ func (in input) resolve(root input) input {
 	return in
 }
 
-// types returns the JSON types that an argument may have, or nil if the schema does not restrict them.
-func (in input) types() []string {
+// typesOf returns the JSON types that an argument may have, or nil if the schema does not restrict them.
+func (in input) typesOf() []string {
 	switch t := in.Type.(type) {
 	case string:
 		return []string{t}
@@ -68,7 +68,7 @@ func CheckPairs(pairs []string) error {
 // returns an error for arguments that do not match the schema, to explain mistakes before a request is sent.
 func Arguments(pairs []string, schema json.RawMessage) (json.RawMessage, error) {
 	var root input
-	// An unusual schema provides less help. The server decides.
+	// If the schema is unusual, fewer mistakes are detected here. The server decides.
 	_ = json.Unmarshal(schema, &root)
 	keys, values := []string{}, map[string][]string{}
 	for _, p := range pairs {
@@ -81,7 +81,7 @@ func Arguments(pairs []string, schema json.RawMessage) (json.RawMessage, error) 
 	args := map[string]json.RawMessage{}
 	for _, k := range keys {
 		in := root.resolve(root).Properties[k].resolve(root)
-		raw, err := argument(in, values[k])
+		raw, err := encodeArgument(in, values[k])
 		if err != nil {
 			return nil, fmt.Errorf("--arg %s=%s: %v", k, values[k][0], err)
 		}
@@ -105,9 +105,9 @@ func Arguments(pairs []string, schema json.RawMessage) (json.RawMessage, error) 
 	return raw, nil
 }
 
-// argument returns a single argument encoded as JSON.
-func argument(in input, values []string) (json.RawMessage, error) {
-	types := in.types()
+// encodeArgument returns a single argument encoded as JSON.
+func encodeArgument(in input, values []string) (json.RawMessage, error) {
+	types := in.typesOf()
 	if slices.Contains(types, "array") && (len(values) > 1 || !strings.HasPrefix(strings.TrimSpace(values[0]), "[")) {
 		return json.Marshal(values)
 	}
@@ -137,7 +137,7 @@ func DescribeArguments(schema json.RawMessage) string {
 	var list []string
 	for name, in := range top.Properties {
 		in = in.resolve(root)
-		kind := strings.Join(in.types(), "|")
+		kind := strings.Join(in.typesOf(), "|")
 		if len(in.Enum) > 0 {
 			var values []string
 			for _, v := range in.Enum {

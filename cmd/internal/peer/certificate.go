@@ -24,8 +24,8 @@ const (
 )
 
 // loopbackCertificate returns a certificate for localhost and the loopback addresses. It also returns the name of the
-// file with the certificate and its key. The file is in the user's cache directory. A server therefore has to be
-// configured with it as an additional root only once.
+// file with the certificate and its key. The file is in the user's cache directory. It therefore has to be added to a
+// server's root certificates only once.
 func loopbackCertificate() (tls.Certificate, string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

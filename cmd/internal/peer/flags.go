@@ -12,14 +12,14 @@ import (
 // users can read.
 const TokenVariable = childenv.Token
 
-// TokenFlag adds the flag --token. The help text does not show its default because that is secret.
+// TokenFlag adds the flag --token. The help text does not show the default because it is secret.
 func TokenFlag(cmd *cobra.Command, token *string) {
 	cmd.Flags().StringVar(token, "token", os.Getenv(TokenVariable),
 		"bearer `token` for the server (default: the environment's "+TokenVariable+")")
 	cmd.Flags().Lookup("token").DefValue = ""
 }
 
-// TokenFor returns the token for the target. A token from the environment does not apply to a command.
+// TokenFor returns the token for the target. A token from the environment does not apply to a target that is a command.
 func TokenFor(t Target) string {
 	if t.URL == "" && t.Token == os.Getenv(TokenVariable) {
 		return ""

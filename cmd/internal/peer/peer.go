@@ -55,8 +55,7 @@ func (t Target) Check() error {
 	return nil
 }
 
-// String returns the server's name without parts that may be secret: the user and password, the query and the
-// arguments.
+// String returns the server's name without its user, password, query and arguments, which may be secret.
 func (t Target) String() string {
 	if t.URL == "" {
 		return filepath.Base(t.Command[0])

@@ -33,7 +33,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// OnLoopback reports whether the server is on this machine, so that it can reach a Receiver on loopback.
+// OnLoopback reports whether the server is on this machine, so it can reach a Receiver on loopback.
 func (t Target) OnLoopback() bool {
 	u, err := url.Parse(t.URL)
 	return err == nil && t.URL != "" && isLoopback(u.Hostname())

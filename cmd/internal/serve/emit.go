@@ -15,10 +15,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// maxEmit is the maximum size of an emit request body in bytes. It is the largest payload that the server accepts.
+// maxEmit is the maximum size of an emit request body in bytes. It is the size of the largest payload that the server
+// accepts.
 const maxEmit = 1 << 20
 
-// An emitResponse is the response to an emit request: the eventId, or an error with its location.
+// An emitResponse is the response to an emit request. It contains the eventId, or an error with its location.
 type emitResponse struct {
 	EventID string              `json:"eventId,omitempty"`
 	Error   string              `json:"error,omitempty"`
@@ -36,7 +37,7 @@ func (t *trial) emit(w http.ResponseWriter, r *http.Request) {
 }
 
 func (t *trial) take(w http.ResponseWriter, r *http.Request) (int, emitResponse) {
-	typ := t.names[r.PathValue("event")]
+	typ := t.typesByName[r.PathValue("event")]
 	if typ == nil {
 		return http.StatusNotFound, emitResponse{Error: "no event type " + wire.Shown(r.PathValue("event"))}
 	}
@@ -60,7 +61,7 @@ func (t *trial) take(w http.ResponseWriter, r *http.Request) (int, emitResponse)
 	bad, _ := errors.AsType[*validate.Error](err)
 	switch {
 	case err == nil:
-		t.say("%s %s emitted", typ.name, plain.Text(id))
+		t.printMessage("%s %s emitted", typ.name, plain.Text(id))
 		return http.StatusOK, emitResponse{EventID: id}
 	case bad != nil:
 		return http.StatusBadRequest, emitResponse{Error: "the payload does not match payloadSchema", Errors: bad.Fields}

@@ -23,9 +23,9 @@ var (
 	ofStream = []byte(`"` + wire.MethodStream + `"`)
 )
 
-// drops decides at random whether to drop a request. It never drops handshakes and lists because a client could not
+// shouldDrop decides at random whether to drop a request. It never drops handshakes or lists because a client could not
 // continue without them.
-func (o Options) drops(request []byte) bool {
+func (o Options) shouldDrop(request []byte) bool {
 	return o.Drop > 0 && bytes.Contains(request, ofEvents) && !bytes.Contains(request, ofList) && rand.Float64() < o.Drop
 }
 
@@ -33,8 +33,8 @@ func (o Options) drops(request []byte) bool {
 const maxPeek = 64 << 10
 
 // injectFaults delays requests and cuts some of them off, like an unreliable network. It cuts a stream off after a
-// while, so that messages can arrive before. It drops half of the other requests before they are handled and half
-// after. The client has to retry in both cases.
+// while, so some messages arrive first. It drops half of the other requests before they are handled and half after. The
+// client has to retry in both cases.
 func (t *trial) injectFaults(next http.Handler) http.Handler {
 	if t.o.Drop == 0 && t.o.Delay == 0 {
 		return next
@@ -49,7 +49,7 @@ func (t *trial) injectFaults(next http.Handler) http.Handler {
 			io.Reader
 			io.Closer
 		}{io.MultiReader(bytes.NewReader(begin), r.Body), r.Body}
-		if !t.o.drops(begin) {
+		if !t.o.shouldDrop(begin) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -84,7 +84,7 @@ func (t *trial) injectLineFaults(ctx context.Context, in io.ReadCloser) io.ReadC
 			line, err := lines.ReadBytes('\n')
 			if !wait(ctx, t.o.Delay) {
 				err = ctx.Err()
-			} else if !t.o.drops(line) {
+			} else if !t.o.shouldDrop(line) {
 				if _, failed := pipe.Write(line); failed != nil {
 					err = failed
 				}

@@ -18,8 +18,8 @@ import (
 // maxSamples is the maximum number of generated payloads per type. It also limits how many enum values they contain.
 const maxSamples = 24
 
-// sample emits a generated occurrence of every type at each interval. It cycles through the payloads of a type.
-func (t *trial) sample(ctx context.Context) {
+// emitSamples emits a generated occurrence of every type at each interval. It cycles through the payloads of a type.
+func (t *trial) emitSamples(ctx context.Context) {
 	tick := time.NewTicker(t.o.Sample)
 	defer tick.Stop()
 	for n := 0; ; n++ {
@@ -72,12 +72,12 @@ type recordedLine struct {
 	Data      json.RawMessage `json:"data"`
 }
 
-// subscriberInterval is the interval at which play checks for the first subscriber.
+// subscriberInterval is the interval at which replayEvents checks for the first subscriber.
 const subscriberInterval = 20 * time.Millisecond
 
-// play emits the recorded occurrences with their eventIds and at the pace of their timestamps. It starts once a client
-// has subscribed. It reports lines that cannot be emitted and skips them.
-func (t *trial) play(ctx context.Context, r *replay) {
+// replayEvents emits the recorded occurrences with their eventIds and at the pace of their timestamps. It starts once a
+// client has subscribed. It reports lines that cannot be emitted and skips them.
+func (t *trial) replayEvents(ctx context.Context, r *replay) {
 	for len(t.es.Subscriptions()) == 0 {
 		if !wait(ctx, subscriberInterval) {
 			return
@@ -102,7 +102,7 @@ func (t *trial) play(ctx context.Context, r *replay) {
 		if line.EventID == "" {
 			continue // a gap or an error
 		}
-		typ := t.names[line.Name]
+		typ := t.typesByName[line.Name]
 		if typ == nil {
 			t.warn("%s:%d: no event type %s", r.name, n, plain.Text(line.Name))
 			continue
@@ -127,7 +127,7 @@ func (t *trial) play(ctx context.Context, r *replay) {
 	if err := lines.Err(); err != nil && !errors.Is(err, io.EOF) {
 		t.warn("%s:%d: %v", r.name, n+1, err)
 	}
-	t.say("%s: %d occurrences replayed", r.name, emitted)
+	t.printMessage("%s: %d occurrences replayed", r.name, emitted)
 }
 
 // wait waits for d. It returns false if ctx is done first.

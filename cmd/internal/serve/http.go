@@ -78,7 +78,7 @@ func (t *trial) serveHTTP(ctx context.Context, begin func()) error {
 	if host, _, _ := net.SplitHostPort(t.o.Address()); host == "localhost" {
 		where = fmt.Sprintf("localhost:%d", addr.Port)
 	}
-	t.say("%s at http://%s/mcp, for testing only, never for production", t.summary(), where)
+	t.printMessage("%s at http://%s/mcp, for testing only, never for production", t.summary(), where)
 	begin()
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(l) }()
@@ -98,7 +98,7 @@ func (t *trial) serveHTTP(ctx context.Context, begin func()) error {
 	return err
 }
 
-// checkHost rejects requests that name another host, as sent by a web page that attacks this server by DNS rebinding.
+// checkHost rejects requests for other hosts, which prevents DNS rebinding attacks by web pages.
 func (t *trial) checkHost(addr *net.TCPAddr, next http.Handler) http.Handler {
 	given, _, _ := net.SplitHostPort(t.o.Address())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,6 +1,6 @@
-// Package serve implements the trial server of `mcpe-gen serve`. It serves event files without generated code, for
-// trying them out and for developing clients. It is not meant for production. It stores nothing, accepts a single token
-// and trusts everything that is posted to it.
+// Package serve implements the trial server of `mcpe-gen serve`. It serves event files without generated code, to try
+// them out and to develop clients. It is not meant for production. It stores nothing, accepts a single token and trusts
+// everything that is posted to it.
 //
 // Start with [Run]. types.go turns event files into event types, http.go and stdio.go serve them, emit.go accepts
 // events by POST, feed.go generates and replays events, and faults.go injects faults on request.
@@ -116,11 +116,11 @@ type trial struct {
 	o     Options
 	es    *server.Server
 	types []*eventType
-	// names maps the name of an event type to the type.
-	names   map[string]*eventType
-	tools   []readtool.Tool
-	samples sample.Maker
-	lines   sync.Mutex
+	// typesByName maps the name of an event type to the type.
+	typesByName map[string]*eventType
+	tools       []readtool.Tool
+	samples     sample.Maker
+	lines       sync.Mutex
 }
 
 // Run serves until ctx is done or standard input ends. It returns nil in both cases.
@@ -128,7 +128,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	t := &trial{o: o, names: map[string]*eventType{}}
+	t := &trial{o: o, typesByName: map[string]*eventType{}}
 	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-gen serve", Version: "trial"}, nil)
 	webhooks, err := o.webhooks()
 	if err != nil {
@@ -141,7 +141,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer t.shutdown()
-	if err := t.register(); err != nil {
+	if err := t.registerTypes(); err != nil {
 		return err
 	}
 	var replay *replay
@@ -157,10 +157,10 @@ func Run(ctx context.Context, o Options) error {
 	defer cancel()
 	begin := func() {
 		if o.Sample > 0 {
-			feeds.Go(func() { t.sample(feeding) })
+			feeds.Go(func() { t.emitSamples(feeding) })
 		}
 		if replay != nil {
-			feeds.Go(func() { t.play(feeding, replay) })
+			feeds.Go(func() { t.replayEvents(feeding, replay) })
 		}
 	}
 	if o.HTTP == "" {
@@ -192,7 +192,7 @@ func (t *trial) Write(b []byte) (int, error) {
 // warn prints a warning, and say prints a message.
 func (t *trial) warn(format string, args ...any) { fmt.Fprintf(t, "mcpe-gen: "+format+"\n", args...) }
 
-func (t *trial) say(format string, args ...any) {
+func (t *trial) printMessage(format string, args ...any) {
 	if !t.o.Quiet {
 		t.warn(format, args...)
 	}

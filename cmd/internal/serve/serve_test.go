@@ -60,7 +60,7 @@ func TestAddress(t *testing.T) {
 
 // A payload is bounded, whatever its size is said to be.
 func TestEmitBound(t *testing.T) {
-	tr := &trial{o: options(t, Options{}), names: map[string]*eventType{"tick": {}}}
+	tr := &trial{o: options(t, Options{}), typesByName: map[string]*eventType{"tick": {}}}
 	r := httptest.NewRequest(http.MethodPost, "/emit/tick", io.MultiReader(strings.NewReader(`{"x":"`), endless{}))
 	r.Header.Set("Content-Type", "application/json")
 	r.SetPathValue("event", "tick")
@@ -263,13 +263,13 @@ func TestGuesses(t *testing.T) {
 // Who emits is not told what the store says (S1).
 func TestEmitTellsNoCause(t *testing.T) {
 	var log bytes.Buffer
-	tr := &trial{o: options(t, Options{}), names: map[string]*eventType{}}
+	tr := &trial{o: options(t, Options{}), typesByName: map[string]*eventType{}}
 	tr.o.Stderr = &log
 	var err error
 	if tr.es, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "t", Version: "1"}, nil), server.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := tr.register(); err != nil {
+	if err := tr.registerTypes(); err != nil {
 		t.Fatal(err)
 	}
 	if err := tr.es.Shutdown(t.Context()); err != nil {

@@ -10,7 +10,7 @@ import (
 
 // serveStdio serves one client on standard input and output.
 func (t *trial) serveStdio(ctx context.Context, begin func()) error {
-	t.say("%s on standard input and output, for testing only, never for production", t.summary())
+	t.printMessage("%s on standard input and output, for testing only, never for production", t.summary())
 	begin()
 	// This unblocks the reader.
 	defer t.o.Stdin.Close()

@@ -22,8 +22,8 @@ type eventType struct {
 	samples []json.RawMessage
 }
 
-// TypeOf returns an event type of an event file. Its arguments and payloads remain JSON. The type is emitted,
-// regardless of its source.
+// TypeOf returns an event type of an event file. Its arguments and payloads remain JSON. The type is for emitted
+// events, regardless of its source.
 func TypeOf(set *schema.Set, e *schema.Event) (events.Type[json.RawMessage, json.RawMessage], error) {
 	input, payload := set.Shared(e.Input), set.Shared(e.Payload)
 	info := events.Info{Name: e.Name, Description: e.Description, Delivery: e.Delivery, NoReplay: !e.Replay,
@@ -60,8 +60,8 @@ func readTool(e *schema.Event, info events.Info) (readtool.Tool, bool) {
 	return tool, tool.Tool.InputSchema != nil
 }
 
-// register registers all event types of the files except those without a usable delivery mode.
-func (t *trial) register() error {
+// registerTypes registers all event types of the files except those without a usable delivery mode.
+func (t *trial) registerTypes() error {
 	for _, set := range t.o.Sets {
 		for _, f := range set.Files {
 			for _, e := range f.Events {
@@ -82,7 +82,7 @@ func (t *trial) register() error {
 }
 
 func (t *trial) add(set *schema.Set, e *schema.Event) error {
-	if t.names[e.Name] != nil {
+	if t.typesByName[e.Name] != nil {
 		return usagef("%s: the event type %s is in another file too; serve one of them", e.File.Path, e.Name)
 	}
 	typ, err := TypeOf(set, e)
@@ -111,6 +111,6 @@ func (t *trial) add(set *schema.Set, e *schema.Event) error {
 		t.tools = append(t.tools, tool)
 	}
 	t.types = append(t.types, s)
-	t.names[e.Name] = s
+	t.typesByName[e.Name] = s
 	return nil
 }

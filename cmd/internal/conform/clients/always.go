@@ -12,28 +12,28 @@ import (
 // An alwaysCheck is a check of a requirement that applies to every scene.
 type alwaysCheck struct {
 	check
-	// of returns a violation if a request in the scene violates the requirement.
-	of func(s *stage) error
+	// evaluate returns a violation if a request in the scene violates the requirement.
+	evaluate func(s *stage) error
 }
 
 // alwaysChecks are evaluated over all scenes that were played.
 var alwaysChecks = []alwaysCheck{
 	{check{id: "CLI-3", title: "no answer makes it ask in a flood"}, flooding},
 	{check{id: "CLI-2", title: "no answer ends it by a signal"}, crashed},
-	{check{id: "CAP-6", title: "requests are messages of JSON-RPC"}, odd("no message of JSON-RPC",
+	{check{id: "CAP-6", title: "requests are messages of JSON-RPC"}, expectNoOddity("no message of JSON-RPC",
 		"an object with jsonrpc 2.0, a method, params that are an object, and an id that is a number or a string")},
-	{check{id: "CAP-9", title: "a request is application/json"}, header(headerContentType, "Content-Type: application/json")},
-	{check{id: "CAP-9", title: "a request accepts both JSON and a stream"}, header(headerAccept, "Accept: application/json, text/event-stream")},
-	{check{id: "CAP-9", title: "a request names its revision in MCP-Protocol-Version"}, header(headerVersion,
+	{check{id: "CAP-9", title: "a request is application/json"}, expectHeader(headerContentType, "Content-Type: application/json")},
+	{check{id: "CAP-9", title: "a request accepts both JSON and a stream"}, expectHeader(headerAccept, "Accept: application/json, text/event-stream")},
+	{check{id: "CAP-9", title: "a request names its revision in MCP-Protocol-Version"}, expectHeader(headerVersion,
 		"MCP-Protocol-Version with the revision of the session, or that of _meta in the stateless revision")},
-	{check{id: "CAP-9", title: "a request of the stateless revision names its method in Mcp-Method"}, header(headerMethod, "Mcp-Method with the method of the body")},
-	{check{id: "CAP-9", title: "a request about a tool, prompt or resource names it in Mcp-Name"}, header(headerName,
+	{check{id: "CAP-9", title: "a request of the stateless revision names its method in Mcp-Method"}, expectHeader(headerMethod, "Mcp-Method with the method of the body")},
+	{check{id: "CAP-9", title: "a request about a tool, prompt or resource names it in Mcp-Name"}, expectHeader(headerName,
 		"Mcp-Name with the name or uri in the body, of tools/call, prompts/get and resources/read")},
-	{check{id: "D14", title: "no two requests at once have one id"}, odd("an id that another request has", "another id")},
-	{check{id: "CUR-1", title: "cursors are sent as they came"}, odd("a cursor that no answer has given", "a cursor that an answer has given")},
+	{check{id: "D14", title: "no two requests at once have one id"}, expectNoOddity("an id that another request has", "another id")},
+	{check{id: "CUR-1", title: "cursors are sent as they came"}, expectNoOddity("a cursor that no answer has given", "a cursor that an answer has given")},
 	{check{id: "CUR-2", title: "it begins without a cursor"}, expectFreshStart},
 	{check{id: "CLI-1", title: "it asks for types and modes that are listed"}, listedOnly},
-	{check{id: "CAP-3", title: "it declares the extension", advice: true}, declares},
+	{check{id: "CAP-3", title: "it declares the extension", advice: true}, expectCapabilities},
 	{check{id: "SUB-3", title: "a callback is an absolute https URL without user and fragment"}, callbacks},
 	{check{id: "SUB-3", title: "a secret is whsec_ and the base64 of 24 to 64 bytes"}, secrets},
 	{check{id: "CLI-1", title: "it ends on SIGTERM", advice: true}, obeys},
@@ -46,11 +46,11 @@ func (r *run) judgeAll(stages []*stage) []verdict.Finding {
 		var err error
 		tried := false
 		for _, s := range stages {
-			if s.unplayed != nil || len(s.all("")) == 0 {
+			if s.unplayed != nil || len(s.requestsOf("")) == 0 {
 				continue
 			}
 			tried = true
-			if err = c.of(s); err != nil {
+			if err = c.evaluate(s); err != nil {
 				if v, ok := err.(*verdict.Violation); ok && v.Answer == nil {
 					v.Answer = []byte(s.summary())
 				}
@@ -65,8 +65,8 @@ func (r *run) judgeAll(stages []*stage) []verdict.Finding {
 	return all
 }
 
-// odd returns a check that the server recorded no request with the given oddity.
-func odd(what, expected string) func(s *stage) error {
+// expectNoOddity returns a check that the server recorded no request with the given oddity.
+func expectNoOddity(what, expected string) func(s *stage) error {
 	return func(s *stage) error {
 		s.mu.Lock()
 		a := s.odd[what]
@@ -74,7 +74,7 @@ func odd(what, expected string) func(s *stage) error {
 		if a == nil {
 			return nil
 		}
-		return wrong(a, expected, "%s", what)
+		return newViolation(a, expected, "%s", what)
 	}
 }
 
@@ -82,33 +82,33 @@ func flooding(s *stage) error {
 	if !s.flooded {
 		return nil
 	}
-	all := s.all("")
+	all := s.requestsOf("")
 	if len(all) == 0 {
-		return wrong(nil, "pauses", "more than %d connections", maxConns)
+		return newViolation(nil, "pauses", "more than %d connections", maxConns)
 	}
 	last := all[len(all)-1]
-	return wrong(last, "pauses", "%d requests in %.1f s, or more than %d connections", len(all), last.at.Seconds(), maxConns)
+	return newViolation(last, "pauses", "%d requests in %.1f s, or more than %d connections", len(all), last.arrived.Seconds(), maxConns)
 }
 
 func crashed(s *stage) error {
 	if len(s.exited) > 6 && s.exited[:6] == "signal" {
-		return wrong(nil, "the program to go on, or to end with an error", "%s", s.exited)
+		return newViolation(nil, "the program to go on, or to end with an error", "%s", s.exited)
 	}
 	return nil
 }
 
-// expectFreshStart checks the first request of each scene, because the program cannot know of other scenes.
+// expectFreshStart checks that the first request of a scene has no cursor, because the program has just been started.
 func expectFreshStart(s *stage) error {
 	for _, method := range []string{wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe} {
-		a := s.nth(method, 1)
+		a := s.nthRequest(method, 1)
 		if a == nil {
 			continue
 		}
 		if text, ok := a.cursor(); ok {
-			return wrong(a, "cursor null or absent: a program that was just started", "%q", text)
+			return newViolation(a, "cursor null or absent: a program that was just started", "%q", text)
 		}
 		if raw := a.params["cursor"]; len(raw) > 0 && string(raw) != "null" {
-			return wrong(a, "cursor null, absent or a string", "%s", raw)
+			return newViolation(a, "cursor null, absent or a string", "%s", raw)
 		}
 	}
 	return nil
@@ -118,25 +118,25 @@ func listedOnly(s *stage) error {
 	if s.mode == "" {
 		return nil
 	}
-	for _, a := range s.all("") {
+	for _, a := range s.requestsOf("") {
 		if !slices.Contains([]string{wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe}, a.method) || a.id == nil {
 			continue
 		}
 		var name string
 		if json.Unmarshal(a.params["name"], &name) != nil || name != EventType {
-			return wrong(a, fmt.Sprintf("name %q, the only one that is listed", EventType), "%s", a.params["name"])
+			return newViolation(a, fmt.Sprintf("name %q, the only one that is listed", EventType), "%s", a.params["name"])
 		}
 		if a.method != methodOf(s.mode) && s.capability != nowhere {
-			return wrong(a, "the mode "+s.mode+", the only one that is listed", "%s", a.method)
+			return newViolation(a, "the mode "+s.mode+", the only one that is listed", "%s", a.method)
 		}
 	}
 	return nil
 }
 
-// declares checks the client's capabilities in the handshake or, in the stateless revision, in the first request
-// (CAP-3).
-func declares(s *stage) error {
-	for _, a := range s.all("") {
+// expectCapabilities checks the client's capabilities in the handshake or, in the stateless revision, in the first
+// request (CAP-3).
+func expectCapabilities(s *stage) error {
+	for _, a := range s.requestsOf("") {
 		capabilities := a.params["capabilities"]
 		if a.method != "initialize" {
 			var meta map[string]json.RawMessage
@@ -149,7 +149,7 @@ func declares(s *stage) error {
 			Extensions map[string]json.RawMessage `json:"extensions"`
 		}
 		if json.Unmarshal(capabilities, &c) != nil || c.Extensions[wire.ExtensionID] == nil {
-			return wrong(a, `capabilities.extensions["`+wire.ExtensionID+`"]`, "%s", capabilities)
+			return newViolation(a, `capabilities.extensions["`+wire.ExtensionID+`"]`, "%s", capabilities)
 		}
 		return nil
 	}
@@ -157,18 +157,18 @@ func declares(s *stage) error {
 }
 
 func callbacks(s *stage) error {
-	for _, a := range s.all(wire.MethodSubscribe) {
+	for _, a := range s.requestsOf(wire.MethodSubscribe) {
 		if err := checkCallback(a.subscription().Delivery.URL); err != nil {
-			return wrong(a, "an absolute https URL without user and fragment", "%v", err)
+			return newViolation(a, "an absolute https URL without user and fragment", "%v", err)
 		}
 	}
 	return nil
 }
 
 func secrets(s *stage) error {
-	for _, a := range s.all(wire.MethodSubscribe) {
+	for _, a := range s.requestsOf(wire.MethodSubscribe) {
 		if _, err := parseKey(a.subscription().Delivery.Secret); err != nil {
-			return wrong(a, "whsec_ and the base64 of 24 to 64 bytes", "another secret: %v", err)
+			return newViolation(a, "whsec_ and the base64 of 24 to 64 bytes", "another secret: %v", err)
 		}
 	}
 	return nil
@@ -176,7 +176,7 @@ func secrets(s *stage) error {
 
 func obeys(s *stage) error {
 	if s.exited == "" && !s.obeyed && !s.cutShort {
-		return wrong(nil, "the program to end on SIGTERM", "it had to be killed")
+		return newViolation(nil, "the program to end on SIGTERM", "it had to be killed")
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func (s *stage) answer(a *clientCall) reply {
 	flooded := s.flooded
 	s.mu.Unlock()
 	if flooded {
-		return status(http.StatusServiceUnavailable, "")
+		return statusReply(http.StatusServiceUnavailable, "")
 	}
 	if s.turn != nil {
 		if answer := s.turn(s, a, n); answer != nil {
@@ -30,8 +30,8 @@ func (s *stage) answer(a *clientCall) reply {
 	return s.defaultReply(a)
 }
 
-// status returns a reply with an HTTP status and an empty body.
-func status(code int, retryAfter string) reply {
+// statusReply returns a reply with an HTTP status and an empty body.
+func statusReply(code int, retryAfter string) reply {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if retryAfter != "" {
 			w.Header().Set("Retry-After", retryAfter)
@@ -40,12 +40,12 @@ func status(code int, retryAfter string) reply {
 	}
 }
 
-// result returns a reply with an object as its result, which is marked as complete unless the scene is bare.
-func (s *stage) result(a *clientCall, object string) reply {
+// resultReply returns a reply with an object as its result, which includes resultType unless the scene is bare.
+func (s *stage) resultReply(a *clientCall, object string) reply {
 	if !s.bare && !a.legacy {
 		object = strings.Replace(object, "{", `{"resultType":"complete",`, 1)
 	}
-	if s.strange {
+	if s.addsUnknown {
 		object = strings.Replace(object, "{", `{"x-nobody":{"knows":[1]},`, 1)
 	}
 	object = strings.Replace(object, ",}", "}", 1)
@@ -78,33 +78,33 @@ const serverInfo = `"serverInfo":{"name":"mcpe-conform","version":"1"}`
 func (s *stage) defaultReply(a *clientCall) reply {
 	switch a.method {
 	case "server/discover":
-		return s.result(a, `{"supportedVersions":["`+wire.RevisionStateless+`"],"capabilities":`+s.capabilities()+`,`+serverInfo+`,"ttlMs":0,"cacheScope":"private"}`)
+		return s.resultReply(a, `{"supportedVersions":["`+wire.RevisionStateless+`"],"capabilities":`+s.capabilities()+`,`+serverInfo+`,"ttlMs":0,"cacheScope":"private"}`)
 	case "initialize":
 		version := wire.RevisionLegacy
 		if asked := string(a.params["protocolVersion"]); slices.Contains([]string{`"2025-03-26"`, `"2025-06-18"`}, asked) {
 			version = strings.Trim(asked, `"`)
 		}
-		session := token()
+		session := newToken()
 		s.mu.Lock()
 		s.sessions[session] = version
 		s.mu.Unlock()
-		answer := s.result(a, `{"protocolVersion":"`+version+`","capabilities":`+s.capabilities()+`,`+serverInfo+`}`)
+		answer := s.resultReply(a, `{"protocolVersion":"`+version+`","capabilities":`+s.capabilities()+`,`+serverInfo+`}`)
 		return func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set(headerSession, session)
 			answer(w, r)
 		}
 	case "ping":
-		return s.result(a, `{}`)
+		return s.resultReply(a, `{}`)
 	case wire.MethodList:
 		modes, _ := json.Marshal(append(slices.Clone(s.delivery), s.mode))
-		return s.result(a, `{"events":[{"name":"`+EventType+`","description":"What happens.","delivery":`+string(modes)+
+		return s.resultReply(a, `{"events":[{"name":"`+EventType+`","description":"What happens.","delivery":`+string(modes)+
 			`,"inputSchema":{"type":"object","properties":{},"additionalProperties":false},"payloadSchema":{"type":"object",`+
 			`"properties":{"seq":{"type":"integer"}},"required":["seq"]}`+s.unknownMembers()+`}]}`)
 	case wire.MethodPoll:
-		pos, stale := s.from(a)
-		return s.page(a, pos, stale, pageOptions{})
+		pos, stale := s.startOf(a)
+		return s.pageReply(a, pos, stale, pageOptions{})
 	case wire.MethodStream:
-		return s.channel(a, (*channel).orderly)
+		return s.channel(a, (*channel).playOrderly)
 	case wire.MethodSubscribe:
 		return s.subscribe(a)
 	case wire.MethodUnsubscribe:
@@ -115,7 +115,7 @@ func (s *stage) defaultReply(a *clientCall) reply {
 
 // unknownMembers returns members that no specification defines, if the scene adds them.
 func (s *stage) unknownMembers() string {
-	if s.strange {
+	if s.addsUnknown {
 		return `,"x-nobody":{"knows":null},"eventid":5`
 	}
 	return ""
@@ -134,28 +134,28 @@ func (s *stage) occurrence(e entry, pos int, cursor string) string {
 type pageOptions struct {
 	nextPollMs int
 	more       bool
-	// most is the last position that the page may contain. If it is 0, the page has no limit. A page that is not the
-	// last one has hasMore set.
-	most int
+	// lastPosition is the last position that the page may contain. If it is 0, the page has no limit. hasMore is true
+	// on every page except the last.
+	lastPosition int
 	// twice repeats each event.
 	twice bool
-	// from is the first position of the page, regardless of the client's cursor. If it is 0, the page starts after that
-	// cursor.
-	from int
+	// firstPosition is the first position of the page, regardless of the client's cursor. If it is 0, the page starts
+	// after that cursor.
+	firstPosition int
 }
 
-// page returns a reply to a poll with all entries after a position.
-func (s *stage) page(a *clientCall, pos int, truncated bool, o pageOptions) reply {
+// pageReply returns a reply to a poll with all entries after a position.
+func (s *stage) pageReply(a *clientCall, pos int, truncated bool, o pageOptions) reply {
 	head := s.head()
-	if o.from > 0 {
-		pos = o.from - 1
+	if o.firstPosition > 0 {
+		pos = o.firstPosition - 1
 	}
-	if o.most > 0 && head > pos+o.most {
-		head, o.more = pos+o.most, true
+	if o.lastPosition > 0 && head > pos+o.lastPosition {
+		head, o.more = pos+o.lastPosition, true
 	}
 	var events []string
 	for i := pos + 1; i <= head; i++ {
-		if e, _, _ := s.at(i); e.id != "" {
+		if e, _, _ := s.entryAt(i); e.id != "" {
 			events = append(events, s.occurrence(e, i, ""))
 			if o.twice {
 				events = append(events, s.occurrence(e, i, ""))
@@ -165,6 +165,6 @@ func (s *stage) page(a *clientCall, pos int, truncated bool, o pageOptions) repl
 	if o.nextPollMs == 0 {
 		o.nextPollMs = 1000
 	}
-	return s.result(a, fmt.Sprintf(`{"events":[%s],"cursor":%s,"truncated":%v,"hasMore":%v,"nextPollMs":%d}`, strings.Join(events, ","),
+	return s.resultReply(a, fmt.Sprintf(`{"events":[%s],"cursor":%s,"truncated":%v,"hasMore":%v,"nextPollMs":%d}`, strings.Join(events, ","),
 		s.cursorAt(head), truncated, o.more, o.nextPollMs))
 }

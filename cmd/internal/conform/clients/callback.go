@@ -26,8 +26,8 @@ const (
 	defaultGrant = time.Hour
 	// answerTime is the timeout of a callback. maxAnswer limits how much of its response is read.
 	answerTime, maxAnswer = 10 * time.Second, 64 << 10
-	// attempts is the maximum number of delivery attempts. retryPause is the delay between them.
-	attempts, retryPause = 5, time.Second
+	// maxAttempts is the maximum number of delivery attempts. retryPause is the delay between them.
+	maxAttempts, retryPause = 5, time.Second
 )
 
 // A hook is a webhook subscription. The stage's mutex guards it.
@@ -35,12 +35,12 @@ type hook struct {
 	url, id string
 	keys    [][]byte // of the secret, and of the previous one
 	expires time.Time
-	// next is the number of delivered positions. more counts the attempts at the next position, and after is the time
-	// of the next attempt.
-	next     int
-	attempts int
-	after    time.Time
-	ended    bool
+	// delivered is the number of delivered positions. attempts is the number of attempts to deliver the next position.
+	// nextAttempt is the time of the next attempt.
+	delivered   int
+	attempts    int
+	nextAttempt time.Time
+	ended       bool
 }
 
 // A subscription holds the relevant parameters of events/subscribe and events/unsubscribe.
@@ -76,7 +76,7 @@ func parseKey(secret string) ([]byte, error) {
 	return key, nil
 }
 
-// checkCallback returns an error that describes what is wrong with a callback URL (SUB-3), or nil.
+// checkCallback returns an error that describes an invalid callback URL (SUB-3), or nil.
 func checkCallback(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -97,13 +97,13 @@ func (s *stage) subscribe(a *clientCall) reply {
 	if err != nil || checkCallback(p.Delivery.URL) != nil || p.Delivery.Mode != wire.ModeWebhook {
 		return refuse(a, wire.Sketch.Code(wire.InvalidParams), "InvalidParams", "null")
 	}
-	pos, stale := s.from(a)
+	pos, stale := s.startOf(a)
 	s.mu.Lock()
 	h := s.hooks[p.Delivery.URL]
 	fresh := h == nil
 	if fresh {
-		h = &hook{url: p.Delivery.URL, id: "sub_" + token(), ended: true}
-		if s.lax {
+		h = &hook{url: p.Delivery.URL, id: "sub_" + newToken(), ended: true}
+		if s.acceptsHostile {
 			h.id = "sub_1" // as in hostileserver's answers
 		}
 		s.hooks[p.Delivery.URL] = h
@@ -111,7 +111,7 @@ func (s *stage) subscribe(a *clientCall) reply {
 	s.mu.Unlock()
 	return func(w http.ResponseWriter, r *http.Request) {
 		if fresh {
-			if reason := s.challenge(r.Context(), h, key); reason != "" {
+			if reason := s.sendChallenge(r.Context(), h, key); reason != "" {
 				s.mark("challenge failed: " + string(reason))
 				refuse(a, wire.Sketch.Code(wire.CallbackEndpointError), "CallbackEndpointError", fmt.Sprintf(`{"reason":%q}`, reason))(w, r)
 				s.mu.Lock()
@@ -130,20 +130,20 @@ func (s *stage) subscribe(a *clientCall) reply {
 		}
 		s.mu.Lock()
 		if h.ended || time.Now().After(h.expires) {
-			h.next, h.attempts, h.ended = pos, 0, false
+			h.delivered, h.attempts, h.ended = pos, 0, false
 		}
 		if len(h.keys) == 0 || !bytes.Equal(h.keys[0], key) {
 			h.keys = append([][]byte{key}, h.keys...)
 			h.keys = h.keys[:min(2, len(h.keys))]
 		}
 		expires := time.Now().Add(grant)
-		if h.expires = expires; s.lax {
+		if h.expires = expires; s.acceptsHostile {
 			h.expires = expires.Add(defaultGrant)
 		}
-		at := h.next
-		s.touch()
+		at := h.delivered
+		s.notifyLocked()
 		s.mu.Unlock()
-		s.result(a, fmt.Sprintf(`{"id":%q,"refreshBefore":%q,"cursor":%s,"truncated":%v%s}`, h.id, expires.UTC().Format(time.RFC3339Nano),
+		s.resultReply(a, fmt.Sprintf(`{"id":%q,"refreshBefore":%q,"cursor":%s,"truncated":%v%s}`, h.id, expires.UTC().Format(time.RFC3339Nano),
 			s.cursorAt(at), stale, s.unknownMembers()))(w, r)
 	}
 }
@@ -157,10 +157,10 @@ func (s *stage) unsubscribe(a *clientCall) reply {
 		return refuse(a, wire.Sketch.Code(wire.NotFound), "NotFound", `{"kind":"subscription"}`)
 	}
 	h.ended = true
-	return s.result(a, `{}`)
+	return s.resultReply(a, `{}`)
 }
 
-// dropSubscriptions ends all subscriptions, as a restart does if the server has no durable store.
+// dropSubscriptions ends all subscriptions, like a restart of a server without a durable store.
 func (s *stage) dropSubscriptions() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,18 +177,18 @@ func (s *stage) deliver(ctx context.Context) {
 		var due *hook
 		var soon time.Time
 		for _, h := range s.hooks {
-			if h.ended || time.Now().After(h.expires) || h.next >= len(s.log) {
+			if h.ended || time.Now().After(h.expires) || h.delivered >= len(s.log) {
 				continue
 			}
-			if h.after.After(time.Now()) {
-				soon = h.after
+			if h.nextAttempt.After(time.Now()) {
+				soon = h.nextAttempt
 				continue
 			}
 			due = h
 		}
 		s.mu.Unlock()
 		if due != nil {
-			s.attempt(ctx, due)
+			s.tryDelivery(ctx, due)
 			continue
 		}
 		pause := time.Minute
@@ -205,10 +205,10 @@ func (s *stage) deliver(ctx context.Context) {
 	}
 }
 
-// attempt makes one attempt to deliver the next position.
-func (s *stage) attempt(ctx context.Context, h *hook) {
+// tryDelivery makes one attempt to deliver the next position.
+func (s *stage) tryDelivery(ctx context.Context, h *hook) {
 	s.mu.Lock()
-	pos := h.next + 1
+	pos := h.delivered + 1
 	e := s.log[pos-1]
 	s.mu.Unlock()
 	status := http.StatusOK
@@ -220,20 +220,20 @@ func (s *stage) attempt(ctx context.Context, h *hook) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h.attempts++; status/100 == 2 || h.attempts == attempts {
-		h.next, h.attempts = pos, 0
+	if h.attempts++; status/100 == 2 || h.attempts == maxAttempts {
+		h.delivered, h.attempts = pos, 0
 		if status/100 == 2 {
 			s.marks["taken "+e.id] = s.now()
 		}
 	} else {
-		h.after = time.Now().Add(retryPause)
+		h.nextAttempt = time.Now().Add(retryPause)
 	}
-	s.touch()
+	s.notifyLocked()
 }
 
-// envelope sends a control envelope to all subscriptions and reports whether each callback accepted it. A termination
-// ends the subscriptions.
-func (s *stage) envelope(ctx context.Context, kind, members string) bool {
+// sendEnvelope sends a control envelope to all subscriptions and reports whether each callback accepted it. A
+// termination ends the subscriptions.
+func (s *stage) sendEnvelope(ctx context.Context, kind, members string) bool {
 	s.mu.Lock()
 	var all []*hook
 	for _, h := range s.hooks {
@@ -245,19 +245,19 @@ func (s *stage) envelope(ctx context.Context, kind, members string) bool {
 	s.mu.Unlock()
 	taken := len(all) > 0
 	for _, h := range all {
-		status, _ := s.post(ctx, h, wire.MessagePrefix+kind+"_"+token(), fmt.Appendf(nil, `{"type":%q%s}`, kind, members))
+		status, _ := s.post(ctx, h, wire.MessagePrefix+kind+"_"+newToken(), fmt.Appendf(nil, `{"type":%q%s}`, kind, members))
 		taken = taken && status/100 == 2
 	}
 	return taken
 }
 
-// challenge sends a challenge to a callback. It returns the failure category, if any.
-func (s *stage) challenge(ctx context.Context, h *hook, key []byte) wire.Category {
-	nonce := token()
+// sendChallenge sends a challenge to a callback. It returns the failure category, if any.
+func (s *stage) sendChallenge(ctx context.Context, h *hook, key []byte) wire.Category {
+	nonce := newToken()
 	s.mu.Lock()
 	h.keys = [][]byte{key}
 	s.mu.Unlock()
-	status, body := s.post(ctx, h, wire.MessagePrefix+wire.EnvelopeVerification+"_"+token(),
+	status, body := s.post(ctx, h, wire.MessagePrefix+wire.EnvelopeVerification+"_"+newToken(),
 		fmt.Appendf(nil, `{"type":%q,"challenge":%q}`, wire.EnvelopeVerification, nonce))
 	var answer wire.ChallengeAnswer
 	switch {
@@ -291,7 +291,7 @@ func (s *stage) post(ctx context.Context, h *hook, id string, body []byte) (stat
 		req.Header.Set(name, value)
 	}
 	req.Header.Set("User-Agent", useragent.Default())
-	// Accept any certificate. The callback belongs to the client, and its identity does not matter here.
+	// Accept any certificate. The checks do not depend on the callback's identity.
 	transport := &http.Transport{DialContext: s.run.rig.dial, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	client := &http.Client{Transport: transport,

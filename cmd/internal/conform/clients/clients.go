@@ -27,7 +27,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Options configures a run: the client to test and how to start it.
+// Options configures the client to test and how to start it.
 type Options struct {
 	// Command starts the client. URLPlaceholder in its arguments is replaced with the URL of a server. Run starts the
 	// command once for each scene, and plays several scenes concurrently.
@@ -38,8 +38,8 @@ type Options struct {
 
 	// rig is set only by tests.
 	rig *rig
-	// only selects the scenes to play in tests.
-	only func(scene) bool
+	// selectsScene selects the scenes to play in tests.
+	selectsScene func(scene) bool
 }
 
 // URLPlaceholder is the text in a command that Run replaces with the URL of a server.
@@ -69,18 +69,18 @@ type program interface {
 	Status() string
 }
 
-// These limits apply to results that only waiting can show. They allow for slow machines. An expected message may be
-// late, and the wait for a forbidden message is long enough to detect it from a fast client.
+// These limits apply to checks that have to wait for their result. They allow for slow machines. An expected message
+// may be late. The wait for a forbidden message is long enough to detect one from a fast client.
 const (
 	// connectTime limits the time until a program sends its first request. modeTime limits the time from its latest
-	// request until it requests events, and slowModeTime the time from its first.
+	// request until it requests events. slowModeTime limits the time from its first request.
 	connectTime, modeTime, slowModeTime = 20 * time.Second, 15 * time.Second, 30 * time.Second
 	// settleTime is how long the program may take to handle an event.
 	settleTime = 4 * time.Second
 	// runTime bounds the whole run.
 	runTime = 115 * time.Second
-	// together is the number of scenes to play concurrently.
-	together = 6
+	// concurrentScenes is the number of scenes to play concurrently.
+	concurrentScenes = 6
 )
 
 // Check returns an error if the options are invalid. It does not start the command.
@@ -113,19 +113,19 @@ type run struct {
 	verdict.Redactor
 
 	mu sync.Mutex
-	// follows contains the modes that the client supports, according to the first scenes.
-	follows map[string]bool
-	// unseen contains the modes that the client may support, because the first scene for each received no request.
-	unseen map[string]bool
-	// deaf reports whether the client's callback failed to answer a challenge.
-	deaf bool
+	// modes contains the modes that the client supports, according to the first scenes.
+	modes map[string]bool
+	// unseenModes contains the modes that the client may support although their first scene received no request.
+	unseenModes map[string]bool
+	// failsChallenge reports whether the client's callback failed to answer a challenge.
+	failsChallenge bool
 }
 
 // Run tests the client and returns the report. It returns a *verdict.UsageError if the options are invalid, and an
 // *Unreachable if the program sends no request. It also fails if the command cannot be started. If ctx ends first, Run
 // returns its error and a report of the findings so far.
 func Run(ctx context.Context, o Options) (*verdict.Report, error) {
-	r := &run{o: o, follows: map[string]bool{}, unseen: map[string]bool{}}
+	r := &run{o: o, modes: map[string]bool{}, unseenModes: map[string]bool{}}
 	if o.rig != nil {
 		r.rig = *o.rig
 	} else {
@@ -140,28 +140,28 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	var first, later []scene
 	for _, sc := range scenes() {
 		switch {
-		case o.only != nil && !sc.first && !o.only(sc):
-		case sc.first:
+		case o.selectsScene != nil && !sc.runsFirst && !o.selectsScene(sc):
+		case sc.runsFirst:
 			first = append(first, sc)
 		default:
 			later = append(later, sc)
 		}
 	}
-	stages, err := r.play(trying, first)
+	stages, err := r.playScenes(trying, first)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(stages, func(s *stage) bool { return len(s.all("")) > 0 }) && ctx.Err() == nil {
+	if !slices.ContainsFunc(stages, func(s *stage) bool { return len(s.requestsOf("")) > 0 }) && ctx.Err() == nil {
 		return nil, &Unreachable{r.name() + " asked nothing of " + stages[0].url + stages[0].exitSummary()}
 	}
 	for _, s := range stages {
-		if s.capability != nowhere && len(s.all("")) == 0 {
-			r.unseen[s.mode] = true
+		if s.capability != nowhere && len(s.requestsOf("")) == 0 {
+			r.unseenModes[s.mode] = true
 		}
-		_, answered := s.when("challenged")
-		r.deaf = r.deaf || s.mode == wire.ModeWebhook && !answered
+		_, answered := s.markTime("challenged")
+		r.failsChallenge = r.failsChallenge || s.mode == wire.ModeWebhook && !answered
 	}
-	more, err := r.play(trying, later)
+	more, err := r.playScenes(trying, later)
 	if err != nil {
 		return nil, err
 	}
@@ -187,22 +187,22 @@ func (r *run) name() string {
 	return filepath.Base(r.o.Command[0])
 }
 
-// play plays the scenes, several of them concurrently, and returns their stages in order. It returns an error if a
-// program cannot be started.
-func (r *run) play(ctx context.Context, all []scene) ([]*stage, error) {
+// playScenes plays the scenes, several of them concurrently, and returns their stages in order. It returns an error if
+// a program cannot be started.
+func (r *run) playScenes(ctx context.Context, all []scene) ([]*stage, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stages := make([]*stage, len(all))
-	errs := make([]error, together)
+	errs := make([]error, concurrentScenes)
 	for i, sc := range all {
 		stages[i] = newStage(r, sc)
 	}
 	// Start with the longest scenes to finish early.
 	longest := slices.Clone(stages)
-	slices.SortStableFunc(longest, func(a, b *stage) int { return cmp.Compare(b.within, a.within) })
+	slices.SortStableFunc(longest, func(a, b *stage) int { return cmp.Compare(b.maxDuration, a.maxDuration) })
 	next := make(chan *stage)
 	var playing sync.WaitGroup
-	for i := range min(together, len(all)) {
+	for i := range min(concurrentScenes, len(all)) {
 		playing.Go(func() {
 			for s := range next {
 				if err := s.play(ctx); err != nil {
@@ -224,13 +224,13 @@ func (r *run) play(ctx context.Context, all []scene) ([]*stage, error) {
 func (r *run) noteMode(mode string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.follows[mode] = true
+	r.modes[mode] = true
 }
 
 func (r *run) canFollow(mode string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.follows[mode]
+	return r.modes[mode]
 }
 
 func listen() (net.Listener, string, error) {
@@ -241,8 +241,8 @@ func listen() (net.Listener, string, error) {
 	return l, "http://" + l.Addr().String() + endpoint, nil
 }
 
-// start starts the command for one scene. It sets the environment of the public conformance suite, so that clients
-// written for that suite run long enough.
+// start starts the command for one scene. It sets the environment of the public conformance suite, so clients written
+// for that suite run long enough.
 func (r *run) start(url string, stdout, stderr io.Writer) (program, error) {
 	command := make([]string, len(r.o.Command))
 	for i, word := range r.o.Command {

@@ -27,7 +27,7 @@ func TestRight(t *testing.T) {
 // TestFirstScenes holds that no first scene takes its mode from another, which is played at the same time.
 func TestFirstScenes(t *testing.T) {
 	for _, sc := range scenes() {
-		if sc.first && sc.mode == "" {
+		if sc.runsFirst && sc.mode == "" {
 			t.Errorf("%q is a first scene and has no mode of its own", sc.name)
 		}
 	}

@@ -23,8 +23,8 @@ const (
 	headerName        = wire.HeaderName
 )
 
-// legacyRevisions are the protocol revisions that use initialize. Since versionedFrom, each request of a session names
-// its revision.
+// legacyRevisions are the protocol revisions that use initialize. From versionedFrom on, each request of a session
+// names its revision.
 var legacyRevisions = []string{"2024-11-05", "2025-03-26", versionedFrom, wire.RevisionLegacy}
 
 const versionedFrom = "2025-06-18"
@@ -35,7 +35,7 @@ const codeHeaderMismatch = -32020
 // nameMembers maps a method to the params member that the Mcp-Name header repeats.
 var nameMembers = map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
-// A headerFault describes a header that is invalid in the revision of a request, and the server's response.
+// A headerFault describes a header that is invalid in the request's revision, and the server's response.
 type headerFault struct {
 	name, got, reason string
 	status            int
@@ -64,29 +64,29 @@ func badVersion(h http.Header) *headerFault {
 	if version == "" || version >= wire.RevisionStateless || slices.Contains(legacyRevisions, version) {
 		return nil
 	}
-	return &headerFault{name: headerVersion, got: sent(h, headerVersion), status: http.StatusBadRequest,
+	return &headerFault{name: headerVersion, got: sentHeader(h, headerVersion), status: http.StatusBadRequest,
 		reason: "Bad Request: Unsupported protocol version (supported versions: " + strings.Join(legacyRevisions, ",") + ")"}
 }
 
 // badContent returns a fault if a POST request is not JSON or does not accept both JSON and event streams.
 func badContent(h http.Header) *headerFault {
 	if kind, _, err := mime.ParseMediaType(h.Get(headerContentType)); err != nil || kind != "application/json" {
-		return &headerFault{name: headerContentType, got: sent(h, headerContentType), status: http.StatusUnsupportedMediaType,
+		return &headerFault{name: headerContentType, got: sentHeader(h, headerContentType), status: http.StatusUnsupportedMediaType,
 			reason: "Content-Type must be 'application/json'"}
 	}
-	if accepts(h, "application/json") && accepts(h, "text/event-stream") {
+	if acceptsType(h, "application/json") && acceptsType(h, "text/event-stream") {
 		return nil
 	}
-	return &headerFault{name: headerAccept, got: sent(h, headerAccept), status: http.StatusBadRequest,
+	return &headerFault{name: headerAccept, got: sentHeader(h, headerAccept), status: http.StatusBadRequest,
 		reason: "Accept must contain both 'application/json' and 'text/event-stream'"}
 }
 
 // badAccept returns a fault if a GET request does not accept an event stream.
 func badAccept(h http.Header) *headerFault {
-	if accepts(h, "text/event-stream") {
+	if acceptsType(h, "text/event-stream") {
 		return nil
 	}
-	return &headerFault{name: headerAccept, got: sent(h, headerAccept), status: http.StatusBadRequest,
+	return &headerFault{name: headerAccept, got: sentHeader(h, headerAccept), status: http.StatusBadRequest,
 		reason: "Accept must contain 'text/event-stream' for GET requests"}
 }
 
@@ -97,7 +97,7 @@ func badStateless(h http.Header, a *clientCall) *headerFault {
 	var version string
 	_ = json.Unmarshal(meta[wire.MetaProtocolVersion], &version)
 	mismatch := func(name, reason string, args ...any) *headerFault {
-		return &headerFault{name: name, got: sent(h, name), status: http.StatusBadRequest, code: codeHeaderMismatch, reason: fmt.Sprintf(reason, args...)}
+		return &headerFault{name: name, got: sentHeader(h, name), status: http.StatusBadRequest, code: codeHeaderMismatch, reason: fmt.Sprintf(reason, args...)}
 	}
 	header := h.Get(headerVersion)
 	switch {
@@ -108,7 +108,7 @@ func badStateless(h http.Header, a *clientCall) *headerFault {
 	case header < wire.RevisionStateless || a.method == "":
 		return nil
 	case version == "" && a.id != nil:
-		return &headerFault{name: headerVersion, got: fmt.Sprintf("%s, and no %q in _meta", sent(h, headerVersion), wire.MetaProtocolVersion),
+		return &headerFault{name: headerVersion, got: fmt.Sprintf("%s, and no %q in _meta", sentHeader(h, headerVersion), wire.MetaProtocolVersion),
 			status: http.StatusBadRequest, code: wire.Sketch.Code(wire.InvalidParams), reason: fmt.Sprintf("missing or invalid _meta field %q", wire.MetaProtocolVersion)}
 	case h.Get(headerMethod) == "":
 		return mismatch(headerMethod, "missing required Mcp-Method header")
@@ -130,8 +130,8 @@ func badStateless(h http.Header, a *clientCall) *headerFault {
 	return nil
 }
 
-// accepts reports whether the request accepts the media type.
-func accepts(h http.Header, mediaType string) bool {
+// acceptsType reports whether the request accepts the media type.
+func acceptsType(h http.Header, mediaType string) bool {
 	all, _, _ := strings.Cut(mediaType, "/")
 	for _, value := range h.Values(headerAccept) {
 		for part := range strings.SplitSeq(value, ",") {
@@ -145,8 +145,8 @@ func accepts(h http.Header, mediaType string) bool {
 	return false
 }
 
-// sent returns a header as it was sent, for use in a report.
-func sent(h http.Header, name string) string {
+// sentHeader returns a header as it was sent, for use in a report.
+func sentHeader(h http.Header, name string) string {
 	if values := h.Values(name); len(values) > 0 {
 		return name + ": " + strings.Join(values, ", ")
 	}
@@ -168,16 +168,16 @@ type badRequest struct {
 	got string
 }
 
-// unversioned returns a fault if a request of a session does not name its protocol revision. Servers answer such a
+// missingVersion returns a fault if a request of a session does not name its protocol revision. Servers answer such a
 // request.
-func (s *stage) unversioned(h http.Header) *headerFault {
+func (s *stage) missingVersion(h http.Header) *headerFault {
 	s.mu.Lock()
 	version := s.sessions[h.Get(headerSession)]
 	s.mu.Unlock()
 	if version < versionedFrom || h.Get(headerVersion) != "" {
 		return nil
 	}
-	return &headerFault{name: headerVersion, got: sent(h, headerVersion)}
+	return &headerFault{name: headerVersion, got: sentHeader(h, headerVersion)}
 }
 
 // readPost reads a POST request and rejects faulty headers as this project's servers do. If it rejects the request, a
@@ -202,14 +202,14 @@ func (s *stage) readPost(w http.ResponseWriter, r *http.Request) (a *clientCall,
 		io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"ParseError"}}`)
 		return nil, nil
 	}
-	if fault := s.unversioned(r.Header); fault != nil {
+	if fault := s.missingVersion(r.Header); fault != nil {
 		s.noteHeader(fault, a)
 	}
 	return a, body
 }
 
-// header returns a check that the server received no request with a faulty header of this name.
-func header(name, expected string) func(s *stage) error {
+// expectHeader returns a check that the named header was valid in every request.
+func expectHeader(name, expected string) func(s *stage) error {
 	return func(s *stage) error {
 		s.mu.Lock()
 		bad := s.headers[name]
@@ -217,6 +217,6 @@ func header(name, expected string) func(s *stage) error {
 		if bad == nil {
 			return nil
 		}
-		return wrong(bad.ask, expected, "%s", bad.got)
+		return newViolation(bad.ask, expected, "%s", bad.got)
 	}
 }

@@ -95,7 +95,8 @@ func TestHeadersAsOurs(t *testing.T) {
 	}
 }
 
-// answered sends a message to a server, in a session or not, and returns the status and the code of the error, 0 for none.
+// answered sends a message to a server, in a session or not, and returns the status and the code of the error, 0 for
+// none.
 func answered(t *testing.T, h http.Handler, headers map[string]string, message string, inSession bool) (status int, code int64) {
 	send := func(method string, headers map[string]string, body string) *httptest.ResponseRecorder {
 		r := httptest.NewRequestWithContext(t.Context(), method, endpoint, strings.NewReader(body))

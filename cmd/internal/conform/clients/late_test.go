@@ -38,8 +38,8 @@ func greets(ctx context.Context, n *site, url string, stdout, stderr io.Writer) 
 	return err
 }
 
-// TestLate judges a right client on a machine on which a program begins too late: it is blamed for nothing, and the run is
-// not green (CLI-3, CLI-4, CLI-5).
+// TestLate judges a right client on a machine on which a program begins too late: it is blamed for nothing, and the run
+// is not green (CLI-3, CLI-4, CLI-5).
 func TestLate(t *testing.T) {
 	for name, tt := range map[string]struct {
 		nth    int64
@@ -60,7 +60,7 @@ func TestLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := Options{Handled: "-", only: func(sc scene) bool { return tt.scenes == nil || slices.Contains(tt.scenes, sc.name) }}
+				o := Options{Handled: "-", selectsScene: func(sc scene) bool { return tt.scenes == nil || slices.Contains(tt.scenes, sc.name) }}
 				report := judgeIn(t, o, late(tt.nth, tt.begins))
 				for _, f := range report.Findings {
 					if f.Outcome == verdict.Fail || f.Outcome == verdict.Advice || f.Outcome == verdict.Unjudged && !strings.Contains(f.Got, tt.says) {
@@ -75,7 +75,8 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestLimit judges a client whose programs all begin so late that the run ends before its last scenes: it is not finished.
+// TestLimit judges a client whose programs all begin so late that the run ends before its last scenes: it is not
+// finished.
 func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		report := judgeIn(t, Options{Handled: "-"}, func(ctx context.Context, n *site, url string, stdout, stderr io.Writer) error {

@@ -16,22 +16,22 @@ type scene struct {
 	name string
 	// mode is the delivery mode of the event type. If it is "", the scene uses any mode that the client supports.
 	mode string
-	// first reports whether the scene runs before the others, to detect the client's abilities. Each sets its mode.
-	first bool
-	// early reports whether the scene misbehaves before the client requests events. Such a scene also judges a client
-	// that never requests any.
-	early bool
-	// within limits the duration of the scene from the first request for events. The scene ends earlier once it has
-	// received enough.
-	within time.Duration
+	// runsFirst reports whether the scene runs before the others, to detect the client's abilities. Each sets its mode.
+	runsFirst bool
+	// misbehavesEarly reports whether the scene misbehaves before the client requests events. Such a scene also judges
+	// a client that never requests any.
+	misbehavesEarly bool
+	// maxDuration limits the duration of the scene from the first request for events. The scene ends earlier once it
+	// has received enough.
+	maxDuration time.Duration
 
-	// capability, delivery and bare modify the server's description: the location of its capability, additional
-	// delivery modes, and results without resultType.
+	// These fields modify the server's description. capability is the location of its capability, delivery lists
+	// additional delivery modes, and bare omits resultType from results.
 	capability string
 	delivery   []string
 	bare       bool
-	// strange adds unknown members to every message.
-	strange bool
+	// addsUnknown adds unknown members to every message.
+	addsUnknown bool
 	// replayless makes all cursors null.
 	replayless bool
 	// cursorEnd is the suffix of every cursor.
@@ -39,18 +39,19 @@ type scene struct {
 	// grant is the lifetime of a webhook subscription.
 	grant time.Duration
 
-	// lax allows cursors from responses of hostileserver, and grants that do not expire.
-	lax bool
+	// acceptsHostile allows cursors from responses of hostileserver, and grants that do not expire.
+	acceptsHostile bool
 
-	// write writes a stream message and reports whether the stream is open. If it is nil, messages have the usual form.
-	write func(c *channel, text string) bool
+	// writeMessage writes a stream message and reports whether the stream is open. If it is nil, messages have the
+	// usual form.
+	writeMessage func(c *channel, text string) bool
 
-	// turn returns the reply to the nth request of a method, from 1. If turn or its reply is nil, the default reply is
-	// used.
+	// turn returns the reply to the nth request of a method, counted from 1. If turn or its reply is nil, the default
+	// reply is used.
 	turn func(s *stage, a *clientCall, n int) reply
-	// live runs concurrently until the scene ends.
-	live   func(ctx context.Context, s *stage)
-	checks []check
+	// background runs concurrently until the scene ends.
+	background func(ctx context.Context, s *stage)
+	checks     []check
 }
 
 // Places of the capability (D1).
@@ -69,8 +70,8 @@ type check struct {
 	title string
 	// handled reports whether the check needs Options.Handled.
 	handled bool
-	// advice reports whether no specification requires the check of every client. The findings of such a check do not
-	// fail the run.
+	// advice reports whether the check is a recommendation, which no specification requires of every client. The
+	// findings of such a check do not fail the run.
 	advice bool
 	run    func(s *stage) error
 }
@@ -144,9 +145,9 @@ func (s *stage) skipReason(ctx context.Context, c check) error {
 		return verdict.ErrRunEnded
 	case s.unplayed != nil:
 		return s.unplayed
-	case len(s.all("")) == 0:
+	case len(s.requestsOf("")) == 0:
 		return verdict.UnjudgedError("the client asked nothing of this server in time" + s.exitSummary())
-	case !s.first && !s.early && len(s.own()) == 0:
+	case !s.runsFirst && !s.misbehavesEarly && len(s.eventRequests()) == 0:
 		return verdict.UnjudgedError("the client asked this server for no events in time" + s.exitSummary())
 	case s.handledErr != nil && c.handled:
 		return verdict.Unjudgedf("--handled: %v", s.handledErr)
@@ -154,8 +155,8 @@ func (s *stage) skipReason(ctx context.Context, c check) error {
 	return nil
 }
 
-// wrong returns a violation. a is the request that shows it, or nil.
-func wrong(a *clientCall, expected, got string, args ...any) *verdict.Violation {
+// newViolation returns a violation. a is the request that shows it, or nil.
+func newViolation(a *clientCall, expected, got string, args ...any) *verdict.Violation {
 	v := &verdict.Violation{Expected: expected, Got: fmt.Sprintf(got, args...)}
 	if a != nil {
 		v.Request = a.raw
@@ -163,8 +164,8 @@ func wrong(a *clientCall, expected, got string, args ...any) *verdict.Violation 
 	return v
 }
 
-// mild turns a violation into advice.
-func mild(v *verdict.Violation) *verdict.Violation {
+// asAdvice turns a violation into advice.
+func asAdvice(v *verdict.Violation) *verdict.Violation {
 	v.Mild = true
 	return v
 }

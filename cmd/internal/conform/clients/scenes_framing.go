@@ -7,39 +7,39 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// framingScenes stream in other valid forms of server-sent events (PUSH-11, according to the HTML standard, section
+// framingScenes use unusual but valid forms of server-sent events (PUSH-11, according to the HTML standard, section
 // "Server-sent events"). They also split events/list into two pages (LIST-1).
 var framingScenes = []scene{
-	framed("lines that end with CR LF", "lines of a stream may end with CR LF", func(c *channel, text string) bool {
+	framedScene("lines that end with CR LF", "lines of a stream may end with CR LF", func(c *channel, text string) bool {
 		return c.raw("event: message\r\ndata: " + text + "\r\n\r\n")
 	}),
-	framed("several data lines", "a message may be on several data lines", func(c *channel, text string) bool {
+	framedScene("several data lines", "a message may be on several data lines", func(c *channel, text string) bool {
 		return c.raw("event: message\ndata: " + strings.ReplaceAll(text, `,"`, ",\ndata: \"") + "\n\n")
 	}),
-	framed("no event field", "a message need not have an event field", func(c *channel, text string) bool {
+	framedScene("no event field", "a message need not have an event field", func(c *channel, text string) bool {
 		return c.raw("data: " + text + "\n\n")
 	}),
-	framed("id and retry fields", "a message may have id and retry fields", func(c *channel, text string) bool {
-		return c.raw("id: " + token() + "\nevent: message\nretry: 1000\ndata: " + text + "\n\n")
+	framedScene("id and retry fields", "a message may have id and retry fields", func(c *channel, text string) bool {
+		return c.raw("id: " + newToken() + "\nevent: message\nretry: 1000\ndata: " + text + "\n\n")
 	}),
-	framed("comments between fields", "comments may come anywhere", func(c *channel, text string) bool {
+	framedScene("comments between fields", "comments may come anywhere", func(c *channel, text string) bool {
 		return c.raw(": one\n\n:\nevent: message\n: two\ndata: " + text + "\n: three\n\n")
 	}),
-	framed("no blank after data:", "a field need not have a blank after its colon", func(c *channel, text string) bool {
+	framedScene("no blank after data:", "a field need not have a blank after its colon", func(c *channel, text string) bool {
 		return c.raw("event:message\ndata:" + text + "\n\n")
 	}),
-	withCursors(wide, framed("characters in two parts", "a character may come in two parts", inParts)),
-	{name: "a byte order mark", mode: wire.ModePush, within: 20 * time.Second, live: after("left"), write: markFirst, turn: onStream(cutAfterActive), checks: []check{
-		{id: "PUSH-11", title: "a stream may begin with a byte order mark", advice: true, run: resumes(2, position(0))}}},
-	{name: "a list of two pages", early: true, within: 20 * time.Second, live: occur(1), turn: twoPages, checks: []check{
-		{id: "LIST-1", title: "every page of the list is read", run: goesOn}}},
+	withCursors(wideChar, framedScene("characters in two parts", "a character may come in two parts", sendInParts)),
+	{name: "a byte order mark", mode: wire.ModePush, maxDuration: 20 * time.Second, background: emitAfter("left"), writeMessage: writeBOMFirst, turn: onStream(cutAfterActive), checks: []check{
+		{id: "PUSH-11", title: "a stream may begin with a byte order mark", advice: true, run: expectResume(2, fixedPosition(0))}}},
+	{name: "a list of two pages", misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), turn: twoPages, checks: []check{
+		{id: "LIST-1", title: "every page of the list is read", run: expectContinuation}}},
 }
 
-// framed returns a scene that writes its streams with write. The first stream ends so that the next request's cursor
-// shows how much the client has read.
-func framed(name, title string, write func(c *channel, text string) bool) scene {
-	return scene{name: name, mode: wire.ModePush, within: 20 * time.Second, live: after("left"), write: write,
-		turn: onStream(endFirst(func(c *channel) { c.final() })), checks: []check{{id: "PUSH-11", title: title, run: resumes(2, position(2))}}}
+// framedScene returns a scene that writes its streams with write. The first stream ends so that the next request's
+// cursor shows how much the client has read.
+func framedScene(name, title string, write func(c *channel, text string) bool) scene {
+	return scene{name: name, mode: wire.ModePush, maxDuration: 20 * time.Second, background: emitAfter("left"), writeMessage: write,
+		turn: onStream(endFirstStream(func(c *channel) { c.writeResult() })), checks: []check{{id: "PUSH-11", title: title, run: expectResume(2, fixedPosition(2))}}}
 }
 
 // withCursors adds a suffix to the cursors of a scene. A cursor may contain any text (CUR-1).
@@ -48,26 +48,27 @@ func withCursors(end string, sc scene) scene {
 	return sc
 }
 
-// markFirst writes a byte order mark before the first message. No known server does so, so the check is only advice.
-func markFirst(c *channel, text string) bool {
+// writeBOMFirst writes a byte order mark before the first message. No known server writes one, so the check is only
+// advice.
+func writeBOMFirst(c *channel, text string) bool {
 	mark := "\ufeff"
-	if c.begun {
+	if c.hasBegun {
 		mark = ""
 	}
 	return c.raw(mark + "data: " + text + "\n\n")
 }
 
-// wide is a character that takes three bytes in UTF-8.
-const wide = "☃"
+// wideChar is a character that takes three bytes in UTF-8.
+const wideChar = "☃"
 
 // partPause is the delay between two parts of a character.
 const partPause = 50 * time.Millisecond
 
-// inParts sends a message up to the middle of its first wide character, pauses, and sends the rest.
-func inParts(c *channel, text string) bool {
+// sendInParts sends a message up to the middle of its first wide character, pauses, and sends the rest.
+func sendInParts(c *channel, text string) bool {
 	text = "event: message\ndata: " + text + "\n\n"
-	if i := strings.Index(text, wide); i >= 0 {
-		if !c.raw(text[:i+1]) || !c.wait(nil, partPause) {
+	if i := strings.Index(text, wideChar); i >= 0 {
+		if !c.raw(text[:i+1]) || !c.keepOpen(nil, partPause) {
 			return false
 		}
 		text = text[i+1:]
@@ -85,7 +86,7 @@ func twoPages(s *stage, a *clientCall, _ int) reply {
 	}
 	switch cursor, ok := a.cursor(); {
 	case !ok:
-		return s.result(a, `{"events":[],"nextCursor":"`+secondPage+`"}`)
+		return s.resultReply(a, `{"events":[],"nextCursor":"`+secondPage+`"}`)
 	case cursor != secondPage:
 		return refuse(a, wire.Sketch.Code(wire.InvalidParams), "InvalidParams", "null")
 	}

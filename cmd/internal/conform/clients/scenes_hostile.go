@@ -16,27 +16,28 @@ import (
 // hostileScenes send invalid responses from package hostileserver. A client may ignore some of them, and may report
 // others and stop. A valid response follows each invalid one.
 var hostileScenes = []scene{
-	hostile("odd pages", wire.ModePoll, wire.MethodPoll, true, "CLI-3", "odd pages that lose nothing are borne"),
-	hostile("malformed pages", wire.ModePoll, wire.MethodPoll, false, "CLI-3", "malformed pages are survived, or reported"),
-	hostile("odd streams", wire.ModePush, wire.MethodStream, true, "CLI-4", "odd streams that lose nothing are borne"),
-	hostile("malformed streams", wire.ModePush, wire.MethodStream, false, "CLI-4", "malformed streams are survived, or reported"),
-	hostile("odd subscriptions", wire.ModeWebhook, wire.MethodSubscribe, true, "CLI-5", "odd grants that lose nothing are borne"),
-	hostile("malformed subscriptions", wire.ModeWebhook, wire.MethodSubscribe, false, "CLI-5", "malformed grants are survived, or reported"),
-	hostile("malformed lists", "", wire.MethodList, false, "CLI-1", "malformed lists are survived, or reported"),
+	hostileScene("odd pages", wire.ModePoll, wire.MethodPoll, true, "CLI-3", "odd pages that lose nothing are borne"),
+	hostileScene("malformed pages", wire.ModePoll, wire.MethodPoll, false, "CLI-3", "malformed pages are survived, or reported"),
+	hostileScene("odd streams", wire.ModePush, wire.MethodStream, true, "CLI-4", "odd streams that lose nothing are borne"),
+	hostileScene("malformed streams", wire.ModePush, wire.MethodStream, false, "CLI-4", "malformed streams are survived, or reported"),
+	hostileScene("odd subscriptions", wire.ModeWebhook, wire.MethodSubscribe, true, "CLI-5", "odd grants that lose nothing are borne"),
+	hostileScene("malformed subscriptions", wire.ModeWebhook, wire.MethodSubscribe, false, "CLI-5", "malformed grants are survived, or reported"),
+	hostileScene("malformed lists", "", wire.MethodList, false, "CLI-1", "malformed lists are survived, or reported"),
 }
 
 // maxSpoiled is the number of responses that a scene makes invalid.
 const maxSpoiled = 6
 
-// takesTime is how long a client may take to read a response.
-const takesTime = 500 * time.Millisecond
+// maxReadTime is how long a client may take to read a response.
+const maxReadTime = 500 * time.Millisecond
 
-// hostile returns a scene with invalid responses to a method, which are either harmless or not.
-func hostile(name, mode, method string, harmless bool, id, title string) scene {
+// hostileScene returns a scene with invalid responses to a method. harmless selects the cases that are marked as
+// harmless, or all others.
+func hostileScene(name, mode, method string, harmless bool, id, title string) scene {
 	var cases []hostileserver.Case
 	for _, c := range hostileserver.Cases() {
 		// Other scenes cover held connections and permanent refusals, and after an accepted request a client may wait.
-		if c.Method == method && c.Harmless == harmless && !c.Hold && c.Status/100 != 4 && c.Status != http.StatusAccepted && c.Status != http.StatusNoContent && !longWait(c) {
+		if c.Method == method && c.Harmless == harmless && !c.Hold && c.Status/100 != 4 && c.Status != http.StatusAccepted && c.Status != http.StatusNoContent && !isLongWait(c) {
 			cases = append(cases, c)
 		}
 	}
@@ -48,7 +49,7 @@ func hostile(name, mode, method string, harmless bool, id, title string) scene {
 	for i := range most {
 		spread = append(spread, cases[i*len(cases)/most])
 	}
-	// Reply to the first polls and subscriptions correctly, and to others in between, so that the client continues. A
+	// Reply correctly to the first polls and subscriptions, and to some of the later ones, so the client continues. A
 	// client does not repeat a list or a stream that succeeded.
 	first, step, last := 2, 2, "spoiled 0"
 	switch method {
@@ -57,7 +58,7 @@ func hostile(name, mode, method string, harmless bool, id, title string) scene {
 	case wire.MethodPoll:
 		last = fmt.Sprint("spoiled ", len(spread)-1)
 	}
-	sc := scene{name: name, mode: mode, early: method == wire.MethodList, within: 60 * time.Second, grant: 3 * time.Second, lax: true,
+	sc := scene{name: name, mode: mode, misbehavesEarly: method == wire.MethodList, maxDuration: 60 * time.Second, grant: 3 * time.Second, acceptsHostile: true,
 		turn: func(s *stage, a *clientCall, n int) reply {
 			i := n - first
 			if a.method != method || i < 0 || i%step != 0 || i/step >= len(spread) {
@@ -69,7 +70,7 @@ func hostile(name, mode, method string, harmless bool, id, title string) scene {
 				c.Message = strings.Replace(c.Message, `"result":{`, `"result":{"resultType":"complete",`, 1)
 			}
 			s.mu.Lock()
-			s.spoiled = c.Name
+			s.lastInvalid = c.Name
 			s.mu.Unlock()
 			s.mark(fmt.Sprint("spoiled ", i/step))
 			return func(w http.ResponseWriter, r *http.Request) {
@@ -78,45 +79,45 @@ func hostile(name, mode, method string, harmless bool, id, title string) scene {
 				h.ServeHTTP(w, r)
 			}
 		},
-		live: func(ctx context.Context, s *stage) {
+		background: func(ctx context.Context, s *stage) {
 			// Deliveries continue whatever happens to a refresh; the client has to repeat a refused subscribe.
-			again := func() bool { return method != wire.MethodSubscribe || harmless || len(s.own()) > first }
-			spoiled := s.until(ctx, func() bool { _, ok := s.when(last); return ok && again() })
+			again := func() bool { return method != wire.MethodSubscribe || harmless || len(s.eventRequests()) > first }
+			spoiled := s.waitUntil(ctx, func() bool { _, ok := s.markTime(last); return ok && again() })
 			// Give the client time to read the spoiled answer: it may end because of it.
-			if spoiled && sleep(ctx, takesTime) && s.until(ctx, s.isFollowing) {
+			if spoiled && sleep(ctx, maxReadTime) && s.waitUntil(ctx, s.isFollowing) {
 				s.emit()
 				s.finishWhenRead(ctx)
 			}
 		}}
 	if harmless {
-		sc.checks = []check{{id: id, title: title, run: named(goesOn)}}
+		sc.checks = []check{{id: id, title: title, run: nameResponse(expectContinuation)}}
 	} else {
-		sc.checks = []check{{id: id, title: title, run: named(bearsOrReports)}}
+		sc.checks = []check{{id: id, title: title, run: nameResponse(bearsOrReports)}}
 	}
 	return sc
 }
 
-// longWait reports whether a client that obeys the response waits longer than the scene lasts.
-func longWait(c hostileserver.Case) bool {
+// isLongWait reports whether a client that obeys the response waits longer than the scene lasts.
+func isLongWait(c hostileserver.Case) bool {
 	return strings.HasPrefix(c.Name, "wait ") || strings.HasPrefix(c.Name, "unavailable for ")
 }
 
-// named returns a check that adds the name of the last invalid response to a violation.
-func named(judge func(s *stage) error) func(s *stage) error {
+// nameResponse returns a check that adds the name of the last invalid response to a violation.
+func nameResponse(judge func(s *stage) error) func(s *stage) error {
 	return func(s *stage) error {
 		err := judge(s)
-		if v, ok := errors.AsType[*verdict.Violation](err); ok && s.spoiled != "" {
-			v.Got += "; the last answer that was spoiled: " + s.spoiled
+		if v, ok := errors.AsType[*verdict.Violation](err); ok && s.lastInvalid != "" {
+			v.Got += "; the last answer that was spoiled: " + s.lastInvalid
 		}
 		return err
 	}
 }
 
 func bearsOrReports(s *stage) error {
-	err := goesOn(s)
+	err := expectContinuation(s)
 	var last time.Duration
 	for i := range maxSpoiled {
-		if at, ok := s.when(fmt.Sprint("spoiled ", i)); ok {
+		if at, ok := s.markTime(fmt.Sprint("spoiled ", i)); ok {
 			last = at
 		}
 	}

@@ -86,14 +86,14 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		a.done, a.left, a.gone = true, s.now(), a.gone || r.Context().Err() != nil
-		s.touch()
+		a.done, a.ended, a.abandoned = true, s.now(), a.abandoned || r.Context().Err() != nil
+		s.notifyLocked()
 	}()
 	s.answer(a)(w, r)
 }
 
-// parse reads a message. It reports bad for anything but a JSON-RPC message. It redacts a subscription's secret in the
-// report.
+// parse reads a message. bad reports whether the body is not a JSON-RPC message. It redacts a subscription's secret in
+// the report.
 func (s *stage) parse(body []byte, failed error) (a *clientCall, bad bool) {
 	var m map[string]json.RawMessage
 	a = &clientCall{raw: body}
@@ -126,28 +126,28 @@ func (s *stage) parse(body []byte, failed error) (a *clientCall, bad bool) {
 func (s *stage) record(a *clientCall, bad, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.at, a.refused = s.now(), refused
+	a.arrived, a.refused = s.now(), refused
 	if a.refused {
-		a.done, a.left = true, a.at
+		a.done, a.ended = true, a.arrived
 	}
-	if s.asks = append(s.asks, a); len(s.asks) > flood && !s.flooded {
+	if s.asks = append(s.asks, a); len(s.asks) > maxRequests && !s.flooded {
 		s.flooded = true
 		s.finish()
 	}
-	s.touch()
+	s.notifyLocked()
 	if bad {
-		s.note("no message of JSON-RPC", a)
+		s.noteOddity("no message of JSON-RPC", a)
 		return
 	}
 	for _, other := range s.asks[:len(s.asks)-1] {
 		if a.id != nil && a.method != "" && !other.done && other.id != nil && bytes.Equal(other.id, a.id) && other.legacy == a.legacy {
-			s.note("an id that another request has", a)
+			s.noteOddity("an id that another request has", a)
 		}
 	}
 	if a.method == "notifications/cancelled" {
 		for _, other := range s.asks {
 			if other.id != nil && bytes.Equal(other.id, a.params["requestId"]) && !other.done {
-				other.gone = true
+				other.abandoned = true
 			}
 		}
 	}

@@ -24,17 +24,18 @@ const endpoint = "/mcp"
 const (
 	// maxRequest limits the size of a request, and readTime how long reading it may take.
 	maxRequest, readTime = 1 << 20, 10 * time.Second
-	// flood is the number of requests after which a scene terminates the program. maxConns limits its connections.
-	flood, maxConns = 400, 100
+	// maxRequests is the number of requests after which a scene terminates the program. maxConns limits its
+	// connections.
+	maxRequests, maxConns = 400, 100
 	// maxOutput limits how much of the program's output is retained.
 	maxOutput = 4 << 20
 )
 
 // A clientCall is a request or notification from the client.
 type clientCall struct {
-	// at is when it arrived, as the time since the scene began.
-	at     time.Duration
-	method string
+	// arrived is the time of arrival, measured from the start of the scene.
+	arrived time.Duration
+	method  string
 	// id is nil for a notification.
 	id     json.RawMessage
 	params map[string]json.RawMessage
@@ -43,10 +44,11 @@ type clientCall struct {
 
 	// The stage's mutex guards the fields below. refused reports whether the request was rejected because of a header.
 	refused bool
-	// left is when the request was answered or abandoned. gone reports whether the client abandoned it.
-	left time.Duration
-	done bool
-	gone bool
+	// ended is the time at which the request was answered or abandoned. abandoned reports whether the client abandoned
+	// it.
+	ended     time.Duration
+	done      bool
+	abandoned bool
 }
 
 // cursor returns the cursor in the params. It returns false if the cursor is null, absent or not a string.
@@ -89,13 +91,13 @@ type stage struct {
 	counts   map[string]int
 	marks    map[string]time.Duration
 	marked   map[string]int // the number of requests at each mark
-	// spoiled is the name of the last invalid response.
-	spoiled string
-	out     output
-	diag    output
+	// lastInvalid is the name of the last invalid response.
+	lastInvalid string
+	out         output
+	diag        output
 
-	// The fields below are set once the scene has ended. lasted is its duration.
-	lasted     time.Duration
+	// The fields below are set once the scene has ended. duration is the scene's duration.
+	duration   time.Duration
 	exited     string // how the program exited on its own, "" if it did not
 	obeyed     bool   // it exited when asked to
 	cutShort   bool
@@ -107,14 +109,14 @@ type stage struct {
 func newStage(r *run, sc scene) *stage {
 	s := &stage{scene: sc, run: r, over: make(chan struct{}), changed: make(chan struct{}), known: map[string]int{},
 		sessions: map[string]string{}, conns: map[net.Conn]bool{}, odd: map[string]*clientCall{}, headers: map[string]*badRequest{}, hooks: map[string]*hook{},
-		counts: map[string]int{}, marks: map[string]time.Duration{}, marked: map[string]int{}, taken: map[string]int{}, origin: token() + sc.cursorEnd}
+		counts: map[string]int{}, marks: map[string]time.Duration{}, marked: map[string]int{}, taken: map[string]int{}, origin: newToken() + sc.cursorEnd}
 	s.known[s.origin] = 0
 	s.out.isEvent, s.diag.isEvent = s.isEvent, s.isEvent
 	return s
 }
 
-// token returns an unguessable text. No token is a prefix of another.
-func token() string { return rand.Text() }
+// newToken returns an unguessable text. No token is a prefix of another.
+func newToken() string { return rand.Text() }
 
 // play plays the scene. It returns an error if the program cannot be started.
 func (s *stage) play(ctx context.Context) error {
@@ -123,13 +125,13 @@ func (s *stage) play(ctx context.Context) error {
 	case ctx.Err() != nil:
 		s.cutShort = true
 		return nil
-	case !s.first && !s.run.canFollow(s.mode) && s.run.unseen[s.mode]:
+	case !s.runsFirst && !s.run.canFollow(s.mode) && s.run.unseenModes[s.mode]:
 		s.unplayed = verdict.UnjudgedError("the client asked nothing of the server that offers " + s.mode + " in time")
 		return nil
-	case !s.first && !s.run.canFollow(s.mode):
+	case !s.runsFirst && !s.run.canFollow(s.mode):
 		s.unplayed = verdict.Skipf("the client does not follow by %s", s.mode)
 		return nil
-	case !s.first && s.mode == wire.ModeWebhook && s.run.deaf:
+	case !s.runsFirst && s.mode == wire.ModeWebhook && s.run.failsChallenge:
 		s.unplayed = verdict.Skipf("the callback of the client has answered no challenge")
 		return nil
 	}
@@ -151,13 +153,13 @@ func (s *stage) play(ctx context.Context) error {
 		return err
 	}
 	defer program.End()
-	if s.live != nil {
-		beside.Go(func() { s.live(playing, s) })
+	if s.background != nil {
+		beside.Go(func() { s.background(playing, s) })
 	}
 	beside.Go(func() { s.deliver(playing) })
 	s.wait(ctx, program)
-	s.lasted = s.now()
-	s.settle(ctx)
+	s.duration = s.now()
+	s.readHandled(ctx)
 	select {
 	case <-program.Exited():
 		s.exited = program.Status()
@@ -168,16 +170,16 @@ func (s *stage) play(ctx context.Context) error {
 	return nil
 }
 
-// wait waits until the scene ends. It ends when it is complete, when its time has expired, or when the program exits or
-// stops sending requests.
+// wait waits until the scene ends. A scene ends when it is complete, when its time has expired, or when the program
+// exits or stops sending requests.
 func (s *stage) wait(ctx context.Context, p program) {
 	end := time.NewTimer(connectTime)
 	defer end.Stop()
-	// patience limits the time from the client's latest request until it requests events, and most the time from its
-	// first.
+	// patience limits the time from the client's latest request until it requests events. most limits the time from its
+	// first request.
 	patience, most := modeTime, slowModeTime
-	if s.capability == nowhere || s.lax {
-		patience, most = s.within, s.within
+	if s.capability == nowhere || s.acceptsHostile {
+		patience, most = s.maxDuration, s.maxDuration
 	}
 	seen, asked := 0, false
 	var latest time.Time
@@ -185,16 +187,16 @@ func (s *stage) wait(ctx context.Context, p program) {
 		s.mu.Lock()
 		changed := s.changed
 		s.mu.Unlock()
-		switch n := len(s.all(methodOf(s.mode))); {
+		switch n := len(s.requestsOf(methodOf(s.mode))); {
 		case !asked && n > 0:
 			asked = true
 			s.run.noteMode(s.mode)
-			end.Reset(s.within)
-		case !asked && len(s.all("")) > seen:
+			end.Reset(s.maxDuration)
+		case !asked && len(s.requestsOf("")) > seen:
 			if seen == 0 {
 				latest = time.Now().Add(most)
 			}
-			seen = len(s.all(""))
+			seen = len(s.requestsOf(""))
 			end.Reset(min(patience, time.Until(latest)))
 		}
 		select {
@@ -211,14 +213,14 @@ func (s *stage) wait(ctx context.Context, p program) {
 	}
 }
 
-// settle reads the handled events until all events have been handled or the timeout expires.
-func (s *stage) settle(ctx context.Context) {
+// readHandled reads the handled events until all events have been handled or the timeout expires.
+func (s *stage) readHandled(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	for {
 		complete := true
 		if s.run.o.Handled != "" {
-			s.taken, s.handledErr = s.count()
+			s.taken, s.handledErr = s.countHandled()
 			s.mu.Lock()
 			for _, e := range s.log {
 				complete = complete && (e.id == "" || s.taken[e.id] > 0)
@@ -232,12 +234,12 @@ func (s *stage) settle(ctx context.Context) {
 	// Wait a little longer because a duplicate may follow.
 	if s.run.o.Handled != "" && s.handledErr == nil {
 		sleep(ctx, 300*time.Millisecond)
-		s.taken, s.handledErr = s.count()
+		s.taken, s.handledErr = s.countHandled()
 	}
 }
 
-// count returns the number of lines for each event of this scene.
-func (s *stage) count() (map[string]int, error) {
+// countHandled returns the number of lines for each event of this scene.
+func (s *stage) countHandled() (map[string]int, error) {
 	lines := strings.Lines(s.out.String())
 	if s.run.o.Handled != standardOutput {
 		var err error
@@ -289,18 +291,18 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // now returns the time since the scene began.
 func (s *stage) now() time.Duration { return time.Since(s.began) }
 
-// mark records the time of the first event of a kind.
+// mark records the current time under a name, unless that name already has a time.
 func (s *stage) mark(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.marks[what]; !ok {
 		s.marks[what], s.marked[what] = s.now(), len(s.asks)
 	}
-	s.touch()
+	s.notifyLocked()
 }
 
-// since returns the requests of a method that arrived after a mark.
-func (s *stage) since(mark, method string) (all []*clientCall) {
+// requestsSince returns the requests of a method that arrived after a mark.
+func (s *stage) requestsSince(mark, method string) (all []*clientCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.asks[s.marked[mark]:] {
@@ -311,47 +313,47 @@ func (s *stage) since(mark, method string) (all []*clientCall) {
 	return all
 }
 
-// when returns the time of a mark.
-func (s *stage) when(what string) (time.Duration, bool) {
+// markTime returns the time of a mark.
+func (s *stage) markTime(what string) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, ok := s.marks[what]
 	return at, ok
 }
 
-// touch wakes the goroutines that wait for a change. The caller holds the mutex.
-func (s *stage) touch() {
+// notifyLocked wakes the goroutines that wait for a change. The caller holds the mutex.
+func (s *stage) notifyLocked() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// emit adds an event to the log and returns its eventId. silent adds a position without an event.
+// emit adds an event to the log and returns its eventId. addSilent adds a position without an event.
 func (s *stage) emit() string {
-	id := token()
+	id := newToken()
 	s.add(id)
 	return id
 }
 
-func (s *stage) silent() { s.add("") }
+func (s *stage) addSilent() { s.add("") }
 
 func (s *stage) add(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := entry{cursor: token() + s.cursorEnd, id: id}
+	e := entry{cursor: newToken() + s.cursorEnd, id: id}
 	s.log = append(s.log, e)
 	s.known[e.cursor] = len(s.log)
-	s.touch()
+	s.notifyLocked()
 }
 
-// head returns the number of positions in the log.
+// head returns the last position in the log.
 func (s *stage) head() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.log)
 }
 
-// at returns the entry at a position, counted from 1, and a channel that is closed on the next change.
-func (s *stage) at(pos int) (e entry, ok bool, changed <-chan struct{}) {
+// entryAt returns the entry at a position, counted from 1, and a channel that is closed on the next change.
+func (s *stage) entryAt(pos int) (e entry, ok bool, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if pos > 0 && pos <= len(s.log) {
@@ -373,9 +375,9 @@ func (s *stage) cursorAt(pos int) string {
 	return fmt.Sprintf("%q", s.log[pos-1].cursor)
 }
 
-// from returns the position at which a request begins: the position of its cursor, or the head. stale reports that the
-// server did not issue the cursor.
-func (s *stage) from(a *clientCall) (pos int, stale bool) {
+// startOf returns the position at which a request begins, which is that of its cursor or, without a cursor, the head.
+// stale reports whether the server did not issue the cursor.
+func (s *stage) startOf(a *clientCall) (pos int, stale bool) {
 	text, ok := a.cursor()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -385,50 +387,51 @@ func (s *stage) from(a *clientCall) (pos int, stale bool) {
 	if pos, ok := s.known[text]; ok {
 		return pos, false
 	}
-	if s.lax {
+	if s.acceptsHostile {
 		return 0, false // a cursor of hostileserver
 	}
-	s.note("a cursor that no answer has given", a)
+	s.noteOddity("a cursor that no answer has given", a)
 	return len(s.log), true
 }
 
-// note records the first request with an oddity. The caller holds the mutex.
-func (s *stage) note(what string, a *clientCall) {
+// noteOddity records the first request with an oddity. The caller holds the mutex.
+func (s *stage) noteOddity(what string, a *clientCall) {
 	if s.odd[what] == nil {
 		s.odd[what] = a
 	}
 }
 
-// all returns the requests of a method that were not rejected because of a header. If method is "", it returns all
-// requests. Notifications are listed under their method names.
-func (s *stage) all(method string) []*clientCall {
+// requestsOf returns the requests of a method that were not rejected because of a header. If method is "", it returns
+// all requests. Notifications are listed under their method names.
+func (s *stage) requestsOf(method string) []*clientCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.asks), func(a *clientCall) bool { return method != "" && (a.method != method || a.refused) })
 }
 
-// nth returns the nth request of a method, counted from 1, or nil.
-func (s *stage) nth(method string, n int) *clientCall {
-	if all := s.all(method); len(all) >= n {
+// nthRequest returns the nth request of a method, counted from 1, or nil.
+func (s *stage) nthRequest(method string, n int) *clientCall {
+	if all := s.requestsOf(method); len(all) >= n {
 		return all[n-1]
 	}
 	return nil
 }
 
-// own returns the requests for events in the scene's mode.
-func (s *stage) own() []*clientCall { return s.all(methodOf(s.mode)) }
+// eventRequests returns the requests for events in the scene's mode.
+func (s *stage) eventRequests() []*clientCall { return s.requestsOf(methodOf(s.mode)) }
 
-// summary describes the scene for a report: the client's requests, how its program exited, and its last output.
+// summary describes the scene for a report. It includes the client's requests, how its program exited, and its last
+// output.
 func (s *stage) summary() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "scene %q:", s.name)
-	all := s.all("")
+	all := s.requestsOf("")
 	for i, a := range all {
 		if i == 12 && len(all) > 13 {
 			fmt.Fprintf(&b, " … %d more", len(all)-i)
 			break
 		}
-		fmt.Fprintf(&b, " %s at %.1f s;", a.method, a.at.Seconds())
+		fmt.Fprintf(&b, " %s at %.1f s;", a.method, a.arrived.Seconds())
 	}
 	return b.String() + s.exitSummary()
 }
@@ -449,7 +452,7 @@ func (s *stage) exitSummary() string {
 	return text
 }
 
-// hasReported reports whether the program has printed something since then, or exited with an error.
+// hasReported reports whether the program has printed something since the given time, or exited with an error.
 func (s *stage) hasReported(since time.Duration) bool {
 	return s.exited != "" && s.exited != "exit status 0" || s.out.since(s.began.Add(since)) || s.diag.since(s.began.Add(since))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// beat is the interval between heartbeats of a stream.
-const beat = time.Second
+// heartbeatInterval is the interval between heartbeats of a stream.
+const heartbeatInterval = time.Second
 
 // A channel is an open stream. Its methods report whether it is still open.
 type channel struct {
@@ -20,8 +20,8 @@ type channel struct {
 	w  http.ResponseWriter
 	r  *http.Request
 	ok bool
-	// begun reports whether the first message has been written.
-	begun bool
+	// hasBegun reports whether the first message has been written.
+	hasBegun bool
 }
 
 // channel returns a reply that is a stream. play writes the stream, which ends when play returns.
@@ -42,9 +42,9 @@ func (c *channel) raw(text string) bool {
 
 // frame writes a message.
 func (c *channel) frame(text string) bool {
-	defer func() { c.begun = true }()
-	if c.s.write != nil {
-		return c.s.write(c, text)
+	defer func() { c.hasBegun = true }()
+	if c.s.writeMessage != nil {
+		return c.s.writeMessage(c, text)
 	}
 	return c.raw("event: message\ndata: " + text + "\n\n")
 }
@@ -66,9 +66,9 @@ func (c *channel) heartbeat(pos int) bool {
 	return c.notify(wire.NotificationHeartbeat, `"cursor":`+c.s.cursorAt(pos))
 }
 
-// event writes the event at a position. It does nothing if the position has no event.
-func (c *channel) event(pos int) bool {
-	e, ok, _ := c.s.at(pos)
+// sendEvent writes the event at a position. It does nothing if the position has no event.
+func (c *channel) sendEvent(pos int) bool {
+	e, ok, _ := c.s.entryAt(pos)
 	if !ok || e.id == "" {
 		return c.ok
 	}
@@ -80,15 +80,15 @@ func (c *channel) event(pos int) bool {
 	return true
 }
 
-// terminated terminates the stream with an error and then its final result.
-func (c *channel) terminated(code int64, name, data string) {
+// terminate sends the terminated notification with an error, and then the result that ends the stream.
+func (c *channel) terminate(code int64, name, data string) {
 	if c.notify(wire.NotificationTerminated, fmt.Sprintf(`"error":{"code":%d,"message":%q,"data":%s}`, code, name, data)) {
-		c.final()
+		c.writeResult()
 	}
 }
 
-// final writes the result that ends a stream.
-func (c *channel) final() bool {
+// writeResult writes the result that ends a stream.
+func (c *channel) writeResult() bool {
 	complete := ""
 	if !c.a.legacy {
 		complete = `"resultType":"complete",`
@@ -100,12 +100,12 @@ func (c *channel) final() bool {
 func (c *channel) isOpen() bool {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	return c.ok && !c.a.gone && c.r.Context().Err() == nil
+	return c.ok && !c.a.abandoned && c.r.Context().Err() == nil
 }
 
-// wait keeps the stream open and silent until the client disconnects, stop is closed, or d has elapsed. A negative d
-// means no limit.
-func (c *channel) wait(stop <-chan struct{}, d time.Duration) bool {
+// keepOpen keeps the stream open and silent until the client disconnects, stop is closed, or d has elapsed. A negative
+// d means no limit.
+func (c *channel) keepOpen(stop <-chan struct{}, d time.Duration) bool {
 	var over <-chan time.Time
 	if d >= 0 {
 		t := time.NewTimer(d)
@@ -114,7 +114,7 @@ func (c *channel) wait(stop <-chan struct{}, d time.Duration) bool {
 	}
 	for {
 		c.s.mu.Lock()
-		gone, changed := c.a.gone, c.s.changed
+		gone, changed := c.a.abandoned, c.s.changed
 		c.s.mu.Unlock()
 		if gone {
 			return false
@@ -131,19 +131,19 @@ func (c *channel) wait(stop <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// follow writes heartbeats and the events after a position until the client disconnects or stop is closed.
-func (c *channel) follow(pos int, stop <-chan struct{}) {
-	ticker := time.NewTicker(beat)
+// writeEvents writes heartbeats and the events after a position until the client disconnects or stop is closed.
+func (c *channel) writeEvents(pos int, stop <-chan struct{}) {
+	ticker := time.NewTicker(heartbeatInterval)
 	defer ticker.Stop()
 	for c.isOpen() {
-		if _, ok, _ := c.s.at(pos + 1); ok {
+		if _, ok, _ := c.s.entryAt(pos + 1); ok {
 			pos++
-			if !c.event(pos) {
+			if !c.sendEvent(pos) {
 				return
 			}
 			continue
 		}
-		_, _, changed := c.s.at(pos + 1)
+		_, _, changed := c.s.entryAt(pos + 1)
 		select {
 		case <-changed:
 		case <-ticker.C:

@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// maxFile limits how much is read from the end of a file.
+// maxFile is the maximum number of bytes to read from the end of a file.
 const maxFile = 32 << 20
 
 // Lines returns the lines of a file, trimmed of surrounding space. It returns no lines if the file does not exist.

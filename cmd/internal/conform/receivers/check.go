@@ -15,10 +15,10 @@ type check struct {
 	id string
 	// title describes what the receiver does if the check passes.
 	title string
-	// handled and command report whether the check needs the file or the command.
+	// handled reports whether the check needs Options.Handled. command reports whether it needs Options.Command.
 	handled, command bool
-	// advice reports whether no specification requires the check of every receiver. The findings of such a check do not
-	// fail the run.
+	// advice reports whether the check is a recommendation, which no specification requires of every receiver. The
+	// findings of such a check do not fail the run.
 	advice bool
 	// looksBack reports whether the check sends nothing and examines all responses, even if the run was interrupted.
 	looksBack bool
@@ -48,8 +48,8 @@ func Checks() (all []verdict.Check) {
 // maxUnanswered is the number of consecutive unanswered requests after which the run stops sending.
 const maxUnanswered = 3
 
-// try runs one check and returns its finding.
-func (r *run) try(ctx context.Context, c check) verdict.Finding {
+// tryCheck runs one check and returns its finding.
+func (r *run) tryCheck(ctx context.Context, c check) verdict.Finding {
 	err := r.skipReason(ctx, c)
 	if c.looksBack {
 		if found := c.run(ctx, r); found != nil {
@@ -75,8 +75,8 @@ func (r *run) try(ctx context.Context, c check) verdict.Finding {
 func (r *run) interrupt() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.hung == nil && r.last != nil && r.last.answer == nil {
-		r.hung = r.last.request
+	if r.pendingMessage == nil && r.last != nil && r.last.answer == nil {
+		r.pendingMessage = r.last.request
 	}
 	return verdict.ErrRunEnded
 }

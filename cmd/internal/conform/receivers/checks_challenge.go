@@ -13,7 +13,7 @@ import (
 var challengeChecks = []check{
 	{id: "VER-2", title: "a signed challenge is answered with the challenge", run: challengeEchoed},
 	{id: "D12", title: "a challenge may name a subscription that nobody knows yet", run: challengeOfAnother},
-	{id: "VER-2", title: "a challenge is answered each time, and never handled", run: challengeRepeated},
+	{id: "VER-2", title: "a challenge is answered each time, and never handled", run: sendChallengeAsEvent},
 	{id: "CLI-5", title: "a challenge without a signature is not answered", run: challengeUnsigned},
 	{id: "CLI-5", title: "a challenge by another secret is not answered", run: challengeForged},
 	{id: "CLI-5", title: "another path answers no challenge", advice: true, run: challengeElsewhere},
@@ -22,7 +22,7 @@ var challengeChecks = []check{
 // challenge returns a new challenge message with its nonce and its webhook-id.
 func (r *run) challenge() (nonce, id string, m message) {
 	nonce = rand.Text()
-	id, m = r.control(wire.EnvelopeVerification, map[string]any{"challenge": nonce})
+	id, m = r.newControl(wire.EnvelopeVerification, map[string]any{"challenge": nonce})
 	return nonce, id, m
 }
 
@@ -34,10 +34,10 @@ func (r *run) expectEcho(ctx context.Context, nonce string, m message) (*exchang
 		return x, err
 	}
 	if !x.taken() {
-		return x, x.wrong(expected, "%d", x.status)
+		return x, x.violation(expected, "%d", x.status)
 	}
 	if !isEcho(x, nonce) {
-		return x, x.wrong(expected, "another body")
+		return x, x.violation(expected, "another body")
 	}
 	return x, nil
 }
@@ -53,7 +53,7 @@ func isEcho(x *exchange, nonce string) bool {
 func (r *run) expectNoEcho(ctx context.Context, nonce string, m message) error {
 	x, err := r.post(ctx, m)
 	if err == nil && x.taken() && isEcho(x, nonce) {
-		err = x.wrong("4xx, without the challenge", "%d with it", x.status)
+		err = x.violation("4xx, without the challenge", "%d with it", x.status)
 	}
 	return err
 }
@@ -71,12 +71,12 @@ func challengeOfAnother(ctx context.Context, r *run) error {
 	return err
 }
 
-// challengeRepeated sends a challenge with the members of an occurrence. The receiver must treat it as a challenge, and
-// must neither handle the event nor record its eventId.
-func challengeRepeated(ctx context.Context, r *run) error {
+// sendChallengeAsEvent sends a challenge with the members of an occurrence. The receiver must treat it as a challenge,
+// and must neither handle the event nor record its eventId.
+func sendChallengeAsEvent(ctx context.Context, r *run) error {
 	nonce, event := rand.Text(), newEventID()
 	id := "msg_" + wire.EnvelopeVerification + "_" + rand.Text()
-	m := r.signed(r.key, id, time.Now(), r.occurrence(event, map[string]any{"type": wire.EnvelopeVerification, "challenge": nonce}))
+	m := r.signedMessage(r.key, id, time.Now(), r.occurrence(event, map[string]any{"type": wire.EnvelopeVerification, "challenge": nonce}))
 	for range 2 {
 		x, err := r.expectEcho(ctx, nonce, m)
 		if err != nil {
@@ -102,7 +102,7 @@ func challengeForged(ctx context.Context, r *run) error {
 
 func challengeElsewhere(ctx context.Context, r *run) error {
 	nonce, _, m := r.challenge()
-	m.url = otherPath(m.url)
+	m.url = replacePath(m.url)
 	err := r.expectNoEcho(ctx, nonce, m)
 	if err != nil && r.last != nil && r.last.status == 0 {
 		// Another program may serve that path.

@@ -10,7 +10,7 @@ import (
 )
 
 var controlChecks = []check{
-	{id: "CLI-5", title: "a body with a type is never an event", run: typeFirst},
+	{id: "CLI-5", title: "a body with a type is never an event", run: sendTypedEvent},
 	{id: "CLI-5", title: "a control envelope of an unknown type is taken", advice: true, run: unknownType},
 	{id: "HOOK-7", title: "a gap is taken, and handled once", run: gap},
 	{id: "HOOK-7", title: "a gap without a cursor is taken", run: gapWithoutCursor},
@@ -27,11 +27,11 @@ var lastChecks = []check{
 	{id: "SSRF-2", title: "every answer is short and ends", advice: true, looksBack: true, run: shortAnswers},
 }
 
-// typeFirst sends an envelope with a type and an eventId. It is a control envelope, regardless of the type.
-func typeFirst(ctx context.Context, r *run) error {
+// sendTypedEvent sends an envelope with a type and an eventId. It is a control envelope, regardless of the type.
+func sendTypedEvent(ctx context.Context, r *run) error {
 	for _, kind := range []string{wire.EnvelopeGap, "mcpe_gen_conform"} {
 		id := newEventID()
-		x, err := r.post(ctx, r.signed(r.key, "msg_"+rand.Text(), time.Now(), r.occurrence(id, map[string]any{"type": kind})))
+		x, err := r.post(ctx, r.signedMessage(r.key, "msg_"+rand.Text(), time.Now(), r.occurrence(id, map[string]any{"type": kind})))
 		if err != nil {
 			return err
 		}
@@ -41,13 +41,13 @@ func typeFirst(ctx context.Context, r *run) error {
 }
 
 func unknownType(ctx context.Context, r *run) error {
-	_, m := r.control("mcpe_gen_conform", nil)
+	_, m := r.newControl("mcpe_gen_conform", nil)
 	_, err := r.expectAccepted(ctx, m)
 	return err
 }
 
 func gap(ctx context.Context, r *run) error {
-	id, m := r.control(wire.EnvelopeGap, map[string]any{"cursor": "conform-gap"})
+	id, m := r.newControl(wire.EnvelopeGap, map[string]any{"cursor": "conform-gap"})
 	for range 2 {
 		if err := r.expectEventAccepted(ctx, id, m); err != nil {
 			return err
@@ -57,7 +57,7 @@ func gap(ctx context.Context, r *run) error {
 }
 
 func gapWithoutCursor(ctx context.Context, r *run) error {
-	id, m := r.control(wire.EnvelopeGap, map[string]any{"cursor": nil})
+	id, m := r.newControl(wire.EnvelopeGap, map[string]any{"cursor": nil})
 	return r.expectEventAccepted(ctx, id, m)
 }
 
@@ -65,22 +65,22 @@ func gapWithoutCursor(ctx context.Context, r *run) error {
 // its restart.
 func killAfterAck(ctx context.Context, r *run) error {
 	// Earlier events must be handled before the program is killed.
-	if _, err := r.missing(ctx); err != nil {
+	if _, err := r.awaitLines(ctx); err != nil {
 		return verdict.Unjudgedf("--handled: %v", err)
 	}
-	id, m := r.event(nil)
+	id, m := r.newEvent(nil)
 	x, err := r.expectAccepted(ctx, m)
 	r.program.Kill()
 	again, failed := r.o.start()
 	if failed != nil {
-		return x.wrong("the program to start again", "%v", failed)
+		return x.violation("the program to start again", "%v", failed)
 	}
 	r.program = again
 	if err != nil {
 		return err
 	}
-	if err := r.reach(ctx); err != nil {
-		return x.wrong("the program to start again", "%v", err)
+	if err := r.awaitServer(ctx); err != nil {
+		return x.violation("the program to start again", "%v", err)
 	}
 	r.atLeast(id, x)
 	return nil
@@ -88,7 +88,7 @@ func killAfterAck(ctx context.Context, r *run) error {
 
 // terminated sends a termination twice. The second termination may find the endpoint closed.
 func terminated(ctx context.Context, r *run) error {
-	id, m := r.control(wire.EnvelopeTerminated, map[string]any{"error": map[string]any{
+	id, m := r.newControl(wire.EnvelopeTerminated, map[string]any{"error": map[string]any{
 		"code": wire.SEP.Code(wire.Forbidden), "message": "Forbidden"}})
 	if err := r.expectEventAccepted(ctx, id, m); err != nil {
 		return err
@@ -98,7 +98,7 @@ func terminated(ctx context.Context, r *run) error {
 }
 
 func afterTermination(ctx context.Context, r *run) error {
-	id, m := r.event(nil)
+	id, m := r.newEvent(nil)
 	x, err := r.post(ctx, m)
 	if err == nil {
 		r.never(id, x)
@@ -107,15 +107,15 @@ func afterTermination(ctx context.Context, r *run) error {
 }
 
 func inTime(_ context.Context, r *run) error {
-	if r.slow != nil {
-		return r.slow.wrong("an answer within "+r.o.pace.answer.String(), "a later one")
+	if r.lateExchange != nil {
+		return r.lateExchange.violation("an answer within "+r.o.pace.answer.String(), "a later one")
 	}
 	return nil
 }
 
 func shortAnswers(_ context.Context, r *run) error {
-	if r.endless != nil {
-		return r.endless.wrong("an answer that ends within 64 KiB", "more, or no end")
+	if r.endlessExchange != nil {
+		return r.endlessExchange.violation("an answer that ends within 64 KiB", "more, or no end")
 	}
 	return nil
 }

@@ -25,22 +25,22 @@ var messageChecks = []check{
 	{id: "CLI-2", title: "members that nobody knows are ignored", run: unknownMembers},
 	{id: "OCC-3", title: "an event without a cursor is taken", run: noCursor},
 	{id: "OCC-2", title: "an eventId of 256 bytes is taken", run: longEventID},
-	{id: "HOOK-1", title: "any text is taken", run: anyText},
+	{id: "HOOK-1", title: "any text is taken", run: sendUnusualText},
 	{id: "HOOK-1", title: "a body of 256 KiB is taken", run: largest},
 	{id: "HOOK-1", title: "a body of more than 256 KiB is 413", advice: true, run: tooLarge},
 	{id: "HOOK-1", title: "another method than POST is 405", advice: true, run: otherMethods},
 	{id: "HOOK-1", title: "another content than application/json is refused", advice: true, run: otherContent},
-	{id: "CLI-5", title: "a body that is not a message is refused", run: invalidMessages},
-	{id: "CLI-5", title: "an event of a subscription that nobody knows is not taken, and asked for again", advice: true, run: unknownSubscription},
+	{id: "CLI-5", title: "a body that is not a message is refused", run: sendInvalidMessages},
+	{id: "CLI-5", title: "an event of a subscription that nobody knows is not taken, and asked for again", advice: true, run: sendUnknownSubscription},
 }
 
 func anyWebhookID(ctx context.Context, r *run) error {
 	id := newEventID()
-	return r.expectEventAccepted(ctx, id, r.signed(r.key, "msg_"+rand.Text(), time.Now(), r.occurrence(id, nil)))
+	return r.expectEventAccepted(ctx, id, r.signedMessage(r.key, "msg_"+rand.Text(), time.Now(), r.occurrence(id, nil)))
 }
 
 func again(ctx context.Context, r *run) error {
-	id, m := r.event(nil)
+	id, m := r.newEvent(nil)
 	for range 3 {
 		if err := r.expectEventAccepted(ctx, id, m); err != nil {
 			return err
@@ -50,24 +50,24 @@ func again(ctx context.Context, r *run) error {
 }
 
 func againOtherwise(ctx context.Context, r *run) error {
-	id, m := r.event(nil)
+	id, m := r.newEvent(nil)
 	for range 2 {
 		if err := r.expectEventAccepted(ctx, id, m); err != nil {
 			return err
 		}
-		m = r.signed(r.key, "msg_"+rand.Text(), time.Now(), m.body)
+		m = r.signedMessage(r.key, "msg_"+rand.Text(), time.Now(), m.body)
 	}
 	return nil
 }
 
 // repeatLater repeats an event after others, like a server that retries each event independently (HOOK-3).
 func repeatLater(ctx context.Context, r *run) error {
-	id, m := r.event(nil)
+	id, m := r.newEvent(nil)
 	if err := r.expectEventAccepted(ctx, id, m); err != nil {
 		return err
 	}
 	for range 3 {
-		between, other := r.event(nil)
+		between, other := r.newEvent(nil)
 		if err := r.expectEventAccepted(ctx, between, other); err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func repeatWithCursor(ctx context.Context, r *run) error {
 	at := time.Now()
 	for _, cursor := range []string{"conform-before", "conform-" + id} {
 		body := r.occurrence(id, map[string]any{"timestamp": at.UTC().Format(time.RFC3339Nano), "cursor": cursor})
-		if err := r.expectEventAccepted(ctx, id, r.signed(r.key, id, time.Now(), body)); err != nil {
+		if err := r.expectEventAccepted(ctx, id, r.signedMessage(r.key, id, time.Now(), body)); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func repeatWithCursor(ctx context.Context, r *run) error {
 func caseCounts(ctx context.Context, r *run) error {
 	lower := strings.ToLower(newEventID())
 	for _, id := range []string{lower, strings.ToUpper(lower)} {
-		if err := r.expectEventAccepted(ctx, id, r.signed(r.key, id, time.Now(), r.occurrence(id, nil))); err != nil {
+		if err := r.expectEventAccepted(ctx, id, r.signedMessage(r.key, id, time.Now(), r.occurrence(id, nil))); err != nil {
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ func caseCounts(ctx context.Context, r *run) error {
 // sendConcurrently sends an event several times concurrently. While the receiver handles the first copy, it may request
 // retries of the others.
 func sendConcurrently(ctx context.Context, r *run) error {
-	id, m := r.event(nil)
+	id, m := r.newEvent(nil)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var found error
@@ -116,7 +116,7 @@ func sendConcurrently(ctx context.Context, r *run) error {
 			case err == nil && x.taken():
 				taken = true
 			case err == nil && x.status < 500:
-				err = x.wrong("2xx, or 5xx while it is being handled", "%d", x.status)
+				err = x.violation("2xx, or 5xx while it is being handled", "%d", x.status)
 			}
 			found = errors.Join(found, err)
 		})
@@ -126,7 +126,7 @@ func sendConcurrently(ctx context.Context, r *run) error {
 		return found
 	}
 	if !taken {
-		return r.last.wrong("one of them to be answered 2xx", "%d", r.last.status)
+		return r.last.violation("one of them to be answered 2xx", "%d", r.last.status)
 	}
 	return r.expectEventAccepted(ctx, id, m)
 }
@@ -135,7 +135,7 @@ func sharedWebhookID(ctx context.Context, r *run) error {
 	shared := "msg_" + rand.Text()
 	for range 2 {
 		id := newEventID()
-		if err := r.expectEventAccepted(ctx, id, r.signed(r.key, shared, time.Now(), r.occurrence(id, nil))); err != nil {
+		if err := r.expectEventAccepted(ctx, id, r.signedMessage(r.key, shared, time.Now(), r.occurrence(id, nil))); err != nil {
 			return err
 		}
 	}
@@ -143,30 +143,30 @@ func sharedWebhookID(ctx context.Context, r *run) error {
 }
 
 func unknownMembers(ctx context.Context, r *run) error {
-	id, m := r.event(map[string]any{"mcpeGenConform": map[string]any{"a": []any{1, nil}}, "_meta": map[string]any{"b.example/c": true}})
+	id, m := r.newEvent(map[string]any{"mcpeGenConform": map[string]any{"a": []any{1, nil}}, "_meta": map[string]any{"b.example/c": true}})
 	return r.expectEventAccepted(ctx, id, m)
 }
 
 func noCursor(ctx context.Context, r *run) error {
-	id, m := r.event(map[string]any{"cursor": nil})
+	id, m := r.newEvent(map[string]any{"cursor": nil})
 	return r.expectEventAccepted(ctx, id, m)
 }
 
 func longEventID(ctx context.Context, r *run) error {
 	id := newEventID()
 	id += strings.Repeat("x", wire.MaxEventID-len(id))
-	return r.expectEventAccepted(ctx, id, r.signed(r.key, id, time.Now(), r.occurrence(id, nil)))
+	return r.expectEventAccepted(ctx, id, r.signedMessage(r.key, id, time.Now(), r.occurrence(id, nil)))
 }
 
-// anyText sends text that needs escapes, has characters outside the basic plane or without width, and has characters
-// that HTML would escape.
-func anyText(ctx context.Context, r *run) error {
-	id, m := r.event(map[string]any{"_meta": map[string]any{"text": "\u0000\u001f\"\\/ <&> é \u2028 \u202e \U0001f9ea \ufeff \ufffd"}})
+// sendUnusualText sends text with characters that JSON or HTML escapes, characters without width, and characters
+// outside the basic plane.
+func sendUnusualText(ctx context.Context, r *run) error {
+	id, m := r.newEvent(map[string]any{"_meta": map[string]any{"text": "\u0000\u001f\"\\/ <&> é \u2028 \u202e \U0001f9ea \ufeff \ufffd"}})
 	return r.expectEventAccepted(ctx, id, m)
 }
 
-// padded returns the body of an occurrence that is exactly size bytes long.
-func (r *run) padded(id string, size int) []byte {
+// paddedOccurrence returns the body of an occurrence that is exactly size bytes long.
+func (r *run) paddedOccurrence(id string, size int) []byte {
 	pad := func(n int) []byte {
 		return r.occurrence(id, map[string]any{"timestamp": "2026-01-02T03:04:05Z", "_meta": map[string]any{"pad": strings.Repeat("x", n)}})
 	}
@@ -175,12 +175,12 @@ func (r *run) padded(id string, size int) []byte {
 
 func largest(ctx context.Context, r *run) error {
 	id := newEventID()
-	return r.expectEventAccepted(ctx, id, r.signed(r.key, id, time.Now(), r.padded(id, wire.MaxBody)))
+	return r.expectEventAccepted(ctx, id, r.signedMessage(r.key, id, time.Now(), r.paddedOccurrence(id, wire.MaxBody)))
 }
 
 func tooLarge(ctx context.Context, r *run) error {
 	id := newEventID()
-	m := r.signed(r.key, id, time.Now(), r.padded(id, wire.MaxBody+1<<10))
+	m := r.signedMessage(r.key, id, time.Now(), r.paddedOccurrence(id, wire.MaxBody+1<<10))
 	m.header["Expect"] = "100-continue" // a receiver can refuse the length without reading the body
 	x, err := r.post(ctx, m)
 	if err != nil {
@@ -188,7 +188,7 @@ func tooLarge(ctx context.Context, r *run) error {
 		return verdict.Skipf("no status came: %v", err)
 	}
 	if x.status != http.StatusRequestEntityTooLarge {
-		return x.wrong("413", "%d", x.status)
+		return x.violation("413", "%d", x.status)
 	}
 	r.never(id, x)
 	return nil
@@ -196,14 +196,14 @@ func tooLarge(ctx context.Context, r *run) error {
 
 func otherMethods(ctx context.Context, r *run) error {
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
-		id, m := r.event(nil)
+		id, m := r.newEvent(nil)
 		m.method = method
 		x, err := r.post(ctx, m)
 		if err != nil {
 			return err
 		}
 		if x.status != http.StatusMethodNotAllowed {
-			return x.wrong("405", "%d", x.status)
+			return x.violation("405", "%d", x.status)
 		}
 		r.never(id, x)
 	}
@@ -212,7 +212,7 @@ func otherMethods(ctx context.Context, r *run) error {
 
 func otherContent(ctx context.Context, r *run) error {
 	for _, content := range []string{"text/plain", "application/x-www-form-urlencoded"} {
-		id, m := r.event(nil)
+		id, m := r.newEvent(nil)
 		m.header["Content-Type"] = content
 		if err := r.expectEventRefused(ctx, id, m); err != nil {
 			return err
@@ -221,35 +221,35 @@ func otherContent(ctx context.Context, r *run) error {
 	return nil
 }
 
-// invalidMessages sends signed bodies that are not valid messages. The receiver must not acknowledge them.
-func invalidMessages(ctx context.Context, r *run) error {
+// sendInvalidMessages sends signed bodies that are not valid messages. The receiver must not acknowledge them.
+func sendInvalidMessages(ctx context.Context, r *run) error {
 	id := newEventID()
 	for _, body := range []string{"", "[]", `{"eventId":`, `"` + id + `"`} {
-		x, err := r.post(ctx, r.signed(r.key, id, time.Now(), []byte(body)))
+		x, err := r.post(ctx, r.signedMessage(r.key, id, time.Now(), []byte(body)))
 		if err != nil {
 			return err
 		}
 		if x.taken() {
-			return x.wrong("4xx", "%d", x.status)
+			return x.violation("4xx", "%d", x.status)
 		}
 		r.never(id, x)
 	}
 	return nil
 }
 
-// unknownSubscription sends an event of a subscription that the receiver does not know. The receiver may learn its ID
-// later because the subscribe response may still be in flight. A server therefore has to resend the event. A server
-// does so after any status except 410 and 413 (HOOK-3). According to the sketch, a receiver should choose a status
-// after which every server retries.
-func unknownSubscription(ctx context.Context, r *run) error {
-	id, m := r.event(nil)
+// sendUnknownSubscription sends an event for a subscription that the receiver does not know. The receiver may learn its
+// ID later because the subscribe response may still be in flight. A server therefore has to resend the event. It
+// resends an event after any status except 410 and 413 (HOOK-3). According to the sketch, a receiver should choose a
+// status after which every server retries.
+func sendUnknownSubscription(ctx context.Context, r *run) error {
+	id, m := r.newEvent(nil)
 	m.header[wire.HeaderSubscriptionID] = "sub_" + rand.Text()
 	x, err := r.post(ctx, m)
 	if err != nil {
 		return err
 	}
 	if x.taken() {
-		return x.wrong("503, so that it is sent again", "%d", x.status)
+		return x.violation("503, so that it is sent again", "%d", x.status)
 	}
 	r.never(id, x)
 	switch x.status {
@@ -257,7 +257,7 @@ func unknownSubscription(ctx context.Context, r *run) error {
 		return nil
 	}
 	if x.status < 500 {
-		return x.wrong("503, so that it is sent again", "%d, after which not every server does", x.status)
+		return x.violation("503, so that it is sent again", "%d, after which not every server does", x.status)
 	}
 	return nil
 }

@@ -15,14 +15,14 @@ import (
 
 var signatureChecks = []check{
 	{id: "CLI-5", title: "an event with a right signature is taken", run: rightTaken},
-	{id: "CLI-5", title: "the signature is over the bytes as they came", run: bytesAsSent},
+	{id: "CLI-5", title: "the signature is over the bytes as they came", run: sendUnusualJSON},
 	{id: "CLI-5", title: "an event without a signature is refused", run: unsignedRefused},
 	{id: "CLI-5", title: "an event with a wrong signature is refused", run: wrongRefused},
 	{id: "CLI-5", title: "an event signed by another secret is refused", run: forgedRefused},
-	{id: "CLI-5", title: "an event with a part of its signature is refused", run: refusesSignatures(truncatedMACs)},
-	{id: "HOOK-2", title: "an event with its signature in another encoding is refused", advice: true, run: refusesSignatures(otherEncodings)},
-	{id: "HOOK-10", title: "an event with its signature under another scheme alone is refused", run: refusesSignatures(otherSchemeNames)},
-	{id: "CLI-5", title: "an event whose body was changed is refused", run: changedRefused},
+	{id: "CLI-5", title: "an event with a part of its signature is refused", run: expectSignaturesRefused(truncatedMACs)},
+	{id: "HOOK-2", title: "an event with its signature in another encoding is refused", advice: true, run: expectSignaturesRefused(otherEncodings)},
+	{id: "HOOK-10", title: "an event with its signature under another scheme alone is refused", run: expectSignaturesRefused(otherSchemeNames)},
+	{id: "CLI-5", title: "an event whose body was changed is refused", run: sendChangedBody},
 	{id: "CLI-5", title: "the signature is over the webhook-id and the timestamp", run: headersSigned},
 	{id: "SUB-5", title: "one right signature of two is enough", run: oneOfTwo},
 	{id: "HOOK-10", title: "signatures of unknown schemes are passed over", run: otherSchemes},
@@ -34,27 +34,28 @@ var signatureChecks = []check{
 }
 
 func rightTaken(ctx context.Context, r *run) error {
-	id, m := r.event(nil)
+	id, m := r.newEvent(nil)
 	return r.expectEventAccepted(ctx, id, m)
 }
 
-// bytesAsSent sends JSON with unusual formatting. A receiver that verifies a re-encoded body gets different bytes.
-func bytesAsSent(ctx context.Context, r *run) error {
+// sendUnusualJSON sends JSON with unusual formatting. A receiver that re-encodes the body before verifying it gets
+// different bytes.
+func sendUnusualJSON(ctx context.Context, r *run) error {
 	id := newEventID()
 	body := bytes.Replace(r.occurrence(id, nil), []byte(`{"`), []byte("{ \t\r\n \""), 1)
 	body = bytes.Replace(body, []byte(`"eventId":"evt_`), []byte(`"eventId" : "\u0065vt_`), 1)
-	return r.expectEventAccepted(ctx, id, r.signed(r.key, id, time.Now(), body))
+	return r.expectEventAccepted(ctx, id, r.signedMessage(r.key, id, time.Now(), body))
 }
 
 func unsignedRefused(ctx context.Context, r *run) error {
-	id, m := r.event(nil)
+	id, m := r.newEvent(nil)
 	delete(m.header, wire.HeaderWebhookSignature)
 	return r.expectEventRefused(ctx, id, m)
 }
 
 func wrongRefused(ctx context.Context, r *run) error {
 	for _, signature := range []string{"v1,", "v1,AAAA", "v1," + strings.Repeat("A", 43) + "="} {
-		id, m := r.event(nil)
+		id, m := r.newEvent(nil)
 		m.header[wire.HeaderWebhookSignature] = signature
 		if err := r.expectEventRefused(ctx, id, m); err != nil {
 			return err
@@ -64,19 +65,19 @@ func wrongRefused(ctx context.Context, r *run) error {
 }
 
 func forgedRefused(ctx context.Context, r *run) error {
-	id, m := r.event(nil)
+	id, m := r.newEvent(nil)
 	m.sign(otherKey())
 	return r.expectEventRefused(ctx, id, m)
 }
 
-// refusesSignatures returns a check that the receiver rejects events with each signature that forms derives from the
-// HMAC.
-func refusesSignatures(forms func(mac []byte) []string) func(context.Context, *run) error {
+// expectSignaturesRefused returns a check that the receiver rejects events with each signature that forms derives from
+// the HMAC.
+func expectSignaturesRefused(forms func(mac []byte) []string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		for i := range forms(nil) {
-			id, m := r.event(nil)
+			id, m := r.newEvent(nil)
 			for !strings.ContainsAny(m.header[wire.HeaderWebhookSignature], "+/") {
-				id, m = r.event(nil) // both base64 alphabets encode this signature alike
+				id, m = r.newEvent(nil) // both base64 alphabets encode this signature alike
 			}
 			mac, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.header[wire.HeaderWebhookSignature], "v1,"))
 			if err != nil {
@@ -115,27 +116,27 @@ func otherSchemeNames(mac []byte) (all []string) {
 	return all
 }
 
-// changedRefused appends a space, which does not change the JSON value.
-func changedRefused(ctx context.Context, r *run) error {
-	id, m := r.event(nil)
+// sendChangedBody appends a space to a signed body, which does not change the JSON value.
+func sendChangedBody(ctx context.Context, r *run) error {
+	id, m := r.newEvent(nil)
 	m.body = append(bytes.Clone(m.body), ' ')
 	return r.expectEventRefused(ctx, id, m)
 }
 
 func headersSigned(ctx context.Context, r *run) error {
-	id, m := r.event(nil)
+	id, m := r.newEvent(nil)
 	m.header[wire.HeaderWebhookID] = newEventID()
 	if err := r.expectEventRefused(ctx, id, m); err != nil {
 		return err
 	}
-	id, m = r.event(nil)
+	id, m = r.newEvent(nil)
 	m.header[wire.HeaderWebhookTimestamp] = strconv.FormatInt(time.Now().Add(-time.Minute).Unix(), 10)
 	return r.expectEventRefused(ctx, id, m)
 }
 
 func oneOfTwo(ctx context.Context, r *run) error {
 	for _, front := range []bool{true, false} {
-		id, m := r.event(nil)
+		id, m := r.newEvent(nil)
 		right := m.header[wire.HeaderWebhookSignature]
 		m.sign(otherKey())
 		other := m.header[wire.HeaderWebhookSignature]
@@ -151,13 +152,13 @@ func oneOfTwo(ctx context.Context, r *run) error {
 }
 
 func otherSchemes(ctx context.Context, r *run) error {
-	id, m := r.event(nil)
+	id, m := r.newEvent(nil)
 	m.header[wire.HeaderWebhookSignature] = "v9,AAAA v1a," + strings.Repeat("A", 86) + "== " + m.header[wire.HeaderWebhookSignature]
 	return r.expectEventAccepted(ctx, id, m)
 }
 
 func anyCase(ctx context.Context, r *run) error {
-	id, m := r.event(nil)
+	id, m := r.newEvent(nil)
 	names := map[string]string{}
 	for name, value := range m.header {
 		names[strings.ToUpper(name)] = value
@@ -168,18 +169,18 @@ func anyCase(ctx context.Context, r *run) error {
 
 func fourMinutes(ctx context.Context, r *run) error {
 	id := newEventID()
-	return r.expectEventAccepted(ctx, id, r.signed(r.key, id, time.Now().Add(-4*time.Minute), r.occurrence(id, nil)))
+	return r.expectEventAccepted(ctx, id, r.signedMessage(r.key, id, time.Now().Add(-4*time.Minute), r.occurrence(id, nil)))
 }
 
 func ofMinutes(n time.Duration) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		id := newEventID()
-		return r.expectEventRefused(ctx, id, r.signed(r.key, id, time.Now().Add(n*time.Minute), r.occurrence(id, nil)))
+		return r.expectEventRefused(ctx, id, r.signedMessage(r.key, id, time.Now().Add(n*time.Minute), r.occurrence(id, nil)))
 	}
 }
 
 func milliseconds(ctx context.Context, r *run) error {
-	id, m := r.event(nil)
+	id, m := r.newEvent(nil)
 	m.header[wire.HeaderWebhookTimestamp] = strconv.FormatInt(time.Now().UnixMilli(), 10)
 	m.sign(r.key)
 	return r.expectEventRefused(ctx, id, m)

@@ -22,11 +22,11 @@ func (r *run) never(line string, x *exchange)   { r.promise(line, 0, 0, x) }
 func (r *run) atLeast(line string, x *exchange) { r.promise(line, 1, -1, x) }
 
 func (r *run) promise(line string, least, most int, x *exchange) {
-	r.promises = append(r.promises, promise{line, least, most, r.trying, x})
+	r.promises = append(r.promises, promise{line, least, most, r.currentCheck, x})
 }
 
-// handled returns the number of occurrences of each line in the file.
-func (r *run) handled() (map[string]int, error) {
+// handledCounts returns the number of occurrences of each line in the file.
+func (r *run) handledCounts() (map[string]int, error) {
 	all, err := handled.Lines(r.o.Handled)
 	if err != nil {
 		return nil, err
@@ -38,16 +38,16 @@ func (r *run) handled() (map[string]int, error) {
 	return lines, nil
 }
 
-// settle waits for the promised lines and then updates the findings. It does not change a check that already reported a
-// violation.
-func (r *run) settle(ctx context.Context, all []check, findings []verdict.Finding) {
+// awaitHandled waits for the promised lines and then updates the findings. It does not change a check that already
+// reported a violation.
+func (r *run) awaitHandled(ctx context.Context, all []check, findings []verdict.Finding) {
 	if r.o.Handled == "" || len(r.promises) == 0 {
 		return
 	}
-	lines, err := r.missing(ctx)
+	lines, err := r.awaitLines(ctx)
 	if err == nil {
 		sleep(ctx, r.o.pace.quiet)
-		lines, err = r.handled()
+		lines, err = r.handledCounts()
 	}
 	some := false
 	for _, p := range r.promises {
@@ -69,25 +69,25 @@ func (r *run) settle(ctx context.Context, all []check, findings []verdict.Findin
 			*f = r.Finding(c.id, c.title, c.advice, verdict.Skipf("%s has nothing of this run", r.o.Handled))
 		case n < p.least:
 			blamed = true
-			*f = r.Finding(c.id, c.title, c.advice, p.x.wrong("what was answered 2xx to be handled: a line "+p.line,
+			*f = r.Finding(c.id, c.title, c.advice, p.x.violation("what was answered 2xx to be handled: a line "+p.line,
 				"no such line in %s", r.o.Handled))
 		case p.most >= 0 && n > p.most:
 			times := "never"
 			if p.most > 0 {
 				times = "once"
 			}
-			*f = r.Finding(c.id, c.title, c.advice, p.x.wrong("it to be handled "+times+": the line "+p.line,
+			*f = r.Finding(c.id, c.title, c.advice, p.x.violation("it to be handled "+times+": the line "+p.line,
 				"%d such lines in %s", n, r.o.Handled))
 		}
 	}
 }
 
-// missing waits until no line is missing or the timeout expires, and returns the counts.
-func (r *run) missing(ctx context.Context) (map[string]int, error) {
+// awaitLines waits until no line is missing or the timeout expires, and returns the counts.
+func (r *run) awaitLines(ctx context.Context) (map[string]int, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.pace.settle)
 	defer cancel()
 	for {
-		lines, err := r.handled()
+		lines, err := r.handledCounts()
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A message is an HTTP request to send. The functions that create one sign it as a correct server would.
+// A message is an HTTP request to send. The functions that create a message sign it like a correct server.
 type message struct {
 	method, url string
 	header      map[string]string
@@ -45,13 +45,13 @@ type exchange struct {
 // maxAnswer limits how much of a response is read. The response to a challenge is much shorter.
 const maxAnswer = 64 << 10
 
-// wrong returns a violation that shows the exchange.
-func (x *exchange) wrong(expected, got string, args ...any) *verdict.Violation {
+// violation returns a violation that shows the exchange.
+func (x *exchange) violation(expected, got string, args ...any) *verdict.Violation {
 	return &verdict.Violation{Request: x.request, Answer: x.answer, Expected: expected, Got: fmt.Sprintf(got, args...)}
 }
 
-// mild turns a violation into advice.
-func mild(v *verdict.Violation) *verdict.Violation {
+// asAdvice turns a violation into advice.
+func asAdvice(v *verdict.Violation) *verdict.Violation {
 	v.Mild = true
 	return v
 }
@@ -68,8 +68,8 @@ func newClient(dial func(ctx context.Context, network, address string) (net.Conn
 	}
 }
 
-// signed returns a message with the given ID and time, signed with the key.
-func (r *run) signed(key []byte, id string, at time.Time, body []byte) message {
+// signedMessage returns a message with the given ID and time, signed with the key.
+func (r *run) signedMessage(key []byte, id string, at time.Time, body []byte) message {
 	m := message{method: http.MethodPost, url: r.o.URL, body: body, header: map[string]string{
 		"Content-Type":              "application/json",
 		wire.HeaderWebhookID:        id,
@@ -105,18 +105,18 @@ func (r *run) occurrence(id string, members map[string]any) []byte {
 	return encode(o)
 }
 
-// event returns a valid new occurrence and its eventId.
-func (r *run) event(members map[string]any) (string, message) {
+// newEvent returns a valid new occurrence and its eventId.
+func (r *run) newEvent(members map[string]any) (string, message) {
 	id := newEventID()
-	return id, r.signed(r.key, id, time.Now(), r.occurrence(id, members))
+	return id, r.signedMessage(r.key, id, time.Now(), r.occurrence(id, members))
 }
 
-// control returns a valid control envelope and its webhook-id.
-func (r *run) control(kind string, members map[string]any) (string, message) {
+// newControl returns a valid control envelope and its webhook-id.
+func (r *run) newControl(kind string, members map[string]any) (string, message) {
 	id := "msg_" + kind + "_" + rand.Text()
 	e := map[string]any{"type": kind}
 	maps.Copy(e, members)
-	return id, r.signed(r.key, id, time.Now(), encode(e))
+	return id, r.signedMessage(r.key, id, time.Now(), encode(e))
 }
 
 // encode marshals v without the escapes that are specific to Go's encoder.
@@ -130,8 +130,8 @@ func encode(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// shown returns the message as it appears in the report.
-func (m message) shown() []byte {
+// reportText returns the message as it appears in the report.
+func (m message) reportText() []byte {
 	u, err := url.Parse(m.url)
 	path := ""
 	if err == nil {
@@ -142,11 +142,11 @@ func (m message) shown() []byte {
 
 // post sends the message and reads the response. It returns an error if no response arrives in time.
 func (r *run) post(ctx context.Context, m message) (*exchange, error) {
-	x := &exchange{request: m.shown()}
+	x := &exchange{request: m.reportText()}
 	r.mu.Lock()
 	r.last = x
 	r.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, r.o.pace.give, fmt.Errorf("no answer within %v", r.o.pace.give))
+	ctx, cancel := context.WithTimeoutCause(ctx, r.o.pace.patience, fmt.Errorf("no answer within %v", r.o.pace.patience))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, m.method, m.url, bytes.NewReader(m.body))
 	if err != nil {
@@ -164,7 +164,7 @@ func (r *run) post(ctx context.Context, m message) (*exchange, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.unanswered++
-		return x, reason(ctx, err)
+		return x, requestFailure(ctx, err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
@@ -175,16 +175,16 @@ func (r *run) post(ctx context.Context, m message) (*exchange, error) {
 	if r.unanswered++; ctx.Err() == nil { // otherwise the answer did not end in time
 		r.unanswered = 0
 	}
-	if late && r.slow == nil {
-		r.slow = x
+	if late && r.lateExchange == nil {
+		r.lateExchange = x
 	}
-	if (err != nil || len(body) > maxAnswer) && r.endless == nil {
-		r.endless = x
+	if (err != nil || len(body) > maxAnswer) && r.endlessExchange == nil {
+		r.endlessExchange = x
 	}
 	return x, nil
 }
 
-// awaitEnd waits briefly for a program that has not responded to exit, because it may be about to crash.
+// awaitEnd waits briefly for an unresponsive program to exit, because it may be about to crash.
 func (r *run) awaitEnd(ctx context.Context) {
 	if r.program == nil {
 		return
@@ -196,8 +196,8 @@ func (r *run) awaitEnd(ctx context.Context) {
 	}
 }
 
-// reason returns the reason why a request failed, without the URL.
-func reason(ctx context.Context, err error) error {
+// requestFailure returns the reason why a request failed, without the URL.
+func requestFailure(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -217,7 +217,7 @@ func reason(ctx context.Context, err error) error {
 func (r *run) expectAccepted(ctx context.Context, m message) (*exchange, error) {
 	x, err := r.post(ctx, m)
 	if err == nil && !x.taken() {
-		err = x.wrong("2xx", "%d", x.status)
+		err = x.violation("2xx", "%d", x.status)
 	}
 	return x, err
 }
@@ -232,9 +232,9 @@ func (r *run) expectRefused(ctx context.Context, m message) (*exchange, error) {
 	case x.status >= 400 && x.status < 500:
 		return x, nil
 	case x.status >= 500:
-		return x, mild(x.wrong("4xx", "%d, after which a server sends it again", x.status))
+		return x, asAdvice(x.violation("4xx", "%d, after which a server sends it again", x.status))
 	}
-	return x, x.wrong("4xx", "%d", x.status)
+	return x, x.violation("4xx", "%d", x.status)
 }
 
 // expectEventAccepted posts an occurrence that the receiver must accept and handle once.
@@ -254,9 +254,9 @@ func (r *run) expectEventRefused(ctx context.Context, id string, m message) erro
 	return err
 }
 
-// reach waits until the URL accepts connections. It waits as long as the program may take to start. If Run did not
-// start a program, it tries only once.
-func (r *run) reach(ctx context.Context) error {
+// awaitServer waits until the URL accepts connections. It waits as long as the program may take to start. If Run did
+// not start a program, it tries only once.
+func (r *run) awaitServer(ctx context.Context) error {
 	u, err := url.Parse(r.o.URL)
 	if err != nil {
 		return err
@@ -286,8 +286,8 @@ func (r *run) reach(ctx context.Context) error {
 	}
 }
 
-// otherPath returns the URL with another path.
-func otherPath(text string) string {
+// replacePath returns the URL with another path.
+func replacePath(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return text

@@ -1,10 +1,9 @@
 // Package receivers implements the webhook receiver checks of `mcpe-conform --receiver`. It acts as a server of the
 // Events extension and checks the webhook receiver of a program in any language.
 //
-// It creates and signs messages without code that it shares with the runtime, so that a fault in that code cannot go
-// undetected. Start with [Run]. check.go defines a check. Each checks_*.go file has one function per check, with the ID
-// of its requirement in docs/requirements.md. post.go sends messages, and handled.go reads the file of handled
-// messages.
+// It creates and signs messages with its own code, so the checks can detect faults in the runtime's code. Start with
+// [Run]. check.go defines a check. Each checks_*.go file has one function per check, with the ID of its requirement in
+// docs/requirements.md. post.go sends messages, and handled.go reads the file of handled messages.
 package receivers
 
 import (
@@ -28,7 +27,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Options configures a run: the receiver to test and its subscription.
+// Options configures the receiver to test and its subscription.
 type Options struct {
 	// URL is the callback of a subscription. Secret is its whsec_ secret.
 	URL, Secret string
@@ -72,8 +71,8 @@ const (
 
 // A pace holds the timeouts and delays of a run.
 type pace struct {
-	// answer is how long a server waits for a response. give is how long this run waits.
-	answer, give time.Duration
+	// answer is how long a server waits for a response. patience is how long this run waits.
+	answer, patience time.Duration
 	// start is how long the program may take to accept connections.
 	start time.Duration
 	// settle is how long a handled message may take to appear in the file. quiet is how long to wait for messages that
@@ -83,7 +82,7 @@ type pace struct {
 	run time.Duration
 }
 
-var realPace = pace{answer: 5 * time.Second, give: 7 * time.Second, start: 15 * time.Second, settle: 5 * time.Second,
+var realPace = pace{answer: 5 * time.Second, patience: 7 * time.Second, start: 15 * time.Second, settle: 5 * time.Second,
 	quiet: 500 * time.Millisecond, run: 110 * time.Second}
 
 // Check returns an error if the options are invalid. It sends nothing.
@@ -150,17 +149,17 @@ type run struct {
 	verdict.Redactor
 	// program is the running program, or nil if Run did not start it.
 	program program
-	// trying is the index of the current check. New promises are assigned to it.
-	trying   int
-	promises []promise
+	// currentCheck is the index of the current check. New promises are assigned to it.
+	currentCheck int
+	promises     []promise
 
 	mu sync.Mutex
 	// last is the latest exchange. A check that fails without a response reports it.
 	last *exchange
-	// hung is the message that was unanswered when the run ended.
-	hung []byte
-	// slow is the first late response, and endless is the first response that did not end.
-	slow, endless *exchange
+	// pendingMessage is the message that was unanswered when the run ended.
+	pendingMessage []byte
+	// lateExchange contains the first late response. endlessExchange contains the first response that did not end.
+	lateExchange, endlessExchange *exchange
 	// unanswered is the number of consecutive requests without a response.
 	unanswered int
 }
@@ -199,7 +198,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		}
 		defer func() { r.program.End() }()
 	}
-	if err := r.reach(trying); err != nil {
+	if err := r.awaitServer(trying); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -208,14 +207,14 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	report := &verdict.Report{Target: peer.Target{URL: o.URL}.String()}
 	all := checks()
 	for i, c := range all {
-		r.trying = i
-		report.Findings = append(report.Findings, r.try(trying, c))
+		r.currentCheck = i
+		report.Findings = append(report.Findings, r.tryCheck(trying, c))
 	}
-	r.settle(trying, all, report.Findings)
+	r.awaitHandled(trying, all, report.Findings)
 	report.Seconds = time.Since(began).Seconds()
 	report.Count()
 	if trying.Err() != nil {
-		report.End(ctx, o.pace.run, r.Shown(r.hung))
+		report.End(ctx, o.pace.run, r.Shown(r.pendingMessage))
 	}
 	return report, ctx.Err()
 }

@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 }
 
 // patient is the pace of judgements in real time. A busy machine may take a minute for anything right.
-var patient = pace{answer: time.Minute, give: 2 * time.Minute, start: time.Minute, settle: time.Minute, quiet: 50 * time.Millisecond,
+var patient = pace{answer: time.Minute, patience: 2 * time.Minute, start: time.Minute, settle: time.Minute, quiet: 50 * time.Millisecond,
 	run: 10 * time.Minute}
 
 // options are those of a receiver of the test.
@@ -186,7 +186,8 @@ func testRight(t *testing.T) {
 	}
 }
 
-// TestFaults judges the receiver with each fault, and without one. A check of a program that is killed has tests of its own.
+// TestFaults judges the receiver with each fault, and without one. A check of a program that is killed has tests of its
+// own.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	untried := func(c verdict.Check) bool { return slices.Contains(c.Flags, "--") }
@@ -431,8 +432,8 @@ func TestCheckOptions(t *testing.T) {
 	}
 }
 
-// TestLimit judges a receiver that answers after 4 s: the run's limit ends it, and the report says so and names the message
-// (HOOK-4).
+// TestLimit judges a receiver that answers after 4 s: the run's limit ends it, and the report says so and names the
+// message (HOOK-4).
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 // Badges look like other badges in READMEs.
 const (
 	badgeGreen, badgeRed, badgeGrey = "#2e7d32", "#c62828", "#555"
-	// badgeChar is the assumed width of a character in SVG units. textLength makes the text fit.
+	// badgeChar is the assumed width of a character in SVG units. The attribute textLength makes the text fit.
 	badgeChar, badgePad, badgeHeight = 7, 10, 20
 )
 

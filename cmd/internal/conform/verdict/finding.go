@@ -23,7 +23,7 @@ const (
 	Unjudged Outcome = "unjudged"
 )
 
-// A Finding is the result of one check. Its texts come from [Redactor.Shown]: they have one line, are printable and
+// A Finding is the result of one check. Its texts come from [Redactor.Shown]. They have one line, are printable and
 // limited in length, and contain no secrets of the run.
 type Finding struct {
 	// ID is the requirement's ID in docs/requirements.md.
@@ -68,7 +68,7 @@ func (r *Redactor) Hide(secret string) {
 	}
 }
 
-// Shown returns the text as it appears in a report: at most [MaxShown] bytes, on one line, without secrets.
+// Shown returns at most [MaxShown] bytes of the text, on one line and without secrets, for a report.
 func (r *Redactor) Shown(text []byte) string {
 	r.mu.Lock()
 	for _, s := range r.secrets {
@@ -82,8 +82,8 @@ func (r *Redactor) Shown(text []byte) string {
 	return plain.Text(begins)
 }
 
-// minPart is the minimum length in bytes of a secret that does not occur in random data, such as a signature, by
-// chance.
+// minPart is the minimum length in bytes at which a secret does not occur by chance in random data, such as a
+// signature.
 const minPart = 16
 
 // Holds reports whether the text contains a secret. A secret of less than 16 bytes, such as a test token, must match a
@@ -112,7 +112,8 @@ func hasWord(text, word []byte) bool {
 	}
 }
 
-// endsInWord reports whether text ends with a word character, so that following text could continue the word. The n of
+// endsInWord reports whether text ends with a word character, in which case the following text could continue the word.
+// The n of
 //
 //	in a JSON string does not count.
 func endsInWord(text []byte) bool {

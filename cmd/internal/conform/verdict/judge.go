@@ -47,8 +47,8 @@ func (e *UsageError) Error() string { return e.Message }
 // Usagef returns a UsageError with a formatted message.
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// Finding returns the finding for the result of a check: nil, a *Violation, a Skipped or an UnjudgedError. Any other
-// error means that a response is missing. advice reports whether no specification requires the check.
+// Finding returns the finding for the result of a check, which is nil, a *Violation, a Skipped or an UnjudgedError. Any
+// other error means that a response is missing. advice reports whether the check is a recommendation.
 func (r *Redactor) Finding(id, title string, advice bool, err error) Finding {
 	f := Finding{ID: id, Title: title, Outcome: Pass}
 	if err == nil {

@@ -27,7 +27,7 @@ type Report struct {
 	Findings   []Finding   `json:"findings"`
 }
 
-// An Unfinished explains why a run proves less than its findings suggest: it ended early, or completed almost no
+// An Unfinished explains why a run proves less than its findings suggest. The run ended early or completed almost no
 // checks.
 type Unfinished struct {
 	Reason string `json:"reason"`
@@ -63,8 +63,8 @@ func (r *Report) Count() {
 	}
 }
 
-// End records why findings are unjudged: ctx was canceled or, otherwise, the run reached its time limit. request is the
-// request that was unanswered then, or "". End does nothing if no finding is unjudged.
+// End records why findings are unjudged. The reason is that ctx was canceled or the run reached its time limit. request
+// is the request that was unanswered then, or "". End does nothing if no finding is unjudged.
 func (r *Report) End(ctx context.Context, limit time.Duration, request string) {
 	switch {
 	case r.Unjudged == 0:

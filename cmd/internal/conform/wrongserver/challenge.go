@@ -12,8 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// verify sends the challenge and checks the response.
-func (s *Server) verify(ctx context.Context, sub *subscription) error {
+// verifyCallback sends the challenge and checks the response.
+func (s *Server) verifyCallback(ctx context.Context, sub *subscription) error {
 	if s.is("no challenge") {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (s *Server) verify(ctx context.Context, sub *subscription) error {
 	}
 	req, err := webhook.Signer{Ring: ring}.NewRequest(ctx, sub.url, m)
 	if err != nil {
-		return refuse(wire.Internal, nil)
+		return newRefusal(wire.Internal, nil)
 	}
 	if s.is("the challenge has no subscription id") {
 		req.Header.Del(wire.HeaderSubscriptionID)
@@ -40,7 +40,7 @@ func (s *Server) verify(ctx context.Context, sub *subscription) error {
 	if s.is("challenges have one webhook-id") {
 		m.ID = "msg_verification_1"
 		if req, err = (webhook.Signer{Ring: ring}).NewRequest(ctx, sub.url, m); err != nil {
-			return refuse(wire.Internal, nil)
+			return newRefusal(wire.Internal, nil)
 		}
 	}
 	client := *s.o.Client
@@ -56,7 +56,7 @@ func (s *Server) verify(ctx context.Context, sub *subscription) error {
 	}
 	res, err := client.Do(req)
 	if err != nil {
-		return refuse(wire.CallbackEndpointError, map[string]string{"reason": string(wire.ConnectionRefused)})
+		return newRefusal(wire.CallbackEndpointError, map[string]string{"reason": string(wire.ConnectionRefused)})
 	}
 	defer res.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 8<<10))
@@ -99,7 +99,7 @@ func (s *Server) verify(ctx context.Context, sub *subscription) error {
 		if s.is("the endpoint's text in the error") {
 			failed["text"] = string(text)
 		}
-		return refuse(wire.CallbackEndpointError, failed)
+		return newRefusal(wire.CallbackEndpointError, failed)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// deliver posts the events from the position on. It retries each rejected event independently.
+// deliver posts the events from the given position onward. It retries each rejected event independently.
 func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
 	s.mu.Lock()
 	if sub.begun == 0 {
@@ -31,15 +31,15 @@ func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
 	if s.is("a subscription with a cursor answers with the head") {
 		time.Sleep(200 * time.Millisecond)
 	}
-	_, _, head := s.after(0)
+	_, _, head := s.eventsAfter(0)
 	began := from
 	for sub.name == "tick" {
-		list, appended, _ := s.after(from)
+		list, appended, _ := s.eventsAfter(from)
 		for _, e := range list {
 			from = e.position
 			s.mu.Lock()
-			if sub.open[e.position] = true; e.position > sub.sent {
-				sub.sent = e.position
+			if sub.unacknowledged[e.position] = true; e.position > sub.lastSent {
+				sub.lastSent = e.position
 			}
 			callbacks, lapsed := len(s.subs), s.isExpired(sub)
 			s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *Server) isExpired(sub *subscription) bool {
 func (s *Server) take(sub *subscription, e event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(sub.open, e.position)
+	delete(sub.unacknowledged, e.position)
 }
 
 // isFinal reports whether a response with the status completes the delivery of an event.
@@ -147,7 +147,7 @@ func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attemp
 	o := s.occurrence(e)
 	s.mu.Lock()
 	mark := e.position
-	for p := range sub.open {
+	for p := range sub.unacknowledged {
 		if p < e.position {
 			mark = min(mark, p-1)
 		}
@@ -176,7 +176,7 @@ func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attemp
 	case s.is("a retry has another body") && attempt > 1:
 		o["attempt"] = attempt
 	}
-	body, _ := json.Marshal(s.changed("delivery", o))
+	body, _ := json.Marshal(s.applyChange("delivery", o))
 	s.mu.Lock()
 	ring := sub.ring
 	s.mu.Unlock()
@@ -220,7 +220,7 @@ func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attemp
 	case s.is("another content type"):
 		req.Header.Set("Content-Type", "text/plain")
 	}
-	s.header(req.Header)
+	s.changeHeaders(req.Header)
 	client := *s.o.Client
 	if !s.is("redirects of deliveries are followed") {
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -17,11 +17,11 @@ var webhookFaults = []Fault{
 	{Name: "no refreshBefore", Webhook: true,
 		Checks: []string{"events/subscribe makes a subscription", "a subscription with a cursor begins after it",
 			"a subscription with a cursor loses nothing between its replay and later events"},
-		Also: ungranted},
+		Also: grantChecks},
 	{Name: "refreshBefore is past", Webhook: true,
 		Checks: []string{"events/subscribe makes a subscription", "a subscription with a cursor begins after it",
 			"a subscription with a cursor loses nothing between its replay and later events"},
-		Also: ungranted},
+		Also: grantChecks},
 	{Name: "a delivery mode is not asked for", Webhook: true, Checks: []string{"a missing delivery mode is InvalidParams, another one Unsupported"}},
 	{Name: "anybody may subscribe", Webhook: true, Checks: []string{"a caller without a principal is refused"}},
 	{Name: "http callbacks", Webhook: true, Checks: []string{"a callback that is not an absolute https URL is InvalidParams"}},
@@ -143,8 +143,8 @@ var webhookFaults = []Fault{
 	{Name: "unsubscribe keeps attempts", Webhook: true, Checks: []string{"events/unsubscribe ends what waits for another attempt"}},
 }
 
-// ungranted contains the checks that cannot run if no subscription is granted.
-var ungranted = []string{"201 with the challenge is an answer to it", "the same key is the same subscription", "null and absent arguments are the same key as {}",
+// grantChecks contains the checks that cannot run if no subscription is granted.
+var grantChecks = []string{"201 with the challenge is an answer to it", "the same key is the same subscription", "null and absent arguments are the same key as {}",
 	"another callback is another subscription", "a subscription without a cursor starts from now",
 	"maxAgeMs of a subscription without a cursor changes nothing", "a subscription with a malformed cursor starts afresh and is truncated",
 	"a subscription with the cursor of another type is not an error", "unknown members of a subscription are ignored",

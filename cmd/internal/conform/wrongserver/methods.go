@@ -43,8 +43,8 @@ func (s *Server) occur(at time.Time) {
 	s.appended = make(chan struct{})
 }
 
-// after returns the events after a position, a channel that is closed by the next event, and the head.
-func (s *Server) after(position int) ([]event, chan struct{}, int) {
+// eventsAfter returns the events after a position, a channel that is closed by the next event, and the head.
+func (s *Server) eventsAfter(position int) ([]event, chan struct{}, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.log[min(position, len(s.log)):]), s.appended, len(s.log)
@@ -59,7 +59,7 @@ func position(name, cursor string) (p int, known bool) {
 	return p, own == name && err == nil && p >= 0
 }
 
-// occurrence returns the event in the form in which the server sends it.
+// occurrence returns the event in the server's wire format.
 func (s *Server) occurrence(e event) map[string]any {
 	o := map[string]any{"eventId": fmt.Sprintf("evt_%d", e.position), "name": "tick",
 		"timestamp": e.at.UTC().Format(time.RFC3339Nano), "data": map[string]any{"seq": e.position}}
@@ -86,15 +86,15 @@ func (s *Server) occurrence(e event) map[string]any {
 	return o
 }
 
-// answer returns the result of any request except a stream.
-func (s *Server) answer(ctx context.Context, c call) (any, error) {
+// answerRequest returns the result of any request except a stream.
+func (s *Server) answerRequest(ctx context.Context, c call) (any, error) {
 	switch c.Method {
 	case "server/discover":
 		return s.discover(), nil
 	case wire.MethodList:
 		return s.list(c)
 	case wire.MethodPoll:
-		if err := s.check(c, wire.ModePoll); err != nil {
+		if err := s.checkParams(c, wire.ModePoll); err != nil {
 			return nil, err
 		}
 		return s.poll(ctx, c)
@@ -108,7 +108,7 @@ func (s *Server) answer(ctx context.Context, c call) (any, error) {
 	if s.is("unknown methods have an empty result") {
 		return map[string]any{}, nil
 	}
-	return nil, refuse(wire.MethodNotFound, nil)
+	return nil, newRefusal(wire.MethodNotFound, nil)
 }
 
 func (s *Server) discover() any {
@@ -124,18 +124,18 @@ func (s *Server) discover() any {
 		"capabilities": capabilities}
 }
 
-// modes maps each event type to its delivery modes.
-var modes = map[string][]string{"tick": {"poll", "push", "webhook"}, "spare": {"poll"}, "hook": {"webhook"}}
+// typeModes maps each event type to its delivery modes.
+var typeModes = map[string][]string{"tick": {"poll", "push", "webhook"}, "spare": {"poll"}, "hook": {"webhook"}}
 
 func (s *Server) list(c call) (any, error) {
 	s.mu.Lock()
-	if c.cursor() == nil {
+	if c.cursorParam() == nil {
 		s.lists++
 	}
 	lists := s.lists
 	s.mu.Unlock()
 	if s.is("the extension has to be declared") && !bytes.Contains(c.Params["_meta"], []byte(wire.ExtensionID)) {
-		return nil, refuse(wire.MethodNotFound, nil)
+		return nil, newRefusal(wire.MethodNotFound, nil)
 	}
 	if s.is("unknown members are refused") && c.Params["mcpeGenConform"] != nil {
 		return nil, s32602
@@ -145,7 +145,7 @@ func (s *Server) list(c call) (any, error) {
 		slices.Reverse(names)
 	}
 	r := map[string]any{"resultType": "complete"}
-	switch cursor := c.cursor(); {
+	switch cursor := c.cursorParam(); {
 	case cursor == nil:
 		r["nextCursor"] = "2"
 		names = names[:2]
@@ -168,7 +168,7 @@ func (s *Server) list(c call) (any, error) {
 	}
 	var list []any
 	for _, name := range names {
-		d := map[string]any{"name": name, "description": "What happens.", "delivery": modes[name],
+		d := map[string]any{"name": name, "description": "What happens.", "delivery": typeModes[name],
 			"inputSchema": map[string]any{"type": "object",
 				"properties": map[string]any{"every": map[string]any{"type": "integer", "minimum": 1, "maximum": 1000},
 					"kind": map[string]any{"type": "string", "enum": []string{"tick", "tock"}}}, "additionalProperties": false},
@@ -191,10 +191,10 @@ func (s *Server) list(c call) (any, error) {
 	return r, nil
 }
 
-// check rejects invalid params that all methods share, in the order of ERR-2.
-func (s *Server) check(c call, mode string) error {
-	name := c.text("name")
-	offered, known := modes[name]
+// checkParams rejects invalid params that all methods share, in the order of ERR-2.
+func (s *Server) checkParams(c call, mode string) error {
+	name := c.stringParam("name")
+	offered, known := typeModes[name]
 	switch {
 	case name == "" && (s.is("a stream needs no name") && mode == wire.ModePush || s.is("a subscription needs no name") && mode == wire.ModeWebhook):
 		return nil
@@ -203,21 +203,21 @@ func (s *Server) check(c call, mode string) error {
 	case !slices.Contains(offered, mode) && known && s.is("webhook is not asked for") && mode == wire.ModeWebhook:
 		return nil
 	case name == "" && s.is("no name is an internal error"):
-		return refuse(wire.Internal, nil)
+		return newRefusal(wire.Internal, nil)
 	case name == "":
 		return s32602
 	case !known && mode == wire.ModePoll && s.is("an unknown event is polled"):
 		return nil
 	case !known && s.is("NotFound without kind"):
-		return refuse(wire.NotFound, nil)
+		return newRefusal(wire.NotFound, nil)
 	case !known:
-		return refuse(wire.NotFound, map[string]string{"kind": "event"})
+		return newRefusal(wire.NotFound, map[string]string{"kind": "event"})
 	case !slices.Contains(offered, mode) && s.is("another mode is an unknown method"):
-		return refuse(wire.MethodNotFound, nil)
+		return newRefusal(wire.MethodNotFound, nil)
 	case !slices.Contains(offered, mode) && s.is("push is not asked for") && mode == wire.ModePush:
 		return nil
 	case !slices.Contains(offered, mode):
-		e := refuse(wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": mode})
+		e := newRefusal(wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": mode})
 		if s.is("codes of both families") {
 			e.Code = wire.SEP.Code(wire.Unsupported)
 		}
@@ -230,7 +230,7 @@ func (s *Server) check(c call, mode string) error {
 		s.is("unknown members of subscriptions are refused") && mode == wire.ModeWebhook) {
 		return s32602
 	}
-	if age, _, err := c.number("maxAgeMs"); err != nil || age < 0 && !s.is("maxAgeMs may be negative") &&
+	if age, _, err := c.intParam("maxAgeMs"); err != nil || age < 0 && !s.is("maxAgeMs may be negative") &&
 		!(mode == wire.ModeWebhook && s.is("a subscription may have a negative maxAgeMs")) {
 		return s32602
 	}
@@ -274,25 +274,25 @@ func (s *Server) checkArguments(c call, mode string) error {
 	return nil
 }
 
-// history is the number of earlier entries that a fault adds.
-const history = 50
+// extraEntries is the number of earlier entries that a fault adds.
+const extraEntries = 50
 
-// ahead is the number of entries that a fault skips in a poll.
-const ahead = 5
+// skippedEntries is the number of entries that a fault skips in a poll.
+const skippedEntries = 5
 
-// start returns the position at which a call begins, based on its cursor and maxAgeMs.
-func (s *Server) start(c call, head int) (from int, truncated bool) {
-	cursor := c.cursor()
+// startOf returns the position at which a call begins, according to its cursor and maxAgeMs.
+func (s *Server) startOf(c call, head int) (from int, truncated bool) {
+	cursor := c.cursorParam()
 	if cursor == nil {
-		_, absent, _ := c.number("maxAgeMs")
+		_, absent, _ := c.intParam("maxAgeMs")
 		stream, hook := c.Method == wire.MethodStream, c.Method == wire.MethodSubscribe
 		if stream && (s.is("a stream begins with history") || !absent && s.is("maxAgeMs brings history to a stream")) ||
 			hook && (s.is("a subscription begins with history") || !absent && s.is("maxAgeMs brings history to a subscription")) {
-			return max(head-history, 0), false
+			return max(head-extraEntries, 0), false
 		}
 		return head, false
 	}
-	from, known := position(c.text("name"), *cursor)
+	from, known := position(c.stringParam("name"), *cursor)
 	if !known || from > head {
 		return head, true
 	}
@@ -301,10 +301,10 @@ func (s *Server) start(c call, head int) (from int, truncated bool) {
 	if s.is("a subscription ignores its cursor") && c.Method == wire.MethodSubscribe {
 		return head, false
 	}
-	if age, absent, _ := c.number("maxAgeMs"); !absent && !ignored {
-		events, _, _ := s.after(from)
+	if age, absent, _ := c.intParam("maxAgeMs"); !absent && !ignored {
+		events, _, _ := s.eventsAfter(from)
 		for _, e := range events {
-			if time.Since(e.at) > time.Duration(min(age, 1<<40))*time.Millisecond && c.text("name") == "tick" {
+			if time.Since(e.at) > time.Duration(min(age, 1<<40))*time.Millisecond && c.stringParam("name") == "tick" {
 				from, truncated = e.position, true
 			}
 		}
@@ -313,11 +313,11 @@ func (s *Server) start(c call, head int) (from int, truncated bool) {
 }
 
 func (s *Server) poll(ctx context.Context, c call) (any, error) {
-	name := c.text("name")
-	if name == "" || modes[name] == nil {
+	name := c.stringParam("name")
+	if name == "" || typeModes[name] == nil {
 		name = "spare" // with the fault "an unknown event is polled"
 	}
-	limit, absent, err := c.number("maxEvents")
+	limit, absent, err := c.intParam("maxEvents")
 	if err != nil || !absent && limit < 1 && !s.is("maxEvents may be 0") || s.is("a large maxEvents is an error") &&
 		limit > 1000 {
 		return nil, s32602
@@ -325,25 +325,25 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 	if absent || limit < 1 || s.is("maxEvents is ignored") {
 		limit = 50
 	}
-	wait, _, err := c.number("timeoutMs")
+	wait, _, err := c.intParam("timeoutMs")
 	if err != nil || s.is("timeoutMs is an error") && wait > 0 {
 		return nil, s32602
 	}
-	s.block(ctx)
+	s.delayPoll(ctx)
 	if s.o.Busy && wait > 0 {
 		s.occur(time.Now())
 	}
-	cursor := c.cursor()
+	cursor := c.cursorParam()
 	if cursor != nil {
 		if _, known := position(name, *cursor); !known {
-			foreign := strings.Contains(*cursor, ":") && modes[strings.Split(*cursor, ":")[0]] != nil
+			foreign := strings.Contains(*cursor, ":") && typeModes[strings.Split(*cursor, ":")[0]] != nil
 			if foreign && s.is("a foreign cursor is an error") || !foreign && s.is("a malformed cursor is an error") {
 				return nil, s32602
 			}
 		}
 	}
-	_, appended, head := s.after(0)
-	from, truncated := s.start(c, head)
+	_, appended, head := s.eventsAfter(0)
+	from, truncated := s.startOf(c, head)
 	if s.is("old cursors are errors") && from < head-50 {
 		return nil, s32602
 	}
@@ -352,9 +352,9 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 			truncated = false
 		}
 	}
-	_, ageless, _ := c.number("maxAgeMs")
+	_, ageless, _ := c.intParam("maxAgeMs")
 	if cursor == nil && (s.is("history without a cursor") || !ageless && s.is("maxAgeMs brings history to a poll")) {
-		from = max(head-history, 0)
+		from = max(head-extraEntries, 0)
 	}
 	if cursor == nil && s.is("a poll without a cursor is held") {
 		select {
@@ -366,17 +366,17 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 		appended = nil
 	}
 	if s.is("the cursor of a first poll is ahead") && cursor == nil {
-		from += ahead
+		from += skippedEntries
 	}
 	if cursor != nil && wait > 0 && (name == "tick" || s.is("a held poll never ends")) {
 		// With these faults the poll waits even if something has occurred before it.
-		if list, _, _ := s.after(from); len(list) == 0 || s.is("a held poll never ends") || s.is("a held poll waits out its time") {
+		if list, _, _ := s.eventsAfter(from); len(list) == 0 || s.is("a held poll never ends") || s.is("a held poll waits out its time") {
 			if s.is("a held poll never ends") {
 				appended, wait = nil, 1<<30
 			}
 			if wait > 30_000 {
-				s.hold(1)
-				defer s.hold(-1)
+				s.addHeld(1)
+				defer s.addHeld(-1)
 			}
 			select {
 			case <-appended:
@@ -396,8 +396,8 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 	return s.page(name, cursor, from, int(min(limit, 1000)), truncated), nil
 }
 
-// hold adds n to the number of pending long polls.
-func (s *Server) hold(n int) {
+// addHeld adds n to the number of pending long polls.
+func (s *Server) addHeld(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held += n
@@ -414,7 +414,7 @@ func (s *Server) page(name string, cursor *string, from, limit int, truncated bo
 			from = s.passed
 			s.mu.Unlock()
 		}
-		found, _, _ = s.after(from)
+		found, _, _ = s.eventsAfter(from)
 	}
 	more := len(found) > limit
 	list := []any{}
@@ -437,7 +437,7 @@ func (s *Server) page(name string, cursor *string, from, limit int, truncated bo
 		next++
 	}
 	if s.is("an empty poll is ahead") && name == "tick" && len(list) == 0 {
-		next += ahead
+		next += skippedEntries
 	}
 	if s.is("the cursor stands still") {
 		next = from

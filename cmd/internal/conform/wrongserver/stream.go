@@ -12,27 +12,27 @@ import (
 
 // mayStream refuses an invalid events/stream.
 func (s *Server) mayStream(c call) error {
-	if c.text("name") != "" && modes[c.text("name")] == nil && s.is("an unknown event is streamed") {
+	if c.stringParam("name") != "" && typeModes[c.stringParam("name")] == nil && s.is("an unknown event is streamed") {
 		return nil
 	}
-	if err := s.check(c, wire.ModePush); err != nil {
+	if err := s.checkParams(c, wire.ModePush); err != nil {
 		return err
 	}
-	if cursor := c.cursor(); cursor != nil && s.is("a foreign cursor of a stream is an error") {
-		if own, _, ok := strings.Cut(*cursor, ":"); ok && own != c.text("name") && modes[own] != nil {
+	if cursor := c.cursorParam(); cursor != nil && s.is("a foreign cursor of a stream is an error") {
+		if own, _, ok := strings.Cut(*cursor, ":"); ok && own != c.stringParam("name") && typeModes[own] != nil {
 			return s32602
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.streams > 0 && s.is("one stream for each caller") {
-		return refuse(wire.Internal, nil)
+		return newRefusal(wire.Internal, nil)
 	}
 	return nil
 }
 
-// block delays a poll if streams are open or long polls are pending and a fault requires it.
-func (s *Server) block(ctx context.Context) {
+// delayPoll delays a poll if streams are open or long polls are pending and a fault requires it.
+func (s *Server) delayPoll(ctx context.Context) {
 	s.mu.Lock()
 	open, held := s.streams, s.held
 	s.mu.Unlock()
@@ -49,8 +49,8 @@ func (s *Server) block(ctx context.Context) {
 	}
 }
 
-// stream writes notifications until ctx is done.
-func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
+// writeStream writes notifications until ctx is done.
+func (s *Server) writeStream(ctx context.Context, c call, write func([]byte) error) {
 	s.mu.Lock()
 	s.streams++
 	second := s.streams > 1
@@ -61,8 +61,8 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 		s.mu.Unlock()
 	}()
 	name := "tick"
-	_, _, head := s.after(0)
-	from, truncated := s.start(c, head)
+	_, _, head := s.eventsAfter(0)
+	from, truncated := s.startOf(c, head)
 	if s.is("no replay") {
 		from = head
 	}
@@ -78,7 +78,7 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 		if !s.is("no subscription id") {
 			params["_meta"] = map[string]any{wire.MetaSubscriptionID: id}
 		}
-		m := map[string]any{"jsonrpc": "2.0", "method": method, "params": s.changed(method, params)}
+		m := map[string]any{"jsonrpc": "2.0", "method": method, "params": s.applyChange(method, params)}
 		if s.is("notifications have an id") {
 			m["id"] = 1
 		}
@@ -96,7 +96,7 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 		activeAt += 2
 	}
 	if s.is("an event before active") {
-		_ = send(wire.NotificationEvent, s.pushed(event{1, time.Now()}))
+		_ = send(wire.NotificationEvent, s.streamEvent(event{1, time.Now()}))
 	}
 	if !s.is("no active") {
 		if send(wire.NotificationActive, map[string]any{"cursor": cursorOf(name, activeAt), "truncated": truncated}) != nil {
@@ -107,7 +107,7 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 	defer heartbeat.Stop()
 	beats, sent := 0, 0
 	for {
-		list, appended, _ := s.after(from)
+		list, appended, _ := s.eventsAfter(from)
 		if s.is("streams change the order") {
 			if len(list)%2 != 0 { // pairs
 				list = list[:len(list)-1]
@@ -133,18 +133,18 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 				s.is("streams carry other notifications") && send("notifications/message", map[string]any{"level": "info", "data": "sent"}) != nil:
 				return
 			}
-			o := s.pushed(e)
+			o := s.streamEvent(e)
 			if s.is("cursors of replayed events are the head's") && e.position <= replayed {
 				o["cursor"] = cursorOf(name, replayed)
 			}
 			if send(wire.NotificationEvent, o) != nil {
 				return
 			}
-			if s.is("each event twice") && send(wire.NotificationEvent, s.pushed(e)) != nil {
+			if s.is("each event twice") && send(wire.NotificationEvent, s.streamEvent(e)) != nil {
 				return
 			}
 			if s.is("events of others") {
-				o := s.pushed(e)
+				o := s.streamEvent(e)
 				o["name"], o["eventId"] = "hook", fmt.Sprintf("hook_%d", e.position)
 				if send(wire.NotificationEvent, o) != nil {
 					return
@@ -183,8 +183,8 @@ func (s *Server) stream(ctx context.Context, c call, write func([]byte) error) {
 	}
 }
 
-// pushed returns an event in the format of a stream.
-func (s *Server) pushed(e event) map[string]any {
+// streamEvent returns an event in the format of a stream.
+func (s *Server) streamEvent(e event) map[string]any {
 	o := s.occurrence(e)
 	o["cursor"] = cursorOf("tick", e.position)
 	switch {

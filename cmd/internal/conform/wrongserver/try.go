@@ -12,12 +12,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/sampletest"
 )
 
-// sample is the number of faults per peer that a run tries. If MCPE_TEST_ALL is set, it tries all of them.
-const sample = 30
+// samplesPerPeer is the number of faults per peer that a run tries. If MCPE_TEST_ALL is set, it tries all of them.
+const samplesPerPeer = 30
 
 // Try runs the judge with each fault of a peer, and once without a fault, each in its own synctest bubble. The checks
-// of a fault must report it, and no other check may fail. checks are the checks of the judge. Each must have a fault
-// unless untried exempts it.
+// of a fault must report it, and no other check may fail. checks are the checks of the judge. Every check must have a
+// fault unless untried exempts it.
 func Try(t *testing.T, p Peer, checks []verdict.Check, untried func(verdict.Check) bool, judge func(*testing.T, Fault) *verdict.Report) {
 	t.Helper()
 	faults := Of(p)
@@ -43,7 +43,7 @@ func Try(t *testing.T, p Peer, checks []verdict.Check, untried func(verdict.Chec
 			t.Errorf("%s, %s: has no fault", c.ID, c.Title)
 		}
 	}
-	faults = sampletest.Draw(t, faults, sample)
+	faults = sampletest.Draw(t, faults, samplesPerPeer)
 	for _, f := range append([]Fault{{Peer: p}}, faults...) {
 		name := f.Name
 		if name == "" {
@@ -51,16 +51,16 @@ func Try(t *testing.T, p Peer, checks []verdict.Check, untried func(verdict.Chec
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { f.compare(t, judge(t, f)) })
+			synctest.Test(t, func(t *testing.T) { f.checkReport(t, judge(t, f)) })
 		})
 	}
 }
 
-// secret matches the beginning of a secret, but not the bare prefix.
-var secret = regexp.MustCompile("whsec_[A-Za-z0-9+/]")
+// secretPattern matches the beginning of a secret, but not the bare prefix.
+var secretPattern = regexp.MustCompile("whsec_[A-Za-z0-9+/]")
 
-// compare checks a report against the fault.
-func (f Fault) compare(t *testing.T, report *verdict.Report) {
+// checkReport checks a report against the fault.
+func (f Fault) checkReport(t *testing.T, report *verdict.Report) {
 	t.Helper()
 	blamed := map[string]bool{}
 	for _, found := range report.Findings {
@@ -85,7 +85,7 @@ func (f Fault) compare(t *testing.T, report *verdict.Report) {
 	if f.Name == "" && report.Unfinished != nil {
 		t.Errorf("the run was not finished: %+v", report.Unfinished)
 	}
-	if text, err := json.Marshal(report); err != nil || secret.Match(text) {
+	if text, err := json.Marshal(report); err != nil || secretPattern.Match(text) {
 		t.Errorf("the report has a secret: %v", err)
 	}
 }

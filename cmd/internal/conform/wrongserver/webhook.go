@@ -22,12 +22,12 @@ type subscription struct {
 	cancel        context.CancelFunc
 	granted       time.Time
 	lapses        time.Time // when the first grant ends
-	// open holds the positions that were sent but not acknowledged. sent is the last position sent.
-	open  map[int]bool
-	sent  int
-	begun int  // the position of the first delivery
-	twice bool // delivered by two goroutines, with a fault
-	last  any  // the description of the last refusal, with a fault
+	// unacknowledged holds the positions that were sent but not acknowledged. lastSent is the last position sent.
+	unacknowledged map[int]bool
+	lastSent       int
+	begun          int  // the position of the first delivery
+	twice          bool // delivered by two goroutines, with a fault
+	last           any  // the description of the last refusal, with a fault
 }
 
 // The durations of grants.
@@ -35,23 +35,23 @@ const (
 	leastGrant, usualGrant, mostGrant = time.Minute, 10 * time.Minute, time.Hour
 )
 
-// settled returns the position up to which every delivery is complete. The caller must hold the server's mu.
-func (sub *subscription) settled() int {
-	mark := sub.sent
-	for p := range sub.open {
+// settledPosition returns the position up to which every delivery is complete. The caller must hold the server's mu.
+func (sub *subscription) settledPosition() int {
+	mark := sub.lastSent
+	for p := range sub.unacknowledged {
 		mark = min(mark, p-1)
 	}
 	return mark
 }
 
-// target parses the delivery member of events/subscribe or events/unsubscribe.
-func target(c call) (d wire.Delivery) {
+// parseDelivery parses the delivery member of events/subscribe or events/unsubscribe.
+func parseDelivery(c call) (d wire.Delivery) {
 	_ = json.Unmarshal(c.Params["delivery"], &d)
 	return d
 }
 
-// key returns the subscription key of a call.
-func (s *Server) key(c call) string {
+// subscriptionKey returns the subscription key of a call.
+func (s *Server) subscriptionKey(c call) string {
 	args := string(c.Params["arguments"])
 	if args == "" || args == "null" && !s.is("null arguments are others") {
 		args = "{}"
@@ -68,7 +68,7 @@ func (s *Server) key(c call) string {
 	if s.is("others refresh") || s.is("others may unsubscribe") && c.Method == wire.MethodUnsubscribe || s.is("anybody may unsubscribe") {
 		who = "me"
 	}
-	return strings.Join([]string{who, c.text("name"), args, target(c).URL}, " ")
+	return strings.Join([]string{who, c.stringParam("name"), args, parseDelivery(c).URL}, " ")
 }
 
 // isAllowed reports whether the server may send requests to a callback.
@@ -87,9 +87,9 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	sub, key, first := s.find(c, secret)
-	_, _, head := s.after(0)
-	from, truncated := s.start(c, head)
+	sub, key, first := s.findSubscription(c, secret)
+	_, _, head := s.eventsAfter(0)
+	from, truncated := s.startOf(c, head)
 	if s.is("a malformed cursor of a subscription goes unnoticed") {
 		truncated = false
 	}
@@ -100,7 +100,7 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if first && !(s.is("others are not challenged") && c.principal == "other") {
-		if err := s.verify(ctx, sub); err != nil {
+		if err := s.verifyCallback(ctx, sub); err != nil {
 			if s.is("what failed gets deliveries") {
 				s.work.Go(func() { s.deliver(s.ctx, sub, from) })
 			}
@@ -111,12 +111,12 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 	defer s.mu.Unlock()
 	if first {
 		s.subs[key] = sub
-		sub.sent = from
+		sub.lastSent = from
 		if sub.cancel = func() {}; !s.ended[key] {
-			s.begin(sub, from)
+			s.startDeliveries(sub, from)
 		}
 	} else {
-		s.refresh(sub, from, c.cursor() != nil)
+		s.refresh(sub, from, c.cursorParam() != nil)
 	}
 	switch {
 	case s.is("a rotation is ignored"), s.is("another secret signs"):
@@ -129,29 +129,29 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 		}
 		sub.ring = sub.ring.Rotate(secret, time.Now(), grace)
 	}
-	s.grant(sub, c, first)
+	s.setLifetime(sub, c, first)
 	return s.subscribeResult(sub, c, first, truncated), nil
 }
 
 // checkSubscribe rejects invalid params of events/subscribe in the order of ERR-2, and returns the secret.
 func (s *Server) checkSubscribe(c call) (webhook.Secret, error) {
-	d := target(c)
+	d := parseDelivery(c)
 	none := webhook.Secret{}
 	switch {
-	case c.text("name") == "" && !s.is("a subscription needs no name"), d.Mode == "" && !s.is("a delivery mode is not asked for"):
+	case c.stringParam("name") == "" && !s.is("a subscription needs no name"), d.Mode == "" && !s.is("a delivery mode is not asked for"):
 		return none, s32602
 	case c.principal == "" && !s.is("anybody may subscribe"):
-		return none, refuse(wire.Forbidden, nil)
-	case d.Mode != wire.ModeWebhook && d.Mode != "" && modes[c.text("name")] != nil:
-		return none, refuse(wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": d.Mode})
+		return none, newRefusal(wire.Forbidden, nil)
+	case d.Mode != wire.ModeWebhook && d.Mode != "" && typeModes[c.stringParam("name")] != nil:
+		return none, newRefusal(wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": d.Mode})
 	}
-	if err := s.check(c, wire.ModeWebhook); err != nil {
+	if err := s.checkParams(c, wire.ModeWebhook); err != nil {
 		return none, err
 	}
 	if s.is("a ttlMs may be a number as text") && c.Params["ttlMs"] != nil {
 		c.Params["ttlMs"] = bytes.Trim(c.Params["ttlMs"], `"`)
 	}
-	ttl, absent, err := c.number("ttlMs")
+	ttl, absent, err := c.intParam("ttlMs")
 	if err != nil && !s.is("a ttlMs may be a word") || s.is("a short ttlMs is refused") && !absent && ttl < 1000 {
 		return none, s32602
 	}
@@ -171,27 +171,27 @@ func (s *Server) checkSubscribe(c call) (webhook.Secret, error) {
 
 // refusesCursor reports whether the server rejects a cursor because of a fault.
 func (s *Server) refusesCursor(c call) bool {
-	cursor := c.cursor()
+	cursor := c.cursorParam()
 	if cursor == nil {
 		return false
 	}
 	own, _, ok := strings.Cut(*cursor, ":")
-	foreign := ok && modes[own] != nil
-	return own != c.text("name") && (!foreign && s.is("a malformed cursor of a subscription is an error") ||
+	foreign := ok && typeModes[own] != nil
+	return own != c.stringParam("name") && (!foreign && s.is("a malformed cursor of a subscription is an error") ||
 		foreign && s.is("a foreign cursor of a subscription is an error"))
 }
 
-// find returns the subscription for the key of a call. first reports whether the call has to create it.
-func (s *Server) find(c call, secret webhook.Secret) (sub *subscription, key string, first bool) {
-	d := target(c)
-	key = s.key(c)
+// findSubscription returns the subscription for the key of a call. first reports whether the call has to create it.
+func (s *Server) findSubscription(c call, secret webhook.Secret) (sub *subscription, key string, first bool) {
+	d := parseDelivery(c)
+	key = s.subscriptionKey(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sub := s.subs[key]; sub != nil {
 		return sub, key, false
 	}
-	sub = &subscription{id: wire.SubscriptionID(wire.ModeWebhook, c.principal, d.URL, c.text("name"), []byte(key)), url: d.URL,
-		name: c.text("name"), secret: d.Secret, ring: webhook.NewRing(secret), open: map[int]bool{}}
+	sub = &subscription{id: wire.SubscriptionID(wire.ModeWebhook, c.principal, d.URL, c.stringParam("name"), []byte(key)), url: d.URL,
+		name: c.stringParam("name"), secret: d.Secret, ring: webhook.NewRing(secret), unacknowledged: map[int]bool{}}
 	if s.is("another secret signs") {
 		sub.ring = webhook.NewRing(webhook.NewSecret())
 	}
@@ -201,8 +201,8 @@ func (s *Server) find(c call, secret webhook.Secret) (sub *subscription, key str
 	return sub, key, true
 }
 
-// begin starts deliveries from a position. The caller must hold the server's mu.
-func (s *Server) begin(sub *subscription, from int) {
+// startDeliveries starts deliveries from a position. The caller must hold the server's mu.
+func (s *Server) startDeliveries(sub *subscription, from int) {
 	live, cancel := context.WithCancel(s.ctx)
 	before := sub.cancel
 	sub.cancel = func() {
@@ -220,24 +220,24 @@ func (s *Server) refresh(sub *subscription, from int, hasCursor bool) {
 	switch {
 	case s.is("a refresh forgets what waits"):
 		sub.cancel()
-		clear(sub.open)
-		s.begin(sub, len(s.log))
+		clear(sub.unacknowledged)
+		s.startDeliveries(sub, len(s.log))
 	case s.is("a refresh delivers twice") && !sub.twice:
 		sub.twice = true
-		s.begin(sub, sub.sent)
+		s.startDeliveries(sub, sub.lastSent)
 	case s.is("a refresh with a cursor replays") && hasCursor:
 		sub.cancel()
-		s.begin(sub, from)
+		s.startDeliveries(sub, from)
 	case s.is("a refresh repeats"):
 		sub.cancel()
-		s.begin(sub, max(sub.sent-3, 0))
+		s.startDeliveries(sub, max(sub.lastSent-3, 0))
 	}
 }
 
-// grant sets the lifetime of a subscription. The caller must hold the server's mu.
-func (s *Server) grant(sub *subscription, c call, first bool) {
+// setLifetime sets the lifetime of a subscription. The caller must hold the server's mu.
+func (s *Server) setLifetime(sub *subscription, c call, first bool) {
 	grant := usualGrant
-	if ttl, absent, _ := c.number("ttlMs"); !absent {
+	if ttl, absent, _ := c.intParam("ttlMs"); !absent {
 		asked := time.Duration(min(max(ttl, 0), mostGrant.Milliseconds())) * time.Millisecond
 		grant = max(asked, leastGrant)
 		switch {
@@ -264,7 +264,7 @@ func (s *Server) subscribeResult(sub *subscription, c call, first, truncated boo
 	case s.is("no refreshBefore"):
 		before = nil
 	}
-	at := sub.settled()
+	at := sub.settledPosition()
 	switch {
 	case s.is("the cursor of a subscription is ahead"):
 		at = len(s.log) + 3
@@ -280,7 +280,7 @@ func (s *Server) subscribeResult(sub *subscription, c call, first, truncated boo
 		r["cursor"] = cursorOf("spare", 1)
 	}
 	if s.is("the secret is in the answer") {
-		r["delivery"] = target(c)
+		r["delivery"] = parseDelivery(c)
 	}
 	if s.is("another id each time") {
 		r["id"] = webhook.NewMessageID("sub")
@@ -298,22 +298,22 @@ func (s *Server) subscribeResult(sub *subscription, c call, first, truncated boo
 }
 
 func (s *Server) unsubscribe(c call) (any, error) {
-	if (target(c).URL == "" || c.text("name") == "") && !s.is("unsubscribe takes anything") {
+	if (parseDelivery(c).URL == "" || c.stringParam("name") == "") && !s.is("unsubscribe takes anything") {
 		return nil, s32602
 	}
 	if c.Params["mcpeGenConform"] != nil && s.is("unknown members of unsubscribing are refused") {
 		return nil, s32602
 	}
 	if c.principal == "" && !s.is("anybody may unsubscribe") {
-		return nil, refuse(wire.Forbidden, nil)
+		return nil, newRefusal(wire.Forbidden, nil)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := s.key(c)
+	key := s.subscriptionKey(c)
 	sub := s.subs[key]
 	if s.is("unsubscribe goes by the callback alone") {
 		for other := range s.subs {
-			if s.subs[other].url == target(c).URL {
+			if s.subs[other].url == parseDelivery(c).URL {
 				key, sub = other, s.subs[other]
 			}
 		}
@@ -321,9 +321,9 @@ func (s *Server) unsubscribe(c call) (any, error) {
 	switch {
 	case s.is("unsubscribe does nothing"), sub == nil && s.is("unsubscribe takes anything"):
 	case sub == nil && s.is("an unknown key is an internal error"):
-		return nil, refuse(wire.Internal, nil)
+		return nil, newRefusal(wire.Internal, nil)
 	case sub == nil:
-		return nil, refuse(wire.NotFound, map[string]string{"kind": "subscription"})
+		return nil, newRefusal(wire.NotFound, map[string]string{"kind": "subscription"})
 	default:
 		sub.cancel()
 		delete(s.subs, key)

@@ -1,9 +1,9 @@
-// Package wrongserver defines the faults of misbehaving peers, see [Faults], and implements a small MCP server with
-// events that has at most one of them. Tests use it to show that the conformance checks report each fault and nothing
-// else, see [Try]. The faulty client and receiver are in the tests of the packages clients and receivers.
+// Package wrongserver defines the faults of misbehaving peers (see [Faults]) and implements a small MCP server with
+// events and at most one fault. Tests use it to show that the conformance checks report each fault and nothing else
+// (see [Try]). The faulty client and receiver are in the tests of the packages clients and receivers.
 //
-// The server shares only the constants of package wire and the signatures of package webhook with the runtime. A fault
-// in the runtime therefore does not also affect the checks. It is for tests only.
+// The server shares only the constants of package wire and the signatures of package webhook with the runtime.
+// Therefore, a fault in the runtime does not affect the checks as well. It is for tests only.
 package wrongserver
 
 import (
@@ -45,7 +45,7 @@ type Options struct {
 	Interval, Heartbeat, Retry time.Duration
 }
 
-// A Server serves the event types tick, in all modes, spare, by poll, and hook, by webhook. Only tick occurs.
+// A Server serves three event types: tick in all modes, spare by poll, and hook by webhook. Only tick occurs.
 type Server struct {
 	o    Options
 	ctx  context.Context
@@ -85,7 +85,7 @@ func (s *Server) Close() {
 
 func (s *Server) is(fault string) bool { return s.o.Fault == fault }
 
-// A call is a request as it was received.
+// A call is a received request.
 type call struct {
 	ID     json.RawMessage            `json:"id"`
 	Method string                     `json:"method"`
@@ -94,22 +94,22 @@ type call struct {
 	principal, token string
 }
 
-// text returns a string parameter, or "" if it is not a string.
-func (c call) text(name string) string {
+// stringParam returns a string parameter, or "" if it is not a string.
+func (c call) stringParam(name string) string {
 	var s string
 	_ = json.Unmarshal(c.Params[name], &s)
 	return s
 }
 
-// cursor returns the cursor parameter, or nil if it is absent or null.
-func (c call) cursor() *string {
+// cursorParam returns the cursor parameter, or nil if it is absent or null.
+func (c call) cursorParam() *string {
 	var s *string
 	_ = json.Unmarshal(c.Params["cursor"], &s)
 	return s
 }
 
-// number returns an integer parameter and whether it is absent.
-func (c call) number(name string) (n int64, absent bool, err error) {
+// intParam returns an integer parameter and whether it is absent.
+func (c call) intParam(name string) (n int64, absent bool, err error) {
 	raw, ok := c.Params[name]
 	if !ok || string(raw) == "null" {
 		return 0, true, nil
@@ -129,11 +129,11 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.Message }
 
-func refuse(k wire.Kind, data any) *refusal {
+func newRefusal(k wire.Kind, data any) *refusal {
 	return &refusal{wire.Sketch.Code(k), k.String(), data}
 }
 
-var s32602 = refuse(wire.InvalidParams, nil)
+var s32602 = newRefusal(wire.InvalidParams, nil)
 
 // response returns the encoded JSON-RPC response to a call.
 func (s *Server) response(c call, result any, err error) []byte {
@@ -156,9 +156,9 @@ func (s *Server) response(c call, result any, err error) []byte {
 		m["error"] = map[string]any{"code": e.Code, "data": e.Data}
 	} else if s.o.Change != nil {
 		if refused, ok := err.(*refusal); ok {
-			m["error"] = s.changed("error", refused)
+			m["error"] = s.applyChange("error", refused)
 		} else {
-			m["result"] = s.changed(c.Method, result)
+			m["result"] = s.applyChange(c.Method, result)
 		}
 		s.o.Change("response", m)
 	} else if err != nil {
@@ -184,8 +184,8 @@ func (s *Server) response(c call, result any, err error) []byte {
 	return b
 }
 
-// changed returns v as modified by Options.Change.
-func (s *Server) changed(message string, v any) any {
+// applyChange returns v as modified by Options.Change.
+func (s *Server) applyChange(message string, v any) any {
 	if s.o.Change == nil {
 		return v
 	}
@@ -198,8 +198,8 @@ func (s *Server) changed(message string, v any) any {
 	return members
 }
 
-// header passes the headers of a delivery to Options.Change.
-func (s *Server) header(h http.Header) {
+// changeHeaders passes the headers of a delivery to Options.Change.
+func (s *Server) changeHeaders(h http.Header) {
 	if s.o.Change == nil {
 		return
 	}
@@ -250,7 +250,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	result, err := s.answer(r.Context(), c)
+	result, err := s.answerRequest(r.Context(), c)
 	if s.o.Marked {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprintf(w, "\ufeffdata: %s\n\n", s.response(c, result, err))
@@ -277,7 +277,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, c call) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	s.stream(ctx, c, func(m []byte) error {
+	s.writeStream(ctx, c, func(m []byte) error {
 		form := "data: %s\n\n"
 		if s.is("heartbeats are comments") && bytes.Contains(m, []byte(wire.NotificationHeartbeat)) {
 			form, m = ": %s\n\n", []byte("alive")
@@ -329,18 +329,18 @@ func (s *Server) ServeStdio(in io.Reader, out io.Writer) {
 		calls.Go(func() {
 			defer cancel()
 			if c.Method == wire.MethodStream && s.mayStream(c) == nil {
-				s.stream(ctx, c, write)
+				s.writeStream(ctx, c, write)
 				if ctx.Err() != nil && s.ctx.Err() == nil && s.is("cancelled requests are answered") {
 					_ = write(s.response(c, map[string]any{}, nil))
 				}
 				return
 			}
-			result, err := s.answer(ctx, c)
+			result, err := s.answerRequest(ctx, c)
 			if ctx.Err() != nil {
 				if !s.is("cancelled polls are answered") {
 					return
 				}
-				err = refuse(wire.Internal, nil)
+				err = newRefusal(wire.Internal, nil)
 			}
 			_ = write(s.response(c, result, err))
 		})

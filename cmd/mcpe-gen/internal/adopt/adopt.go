@@ -81,37 +81,37 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 			continue
 		}
 		site, _ := siteOf(p)
-		n, err := nameAll(dir, p.file, w, site)
+		n, err := chooseNames(dir, p.file, w, site)
 		if err != nil {
 			return nil, err
 		}
 		m := serverPlace{p, "srv", n}
 		step := Step{Place: *p, Imports: w.missingImports(p.file, n, true)}
-		if site.fail == "" {
-			site.fail, site.log = "log.Fatal(%s)", true
+		if site.failFormat == "" {
+			site.failFormat, site.needsLog = "log.Fatal(%s)", true
 		}
-		if site.log && importName(p.file.syntax, "log") != "log" {
+		if site.needsLog && importName(p.file.syntax, "log") != "log" {
 			step.Imports = append([]string{`"log"`}, step.Imports...)
 		}
-		if id := assigned(p.file.syntax, p.call); id != nil && id.Name != "_" {
+		if id := assignedVariable(p.file.syntax, p.call); id != nil && id.Name != "_" {
 			m.srv = id.Name
 		} else {
 			step.Note = "Here srv is the server: put it into a variable first."
 		}
 		switch {
-		case found.inLoop(p):
+		case found.isInLoop(p):
 			step.Note = strings.TrimSpace(step.Note + " A loop makes several servers here. Each has separate events: an emitted event reaches only its clients.")
 		case single > 1:
 			step.Note = strings.TrimSpace(step.Note + " There are several servers: one of them has the events, and an emitted event reaches only its clients.")
 		}
-		step.Lines = w.linesAfter(m.srv, n, fmt.Sprintf(site.fail, n.err), found.isServedIn(p))
+		step.Lines = w.linesAfter(m.srv, n, fmt.Sprintf(site.failFormat, n.err), found.isServedIn(p))
 		steps, all = append(steps, step), append(all, m)
 	}
 	if len(all) == 0 {
 		n := defaultNames(w)
 		if factory != nil { // its package is probably the right one
 			var err error
-			if n, err = nameAll(dir, factory.file, w, nil); err != nil {
+			if n, err = chooseNames(dir, factory.file, w, nil); err != nil {
 				return nil, err
 			}
 		}
@@ -122,12 +122,12 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 		if p.Kind == NewServer {
 			continue
 		}
-		n, err := nameAll(dir, p.file, w, nil)
+		n, err := chooseNames(dir, p.file, w, nil)
 		if err != nil {
 			return nil, err
 		}
 		m := all[0]
-		here := slices.IndexFunc(all, func(m serverPlace) bool { return m.place != nil && declaration(m.place) == declaration(&p) })
+		here := slices.IndexFunc(all, func(m serverPlace) bool { return m.place != nil && declarationOf(m.place) == declarationOf(&p) })
 		if here >= 0 {
 			m = all[here]
 		}
@@ -143,15 +143,15 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 			}
 			notes = append(notes, note+".")
 		}
-		if p.Kind != Run && found.reachedFrom(&p, handlerBody) {
+		if p.Kind != Run && found.isReachedFrom(&p, handlerBody) {
 			notes = append(notes, "Make this handler once, when the program starts, and not for each request.")
 		}
-		g := found.getter(&p)
-		if g.chooses && factory == nil {
+		g := found.getterOf(&p)
+		if g.choosesServer && factory == nil {
 			notes = append(notes, "The function in this call could choose a server for each request. It is no longer called, so all callers share one server: "+
 				"docs/adopting.md, A server for each caller, says where the choice goes.")
 		}
-		if g.refuses {
+		if g.mayReturnNil {
 			notes = append(notes, "The function that gave the server also refused callers, by nil, and nobody asks it now: refuse them in front of the handler.")
 		}
 		step.Note = strings.Join(notes, " ")
@@ -167,8 +167,8 @@ type serverPlace struct {
 	names nameSet
 }
 
-// declaration returns the top-level declaration that contains a place.
-func declaration(p *Place) ast.Node {
+// declarationOf returns the top-level declaration that contains a place.
+func declarationOf(p *Place) ast.Node {
 	for _, d := range p.file.syntax.Decls {
 		if d.Pos() <= p.call.Pos() && p.call.End() <= d.End() {
 			return d
@@ -177,7 +177,7 @@ func declaration(p *Place) ast.Node {
 	return nil
 }
 
-// defaultNames returns the names to use if none is known to be taken.
+// defaultNames returns the names to use if no names are known to be taken.
 func defaultNames(w Wiring) nameSet {
 	n := nameSet{server: "server", transport: "transport", ingress: "ingress", generated: w.Package, es: "es", err: "err",
 		upstream: "upstream", service: "service", in: "in", webhooks: "webhooks",
@@ -233,8 +233,8 @@ func (w Wiring) missingImports(f *file, n nameSet, behind bool) []string {
 	})
 }
 
-// linesAfter returns the lines that follow mcp.NewServer. Its result is in the variable srv. fail ends the function.
-// served reports whether the same function serves it over HTTP.
+// linesAfter returns the lines to add after mcp.NewServer. srv is the variable that holds the server, and fail is the
+// code that ends the function. served reports whether the same function serves the server over HTTP.
 func (w Wiring) linesAfter(srv string, n nameSet, fail string, served bool) []string {
 	var lines []string
 	must := func(format string, args ...any) {

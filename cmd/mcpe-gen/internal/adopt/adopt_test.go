@@ -200,7 +200,8 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-// E2: a result is the SDK's server under any name of the import and by any alias of the module; aliases in a circle end.
+// E2: a result is the SDK's server under any name of the import and by any alias of the module; aliases in a circle
+// end.
 func TestResolved(t *testing.T) {
 	const sdk = "\"github.com/modelcontextprotocol/go-sdk/mcp\""
 	_, found := module(t, map[string]string{

@@ -9,17 +9,17 @@ import (
 
 // A getter describes the function that returns the server for a handler.
 type getter struct {
-	// chooses reports whether the function creates or looks up a server instead of returning a variable. refuses
-	// reports whether it may return nil.
-	chooses, refuses bool
+	// choosesServer reports whether the function creates or looks up a server instead of returning a variable.
+	// mayReturnNil reports whether it may return nil.
+	choosesServer, mayReturnNil bool
 	// function is set if the function is a literal. body is its body, if that is known.
 	function *ast.FuncLit
 	body     *ast.BlockStmt
 }
 
-// getter analyzes the function that a handler gets its server from. It looks up a named function in the files that
+// getterOf analyzes the function that a handler gets its server from. It looks up a named function in the files that
 // import the SDK.
-func (found *Found) getter(p *Place) getter {
+func (found *Found) getterOf(p *Place) getter {
 	if p.Kind != Handler && p.Kind != SSE || len(p.call.Args) == 0 {
 		return getter{}
 	}
@@ -29,17 +29,17 @@ func (found *Found) getter(p *Place) getter {
 	case *ast.FuncLit:
 		g.function = fun
 	case *ast.Ident:
-		if g.function = literal(fun); g.function == nil {
-			of, g.body = found.function(fun.Name)
+		if g.function = initializer(fun); g.function == nil {
+			of, g.body = found.uniqueFunction(fun.Name)
 		}
 	case *ast.SelectorExpr:
-		of, g.body = found.function(fun.Sel.Name)
+		of, g.body = found.uniqueFunction(fun.Sel.Name)
 	}
 	if g.function != nil {
 		of, g.body = g.function.Type, g.function.Body
 	}
 	if g.body == nil {
-		g.chooses = true
+		g.choosesServer = true
 		return g
 	}
 	ast.Inspect(g.body, func(n ast.Node) bool {
@@ -48,17 +48,17 @@ func (found *Found) getter(p *Place) getter {
 			return false // its returns belong to it
 		case *ast.ReturnStmt:
 			if len(n.Results) != 1 {
-				g.chooses = true // it returns a value assigned to its named result
+				g.choosesServer = true // it returns a value assigned to its named result
 				break
 			}
-			id := variable(n.Results[0])
+			id := rootIdentifier(n.Results[0])
 			switch {
 			case id == nil:
-				g.chooses = true
+				g.choosesServer = true
 			case id.Name == "nil":
-				g.refuses = true
+				g.mayReturnNil = true
 			case id.Obj != nil && of.Params.Pos() <= id.Obj.Pos() && id.Obj.Pos() < g.body.End():
-				g.chooses = true // a local variable of the function
+				g.choosesServer = true // a local variable of the function
 			}
 		}
 		return true
@@ -66,20 +66,20 @@ func (found *Found) getter(p *Place) getter {
 	return g
 }
 
-// variable returns the identifier at the root of a name or field selection. It returns nil for a call, an index
+// rootIdentifier returns the identifier at the root of a name or field selection. It returns nil for a call, an index
 // expression or a composite literal.
-func variable(e ast.Expr) *ast.Ident {
+func rootIdentifier(e ast.Expr) *ast.Ident {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:
 		return e
 	case *ast.SelectorExpr:
-		return variable(e.X)
+		return rootIdentifier(e.X)
 	}
 	return nil
 }
 
-// literal returns the function literal that initializes a variable, or nil.
-func literal(id *ast.Ident) *ast.FuncLit {
+// initializer returns the function literal that initializes a variable, or nil.
+func initializer(id *ast.Ident) *ast.FuncLit {
 	if id.Obj == nil {
 		return nil
 	}
@@ -102,16 +102,16 @@ func literal(id *ast.Ident) *ast.FuncLit {
 	return nil
 }
 
-// function returns the type and body of the function or method with a name, or nil unless there is exactly one.
-func (found *Found) function(name string) (*ast.FuncType, *ast.BlockStmt) {
-	if all := found.functions(name); len(all) == 1 {
+// uniqueFunction returns the type and body of the only function or method with the given name, or nil.
+func (found *Found) uniqueFunction(name string) (*ast.FuncType, *ast.BlockStmt) {
+	if all := found.functionsNamed(name); len(all) == 1 {
 		return all[0].Type, all[0].Body
 	}
 	return nil, nil
 }
 
-// functions returns all functions and methods with a name.
-func (found *Found) functions(name string) []*ast.FuncDecl {
+// functionsNamed returns all functions and methods with the given name.
+func (found *Found) functionsNamed(name string) []*ast.FuncDecl {
 	var all []*ast.FuncDecl
 	for _, f := range found.files {
 		for _, d := range f.syntax.Decls {
@@ -123,36 +123,36 @@ func (found *Found) functions(name string) []*ast.FuncDecl {
 	return all
 }
 
-// isFactory reports whether a NewServer call creates a server for each request. This is the case in a function that
-// handles a request or that such a function calls. It is also the case for a handler that is created for each request.
-// If a function chooses the server of the handler, the same applies to that function, to functions that it calls, and
-// to functions that return a server.
+// isFactory reports whether a NewServer call creates a server for each request. It does if it is in a function that
+// handles a request, in a function called by such a function, or if the handler is created for each request. If a
+// function chooses the handler's server, calls in that function, in functions that it calls, and in functions that
+// return a server also create one for each request.
 func (found *Found) isFactory(p *Place) bool {
 	if isMadeOnce(p) {
 		return false
 	}
-	if found.reachedFrom(p, handlerBody) || found.isMadeForHandler(p) {
+	if found.isReachedFrom(p, handlerBody) || found.isMadeForHandler(p) {
 		return true
 	}
-	fun, _ := declaration(p).(*ast.FuncDecl)
+	fun, _ := declarationOf(p).(*ast.FuncDecl)
 	for i := range found.Places {
 		h := &found.Places[i]
-		g := found.getter(h)
-		if !g.chooses {
+		g := found.getterOf(h)
+		if !g.choosesServer {
 			continue
 		}
 		if g.function != nil && h.file == p.file && g.function.Pos() <= p.call.Pos() && p.call.End() <= g.function.End() {
 			return true
 		}
-		if fun != nil && (found.returnsServer(p.file, fun) || g.body != nil && found.calls(g.body, fun, map[*ast.FuncDecl]bool{})) {
+		if fun != nil && (found.returnsServer(p.file, fun) || g.body != nil && found.reaches(g.body, fun, map[*ast.FuncDecl]bool{})) {
 			return true
 		}
 	}
 	return false
 }
 
-// calls reports whether code calls a function directly or through other functions. It compares only names.
-func (found *Found) calls(body ast.Node, fun *ast.FuncDecl, seen map[*ast.FuncDecl]bool) bool {
+// reaches reports whether code calls a function directly or through other functions. It compares only names.
+func (found *Found) reaches(body ast.Node, fun *ast.FuncDecl, seen map[*ast.FuncDecl]bool) bool {
 	does := false
 	ast.Inspect(body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -162,14 +162,14 @@ func (found *Found) calls(body ast.Node, fun *ast.FuncDecl, seen map[*ast.FuncDe
 		var called []*ast.FuncDecl
 		switch name := ast.Unparen(call.Fun).(type) {
 		case *ast.Ident:
-			called = slices.DeleteFunc(found.functions(name.Name), func(f *ast.FuncDecl) bool { return f.Recv != nil })
+			called = slices.DeleteFunc(found.functionsNamed(name.Name), func(f *ast.FuncDecl) bool { return f.Recv != nil })
 		case *ast.SelectorExpr:
-			called = found.functions(name.Sel.Name)
+			called = found.functionsNamed(name.Sel.Name)
 		}
 		for _, f := range called {
 			if !seen[f] {
 				seen[f] = true
-				does = does || f == fun || found.calls(f.Body, fun, seen)
+				does = does || f == fun || found.reaches(f.Body, fun, seen)
 			}
 		}
 		return !does
@@ -271,13 +271,13 @@ func loopOf(n ast.Node) ast.Node {
 	return nil
 }
 
-// inLoop reports whether a loop may create the server at a place more than once.
-func (found *Found) inLoop(p *Place) bool { return found.reachedFrom(p, loopOf) }
+// isInLoop reports whether a loop may create the server at a place more than once.
+func (found *Found) isInLoop(p *Place) bool { return found.isReachedFrom(p, loopOf) }
 
-// reachedFrom reports whether a node that find returns contains the call at a place, or calls the function that
+// isReachedFrom reports whether a node that find returns contains the call at a place, or calls the function that
 // contains it.
-func (found *Found) reachedFrom(p *Place, find func(ast.Node) ast.Node) bool {
-	fun, _ := declaration(p).(*ast.FuncDecl)
+func (found *Found) isReachedFrom(p *Place, find func(ast.Node) ast.Node) bool {
+	fun, _ := declarationOf(p).(*ast.FuncDecl)
 	reached := false
 	for _, f := range found.files {
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
@@ -305,7 +305,7 @@ func callsFrom(f *file, part ast.Node, in *file, fun *ast.FuncDecl) bool {
 		case *ast.SelectorExpr:
 			if name.Sel.Name == fun.Name.Name {
 				of, _ := name.X.(*ast.Ident)
-				does = does || f.imports(of, in) == (fun.Recv == nil)
+				does = does || f.importsPackage(of, in) == (fun.Recv == nil)
 			}
 		}
 		return !does
@@ -313,8 +313,8 @@ func callsFrom(f *file, part ast.Node, in *file, fun *ast.FuncDecl) bool {
 	return does
 }
 
-// imports reports whether a name refers to the package of another file. It compares only names.
-func (f *file) imports(name *ast.Ident, in *file) bool {
+// importsPackage reports whether a name refers to the package of another file. It compares only names.
+func (f *file) importsPackage(name *ast.Ident, in *file) bool {
 	return name != nil && name.Obj == nil && slices.ContainsFunc(f.syntax.Imports, func(spec *ast.ImportSpec) bool {
 		of := strings.Trim(spec.Path.Value, `"`)
 		return importName(f.syntax, of) == name.Name && (path.Base(of) == in.syntax.Name.Name || path.Base(of) == path.Base(path.Dir(in.path)))
@@ -324,7 +324,7 @@ func (f *file) imports(name *ast.Ident, in *file) bool {
 // isServedIn reports whether the function that creates a server also serves it over HTTP.
 func (found *Found) isServedIn(p *Place) bool {
 	for i := range found.Places {
-		if h := &found.Places[i]; (h.Kind == Handler || h.Kind == SSE) && declaration(h) == declaration(p) {
+		if h := &found.Places[i]; (h.Kind == Handler || h.Kind == SSE) && declarationOf(h) == declarationOf(p) {
 			return true
 		}
 	}

@@ -49,7 +49,7 @@ type file struct {
 	text   []byte
 	fset   *token.FileSet
 	syntax *ast.File
-	// sdk is the name by which the file imports the SDK.
+	// sdk is the name under which the file imports the SDK.
 	sdk string
 }
 
@@ -88,7 +88,7 @@ func Find(dir string) (*Found, error) {
 		if err != nil {
 			return err
 		}
-		found.add(filepath.ToSlash(rel), text)
+		found.addPlaces(filepath.ToSlash(rel), text)
 		return nil
 	})
 	return found, err
@@ -103,8 +103,8 @@ func skipped(name, base string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// add records the places in one file.
-func (found *Found) add(name string, text []byte) {
+// addPlaces records the places in one file.
+func (found *Found) addPlaces(name string, text []byte) {
 	fset := token.NewFileSet()
 	syntax, err := parser.ParseFile(fset, name, text, parser.ParseComments)
 	if err != nil {
@@ -126,7 +126,7 @@ func (found *Found) add(name string, text []byte) {
 		case "NewServer", "NewStreamableHTTPHandler", "NewSSEHandler":
 			found.place(f, Kind(name), call)
 			if name == "NewServer" {
-				if id := assigned(syntax, call); id != nil && id.Obj != nil {
+				if id := assignedVariable(syntax, call); id != nil && id.Obj != nil {
 					servers[id.Obj.Pos()] = true
 				}
 			}
@@ -185,7 +185,7 @@ func (f *file) isTransport(e ast.Expr) bool {
 	return false
 }
 
-// importName returns the name by which a file imports a package, or "" if it does not import the package.
+// importName returns the name under which a file imports a package, or "" if it does not import the package.
 func importName(syntax *ast.File, of string) string {
 	for _, spec := range syntax.Imports {
 		if p, err := strconv.Unquote(spec.Path.Value); err != nil || p != of {
@@ -199,8 +199,8 @@ func importName(syntax *ast.File, of string) string {
 	return ""
 }
 
-// assigned returns the variable that the result of a call is assigned to, or nil unless there is exactly one.
-func assigned(syntax *ast.File, call *ast.CallExpr) *ast.Ident {
+// assignedVariable returns the variable that the result of a call is assigned to, or nil if there is not exactly one.
+func assignedVariable(syntax *ast.File, call *ast.CallExpr) *ast.Ident {
 	var id *ast.Ident
 	ast.Inspect(syntax, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -38,8 +38,8 @@ func (r Requirement) paths() []string {
 	return all
 }
 
-// replacement returns the path that replaces a module if checkout replaces this one.
-func replacement(path, checkout string) string {
+// replacementPath returns the path that replaces a module if checkout replaces this one.
+func replacementPath(path, checkout string) string {
 	return strings.TrimSuffix(checkout, "/") + strings.TrimPrefix(path, RuntimePath)
 }
 
@@ -51,7 +51,7 @@ func (r Requirement) Lines() []string {
 	}
 	if r.Replace != "" {
 		for _, p := range r.paths() {
-			lines = append(lines, "replace "+p+" => "+modfile.AutoQuote(replacement(p, r.Replace)))
+			lines = append(lines, "replace "+p+" => "+modfile.AutoQuote(replacementPath(p, r.Replace)))
 		}
 	}
 	return lines
@@ -109,7 +109,7 @@ func (m *Module) Require(r Requirement) ([]byte, error) {
 	for _, p := range r.paths() {
 		requireAtLeast(f, p, r.Version)
 		if checkout != "" {
-			if err := f.AddReplace(p, "", replacement(p, checkout), ""); err != nil {
+			if err := f.AddReplace(p, "", replacementPath(p, checkout), ""); err != nil {
 				return nil, err
 			}
 		}

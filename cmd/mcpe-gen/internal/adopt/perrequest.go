@@ -6,8 +6,8 @@ import (
 )
 
 // isMadeForHandler reports whether a NewServer call creates the server of a handler that is created for each request.
-// It follows calls by name. If they end at a function value, it assumes that the value can reach any server that its
-// function returns.
+// It follows calls by name. If the called function is unknown, it assumes that the call reaches any function that
+// creates a server for other code.
 func (found *Found) isMadeForHandler(p *Place) bool {
 	for i := range found.Places {
 		call := found.serverCall(&found.Places[i])
@@ -31,14 +31,14 @@ func (found *Found) isMadeForHandler(p *Place) bool {
 // serverCall returns the call that creates the server of a handler. It returns nil unless both are created for each
 // request.
 func (found *Found) serverCall(h *Place) *ast.CallExpr {
-	g, scope := found.getter(h), found.requestScope(h)
+	g, scope := found.getterOf(h), found.requestScope(h)
 	if g.body == nil || scope == nil {
 		return nil
 	}
 	var server token.Pos // position of the variable's declaration
 	ast.Inspect(g.body, func(n ast.Node) bool {
 		if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) == 1 {
-			if id := variable(r.Results[0]); id != nil && id.Obj != nil {
+			if id := rootIdentifier(r.Results[0]); id != nil && id.Obj != nil {
 				server = id.Obj.Pos()
 			}
 		}
@@ -82,7 +82,7 @@ func (found *Found) requestScope(h *Place) ast.Node {
 		}
 		return true
 	})
-	if fun, ok := declaration(h).(*ast.FuncDecl); ok && scope == nil && found.reachedFrom(h, handlerBody) {
+	if fun, ok := declarationOf(h).(*ast.FuncDecl); ok && scope == nil && found.isReachedFrom(h, handlerBody) {
 		scope = fun.Body
 	}
 	return scope
@@ -90,8 +90,8 @@ func (found *Found) requestScope(h *Place) ast.Node {
 
 // leadsTo reports whether a call reaches the function that contains the NewServer call of a place.
 func (found *Found) leadsTo(call *ast.CallExpr, p *Place) bool {
-	fun, ok := declaration(p).(*ast.FuncDecl)
-	return ok && found.calls(call, fun, map[*ast.FuncDecl]bool{})
+	fun, ok := declarationOf(p).(*ast.FuncDecl)
+	return ok && found.reaches(call, fun, map[*ast.FuncDecl]bool{})
 }
 
 // isAccessor reports whether a call invokes a known function that makes no calls itself. Such a function returns an
@@ -104,7 +104,7 @@ func (found *Found) isAccessor(call *ast.CallExpr) bool {
 	case *ast.SelectorExpr:
 		name = fun.Sel.Name
 	}
-	_, body := found.function(name)
+	_, body := found.uniqueFunction(name)
 	if body == nil {
 		return false
 	}
@@ -117,14 +117,15 @@ func (found *Found) isAccessor(call *ast.CallExpr) bool {
 	return !calls
 }
 
-// isHandedOut reports whether the function that creates a server lets other code serve it. Function main runs once.
+// isHandedOut reports whether the function that creates a server lets other code serve it. Function main is excluded
+// because it runs only once.
 func (found *Found) isHandedOut(p *Place) bool {
-	fun, ok := declaration(p).(*ast.FuncDecl)
+	fun, ok := declarationOf(p).(*ast.FuncDecl)
 	if !ok || fun.Recv == nil && fun.Name.Name == "main" {
 		return false
 	}
 	for i := range found.Places {
-		if q := &found.Places[i]; q.Kind != NewServer && declaration(q) == fun {
+		if q := &found.Places[i]; q.Kind != NewServer && declarationOf(q) == fun {
 			return false
 		}
 	}

@@ -37,7 +37,7 @@ type cut struct {
 }
 
 // Write returns an edit that adds the lines of w to the server's file. If it cannot, it returns an error that explains
-// why the user has to add them. It succeeds only if the syntax shows that the result compiles: a single server must be
+// why the user has to add them. It succeeds only if the syntax shows that the result compiles. A single server must be
 // created and served in the same function.
 func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 	if w.Check {
@@ -63,7 +63,7 @@ func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 		if server != nil {
 			return nil, fmt.Errorf("there are several servers, at %s:%d and %s:%d", server.Path, server.Line, p.Path, p.Line)
 		}
-		if found.inLoop(&found.Places[i]) {
+		if found.isInLoop(&found.Places[i]) {
 			return nil, fmt.Errorf("%s:%d: a loop makes several servers", p.Path, p.Line)
 		}
 		server = &found.Places[i]
@@ -73,18 +73,18 @@ func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 	}
 	f := server.file
 	site, err := siteOf(server)
-	if err == nil && site.fail == "" {
+	if err == nil && site.failFormat == "" {
 		err = errors.New("the function cannot return an error")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", server.Path, server.Line, err)
 	}
-	n, err := nameAll(dir, f, w, site)
+	n, err := chooseNames(dir, f, w, site)
 	if err != nil {
 		return nil, err
 	}
 	cuts := []cut{{site.behind, site.behind, site.margin +
-		strings.Join(w.linesAfter(site.server.Name, n, fmt.Sprintf(site.fail, n.err), found.isServedIn(server)), "\n"+site.margin) + "\n"}}
+		strings.Join(w.linesAfter(site.server.Name, n, fmt.Sprintf(site.failFormat, n.err), found.isServedIn(server)), "\n"+site.margin) + "\n"}}
 	served := 0
 	for _, p := range found.Places {
 		if p.Kind == NewServer {
@@ -99,7 +99,7 @@ func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 	if served == 0 {
 		return nil, fmt.Errorf("%s:%d: what serves %s was not found", server.Path, server.Line, site.server.Name)
 	}
-	text, err := addImports(apply(f.text, cuts), f, n, w, site.log)
+	text, err := addImports(applyCuts(f.text, cuts), f, n, w, site.needsLog)
 	if err != nil {
 		return nil, err
 	}
@@ -112,17 +112,17 @@ type site struct {
 	block  *ast.BlockStmt
 	behind int // the offset of the line after the statement
 	margin string
-	// fail is a format for the code that ends the function with an error, or "" if the function cannot be ended. log
-	// reports whether that code needs package log.
-	fail string
-	log  bool
+	// failFormat is a format for the code that ends the function with an error, or "" if the function cannot be ended.
+	// needsLog reports whether that code needs package log.
+	failFormat string
+	needsLog   bool
 }
 
-// siteOf returns the site where the lines of a place are inserted. If it returns an error, only the fields fail and log
-// of the site are valid.
+// siteOf returns the site where the lines of a place are inserted. If it returns an error, only the fields failFormat
+// and needsLog of the site are valid.
 func siteOf(made *Place) (*site, error) {
 	f := made.file
-	s := &site{server: assigned(f.syntax, made.call)}
+	s := &site{server: assignedVariable(f.syntax, made.call)}
 	var function *ast.FuncType
 	var stmt ast.Stmt
 	var entry bool
@@ -157,7 +157,7 @@ func siteOf(made *Place) (*site, error) {
 		stmt = nil
 	}
 	if function != nil {
-		s.fail, s.log = failure(f, function, entry)
+		s.failFormat, s.needsLog = failureCode(f, function, entry)
 	}
 	if s.server == nil || s.server.Name == "_" || s.server.Obj == nil || stmt == nil || s.block == nil || function == nil {
 		return s, errors.New("the server is not in a variable of its function")
@@ -181,9 +181,9 @@ func siteOf(made *Place) (*site, error) {
 	return s, nil
 }
 
-// failure returns a format for the code that ends a function with an error, or "" if the function cannot be ended. The
-// second result reports whether that code needs package log.
-func failure(f *file, function *ast.FuncType, entry bool) (string, bool) {
+// failureCode returns a format for the code that ends a function with an error, or "" if the function cannot be ended.
+// The second result reports whether that code needs package log.
+func failureCode(f *file, function *ast.FuncType, entry bool) (string, bool) {
 	if entry && f.syntax.Name.Name == "main" {
 		return "log.Fatal(%s)", true
 	}
@@ -253,9 +253,9 @@ func (s *site) checkServing(p Place, made *Place) error {
 	return nil
 }
 
-// nameAll chooses names that are unused in every file of the package. An import is visible in its whole file and must
-// not have the name of a package-level declaration. Without a site, it cannot detect later declarations of err.
-func nameAll(dir string, f *file, w Wiring, s *site) (nameSet, error) {
+// chooseNames chooses names that are unused in every file of the package. An import is visible in its whole file and
+// must not have the name of a package-level declaration. Without a site, it cannot detect later declarations of err.
+func chooseNames(dir string, f *file, w Wiring, s *site) (nameSet, error) {
 	taken, imported := map[string]bool{}, map[string]bool{}
 	entries, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(path.Dir(f.path))))
 	if err != nil {
@@ -299,7 +299,7 @@ func nameAll(dir string, f *file, w Wiring, s *site) (nameSet, error) {
 	std := w.stdImports()
 	if s == nil {
 		std = nil
-	} else if s.log {
+	} else if s.needsLog {
 		std = append(std, `"log"`)
 	}
 	for _, spec := range std {
@@ -334,7 +334,7 @@ func isRedeclared(f *file, s *site) bool {
 		}
 		switch st := st.(type) {
 		case *ast.AssignStmt:
-			if st.Tok == token.DEFINE && slices.ContainsFunc(st.Lhs, isErr) && !slices.ContainsFunc(st.Lhs, isOther) {
+			if st.Tok == token.DEFINE && slices.ContainsFunc(st.Lhs, isErr) && !slices.ContainsFunc(st.Lhs, isOtherOperand) {
 				return true
 			}
 		case *ast.DeclStmt:
@@ -357,14 +357,14 @@ func isErr(e ast.Expr) bool {
 	return ok && id.Name == "err"
 }
 
-// isOther reports whether an operand on the left of := is neither err nor blank.
-func isOther(e ast.Expr) bool {
+// isOtherOperand reports whether an operand on the left of := is neither err nor blank.
+func isOtherOperand(e ast.Expr) bool {
 	id, ok := e.(*ast.Ident)
 	return ok && id.Name != "err" && id.Name != "_"
 }
 
-// apply applies cuts, which must not overlap.
-func apply(text []byte, cuts []cut) []byte {
+// applyCuts applies cuts, which must not overlap.
+func applyCuts(text []byte, cuts []cut) []byte {
 	slices.SortStableFunc(cuts, func(a, b cut) int { return a.from - b.from })
 	var out []byte
 	at := 0
@@ -375,8 +375,8 @@ func apply(text []byte, cuts []cut) []byte {
 	return append(out, text[at:]...)
 }
 
-// addImports adds the imports of the new lines after the import of the SDK. It removes net/http if it is no longer
-// used. It formats the file only if the file was already formatted.
+// addImports adds the imports of the new lines after the import of the SDK. It removes the import of net/http if the
+// file no longer uses it. It formats the file only if the file was already formatted.
 func addImports(text []byte, f *file, n nameSet, w Wiring, needsLog bool) ([]byte, error) {
 	fset := token.NewFileSet()
 	syntax, err := parser.ParseFile(fset, f.path, text, parser.ParseComments)
@@ -395,7 +395,7 @@ func addImports(text []byte, f *file, n nameSet, w Wiring, needsLog bool) ([]byt
 		}
 		if at := slices.IndexFunc(d.Specs, isStd); at >= 0 && d.Lparen.IsValid() {
 			// Imports of the standard library join the existing ones.
-			ours, rest := split(lines)
+			ours, rest := splitImports(lines)
 			from := fset.Position(d.Specs[at].Pos()).Offset
 			first := bytes.LastIndexByte(text[:from], '\n') + 1
 			if len(ours) > 0 && len(bytes.TrimSpace(text[first:from])) == 0 {
@@ -407,20 +407,20 @@ func addImports(text []byte, f *file, n nameSet, w Wiring, needsLog bool) ([]byt
 			from, to := fset.Position(spec.Pos()).Offset, fset.Position(spec.End()).Offset
 			switch {
 			case spec.Path.Value == `"`+sdkPath+`"` && d.Lparen.IsValid():
-				cuts = append(cuts, cut{from, from, join(lines, "\n\t") + "\n\t"})
+				cuts = append(cuts, cut{from, from, joinImports(lines, "\n\t") + "\n\t"})
 				lines = nil
 			case spec.Path.Value == `"`+sdkPath+`"`:
 				cuts = append(cuts, cut{fset.Position(d.End()).Offset, fset.Position(d.End()).Offset,
-					"\n\nimport (\n\t" + join(lines, "\n\t") + "\n)"})
+					"\n\nimport (\n\t" + joinImports(lines, "\n\t") + "\n)"})
 				lines = nil
-			case spec.Path.Value == `"net/http"` && d.Lparen.IsValid() && !uses(syntax, importName(syntax, "net/http")):
+			case spec.Path.Value == `"net/http"` && d.Lparen.IsValid() && !usesImport(syntax, importName(syntax, "net/http")):
 				next := bytes.IndexByte(text[to:], '\n')
 				first := bytes.LastIndexByte(text[:from], '\n') + 1
 				cuts = append(cuts, cut{first, to + next + 1, ""})
 			}
 		}
 	}
-	text = apply(text, cuts)
+	text = applyCuts(text, cuts)
 	if before, err := format.Source(f.text); err == nil && bytes.Equal(before, f.text) {
 		return format.Source(text)
 	}
@@ -428,17 +428,17 @@ func addImports(text []byte, f *file, n nameSet, w Wiring, needsLog bool) ([]byt
 	return text, err
 }
 
-// join joins import specs with sep between those of the standard library and the others.
-func join(lines []string, sep string) string {
-	std, rest := split(lines)
+// joinImports joins import specs with sep between those of the standard library and the others.
+func joinImports(lines []string, sep string) string {
+	std, rest := splitImports(lines)
 	if len(std) == 0 {
 		return strings.Join(rest, sep)
 	}
 	return strings.Join(std, sep) + "\n" + sep + strings.Join(rest, sep)
 }
 
-// split separates the imports of the standard library from the others.
-func split(lines []string) (std, rest []string) {
+// splitImports separates the imports of the standard library from the others.
+func splitImports(lines []string) (std, rest []string) {
 	for _, l := range lines {
 		if strings.Contains(l, ".") {
 			rest = append(rest, l)
@@ -452,8 +452,8 @@ func split(lines []string) (std, rest []string) {
 // isStd reports whether an import is from the standard library.
 func isStd(s ast.Spec) bool { return !strings.Contains(s.(*ast.ImportSpec).Path.Value, ".") }
 
-// uses reports whether a file uses the package that it imports under a name.
-func uses(syntax *ast.File, name string) bool {
+// usesImport reports whether a file uses the package that it imports under a name.
+func usesImport(syntax *ast.File, name string) bool {
 	found := name == "" || name == "_" || name == "."
 	ast.Inspect(syntax, func(n ast.Node) bool {
 		if sel, ok := n.(*ast.SelectorExpr); ok {

@@ -111,8 +111,8 @@ func actServer(path string) error {
 	return nil
 }
 
-// actCommand appends the ids of a batch to a file; it asks to be run again for what begins with "again", once, and gives up
-// what begins with "dead".
+// actCommand appends the ids of a batch to a file; it asks to be run again for what begins with "again", once, and
+// gives up what begins with "dead".
 func actCommand(path string) int {
 	var b struct {
 		Untrusted string

@@ -52,8 +52,8 @@ func (t *agentTransport) notify(ctx context.Context, method string, params any) 
 	return conn.Connection.Write(ctx, &jsonrpc.Request{Method: method, Params: raw})
 }
 
-// onWritten registers a function to call after the result of a call has been written, and one to call if it is not
-// written. Exactly one of them is called. It must not block.
+// onWritten registers two functions for a call and calls exactly one of them. The first is called after the result has
+// been written, and the second if it is not written. It must not block.
 func (t *agentTransport) onWritten(extra *mcp.RequestExtra, written, dropped func()) {
 	t.mu.Lock()
 	conn := t.conn

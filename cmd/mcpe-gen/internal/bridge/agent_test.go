@@ -12,9 +12,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/inbox"
 )
 
-// BRIDGE-2, BRIDGE-7: what a result shows is read once that is written, and unread again when it is not: when the agent has
-// cancelled the call before or after the answer was made, when the answer is an error, when it cannot be written, and when
-// the agent uses an id twice.
+// BRIDGE-2, BRIDGE-7: what a result shows is read once that is written, and unread again when it is not: when the agent
+// has cancelled the call before or after the answer was made, when the answer is an error, when it cannot be written,
+// and when the agent uses an id twice.
 func TestBRIDGE7Written(t *testing.T) {
 	id := func(n int64) jsonrpc.ID {
 		v, err := jsonrpc.MakeID(float64(n))

@@ -1,6 +1,6 @@
 // Package bridge implements `mcpe-gen bridge`. It is an MCP server on standard input and output that subscribes to MCP
 // Events servers for an agent that does not support events. It stores each event in an inbox (package inbox) before it
-// saves the cursor, so that a crash does not lose events. An event counts as read after a result that shows it has been
+// saves the cursor, so a crash does not lose events. An event counts as read once a result that contains it has been
 // written.
 //
 // Start with [Run]. A window serves one agent. It offers tools to the agent over an agentTransport. All windows of a
@@ -74,7 +74,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var parts sync.WaitGroup
-	parts.Go(func() { w.keep(keeping, first) })
+	parts.Go(func() { w.keepAttached(keeping, first) })
 	over := make(chan struct{})
 	var settled sync.WaitGroup
 	settled.Go(func() { w.settleShown(over) })
@@ -112,7 +112,7 @@ func (w *window) serve(ctx context.Context) error {
 	}
 	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-gen-bridge", Title: "Events", Version: o.Version},
 		&mcp.ServerOptions{Instructions: instructions, Capabilities: capabilities, Logger: slog.New(slog.DiscardHandler)})
-	if err := w.add(srv); err != nil {
+	if err := w.registerTools(srv); err != nil {
 		return err
 	}
 	w.agent = newAgentTransport(&mcp.IOTransport{Reader: o.Stdin, Writer: nopCloser{o.Stdout}})

@@ -176,8 +176,8 @@ func TestBRIDGE1Wait(t *testing.T) {
 	})
 }
 
-// BRIDGE-2: after an orderly end nothing is shown twice, what was unread still is, and what came meanwhile is caught up.
-// The agent's subscriptions are kept, but those that are no longer allowed.
+// BRIDGE-2: after an orderly end nothing is shown twice, what was unread still is, and what came meanwhile is caught
+// up. The agent's subscriptions are kept, but those that are no longer allowed.
 func TestBRIDGE2Restart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, nil)
@@ -512,7 +512,8 @@ func TestBRIDGE3Channel(t *testing.T) {
 	})
 }
 
-// BRIDGE-3, BRIDGE-5: without wake.channel there is neither capability nor notification: the agent of every other test fails at one.
+// BRIDGE-3, BRIDGE-5: without wake.channel there is neither capability nor notification: the agent of every other test
+// fails at one.
 func TestBRIDGE3NoChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, nil)
@@ -653,8 +654,8 @@ func TestBRIDGE6Token(t *testing.T) {
 	}
 }
 
-// BRIDGE-6: neither a server that is a command nor the command that prints a token gets the tokens of other servers from the
-// environment; they get everything else.
+// BRIDGE-6: neither a server that is a command nor the command that prints a token gets the tokens of other servers
+// from the environment; they get everything else.
 func TestBRIDGE6TokensStayHome(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

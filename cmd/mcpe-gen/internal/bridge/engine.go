@@ -37,18 +37,18 @@ func newEngine(ctx context.Context, o Options, s *state, print func(string)) *en
 	return e
 }
 
-// say prints a message to the user. The message may contain text from servers.
-func (e *engine) say(format string, args ...any) {
+// printMessage prints a message to the user. The message may contain text from servers.
+func (e *engine) printMessage(format string, args ...any) {
 	e.print(plain.Text(plain.Cut(fmt.Sprintf(format, args...), maxText)))
 }
 
 // maxText is the maximum length of text from a server, except event data.
 const maxText = 1000
 
-// start starts the configured subscriptions and the earlier subscriptions of the agent.
+// start starts the configured subscriptions and the agent's earlier subscriptions.
 func (e *engine) start() error {
 	for _, s := range e.c.Subscriptions {
-		e.begin(s, false)
+		e.startFeed(s, false)
 	}
 	for id, raw := range e.state.box.Subscriptions() {
 		var s config.Subscription
@@ -58,19 +58,19 @@ func (e *engine) start() error {
 		_, known := e.c.Server(s.Server)
 		switch {
 		case !known || !e.c.Allowed(s.Server, s.Event):
-			e.say("%s %s, which the agent has subscribed to, is no longer allowed", s.Server, s.Event)
+			e.printMessage("%s %s, which the agent has subscribed to, is no longer allowed", s.Server, s.Event)
 			if err := errors.Join(e.state.box.Drop(id), e.state.cursors.Delete(e.ctx, id)); err != nil {
 				return err
 			}
 		default:
-			e.begin(s, true)
+			e.startFeed(s, true)
 		}
 	}
 	return e.state.box.Prune(func(id string) bool { return e.feed(id) != nil })
 }
 
-// begin starts a feed for the subscription unless there already is one.
-func (e *engine) begin(s config.Subscription, agents bool) *feed {
+// startFeed starts a feed for the subscription unless there already is one.
+func (e *engine) startFeed(s config.Subscription, agents bool) *feed {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	id := feedID(s)
@@ -79,14 +79,14 @@ func (e *engine) begin(s config.Subscription, agents bool) *feed {
 	}
 	ctx, cancel := context.WithCancel(e.ctx)
 	f := &feed{id: id, sub: s, agents: agents, server: e.servers[s.Server], e: e, cancel: cancel, ended: make(chan struct{}), phase: connecting,
-		loop: newBreaker(e.c.Loop)}
+		breaker: newBreaker(e.c.Loop)}
 	e.feeds[id] = f
 	go func() {
 		defer close(f.ended)
 		var parts sync.WaitGroup
 		parts.Go(func() { f.run(ctx) })
 		if e.c.Exec != nil {
-			parts.Go(func() { f.command(ctx) })
+			parts.Go(func() { f.runCommands(ctx) })
 		}
 		parts.Go(func() { f.resumeQuiet(ctx) })
 		parts.Wait()
@@ -100,8 +100,8 @@ func (e *engine) feed(id string) *feed {
 	return e.feeds[id]
 }
 
-// all returns the feeds, sorted by server and event.
-func (e *engine) all() []*feed {
+// sortedFeeds returns the feeds, sorted by server and event.
+func (e *engine) sortedFeeds() []*feed {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var list []*feed
@@ -115,7 +115,7 @@ func (e *engine) all() []*feed {
 // stop stops all feeds. Their events are then in the inbox and their cursors are saved.
 func (e *engine) stop() {
 	e.end()
-	for _, f := range e.all() {
+	for _, f := range e.sortedFeeds() {
 		<-f.ended
 	}
 	var closing sync.WaitGroup
@@ -128,7 +128,7 @@ func (e *engine) stop() {
 // acceptTime is how long creating a subscription for the agent waits for the server's response.
 const acceptTime = 10 * time.Second
 
-// placeTime is how long it then waits for the first cursor. Event types without replay never have one.
+// placeTime is how long it then waits for the first cursor. Event types without replay never provide one.
 const placeTime = time.Second
 
 // errFull is returned if there are too many subscriptions.
@@ -140,7 +140,7 @@ func (e *engine) subscribe(ctx context.Context, s config.Subscription) (f *feed,
 	if f := e.feed(id); f != nil {
 		return f, true, nil
 	}
-	if len(e.all()) >= e.c.Limits.Subscriptions {
+	if len(e.sortedFeeds()) >= e.c.Limits.Subscriptions {
 		return nil, false, errFull
 	}
 	raw, err := json.Marshal(s)
@@ -150,7 +150,7 @@ func (e *engine) subscribe(ctx context.Context, s config.Subscription) (f *feed,
 	if err != nil {
 		return nil, false, fmt.Errorf("keeping the subscription: %w", err)
 	}
-	f = e.begin(s, true)
+	f = e.startFeed(s, true)
 	limit := time.After(acceptTime)
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()

@@ -12,8 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// BRIDGE-4: a command that cannot start says nothing about its batch, which stays unread without a failure. When the command
-// is there, it is run for the batch.
+// BRIDGE-4: a command that cannot start says nothing about its batch, which stays unread without a failure. When the
+// command is there, it is run for the batch.
 func TestBRIDGE4CommandAway(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

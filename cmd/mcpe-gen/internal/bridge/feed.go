@@ -40,9 +40,9 @@ type feed struct {
 	server *upstream
 	e      *engine
 
-	cancel context.CancelFunc
-	ended  chan struct{}
-	loop   *breaker
+	cancel  context.CancelFunc
+	ended   chan struct{}
+	breaker *breaker
 
 	mu      sync.Mutex
 	phase   phase
@@ -87,7 +87,7 @@ func (f *feed) run(ctx context.Context) {
 		err := f.subscribeOnce(ctx)
 		if ctx.Err() != nil {
 			if err != nil {
-				f.e.say("%s: ending: %v", f.name(), err)
+				f.e.printMessage("%s: ending: %v", f.name(), err)
 			}
 			return
 		}
@@ -95,7 +95,7 @@ func (f *feed) run(ctx context.Context) {
 			err = errors.New("the subscription has ended")
 		}
 		f.set(waiting, nil, err)
-		f.e.say("%s: %v", f.name(), err)
+		f.e.printMessage("%s: %v", f.name(), err)
 		if time.Since(began) > pauseMax {
 			pause = pauseMin
 		}
@@ -138,7 +138,7 @@ func (f *feed) subscribeOnce(ctx context.Context) error {
 	err = f.consume(ctx, c)
 	if err != nil && ctx.Err() == nil && !isRefusal(err) && !errors.Is(err, clientstore.ErrDeadLettersFull) {
 		// Replace a connection that has failed, and read its token again from the source.
-		f.server.drop(c)
+		f.server.dropConnection(c)
 	}
 	return err
 }
@@ -158,7 +158,7 @@ func (f *feed) consume(ctx context.Context, c *client.Client) error {
 		return &refusal{fmt.Sprintf("%s has no event type %q", f.sub.Server, f.sub.Event)}
 	}
 	options := []client.SubscribeOption{client.WithMode(f.sub.Mode), client.WithCursorKey(f.id), client.WithMaxAge(f.e.c.CatchUp)}
-	join, latest, err := coalescing(f.sub.Coalesce, d.Meta)
+	join, latest, err := coalesceSettings(f.sub.Coalesce, d.Meta)
 	if err != nil {
 		return &refusal{err.Error()}
 	}
@@ -175,14 +175,14 @@ func (f *feed) consume(ctx context.Context, c *client.Client) error {
 			hctx, stop := context.WithCancel(hctx)
 			defer stop()
 			defer context.AfterFunc(ctx, stop)()
-			return f.add(hctx, client.BurstOf(hctx, ev))
+			return f.addBurst(hctx, client.BurstOf(hctx, ev))
 		}, options...))
 }
 
-// coalescing returns how events are coalesced, or nil if they are not. The configuration takes precedence over the
-// event type. It requests all events of a burst so that it can recognize events redelivered after a crash. latest
-// reports whether the agent receives only the last one.
-func coalescing(own *config.Coalesce, meta map[string]any) (_ *client.Coalescing, latest bool, err error) {
+// coalesceSettings returns the settings for coalescing events, or nil if events are not coalesced. The configuration
+// takes precedence over the event type. The settings request all events of a burst so that events redelivered after a
+// crash can be recognized. latest reports whether the agent receives only the last one.
+func coalesceSettings(own *config.Coalesce, meta map[string]any) (_ *client.Coalescing, latest bool, err error) {
 	said, err := wire.CoalesceOf(meta)
 	if own == nil {
 		if said == nil || err != nil {
@@ -214,8 +214,8 @@ func (f *feed) recordError(err error) {
 	f.problem = err
 }
 
-// add adds the events of a burst to the inbox.
-func (f *feed) add(ctx context.Context, burst client.Burst[json.RawMessage, json.RawMessage]) error {
+// addBurst adds the events of a burst to the inbox.
+func (f *feed) addBurst(ctx context.Context, burst client.Burst[json.RawMessage, json.RawMessage]) error {
 	var all []inbox.Event
 	for _, ev := range burst.Events {
 		all = append(all, shownEvent(ev, f.e.c.Limits.BytesPerEvent))
@@ -227,8 +227,8 @@ func (f *feed) add(ctx context.Context, burst client.Burst[json.RawMessage, json
 	f.mu.Lock()
 	f.added += n
 	f.mu.Unlock()
-	if n > 0 && f.loop.arrived(time.Now()) {
-		f.resumed("events come although nothing is woken")
+	if n > 0 && f.breaker.recordArrival(time.Now()) {
+		f.announceResume("events come although nothing is woken")
 	}
 	return err
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// These are the requests from a window to the hub, which are MCP tools. The first ones are also available to the agent.
+// These are the requests from a window to the hub, which are MCP tools. The first of these tools are also available to
+// the agent.
 const (
 	opList          = "events_list"
 	opSubscribe     = "events_subscribe"
@@ -34,8 +35,8 @@ const (
 // protocol is the protocol version that windows and the hub use.
 const protocol = 1
 
-// maxLeases is the maximum number of leases per window. A result and a notification need one each, and another one each
-// while the first is being settled.
+// maxLeases is the maximum number of leases per window. A result and a notification each need one lease, and a second
+// one while the first is being settled.
 const maxLeases = 4
 
 // A guest is the hub's end of the connection to a window.
@@ -64,18 +65,18 @@ type attachParams struct {
 	Shown settlement `json:"shown"`
 }
 
-// An attachResult is the hub's response to that request.
+// An attachResult is the hub's response to a window's first request.
 type attachResult struct {
 	PID int `json:"pid"`
-	// Differs reports whether the window's configuration differs from the hub's in something other than the servers.
+	// Differs reports whether the window's configuration differs from the hub's in anything but the servers.
 	Differs bool `json:"differs,omitempty"`
 }
 
-// server returns the MCP server for the window's connection.
-func (g *guest) server() *mcp.Server {
+// newServer returns the MCP server for the window's connection.
+func (g *guest) newServer() *mcp.Server {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-gen-bridge-hub", Version: fmt.Sprint(protocol)}, nil)
 	for name, answer := range map[string]func(context.Context, json.RawMessage) (any, error){
-		opAttach: g.attach, opLeave: g.leave, opAwait: g.await, opTake: g.take, opSettle: g.settle, opInbox: g.inbox,
+		opAttach: g.attach, opLeave: g.closeWindow, opAwait: g.await, opTake: g.take, opSettle: g.settle, opInbox: g.inbox,
 		opList: g.list, opSubscribe: g.subscribe, opUnsubscribe: g.unsubscribe, opSubscriptions: g.subscriptions, opResume: g.resume,
 	} {
 		srv.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -89,7 +90,7 @@ func (g *guest) server() *mcp.Server {
 				}
 				var text string
 				if err == nil {
-					text, err = shown(result)
+					text, err = resultText(result)
 				}
 				res := &mcp.CallToolResult{IsError: err != nil}
 				if err != nil {
@@ -129,8 +130,8 @@ func (g *guest) attach(_ context.Context, args json.RawMessage) (any, error) {
 		return nil, err
 	}
 	g.reader, g.differs = reader, in.Settings != g.h.settings
-	if err := g.mark(in.Shown); err != nil {
-		g.h.bye(in.Window, g)
+	if err := g.markShown(in.Shown); err != nil {
+		g.h.recordDisconnect(in.Window, g)
 		return nil, fmt.Errorf("marking what the window has shown as read: %w", err)
 	}
 	g.mu.Lock()
@@ -139,10 +140,10 @@ func (g *guest) attach(_ context.Context, args json.RawMessage) (any, error) {
 	return attachResult{PID: os.Getpid(), Differs: g.differs}, nil
 }
 
-// leave closes the window and deletes its reading position.
-func (g *guest) leave(context.Context, json.RawMessage) (any, error) {
+// closeWindow closes the window and deletes its reading position.
+func (g *guest) closeWindow(context.Context, json.RawMessage) (any, error) {
 	window := g.disconnect()
-	return struct{}{}, g.h.forget(window)
+	return struct{}{}, g.h.forgetWindow(window)
 }
 
 // disconnect ends the window's connection and returns the window's ID. Batches that the window has taken but not shown
@@ -156,13 +157,13 @@ func (g *guest) disconnect() (window string) {
 		l.Release()
 	}
 	if window != "" {
-		g.h.bye(window, g)
+		g.h.recordDisconnect(window, g)
 	}
 	return window
 }
 
-// keep stores a lease until the window settles it or disconnects.
-func (g *guest) keep(l *inbox.Lease) string {
+// storeLease stores a lease until the window settles it or disconnects.
+func (g *guest) storeLease(l *inbox.Lease) string {
 	name := rand.Text()
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -35,7 +35,7 @@ type listedType struct {
 	Allowed     bool            `json:"allowed"`
 }
 
-// A listedServer is a server whose event types could not be listed, or not completely.
+// A listedServer is a server whose event types could not be listed completely.
 type listedServer struct {
 	Server  string `json:"server"`
 	Problem string `json:"problem"`
@@ -189,14 +189,14 @@ type subscriptionRow struct {
 	Received     int             `json:"receivedSinceStart"`
 	Gaps         int             `json:"gapsSinceStart,omitempty"`
 	Unread       int             `json:"unread"`
-	// WakesPaused is when wakes were paused because they seemed to form a loop.
+	// WakesPaused is the time at which wakes were paused because they seemed to form a loop.
 	WakesPaused time.Time `json:"wakesPausedSince,omitzero"`
 }
 
 func (g *guest) row(f *feed) subscriptionRow {
 	st := f.status()
 	r := subscriptionRow{Subscription: f.id, Server: f.sub.Server, Event: f.sub.Event, Arguments: f.sub.Arguments, MadeBy: "configuration",
-		State: st.phase, Mode: st.mode, Joins: st.joins, Received: st.added, Gaps: st.gaps, Unread: g.reader.Count(of(f.id)), WakesPaused: f.loop.pausedSince()}
+		State: st.phase, Mode: st.mode, Joins: st.joins, Received: st.added, Gaps: st.gaps, Unread: g.reader.Count(subscriptionFilter(f.id)), WakesPaused: f.breaker.pausedSince()}
 	if f.agents {
 		r.MadeBy = "agent"
 	}
@@ -209,7 +209,7 @@ func (g *guest) row(f *feed) subscriptionRow {
 // resume ends the pauses of all wakes at the user's request.
 func (g *guest) resume(context.Context, json.RawMessage) (any, error) {
 	var out resumeResult
-	for _, f := range g.e.all() {
+	for _, f := range g.e.sortedFeeds() {
 		if f.resume("the user says so") {
 			out.Resumed = append(out.Resumed, f.name())
 		}
@@ -222,9 +222,9 @@ type resumeResult struct {
 	Resumed []string `json:"resumed"`
 }
 
-// of returns a filter for the batches of a subscription. If subscription is "", it returns nil, which accepts all
-// batches.
-func of(subscription string) func(*inbox.Batch, inbox.Mark) bool {
+// subscriptionFilter returns a filter for the batches of a subscription. If subscription is "", it returns nil, which
+// accepts all batches.
+func subscriptionFilter(subscription string) func(*inbox.Batch, inbox.Mark) bool {
 	if subscription == "" {
 		return nil
 	}
@@ -249,7 +249,7 @@ func (g *guest) subscriptions(context.Context, json.RawMessage) (any, error) {
 		Inbox         inboxRow          `json:"inbox"`
 		Bridge        bridgeRow         `json:"bridge"`
 	}{Notice: notice, Subscriptions: []subscriptionRow{}}
-	for _, f := range g.e.all() {
+	for _, f := range g.e.sortedFeeds() {
 		out.Subscriptions = append(out.Subscriptions, g.row(f))
 	}
 	box := g.e.state.box
@@ -258,7 +258,7 @@ func (g *guest) subscriptions(context.Context, json.RawMessage) (any, error) {
 		out.Inbox.Full = true
 		out.Inbox.Note = fmt.Sprintf("The inbox is full: %d subscriptions wait until something is read. Servers keep events for a limited time.", n)
 	}
-	out.Bridge = bridgeRow{PID: os.Getpid(), Windows: g.h.windows()}
+	out.Bridge = bridgeRow{PID: os.Getpid(), Windows: g.h.windowCount()}
 	if g.differs {
 		out.Bridge.Note = "This window was started with another configuration. That of the process above counts until it ends."
 	}

@@ -25,10 +25,11 @@ const (
 	maxWindowID = 32
 	// maxRequest is the maximum size of a message from a window.
 	maxRequest = 1 << 20
-	// absence is how long the hub keeps the reading position of a disconnected window. A window attaches to the next
-	// hub much sooner, and a killed window never does. absenceEvery is how often the hub checks for absent windows.
-	absence      = 30 * time.Second
-	absenceEvery = 10 * time.Second
+	// maxAbsence is how long the hub keeps the reading position of a disconnected window. A live window attaches to the
+	// next hub much sooner, and a killed window never does. absenceInterval is how often the hub checks for absent
+	// windows.
+	maxAbsence      = 30 * time.Second
+	absenceInterval = 10 * time.Second
 )
 
 // A hub serves the windows of a state directory. It serves those of other processes over the socket, and the window of
@@ -52,7 +53,7 @@ type hub struct {
 
 func newHub(e *engine) *hub {
 	h := &hub{e: e, guests: map[string]*guest{}, away: map[string]time.Time{}}
-	h.servers, h.settings = digests(e.c)
+	h.servers, h.settings = configDigests(e.c)
 	h.ctx, h.end = context.WithCancel(context.Background())
 	for _, name := range e.state.box.Readers() {
 		h.away[name] = time.Now() // windows of an earlier hub
@@ -61,9 +62,9 @@ func newHub(e *engine) *hub {
 	return h
 }
 
-// digests returns a digest of the configured servers, including the sources of their tokens, and one of the other
-// settings that all windows share.
-func digests(c *config.Config) (servers, settings string) {
+// configDigests returns a digest of the configured servers, including the sources of their tokens, and a digest of the
+// other settings that all windows share.
+func configDigests(c *config.Config) (servers, settings string) {
 	digest := func(of any) string {
 		raw, err := json.Marshal(of)
 		if err != nil {
@@ -80,7 +81,7 @@ func (h *hub) accept(l net.Listener) {
 	h.parts.Go(func() {
 		<-h.ctx.Done()
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			h.e.say("closing the socket: %v", err)
+			h.e.printMessage("closing the socket: %v", err)
 		}
 	})
 	h.parts.Go(func() {
@@ -93,7 +94,7 @@ func (h *hub) accept(l net.Listener) {
 				}
 				return
 			case err != nil: // such as too many open files
-				h.e.say("accepting another window: %v", err)
+				h.e.printMessage("accepting another window: %v", err)
 				select {
 				case <-time.After(time.Second):
 				case <-h.ctx.Done():
@@ -117,13 +118,13 @@ func (h *hub) serve(conn net.Conn) {
 		defer context.AfterFunc(h.ctx, func() { conn.Close() })()
 		defer conn.Close()
 		g := &guest{h: h, e: h.e}
-		session, err := g.server().Connect(h.ctx, &mcp.IOTransport{Reader: conn, Writer: conn, MaxLineLength: maxRequest}, nil)
+		session, err := g.newServer().Connect(h.ctx, &mcp.IOTransport{Reader: conn, Writer: conn, MaxLineLength: maxRequest}, nil)
 		if err == nil {
 			err = session.Wait()
 		}
 		g.disconnect()
 		if err != nil && h.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.EOF) && !errors.Is(err, mcp.ErrConnectionClosed) {
-			h.e.say("the connection of a window: %v", err)
+			h.e.printMessage("the connection of a window: %v", err)
 		}
 	})
 }
@@ -146,14 +147,14 @@ func (h *hub) welcome(window string, g *guest) (*inbox.Reader, error) {
 	defer h.positions.Unlock()
 	r, err := h.e.state.box.Reader(window)
 	if err != nil {
-		h.bye(window, g)
+		h.recordDisconnect(window, g)
 		return nil, fmt.Errorf("keeping the reading position of the window: %w", err)
 	}
 	return r, nil
 }
 
-// bye records that the connection to a window has been lost.
-func (h *hub) bye(window string, g *guest) {
+// recordDisconnect records that the connection to a window has been lost.
+func (h *hub) recordDisconnect(window string, g *guest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.guests[window] == g {
@@ -162,8 +163,8 @@ func (h *hub) bye(window string, g *guest) {
 	}
 }
 
-// windows returns the number of connected windows.
-func (h *hub) windows() int {
+// windowCount returns the number of connected windows.
+func (h *hub) windowCount() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.guests)
@@ -171,7 +172,7 @@ func (h *hub) windows() int {
 
 // forgetAbsent periodically deletes the reading positions of windows that do not return.
 func (h *hub) forgetAbsent() {
-	tick := time.NewTicker(absenceEvery)
+	tick := time.NewTicker(absenceInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -179,28 +180,28 @@ func (h *hub) forgetAbsent() {
 		case <-h.ctx.Done():
 			return
 		}
-		for _, window := range h.absent() {
-			if err := h.forget(window); err != nil {
-				h.e.say("forgetting the reading position of a window that is gone: %v", err)
+		for _, window := range h.absentWindows() {
+			if err := h.forgetWindow(window); err != nil {
+				h.e.printMessage("forgetting the reading position of a window that is gone: %v", err)
 			}
 		}
 	}
 }
 
-// absent returns the windows that have been disconnected for too long.
-func (h *hub) absent() (windows []string) {
+// absentWindows returns the windows that have been disconnected for too long.
+func (h *hub) absentWindows() (windows []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for window, since := range h.away {
-		if time.Since(since) > absence {
+		if time.Since(since) > maxAbsence {
 			windows = append(windows, window)
 		}
 	}
 	return windows
 }
 
-// forget deletes the reading position of a disconnected window.
-func (h *hub) forget(window string) error {
+// forgetWindow deletes the reading position of a disconnected window.
+func (h *hub) forgetWindow(window string) error {
 	h.positions.Lock()
 	defer h.positions.Unlock()
 	h.mu.Lock()

@@ -79,8 +79,8 @@ func (s *source) emit(ids ...string) {
 	}
 }
 
-// BRIDGE-7: kills of the bridge and of its server lose nothing. What is shown again was in the last result before a kill of
-// the bridge, and after an orderly end nothing is.
+// BRIDGE-7: kills of the bridge and of its server lose nothing. What is shown again was in the last result before a
+// kill of the bridge, and after an orderly end nothing is.
 func TestBRIDGE7Killed(t *testing.T) {
 	kills := 6
 	if n, err := strconv.Atoi(os.Getenv(killsVar)); err == nil {
@@ -181,8 +181,8 @@ func TestBRIDGE7Killed(t *testing.T) {
 	t.Logf("%d kills, %d events, %d shown again", kills, emitted, repeated)
 }
 
-// BRIDGE-4: the command is run for each batch, again when it says so. A batch that it has settled is read, one that it has
-// given up stays unread with the reason.
+// BRIDGE-4: the command is run for each batch, again when it says so. A batch that it has settled is read, one that it
+// has given up stays unread with the reason.
 func TestBRIDGE4Command(t *testing.T) {
 	f := newFront(t)
 	dir := t.TempDir()

@@ -12,9 +12,9 @@ type leader struct {
 	h     *hub
 }
 
-// lead locks the state directory and starts the leader. The error is a [*filelock.HeldError] if another bridge holds
-// the lock.
-func lead(ctx context.Context, o Options, dir string, print func(string)) (_ *leader, err error) {
+// startLeader locks the state directory and starts the leader. The error is a [*filelock.HeldError] if another bridge
+// holds the lock.
+func startLeader(ctx context.Context, o Options, dir string, print func(string)) (_ *leader, err error) {
 	s, err := openState(ctx, dir, o.Config.Limits)
 	if err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func lead(ctx context.Context, o Options, dir string, print func(string)) (_ *le
 	l.h = newHub(l.e)
 	socket, err := o.meet.listen(dir)
 	if err != nil {
-		l.e.say("no other window can share this bridge: %v", err)
+		l.e.printMessage("no other window can share this bridge: %v", err)
 	} else {
 		l.h.accept(socket)
 	}

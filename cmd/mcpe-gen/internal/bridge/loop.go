@@ -15,28 +15,28 @@ import (
 // next wake. A wake follows the previous one if its event arrived after the previous wake began. If too many wakes
 // follow each other within a period, the wakes of the subscription are paused.
 //
-// A pause ends after a period without events. It also ends if as many events arrive as the limit for a loop. Because
-// nothing was woken during the pause, the bridge did not cause them.
+// A pause ends after a period without events. It also ends when the number of arrived events reaches the loop limit.
+// Because nothing was woken during the pause, the bridge did not cause them.
 type breaker struct {
 	limit *config.Loop // nil never pauses
 
-	mu      sync.Mutex
-	began   time.Time   // start of the last wake
-	newest  uint64      // the last batch that caused a wake
-	follows []time.Time // starts of wakes that follow another one, within the limit's time
-	paused  time.Time   // start of the pause; zero without a pause
-	latest  time.Time   // time of the last event during the pause
-	came    int         // number of batches during the pause
-	changed chan struct{}
+	mu       sync.Mutex
+	began    time.Time   // start of the last wake
+	newest   uint64      // the last batch that caused a wake
+	follows  []time.Time // starts of wakes that follow another one, within the limit's time
+	paused   time.Time   // start of the pause; zero without a pause
+	latest   time.Time   // time of the last event during the pause
+	arrivals int         // number of batches during the pause
+	changed  chan struct{}
 }
 
 func newBreaker(limit *config.Loop) *breaker {
 	return &breaker{limit: limit, changed: make(chan struct{})}
 }
 
-// wake records a wake for a non-empty list of batches. It returns false if the wake must not happen because the wakes
-// of the subscription are now paused.
-func (k *breaker) wake(batches []inbox.Batch, now time.Time) bool {
+// recordWake records a wake for a non-empty list of batches. It returns false if the wakes of the subscription are now
+// paused, in which case the wake must not happen.
+func (k *breaker) recordWake(batches []inbox.Batch, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	last := batches[len(batches)-1]
@@ -45,9 +45,9 @@ func (k *breaker) wake(batches []inbox.Batch, now time.Time) bool {
 	}
 	follow := !k.began.IsZero() && last.Received.After(k.began)
 	if follow {
-		k.follows = append(k.within(now), now)
+		k.follows = append(k.recentFollows(now), now)
 		if len(k.follows) >= k.limit.Wakes {
-			k.paused, k.latest, k.came, k.follows = now, now, 0, nil
+			k.paused, k.latest, k.arrivals, k.follows = now, now, 0, nil
 			k.notifyLocked()
 			return false
 		}
@@ -56,25 +56,25 @@ func (k *breaker) wake(batches []inbox.Batch, now time.Time) bool {
 	return true
 }
 
-// within returns the recent follows, which count toward the limit. The caller must hold mu.
-func (k *breaker) within(now time.Time) []time.Time {
+// recentFollows returns the recent follows, which count toward the limit. The caller must hold mu.
+func (k *breaker) recentFollows(now time.Time) []time.Time {
 	for len(k.follows) > 0 && now.Sub(k.follows[0]) > k.limit.Within {
 		k.follows = k.follows[1:]
 	}
 	return k.follows
 }
 
-// arrived records a batch and reports whether it ends a pause.
-func (k *breaker) arrived(now time.Time) bool {
+// recordArrival records a batch and reports whether it ends a pause.
+func (k *breaker) recordArrival(now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.paused.IsZero() {
 		return false
 	}
 	k.latest = now
-	k.came++
+	k.arrivals++
 	k.notifyLocked()
-	return k.came >= k.limit.Wakes && k.resumeLocked()
+	return k.arrivals >= k.limit.Wakes && k.resumeLocked()
 }
 
 // resume ends the pause, if any. It reports whether there was one.
@@ -127,13 +127,13 @@ const (
 // notice to the inbox and informs the user.
 func (f *feed) mayWake(ctx context.Context, batches []inbox.Batch) bool {
 	now := time.Now()
-	if f.loop.wake(batches, now) {
+	if f.breaker.recordWake(batches, now) {
 		return true
 	}
-	l := f.loop.limit
+	l := f.breaker.limit
 	text := fmt.Sprintf("%d wakes by %s followed each other within %v, as in a loop. They pause until nothing has come for %v; mcpe-gen bridge resume ends the pause. Events still arrive in the inbox.",
 		l.Wakes, f.name(), l.Within, l.Quiet)
-	f.e.say("%s", text)
+	f.e.printMessage("%s", text)
 	data, err := json.Marshal(map[string]string{"subscription": f.id, "server": f.sub.Server, "event": f.sub.Event, "text": text})
 	if err == nil {
 		// Do not wait long for room in a full inbox.
@@ -143,7 +143,7 @@ func (f *feed) mayWake(ctx context.Context, batches []inbox.Batch) bool {
 			[]inbox.Event{{ID: f.id + "-" + now.UTC().Format(time.RFC3339Nano), Timestamp: now.UTC(), Data: data}}, false)
 	}
 	if err != nil {
-		f.e.say("saying in the inbox that wakes pause: %v", err)
+		f.e.printMessage("saying in the inbox that wakes pause: %v", err)
 	}
 	return false
 }
@@ -151,7 +151,7 @@ func (f *feed) mayWake(ctx context.Context, batches []inbox.Batch) bool {
 // resumeQuiet ends each pause of the feed after a period without events, until ctx is done.
 func (f *feed) resumeQuiet(ctx context.Context) {
 	for {
-		at, changed := f.loop.quietEnd()
+		at, changed := f.breaker.quietEnd()
 		var due <-chan time.Time
 		if !at.IsZero() {
 			due = time.After(time.Until(at))
@@ -168,21 +168,21 @@ func (f *feed) resumeQuiet(ctx context.Context) {
 
 // resume ends the pause, if any. It reports whether there was one.
 func (f *feed) resume(why string) bool {
-	if !f.loop.resume() {
+	if !f.breaker.resume() {
 		return false
 	}
-	f.resumed(why)
+	f.announceResume(why)
 	return true
 }
 
-// resumed reports the end of a pause and lets wakes continue.
-func (f *feed) resumed(why string) {
-	f.e.say("%s: wakes go on: %s", f.name(), why)
+// announceResume reports the end of a pause and lets wakes continue.
+func (f *feed) announceResume(why string) {
+	f.e.printMessage("%s: wakes go on: %s", f.name(), why)
 	f.e.state.box.Tell()
 }
 
 // isPaused reports whether the wakes of a subscription are paused.
 func (e *engine) isPaused(subscription string) bool {
 	f := e.feed(subscription)
-	return f != nil && !f.loop.pausedSince().IsZero()
+	return f != nil && !f.breaker.pausedSince().IsZero()
 }

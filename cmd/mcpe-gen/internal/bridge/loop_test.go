@@ -54,8 +54,8 @@ func channelLoop(c *config.Config) {
 	c.Limits.BatchesPerMinute = 6000
 }
 
-// BRIDGE-11: an agent that is woken by its own doings is woken so often and no more, which the inbox, standard error and
-// events_subscriptions say. After a quiet time it is woken as before.
+// BRIDGE-11: an agent that is woken by its own doings is woken so often and no more, which the inbox, standard error
+// and events_subscriptions say. After a quiet time it is woken as before.
 func TestBRIDGE11Loop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, nil)

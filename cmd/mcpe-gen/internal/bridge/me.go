@@ -15,7 +15,7 @@ func (f *feed) notByMe(d *client.Descriptor) []client.SubscribeOption {
 		return nil
 	}
 	if wire.ActorOf(d.Meta) == "" {
-		f.e.say("%s: the event type names no actor, so events that the agent causes itself are not left out", f.name())
+		f.e.printMessage("%s: the event type names no actor, so events that the agent causes itself are not left out", f.name())
 		return nil
 	}
 	var args map[string]json.RawMessage

@@ -19,8 +19,8 @@ func newPace(perMinute int) *pace {
 	return &pace{every: time.Minute / time.Duration(perMinute), most: perMinute}
 }
 
-// take waits until the next action is allowed. It returns false if ctx is done first.
-func (p *pace) take(ctx context.Context) bool {
+// wait waits until the next action is allowed. It returns false if ctx is done first.
+func (p *pace) wait(ctx context.Context) bool {
 	for {
 		p.mu.Lock()
 		now := time.Now()

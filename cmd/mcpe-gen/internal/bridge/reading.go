@@ -45,8 +45,8 @@ type inboxResult struct {
 	Batches []batchRow `json:"batches"`
 	// More is the number of other unread batches.
 	More int `json:"unreadMore"`
-	// Missed is the number of batches that a full inbox dropped before this window read them but after another window
-	// had.
+	// Missed is the number of batches that a full inbox dropped after another window had read them but before this
+	// window had.
 	Missed int    `json:"missedBatches,omitempty"`
 	Hint   string `json:"hint,omitempty"`
 	Read   *int   `json:"markedAsRead,omitempty"`
@@ -66,12 +66,12 @@ type awaitResult struct {
 	Unread int `json:"unread"`
 }
 
-// isFresh reports whether a batch was not announced yet and may wake the agent.
+// isFresh reports whether a batch has not been announced yet and may wake the agent.
 func (g *guest) isFresh(b *inbox.Batch, m inbox.Mark) bool {
 	return !m.Announced && !g.e.isPaused(b.Subscription)
 }
 
-// await returns once there is an unread batch or at its deadline.
+// await waits for an unread batch until the deadline in its parameters.
 func (g *guest) await(ctx context.Context, args json.RawMessage) (any, error) {
 	var in awaitParams
 	if err := json.Unmarshal(args, &in); err != nil {
@@ -82,7 +82,7 @@ func (g *guest) await(ctx context.Context, args json.RawMessage) (any, error) {
 			return nil, err
 		}
 	}
-	keep := of(in.Subscription)
+	keep := subscriptionFilter(in.Subscription)
 	if in.Fresh {
 		keep = g.isFresh
 	}
@@ -91,7 +91,7 @@ func (g *guest) await(ctx context.Context, args json.RawMessage) (any, error) {
 	for {
 		changed := g.e.state.box.Changed()
 		if g.reader.Count(keep) > 0 {
-			g.quiet(limit, keep, time.Duration(in.Quiet)*time.Second)
+			g.waitUntilQuiet(limit, keep, time.Duration(in.Quiet)*time.Second)
 			if n := g.reader.Count(keep); n > 0 {
 				return awaitResult{n}, nil
 			}
@@ -122,7 +122,7 @@ func (g *guest) take(ctx context.Context, args json.RawMessage) (any, error) {
 	if err := json.Unmarshal(args, &in); err != nil {
 		return nil, err
 	}
-	keep := of(in.Subscription)
+	keep := subscriptionFilter(in.Subscription)
 	if in.Fresh {
 		first := ""
 		keep = func(b *inbox.Batch, m inbox.Mark) bool {
@@ -141,8 +141,8 @@ func (g *guest) take(ctx context.Context, args json.RawMessage) (any, error) {
 		l.Release()
 		return takenResult{}, nil
 	}
-	out := takenResult{Lease: g.keep(l)}
-	out.Batches, out.More, out.Missed = rows(l.Batches, l.Marks), g.reader.Count(of(in.Subscription)), g.reader.Missed()
+	out := takenResult{Lease: g.storeLease(l)}
+	out.Batches, out.More, out.Missed = rows(l.Batches, l.Marks), g.reader.Count(subscriptionFilter(in.Subscription)), g.reader.Missed()
 	return out, nil
 }
 
@@ -162,11 +162,11 @@ func (g *guest) settle(_ context.Context, args json.RawMessage) (any, error) {
 		return nil, err
 	}
 	defer g.release(in.Lease)
-	return struct{}{}, g.mark(in)
+	return struct{}{}, g.markShown(in)
 }
 
-// mark records each of the shown batches once.
-func (g *guest) mark(s settlement) error {
+// markShown records each of the shown batches once.
+func (g *guest) markShown(s settlement) error {
 	if _, err := g.reader.Read(s.Read...); err != nil {
 		return err
 	}
@@ -179,18 +179,18 @@ func (g *guest) mark(s settlement) error {
 	return g.reader.Reported(s.Missed)
 }
 
-// quiet waits until no batch has arrived for d.
-func (g *guest) quiet(ctx context.Context, keep func(*inbox.Batch, inbox.Mark) bool, d time.Duration) {
+// waitUntilQuiet waits until no batch has arrived for d.
+func (g *guest) waitUntilQuiet(ctx context.Context, keep func(*inbox.Batch, inbox.Mark) bool, d time.Duration) {
 	if d <= 0 {
 		return
 	}
 	box := g.e.state.box
 	still := time.NewTimer(d)
 	defer still.Stop()
-	seen := g.newest(keep)
+	seen := g.newestSequence(keep)
 	for {
 		changed := box.Changed()
-		if now := g.newest(keep); now > seen {
+		if now := g.newestSequence(keep); now > seen {
 			seen = now
 			still.Reset(d)
 		}
@@ -204,8 +204,8 @@ func (g *guest) quiet(ctx context.Context, keep func(*inbox.Batch, inbox.Mark) b
 	}
 }
 
-// newest returns the sequence number of the newest unread batch.
-func (g *guest) newest(keep func(*inbox.Batch, inbox.Mark) bool) (newest uint64) {
+// newestSequence returns the sequence number of the newest unread batch.
+func (g *guest) newestSequence(keep func(*inbox.Batch, inbox.Mark) bool) (newest uint64) {
 	g.reader.Count(func(b *inbox.Batch, m inbox.Mark) bool {
 		if keep == nil || keep(b, m) {
 			newest = max(newest, b.Sequence)
@@ -244,7 +244,7 @@ func (g *guest) inbox(_ context.Context, args json.RawMessage) (any, error) {
 		}
 		out.Read = &n
 	}
-	keep := of(in.Subscription)
+	keep := subscriptionFilter(in.Subscription)
 	events := g.e.c.Limits.EventsPerBatch
 	batches, marks := g.reader.Unread(events, keep)
 	n := 0

@@ -71,8 +71,8 @@ func (s *upstream) client(ctx context.Context) (*client.Client, error) {
 	return s.c, err
 }
 
-// drop closes a broken connection so that the next call of client reconnects.
-func (s *upstream) drop(c *client.Client) {
+// dropConnection closes a broken connection so that the next call of client reconnects.
+func (s *upstream) dropConnection(c *client.Client) {
 	s.turn <- struct{}{}
 	if s.c == c {
 		s.c = nil

@@ -36,9 +36,9 @@ type sockets struct{}
 // A socket is the leader's listener.
 type socket struct {
 	net.Listener
-	// temporary and note are paths that are removed when the listener is closed. They are empty if the socket is in the
-	// state directory.
-	temporary, note string
+	// temporary and pathFile are paths that are removed when the listener is closed. They are empty if the socket is in
+	// the state directory.
+	temporary, pathFile string
 }
 
 // listen creates the socket of a state directory. The caller must hold the directory's lock. It replaces a socket left
@@ -54,8 +54,8 @@ func (sockets) listen(dir string) (_ net.Listener, err error) {
 	s := &socket{}
 	path := filepath.Join(run, socketFile)
 	if len(path) > maxSocketPath {
-		s.note = filepath.Join(run, elsewhereFile)
-		removeElsewhere(s.note)
+		s.pathFile = filepath.Join(run, elsewhereFile)
+		removeElsewhere(s.pathFile)
 		if s.temporary, err = os.MkdirTemp("", "mcpe-gen-"); err != nil {
 			return nil, err
 		}
@@ -70,8 +70,8 @@ func (sockets) listen(dir string) (_ net.Listener, err error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	if s.note != "" {
-		if err := atomicfile.Write(s.note, []byte(path)); err != nil {
+	if s.pathFile != "" {
+		if err := atomicfile.Write(s.pathFile, []byte(path)); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
@@ -85,7 +85,7 @@ func (s *socket) clean() error {
 	if s.temporary == "" {
 		return nil
 	}
-	err := os.Remove(s.note)
+	err := os.Remove(s.pathFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}

@@ -64,7 +64,7 @@ func (s *state) close() error {
 	return errors.Join(errs...)
 }
 
-// StateDir returns the default state directory of a bridge. It is below $XDG_STATE_HOME or the system's equivalent. Its
+// StateDir returns the default state directory of a bridge. It is in $XDG_STATE_HOME or the system's equivalent. Its
 // name is derived from the path of the configuration, or from the URL and the events.
 func StateDir(c *config.Config) (string, error) {
 	base, err := stateHome()

@@ -26,8 +26,8 @@ const (
 	maxArguments = 64 << 10
 	// turnTime is how long a result waits until the previous one has been written.
 	turnTime = 5 * time.Second
-	// progressEvery is the interval between progress notifications during a waiting call.
-	progressEvery = 10 * time.Second
+	// progressInterval is the interval between progress notifications during a waiting call.
+	progressInterval = 10 * time.Second
 )
 
 // A tool is an MCP tool for the agent.
@@ -88,8 +88,8 @@ func (w *window) tools() []tool {
 	}}
 }
 
-// add registers the tools with a server.
-func (w *window) add(s *mcp.Server) error {
+// registerTools registers the tools with a server.
+func (w *window) registerTools(s *mcp.Server) error {
 	for _, k := range w.tools() {
 		var schema bytes.Buffer
 		if err := json.Compact(&schema, []byte(k.schema)); err != nil {
@@ -110,7 +110,7 @@ func (w *window) add(s *mcp.Server) error {
 				if err != nil {
 					return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: plain.Text(plain.Cut(err.Error(), 4*maxText))}}}, nil
 				}
-				text, err := shown(result)
+				text, err := resultText(result)
 				if err != nil {
 					return nil, err
 				}
@@ -140,8 +140,8 @@ func checkInput(s *validate.Schema, req *mcp.CallToolRequest) error {
 	return errors.New(strings.Join(parts, "; "))
 }
 
-// shown returns a result as JSON text. It escapes invisible characters so that they cannot hide content.
-func shown(result any) (string, error) {
+// resultText returns a result as JSON text. It escapes invisible characters so that they cannot hide content.
+func resultText(result any) (string, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

@@ -44,7 +44,7 @@ func (w *window) wait(ctx context.Context, req *mcp.CallToolRequest) (any, error
 			return nil, err
 		case there.Unread == 0:
 			return emptyResult(0, hintNothing), nil
-		case !w.pace.take(limit):
+		case !w.pace.wait(limit):
 			return emptyResult(there.Unread, hintPace), nil
 		}
 		select {
@@ -57,7 +57,7 @@ func (w *window) wait(ctx context.Context, req *mcp.CallToolRequest) (any, error
 		}
 		taken, err := w.take(ctx, takeParams{Subscription: in.Subscription})
 		if err == nil && taken.Lease != "" {
-			return w.show(req.Extra, taken)
+			return w.showBatches(req.Extra, taken)
 		}
 		<-w.turn
 		w.pace.giveBack()
@@ -84,7 +84,7 @@ func emptyResult(more int, hint string) inboxResult {
 	return inboxResult{Notice: notice, Batches: []batchRow{}, More: more, Hint: hint}
 }
 
-// await waits until there is an unread batch. It also fails if w.ctx is done or the hub does not respond in time.
+// await waits until there is an unread batch. It returns an error if w.ctx is done or the hub does not respond in time.
 func (w *window) await(ctx context.Context, ask awaitParams, there *awaitResult) error {
 	ctx, cancel := context.WithDeadline(ctx, ask.Until.Add(answerTime))
 	defer cancel()
@@ -92,7 +92,8 @@ func (w *window) await(ctx context.Context, ask awaitParams, there *awaitResult)
 	return w.call(ctx, opAwait, ask, there)
 }
 
-// take takes batches to show. It cannot be canceled halfway because the batches would then not be shown.
+// take takes batches to show. It ignores the cancellation of ctx because batches that are already taken would then not
+// be shown.
 func (w *window) take(ctx context.Context, what takeParams) (taken takenResult, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
@@ -100,9 +101,9 @@ func (w *window) take(ctx context.Context, what takeParams) (taken takenResult, 
 	return taken, err
 }
 
-// show returns the result with the taken batches. They count as read once the result has been written. The caller must
-// hold the turn, which show passes on.
-func (w *window) show(extra *mcp.RequestExtra, taken takenResult) (any, error) {
+// showBatches returns a result that contains the taken batches. They count as read once the result has been written.
+// The caller must hold the turn, which showBatches passes on.
+func (w *window) showBatches(extra *mcp.RequestExtra, taken takenResult) (any, error) {
 	sequences, err := sequencesOf(taken.Batches)
 	back := settlement{Lease: taken.Lease}
 	if err != nil {
@@ -130,7 +131,7 @@ func (w *window) progress(ctx context.Context, req *mcp.CallToolRequest, seconds
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(progressEvery)
+		tick := time.NewTicker(progressInterval)
 		defer tick.Stop()
 		for n := 1; ; n++ {
 			select {
@@ -140,7 +141,7 @@ func (w *window) progress(ctx context.Context, req *mcp.CallToolRequest, seconds
 			}
 			// If the caller is gone, the call ends by itself.
 			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token,
-				Progress: float64(n) * progressEvery.Seconds(), Total: float64(seconds), Message: "waiting for events"})
+				Progress: float64(n) * progressInterval.Seconds(), Total: float64(seconds), Message: "waiting for events"})
 		}
 	}()
 	return func() {

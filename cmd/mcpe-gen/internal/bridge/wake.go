@@ -38,14 +38,14 @@ func (w *window) announce() {
 	for w.ctx.Err() == nil {
 		var there awaitResult
 		err := w.await(w.ctx, awaitParams{Fresh: true, Until: time.Now().Add(awaitTime)}, &there)
-		if err == nil && there.Unread > 0 && w.channel.take(w.ctx) {
+		if err == nil && there.Unread > 0 && w.channel.wait(w.ctx) {
 			err = w.announceNext()
 		}
 		if err == nil {
 			continue
 		}
 		if w.ctx.Err() == nil {
-			w.say("the channel: %v", err)
+			w.printMessage("the channel: %v", err)
 		}
 		select {
 		case <-time.After(pauseMin):
@@ -82,7 +82,7 @@ func channelOf(batches []batchRow) (m channelMessage, err error) {
 		count += batches[i].Count
 		ids = append(ids, batches[i].ID)
 	}
-	text, err := shown(batches)
+	text, err := resultText(batches)
 	first := batches[0]
 	return channelMessage{
 		Content: notice + " They stay in the inbox until events_inbox marks them as read.\n" + text,
@@ -96,8 +96,8 @@ func channelOf(batches []batchRow) (m channelMessage, err error) {
 const (
 	// commandDrain is how long a running command may continue while the bridge shuts down.
 	commandDrain = 5 * time.Second
-	// restart is the delay before the bridge retries a command that could not be started.
-	restart = time.Minute
+	// commandRetryDelay is the delay before the bridge retries a command that could not be started.
+	commandRetryDelay = time.Minute
 )
 
 // newCommand returns the command that is run for a subscription.
@@ -106,14 +106,14 @@ func newCommand(c *config.Config) *wake.Command {
 	return &wake.Command{Argv: x.Command, Dir: c.Dir, Secrets: c.TokenVariables(), Timeout: x.Timeout, Drain: commandDrain, PerMinute: x.PerMinute}
 }
 
-// command runs the command for each unread batch of the feed, oldest first, until ctx is done.
-func (f *feed) command(ctx context.Context) {
+// runCommands runs the command for each unread batch of the feed, oldest first, until ctx is done.
+func (f *feed) runCommands(ctx context.Context) {
 	box := f.e.state.box
 	run := newCommand(f.e.c)
 	for ctx.Err() == nil {
 		changed := box.Changed()
 		next, _ := box.Unread(1, func(b *inbox.Batch, m inbox.Mark) bool {
-			return b.Subscription == f.id && !m.Commanded && f.loop.pausedSince().IsZero()
+			return b.Subscription == f.id && !m.Commanded && f.breaker.pausedSince().IsZero()
 		})
 		if len(next) > 0 && !f.mayWake(ctx, next) {
 			continue
@@ -132,7 +132,7 @@ func (f *feed) command(ctx context.Context) {
 		}
 		pause, err := f.recordOutcome(&next[0], outcome, err)
 		if err != nil && ctx.Err() == nil {
-			f.e.say("%s: %s: %v", f.name(), next[0].ID(), err)
+			f.e.printMessage("%s: %s: %v", f.name(), next[0].ID(), err)
 		}
 		if pause > 0 {
 			select {
@@ -148,7 +148,7 @@ func (f *feed) recordOutcome(b *inbox.Batch, outcome wake.Outcome, err error) (t
 	box := f.e.state.box
 	switch {
 	case outcome == wake.Retry || errors.As(err, new(*wake.StartError)):
-		return restart, err
+		return commandRetryDelay, err
 	case outcome == wake.DeadLetter:
 		failure := plain.Text(plain.Cut(err.Error(), maxText))
 		kept := box.Mark(func(m *inbox.Mark) { m.Commanded, m.Failure = true, failure }, b.Sequence)
@@ -159,7 +159,7 @@ func (f *feed) recordOutcome(b *inbox.Batch, outcome wake.Outcome, err error) (t
 		_, err = box.Read(b.Sequence)
 	}
 	if err != nil {
-		return restart, err // it will run once more: the disk may be full
+		return commandRetryDelay, err // it will run once more: the disk may be full
 	}
 	return 0, nil
 }

@@ -57,14 +57,14 @@ type window struct {
 	// settling receives the settlement of the current result.
 	settling chan settlement
 
-	lead *leader // used only by join
+	leader *leader // used only by join
 
 	mu      sync.Mutex
 	l       *link
 	changed chan struct{} // closed when l changes
-	// shown holds the batches that the window has shown but no hub has confirmed. The window reports them to the next
-	// hub.
-	shown settlement
+	// unconfirmed holds the batches that the window has shown but no hub has confirmed. The window reports them to the
+	// next hub.
+	unconfirmed settlement
 }
 
 // A link is a connection to a hub.
@@ -83,8 +83,8 @@ func newWindow(o Options, dir string, print func(string)) *window {
 	return w
 }
 
-// say prints a message to the user.
-func (w *window) say(format string, args ...any) {
+// printMessage prints a message to the user.
+func (w *window) printMessage(format string, args ...any) {
 	w.print(plain.Text(plain.Cut(fmt.Sprintf(format, args...), maxText)))
 }
 
@@ -101,14 +101,14 @@ func (w *window) join(ctx context.Context, patience time.Duration) (*link, error
 		if problem == nil {
 			return l, nil
 		}
-		if _, refused := errors.AsType[*hubRefusal](problem); refused || w.lead != nil {
+		if _, refused := errors.AsType[*hubRefusal](problem); refused || w.leader != nil {
 			return nil, problem
 		}
-		leader, err := lead(ctx, w.o, w.dir, w.print)
+		leader, err := startLeader(ctx, w.o, w.dir, w.print)
 		held, isHeld := errors.AsType[*filelock.HeldError](err)
 		switch {
 		case err == nil:
-			w.lead = leader
+			w.leader = leader
 			continue
 		case !isHeld:
 			return nil, err
@@ -130,10 +130,10 @@ func (w *window) attach(ctx context.Context) (_ *link, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attachTime)
 	defer cancel()
 	var conn net.Conn
-	if w.lead != nil {
+	if w.leader != nil {
 		var theirs net.Conn
 		conn, theirs = net.Pipe()
-		w.lead.h.serve(theirs)
+		w.leader.h.serve(theirs)
 	} else if conn, err = w.o.meet.dial(ctx, w.dir); err != nil {
 		return nil, err
 	}
@@ -142,9 +142,9 @@ func (w *window) attach(ctx context.Context) (_ *link, err error) {
 		return nil, err
 	}
 	w.mu.Lock()
-	shown := w.shown
+	shown := w.unconfirmed
 	w.mu.Unlock()
-	servers, settings := digests(w.o.Config)
+	servers, settings := configDigests(w.o.Config)
 	var answer attachResult
 	err = l.call(ctx, opAttach, attachParams{Protocol: protocol, Window: w.id, Servers: servers, Settings: settings, Shown: shown}, &answer)
 	if err != nil {
@@ -154,9 +154,9 @@ func (w *window) attach(ctx context.Context) (_ *link, err error) {
 		}
 		return nil, err
 	}
-	w.confirmed(shown)
+	w.recordConfirmation(shown)
 	if l.pid = answer.PID; answer.Differs {
-		w.say("the bridge that leads, pid %d, has another configuration, which counts until it ends", l.pid)
+		w.printMessage("the bridge that leads, pid %d, has another configuration, which counts until it ends", l.pid)
 	}
 	return l, nil
 }
@@ -207,8 +207,8 @@ func (l *link) call(ctx context.Context, op string, in, out any) error {
 	return json.Unmarshal([]byte(text), out)
 }
 
-// use makes l the link for all calls. If l is nil, calls wait for a link.
-func (w *window) use(l *link) {
+// setLink makes l the link for all calls. If l is nil, calls wait for a link.
+func (w *window) setLink(l *link) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.l = l
@@ -256,13 +256,13 @@ func (w *window) call(ctx context.Context, op string, in, out any) error {
 	}
 }
 
-// keep keeps the window attached until ctx is done. l is its initial link.
-func (w *window) keep(ctx context.Context, l *link) {
+// keepAttached keeps the window attached until ctx is done. l is its initial link.
+func (w *window) keepAttached(ctx context.Context, l *link) {
 	for {
-		w.use(l)
+		w.setLink(l)
 		select {
 		case <-l.done:
-			w.use(nil)
+			w.setLink(nil)
 		case <-ctx.Done():
 			l.close()
 			return
@@ -273,7 +273,7 @@ func (w *window) keep(ctx context.Context, l *link) {
 				break
 			}
 			if ctx.Err() == nil {
-				w.say("%v; trying again", err)
+				w.printMessage("%v; trying again", err)
 			}
 			select {
 			case <-time.After(pause):
@@ -289,16 +289,16 @@ func (w *window) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
 	if err := w.call(ctx, opLeave, struct{}{}, &struct{}{}); err != nil {
-		w.say("ending: %v", err)
+		w.printMessage("ending: %v", err)
 	}
 }
 
 // stopLeading stops the leader if it runs in this window's bridge.
 func (w *window) stopLeading() error {
-	if w.lead == nil {
+	if w.leader == nil {
 		return nil
 	}
-	return w.lead.stop()
+	return w.leader.stop()
 }
 
 // settleShown settles the results of the agent's calls in order until over is closed.
@@ -316,7 +316,7 @@ func (w *window) settleShown(over <-chan struct{}) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 		if err := w.settle(ctx, s); err != nil {
-			w.say("marking events as read: %v; they will be shown again", err)
+			w.printMessage("marking events as read: %v; they will be shown again", err)
 		}
 		cancel()
 		<-w.turn
@@ -326,29 +326,29 @@ func (w *window) settleShown(over <-chan struct{}) {
 // settle reports shown batches to the hub. If the hub ends before it confirms them, the next hub receives the report.
 func (w *window) settle(ctx context.Context, s settlement) error {
 	w.mu.Lock()
-	w.shown.Read = append(w.shown.Read, s.Read...)
-	w.shown.Announced = append(w.shown.Announced, s.Announced...)
-	w.shown.Missed += s.Missed
-	said := w.shown
+	w.unconfirmed.Read = append(w.unconfirmed.Read, s.Read...)
+	w.unconfirmed.Announced = append(w.unconfirmed.Announced, s.Announced...)
+	w.unconfirmed.Missed += s.Missed
+	said := w.unconfirmed
 	w.mu.Unlock()
 	said.Lease = s.Lease
 	err := w.call(ctx, opSettle, said, &struct{}{})
 	if _, failed := errors.AsType[*toolError](err); err == nil || failed {
-		w.confirmed(said)
+		w.recordConfirmation(said)
 	}
 	return err
 }
 
-// confirmed records that a hub has confirmed the shown batches.
-func (w *window) confirmed(s settlement) {
+// recordConfirmation records that a hub has confirmed the shown batches.
+func (w *window) recordConfirmation(s settlement) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := func(of []uint64) func(uint64) bool {
 		return func(n uint64) bool { return slices.Contains(of, n) }
 	}
-	w.shown.Read = slices.DeleteFunc(slices.Clone(w.shown.Read), known(s.Read))
-	w.shown.Announced = slices.DeleteFunc(slices.Clone(w.shown.Announced), known(s.Announced))
-	w.shown.Missed = max(w.shown.Missed-s.Missed, 0)
+	w.unconfirmed.Read = slices.DeleteFunc(slices.Clone(w.unconfirmed.Read), known(s.Read))
+	w.unconfirmed.Announced = slices.DeleteFunc(slices.Clone(w.unconfirmed.Announced), known(s.Announced))
+	w.unconfirmed.Missed = max(w.unconfirmed.Missed-s.Missed, 0)
 }
 
 // sequencesOf returns the sequence numbers of batches.

@@ -37,8 +37,8 @@ func (b *bridged) status() (s bridgeStatus) {
 	return s
 }
 
-// BRIDGE-9: all windows of a state directory get every event, each once. A window that begins gets what no window has read.
-// When the one that leads ends another one leads, also under a call that waits.
+// BRIDGE-9: all windows of a state directory get every event, each once. A window that begins gets what no window has
+// read. When the one that leads ends another one leads, also under a call that waits.
 func TestBRIDGE9Windows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, nil)
@@ -105,8 +105,8 @@ func (c deafConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// BRIDGE-9: if the bridge that leads ends before it knows what a window has shown, the next one learns it and shows nothing
-// twice. The window says meanwhile that the bridge does not answer.
+// BRIDGE-9: if the bridge that leads ends before it knows what a window has shown, the next one learns it and shows
+// nothing twice. The window says meanwhile that the bridge does not answer.
 func TestBRIDGE9Unconfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, nil)
@@ -133,7 +133,8 @@ func TestBRIDGE9Unconfirmed(t *testing.T) {
 	})
 }
 
-// BRIDGE-3, BRIDGE-9: each window with a channel gets each notification once, and none for what was announced before it.
+// BRIDGE-3, BRIDGE-9: each window with a channel gets each notification once, and none for what was announced before
+// it.
 func TestBRIDGE9Channels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, nil)
@@ -249,8 +250,8 @@ func TestBRIDGE9Unreachable(t *testing.T) {
 	})
 }
 
-// BRIDGE-9: the socket is the user's only, in the state directory or, if its path would be too long for a socket, in one for
-// temporary files. One that a crash has left is replaced, and an orderly end leaves none.
+// BRIDGE-9: the socket is the user's only, in the state directory or, if its path would be too long for a socket, in
+// one for temporary files. One that a crash has left is replaced, and an orderly end leaves none.
 func TestBRIDGE9Socket(t *testing.T) {
 	base, err := os.MkdirTemp("", "b")
 	if err != nil {
@@ -400,8 +401,8 @@ func (r *windowReader) has(events int) bool {
 	return all
 }
 
-// BRIDGE-9: kills of the bridge that leads lose nothing for the windows that are left and show them nothing twice, whatever is
-// under way.
+// BRIDGE-9: kills of the bridge that leads lose nothing for the windows that are left and show them nothing twice,
+// whatever is under way.
 func TestBRIDGE9Killed(t *testing.T) {
 	f := newFront(t)
 	dir := t.TempDir()

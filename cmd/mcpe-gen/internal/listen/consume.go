@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	// execDrain is how long a running command may continue at the end of the run. drain limits the whole shutdown.
-	execDrain = 10 * time.Second
-	drain     = execDrain + 4*wake.Grace
+	// execDrain is how long a running command may continue at the end of the run. shutdownTime limits the duration of
+	// the whole shutdown.
+	execDrain    = 10 * time.Second
+	shutdownTime = execDrain + 4*wake.Grace
 )
 
 // A Burst defines which events form a batch. Unset fields default to the x-coalesce of the event type.
@@ -35,8 +36,8 @@ type Burst struct {
 
 func (b Burst) given() bool { return len(b.Key) > 0 || b.Quiet >= 0 || b.Max != 0 }
 
-// option returns the subscription option for coalescing events of d, or nil if each event is a separate batch.
-func (b Burst) option(d client.Descriptor) (client.SubscribeOption, error) {
+// subscribeOption returns the subscription option for coalescing events of d, or nil if each event is a separate batch.
+func (b Burst) subscribeOption(d client.Descriptor) (client.SubscribeOption, error) {
 	said, err := wire.CoalesceOf(d.Meta)
 	if err != nil && !b.given() {
 		return nil, fmt.Errorf("%s says how its events are joined in a way that cannot be used (--quiet-seconds 0 joins none): %w", d.Name, err)
@@ -112,8 +113,8 @@ type consumer struct {
 
 // consume subscribes to d and handles its events until ctx is done.
 func (o Options) consume(ctx context.Context, c *client.Client, keep clientstore.ConsumerStore, d client.Descriptor, args json.RawMessage) error {
-	so := []client.SubscribeOption{client.WithMode(o.Mode), client.WithCursorKey(key(o.Target, d.Name, args))}
-	joined, err := o.Burst.option(d)
+	so := []client.SubscribeOption{client.WithMode(o.Mode), client.WithCursorKey(cursorKey(o.Target, d.Name, args))}
+	joined, err := o.Burst.subscribeOption(d)
 	if err != nil {
 		return err
 	}
@@ -133,14 +134,14 @@ func (o Options) consume(ctx context.Context, c *client.Client, keep clientstore
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		k.show.watch(watching, k.status)
+		k.show.watchConnection(watching, k.status)
 	}()
-	err = client.Consume(k.running, c, client.ConsumeOptions{Store: keep, MaxTries: math.MaxInt, DrainTimeout: drain, OnProblem: k.problem},
+	err = client.Consume(k.running, c, client.ConsumeOptions{Store: keep, MaxTries: math.MaxInt, DrainTimeout: shutdownTime, OnProblem: k.problem},
 		client.Handle(client.Dynamic(d.Name), args, k.handle, so...))
 	close(watching)
 	<-watched
 	if err != nil && ctx.Err() != nil {
-		k.show.note("%s", plain.Text(err.Error())) // the requested end is a success nevertheless
+		k.show.printNote("%s", plain.Text(err.Error())) // the requested end is a success nevertheless
 	}
 	k.show.finish(o)
 	switch cause := context.Cause(k.running); {
@@ -149,13 +150,13 @@ func (o Options) consume(ctx context.Context, c *client.Client, keep clientstore
 	case cause != nil && ctx.Err() == nil:
 		return cause
 	case err != nil:
-		return o.unconsumed(err, d)
+		return o.explainEnd(err, d)
 	}
 	return nil
 }
 
-// unconsumed returns an error that explains why no more events arrive.
-func (o Options) unconsumed(err error, d client.Descriptor) error {
+// explainEnd returns an error that explains why no more events arrive.
+func (o Options) explainEnd(err error, d client.Descriptor) error {
 	if _, ok := errors.AsType[*client.NoCompatibleDeliveryModeError](err); ok || errors.Is(err, events.ErrInvalidParams) {
 		return o.explainRefusal(err, d)
 	}
@@ -177,22 +178,21 @@ func (k *consumer) status() client.Status {
 
 func (k *consumer) problem(err error) {
 	if gap, ok := errors.AsType[*client.GapError](err); ok {
-		k.show.gap(gap)
+		k.show.printGap(gap)
 		return
 	}
-	k.show.fail(err)
+	k.show.printError(err)
 }
 
 // handle handles one batch. If handle returns an error that does not discard the event, the client retries it. Only the
-// consumer limits the number of attempts, so that neither the end of the run nor a missing command creates a dead
-// letter.
+// consumer limits the number of attempts, so neither the end of the run nor a missing command creates a dead letter.
 func (k *consumer) handle(ctx context.Context, ev *events.Event[json.RawMessage, json.RawMessage]) error {
 	if err := k.running.Err(); err != nil {
 		return err
 	}
 	burst, mode := client.BurstOf(ctx, ev), k.status().Mode
 	if k.o.Exec == nil {
-		if err := k.show.line(ev.Occurrence, burst.Count); err != nil {
+		if err := k.show.printEvent(ev.Occurrence, burst.Count); err != nil {
 			k.stop(err)
 			return err
 		}
@@ -204,7 +204,7 @@ func (k *consumer) handle(ctx context.Context, ev *events.Event[json.RawMessage,
 	if err != nil && k.running.Err() != nil {
 		return err
 	}
-	if err := k.show.batch(ev.Occurrence, mode, commandResult{Outcome: outcome.String(), Count: burst.Count, Millis: time.Since(began).Milliseconds(), Error: text(err)}); err != nil {
+	if err := k.show.printBatch(ev.Occurrence, mode, commandResult{Outcome: outcome.String(), Count: burst.Count, Millis: time.Since(began).Milliseconds(), Error: text(err)}); err != nil {
 		k.stop(err)
 		return err
 	}
@@ -227,7 +227,7 @@ func (k *consumer) try(b client.Burst[json.RawMessage, json.RawMessage]) (wake.O
 	}
 	batch := wake.Batch{Server: k.o.Target.String(), Event: k.d.Name, Count: b.Count, First: b.First, Last: b.Last}
 	for _, ev := range b.Events {
-		raw, err := json.Marshal(occurrence(ev.Occurrence))
+		raw, err := json.Marshal(wireOccurrence(ev.Occurrence))
 		if err != nil {
 			return wake.DeadLetter, err
 		}
@@ -262,6 +262,6 @@ func text(err error) string {
 type commandOutput struct{ show *display }
 
 func (c commandOutput) Write(p []byte) (int, error) {
-	c.show.note("%s", plain.Lines(string(p[:len(p)-1]))) // without the final newline
+	c.show.printNote("%s", plain.Lines(string(p[:len(p)-1]))) // without the final newline
 	return len(p), nil
 }

@@ -173,7 +173,7 @@ func TestBurstOption(t *testing.T) {
 		{broken, Burst{Quiet: 0}, false, ""},
 		{broken, Burst{Quiet: 5, Key: []string{"/a"}}, true, ""},
 	} {
-		option, err := test.burst.option(client.Descriptor{Name: "push", Meta: test.meta})
+		option, err := test.burst.subscribeOption(client.Descriptor{Name: "push", Meta: test.meta})
 		if (option != nil) != test.joined || (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
 			t.Errorf("%v %+v: %v, %v", test.meta, test.burst, option != nil, err)
 		}

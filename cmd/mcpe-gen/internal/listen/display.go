@@ -51,13 +51,13 @@ func (d *display) paint(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-// note prints a line about the run rather than an event.
-func (d *display) note(format string, args ...any) {
+// printNote prints a line about the run rather than an event.
+func (d *display) printNote(format string, args ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.clear()
+	d.clearCounts()
 	fmt.Fprintf(d.o.Stderr, format+"\n", args...)
-	d.count()
+	d.writeCounts()
 }
 
 func (d *display) begin(event, mode string, o Options) {
@@ -74,14 +74,14 @@ func (d *display) begin(event, mode string, o Options) {
 	if d.o.Live {
 		more += "; Ctrl-C ends"
 	}
-	d.note("%s by %s from %s%s", d.paint(bold, plain.Text(event)), mode, o.Target, more)
+	d.printNote("%s by %s from %s%s", d.paint(bold, plain.Text(event)), mode, o.Target, more)
 }
 
 // finish prints the totals.
 func (d *display) finish(o Options) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.clear()
+	d.clearCounts()
 	if o.Quiet {
 		return
 	}
@@ -107,16 +107,16 @@ type line struct {
 func (d *display) event(o events.Occurrence, mode string, p *forwardResult) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.clear()
-	defer d.count()
+	d.clearCounts()
+	defer d.writeCounts()
 	d.events++
-	if p != nil && p.ok() {
+	if p != nil && p.isAccepted() {
 		d.passed++
 	} else if p != nil {
 		d.not++
 	}
 	if d.o.JSON {
-		return d.json(line{Occurrence: occurrence(o), Mode: mode, Forward: p})
+		return d.json(line{Occurrence: wireOccurrence(o), Mode: mode, Forward: p})
 	}
 	parts := []string{d.paint(dim, plain.Text(o.Timestamp.String())), d.paint(bold, plain.Text(o.Name)), d.paint(dim, plain.Text(o.ID))}
 	if p != nil {
@@ -129,7 +129,7 @@ func (d *display) event(o events.Occurrence, mode string, p *forwardResult) erro
 
 func (d *display) receipt(p *forwardResult) string {
 	switch {
-	case p.ok():
+	case p.isAccepted():
 		return d.paint(green, fmt.Sprintf("-> %d", p.Status)) + fmt.Sprintf(" %dms", p.Millis)
 	case p.Status != 0:
 		return d.paint(red, fmt.Sprintf("-> %d", p.Status)) + fmt.Sprintf(" %dms", p.Millis)
@@ -180,12 +180,12 @@ type commandResult struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// batch prints the latest occurrence of a batch and the result of its command.
-func (d *display) batch(o events.Occurrence, mode string, r commandResult) error {
+// printBatch prints the latest occurrence of a batch and the result of its command.
+func (d *display) printBatch(o events.Occurrence, mode string, r commandResult) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.clear()
-	defer d.count()
+	d.clearCounts()
+	defer d.writeCounts()
 	color := red
 	switch r.Outcome {
 	case wake.Settled.String():
@@ -203,7 +203,7 @@ func (d *display) batch(o events.Occurrence, mode string, r commandResult) error
 		return d.json(struct {
 			line
 			Exec commandResult `json:"exec"`
-		}{line{Occurrence: occurrence(o), Mode: mode}, r})
+		}{line{Occurrence: wireOccurrence(o), Mode: mode}, r})
 	}
 	parts := []string{d.paint(dim, plain.Text(o.Timestamp.String())), d.paint(bold, plain.Text(o.Name)), d.paint(dim, plain.Text(o.ID))}
 	if r.Count > 1 {
@@ -217,7 +217,7 @@ func (d *display) batch(o events.Occurrence, mode string, r commandResult) error
 	return err
 }
 
-// These limits apply to a line of --print, in bytes: the length of the whole line and of each name in it.
+// These limits, in bytes, apply to the length of a line of --print and of each name in it.
 const (
 	maxPrinted = 4 << 10
 	maxName    = 128
@@ -261,12 +261,12 @@ func (p *printedEvent) shorten(n int) {
 	p.Beginning = plain.Cut(p.Beginning, n)
 }
 
-// line prints a line of --print.
-func (d *display) line(o events.Occurrence, count int) error {
+// printEvent prints a line of --print.
+func (d *display) printEvent(o events.Occurrence, count int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.clear()
-	defer d.count()
+	d.clearCounts()
+	defer d.writeCounts()
 	d.events += count
 	text, err := printedLine(o, count)
 	if err == nil {
@@ -275,12 +275,12 @@ func (d *display) line(o events.Occurrence, count int) error {
 	return err
 }
 
-// gap prints that occurrences may be missing.
-func (d *display) gap(g *client.GapError) {
+// printGap prints that occurrences may be missing.
+func (d *display) printGap(g *client.GapError) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.clear()
-	defer d.count()
+	d.clearCounts()
+	defer d.writeCounts()
 	d.gaps++
 	if d.o.JSON {
 		_ = d.json(map[string]any{"gap": true, "cursor": g.Cursor})
@@ -289,12 +289,12 @@ func (d *display) gap(g *client.GapError) {
 	fmt.Fprintln(d.noticeWriter(), d.paint(yellow, "-- gap: the server could not replay everything; events may be missing here --"))
 }
 
-// fail prints an error that does not end the subscription.
-func (d *display) fail(err error) {
+// printError prints an error that does not end the subscription.
+func (d *display) printError(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.clear()
-	defer d.count()
+	d.clearCounts()
+	defer d.writeCounts()
 	d.errors++
 	if d.o.JSON {
 		_ = d.json(map[string]any{"error": err.Error()})
@@ -303,16 +303,16 @@ func (d *display) fail(err error) {
 	fmt.Fprintln(d.noticeWriter(), d.paint(red, "!! "+plain.Text(err.Error())))
 }
 
-// interrupted prints that the connection was lost and is being restored.
-func (d *display) interrupted(why string) {
+// printInterruption prints that the connection was lost and is being restored.
+func (d *display) printInterruption(why string) {
 	if d.o.Quiet {
 		return
 	}
-	d.note("%s", d.paint(yellow, "interrupted, trying again: "+plain.Text(why)))
+	d.printNote("%s", d.paint(yellow, "interrupted, trying again: "+plain.Text(why)))
 }
 
-// refusals records the requests that the local endpoint has rejected and prints the first of each kind.
-func (d *display) refusals(r webhook.Refusals) {
+// recordRefusals records the rejected requests of the local endpoint and prints the first one of each kind.
+func (d *display) recordRefusals(r webhook.Refusals) {
 	d.mu.Lock()
 	known := d.refused
 	d.refused = r
@@ -324,14 +324,14 @@ func (d *display) refusals(r webhook.Refusals) {
 	if r.ByStatus[http.StatusUnauthorized] > 0 && known.ByStatus[http.StatusUnauthorized] == 0 {
 		hint = "; a server signs with the bytes that the base64 after whsec_ stands for, not with the text, and by a clock that is right"
 	}
-	d.note("%s", d.paint(yellow, plain.Text(r.Last.Error())+hint))
+	d.printNote("%s", d.paint(yellow, plain.Text(r.Last.Error())+hint))
 }
 
 // watchInterval is how often the connection is checked.
 const watchInterval = 500 * time.Millisecond
 
-// watch reports interruptions until stop is closed. The client recovers from them without help.
-func (d *display) watch(stop <-chan struct{}, status func() client.Status) {
+// watchConnection reports interruptions until stop is closed. The client recovers from them without help.
+func (d *display) watchConnection(stop <-chan struct{}, status func() client.Status) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	last := ""
@@ -345,26 +345,26 @@ func (d *display) watch(stop <-chan struct{}, status func() client.Status) {
 		if st.ID == "" {
 			continue // there is no subscription
 		}
-		d.refusals(st.Refused)
+		d.recordRefusals(st.Refused)
 		if err := st.LastError; err != nil && err != st.Refused.Last {
 			now = err.Error()
 		}
 		if now != last && now != "" {
-			d.interrupted(now)
+			d.printInterruption(now)
 		}
 		last = now
 	}
 }
 
-// clear removes the line with counts, and count writes it. The caller must hold mu.
-func (d *display) clear() {
+// clearCounts removes the line of counts, and writeCounts writes it. The caller must hold mu.
+func (d *display) clearCounts() {
 	if d.status {
 		fmt.Fprint(d.o.Stderr, "\r\x1b[K")
 		d.status = false
 	}
 }
 
-func (d *display) count() {
+func (d *display) writeCounts() {
 	if d.o.Live && !d.o.Quiet {
 		fmt.Fprint(d.o.Stderr, d.paint(dim, d.counts()))
 		d.status = true

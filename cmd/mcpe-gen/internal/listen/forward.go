@@ -44,8 +44,8 @@ type forwardResult struct {
 	Millis int64 `json:"ms"`
 }
 
-// ok reports whether the receiver accepted the occurrence.
-func (p *forwardResult) ok() bool { return p.Status >= 200 && p.Status < 300 }
+// isAccepted reports whether the receiver accepted the occurrence.
+func (p *forwardResult) isAccepted() bool { return p.Status >= 200 && p.Status < 300 }
 
 // post sends an occurrence in its wire form.
 func (f *forwarder) post(ctx context.Context, o events.Occurrence) *forwardResult {
@@ -60,7 +60,7 @@ func (f *forwarder) post(ctx context.Context, o events.Occurrence) *forwardResul
 }
 
 func (f *forwarder) send(ctx context.Context, o events.Occurrence) (int, error) {
-	body, err := json.Marshal(occurrence(o))
+	body, err := json.Marshal(wireOccurrence(o))
 	if err != nil {
 		return 0, err
 	}
@@ -80,8 +80,8 @@ func (f *forwarder) send(ctx context.Context, o events.Occurrence) (int, error) 
 	return res.StatusCode, nil
 }
 
-// occurrence returns the wire form of a received occurrence.
-func occurrence(o events.Occurrence) wire.Occurrence {
+// wireOccurrence returns the wire form of a received occurrence.
+func wireOccurrence(o events.Occurrence) wire.Occurrence {
 	w := wire.Occurrence{EventID: o.ID, Name: o.Name, Timestamp: o.Timestamp.String(), Data: o.Raw, Meta: o.Meta}
 	if o.Cursor != "" {
 		w.Cursor = &o.Cursor

@@ -2,8 +2,8 @@
 // extension and prints the events. It can also post the events to a URL or run a command for them.
 //
 // Start with [Run]. display.go prints events, pick.go chooses an event type, forward.go posts events to a URL,
-// consume.go runs commands for batches, and webhook.go receives webhooks. A new delivery mode of the client is one more
-// entry of [Modes].
+// consume.go runs commands for batches, and webhook.go receives webhooks. To support a new delivery mode of the client,
+// add it to [Modes].
 package listen
 
 import (
@@ -115,7 +115,7 @@ func Run(ctx context.Context, o Options) error {
 		co.Cursors = keep
 	}
 	var err error
-	if co.Webhook, err = o.receive(); err != nil {
+	if co.Webhook, err = o.openReceiver(); err != nil {
 		return err
 	}
 	err = o.run(ctx, co, keep)
@@ -141,7 +141,7 @@ func (o Options) run(ctx context.Context, co client.Options, keep clientstore.Co
 	for _, bad := range c.Unreadable() {
 		fmt.Fprintf(o.Stderr, "warning: %s\n", plain.Text(bad.Error()))
 	}
-	d, err := o.choose(ctx, catalog)
+	d, err := o.chooseEvent(ctx, catalog)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (o Options) run(ctx context.Context, co client.Options, keep clientstore.Co
 	}
 	so := []client.SubscribeOption{client.WithMode(o.Mode)}
 	if o.CursorFile != "" {
-		so = append(so, client.WithCursorKey(key(o.Target, d.Name, args)))
+		so = append(so, client.WithCursorKey(cursorKey(o.Target, d.Name, args)))
 	}
 	sub, err := client.Subscribe(ctx, c, client.Dynamic(d.Name), args, so...)
 	if err != nil {
@@ -162,11 +162,11 @@ func (o Options) run(ctx context.Context, co client.Options, keep clientstore.Co
 	}
 	defer sub.Close()
 	t := &tail{o: o, sub: sub, show: newDisplay(o), forward: newForwarder(o.Forward)}
-	return t.run(ctx, d.Name)
+	return t.listen(ctx, d.Name)
 }
 
-// key returns the name of the subscription in the cursor file.
-func key(t peer.Target, event string, args json.RawMessage) string {
+// cursorKey returns the name of the subscription in the cursor file.
+func cursorKey(t peer.Target, event string, args json.RawMessage) string {
 	canonical, err := wire.Canonical(args)
 	if err != nil {
 		canonical = args
@@ -183,13 +183,13 @@ func (o Options) explainRefusal(err error, d client.Descriptor) error {
 		return err
 	}
 	if errors.Is(err, events.ErrInvalidParams) {
-		return usagef("%s refuses the arguments: %s; %s takes %s", o.Target, explain(err), d.Name, peer.DescribeArguments(d.InputSchema))
+		return usagef("%s refuses the arguments: %s; %s takes %s", o.Target, errorText(err), d.Name, peer.DescribeArguments(d.InputSchema))
 	}
 	return fmt.Errorf("subscribing to %s: %w", d.Name, err)
 }
 
-// explain returns the text of an error, including the server's messages about individual arguments.
-func explain(err error) string {
+// errorText returns the text of an error, including the server's messages about individual arguments.
+func errorText(err error) string {
 	if fields := fieldErrors(err); len(fields) > 0 {
 		var parts []string
 		for _, f := range fields {
@@ -206,23 +206,23 @@ type tail struct {
 	sub     *client.TypedSubscription[json.RawMessage, json.RawMessage]
 	show    *display
 	forward *forwarder
-	// unfinished reports whether forwarding the last occurrence failed, so that it must be repeated.
-	unfinished bool
+	// forwardFailed reports whether forwarding the last occurrence failed, in which case it must be repeated.
+	forwardFailed bool
 }
 
-func (t *tail) run(ctx context.Context, event string) error {
+func (t *tail) listen(ctx context.Context, event string) error {
 	t.show.begin(event, t.sub.Subscription().Mode(), t.o)
 	watching := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		t.show.watch(watching, t.sub.Subscription().Status)
+		t.show.watchConnection(watching, t.sub.Subscription().Status)
 	}()
-	err := t.follow(ctx)
+	err := t.printItems(ctx)
 	close(watching)
 	<-ended
-	t.show.refusals(t.sub.Subscription().Status().Refused)
-	if !t.unfinished {
+	t.show.recordRefusals(t.sub.Subscription().Status().Refused)
+	if !t.forwardFailed {
 		if ack := t.sub.Subscription().Ack(); err == nil {
 			err = ack
 		}
@@ -231,8 +231,8 @@ func (t *tail) run(ctx context.Context, event string) error {
 	return err
 }
 
-// follow prints each item until the subscription ends.
-func (t *tail) follow(ctx context.Context) error {
+// printItems prints each item until the subscription ends.
+func (t *tail) printItems(ctx context.Context) error {
 	for ev, err := range t.sub.Events() {
 		if ctx.Err() != nil {
 			return nil
@@ -240,16 +240,16 @@ func (t *tail) follow(ctx context.Context) error {
 		var gap *client.GapError
 		switch {
 		case errors.As(err, &gap):
-			t.show.gap(gap)
+			t.show.printGap(gap)
 		case client.Final(err):
 			return ended(err)
 		case err != nil:
-			t.show.fail(err)
+			t.show.printError(err)
 		default:
 			var passed *forwardResult
 			if t.forward != nil {
 				if passed = t.forward.post(ctx, ev.Occurrence); ctx.Err() != nil {
-					t.unfinished = true
+					t.forwardFailed = true
 					return nil
 				}
 			}

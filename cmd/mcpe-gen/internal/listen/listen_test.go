@@ -40,7 +40,7 @@ func TestChoose(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		o := Options{Target: peer.Target{URL: "http://a.example/?key=secret"}, Stdin: strings.NewReader(test.answers), Stderr: &out}
-		d, err := o.choose(t.Context(), types)
+		d, err := o.chooseEvent(t.Context(), types)
 		if d.Name != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%q: got %q, %v", test.answers, d.Name, err)
 		}
@@ -53,10 +53,10 @@ func TestChoose(t *testing.T) {
 	}
 	var out bytes.Buffer
 	o := Options{Target: peer.Target{Command: []string{"server"}}, Stdin: strings.NewReader(""), Stderr: &out}
-	if d, err := o.choose(t.Context(), catalog("only")); err != nil || d.Name != "only" {
+	if d, err := o.chooseEvent(t.Context(), catalog("only")); err != nil || d.Name != "only" {
 		t.Error("the only type is not chosen:", err)
 	}
-	if _, err := o.choose(t.Context(), nil); err == nil {
+	if _, err := o.chooseEvent(t.Context(), nil); err == nil {
 		t.Error("no types, no error")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -64,7 +64,7 @@ func TestChoose(t *testing.T) {
 	nobody, end := io.Pipe() // a standard input on which nobody types
 	defer end.Close()
 	o.Stdin = nobody
-	if _, err := o.choose(ctx, types); !errors.Is(err, context.Canceled) {
+	if _, err := o.chooseEvent(ctx, types); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -81,8 +81,8 @@ func TestUntrustedText(t *testing.T) {
 	if err := d.event(events.Occurrence{ID: hostile, Name: hostile, Raw: data}, "poll", nil); err != nil {
 		t.Fatal(err)
 	}
-	d.fail(errors.New(hostile))
-	d.interrupted(hostile)
+	d.printError(errors.New(hostile))
+	d.printInterruption(hostile)
 	for _, text := range []string{out.String(), log.String()} {
 		for _, r := range text {
 			if r != '\n' && plain.Hidden(r) {
@@ -106,8 +106,8 @@ func TestLiveCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d.gap(&client.GapError{})
-	d.fail(errors.New("bad"))
+	d.printGap(&client.GapError{})
+	d.printError(errors.New("bad"))
 	d.finish(o)
 	lines := strings.Split(strings.TrimSpace(screen.String()), "\n")
 	for i, want := range []string{
@@ -130,10 +130,10 @@ func TestRefusals(t *testing.T) {
 	o := Options{Stdout: &screen, Stderr: &screen}
 	d := newDisplay(o)
 	bad := func(status int) error { return fmt.Errorf("a delivery was refused with %d: why", status) }
-	d.refusals(webhook.Refusals{})
-	d.refusals(webhook.Refusals{ByStatus: map[int]int64{401: 1}, Last: bad(401)})
-	d.refusals(webhook.Refusals{ByStatus: map[int]int64{401: 5}, Last: bad(401)})
-	d.refusals(webhook.Refusals{ByStatus: map[int]int64{401: 5, 400: 1}, Last: bad(400)})
+	d.recordRefusals(webhook.Refusals{})
+	d.recordRefusals(webhook.Refusals{ByStatus: map[int]int64{401: 1}, Last: bad(401)})
+	d.recordRefusals(webhook.Refusals{ByStatus: map[int]int64{401: 5}, Last: bad(401)})
+	d.recordRefusals(webhook.Refusals{ByStatus: map[int]int64{401: 5, 400: 1}, Last: bad(400)})
 	d.finish(o)
 	want := "a delivery was refused with 401: why; a server signs with the bytes that the base64 after whsec_ stands for, not with the text, and by a clock that is right\n" +
 		"a delivery was refused with 400: why\n" +

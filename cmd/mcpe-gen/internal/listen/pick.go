@@ -13,8 +13,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
-// choose returns the event type named in the options or prompts for one.
-func (o Options) choose(ctx context.Context, catalog []client.Descriptor) (client.Descriptor, error) {
+// chooseEvent returns the event type named in the options or prompts for one.
+func (o Options) chooseEvent(ctx context.Context, catalog []client.Descriptor) (client.Descriptor, error) {
 	if len(catalog) == 0 {
 		return client.Descriptor{}, fmt.Errorf("%s has no event types", o.Target)
 	}
@@ -32,7 +32,7 @@ func (o Options) choose(ctx context.Context, catalog []client.Descriptor) (clien
 	if len(catalog) == 1 {
 		return catalog[0], nil
 	}
-	return o.ask(ctx, catalog)
+	return o.askEvent(ctx, catalog)
 }
 
 func names(catalog []client.Descriptor) []string {
@@ -55,8 +55,8 @@ func (o Options) list(catalog []client.Descriptor) {
 	}
 }
 
-// ask reads lines until one identifies an event type by number, name or unique prefix.
-func (o Options) ask(ctx context.Context, catalog []client.Descriptor) (client.Descriptor, error) {
+// askEvent reads lines until one identifies an event type by number, name or unique prefix.
+func (o Options) askEvent(ctx context.Context, catalog []client.Descriptor) (client.Descriptor, error) {
 	lines := make(chan string)
 	go func() {
 		defer close(lines)

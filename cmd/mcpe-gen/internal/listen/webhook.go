@@ -36,8 +36,8 @@ func (o Options) checkReceiver() error {
 	return nil
 }
 
-// receive starts to listen for webhooks. It returns nil if the run does not receive webhooks.
-func (o Options) receive() (*client.WebhookOptions, error) {
+// openReceiver starts to listen for webhooks. It returns nil if the run does not receive webhooks.
+func (o Options) openReceiver() (*client.WebhookOptions, error) {
 	door, err := o.receiver().Open()
 	if door == nil || err != nil {
 		return nil, err

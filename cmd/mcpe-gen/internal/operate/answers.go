@@ -13,12 +13,12 @@ import (
 // timedLists contains the verbs that list a time range.
 var timedLists = map[string]bool{"audit": true, "events": true}
 
-// expand replaces short forms: clock times of today with timestamps, and the state failing with its filter.
-func (o *Options) expand(now time.Time) {
+// expandShortForms replaces clock times with timestamps of today, and the state failing with the equivalent filter.
+func (o *Options) expandShortForms(now time.Time) {
 	o.From, o.Filters = maps.Clone(o.From), maps.Clone(o.Filters)
 	for _, name := range []string{"since", "until"} {
 		if text := o.From[name]; text != "" {
-			o.From[name] = today(text, now)
+			o.From[name] = timeToday(text, now)
 		}
 	}
 	if o.Filters["state"] == "failing" {
@@ -27,9 +27,9 @@ func (o *Options) expand(now time.Time) {
 	}
 }
 
-// today converts a clock time, such as 14:00, to a time on now's day and in its zone. It returns any other text
-// unchanged.
-func today(text string, now time.Time) string {
+// timeToday converts a clock time, such as 14:00, to that time on the day and in the time zone of now. It returns any
+// other text unchanged.
+func timeToday(text string, now time.Time) string {
 	for _, layout := range []string{"15:04", time.TimeOnly} {
 		if c, err := time.Parse(layout, text); err == nil {
 			return time.Date(now.Year(), now.Month(), now.Day(), c.Hour(), c.Minute(), c.Second(), 0, now.Location()).Format(time.RFC3339)
@@ -38,15 +38,15 @@ func today(text string, now time.Time) string {
 	return text
 }
 
-// notOperators returns the error for a URL that does not serve the operator API. answered describes the response.
-func notOperators(target, answered string) error {
+// notOperatorAPI returns the error for a URL that does not serve the operator API. answered describes the response.
+func notOperatorAPI(target, answered string) error {
 	return fmt.Errorf("%s answered %s, so it is not the operator API, and may be the MCP endpoint: give the URL of the operators' console "+
 		"(admin.NewHandler), such as https://ops.example.com/events; a server made by init prints it when it starts, by default http://127.0.0.1:8081/",
 		plain.Text(target), answered)
 }
 
-// found returns an error if a search for an event found nothing.
-func (o *Options) found(n int) error {
+// checkFound returns an error if a search for an event found nothing.
+func (o *Options) checkFound(n int) error {
 	if o.Verb != "event" || n > 0 {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (o *Options) printText(ctx context.Context, v *verb, page map[string]any, r
 		return o.printWhy(page)
 	}
 	if v.list == "" {
-		return printOne(o.Stdout, shownFirst, page)
+		return printOne(o.Stdout, firstMembers, page)
 	}
 	if len(v.sum) > 0 {
 		if err := printOne(o.Stdout, v.sum, page); err != nil {
@@ -72,20 +72,20 @@ func (o *Options) printText(ctx context.Context, v *verb, page map[string]any, r
 		}
 	}
 	if one, ok := page[v.head].(map[string]any); ok {
-		if err := printOne(o.Stdout, shownFirst, one); err != nil {
+		if err := printOne(o.Stdout, firstMembers, one); err != nil {
 			return err
 		}
 	}
 	if err := printAll(o.Stdout, v.columns, rows); err != nil || o.Verb != "latency" {
 		return err
 	}
-	_, err := fmt.Fprintf(o.Stdout, "From %s recorded attempts at %s subscriptions%s.\n", text(page["attempts"]), text(page["subscriptions"]), sampleNote(page))
+	_, err := fmt.Fprintf(o.Stdout, "From %s recorded attempts at %s subscriptions%s.\n", valueText(page["attempts"]), valueText(page["subscriptions"]), sampleNote(page))
 	return err
 }
 
-// printFound prints the locations of an event. If there is exactly one, it also prints the deliveries.
+// printFound prints the locations of an event. If there is exactly one location, it also prints the deliveries.
 func (o *Options) printFound(ctx context.Context, v *verb, rows []map[string]any) error {
-	if err := o.found(len(rows)); err != nil {
+	if err := o.checkFound(len(rows)); err != nil {
 		return err
 	}
 	if len(rows) > 1 {
@@ -93,7 +93,7 @@ func (o *Options) printFound(ctx context.Context, v *verb, rows []map[string]any
 	}
 	next := *o
 	next.Verb, next.Filters = "occurrence", nil
-	next.Args = []string{fmt.Sprint(rows[0]["event"]), text(rows[0]["position"])}
+	next.Args = []string{fmt.Sprint(rows[0]["event"]), valueText(rows[0]["position"])}
 	return Run(ctx, next)
 }
 
@@ -119,7 +119,7 @@ func (o *Options) printWindow(v *verb, page map[string]any, rows []map[string]an
 	if event := o.Filters["event"]; event != "" {
 		of = " of " + plain.Text(event)
 	}
-	during := fmt.Sprintf("from %s to %s", local(page["since"]), local(page["until"]))
+	during := fmt.Sprintf("from %s to %s", localTime(page["since"]), localTime(page["until"]))
 	if len(rows) == 0 {
 		fmt.Fprintf(o.Stdout, "No events%s happened %s.\n", of, during)
 	} else {
@@ -128,17 +128,17 @@ func (o *Options) printWindow(v *verb, page map[string]any, rows []map[string]an
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(o.Stdout, "%s attempts were made then, %s failed, at %s subscriptions%s.\n", text(page["attempts"]), text(page["failures"]),
-		text(page["subscriptions"]), sampleNote(page))
+	_, err := fmt.Fprintf(o.Stdout, "%s attempts were made then, %s failed, at %s subscriptions%s.\n", valueText(page["attempts"]), valueText(page["failures"]),
+		valueText(page["subscriptions"]), sampleNote(page))
 	return err
 }
 
-// local converts a time in a response to the local time zone.
-func local(v any) string {
+// localTime converts a time in a response to the local time zone.
+func localTime(v any) string {
 	s, _ := v.(string)
 	at, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return text(v)
+		return valueText(v)
 	}
 	return at.Local().Format("2006-01-02 15:04:05 -07:00")
 }
@@ -178,7 +178,7 @@ func (o *Options) printWhy(page map[string]any) error {
 	if page["text"] == nil {
 		return errors.New("the answer has no text")
 	}
-	if _, err := fmt.Fprintln(o.Stdout, text(page["text"])); err != nil {
+	if _, err := fmt.Fprintln(o.Stdout, valueText(page["text"])); err != nil {
 		return err
 	}
 	help, _ := page["help"].(string)
@@ -187,8 +187,8 @@ func (o *Options) printWhy(page map[string]any) error {
 	}
 	verb, event := help, ""
 	if help == "send" {
-		verb, event = "retry", " "+quoted(text(page["eventId"]))
+		verb, event = "retry", " "+quoteWord(valueText(page["eventId"]))
 	}
-	_, err := fmt.Fprintf(o.Stdout, "To help: mcpe-gen admin %s %s %s%s\n", plain.Text(verb), quoted(o.URL), quoted(o.Args[0]), event)
+	_, err := fmt.Fprintf(o.Stdout, "To help: mcpe-gen admin %s %s %s%s\n", plain.Text(verb), quoteWord(o.URL), quoteWord(o.Args[0]), event)
 	return err
 }

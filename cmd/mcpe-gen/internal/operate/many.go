@@ -23,34 +23,34 @@ const (
 	maxRate   = 1000
 	// listPage is the number of subscriptions or events per list request.
 	listPage = 500
-	// maxInARow is the number of consecutive failures after which the remaining items are skipped.
-	maxInARow = 20
-	// shownErrors is the number of failures that the summary lists.
-	shownErrors = 5
+	// maxConsecutiveFailures is the number of consecutive failures after which the remaining items are skipped.
+	maxConsecutiveFailures = 20
+	// maxShownErrors is the maximum number of failures that the summary lists.
+	maxShownErrors = 5
 )
 
 // A manyVerb is a verb that applies to all subscriptions that match the filters.
 type manyVerb struct {
 	// path is the URL path of the verb relative to a subscription.
 	path string
-	// needs reports whether the verb is needed for the subscription. It is nil for a verb that applies to events.
-	needs func(s *listedSubscription) bool
+	// isNeeded reports whether the verb is needed for the subscription. It is nil for a verb that applies to events.
+	isNeeded func(s *listedSubscription) bool
 	// state is the only state in which the verb applies, or "" if it applies in any state.
 	state string
-	// timed reports whether the verb applies to events since a given time.
-	timed bool
+	// appliesSince reports whether the verb applies to events since a given time.
+	appliesSince bool
 	// question is the text that asks for confirmation of the action. It contains %d for the number of items.
 	question string
 }
 
 var manyVerbs = map[string]*manyVerb{
-	"pause":   {path: "pause", needs: func(s *listedSubscription) bool { return s.State != "paused" && s.Unreadable == "" }, question: "pause %d subscriptions"},
-	"unpause": {path: "unpause", needs: func(s *listedSubscription) bool { return s.State == "paused" && s.Unreadable == "" }, state: "paused", question: "unpause %d subscriptions"},
-	"resume":  {path: "resume", needs: func(s *listedSubscription) bool { return s.State == "suspended" }, state: "suspended", question: "resume %d subscriptions"},
-	"replay":  {path: "replay", needs: func(s *listedSubscription) bool { return s.State != "unreadable" }, timed: true, question: "replay %d subscriptions"},
-	"endreplay": {path: "endreplay", needs: func(s *listedSubscription) bool { return s.State != "unreadable" && s.Replay != nil },
+	"pause":   {path: "pause", isNeeded: func(s *listedSubscription) bool { return s.State != "paused" && s.Unreadable == "" }, question: "pause %d subscriptions"},
+	"unpause": {path: "unpause", isNeeded: func(s *listedSubscription) bool { return s.State == "paused" && s.Unreadable == "" }, state: "paused", question: "unpause %d subscriptions"},
+	"resume":  {path: "resume", isNeeded: func(s *listedSubscription) bool { return s.State == "suspended" }, state: "suspended", question: "resume %d subscriptions"},
+	"replay":  {path: "replay", isNeeded: func(s *listedSubscription) bool { return s.State != "unreadable" }, appliesSince: true, question: "replay %d subscriptions"},
+	"endreplay": {path: "endreplay", isNeeded: func(s *listedSubscription) bool { return s.State != "unreadable" && s.Replay != nil },
 		question: "end up to %d replays"},
-	"retry": {path: "send", timed: true, question: "send %d events again"},
+	"retry": {path: "send", appliesSince: true, question: "send %d events again"},
 }
 
 // A listedSubscription is a subscription in a list response.
@@ -65,14 +65,14 @@ type abandonedEvent struct {
 	Attempt                      struct{ EventID, Event, At string }
 }
 
-// An item is the target of a request: a subscription or one of its events.
+// An item is the target of a request, which is a subscription or one of its events.
 type item struct {
 	id, principal, event, url string
 	eventID, seen             string // of an event
 }
 
-// text describes the action and its target on one line.
-func (i *item) text(verb string) string {
+// description describes the action and its target on one line.
+func (i *item) description(verb string) string {
 	words := []string{verb}
 	for _, w := range []string{i.id, i.eventID, i.principal, i.event, i.url} {
 		if w != "" {
@@ -100,7 +100,7 @@ func (o *Options) checkMany() error {
 		return usage("%s takes an ID, or either filters or --all for many subscriptions", o.Verb)
 	case o.From["position"] != "" || o.From["eventId"] != "":
 		return usage("--position and --event-id are for the replay of one subscription")
-	case v.timed != (o.From["since"] != ""), !v.timed && o.From["until"] != "":
+	case v.appliesSince != (o.From["since"] != ""), !v.appliesSince && o.From["until"] != "":
 		return usage("of the verbs on many subscriptions replay and retry take --since, which they need, and --until; other verbs take none")
 	case o.Rate != 0 && !(o.Rate >= minRate && o.Rate <= maxRate):
 		return usage("--rate is a number from %v to %v, not %v", minRate, maxRate, o.Rate)
@@ -116,23 +116,23 @@ type run struct {
 	since, until string // "" if unbounded
 }
 
-// many lists all subscriptions that match the filters and applies the verb to each.
-func (o *Options) many(ctx context.Context, base *url.URL) error {
+// runMany lists all subscriptions that match the filters and applies the verb to each.
+func (o *Options) runMany(ctx context.Context, base *url.URL) error {
 	o.keep = true
 	r := &run{Options: o, verb: manyVerbs[o.Verb], base: base.JoinPath("api").String()}
 	var err error
 	now := time.Now()
-	if r.since, err = moment("--since", o.From["since"], now); err != nil {
+	if r.since, err = timestampOf("--since", o.From["since"], now); err != nil {
 		return err
 	}
-	if r.until, err = moment("--until", o.From["until"], now); err != nil {
+	if r.until, err = timestampOf("--until", o.From["until"], now); err != nil {
 		return err
 	}
 	if o.Verb == "retry" && r.until == "" {
 		r.until = now.UTC().Format(time.RFC3339Nano) // do not resend an event that fails again
 	}
 	total := 0
-	err = r.each(ctx, func(i *item) error {
+	err = r.forEachItem(ctx, func(i *item) error {
 		total++
 		if o.DryRun {
 			return r.printItem(i)
@@ -150,11 +150,11 @@ func (o *Options) many(ctx context.Context, base *url.URL) error {
 			return err
 		}
 	}
-	return r.act(ctx, total)
+	return r.applyToAll(ctx, total)
 }
 
-// moment converts an RFC 3339 time, or a duration before now, to a timestamp that all requests use.
-func moment(flag, text string, now time.Time) (string, error) {
+// timestampOf converts an RFC 3339 time, or a duration before now, to a timestamp that all requests use.
+func timestampOf(flag, text string, now time.Time) (string, error) {
 	if text == "" {
 		return "", nil
 	}
@@ -174,12 +174,12 @@ func (r *run) printItem(i *item) (err error) {
 	if r.JSON {
 		return json.NewEncoder(r.Stdout).Encode(map[string]string{"verb": r.Verb, "subscription": i.id, "principal": i.principal, "event": i.event, "eventId": i.eventID, "url": i.url})
 	}
-	_, err = fmt.Fprintln(r.Stdout, i.text("would "+r.Verb))
+	_, err = fmt.Fprintln(r.Stdout, i.description("would "+r.Verb))
 	return err
 }
 
-// each calls do for each item, ordered by subscription ID, until do fails. It reads the list page by page.
-func (r *run) each(ctx context.Context, do func(i *item) error) error {
+// forEachItem calls do for each item, ordered by subscription ID, until do fails. It reads the list page by page.
+func (r *run) forEachItem(ctx context.Context, do func(i *item) error) error {
 	q := url.Values{"limit": {strconv.Itoa(listPage)}}
 	for name, value := range r.Filters {
 		if name != "all" {
@@ -189,18 +189,18 @@ func (r *run) each(ctx context.Context, do func(i *item) error) error {
 	if r.verb.state != "" && !q.Has("state") {
 		q.Set("state", r.verb.state)
 	}
-	if r.verb.needs == nil {
+	if r.verb.isNeeded == nil {
 		q.Set("since", r.since)
 		q.Set("until", r.until)
 	}
 	// Actions on failing subscriptions change their order, so read the whole list first.
-	whole := q.Has("failing") && r.verb.needs != nil
+	whole := q.Has("failing") && r.verb.isNeeded != nil
 	if r.After != "" && !whole {
 		q.Set("after", r.After)
 	}
 	var all []item
 	for {
-		page, next, err := r.page(ctx, q)
+		page, next, err := r.listItems(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -228,13 +228,13 @@ func walk(items []item, do func(i *item) error) error {
 	return nil
 }
 
-// page returns the items of one page of the list and the parameter that selects the next page.
-func (r *run) page(ctx context.Context, q url.Values) (items []item, next string, err error) {
+// listItems returns the items of one page of the list and the parameter that selects the next page.
+func (r *run) listItems(ctx context.Context, q url.Values) (items []item, next string, err error) {
 	list := "/subscriptions"
-	if r.verb.needs == nil {
+	if r.verb.isNeeded == nil {
 		list = "/abandoned"
 	}
-	answer, err := r.ask(ctx, "GET", r.base+list, q, nil)
+	answer, err := r.sendRequest(ctx, "GET", r.base+list, q, nil)
 	if err != nil {
 		return nil, "", err
 	}
@@ -247,7 +247,7 @@ func (r *run) page(ctx context.Context, q url.Values) (items []item, next string
 		return nil, "", fmt.Errorf("the answer is not a list: %w", err)
 	}
 	for _, s := range p.Subscriptions {
-		if r.verb.needs != nil && r.verb.needs(&s) {
+		if r.verb.isNeeded != nil && r.verb.isNeeded(&s) {
 			items = append(items, item{id: s.ID, principal: s.Principal, event: s.Event, url: s.URL})
 		}
 	}
@@ -283,14 +283,14 @@ func (s *summary) items() int { return s.Done + s.Skipped + s.Failed }
 // errStopped ends a run early. The summary contains the reason.
 var errStopped = errors.New("stopped")
 
-// act sends the requests for the items one after another and prints the summary.
-func (r *run) act(ctx context.Context, total int) error {
+// applyToAll sends the requests for the items one after another and prints the summary.
+func (r *run) applyToAll(ctx context.Context, total int) error {
 	limit := rate.NewLimiter(rate.Limit(cmp.Or(r.Rate, usualRate)), 1)
 	sum := summary{Verb: r.Verb}
 	shown := progress{w: r.Stderr, bar: r.Terminal, verb: r.Verb, total: total}
 	inARow := 0
 	last, whole := "", r.After // ids of subscriptions: of the last item, and the last one whose items are complete
-	err := r.each(ctx, func(i *item) error {
+	err := r.forEachItem(ctx, func(i *item) error {
 		if limit.Wait(ctx) != nil {
 			return errStopped
 		}
@@ -298,19 +298,19 @@ func (r *run) act(ctx context.Context, total int) error {
 			whole = last
 		}
 		// Check for an interrupt between two items.
-		err := r.one(context.WithoutCancel(ctx), i)
+		err := r.applyTo(context.WithoutCancel(ctx), i)
 		last = i.id
-		if inARow++; !sum.count(i, err) {
+		if inARow++; !sum.recordResult(i, err) {
 			inARow = 0
 		}
 		shown.step(&sum)
-		if inARow == maxInARow {
+		if inARow == maxConsecutiveFailures {
 			sum.Stopped = fmt.Sprintf("stopped after %d failures in a row, the last one: %v", inARow, err)
 			return errStopped
 		}
 		return nil
 	})
-	shown.end()
+	shown.endLine()
 	switch {
 	case sum.Stopped != "":
 	case ctx.Err() != nil:
@@ -319,10 +319,10 @@ func (r *run) act(ctx context.Context, total int) error {
 		sum.Stopped = fmt.Sprintf("the list cannot be read: %v", err)
 	}
 	if sum.Stopped != "" {
-		if r.verb.needs != nil {
+		if r.verb.isNeeded != nil {
 			whole = cmp.Or(last, whole) // a subscription has one item
 		}
-		sum.GoOn = r.command(whole)
+		sum.GoOn = r.continueCommand(whole)
 	}
 	if err := r.print(&sum); err != nil {
 		return err
@@ -336,13 +336,13 @@ func (r *run) act(ctx context.Context, total int) error {
 	return nil
 }
 
-// one sends the request for a single item.
-func (r *run) one(ctx context.Context, i *item) error {
+// applyTo sends the request for a single item.
+func (r *run) applyTo(ctx context.Context, i *item) error {
 	var body []byte
 	content := map[string]string{}
 	if i.eventID != "" {
 		content["eventId"], content["seen"] = i.eventID, i.seen
-	} else if r.verb.timed {
+	} else if r.verb.appliesSince {
 		content["since"] = r.since
 		if r.until != "" {
 			content["until"] = r.until
@@ -354,7 +354,7 @@ func (r *run) one(ctx context.Context, i *item) error {
 			return err
 		}
 	}
-	answer, err := r.ask(ctx, "POST", r.base+"/subscriptions/"+url.PathEscape(i.id)+"/"+r.verb.path, nil, body)
+	answer, err := r.sendRequest(ctx, "POST", r.base+"/subscriptions/"+url.PathEscape(i.id)+"/"+r.verb.path, nil, body)
 	if err != nil {
 		return err
 	}
@@ -365,8 +365,8 @@ func (r *run) one(ctx context.Context, i *item) error {
 	return nil
 }
 
-// count records the result for an item and reports whether the item failed.
-func (s *summary) count(i *item, err error) (failed bool) {
+// recordResult records the result for an item and reports whether the item failed.
+func (s *summary) recordResult(i *item, err error) (failed bool) {
 	p, answered := errors.AsType[*problem](err)
 	switch {
 	case err == nil:
@@ -375,7 +375,7 @@ func (s *summary) count(i *item, err error) (failed bool) {
 		s.Skipped++
 	default:
 		s.Failed++
-		if len(s.Errors) < shownErrors {
+		if len(s.Errors) < maxShownErrors {
 			s.Errors = append(s.Errors, failure{i.id, i.eventID, err.Error()})
 		}
 		return true
@@ -403,13 +403,13 @@ func (r *run) print(s *summary) error {
 	return err
 }
 
-// command returns the command line that continues the run after a subscription.
-func (r *run) command(after string) string {
-	words := []string{"mcpe-gen", "admin", r.Verb, quoted(r.URL)}
+// continueCommand returns the command line that continues the run after a subscription.
+func (r *run) continueCommand(after string) string {
+	words := []string{"mcpe-gen", "admin", r.Verb, quoteWord(r.URL)}
 	for _, f := range []struct{ flag, value string }{{"principal", r.Filters["principal"]}, {"event", r.Filters["event"]}, {"state", r.Filters["state"]}, {"url", r.Filters["url"]},
 		{"host", r.Filters["host"]}, {"late", r.Filters["late"]}, {"min-behind", r.Filters["minBehind"]}, {"since", r.since}, {"until", r.until}, {"after", after}} {
 		if f.value != "" {
-			words = append(words, "--"+f.flag, quoted(f.value))
+			words = append(words, "--"+f.flag, quoteWord(f.value))
 		}
 	}
 	for _, name := range []string{"failing", "all"} {
@@ -423,8 +423,8 @@ func (r *run) command(after string) string {
 	return strings.Join(words, " ")
 }
 
-// quoted returns a word quoted for a POSIX shell.
-func quoted(s string) string {
+// quoteWord returns a word quoted for a POSIX shell.
+func quoteWord(s string) string {
 	if !strings.ContainsFunc(s, func(c rune) bool {
 		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_./:@%+,", c))
 	}) {

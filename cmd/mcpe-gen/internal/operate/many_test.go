@@ -19,7 +19,8 @@ import (
 // A row is a subscription or an event of a crowd's list.
 type row = map[string]any
 
-// A crowd is an operator's handler with many subscriptions. It lists them in pages of 3, in the order in which they stand.
+// A crowd is an operator's handler with many subscriptions. It lists them in pages of 3, in the order in which they
+// stand.
 type crowd struct {
 	*httptest.Server
 	subscriptions, abandoned []row
@@ -117,8 +118,8 @@ func (c *crowd) run(ctx context.Context, verb string, change ...func(o *Options)
 func since(o *Options)   { o.From["since"] = "90m" }
 func failing(o *Options) { o.Filters["failing"] = "true" }
 
-// E1, E6, SRV-8: a verb without an ID acts on each subscription of all pages that needs it, with a key of its own, and says what
-// came of them; what is not there any more and what somebody else does is passed over.
+// E1, E6, SRV-8: a verb without an ID acts on each subscription of all pages that needs it, with a key of its own, and
+// says what came of them; what is not there any more and what somebody else does is passed over.
 func TestMany(t *testing.T) {
 	c := newCrowd(t)
 	c.people(10)
@@ -163,7 +164,8 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// E1, E6: what was given up is sent again by its event ids and last attempts, up to one moment, which is that of all requests.
+// E1, E6: what was given up is sent again by its event ids and last attempts, up to one moment, which is that of all
+// requests.
 func TestManySince(t *testing.T) {
 	c := newCrowd(t)
 	c.people(4)
@@ -220,7 +222,8 @@ func TestManyDryRun(t *testing.T) {
 	}
 }
 
-// The list of failing subscriptions, whose order changes by what is done to them, is read whole first, and each is done once.
+// The list of failing subscriptions, whose order changes by what is done to them, is read whole first, and each is done
+// once.
 func TestManyFailing(t *testing.T) {
 	c := newCrowd(t)
 	c.people(9)

@@ -134,19 +134,19 @@ func Run(ctx context.Context, o Options) error {
 	if !ok {
 		return usage("admin has no verb %q; it has %s", o.Verb, strings.Join(Verbs, ", "))
 	}
-	o.expand(time.Now())
+	o.expandShortForms(time.Now())
 	ofMany := manyVerbs[o.Verb] != nil && len(o.Args) == 0
 	if err := o.check(&v, ofMany); err != nil {
 		return err
 	}
-	base, err := origin(o.URL)
+	base, err := serverOrigin(o.URL)
 	switch {
 	case err != nil:
 		return err
 	case o.Verb == "tail":
 		return o.tail(ctx, base)
 	case ofMany:
-		return o.many(ctx, base)
+		return o.runMany(ctx, base)
 	}
 	q := url.Values{}
 	for name, value := range o.Filters {
@@ -185,7 +185,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	target := base.JoinPath("api").String() + "/" + path
 	var body []byte
-	if content, err := o.body(v); err != nil {
+	if content, err := o.requestBody(v); err != nil {
 		return err
 	} else if content != nil {
 		if body, err = json.Marshal(content); err != nil {
@@ -197,7 +197,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	all := []map[string]any{}
 	for {
-		answer, err := o.ask(ctx, v.method, target, q, body)
+		answer, err := o.sendRequest(ctx, v.method, target, q, body)
 		if err != nil {
 			return err
 		}
@@ -208,7 +208,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 		var page map[string]any
 		if err := json.Unmarshal(answer, &page); err != nil {
-			return notOperators(target, "200 without JSON")
+			return notOperatorAPI(target, "200 without JSON")
 		}
 		if v.page != nil {
 			v.page(page)
@@ -225,7 +225,7 @@ func Run(ctx context.Context, o Options) error {
 		next, _ := page["next"].(string)
 		if next == "" || next == q.Get("after") {
 			if o.JSON {
-				return o.found(len(all))
+				return o.checkFound(len(all))
 			}
 			return o.printText(ctx, &v, page, all)
 		}
@@ -271,8 +271,8 @@ func (o *Options) check(v *verb, ofMany bool) error {
 	return nil
 }
 
-// body returns the body of a request, or nil if it has none.
-func (o *Options) body(v verb) (any, error) {
+// requestBody returns the body of a request, or nil if it has none.
+func (o *Options) requestBody(v verb) (any, error) {
 	switch {
 	case v.body == nil:
 		return nil, nil
@@ -299,7 +299,7 @@ func (o *Options) describeReplay(ctx context.Context, base *url.URL) (string, er
 	for name, value := range o.From {
 		q.Set(name, value)
 	}
-	answer, err := o.ask(ctx, "GET", base.JoinPath("api").String()+"/subscriptions/"+url.PathEscape(o.Args[0])+"/replay", q, nil)
+	answer, err := o.sendRequest(ctx, "GET", base.JoinPath("api").String()+"/subscriptions/"+url.PathEscape(o.Args[0])+"/replay", q, nil)
 	if err != nil {
 		return "", err
 	}
@@ -333,8 +333,8 @@ func lastAttempt(row map[string]any) {
 	}
 }
 
-// origin parses a URL and rejects it if a token must not be sent to it. Plain HTTP is allowed only for loopback.
-func origin(text string) (*url.URL, error) {
+// serverOrigin parses a URL and rejects it if a token must not be sent to it. Plain HTTP is allowed only for loopback.
+func serverOrigin(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, usage("%q is not the URL of an operator's handler: scheme, host and path, nothing else", text)
@@ -350,8 +350,8 @@ func origin(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// ask sends a request and reads the response.
-func (o *Options) ask(ctx context.Context, method, target string, q url.Values, body []byte) ([]byte, error) {
+// sendRequest sends a request and reads the response.
+func (o *Options) sendRequest(ctx context.Context, method, target string, q url.Values, body []byte) ([]byte, error) {
 	resp, err := o.send(ctx, method, target, q, body, time.Minute)
 	if err != nil {
 		return nil, err
@@ -396,7 +396,7 @@ func read(resp *http.Response) ([]byte, error) {
 		p := problem{status: resp.StatusCode}
 		if json.Unmarshal(answer, &p) != nil || p.Detail == "" {
 			if p.Detail = http.StatusText(resp.StatusCode); resp.StatusCode < 500 {
-				return nil, notOperators(resp.Request.URL.String(), fmt.Sprintf("%d %s", resp.StatusCode, p.Detail))
+				return nil, notOperatorAPI(resp.Request.URL.String(), fmt.Sprintf("%d %s", resp.StatusCode, p.Detail))
 			}
 		}
 		return nil, &p
@@ -418,8 +418,8 @@ func (p *problem) Error() string {
 	return text
 }
 
-// text formats a value on one line. It escapes all invisible characters because subscribers choose the value.
-func text(v any) string {
+// valueText formats a value on one line. It escapes all invisible characters because subscribers choose the value.
+func valueText(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "-"
@@ -441,22 +441,22 @@ func printAll(w io.Writer, columns []string, rows []map[string]any) error {
 	for _, r := range rows {
 		cells := make([]string, len(columns))
 		for i, c := range columns {
-			cells[i] = text(r[c])
+			cells[i] = valueText(r[c])
 		}
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
 	return tw.Flush()
 }
 
-// shownFirst lists the members of a subscription to print first, in order.
-var shownFirst = []string{"done", "action", "begins", "ended", "attempt", "eventId", "timestamp", "position", "bytes", "targeted", "data", "id", "principal", "event", "arguments", "url", "state", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind", "waitingSince", "replay", "cursor",
+// firstMembers lists the members of a subscription to print first, in order.
+var firstMembers = []string{"done", "action", "begins", "ended", "attempt", "eventId", "timestamp", "position", "bytes", "targeted", "data", "id", "principal", "event", "arguments", "url", "state", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind", "waitingSince", "replay", "cursor",
 	"createdAt", "refreshedAt", "expiresAt", "lastDeliveryAt", "failedSince", "lastError", "lastErrorAt", "throttled", "truncated"}
 
 func printOne(w io.Writer, names []string, m map[string]any) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, name := range names {
 		if v, ok := m[name]; ok {
-			fmt.Fprintf(tw, "%s\t%s\n", name, text(v))
+			fmt.Fprintf(tw, "%s\t%s\n", name, valueText(v))
 		}
 	}
 	return tw.Flush()

@@ -141,7 +141,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestEventsStateTheirZone expects the times of a window in the zone of this machine, with the zone, also if nothing happened.
+// TestEventsStateTheirZone expects the times of a window in the zone of this machine, with the zone, also if nothing
+// happened.
 func TestEventsStateTheirZone(t *testing.T) {
 	defer func(was *time.Location) { time.Local = was }(time.Local)
 	time.Local = time.FixedZone("here", 2*60*60)

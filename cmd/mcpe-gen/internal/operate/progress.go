@@ -35,8 +35,8 @@ func (p *progress) step(s *summary) {
 	}
 }
 
-// end terminates the line of the progress bar.
-func (p *progress) end() {
+// endLine terminates the line of the progress bar.
+func (p *progress) endLine() {
 	if p.drawn {
 		fmt.Fprintln(p.w)
 	}

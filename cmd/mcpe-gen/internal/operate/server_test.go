@@ -21,8 +21,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// E1, E6, SRV-8: a server's operator pauses the subscriptions of a host, lets them go on, and has the events sent that were given
-// up; each is in the audit log with its actor.
+// E1, E6, SRV-8: a server's operator pauses the subscriptions of a host, lets them go on, and has the events sent that
+// were given up; each is in the audit log with its actor.
 func TestManyAtServer(t *testing.T) {
 	var refuse atomic.Bool
 	var mu sync.Mutex

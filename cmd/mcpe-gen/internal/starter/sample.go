@@ -45,7 +45,7 @@ func (s *Starter) Sample() ([]byte, error) {
 		body = yaml.Object()
 		for _, f := range e.From.Fields {
 			if v := payload.Lookup(f.Target); v != nil {
-				put(body, f.Source, v)
+				setPointer(body, f.Source, v)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func (s *Starter) Sample() ([]byte, error) {
 	}
 	for _, at := range []string{"/specversion", "/id", "/source", "/type", "/created", "/event_id", "/event/type", "/action", "/object_kind"} {
 		if v := around[at]; v != nil {
-			put(body, at, v)
+			setPointer(body, at, v)
 		}
 	}
 	var out bytes.Buffer
@@ -101,8 +101,8 @@ func findBody(service, event, action string) []byte {
 	return nil
 }
 
-// put sets the value at a JSON pointer, creating objects on the way.
-func put(n *source.Node, pointer string, v *source.Node) {
+// setPointer sets the value at a JSON pointer, creating objects on the way.
+func setPointer(n *source.Node, pointer string, v *source.Node) {
 	tokens, _ := source.SplitPointer(pointer)
 	for i, token := range tokens {
 		m := n.Member(token)

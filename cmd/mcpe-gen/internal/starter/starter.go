@@ -54,20 +54,21 @@ func (e *UnknownError) Error() string {
 	return text
 }
 
-// defaults contains the event types that are used if none are named. Services that are not listed use all of theirs.
-var defaults = map[string][]string{"github": {"push", "issues", "pull_request"}}
+// defaultEvents contains the event types that are used if none are named. Services that are not listed use all of
+// theirs.
+var defaultEvents = map[string][]string{"github": {"push", "issues", "pull_request"}}
 
-// data contains a file for each event of a service. A GitHub file contains the event type of the event, followed by the
-// event types of its actions.
+// dataFiles contains a file for each event of a service. A GitHub file contains the event type of the event, followed
+// by the event types of its actions.
 //
 //go:embed data
-var data embed.FS
+var dataFiles embed.FS
 
 // Names returns the initial event types of a service, sorted. GitHub's event types can also be restricted to an action,
 // as in issues.opened.
 func Names(service string) []string {
 	var names []string
-	entries, _ := data.ReadDir(path.Join("data", service))
+	entries, _ := dataFiles.ReadDir(path.Join("data", service))
 	for _, e := range entries {
 		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
 	}
@@ -76,7 +77,7 @@ func Names(service string) []string {
 
 // Defaults returns the event types of a service that are used if none are named.
 func Defaults(service string) []string {
-	if names := defaults[service]; names != nil {
+	if names := defaultEvents[service]; names != nil {
 		return names
 	}
 	return Names(service)
@@ -138,7 +139,7 @@ func eventText(p provider.Provider, name string) (string, error) {
 	if !slices.Contains(names, name) {
 		return "", &UnknownError{p.Name, name, names}
 	}
-	text, err := data.ReadFile(path.Join("data", p.Name, event+".yaml"))
+	text, err := dataFiles.ReadFile(path.Join("data", p.Name, event+".yaml"))
 	if err != nil {
 		return "", err
 	}

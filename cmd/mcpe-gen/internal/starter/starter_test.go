@@ -54,8 +54,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// The samples of GitHub's common events are as GitHub sends them, and fit their event types. Of an action without one, the
-// sample is made up.
+// The samples of GitHub's common events are as GitHub sends them, and fit their event types. Of an action without one,
+// the sample is made up.
 func TestSamplesOfGitHub(t *testing.T) {
 	for name, want := range map[string]string{
 		"push": `"ref": "refs/heads/main"`, "issues": `"action": "opened"`, "issues.opened": `"title": "Search returns no results for two words"`,

@@ -34,7 +34,7 @@ func (c *Command) process(ctx context.Context, stdin []byte, env []string, out i
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}
-		return 0, &StartError{Name: c.Argv[0], Err: reason(err)}
+		return 0, &StartError{Name: c.Argv[0], Err: startFailure(err)}
 	}
 	err := cmd.Wait()
 	if ended {
@@ -49,8 +49,8 @@ func (c *Command) process(ctx context.Context, stdin []byte, env []string, out i
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-// reason returns the reason why a program cannot be started, without text that the outer error repeats.
-func reason(err error) error {
+// startFailure returns the reason why a program cannot be started, without text that the outer error repeats.
+func startFailure(err error) error {
 	if e, ok := errors.AsType[*exec.Error](err); ok {
 		err = e.Err
 	}

@@ -114,7 +114,7 @@ type Batch struct {
 	// First and Last are the times of the first and last event.
 	First time.Time `json:"first,omitzero"`
 	Last  time.Time `json:"last,omitzero"`
-	// Events contains the events as they were received, in order of arrival. The caller limits them.
+	// Events contains the received events, unchanged and in order of arrival. The caller limits them.
 	Events []json.RawMessage `json:"events"`
 }
 
@@ -171,7 +171,7 @@ func (c *Command) Check() error {
 		name = filepath.Join(c.Dir, name)
 	}
 	if _, err := exec.LookPath(name); err != nil {
-		return &StartError{Name: c.Argv[0], Err: reason(err)}
+		return &StartError{Name: c.Argv[0], Err: startFailure(err)}
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (c *Command) Tries() int {
 
 // Run runs the command for b until the command settles the batch or Run gives up. It makes at most Attempts attempts.
 // The delay between them doubles from 1 s to a minute. The outcome is Retry only if the error is that of the context or
-// a *StartError, which end the run. If the outcome is DeadLetter, the error describes the failure of the last attempt.
+// a *StartError. Both end the run. If the outcome is DeadLetter, the error describes the failure of the last attempt.
 func (c *Command) Run(ctx context.Context, b Batch) (Outcome, error) {
 	attempts := c.Tries()
 	for n := 1; ; n++ {
@@ -212,14 +212,14 @@ func (c *Command) Run(ctx context.Context, b Batch) (Outcome, error) {
 		if n == attempts {
 			return DeadLetter, fmt.Errorf("%d tries, the last: %w", n, err)
 		}
-		if err := sleep(ctx, pause(n)); err != nil {
+		if err := sleep(ctx, retryDelay(n)); err != nil {
 			return Retry, err
 		}
 	}
 }
 
-// pause returns the delay after the nth failure, counted from 1.
-func pause(n int) time.Duration {
+// retryDelay returns the delay after the nth failure, counted from 1.
+func retryDelay(n int) time.Duration {
 	d := firstPause
 	for range n - 1 {
 		if d *= 2; d >= lastPause {
@@ -263,17 +263,17 @@ func (c *Command) Try(ctx context.Context, b Batch) (Outcome, error) {
 	if ctx.Err() != nil {
 		return Retry, ctx.Err()
 	}
-	running, end := c.limit(ctx)
+	running, end := c.attemptContext(ctx)
 	defer end()
 	var out output
 	exit, err := c.run(running, stdin, b.environment(), &out)
 	if c.Output != nil {
-		out.show(c.Output)
+		out.writeLines(c.Output)
 	}
 	if _, ok := errors.AsType[*StartError](err); ok {
 		return Retry, err
 	}
-	outcome := decide(exit, err)
+	outcome := outcomeOf(exit, err)
 	switch {
 	case outcome == Settled:
 		return Settled, nil
@@ -283,11 +283,11 @@ func (c *Command) Try(ctx context.Context, b Batch) (Outcome, error) {
 	default:
 		err = fmt.Errorf("the command ended with exit code %d", exit)
 	}
-	return outcome, out.explain(err)
+	return outcome, out.addTo(err)
 }
 
-// decide returns the outcome for an exit code. err is the reason why the code does not count, or nil.
-func decide(exit int, err error) Outcome {
+// outcomeOf returns the outcome for an exit code. err is the reason why the code does not count, or nil.
+func outcomeOf(exit int, err error) Outcome {
 	switch {
 	case err != nil:
 		return Retry
@@ -299,9 +299,9 @@ func decide(exit int, err error) Outcome {
 	return Retry
 }
 
-// limit returns the context for one attempt. It is canceled after Timeout, or when ctx is done and Drain has elapsed.
-// Its cause is the reason. The caller calls end.
-func (c *Command) limit(ctx context.Context) (running context.Context, end func()) {
+// attemptContext returns the context for one attempt. It is canceled after Timeout, or when ctx is done and Drain has
+// elapsed. Its cause is the reason. The caller calls end.
+func (c *Command) attemptContext(ctx context.Context) (running context.Context, end func()) {
 	timeout := c.Timeout
 	if timeout <= 0 {
 		timeout = DefaultTimeout
@@ -344,12 +344,12 @@ func (b Batch) document() ([]byte, error) {
 }
 
 func (b Batch) environment() []string {
-	return []string{EnvEvent + "=" + variable(b.Event), EnvServer + "=" + variable(b.Server), EnvCount + "=" + strconv.Itoa(b.count())}
+	return []string{EnvEvent + "=" + environmentValue(b.Event), EnvServer + "=" + environmentValue(b.Server), EnvCount + "=" + strconv.Itoa(b.count())}
 }
 
-// variable converts s to a valid value of an environment variable. The value has limited length and contains no zero
-// bytes.
-func variable(s string) string { return plain.Cut(plain.Text(s), maxVariable) }
+// environmentValue converts s to a valid value of an environment variable. The value has limited length and contains no
+// zero bytes.
+func environmentValue(s string) string { return plain.Cut(plain.Text(s), maxVariable) }
 
 // An output keeps the beginning of the data written to it and counts the remaining bytes.
 type output struct {
@@ -365,8 +365,8 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text returns the kept data without an incomplete character at the end.
-func (o *output) text() string {
+// keptText returns the kept data without an incomplete character at the end.
+func (o *output) keptText() string {
 	text := string(o.kept)
 	if o.more > 0 {
 		for range utf8.UTFMax - 1 {
@@ -386,17 +386,17 @@ func (o *output) rest() string {
 	return fmt.Sprintf(" (and %d bytes more)", o.more)
 }
 
-// explain returns err with the output added.
-func (o *output) explain(err error) error {
-	if text := o.text(); text != "" {
+// addTo returns err with the output added.
+func (o *output) addTo(err error) error {
+	if text := o.keptText(); text != "" {
 		return fmt.Errorf("%w: %s%s", err, plain.Text(text), o.rest())
 	}
 	return err
 }
 
-// show writes the output line by line.
-func (o *output) show(w io.Writer) {
-	text := o.text()
+// writeLines writes the output line by line.
+func (o *output) writeLines(w io.Writer) {
+	text := o.keptText()
 	if text == "" {
 		return
 	}

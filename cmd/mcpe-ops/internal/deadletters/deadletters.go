@@ -42,18 +42,19 @@ func (e *UsageError) Error() string { return e.reason }
 
 func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
-// Run executes the verb. retry and drop change all of the given dead letters or, if one does not exist, none.
+// Run executes the verb. retry and drop change either all of the given dead letters or, if one does not exist, none of
+// them.
 func Run(ctx context.Context, o Options) error {
 	do := map[string]func(context.Context, clientstore.DeadLetterStore, []clientstore.DeadLetter) error{
 		"list":  o.list,
 		"show":  o.show,
-		"retry": o.each("will be tried again", clientstore.DeadLetterStore.RetryDeadLetter),
-		"drop":  o.each("dropped", clientstore.DeadLetterStore.DeleteDeadLetter),
+		"retry": o.changeEach("will be tried again", clientstore.DeadLetterStore.RetryDeadLetter),
+		"drop":  o.changeEach("dropped", clientstore.DeadLetterStore.DeleteDeadLetter),
 	}[o.Verb]
 	if do == nil {
 		return usagef("%q is not a verb of deadletters: list, show, retry or drop", o.Verb)
 	}
-	wanted, err := o.sequences()
+	wanted, err := o.parseSequences()
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer s.Close()
-	letters, err := find(ctx, s, wanted)
+	letters, err := findLetters(ctx, s, wanted)
 	if err != nil {
 		return err
 	}
@@ -72,8 +73,8 @@ func Run(ctx context.Context, o Options) error {
 	return s.Close()
 }
 
-// sequences parses the arguments. list takes none, and the other verbs take one or more.
-func (o *Options) sequences() ([]uint64, error) {
+// parseSequences parses the arguments. list takes none, and the other verbs take one or more.
+func (o *Options) parseSequences() ([]uint64, error) {
 	if o.Verb == "list" && len(o.Args) > 0 {
 		return nil, usagef("list takes no arguments")
 	}
@@ -129,8 +130,9 @@ func (o *Options) open(ctx context.Context) (letterStore, error) {
 	return sqlite.Open(ctx, o.Path, options)
 }
 
-// find returns the wanted dead letters, or all of them if wanted is empty. It returns an error if one is missing.
-func find(ctx context.Context, s clientstore.DeadLetterStore, wanted []uint64) ([]clientstore.DeadLetter, error) {
+// findLetters returns the wanted dead letters, or all of them if wanted is empty. It returns an error if one is
+// missing.
+func findLetters(ctx context.Context, s clientstore.DeadLetterStore, wanted []uint64) ([]clientstore.DeadLetter, error) {
 	missing := map[uint64]bool{}
 	for _, n := range wanted {
 		missing[n] = true
@@ -182,7 +184,7 @@ func (o *Options) show(_ context.Context, _ clientstore.DeadLetterStore, letters
 	for _, d := range letters {
 		text, err := json.MarshalIndent(d, "", "  ")
 		if err != nil { // the payload is not JSON
-			text, err = json.MarshalIndent(quoted(d), "", "  ")
+			text, err = json.MarshalIndent(quotePayload(d), "", "  ")
 		}
 		if err != nil {
 			return err
@@ -198,7 +200,7 @@ func (o *Options) lines(letters []clientstore.DeadLetter) error {
 	for _, d := range letters {
 		text, err := json.Marshal(d)
 		if err != nil {
-			text, err = json.Marshal(quoted(d))
+			text, err = json.Marshal(quotePayload(d))
 		}
 		if err != nil {
 			return err
@@ -210,8 +212,8 @@ func (o *Options) lines(letters []clientstore.DeadLetter) error {
 	return nil
 }
 
-// quoted returns d with its non-JSON payload encoded as a JSON string.
-func quoted(d clientstore.DeadLetter) clientstore.DeadLetter {
+// quotePayload returns d with its non-JSON payload encoded as a JSON string.
+func quotePayload(d clientstore.DeadLetter) clientstore.DeadLetter {
 	d.Data, _ = json.Marshal(string(d.Data))
 	if !json.Valid(d.Meta) {
 		d.Meta, _ = json.Marshal(string(d.Meta))
@@ -219,8 +221,8 @@ func quoted(d clientstore.DeadLetter) clientstore.DeadLetter {
 	return d
 }
 
-// each returns a function that changes the dead letters one by one.
-func (o *Options) each(done string, change func(clientstore.DeadLetterStore, context.Context, uint64) (bool, error)) func(context.Context, clientstore.DeadLetterStore, []clientstore.DeadLetter) error {
+// changeEach returns a function that changes the dead letters one by one.
+func (o *Options) changeEach(done string, change func(clientstore.DeadLetterStore, context.Context, uint64) (bool, error)) func(context.Context, clientstore.DeadLetterStore, []clientstore.DeadLetter) error {
 	return func(ctx context.Context, s clientstore.DeadLetterStore, letters []clientstore.DeadLetter) error {
 		for _, d := range letters {
 			if _, err := change(s, ctx, d.Sequence); err != nil {

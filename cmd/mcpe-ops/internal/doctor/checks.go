@@ -36,35 +36,35 @@ type checker struct {
 	checkup.Report
 }
 
-func (p *checker) in(sql string) string { return of(p.Schema, sql) }
+func (p *checker) in(sql string) string { return withSchema(p.Schema, sql) }
 
-// of replaces each "@" before a "." in a query with the name of a schema.
-func of(schema, sql string) string {
+// withSchema replaces each "@" before a "." in a query with the name of a schema.
+func withSchema(schema, sql string) string {
 	return strings.ReplaceAll(sql, "@.", pgx.Identifier{schema}.Sanitize()+".")
 }
 
-// examine runs all checks, each within its own savepoint. A check that the role may not run or that takes too long is
-// reported and does not prevent the others.
-func (p *checker) examine(ctx context.Context, tx pgx.Tx) error {
+// runAll runs all checks, each within its own savepoint. A check that the role may not run or that takes too long is
+// reported and does not stop the other checks.
+func (p *checker) runAll(ctx context.Context, tx pgx.Tx) error {
 	for _, c := range []struct {
 		name   string
 		schema bool // needs a usable schema
 		make   func(context.Context, pgx.Tx) error
 	}{
-		{"server", false, p.server},
-		{"settings", false, p.settings},
-		{"connections", false, p.connections},
-		{"schema", false, p.schema},
-		{"rights", true, p.rights},
-		{"generation", true, p.generation},
-		{"lease", true, p.leases},
-		{"shards", true, p.shards},
-		{"outbox", true, p.outbox},
-		{"put aside", true, p.rejected},
-		{"relay", false, p.relaySchema},
-		{"oldest snapshot", false, p.snapshots},
-		{"bloat", false, p.bloat},
-		{"clock", false, p.clock},
+		{"server", false, p.checkServer},
+		{"settings", false, p.checkSettings},
+		{"connections", false, p.checkConnections},
+		{"schema", false, p.checkSchema},
+		{"rights", true, p.checkRights},
+		{"generation", true, p.checkGeneration},
+		{"lease", true, p.checkLeases},
+		{"shards", true, p.checkShards},
+		{"outbox", true, p.checkOutbox},
+		{"put aside", true, p.checkRejected},
+		{"relay", false, p.checkRelaySchema},
+		{"oldest snapshot", false, p.checkSnapshots},
+		{"bloat", false, p.checkBloat},
+		{"clock", false, p.checkClock},
 	} {
 		if c.schema && !p.usable {
 			continue
@@ -89,7 +89,7 @@ func isIncomplete(err error) bool {
 	return errors.As(err, &pg) && slices.Contains([]string{"42P01", "42703", "42883"}, pg.Code)
 }
 
-func (p *checker) server(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) checkServer(ctx context.Context, tx pgx.Tx) error {
 	var version int
 	var text, encoding, readOnly string
 	var recovering bool
@@ -116,8 +116,8 @@ func (p *checker) server(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// settings checks for settings that can lose acknowledged data or let tables grow without limit.
-func (p *checker) settings(ctx context.Context, tx pgx.Tx) error {
+// checkSettings checks for settings that can lose acknowledged data or let tables grow without limit.
+func (p *checker) checkSettings(ctx context.Context, tx pgx.Tx) error {
 	wrong := []struct {
 		name   string
 		values []string
@@ -155,7 +155,7 @@ func (p *checker) settings(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (p *checker) connections(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) checkConnections(ctx context.Context, tx pgx.Tx) error {
 	var used, most, limit int
 	err := tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int,
 		current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
@@ -175,7 +175,7 @@ func (p *checker) connections(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (p *checker) schema(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) checkSchema(ctx context.Context, tx pgx.Tx) error {
 	var there, use, read, create, unreleased, relays bool
 	err := tx.QueryRow(ctx, `SELECT n.oid IS NOT NULL, coalesce(has_schema_privilege(n.oid, 'USAGE'), false),
 			coalesce((SELECT has_table_privilege(c.oid, 'SELECT') FROM pg_class c WHERE c.relnamespace = n.oid AND c.relname = 'store'), false),
@@ -217,7 +217,7 @@ func (p *checker) schema(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (p *checker) rights(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) checkRights(ctx context.Context, tx pgx.Tx) error {
 	role, lacking, err := missingRights(ctx, tx, p.Schema)
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func missingRights(ctx context.Context, tx pgx.Tx, schema string) (role string, 
 	return role, lacking, err
 }
 
-func (p *checker) generation(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) checkGeneration(ctx context.Context, tx pgx.Tx) error {
 	var generation int64
 	var system, timeline string
 	err := tx.QueryRow(ctx, p.in(`SELECT generation, system, timeline FROM @.store`)).Scan(&generation, &system, &timeline)
@@ -280,7 +280,7 @@ func (p *checker) generation(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (p *checker) leases(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) checkLeases(ctx context.Context, tx pgx.Tx) error {
 	var live, over int
 	var least *float64
 	err := tx.QueryRow(ctx, p.in(`SELECT count(*) FILTER (WHERE expires > clock_timestamp())::int, count(*) FILTER (WHERE expires <= clock_timestamp())::int,
@@ -323,7 +323,7 @@ func (p *checker) leases(ctx context.Context, tx pgx.Tx) error {
 
 func seconds(f float64) time.Duration { return time.Duration(math.Round(f * float64(time.Second))) }
 
-func (p *checker) shards(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) checkShards(ctx context.Context, tx pgx.Tx) error {
 	var all, free int
 	var topics []string
 	err := tx.QueryRow(ctx, p.in(`SELECT count(*)::int, count(*) FILTER (WHERE l.fence IS NULL)::int,
@@ -346,17 +346,17 @@ func (p *checker) shards(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (p *checker) outbox(ctx context.Context, tx pgx.Tx) error {
-	return p.pending(ctx, tx, "outbox", p.Schema,
+func (p *checker) checkOutbox(ctx context.Context, tx pgx.Tx) error {
+	return p.checkPending(ctx, tx, "outbox", p.Schema,
 		"see whether the shard /outbox has an owner, and its log for `it cannot be appended to its log`: somebody may have locked a row of logs")
 }
 
-// pending reports how many rows are pending in the outbox of a schema and how old the oldest is.
-func (p *checker) pending(ctx context.Context, tx pgx.Tx, check, schema, advice string) error {
+// checkPending reports the number of pending rows in a schema's outbox and the age of the oldest row.
+func (p *checker) checkPending(ctx context.Context, tx pgx.Tx, check, schema, advice string) error {
 	var n int
 	var oldest *float64
 	var log *string
-	err := tx.QueryRow(ctx, of(schema, `SELECT count(*)::int, extract(epoch FROM clock_timestamp() - min(at))::float8, (array_agg(left(log, 128) ORDER BY id))[1]
+	err := tx.QueryRow(ctx, withSchema(schema, `SELECT count(*)::int, extract(epoch FROM clock_timestamp() - min(at))::float8, (array_agg(left(log, 128) ORDER BY id))[1]
 		FROM (SELECT * FROM @.outbox ORDER BY id LIMIT $1) AS o`), countMax).Scan(&n, &oldest, &log)
 	switch {
 	case err != nil:
@@ -374,14 +374,14 @@ func (p *checker) pending(ctx context.Context, tx pgx.Tx, check, schema, advice 
 	return nil
 }
 
-func (p *checker) rejected(ctx context.Context, tx pgx.Tx) error {
-	return p.putAside(ctx, tx, "put aside", p.Schema)
+func (p *checker) checkRejected(ctx context.Context, tx pgx.Tx) error {
+	return p.checkPutAside(ctx, tx, "put aside", p.Schema)
 }
 
-func (p *checker) putAside(ctx context.Context, tx pgx.Tx, check, schema string) error {
+func (p *checker) checkPutAside(ctx context.Context, tx pgx.Tx, check, schema string) error {
 	var n int
 	var last *time.Time
-	err := tx.QueryRow(ctx, of(schema, `SELECT count(*)::int, max(at) FROM (SELECT at FROM @.rejected ORDER BY id DESC LIMIT $1) AS r`), countMax).Scan(&n, &last)
+	err := tx.QueryRow(ctx, withSchema(schema, `SELECT count(*)::int, max(at) FROM (SELECT at FROM @.rejected ORDER BY id DESC LIMIT $1) AS r`), countMax).Scan(&n, &last)
 	if err != nil {
 		return err
 	}
@@ -394,8 +394,8 @@ func (p *checker) putAside(ctx context.Context, tx pgx.Tx, check, schema string)
 	return nil
 }
 
-// snapshots looks for transactions that prevent the removal of dead rows.
-func (p *checker) snapshots(ctx context.Context, tx pgx.Tx) error {
+// checkSnapshots looks for transactions that prevent the removal of dead rows.
+func (p *checker) checkSnapshots(ctx context.Context, tx pgx.Tx) error {
 	var who string
 	var age float64
 	err := tx.QueryRow(ctx, `SELECT who, age FROM (
@@ -427,7 +427,7 @@ func (p *checker) snapshots(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-func (p *checker) bloat(ctx context.Context, tx pgx.Tx) error {
+func (p *checker) checkBloat(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `SELECT format('%I.%I', schemaname, relname), n_live_tup::bigint, n_dead_tup::bigint, pg_size_pretty(pg_total_relation_size(relid))
 		FROM pg_stat_user_tables WHERE schemaname IN ($1, $3) AND n_dead_tup >= greatest($2, n_live_tup) ORDER BY n_dead_tup DESC LIMIT 5`, p.Schema, deadWarn, p.Outbox)
 	if err != nil {
@@ -448,8 +448,8 @@ func (p *checker) bloat(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// clock compares the clocks of this machine and the database.
-func (p *checker) clock(ctx context.Context, tx pgx.Tx) error {
+// checkClock compares the clocks of this machine and the database.
+func (p *checker) checkClock(ctx context.Context, tx pgx.Tx) error {
 	var there time.Time
 	began := time.Now()
 	if err := tx.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&there); err != nil {

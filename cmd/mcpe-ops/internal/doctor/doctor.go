@@ -43,8 +43,8 @@ type Report struct {
 }
 
 const (
-	// connectTime is the timeout for connecting. statementTime is the timeout for a statement, and lockTime for its
-	// wait for a lock.
+	// connectTime is the timeout for connecting. statementTime is the timeout for a statement. lockTime is the timeout
+	// for waiting for a lock.
 	connectTime   = 10 * time.Second
 	statementTime = "15s"
 	lockTime      = "2s"
@@ -73,12 +73,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 				return err
 			}
 		}
-		return p.examine(ctx, tx)
+		return p.runAll(ctx, tx)
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.notifications(ctx, conn, config)
+	p.checkNotifications(ctx, conn, config)
 	r := &Report{o.Schema, p.Report}
 	if o.JSON {
 		return r, checkup.JSON(o.Stdout, r)

@@ -15,12 +15,12 @@ import (
 // notifyTimeout is how long a notification may take.
 const notifyTimeout = 3 * time.Second
 
-// notifications checks whether a second connection receives notifications from the first. It needs two connections
+// checkNotifications checks whether a second connection receives notifications from the first. It needs two connections
 // because a pooler in transaction mode may use one server connection for both statements of a client. That client would
 // then receive its own notification.
-func (p *checker) notifications(ctx context.Context, conn *pgx.Conn, config *pgx.ConnConfig) {
+func (p *checker) checkNotifications(ctx context.Context, conn *pgx.Conn, config *pgx.ConnConfig) {
 	const check = "notifications"
-	switch err := notify(ctx, conn, config); {
+	switch err := tryNotification(ctx, conn, config); {
 	case err == nil:
 		p.Add(checkup.OK, check, "LISTEN receives notifications", "")
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
@@ -31,8 +31,8 @@ func (p *checker) notifications(ctx context.Context, conn *pgx.Conn, config *pgx
 	}
 }
 
-// notify returns nil if a second connection receives a notification from the first.
-func notify(ctx context.Context, conn *pgx.Conn, config *pgx.ConnConfig) error {
+// tryNotification returns nil if a second connection receives a notification from the first.
+func tryNotification(ctx context.Context, conn *pgx.Conn, config *pgx.ConnConfig) error {
 	second, err := pgx.ConnectConfig(ctx, config.Copy())
 	if err != nil {
 		return err

@@ -13,13 +13,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/pglock"
 )
 
-// These limits apply to the relay. A step of it ends after 20 s, and PostgreSQL terminates an idle relay after 30 s.
+// These limits apply to the relay. Each step of the relay takes at most 20 s, and PostgreSQL terminates an idle relay
+// after 30 s.
 const movesWarn, movesFail = 20 * time.Second, time.Minute
 
-// relaySchema checks the schema of an outbox with a relay (package pgoutbox), if it exists. Its events are in another
-// store. The owner of the shard /outbox of that store runs the relay, and the doctor of that store reports whether
-// there is an owner.
-func (p *checker) relaySchema(ctx context.Context, tx pgx.Tx) error {
+// checkRelaySchema checks the schema of an outbox with a relay (package pgoutbox), if it exists. Its events are in
+// another store. The owner of the shard /outbox of that store runs the relay, and the doctor of that store reports
+// whether there is an owner.
+func (p *checker) checkRelaySchema(ctx context.Context, tx pgx.Tx) error {
 	var there, ours, use bool
 	err := tx.QueryRow(ctx, `SELECT n.oid IS NOT NULL, count(c.oid) FILTER (WHERE c.relname IN ('version', 'outbox', 'rejected')) = 3,
 			coalesce(has_schema_privilege(n.oid, 'USAGE'), false)
@@ -39,14 +40,14 @@ func (p *checker) relaySchema(ctx context.Context, tx pgx.Tx) error {
 		return nil
 	}
 	p.Add(checkup.OK, "relay schema", name, "")
-	for _, check := range []func(context.Context, pgx.Tx) error{p.relayRights, p.relayPending, p.relayHolder} {
+	for _, check := range []func(context.Context, pgx.Tx) error{p.checkRelayRights, p.checkRelayPending, p.checkRelayHolder} {
 		err = errors.Join(err, pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { return check(ctx, tx) }))
 	}
 	return err
 }
 
-// relayRights reports whether the role may relay or only emit.
-func (p *checker) relayRights(ctx context.Context, tx pgx.Tx) error {
+// checkRelayRights reports whether the role may relay or only emit.
+func (p *checker) checkRelayRights(ctx context.Context, tx pgx.Tx) error {
 	role, lacking, err := missingRights(ctx, tx, p.Outbox)
 	if err != nil {
 		return err
@@ -69,24 +70,24 @@ func (p *checker) relayRights(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// relayPending reports the pending and invalid rows if the role may read them.
-func (p *checker) relayPending(ctx context.Context, tx pgx.Tx) error {
+// checkRelayPending reports the pending and invalid rows if the role may read them.
+func (p *checker) checkRelayPending(ctx context.Context, tx pgx.Tx) error {
 	var reads bool
 	err := tx.QueryRow(ctx, `SELECT bool_and(has_table_privilege(c.oid, 'SELECT')) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1 AND c.relname IN ('outbox', 'rejected')`, p.Outbox).Scan(&reads)
 	if err != nil || !reads { // the check of rights reports it
 		return err
 	}
-	err = p.pending(ctx, tx, "relay outbox", p.Outbox, "see whether the shard /outbox has an owner in the store of the events, with its doctor, and the owner's log for the reason; "+
+	err = p.checkPending(ctx, tx, "relay outbox", p.Outbox, "see whether the shard /outbox has an owner in the store of the events, with its doctor, and the owner's log for the reason; "+
 		"while that store is away rows wait, and nothing is lost")
 	if err == nil {
-		err = p.putAside(ctx, tx, "relay put aside", p.Outbox)
+		err = p.checkPutAside(ctx, tx, "relay put aside", p.Outbox)
 	}
 	return err
 }
 
-// relayHolder reports which process currently relays. It is the holder of the relays' advisory lock.
-func (p *checker) relayHolder(ctx context.Context, tx pgx.Tx) error {
+// checkRelayHolder reports which process currently relays. It is the holder of the relays' advisory lock.
+func (p *checker) checkRelayHolder(ctx context.Context, tx pgx.Tx) error {
 	key := uint64(pglock.OutboxRelay(p.Outbox))
 	var pid int
 	var since *float64

@@ -177,12 +177,12 @@ func TestMemory(t *testing.T) {
 	}, `"Ada"`)
 }
 
-// gopls makes a server for each connection by SSE, which init refuses to write into, and runs one on stdio, which gets the
-// lines that init prints. What its tools are asked for arrives as events on the same connection.
+// gopls makes a server for each connection by SSE, which init refuses to write into, and runs one on stdio, which gets
+// the lines that init prints. What its tools are asked for arrives as events on the same connection.
 func TestGopls(t *testing.T) {
 	m := published(t, "golang.org/x/tools/gopls", "")
-	// gopls imports internals of x/tools, which fit at one version only; adopting would take a newer one. docs/adopting.md, What
-	// init does, says to keep it by a replace line.
+	// gopls imports internals of x/tools, which fit at one version only; adopting would take a newer one.
+	// docs/adopting.md, What init does, says to keep it by a replace line.
 	tools := strings.TrimSpace(string(m.run("go", "list", "-m", "-f", "{{.Version}}", "golang.org/x/tools")))
 	m.run("go", "mod", "edit", "-replace=golang.org/x/tools=golang.org/x/tools@"+tools)
 	var lines, imports []string

@@ -51,7 +51,8 @@ type Server struct {
 	Name   string
 	Target peer.Target // without its token
 	Token  Token
-	// Me contains the agent's names among the actors of the server's events. Events of these actors are omitted.
+	// Me contains the names under which the agent is an actor in the server's events. Events caused by these actors are
+	// omitted.
 	Me []string
 }
 
@@ -182,15 +183,15 @@ func (c *Config) Server(name string) (Server, bool) {
 // Allowed reports whether an agent may subscribe to the event.
 func (c *Config) Allowed(server, event string) bool {
 	for _, a := range c.Allow {
-		if matches(a.Server, server) && matches(a.Event, event) {
+		if matchesName(a.Server, server) && matchesName(a.Event, event) {
 			return true
 		}
 	}
 	return false
 }
 
-// matches reports whether a pattern matches a whole name. Load has refused bad patterns.
-func matches(pattern, name string) bool {
+// matchesName reports whether a pattern matches a whole name. Load has refused bad patterns.
+func matchesName(pattern, name string) bool {
 	ok, err := path.Match(pattern, name)
 	return ok && err == nil
 }
@@ -210,8 +211,8 @@ func Canonical(args json.RawMessage) (json.RawMessage, bool) {
 	return form, true
 }
 
-// within returns p unchanged if it is absolute, or relative to the file's directory.
-func (c *Config) within(p string) string {
+// resolvePath returns p unchanged if it is absolute. Otherwise, it resolves p relative to the file's directory.
+func (c *Config) resolvePath(p string) string {
 	if filepath.IsAbs(p) {
 		return p
 	}

@@ -101,14 +101,14 @@ func (l *loader) server(name string, n *source.Node) {
 	if o == nil {
 		return
 	}
-	s := Server{Name: name, Me: l.me(o)}
+	s := Server{Name: name, Me: l.agentNames(o)}
 	if text, at := o.Text("url"); at != nil {
 		if s.Target.URL = text; !peer.IsURL(text) {
 			l.wrong(at, "", "the url of a server begins with http:// or https://")
 		}
 	}
 	if n.Get("command") != nil {
-		s.Target.Command, s.Target.Dir = l.command(o), l.c.Dir
+		s.Target.Command, s.Target.Dir = l.readProgram(o), l.c.Dir
 	}
 	switch {
 	case n.Get("url") == nil && n.Get("command") == nil:
@@ -124,8 +124,8 @@ func (l *loader) server(name string, n *source.Node) {
 	l.c.Servers = append(l.c.Servers, s)
 }
 
-// command reads a program and its arguments.
-func (l *loader) command(o *source.ObjectReader) []string {
+// readProgram reads a program and its arguments.
+func (l *loader) readProgram(o *source.ObjectReader) []string {
 	var argv []string
 	items := o.List("command")
 	for _, c := range items {
@@ -160,12 +160,12 @@ func (l *loader) token(n *source.Node) (t Token) {
 		}
 	}
 	if text, at := o.Text("file"); at != nil {
-		if t.File = l.c.within(text); text == "" {
+		if t.File = l.c.resolvePath(text); text == "" {
 			l.wrong(at, "", "file is empty")
 		}
 	}
 	if n.Get("command") != nil {
-		t.Command = l.command(o)
+		t.Command = l.readProgram(o)
 	}
 	return t
 }
@@ -232,8 +232,8 @@ func (l *loader) coalesce(n *source.Node) *Coalesce {
 		return nil
 	}
 	c := &Coalesce{
-		QuietSeconds: l.number(o, "quietSeconds", 1, wire.MaxCoalesceSeconds, 0),
-		MaxSeconds:   l.number(o, "maxSeconds", 1, wire.MaxCoalesceSeconds, 0),
+		QuietSeconds: l.readInteger(o, "quietSeconds", 1, wire.MaxCoalesceSeconds, 0),
+		MaxSeconds:   l.readInteger(o, "maxSeconds", 1, wire.MaxCoalesceSeconds, 0),
 	}
 	if c.MaxSeconds > 0 && c.MaxSeconds < c.QuietSeconds {
 		l.wrong(n.Get("maxSeconds"), "", "maxSeconds is less than quietSeconds")
@@ -259,8 +259,8 @@ func (l *loader) coalesce(n *source.Node) *Coalesce {
 	return c
 }
 
-// number reads an integer between least and most.
-func (l *loader) number(o *source.ObjectReader, key string, least, most, otherwise int) int {
+// readInteger reads an integer between least and most.
+func (l *loader) readInteger(o *source.ObjectReader, key string, least, most, otherwise int) int {
 	n := o.Node.Get(key)
 	if n == nil || !l.Is(n, source.Number, key) {
 		return otherwise
@@ -309,9 +309,9 @@ func (l *loader) wake(n *source.Node) {
 		return
 	}
 	l.c.Exec = &Exec{
-		Command:    l.command(x),
-		Timeout:    time.Duration(l.number(x, "timeoutSeconds", 1, int(maxTimeout/time.Second), int(defaultTimeout/time.Second))) * time.Second,
-		PerMinute:  l.number(x, "maxPerMinute", 1, maxRuns, defaultRuns),
+		Command:    l.readProgram(x),
+		Timeout:    time.Duration(l.readInteger(x, "timeoutSeconds", 1, int(maxTimeout/time.Second), int(defaultTimeout/time.Second))) * time.Second,
+		PerMinute:  l.readInteger(x, "maxPerMinute", 1, maxRuns, defaultRuns),
 		KeepUnread: x.Flag("keepUnread", false),
 	}
 }
@@ -325,9 +325,9 @@ func (l *loader) loop(n *source.Node) *Loop {
 		return nil
 	}
 	return &Loop{
-		Wakes:  l.number(o, "wakes", 2, maxWakes, defaultWakes),
-		Within: time.Duration(l.number(o, "minutes", 1, maxMinutes, defaultMinutes)) * time.Minute,
-		Quiet:  time.Duration(l.number(o, "quietMinutes", 1, maxMinutes, defaultMinutes)) * time.Minute,
+		Wakes:  l.readInteger(o, "wakes", 2, maxWakes, defaultWakes),
+		Within: time.Duration(l.readInteger(o, "minutes", 1, maxMinutes, defaultMinutes)) * time.Minute,
+		Quiet:  time.Duration(l.readInteger(o, "quietMinutes", 1, maxMinutes, defaultMinutes)) * time.Minute,
 	}
 }
 
@@ -341,7 +341,7 @@ func (l *loader) limits(n *source.Node) {
 		return
 	}
 	for _, b := range bounds {
-		*b.at(&l.c.Limits) = l.number(o, b.key, b.least, b.most, b.otherwise)
+		*b.at(&l.c.Limits) = l.readInteger(o, b.key, b.least, b.most, b.otherwise)
 	}
 	if at := n.Get("inboxBytes"); at != nil && l.c.Limits.InboxBytes < l.c.Limits.BytesPerEvent {
 		l.wrong(at, "", "inboxBytes is less than bytesPerEvent, so that no event would fit")

@@ -2,8 +2,8 @@ package config
 
 import "github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 
-// me reads the names of the agent, which are a string or a list of strings.
-func (l *loader) me(o *source.ObjectReader) (names []string) {
+// agentNames reads the agent's names from a string or a list of strings.
+func (l *loader) agentNames(o *source.ObjectReader) (names []string) {
 	n := o.Node.Get("me")
 	switch {
 	case n == nil:

@@ -31,7 +31,7 @@ type Batch struct {
 	Count       int       `json:"count"`
 	First, Last time.Time `json:",omitzero"`
 	Events      []Event   `json:"events"`
-	// Received is when the batch was added.
+	// Received is the time at which the batch was added.
 	Received time.Time `json:"received"`
 	// IDs are the hashed eventIds of all events.
 	IDs []string `json:"ids"`
@@ -57,8 +57,8 @@ func (b *Batch) size() int {
 
 // A Mark is the state of an unread batch.
 type Mark struct {
-	// Announced reports whether a notification of the batch was written: to the reader, or to any reader if there is no
-	// specific one.
+	// Announced reports whether a notification about the batch was written to the reader. In a mark that is not for a
+	// specific reader, it reports whether any reader was notified.
 	Announced bool `json:"announced,omitempty"`
 	// Commanded reports whether the command has finished its last attempt for the batch. Failure is the error of that
 	// attempt, or "" if it succeeded.
@@ -79,14 +79,14 @@ type mark struct {
 // isEmpty reports whether the mark contains no information.
 func (m *mark) isEmpty() bool { return m.Mark == Mark{} && !m.Read }
 
-// readBy returns a copy of the mark that records that a reader has read the batch.
-func (m mark) readBy(reader string) mark {
+// withReader returns a copy of the mark that records that a reader has read the batch.
+func (m mark) withReader(reader string) mark {
 	m.Read, m.Readers = true, append(slices.Clone(m.Readers), reader)
 	return m
 }
 
-// announcedTo returns a copy of the mark that records that a reader was notified of the batch.
-func (m mark) announcedTo(reader string) mark {
+// withAnnouncedTo returns a copy of the mark that records that a reader was notified of the batch.
+func (m mark) withAnnouncedTo(reader string) mark {
 	m.Announced, m.AnnouncedTo = true, append(slices.Clone(m.AnnouncedTo), reader)
 	return m
 }

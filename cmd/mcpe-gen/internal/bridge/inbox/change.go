@@ -20,8 +20,8 @@ type markChange struct {
 	m mark
 }
 
-// apply writes a change to the disk and then applies it in memory. The caller must hold writing.
-func (b *Inbox) apply(c change) error {
+// applyChange writes a change to the disk and then applies it in memory. The caller must hold writing.
+func (b *Inbox) applyChange(c change) error {
 	var entries []journal.Entry
 	for _, k := range c.marked {
 		e, err := put(kindMark, k.u.Sequence, k.m)
@@ -31,7 +31,7 @@ func (b *Inbox) apply(c change) error {
 		entries = append(entries, e)
 	}
 	entries = append(entries, c.first...)
-	displaced, drop := b.displaced(c.gone)
+	displaced, drop := b.tombstoneRemovals(c.gone)
 	entries = append(entries, displaced...)
 	for _, u := range c.gone {
 		e, err := put(kindRead, u.Sequence, tombstone{u.Subscription, u.IDs})
@@ -54,14 +54,14 @@ func (b *Inbox) apply(c change) error {
 	for _, k := range c.marked {
 		k.u.mark = k.m
 	}
-	b.remove(c.gone, drop)
+	b.removeBatches(c.gone, drop)
 	b.notifyLocked()
 	return nil
 }
 
-// displaced returns the entries that remove the oldest tombstones, to make room for those of removed batches. It also
-// returns the number of removed tombstones per subscription.
-func (b *Inbox) displaced(gone []*entry) (entries []journal.Entry, drop map[string]int) {
+// tombstoneRemovals returns the entries that remove the oldest tombstones, to make room for those of removed batches.
+// It also returns the number of removed tombstones per subscription.
+func (b *Inbox) tombstoneRemovals(gone []*entry) (entries []journal.Entry, drop map[string]int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	drop = map[string]int{}
@@ -75,26 +75,26 @@ func (b *Inbox) displaced(gone []*entry) (entries []journal.Entry, drop map[stri
 			kept -= len(b.stones[m.read[drop[name]]].IDs)
 		}
 		for _, s := range m.read[:drop[name]] {
-			entries = append(entries, journal.Entry{Kind: kindRead, Key: key(s)})
+			entries = append(entries, journal.Entry{Kind: kindRead, Key: sequenceKey(s)})
 		}
 	}
 	return entries, drop
 }
 
-// remove deletes batches that every reader has read, and the given number of tombstones per subscription, from memory.
-// The caller must hold mu.
-func (b *Inbox) remove(gone []*entry, drop map[string]int) {
+// removeBatches deletes batches that every reader has read, and the given number of tombstones per subscription, from
+// memory. The caller must hold mu.
+func (b *Inbox) removeBatches(gone []*entry, drop map[string]int) {
 	for name, n := range drop {
 		m := b.memories[name]
 		for _, s := range m.read[:n] {
-			b.unbury(m, s)
+			b.removeTombstone(m, s)
 		}
 		m.read = slices.Clone(m.read[n:])
 	}
 	for _, u := range gone {
 		b.bytes -= u.size()
-		b.memory(u.Subscription).forget(u.IDs)
-		b.bury(u.Sequence, tombstone{u.Subscription, u.IDs})
+		b.memory(u.Subscription).removeIDs(u.IDs)
+		b.addTombstone(u.Sequence, tombstone{u.Subscription, u.IDs})
 		for _, r := range b.readers {
 			delete(r.taken, u.Sequence)
 		}

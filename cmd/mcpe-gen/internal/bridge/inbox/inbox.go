@@ -104,7 +104,7 @@ func (b *Inbox) Add(ctx context.Context, from Batch, events []Event, latest bool
 	b.mu.Lock()
 	known := b.memory(from.Subscription).ids
 	for _, e := range events {
-		if id := hash(e.ID); known[id] == 0 && !slices.Contains(ids, id) {
+		if id := hashID(e.ID); known[id] == 0 && !slices.Contains(ids, id) {
 			fresh, ids = append(fresh, e), append(ids, id)
 		}
 	}
@@ -140,8 +140,8 @@ func (b *Inbox) add(ctx context.Context, u *entry) error {
 	for {
 		b.writing.Lock()
 		b.mu.Lock()
-		fits := b.fits(u.size())
-		changed, spare := b.changed, b.evictable()
+		fits := b.hasRoom(u.size())
+		changed, spare := b.changed, b.evictionCandidate()
 		next := b.last + 1
 		if !fits && spare == nil && !counted {
 			b.waiting++
@@ -152,7 +152,7 @@ func (b *Inbox) add(ctx context.Context, u *entry) error {
 		switch {
 		case fits:
 			u.Sequence = next
-			err = b.write(u)
+			err = b.writeBatch(u)
 		case spare != nil:
 			err = b.evict(spare)
 		}
@@ -171,8 +171,8 @@ func (b *Inbox) add(ctx context.Context, u *entry) error {
 	}
 }
 
-// write writes a batch to disk. The caller must hold writing.
-func (b *Inbox) write(u *entry) error {
+// writeBatch writes a batch to disk. The caller must hold writing.
+func (b *Inbox) writeBatch(u *entry) error {
 	e, err := put(kindBatch, u.Sequence, &u.Batch)
 	if err == nil {
 		err = b.journal.Put(e)
@@ -182,13 +182,13 @@ func (b *Inbox) write(u *entry) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.admit(u)
+	b.addUnread(u)
 	b.notifyLocked()
 	return nil
 }
 
-// fits reports whether there is room for the given number of bytes. The caller must hold mu.
-func (b *Inbox) fits(bytes int) bool {
+// hasRoom reports whether there is room for the given number of bytes. The caller must hold mu.
+func (b *Inbox) hasRoom(bytes int) bool {
 	return len(b.unread) == 0 || len(b.unread) < b.o.Batches && b.bytes+bytes <= b.o.Bytes
 }
 
@@ -239,7 +239,7 @@ func (b *Inbox) Read(sequences ...uint64) (int, error) {
 	b.mu.Lock()
 	gone := b.findAll(sequences)
 	b.mu.Unlock()
-	if err := b.apply(change{gone: gone}); err != nil {
+	if err := b.applyChange(change{gone: gone}); err != nil {
 		return 0, err
 	}
 	return len(gone), nil
@@ -268,7 +268,7 @@ func (b *Inbox) Mark(alter func(*Mark), sequences ...uint64) error {
 		}
 	}
 	b.mu.Unlock()
-	return b.apply(c)
+	return b.applyChange(c)
 }
 
 // Subscriptions returns the subscriptions stored by Keep. The keys are their names.
@@ -290,7 +290,7 @@ func (b *Inbox) Drop(name string) error {
 	return b.journal.Put(journal.Entry{Kind: kindSubscription, Key: name})
 }
 
-// Prune deletes the IDs of read events of all subscriptions that keep rejects. Unread batches stay.
+// Prune deletes the IDs of read events for all subscriptions for which keep returns false. Unread batches stay.
 func (b *Inbox) Prune(keep func(subscription string) bool) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -303,7 +303,7 @@ func (b *Inbox) Prune(keep func(subscription string) bool) error {
 		}
 		names = append(names, name)
 		for _, s := range m.read {
-			entries = append(entries, journal.Entry{Kind: kindRead, Key: key(s)})
+			entries = append(entries, journal.Entry{Kind: kindRead, Key: sequenceKey(s)})
 		}
 	}
 	last := b.last
@@ -324,7 +324,7 @@ func (b *Inbox) Prune(keep func(subscription string) bool) error {
 	for _, name := range names {
 		m := b.memories[name]
 		for _, s := range m.read {
-			b.unbury(m, s)
+			b.removeTombstone(m, s)
 		}
 		if m.read = nil; len(m.ids) == 0 {
 			delete(b.memories, name)

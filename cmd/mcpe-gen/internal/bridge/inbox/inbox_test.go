@@ -320,7 +320,8 @@ func TestBRIDGE2WriteFails(t *testing.T) {
 	}
 }
 
-// What is remembered of read events is bounded, and what is no longer subscribed to is forgotten, but no sequence comes again.
+// What is remembered of read events is bounded, and what is no longer subscribed to is forgotten, but no sequence comes
+// again.
 func TestRemember(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox")
 	o := Options{Batches: 10, Bytes: 1 << 20, Events: 2, Remember: 4}
@@ -399,7 +400,7 @@ func TestBRIDGE2Damaged(t *testing.T) {
 	if got := string(content(t, path+".damaged")); got != lost {
 		t.Errorf("set aside: %q", got)
 	}
-	for _, said := range []string{path + ".damaged", `lines="3, 8, 9, 10, 11, 12"`, "an event may be missing", `batch \"` + key(2) + `\"`} {
+	for _, said := range []string{path + ".damaged", `lines="3, 8, 9, 10, 11, 12"`, "an event may be missing", `batch \"` + sequenceKey(2) + `\"`} {
 		if !strings.Contains(logged.String(), said) {
 			t.Errorf("%s\nhas nothing of %s", &logged, said)
 		}

@@ -18,7 +18,7 @@ func (r *Reader) Take(events int, keep func(*Batch, Mark) bool) *Lease {
 	defer r.b.mu.Unlock()
 	l := &Lease{r: r}
 	for _, u := range r.b.unread {
-		m := r.mark(u)
+		m := r.markOf(u)
 		if !r.isUnread(u) || keep != nil && !keep(&u.Batch, m) {
 			continue
 		}
@@ -34,7 +34,7 @@ func (r *Reader) Take(events int, keep func(*Batch, Mark) bool) *Lease {
 	return l
 }
 
-// Release releases the batches. Batches that the reader has read in the meantime remain read.
+// Release releases the batches. Batches that the reader has already read remain read.
 func (l *Lease) Release() {
 	l.once.Do(func() {
 		b := l.r.b

@@ -21,12 +21,12 @@ const (
 // format is the file format of the journal.
 var format = journal.Format{
 	Header: journal.Header{Format: "mcpe-gen inbox", Version: 1},
-	Check:  check,
+	Check:  checkEntry,
 	Effect: "an event may be missing or shown twice; a subscription of the agent may be missing or reappear",
 }
 
-// check returns an error for an entry that load cannot read.
-func check(e journal.Entry) error {
+// checkEntry returns an error for an entry that load cannot read.
+func checkEntry(e journal.Entry) error {
 	var err error
 	switch e.Kind {
 	case kindBatch:
@@ -46,8 +46,8 @@ func check(e journal.Entry) error {
 	return err
 }
 
-// load reads the journal. If a crash interrupts a write, only its first entries remain. A batch that has already been
-// read is then no longer unread, and a mark without a batch has no effect.
+// load reads the journal. If a crash interrupts a write, only its first entries remain. After such a crash, load does
+// not restore a batch that is recorded as read, and ignores a mark without a batch.
 func (b *Inbox) load() error {
 	for _, e := range b.journal.All(kindReader) {
 		var s readerState
@@ -62,7 +62,7 @@ func (b *Inbox) load() error {
 		if err != nil {
 			return err
 		}
-		b.bury(n, s)
+		b.addTombstone(n, s)
 	}
 	var left []journal.Entry // of read batches
 	for _, e := range b.journal.All(kindBatch) {
@@ -81,7 +81,7 @@ func (b *Inbox) load() error {
 			}
 			b.forgetClosed(&u.mark)
 		}
-		b.admit(u)
+		b.addUnread(u)
 	}
 	for _, e := range b.journal.All(kindLast) {
 		var n uint64
@@ -96,7 +96,7 @@ func (b *Inbox) load() error {
 		}
 	}
 	// If a crash interrupted the closing of a reader, there may be batches that every other reader has read.
-	return b.apply(change{first: left, gone: b.readByAll("")})
+	return b.applyChange(change{first: left, gone: b.fullyRead("")})
 }
 
 func decode(e journal.Entry, v any) (uint64, error) {
@@ -110,10 +110,10 @@ func decode(e journal.Entry, v any) (uint64, error) {
 	return n, nil
 }
 
-// key returns a journal key that sorts like the sequence number.
-func key(sequence uint64) string { return fmt.Sprintf("%020d", sequence) }
+// sequenceKey returns a journal key that sorts like the sequence number.
+func sequenceKey(sequence uint64) string { return fmt.Sprintf("%020d", sequence) }
 
 func put(kind string, sequence uint64, v any) (journal.Entry, error) {
 	raw, err := json.Marshal(v)
-	return journal.Entry{Kind: kind, Key: key(sequence), Value: raw}, err
+	return journal.Entry{Kind: kind, Key: sequenceKey(sequence), Value: raw}, err
 }

@@ -28,8 +28,8 @@ func (b *Inbox) memory(subscription string) *memory {
 	return m
 }
 
-// admit adds a batch to the unread ones. The caller must hold mu.
-func (b *Inbox) admit(u *entry) {
+// addUnread adds a batch to the unread ones. The caller must hold mu.
+func (b *Inbox) addUnread(u *entry) {
 	b.unread = append(b.unread, u)
 	b.bytes += u.size()
 	b.last = max(b.last, u.Sequence)
@@ -39,8 +39,8 @@ func (b *Inbox) admit(u *entry) {
 	}
 }
 
-// bury retains the IDs of a batch that was read. The caller must hold mu.
-func (b *Inbox) bury(sequence uint64, s tombstone) {
+// addTombstone retains the IDs of a batch that was read. The caller must hold mu.
+func (b *Inbox) addTombstone(sequence uint64, s tombstone) {
 	b.stones[sequence] = s
 	b.last = max(b.last, sequence)
 	m := b.memory(s.Subscription)
@@ -51,8 +51,8 @@ func (b *Inbox) bury(sequence uint64, s tombstone) {
 	}
 }
 
-// forget removes IDs from the memory. The caller must hold the inbox's mu.
-func (m *memory) forget(ids []string) {
+// removeIDs removes IDs from the memory. The caller must hold the inbox's mu.
+func (m *memory) removeIDs(ids []string) {
 	for _, id := range ids {
 		if m.ids[id]--; m.ids[id] <= 0 {
 			delete(m.ids, id)
@@ -60,16 +60,16 @@ func (m *memory) forget(ids []string) {
 	}
 }
 
-// unbury deletes a tombstone, which the caller must remove from m.read. The caller must hold mu.
-func (b *Inbox) unbury(m *memory, sequence uint64) {
+// removeTombstone deletes a tombstone, which the caller must remove from m.read. The caller must hold mu.
+func (b *Inbox) removeTombstone(m *memory, sequence uint64) {
 	ids := b.stones[sequence].IDs
-	m.forget(ids)
+	m.removeIDs(ids)
 	m.kept -= len(ids)
 	delete(b.stones, sequence)
 }
 
-// hash returns the stored form of an ID, which has a fixed length.
-func hash(id string) string {
+// hashID returns the stored form of an ID, which has a fixed length.
+func hashID(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }

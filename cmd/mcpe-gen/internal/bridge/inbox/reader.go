@@ -7,8 +7,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/journal"
 )
 
-// A Reader is a reading position. A batch that one reader has read remains unread for the others. It persists across
-// restarts until [Reader.Close].
+// A Reader is a reading position. A batch that one reader has read remains unread for the others. A Reader persists
+// across restarts until [Reader.Close].
 type Reader struct {
 	b    *Inbox
 	name string
@@ -43,10 +43,10 @@ func (b *Inbox) Reader(name string) (*Reader, error) {
 	for _, u := range b.unread {
 		m := u.mark
 		if m.Read {
-			m = m.readBy(name)
+			m = m.withReader(name)
 		}
 		if m.Announced {
-			m = m.announcedTo(name)
+			m = m.withAnnouncedTo(name)
 		}
 		if m.Read || m.Announced {
 			c.marked = append(c.marked, markChange{u, m})
@@ -55,7 +55,7 @@ func (b *Inbox) Reader(name string) (*Reader, error) {
 	b.mu.Unlock()
 	var err error
 	if c.first, err = r.entry(r.state); err == nil {
-		err = b.apply(c)
+		err = b.applyChange(c)
 	}
 	if err != nil {
 		return nil, err
@@ -83,16 +83,16 @@ func (b *Inbox) Readers() (names []string) {
 	return names
 }
 
-// Close removes the reader. Its unread batches remain available to the other readers. A batch that some reader has read
-// and that is not unread for any remaining reader is deleted.
+// Close removes the reader. Its unread batches remain available to the other readers. It deletes batches that some
+// reader has read and that no remaining reader still has to read.
 func (r *Reader) Close() error {
 	b := r.b
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	b.mu.Lock()
-	gone := b.readByAll(r.name)
+	gone := b.fullyRead(r.name)
 	b.mu.Unlock()
-	if err := b.apply(change{first: []journal.Entry{{Kind: kindReader, Key: r.name}}, gone: gone}); err != nil {
+	if err := b.applyChange(change{first: []journal.Entry{{Kind: kindReader, Key: r.name}}, gone: gone}); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -112,9 +112,9 @@ func (b *Inbox) forgetClosed(m *mark) {
 	m.AnnouncedTo = slices.DeleteFunc(slices.Clone(m.AnnouncedTo), closed)
 }
 
-// readByAll returns the batches that some reader has read and that are not unread for any reader except but. The caller
-// must hold mu.
-func (b *Inbox) readByAll(but string) (all []*entry) {
+// fullyRead returns the batches that some reader has read and that are unread for no reader, not counting the given
+// one. The caller must hold mu.
+func (b *Inbox) fullyRead(but string) (all []*entry) {
 	for _, u := range b.unread {
 		if b.settled(u.mark, but) {
 			all = append(all, u)
@@ -147,8 +147,8 @@ func (r *Reader) isUnread(u *entry) bool {
 	return !slices.Contains(u.mark.Readers, r.name) && !r.taken[u.Sequence]
 }
 
-// mark returns the mark of a batch for the reader. The caller must hold mu.
-func (r *Reader) mark(u *entry) Mark {
+// markOf returns the mark of a batch for the reader. The caller must hold mu.
+func (r *Reader) markOf(u *entry) Mark {
 	m := u.mark.Mark
 	m.Announced = slices.Contains(u.mark.AnnouncedTo, r.name)
 	return m
@@ -163,7 +163,7 @@ func (r *Reader) Unread(most int, keep func(*Batch, Mark) bool) (found []Batch, 
 		if len(found) == most {
 			break
 		}
-		if m := r.mark(u); r.isUnread(u) && (keep == nil || keep(&u.Batch, m)) {
+		if m := r.markOf(u); r.isUnread(u) && (keep == nil || keep(&u.Batch, m)) {
 			found, marks = append(found, u.Batch), append(marks, m)
 		}
 	}
@@ -175,7 +175,7 @@ func (r *Reader) Count(keep func(*Batch, Mark) bool) (n int) {
 	r.b.mu.Lock()
 	defer r.b.mu.Unlock()
 	for _, u := range r.b.unread {
-		if r.isUnread(u) && (keep == nil || keep(&u.Batch, r.mark(u))) {
+		if r.isUnread(u) && (keep == nil || keep(&u.Batch, r.markOf(u))) {
 			n++
 		}
 	}
@@ -184,21 +184,21 @@ func (r *Reader) Count(keep func(*Batch, Mark) bool) (n int) {
 
 // Read marks batches as read by the reader and returns how many of them were unread for it.
 func (r *Reader) Read(sequences ...uint64) (int, error) {
-	return r.alter(sequences, func(u *entry) (mark, bool) {
-		return u.mark.readBy(r.name), !slices.Contains(u.mark.Readers, r.name)
+	return r.updateMarks(sequences, func(u *entry) (mark, bool) {
+		return u.mark.withReader(r.name), !slices.Contains(u.mark.Readers, r.name)
 	})
 }
 
 // Announced marks batches as announced to the reader.
 func (r *Reader) Announced(sequences ...uint64) error {
-	_, err := r.alter(sequences, func(u *entry) (mark, bool) {
-		return u.mark.announcedTo(r.name), !slices.Contains(u.mark.AnnouncedTo, r.name)
+	_, err := r.updateMarks(sequences, func(u *entry) (mark, bool) {
+		return u.mark.withAnnouncedTo(r.name), !slices.Contains(u.mark.AnnouncedTo, r.name)
 	})
 	return err
 }
 
-// alter applies next to the batches, stores the marks that it changes, and returns their number.
-func (r *Reader) alter(sequences []uint64, next func(*entry) (mark, bool)) (n int, err error) {
+// updateMarks applies next to the batches, stores the marks that it changes, and returns their number.
+func (r *Reader) updateMarks(sequences []uint64, next func(*entry) (mark, bool)) (n int, err error) {
 	b := r.b
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -215,15 +215,15 @@ func (r *Reader) alter(sequences []uint64, next func(*entry) (mark, bool)) (n in
 		}
 	}
 	b.mu.Unlock()
-	if err := b.apply(c); err != nil {
+	if err := b.applyChange(c); err != nil {
 		return 0, err
 	}
 	return len(c.gone) + len(c.marked), nil
 }
 
-// evictable returns the oldest batch that some reader has seen and that no reader has taken, or nil. Such a batch can
-// be evicted to make room for an unseen one. The caller must hold mu.
-func (b *Inbox) evictable() *entry {
+// evictionCandidate returns the oldest batch that some reader has seen and that no reader has taken, or nil. Such a
+// batch can be evicted to make room for an unseen one. The caller must hold mu.
+func (b *Inbox) evictionCandidate() *entry {
 	for _, u := range b.unread {
 		if (u.mark.Read || u.mark.Announced) && !b.isTaken(u) {
 			return u
@@ -249,7 +249,7 @@ func (b *Inbox) evict(u *entry) error {
 		missing, c.first = append(missing, r), append(c.first, e...)
 	}
 	b.mu.Unlock()
-	if err := b.apply(c); err != nil {
+	if err := b.applyChange(c); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -278,7 +278,7 @@ func (r *Reader) Reported(missed int) error {
 	b.mu.Unlock()
 	e, err := r.entry(s)
 	if err == nil {
-		err = b.apply(change{first: e})
+		err = b.applyChange(change{first: e})
 	}
 	if err != nil {
 		return err

@@ -91,8 +91,8 @@ func TestBRIDGE2Lease(t *testing.T) {
 	}
 }
 
-// BRIDGE-9: each reader has its own position, also after the file is opened again. A new one begins with what nobody has
-// read, and what a reader leaves unread stays for whoever comes next unless somebody has read it.
+// BRIDGE-9: each reader has its own position, also after the file is opened again. A new one begins with what nobody
+// has read, and what a reader leaves unread stays for whoever comes next unless somebody has read it.
 func TestBRIDGE9Readers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox")
 	o := Options{Batches: 10, Bytes: 1 << 20, Events: 2}
@@ -130,7 +130,8 @@ func TestBRIDGE9Readers(t *testing.T) {
 	wantUnread(t, reader(t, b, "later"), "b3*", "b4") // b2 was read by x
 }
 
-// BRIDGE-9: in a full inbox a reader that does not read does not hold up the one that does, and learns what it has missed.
+// BRIDGE-9: in a full inbox a reader that does not read does not hold up the one that does, and learns what it has
+// missed.
 func TestBRIDGE9Missed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox")
 	o := Options{Batches: 2, Bytes: 1 << 20, Events: 2}

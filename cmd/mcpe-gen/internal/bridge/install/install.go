@@ -43,7 +43,8 @@ func Find(name string) (*Agent, error) {
 	return nil, fmt.Errorf("the agent %q is unknown; known are %s", name, strings.Join(names, ", "))
 }
 
-// An Entry is the bridge in an agent's configuration: a named server and the command that starts it.
+// An Entry is a bridge in an agent's configuration. It consists of a server name and the command that starts the
+// server.
 type Entry struct {
 	Name    string
 	Command string
@@ -61,14 +62,14 @@ func (e Entry) Check() error {
 // bridgeVerb is the first argument of every entry that this package writes.
 const bridgeVerb = "bridge"
 
-// A file is a configuration file as it was read.
+// A file is a configuration file that has been read.
 type file struct {
 	path string
 	text []byte
 }
 
-// at returns an error with the position of an offset in the file.
-func (f *file) at(offset int, format string, args ...any) error {
+// errorAt returns an error with the position of an offset in the file.
+func (f *file) errorAt(offset int, format string, args ...any) error {
 	before := string(f.text[:min(max(offset, 0), len(f.text))])
 	line := strings.Count(before, "\n") + 1
 	column := len([]rune(before[strings.LastIndexByte(before, '\n')+1:])) + 1
@@ -77,7 +78,7 @@ func (f *file) at(offset int, format string, args ...any) error {
 
 // errTaken returns an error for an existing entry that is not a bridge.
 func (f *file) errTaken(offset int, name string) error {
-	return f.at(offset, "%q is another server; choose another name with --name", name)
+	return f.errorAt(offset, "%q is another server; choose another name with --name", name)
 }
 
 // newline returns the line ending of the file.

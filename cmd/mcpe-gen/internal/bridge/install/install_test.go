@@ -211,8 +211,8 @@ func TestBRIDGE10Refused(t *testing.T) {
 	}
 }
 
-// BRIDGE-10: the file keeps its mode, and a link to it stays one; a file that has changed since it was read is not written.
-// A project and the variables of the agents have files of their own.
+// BRIDGE-10: the file keeps its mode, and a link to it stays one; a file that has changed since it was read is not
+// written. A project and the variables of the agents have files of their own.
 func TestBRIDGE10Files(t *testing.T) {
 	a, path := at(t, "claude", "{}")
 	real := path + ".real"

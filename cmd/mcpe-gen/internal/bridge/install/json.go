@@ -21,42 +21,42 @@ func editJSON(f *file, e Entry) ([]byte, string, error) {
 	if err := f.validate(); err != nil {
 		return nil, "", err
 	}
-	root, err := f.object(0, len(f.text), "the configuration")
+	root, err := f.parseObject(0, len(f.text), "the configuration")
 	if err != nil {
 		return nil, "", err
 	}
-	servers := root.get(serversKey)
+	servers := root.memberWithKey(serversKey)
 	if servers == nil {
 		entry := newEntry(command, args)
-		return f.put(root, serversKey, tree{{e.Name, entry}}), show(serversKey, tree{{e.Name, entry}}), nil
+		return f.setMember(root, serversKey, tree{{e.Name, entry}}), preview(serversKey, tree{{e.Name, entry}}), nil
 	}
-	list, err := f.object(servers.start, servers.end, serversKey)
+	list, err := f.parseObject(servers.start, servers.end, serversKey)
 	if err != nil {
 		return nil, "", err
 	}
-	there := list.get(e.Name)
+	there := list.memberWithKey(e.Name)
 	if there == nil {
 		entry := newEntry(command, args)
-		return f.put(list, e.Name, entry), show(serversKey, tree{{e.Name, entry}}), nil
+		return f.setMember(list, e.Name, entry), preview(serversKey, tree{{e.Name, entry}}), nil
 	}
-	entry, err := f.object(there.start, there.end, e.Name)
+	entry, err := f.parseObject(there.start, there.end, e.Name)
 	if err != nil {
 		return nil, "", err
 	}
 	var had []string
-	if m := entry.get("args"); m == nil || json.Unmarshal(f.text[m.start:m.end], &had) != nil || len(had) == 0 || had[0] != bridgeVerb {
+	if m := entry.memberWithKey("args"); m == nil || json.Unmarshal(f.text[m.start:m.end], &had) != nil || len(had) == 0 || had[0] != bridgeVerb {
 		return nil, "", f.errTaken(there.start, e.Name)
 	}
 	// Edit from the end so that earlier offsets remain valid.
 	changed := *f
 	for _, m := range []struct{ key, value string }{{"args", args}, {"command", command}} {
-		entry, err := changed.object(there.start, there.end+len(changed.text)-len(f.text), e.Name)
+		entry, err := changed.parseObject(there.start, there.end+len(changed.text)-len(f.text), e.Name)
 		if err != nil {
 			return nil, "", err
 		}
-		changed.text = changed.put(entry, m.key, m.value)
+		changed.text = changed.setMember(entry, m.key, m.value)
 	}
-	return changed.text, show(serversKey, tree{{e.Name, tree{{"command", command}, {"args", args}}}}), nil
+	return changed.text, preview(serversKey, tree{{e.Name, tree{{"command", command}, {"args", args}}}}), nil
 }
 
 func newEntry(command, args string) tree {
@@ -103,8 +103,8 @@ func render(v any, newline, indent, unit string) string {
 	return "{" + inner + strings.Join(parts, ","+inner) + newline + indent + "}"
 }
 
-// show formats a change for display.
-func show(key string, v any) string { return quoted(key) + ": " + render(v, "\n", "", "  ") + "\n" }
+// preview formats a change for display.
+func preview(key string, v any) string { return quoted(key) + ": " + render(v, "\n", "", "  ") + "\n" }
 
 // An object is a JSON object in a file with the positions of its members.
 type object struct {
@@ -118,8 +118,8 @@ type member struct {
 	at, start, end int
 }
 
-// get returns the member with the given key, or nil.
-func (o *object) get(key string) *member {
+// memberWithKey returns the member with the given key, or nil.
+func (o *object) memberWithKey(key string) *member {
 	i := slices.IndexFunc(o.members, func(m member) bool { return m.key == key })
 	if i < 0 {
 		return nil
@@ -139,11 +139,11 @@ func (f *file) validate() error {
 	if strings.Contains(bad.Error(), "unexpected end") {
 		offset = len(f.text)
 	}
-	return f.at(offset, "this is not JSON: %v; nothing was written", err)
+	return f.errorAt(offset, "this is not JSON: %v; nothing was written", err)
 }
 
-// object parses the object between start and end, which must be valid JSON.
-func (f *file) object(start, end int, what string) (*object, error) {
+// parseObject parses the object between start and end, which must be valid JSON.
+func (f *file) parseObject(start, end int, what string) (*object, error) {
 	dec := json.NewDecoder(bytes.NewReader(f.text[start:end]))
 	first, err := dec.Token()
 	if err != nil {
@@ -151,7 +151,7 @@ func (f *file) object(start, end int, what string) (*object, error) {
 	}
 	o := &object{start: start + int(dec.InputOffset()) - 1}
 	if first != json.Delim('{') {
-		return nil, f.at(start, "%s must be a JSON object", what)
+		return nil, f.errorAt(start, "%s must be a JSON object", what)
 	}
 	for dec.More() {
 		token, err := dec.Token()
@@ -167,8 +167,8 @@ func (f *file) object(start, end int, what string) (*object, error) {
 		}
 		m.end = start + int(dec.InputOffset())
 		m.start = m.end - len(raw)
-		if o.get(key) != nil {
-			return nil, f.at(m.at, "%s has %q twice", what, key)
+		if o.memberWithKey(key) != nil {
+			return nil, f.errorAt(m.at, "%s has %q twice", what, key)
 		}
 		o.members = append(o.members, m)
 	}
@@ -179,12 +179,12 @@ func (f *file) object(start, end int, what string) (*object, error) {
 	return o, nil
 }
 
-// put sets a member of an object and preserves the rest of the file.
-func (f *file) put(o *object, key string, value any) []byte {
-	unit, newline := f.unit(), f.newline()
-	if m := o.get(key); m != nil {
-		text := render(value, newline, f.indent(m.start), unit)
-		if same(f.text[m.start:m.end], text) {
+// setMember sets a member of an object and preserves the rest of the file.
+func (f *file) setMember(o *object, key string, value any) []byte {
+	unit, newline := f.indentUnit(), f.newline()
+	if m := o.memberWithKey(key); m != nil {
+		text := render(value, newline, f.indentOf(m.start), unit)
+		if isSameJSON(f.text[m.start:m.end], text) {
 			return f.text
 		}
 		return f.replace(m.start, m.end, text)
@@ -193,7 +193,7 @@ func (f *file) put(o *object, key string, value any) []byte {
 		last := o.members[n-1]
 		// The new member starts a line if the first member does.
 		before := f.text[o.start+1 : o.members[0].at]
-		lead := newline + f.indent(o.members[0].at)
+		lead := newline + f.indentOf(o.members[0].at)
 		if !bytes.ContainsRune(before, '\n') {
 			lead = " "
 			if unit == "" {
@@ -203,7 +203,7 @@ func (f *file) put(o *object, key string, value any) []byte {
 		}
 		return f.replace(last.end, last.end, ","+lead+f.pair(key, value, newline, strings.TrimLeft(lead, "\r\n"), unit))
 	}
-	indent := f.indent(o.start)
+	indent := f.indentOf(o.start)
 	if unit == "" {
 		return f.replace(o.start, o.end, "{"+f.pair(key, value, newline, "", "")+"}")
 	}
@@ -222,14 +222,14 @@ func (f *file) replace(start, end int, text string) []byte {
 	return slices.Concat(f.text[:start], []byte(text), f.text[end:])
 }
 
-// indent returns the indentation of the line that contains an offset.
-func (f *file) indent(offset int) string {
+// indentOf returns the indentation of the line that contains an offset.
+func (f *file) indentOf(offset int) string {
 	line := f.text[bytes.LastIndexByte(f.text[:offset], '\n')+1:]
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// unit returns the indentation of one level in the file, or "" if the file has only one line.
-func (f *file) unit() string {
+// indentUnit returns the indentation of one level in the file, or "" if the file has only one line.
+func (f *file) indentUnit() string {
 	if !bytes.ContainsRune(bytes.TrimSpace(f.text), '\n') {
 		return ""
 	}
@@ -241,8 +241,8 @@ func (f *file) unit() string {
 	return "  "
 }
 
-// same reports whether two texts encode the same JSON value.
-func same(a []byte, b string) bool {
+// isSameJSON reports whether two texts encode the same JSON value.
+func isSameJSON(a []byte, b string) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal([]byte(b), &y) == nil && fmt.Sprint(x) == fmt.Sprint(y)
 }

@@ -11,7 +11,7 @@ func editTOML(f *file, e Entry) ([]byte, string, error) {
 	table := []string{"mcp_servers", e.Name}
 	command, args := "command = "+quoted(e.Command), "args = "+quotedList(e.Args)
 	shown := fmt.Sprintf("[mcp_servers.%s]\n%s\n%s\n", e.Name, command, args)
-	items, err := f.toml()
+	items, err := f.tomlItems()
 	if err != nil {
 		return nil, "", err
 	}
@@ -27,8 +27,8 @@ func editTOML(f *file, e Entry) ([]byte, string, error) {
 		case !k.header && header != nil && slices.Equal(k.table, table) && slices.Equal(k.path, []string{"args"}):
 			had[1] = k
 		case k.header && k.list && (slices.Equal(k.path, table) || slices.Equal(k.path, table[:1])),
-			!k.header && defines(append(slices.Clone(k.table), k.path...), k.table, table):
-			return nil, "", f.at(k.at, "mcp_servers has a form here that is not changed by this command; add what is printed without --write by hand:\n%s", shown)
+			!k.header && definesTable(append(slices.Clone(k.table), k.path...), k.table, table):
+			return nil, "", f.errorAt(k.at, "mcp_servers has a form here that is not changed by this command; add what is printed without --write by hand:\n%s", shown)
 		}
 	}
 	newline := f.newline()
@@ -40,12 +40,12 @@ func editTOML(f *file, e Entry) ([]byte, string, error) {
 		}
 		return append(slices.Clone(f.text), lead+strings.ReplaceAll(text, "\n", newline)...), text, nil
 	}
-	if had[1] == nil || !strings.HasPrefix(compact(string(f.text[had[1].start:had[1].end])), "["+quoted(bridgeVerb)) {
+	if had[1] == nil || !strings.HasPrefix(compactArray(string(f.text[had[1].start:had[1].end])), "["+quoted(bridgeVerb)) {
 		return nil, "", f.errTaken(header.at, e.Name)
 	}
 	// Edit from the end so that earlier offsets remain valid.
 	text := f.replace(had[1].start, had[1].end, strings.TrimPrefix(args, "args = "))
-	if compact(string(f.text[had[1].start:had[1].end])) == compact(strings.TrimPrefix(args, "args = ")) {
+	if compactArray(string(f.text[had[1].start:had[1].end])) == compactArray(strings.TrimPrefix(args, "args = ")) {
 		text = slices.Clone(f.text)
 	}
 	rest := &file{path: f.path, text: text}
@@ -61,8 +61,8 @@ func editTOML(f *file, e Entry) ([]byte, string, error) {
 	return text, shown, nil
 }
 
-// defines reports whether a key defines a part of the wanted table from outside of that table.
-func defines(whole, in, wanted []string) bool {
+// definesTable reports whether a key outside the wanted table defines a part of it.
+func definesTable(whole, in, wanted []string) bool {
 	n := min(len(whole), len(wanted))
 	return slices.Equal(whole[:n], wanted[:n]) && !(len(in) >= len(wanted) && slices.Equal(in[:len(wanted)], wanted))
 }
@@ -75,8 +75,8 @@ func quotedList(all []string) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// compact returns an array without white space after brackets and commas. Simple strings are in double quotes.
-func compact(s string) string {
+// compactArray returns an array without white space after brackets and commas. Simple strings are in double quotes.
+func compactArray(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {

@@ -14,12 +14,12 @@ type item struct {
 	start, end int
 }
 
-// toml returns the table headers and key-value pairs of the file. It scans values only to find where they end.
-func (f *file) toml() (items []item, err error) {
+// tomlItems returns the table headers and key-value pairs of the file. It scans values only to find where they end.
+func (f *file) tomlItems() (items []item, err error) {
 	s := &scanner{f: f, text: string(f.text)}
 	var table []string
 	for {
-		s.skip()
+		s.skipSpace()
 		if s.i == len(s.text) {
 			return items, nil
 		}
@@ -60,7 +60,7 @@ type scanner struct {
 }
 
 func (s *scanner) bad(what string) error {
-	return s.f.at(s.i, "this is not TOML: %s; nothing was written", what)
+	return s.f.errorAt(s.i, "this is not TOML: %s; nothing was written", what)
 }
 
 func (s *scanner) peek(p string) bool { return strings.HasPrefix(s.text[s.i:], p) }
@@ -95,8 +95,8 @@ func (s *scanner) comment() {
 	}
 }
 
-// skip skips white space, line endings and comments.
-func (s *scanner) skip() {
+// skipSpace skips white space, line endings and comments.
+func (s *scanner) skipSpace() {
 	for {
 		before := s.i
 		s.skipBlank()
@@ -227,13 +227,13 @@ func (s *scanner) long(quote string) error {
 func (s *scanner) list(open, end string, element func() error) error {
 	s.take(open)
 	for {
-		if s.skip(); s.take(end) {
+		if s.skipSpace(); s.take(end) {
 			return nil
 		}
 		if err := element(); err != nil {
 			return err
 		}
-		if s.skip(); !s.take(",") && !s.peek(end) {
+		if s.skipSpace(); !s.take(",") && !s.peek(end) {
 			return s.bad(end + " is missing")
 		}
 	}
