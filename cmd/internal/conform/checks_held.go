@@ -139,6 +139,9 @@ func (r *run) holdPoll(ctx context.Context, end time.Time) (held bool, err error
 	if err != nil {
 		return false, err
 	}
+	if result.Cursor == nil {
+		return false, skipf("a poll without a cursor returned none to hold a poll at")
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	answered := make(chan heldAnswer, 1)
 	done := make(chan struct{})

@@ -444,7 +444,7 @@ func (s *Server) page(name string, cursor *string, from, limit int, truncated bo
 	}
 	s.mu.Lock()
 	s.polls++
-	odd := s.polls%2 == 1
+	first, odd := s.polls == 1, s.polls%2 == 1
 	s.mu.Unlock()
 	r := map[string]any{"resultType": "complete", "events": list, "cursor": cursorOf(name, next), "truncated": truncated,
 		"hasMore": more && !s.is("hasMore is lost") || s.is("hasMore at the end"), "nextPollMs": 20}
@@ -459,7 +459,7 @@ func (s *Server) page(name string, cursor *string, from, limit int, truncated bo
 		delete(r, "nextPollMs")
 	case s.is("truncated is a number"):
 		r["truncated"] = 0
-	case s.is("a cursor now and then") && odd:
+	case s.is("a cursor now and then") && odd, s.is("later polls without a cursor bring none") && cursor == nil && !first:
 		r["cursor"] = nil
 	}
 	return r
