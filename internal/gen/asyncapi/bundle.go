@@ -10,25 +10,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// A bundle makes a schema independent of its document. It copies the referenced schemas to definitions for draft-07,
-// and to $defs otherwise.
+// A bundle makes a schema independent of its document. It copies referenced schemas to $defs, or to definitions in
+// draft-07.
 type bundle struct {
 	doc  *source.Node
 	top  *source.Node
 	defs string
-	// names maps referenced schemas to their definition names.
+	// names maps each referenced schema to its definition name.
 	names  map[*source.Node]string
 	copies []*source.Node
 	taken  map[string]bool
-	// inherited lists the discriminators of schemas that do not list their subtypes.
+	// inherited lists the discriminators of schemas without a list of their subtypes.
 	inherited []*source.Node
 	err       error
 }
 
-// standalone returns an independent copy of the schema n for an event file. It also returns the discriminators of
-// schemas that do not list their subtypes.
-func standalone(doc, n *source.Node) (schema *source.Node, inherited []*source.Node, err error) {
-	n, err = follow(doc, n)
+// standaloneCopy returns an independent copy of the schema n for an event file. It also returns the discriminators of
+// schemas without a list of their subtypes.
+func standaloneCopy(doc, n *source.Node) (schema *source.Node, inherited []*source.Node, err error) {
+	n, err = followReference(doc, n)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -63,7 +63,7 @@ func members(n *source.Node) []source.Member {
 	return n.Members
 }
 
-// definitions returns the definitions object. Converting a copy can add more copies.
+// definitions returns an object with all copied schemas. Converting a copy can add further copies.
 func (b *bundle) definitions() *source.Node {
 	defs := yaml.Object()
 	for i := 0; i < len(b.copies); i++ {
@@ -72,7 +72,7 @@ func (b *bundle) definitions() *source.Node {
 	return defs
 }
 
-// needsDraft07 reports whether the schema uses a keyword that has a different meaning in 2020-12.
+// needsDraft07 reports whether a schema or a referenced schema uses a keyword with a different meaning in 2020-12.
 func needsDraft07(n, doc *source.Node, seen map[*source.Node]bool) bool {
 	if n == nil || seen[n] {
 		return false
@@ -85,7 +85,7 @@ func needsDraft07(n, doc *source.Node, seen map[*source.Node]bool) bool {
 		return isDraft07(n)
 	}
 	if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
-		if to, err := lookup(doc, ref.Text); err == nil && needsDraft07(to, doc, seen) {
+		if to, err := resolveReference(doc, ref.Text); err == nil && needsDraft07(to, doc, seen) {
 			return true
 		}
 	}
@@ -100,7 +100,7 @@ func (b *bundle) schema(n *source.Node) *source.Node {
 	}
 	if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
 		// AsyncAPI ignores keywords next to a reference.
-		return b.reference(ref)
+		return b.rewriteReference(ref)
 	}
 	out := yaml.Object()
 	for _, m := range n.Members {
@@ -120,9 +120,9 @@ func (b *bundle) schema(n *source.Node) *source.Node {
 	return out
 }
 
-// reference rewrites a $ref and adds its target to the definitions.
-func (b *bundle) reference(ref *source.Node) *source.Node {
-	to, err := lookup(b.doc, ref.Text)
+// rewriteReference rewrites a $ref and adds its target to the definitions.
+func (b *bundle) rewriteReference(ref *source.Node) *source.Node {
+	to, err := resolveReference(b.doc, ref.Text)
 	if err != nil {
 		b.err = err
 		return yaml.Object()
@@ -144,8 +144,8 @@ func (b *bundle) reference(ref *source.Node) *source.Node {
 	return reference("#/" + b.defs + "/" + source.EscapeToken(name))
 }
 
-// lookup returns the target of a reference in the document.
-func lookup(doc *source.Node, ref string) (*source.Node, error) {
+// resolveReference returns the target of a reference in the document.
+func resolveReference(doc *source.Node, ref string) (*source.Node, error) {
 	pointer, to, err := importer.Resolve(doc, ref)
 	if pointer != "" && pointer[0] != '/' {
 		err = fmt.Errorf("it refers to %s, which is not a JSON Pointer", ref)
@@ -153,7 +153,7 @@ func lookup(doc *source.Node, ref string) (*source.Node, error) {
 	return to, err
 }
 
-// follow resolves chains of references.
-func follow(doc, n *source.Node) (*source.Node, error) {
-	return importer.Follow(n, func(ref string) (*source.Node, error) { return lookup(doc, ref) })
+// followReference returns n, or the final target if n is a reference.
+func followReference(doc, n *source.Node) (*source.Node, error) {
+	return importer.Follow(n, func(ref string) (*source.Node, error) { return resolveReference(doc, ref) })
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// A converter translates a 2020-12 or draft-07 schema to AsyncAPI. AsyncAPI uses draft-07 with references relative to
-// the document root.
+// A converter converts a 2020-12 or draft-07 schema to AsyncAPI, which uses draft-07 with references relative to the
+// document root.
 type converter struct {
 	root *source.Node
-	// location is the reference to the root schema in the document.
+	// location is a reference to the location of the root schema in the document.
 	location string
 	// draft07 reports whether the schema is already draft-07.
 	draft07 bool
@@ -31,10 +31,10 @@ func isDraft07(root *source.Node) bool {
 
 // Keywords by treatment.
 var (
-	// dropped lists the keywords that are meaningless in the document or have a different meaning there.
-	dropped = words("$schema $id $anchor $defs $comment $vocabulary contentSchema")
-	// inexpressible lists the 2020-12 keywords that draft-07 cannot express.
-	inexpressible = words("unevaluatedItems unevaluatedProperties minContains maxContains")
+	// droppedKeywords is the set of keywords that have no meaning or a different meaning in the document.
+	droppedKeywords = words("$schema $id $anchor $defs $comment $vocabulary contentSchema")
+	// inexpressibleKeywords is the set of 2020-12 keywords that draft-07 cannot express.
+	inexpressibleKeywords = words("unevaluatedItems unevaluatedProperties minContains maxContains")
 )
 
 func words(list string) map[string]bool {
@@ -45,7 +45,7 @@ func words(list string) map[string]bool {
 	return set
 }
 
-// holdsMap reports whether the author chooses the member names in the keyword's value.
+// holdsMap reports whether the value of a keyword is an object with member names chosen by the author.
 func holdsMap(keyword string) bool {
 	k, _ := schematree.Any.Keyword(keyword)
 	return k.Holds == schematree.Map || k.Holds == schematree.SchemasOrNames
@@ -66,7 +66,7 @@ func (c *converter) convert(n *source.Node) *source.Node {
 		switch {
 		case m.Key == "$defs" && n != c.root && !c.draft07 && m.Value.Kind == source.Object:
 			yaml.Set(out, "definitions", c.each(m.Value))
-		case m.Key == "$ref" || dropped[m.Key] || m.Key == "definitions" && n == c.root:
+		case m.Key == "$ref" || droppedKeywords[m.Key] || m.Key == "definitions" && n == c.root:
 		case m.Key == "discriminator" && m.Value.Kind == source.Object:
 			if p := m.Value.Get("propertyName"); p != nil {
 				yaml.Set(out, "discriminator", yaml.Text(p.Text))
@@ -79,14 +79,14 @@ func (c *converter) convert(n *source.Node) *source.Node {
 		case m.Key == "items" && !c.draft07 && n.Get("prefixItems") != nil:
 		case (m.Key == "dependentRequired" || m.Key == "dependentSchemas") && !c.draft07:
 			c.mergeDependencies(out, m)
-		case inexpressible[m.Key] && !c.draft07:
+		case inexpressibleKeywords[m.Key] && !c.draft07:
 			c.unsupported = append(c.unsupported, m.Key)
 		case k.Holds != schematree.Nothing && !holdsMap(m.Key):
 			yaml.Set(out, m.Key, source.CopySchemas(k, m.Value, c.convert))
 		case holdsMap(m.Key) && m.Value.Kind == source.Object:
 			yaml.Set(out, m.Key, c.each(m.Value))
 		case containsRef(m.Value): // data, or an unknown keyword
-			c.unsupported = append(c.unsupported, withReference(m.Key))
+			c.unsupported = append(c.unsupported, refMemberNote(m.Key))
 		default:
 			yaml.Set(out, m.Key, m.Value)
 		}
@@ -102,14 +102,14 @@ func (c *converter) convert(n *source.Node) *source.Node {
 	return out
 }
 
-// containsRef reports whether data contains a $ref member, which readers of the document would follow.
+// containsRef reports whether plain data contains a $ref member. Readers of the document would follow it.
 func containsRef(n *source.Node) bool {
 	return slices.ContainsFunc(n.Members, func(m source.Member) bool { return m.Key == "$ref" || containsRef(m.Value) }) ||
 		slices.ContainsFunc(n.Items, containsRef)
 }
 
-// withReference describes a keyword that is omitted because its value has a $ref member.
-func withReference(keyword string) string { return keyword + " with a member $ref" }
+// refMemberNote returns the text that describes a keyword whose value has a $ref member. Such a keyword is omitted.
+func refMemberNote(keyword string) string { return keyword + " with a member $ref" }
 
 func (c *converter) list(n *source.Node) *source.Node {
 	out := yaml.List()
@@ -131,7 +131,7 @@ func (c *converter) each(n *source.Node) *source.Node {
 	return out
 }
 
-// mergeDependencies merges dependentRequired or dependentSchemas into dependencies.
+// mergeDependencies adds the members of dependentRequired or dependentSchemas to dependencies.
 func (c *converter) mergeDependencies(out *source.Node, m source.Member) {
 	both := out.Get("dependencies")
 	if both == nil {
@@ -140,23 +140,23 @@ func (c *converter) mergeDependencies(out *source.Node, m source.Member) {
 	}
 	for _, d := range m.Value.Members {
 		if old := both.Member(d.Key); old != nil {
-			old.Value = member("allOf", yaml.List(asSchema(old.Value), asSchema(c.convert(d.Value))))
+			old.Value = member("allOf", yaml.List(dependencySchema(old.Value), dependencySchema(c.convert(d.Value))))
 			continue
 		}
 		yaml.Set(both, d.Key, c.convert(d.Value))
 	}
 }
 
-// asSchema converts either form of a dependency to a schema.
-func asSchema(n *source.Node) *source.Node {
+// dependencySchema converts a dependency, which is a list of required members or a schema, to a schema.
+func dependencySchema(n *source.Node) *source.Node {
 	if n.Kind == source.Array {
 		return member("required", n)
 	}
 	return n
 }
 
-// reference returns the $ref of n relative to the document, or nil if n has none. It drops references by anchor or $id,
-// because the document allows only JSON Pointers.
+// reference converts the $ref of n to a reference within the document. If n has none, it returns nil. References to an
+// anchor or $id are dropped, because the document allows only JSON Pointers.
 func (c *converter) reference(n *source.Node) *source.Node {
 	ref := n.Get("$ref")
 	if ref == nil {
@@ -180,7 +180,7 @@ func (c *converter) reference(n *source.Node) *source.Node {
 	return reference(c.location + c.convertPointer(pointer))
 }
 
-// convertPointer converts a JSON Pointer for draft-07: $defs becomes definitions.
+// convertPointer adapts a JSON Pointer to draft-07 by replacing $defs with definitions.
 func (c *converter) convertPointer(pointer string) string {
 	if c.draft07 {
 		return pointer

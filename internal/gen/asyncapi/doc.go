@@ -5,5 +5,5 @@
 // [Read] restores them, so exporting and importing does not lose information. Read also accepts third-party documents.
 //
 // The package does not use the typed model, because a document contains the published JSON Schemas with the author's
-// names for definitions. The model has Go names.
+// definition names. The typed model has Go names.
 package asyncapi

@@ -22,10 +22,10 @@ import (
 // Version is the AsyncAPI version that Export writes.
 const Version = "3.0.0"
 
-// extension names the channel member that stores details AsyncAPI cannot express.
-const extension = "x-mcp-event"
+// channelExtension is the channel member for details of an event that AsyncAPI cannot express.
+const channelExtension = "x-mcp-event"
 
-// rootExtension names the document member that stores details of all events that AsyncAPI cannot express.
+// rootExtension is the document member for the contents of event files that do not belong to a single event.
 const rootExtension = "x-mcp-package"
 
 // Options describes the document. AsyncAPI requires title and version.
@@ -36,8 +36,8 @@ type Options struct {
 }
 
 // Export returns the AsyncAPI document for the events of the given files. A note (MCPE520) reports each payload that
-// the document describes less precisely than the event file. The extensions x-mcp-event and x-mcp-package contain the
-// details that [Read] could not restore otherwise.
+// the document describes less precisely than the event file. The extensions x-mcp-event and x-mcp-package contain
+// details that [Read] could not otherwise restore.
 func Export(set *schema.Set, o Options) (*source.Node, []source.Diagnostic) {
 	x := &exporter{set: set, channels: yaml.Object(), operations: yaml.Object(), messages: yaml.Object(), schemas: yaml.Object(), sources: map[string]any{}}
 	for _, f := range set.Files {
@@ -61,14 +61,14 @@ func Export(set *schema.Set, o Options) (*source.Node, []source.Diagnostic) {
 	yaml.Set(doc, "channels", x.channels)
 	yaml.Set(doc, "operations", x.operations)
 	yaml.Set(doc, "components", components)
-	x.storeExact(doc, importer.Merge(set, o.ReadFile))
+	x.storeRemainder(doc, importer.Merge(set, o.ReadFile))
 	return doc, source.Sort(x.found)
 }
 
 type exporter struct {
 	set                                     *schema.Set
 	channels, operations, messages, schemas *source.Node
-	// sources maps components to their origin: a shared definition, or the text of an unshared one.
+	// sources maps the name of a component to its shared definition, or to the text of its unshared definition.
 	sources map[string]any
 	samples sample.Maker
 	events  []*schema.Event
@@ -88,7 +88,7 @@ func (x *exporter) event(e *schema.Event) {
 	at := "#/components/messages/" + source.EscapeToken(e.Name) + "/payload"
 	yaml.Set(message, "payload", x.convertSchema(e, "payloadSchema", payload, at))
 	if v, ok := x.samples.Example(payload); ok {
-		if n := x.parsed(e, "the example", v); !containsRef(n) {
+		if n := x.parseJSON(e, "the example", v); !containsRef(n) {
 			example := yaml.Object()
 			yaml.Set(example, "name", yaml.Text("generated"))
 			yaml.Set(example, "payload", n)
@@ -101,7 +101,7 @@ func (x *exporter) event(e *schema.Event) {
 	yaml.Set(channel, "address", yaml.Text(e.Name))
 	yaml.Set(channel, "description", yaml.Text(e.Description))
 	yaml.Set(channel, "messages", member(e.Name, reference("#/components/messages/"+source.EscapeToken(e.Name))))
-	yaml.Set(channel, extension, x.extension(e))
+	yaml.Set(channel, channelExtension, x.eventExtension(e))
 	yaml.Set(x.channels, e.Name, channel)
 
 	operation := yaml.Object()
@@ -120,9 +120,9 @@ func member(key string, v *source.Node) *source.Node {
 
 func reference(to string) *source.Node { return member("$ref", yaml.Text(to)) }
 
-// parsed returns the parsed JSON of an event. If the JSON is invalid, it reports an error at the event and returns an
-// empty object.
-func (x *exporter) parsed(e *schema.Event, what string, raw json.RawMessage) *source.Node {
+// parseJSON parses raw, which belongs to an event. If it is invalid, parseJSON reports an error at the event and
+// returns an empty object.
+func (x *exporter) parseJSON(e *schema.Event, what string, raw json.RawMessage) *source.Node {
 	n, found := source.Parse("json", raw)
 	if source.HasErrors(found) {
 		x.found = append(x.found, source.New(found[0].Code, e.NameRange, "%s of %s cannot be exported: %s", what, e.Name, found[0].Message))
@@ -131,8 +131,8 @@ func (x *exporter) parsed(e *schema.Event, what string, raw json.RawMessage) *so
 	return n
 }
 
-// extension returns the details of an event that AsyncAPI cannot express.
-func (x *exporter) extension(e *schema.Event) *source.Node {
+// eventExtension returns the details of an event that AsyncAPI cannot express.
+func (x *exporter) eventExtension(e *schema.Event) *source.Node {
 	n := yaml.Object()
 	if len(e.Delivery) > 0 {
 		yaml.Set(n, "delivery", yaml.Texts(e.Delivery))
@@ -151,13 +151,13 @@ func (x *exporter) extension(e *schema.Event) *source.Node {
 		yaml.Set(n, "deprecated", dn)
 	}
 	if meta := e.PublishedMeta(); meta != nil {
-		if v := x.parsed(e, "_meta", meta); containsRef(v) {
+		if v := x.parseJSON(e, "_meta", meta); containsRef(v) {
 			x.addNote(e, "_meta", "a member $ref")
 		} else {
 			yaml.Set(n, "_meta", v)
 		}
 	}
-	at := "#/channels/" + source.EscapeToken(e.Name) + "/" + extension + "/inputSchema"
+	at := "#/channels/" + source.EscapeToken(e.Name) + "/" + channelExtension + "/inputSchema"
 	yaml.Set(n, "inputSchema", x.convertSchema(e, "inputSchema", x.set.Shared(e.Input), at))
 	if len(e.Match) > 0 {
 		rules := yaml.List()
@@ -176,15 +176,15 @@ func (x *exporter) extension(e *schema.Event) *source.Node {
 	return n
 }
 
-// convertSchema converts a published schema for the reference at. It moves the schema's definitions to the document's
-// components.
+// convertSchema converts a published schema for the document, in which at refers to it. It moves the definitions to the
+// components of the document.
 func (x *exporter) convertSchema(e *schema.Event, part string, shared *published.Schema, at string) *source.Node {
-	root := x.parsed(e, part, shared.Short())
+	root := x.parseJSON(e, part, shared.Short())
 	c := &converter{root: root, location: at, draft07: isDraft07(root), defs: map[string]string{}}
 	fresh := map[string]*source.Node{} // definitions of new components
 	var order []string
 	add := func(key, name string, of any, n *source.Node) {
-		component, known := x.component(e, name, of)
+		component, known := x.componentFor(e, name, of)
 		c.defs["/"+key+"/"+source.EscapeToken(name)] = component
 		if !known {
 			fresh[component] = n
@@ -193,9 +193,9 @@ func (x *exporter) convertSchema(e *schema.Event, part string, shared *published
 	}
 	for _, key := range definitionKeys {
 		if defs := root.Get(key); defs != nil && defs.Kind == source.Object && len(defs.Members) > 0 {
-			whole := x.parsed(e, part, shared.JSON())
+			whole := x.parseJSON(e, part, shared.JSON())
 			for _, m := range defs.Members {
-				add(key, m.Key, identity(whole, m.Value, e.Name+part), m.Value)
+				add(key, m.Key, definitionKey(whole, m.Value, e.Name+part), m.Value)
 			}
 		}
 	}
@@ -206,7 +206,7 @@ func (x *exporter) convertSchema(e *schema.Event, part string, shared *published
 	for _, d := range shared.Definitions() {
 		n := x.samples.Parsed.Definition(d)
 		if n == nil {
-			n = x.parsed(e, part, d.Head) // parsed reports the error
+			n = x.parseJSON(e, part, d.Head) // parsed reports the error
 		}
 		add(key, d.Name, d, n)
 	}
@@ -221,17 +221,17 @@ func (x *exporter) convertSchema(e *schema.Event, part string, shared *published
 	return n
 }
 
-// addNote adds a note (MCPE520) about a part of an event that the document omits.
+// addNote adds a note (MCPE520) about a detail that the document omits.
 func (x *exporter) addNote(e *schema.Event, part, what string) {
 	x.found = append(x.found, source.New("MCPE520", e.NameRange, "%s of %s uses %s, which AsyncAPI cannot express", part, e.Name, what))
 }
 
 var definitionKeys = []string{"$defs", "definitions"}
 
-// component returns the name of a definition in components/schemas, and reports whether that component already exists.
-// Definitions with equal text and references share a component. If a different definition already has the name,
-// component adds the event name as a prefix.
-func (x *exporter) component(e *schema.Event, name string, of any) (component string, known bool) {
+// componentFor returns the name for a definition in components/schemas. known reports whether the component already
+// exists, because definitions with equal text and references share a component. If a different definition already has
+// the name, componentFor prepends the event name.
+func (x *exporter) componentFor(e *schema.Event, name string, of any) (component string, known bool) {
 	plain := componentName(name)
 	candidate := plain
 	for i := 1; x.sources[candidate] != nil && !sameDefinition(x.sources[candidate], of); i++ {
@@ -247,7 +247,7 @@ func (x *exporter) component(e *schema.Event, name string, of any) (component st
 	return candidate, known
 }
 
-// sameDefinition reports whether two definitions and all their references are equal.
+// sameDefinition reports whether two definitions and all definitions reachable from them are equal.
 func sameDefinition(a, b any) bool {
 	if a == b {
 		return true
@@ -268,9 +268,9 @@ func refersOnlyToDefinitions(text []byte) bool {
 	return bytes.Count(text, []byte(`"$ref":"#`)) == bytes.Count(text, []byte(`"$ref":"#/$defs/`))+bytes.Count(text, []byte(`"$ref":"#/definitions/`))
 }
 
-// identity returns a string that is equal for equal definitions. It contains the definition and all definitions
-// reachable from it.
-func identity(root, def *source.Node, owner string) string {
+// definitionKey returns the text of a definition and of all definitions reachable from it, so equal definitions have
+// equal keys.
+func definitionKey(root, def *source.Node, owner string) string {
 	var b strings.Builder
 	seen := map[*source.Node]bool{}
 	var add func(*source.Node)
@@ -307,11 +307,11 @@ func componentName(name string) string {
 	}, name)
 }
 
-// storeExact stores the content of event files that an import could not restore: shared schemas, tasks, the
-// conversation, and event entries that would differ. It imports the document to find these entries. It stores strings,
-// because readers would resolve references in objects against the document. An import uses a stored entry only if the
-// document has not changed.
-func (x *exporter) storeExact(doc *source.Node, whole importer.Document) {
+// storeRemainder stores what an import could not otherwise restore: shared schemas, tasks, the conversation, and event
+// entries that would differ. It finds these entries by importing the document. It stores them as strings, because
+// readers would resolve references in objects relative to the document. An import uses a stored entry only if the
+// event's description in the document has not changed.
+func (x *exporter) storeRemainder(doc *source.Node, whole importer.Document) {
 	r := newReader(doc)
 	comments := yaml.Object()
 	remark := func(of string, lines []string) {
@@ -322,14 +322,14 @@ func (x *exporter) storeExact(doc *source.Node, whole importer.Document) {
 	remark("", whole.Comments)
 	for _, e := range whole.Events {
 		remark("/events/"+e.Name, e.Comments)
-		said, restored := r.exported(e.Name, e.Node)
+		said, restored := r.compareExported(e.Name, e.Node)
 		if restored {
 			continue
 		}
 		exact := yaml.Object()
 		yaml.Set(exact, "event", yaml.Text(string(e.Node.JSON())))
 		yaml.Set(exact, "of", yaml.Text(said))
-		yaml.Set(x.channels.Get(e.Name).Get(extension), "exact", exact)
+		yaml.Set(x.channels.Get(e.Name).Get(channelExtension), "exact", exact)
 	}
 	root := yaml.Object()
 	if whole.Package != "" {
@@ -357,14 +357,14 @@ func (x *exporter) storeExact(doc *source.Node, whole importer.Document) {
 	}
 }
 
-// canonical returns a string that is equal for equal entries. It ignores defaults and the order of members.
-func canonical(n *source.Node) string {
+// entryKey returns a string for comparing entries. It ignores default values and the order of members.
+func entryKey(n *source.Node) string {
 	if n == nil {
 		return ""
 	}
 	plain := yaml.Object()
 	for _, m := range n.Members {
-		if said, ok := defaults[m.Key]; !ok || m.Value.Text != said {
+		if said, ok := defaultValues[m.Key]; !ok || m.Value.Text != said {
 			plain.Members = append(plain.Members, m)
 		}
 	}
@@ -381,8 +381,8 @@ func canonical(n *source.Node) string {
 	return string(text)
 }
 
-// defaults maps event keys to their default values.
-var defaults = map[string]string{"source": "emit", "replay": "true", "stability": "stable"}
+// defaultValues maps the keys of event entries to their default values.
+var defaultValues = map[string]string{"source": "emit", "replay": "true", "stability": "stable"}
 
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// dialectOf returns the $schema URI for a schemaFormat. It returns "" for AsyncAPI's format and for a format without a
-// version.
+// dialectOf returns the $schema URI for a schemaFormat of JSON Schema. For other formats and formats without a version,
+// it returns "".
 func dialectOf(format string) string {
 	m := versionedFormat.FindStringSubmatch(strings.ToLower(format))
 	switch {
@@ -18,10 +18,11 @@ func dialectOf(format string) string {
 	return "http://json-schema.org/draft-" + m[1] + "/schema#"
 }
 
-// versionedFormat matches a JSON Schema schemaFormat with a version, such as application/schema+json;version=draft-07.
+// versionedFormat matches a schemaFormat of JSON Schema with a version, such as
+// application/schema+json;version=draft-07.
 var versionedFormat = regexp.MustCompile(`^application/schema\+(?:json|yaml);\s*version="?(?:draft[-/])?(20\d\d-\d\d|\d\d)"?$`)
 
-// isJSONSchema reports whether a schemaFormat names JSON Schema or AsyncAPI's variant.
+// isJSONSchema reports whether a schemaFormat is JSON Schema or the AsyncAPI variant of it.
 func isJSONSchema(format string) bool {
 	kind, _, _ := strings.Cut(strings.ToLower(format), ";")
 	switch kind {
@@ -31,8 +32,8 @@ func isJSONSchema(format string) bool {
 	return false
 }
 
-// openAPI returns the OpenAPI version in a schemaFormat, or "" for other formats.
-func openAPI(format string) string {
+// openAPIVersion returns the OpenAPI version in a schemaFormat, or "" for other formats.
+func openAPIVersion(format string) string {
 	m := openAPIFormat.FindStringSubmatch(strings.ToLower(format))
 	if m == nil {
 		return ""

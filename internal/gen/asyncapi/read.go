@@ -14,9 +14,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// Read returns the event types of an AsyncAPI document of version 2 or 3. It returns one for each message that the
-// application sends. If the document has no operations, it returns one for each message. It reports an error for other
-// documents (MCPE510, or a syntax error). Read skips messages that cannot become event types, with a warning (MCPE511).
+// Read returns the event types of an AsyncAPI document of version 2 or 3. Each message that the application sends
+// becomes an event type. If the document has no operations, all messages do. It reports an error for other documents
+// (MCPE510, or a syntax error). Read skips messages that cannot become event types, with a warning (MCPE511).
 func Read(path string, data []byte) (importer.Document, []source.Diagnostic) {
 	doc, found := source.ParseForeign(path, data)
 	if source.HasErrors(found) {
@@ -56,7 +56,7 @@ func ReadDocument(doc *source.Node) (importer.Document, []source.Diagnostic) {
 	return out, source.Sort(r.found)
 }
 
-// restorePackage reads the parts of event files that Export stored.
+// restorePackage restores the contents of event files that Export stored in rootExtension.
 func (r *reader) restorePackage(out *importer.Document) {
 	x := r.doc.Get(rootExtension)
 	if x == nil {
@@ -98,7 +98,7 @@ func (r *reader) parseStored(n *source.Node) *source.Node {
 func (r *reader) readVersion3(channels *source.Node) {
 	r.readDirections()
 	for _, m := range channels.Members {
-		channel, err := follow(r.doc, m.Value)
+		channel, err := followReference(r.doc, m.Value)
 		if err != nil {
 			r.leaveOut(m.KeyRange, "channel "+m.Key, err.Error())
 			continue
@@ -112,11 +112,11 @@ type reader struct {
 	events []importer.Event
 	names  map[string]bool
 	found  []source.Diagnostic
-	// sent and received are the sets of channels with send and receive operations.
+	// sent and received are the sets of channels with a send or a receive operation.
 	sent, received map[*source.Node]bool
-	// texts caches the schemaText of each schema.
+	// texts caches the results of the method text.
 	texts map[*source.Node]*schemaText
-	// reported is the set of discriminators with a diagnostic.
+	// reported is the set of discriminators for which a diagnostic was reported.
 	reported map[*source.Node]bool
 }
 
@@ -132,7 +132,7 @@ func (r *reader) leaveOut(at source.Range, what, why string) {
 func (r *reader) readDirections() {
 	r.sent, r.received = map[*source.Node]bool{}, map[*source.Node]bool{}
 	for _, m := range members(r.doc.Get("operations")) {
-		operation, err := follow(r.doc, m.Value)
+		operation, err := followReference(r.doc, m.Value)
 		if err != nil {
 			continue
 		}
@@ -141,7 +141,7 @@ func (r *reader) readDirections() {
 		if action == nil || ref == nil {
 			continue
 		}
-		if channel, err := follow(r.doc, ref); err == nil {
+		if channel, err := followReference(r.doc, ref); err == nil {
 			if action.Text == "send" {
 				r.sent[channel] = true
 			} else {
@@ -162,7 +162,7 @@ func (r *reader) readChannel(id string, channel *source.Node) {
 		return
 	}
 	for _, m := range messages.Members {
-		message, err := follow(r.doc, m.Value)
+		message, err := followReference(r.doc, m.Value)
 		if err == nil {
 			err = r.readMessage(id, channel, m.Key, message, len(messages.Members) == 1)
 		}
@@ -178,9 +178,9 @@ func (r *reader) readMessage(id string, channel *source.Node, key string, messag
 		return err
 	}
 	e := &d.event
-	e.Name = r.name(id, e.Name)
+	e.Name = r.uniqueName(id, e.Name)
 	d.describe(message, channel)
-	exact := channel.Get(extension).Get("exact")
+	exact := channel.Get(channelExtension).Get("exact")
 	if kept := exact.Get("event"); kept != nil && only {
 		if _, said := r.descriptionHash(d); said == textOf(exact.Get("of")) {
 			e.Node = r.parseStored(kept) // the document is unchanged since the export
@@ -195,8 +195,8 @@ func (r *reader) readMessage(id string, channel *source.Node, key string, messag
 	return nil
 }
 
-// A sentMessage is an event type without schemas, and the nodes of its schemas in the document. input is nil if the
-// document has no input schema.
+// A sentMessage is an event type without schemas, and the schemas in the document. input is nil if the document has no
+// input schema.
 type sentMessage struct {
 	event          importer.Event
 	payload, input *source.Node
@@ -205,7 +205,7 @@ type sentMessage struct {
 }
 
 func (r *reader) described(id string, channel *source.Node, key string, message *source.Node, only bool) (*sentMessage, error) {
-	payload, format, err := r.payload(message)
+	payload, format, err := r.payloadSchema(message)
 	if err != nil {
 		return nil, err
 	}
@@ -216,9 +216,9 @@ func (r *reader) described(id string, channel *source.Node, key string, message 
 	if n := message.Get("name"); n != nil && n.Text != "" {
 		e.Name = n.Text
 	}
-	if x := channel.Get(extension); x != nil && only {
+	if x := channel.Get(channelExtension); x != nil && only {
 		e.Name = id
-		restore(e, x)
+		restoreEvent(e, x)
 		d.input, d.exact = x.Get("inputSchema"), x.Get("exact")
 	}
 	return d, nil
@@ -231,16 +231,16 @@ func (d *sentMessage) describe(message, channel *source.Node) {
 	}
 }
 
-// addSchemas adds independent copies of the schemas to the event.
+// addSchemas sets the schemas of the event to copies that are independent of the document.
 func (r *reader) addSchemas(d *sentMessage) error {
-	payload, inherited, err := standalone(r.doc, d.payload)
+	payload, inherited, err := standaloneCopy(r.doc, d.payload)
 	if err != nil {
 		return err
 	}
 	if payload.Kind != source.Object {
 		return fmt.Errorf("its payload is not described")
 	}
-	if version := openAPI(d.format); version != "" {
+	if version := openAPIVersion(d.format); version != "" {
 		var changed []source.Diagnostic
 		if payload, changed, err = openapi.Schema(payload, version); err != nil {
 			return err
@@ -253,7 +253,7 @@ func (r *reader) addSchemas(d *sentMessage) error {
 	d.event.PayloadSchema = payload.JSON()
 	d.event.InputSchema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	if d.input != nil {
-		n, more, err := standalone(r.doc, d.input)
+		n, more, err := standaloneCopy(r.doc, d.input)
 		if err != nil {
 			return err
 		}
@@ -271,8 +271,8 @@ func (r *reader) addSchemas(d *sentMessage) error {
 	return nil
 }
 
-// reportUnlisted reports a discriminator without a list of subtypes. The subtypes refer to the base by allOf. It
-// reports each discriminator only once.
+// reportUnlisted reports a discriminator whose schema does not list its subtypes, which instead refer to it in allOf.
+// It reports each discriminator only once.
 func (r *reader) reportUnlisted(discriminator *source.Node) {
 	if !r.reported[discriminator] {
 		r.reported[discriminator] = true
@@ -281,7 +281,7 @@ func (r *reader) reportUnlisted(discriminator *source.Node) {
 	}
 }
 
-// A schemaText contains the hash of a schema and the schemas that it refers to.
+// A schemaText contains a hash of a schema and lists the schemas to which it refers.
 type schemaText struct {
 	sum  string
 	refs []*source.Node
@@ -291,12 +291,12 @@ func (r *reader) text(n *source.Node) *schemaText {
 	if t := r.texts[n]; t != nil {
 		return t
 	}
-	t := &schemaText{sum: digest(canonical(n))}
+	t := &schemaText{sum: digest(entryKey(n))}
 	r.texts[n] = t
 	var walk func(_, _ string, n *source.Node)
 	walk = func(_, _ string, n *source.Node) {
 		if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
-			if to, err := lookup(r.doc, ref.Text); err == nil && !slices.Contains(t.refs, to) {
+			if to, err := resolveReference(r.doc, ref.Text); err == nil && !slices.Contains(t.refs, to) {
 				t.refs = append(t.refs, to)
 			}
 		}
@@ -306,8 +306,8 @@ func (r *reader) text(n *source.Node) *schemaText {
 	return t
 }
 
-// descriptionHash returns a hash of the event type and all schemas reachable from it. It also returns the number of
-// these schemas.
+// descriptionHash returns the number of schemas reachable from an event type, and a hash of the event type and these
+// schemas.
 func (r *reader) descriptionHash(d *sentMessage) (schemas int, sum string) {
 	e := d.event
 	e.InputSchema, e.PayloadSchema = json.RawMessage("{}"), json.RawMessage("{}")
@@ -316,7 +316,7 @@ func (r *reader) descriptionHash(d *sentMessage) (schemas int, sum string) {
 		rules = nil // only strings
 	}
 	var text strings.Builder
-	text.WriteString(canonical(importer.Node(e)) + string(rules))
+	text.WriteString(entryKey(importer.Node(e)) + string(rules))
 	var all []*source.Node
 	seen := map[*source.Node]bool{}
 	add := func(nodes ...*source.Node) {
@@ -336,12 +336,12 @@ func (r *reader) descriptionHash(d *sentMessage) (schemas int, sum string) {
 	return len(all), digest(text.String())
 }
 
-// maxCompared limits the number of schemas for comparing an entry of an event file.
+// maxCompared is the maximum number of schemas of an event type for which compareExported compares entries.
 const maxCompared = 50
 
-// exported returns the hash of an exported event type in the document. It also reports whether an import would produce
-// an equal entry.
-func (r *reader) exported(name string, entry *source.Node) (said string, restored bool) {
+// compareExported compares an event file entry with its export. It returns the descriptionHash of the export, and
+// reports whether an import would restore the entry.
+func (r *reader) compareExported(name string, entry *source.Node) (said string, restored bool) {
 	channel, message := r.doc.Get("channels").Get(name), r.doc.Get("components").Get("messages").Get(name)
 	d, err := r.described(name, channel, name, message, true)
 	if err != nil {
@@ -352,11 +352,11 @@ func (r *reader) exported(name string, entry *source.Node) (said string, restore
 	if schemas > maxCompared || r.addSchemas(d) != nil {
 		return said, false
 	}
-	return said, canonical(importer.Node(d.event)) == canonical(entry)
+	return said, entryKey(importer.Node(d.event)) == entryKey(entry)
 }
 
-// name returns a valid and unique event name.
-func (r *reader) name(channel, message string) string {
+// uniqueName returns a valid event name that is not used by another event.
+func (r *reader) uniqueName(channel, message string) string {
 	name := importer.CleanName(message)
 	if name == "" || r.names[name] {
 		name = strings.Trim(importer.CleanName(channel)+"."+name, ".")
@@ -380,8 +380,8 @@ func description(message, channel *source.Node, name string) string {
 	return "A message " + name + "."
 }
 
-// payload returns the payload schema of a message and its schemaFormat.
-func (r *reader) payload(message *source.Node) (*source.Node, string, error) {
+// payloadSchema returns the payload schema of a message and its schemaFormat.
+func (r *reader) payloadSchema(message *source.Node) (*source.Node, string, error) {
 	n := message.Get("payload")
 	for _, trait := range traits(r.doc, message) {
 		if n == nil {
@@ -391,7 +391,7 @@ func (r *reader) payload(message *source.Node) (*source.Node, string, error) {
 	if n == nil {
 		return nil, "", fmt.Errorf("it has no payload")
 	}
-	n, err := follow(r.doc, n)
+	n, err := followReference(r.doc, n)
 	if err != nil {
 		return nil, "", err
 	}
@@ -399,7 +399,7 @@ func (r *reader) payload(message *source.Node) (*source.Node, string, error) {
 	if inner := n.Get("schema"); inner != nil && format == nil {
 		format, n = n.Get("schemaFormat"), inner
 	}
-	if format != nil && !isJSONSchema(format.Text) && openAPI(format.Text) == "" {
+	if format != nil && !isJSONSchema(format.Text) && openAPIVersion(format.Text) == "" {
 		return nil, "", fmt.Errorf("its payload is written in %s, not in JSON Schema", format.Text)
 	}
 	return n, textOf(format), nil
@@ -412,15 +412,15 @@ func traits(doc, message *source.Node) []*source.Node {
 	}
 	var all []*source.Node
 	for _, item := range list.Items {
-		if t, err := follow(doc, item); err == nil {
+		if t, err := followReference(doc, item); err == nil {
 			all = append(all, t)
 		}
 	}
 	return all
 }
 
-// restore reads the details that Export stored in the extension.
-func restore(e *importer.Event, x *source.Node) {
+// restoreEvent sets the details of an event from the channel extension x.
+func restoreEvent(e *importer.Event, x *source.Node) {
 	for _, n := range items(x.Get("delivery")) {
 		e.Delivery = append(e.Delivery, n.Text)
 	}

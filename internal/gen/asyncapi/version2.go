@@ -6,8 +6,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// readVersion2 reads the channels of a version 2 document. Version 2 names operations from the client's perspective:
-// the application sends to channels with subscribe.
+// readVersion2 reads the channels of a version 2 document. Version 2 names operations from the perspective of the
+// client, so the application sends to channels with a subscribe operation.
 func (r *reader) readVersion2(channels *source.Node) {
 	operation := "publish"
 	for _, m := range channels.Members {
@@ -16,7 +16,7 @@ func (r *reader) readVersion2(channels *source.Node) {
 		}
 	}
 	for _, m := range channels.Members {
-		channel, err := follow(r.doc, m.Value)
+		channel, err := followReference(r.doc, m.Value)
 		if err != nil {
 			r.leaveOut(m.KeyRange, "channel "+m.Key, err.Error())
 			continue
@@ -32,7 +32,7 @@ func (r *reader) readVersion2(channels *source.Node) {
 	}
 }
 
-// readOperation reads the message of an operation, or each message in its oneOf.
+// readOperation reads the message of an operation, or all messages in its oneOf.
 func (r *reader) readOperation(id string, at source.Range, channel, op *source.Node) {
 	one := op.Get("message")
 	if one == nil {
@@ -44,8 +44,8 @@ func (r *reader) readOperation(id string, at source.Range, channel, op *source.N
 		all = list.Items
 	}
 	for _, n := range all {
-		key := nameOf(n, id)
-		message, err := follow(r.doc, n)
+		key := messageName(n, id)
+		message, err := followReference(r.doc, n)
 		if err == nil {
 			// The operation describes a message without a description.
 			err = r.readMessage(id, withDescription(channel, op), key, message, false)
@@ -56,8 +56,9 @@ func (r *reader) readOperation(id string, at source.Range, channel, op *source.N
 	}
 }
 
-// nameOf returns a name for a message: its name, its ID, the last segment of its reference, or its channel.
-func nameOf(n *source.Node, channel string) string {
+// messageName returns the name of a message. Without a name, it returns the ID, the last segment of the reference, or
+// the channel.
+func messageName(n *source.Node, channel string) string {
 	for _, k := range []string{"name", "messageId"} {
 		if id := n.Get(k); id != nil {
 			return id.Text
@@ -69,7 +70,7 @@ func nameOf(n *source.Node, channel string) string {
 	return channel
 }
 
-// withDescription returns the channel with the description of its operation, if it has one.
+// withDescription returns the channel, with the description or summary of op if op has one.
 func withDescription(channel, op *source.Node) *source.Node {
 	for _, key := range []string{"description", "summary"} {
 		if d := op.Get(key); d != nil && strings.TrimSpace(d.Text) != "" {

@@ -16,26 +16,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// A collector copies referenced files into a document, so that every reference is local.
+// A collector copies referenced files into a document, so all references become local.
 type collector struct {
 	o Options
-	// files maps paths to files. An unreadable file is nil.
+	// files maps paths to the files that were read. The value is nil for an unreadable file.
 	files map[string]*collectedFile
 	taken map[string]bool
 	into  *source.Node
-	// seen is the set of visited nodes. waiting is the queue of reference targets to visit.
-	seen    map[*source.Node]bool
-	waiting []location
-	found   []source.Diagnostic
+	// seen is the set of visited nodes. queue lists the reference targets to visit.
+	seen  map[*source.Node]bool
+	queue []location
+	found []source.Diagnostic
 }
 
-// A collectedFile is a file that was read.
+// A collectedFile is a file that the collector has read.
 type collectedFile struct {
 	path string
 	root *source.Node
-	// fragment is the URI fragment of the file within the document.
+	// fragment is the URI fragment that refers to the copy of the file in the document.
 	fragment string
-	// refRoot is the directory that must contain the files it refers to.
+	// refRoot is the directory that must contain all files to which this file refers.
 	refRoot string
 }
 
@@ -45,9 +45,9 @@ type location struct {
 	node *source.Node
 }
 
-// collect copies the files that the roots refer to, directly or indirectly, into the document doc at path at. If a file
-// cannot be read, it leaves the reference unchanged and returns a warning (MCPE511).
-func collect(doc *source.Node, at string, roots []openapi.Root, o Options) []source.Diagnostic {
+// collectFiles copies the files to which the roots refer, directly or indirectly, into doc. at is the path of doc. If a
+// file cannot be read, collectFiles does not change the reference and returns a warning (MCPE511).
+func collectFiles(doc *source.Node, at string, roots []openapi.Root, o Options) []source.Diagnostic {
 	at = filepath.Clean(at)
 	main := &collectedFile{path: at, root: doc, refRoot: filepath.Dir(at)}
 	if o.RefRoot != "" {
@@ -55,12 +55,12 @@ func collect(doc *source.Node, at string, roots []openapi.Root, o Options) []sou
 	}
 	c := &collector{o: o, files: map[string]*collectedFile{at: main}, taken: map[string]bool{}, into: yaml.Object(), seen: map[*source.Node]bool{}}
 	for _, r := range roots {
-		c.visit(r.Node, main, r.Names)
+		c.rewriteReferences(r.Node, main, r.Names)
 	}
-	for len(c.waiting) > 0 {
-		p := c.waiting[0]
-		c.waiting = c.waiting[1:]
-		c.visit(p.node, p.file, false)
+	for len(c.queue) > 0 {
+		p := c.queue[0]
+		c.queue = c.queue[1:]
+		c.rewriteReferences(p.node, p.file, false)
 	}
 	if len(c.into.Members) > 0 {
 		yaml.Set(doc, openapi.Elsewhere, c.into)
@@ -68,23 +68,24 @@ func collect(doc *source.Node, at string, roots []openapi.Root, o Options) []sou
 	return c.found
 }
 
-// data lists the keywords with values that are data instead of schemas.
-var data = []string{"example", "examples", "default", "const", "enum"}
+// dataKeywords lists the keywords whose values are data instead of schemas.
+var dataKeywords = []string{"example", "examples", "default", "const", "enum"}
 
-// hasFreeNames reports whether the author chooses the member names in a key's value.
+// hasFreeNames reports whether the value of a key is an object with member names chosen by the author.
 func hasFreeNames(key string) bool {
 	k, _ := schematree.Any.Keyword(key)
 	return k.Holds == schematree.Map || slices.Contains([]string{"schemas", "messages", "channels", "mapping", "callbacks", "content"}, key)
 }
 
-// ignored reports whether the value of a key is irrelevant to event types. This applies to data, third-party
+// isIgnored reports whether the value of a key does not affect event types. This is the case for data, third-party
 // extensions, and the responses and parameters of OpenAPI operations.
-func ignored(key string) bool {
-	return slices.Contains(data, key) || key == "responses" || key == "parameters" || strings.HasPrefix(key, "x-") && !strings.HasPrefix(key, "x-mcp-")
+func isIgnored(key string) bool {
+	return slices.Contains(dataKeywords, key) || key == "responses" || key == "parameters" || strings.HasPrefix(key, "x-") && !strings.HasPrefix(key, "x-mcp-")
 }
 
-// visit rewrites the references in n and its descendants. names reports whether the author chose the member names of n.
-func (c *collector) visit(n *source.Node, file *collectedFile, names bool) {
+// rewriteReferences rewrites the references in n and its descendants. names reports whether the author chose the member
+// names of n.
+func (c *collector) rewriteReferences(n *source.Node, file *collectedFile, names bool) {
 	if c.seen[n] {
 		return
 	}
@@ -92,32 +93,32 @@ func (c *collector) visit(n *source.Node, file *collectedFile, names bool) {
 	for i, m := range n.Members {
 		v := m.Value
 		switch {
-		case !names && ignored(m.Key):
+		case !names && isIgnored(m.Key):
 		case !names && m.Key == "$ref" && v.Kind == source.String:
 			n.Members[i].Value = c.localRef(v, file)
 		case !names && m.Key == "discriminator" && v.Kind == source.Object:
-			c.mapping(n, v.Get("mapping"), file)
+			c.rewriteMapping(n, v.Get("mapping"), file)
 		default:
-			c.visit(v, file, !names && hasFreeNames(m.Key))
+			c.rewriteReferences(v, file, !names && hasFreeNames(m.Key))
 		}
 	}
 	for _, item := range n.Items {
-		c.visit(item, file, false)
+		c.rewriteReferences(item, file, false)
 	}
 }
 
-// localRef returns a reference to the copy of the target.
+// localRef returns a reference to the copy of a target and queues the target.
 func (c *collector) localRef(ref *source.Node, from *collectedFile) *source.Node {
 	name, fragment, _ := strings.Cut(ref.Text, "#")
 	to, why := from, ""
 	if name != "" {
-		if to, why = c.file(name, from); to == nil {
+		if to, why = c.referencedFile(name, from); to == nil {
 			c.found = append(c.found, source.New("MCPE511", ref.Range, "the reference to %s is not followed: %s", ref.Text, why))
 			return ref
 		}
 	}
 	if n := to.root.Lookup(importer.Unescaped(fragment)); n != nil {
-		c.waiting = append(c.waiting, location{to, n})
+		c.queue = append(c.queue, location{to, n})
 	}
 	if name == "" && (from.fragment == "" || fragment != "" && !strings.HasPrefix(fragment, "/")) {
 		return ref
@@ -127,8 +128,8 @@ func (c *collector) localRef(ref *source.Node, from *collectedFile) *source.Node
 	return n
 }
 
-// mapping rewrites the references in the discriminator mapping of n and queues their targets.
-func (c *collector) mapping(n, mapping *source.Node, file *collectedFile) {
+// rewriteMapping rewrites the references in the discriminator mapping of n and queues their targets.
+func (c *collector) rewriteMapping(n, mapping *source.Node, file *collectedFile) {
 	if mapping == nil {
 		return
 	}
@@ -138,17 +139,17 @@ func (c *collector) mapping(n, mapping *source.Node, file *collectedFile) {
 			continue
 		}
 		if sub := n.Parent.Get(text.Text); sub != nil { // name of a schema next to n
-			c.waiting = append(c.waiting, location{file, sub})
+			c.queue = append(c.queue, location{file, sub})
 		} else if strings.ContainsAny(text.Text, "/#.") {
 			mapping.Members[i].Value = c.localRef(text, file)
 		}
 	}
 }
 
-// file returns the file that a reference names, or the reason why the reference is not followed. It reads each file
-// only once.
-func (c *collector) file(name string, from *collectedFile) (*collectedFile, string) {
-	path, within, why := c.path(name, from)
+// referencedFile returns the file that a reference names, which it reads only once. If the reference is not followed,
+// it returns the reason.
+func (c *collector) referencedFile(name string, from *collectedFile) (*collectedFile, string) {
+	path, within, why := c.referencedPath(name, from)
 	if why != "" {
 		return nil, why
 	}
@@ -161,12 +162,12 @@ func (c *collector) file(name string, from *collectedFile) (*collectedFile, stri
 	if why := c.outsideFault(path, within); why != "" {
 		return nil, why
 	}
-	return c.read(path, within)
+	return c.readFile(path, within)
 }
 
-// path returns the path of the file that a reference names and the directory that must contain it. If the reference
-// does not name a file, it returns the reason.
-func (c *collector) path(name string, from *collectedFile) (file, within, why string) {
+// referencedPath returns the path of the file that a reference names, and the directory that must contain the file. If
+// the reference does not name a file, it returns the reason.
+func (c *collector) referencedPath(name string, from *collectedFile) (file, within, why string) {
 	u, err := url.Parse(name)
 	if err != nil {
 		return "", "", "it is not a URL"
@@ -180,8 +181,8 @@ func (c *collector) path(name string, from *collectedFile) (file, within, why st
 	return filepath.Join(filepath.Dir(from.path), filepath.FromSlash(u.Path)), from.refRoot, ""
 }
 
-// outsideFault returns an error message if the file is not in the directory, after following symbolic links. Reading it
-// would be unsafe, because the reference is from a third party and the content is published.
+// outsideFault returns an error message if the file, after following symbolic links, is not in the directory within.
+// Reading such a file is unsafe, because a third party wrote the reference and the content is published.
 func (c *collector) outsideFault(file, within string) string {
 	dir, path := within, file
 	for _, p := range []*string{&dir, &path} {
@@ -198,8 +199,8 @@ func (c *collector) outsideFault(file, within string) string {
 	return ""
 }
 
-// read reads a file and adds it to the document.
-func (c *collector) read(file, within string) (*collectedFile, string) {
+// readFile reads a file and adds it to the document.
+func (c *collector) readFile(file, within string) (*collectedFile, string) {
 	c.files[file] = nil
 	readFile := c.o.ReadFile
 	if readFile == nil {

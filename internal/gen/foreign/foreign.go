@@ -11,14 +11,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// Options configures [Read], which uses only ReadFile, Refs and Overrides of [schema.Options].
+// Options configures [Read]. Of [schema.Options], only ReadFile, Refs and Overrides are used.
 type Options struct {
 	schema.Options
 	// RefRoot is the directory that must contain all referenced files. The default is the directory of the document. A
-	// file from Refs can be in any directory, which then must contain the files that it refers to.
+	// file in Refs can be in any directory. That directory must contain the files to which it refers.
 	RefRoot string
-	// Components lists [path.Match] patterns. The component schemas of an OpenAPI document with a matching name also
-	// become event types.
+	// Components lists [path.Match] patterns. Component schemas of an OpenAPI document whose names match also become
+	// event types.
 	Components []string
 }
 
@@ -47,10 +47,10 @@ func Read(path string, data []byte, o Options) (importer.Document, []source.Diag
 	case len(o.Components) > 0 && !has("openapi", "swagger"):
 		return refuse("patterns of components are for an OpenAPI document", "import it without --components")
 	case has("asyncapi"):
-		found = append(found, collect(doc, path, []openapi.Root{{Node: doc}}, o)...)
+		found = append(found, collectFiles(doc, path, []openapi.Root{{Node: doc}}, o)...)
 		out, more = asyncapi.ReadDocument(doc)
 	case has("openapi", "swagger"):
-		found = append(found, collect(doc, path, openapi.Roots(doc, o.Components...), o)...)
+		found = append(found, collectFiles(doc, path, openapi.Roots(doc, o.Components...), o)...)
 		out, more = openapi.Read(doc, o.Components...)
 	case has("version") && has("events", "schemas"):
 		return refuse("this is an event file already", "give it to generate as it is")

@@ -9,30 +9,31 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// doc adds an empty line and the doc comment of a declaration.
-func (f *file) doc(lines ...string) {
+// addDoc adds an empty line and the doc comment of a declaration.
+func (f *file) addDoc(lines ...string) {
 	f.Line()
-	comment(f.Group, lines...)
+	addComment(f.Group, lines...)
 }
 
-// comment adds comment lines to a file, a struct or an interface.
-func comment(g *jen.Group, lines ...string) {
+// addComment adds comment lines to a file, a struct or an interface.
+func addComment(g *jen.Group, lines ...string) {
 	for _, l := range lines {
 		g.Comment(commentLine(l))
 	}
 }
 
-// commentLine returns text as a comment line. It adds the slashes itself, because the package jennifer treats text that
+// commentLine returns text as a comment line. It adds the slashes itself, because package jennifer treats text that
 // starts with /* as a complete comment.
 func commentLine(text string) string { return strings.TrimRight("// "+source.Visible(text), " ") }
 
-// typeDoc adds the doc comment of a declared type: a first sentence, more lines, and the author's description.
+// typeDoc adds the doc comment of a declared type. It consists of a first sentence, further lines and the author's
+// description.
 func (f *file) typeDoc(d *ir.Decl, what string, more ...string) {
 	verb := " is "
 	if isArguments(d) {
 		verb = " are "
 	}
-	f.doc(withDoc(append([]string{d.Name + verb + what + "."}, more...), d.Doc, "the schema marks this type as deprecated.")...)
+	f.addDoc(withDoc(append([]string{d.Name + verb + what + "."}, more...), d.Doc, "the schema marks this type as deprecated.")...)
 }
 
 // isArguments reports whether a type represents the arguments of an event type or a task.
@@ -58,7 +59,7 @@ func paragraph(lines []string, more ...string) []string {
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n")
 
-// textLines returns the lines of a description without characters that are invalid in a Go comment.
+// textLines splits a description into lines, without characters that are invalid in a Go comment.
 func textLines(text string) []string {
 	lines := strings.Split(strings.Trim(source.Prose(lineEnds.Replace(text)), "\n\t "), "\n")
 	if len(lines) == 1 && lines[0] == "" {
@@ -73,5 +74,5 @@ func textLines(text string) []string {
 	return lines
 }
 
-// oneLine returns a description or JSON on one line, for use within a sentence.
+// oneLine joins the lines of a description or JSON, for use within a sentence.
 func oneLine(text string) string { return strings.Join(strings.Fields(source.Visible(text)), " ") }

@@ -6,7 +6,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// declareConversation declares the server's typed conversation API and the client's decoding function (CONV-7).
+// declareConversation declares the typed conversation API for servers and the decoding function for clients (CONV-7).
 func (f *file) declareConversation(c *ir.Conversation) {
 	for _, d := range c.Decls {
 		f.declareType(d)
@@ -16,12 +16,12 @@ func (f *file) declareConversation(c *ir.Conversation) {
 		structured = jen.Id(c.Context.Name)
 	}
 	if f.options.Server {
-		f.doc(ir.ConversationAnswer + " holds the additions of the server to a prompt; the zero value adds nothing.")
+		f.addDoc(ir.ConversationAnswer + " holds the additions of the server to a prompt; the zero value adds nothing.")
 		f.Type().Id(ir.ConversationAnswer).Op("=").Qual(conversationPath, "Answer").Types(structured)
 		f.declareConversationHandler(c, structured)
 	}
 	if f.options.Client {
-		f.doc(ir.DecodeConversation + " returns the structured context in the answer of a server of this package, or nil.")
+		f.addDoc(ir.DecodeConversation + " returns the structured context in the answer of a server of this package, or nil.")
 		f.Func().Id(ir.DecodeConversation).Params(
 			jen.Id("c").Qual(conversationPath, "Contribution"),
 		).Params(pointer(structured), jen.Error()).Block(
@@ -30,10 +30,10 @@ func (f *file) declareConversation(c *ir.Conversation) {
 	}
 }
 
-// A conversationMethod is a method of the interface that a server's author implements.
+// A conversationMethod is a method of the conversation handler interface.
 type conversationMethod struct{ name, doc string }
 
-// conversationMethods returns the methods for the message kinds that the schema selects.
+// conversationMethods returns the methods for the messages that the server receives.
 func conversationMethods(c *ir.Conversation) []conversationMethod {
 	var methods []conversationMethod
 	if c.Schema.OnUserMessage {
@@ -45,13 +45,14 @@ func conversationMethods(c *ir.Conversation) []conversationMethod {
 	return methods
 }
 
-// declareConversationHandler declares the interface that a server's author implements and its registration function.
+// declareConversationHandler declares the handler interface, which the author of a server implements, and its
+// registration function.
 func (f *file) declareConversationHandler(c *ir.Conversation, structured jen.Code) {
 	methods := conversationMethods(c)
-	f.doc(ir.ConversationHandler + " answers the messages of a conversation.")
+	f.addDoc(ir.ConversationHandler + " answers the messages of a conversation.")
 	f.Type().Id(ir.ConversationHandler).InterfaceFunc(func(g *jen.Group) {
 		for _, m := range methods {
-			comment(g, m.name+" "+m.doc)
+			addComment(g, m.name+" "+m.doc)
 			g.Id(m.name).Params(ctxParam(), jen.Id("m").Qual(conversationPath, "Message")).Params(jen.Id(ir.ConversationAnswer), jen.Error())
 		}
 	})
@@ -59,7 +60,7 @@ func (f *file) declareConversationHandler(c *ir.Conversation, structured jen.Cod
 	for _, m := range methods {
 		handler[jen.Id(m.name)] = jen.Id("h").Dot(m.name)
 	}
-	f.doc(ir.RegisterConversation + " lets h take part in the conversations of s's clients.")
+	f.addDoc(ir.RegisterConversation + " lets h take part in the conversations of s's clients.")
 	f.Func().Id(ir.RegisterConversation).Params(
 		jen.Id("s").Op("*").Qual(serverPath, "Server"), jen.Id("h").Id(ir.ConversationHandler), jen.Id("o").Qual(conversationPath, "Options"),
 	).Error().Block(

@@ -74,7 +74,7 @@ func Emit(p *ir.Package, o Options) (map[string][]byte, error) {
 		o.Source = func(path string) string { return path }
 	}
 	jobs := []func() rendered{
-		func() rendered { return packageFile(p, o).rendered(PackageFile) },
+		func() rendered { return packageFile(p, o).render(PackageFile) },
 		func() rendered { return notGo(SchemasFile, p, o, schemasJSON) },
 		func() rendered { return notGo(ToolsFile, p, o, toolsJSON) },
 	}
@@ -83,7 +83,7 @@ func Emit(p *ir.Package, o Options) (map[string][]byte, error) {
 		if f.Import != "" {
 			write = importedFile
 		}
-		jobs = append(jobs, func() rendered { return write(p.Name, f, o).rendered(f.Stem + Suffix) })
+		jobs = append(jobs, func() rendered { return write(p.Name, f, o).render(f.Stem + Suffix) })
 	}
 	slices.Reverse(jobs) // the event files take longest
 	results := make([]rendered, len(jobs))
@@ -139,9 +139,9 @@ func packageFile(p *ir.Package, o Options) *file {
 	}
 	slices.Sort(sources)
 	f := newFile(p.Name, o, sources, packageDoc(p, o, sources))
-	f.doc(guardDoc...)
+	f.addDoc(guardDoc...)
 	f.Const().Id("_").Op("=").Qual(eventsImplPath, "IsAtLeastVersion0_1")
-	if len(sections(p, o)) > 0 {
+	if len(publishedSections(p, o)) > 0 {
 		f.declareSchemas()
 	}
 	if o.Tools {

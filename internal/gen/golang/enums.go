@@ -11,10 +11,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// maxSwitch limits the number of values in a switch, because its compile time grows faster than linearly.
+// maxSwitch is the maximum number of values in a switch. The compile time of a switch grows faster than linearly.
 const maxSwitch = 300
 
-// compareLiterals compares Go literals of enum values in Go's order.
+// compareLiterals compares two Go literals by the values that they represent.
 func compareLiterals(base ir.Kind, a, b string) int {
 	switch base {
 	case ir.Int64, ir.Float64:
@@ -27,7 +27,7 @@ func compareLiterals(base ir.Kind, a, b string) int {
 	return strings.Compare(x, y)
 }
 
-// declareEnum declares a type with a constant for each value and the method Known.
+// declareEnum declares an enum type, its method Known, and a constant for each value.
 func (f *file) declareEnum(d *ir.Decl) {
 	what := d.Role + "; decoding keeps values that the schema does not list, see Known"
 	if d.Base == ir.Literal {
@@ -39,10 +39,10 @@ func (f *file) declareEnum(d *ir.Decl) {
 	}
 	f.typeDoc(d, what, more...)
 	f.Type().Id(d.Name).Add(f.typeCode(&ir.Type{Kind: d.Base}))
-	f.doc("The values of " + d.Name + ".")
+	f.addDoc("The values of " + d.Name + ".")
 	f.Const().DefsFunc(func(g *jen.Group) {
 		for _, v := range d.Values {
-			g.Id(v.Name).Id(d.Name).Op("=").Add(constant(v.Literal))
+			g.Id(v.Name).Id(d.Name).Op("=").Add(constantCode(v.Literal))
 		}
 	})
 	f.addKnown(d)
@@ -58,7 +58,7 @@ func (f *file) addKnown(d *ir.Decl) {
 	switch values := d.Values; {
 	case len(values) > maxSwitch:
 		list := "valuesOf" + d.Name
-		f.doc(list + " is sorted.")
+		f.addDoc(list + " is sorted.")
 		sorted := slices.SortedFunc(slices.Values(values), func(a, b ir.Value) int { return compareLiterals(d.Base, a.Literal, b.Literal) })
 		f.Var().Id(list).Op("=").Index().Id(d.Name).Add(multiline(valueNames(sorted)...))
 		body = []jen.Code{
@@ -73,11 +73,11 @@ func (f *file) addKnown(d *ir.Decl) {
 			jen.Return(jen.False()),
 		}
 	}
-	f.doc("Known reports whether v is one of the values that the schema lists.")
-	f.method("v", jen.Id(d.Name), "Known").Params().Bool().Block(body...)
+	f.addDoc("Known reports whether v is one of the values that the schema lists.")
+	f.startMethod("v", jen.Id(d.Name), "Known").Params().Bool().Block(body...)
 }
 
-// valueNames returns the names of constants.
+// valueNames returns the constant names of the values as code.
 func valueNames(values []ir.Value) []jen.Code {
 	names := make([]jen.Code, len(values))
 	for i, v := range values {
@@ -86,10 +86,10 @@ func valueNames(values []ir.Value) []jen.Code {
 	return names
 }
 
-// addLiteralMethods adds the JSON methods to an enum of values without a common Go type.
+// addLiteralMethods adds the JSON methods to an enum whose values have no common Go type.
 func (f *file) addLiteralMethods(d *ir.Decl) {
 	f.Line()
-	f.addUnmarshalJSON(d.Name, jen.Qual(eventsImplPath, "DecodeLiteral").Call(jen.Id("b"), convert(jen.String(), "v")))
+	f.addUnmarshalJSON(d.Name, jen.Qual(eventsImplPath, "DecodeLiteral").Call(jen.Id("b"), convertPointer(jen.String(), "v")))
 	f.Line()
 	f.addMarshalJSON(d.Name, jen.Return(jen.Qual(eventsImplPath, "EncodeLiteral").Call(jen.String().Parens(jen.Id("v")))))
 }

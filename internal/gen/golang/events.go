@@ -10,8 +10,8 @@ import (
 // declareEvent declares the name, the types, and the server and client API of an event type.
 func (f *file) declareEvent(e *ir.Event) {
 	if e.NameConst != "" {
-		f.doc(e.NameConst + " is the name of the event type.")
-		f.Const().Id(e.NameConst).Op("=").Add(text(e.Schema.Name))
+		f.addDoc(e.NameConst + " is the name of the event type.")
+		f.Const().Id(e.NameConst).Op("=").Add(stringLiteral(e.Schema.Name))
 	}
 	for _, d := range e.Decls {
 		f.declareType(d)
@@ -24,12 +24,12 @@ func (f *file) declareEvent(e *ir.Event) {
 	}
 }
 
-// eventName returns the name of the event type. It uses the constant if the package declares one.
+// eventName returns code for the name of the event type: a constant if the package declares one, or a literal.
 func eventName(e *ir.Event) *jen.Statement {
 	if e.NameConst != "" {
 		return jen.Id(e.NameConst)
 	}
-	return text(e.Schema.Name)
+	return stringLiteral(e.Schema.Name)
 }
 
 // eventTypes returns the arguments and the payload of an event type as type arguments.
@@ -37,13 +37,13 @@ func eventTypes(e *ir.Event) []jen.Code {
 	return []jen.Code{jen.Id(e.Arguments.Name), jen.Id(e.Payload.Name)}
 }
 
-// describeCall returns the call that loads the description of the event type.
+// describeCall returns a call that loads the description of the event type.
 func describeCall(e *ir.Event) *jen.Statement {
 	return jen.Id(schemasVar).Dot("Describe").Call(eventName(e))
 }
 
-// eventDoc adds the doc comment of a function, with the event's stability and deprecation. Only client code has Go's
-// deprecation marker, because servers support the type until it is removed.
+// eventDoc adds the doc comment of a function, with the event's stability and deprecation. Only client code uses Go's
+// deprecation marker, because servers must support the event type until it is removed.
 func (f *file) eventDoc(s *schema.Event, marker, first string) {
 	lines := []string{first}
 	if s.Stability == "experimental" {
@@ -59,5 +59,5 @@ func (f *file) eventDoc(s *schema.Event, marker, first string) {
 		}
 		lines = paragraph(lines, marker+oneLine(why)+".")
 	}
-	f.doc(lines...)
+	f.addDoc(lines...)
 }

@@ -14,10 +14,11 @@ type file struct {
 	options Options
 }
 
-// newFile returns a file with a header, a package comment and a package clause.
+// newFile returns a file without declarations. sources lists the event files for the header, and doc is the package
+// comment.
 func newFile(pkg string, o Options, sources, doc []string) *file {
 	f := &file{jen.NewFilePathName(o.ImportPath, pkg), o}
-	f.NoFormat = true // content formats the file after grouping the imports
+	f.NoFormat = true // sourceCode formats the file after grouping the imports
 	f.ImportNames(importNames)
 	f.HeaderComment(Header)
 	for _, s := range sources {
@@ -29,17 +30,17 @@ func newFile(pkg string, o Options, sources, doc []string) *file {
 	return f
 }
 
-// rendered returns the file's formatted source code with its name.
-func (f *file) rendered(name string) rendered {
-	content, err := f.content()
+// render formats the source code of the file and pairs it with the file name.
+func (f *file) render(name string) rendered {
+	content, err := f.sourceCode()
 	if err != nil {
 		err = fmt.Errorf("write %s: %w", name, err)
 	}
 	return rendered{name, content, err}
 }
 
-// content returns the formatted source code of the file.
-func (f *file) content() ([]byte, error) {
+// sourceCode returns the source code of the file, formatted and with grouped imports.
+func (f *file) sourceCode() ([]byte, error) {
 	var source bytes.Buffer
 	if err := f.Render(&source); err != nil {
 		return nil, err

@@ -6,20 +6,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// importedFile returns aliases for the types and constants that another package declares for an event file. It omits
-// helper types of unions, because this package does not refer to them.
+// importedFile returns a file of aliases for the types and constants that another package declares for an event file.
+// It omits helper types of unions, because this package does not refer to them.
 func importedFile(pkg string, source *ir.File, o Options) *file {
 	f := newFile(pkg, o, []string{o.Source(source.Path)}, nil)
 	for _, d := range source.Decls {
 		f.typeDoc(d, d.Role+", as package "+source.Import+" declares it")
-		f.Type().Id(d.Name).Op("=").Add(f.external(ir.GoType{Path: source.Import, Name: d.Name}))
+		f.Type().Id(d.Name).Op("=").Add(f.externalType(ir.GoType{Path: source.Import, Name: d.Name}))
 		if len(d.Values) == 0 {
 			continue
 		}
-		f.doc("The values of " + d.Name + ".")
+		f.addDoc("The values of " + d.Name + ".")
 		f.Const().DefsFunc(func(g *jen.Group) {
 			for _, v := range d.Values {
-				g.Id(v.Name).Op("=").Add(f.external(ir.GoType{Path: source.Import, Name: v.Name}))
+				g.Id(v.Name).Op("=").Add(f.externalType(ir.GoType{Path: source.Import, Name: v.Name}))
 			}
 		})
 	}

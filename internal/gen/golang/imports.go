@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// external returns a reference to a Go type chosen by the author, and imports its package.
-func (f *file) external(t ir.GoType) *jen.Statement {
+// externalType returns a reference to a Go type chosen by the author, and imports its package.
+func (f *file) externalType(t ir.GoType) *jen.Statement {
 	if t.Path == "" {
 		return jen.Id(t.Name)
 	}
@@ -30,20 +30,20 @@ func (f *file) external(t ir.GoType) *jen.Statement {
 
 var version = regexp.MustCompile(`/v[0-9]+$`)
 
-// standardTops lists the first elements of import paths in the standard library. Other import paths without a dot are
-// unlikely to start with these elements.
+// standardTops lists the first elements of standard library import paths. Other import paths are unlikely to start with
+// them.
 var standardTops = strings.Fields("archive bufio bytes cmp compress container context crypto database debug embed encoding errors expvar " +
 	"flag fmt go hash html image index io iter log maps math mime net os path plugin reflect regexp runtime slices sort strconv strings " +
 	"structs sync syscall testing text time unicode unique unsafe weak")
 
-// IsStandard reports whether a package is in the standard library, where import paths end in the package name.
+// IsStandard reports whether an import path is in the standard library. Such a path ends in the package name.
 func IsStandard(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return slices.Contains(standardTops, first)
 }
 
-// groupImports separates imports of the standard library from others, as goimports does. The package jennifer writes
-// all imports in one group.
+// groupImports separates standard library imports from other imports, like goimports. Package jennifer writes a single
+// group.
 func groupImports(source []byte) ([]byte, error) {
 	fset := token.NewFileSet()
 	parsed, err := parser.ParseFile(fset, "", source, parser.ImportsOnly)

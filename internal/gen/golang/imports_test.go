@@ -14,9 +14,9 @@ func importing(t *testing.T, own string, types ...ir.GoType) string {
 	t.Helper()
 	f := newFile("own", Options{ImportPath: own}, nil, nil)
 	for _, typ := range types {
-		f.Var().Id("_").Add(f.external(typ))
+		f.Var().Id("_").Add(f.externalType(typ))
 	}
-	content, err := f.content()
+	content, err := f.sourceCode()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,11 @@
 package golang
 
-// maxInline limits the length of scalar arrays on one line, in bytes.
+// maxInline is the maximum length in bytes of an array that is written on one line.
 const maxInline = 100
 
-// indented formats compact JSON with one member per line, so that a diff shows the changed members. It writes short
-// arrays of scalars on one line. The text of strings and numbers is preserved.
-func indented(compact []byte) []byte {
+// indentJSON formats compact JSON with one member per line, so a diff shows the changed members. It writes short arrays
+// of scalars on one line. It does not change the text of strings and numbers.
+func indentJSON(compact []byte) []byte {
 	p := &indenter{in: compact, out: make([]byte, 0, 2*len(compact))}
 	p.value(0)
 	return append(p.out, '\n')
@@ -26,7 +26,7 @@ func (p *indenter) line(depth int) {
 func (p *indenter) value(depth int) {
 	switch open := p.in[p.at]; open {
 	case '{', '[':
-		inline := open == '[' && p.short()
+		inline := open == '[' && p.isShortArray()
 		p.out = append(p.out, open)
 		p.at++
 		for i := 0; p.in[p.at] != open+2; i++ { // '{'+2 is '}', '['+2 is ']'
@@ -41,7 +41,7 @@ func (p *indenter) value(depth int) {
 				p.out = append(p.out, ' ')
 			}
 			if open == '{' {
-				p.scalar()
+				p.copyScalar()
 				p.at++
 				p.out = append(p.out, ':', ' ')
 			}
@@ -53,12 +53,12 @@ func (p *indenter) value(depth int) {
 		p.out = append(p.out, open+2)
 		p.at++
 	default:
-		p.scalar()
+		p.copyScalar()
 	}
 }
 
-// scalar copies a string, number or literal.
-func (p *indenter) scalar() {
+// copyScalar copies a string, number or literal.
+func (p *indenter) copyScalar() {
 	start := p.at
 	p.at = p.scalarEnd(start)
 	p.out = append(p.out, p.in[start:p.at]...)
@@ -80,8 +80,9 @@ func (p *indenter) scalarEnd(i int) int {
 	return i
 }
 
-// short reports whether the array at the current offset is short and contains only scalars.
-func (p *indenter) short() bool {
+// isShortArray reports whether the array at the current offset is at most maxInline bytes long and contains only
+// scalars.
+func (p *indenter) isShortArray() bool {
 	for i := p.at + 1; i-p.at <= maxInline; {
 		switch p.in[i] {
 		case ']':

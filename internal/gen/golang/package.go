@@ -7,16 +7,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// guardDoc is the comment on the line that fails to compile if the runtime is too old.
+// guardDoc is the comment above a declaration that does not compile if the runtime is too old.
 var guardDoc = []string{
 	"If this does not compile, the generated code is newer than its runtime: upgrade the module",
 	"github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the version of mcpe-gen that it names.",
 }
 
-// maxNamed limits the number of event types in the package comment.
+// maxNamed is the maximum number of event types that the package comment lists.
 const maxNamed = 8
 
-// packageDoc returns the package comment, which lists the content, the event files and the entry points.
+// packageDoc returns the package comment. It describes the contents, the event files and the entry points of the
+// package.
 func packageDoc(p *ir.Package, o Options, sources []string) []string {
 	var names []string
 	var first *ir.Event
@@ -69,7 +70,7 @@ func and(items []string) string {
 	return strings.Join(items[:len(items)-1], ", ") + " and " + items[len(items)-1]
 }
 
-// eventNames lists the event types, up to a maximum of maxNamed.
+// eventNames returns comment lines that list the first maxNamed event types.
 func eventNames(names []string) []string {
 	lines := []string{"The event types:"}
 	more := len(names) - maxNamed
@@ -86,7 +87,7 @@ func eventNames(names []string) []string {
 	return lines
 }
 
-// entryPoints lists the functions to start with.
+// entryPoints returns comment lines about the functions that a user of the package calls first.
 func entryPoints(first *ir.Event, tasks []*ir.Task, conversation bool, ingress []*ir.Ingress, o Options) []string {
 	var lines []string
 	if first != nil {

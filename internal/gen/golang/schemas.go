@@ -18,13 +18,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// Names of the schema variables in the package file. The names of imported packages are unlikely to collide with them.
+// Names of the schema variables in the package file. They are unlikely to collide with the names of imported packages.
 const (
 	schemasText = "publishedSchemasText"
 	schemasVar  = "publishedSchemas"
 )
 
-// A pool contains each definition once. The key of a definition is its name, with a number if the name is taken.
+// A pool assigns a unique key to each definition. The key is the definition's name, followed by a number if the name is
+// taken.
 type pool struct {
 	keys  map[*published.Schema]string
 	taken map[string]bool
@@ -33,7 +34,7 @@ type pool struct {
 
 func newPool() *pool { return &pool{keys: map[*published.Schema]string{}, taken: map[string]bool{}} }
 
-// add adds all definitions that a schema refers to.
+// add adds all definitions that a schema refers to, directly or indirectly.
 func (p *pool) add(s *published.Schema) {
 	for _, d := range s.Definitions() {
 		if p.keys[d] != "" {
@@ -48,8 +49,8 @@ func (p *pool) add(s *published.Schema) {
 	}
 }
 
-// appendSchema appends a schema of an event type or a task in the format of [eventsimpl.Schemas]. The format replaces
-// definitions with a list of their keys.
+// appendSchema appends a schema in the format of [eventsimpl.Schemas], which replaces definitions with a list of their
+// keys.
 func (p *pool) appendSchema(out []byte, s *published.Schema) []byte {
 	if len(s.Refs) == 0 {
 		return append(out, s.Short()...)
@@ -66,7 +67,7 @@ func (p *pool) appendSchema(out []byte, s *published.Schema) []byte {
 	return append(append(out, ']'), s.Tail[1:]...)
 }
 
-// definitionsStart returns the offset of the definitions object that Head ends in.
+// definitionsStart returns the offset in s.Head at which the definitions object starts.
 func (p *pool) definitionsStart(s *published.Schema) int {
 	members, err := membersOf(s.Short())
 	if err == nil {
@@ -95,7 +96,7 @@ func (p *pool) appendKeys(out []byte, refs []*published.Schema) []byte {
 	return out
 }
 
-// appendDefinitions appends the file's members $defs and refs.
+// appendDefinitions appends the members $defs and refs of the schemas file.
 func (p *pool) appendDefinitions(out []byte) []byte {
 	out = append(out, `"$defs":{`...)
 	for i, d := range p.order {
@@ -122,14 +123,14 @@ func (p *pool) appendDefinitions(out []byte) []byte {
 	return out
 }
 
-// A jsonMember is a member of an object, with the raw text of its key and value.
+// A jsonMember is a member of a JSON object, with the raw text of its key and value.
 type jsonMember struct {
 	name       string
 	key, value jsontext.Value
 	start      int // of the value
 }
 
-// membersOf returns the members of a compact object, which alias its text. It returns nil for other values, and an
+// membersOf returns the members of a compact JSON object. They alias the text. It returns nil for other values, and an
 // error for invalid JSON.
 func membersOf(raw []byte) ([]jsonMember, error) {
 	if len(raw) == 0 || raw[0] != '{' {
@@ -164,21 +165,22 @@ func membersOf(raw []byte) ([]jsonMember, error) {
 	return members, nil
 }
 
-// A publishedSchema is a schema with its member name in [eventsimpl.Schemas].
+// A publishedSchema is a schema and the name of its member in [eventsimpl.Schemas].
 type publishedSchema struct {
 	member string
 	schema *published.Schema
 }
 
-// A publishedSection is the part of the file for one event type or task. kind is "events" or "tasks".
+// A publishedSection is the part of the schemas file for one event type or task. kind is "events" or "tasks".
 type publishedSection struct {
 	kind, name string
 	event      *ir.Event // nil for a task
 	schemas    []publishedSchema
 }
 
-// sections returns the event types and tasks with schemas that the package's code requires. Client code requires none.
-func sections(p *ir.Package, o Options) []publishedSection {
+// publishedSections returns the event types and tasks whose schemas the generated code requires. Client code does not
+// require schemas.
+func publishedSections(p *ir.Package, o Options) []publishedSection {
 	var all []publishedSection
 	if !o.published() {
 		return nil
@@ -201,9 +203,9 @@ func sections(p *ir.Package, o Options) []publishedSection {
 	return all
 }
 
-// description returns the members of an event type, except the schemas, for [eventsimpl.Schemas] and readtool.All. It
-// omits default values and ends each member with a comma.
-func description(e *ir.Event, o Options) []byte {
+// eventDescription returns the members that describe an event type in [eventsimpl.Schemas], except its schemas. It
+// omits default values and adds a comma after each member.
+func eventDescription(e *ir.Event, o Options) []byte {
 	s := e.Schema
 	var out []byte
 	text := func(key, value string) { out = append(source.AppendString(append(out, `"`+key+`":`...), value), ',') }
@@ -244,7 +246,7 @@ func description(e *ir.Event, o Options) []byte {
 	return out
 }
 
-// toolNames returns the names of the read tool that differ from the default.
+// toolNames returns the tool and argument names of a read tool that differ from the defaults.
 func toolNames(e *ir.Event) readtool.Names {
 	other := func(name, usual string) string {
 		if name == usual {
@@ -269,10 +271,10 @@ func matchRules(rules []schema.MatchRule) []events.MatchRule {
 	return list
 }
 
-// schemasJSON returns the file with all published schemas, or nil if the package does not publish any. It reads the
-// file back to verify that a server publishes the modeled schemas byte for byte.
+// schemasJSON returns the file with all published schemas, or nil if the package publishes none. It reads the file back
+// to verify that a server would publish the schemas of the model byte for byte.
 func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
-	all := sections(p, o)
+	all := publishedSections(p, o)
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -292,7 +294,7 @@ func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
 		kind = s.kind
 		body = append(source.AppendString(body, s.name), ":{"...)
 		if s.event != nil {
-			body = append(body, description(s.event, o)...)
+			body = append(body, eventDescription(s.event, o)...)
 		}
 		for i, part := range s.schemas {
 			if i > 0 {
@@ -304,7 +306,7 @@ func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
 		body = append(body, '}')
 	}
 	out := append(append(shared.appendDefinitions([]byte{'{'}), body...), "}}"...)
-	content := indented(out)
+	content := indentJSON(out)
 	read := eventsimpl.NewSchemas(string(content))
 	for _, section := range all {
 		get := func(member string) json.RawMessage { return read.Task(section.name, member) }
@@ -331,11 +333,11 @@ func (f *file) declareSchemas() {
 	f.Line()
 	f.Comment("//go:embed " + SchemasFile)
 	f.Var().Id(schemasText).String()
-	f.doc(schemasVar + " are read when the first event type or task is used.")
+	f.addDoc(schemasVar + " are read when the first event type or task is used.")
 	f.Var().Id(schemasVar).Op("=").Qual(eventsImplPath, "NewSchemas").Call(jen.Id(schemasText))
 }
 
-// schemaOf returns the call that loads a published schema of a task.
+// schemaOf returns a call that loads a published schema of a task.
 func schemaOf(t *ir.Task, member string) *jen.Statement {
-	return jen.Id(schemasVar).Dot("Task").Call(text(t.Schema.Name), text(member))
+	return jen.Id(schemasVar).Dot("Task").Call(stringLiteral(t.Schema.Name), stringLiteral(member))
 }

@@ -9,7 +9,7 @@ import (
 // declareServer declares the hooks, the emitter, the checker and the registration function of an event type.
 func (f *file) declareServer(e *ir.Event) {
 	emits, checks := e.Schema.Source != "check", e.Schema.Source == "check" || e.Schema.Source == "both"
-	f.doc(e.Prefix + "Hooks customize " + e.Schema.Name + ".")
+	f.addDoc(e.Prefix + "Hooks customize " + e.Schema.Name + ".")
 	f.Type().Id(e.Prefix+"Hooks").Op("=").Qual(serverPath, "Hooks").Types(eventTypes(e)...)
 	if emits {
 		f.declareEmitter(e)
@@ -21,26 +21,26 @@ func (f *file) declareServer(e *ir.Event) {
 	f.declareRegister(e, emits, checks)
 }
 
-// declareEmitter adds the emitter type. It does not instantiate the generic server.Emitter, because the compiler would
-// create all methods twice per payload.
+// declareEmitter declares the emitter type. It does not instantiate the generic server.Emitter, because the compiler
+// would then create all methods twice for each payload type.
 func (f *file) declareEmitter(e *ir.Event) {
 	name, untyped := e.Prefix+"Emitter", jen.Qual(serverImplPath, "Emitter")
-	f.doc(name + " emits " + e.Schema.Name + ".")
+	f.addDoc(name + " emits " + e.Schema.Name + ".")
 	f.Type().Id(name).Add(untyped)
-	f.doc("Emit emits an occurrence: see [server.Emitter.Emit].")
-	f.method("e", pointer(jen.Id(name)), "Emit").Params(
+	f.addDoc("Emit emits an occurrence: see [server.Emitter.Emit].")
+	f.startMethod("e", pointer(jen.Id(name)), "Emit").Params(
 		ctxParam(), jen.Id("p").Id(e.Payload.Name), jen.Id("o").Op("...").Qual(eventsPath, "EmitOption"),
 	).Error().Block(
-		jen.Return(convert(untyped, "e").Dot("Emit").Call(jen.Id("ctx"), address(jen.Id("p")), jen.Id("o"))),
+		jen.Return(convertPointer(untyped, "e").Dot("Emit").Call(jen.Id("ctx"), addressOf(jen.Id("p")), jen.Id("o"))),
 	)
 }
 
-// declareChecker declares the interface for upstream checks.
+// declareChecker declares the interface that a server implements to check for new events upstream.
 func (f *file) declareChecker(e *ir.Event) {
 	name, method := e.Prefix+"Checker", "Check"+e.Prefix
-	f.doc(name + " looks for occurrences of " + e.Schema.Name + " upstream.")
+	f.addDoc(name + " looks for occurrences of " + e.Schema.Name + " upstream.")
 	f.Type().Id(name).InterfaceFunc(func(methods *jen.Group) {
-		comment(methods, method+" returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.")
+		addComment(methods, method+" returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.")
 		methods.Id(method).Params(
 			ctxParam(), jen.Id("args").Id(e.Arguments.Name), jen.Id("cursor").String(),
 		).Params(
@@ -49,15 +49,15 @@ func (f *file) declareChecker(e *ir.Event) {
 	})
 }
 
-// declareYield declares a function type that implements the checker interface and yields events.
+// declareYield declares a function type that implements the checker interface by yielding events.
 func (f *file) declareYield(e *ir.Event) {
 	name, method := e.Prefix+"Yield", "Check"+e.Prefix
 	params := []jen.Code{ctxParam(), jen.Id("args").Id(e.Arguments.Name), jen.Id("cursor").String()}
 	payload := jen.Id(e.Payload.Name)
-	f.doc(name + " yields the occurrences of " + e.Schema.Name + " one by one: see [server.Yield].")
+	f.addDoc(name + " yields the occurrences of " + e.Schema.Name + " one by one: see [server.Yield].")
 	f.Type().Id(name).Func().Params(params...).Qual("iter", "Seq2").Types(jen.Qual(eventsPath, "Found").Types(payload), jen.Error())
-	f.doc(method + " implements [" + e.Prefix + "Checker].")
-	f.method("y", jen.Id(name), method).Params(params...).Params(jen.Qual(eventsPath, "Page").Types(payload), jen.Error()).Block(
+	f.addDoc(method + " implements [" + e.Prefix + "Checker].")
+	f.startMethod("y", jen.Id(name), method).Params(params...).Params(jen.Qual(eventsPath, "Page").Types(payload), jen.Error()).Block(
 		jen.Return(jen.Qual(serverPath, "Yield").Types(eventTypes(e)...).Call(jen.Id("y")).Dot("Check").Call(jen.Id("ctx"), jen.Id("args"), jen.Id("cursor"))),
 	)
 }
@@ -72,7 +72,7 @@ func (f *file) declareRegister(e *ir.Event, emits, checks bool) {
 	}
 	params = append(params, jen.Id("h").Id(x+"Hooks"), jen.Id("o").Op("...").Qual(serverPath, "TypeOption"))
 	call := jen.Qual(serverImplPath, "Register").Call(
-		jen.Id("s"), jen.Id(schemasVar), eventName(e), check, jen.Qual(serverImplPath, "NewHooks").Call(address(jen.Id("h"))), jen.Id("o"))
+		jen.Id("s"), jen.Id(schemasVar), eventName(e), check, jen.Qual(serverImplPath, "NewHooks").Call(addressOf(jen.Id("h"))), jen.Id("o"))
 
 	doc := "Register" + x + " adds " + e.Schema.Name + " to s"
 	switch {
@@ -85,7 +85,7 @@ func (f *file) declareRegister(e *ir.Event, emits, checks bool) {
 	register := f.Func().Id("Register" + x).Params(params...)
 	if emits {
 		emitter := jen.Id(x + "Emitter")
-		register.Params(pointer(emitter), jen.Error()).Block(untyped("e", emitter, call)...)
+		register.Params(pointer(emitter), jen.Error()).Block(untypedBody("e", emitter, call)...)
 		return
 	}
 	register.Error().Block(
@@ -94,13 +94,13 @@ func (f *file) declareRegister(e *ir.Event, emits, checks bool) {
 	)
 }
 
-// declareSubscribe declares the client API, which consists of the event, the subscription and its constructors.
+// declareSubscribe declares the client API: the types for events and subscriptions, and the functions that subscribe.
 func (f *file) declareSubscribe(e *ir.Event) {
 	event, subscription := jen.Id(e.EventAlias), jen.Id(e.SubscriptionType)
 	if e.EventAlias == "" {
 		event = jen.Qual(eventsPath, "Event").Types(eventTypes(e)...)
 	} else {
-		f.doc(e.EventAlias + " is an occurrence of " + e.Schema.Name + " as a client receives it.")
+		f.addDoc(e.EventAlias + " is an occurrence of " + e.Schema.Name + " as a client receives it.")
 		f.Type().Add(event).Op("=").Qual(eventsPath, "Event").Types(eventTypes(e)...)
 	}
 	if e.SubscriptionType == "" {
@@ -115,8 +115,8 @@ func (f *file) declareSubscribe(e *ir.Event) {
 	f.Func().Id(name).Params(
 		ctxParam(), jen.Id("c").Op("*").Qual(clientPath, "Client"), args, options,
 	).Params(pointer(subscription), jen.Error()).Block(
-		untyped("s", subscription, jen.Qual(clientImplPath, "Subscribe").Call(
-			jen.Id("ctx"), jen.Id("c"), eventName(e), text(e.Fingerprint), address(jen.Id("args")), jen.Id("o")))...,
+		untypedBody("s", subscription, jen.Qual(clientImplPath, "Subscribe").Call(
+			jen.Id("ctx"), jen.Id("c"), eventName(e), stringLiteral(e.Fingerprint), addressOf(jen.Id("args")), jen.Id("o")))...,
 	)
 
 	name = "Handle" + e.Prefix
@@ -125,33 +125,33 @@ func (f *file) declareSubscribe(e *ir.Event) {
 		args, jen.Id("f").Func().Params(jen.Qual("context", "Context"), pointer(event)).Error(), options,
 	).Qual(clientPath, "Binding").Block(
 		jen.Return(jen.Qual(clientImplPath, "Handle").Call(
-			eventName(e), text(e.Fingerprint), address(jen.Id("args")), jen.Id("f"), jen.Id("o"))),
+			eventName(e), stringLiteral(e.Fingerprint), addressOf(jen.Id("args")), jen.Id("f"), jen.Id("o"))),
 	)
 }
 
-// declareSubscription adds the subscription type. It does not instantiate the generic client.TypedSubscription, because
-// the compiler would create its methods for each event type. The subscription has only Close, for io.Closer, and the
-// methods that depend on the event type.
+// declareSubscription declares the subscription type. It does not instantiate the generic client.TypedSubscription,
+// because the compiler would then create all its methods for each event type. The declared type has only Close, for
+// io.Closer, and the methods that depend on the event type.
 func (f *file) declareSubscription(e *ir.Event, event jen.Code) {
 	name, base := e.SubscriptionType, jen.Qual(clientPath, "Subscription")
 	receiver := pointer(jen.Id(name))
-	f.doc(name + " delivers the occurrences of " + e.Schema.Name + ".")
+	f.addDoc(name + " delivers the occurrences of " + e.Schema.Name + ".")
 	f.Type().Id(name).Add(base)
-	f.doc("Events iterates over what arrives: see [client.TypedSubscription.Events].")
-	f.method("s", receiver, "Events").Params().Qual("iter", "Seq2").Types(pointer(event), jen.Error()).Block(
-		jen.Return(jen.Qual(clientImplPath, "Events").Types(pointer(event)).Call(convert(base, "s"))),
+	f.addDoc("Events iterates over what arrives: see [client.TypedSubscription.Events].")
+	f.startMethod("s", receiver, "Events").Params().Qual("iter", "Seq2").Types(pointer(event), jen.Error()).Block(
+		jen.Return(jen.Qual(clientImplPath, "Events").Types(pointer(event)).Call(convertPointer(base, "s"))),
 	)
-	f.doc("Close ends the subscription: see [client.Subscription.Close].")
-	f.method("s", receiver, "Close").Params().Error().Block(jen.Return(convert(base, "s").Dot("Close").Call()))
-	f.doc("Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.")
-	f.method("s", receiver, "Subscription").Params().Add(pointer(base)).Block(jen.Return(convert(base, "s")))
+	f.addDoc("Close ends the subscription: see [client.Subscription.Close].")
+	f.startMethod("s", receiver, "Close").Params().Error().Block(jen.Return(convertPointer(base, "s").Dot("Close").Call()))
+	f.addDoc("Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.")
+	f.startMethod("s", receiver, "Subscription").Params().Add(pointer(base)).Block(jen.Return(convertPointer(base, "s")))
 }
 
-// untyped returns a function body that calls an untyped function of the runtime and converts the resulting pointer. A
-// generic function would be shorter, but the compiler would create a copy for each event type.
-func untyped(name string, to jen.Code, call jen.Code) []jen.Code {
+// untypedBody returns a function body that calls a non-generic runtime function and converts the resulting pointer. The
+// compiler would create a copy of a generic function for each event type.
+func untypedBody(name string, to jen.Code, call jen.Code) []jen.Code {
 	return []jen.Code{
 		jen.List(jen.Id(name), jen.Err()).Op(":=").Add(call),
-		jen.Return(convert(to, name), jen.Err()),
+		jen.Return(convertPointer(to, name), jen.Err()),
 	}
 }

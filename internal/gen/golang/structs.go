@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// extraTag is the struct tag of the field that keeps unnamed members.
+// extraTag is the struct tag of the field for members that the schema does not name.
 const extraTag = ",embed,unknown"
 
 // declareStruct declares a struct with its JSON methods and accessors.
@@ -33,14 +33,14 @@ func (f *file) declareStruct(d *ir.Decl) {
 // addFields adds the fields of a struct to its declaration.
 func (f *file) addFields(g *jen.Group, d *ir.Decl) {
 	for _, m := range d.Fields {
-		comment(g, fieldDoc(m)...)
+		addComment(g, fieldDoc(m)...)
 		if m.JSON == "-" {
 			g.Comment("//lint:ignore SA5008 the member is named -")
 		}
 		g.Id(m.Name).Add(f.typeCode(m.Type)).Tag(jsonTag(fieldTag(m)))
 	}
 	if d.Extra != nil {
-		comment(g, "Extra holds the members that the schema does not name. Encoding writes them back.")
+		addComment(g, "Extra holds the members that the schema does not name. Encoding writes them back.")
 		g.Id("Extra").Map(jen.String()).Add(f.typeCode(d.Extra)).Tag(jsonTag(extraTag))
 	}
 }
@@ -48,7 +48,7 @@ func (f *file) addFields(g *jen.Group, d *ir.Decl) {
 // jsonTag returns a json struct tag.
 func jsonTag(tag string) map[string]string { return map[string]string{"json": tag} }
 
-// fieldTag returns the content of a field's json tag: the member name and codec options.
+// fieldTag returns the value of a field's json tag: the member name and options.
 func fieldTag(f *ir.Field) string {
 	switch {
 	case f.OmitZero:
@@ -74,13 +74,13 @@ func fieldDoc(f *ir.Field) []string {
 	return withDoc(lines, ir.Doc{Deprecated: f.Doc.Deprecated}, "the schema marks this member as deprecated.")
 }
 
-// addEncoder adds a MarshalJSON method to structs that encoding/json would encode incorrectly. Such structs have
-// unnamed members, constants, names that are invalid in a json tag, or nil slices and maps.
+// addEncoder adds a MarshalJSON method to a struct that encoding/json would encode incorrectly. The causes are unnamed
+// members, constants, member names that are invalid in a json tag, and nil slices or maps.
 func (f *file) addEncoder(d *ir.Decl) {
 	var body []jen.Code
 	needed := d.Extra != nil
 	for _, m := range d.Fields {
-		needed = needed || !standard(m.Type, m.OmitZero) || !standardName(m.JSON)
+		needed = needed || !hasStandardEncoding(m.Type, m.OmitZero) || !isStandardName(m.JSON)
 		if m.Const != "" {
 			needed = true
 			body = append(body, jen.Id("v").Dot(m.Name).Op("=").Add(valueOr(m, m.Const)))
@@ -93,29 +93,29 @@ func (f *file) addEncoder(d *ir.Decl) {
 	f.addMarshalJSON(d.Name, append(body, jen.Return(jen.Qual(eventsImplPath, "EncodeStruct").Call(jen.Id("v"))))...)
 }
 
-// valueOr returns an expression for a field of v, or other if the field is zero.
-func valueOr(m *ir.Field, other string) *jen.Statement {
-	return jen.Qual("cmp", "Or").Call(jen.Id("v").Dot(m.Name), constant(other))
+// valueOr returns an expression whose value is the field m of v, or fallback if the field is zero.
+func valueOr(m *ir.Field, fallback string) *jen.Statement {
+	return jen.Qual("cmp", "Or").Call(jen.Id("v").Dot(m.Name), constantCode(fallback))
 }
 
-// standardName reports whether encoding/json accepts the name of a member in a tag. If a name contains other
-// characters, such as combining marks or emoji, encoding/json uses the name of the Go field instead.
-func standardName(name string) bool {
+// isStandardName reports whether encoding/json accepts a member name in a tag. For names with characters such as
+// combining marks or emoji, encoding/json would use the name of the Go field instead.
+func isStandardName(name string) bool {
 	return name != "-" && !strings.ContainsFunc(name, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 	})
 }
 
-// standard reports whether encoding/json and the runtime produce the same JSON for values of the type. nilAbsent
-// reports whether a nil slice or map is omitted.
-func standard(t *ir.Type, nilAbsent bool) bool {
+// hasStandardEncoding reports whether encoding/json and the runtime produce the same JSON for values of the type.
+// nilAbsent reports whether a nil slice or map is omitted.
+func hasStandardEncoding(t *ir.Type, nilAbsent bool) bool {
 	switch u := t.Under(); u.Kind {
 	case ir.Slice, ir.Map:
-		return nilAbsent && standard(u.Elem, false)
+		return nilAbsent && hasStandardEncoding(u.Elem, false)
 	case ir.Bytes:
 		return nilAbsent
 	case ir.Pointer:
-		return standard(u.Elem, false)
+		return hasStandardEncoding(u.Elem, false)
 	case ir.External:
 		return u.Go == ir.RawMessage || u.Go.Path == ""
 	}
@@ -124,8 +124,8 @@ func standard(t *ir.Type, nilAbsent bool) bool {
 
 // addAccessor adds the method that returns the value of a member, or the default if the member is absent.
 func (f *file) addAccessor(d *ir.Decl, m *ir.Field) {
-	f.doc(m.Name + "OrDefault returns " + m.Name + ", or the schema's default " + oneLine(string(m.Default)) + " when it is absent.")
-	method := f.method("v", jen.Id(d.Name), m.Name+"OrDefault").Params()
+	f.addDoc(m.Name + "OrDefault returns " + m.Name + ", or the schema's default " + oneLine(string(m.Default)) + " when it is absent.")
+	method := f.startMethod("v", jen.Id(d.Name), m.Name+"OrDefault").Params()
 	if m.Type.Kind != ir.Pointer {
 		method.Add(f.typeCode(m.Type)).Block(jen.Return(valueOr(m, m.DefaultConst)))
 		return
@@ -133,6 +133,6 @@ func (f *file) addAccessor(d *ir.Decl, m *ir.Field) {
 	value := jen.Id("v").Dot(m.Name)
 	method.Add(f.typeCode(m.Type.Elem)).Block(
 		jen.If(jen.Add(value).Op("!=").Nil()).Block(jen.Return(jen.Op("*").Add(value))),
-		jen.Return(constant(m.DefaultConst)),
+		jen.Return(constantCode(m.DefaultConst)),
 	)
 }

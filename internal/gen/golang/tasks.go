@@ -27,14 +27,14 @@ func taskFunc(t *ir.Task) string { return "task" + t.Prefix }
 
 // declareTaskInfo declares the function that returns the task description.
 func (f *file) declareTaskInfo(t *ir.Task) {
-	fields := []jen.Code{field("Name", text(t.Schema.Name))}
+	fields := []jen.Code{keyedElement("Name", stringLiteral(t.Schema.Name))}
 	if t.Schema.Title != "" {
-		fields = append(fields, field("Title", text(t.Schema.Title)))
+		fields = append(fields, keyedElement("Title", stringLiteral(t.Schema.Title)))
 	}
-	fields = append(fields, field("Description", text(t.Schema.Description)))
+	fields = append(fields, keyedElement("Description", stringLiteral(t.Schema.Description)))
 	if f.options.Server {
-		fields = append(fields, field("InputSchema", schemaOf(t, "inputSchema")),
-			field("UpdateSchema", schemaOf(t, "updateSchema")), field("ResultSchema", schemaOf(t, "resultSchema")))
+		fields = append(fields, keyedElement("InputSchema", schemaOf(t, "inputSchema")),
+			keyedElement("UpdateSchema", schemaOf(t, "updateSchema")), keyedElement("ResultSchema", schemaOf(t, "resultSchema")))
 	}
 	info := jen.Qual(taskPath, "Info")
 	f.Line()
@@ -46,19 +46,19 @@ func taskTypes(t *ir.Task) []jen.Code {
 	return []jen.Code{jen.Id(t.Arguments.Name), jen.Id(t.Update.Name), jen.Id(t.Result.Name)}
 }
 
-// typedTask returns the typed description of the task.
+// typedTask returns the typed description of the task as code.
 func typedTask(t *ir.Task) *jen.Statement {
-	return jen.Qual(taskPath, "Type").Types(taskTypes(t)...).Values(field("Info", jen.Id(taskFunc(t)).Call()))
+	return jen.Qual(taskPath, "Type").Types(taskTypes(t)...).Values(keyedElement("Info", jen.Id(taskFunc(t)).Call()))
 }
 
 // declareTaskServer declares the type of a running task and its registration function.
 func (f *file) declareTaskServer(t *ir.Task) {
 	name := t.Prefix + "Task"
-	f.doc(paragraph([]string{name + " is a running task of " + t.Schema.Name + "."}, textLines(t.Schema.Description)...)...)
+	f.addDoc(paragraph([]string{name + " is a running task of " + t.Schema.Name + "."}, textLines(t.Schema.Description)...)...)
 	f.Type().Id(name).Op("=").Qual(mcpcPath, "Task").Types(jen.Id(t.Update.Name))
 
 	register := "Register" + name
-	f.doc(register + " adds the tool " + t.Schema.Name + " to a. Each call of the tool starts a task that runs f.")
+	f.addDoc(register + " adds the tool " + t.Schema.Name + " to a. Each call of the tool starts a task that runs f.")
 	f.Func().Id(register).Params(
 		jen.Id("a").Op("*").Qual(mcpcPath, "Adapter"), jen.Id("f").Qual(mcpcPath, "Func").Types(taskTypes(t)...),
 	).Error().Block(
@@ -71,7 +71,7 @@ func (f *file) declareTaskClient(t *ir.Task) {
 	client := jen.Id("c").Op("*").Qual(mcpcClientPath, "Client")
 
 	call := "Call" + t.Prefix + "Task"
-	f.doc(call + " calls the tool " + t.Schema.Name + ".")
+	f.addDoc(call + " calls the tool " + t.Schema.Name + ".")
 	f.Func().Id(call).Params(ctxParam(), client, jen.Id("args").Id(t.Arguments.Name)).Params(
 		jen.Op("*").Qual(mcpcClientPath, "Running").Types(jen.Id(t.Result.Name)), jen.Error(),
 	).Block(
@@ -79,7 +79,7 @@ func (f *file) declareTaskClient(t *ir.Task) {
 	)
 
 	listen := "Listen" + t.Prefix + "Task"
-	f.doc(listen + " calls l for the messages of " + t.Schema.Name + "'s tasks, until stop is called.")
+	f.addDoc(listen + " calls l for the messages of " + t.Schema.Name + "'s tasks, until stop is called.")
 	f.Func().Id(listen).Params(
 		client, jen.Id("l").Qual(mcpcClientPath, "Listener").Types(jen.Id(t.Update.Name), jen.Id(t.Result.Name)),
 	).Params(jen.Id("stop").Func().Params()).Block(

@@ -22,7 +22,7 @@ func (f *file) declareReadTools(p *ir.Package) {
 	if len(toolEvents(p)) > 0 {
 		list = jen.Qual(readtoolPath, "All").Call(jen.Id(schemasVar))
 	}
-	f.doc("ReadTools returns the package's read tools, for server.Server.AddReadTools.")
+	f.addDoc("ReadTools returns the package's read tools, for server.Server.AddReadTools.")
 	f.Func().Id("ReadTools").Params().Index().Qual(readtoolPath, "Tool").Block(jen.Return(list))
 }
 
@@ -38,9 +38,8 @@ func toolEvents(p *ir.Package) []*ir.Event {
 	return events
 }
 
-// toolsJSON returns the list of read tools in the form of tools/list, but with shared definitions: {"$defs": …,
-// "tools": […]}. Schemas refer to a shared definition as #/$defs/NAME. If a schema cannot share its definitions, it
-// contains them.
+// toolsJSON returns the read tools in the format of tools/list, but with shared definitions: {"$defs": …, "tools":
+// […]}. Schemas refer to a shared definition as #/$defs/NAME. A schema that cannot share its definitions contains them.
 func toolsJSON(p *ir.Package, o Options) ([]byte, error) {
 	if !o.Tools {
 		return nil, nil
@@ -67,30 +66,31 @@ func toolsJSON(p *ir.Package, o Options) ([]byte, error) {
 		out = append(append(source.AppendString(out, name), ':'), shared.texts[name]...)
 	}
 	out = append(append(append(out, `},"tools":[`...), list...), "]}"...)
-	return indented(out), nil
+	return indentJSON(out), nil
 }
 
-// dataPointer is the pointer to the payloadSchema in a read tool's outputSchema.
+// dataPointer is a pointer to the payloadSchema within the outputSchema of a read tool.
 const dataPointer = "#/properties/events/items/properties/data"
 
-// toolDefs contains the shared definitions of tools.json by name.
+// toolDefs collects the shared definitions of tools.json.
 type toolDefs struct {
 	texts map[string]string
 	order []string
 	moved map[movedKey]movedDefinition
 }
 
-// A movedKey identifies a definition in a tool's schema. base is the pointer to the published schema that contains the
+// A movedKey identifies a definition in the schema of a tool. base is a pointer to the published schema with the
 // definition.
 type movedKey struct {
 	d    *published.Schema
 	base string
 }
 
-// A movedDefinition is a definition rewritten for the document. stays reports whether the definition cannot be shared.
+// A movedDefinition is a definition whose references are rewritten for tools.json. unshareable reports whether the
+// definition must remain in the schema.
 type movedDefinition struct {
-	text  string
-	stays bool
+	text        string
+	unshareable bool
 }
 
 func (d *toolDefs) input(s *published.Schema, n readtool.ArgumentNames) []byte {
@@ -100,24 +100,24 @@ func (d *toolDefs) input(s *published.Schema, n readtool.ArgumentNames) []byte {
 	}
 	if bytes.HasPrefix(s.Head, []byte(`{"$ref"`)) || bytes.Contains(s.Head, []byte(`,"$ref":`)) {
 		// The target may be needed and may be a definition.
-		return d.hoist(&published.Schema{Head: of(s.JSON())}, func(schema json.RawMessage) json.RawMessage { return schema }, "#")
+		return d.shareDefinitions(&published.Schema{Head: of(s.JSON())}, func(schema json.RawMessage) json.RawMessage { return schema }, "#")
 	}
-	return d.hoist(s, of, "#")
+	return d.shareDefinitions(s, of, "#")
 }
 
 func (d *toolDefs) output(s *published.Schema) []byte {
-	return d.hoist(s, readtool.OutputSchema, dataPointer)
+	return d.shareDefinitions(s, readtool.OutputSchema, dataPointer)
 }
 
-// hoist returns the schema of a tool and moves its definitions to the document. The function of derives the schema from
-// a published schema, which is at base in the result. hoist does not move the definitions if that would change the
-// meaning of a reference, or if the document has a different definition with the same name.
-func (d *toolDefs) hoist(s *published.Schema, of func(json.RawMessage) json.RawMessage, base string) []byte {
+// shareDefinitions returns the schema of a tool and moves its definitions to the document. of derives the schema from a
+// published schema, which is at base in the result. The definitions remain in the schema if moving them would change
+// the meaning of a reference, or if the document has a different definition with the same name.
+func (d *toolDefs) shareDefinitions(s *published.Schema, of func(json.RawMessage) json.RawMessage, base string) []byte {
 	short, own, ok := withoutDefinitions(s.Short())
 	if !ok {
 		return of(s.JSON())
 	}
-	rest, stays := move(of(short), base, func(ref string) string { return ref })
+	rest, stays := rewriteReferences(of(short), base, func(ref string) string { return ref })
 	here := map[string]string{}
 	var names []string
 	add := func(name string, m movedDefinition) {
@@ -127,17 +127,17 @@ func (d *toolDefs) hoist(s *published.Schema, of func(json.RawMessage) json.RawM
 				stays = true
 			}
 		}
-		stays = stays || m.stays
+		stays = stays || m.unshareable
 		here[name] = m.text
 		names = append(names, name)
 	}
 	for _, m := range own {
-		add(m.name, movedFrom(m.value, base))
+		add(m.name, moveDefinition(m.value, base))
 	}
 	for _, def := range s.Definitions() {
 		m, known := d.moved[movedKey{def, base}]
 		if !known {
-			m = movedFrom(def.Head, base)
+			m = moveDefinition(def.Head, base)
 			d.moved[movedKey{def, base}] = m
 		}
 		add(def.Name, m)
@@ -154,15 +154,15 @@ func (d *toolDefs) hoist(s *published.Schema, of func(json.RawMessage) json.RawM
 	return rest
 }
 
-// movedFrom rewrites a definition of a schema that moves to base.
-func movedFrom(definition []byte, base string) movedDefinition {
-	text, stays := move(definition, base, func(ref string) string { return schematree.Moved(ref, base) })
+// moveDefinition rewrites the references in a definition whose schema is at base in the result.
+func moveDefinition(definition []byte, base string) movedDefinition {
+	text, stays := rewriteReferences(definition, base, func(ref string) string { return schematree.Moved(ref, base) })
 	return movedDefinition{string(text), stays}
 }
 
-// move rewrites the references in a schema to refer to definitions of the document. at returns the reference after the
-// move to base. stays reports whether a reference cannot be rewritten.
-func move(schema []byte, base string, at func(ref string) string) (moved []byte, stays bool) {
+// rewriteReferences makes the references in a schema refer to definitions of the document. at adapts a reference to the
+// schema's location at base. stays reports whether a reference cannot be rewritten.
+func rewriteReferences(schema []byte, base string, at func(ref string) string) (moved []byte, stays bool) {
 	if bytes.Contains(schema, []byte(`"$id":`)) {
 		return schema, true
 	}

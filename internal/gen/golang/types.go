@@ -6,7 +6,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// typeCode returns a type as code.
+// typeCode returns the code for a type.
 func (f *file) typeCode(t *ir.Type) *jen.Statement {
 	switch t.Kind {
 	case ir.String, ir.Literal:
@@ -32,7 +32,7 @@ func (f *file) typeCode(t *ir.Type) *jen.Statement {
 	case ir.Named:
 		return jen.Id(t.Decl.Name)
 	}
-	return f.external(t.Go)
+	return f.externalType(t.Go)
 }
 
 // declareAlias adds the declaration of an alias or a defined type.

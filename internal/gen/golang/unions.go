@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// wording contains the phrases for comments about a union. They depend on how its variants are distinguished.
+// wording contains phrases for the comments about a union. They depend on how the variants are identified.
 type wording struct{ tells, values, unknown, keeps, raw, reads, writes string }
 
 func wordingOf(d *ir.Decl) wording {
@@ -45,7 +45,7 @@ func wordingOf(d *ir.Decl) wording {
 		"the JSON", "of the JSON type", "the variant"}
 }
 
-// valueType returns the type of a variant in the field Value.
+// valueType returns the type that a variant has in the field Value.
 func valueType(d *ir.Decl) string {
 	if d.Form == ir.Struct {
 		return "*" + d.Name
@@ -53,7 +53,7 @@ func valueType(d *ir.Decl) string {
 	return d.Name
 }
 
-// valueTypeCode returns the same type as code.
+// valueTypeCode returns the code for the result of valueType.
 func valueTypeCode(d *ir.Decl) *jen.Statement {
 	if d.Form == ir.Struct {
 		return pointer(jen.Id(d.Name))
@@ -61,35 +61,35 @@ func valueTypeCode(d *ir.Decl) *jen.Statement {
 	return jen.Id(d.Name)
 }
 
-// declareUnion declares a struct for one of several variants, the interface of the variants, and a type for unknown
+// declareUnion declares the struct for a union, the interface that its variants implement, and a type for unknown
 // variants.
 func (f *file) declareUnion(d *ir.Decl) {
 	variant, unknown, seal, codec, says := d.VariantType, d.UnknownType, "is"+d.Name, "union"+d.Name, wordingOf(d)
 	f.typeDoc(d, d.Role+", "+says.tells)
 	f.Type().Id(d.Name).StructFunc(func(fields *jen.Group) {
-		comment(fields, "Value is nil, "+says.values+", or *"+unknown+" "+says.unknown+".")
+		addComment(fields, "Value is nil, "+says.values+", or *"+unknown+" "+says.unknown+".")
 		fields.Id("Value").Id(variant)
 	})
 
 	types := variantTypes(d)
-	f.doc(variant + " is implemented by " + strings.Join(append(typeNames(types), "*"+unknown), ", ") + ".")
+	f.addDoc(variant + " is implemented by " + strings.Join(append(typeNames(types), "*"+unknown), ", ") + ".")
 	f.Type().Id(variant).Interface(jen.Id(seal).Params())
 	for _, t := range types {
 		f.addMarker(valueTypeCode(t), seal)
 	}
 
-	f.doc(unknown + " " + says.keeps + ".")
+	f.addDoc(unknown + " " + says.keeps + ".")
 	f.Type().Id(unknown).Struct(jen.Id("Raw").Qual(jsonPath, "RawMessage"))
 	f.addMarker(pointer(jen.Id(unknown)), seal)
-	f.doc("MarshalJSON writes " + says.raw + " as it was read.")
+	f.addDoc("MarshalJSON writes " + says.raw + " as it was read.")
 	f.addMarshalJSON(unknown, jen.Return(jen.Id("v").Dot("Raw"), jen.Nil()))
 
 	f.Line()
 	f.Var().Id(codec).Op("=").Add(codecOf(d, variant, unknown))
 	value := jen.Id("v").Dot("Value")
-	f.doc("UnmarshalJSON reads the variant " + says.reads + ".")
-	f.addUnmarshalJSON(d.Name, jen.Id(codec).Dot("Decode").Call(jen.Id("b"), address(value)))
-	f.doc("MarshalJSON writes " + says.writes + ".")
+	f.addDoc("UnmarshalJSON reads the variant " + says.reads + ".")
+	f.addUnmarshalJSON(d.Name, jen.Id(codec).Dot("Decode").Call(jen.Id("b"), addressOf(value)))
+	f.addDoc("MarshalJSON writes " + says.writes + ".")
 	f.addMarshalJSON(d.Name, jen.Return(jen.Id(codec).Dot("Encode").Call(value)))
 }
 
@@ -99,7 +99,7 @@ func (f *file) addMarker(of jen.Code, name string) {
 	f.Func().Params(of).Id(name).Params().Block()
 }
 
-// codecOf returns the codec for the methods of a union.
+// codecOf returns the codec that the JSON methods of a union use.
 func codecOf(d *ir.Decl, variant, unknown string) *jen.Statement {
 	codec := func(name string, fields []jen.Code) *jen.Statement {
 		return jen.Qual(eventsImplPath, name).Types(jen.Id(variant)).Add(multiline(fields...))
@@ -113,35 +113,36 @@ func codecOf(d *ir.Decl, variant, unknown string) *jen.Statement {
 		if v.Decl.Form == ir.Struct {
 			read = "Pointer"
 		}
-		fields = append(fields, field(strings.ToUpper(v.JSON[:1])+v.JSON[1:],
+		fields = append(fields, keyedElement(strings.ToUpper(v.JSON[:1])+v.JSON[1:],
 			jen.Qual(eventsImplPath, read).Types(jen.Id(variant), jen.Id(v.Decl.Name))))
 	}
-	keep := field("Unknown", jen.Func().Params(jen.Id("raw").Qual(jsonPath, "RawMessage")).Id(variant).Block(
-		jen.Return(address(jen.Id(unknown).Values(field("Raw", jen.Id("raw"))))),
+	keep := keyedElement("Unknown", jen.Func().Params(jen.Id("raw").Qual(jsonPath, "RawMessage")).Id(variant).Block(
+		jen.Return(addressOf(jen.Id(unknown).Values(keyedElement("Raw", jen.Id("raw"))))),
 	))
 	first := slices.IndexFunc(d.Variants, isObject)
 	if first < 0 {
 		return codec("KindUnion", append(fields, keep))
 	}
-	name, objects := "MemberUnion", []jen.Code{field("Variants", objectTable(d, variant))}
+	name, objects := "MemberUnion", []jen.Code{keyedElement("Variants", objectTable(d, variant))}
 	if d.Variants[first].Tagged {
-		name, objects = "Union", slices.Insert(objects, 0, jen.Code(field("Property", text(d.Tag))))
+		name, objects = "Union", slices.Insert(objects, 0, jen.Code(keyedElement("Property", stringLiteral(d.Tag))))
 	}
 	var literal []jen.Code
 	if d.Literal {
-		literal = append(literal, field("Literal", jen.True()))
+		literal = append(literal, keyedElement("Literal", jen.True()))
 	}
 	if len(fields) == 0 {
 		return codec(name, slices.Concat(objects, []jen.Code{keep}, literal))
 	}
-	inner := field("Objects", address(codec(name, append(objects, literal...))))
+	inner := keyedElement("Objects", addressOf(codec(name, append(objects, literal...))))
 	return codec("KindUnion", append(fields, inner, keep))
 }
 
 // isObject reports whether the variant is an object identified by a member.
 func isObject(v ir.Variant) bool { return v.Tagged || v.Has != "" }
 
-// objectTable returns a map literal from tags or members to functions that create object variants.
+// objectTable returns a map literal whose keys are tags or members and whose values are functions that create object
+// variants.
 func objectTable(d *ir.Decl, variant string) *jen.Statement {
 	var table []jen.Code
 	for _, v := range d.Variants {
@@ -152,18 +153,18 @@ func objectTable(d *ir.Decl, variant string) *jen.Statement {
 		if v.Tagged {
 			key = v.Tag
 		}
-		table = append(table, text(key).Op(":").Func().Params().Id(variant).Block(jen.Return(jen.New(jen.Id(v.Decl.Name)))))
+		table = append(table, stringLiteral(key).Op(":").Func().Params().Id(variant).Block(jen.Return(jen.New(jen.Id(v.Decl.Name)))))
 	}
 	return jen.Map(jen.String()).Func().Params().Id(variant).Add(multiline(table...))
 }
 
-// declareHolder declares a variant that wraps a type and has JSON methods.
+// declareHolder declares a struct that wraps a type, so the type can be a variant. It also declares the JSON methods.
 func (f *file) declareHolder(d *ir.Decl) {
 	f.typeDoc(d, d.Role)
 	f.Type().Id(d.Name).Struct(jen.Id("Value").Add(f.typeCode(d.Type)))
 	value := jen.Id("v").Dot("Value")
 	f.Line()
-	f.addUnmarshalJSON(d.Name, jen.Qual(eventsImplPath, "DecodeValue").Call(jen.Id("b"), address(value)))
+	f.addUnmarshalJSON(d.Name, jen.Qual(eventsImplPath, "DecodeValue").Call(jen.Id("b"), addressOf(value)))
 	f.Line()
 	f.addMarshalJSON(d.Name, jen.Return(jen.Qual(eventsImplPath, "EncodeValue").Call(value)))
 }

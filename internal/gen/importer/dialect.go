@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// checkDialects removes unsupported $schema members if the options specify a dialect. Otherwise, it reports an error
-// for each unsupported URI and returns false.
+// checkDialects removes each unsupported $schema if the options specify a dialect. Otherwise, it reports an error for
+// each unsupported dialect and returns false.
 func (w *writer) checkDialects() bool {
 	strange := map[string][]source.Range{}
 	if d := w.doc.Dialect; d != nil && w.o.Dialect == "" {
@@ -19,7 +19,7 @@ func (w *writer) checkDialects() bool {
 			strange[d.Text] = append(strange[d.Text], d.Range)
 		}
 	}
-	for _, d := range w.all() {
+	for _, d := range w.allDrafts() {
 		schemas := []*source.Node{d.node}
 		if !d.shared {
 			schemas = []*source.Node{d.node.Get("inputSchema"), d.node.Get("payloadSchema")}
@@ -33,7 +33,7 @@ func (w *writer) checkDialects() bool {
 				n.Members = slices.DeleteFunc(n.Members, func(m source.Member) bool { return m.Key == "$schema" })
 				continue
 			}
-			strange[s.Text] = append(strange[s.Text], w.rangeOr(d.at))
+			strange[s.Text] = append(strange[s.Text], w.knownRange(d.at))
 		}
 	}
 	for _, uri := range slices.Sorted(maps.Keys(strange)) {

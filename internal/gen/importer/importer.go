@@ -19,36 +19,35 @@ import (
 
 // Options describes the event file to write.
 type Options struct {
-	// From names the source of the event types in the file's first line and in diagnostics. It must not contain
-	// secrets.
+	// From is the name of the source in the first line of the file and in diagnostics. It must not contain secrets.
 	From string
 	// Package is the Go package that the file declares, or empty.
 	Package string
-	// Dialect is the dialect of schemas that declare no dialect or an unsupported one: a name from [schema.Dialects] or
-	// a $schema URI. If it is empty, the default is 2020-12, and unsupported dialects are errors.
+	// Dialect is the dialect of schemas without a supported dialect: a name from [schema.Dialects] or a $schema URI. If
+	// it is empty, 2020-12 applies to schemas without a dialect, and unsupported dialects are errors.
 	Dialect string
 }
 
-// An Event is an event type to write. It consists of a descriptor and, if known, details that descriptors do not
+// An Event is an event type to write. It consists of a descriptor and, if known, details that a descriptor does not
 // contain.
 type Event struct {
 	wire.Descriptor
 	// Source is "emit", "check" or "both"; empty means the default.
 	Source string
-	// NoReplay reports whether the cursors of the event type are null.
+	// NoReplay reports whether the event type does not support replay, so its cursors are null.
 	NoReplay bool
 	// Stability is "stable" or "experimental"; empty means the default.
 	Stability string
 	// Deprecated is nil if the type is not deprecated.
 	Deprecated *schema.Deprecated
-	// Match lists the rules that filter events by arguments.
+	// Match lists the rules for filtering events by arguments.
 	Match []schema.MatchRule
 	// Node is the complete event file entry, if known. If it is set, Write ignores all other fields except Name, At and
 	// Comments.
 	Node *source.Node
-	// At is the position of the event type for findings. It is zero if unknown.
+	// At is the position of the event type for diagnostics, or zero if unknown.
 	At source.Range
-	// Comments lists the comment lines above the event type.
+	// Comments lists the comment lines to write above the event type.
 	Comments []string
 }
 
@@ -58,17 +57,17 @@ type Document struct {
 	Title string
 	// Package is the Go package that the document declares, or empty.
 	Package string
-	// Schemas lists the shared schemas, which are referenced as #/schemas/NAME.
+	// Schemas lists the shared schemas. References to them have the form #/schemas/NAME.
 	Schemas []Schema
 	Events  []Event
-	// Tasks and Conversation are the values of these keys in an event file, or nil if absent.
+	// Tasks and Conversation are the values of the event file keys tasks and conversation, or nil.
 	Tasks, Conversation *source.Node
-	// Published reports whether a server published the schemas. Write then converts their copied definitions to shared
+	// Published reports whether a server published the schemas. Write then converts definitions in them to shared
 	// schemas.
 	Published bool
 	// Dialect is the dialect that the document declares for its schemas, or nil.
 	Dialect *source.Node
-	// Comments lists the comment lines at the start of the file.
+	// Comments lists the comment lines to write at the start of the file.
 	Comments []string
 }
 
@@ -76,15 +75,15 @@ type Document struct {
 type Schema struct {
 	Name string
 	Node *source.Node
-	// Own reports whether to keep the generator's keywords in the schema.
+	// Own reports whether to keep the keywords of this generator in the schema.
 	Own bool
-	// At is the position of the schema for findings. It is zero if unknown.
+	// At is the position of the schema for diagnostics, or zero if unknown.
 	At source.Range
-	// Comments lists the comment lines above the schema.
+	// Comments lists the comment lines to write above the schema.
 	Comments []string
 }
 
-// Events returns a document with the descriptors of a server.
+// Events returns a document for the descriptors that a server published.
 func Events(ds []wire.Descriptor) Document {
 	doc := Document{Published: true, Events: make([]Event, len(ds))}
 	for i, d := range ds {
@@ -93,13 +92,13 @@ func Events(ds []wire.Descriptor) Document {
 	return doc
 }
 
-// ErrNothing reports that the file would not contain any event types.
+// ErrNothing indicates that the document has no event type that can be written.
 var ErrNothing = errors.New("there is no event type to import")
 
-// Write returns the event file for the document, in the order of the document. The findings report omitted event types
-// (MCPE501) and changed ones (MCPE502, MCPE503, MCPE504). The generator accepts the file without errors. If no event
-// type can be written, the error is [ErrNothing]. If a schema has an unsupported dialect and Options has no Dialect,
-// the file is nil and the findings contain an error (MCPE132).
+// Write returns an event file for the document, with the same order of event types. The generator accepts the file
+// without errors. Diagnostics report omitted event types (MCPE501) and changed event types (MCPE502, MCPE503, MCPE504).
+// If no event type can be written, the error is [ErrNothing]. If a schema has an unsupported dialect and Options has no
+// Dialect, the file is nil and a diagnostic reports the error (MCPE132).
 func Write(doc Document, o Options) ([]byte, []source.Diagnostic, error) {
 	if o.Package == "" {
 		o.Package = doc.Package
@@ -115,12 +114,12 @@ func Write(doc Document, o Options) ([]byte, []source.Diagnostic, error) {
 			continue
 		}
 		names[e.Name] = true
-		if d := w.draft(e); d != nil {
+		if d := w.eventDraft(e); d != nil {
 			w.drafts = append(w.drafts, d)
 		}
 	}
 	if doc.Published {
-		w.share()
+		w.shareDefinitions()
 	}
 	if !w.checkDialects() {
 		return nil, w.found, nil
@@ -128,15 +127,15 @@ func Write(doc Document, o Options) ([]byte, []source.Diagnostic, error) {
 	if err := w.repair(); err != nil {
 		return nil, w.found, err
 	}
-	if w.empty() {
+	if w.isEmpty() {
 		return nil, w.found, ErrNothing
 	}
-	for _, d := range w.all() {
+	for _, d := range w.allDrafts() {
 		for _, name := range d.renamed {
-			w.found = append(w.found, source.New("MCPE503", w.rangeOr(d.at), "%s: x-go-name %s distinguishes two names", d, name.Text))
+			w.found = append(w.found, source.New("MCPE503", w.knownRange(d.at), "%s: x-go-name %s distinguishes two names", d, name.Text))
 		}
-		if d.untyped > 0 {
-			w.found = append(w.found, source.New("MCPE504", w.rangeOr(d.at), "%s: x-go-type is added where there is no exact Go type (%d)", d, d.untyped))
+		if d.addedGoTypes > 0 {
+			w.found = append(w.found, source.New("MCPE504", w.knownRange(d.at), "%s: x-go-type is added where there is no exact Go type (%d)", d, d.addedGoTypes))
 		}
 	}
 	return w.render(), w.found, nil
@@ -147,25 +146,25 @@ type writer struct {
 	at     source.Range
 	doc    Document
 	drafts []*draft
-	// shared maps names to the drafts of shared schemas. order lists the names.
+	// shared maps the names of shared schemas to their drafts. order lists the names.
 	shared map[string]*draft
 	order  []string
-	// dropped maps the names of omitted shared schemas to reasons.
-	dropped map[string]string
-	left    []string // comment lines
-	found   []source.Diagnostic
+	// dropped maps the name of each omitted shared schema to the reason.
+	dropped   map[string]string
+	omissions []string // comment lines
+	found     []source.Diagnostic
 }
 
-// rangeOr returns the given range, or the range of the whole source if it is unknown.
-func (w *writer) rangeOr(at source.Range) source.Range {
+// knownRange returns the given range if it is known, or the range of the whole source.
+func (w *writer) knownRange(at source.Range) source.Range {
 	if at.Start.File == "" {
 		return w.at
 	}
 	return at
 }
 
-// all returns the drafts in file order.
-func (w *writer) all() []*draft {
+// allDrafts returns all drafts in the order of the file.
+func (w *writer) allDrafts() []*draft {
 	var list []*draft
 	for _, name := range w.order {
 		list = append(list, w.shared[name])
@@ -174,32 +173,33 @@ func (w *writer) all() []*draft {
 }
 
 func (w *writer) leaveOut(at source.Range, name, why string) {
-	w.found = append(w.found, source.New("MCPE501", w.rangeOr(at), "event %q is left out: %s", name, why))
-	w.left = append(w.left, fmt.Sprintf("%q: %s", name, why))
+	w.found = append(w.found, source.New("MCPE501", w.knownRange(at), "event %q is left out: %s", name, why))
+	w.omissions = append(w.omissions, fmt.Sprintf("%q: %s", name, why))
 }
 
 func (w *writer) changed(at source.Range, what fmt.Stringer, format string, args ...any) {
-	w.found = append(w.found, source.New("MCPE502", w.rangeOr(at), "%s is changed: %s", what, fmt.Sprintf(format, args...)))
+	w.found = append(w.found, source.New("MCPE502", w.knownRange(at), "%s is changed: %s", what, fmt.Sprintf(format, args...)))
 }
 
 // A draft is an event or shared schema to write.
 type draft struct {
 	name   string
 	shared bool
-	// exact reports whether the document contains the complete event file entry.
-	exact bool
-	at    source.Range
-	node  *source.Node
+	// isExact reports whether the document contains the complete event file entry.
+	isExact bool
+	at      source.Range
+	node    *source.Node
 	// comments lists the comment lines above the entry.
 	comments []string
-	// renamed lists the x-go-name values that Write added. untyped is the number of x-go-type keywords that it added.
-	renamed []*source.Node
-	untyped int
-	// fresh is the set of schemas that were changed by untype in this round.
-	fresh map[*source.Node]bool
+	// renamed lists the values of the x-go-name keywords that Write added. addedGoTypes is the number of x-go-type
+	// keywords that it added.
+	renamed      []*source.Node
+	addedGoTypes int
+	// retyped is the set of schemas to which addGoType added a keyword in this round.
+	retyped map[*source.Node]bool
 }
 
-// String returns the name of the draft for findings.
+// String returns a description of the draft for diagnostics.
 func (d *draft) String() string {
 	if d.shared {
 		return fmt.Sprintf("schema %q", d.name)
@@ -207,10 +207,10 @@ func (d *draft) String() string {
 	return fmt.Sprintf("event %q", d.name)
 }
 
-// Node returns the event file entry for an event without corrections. It returns nil if an event file cannot express
-// the event.
+// Node returns an event as an event file entry, without correcting errors. If an event file cannot express the event,
+// it returns nil.
 func Node(e Event) *source.Node {
-	if d := (&writer{}).draft(e); d != nil {
+	if d := (&writer{}).eventDraft(e); d != nil {
 		return d.node
 	}
 	return nil
@@ -222,7 +222,7 @@ var eventName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 func (w *writer) schemaDraft(s Schema) {
 	d := &draft{name: s.Name, shared: true, at: s.At, node: s.Node, comments: s.Comments}
 	if !s.Own {
-		if dropped := strip(d.node); len(dropped) > 0 {
+		if dropped := removeGeneratorKeywords(d.node); len(dropped) > 0 {
 			w.changed(d.at, d, "it holds %s, which mean something to the generator and are removed", strings.Join(dropped, ", "))
 		}
 	}
@@ -232,15 +232,15 @@ func (w *writer) schemaDraft(s Schema) {
 	}
 }
 
-// draft returns the draft for an event, or nil if an event file cannot express it.
-func (w *writer) draft(e Event) *draft {
+// eventDraft returns a draft for an event. If an event file cannot express the event, it returns nil.
+func (w *writer) eventDraft(e Event) *draft {
 	d := &draft{name: e.Name, at: e.At, node: e.Node, comments: e.Comments}
 	if !eventName.MatchString(e.Name) {
 		w.leaveOut(e.At, e.Name, "an event file cannot name it; ASCII letters and digits, '_', '.' and '-' are allowed")
 		return nil
 	}
 	if d.node != nil {
-		d.exact = true
+		d.isExact = true
 		return d
 	}
 	d.node = yaml.Object()
@@ -273,13 +273,13 @@ func (w *writer) draft(e Event) *draft {
 	if c, err := wire.CoalesceOf(e.Meta); err != nil {
 		w.changed(e.At, d, "it does not say which events to join: %v", err)
 	} else if c != nil {
-		yaml.Set(d.node, "x-coalesce", coalesce(*c))
+		yaml.Set(d.node, "x-coalesce", coalesceNode(*c))
 	}
 	for _, part := range []struct {
 		key string
 		raw json.RawMessage
 	}{{"inputSchema", e.InputSchema}, {"payloadSchema", e.PayloadSchema}} {
-		n, why := w.schema(d, part.key, part.raw)
+		n, why := w.parseSchema(d, part.key, part.raw)
 		if why != "" {
 			w.leaveOut(e.At, e.Name, part.key+" "+why)
 			return nil
@@ -287,7 +287,7 @@ func (w *writer) draft(e Event) *draft {
 		yaml.Set(d.node, part.key, n)
 	}
 	if path := wire.ActorOf(e.Meta); path != "" {
-		if removeAdded(d.node, path) {
+		if removeActorArgument(d.node, path) {
 			yaml.Set(d.node, "x-actor", yaml.Text(path))
 		} else {
 			w.changed(e.At, d, "x-actor is left out: its arguments have no %s as x-actor adds it", wire.NotBy)
@@ -299,9 +299,9 @@ func (w *writer) draft(e Event) *draft {
 	return d
 }
 
-// schema parses a published schema and removes the generator's keywords. It returns the reason if the schema cannot be
-// used.
-func (w *writer) schema(d *draft, key string, raw json.RawMessage) (n *source.Node, why string) {
+// parseSchema parses a published schema and removes the keywords of this generator. If the schema cannot be used, it
+// returns the reason.
+func (w *writer) parseSchema(d *draft, key string, raw json.RawMessage) (n *source.Node, why string) {
 	if len(raw) == 0 || string(raw) == "null" {
 		w.changed(d.at, d, "it has no %s; any object is taken", key)
 		raw = json.RawMessage(`{}`)
@@ -315,14 +315,15 @@ func (w *writer) schema(d *draft, key string, raw json.RawMessage) (n *source.No
 	case n.Kind != source.Object:
 		return nil, fmt.Sprintf("is not a schema but a JSON %s", n.Kind)
 	}
-	if dropped := strip(n); len(dropped) > 0 {
+	if dropped := removeGeneratorKeywords(n); len(dropped) > 0 {
 		w.changed(d.at, d, "%s holds %s, which mean something to the generator and are removed", key, strings.Join(dropped, ", "))
 	}
 	return n, ""
 }
 
-// strip removes the generator's keywords, which a third party did not intend for it. It returns the removed keywords.
-func strip(n *source.Node) (dropped []string) {
+// removeGeneratorKeywords removes the keywords of this generator, because a third party did not intend them for it. It
+// returns the removed keywords.
+func removeGeneratorKeywords(n *source.Node) (dropped []string) {
 	own := func(m source.Member) bool {
 		mine := schema.GeneratorOnly(m.Key)
 		if mine && !slices.Contains(dropped, m.Key) {
@@ -332,19 +333,19 @@ func strip(n *source.Node) (dropped []string) {
 	}
 	n.Members = slices.DeleteFunc(n.Members, own)
 	for _, m := range n.Members {
-		for _, key := range strip(m.Value) {
+		for _, key := range removeGeneratorKeywords(m.Value) {
 			own(source.Member{Key: key})
 		}
 	}
 	for _, item := range n.Items {
-		for _, key := range strip(item) {
+		for _, key := range removeGeneratorKeywords(item) {
 			own(source.Member{Key: key})
 		}
 	}
 	return dropped
 }
 
-// rename sets x-go-name of n to base with a number. Each call for the same node increments the number.
+// rename sets the x-go-name of n to base, followed by a number. Each call for the same node increments the number.
 func (d *draft) rename(n *source.Node, base string) bool {
 	next := 2
 	name := n.Get("x-go-name")
@@ -371,7 +372,7 @@ func (d *draft) fixTool(w *writer, code string) bool {
 	return false
 }
 
-// renameTool sets a unique name for the event's read tool: the default name with a number.
+// renameTool makes the name of the event's read tool unique by appending a number to the default name.
 func (d *draft) renameTool(w *writer) bool {
 	taken := map[string]bool{}
 	for _, other := range w.drafts {
@@ -391,8 +392,8 @@ func (d *draft) renameTool(w *writer) bool {
 	}
 }
 
-// renameArguments renames the arguments of the event's read tool that collide with arguments of the event. It reports
-// whether it found any.
+// renameArguments renames arguments of the event's read tool that collide with arguments of the event. It reports
+// whether it renamed any.
 func (d *draft) renameArguments() bool {
 	properties := d.node.Get("inputSchema").Get("properties")
 	args := yaml.Object()
@@ -413,9 +414,9 @@ func (d *draft) renameArguments() bool {
 	return true
 }
 
-// untype adds the given x-go-type to the innermost enclosing schema without an x-go-type. It reports whether it found
-// such a schema.
-func (d *draft) untype(tokens []string, as string) bool {
+// addGoType sets x-go-type to as in the innermost schema around a location that has no x-go-type. It reports whether
+// there is such a schema.
+func (d *draft) addGoType(tokens []string, as string) bool {
 	n, first := d.node, 0
 	var around []*source.Node
 	if d.shared {
@@ -438,13 +439,13 @@ func (d *draft) untype(tokens []string, as string) bool {
 		}
 	}
 	for _, n := range slices.Backward(around) {
-		if d.fresh[n] {
+		if d.retyped[n] {
 			return true // another finding of this round did so
 		}
 		if n.Get("x-go-type") == nil {
 			yaml.Set(n, "x-go-type", yaml.Text(as))
-			d.untyped++
-			d.fresh[n] = true
+			d.addedGoTypes++
+			d.retyped[n] = true
 			return true
 		}
 	}

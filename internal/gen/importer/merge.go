@@ -13,9 +13,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// Merge merges the event files of a set into one document. It gives shared schemas distinct names, and converts
-// references between files to references to shared schemas. text reads a file to find its comments, which remain with
-// their event type or schema. If text is nil, Merge omits comments.
+// Merge merges the event files of a set into one document. It makes the names of shared schemas unique, and converts
+// references between files to references to shared schemas. It calls text to read the comments of a file, and keeps
+// them with their event type or schema. If text is nil, Merge omits comments.
 func Merge(set *schema.Set, text func(path string) ([]byte, error)) Document {
 	m := &merger{set: set, names: map[*schema.Entry]string{}, tops: map[*source.Node]*schema.Entry{}}
 	taken := map[string]bool{}
@@ -50,7 +50,7 @@ func Merge(set *schema.Set, text func(path string) ([]byte, error)) Document {
 		comments := fileComments(f, text)
 		doc.Comments = append(doc.Comments, comments.of(f.Root)...)
 		for _, e := range f.Schemas {
-			n := m.top(e.Node)
+			n := m.copyTopLevel(e.Node)
 			if m.names[e] != e.Name && n.Kind == source.Object && n.Get("x-go-name") == nil {
 				yaml.Set(n, "x-go-name", yaml.Text(ir.GoName(e.Name)))
 			}
@@ -80,7 +80,7 @@ func Merge(set *schema.Set, text func(path string) ([]byte, error)) Document {
 type merger struct {
 	set   *schema.Set
 	names map[*schema.Entry]string
-	// tops maps top-level schemas to their entry, or to nil.
+	// tops maps each top-level schema to its entry. The entry is nil for schemas outside the section schemas.
 	tops map[*source.Node]*schema.Entry
 }
 
@@ -93,8 +93,8 @@ func (m *merger) addParts(n *source.Node) {
 	}
 }
 
-// root returns the top-level schema that contains n.
-func (m *merger) root(n *source.Node) *source.Node {
+// topLevelOf returns the top-level schema that contains n.
+func (m *merger) topLevelOf(n *source.Node) *source.Node {
 	for ; n != nil; n = n.Parent {
 		if _, ok := m.tops[n]; ok {
 			return n
@@ -103,8 +103,8 @@ func (m *merger) root(n *source.Node) *source.Node {
 	return nil
 }
 
-// top copies a top-level schema. It adds $schema if the dialect is draft-07 and declared elsewhere.
-func (m *merger) top(n *source.Node) *source.Node {
+// copyTopLevel copies a top-level schema. If a draft-07 schema has no $schema, copyTopLevel adds it.
+func (m *merger) copyTopLevel(n *source.Node) *source.Node {
 	out := m.copy(n)
 	if n.Kind == source.Object && m.set.RefAlone(n) && n.Get("$schema") == nil {
 		out.Members = append([]source.Member{{Key: "$schema", Value: yaml.Text(schematree.Draft07URI)}}, out.Members...)
@@ -120,20 +120,20 @@ func (m *merger) copy(n *source.Node) *source.Node {
 		k, known := schematree.Any.Keyword(member.Key)
 		switch {
 		case member.Key == "$ref" && v.Kind == source.String:
-			v = yaml.Text(m.ref(n, v))
+			v = yaml.Text(m.mergedReference(n, v))
 		case member.Key == "discriminator" && v.Get("mapping") != nil:
 			d := m.copy(v)
 			mapping := d.Member("mapping").Value
 			for i, e := range mapping.Members {
 				if was := v.Get("mapping").Members[i].Value; strings.Contains(was.Text, "#") {
-					mapping.Members[i].Value = yaml.Text(m.ref(n, was))
+					mapping.Members[i].Value = yaml.Text(m.mergedReference(n, was))
 				} else {
 					mapping.Members[i].Value = e.Value
 				}
 			}
 			v = d
 		case top:
-			v = m.top(v)
+			v = m.copyTopLevel(v)
 		case known:
 			v = source.CopySchemas(k, v, m.copy)
 		default: // of an event type or a task
@@ -147,14 +147,14 @@ func (m *merger) copy(n *source.Node) *source.Node {
 	return out
 }
 
-// ref returns a reference for the merged file.
-func (m *merger) ref(at, text *source.Node) string {
+// mergedReference returns a reference in the merged file that corresponds to text.
+func (m *merger) mergedReference(at, text *source.Node) string {
 	t, d := m.set.ResolveText(at, text)
 	if d != nil {
 		return text.Text
 	}
-	to := m.root(t.Node)
-	if to == m.root(at) && strings.HasPrefix(text.Text, "#") && !strings.HasPrefix(text.Text, "#/schemas/") {
+	to := m.topLevelOf(t.Node)
+	if to == m.topLevelOf(at) && strings.HasPrefix(text.Text, "#") && !strings.HasPrefix(text.Text, "#/schemas/") {
 		return text.Text
 	}
 	if e := m.tops[to]; to != nil && e != nil {
@@ -163,12 +163,13 @@ func (m *merger) ref(at, text *source.Node) string {
 	return text.Text
 }
 
-// comments maps events, schemas and file roots to their comments.
+// comments maps the node of an event, a schema or a file to its comments.
 type comments map[*source.Node][]string
 
 func (c comments) of(n *source.Node) []string { return c[n] }
 
-// fileComments returns the comments of a file by the event type or shared schema that contains or follows them.
+// fileComments returns the comments of a file. It assigns each comment to the event type or shared schema that contains
+// or follows it.
 func fileComments(f *schema.File, text func(path string) ([]byte, error)) comments {
 	out := comments{}
 	if text == nil || f.Document {
@@ -193,7 +194,7 @@ func fileComments(f *schema.File, text func(path string) ([]byte, error)) commen
 	for _, c := range source.Comments(f.Root, data) {
 		line, to := c.Range.Start.Line, f.Root
 		for i, it := range items {
-			above := c.Alone && it.line > line && (i == 0 || !inside(items[i-1].node, line)) && (i > 0 || line > firstSection(f.Root))
+			above := c.Alone && it.line > line && (i == 0 || !containsLine(items[i-1].node, line)) && (i > 0 || line > firstSection(f.Root))
 			if above {
 				to = it.node
 				break
@@ -207,14 +208,15 @@ func fileComments(f *schema.File, text func(path string) ([]byte, error)) commen
 	return out
 }
 
-// inside reports whether a line is before the end of n.
-func inside(n *source.Node, line int) bool {
+// containsLine reports whether a line is not after the last line of n.
+func containsLine(n *source.Node, line int) bool {
 	last := n.Range.Start.Line
 	walk(n, func(n *source.Node) { last = max(last, n.Range.Start.Line) })
 	return line <= last
 }
 
-// firstSection returns the line of the key schemas or events, whichever is first. Comments above it apply to the file.
+// firstSection returns the line of the key schemas or events, whichever comes first. Comments above that line apply to
+// the file.
 func firstSection(root *source.Node) int {
 	for _, m := range root.Members {
 		if m.Key == "schemas" || m.Key == "events" {

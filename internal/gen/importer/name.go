@@ -2,7 +2,7 @@ package importer
 
 import "strings"
 
-// CleanName converts the name of an event in a document to a valid event name. Invalid characters become dots.
+// CleanName converts a name in a third-party document to a valid event name. Invalid characters become dots.
 func CleanName(s string) string {
 	if eventName.MatchString(s) {
 		return s

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// knownModes returns the delivery modes that an event file can list.
+// knownModes returns the offered delivery modes that an event file can list.
 func knownModes(offered []string) []string {
 	var modes []string
 	for _, m := range offered {
@@ -34,8 +34,8 @@ func deprecation(d schema.Deprecated) *source.Node {
 	return n
 }
 
-// coalesce returns an x-coalesce value in the form of an event file.
-func coalesce(c wire.Coalesce) *source.Node {
+// coalesceNode returns the value of x-coalesce for an event file.
+func coalesceNode(c wire.Coalesce) *source.Node {
 	n := yaml.Object()
 	if len(c.Key) == 1 {
 		yaml.Set(n, "key", yaml.Text(c.Key[0]))
@@ -50,21 +50,21 @@ func coalesce(c wire.Coalesce) *source.Node {
 	return n
 }
 
-// removeAdded removes the argument that an x-actor with the given path adds. It returns false if the argument is absent
-// or different.
-func removeAdded(event *source.Node, path string) bool {
+// removeActorArgument removes the argument that an x-actor with the given path would add. If the argument is absent or
+// different, it returns false.
+func removeActorArgument(event *source.Node, path string) bool {
 	argument := event.Get("inputSchema").Get("properties").Get(wire.NotBy)
 	adds := schema.NotBy(path)
 	adds.Members = slices.DeleteFunc(adds.Members, func(m source.Member) bool { return schema.GeneratorOnly(m.Key) })
-	if argument == nil || canonical(argument) != canonical(adds) {
+	if argument == nil || canonicalText(argument) != canonicalText(adds) {
 		return false
 	}
 	removeNotBy(event)
 	return true
 }
 
-// canonical returns a string that is equal for equal values. It ignores the order of members.
-func canonical(n *source.Node) string {
+// canonicalText returns a string for comparing values. It ignores the order of members.
+func canonicalText(n *source.Node) string {
 	text, err := wire.Canonical(n.JSON())
 	if err != nil {
 		return string(n.JSON())
@@ -72,14 +72,14 @@ func canonical(n *source.Node) string {
 	return string(text)
 }
 
-// removeNotBy removes the argument that an x-actor adds.
+// removeNotBy removes the argument [wire.NotBy], which an x-actor adds.
 func removeNotBy(event *source.Node) {
 	properties := event.Get("inputSchema").Get("properties")
 	properties.Members = slices.DeleteFunc(properties.Members, func(m source.Member) bool { return m.Key == wire.NotBy })
 }
 
-// metaOf returns the _meta of a descriptor without the members that the generator adds: the fingerprint, x-coalesce and
-// x-actor. It returns nil if no other members exist.
+// metaOf returns the _meta of a descriptor without the fingerprint, x-coalesce and x-actor, which the generator adds.
+// It returns nil if the result would be empty.
 func metaOf(meta map[string]any) (*source.Node, error) {
 	rest := map[string]any{}
 	for k, v := range meta {
@@ -101,7 +101,7 @@ func metaOf(meta map[string]any) (*source.Node, error) {
 	return n, nil
 }
 
-// addMatch adds an x-match to the rule's argument if the schema of the argument is an object.
+// addMatch adds an x-match to the argument of the rule if the argument's schema is an object.
 func addMatch(event *source.Node, rule schema.MatchRule) {
 	argument := event.Get("inputSchema").Get("properties").Get(rule.Argument)
 	if argument == nil || argument.Kind != source.Object {
@@ -133,9 +133,9 @@ func (w *writer) render() []byte {
 	if w.doc.Published {
 		b.WriteString("# The schemas are as published; a change of them shows as drift.\n")
 	}
-	if len(w.left) > 0 {
+	if len(w.omissions) > 0 {
 		b.WriteString("#\n# Left out:\n")
-		for _, line := range w.left {
+		for _, line := range w.omissions {
 			b.WriteString("#   " + oneLine(line) + "\n")
 		}
 	}
@@ -185,7 +185,7 @@ func (w *writer) writeComments(b *strings.Builder, margin string, lines []string
 	}
 }
 
-// oneLine converts third-party text to a single comment line.
+// oneLine joins the lines of third-party text for use in a comment.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !yaml.Shown(r) {

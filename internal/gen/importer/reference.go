@@ -21,7 +21,7 @@ func Resolve(doc *source.Node, ref string) (pointer string, to *source.Node, err
 	return pointer, to, nil
 }
 
-// Unescaped decodes the percent-encoding of a URI fragment. It returns a fragment with an invalid escape unchanged.
+// Unescaped decodes the percent-encoding of a URI fragment. It does not change a fragment with an invalid escape.
 func Unescaped(fragment string) string {
 	if plain, err := url.PathUnescape(fragment); err == nil {
 		return plain
@@ -29,7 +29,7 @@ func Unescaped(fragment string) string {
 	return fragment
 }
 
-// Follow returns n, or its target if n is a reference. It follows chains of references.
+// Follow returns n, or the final target if n is a reference. It follows chains of references.
 func Follow(n *source.Node, resolve func(ref string) (*source.Node, error)) (*source.Node, error) {
 	for range 20 {
 		ref := n.Get("$ref")

@@ -12,25 +12,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 )
 
-// maxRounds limits the number of repair rounds. Each round corrects all errors or omits the affected drafts.
+// maxRounds is the maximum number of rounds in repair. Each round corrects all errors or omits the affected drafts.
 const maxRounds = 100
 
-// repair loads and builds the file until it has no errors. It corrects an error if that does not change published
-// content. Otherwise, it omits the affected event or shared schema.
+// repair repeatedly checks the file until it has no errors. It corrects an error if the correction does not change
+// published content. Otherwise, it omits the affected event or shared schema.
 func (w *writer) repair() error {
 	for range maxRounds {
-		if w.empty() {
+		if w.isEmpty() {
 			return nil
 		}
-		errs, root := w.check()
-		places, open := index(root), 0
+		errs, root := w.checkFile()
+		places, open := indexByRange(root), 0
 		untooled := map[*draft]source.Diagnostic{}
 		bad := map[*draft]string{}
-		for _, d := range w.all() {
-			d.fresh = map[*source.Node]bool{}
+		for _, d := range w.allDrafts() {
+			d.retyped = map[*source.Node]bool{}
 		}
 		for _, problem := range errs {
-			d, rest, key := w.owner(root, places[problem.Range])
+			d, rest, key := w.draftAt(root, places[problem.Range])
 			if slices.Contains(toolCodes, problem.Code) {
 				if d != nil && d.fixTool(w, problem.Code) {
 					open++
@@ -43,35 +43,35 @@ func (w *writer) repair() error {
 			if d == nil {
 				return fmt.Errorf("the imported event types conflict: %s", problem.Message)
 			}
-			if bad[d] == "" && !w.fix(d, rest, key, problem) {
+			if bad[d] == "" && !w.fixError(d, rest, key, problem) {
 				bad[d] = problem.Message
 			}
 		}
 		if open == 0 {
-			for _, d := range w.all() {
-				if problem, ok := untooled[d]; ok && !d.exact {
-					problem.Range, problem.Severity = w.rangeOr(d.at), source.Warning
+			for _, d := range w.allDrafts() {
+				if problem, ok := untooled[d]; ok && !d.isExact {
+					problem.Range, problem.Severity = w.knownRange(d.at), source.Warning
 					w.found = append(w.found, problem)
 				}
 			}
 			return nil
 		}
-		w.drop(bad)
+		w.omitDrafts(bad)
 	}
 	return errors.New("the imported event types conflict, and the import cannot resolve that; import fewer of them")
 }
 
-// toolCodes lists the errors in read tools. If such an error cannot be corrected, the event is kept with a warning,
-// because it works without the tool.
+// toolCodes lists the codes of errors in read tools. An uncorrectable error of this kind causes only a warning, because
+// the event works without the tool.
 var toolCodes = []string{"MCPE221", "MCPE222"}
 
-// empty reports whether all content was omitted.
-func (w *writer) empty() bool {
+// isEmpty reports whether the file has no content left.
+func (w *writer) isEmpty() bool {
 	return len(w.drafts) == 0 && w.doc.Tasks == nil && w.doc.Conversation == nil
 }
 
-// check builds the file of the drafts. It returns the errors and the parsed file.
-func (w *writer) check() ([]source.Diagnostic, *source.Node) {
+// checkFile renders, loads and builds the file. It returns the errors and the parsed file.
+func (w *writer) checkFile() ([]source.Diagnostic, *source.Node) {
 	loaded, found := load(w.render())
 	if !source.HasErrors(found) {
 		_, more := ir.Build(loaded, ir.Options{Package: "imported", Tools: true})
@@ -80,7 +80,7 @@ func (w *writer) check() ([]source.Diagnostic, *source.Node) {
 	return slices.DeleteFunc(found, func(d source.Diagnostic) bool { return d.Severity != source.Error }), loaded.Files[0].Root
 }
 
-// load loads an event file that does not refer to other files.
+// load loads an event file from memory. The file must not refer to other files.
 func load(text []byte) (*schema.Set, []source.Diagnostic) {
 	const name = "import.yaml"
 	return schema.Load([]string{name}, schema.Options{ReadFile: func(path string) ([]byte, error) {
@@ -94,8 +94,9 @@ func load(text []byte) (*schema.Set, []source.Diagnostic) {
 // A location identifies a node of the checked file by its JSON Pointer and key.
 type location struct{ pointer, key string }
 
-// index maps the ranges of values and keys to nodes. If two nodes have the same range, it uses the outer one.
-func index(root *source.Node) map[source.Range]location {
+// indexByRange maps the range of each value and key to its location. If two nodes have the same range, it uses the
+// outer one.
+func indexByRange(root *source.Node) map[source.Range]location {
 	out := map[source.Range]location{}
 	add := func(at source.Range, s location) {
 		if _, known := out[at]; !known {
@@ -120,9 +121,9 @@ func index(root *source.Node) map[source.Range]location {
 	return out
 }
 
-// owner returns the draft that contains a location, and the remaining tokens of the location's pointer. If no draft
-// contains the location, it returns nil.
-func (w *writer) owner(root *source.Node, at location) (d *draft, rest []string, key string) {
+// draftAt returns the draft that contains a location, and the path from the draft to the location. If no draft contains
+// the location, it returns nil.
+func (w *writer) draftAt(root *source.Node, at location) (d *draft, rest []string, key string) {
 	tokens, _ := source.SplitPointer(at.pointer)
 	if len(tokens) < 2 {
 		return nil, nil, ""
@@ -139,9 +140,9 @@ func (w *writer) owner(root *source.Node, at location) (d *draft, rest []string,
 	return nil, nil, ""
 }
 
-// drop omits drafts for the given reasons. It also records the reasons for omitted schemas, because the next round
-// omits the events that refer to them.
-func (w *writer) drop(bad map[*draft]string) {
+// omitDrafts omits the drafts in bad, which maps them to reasons. It records the reasons for omitted schemas, because
+// the next round omits the events that refer to these schemas.
+func (w *writer) omitDrafts(bad map[*draft]string) {
 	w.drafts = slices.DeleteFunc(w.drafts, func(d *draft) bool {
 		if why, drop := bad[d]; drop {
 			for name, because := range w.dropped {
@@ -165,8 +166,9 @@ func (w *writer) drop(bad map[*draft]string) {
 	})
 }
 
-// fix tries to correct an error in a draft and reports whether it succeeded. rest is the path within the draft.
-func (w *writer) fix(d *draft, rest []string, key string, problem source.Diagnostic) bool {
+// fixError tries to correct an error in a draft and reports whether it succeeded. rest is the path of the error within
+// the draft.
+func (w *writer) fixError(d *draft, rest []string, key string, problem source.Diagnostic) bool {
 	pointer := ""
 	for _, t := range rest {
 		pointer += "/" + source.EscapeToken(t)
@@ -182,7 +184,7 @@ func (w *writer) fix(d *draft, rest []string, key string, problem source.Diagnos
 	case problem.Code == "MCPE206" && !d.shared && len(rest) == 1 && rest[0] == "name":
 		return d.rename(d.node, ir.GoName(d.name))
 	case problem.Code != "MCPE206" && strings.HasPrefix(problem.Code, "MCPE2"):
-		return (d.shared || len(rest) > 0) && d.untype(rest, ir.RawMessage.String())
+		return (d.shared || len(rest) > 0) && d.addGoType(rest, ir.RawMessage.String())
 	case problem.Code == "MCPE206" && len(rest) > 1 && rest[len(rest)-2] == "enum" && n != nil && n.Kind != source.Object:
 		as := "string"
 		for _, v := range d.node.Lookup(pointer[:strings.LastIndexByte(pointer, '/')]).Items {
@@ -190,12 +192,12 @@ func (w *writer) fix(d *draft, rest []string, key string, problem source.Diagnos
 				as = ir.RawMessage.String()
 			}
 		}
-		return d.untype(rest[:len(rest)-2], as)
-	case problem.Code == "MCPE161" && !d.exact:
+		return d.addGoType(rest[:len(rest)-2], as)
+	case problem.Code == "MCPE161" && !d.isExact:
 		w.changed(d.at, d, "x-coalesce is left out: %s", problem.Message)
 		d.node.Members = slices.DeleteFunc(d.node.Members, func(m source.Member) bool { return m.Key == "x-coalesce" })
 		return true
-	case problem.Code == "MCPE164" && !d.exact:
+	case problem.Code == "MCPE164" && !d.isExact:
 		w.changed(d.at, d, "x-actor is left out: %s", problem.Message)
 		d.node.Members = slices.DeleteFunc(d.node.Members, func(m source.Member) bool { return m.Key == "x-actor" })
 		return true

@@ -13,11 +13,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// share converts definitions in published schemas to shared schemas, because a server copies a definition into each
-// event type that refers to it. Definitions with equal text and references become one shared schema with their name. If
-// different definitions have the same name, only the most frequent one is shared. An event keeps its definitions if
-// sharing would change its published schemas.
-func (w *writer) share() {
+// shareDefinitions converts definitions in published schemas to shared schemas. It reverses the step in which a server
+// copies a definition into each event type that refers to it. Definitions with the same name, text and references
+// become one shared schema. If different definitions have the same name, only the most frequent one is shared. An event
+// keeps its definitions if sharing would change its published schemas.
+func (w *writer) shareDefinitions() {
 	keep := map[*draft]bool{} // drafts that keep their definitions
 	before := map[*draft]string{}
 	original := map[*draft]*source.Node{}
@@ -26,7 +26,7 @@ func (w *writer) share() {
 		before[d], _ = wire.Fingerprint(d.node.Get("inputSchema").JSON(), d.node.Get("payloadSchema").JSON())
 	}
 	for {
-		w.lift(keep, original)
+		w.rewriteDrafts(keep, original)
 		changed := w.changedDrafts(before, keep)
 		if len(changed) == 0 {
 			return
@@ -37,7 +37,7 @@ func (w *writer) share() {
 	}
 }
 
-// changedDrafts returns the drafts with changed published schemas. It skips drafts that have no valid schemas.
+// changedDrafts returns the drafts whose published schemas differ from before. It skips drafts without valid schemas.
 func (w *writer) changedDrafts(before map[*draft]string, keep map[*draft]bool) []*draft {
 	set, _ := load(w.render())
 	var changed []*draft
@@ -57,20 +57,20 @@ func (w *writer) changedDrafts(before map[*draft]string, keep map[*draft]bool) [
 	return changed
 }
 
-// A definition is a definition within one schema, and a candidate for a shared schema. Definitions with equal text and
-// references have the same class.
+// A definition is a definition in a published schema that may become a shared schema. Definitions with the same name,
+// text and references have the same class.
 type definition struct {
 	name  string
 	node  *source.Node
 	refs  []*definition
 	class int
-	// closed reports whether the definition refers only to closed definitions. used reports whether the schema refers
-	// to it.
-	closed, used bool
+	// isClosed reports whether the definition refers only to closed definitions of the same schema. used reports whether
+	// the schema refers to it, directly or indirectly.
+	isClosed, used bool
 }
 
-// lift rewrites all drafts, except those in keep, to refer to shared schemas.
-func (w *writer) lift(keep map[*draft]bool, original map[*draft]*source.Node) {
+// rewriteDrafts makes all drafts, except those in keep, refer to shared schemas.
+func (w *writer) rewriteDrafts(keep map[*draft]bool, original map[*draft]*source.Node) {
 	var all []*definition
 	parts := map[*draft]map[string]map[string]*definition{} // by part and name
 	for _, d := range w.drafts {
@@ -83,7 +83,7 @@ func (w *writer) lift(keep map[*draft]bool, original map[*draft]*source.Node) {
 			defs := definitions(d.node.Get(part))
 			parts[d][part] = map[string]*definition{}
 			for _, def := range defs {
-				if def.used && def.closed && eventName.MatchString(def.name) {
+				if def.used && def.isClosed && eventName.MatchString(def.name) {
 					parts[d][part][def.name] = def
 				}
 				all = append(all, def)
@@ -113,11 +113,11 @@ func (w *writer) lift(keep map[*draft]bool, original map[*draft]*source.Node) {
 			chosen[def.name] = def.class
 		}
 	}
-	shared := shareable(first, chosen)
+	shared := shareableClasses(first, chosen)
 	w.shared, w.order = map[string]*draft{}, nil
 	for _, def := range inOrder {
 		if shared[def.class] {
-			w.shared[def.name] = &draft{name: def.name, shared: true, node: rewrite(def.node, func(string) bool { return true })}
+			w.shared[def.name] = &draft{name: def.name, shared: true, node: rewriteReferences(def.node, func(string) bool { return true })}
 			w.order = append(w.order, def.name)
 		}
 	}
@@ -129,13 +129,14 @@ func (w *writer) lift(keep map[*draft]bool, original map[*draft]*source.Node) {
 		for part, defs := range parts[d] {
 			lifted := func(name string) bool { return defs[name] != nil && shared[defs[name].class] }
 			m := d.node.Member(part)
-			m.Value = withoutDefinitions(rewrite(m.Value, lifted), lifted)
+			m.Value = withoutDefinitions(rewriteReferences(m.Value, lifted), lifted)
 		}
 	}
 }
 
-// shareable reports for each class whether the class and all classes that it refers to have been assigned their names.
-func shareable(first []*definition, chosen map[string]int) []bool {
+// shareableClasses reports for each class whether it can be shared. The class and all classes that it refers to must
+// have their names in chosen.
+func shareableClasses(first []*definition, chosen map[string]int) []bool {
 	ok := make([]bool, len(first))
 	for i, def := range first {
 		class, known := chosen[def.name]
@@ -160,7 +161,7 @@ func definitions(root *source.Node) []*definition {
 	var all []*definition
 	byName := map[string]*definition{}
 	for _, m := range members(root.Get("$defs")) {
-		def := &definition{name: m.Key, node: m.Value, closed: true}
+		def := &definition{name: m.Key, node: m.Value, isClosed: true}
 		byName[m.Key] = def
 		all = append(all, def)
 	}
@@ -169,7 +170,7 @@ func definitions(root *source.Node) []*definition {
 			for _, ref := range references(n) {
 				name, _, local := definitionOf(ref.Text)
 				to := byName[name]
-				if def.closed = def.closed && local && to != nil; def.closed && !slices.Contains(def.refs, to) {
+				if def.isClosed = def.isClosed && local && to != nil; def.isClosed && !slices.Contains(def.refs, to) {
 					def.refs = append(def.refs, to)
 				}
 			}
@@ -178,8 +179,8 @@ func definitions(root *source.Node) []*definition {
 	for changed := true; changed; {
 		changed = false
 		for _, def := range all {
-			if def.closed && slices.ContainsFunc(def.refs, func(to *definition) bool { return !to.closed }) {
-				def.closed, changed = false, true
+			if def.isClosed && slices.ContainsFunc(def.refs, func(to *definition) bool { return !to.isClosed }) {
+				def.isClosed, changed = false, true
 			}
 		}
 	}
@@ -210,8 +211,8 @@ func definitions(root *source.Node) []*definition {
 	return all
 }
 
-// classify assigns equal definitions to the same class, and returns the first definition of each class. It initially
-// groups definitions by name and text. It then splits classes until their definitions also have equal references.
+// classify assigns a class to each definition and returns the first definition of each class. It starts by grouping
+// definitions with the same name and text. It then splits classes until their definitions also have equal references.
 func classify(all []*definition) []*definition {
 	classes := 0
 	divide := func(key func(*definition) string) []*definition {
@@ -238,7 +239,7 @@ func classify(all []*definition) []*definition {
 		if canonical, err := wire.Canonical(text); err == nil {
 			text = canonical
 		}
-		return fmt.Sprintf("%s\x00%t\x00%s", def.name, def.closed, text)
+		return fmt.Sprintf("%s\x00%t\x00%s", def.name, def.isClosed, text)
 	})
 	for len(first) > classes {
 		classes = len(first)
@@ -266,7 +267,7 @@ func definitionOf(ref string) (name, rest string, ok bool) {
 	return name, rest, !strings.Contains(name, "~")
 }
 
-// references returns the references of n, except those in nested schemas.
+// references returns the references in n, except those in its subschemas.
 func references(n *source.Node) []*source.Node {
 	var out []*source.Node
 	if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
@@ -280,8 +281,9 @@ func references(n *source.Node) []*source.Node {
 	return out
 }
 
-// rewrite returns a copy of n in which references to lifted definitions refer to shared schemas.
-func rewrite(n *source.Node, lifted func(name string) bool) *source.Node {
+// rewriteReferences returns a copy of n. References to definitions for which lifted returns true become references to
+// shared schemas.
+func rewriteReferences(n *source.Node, lifted func(name string) bool) *source.Node {
 	out := *n
 	out.Members = slices.Clone(n.Members)
 	for i, m := range out.Members {
@@ -296,7 +298,7 @@ func rewrite(n *source.Node, lifted func(name string) bool) *source.Node {
 			d.Member("mapping").Value = redirect(mapping, lifted)
 			v = &d
 		default:
-			v = source.CopySchemas(k, v, func(inner *source.Node) *source.Node { return rewrite(inner, lifted) })
+			v = source.CopySchemas(k, v, func(inner *source.Node) *source.Node { return rewriteReferences(inner, lifted) })
 		}
 		out.Members[i].Value = v
 	}

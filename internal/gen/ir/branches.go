@@ -6,14 +6,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// A mention is the use of a member name in a keyword that does not describe the member.
+// A mention is a member name in a keyword that does not describe the member, such as required.
 type mention struct {
 	keyword  string
 	at       *source.Node
 	required bool
 }
 
-// mentions returns the member names in required, dependentRequired and similar keywords.
+// mentions returns the mentions in required, dependentRequired and similar keywords.
 func mentions(f *facts) []mention {
 	var all []mention
 	for _, p := range f.parts {
@@ -32,8 +32,8 @@ func mentions(f *facts) []mention {
 	return all
 }
 
-// addConditional adds the members that only branches describe. These members remain raw JSON, because a branch applies
-// only to some values.
+// addConditional adds the members that are described only in branches. Their Go type is raw JSON, because a branch
+// applies only to some values.
 func (b *builder) addConditional(f *facts, o *object) {
 	known := map[string]bool{}
 	for _, p := range f.parts {
@@ -53,7 +53,7 @@ func (b *builder) branchMembers(f *facts, o *object, known map[string]bool, seen
 			continue
 		}
 		seen[br.node] = true
-		inner := b.gather(br.node)
+		inner := b.gatherFacts(br.node)
 		for _, p := range inner.parts {
 			for _, m := range membersOf(p.Get("properties")) {
 				if known[m.Key] || m.Value.Kind != source.Object && !m.Value.True() {
@@ -61,7 +61,7 @@ func (b *builder) branchMembers(f *facts, o *object, known map[string]bool, seen
 				}
 				known[m.Key] = true
 				if !isTaggable(m.Key) {
-					o.open = true // Extra holds it
+					o.isOpen = true // Extra holds it
 					continue
 				}
 				b.report(source.New("MCPE217", m.KeyRange, "the member %q is described only below %s; its Go type is json.RawMessage", m.Key, br.keyword).
@@ -73,7 +73,7 @@ func (b *builder) branchMembers(f *facts, o *object, known map[string]bool, seen
 			if !known[r.at.Text] && br.keyword != "not" {
 				known[r.at.Text] = true
 				if !isTaggable(r.at.Text) {
-					o.open = true
+					o.isOpen = true
 					continue
 				}
 				b.report(source.New("MCPE212", r.at.Range, "%s names the member %q, which is not in properties; its Go type is json.RawMessage", r.keyword, r.at.Text).
@@ -96,16 +96,16 @@ func allBranches(f *facts) []branch {
 	return branches
 }
 
-// branchesOpen reports whether a branch allows more members through a pattern or a schema.
-func (b *builder) branchesOpen(f *facts, seen map[*source.Node]bool) bool {
+// hasOpenBranch reports whether a branch has patternProperties or a schema for additional members.
+func (b *builder) hasOpenBranch(f *facts, seen map[*source.Node]bool) bool {
 	return slices.ContainsFunc(allBranches(f), func(br branch) bool {
 		if seen[br.node] || br.node.Kind != source.Object {
 			return false
 		}
 		seen[br.node] = true
-		inner := b.gather(br.node)
+		inner := b.gatherFacts(br.node)
 		return slices.ContainsFunc(inner.parts, func(p *source.Node) bool {
 			return p.Get("patternProperties") != nil || p.Get("additionalProperties") != nil || p.Get("unevaluatedProperties") != nil
-		}) || b.branchesOpen(inner, seen)
+		}) || b.hasOpenBranch(inner, seen)
 	})
 }

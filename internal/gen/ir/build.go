@@ -10,14 +10,14 @@ import (
 type Options struct {
 	// Package is the name of the Go package.
 	Package string
-	// Formats maps a schema's format to the Go type of its values.
+	// Formats maps the value of a format keyword to a Go type.
 	Formats map[string]GoType
-	// Importable reports whether the generated package can import a package. If it is nil, all packages can be
-	// imported.
+	// Importable reports whether the generated package can import the given package. If Importable is nil, it can
+	// import all packages.
 	Importable func(path string) bool
 	// Tools enables read tools and the checks for them.
 	Tools bool
-	// Imports maps files to the import path of the package that declares their types.
+	// Imports maps the path of an event file to the import path of the package that declares its types.
 	Imports map[*schema.File]string
 }
 
@@ -26,16 +26,16 @@ type Options struct {
 func Build(set *schema.Set, o Options) (*Package, []source.Diagnostic) {
 	b := &builder{
 		set: set, opts: o,
-		names:  scope{"ReadTools": {what: "the function ReadTools"}},
-		roots:  map[*source.Node]*root{},
-		decls:  map[*source.Node]*Decl{},
-		shapes: map[*source.Node]*shape{},
-		facts:  map[*source.Node]*facts{},
-		kinds:  map[*source.Node]kinds{},
-		joined: map[string]*source.Node{},
-		origin: map[*source.Node]*source.Node{},
-		dead:   map[*source.Node]bool{},
-		left:   map[*source.Node]bool{},
+		names:            scope{"ReadTools": {what: "the function ReadTools"}},
+		roots:            map[*source.Node]*root{},
+		decls:            map[*source.Node]*Decl{},
+		shapes:           map[*source.Node]*shape{},
+		facts:            map[*source.Node]*facts{},
+		kinds:            map[*source.Node]kinds{},
+		mergedSchemas:    map[string]*source.Node{},
+		origin:           map[*source.Node]*source.Node{},
+		unsatisfiable:    map[*source.Node]bool{},
+		reportedVariants: map[*source.Node]bool{},
 	}
 	p := &Package{Name: o.Package, builder: b}
 	for _, f := range set.Files {
@@ -63,16 +63,16 @@ type builder struct {
 	shapes map[*source.Node]*shape
 	facts  map[*source.Node]*facts
 	kinds  map[*source.Node]kinds
-	// joined caches merged schemas. origin maps each merged schema to its source.
-	joined map[string]*source.Node
-	origin map[*source.Node]*source.Node
-	// dead caches whether schemas have no valid values. left is the set of variants reported as dropped.
-	dead, left map[*source.Node]bool
-	all        []*Decl
-	// pending lists the accessors that wait for the type of their field.
+	// mergedSchemas caches merged schemas. origin maps each of them to the schema in the event file.
+	mergedSchemas map[string]*source.Node
+	origin        map[*source.Node]*source.Node
+	// unsatisfiable caches whether schemas have no valid values. left is the set of variants reported as dropped.
+	unsatisfiable, reportedVariants map[*source.Node]bool
+	all                             []*Decl
+	// pending lists the accessors to generate after the field types are known.
 	pending []accessor
-	// plain disables Go types that the author chose by x-go-type or format.
-	plain bool
+	// ignoreGoTypes disables the Go types that the author chose with x-go-type or format.
+	ignoreGoTypes bool
 }
 
 // A root is a top-level schema: an entry of schemas, or a schema of an event, a task or the conversation. The names of
@@ -80,15 +80,15 @@ type builder struct {
 type root struct {
 	node *source.Node
 	decl *Decl
-	// into is the list for the declarations of the root and its nested types.
-	into *[]*Decl
+	// declList collects the declarations of the root and its nested types.
+	declList *[]*Decl
 	// input reports whether the root is an inputSchema. shared reports whether it is an entry of schemas.
 	input, shared bool
-	// members maps type names to the members and elements that would have that name.
+	// members maps a type name to the members and elements whose types would have that name.
 	members map[string][]*source.Node
 }
 
-// A site is the use of a type. It contains the name and the role for a declaration of the type.
+// A site is a place where a type is used. It contains the name and the role for the type's declaration.
 type site struct {
 	name, role string
 	root       *root
@@ -110,9 +110,9 @@ func (b *builder) declareFile(f *schema.File) *File {
 	}
 	for _, s := range f.Schemas {
 		name := b.goName(s.Node, s.Name)
-		b.declare(b.names, name, "schema "+s.Name, s.NameRange)
+		b.declareName(b.names, name, "schema "+s.Name, s.NameRange)
 		d := &Decl{Name: name, Role: "the shared type " + s.Name, Doc: docOf(s.Node), At: s.NameRange}
-		b.addRoot(&root{node: s.Node, decl: d, into: &out.Decls, shared: true})
+		b.addRoot(&root{node: s.Node, decl: d, declList: &out.Decls, shared: true})
 	}
 	return out
 }
@@ -123,9 +123,8 @@ func (b *builder) declareEvent(e *schema.Event) *Event {
 		prefix = e.GoName
 	}
 	out := &Event{Schema: e, Prefix: prefix}
-	arguments, payload := segment(e.Input, prefix+"Arguments"), segment(e.Payload, prefix+"Payload")
-	// All names are reserved, even for parts that are not emitted, so that emitting more parts never causes a
-	// collision.
+	arguments, payload := nameSegment(e.Input, prefix+"Arguments"), nameSegment(e.Payload, prefix+"Payload")
+	// Names are reserved even for parts that are not emitted. Emitting more parts therefore never causes a collision.
 	names := []string{
 		arguments, payload, prefix + "Hooks", prefix + "Emitter", prefix + "Checker",
 		"Register" + prefix, "Subscribe" + prefix, "Handle" + prefix, "Check" + prefix,
@@ -134,7 +133,7 @@ func (b *builder) declareEvent(e *schema.Event) *Event {
 		names = append(names, prefix+"Yield")
 	}
 	for _, name := range names {
-		if !b.declare(b.names, name, "event "+e.Name, e.NameRange) {
+		if !b.declareName(b.names, name, "event "+e.Name, e.NameRange) {
 			break
 		}
 	}
@@ -149,12 +148,12 @@ func (b *builder) declareEvent(e *schema.Event) *Event {
 // partRoot adds the root for a schema of an event, a task or the conversation, and returns its declaration.
 func (b *builder) partRoot(into *[]*Decl, node *source.Node, name, role string, input bool) *Decl {
 	d := &Decl{Name: name, Role: role, Doc: docOf(node), At: node.Range}
-	b.addRoot(&root{node: node, decl: d, into: into, input: input})
+	b.addRoot(&root{node: node, decl: d, declList: into, input: input})
 	return d
 }
 
 func (b *builder) addRoot(r *root) {
-	*r.into = append(*r.into, r.decl)
+	*r.declList = append(*r.declList, r.decl)
 	b.all = append(b.all, r.decl)
 	b.roots[r.node] = r
 	b.decls[r.node] = r.decl
@@ -180,8 +179,8 @@ func (b *builder) typeOf(node *source.Node, at site) *Type {
 	case structShape, enumShape, unionShape:
 		d := &Decl{Name: at.name, Role: at.role, Doc: docOf(node), At: keyRange(b.originalOf(node))}
 		b.decls[node] = d
-		b.declare(b.names, d.Name, "the type of "+b.originalOf(node).Pointer(), d.At)
-		*at.root.into = append(*at.root.into, d)
+		b.declareName(b.names, d.Name, "the type of "+b.originalOf(node).Pointer(), d.At)
+		*at.root.declList = append(*at.root.declList, d)
 		b.all = append(b.all, d)
 		b.fill(d, sh, at)
 		return &Type{Kind: Named, Decl: d}
@@ -193,16 +192,18 @@ func (b *builder) typeOf(node *source.Node, at site) *Type {
 	return b.plainType(sh, at)
 }
 
-// nullType returns the Go type of the values of node, including null. It is for types of elements instead of fields.
+// nullType returns the Go type of the values of node, including null. It is used for elements, because a field
+// represents null separately.
 func (b *builder) nullType(node *source.Node, at site) *Type {
 	t := b.typeOf(node, at)
-	if b.nullable(node) {
+	if b.isNullable(node) {
 		return &Type{Kind: Pointer, Elem: t}
 	}
 	return t
 }
 
-// fill completes the declaration d for sh. It returns false if sh does not require a declaration.
+// fill completes the declaration d of a type with the shape sh. It returns false if the shape does not require a
+// declaration.
 func (b *builder) fill(d *Decl, sh *shape, at site) bool {
 	switch sh.kind {
 	case structShape:
@@ -234,7 +235,7 @@ func (b *builder) plainType(sh *shape, at site) *Type {
 	case mapShape:
 		return &Type{Kind: Map, Elem: b.elementType(sh.elem, at, "Value", "a value of ")}
 	}
-	// The shape was reported as an error, so this type is never printed.
+	// An error was reported for the shape, so this type is never printed.
 	return &Type{Kind: External, Go: RawMessage}
 }
 
@@ -260,7 +261,7 @@ func (b *builder) publish(p *Package) {
 			b.report(source.New("MCPE130", e.Schema.NameRange, "%s cannot be fingerprinted: %v", e.Schema.Name, faults[i]))
 		}
 		if b.opts.Tools {
-			e.Tool = b.tool(e, tools)
+			e.Tool = b.readTool(e, tools)
 		}
 	}
 	b.checkSizes(all)

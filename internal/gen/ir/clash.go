@@ -4,7 +4,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// reportNoValue reports a schema without valid values. at is the part that excludes the last values.
+// reportNoValue reports that no value satisfies the schema. at is the part that excludes the last remaining values.
 func (b *builder) reportNoValue(f *facts, why string, at *source.Node) {
 	d := source.New("MCPE215", f.node.Range, "no value satisfies the schema: %s", why)
 	if at != nil && at.Range != f.node.Range {
@@ -13,9 +13,9 @@ func (b *builder) reportNoValue(f *facts, why string, at *source.Node) {
 	b.report(d.WithHint("correct one of the schemas that meet here"))
 }
 
-// reportClash reports why type, enum and const exclude all values.
+// reportClash reports that type, enum and const exclude all values, and gives the reason.
 func (b *builder) reportClash(f *facts) shape {
-	if e := f.get("enum"); e != nil && len(e.Items) == 0 {
+	if e := f.keyword("enum"); e != nil && len(e.Items) == 0 {
 		b.report(source.New("MCPE215", e.Range, "no value satisfies the schema: its enum is empty").
 			WithHint("list the values that are allowed, or leave enum out"))
 		return shape{}
@@ -23,7 +23,7 @@ func (b *builder) reportClash(f *facts) shape {
 	k := anyKind
 	var lists []*source.Node
 	for _, p := range f.parts {
-		list, listed := listOf(p)
+		list, listed := ownValues(p)
 		if listed {
 			lists = append(lists, p)
 			for _, v := range list {
@@ -40,7 +40,7 @@ func (b *builder) reportClash(f *facts) shape {
 		}
 		k &= w
 	}
-	why, at := "its enum and const have no value in common", f.clash
+	why, at := "its enum and const have no value in common", f.clashingPart
 	if len(lists) == 1 {
 		why, at = "no value of the enum is of type "+k.String(), lists[0]
 	} else if len(lists) > 1 {
@@ -50,11 +50,11 @@ func (b *builder) reportClash(f *facts) shape {
 	return shape{}
 }
 
-// ranges lists pairs of keywords that exclude all values if the lower bound exceeds the upper.
-var ranges = []struct {
+// boundPairs lists pairs of keywords that exclude all values if the lower bound exceeds the upper bound.
+var boundPairs = []struct {
 	low, high string
 	of        kinds
-	// open reports whether equal bounds also exclude all values.
+	// open reports whether no value satisfies equal bounds.
 	open bool
 }{
 	{"minimum", "maximum", kNumber, false}, {"exclusiveMinimum", "maximum", kNumber, true},
@@ -62,15 +62,15 @@ var ranges = []struct {
 	{"minLength", "maxLength", kString, false}, {"minItems", "maxItems", kArray, false}, {"minProperties", "maxProperties", kObject, false},
 }
 
-// A crossing is a lower bound that exceeds an upper bound.
-type crossing struct {
+// A boundConflict is a lower and an upper bound that no value satisfies.
+type boundConflict struct {
 	low, high       string
 	lowest, highest *source.Node
 }
 
-// checkRanges reports bounds that exclude all values. It returns false if there are such bounds.
+// checkRanges returns false and reports a diagnostic if two bounds exclude all values.
 func (b *builder) checkRanges(f *facts) bool {
-	c := f.crossing()
+	c := f.boundConflict()
 	if c == nil {
 		return true
 	}
@@ -78,30 +78,30 @@ func (b *builder) checkRanges(f *facts) bool {
 	return false
 }
 
-// crossing returns the first pair of bounds that excludes all values, or nil.
-func (f *facts) crossing() *crossing {
-	for _, r := range ranges {
+// boundConflict returns the first pair of bounds that excludes all values, or nil.
+func (f *facts) boundConflict() *boundConflict {
+	for _, r := range boundPairs {
 		if f.kinds&^r.of != 0 {
 			continue
 		}
-		low, high := f.tightest(r.low, 1), f.tightest(r.high, -1)
+		low, high := f.tightestBound(r.low, 1), f.tightestBound(r.high, -1)
 		if low == nil || high == nil {
 			continue
 		}
-		x, _, okX := exact(low.Text)
-		y, _, okY := exact(high.Text)
+		x, _, okX := exactNumber(low.Text)
+		y, _, okY := exactNumber(high.Text)
 		if !okX || !okY {
 			continue
 		}
 		if c := x.Cmp(y); c > 0 || c == 0 && r.open {
-			return &crossing{r.low, r.high, low, high}
+			return &boundConflict{r.low, r.high, low, high}
 		}
 	}
 	return nil
 }
 
-// tightest returns the maximum (sign 1) or minimum (sign -1) of a keyword's values in the parts.
-func (f *facts) tightest(keyword string, sign int) *source.Node {
+// tightestBound returns the largest (sign 1) or smallest (sign -1) value of a keyword in the parts.
+func (f *facts) tightestBound(keyword string, sign int) *source.Node {
 	var best *source.Node
 	for _, p := range f.parts {
 		v := p.Get(keyword)
@@ -112,8 +112,8 @@ func (f *facts) tightest(keyword string, sign int) *source.Node {
 			best = v
 			continue
 		}
-		x, _, okX := exact(v.Text)
-		y, _, okY := exact(best.Text)
+		x, _, okX := exactNumber(v.Text)
+		y, _, okY := exactNumber(best.Text)
 		if okX && okY && x.Cmp(y)*sign > 0 {
 			best = v
 		}

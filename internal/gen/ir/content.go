@@ -11,8 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// content returns the full description of the values of n.
-func (d *describer) content(n *source.Node, name string) model.Type {
+// valueDescription returns the full description of the values of n.
+func (d *describer) valueDescription(n *source.Node, name string) model.Type {
 	sh := d.shape(n)
 	var t model.Type
 	switch sh.kind {
@@ -37,14 +37,14 @@ func (d *describer) content(n *source.Node, name string) model.Type {
 	default:
 		t = model.Type{Kind: model.Any, Reason: "the schema cannot be typed"}
 	}
-	t.Nullable = (sh.null || d.nullable(n)) && t.Kind != model.Any && t.Kind != model.Null
+	t.Nullable = (sh.allowsNull || d.isNullable(n)) && t.Kind != model.Any && t.Kind != model.Null
 	return t
 }
 
 func (d *describer) scalarType(sh *shape) model.Type {
 	f := sh.facts
 	if f == nil {
-		f = d.gather(sh.node)
+		f = d.gatherFacts(sh.node)
 	}
 	switch sh.base {
 	case Bool:
@@ -72,25 +72,25 @@ func text(f *facts) model.Type {
 }
 
 func wordOf(f *facts, keyword string) string {
-	if n := f.get(keyword); n != nil && n.Kind == source.String {
+	if n := f.keyword(keyword); n != nil && n.Kind == source.String {
 		return n.Text
 	}
 	return ""
 }
 
 func bound(f *facts, keyword string, sign int) json.Number {
-	if n := f.tightest(keyword, sign); n != nil {
+	if n := f.tightestBound(keyword, sign); n != nil {
 		return json.Number(n.Text)
 	}
 	return ""
 }
 
-// enumType returns the enum for a list of values, or a const if only one value is valid.
+// enumType returns an enum, or a const if there is only one value.
 func enumType(sh *shape) model.Type {
-	if len(sh.values) == 1 && !sh.open {
+	if len(sh.values) == 1 && !sh.isOpen {
 		return model.Type{Kind: model.Const, Value: sh.values[0].JSON()}
 	}
-	t := model.Type{Kind: model.Enum, Base: "json", AnyOther: sh.open}
+	t := model.Type{Kind: model.Enum, Base: "json", AnyOther: sh.isOpen}
 	switch sh.base {
 	case String:
 		t.Base = "string"
@@ -123,7 +123,7 @@ func (d *describer) objectType(f *facts, o *object, name string) model.Type {
 			if isTaggable(m.Key) || slices.ContainsFunc(t.Members, func(have model.Member) bool { return have.Name == m.Key }) {
 				continue
 			}
-			if n := d.memberSchema(f, m.Key); d.allowed(n) != 0 && !d.never(n) {
+			if n := d.memberSchema(f, m.Key); d.allowedKinds(n) != 0 && !d.isNever(n) {
 				t.Members = append(t.Members, d.member(member{m.Key, m.KeyRange, n, f.requires(m.Key)}, name))
 			}
 		}
@@ -131,7 +131,7 @@ func (d *describer) objectType(f *facts, o *object, name string) model.Type {
 	if open, extra := d.hasUnnamed(f); open {
 		x := model.Type{Kind: model.Any, Reason: "the schema allows members of any name and type"}
 		if extra != nil {
-			x = d.typeOf(extra, name+segment(extra, "Value"))
+			x = d.typeOf(extra, name+nameSegment(extra, "Value"))
 		}
 		t.Extra = &x
 	}
@@ -145,11 +145,11 @@ func (d *describer) describePatterns(f *facts, name string) []model.Pattern {
 	for _, p := range f.parts {
 		for _, m := range membersOf(p.Get("patternProperties")) {
 			if m.Value.Kind == source.Object {
-				all = append(all, model.Pattern{Pattern: m.Key, Type: d.typeOf(m.Value, name+segment(m.Value, "Value"))})
+				all = append(all, model.Pattern{Pattern: m.Key, Type: d.typeOf(m.Value, name+nameSegment(m.Value, "Value"))})
 			}
 		}
 		if rest := p.Get("additionalProperties"); len(all) > 0 && rest != nil && rest.Kind == source.Object {
-			all = append(all, model.Pattern{Type: d.typeOf(rest, name+segment(rest, "Value"))})
+			all = append(all, model.Pattern{Type: d.typeOf(rest, name+nameSegment(rest, "Value"))})
 		}
 		if len(all) > 0 {
 			break
@@ -165,19 +165,19 @@ func (d *describer) describeChoices(f *facts, name string) []model.Choice {
 		var c model.Choice
 		told := false
 		for i, v := range u.variants {
-			if d.allowed(v)&kObject == 0 {
+			if d.allowedKinds(v)&kObject == 0 {
 				continue
 			}
-			o, inner := model.Type{Kind: model.Object, Members: []model.Member{}}, d.gather(v)
+			o, inner := model.Type{Kind: model.Object, Members: []model.Member{}}, d.gatherFacts(v)
 			for _, p := range inner.parts {
 				for _, m := range membersOf(p.Get("properties")) {
-					if n := d.memberSchema(inner, m.Key); d.allowed(n) != 0 && !slices.ContainsFunc(o.Members, func(have model.Member) bool { return have.Name == m.Key }) {
-						o.Members = append(o.Members, d.member(member{m.Key, m.KeyRange, n, inner.requires(m.Key)}, name+segment(v, strconv.Itoa(i+1))))
+					if n := d.memberSchema(inner, m.Key); d.allowedKinds(n) != 0 && !slices.ContainsFunc(o.Members, func(have model.Member) bool { return have.Name == m.Key }) {
+						o.Members = append(o.Members, d.member(member{m.Key, m.KeyRange, n, inner.requires(m.Key)}, name+nameSegment(v, strconv.Itoa(i+1))))
 					}
 				}
 			}
 			told = told || len(o.Members) > 0
-			c.Variants = append(c.Variants, model.Variant{Title: d.title(v), Type: o})
+			c.Variants = append(c.Variants, model.Variant{Title: d.variantTitle(v), Type: o})
 		}
 		if told {
 			all = append(all, c)
@@ -195,7 +195,7 @@ func (d *describer) member(m member, of string) model.Member {
 	out.Type = d.typeOf(m.node, of+d.goName(m.node, m.key))
 	doc := docOf(m.node)
 	if out.Type.Kind != model.Ref { // the definition has the remaining details
-		doc = d.docs(m.node)
+		doc = d.authorDoc(m.node)
 	}
 	out.Description, out.Deprecated = doc.Text, doc.Deprecated
 	for _, n := range schematree.Views(d.set, m.node, schematree.Unconditional) {
@@ -206,8 +206,9 @@ func (d *describer) member(m member, of string) model.Member {
 	return out
 }
 
-// docs returns the author's documentation of n, or of the schemas that its $ref and allOf refer to.
-func (d *describer) docs(n *source.Node) Doc {
+// authorDoc returns the author's documentation of n. If n has none, it returns the documentation of a schema in its
+// $ref or allOf.
+func (d *describer) authorDoc(n *source.Node) Doc {
 	var all Doc
 	for _, n := range schematree.Views(d.set, n, schematree.Unconditional) {
 		doc := docOf(n)
@@ -219,8 +220,8 @@ func (d *describer) docs(n *source.Node) Doc {
 	return all
 }
 
-// title returns the name of a variant: the last element of its $ref, or its title.
-func (d *describer) title(n *source.Node) string {
+// variantTitle returns the last element of a variant's $ref, its title, or "".
+func (d *describer) variantTitle(n *source.Node) string {
 	for d.origin[n] != nil && len(itemsOf(n.Get("allOf"))) > 0 { // n was merged from the variant and the keywords next to the union
 		parts := n.Get("allOf").Items
 		n = parts[len(parts)-1]
@@ -240,13 +241,13 @@ func (d *describer) mapType(f *facts, elem *source.Node, name string) model.Type
 	}
 	values := model.Type{Kind: model.Any, Reason: "the schema says nothing about the values"}
 	if elem != nil {
-		values = d.typeOf(elem, name+segment(elem, "Value"))
+		values = d.typeOf(elem, name+nameSegment(elem, "Value"))
 	}
 	return model.Type{Kind: model.Map, Items: &values, Patterns: d.describePatterns(f, name),
 		MinProperties: bound(f, "minProperties", 1), MaxProperties: bound(f, "maxProperties", -1)}
 }
 
-// maxTuple limits the number of individually described elements.
+// maxTuple is the maximum number of elements to describe individually.
 const maxTuple = 64
 
 func (d *describer) arrayType(f *facts, elem *source.Node, name string) model.Type {
@@ -256,7 +257,7 @@ func (d *describer) arrayType(f *facts, elem *source.Node, name string) model.Ty
 	t := model.Type{Kind: model.Array, MinItems: bound(f, "minItems", 1), MaxItems: bound(f, "maxItems", -1)}
 	t.UniqueItems = slices.ContainsFunc(f.parts, func(p *source.Node) bool { return p.Get("uniqueItems").True() })
 	if elem != nil {
-		items := d.typeOf(elem, name+segment(elem, "Item"))
+		items := d.typeOf(elem, name+nameSegment(elem, "Item"))
 		t.Items = &items
 		return t
 	}
@@ -282,7 +283,7 @@ func (d *describer) arrayType(f *facts, elem *source.Node, name string) model.Ty
 	}
 	behind := model.Type{Kind: model.Any, Reason: "the schema says nothing about further elements"}
 	if rest != nil {
-		behind = d.typeOf(rest, name+segment(rest, "Item"))
+		behind = d.typeOf(rest, name+nameSegment(rest, "Item"))
 	}
 	if behind.Kind != model.Never {
 		t.Rest = &behind
@@ -290,8 +291,8 @@ func (d *describer) arrayType(f *facts, elem *source.Node, name string) model.Ty
 	return t
 }
 
-// tupleSchemas returns the schemas of the first elements and the remaining ones, if exactly one part describes
-// elements.
+// tupleSchemas returns the schemas of the first elements and the schema of the remaining elements, if exactly one part
+// describes elements.
 func tupleSchemas(f *facts) (first []*source.Node, rest *source.Node, ok bool) {
 	for _, p := range f.parts {
 		prefix, items, _ := schematree.Elements(p)
@@ -313,12 +314,12 @@ func (d *describer) unionType(n *source.Node, plan *unionPlan, name string) mode
 		if decl := d.decls[n]; decl != nil {
 			own = decl.variantGoName(v)
 		}
-		nodes := v.of
+		nodes := v.originals
 		if d.decls[v.node] != nil {
 			nodes = []*source.Node{v.node}
 		}
 		for _, of := range nodes {
-			variant := model.Variant{Title: d.title(of), Type: d.typeOf(of, name+segment(of, v.name)), Has: v.has, Go: own}
+			variant := model.Variant{Title: d.variantTitle(of), Type: d.typeOf(of, name+nameSegment(of, v.name)), Has: v.identifyingMember, Go: own}
 			if variant.Type.Kind == model.Ref && variant.Type.Ref == own {
 				variant.Go = ""
 			}
@@ -339,7 +340,7 @@ func (d *describer) unionType(n *source.Node, plan *unionPlan, name string) mode
 // variantGoName returns the Go name of a variant of the union d, or "".
 func (d *Decl) variantGoName(v plannedVariant) string {
 	for _, own := range d.Variants {
-		if own.JSON == v.json && own.Has == v.has && (len(v.tags) == 0 && !own.Tagged || len(v.tags) > 0 && own.Tagged && own.Tag == v.tags[0]) {
+		if own.JSON == v.jsonType && own.Has == v.identifyingMember && (len(v.tags) == 0 && !own.Tagged || len(v.tags) > 0 && own.Tagged && own.Tag == v.tags[0]) {
 			return own.Decl.Name
 		}
 	}
@@ -353,7 +354,7 @@ func (d *describer) describeRaw(sh *shape, name string) model.Type {
 		return model.Type{Kind: model.Null}
 	}
 	f := sh.facts
-	if f == nil || f.never != nil || f.kinds == 0 || f.listed {
+	if f == nil || f.falsePart != nil || f.kinds == 0 || f.listed {
 		return unknown
 	}
 	if len(f.unions) > 0 {
@@ -368,18 +369,18 @@ func (d *describer) describeRaw(sh *shape, name string) model.Type {
 	return unknown
 }
 
-// describeKnown describes the types that keywords constrain in a schema that allows any type.
+// describeKnown describes the types with specific keywords in a schema that allows any type.
 func (d *describer) describeKnown(f *facts, name string) []model.Type {
 	var all []model.Type
 	for _, t := range schema.KeywordsByType {
-		if !slices.ContainsFunc(t.Keywords, func(k string) bool { return f.get(k) != nil }) {
+		if !slices.ContainsFunc(t.Keywords, func(k string) bool { return f.keyword(k) != nil }) {
 			continue
 		}
 		switch t.Type {
 		case "object":
 			all = append(all, d.describeObjectAmong(f, name))
 		case "array":
-			all = append(all, d.arrayType(f, d.array(f).elem, name))
+			all = append(all, d.arrayType(f, d.shapeOfArray(f).elem, name))
 		case "string":
 			all = append(all, text(f))
 		case "number":
@@ -389,7 +390,7 @@ func (d *describer) describeKnown(f *facts, name string) []model.Type {
 	return all
 }
 
-// describeObjectAmong describes the objects in a schema that allows several types.
+// describeObjectAmong describes the object values of a schema that allows several types.
 func (d *describer) describeObjectAmong(f *facts, name string) model.Type {
 	if i, ok := d.objects[f.node]; ok {
 		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name}
@@ -413,21 +414,21 @@ func (d *describer) describeAmbiguous(f *facts, name string, unknown model.Type)
 	u := f.unions[0]
 	var rest []*source.Node
 	for _, v := range u.variants {
-		if left := d.allowed(v) & f.kinds; left != 0 && !(left == kNull && isNull(v)) {
+		if left := d.allowedKinds(v) & f.kinds; left != 0 && !(left == kNull && isNull(v)) {
 			rest = append(rest, v)
 		}
 	}
-	applied, _ := d.apply(f, u, rest)
+	applied, _ := d.mergeSiblings(f, u, rest)
 	t := model.Type{Kind: model.Union}
 	for i, v := range applied {
-		of := d.typeOf(v, name+segment(v, strconv.Itoa(i+1)))
+		of := d.typeOf(v, name+nameSegment(v, strconv.Itoa(i+1)))
 		if of.Kind == model.Any {
 			return unknown // unknown includes all other values
 		}
 		if of.Nullable {
 			of.Nullable = false // the union itself is nullable
 		}
-		t.Variants = append(t.Variants, model.Variant{Title: d.title(v), Type: of})
+		t.Variants = append(t.Variants, model.Variant{Title: d.variantTitle(v), Type: of})
 	}
 	if len(t.Variants) == 0 {
 		return unknown

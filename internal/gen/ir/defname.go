@@ -2,8 +2,8 @@ package ir
 
 import "github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 
-// defName returns the type name of a schema in $defs. If a member's type has the same name, as with a member group and
-// $defs: {group: …}, defName adds the suffix Def. The result depends only on the root.
+// defName returns the type name of a schema in $defs. It adds the suffix Def if a member's type has the same name, for
+// example a member named group and $defs: {group: …}. The result depends only on the root.
 func (b *builder) defName(r *root, n *source.Node, name string) string {
 	if n.Get("x-go-name") != nil {
 		return name
@@ -12,14 +12,14 @@ func (b *builder) defName(r *root, n *source.Node, name string) string {
 		r.members = map[string][]*source.Node{}
 		b.addNested(r, r.node, r.decl.Name)
 	}
-	for b.declaresAny(r.members[name], n) {
+	for b.anyRequiresDecl(r.members[name], n) {
 		name += "Def"
 	}
 	return name
 }
 
-// declaresAny reports whether a node other than except requires a declaration.
-func (b *builder) declaresAny(nodes []*source.Node, except *source.Node) bool {
+// anyRequiresDecl reports whether any of the nodes, except the given one, requires a declaration.
+func (b *builder) anyRequiresDecl(nodes []*source.Node, except *source.Node) bool {
 	for _, n := range nodes {
 		if n == except || n.Kind != source.Object {
 			continue
@@ -43,7 +43,7 @@ func (b *builder) addNested(r *root, n *source.Node, name string) {
 	}
 	for _, k := range []struct{ keyword, add string }{{"items", "Item"}, {"additionalProperties", "Value"}} {
 		if v := n.Get(k.keyword); v != nil && v.Kind == source.Object {
-			add(v, name+segment(v, k.add))
+			add(v, name+nameSegment(v, k.add))
 		}
 	}
 	for _, item := range itemsOf(n.Get("allOf")) { // allOf is merged, so its members are members of n

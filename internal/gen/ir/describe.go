@@ -14,7 +14,7 @@ import (
 // distinguishes.
 func (p *Package) Describe() *model.Package {
 	plain := *p.builder
-	plain.plain, plain.opts.Formats = true, nil
+	plain.ignoreGoTypes, plain.opts.Formats = true, nil
 	plain.shapes, plain.diags = map[*source.Node]*shape{}, nil // Build already reported its findings, in Go terms
 	d := &describer{
 		builder: &plain, defs: plain.set.Definitions(), names: map[string]bool{},
@@ -25,14 +25,14 @@ func (p *Package) Describe() *model.Package {
 	return d.out
 }
 
-// A describer builds a [model.Package]. Its builder computes shapes without Go types chosen by the author, and adds no
+// A describer builds a [model.Package]. Its builder ignores Go types chosen by the author, and does not add
 // declarations.
 type describer struct {
 	*builder
 	out  *model.Package
 	defs *schema.Definitions
-	// names is the set of definition names. own maps schemas to their definitions without a Go type. objects does the
-	// same for the objects in schemas that allow several types. Both contain indices of out.Types.
+	// names is the set of definition names. own maps schemas without a Go type to the index of their definition in
+	// out.Types. objects does the same for the object values of schemas that allow several types.
 	names        map[string]bool
 	own, objects map[*source.Node]int
 	active       map[*source.Node]bool
@@ -147,10 +147,10 @@ func (d *describer) describeDefinition(decl *Decl, n *source.Node) model.Definit
 	if decl.Type != nil {
 		def.Go.Type = decl.Type.String()
 	}
-	def.Type = d.content(n, decl.Name)
+	def.Type = d.valueDescription(n, decl.Name)
 	def.Type.Nullable = false // nullability belongs to each use, as in Go
 	if def.Description == "" && def.Type.Kind != model.Ref {
-		def.Description = d.docs(n).Text
+		def.Description = d.authorDoc(n).Text
 	}
 	for i := range def.Type.Members {
 		m := &def.Type.Members[i]
@@ -166,13 +166,13 @@ func (d *describer) describeDefinition(decl *Decl, n *source.Node) model.Definit
 	return def
 }
 
-// typeOf returns the description of a reference to n. name is the name of the definition, if one is required.
+// typeOf returns the description of a reference to n. name is the name for the definition if a new one is required.
 func (d *describer) typeOf(n *source.Node, name string) model.Type {
 	if decl := d.decls[n]; decl != nil {
-		return model.Type{Kind: model.Ref, Ref: decl.Name, Nullable: d.nullable(n)}
+		return model.Type{Kind: model.Ref, Ref: decl.Name, Nullable: d.isNullable(n)}
 	}
 	if i, ok := d.own[n]; ok {
-		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name, Nullable: d.nullable(n)}
+		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name, Nullable: d.isNullable(n)}
 	}
 	sh := d.shape(n)
 	if sh.kind == refShape {
@@ -182,14 +182,14 @@ func (d *describer) typeOf(n *source.Node, name string) model.Type {
 		i := d.define(n, name)
 		d.own[n] = i
 		if !d.active[n] { // otherwise the active call completes it
-			t := d.content(n, d.out.Types[i].Name)
+			t := d.valueDescription(n, d.out.Types[i].Name)
 			t.Nullable = false
 			d.out.Types[i].Type = t
 		}
-		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name, Nullable: d.nullable(n)}
+		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name, Nullable: d.isNullable(n)}
 	}
 	d.active[n] = true
-	t := d.content(n, name)
+	t := d.valueDescription(n, name)
 	delete(d.active, n)
 	if i, ok := d.own[n]; ok { // n refers to itself
 		null := t.Nullable
@@ -202,7 +202,7 @@ func (d *describer) typeOf(n *source.Node, name string) model.Type {
 
 func (d *describer) referred(n *source.Node, sh *shape) model.Type {
 	t := model.Type{Kind: model.Any, Reason: "the $ref leads back to itself and describes no value"}
-	if d.loops(n) {
+	if d.hasReferenceCycle(n) {
 		return t
 	}
 	target := sh.target.Node
@@ -211,18 +211,19 @@ func (d *describer) referred(n *source.Node, sh *shape) model.Type {
 		name = at.name
 	}
 	t = d.typeOf(target, name)
-	t.Nullable = t.Nullable || sh.null
+	t.Nullable = t.Nullable || sh.allowsNull
 	return t
 }
 
-// define adds a definition without a Go type and returns its index. Its name is name, with a number if name is taken.
+// define adds a definition without a Go type and returns its index. It appends a number to the name if the name is
+// taken.
 func (d *describer) define(n *source.Node, name string) int {
 	free := name
 	for i := 2; d.names[free]; i++ {
 		free = name + "_" + strconv.Itoa(i)
 	}
 	d.names[free] = true
-	doc, at := d.docs(n), d.originalOf(n)
+	doc, at := d.authorDoc(n), d.originalOf(n)
 	d.out.Types = append(d.out.Types, model.Definition{
 		Name: free, Role: "the type of " + at.Pointer(), Description: doc.Text, Deprecated: doc.Deprecated,
 		Schema: d.defs.Pointer(at), Pos: at.Range.Start.String(),

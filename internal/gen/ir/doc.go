@@ -1,8 +1,8 @@
 // Package ir provides the typed model between event files and Go code. The model contains the Go type of each schema,
 // the name of every identifier and the published schemas of each event.
 //
-// Start with [Build]. It returns a [Package] of declarations that are ready to print. This package chooses all names.
-// [GoName] implements the naming rule. Each package, struct and enum has a scope of unique names, and diagnostics about
-// collisions contain both positions. A name depends only on its event or schema, except for the names of helpers, which
-// give way to other names.
+// Start with [Build]. [Build] returns a [Package] of declarations that are ready to print. This package chooses all
+// names. [GoName] implements the naming rule. Each package, struct and enum has a scope of unique names, and
+// diagnostics about collisions contain both positions. Except for helper types, a name depends only on its event or
+// schema.
 package ir

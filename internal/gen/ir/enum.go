@@ -11,9 +11,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
-// enumeration returns the shape of a closed list of values. number reports whether the schema's type allows any number,
-// so that the Go type must represent all numbers.
-func (b *builder) enumeration(f *facts, values []*source.Node, null, number bool) shape {
+// shapeOfEnum returns the shape of a closed list of values. number reports whether the schema's type allows any number.
+// The Go type must then represent all numbers.
+func (b *builder) shapeOfEnum(f *facts, values []*source.Node, null, number bool) shape {
 	var kept []*source.Node
 	seen := map[string]bool{}
 	for _, v := range values {
@@ -27,19 +27,19 @@ func (b *builder) enumeration(f *facts, values []*source.Node, null, number bool
 		if kindOf(v)&f.kinds == 0 {
 			continue // another applicable schema excludes it
 		}
-		if text := canonical(v); !seen[text] { // 1 and 1.0 are equal
+		if text := valueKey(v); !seen[text] { // 1 and 1.0 are equal
 			seen[text] = true
 			kept = append(kept, v)
 		}
 	}
 	if len(kept) == 0 {
-		return b.untyped(f.node, nil, "the schema allows null alone")
+		return b.rawShape(f.node, nil, "the schema allows null alone")
 	}
 	base := baseOf(kept, number)
 	if base == Bool && len(kept) > 1 {
-		return shape{kind: scalarShape, base: Bool, null: null}
+		return shape{kind: scalarShape, base: Bool, allowsNull: null}
 	}
-	return shape{kind: enumShape, base: base, values: kept, null: null}
+	return shape{kind: enumShape, base: base, values: kept, allowsNull: null}
 }
 
 // allowsFractions reports whether the type keywords of the schemas allow numbers that are not integers. It returns
@@ -54,8 +54,8 @@ func allowsFractions(parts ...*source.Node) bool {
 	return typed && of&kFraction != 0
 }
 
-// baseOf returns the scalar kind that can represent every value, or Literal otherwise. If number is set, the kind of
-// numbers is Float64 even if all listed values are integers.
+// baseOf returns a scalar kind that can represent every value, or Literal if no scalar kind can. If number is set, the
+// kind of numbers is Float64 even if all listed values are integers.
 func baseOf(values []*source.Node, number bool) Kind {
 	base := Kind(-1)
 	for _, v := range values {
@@ -79,8 +79,8 @@ func baseOf(values []*source.Node, number bool) Kind {
 	return base
 }
 
-// numberKind returns Int64 or Float64 if that kind represents the number precisely enough for comparisons, and Literal
-// otherwise. If number is set, it does not return Int64.
+// numberKind returns Int64, Float64, or Literal if neither can represent the number. If number is set, it does not
+// return Int64.
 func numberKind(text string, number bool) Kind {
 	if _, ok := int64Of(text); ok && !number {
 		return Int64
@@ -91,8 +91,8 @@ func numberKind(text string, number bool) Kind {
 	return Float64
 }
 
-// rounded reports whether float64 cannot represent a number exactly.
-func rounded(v *source.Node) bool {
+// losesPrecision reports whether converting a number to float64 changes its value.
+func losesPrecision(v *source.Node) bool {
 	if v.Kind != source.Number {
 		return false
 	}
@@ -105,12 +105,12 @@ func rounded(v *source.Node) bool {
 		return true
 	}
 	same, err := eventsimpl.Literal(text)
-	return err != nil || same != canonical(v)
+	return err != nil || same != valueKey(v)
 }
 
 // fillEnum declares a constant for each value.
 func (b *builder) fillEnum(d *Decl, sh *shape) {
-	d.Base, d.Open = sh.base, sh.open
+	d.Base, d.Open = sh.base, sh.isOpen
 	d.Values = make([]Value, 0, len(sh.values))
 	byName := make(map[string]int, len(sh.values))
 	stems := make(map[string]int, len(sh.values))
@@ -120,9 +120,9 @@ func (b *builder) fillEnum(d *Decl, sh *shape) {
 	for i, v := range sh.values {
 		name := constantName(v)
 		if v.Kind == source.String && !hasExplicitName(v) && stems[trimmed(v.Text)] > 1 { // _a becomes UnderscoreA next to a
-			name = spelledOut(v.Text)
+			name = spellOutSuffix(v.Text)
 		}
-		value := Value{JSON: v.JSON(), Literal: literal(v, sh.base), Name: constantOfType(d.Name, name)}
+		value := Value{JSON: v.JSON(), Literal: goLiteral(v, sh.base), Name: constantOfType(d.Name, name)}
 		if prev, taken := byName[value.Name]; taken {
 			b.report(source.New("MCPE206", v.Range, "the values %s and %s of %s both become the Go name %s",
 				d.Values[prev].JSON, value.JSON, d.Name, value.Name).
@@ -131,13 +131,13 @@ func (b *builder) fillEnum(d *Decl, sh *shape) {
 			return
 		}
 		byName[value.Name] = i
-		b.declare(b.names, value.Name, "the value "+string(value.JSON)+" of "+d.Name, v.Range)
+		b.declareName(b.names, value.Name, "the value "+string(value.JSON)+" of "+d.Name, v.Range)
 		d.Values = append(d.Values, value)
 	}
 }
 
-// constantOfType returns the name of a constant from the name of its type and a suffix. It separates digits by an
-// underscore, so that value 0 of S45 is S45_0 and never collides with S450.
+// constantOfType joins the name of a type and a suffix to the name of a constant. It inserts an underscore between two
+// digits. For example, value 0 of S45 is S45_0, which does not collide with S450.
 func constantOfType(name, add string) string {
 	if last := name[len(name)-1]; add != "" && '0' <= last && last <= '9' && '0' <= add[0] && add[0] <= '9' {
 		return name + "_" + add
@@ -157,8 +157,8 @@ func hasExplicitName(v *source.Node) bool {
 	return list.Parent.Kind == source.Array && list.Get("x-go-name") != nil
 }
 
-// constantName returns the part of a constant's name that follows the name of its type. It is the element's name in
-// x-enum-varnames (a keyword of OpenAPI generators), the x-go-name next to a const, or otherwise the name by [GoName].
+// constantName returns the part of a constant's name that follows the name of its type. It is the value's name in
+// x-enum-varnames (a keyword of OpenAPI generators), the x-go-name next to a const, or the result of [Suffix].
 func constantName(v *source.Node) string {
 	if list := v.Parent; list != nil && list.Kind == source.Array && list.Parent != nil {
 		if names := itemsOf(list.Parent.Get("x-enum-varnames")); v.Index() >= 0 && v.Index() < len(names) {
@@ -180,13 +180,13 @@ func constantName(v *source.Node) string {
 	return Suffix(v.Text)
 }
 
-// literal returns the Go literal of a scalar.
-func literal(v *source.Node, base Kind) string {
+// goLiteral returns a scalar as a Go literal.
+func goLiteral(v *source.Node, base Kind) string {
 	switch base {
 	case String:
 		return strconv.Quote(v.Text)
 	case Literal:
-		return strconv.Quote(canonical(v))
+		return strconv.Quote(valueKey(v))
 	case Int64:
 		n, _ := int64Of(v.Text)
 		return strconv.FormatInt(n, 10)
@@ -198,8 +198,8 @@ func literal(v *source.Node, base Kind) string {
 	return v.Text
 }
 
-// canonical returns a string that is equal for equal values.
-func canonical(v *source.Node) string {
+// valueKey returns a map key for a value. Equal values have equal keys.
+func valueKey(v *source.Node) string {
 	text, err := eventsimpl.Literal(v.JSON())
 	if err != nil {
 		return string(v.JSON())
@@ -207,38 +207,38 @@ func canonical(v *source.Node) string {
 	return text
 }
 
-// matchValue returns the constant of d with the value v.
-func (d *Decl) matchValue(v *source.Node) (Value, bool) {
+// constantFor returns the constant of the enum d that represents v.
+func (d *Decl) constantFor(v *source.Node) (Value, bool) {
 	for _, c := range d.Values {
-		if text, err := eventsimpl.Literal(c.JSON); err == nil && text == canonical(v) {
+		if text, err := eventsimpl.Literal(c.JSON); err == nil && text == valueKey(v) {
 			return c, true
 		}
 	}
 	return Value{}, false
 }
 
-// EmptyIsAbsent reports whether the empty string represents an absent member of the type. This applies to closed string
-// enums that do not contain the empty string.
+// EmptyIsAbsent reports whether a field of this type represents an absent member by the empty string. This is the case
+// for closed string enums without an empty value.
 func (d *Decl) EmptyIsAbsent() bool {
-	return d.Form == Enum && !d.Open && (d.Base == String || d.Base == Literal) && !d.hasEmpty()
+	return d.Form == Enum && !d.Open && (d.Base == String || d.Base == Literal) && !d.containsEmpty()
 }
 
-// hasEmpty reports whether a string enum contains the empty string.
-func (d *Decl) hasEmpty() bool {
+// containsEmpty reports whether a string enum contains the empty string.
+func (d *Decl) containsEmpty() bool {
 	return slices.ContainsFunc(d.Values, func(v Value) bool { return string(v.JSON) == `""` })
 }
 
-// scalarDefault returns the Go literal of a default for a plain scalar type.
+// scalarDefault returns the default of a scalar type as a Go literal.
 func scalarDefault(raw json.RawMessage, v *source.Node, k Kind) string {
 	switch {
 	case k == String && v.Kind == source.String, k == Bool && v.Kind == source.Bool:
-		return literal(v, k)
+		return goLiteral(v, k)
 	case k == Int64 && v.Kind == source.Number:
 		if _, ok := int64Of(v.Text); ok {
-			return literal(v, k)
+			return goLiteral(v, k)
 		}
 	case k == Float64 && v.Kind == source.Number && !strings.HasPrefix(string(raw), "-0"):
-		return literal(v, k)
+		return goLiteral(v, k)
 	}
 	return ""
 }

@@ -7,42 +7,42 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// facts combines all schemas that apply to one value: the schema itself, the target of its $ref, and the schemas in its
+// facts combines all schemas that apply to a value. These are a schema, the target of its $ref, and the schemas in its
 // allOf, recursively.
 type facts struct {
 	// node is the schema in the event file.
 	node *source.Node
-	// parts lists the schema objects that apply, in source order.
+	// parts lists the schema objects that apply to the value, in source order.
 	parts []*source.Node
 	// kinds is the set of JSON types that type, enum and const of the parts allow.
 	kinds kinds
-	// clash is the part that excluded the last type. never is a part with the schema false, if any.
-	clash, never *source.Node
+	// clashingPart is the part that excluded the last type. falsePart is a part with the schema false, if present.
+	clashingPart, falsePart *source.Node
 	// values lists the values that enum and const allow. listed reports whether a part has enum or const.
 	values []*source.Node
 	listed bool
 	unions []alternatives
-	// branches lists the schemas that apply conditionally.
+	// branches lists the schemas that apply only to some values.
 	branches []branch
 }
 
-// alternatives contains the variants of one oneOf or anyOf.
+// alternatives contains the variants of a oneOf or anyOf.
 type alternatives struct {
 	part     *source.Node
 	keyword  string
 	variants []*source.Node
-	// dead lists the dropped variants, which no value satisfies.
-	dead []*source.Node
+	// dropped lists the dropped variants, which no value satisfies.
+	dropped []*source.Node
 }
 
-// A branch is a schema that applies only to some values, with its keyword.
+// A branch is a schema that applies only to some values, such as the value of if or then.
 type branch struct {
 	keyword string
 	node    *source.Node
 }
 
-// gather collects the facts about the values of n.
-func (b *builder) gather(n *source.Node) *facts {
+// gatherFacts collects the facts about the values of n.
+func (b *builder) gatherFacts(n *source.Node) *facts {
 	if f := b.facts[n]; f != nil {
 		return f
 	}
@@ -55,7 +55,7 @@ func (b *builder) gather(n *source.Node) *facts {
 func (b *builder) visit(f *facts, n *source.Node, seen map[*source.Node]bool) {
 	if n.Kind != source.Object {
 		if !n.True() {
-			f.never = n
+			f.falsePart = n
 		}
 		return
 	}
@@ -74,11 +74,11 @@ func (b *builder) visit(f *facts, n *source.Node, seen map[*source.Node]bool) {
 	}
 }
 
-// add adds the keywords of one schema object.
+// add merges the keywords of a schema object into the facts.
 func (b *builder) add(f *facts, n *source.Node) {
 	f.parts = append(f.parts, n)
 	left := f.kinds & declaredKinds(n)
-	list, listed := listOf(n)
+	list, listed := ownValues(n)
 	if listed {
 		var of kinds
 		for _, v := range list {
@@ -87,8 +87,8 @@ func (b *builder) add(f *facts, n *source.Node) {
 		left &= of
 		f.intersect(list)
 	}
-	if left == 0 && f.kinds != 0 && f.clash == nil {
-		f.clash = n
+	if left == 0 && f.kinds != 0 && f.clashingPart == nil {
+		f.clashingPart = n
 	}
 	f.kinds = left
 	for _, k := range []string{"oneOf", "anyOf"} {
@@ -110,8 +110,8 @@ func (b *builder) add(f *facts, n *source.Node) {
 	}
 }
 
-// listOf returns the values that enum and const of one schema object allow.
-func listOf(n *source.Node) ([]*source.Node, bool) {
+// ownValues returns the values in the enum and const of a schema object.
+func ownValues(n *source.Node) ([]*source.Node, bool) {
 	c, e := n.Get("const"), n.Get("enum")
 	switch {
 	case c == nil && e == nil:
@@ -121,21 +121,21 @@ func listOf(n *source.Node) ([]*source.Node, bool) {
 	case e == nil:
 		return []*source.Node{c}, true
 	}
-	return slices.DeleteFunc(slices.Clone(e.Items), func(v *source.Node) bool { return canonical(v) != canonical(c) }), true
+	return slices.DeleteFunc(slices.Clone(e.Items), func(v *source.Node) bool { return valueKey(v) != valueKey(c) }), true
 }
 
-// intersect restricts the values to those in list, in the order of list.
+// intersect removes the values that are not in list. The result has the order of list.
 func (f *facts) intersect(list []*source.Node) {
 	if f.listed {
 		list = slices.DeleteFunc(slices.Clone(list), func(v *source.Node) bool {
-			return !slices.ContainsFunc(f.values, func(w *source.Node) bool { return canonical(v) == canonical(w) })
+			return !slices.ContainsFunc(f.values, func(w *source.Node) bool { return valueKey(v) == valueKey(w) })
 		})
 	}
 	f.values, f.listed = list, true
 }
 
-// get returns the value of a keyword in the first part that contains it.
-func (f *facts) get(keyword string) *source.Node {
+// keyword returns the value of a keyword from the first part that has it.
+func (f *facts) keyword(keyword string) *source.Node {
 	for _, p := range f.parts {
 		if v := p.Get(keyword); v != nil {
 			return v
@@ -144,7 +144,7 @@ func (f *facts) get(keyword string) *source.Node {
 	return nil
 }
 
-// requires reports whether the member called name is required.
+// requires reports whether a part requires the member with the given name.
 func (f *facts) requires(name string) bool {
 	return slices.ContainsFunc(f.parts, func(p *source.Node) bool {
 		return slices.ContainsFunc(itemsOf(p.Get("required")), func(r *source.Node) bool { return r.Text == name })
@@ -152,7 +152,7 @@ func (f *facts) requires(name string) bool {
 }
 
 // allOf returns a schema for the values that satisfy all nodes. It is an allOf of the nodes, or the only node with
-// constraints. It returns the same schema for the same nodes, so that recursion terminates.
+// constraints. Equal arguments have the same result, so recursion terminates.
 func (b *builder) allOf(nodes ...*source.Node) *source.Node {
 	var kept []*source.Node
 	for _, n := range nodes {
@@ -171,7 +171,7 @@ func (b *builder) allOf(nodes ...*source.Node) *source.Node {
 		return kept[0]
 	}
 	key := identity(kept)
-	if n := b.joined[key]; n != nil {
+	if n := b.mergedSchemas[key]; n != nil {
 		return n
 	}
 	n := &source.Node{Kind: source.Object, Range: kept[0].Range}
@@ -184,14 +184,14 @@ func (b *builder) allOf(nodes ...*source.Node) *source.Node {
 		}
 	}
 	n.Members = append(n.Members, source.Member{Key: "allOf", KeyRange: n.Range, Value: &source.Node{Kind: source.Array, Range: n.Range, Items: kept}})
-	b.joined[key], b.origin[n] = n, kept[0]
+	b.mergedSchemas[key], b.origin[n] = n, kept[0]
 	return n
 }
 
-// without returns a copy of p without some keywords.
-func (b *builder) without(p *source.Node, keywords ...string) *source.Node {
+// withoutKeywords returns a copy of p without the given keywords.
+func (b *builder) withoutKeywords(p *source.Node, keywords ...string) *source.Node {
 	key := identity([]*source.Node{p}) + listed(keywords)
-	if n := b.joined[key]; n != nil {
+	if n := b.mergedSchemas[key]; n != nil {
 		return n
 	}
 	n := &source.Node{Kind: source.Object, Range: p.Range}
@@ -200,7 +200,7 @@ func (b *builder) without(p *source.Node, keywords ...string) *source.Node {
 			n.Members = append(n.Members, m)
 		}
 	}
-	b.joined[key], b.origin[n] = n, p
+	b.mergedSchemas[key], b.origin[n] = n, p
 	return n
 }
 

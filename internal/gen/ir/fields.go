@@ -12,13 +12,13 @@ func (b *builder) fillStruct(d *Decl, sh *shape, at site) {
 		"MarshalJSON":   {what: "the method MarshalJSON"},
 		"UnmarshalJSON": {what: "the method UnmarshalJSON"},
 	}
-	if sh.object.open {
+	if sh.object.isOpen {
 		members["Extra"] = declared{what: "the field Extra"}
 	}
 	for _, m := range sh.object.members {
 		d.Fields = append(d.Fields, b.field(d, m, members, at))
 	}
-	if sh.object.open {
+	if sh.object.isOpen {
 		d.Extra = b.elementType(sh.object.extra, at, "Value", "a value of ")
 	}
 }
@@ -28,20 +28,20 @@ func (b *builder) field(d *Decl, m member, members scope, at site) *Field {
 	if m.node != nil {
 		f.Name, f.Doc = b.goName(m.node, m.key), docOf(m.node)
 	}
-	b.declare(members, f.Name, "member "+m.key, m.at)
+	b.declareName(members, f.Name, "member "+m.key, m.at)
 	if m.node == nil {
 		f.Base, f.Why = &Type{Kind: External, Go: RawMessage}, undescribed
 		return f
 	}
 	if sh := b.shape(m.node); m.required && sh.isTag() {
 		f.Base = &Type{Kind: sh.base}
-		if value := literal(sh.values[0], sh.base); !isZero(value) {
+		if value := goLiteral(sh.values[0], sh.base); !isZero(value) {
 			f.Const = value
 		}
 		return f
 	}
 	f.Base = b.typeOf(m.node, site{name: at.name + f.Name, role: "the member " + m.key + " of " + d.Name, root: at.root})
-	f.Nullable, f.Why = b.nullable(m.node), b.shape(m.node).why
+	f.Nullable, f.Why = b.isNullable(m.node), b.shape(m.node).why
 	if def := m.node.Get("default"); def != nil {
 		f.Default = def.JSON()
 		if d.Accessors && !m.required && !f.Nullable {
@@ -51,13 +51,13 @@ func (b *builder) field(d *Decl, m member, members scope, at site) *Field {
 	return f
 }
 
-// undescribed explains why a member without a description remains raw JSON.
+// undescribed is the reason why a member that is not in properties has the Go type json.RawMessage.
 const undescribed = "the member is not described in the properties"
 
-// isTag reports whether a required member of this shape has only one possible value and does not require a declared
-// type. If the author named the value, it has a declared type.
+// isTag reports whether a shape has a single value that needs no declared type. If the author named the value, it has a
+// declared type.
 func (sh *shape) isTag() bool {
-	return sh.kind == enumShape && len(sh.values) == 1 && !sh.open && !sh.null && sh.base != Literal && !hasExplicitName(sh.values[0])
+	return sh.kind == enumShape && len(sh.values) == 1 && !sh.isOpen && !sh.allowsNull && sh.base != Literal && !hasExplicitName(sh.values[0])
 }
 
 // elementType returns the type of elements or unnamed members. If elem is nil, any value is allowed.
@@ -65,21 +65,21 @@ func (b *builder) elementType(elem *source.Node, at site, what, role string) *Ty
 	if elem == nil {
 		return &Type{Kind: External, Go: RawMessage}
 	}
-	return b.nullType(elem, site{name: at.name + segment(elem, what), role: role + at.name, root: at.root})
+	return b.nullType(elem, site{name: at.name + nameSegment(elem, what), role: role + at.name, root: at.root})
 }
 
-// array returns the shape of a slice. Its elements have the common Go type of all elements, or otherwise are raw JSON.
-func (b *builder) array(f *facts) shape {
-	var all []outcomes
+// shapeOfArray returns the shape of a slice. If the elements do not have a common Go type, they are raw JSON.
+func (b *builder) shapeOfArray(f *facts) shape {
+	var all []possibleSchemas
 	closed := -1 // the number of elements to which the schema limits the array
-	if v := f.tightest("maxItems", -1); v != nil {
+	if v := f.tightestBound("maxItems", -1); v != nil {
 		if n, ok := int64Of(v.Text); ok {
 			closed = int(min(n, 1<<30))
 		}
 	}
 	positional := false
 	for _, p := range f.parts {
-		var o outcomes
+		var o possibleSchemas
 		first, rest := itemsOf(p.Get("prefixItems")), p.Get("items")
 		if rest != nil && rest.Kind == source.Array {
 			first, rest = rest.Items, p.Get("additionalItems")
@@ -92,21 +92,21 @@ func (b *builder) array(f *facts) shape {
 		if rest != nil {
 			o.add(rest)
 		} else if closed < 0 || closed > len(first) {
-			o.any = true
+			o.anyValue = true
 		}
 		positional = positional || len(first) > 0
 		all = append(all, o)
 	}
 	if len(all) == 0 {
-		all = []outcomes{{any: true}}
+		all = []possibleSchemas{{anyValue: true}}
 	}
-	elem := b.common(all)
+	elem := b.commonSchema(all)
 	switch {
 	case elem != nil:
 	case positional:
 		b.report(source.New("MCPE217", f.node.Range, "the elements of the array have different types; its Go type is []json.RawMessage").
 			WithHint("prefixItems of one type with items: false (or of that type) give a typed slice; otherwise choose x-go-type"))
-	case f.get("items") == nil || !slices.ContainsFunc(all, func(o outcomes) bool { return len(o.nodes) == 0 && !o.any }):
+	case f.keyword("items") == nil || !slices.ContainsFunc(all, func(o possibleSchemas) bool { return len(o.nodes) == 0 && !o.anyValue }):
 		b.report(source.New("MCPE202", f.node.Range, "the array says nothing about its items; its Go type is []json.RawMessage").
 			WithHint("give items a type, or x-go-type: encoding/json.RawMessage when any value is meant"))
 	}

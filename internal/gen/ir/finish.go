@@ -4,7 +4,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// An accessor is a planned method that returns the default of a field.
+// An accessor is a planned method that returns a field's value, or its default if the field is absent.
 type accessor struct {
 	decl    *Decl
 	field   *Field
@@ -26,7 +26,7 @@ func (b *builder) finish() {
 	if source.HasErrors(b.diags) {
 		return
 	}
-	cyclic := cycles(b.all)
+	cyclic := numberCycles(b.all)
 	for _, d := range b.all {
 		for _, f := range d.Fields {
 			f.Type, f.OmitZero = fieldType(f, cyclic[d] != 0 && f.Base.Target() != nil && cyclic[d] == cyclic[f.Base.Target()])
@@ -34,7 +34,7 @@ func (b *builder) finish() {
 				f.Const = constantOf(f)
 			}
 		}
-		d.Extra, d.Type = tidy(d.Extra), tidy(d.Type)
+		d.Extra, d.Type = withoutRawPointers(d.Extra), withoutRawPointers(d.Type)
 		for i := range d.Variants {
 			if v := &d.Variants[i]; v.Decl.Form == Alias { // the type was not known when the union was filled
 				v.Decl = (&Type{Kind: Named, Decl: v.Decl}).Target()
@@ -43,7 +43,7 @@ func (b *builder) finish() {
 	}
 }
 
-// constantOf returns the constant for a required member with one possible value, or "" if the value is Go's zero
+// constantOf returns the constant for a required member with only one valid value. It returns "" if that is the zero
 // value.
 func constantOf(f *Field) string {
 	t := f.Base.Target()
@@ -59,8 +59,8 @@ func constantOf(f *Field) string {
 // isZero reports whether a literal is the zero value of its Go type.
 func isZero(literal string) bool { return literal == `""` || literal == "0" || literal == "false" }
 
-// finishAlias converts the alias of a slice or map that contains itself to a defined type. An alias of itself is an
-// error.
+// finishAlias converts an alias to a defined type if it is a slice or map that contains itself. It reports an error for
+// an alias of itself.
 func (b *builder) finishAlias(d *Decl) {
 	productive := false
 	t := d.Type
@@ -94,10 +94,10 @@ func (b *builder) finishAlias(d *Decl) {
 	}
 }
 
-// fieldType returns the Go type of a member. It is the type of the value, a pointer to it if the member may be absent
-// or null, or Optional if it may be both. Slices, maps and raw JSON represent absence by nil.
+// fieldType returns the Go type of a member. It is the type of the value, a pointer to it if the member can be absent
+// or null, or Optional if both are possible. Slices, maps and raw JSON represent absence by nil.
 func fieldType(f *Field, back bool) (t *Type, omit bool) {
-	base := tidy(f.Base)
+	base := withoutRawPointers(f.Base)
 	under := base.Under()
 	if back { // the value contains its own type
 		base = &Type{Kind: Pointer, Elem: base}
@@ -119,12 +119,12 @@ func fieldType(f *Field, back bool) (t *Type, omit bool) {
 	return &Type{Kind: Pointer, Elem: base}, !f.Required
 }
 
-// tidy removes pointers to raw JSON, which can represent null itself.
-func tidy(t *Type) *Type {
+// withoutRawPointers replaces pointers to raw JSON with raw JSON, which can represent null itself.
+func withoutRawPointers(t *Type) *Type {
 	if t == nil || t.Elem == nil {
 		return t
 	}
-	t.Elem = tidy(t.Elem)
+	t.Elem = withoutRawPointers(t.Elem)
 	if t.Kind == Pointer && t.Elem.IsRaw() {
 		return t.Elem
 	}
@@ -135,20 +135,20 @@ func (b *builder) finishAccessor(a accessor) {
 	u := a.field.Base.Under()
 	switch {
 	case u.Kind == Named && u.Decl.Form == Enum:
-		if v, ok := u.Decl.matchValue(a.value); ok {
+		if v, ok := u.Decl.constantFor(a.value); ok {
 			a.field.DefaultConst = v.Name
 		}
 	case u.Kind == String || u.Kind == Bool || u.Kind == Int64 || u.Kind == Float64:
 		a.field.DefaultConst = scalarDefault(a.field.Default, a.value, u.Kind)
 	}
 	if a.field.DefaultConst != "" {
-		b.declare(a.members, a.field.Name+"OrDefault", "the default of member "+a.field.JSON, a.field.At)
+		b.declareName(a.members, a.field.Name+"OrDefault", "the default of member "+a.field.JSON, a.field.At)
 	}
 }
 
-// cycles numbers the groups of structs that contain each other by value (Tarjan's strongly connected components).
-// Other structs have no number.
-func cycles(all []*Decl) map[*Decl]int {
+// numberCycles assigns the same number to structs that contain each other by value. It uses Tarjan's algorithm for
+// strongly connected components. Other structs have no number.
+func numberCycles(all []*Decl) map[*Decl]int {
 	c := &components{index: map[*Decl]int{}, low: map[*Decl]int{}, group: map[*Decl]int{}, on: map[*Decl]bool{}}
 	for _, d := range all {
 		if c.index[d] == 0 {

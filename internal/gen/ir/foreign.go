@@ -2,8 +2,8 @@ package ir
 
 import "github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 
-// foreignVariants reports unions of this package that have a variant declared in another package. The marker method of
-// a variant must be declared in the package of its type.
+// foreignVariants reports unions in this package with a variant declared in another package. Such a variant cannot have
+// the union's marker method, because methods must be in the package of their type.
 func (b *builder) foreignVariants(p *Package) {
 	imported := map[*Decl]string{}
 	for _, f := range p.Files {

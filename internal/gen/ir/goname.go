@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// initialisms is the set of words that have consistent case in Go identifiers.
+// initialisms is the set of words that Go identifiers write entirely in upper case.
 var initialisms = map[string]bool{
 	"ACL": true, "API": true, "ASCII": true, "CPU": true, "CSS": true, "DNS": true, "EOF": true,
 	"GUID": true, "HTML": true, "HTTP": true, "HTTPS": true, "ID": true, "IP": true, "JSON": true,
@@ -18,14 +18,15 @@ var initialisms = map[string]bool{
 	"XML": true, "XMPP": true, "XSRF": true, "XSS": true, "YAML": true,
 }
 
-// separators maps runes that end a word to their spelled names. They are spelled out only if the name would otherwise
-// be empty or collide. See spelledOut.
+// separators maps word separators to their names. The names are used only if an identifier would otherwise be empty or
+// collide. See spellOutSuffix.
 var separators = map[rune]string{
 	'-': "Minus", '_': "Underscore", '.': "Dot", ' ': "Space", '/': "Slash", ':': "Colon",
 	',': "Comma", ';': "Semicolon", '\t': "Tab", '\n': "Newline",
 }
 
-// symbols maps runes to names, which become separate words. The exception is a $ within a name, which only ends a word.
+// symbols maps symbols to their names, which become separate words. A $ within a name is an exception, because it only
+// separates words.
 var symbols = map[rune]string{
 	'+': "Plus", '*': "Star", '#': "Hash", '@': "At", '$': "Dollar", '%': "Percent", '&': "And",
 	'=': "Equal", '<': "Less", '>': "Greater", '!': "Not", '?': "Question", '~': "Tilde",
@@ -37,12 +38,12 @@ var symbols = map[rune]string{
 // GoName returns the exported Go identifier for the name s of an event, schema, member or enum value. It depends only
 // on s. It joins words in camel case, capitalizes known initialisms and spells out symbols (+1 is Plus1, -1 is Minus1).
 // A separator or $ between two digits becomes an underscore. If the result is not an exported identifier, GoName adds
-// the prefix X. The empty string becomes Empty. Different names can map to the same identifier, which is reported when
-// the identifiers are declared.
-func GoName(s string) string { return exported(Suffix(s)) }
+// the prefix X. The empty string becomes Empty. Different names can result in the same identifier. Such a collision is
+// reported when the identifiers are declared.
+func GoName(s string) string { return ensureExported(Suffix(s)) }
 
-// exported adds the prefix X to a name that does not start with an upper-case letter.
-func exported(name string) string {
+// ensureExported adds the prefix X to a name that does not start with an upper-case letter.
+func ensureExported(name string) string {
 	if first := []rune(name)[0]; !unicode.IsUpper(first) {
 		return "X" + name
 	}
@@ -50,7 +51,7 @@ func exported(name string) string {
 }
 
 // Suffix is like GoName, but for the end of an identifier, such as a constant after the name of its type. It does not
-// add X before a leading digit or caseless letter.
+// add X before a digit or a letter without case.
 func Suffix(s string) string {
 	if s == "" {
 		return "Empty"
@@ -65,7 +66,7 @@ func Suffix(s string) string {
 		if w.spelled {
 			b.WriteString(w.text)
 		} else {
-			b.WriteString(title(w.text, shout))
+			b.WriteString(capitalize(w.text, shout))
 		}
 	}
 	return b.String()
@@ -76,9 +77,9 @@ func trimmed(s string) string {
 	return strings.TrimFunc(s, func(r rune) bool { return separators[r] != "" })
 }
 
-// spelledOut is like Suffix, but it spells out leading and trailing separators: _url is UnderscoreURL, and url_ is
-// URLUnderscore.
-func spelledOut(s string) string {
+// spellOutSuffix is like Suffix, but it spells out leading and trailing separators. For example, _url becomes
+// UnderscoreURL, and url_ becomes URLUnderscore.
+func spellOutSuffix(s string) string {
 	stem := trimmed(s)
 	if stem == "" {
 		return Suffix(s)
@@ -87,7 +88,7 @@ func spelledOut(s string) string {
 	return spellAll(before) + Suffix(stem) + spellAll(after)
 }
 
-// A word is a part of an identifier. A word for a symbol keeps its case.
+// A word is a part of an identifier. The name of a symbol keeps its case.
 type word struct {
 	text    string
 	spelled bool
@@ -151,14 +152,14 @@ func splitCase(run []rune) []string {
 	return append(words, string(run[start:]))
 }
 
-// pluralAt reports whether the lower-case letter at i is a plural s after a run of capitals.
+// pluralAt reports whether the lower-case letter at i is a plural s after upper-case letters.
 func pluralAt(run []rune, i int) bool {
 	return run[i] == 's' && (i+1 == len(run) || unicode.IsUpper(run[i+1]))
 }
 
-// title capitalizes one word. If shout is set, the whole name is in upper case, so capitals do not indicate
-// initialisms.
-func title(w string, shout bool) string {
+// capitalize capitalizes one word. shout indicates that the whole name is in upper case. A final s is then not
+// recognized as a plural.
+func capitalize(w string, shout bool) string {
 	upper := strings.ToUpper(w)
 	if initialisms[upper] {
 		return upper

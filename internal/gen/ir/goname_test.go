@@ -49,7 +49,7 @@ func FuzzGoName(f *testing.F) {
 		}
 		b, names := &builder{}, scope{}
 		for _, s := range []string{a, c} {
-			b.declare(names, GoName(s), s, source.InFile("f"))
+			b.declareName(names, GoName(s), s, source.InFile("f"))
 		}
 		if reported := len(b.diags) == 1; reported != (GoName(a) == GoName(c)) {
 			t.Fatalf("%q and %q: collision reported: %v", a, c, reported)

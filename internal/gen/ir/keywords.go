@@ -15,9 +15,9 @@ func isAnnotation(keyword string) bool {
 	return k.Role == schematree.Annotates || k.Role == schematree.Identifies || keyword == "nullable"
 }
 
-// narrows reports whether n, apart from $ref and allOf, only restricts values of the given kinds without changing their
-// Go type.
-func narrows(n *source.Node, of kinds) bool {
+// onlyNarrows reports whether n restricts values of the given kinds without changing their Go type. It ignores $ref and
+// allOf.
+func onlyNarrows(n *source.Node, of kinds) bool {
 	for _, m := range n.Members {
 		k, known := schematree.Any.Keyword(m.Key)
 		switch {
@@ -31,7 +31,7 @@ func narrows(n *source.Node, of kinds) bool {
 	return true
 }
 
-// standIn returns the schema that alone determines the Go type of n, because the other schemas only narrow it. It is a
+// standIn returns the schema that determines the Go type of n if all other schemas only restrict the values. It is a
 // schema in allOf, or n itself if n has a $ref. standIn returns nil if several schemas determine the type.
 func (b *builder) standIn(n *source.Node) *source.Node {
 	var candidates, rest []*source.Node
@@ -48,7 +48,7 @@ func (b *builder) standIn(n *source.Node) *source.Node {
 		if item.Kind != source.Object {
 			return nil
 		}
-		if item.Get("$ref") == nil && item.Get("allOf") == nil && narrows(item, anyKind) {
+		if item.Get("$ref") == nil && item.Get("allOf") == nil && onlyNarrows(item, anyKind) {
 			continue
 		}
 		candidates = append(candidates, item)
@@ -56,7 +56,7 @@ func (b *builder) standIn(n *source.Node) *source.Node {
 	rest = append(rest, n)
 	// A part with only a type is a candidate only if no part has more keywords.
 	if len(candidates) > 1 {
-		more := slices.DeleteFunc(slices.Clone(candidates), onlyTyped)
+		more := slices.DeleteFunc(slices.Clone(candidates), hasOnlyType)
 		if len(more) == 1 {
 			rest = append(rest, slices.DeleteFunc(slices.Clone(candidates), func(c *source.Node) bool { return c == more[0] })...)
 			candidates = more
@@ -66,7 +66,7 @@ func (b *builder) standIn(n *source.Node) *source.Node {
 		return nil
 	}
 	of := b.allowedAlone(n, candidates[0])
-	if slices.ContainsFunc(rest, func(r *source.Node) bool { return !narrows(r, of) }) {
+	if slices.ContainsFunc(rest, func(r *source.Node) bool { return !onlyNarrows(r, of) }) {
 		return nil
 	}
 	if c := candidates[0]; c.Get("$ref") == nil && of&kNumber == kInteger && allowsFractions(append(rest, c)...) != allowsFractions(c) {
@@ -75,20 +75,20 @@ func (b *builder) standIn(n *source.Node) *source.Node {
 	return candidates[0]
 }
 
-// allowedAlone returns the kinds that the stand-in of n allows, without the other schemas of n.
+// allowedAlone returns the kinds that standIn allows, regardless of the other schemas of n.
 func (b *builder) allowedAlone(n, standIn *source.Node) kinds {
 	if standIn != n {
-		return b.allowed(standIn)
+		return b.allowedKinds(standIn)
 	}
 	if t, d := b.set.Resolve(n); d == nil {
-		return b.allowed(t.Node)
+		return b.allowedKinds(t.Node)
 	}
 	return anyKind
 }
 
-// onlyTyped reports whether a schema only narrows and has neither $ref nor allOf.
-func onlyTyped(n *source.Node) bool {
-	return n.Get("$ref") == nil && n.Get("allOf") == nil && narrows(n, 0)
+// hasOnlyType reports whether type is the only keyword of a schema that affects the Go type.
+func hasOnlyType(n *source.Node) bool {
+	return n.Get("$ref") == nil && n.Get("allOf") == nil && onlyNarrows(n, 0)
 }
 
 // isNull reports whether a schema allows only null.

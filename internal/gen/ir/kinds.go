@@ -21,7 +21,7 @@ const (
 	scalars = schematree.Scalars
 )
 
-// kindOf returns the kinds of a value. For a fraction, they include integers.
+// kindOf returns the kinds of a value. For a number with a fraction, the result includes integers.
 func kindOf(v *source.Node) kinds {
 	if k := schematree.TypeOf(v.Value()); k != kFraction {
 		return k
@@ -38,8 +38,8 @@ func declaredKinds(n *source.Node) kinds {
 	return k
 }
 
-// allowed returns the kinds that n allows according to its types, values and unions.
-func (b *builder) allowed(n *source.Node) kinds {
+// allowedKinds returns the kinds that n allows according to its types, values and unions.
+func (b *builder) allowedKinds(n *source.Node) kinds {
 	if n.Kind != source.Object {
 		if n.True() {
 			return anyKind
@@ -50,16 +50,16 @@ func (b *builder) allowed(n *source.Node) kinds {
 		return k
 	}
 	b.kinds[n] = anyKind // a cycle adds no information
-	f := b.gather(n)
+	f := b.gatherFacts(n)
 	k := f.kinds
 	for _, u := range f.unions {
 		var any kinds
 		for _, v := range u.variants {
-			any |= b.allowed(v)
+			any |= b.allowedKinds(v)
 		}
 		k &= any
 	}
-	if f.never != nil {
+	if f.falsePart != nil {
 		k = 0
 	}
 	b.kinds[n] = k

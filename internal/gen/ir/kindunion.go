@@ -15,7 +15,7 @@ var jsonTypes = []struct {
 	{kString, "string", "String"}, {kNumber, "number", "Number"}, {kBool, "boolean", "Boolean"}, {kArray, "array", "Array"}, {kObject, "object", "Object"},
 }
 
-// jsonType returns the JSON type of the kinds. It returns false if they have no type or several types.
+// jsonType returns the JSON type of the kinds. It returns false unless all kinds have the same JSON type.
 func jsonType(k kinds) (word, suffix string, ok bool) {
 	for _, t := range jsonTypes {
 		if k != 0 && k&^t.kinds == 0 {
@@ -25,7 +25,7 @@ func jsonType(k kinds) (word, suffix string, ok bool) {
 	return "", "", false
 }
 
-// kindUnion returns the union plan for values of several JSON types, with a variant for each type.
+// kindUnion returns a union plan with a variant for each of several JSON types.
 func (b *builder) kindUnion(f *facts, of kinds) *unionPlan {
 	var order []string
 	for _, p := range f.parts { // in source order
@@ -47,16 +47,16 @@ func (b *builder) kindUnion(f *facts, of kinds) *unionPlan {
 		if k&kNumber == kInteger {
 			name = "integer"
 		}
-		n := b.narrowed(f.node, name)
-		plan.variants = append(plan.variants, plannedVariant{node: n, of: []*source.Node{n}, json: word, name: suffix})
+		n := b.withType(f.node, name)
+		plan.variants = append(plan.variants, plannedVariant{node: n, originals: []*source.Node{n}, jsonType: word, name: suffix})
 	}
 	return plan
 }
 
-// narrowed returns a schema for the values of n with the given type.
-func (b *builder) narrowed(n *source.Node, typ string) *source.Node {
+// withType returns a schema for the values of n that have the given JSON type.
+func (b *builder) withType(n *source.Node, typ string) *source.Node {
 	key := identity([]*source.Node{n}) + "of type " + typ
-	if known := b.joined[key]; known != nil {
+	if known := b.mergedSchemas[key]; known != nil {
 		return known
 	}
 	text := &source.Node{Kind: source.String, Text: typ, Range: n.Range}
@@ -70,7 +70,7 @@ func (b *builder) anyOf(nodes []*source.Node) *source.Node {
 		return nodes[0]
 	}
 	key := "either " + identity(nodes)
-	if known := b.joined[key]; known != nil {
+	if known := b.mergedSchemas[key]; known != nil {
 		return known
 	}
 	return b.compound(key, nodes[0], "anyOf", nodes...)
@@ -80,20 +80,21 @@ func (b *builder) compound(key string, origin *source.Node, keyword string, node
 	at := origin.Range
 	n := &source.Node{Kind: source.Object, Range: at, Members: []source.Member{
 		{Key: keyword, KeyRange: at, Value: &source.Node{Kind: source.Array, Range: at, Items: nodes}}}}
-	b.joined[key], b.origin[n] = n, origin
+	b.mergedSchemas[key], b.origin[n] = n, origin
 	return n
 }
 
-// formUnion returns the union plan for variants without a tag. Their JSON types distinguish them. Several objects are
-// distinguished by the members that each requires. It returns nil if the variants cannot be distinguished.
-func (b *builder) formUnion(f *facts, variants []*source.Node) *unionPlan {
+// untaggedUnion returns the union plan for variants without a tag. The JSON type of a value identifies its variant. If
+// several variants are objects, a tag or a required member identifies them. It returns nil if the variants cannot be
+// distinguished.
+func (b *builder) untaggedUnion(f *facts, variants []*source.Node) *unionPlan {
 	type group struct {
 		word, suffix string
 		nodes        []*source.Node
 	}
 	var groups []*group
-	for _, v := range b.flat(variants) {
-		word, suffix, ok := jsonType(b.allowed(v) & f.kinds &^ kNull)
+	for _, v := range b.flattenUnions(variants) {
+		word, suffix, ok := jsonType(b.allowedKinds(v) & f.kinds &^ kNull)
 		if !ok || b.lacksGoType(v) {
 			return nil
 		}
@@ -108,7 +109,7 @@ func (b *builder) formUnion(f *facts, variants []*source.Node) *unionPlan {
 	for _, g := range groups {
 		switch {
 		case len(g.nodes) == 1:
-			plan.variants = append(plan.variants, plannedVariant{node: g.nodes[0], of: g.nodes, json: g.word, name: g.suffix})
+			plan.variants = append(plan.variants, plannedVariant{node: g.nodes[0], originals: g.nodes, jsonType: g.word, name: g.suffix})
 		case g.word == "object":
 			objects := b.objectUnion(f, g.nodes)
 			if objects == nil {
@@ -120,10 +121,10 @@ func (b *builder) formUnion(f *facts, variants []*source.Node) *unionPlan {
 			return nil
 		default:
 			n := b.anyOf(g.nodes)
-			if sh := b.follow(n); sh == nil || sh.kind != scalarShape && sh.kind != enumShape {
+			if sh := b.followReferences(n); sh == nil || sh.kind != scalarShape && sh.kind != enumShape {
 				return nil
 			}
-			plan.variants = append(plan.variants, plannedVariant{node: n, of: g.nodes, json: g.word, name: g.suffix})
+			plan.variants = append(plan.variants, plannedVariant{node: n, originals: g.nodes, jsonType: g.word, name: g.suffix})
 		}
 	}
 	if len(plan.variants) < 2 {
@@ -134,12 +135,11 @@ func (b *builder) formUnion(f *facts, variants []*source.Node) *unionPlan {
 
 // lacksGoType reports whether a variant is invalid or remains raw JSON.
 func (b *builder) lacksGoType(n *source.Node) bool {
-	sh := b.follow(n)
+	sh := b.followReferences(n)
 	return sh == nil || sh.kind == failedShape || sh.kind == neverShape || sh.kind == externalShape && sh.goType == RawMessage
 }
 
-// objectUnion returns the union plan for objects that are distinguished by a tag, or by a member that only one of them
-// has.
+// objectUnion returns the union plan for objects that are identified by a tag or by a unique member.
 func (b *builder) objectUnion(f *facts, variants []*source.Node) *unionPlan {
 	if plan := b.inferredUnion(f, variants); plan != nil {
 		return plan
@@ -165,7 +165,7 @@ func (b *builder) objectUnion(f *facts, variants []*source.Node) *unionPlan {
 			return nil
 		}
 		plan.variants = append(plan.variants, plannedVariant{
-			node: variants[i], of: variants[i : i+1], json: "object", has: o.members[own].key, name: Suffix(o.members[own].key),
+			node: variants[i], originals: variants[i : i+1], jsonType: "object", identifyingMember: o.members[own].key, name: Suffix(o.members[own].key),
 		})
 	}
 	return plan

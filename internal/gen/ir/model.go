@@ -27,7 +27,7 @@ type Ingress struct {
 	Events   []*Event
 }
 
-// A File is the model of one event file.
+// A File is the model of an event file.
 type File struct {
 	Path, Stem string
 	// Import is the import path of the package that declares the types of the file. It is empty if the generated
@@ -47,7 +47,7 @@ type Event struct {
 	// Prefix is the prefix of the event's identifiers, such as IncidentCreated.
 	Prefix string
 	// NameConst is the name of the constant for the event's name. EventAlias and SubscriptionType are the names of the
-	// types for received events and for subscriptions. Each is empty if the name is used for another declaration.
+	// types for received events and for subscriptions. A name is empty if another declaration already uses it.
 	NameConst, EventAlias, SubscriptionType string
 	// Arguments and Payload are the declarations XArguments and XPayload.
 	Arguments, Payload *Decl
@@ -73,23 +73,23 @@ type Task struct {
 	InputSchema, UpdateSchema, ResultSchema *published.Schema
 }
 
-// A Conversation is the server's part in the conversation.
+// A Conversation is the server's side of the conversation protocol.
 type Conversation struct {
 	Schema *schema.Conversation
-	// Context is the structured context, or nil if the author does not describe its members.
+	// Context is the declaration for the structured context, or nil if the author does not describe its members.
 	Context *Decl
 	// Decls lists Context and its nested types.
 	Decls []*Decl
 }
 
-// A Tool contains the names in the descriptor of an event type's read tool.
+// A Tool contains the tool and argument names of an event type's read tool.
 type Tool struct {
 	Name, Cursor, MaxEvents, Wait, Quiet, Since string
 	// Custom reports whether the author named the tool or its arguments.
 	Custom bool
 }
 
-// A Form is the kind of declaration of a [Decl].
+// A Form is the kind of a declaration.
 type Form int
 
 // The forms of declarations.
@@ -123,13 +123,13 @@ type Decl struct {
 	// At is the range of the schema.
 	At source.Range
 
-	// Type is the target of an Alias or Defined, or the type of a Holder's value. Why is the reason if Type is raw JSON
-	// that the author did not request.
+	// Type is the target of an Alias or Defined, or the type of a Holder's value. Why explains why Type is raw JSON,
+	// unless the author requested it.
 	Type *Type
 	Why  string
-	// Of is the union for which a Defined or Holder was created.
+	// Of is the union whose variant a Defined or Holder represents.
 	Of *Decl
-	// Fields and Extra apply to a Struct. Extra is the type of members without a field, or nil if they are not kept.
+	// Fields and Extra apply to a Struct. Extra is the type of members without a field, or nil if they are dropped.
 	Fields []*Field
 	Extra  *Type
 	// Accessors reports whether to generate methods that return the defaults of fields.
@@ -143,8 +143,8 @@ type Decl struct {
 	Tag      string
 	Literal  bool
 	Variants []Variant
-	// VariantType is the name of the interface that variants implement. UnknownType is the name of the type for other
-	// values.
+	// VariantType is the name of the interface that variants implement. UnknownType is the name of the type for values
+	// of unknown variants.
 	VariantType, UnknownType string
 }
 
@@ -164,12 +164,12 @@ type Field struct {
 	Required, Nullable bool
 	Base, Type         *Type
 	OmitZero           bool
-	// Why is the reason if the member is raw JSON that the author did not request.
+	// Why explains why the member is raw JSON, unless the author requested it.
 	Why string
-	// Const is the Go constant or literal for a required member with only one possible value. It is empty if that value
-	// is Go's zero value.
+	// Const is the Go constant or literal of a required member with only one valid value. It is empty if that value is
+	// Go's zero value.
 	Const string
-	// Default is the schema's default as JSON, or empty if absent.
+	// Default is the default in the schema as JSON, or nil if absent.
 	Default json.RawMessage
 	// DefaultConst is the Go constant or literal of the default, if an accessor is possible.
 	DefaultConst string
@@ -178,14 +178,14 @@ type Field struct {
 // A Value is a constant of an [Enum].
 type Value struct {
 	Name string
-	// JSON is the value in the form of the schema.
+	// JSON is the value as written in the schema.
 	JSON json.RawMessage
 	// Literal is the Go literal.
 	Literal string
 }
 
-// A Variant is an alternative of a [Union]. If several variants are objects, each is identified by its tag or by a
-// member that only it requires. Other variants are identified by their JSON type.
+// A Variant is an alternative of a [Union]. Several object variants are identified by a tag, or by a member that no
+// other variant requires. Other variants are identified by their JSON type.
 type Variant struct {
 	// JSON is the JSON type of the values: string, number, boolean, array or object.
 	JSON string
@@ -198,7 +198,7 @@ type Variant struct {
 }
 
 // Told returns "tag", "member" or "type", depending on how the variants of a union are identified. If it returns
-// "type", the objects among the variants may be identified by tag or member.
+// "type", object variants can still be identified by a tag or member.
 func (d *Decl) Told() string {
 	told := "type"
 	for i, v := range d.Variants {

@@ -13,9 +13,9 @@ var (
 	maxInt64 = new(big.Rat).SetInt64(math.MaxInt64)
 )
 
-// exact returns the value of a JSON number. For extremely large or small numbers, it returns false. For a large number,
-// it also returns a float with its sign.
-func exact(text string) (*big.Rat, float64, bool) {
+// exactNumber returns the value of a JSON number. For numbers beyond about 1e20 in magnitude, it returns false and a
+// float that has at least the correct sign.
+func exactNumber(text string) (*big.Rat, float64, bool) {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.Abs(f) > 1e20 {
 		return nil, f, false
@@ -29,14 +29,14 @@ func exact(text string) (*big.Rat, float64, bool) {
 
 // int64Of returns the value of a JSON number if it is a 64-bit integer.
 func int64Of(text string) (int64, bool) {
-	r, _, ok := exact(text)
+	r, _, ok := exactNumber(text)
 	if !ok || !r.IsInt() || !r.Num().IsInt64() {
 		return 0, false
 	}
 	return r.Num().Int64(), true
 }
 
-// checkBounds reports integers that can exceed the range of int64.
+// checkBounds reports integer schemas that allow values outside the range of int64.
 func (b *builder) checkBounds(f *facts) {
 	const hint = "x-go-type: encoding/json.Number or x-go-type: math/big.Int holds larger integers"
 	low, high := false, false
@@ -45,11 +45,11 @@ func (b *builder) checkBounds(f *facts) {
 		if lower {
 			sign = 1
 		}
-		v := f.tightest(k, sign)
+		v := f.tightestBound(k, sign)
 		if v == nil {
 			continue
 		}
-		r, approx, ok := exact(v.Text)
+		r, approx, ok := exactNumber(v.Text)
 		var within bool
 		switch {
 		case lower && ok:
@@ -65,7 +65,7 @@ func (b *builder) checkBounds(f *facts) {
 		}
 		low, high = low || lower, high || !lower
 	}
-	if format := f.get("format"); format != nil && (format.Text == "int64" || format.Text == "int32") {
+	if format := f.keyword("format"); format != nil && (format.Text == "int64" || format.Text == "int32") {
 		return
 	}
 	if !low || !high {

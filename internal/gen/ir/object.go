@@ -9,15 +9,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// An object is the combined description of an object's members.
+// An object describes the members of object values, combined from all schemas that apply.
 type object struct {
 	members []member
-	// open reports whether members without a field are kept. extra is their schema, or nil for any value.
-	open  bool
-	extra *source.Node
+	// isOpen reports whether members without a field are kept. extra is their schema, or nil for any value.
+	isOpen bool
+	extra  *source.Node
 }
 
-// A member is a named member with the combined schema of all parts.
+// A member is a named member. Its schema combines all parts.
 type member struct {
 	key string
 	at  source.Range
@@ -26,23 +26,23 @@ type member struct {
 	required bool
 }
 
-// objectShape returns a struct for named members, or a map if only other members are described.
+// objectShape returns a struct if members are named, or a map if only unnamed members are described.
 func (b *builder) objectShape(f *facts) shape {
 	o := &object{}
-	o.open, o.extra = b.hasUnnamed(f)
+	o.isOpen, o.extra = b.hasUnnamed(f)
 	if b.hasUntaggable(f) {
-		o.open, o.extra = true, nil
+		o.isOpen, o.extra = true, nil
 	}
 	if !b.addNamed(f, o) {
 		return shape{}
 	}
-	if !o.open {
+	if !o.isOpen {
 		b.addConditional(f, o)
 	}
-	if len(o.members) == 0 && o.open {
+	if len(o.members) == 0 && o.isOpen {
 		return shape{kind: mapShape, elem: o.extra}
 	}
-	if len(o.members) == 0 && f.get("properties") == nil && f.get("additionalProperties") == nil {
+	if len(o.members) == 0 && f.keyword("properties") == nil && f.keyword("additionalProperties") == nil {
 		switch r := b.roots[f.node]; {
 		case r == nil || r.shared:
 			b.report(source.New("MCPE213", f.node.Range, "the object has no members; its Go type is map[string]json.RawMessage").
@@ -68,17 +68,17 @@ func (b *builder) addNamed(f *facts, o *object) bool {
 			node := b.memberSchema(f, m.Key)
 			// A contradiction within one schema is a mistake, as is a required member without a valid value; its shape
 			// reports the reason. A contradiction between several schemas need not be an error.
-			if !f.requires(m.Key) && b.origin[node] != nil && b.impossible(node, 0) {
-				b.report(without(m).WithRelated(f.node.Range, "because of the schemas that meet here"))
+			if !f.requires(m.Key) && b.origin[node] != nil && b.isImpossible(node, 0) {
+				b.report(omittedMember(m).WithRelated(f.node.Range, "because of the schemas that meet here"))
 				continue
 			}
-			if b.allowed(node) == 0 && b.never(node) {
+			if b.allowedKinds(node) == 0 && b.isNever(node) {
 				if f.requires(m.Key) {
 					b.reportNoValue(f, "the required member "+m.Key+" can have no value", node)
 					return false
 				}
 				if m.Value.Kind == source.Object {
-					b.report(without(m).WithRelated(node.Range, "it is excluded here").
+					b.report(omittedMember(m).WithRelated(node.Range, "it is excluded here").
 						WithHint("additionalProperties: false sees only the properties next to it; unevaluatedProperties: false sees all"))
 				}
 				continue
@@ -87,11 +87,11 @@ func (b *builder) addNamed(f *facts, o *object) bool {
 		}
 	}
 	for _, r := range mentions(f) {
-		if seen[r.at.Text] || o.open {
+		if seen[r.at.Text] || o.isOpen {
 			continue
 		}
 		seen[r.at.Text] = true
-		if node := b.memberSchema(f, r.at.Text); b.allowed(node) == 0 {
+		if node := b.memberSchema(f, r.at.Text); b.allowedKinds(node) == 0 {
 			if r.required {
 				b.reportNoValue(f, "the required member "+r.at.Text+" is not allowed", r.at)
 				return false
@@ -131,8 +131,8 @@ func (b *builder) reportUndescribed(r mention, described []member) bool {
 	return true
 }
 
-// hasUntaggable reports whether some member names are invalid in a struct tag, and reports these members. The field
-// Extra contains them.
+// hasUntaggable reports whether a member name is invalid in a struct tag. It adds a diagnostic for each such member in
+// properties. The field Extra contains them.
 func (b *builder) hasUntaggable(f *facts) bool {
 	found := false
 	for _, p := range f.parts {
@@ -155,14 +155,14 @@ func isTaggable(name string) bool {
 	return name != "" && !strings.ContainsAny(name, ",\\'\"`\uFEFF")
 }
 
-// without returns the finding for an omitted member.
-func without(m source.Member) source.Diagnostic {
+// omittedMember returns the diagnostic for a member that is omitted because it has no valid value.
+func omittedMember(m source.Member) source.Diagnostic {
 	return source.New("MCPE216", m.KeyRange, "the member %q can have no value, so the Go type has no field for it", m.Key)
 }
 
-// never reports whether n is the schema false. It follows references.
-func (b *builder) never(n *source.Node) bool {
-	sh := b.follow(n)
+// isNever reports whether n is the schema false. It follows references.
+func (b *builder) isNever(n *source.Node) bool {
+	sh := b.followReferences(n)
 	return sh != nil && sh.kind == neverShape
 }
 
@@ -174,12 +174,12 @@ func (b *builder) memberSchema(f *facts, name string) *source.Node {
 	return &source.Node{Kind: source.Bool, Text: "true", Range: f.node.Range}
 }
 
-// hasUnnamed reports whether unnamed members are kept. It also returns their schema if one Go type can represent all of
-// them.
+// hasUnnamed reports whether unnamed members are allowed. It also returns their schema if a single Go type can
+// represent all of them.
 func (b *builder) hasUnnamed(f *facts) (open bool, extra *source.Node) {
-	var all []outcomes
+	var all []possibleSchemas
 	for i, p := range f.parts {
-		var o outcomes
+		var o possibleSchemas
 		patterns := membersOf(p.Get("patternProperties"))
 		for _, m := range patterns {
 			o.add(m.Value)
@@ -193,22 +193,22 @@ func (b *builder) hasUnnamed(f *facts) (open bool, extra *source.Node) {
 			switch isFalse := un.Kind != source.Object && !un.True(); {
 			case !excepted:
 				ap = un
-			case isFalse && len(patterns) == 0 && !b.branchesOpen(f, map[*source.Node]bool{}):
+			case isFalse && len(patterns) == 0 && !b.hasOpenBranch(f, map[*source.Node]bool{}):
 				continue
 			default:
-				o.any = true
+				o.anyValue = true
 			}
 		}
 		switch {
 		case ap != nil:
 			o.add(ap)
-		case o.any:
+		case o.anyValue:
 		case len(patterns) > 0:
-			o.any = true
+			o.anyValue = true
 		default:
 			continue // does not concern other members
 		}
-		if len(o.nodes) == 0 && !o.any {
+		if len(o.nodes) == 0 && !o.anyValue {
 			return false, nil
 		}
 		all = append(all, o)
@@ -216,40 +216,40 @@ func (b *builder) hasUnnamed(f *facts) (open bool, extra *source.Node) {
 	if len(all) == 0 {
 		return false, nil
 	}
-	extra = b.common(all)
-	if extra == nil && slices.ContainsFunc(all, func(o outcomes) bool { return len(o.nodes) > 0 }) {
+	extra = b.commonSchema(all)
+	if extra == nil && slices.ContainsFunc(all, func(o possibleSchemas) bool { return len(o.nodes) > 0 }) {
 		b.report(source.New("MCPE217", f.node.Range, "members without a fixed name have values of different types; their Go type is json.RawMessage").
 			WithHint("with one patternProperties and additionalProperties: false they have one type"))
 	}
 	return true, extra
 }
 
-// outcomes lists the schemas that one part can apply to an unnamed member or element. any reports whether the part can
-// also allow any value.
-type outcomes struct {
-	nodes []*source.Node
-	any   bool
+// possibleSchemas lists the schemas that one part can apply to an unnamed member or element. anyValue reports whether
+// the part can also apply no schema.
+type possibleSchemas struct {
+	nodes    []*source.Node
+	anyValue bool
 }
 
-func (o *outcomes) add(n *source.Node) {
+func (o *possibleSchemas) add(n *source.Node) {
 	switch {
 	case isUnconstrained(n):
-		o.any = true
+		o.anyValue = true
 	case n.Kind == source.Object:
 		o.nodes = append(o.nodes, n)
 	}
 }
 
-// common returns a schema with a Go type for every value that the parts allow, or nil.
-func (b *builder) common(parts []outcomes) *source.Node {
+// commonSchema returns a schema whose Go type can represent every value that the parts allow, or nil.
+func (b *builder) commonSchema(parts []possibleSchemas) *source.Node {
 	var single []*source.Node
 	var either *source.Node
 	for _, o := range parts {
 		switch {
-		case o.any || len(o.nodes) == 0:
+		case o.anyValue || len(o.nodes) == 0:
 		case len(o.nodes) == 1:
 			single = append(single, o.nodes[0])
-		case b.alike(o.nodes):
+		case b.haveSameGoType(o.nodes):
 			either = o.nodes[0]
 		}
 	}
@@ -259,12 +259,12 @@ func (b *builder) common(parts []outcomes) *source.Node {
 	return either
 }
 
-// alike reports whether all nodes have the same Go type.
-func (b *builder) alike(nodes []*source.Node) bool {
+// haveSameGoType reports whether all nodes have the same Go type.
+func (b *builder) haveSameGoType(nodes []*source.Node) bool {
 	first := b.shape(nodes[0])
 	for _, n := range nodes[1:] {
 		sh := b.shape(n)
-		same := sh.kind == first.kind && b.nullable(n) == b.nullable(nodes[0])
+		same := sh.kind == first.kind && b.isNullable(n) == b.isNullable(nodes[0])
 		switch sh.kind {
 		case scalarShape:
 			same = same && sh.base == first.base

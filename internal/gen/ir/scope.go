@@ -15,9 +15,9 @@ type declared struct {
 	at   source.Range
 }
 
-// declare adds a name to the scope and reports whether it was unused. A diagnostic about a duplicate contains both
-// positions.
-func (b *builder) declare(s scope, name, what string, at source.Range) bool {
+// declareName adds a name to the scope and reports whether the name was unused. If it was used, declareName adds a
+// diagnostic with both positions.
+func (b *builder) declareName(s scope, name, what string, at source.Range) bool {
 	if prev, taken := s[name]; taken {
 		d := source.New("MCPE206", at, "%s and %s both become the Go name %s", what, prev.what, name)
 		if prev.at.Start.File != "" {
@@ -30,25 +30,25 @@ func (b *builder) declare(s scope, name, what string, at source.Range) bool {
 	return true
 }
 
-// segment returns the x-go-name of node, or s without one. It is for the part of a nested type's name that follows the
-// container's name.
-func segment(node *source.Node, s string) string {
+// nameSegment returns the x-go-name of node, or s if node has no x-go-name. The result follows the container's name in
+// the name of a nested type.
+func nameSegment(node *source.Node, s string) string {
 	if n := node.Get("x-go-name"); n != nil {
 		return n.Text
 	}
 	return s
 }
 
-// goName returns the identifier for the name s of node, or its x-go-name. If the object also has a member url, _url is
-// UnderscoreURL.
+// goName returns the x-go-name of node, or otherwise an identifier for its name s. For example, _url becomes
+// UnderscoreURL if the object also has a member url.
 func (b *builder) goName(node *source.Node, s string) string {
 	if hasTwin(b.originalOf(node), s) {
-		return segment(node, exported(spelledOut(s)))
+		return nameSegment(node, ensureExported(spellOutSuffix(s)))
 	}
-	return segment(node, GoName(s))
+	return nameSegment(node, GoName(s))
 }
 
-// hasTwin reports whether the object has another member with the same name except for leading or trailing separators.
+// hasTwin reports whether another member of the object has the same name, ignoring leading and trailing separators.
 func hasTwin(node *source.Node, s string) bool {
 	stem := trimmed(s)
 	if stem == s || stem == "" || node.Parent == nil {

@@ -2,21 +2,21 @@ package ir
 
 import "github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 
-// holdsItself reports whether an array or map contains itself through only arrays, maps and references. Such a type
-// requires a declaration, because no struct on the path has a name.
+// holdsItself reports whether an array or map contains itself without an intermediate struct. Such a type requires a
+// declaration, because no struct on the path has a name.
 func (b *builder) holdsItself(n *source.Node) bool {
-	return b.leadsBack(n, func(*source.Node) bool { return false })
+	return b.returnsToStart(n, func(*source.Node) bool { return false })
 }
 
 // holdsItselfUnnamed is like holdsItself, but it considers only paths without declarations. For example, a map can
 // refer to itself by a $ref with sibling keywords, which is merged and therefore has no name.
 func (b *builder) holdsItselfUnnamed(n *source.Node) bool {
-	return b.leadsBack(n, func(at *source.Node) bool { return b.decls[at] != nil })
+	return b.returnsToStart(n, func(at *source.Node) bool { return b.decls[at] != nil })
 }
 
-// leadsBack reports whether the path of arrays, maps and references from n returns to n before a node for which ends
-// returns true.
-func (b *builder) leadsBack(n *source.Node, ends func(*source.Node) bool) bool {
+// returnsToStart reports whether following elements and references from n leads back to n. It stops at the first node
+// for which ends returns true.
+func (b *builder) returnsToStart(n *source.Node, ends func(*source.Node) bool) bool {
 	seen := map[*source.Node]bool{}
 	for at := n; !seen[at]; {
 		seen[at] = true
@@ -38,12 +38,12 @@ func (b *builder) leadsBack(n *source.Node, ends func(*source.Node) bool) bool {
 	return false
 }
 
-// declareSelfHolding declares an array or map that contains itself. The method finish converts it to a defined type.
+// declareSelfHolding declares an array or map that contains itself. finish later converts it to a defined type.
 func (b *builder) declareSelfHolding(n *source.Node, at site) *Type {
 	d := &Decl{Name: at.name, Role: at.role, Doc: docOf(n), At: keyRange(n), Form: Alias}
 	b.decls[n] = d
-	b.declare(b.names, d.Name, "the type of "+n.Pointer(), d.At)
-	*at.root.into = append(*at.root.into, d)
+	b.declareName(b.names, d.Name, "the type of "+n.Pointer(), d.At)
+	*at.root.declList = append(*at.root.declList, d)
 	b.all = append(b.all, d)
 	d.Type = b.plainType(b.shape(n), at)
 	return &Type{Kind: Named, Decl: d}

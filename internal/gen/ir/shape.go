@@ -7,11 +7,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// shapeKind identifies the type rule that applies to a schema.
+// shapeKind is the kind of Go type that represents a schema.
 type shapeKind int
 
 const (
-	// failedShape is the kind of a schema with a reported error.
+	// failedShape means that an error was reported for the schema.
 	failedShape shapeKind = iota
 	scalarShape
 	externalShape
@@ -25,27 +25,27 @@ const (
 	neverShape
 )
 
-// A shape is the result of combining the keywords of a schema.
+// A shape describes the Go type of a schema. It is the result of combining the schema's keywords.
 type shape struct {
 	kind shapeKind
-	// node is the schema that describes the value: the stand-in of the schema, or the schema itself.
+	// node is the schema that determines the Go type: the result of standIn, or the schema itself.
 	node *source.Node
-	// facts contains the facts about node. It is nil if a single keyword determined the shape.
+	// facts contains the facts about node. It is nil if a single keyword, such as x-go-type, determines the shape.
 	facts *facts
-	// null reports whether the schema itself, without references, also allows null.
-	null   bool
-	base   Kind           // of scalarShape and enumShape
-	goType GoType         // of externalShape
-	target schema.Target  // of refShape
-	values []*source.Node // of enumShape
-	open   bool           // of enumShape: other values are also valid
-	elem   *source.Node   // of arrayShape and mapShape; nil if elements stay JSON
-	object *object        // of structShape
-	union  *unionPlan     // of unionShape
-	why    string         // of a value that stays JSON although nothing requests that
+	// allowsNull reports whether the schema allows null, without following references.
+	allowsNull bool
+	base       Kind           // of scalarShape and enumShape
+	goType     GoType         // of externalShape
+	target     schema.Target  // of refShape
+	values     []*source.Node // of enumShape
+	isOpen     bool           // of enumShape: other values are also valid
+	elem       *source.Node   // of arrayShape and mapShape; nil if elements stay JSON
+	object     *object        // of structShape
+	union      *unionPlan     // of unionShape
+	why        string         // of a value that stays JSON although nothing requests that
 }
 
-// shape returns the shape of a schema. It caches shapes, so that diagnostics are reported only once.
+// shape returns the shape of a schema. It caches shapes, so diagnostics are reported only once.
 func (b *builder) shape(n *source.Node) *shape {
 	if sh := b.shapes[n]; sh != nil {
 		return sh
@@ -62,11 +62,11 @@ func (b *builder) shape(n *source.Node) *shape {
 func (b *builder) decide(n *source.Node) shape {
 	if n.Kind != source.Object {
 		if n.True() {
-			return b.untyped(n, nil, "the schema true allows any value")
+			return b.rawShape(n, nil, "the schema true allows any value")
 		}
 		return shape{kind: neverShape}
 	}
-	if t := n.Get("x-go-type"); t != nil && !b.plain {
+	if t := n.Get("x-go-type"); t != nil && !b.ignoreGoTypes {
 		return b.explicit(n, t)
 	}
 	if part := b.standIn(n); part != nil {
@@ -76,51 +76,51 @@ func (b *builder) decide(n *source.Node) shape {
 		} else {
 			sh = b.narrowedShape(part)
 		}
-		sh.null = sh.null || n.Get("nullable").True()
+		sh.allowsNull = sh.allowsNull || n.Get("nullable").True()
 		return sh
 	}
-	f := b.gather(n)
+	f := b.gatherFacts(n)
 	sh := b.shapeOf(f)
 	if sh.facts == nil {
 		sh.facts = f
 	}
-	sh.null = sh.null && sh.kind != failedShape
+	sh.allowsNull = sh.allowsNull && sh.kind != failedShape
 	return sh
 }
 
 // shapeOf returns the shape for the combined facts.
 func (b *builder) shapeOf(f *facts) shape {
-	if f.never != nil {
-		b.reportNoValue(f, "the schema false is part of it", f.never)
+	if f.falsePart != nil {
+		b.reportNoValue(f, "the schema false is part of it", f.falsePart)
 		return shape{}
 	}
 	if f.kinds == 0 || f.listed && len(f.values) == 0 {
 		return b.reportClash(f)
 	}
-	if t := f.get("x-go-type"); t != nil && !b.plain {
+	if t := f.keyword("x-go-type"); t != nil && !b.ignoreGoTypes {
 		sh := b.explicit(f.node, t)
-		sh.null = sh.null || f.kinds != anyKind && f.kinds&kNull != 0
+		sh.allowsNull = sh.allowsNull || f.kinds != anyKind && f.kinds&kNull != 0
 		return sh
 	}
 	if !b.checkRanges(f) {
 		return shape{}
 	}
 	if f.listed {
-		return b.enumeration(f, f.values, f.kinds&kNull != 0, allowsFractions(f.parts...) && !slices.ContainsFunc(f.values, rounded))
+		return b.shapeOfEnum(f, f.values, f.kinds&kNull != 0, allowsFractions(f.parts...) && !slices.ContainsFunc(f.values, losesPrecision))
 	}
-	b.prune(f)
+	b.dropImpossible(f)
 	if len(f.unions) > 0 {
-		if sh, ok := b.alternatives(f); ok {
+		if sh, ok := b.alternativesShape(f); ok {
 			return sh
 		}
 	}
-	return b.typed(f, f.kinds)
+	return b.shapeOfKinds(f, f.kinds)
 }
 
-// narrowedShape returns the shape of a schema that another schema only narrows.
+// narrowedShape returns the shape of a schema whose Go type is that of inner.
 func (b *builder) narrowedShape(inner *source.Node) shape {
 	sh := *b.shape(inner)
-	sh.null = sh.null || b.nullable(inner)
+	sh.allowsNull = sh.allowsNull || b.isNullable(inner)
 	return sh
 }
 
@@ -139,7 +139,7 @@ func (b *builder) explicit(n, t *source.Node) shape {
 	for _, k := range []string{"oneOf", "anyOf"} {
 		null = null || slices.ContainsFunc(itemsOf(n.Get(k)), isNull)
 	}
-	return shape{kind: externalShape, goType: g, null: null}
+	return shape{kind: externalShape, goType: g, allowsNull: null}
 }
 
 func (b *builder) reference(n *source.Node) shape {
@@ -151,14 +151,14 @@ func (b *builder) reference(n *source.Node) shape {
 	return shape{kind: refShape, target: target}
 }
 
-// refType returns the type that a $ref refers to, which is an entry or a nested schema.
+// refType returns the type of a $ref, whose target is an entry of schemas or a nested schema.
 func (b *builder) refType(sh *shape) *Type {
 	n := sh.target.Node
 	if d := b.decls[n]; d != nil {
 		return &Type{Kind: Named, Decl: d}
 	}
 	at, ok := b.siteOf(n)
-	if !ok || b.loops(n) {
+	if !ok || b.hasReferenceCycle(n) {
 		b.report(source.New("MCPE214", sh.node.Range, "the $ref leads back to itself and describes no value"))
 		return &Type{Kind: External, Go: RawMessage}
 	}
@@ -168,11 +168,12 @@ func (b *builder) refType(sh *shape) *Type {
 	return b.typeOf(n, at)
 }
 
-// loops reports whether the references from n form a cycle.
-func (b *builder) loops(n *source.Node) bool { return b.follow(n) == nil }
+// hasReferenceCycle reports whether the references from n form a cycle.
+func (b *builder) hasReferenceCycle(n *source.Node) bool { return b.followReferences(n) == nil }
 
-// follow returns the shape at the end of the chain of references from n, or nil if the references form a cycle.
-func (b *builder) follow(n *source.Node) *shape {
+// followReferences returns the shape at the end of the chain of references from n, or nil if the references form a
+// cycle.
+func (b *builder) followReferences(n *source.Node) *shape {
 	seen := map[*source.Node]bool{}
 	for !seen[n] {
 		seen[n] = true
@@ -185,48 +186,48 @@ func (b *builder) follow(n *source.Node) *shape {
 	return nil
 }
 
-// nullable reports whether n allows null. It follows references.
-func (b *builder) nullable(n *source.Node) bool {
+// isNullable reports whether n allows null. It follows references.
+func (b *builder) isNullable(n *source.Node) bool {
 	seen := map[*source.Node]bool{}
 	for !seen[n] {
 		seen[n] = true
 		sh := b.shape(n)
-		if sh.null || sh.kind != refShape {
-			return sh.null
+		if sh.allowsNull || sh.kind != refShape {
+			return sh.allowsNull
 		}
 		n = sh.target.Node
 	}
 	return false
 }
 
-// typed returns the shape for values of the given kinds.
-func (b *builder) typed(f *facts, of kinds) shape {
+// shapeOfKinds returns the shape of a schema that allows the given kinds.
+func (b *builder) shapeOfKinds(f *facts, of kinds) shape {
 	null := of&kNull != 0
 	sh := shape{}
 	switch k := of &^ kNull; k {
 	case 0:
-		sh = b.untyped(f.node, nil, nullAlone)
+		sh = b.rawShape(f.node, nil, nullAlone)
 	case anyKind &^ kNull:
 		why := "the schema has no type and allows any value"
 		if !null {
 			why = "the schema allows any value but null"
 		}
-		sh, null = b.untyped(f.node, f, why), false
+		sh, null = b.rawShape(f.node, f, why), false
 	case kString, kBool, kInteger, kNumber, kFraction:
 		sh = b.scalar(f, k)
 	case kArray:
-		sh = b.array(f)
+		sh = b.shapeOfArray(f)
 	case kObject:
 		sh = b.objectShape(f)
 	default:
 		sh = shape{kind: unionShape, union: b.kindUnion(f, k)}
 	}
-	sh.null = sh.null || null
+	sh.allowsNull = sh.allowsNull || null
 	return sh
 }
 
 func (b *builder) scalar(f *facts, k kinds) shape {
-	if format := f.get("format"); format != nil {
+	if format := f.keyword("format"); format != nil {
 		if g, ok := b.opts.Formats[format.Text]; ok {
 			return shape{kind: externalShape, goType: g}
 		}
@@ -244,7 +245,7 @@ func (b *builder) scalar(f *facts, k kinds) shape {
 }
 
 func stringKind(f *facts) Kind {
-	if e := f.get("contentEncoding"); e != nil && e.Text == "base64" {
+	if e := f.keyword("contentEncoding"); e != nil && e.Text == "base64" {
 		return Bytes
 	}
 	for _, p := range f.parts {
@@ -257,14 +258,14 @@ func stringKind(f *facts) Kind {
 
 const nullAlone = "the schema allows null alone"
 
-// untyped returns the shape of a value without a known type, which remains raw JSON.
-func (b *builder) untyped(n *source.Node, f *facts, why string) shape {
+// rawShape returns the shape of raw JSON for a value without a known type. It reports why as a diagnostic.
+func (b *builder) rawShape(n *source.Node, f *facts, why string) shape {
 	hint := "give it a type, or x-go-type: encoding/json.RawMessage when any value is meant"
 	if why == nullAlone {
 		hint = `name the type of the values beside null: type: [string, "null"]; x-go-type: encoding/json.RawMessage says that null alone is meant`
 	}
 	for _, t := range schema.KeywordsByType {
-		if f != nil && slices.ContainsFunc(t.Keywords, func(k string) bool { return f.get(k) != nil }) {
+		if f != nil && slices.ContainsFunc(t.Keywords, func(k string) bool { return f.keyword(k) != nil }) {
 			hint = "add type: " + t.Type
 			why = "without a type the keyword " + firstOf(f, t.Keywords) + " concerns only values that are " + t.Plural + "; any value is allowed"
 			break
@@ -275,5 +276,5 @@ func (b *builder) untyped(n *source.Node, f *facts, why string) shape {
 }
 
 func firstOf(f *facts, keywords []string) string {
-	return keywords[slices.IndexFunc(keywords, func(k string) bool { return f.get(k) != nil })]
+	return keywords[slices.IndexFunc(keywords, func(k string) bool { return f.keyword(k) != nil })]
 }

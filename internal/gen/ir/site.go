@@ -7,8 +7,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// siteOf returns the site of a schema that only a $ref refers to. It depends only on the path from the root, so that
-// the type name is independent of the order of references. It returns false if the schema has no root.
+// siteOf returns the site of a schema that only a $ref refers to. It depends only on the path from the root, so the
+// type name does not depend on the order of references. It returns false if the schema has no root.
 func (b *builder) siteOf(n *source.Node) (site, bool) {
 	var path []*source.Node // from the child of the root down to n
 	at := n
@@ -37,28 +37,29 @@ func (b *builder) siteOf(n *source.Node) (site, bool) {
 				s.name = b.defName(r, path[i], s.name)
 			}
 		case key == "items":
-			s.role, s.name = "an element of "+s.name, s.name+segment(path[i], "Item")
+			s.role, s.name = "an element of "+s.name, s.name+nameSegment(path[i], "Item")
 		case key == "additionalProperties":
-			s.role, s.name = "a value of "+s.name, s.name+segment(path[i], "Value")
+			s.role, s.name = "a value of "+s.name, s.name+nameSegment(path[i], "Value")
 		case (key == "oneOf" || key == "anyOf") && i+1 < len(path):
 			i++
 			add := b.variantName(path[i], at)
 			if add == "" {
 				add = elementName(key, path[i])
 			}
-			s.role, s.name = "the variant "+add+" of "+s.name, s.name+segment(path[i], add)
+			s.role, s.name = "the variant "+add+" of "+s.name, s.name+nameSegment(path[i], add)
 		case i+1 < len(path): // a list or map of schemas
 			i++
-			s.role, s.name = "a part of "+s.name, s.name+segment(path[i], elementName(key, path[i]))
+			s.role, s.name = "a part of "+s.name, s.name+nameSegment(path[i], elementName(key, path[i]))
 		default:
-			s.role, s.name = "a part of "+s.name, s.name+segment(path[i], GoName(key))
+			s.role, s.name = "a part of "+s.name, s.name+nameSegment(path[i], GoName(key))
 		}
 		at = path[i]
 	}
 	return s, true
 }
 
-// elementName returns a name for an element of a keyword's list or map: the keyword with the number or key.
+// elementName returns a name for an element in a keyword's list or map. It consists of the keyword and the element's
+// number or key.
 func elementName(keyword string, n *source.Node) string {
 	if key, _ := n.Key(); key != "" {
 		return GoName(keyword) + Suffix(key)
@@ -66,7 +67,7 @@ func elementName(keyword string, n *source.Node) string {
 	return GoName(keyword) + strconv.Itoa(slices.Index(n.Parent.Items, n)+1)
 }
 
-// variantName returns the type name suffix of an inline variant, or "" if at is not a union.
+// variantName returns the suffix for the type name of an inline variant, or "" if at is not a union.
 func (b *builder) variantName(variant, at *source.Node) string {
 	sh := b.shape(at)
 	if sh.kind != unionShape {

@@ -9,11 +9,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
 )
 
-// maxPublished is the maximum size of an event type's published schemas in bytes without a warning. Every peer that
-// lists the event types reads all schemas.
+// maxPublished is the size in bytes above which an event type's published schemas cause a warning. Every peer that
+// lists the event types receives all schemas.
 const maxPublished = 256 << 10
 
-// checkSizes warns about event types with very large published schemas. It reports only the largest one.
+// checkSizes warns about very large published schemas. It reports only the event type with the largest schemas.
 func (b *builder) checkSizes(all []*Event) {
 	var largest *Event
 	most, count := 0, 0
@@ -35,7 +35,7 @@ func (b *builder) checkSizes(all []*Event) {
 		who = fmt.Sprintf("%d event types publish more than %d KB of schemas each, %s the most: %d KB", count, maxPublished>>10, largest.Schema.Name, most>>10)
 	}
 	d := source.New("MCPE218", largest.Schema.NameRange, "%s, which every peer that lists the event types reads", who)
-	if def, without := heaviest(largest.PayloadSchema); def != nil {
+	if def, without := heaviestDefinition(largest.PayloadSchema); def != nil {
 		kept, at := without+sizeOf(largest.InputSchema, nil), b.set.Origin(def)
 		d = d.WithHint("of the definitions that the payload refers to, %s brings in most: without it there are %d KB; an override in mcpe.yaml cuts it off: {file: %s, at: %s, replace: {type: object}}",
 			def.Name, kept>>10, yaml.Scalar(at.Root().Range.Start.File), yaml.Scalar(at.Pointer()))
@@ -45,8 +45,8 @@ func (b *builder) checkSizes(all []*Event) {
 	b.report(d)
 }
 
-// sizeOf returns the published size of a schema in bytes. It excludes one definition and the definitions that are
-// reachable only from it.
+// sizeOf returns the published size of a schema in bytes. It excludes the definition without, and all definitions that
+// are reachable only through it.
 func sizeOf(s *published.Schema, without *published.Schema) int {
 	size := len(s.Head) + len(s.Tail)
 	seen := map[*published.Schema]bool{without: true}
@@ -61,9 +61,9 @@ func sizeOf(s *published.Schema, without *published.Schema) int {
 	return size
 }
 
-// heaviest returns the directly referenced definition that contributes most to the schema's size, and the size without
-// it. It returns nil if the schema does not refer to any definition.
-func heaviest(s *published.Schema) (def *published.Schema, size int) {
+// heaviestDefinition returns the directly referenced definition that contributes most to the schema's size, and the
+// size without it. It returns nil if the schema does not refer to any definition.
+func heaviestDefinition(s *published.Schema) (def *published.Schema, size int) {
 	candidates := s.Refs
 	for range 10 { // if the payload is only a reference, use the references of its target
 		if len(candidates) == 1 {

@@ -15,11 +15,11 @@ func (b *builder) declareTask(t *schema.Task) *Task {
 		prefix = t.GoName
 	}
 	out := &Task{Schema: t, Prefix: prefix}
-	arguments, update, result := segment(t.Input, prefix+"TaskArguments"), segment(t.Update, prefix+"TaskUpdate"), segment(t.Result, prefix+"TaskResult")
+	arguments, update, result := nameSegment(t.Input, prefix+"TaskArguments"), nameSegment(t.Update, prefix+"TaskUpdate"), nameSegment(t.Result, prefix+"TaskResult")
 	for _, name := range []string{
 		arguments, update, result, prefix + "Task", "Register" + prefix + "Task", "Call" + prefix + "Task", "Listen" + prefix + "Task",
 	} {
-		if !b.declare(b.names, name, "task "+t.Name, t.NameRange) {
+		if !b.declareName(b.names, name, "task "+t.Name, t.NameRange) {
 			break
 		}
 	}
@@ -42,10 +42,10 @@ func (b *builder) declareConversation(c *schema.Conversation) *Conversation {
 	out := &Conversation{Schema: c}
 	context := ConversationContext
 	if c.Context != nil {
-		context = segment(c.Context, context)
+		context = nameSegment(c.Context, context)
 	}
 	for _, name := range []string{context, ConversationAnswer, ConversationHandler, RegisterConversation, DecodeConversation} {
-		if !b.declare(b.names, name, "the conversation", c.Range) {
+		if !b.declareName(b.names, name, "the conversation", c.Range) {
 			break
 		}
 	}
@@ -55,7 +55,7 @@ func (b *builder) declareConversation(c *schema.Conversation) *Conversation {
 	return out
 }
 
-// publishTasks adds the schemas of the tasks. The names of tasks and read tools must be distinct.
+// publishTasks adds the schemas of the tasks. It also checks that the names of tasks and read tools are distinct.
 func (b *builder) publishTasks(p *Package, tools scope) {
 	for _, f := range p.Files {
 		for _, t := range f.Tasks {

@@ -7,9 +7,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
-// tool returns the read tool of an event type. If the event type cannot have a read tool, it reports the reason and
+// readTool returns the read tool of an event type. If the event type cannot have a read tool, it reports the reason and
 // returns nil.
-func (b *builder) tool(e *Event, names scope) *Tool {
+func (b *builder) readTool(e *Event, names scope) *Tool {
 	t := &Tool{
 		Cursor:    orElse(e.Schema.ToolCursor, readtool.CursorArgument),
 		MaxEvents: orElse(e.Schema.ToolMaxEvents, readtool.MaxEventsArgument),
@@ -34,12 +34,12 @@ func (b *builder) tool(e *Event, names scope) *Tool {
 	return t
 }
 
-// ArgumentNames returns the names of the arguments that the tool adds.
+// ArgumentNames returns the names of the arguments that the tool adds to those of the event type.
 func (t *Tool) ArgumentNames() readtool.ArgumentNames {
 	return readtool.ArgumentNames{Cursor: t.Cursor, MaxEvents: t.MaxEvents, Wait: t.Wait, Quiet: t.Quiet, Since: t.Since}
 }
 
-// checkToolArguments reports an inputSchema to which the tool cannot add its arguments.
+// checkToolArguments returns false and reports a diagnostic if the tool cannot add its arguments to the inputSchema.
 func (b *builder) checkToolArguments(e *Event, t *Tool) bool {
 	_, err := readtool.InputSchema(e.InputSchema.JSON(), t.ArgumentNames())
 	var refused *readtool.SchemaError

@@ -7,7 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// A unionPlan describes a union before the types of its variants are determined.
+// A unionPlan describes a union before its variants have Go types.
 type unionPlan struct {
 	// tag is the discriminator of tagged variants.
 	tag      string
@@ -15,42 +15,43 @@ type unionPlan struct {
 	variants []plannedVariant
 }
 
-// A plannedVariant is a variant of a unionPlan. It is identified by its tags, by a member that only it requires, or by
-// its JSON type.
+// A plannedVariant is a variant of a unionPlan. It is identified by its tags, by a member that no other variant
+// requires, or by its JSON type.
 type plannedVariant struct {
 	node *source.Node
-	// of lists the schema's variants for which node was created. It has several elements if they have the same Go type.
-	of   []*source.Node
-	tags []string
-	has  string
-	// json is the JSON type. name is the Go type suffix of an inline variant.
-	json, name string
+	// originals lists the variants in the event file for which node was created. Variants with the same Go type share a
+	// node.
+	originals         []*source.Node
+	tags              []string
+	identifyingMember string
+	// jsonType is the JSON type. name is the suffix for the type name of an inline variant.
+	jsonType, name string
 }
 
 func taggedVariant(node *source.Node, tags ...string) plannedVariant {
-	return plannedVariant{node: node, of: []*source.Node{node}, tags: tags, json: "object", name: Suffix(unquoted(tags[0]))}
+	return plannedVariant{node: node, originals: []*source.Node{node}, tags: tags, jsonType: "object", name: Suffix(unquoted(tags[0]))}
 }
 
-// byTag reports whether all variants have tags.
-func (p *unionPlan) byTag() bool {
+// allTagged reports whether all variants have tags.
+func (p *unionPlan) allTagged() bool {
 	return !slices.ContainsFunc(p.variants, func(v plannedVariant) bool { return len(v.tags) == 0 })
 }
 
 // variantObject returns the object of a variant, or nil if the variant is not an object.
 func (b *builder) variantObject(v *source.Node) *object {
-	if sh := b.follow(v); sh != nil && sh.kind == structShape {
+	if sh := b.followReferences(v); sh != nil && sh.kind == structShape {
 		return sh.object
 	}
 	return nil
 }
 
-// flat replaces nested unions by their variants.
-func (b *builder) flat(variants []*source.Node) []*source.Node {
+// flattenUnions replaces nested unions with their variants.
+func (b *builder) flattenUnions(variants []*source.Node) []*source.Node {
 	var all []*source.Node
 	for _, v := range variants {
-		if sh := b.follow(v); sh != nil && sh.kind == unionShape {
+		if sh := b.followReferences(v); sh != nil && sh.kind == unionShape {
 			for _, inner := range sh.union.variants {
-				all = append(all, inner.of...)
+				all = append(all, inner.originals...)
 			}
 			continue
 		}
@@ -59,24 +60,25 @@ func (b *builder) flat(variants []*source.Node) []*source.Node {
 	return all
 }
 
-// inferredUnion returns the union plan for variants that have a required member with distinct constants, or nil.
+// inferredUnion returns the union plan for variants with a required member that is a different constant in each. It
+// returns nil for other variants.
 func (b *builder) inferredUnion(f *facts, variants []*source.Node) *unionPlan {
-	return b.inferred(variants, func(obj *object, tag string) bool { return obj.get(tag).required || f.requires(tag) })
+	return b.inferUnion(variants, func(obj *object, tag string) bool { return obj.get(tag).required || f.requires(tag) })
 }
 
-// optionalTag returns a member that would identify the variants if it were required, or "".
+// optionalTag returns the name of a member that would identify the variants if it were required, or "".
 func (b *builder) optionalTag(variants []*source.Node) string {
-	plan := b.inferred(variants, func(*object, string) bool { return true })
+	plan := b.inferUnion(variants, func(*object, string) bool { return true })
 	if plan == nil {
 		return ""
 	}
 	return plan.tag
 }
 
-// inferred returns the union plan for variants that have a member with distinct constants, or nil. It considers only
-// members for which counted returns true.
-func (b *builder) inferred(variants []*source.Node, counted func(obj *object, tag string) bool) *unionPlan {
-	variants = b.flat(variants)
+// inferUnion returns the union plan for variants with a member that is a different constant in each, or nil. It
+// considers only members for which counted returns true.
+func (b *builder) inferUnion(variants []*source.Node, counted func(obj *object, tag string) bool) *unionPlan {
+	variants = b.flattenUnions(variants)
 	objects := make([]*object, len(variants))
 	for i, v := range variants {
 		if objects[i] = b.variantObject(v); objects[i] == nil {
@@ -95,7 +97,7 @@ func (b *builder) planFor(counted func(*object, string) bool, tag string, varian
 	plan := &unionPlan{tag: tag}
 	var values []*source.Node
 	for _, obj := range objects {
-		vals, open := b.constants(obj, tag)
+		vals, open := b.listedValues(obj, tag)
 		if len(vals) != 1 || open || !isScalar(vals[0]) || !counted(obj, tag) {
 			return nil
 		}
@@ -115,15 +117,15 @@ func (b *builder) planFor(counted func(*object, string) bool, tag string, varian
 }
 
 // declaredUnion returns the union plan for an OpenAPI discriminator. The tags of a variant are the constants of its tag
-// member, its entries in mapping, or otherwise the last element of its $ref. applied lists the variants merged with
-// their sibling keywords. dead lists the dropped variants.
+// member, its entries in mapping, or the last element of its $ref, in order of precedence. applied lists the variants,
+// merged with the keywords next to the union. dead lists the dropped variants.
 func (b *builder) declaredUnion(n, d *source.Node, variants, applied, dead []*source.Node) (*unionPlan, bool) {
 	name := d.Get("propertyName")
 	if name == nil || name.Kind != source.String || name.Text == "" {
 		b.report(source.New("MCPE210", d.Range, "the discriminator needs propertyName, a string"))
 		return nil, false
 	}
-	mapping, ok := b.mapping(n, d.Get("mapping"), variants, dead)
+	mapping, ok := b.assignMapping(n, d.Get("mapping"), variants, dead)
 	if !ok {
 		return nil, false
 	}
@@ -131,7 +133,7 @@ func (b *builder) declaredUnion(n, d *source.Node, variants, applied, dead []*so
 	consts := make([][]*source.Node, len(variants))
 	inner := make([]*unionPlan, len(variants))
 	for i, v := range applied {
-		if sh := b.follow(v); sh != nil && sh.kind == unionShape && sh.union.tag == name.Text && sh.union.byTag() {
+		if sh := b.followReferences(v); sh != nil && sh.kind == unionShape && sh.union.tag == name.Text && sh.union.allTagged() {
 			inner[i] = sh.union
 			plan.literal = plan.literal || sh.union.literal
 			continue
@@ -141,7 +143,7 @@ func (b *builder) declaredUnion(n, d *source.Node, variants, applied, dead []*so
 			b.report(source.New("MCPE210", variants[i].Range, "a variant of a discriminated union must be an object schema with properties"))
 			return nil, false
 		}
-		consts[i], _ = b.constants(obj, name.Text)
+		consts[i], _ = b.listedValues(obj, name.Text)
 		plan.literal = plan.literal || !allStrings(consts[i])
 	}
 	for i, v := range variants {
@@ -171,9 +173,9 @@ func literals(tags []string) []string {
 	return out
 }
 
-// mapping assigns the entries of discriminator.mapping to variants. The value of an entry is a reference to the
-// variant, or the last element of the variant's $ref.
-func (b *builder) mapping(n, m *source.Node, variants, dead []*source.Node) (map[int][]source.Member, bool) {
+// assignMapping assigns the entries of discriminator.mapping to variants. An entry contains a reference to the variant,
+// or the last element of the variant's $ref.
+func (b *builder) assignMapping(n, m *source.Node, variants, dead []*source.Node) (map[int][]source.Member, bool) {
 	out := map[int][]source.Member{}
 	for _, entry := range membersOf(m) {
 		named := func(v *source.Node) bool {
@@ -193,7 +195,7 @@ func (b *builder) mapping(n, m *source.Node, variants, dead []*source.Node) (map
 	return out, true
 }
 
-// sameTarget reports whether text, as a reference in n, has the same target as the $ref of variant.
+// sameTarget reports whether text and the $ref of variant refer to the same schema. It resolves text relative to n.
 func (b *builder) sameTarget(n, variant, text *source.Node) bool {
 	want, d := b.set.Resolve(variant)
 	if d != nil {
@@ -246,65 +248,65 @@ func (b *builder) distinctTags(plan *unionPlan) bool {
 	return true
 }
 
-// fillUnion adds the typed variants to the declaration of a union.
+// fillUnion adds the variants to the declaration of a union, after determining their types.
 func (b *builder) fillUnion(d *Decl, sh *shape, at site) {
 	d.Tag, d.Literal = sh.union.tag, sh.union.literal
 	for _, v := range sh.union.variants {
-		what := v.json
+		what := v.jsonType
 		switch {
 		case len(v.tags) > 0:
 			what = v.tags[0]
-		case v.has != "":
-			what = v.has
+		case v.identifyingMember != "":
+			what = v.identifyingMember
 		}
-		t := b.typeOf(v.node, site{name: d.Name + segment(v.node, v.name), role: "the variant " + what + " of " + d.Name, root: at.root})
+		t := b.typeOf(v.node, site{name: d.Name + nameSegment(v.node, v.name), role: "the variant " + what + " of " + d.Name, root: at.root})
 		target := b.variantDecl(d, v, t, at)
 		if target == nil {
 			continue // its own rule reports it
 		}
 		if len(v.tags) == 0 {
-			d.Variants = append(d.Variants, Variant{JSON: v.json, Has: v.has, Decl: target})
+			d.Variants = append(d.Variants, Variant{JSON: v.jsonType, Has: v.identifyingMember, Decl: target})
 		}
 		for _, tag := range v.tags {
-			d.Variants = append(d.Variants, Variant{JSON: v.json, Tagged: true, Tag: tag, Decl: target})
+			d.Variants = append(d.Variants, Variant{JSON: v.jsonType, Tagged: true, Tag: tag, Decl: target})
 		}
 	}
 }
 
 // variantDecl returns the Go declaration for a variant of the union d. It returns the declaration of the variant's type
-// if that type can have methods, and a new declaration based on the type otherwise. It returns nil if an error was
-// reported for the type.
+// if that type can have methods, or a new declaration based on the type. It returns nil if an error was reported for
+// the type.
 func (b *builder) variantDecl(d *Decl, v plannedVariant, t *Type, at site) *Decl {
-	sh := b.follow(v.node)
+	sh := b.followReferences(v.node)
 	if sh == nil || sh.kind == failedShape {
 		return nil
 	}
-	name := d.Name + segment(v.node, v.name)
+	name := d.Name + nameSegment(v.node, v.name)
 	switch {
 	case sh.kind == structShape || sh.kind == enumShape:
 		return t.Target()
 	case t.Kind == Named && t.Decl.Name == name: // a list of such lists
 		return t.Decl
 	}
-	own := &Decl{Name: name, Form: Defined, Role: "the variant " + v.json + " of " + d.Name, At: d.At, Type: t, Of: d}
+	own := &Decl{Name: name, Form: Defined, Role: "the variant " + v.jsonType + " of " + d.Name, At: d.At, Type: t, Of: d}
 	if sh.kind == externalShape || sh.kind == scalarShape && sh.base == Time {
 		own.Form = Holder
 	}
-	b.declare(b.names, own.Name, "the variant "+v.json+" of "+d.Name, own.At)
-	*at.root.into = append(*at.root.into, own)
+	b.declareName(b.names, own.Name, "the variant "+v.jsonType+" of "+d.Name, own.At)
+	*at.root.declList = append(*at.root.declList, own)
 	b.all = append(b.all, own)
 	return own
 }
 
-// constants returns the listed values of a member. It follows references. open reports whether other values are also
-// valid.
-func (b *builder) constants(obj *object, name string) (values []*source.Node, open bool) {
+// listedValues returns the enum or const values of a member, following references. open reports whether other values
+// are also valid.
+func (b *builder) listedValues(obj *object, name string) (values []*source.Node, open bool) {
 	m := obj.get(name)
 	if m == nil || m.node == nil {
 		return nil, false
 	}
-	if sh := b.follow(m.node); sh != nil && sh.kind == enumShape && !b.nullable(m.node) {
-		return sh.values, sh.open
+	if sh := b.followReferences(m.node); sh != nil && sh.kind == enumShape && !b.isNullable(m.node) {
+		return sh.values, sh.isOpen
 	}
 	return nil, false
 }
@@ -326,7 +328,7 @@ func allStrings(values []*source.Node) bool {
 
 func tagText(v *source.Node, literal bool) string {
 	if literal {
-		return canonical(v)
+		return valueKey(v)
 	}
 	return v.Text
 }

@@ -13,7 +13,7 @@ import (
 // reference to the base means any subtype, except within a subtype. An event file has two schemas for the base, without
 // a cycle: the union of the subtypes, and their common members.
 
-// A sharedKey identifies a shared schema and its version.
+// A sharedKey identifies a version of a shared schema.
 type sharedKey struct {
 	pointer string
 	version version
@@ -22,12 +22,13 @@ type sharedKey struct {
 type version int
 
 const (
-	// whole is the schema that a reference means. For a base, it is the union of the subtypes.
-	whole version = iota
-	// common is the part of a base that its subtypes share.
-	common
-	// itself is the common part with the base's own tag. It is for a base that occurs in its own mapping.
-	itself
+	// wholeSchema is the target of ordinary references. For a base, it is the union of the subtypes.
+	wholeSchema version = iota
+	// commonPart is the part of a base that its subtypes share.
+	commonPart
+	// ownTagPart is the common part, restricted to the base's own tag. It is used if the mapping of a base contains the
+	// base itself.
+	ownTagPart
 )
 
 func (v version) suffix() string { return [...]string{"", "Base", "Itself"}[v] }
@@ -35,16 +36,16 @@ func (v version) suffix() string { return [...]string{"", "Base", "Itself"}[v] }
 // A family consists of a base and the schemas that its discriminator selects.
 type family struct {
 	tag string
-	// members lists the JSON Pointers of the schemas. tags maps them to the values that select them.
+	// members lists the JSON Pointers of the schemas. tags maps each pointer to the tags that select the schema.
 	members []string
 	tags    map[string][]string
 }
 
-// hasVariants reports whether a schema lists the variants for its discriminator.
+// hasVariants reports whether a schema lists the variants for its discriminator in oneOf or anyOf.
 func hasVariants(n *source.Node) bool { return n.Get("oneOf") != nil || n.Get("anyOf") != nil }
 
-// family returns the family of the base at a pointer, or nil if the schema is not a base or has no subtypes. It
-// reports a base that cannot become a union.
+// family returns the family of the base at a pointer. It returns nil if the schema is not a base, has no subtypes, or
+// cannot become a union. It reports the last case as a diagnostic.
 func (r *reader) family(pointer string) *family {
 	if f, known := r.families[pointer]; known {
 		return f
@@ -74,7 +75,7 @@ func (r *reader) newFamily(pointer string, n, d *source.Node) (*family, error) {
 	}
 	f := &family{tag: tag.Text, tags: map[string][]string{}}
 	mapping := d.Get("mapping")
-	if mapping == nil && r.extended()[n] {
+	if mapping == nil && r.extendedSchemas()[n] {
 		return nil, fmt.Errorf("it has no mapping")
 	}
 	for _, e := range members(mapping) {
@@ -109,7 +110,7 @@ func (r *reader) mappingTarget(base string, n, to *source.Node) (string, *source
 	return pointer, sub, err
 }
 
-// isShared reports whether the schema at a pointer becomes a shared schema.
+// isShared reports whether the schema at a pointer becomes a shared schema of the event file.
 func isShared(pointer string) bool {
 	name, ok := strings.CutPrefix(pointer, components)
 	return ok && !strings.Contains(name, "/") || strings.HasPrefix(pointer, "/"+Elsewhere+"/")
@@ -135,11 +136,11 @@ func (r *reader) parents(n *source.Node) []parent {
 	return all
 }
 
-// maxAncestors limits the number of visited ancestors of a schema, so that the run time is linear in the size of the
+// maxAncestors limits the number of visited ancestors of a schema. The run time is therefore linear in the size of the
 // document.
 const maxAncestors = 100
 
-// extends reports whether the allOf of n contains base or a schema that extends it.
+// extends reports whether the allOf of n contains base, directly or indirectly.
 func (r *reader) extends(n, base *source.Node, seen map[*source.Node]bool) bool {
 	if seen[n] || len(seen) > maxAncestors {
 		return false
@@ -148,8 +149,8 @@ func (r *reader) extends(n, base *source.Node, seen map[*source.Node]bool) bool 
 	return slices.ContainsFunc(r.parents(n), func(p parent) bool { return p.node == base || r.extends(p.node, base, seen) })
 }
 
-// extended returns the component schemas that other schemas extend.
-func (r *reader) extended() map[*source.Node]bool {
+// extendedSchemas returns the component schemas that occur in the allOf of other component schemas.
+func (r *reader) extendedSchemas() map[*source.Node]bool {
 	if r.bases == nil {
 		r.bases = map[*source.Node]bool{}
 		for _, m := range members(r.doc.Get("components").Get("schemas")) {
@@ -161,14 +162,14 @@ func (r *reader) extended() map[*source.Node]bool {
 	return r.bases
 }
 
-// A tagMember is a discriminator property with its valid values for one schema.
+// A tagMember is a discriminator property and the values that are valid for a schema.
 type tagMember struct {
 	name   string
 	values []string
 }
 
-// tags returns the tags that select a schema in the families of its ancestors and in its own family.
-func (r *reader) tags(pointer string) []tagMember {
+// tagMembers returns the tags that select a schema in its own family and in the families of its ancestors.
+func (r *reader) tagMembers(pointer string) []tagMember {
 	var all []tagMember
 	seen := map[*source.Node]bool{}
 	var visit func(p parent)
@@ -197,32 +198,32 @@ func (r *reader) tags(pointer string) []tagMember {
 	return all
 }
 
-// shared writes a shared schema.
-func (r *reader) shared(w sharedKey) (*source.Node, error) {
-	n, f, tags := r.doc.Lookup(w.pointer), r.family(w.pointer), r.tags(w.pointer)
-	if w.version == whole && f != nil {
-		return r.union(n, f), nil
+// sharedSchema converts a shared schema.
+func (r *reader) sharedSchema(w sharedKey) (*source.Node, error) {
+	n, f, tags := r.doc.Lookup(w.pointer), r.family(w.pointer), r.tagMembers(w.pointer)
+	if w.version == wholeSchema && f != nil {
+		return r.unionSchema(n, f), nil
 	}
 	others := slices.ContainsFunc(n.Members, func(m source.Member) bool { return m.Key != "allOf" && m.Key != "title" && m.Key != "description" })
 	if parents := r.parents(n); len(parents) > 0 {
-		r.subtype = f != nil || len(tags) > 0 || others || len(n.Get("allOf").Items) > 1
+		r.isSubtype = f != nil || len(tags) > 0 || others || len(n.Get("allOf").Items) > 1
 	}
-	if w.version != whole && n.Get("nullable") != nil { // the union is nullable
+	if w.version != wholeSchema && n.Get("nullable") != nil { // the union is nullable
 		n = &source.Node{Kind: n.Kind, Range: n.Range, Members: slices.DeleteFunc(slices.Clone(n.Members), func(m source.Member) bool { return m.Key == "nullable" })}
 	}
 	r.top = n
 	out, err := r.convertSchema(n)
-	if err != nil || w.version == common {
+	if err != nil || w.version == commonPart {
 		return out, err
 	}
 	for _, t := range tags {
-		restrict(out, t)
+		restrictTag(out, t)
 	}
 	return out, nil
 }
 
-// union returns the schema for references to a base.
-func (r *reader) union(n *source.Node, f *family) *source.Node {
+// unionSchema returns the union of the subtypes of a base. It replaces the base as the target of references.
+func (r *reader) unionSchema(n *source.Node, f *family) *source.Node {
 	out, variants, mapping, d := yaml.Object(), yaml.List(), yaml.Object(), yaml.Object()
 	for _, m := range n.Members {
 		if m.Key == "title" || m.Key == "description" || m.Key == "deprecated" {
@@ -232,9 +233,9 @@ func (r *reader) union(n *source.Node, f *family) *source.Node {
 	for _, pointer := range f.members {
 		w := sharedKey{pointer: pointer}
 		if r.family(pointer) != nil {
-			w.version = itself
+			w.version = ownTagPart
 		}
-		variant := toShared(r.require(w))
+		variant := toShared(r.requireShared(w))
 		variants.Items = append(variants.Items, variant)
 		for _, tag := range f.tags[pointer] {
 			yaml.Set(mapping, tag, variant.Get("$ref"))
@@ -245,13 +246,13 @@ func (r *reader) union(n *source.Node, f *family) *source.Node {
 	yaml.Set(d, "mapping", mapping)
 	yaml.Set(out, "discriminator", d)
 	if n.Get("nullable").True() {
-		return orNull(out)
+		return allowNull(out)
 	}
 	return out
 }
 
-// restrict adds the constraint for a tag member to an object schema.
-func restrict(n *source.Node, t tagMember) {
+// restrictTag restricts a tag member of the object schema n to its valid values.
+func restrictTag(n *source.Node, t tagMember) {
 	values, member, has, list := yaml.Object(), yaml.Object(), yaml.Object(), yaml.List()
 	if len(t.values) == 1 {
 		yaml.Set(values, "const", yaml.Text(t.values[0]))
@@ -271,15 +272,16 @@ func restrict(n *source.Node, t tagMember) {
 	yaml.Set(n, "allOf", list)
 }
 
-// extending returns the allOf of a subtype. For a base or a schema with tags, it refers only to the common part.
-func (r *reader) extending(list *source.Node) (*source.Node, error) {
+// subtypeAllOf converts the allOf of a subtype. It replaces references to a base or a schema with tags with references
+// to the common part.
+func (r *reader) subtypeAllOf(list *source.Node) (*source.Node, error) {
 	out := yaml.List()
 	for _, item := range list.Items {
 		ref := item.Get("$ref")
 		if ref != nil {
 			pointer, _, err := r.resolve(ref.Text)
-			if err == nil && isShared(pointer) && (r.family(pointer) != nil || len(r.tags(pointer)) > 0) {
-				out.Items = append(out.Items, toShared(r.require(sharedKey{pointer, common})))
+			if err == nil && isShared(pointer) && (r.family(pointer) != nil || len(r.tagMembers(pointer)) > 0) {
+				out.Items = append(out.Items, toShared(r.requireShared(sharedKey{pointer, commonPart})))
 				continue
 			}
 		}

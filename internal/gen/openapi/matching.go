@@ -9,18 +9,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 )
 
-// addMatching adds events for the component schemas with names that match a pattern. It is for documents that describe
-// payloads only as components.
+// addMatching adds an event for each component schema whose name matches a pattern. It is intended for documents that
+// describe payloads only as components.
 func (r *reader) addMatching(patterns []string) {
 	schemas := members(r.doc.Get("components").Get("schemas"))
 	for _, pattern := range patterns {
-		if !slices.ContainsFunc(schemas, func(m source.Member) bool { return matches(m.Key, []string{pattern}) }) {
+		if !slices.ContainsFunc(schemas, func(m source.Member) bool { return matchesAny(m.Key, []string{pattern}) }) {
 			r.found = append(r.found, source.New("MCPE511", r.doc.Range, "no schema of the components matches %q", pattern).
 				WithHint("the names of %d schemas are below /components/schemas, such as %s", len(schemas), shown(schemas)))
 		}
 	}
 	for _, m := range schemas {
-		if m.Value.Get("x-stripeEvent") != nil || !matches(m.Key, patterns) {
+		if m.Value.Get("x-stripeEvent") != nil || !matchesAny(m.Key, patterns) {
 			continue
 		}
 		payload := yaml.Object()
@@ -31,8 +31,8 @@ func (r *reader) addMatching(patterns []string) {
 	}
 }
 
-// matches reports whether a name matches one of the valid patterns.
-func matches(name string, patterns []string) bool {
+// matchesAny reports whether a name matches any of the patterns. It ignores invalid patterns.
+func matchesAny(name string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, name); return ok })
 }
 

@@ -1,8 +1,8 @@
-// Package openapi reads event types from OpenAPI 3 documents. Event types are the webhooks of 3.1, the callbacks of
-// operations, and schemas with Stripe's keyword x-stripeEvent.
+// Package openapi reads event types from OpenAPI 3 documents. Event types are the webhooks of version 3.1, the
+// callbacks of operations, and schemas with Stripe's keyword x-stripeEvent.
 //
-// Start with [Read]. It converts component schemas that events refer to into shared JSON Schemas. For example, it
-// replaces nullable by a type and omits examples.
+// Start with [Read]. The package converts component schemas that events refer to into shared JSON Schemas. For example,
+// it replaces nullable with a type and omits examples.
 package openapi
 
 import (
@@ -21,7 +21,7 @@ import (
 // parts that cannot become event types, with a warning (MCPE511). Component schemas with names that match one of the
 // [path.Match] patterns also become event types.
 func Read(doc *source.Node, components ...string) (importer.Document, []source.Diagnostic) {
-	r := &reader{doc: doc, names: map[string]bool{}, sharedNames: map[sharedKey]string{}, called: map[string]bool{}, families: map[string]*family{}}
+	r := &reader{doc: doc, names: map[string]bool{}, sharedNames: map[sharedKey]string{}, takenNames: map[string]bool{}, families: map[string]*family{}}
 	version := doc.Get("openapi")
 	if version == nil || !strings.HasPrefix(version.Text, "3.") {
 		at := doc.Range
@@ -32,12 +32,12 @@ func Read(doc *source.Node, components ...string) (importer.Document, []source.D
 			WithHint("convert an older one first, for example with swagger2openapi"))
 		return importer.Document{}, r.found
 	}
-	r.siblings = !strings.HasPrefix(version.Text, "3.0")
+	r.allowsSiblings = !strings.HasPrefix(version.Text, "3.0")
 	var out importer.Document
 	if t := doc.Get("info").Get("title"); t != nil {
 		out.Title = t.Text
 	}
-	// OpenAPI's dialect is 2020-12 with additional keywords, which this package converts or omits.
+	// The dialect of OpenAPI extends 2020-12 with keywords that this package converts or omits.
 	if d := doc.Get("jsonSchemaDialect"); d != nil && !strings.HasPrefix(d.Text, "https://spec.openapis.org/oas/") {
 		out.Dialect = d
 	}
@@ -66,7 +66,7 @@ func Read(doc *source.Node, components ...string) (importer.Document, []source.D
 		if _, key := to.Key(); key.Start.Line > 0 {
 			at = key
 		}
-		n, err := r.shared(w)
+		n, err := r.sharedSchema(w)
 		if err != nil {
 			r.leaveOut(at, "schema "+r.sharedNames[w], err.Error())
 			continue
@@ -82,15 +82,15 @@ func Read(doc *source.Node, components ...string) (importer.Document, []source.D
 	return out, source.Sort(r.found)
 }
 
-// A Root is a part of a document that describes event types.
+// A Root is a part of a document in which event types are described.
 type Root struct {
 	Node *source.Node
-	// Names reports whether the author chose the member names of the node.
+	// Names reports whether the author chose the member names of Node. Otherwise, they are keywords.
 	Names bool
 }
 
-// Roots returns the parts of an OpenAPI document that describe event types. These parts can refer to other parts of the
-// document.
+// Roots returns the parts of an OpenAPI document in which event types are described. They can refer to other parts of
+// the document.
 func Roots(doc *source.Node, components ...string) []Root {
 	var all []Root
 	add := func(n *source.Node) {
@@ -109,7 +109,7 @@ func Roots(doc *source.Node, components ...string) []Root {
 		}
 	}
 	for _, m := range members(doc.Get("components").Get("schemas")) {
-		if m.Value.Get("x-stripeEvent") != nil || matches(m.Key, components) {
+		if m.Value.Get("x-stripeEvent") != nil || matchesAny(m.Key, components) {
 			all = append(all, Root{Node: m.Value})
 		}
 	}
@@ -118,29 +118,30 @@ func Roots(doc *source.Node, components ...string) []Root {
 
 type reader struct {
 	doc *source.Node
-	// siblings reports whether sibling keywords of $ref apply, as in version 3.1 and later.
-	siblings bool
-	// embedded reports whether the schema is in a document of another format. Its references are not converted.
-	embedded bool
-	events   []importer.Event
-	names    map[string]bool
-	found    []source.Diagnostic
-	// order lists the required shared schemas. sharedNames maps them to their names in the event file.
+	// allowsSiblings reports whether keywords next to $ref apply, as in version 3.1 and later.
+	allowsSiblings bool
+	// isEmbedded reports whether the schema is in a document of another format. The reader then does not convert
+	// references.
+	isEmbedded bool
+	events     []importer.Event
+	names      map[string]bool
+	found      []source.Diagnostic
+	// order lists the shared schemas to write. sharedNames maps them to their names in the event file.
 	order       []sharedKey
 	sharedNames map[sharedKey]string
-	called      map[string]bool
-	// inlined lists the JSON Pointers of the schemas being inlined.
+	takenNames  map[string]bool
+	// inlined lists the JSON Pointers of the schemas that are currently being inlined.
 	inlined []string
-	// families maps the JSON Pointers of bases to their families.
+	// families caches the results of the method family.
 	families map[string]*family
-	// bases is the set of schemas that others extend. It is computed on first use.
+	// bases caches the result of extendedSchemas.
 	bases map[*source.Node]bool
-	// top is the shared schema that is being converted. subtype reports whether it extends the schemas in its allOf.
-	top     *source.Node
-	subtype bool
-	// untyped lists the ranges of schemas to which a type was added.
+	// top is the shared schema that is being converted. isSubtype reports whether it extends the schemas in its allOf.
+	top       *source.Node
+	isSubtype bool
+	// untyped lists the ranges of the schemas to which the conversion added a type.
 	untyped []source.Range
-	// conditionDepth is the number of enclosing not, if, then and else keywords. Adding a type within these would
+	// conditionDepth is the number of enclosing not, if, then and else keywords, within which an added type would
 	// change the meaning.
 	conditionDepth int
 }
@@ -156,15 +157,15 @@ func members(n *source.Node) []source.Member {
 	return n.Members
 }
 
-// follow resolves references to parts of the document other than schemas.
-func (r *reader) follow(n *source.Node) (*source.Node, error) {
+// followReference returns n, or its target if n is a reference to a part of the document other than a schema.
+func (r *reader) followReference(n *source.Node) (*source.Node, error) {
 	return importer.Follow(n, func(ref string) (*source.Node, error) {
 		_, to, err := r.resolve(ref)
 		return to, err
 	})
 }
 
-// resolve returns the JSON Pointer in the fragment of a reference, and its target.
+// resolve returns the JSON Pointer that a reference contains, and the target of the reference.
 func (r *reader) resolve(ref string) (string, *source.Node, error) {
 	pointer, to, err := importer.Resolve(r.doc, ref)
 	if err == nil && pointer == "" {
@@ -175,9 +176,9 @@ func (r *reader) resolve(ref string) (string, *source.Node, error) {
 
 var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 
-// readItem reads the requests of a path item. Each request becomes an event.
+// readItem adds an event for each request in a path item.
 func (r *reader) readItem(name string, at source.Range, n *source.Node) {
-	item, err := r.follow(n)
+	item, err := r.followReference(n)
 	if err != nil {
 		r.leaveOut(at, "webhook "+name, err.Error())
 		return
@@ -204,7 +205,7 @@ func (r *reader) readOperation(name string, at source.Range, item, op *source.No
 	if body == nil {
 		return fmt.Errorf("it has no requestBody")
 	}
-	body, err := r.follow(body)
+	body, err := r.followReference(body)
 	if err != nil {
 		return err
 	}
@@ -227,7 +228,7 @@ func (r *reader) addEvent(name string, at source.Range, description string, payl
 		return err
 	}
 	e := importer.Event{At: at}
-	e.Name = r.name(name)
+	e.Name = r.uniqueName(name)
 	e.Description = description
 	if e.Description == "" {
 		e.Description = "The event " + e.Name + "."
@@ -241,8 +242,8 @@ func (r *reader) addEvent(name string, at source.Range, description string, payl
 	return nil
 }
 
-// name returns a valid and unique event name.
-func (r *reader) name(name string) string {
+// uniqueName returns a valid event name that is not used by another event.
+func (r *reader) uniqueName(name string) string {
 	clean := importer.CleanName(name)
 	unique := clean
 	for i := 2; r.names[unique]; i++ {
@@ -278,7 +279,7 @@ func (r *reader) readCallbacks() {
 			if ref := m.Value.Get("$ref"); ref != nil {
 				named[importer.Unescaped(ref.Text)] = true
 			}
-			expressions, err := r.follow(m.Value)
+			expressions, err := r.followReference(m.Value)
 			if err != nil {
 				r.leaveOut(m.KeyRange, "callback "+m.Key, err.Error())
 				continue

@@ -18,17 +18,17 @@ func (r *reader) convertSchema(n *source.Node) (*source.Node, error) {
 		return n, nil
 	}
 	out := yaml.Object()
-	nullable, subtype := false, r.subtype
-	r.subtype = false
+	nullable, subtype := false, r.isSubtype
+	r.isSubtype = false
 	for _, m := range n.Members {
 		switch {
 		case m.Key == "allOf" && subtype && m.Value.Kind == source.Array:
-			bases, err := r.extending(m.Value)
+			bases, err := r.subtypeAllOf(m.Value)
 			if err != nil {
 				return nil, err
 			}
 			yaml.Set(out, m.Key, bases)
-		case m.Key == "$ref" && r.embedded:
+		case m.Key == "$ref" && r.isEmbedded:
 			yaml.Set(out, m.Key, m.Value)
 		case m.Key == "$ref" && m.Value.Kind == source.String:
 			to, err := r.convertReference(m.Value.Text)
@@ -64,16 +64,16 @@ func (r *reader) convertSchema(n *source.Node) (*source.Node, error) {
 		}
 	}
 	r.addType(n, out)
-	if out.Get("$ref") != nil && !r.siblings {
+	if out.Get("$ref") != nil && !r.allowsSiblings {
 		out.Members = slices.DeleteFunc(out.Members, func(m source.Member) bool { return m.Key != "$ref" })
 	}
 	if nullable {
-		return orNull(out), nil
+		return allowNull(out), nil
 	}
 	return out, nil
 }
 
-// addType adds a missing type if the schema's keywords apply to only one type. OpenAPI schemas commonly omit it.
+// addType adds a missing type to a schema if all its keywords apply to the same type. OpenAPI schemas commonly omit it.
 func (r *reader) addType(n, out *source.Node) {
 	if r.conditionDepth > 0 || slices.ContainsFunc([]string{"type", "enum", "const", "$ref"}, func(k string) bool { return out.Get(k) != nil }) {
 		return
@@ -112,11 +112,11 @@ func (r *reader) convertKeyword(m source.Member) (*source.Node, error) {
 	return out, failed
 }
 
-// components is the prefix of pointers to shared schemas.
+// components is the prefix of JSON Pointers to component schemas.
 const components = "/components/schemas/"
 
-// convertReference converts a $ref to a reference to a shared schema. If the target is not shared, it returns the
-// converted target.
+// convertReference converts a $ref to a reference to a shared schema. If the target does not become a shared schema, it
+// returns the converted target.
 func (r *reader) convertReference(ref string) (*source.Node, error) {
 	pointer, to, err := r.resolve(ref)
 	if err != nil {
@@ -124,14 +124,14 @@ func (r *reader) convertReference(ref string) (*source.Node, error) {
 	}
 	if rest, ok := strings.CutPrefix(pointer, components); ok {
 		name, below, nested := strings.Cut(rest, "/")
-		as := r.require(sharedKey{pointer: components + name})
+		as := r.requireShared(sharedKey{pointer: components + name})
 		if nested {
 			as += "/" + (&url.URL{Fragment: below}).EscapedFragment()
 		}
 		return toShared(as), nil
 	}
 	if strings.HasPrefix(pointer, "/"+Elsewhere+"/") {
-		return toShared(r.require(sharedKey{pointer: pointer})), nil
+		return toShared(r.requireShared(sharedKey{pointer: pointer})), nil
 	}
 	if slices.Contains(r.inlined, pointer) {
 		return nil, fmt.Errorf("it refers to %s, which refers to itself", ref)
@@ -141,7 +141,8 @@ func (r *reader) convertReference(ref string) (*source.Node, error) {
 	return r.convertSchema(to)
 }
 
-// Elsewhere is the document member that contains referenced files. Their schemas are shared like component schemas.
+// Elsewhere is the name of the document member with the referenced files. Their schemas become shared schemas, like
+// component schemas.
 const Elsewhere = "x-mcpe-files"
 
 func toShared(name string) *source.Node {
@@ -150,20 +151,20 @@ func toShared(name string) *source.Node {
 	return n
 }
 
-// require records that a shared schema is required and returns its name in the event file. The name is derived from the
-// last token of the schema's pointer.
-func (r *reader) require(w sharedKey) string {
+// requireShared schedules a shared schema for writing and returns its name in the event file. It derives the name from
+// the last token of the JSON Pointer.
+func (r *reader) requireShared(w sharedKey) string {
 	if as := r.sharedNames[w]; as != "" {
 		return as
 	}
 	name := unescape.Replace(w.pointer[strings.LastIndexByte(w.pointer, '/')+1:]) + w.version.suffix()
 	as := importer.CleanName(name)
-	for i := 2; r.called[as]; i++ {
+	for i := 2; r.takenNames[as]; i++ {
 		suffix := fmt.Sprintf("_%d", i)
 		as = importer.CleanName(name)
 		as = as[:min(len(as), importer.MaxName-len(suffix))] + suffix
 	}
-	r.called[as], r.sharedNames[w] = true, as
+	r.takenNames[as], r.sharedNames[w] = true, as
 	r.order = append(r.order, w)
 	return as
 }
@@ -197,8 +198,8 @@ func (r *reader) convertDiscriminator(out, d *source.Node) error {
 	return nil
 }
 
-// orNull adds null to the allowed values of a schema. If possible, it adds null to the type.
-func orNull(n *source.Node) *source.Node {
+// allowNull returns a schema that also allows null. It adds null to the type keyword if possible.
+func allowNull(n *source.Node) *source.Node {
 	t := n.Member("type")
 	for _, k := range []string{"$ref", "allOf", "anyOf", "oneOf", "not", "const", "if"} {
 		if n.Get(k) != nil {

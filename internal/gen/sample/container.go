@@ -10,22 +10,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// maxMembers limits the number of generated members or elements per value.
+// maxMembers is the maximum number of members or elements in a generated value.
 const maxMembers = 200
 
-// members is an object under construction.
-type members struct {
+// memberList is an object under construction.
+type memberList struct {
 	names  []string
 	values []json.RawMessage
 }
 
-func (o *members) has(name string) bool { return slices.Contains(o.names, name) }
+func (o *memberList) has(name string) bool { return slices.Contains(o.names, name) }
 
-func (o *members) add(name string, v json.RawMessage) {
+func (o *memberList) add(name string, v json.RawMessage) {
 	o.names, o.values = append(o.names, name), append(o.values, v)
 }
 
-func (o *members) json() json.RawMessage {
+func (o *memberList) json() json.RawMessage {
 	out := []byte{'{'}
 	for i, name := range o.names {
 		if i > 0 {
@@ -37,10 +37,10 @@ func (o *members) json() json.RawMessage {
 }
 
 func (m *maker) object(views []*source.Node, at place) (json.RawMessage, bool) {
-	required := m.required(views)
-	most := int(bound(views, "maxProperties", false, maxMembers))
+	required := m.requiredMembers(views)
+	most := int(tightestBound(views, "maxProperties", false, maxMembers))
 	optional := 0
-	var o members
+	var o memberList
 	for _, v := range views {
 		props := v.Get("properties")
 		if props == nil {
@@ -52,10 +52,10 @@ func (m *maker) object(views []*source.Node, at place) (json.RawMessage, bool) {
 				continue
 			}
 			schemas := schematree.Member(views, p.Key)
-			if !needed && m.recurs(schemas) {
+			if !needed && m.isRecursive(schemas) {
 				continue
 			}
-			value, ok := m.value(schemas, at.inside(p.Key, 0))
+			value, ok := m.generateValue(schemas, at.inside(p.Key, 0))
 			switch {
 			case ok:
 				o.add(p.Key, value)
@@ -71,7 +71,7 @@ func (m *maker) object(views []*source.Node, at place) (json.RawMessage, bool) {
 		if o.has(name) {
 			continue
 		}
-		value, ok := m.value(schematree.Member(views, name), at.inside(name, 0))
+		value, ok := m.generateValue(schematree.Member(views, name), at.inside(name, 0))
 		if !ok {
 			return nil, false
 		}
@@ -83,8 +83,8 @@ func (m *maker) object(views []*source.Node, at place) (json.RawMessage, bool) {
 	return o.json(), true
 }
 
-// required lists the required members, including dependents.
-func (m *maker) required(views []*source.Node) []string {
+// requiredMembers lists the required members, including members that dependentRequired adds.
+func (m *maker) requiredMembers(views []*source.Node) []string {
 	var names []string
 	add := func(list *source.Node) {
 		if list == nil {
@@ -118,7 +118,7 @@ func (m *maker) required(views []*source.Node) []string {
 	return names
 }
 
-func missing(o *members, required []string) int {
+func missing(o *memberList, required []string) int {
 	n := 0
 	for _, name := range required {
 		if !o.has(name) {
@@ -128,10 +128,10 @@ func missing(o *members, required []string) int {
 	return n
 }
 
-// addUnnamed adds members that match only additionalProperties or patternProperties. It adds one as an example, and as
-// many as minProperties requires.
-func (m *maker) addUnnamed(o *members, views []*source.Node, at place, most int) bool {
-	least := int(bound(views, "minProperties", true, 0))
+// addUnnamed adds members that are not in properties. It adds one member as an example, and more if minProperties
+// requires them.
+func (m *maker) addUnnamed(o *memberList, views []*source.Node, at place, most int) bool {
+	least := int(tightestBound(views, "minProperties", true, 0))
 	if least > maxMembers {
 		return false
 	}
@@ -147,11 +147,11 @@ func (m *maker) addUnnamed(o *members, views []*source.Node, at place, most int)
 		}
 		for _, p := range patterns.Members {
 			for n := 0; n < maxMembers && len(o.names) < most && (n < show || len(o.names) < least); n++ {
-				name, ok := matching(p.Key, n+m.branch)
+				name, ok := matchingString(p.Key, n+m.branch)
 				if !ok || o.has(name) {
 					break
 				}
-				value, ok := m.value(schematree.Member(views, name), at.inside(name, n))
+				value, ok := m.generateValue(schematree.Member(views, name), at.inside(name, n))
 				if !ok {
 					break
 				}
@@ -170,7 +170,7 @@ func (m *maker) addUnnamed(o *members, views []*source.Node, at place, most int)
 		if o.has(name) {
 			continue
 		}
-		value, ok := m.value(schematree.Member(views, name), at.inside(name, n))
+		value, ok := m.generateValue(schematree.Member(views, name), at.inside(name, n))
 		if !ok {
 			break
 		}
@@ -183,7 +183,7 @@ func (m *maker) addUnnamed(o *members, views []*source.Node, at place, most int)
 func (m *maker) extraName(views []*source.Node, at place, n int) string {
 	for _, v := range views {
 		if names := v.Get("propertyNames"); names != nil {
-			if raw, ok := m.value([]*source.Node{names}, place{"key", at.depth + 1, n}); ok {
+			if raw, ok := m.generateValue([]*source.Node{names}, place{"key", at.depth + 1, n}); ok {
 				var name string
 				if json.Unmarshal(raw, &name) == nil {
 					return name
@@ -195,8 +195,8 @@ func (m *maker) extraName(views []*source.Node, at place, n int) string {
 }
 
 func (m *maker) array(views []*source.Node, at place) (json.RawMessage, bool) {
-	least := int(bound(views, "minItems", true, 0))
-	most := int(bound(views, "maxItems", false, maxMembers))
+	least := int(tightestBound(views, "minItems", true, 0))
+	most := int(tightestBound(views, "maxItems", false, maxMembers))
 	if least > maxMembers {
 		return nil, false
 	}
@@ -218,7 +218,7 @@ func (m *maker) array(views []*source.Node, at place) (json.RawMessage, bool) {
 	if count == 0 && len(rest) > 0 && !m.sparse && at.depth < m.limit.depth {
 		count = 1
 	}
-	needed := int(bound(views, "minContains", true, 1)) * min(1, len(contains))
+	needed := int(tightestBound(views, "minContains", true, 1)) * min(1, len(contains))
 	count = min(max(count, least, needed), max(most, 0), maxMembers)
 	out := []byte{'['}
 	for i := range count {
@@ -229,7 +229,7 @@ func (m *maker) array(views []*source.Node, at place) (json.RawMessage, bool) {
 		if i < needed {
 			schemas = append(slices.Clone(schemas), contains...)
 		}
-		v, ok := m.value(schemas, at.inside(singular(at.name), i))
+		v, ok := m.generateValue(schemas, at.inside(singular(at.name), i))
 		if !ok {
 			if i >= least && i >= needed {
 				break
@@ -254,10 +254,10 @@ func singular(name string) string {
 	return name
 }
 
-// bound returns the tightest bound of the views, which is the maximum of the lower bounds or the minimum of the upper
-// bounds.
-func bound(views []*source.Node, keyword string, lower bool, otherwise float64) float64 {
-	b := otherwise
+// tightestBound returns the largest lower bound or the smallest upper bound of the views. Without a bound, it returns
+// fallback.
+func tightestBound(views []*source.Node, keyword string, lower bool, fallback float64) float64 {
+	b := fallback
 	for _, v := range views {
 		n := v.Get(keyword)
 		if n == nil || n.Kind != source.Number {

@@ -7,9 +7,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
 )
 
-// matching returns a string that matches the pattern. Different values of n can result in different strings. It returns
-// false if it does not find a match, for example because it ignores lookaround and back references.
-func matching(text string, n int) (string, bool) {
+// matchingString returns a string that matches the pattern. The string can depend on n. If it does not find a match, it
+// returns false. A possible cause is that it ignores lookaround and back references.
+func matchingString(text string, n int) (string, bool) {
 	form, _, err := pattern.GoSyntax(text)
 	if err != nil {
 		return "", false
@@ -30,7 +30,7 @@ type stringMaker struct {
 	failed bool
 }
 
-// maxText limits the length of a generated string, in bytes.
+// maxText is the maximum length of a generated string in bytes.
 const maxText = 4096
 
 func (g *stringMaker) write(re *syntax.Regexp, depth int) {

@@ -1,8 +1,8 @@
 // Package sample generates example values of JSON Schemas for documentation. The values are deterministic and valid.
 // They are based on names, formats and the author's examples.
 //
-// Start with [Value]. It generates candidates from the keywords and returns the first candidate that the runtime's
-// validator accepts.
+// Start with [Value]. It generates candidates from the keywords and returns the first candidate that the validator of
+// the runtime accepts.
 package sample
 
 import (
@@ -16,11 +16,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
-// attempts is the maximum number of candidates. Each candidate makes different choices in the schema.
+// attempts is the maximum number of candidates. Each candidate is the result of different choices among alternatives
+// and optional members.
 const attempts = 48
 
-// maxObjects limits the number of JSON objects in a schema. The validator's run time is quadratic in the size of the
-// schema, and examples with that many members are not useful.
+// maxObjects is the maximum number of JSON objects in a schema. The run time of the validator is quadratic in the size
+// of the schema, and such long examples are not useful.
 const maxObjects = 5_000
 
 // Value returns a valid value for the published schema, as compact JSON with members in schema order. It returns false
@@ -37,7 +38,7 @@ type Maker struct {
 	library validate.Library
 }
 
-// Value is like the function [Value] for a schema with separate definitions.
+// Value is like the function [Value], but for a schema with separate definitions.
 func (m *Maker) Value(s *published.Schema) (json.RawMessage, bool) {
 	if values := m.Values(s, 1); len(values) > 0 {
 		return values[0], true
@@ -45,17 +46,17 @@ func (m *Maker) Value(s *published.Schema) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// Values returns up to most different valid values. The first is the result of [Maker.Value], and the following ones
-// use other enum elements and booleans. It returns nil if it does not find a valid value.
+// Values returns at most most distinct valid values. The first is the result of [Maker.Value], and the others have
+// different enum elements and booleans. If it does not find a valid value, it returns nil.
 func (m *Maker) Values(s *published.Schema, most int) []json.RawMessage {
-	schema, valid := m.compiled(s)
+	schema, valid := m.compile(s)
 	if schema == nil {
 		return nil
 	}
 	var values []json.RawMessage
 	seen := map[string]bool{}
 	for turn := range most {
-		v, _ := candidate(schema, valid, turn)
+		v, _ := firstValid(schema, valid, turn)
 		if v == nil && turn == 0 {
 			return nil
 		}
@@ -67,8 +68,8 @@ func (m *Maker) Values(s *published.Schema, most int) []json.RawMessage {
 	return values
 }
 
-// compiled returns the parsed schema and its validator, or nil if the schema is invalid or too large.
-func (m *Maker) compiled(s *published.Schema) (*parsed.Schema, *validate.Schema) {
+// compile returns the parsed schema and its validator, or nil if the schema is invalid or too large.
+func (m *Maker) compile(s *published.Schema) (*parsed.Schema, *validate.Schema) {
 	schema, ok := m.Parsed.Of(s)
 	if !ok || schema.Objects() > maxObjects {
 		return nil, nil
@@ -80,12 +81,12 @@ func (m *Maker) compiled(s *published.Schema) (*parsed.Schema, *validate.Schema)
 	return schema, valid
 }
 
-// candidate returns the first valid value and the number of the attempt that generated it, or nil. turn is the offset
-// into enums and booleans.
-func candidate(schema *parsed.Schema, valid *validate.Schema, turn int) (v json.RawMessage, attempt int) {
+// firstValid returns the first valid candidate, or nil, and the number of the attempt. turn selects the enum elements
+// and booleans.
+func firstValid(schema *parsed.Schema, valid *validate.Schema, turn int) (v json.RawMessage, attempt int) {
 	for i := range attempts {
 		m := maker{sparse: i%2 == 1, branch: i / 2, turn: turn, limit: unlimited}
-		if v := m.make(schema, valid); v != nil {
+		if v := m.generate(schema, valid); v != nil {
 			return v, i
 		}
 	}
@@ -97,22 +98,22 @@ type maker struct {
 	schema *parsed.Schema
 	// sparse omits optional members.
 	sparse bool
-	// branch is the offset into choices.
+	// branch selects the alternatives and conditional branches.
 	branch int
-	// turn is the offset into enums and booleans.
+	// turn selects the enum elements and booleans.
 	turn int
-	// limit limits the optional members.
+	// limit restricts the optional members.
 	limit memberLimit
 	// budget limits the work.
 	budget int
-	// open counts, for each schema, the values that are being generated.
-	open map[*source.Node]int
+	// inProgress maps a schema to the number of enclosing values that are generated from it.
+	inProgress map[*source.Node]int
 }
 
-// make returns the candidate, or nil if the candidate is invalid.
-func (m *maker) make(schema *parsed.Schema, valid *validate.Schema) json.RawMessage {
-	m.schema, m.budget, m.open = schema, 20_000, map[*source.Node]int{}
-	if v, ok := m.value([]*source.Node{schema.Root}, place{}); ok && valid.Validate(v) == nil {
+// generate returns the candidate, or nil if the candidate is not valid.
+func (m *maker) generate(schema *parsed.Schema, valid *validate.Schema) json.RawMessage {
+	m.schema, m.budget, m.inProgress = schema, 20_000, map[*source.Node]int{}
+	if v, ok := m.generateValue([]*source.Node{schema.Root}, place{}); ok && valid.Validate(v) == nil {
 		return v
 	}
 	return nil
@@ -120,8 +121,8 @@ func (m *maker) make(schema *parsed.Schema, valid *validate.Schema) json.RawMess
 
 // A place describes the location of a generated value.
 type place struct {
-	// name is the name of the member. depth is the number of enclosing containers. nth is the index among values from
-	// the same schema.
+	// name is the name of the member. depth is the number of enclosing arrays and objects. nth is the index of the
+	// value among sibling values from the same schema.
 	name  string
 	depth int
 	nth   int
@@ -129,18 +130,18 @@ type place struct {
 
 func (p place) inside(name string, nth int) place { return place{name, p.depth + 1, nth} }
 
-// maxDepth limits the depth of required members.
+// maxDepth is the maximum nesting depth of a generated value.
 const maxDepth = 30
 
-// value returns a value that satisfies all of the schemas.
-func (m *maker) value(schemas []*source.Node, at place) (json.RawMessage, bool) {
+// generateValue returns a value that satisfies all of the schemas.
+func (m *maker) generateValue(schemas []*source.Node, at place) (json.RawMessage, bool) {
 	if m.budget--; m.budget < 0 || at.depth > maxDepth {
 		return nil, false
 	}
 	var views []*source.Node
 	seen := map[*source.Node]bool{}
 	for _, s := range schemas {
-		views = m.flatten(views, s, seen)
+		views = m.appendViews(views, s, seen)
 	}
 	for _, v := range views {
 		if v.Kind == source.Bool && !v.True() {
@@ -151,47 +152,47 @@ func (m *maker) value(schemas []*source.Node, at place) (json.RawMessage, bool) 
 		return v, true
 	}
 	for _, v := range views {
-		m.open[v]++
-		defer func() { m.open[v]-- }()
+		m.inProgress[v]++
+		defer func() { m.inProgress[v]-- }()
 	}
-	switch m.kind(views) {
+	switch m.chooseType(views) {
 	case "object":
 		return m.object(views, at)
 	case "array":
 		return m.array(views, at)
 	case "integer", "number":
-		return number(views, at, m.kind(views) == "integer")
+		return numberValue(views, at, m.chooseType(views) == "integer")
 	case "boolean":
 		return json.RawMessage(strconv.FormatBool(m.turn%2 == 0)), true
 	case "null":
 		return json.RawMessage("null"), true
 	}
-	s, ok := m.text(views, at)
+	s, ok := m.stringValue(views, at)
 	return source.AppendString(nil, s), ok
 }
 
-// flatten appends s and every schema that applies to the same value. These are the targets of references, the schemas
-// in allOf, and the chosen alternative of each oneOf and anyOf.
-func (m *maker) flatten(views []*source.Node, s *source.Node, seen map[*source.Node]bool) []*source.Node {
+// appendViews appends s and every schema that applies to the same value. These are the targets of references, the
+// schemas in allOf, and the chosen alternative of each oneOf and anyOf.
+func (m *maker) appendViews(views []*source.Node, s *source.Node, seen map[*source.Node]bool) []*source.Node {
 	if s == nil || seen[s] {
 		return views
 	}
 	seen[s] = true
 	views = append(views, s)
-	schematree.Applied(m.schema, s, func(part *source.Node) { views = m.flatten(views, part, seen) }, schematree.Unconditional...)
+	schematree.Applied(m.schema, s, func(part *source.Node) { views = m.appendViews(views, part, seen) }, schematree.Unconditional...)
 	if s.Get("$ref") != nil && m.schema.RefAlone(s) {
 		return views
 	}
 	for _, key := range []string{"oneOf", "anyOf"} {
 		if choice := s.Get(key); choice != nil && len(choice.Items) > 0 {
-			views = m.flatten(views, m.choose(choice.Items), seen)
+			views = m.appendViews(views, m.choose(choice.Items), seen)
 		}
 	}
 	if s.Get("if") != nil {
 		if m.branch%2 == 0 {
-			views = m.flatten(m.flatten(views, s.Get("if"), seen), s.Get("then"), seen)
+			views = m.appendViews(m.appendViews(views, s.Get("if"), seen), s.Get("then"), seen)
 		} else {
-			views = m.flatten(views, s.Get("else"), seen)
+			views = m.appendViews(views, s.Get("else"), seen)
 		}
 	}
 	return views
@@ -211,20 +212,21 @@ func (m *maker) choose(items []*source.Node) *source.Node {
 	return telling[m.branch%len(telling)]
 }
 
-// recurs reports whether a value is already being generated for any of the schemas or their direct reference targets.
-func (m *maker) recurs(schemas []*source.Node) bool {
+// isRecursive reports whether an enclosing value is generated from one of the schemas or from the target of its $ref.
+func (m *maker) isRecursive(schemas []*source.Node) bool {
 	for _, s := range schemas {
-		if m.open[s] > 0 {
+		if m.inProgress[s] > 0 {
 			return true
 		}
-		if to, ok := m.schema.Target(s, "$ref"); ok && m.open[to] > 0 {
+		if to, ok := m.schema.Target(s, "$ref"); ok && m.inProgress[to] > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// authorValue returns a value from const, enum, examples or default, if any.
+// authorValue returns a value from const, enum, examples or default. It returns false if the views do not have such a
+// value.
 func (m *maker) authorValue(views []*source.Node, at place) (json.RawMessage, bool) {
 	for _, v := range views {
 		if c := v.Get("const"); c != nil {
@@ -240,12 +242,12 @@ func (m *maker) authorValue(views []*source.Node, at place) (json.RawMessage, bo
 		return nil, false
 	}
 	for _, v := range views {
-		if e := v.Get("examples"); e != nil && len(e.Items) > 0 && m.limit.accepts(e.Items[0]) {
+		if e := v.Get("examples"); e != nil && len(e.Items) > 0 && m.limit.allows(e.Items[0]) {
 			return e.Items[0].JSON(), true
 		}
 	}
 	for _, v := range views {
-		if d := v.Get("default"); d != nil && d.Kind != source.Null && at.depth > 0 && m.limit.accepts(d) {
+		if d := v.Get("default"); d != nil && d.Kind != source.Null && at.depth > 0 && m.limit.allows(d) {
 			return d.JSON(), true
 		}
 	}
@@ -258,9 +260,9 @@ var implied = []struct{ keyword, kind string }{
 	{"minimum", "number"}, {"maximum", "number"}, {"exclusiveMinimum", "number"}, {"exclusiveMaximum", "number"}, {"multipleOf", "number"},
 }
 
-// kind returns the JSON type to generate. It is a type that all views allow. It is null only if they do not allow any
-// other type.
-func (m *maker) kind(views []*source.Node) string {
+// chooseType returns the JSON type to generate, which all views allow. It returns null only if the views do not allow
+// another type.
+func (m *maker) chooseType(views []*source.Node) string {
 	var allowed []string
 	limited := false
 	for _, v := range views {
@@ -279,7 +281,7 @@ func (m *maker) kind(views []*source.Node) string {
 			allowed, limited = names, true
 			continue
 		}
-		allowed = common(allowed, names)
+		allowed = commonTypes(allowed, names)
 	}
 	if !limited {
 		for _, i := range implied {
@@ -303,8 +305,8 @@ func (m *maker) kind(views []*source.Node) string {
 	return telling[m.branch%len(telling)]
 }
 
-// common returns the intersection of two lists of types. The type number includes integer.
-func common(a, b []string) []string {
+// commonTypes returns the intersection of two lists of types. It treats integer as a subset of number.
+func commonTypes(a, b []string) []string {
 	var both []string
 	for _, x := range a {
 		for _, y := range b {

@@ -10,8 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// number returns a number within the bounds of all views. It prefers small numbers.
-func number(views []*source.Node, at place, integer bool) (json.RawMessage, bool) {
+// numberValue returns a number that satisfies the bounds of all views. It prefers small numbers.
+func numberValue(views []*source.Node, at place, integer bool) (json.RawMessage, bool) {
 	var low, high, step *big.Rat
 	lowOpen, highOpen := false, false
 	for _, v := range views {
@@ -56,10 +56,10 @@ func number(views []*source.Node, at place, integer bool) (json.RawMessage, bool
 	}
 	switch {
 	case low != nil && (x.Cmp(low) < 0 || lowOpen && x.Cmp(low) == 0):
-		x = onGrid(low, grid, 1, lowOpen)
+		x = nearestMultiple(low, grid, 1, lowOpen)
 		x.Add(x, new(big.Rat).Mul(grid, big.NewRat(int64(at.nth), 1)))
 	case high != nil && (x.Cmp(high) > 0 || highOpen && x.Cmp(high) == 0):
-		x = onGrid(high, grid, -1, highOpen)
+		x = nearestMultiple(high, grid, -1, highOpen)
 		x.Sub(x, new(big.Rat).Mul(grid, big.NewRat(int64(at.nth), 1)))
 	}
 	if integer && !x.IsInt() {
@@ -72,8 +72,9 @@ func number(views []*source.Node, at place, integer bool) (json.RawMessage, bool
 	return json.RawMessage(text), true
 }
 
-// onGrid returns the multiple of grid nearest to b in the given direction. If open is set, it excludes b.
-func onGrid(b, grid *big.Rat, direction int, open bool) *big.Rat {
+// nearestMultiple returns the multiple of grid that is nearest to b in the given direction. If open is set, the result
+// is not b itself.
+func nearestMultiple(b, grid *big.Rat, direction int, open bool) *big.Rat {
 	q := new(big.Rat).Quo(b, grid)
 	n := new(big.Int).Div(q.Num(), q.Denom()) // rounded down
 	x := new(big.Rat).Mul(new(big.Rat).SetInt(n), grid)
@@ -95,8 +96,9 @@ func rat(n *source.Node) *big.Rat {
 	return r
 }
 
-// formats maps the formats of JSON Schema to examples. A digit replaces the % to generate different examples.
-var formats = map[string]string{
+// formatExamples maps the formats of JSON Schema to examples. The character % is replaced with a digit to generate
+// different examples.
+var formatExamples = map[string]string{
 	"date-time": "2026-11-2%T08:00:00Z", "date": "2026-11-2%", "time": "08:00:0%Z", "duration": "PT%5M",
 	"email": "ada%@example.com", "idn-email": "ada%@example.com", "hostname": "www%.example.com", "idn-hostname": "www%.example.com",
 	"ipv4": "192.0.2.%", "ipv6": "2001:db8::%", "uri": "https://example.com/%", "uri-reference": "/path/%", "iri": "https://example.com/%",
@@ -104,22 +106,22 @@ var formats = map[string]string{
 	"json-pointer": "/member/%", "relative-json-pointer": "1/%", "regex": "^[a-z]%$",
 }
 
-// words maps the last word of a member name to an example string.
-var words = map[string]string{
+// wordExamples maps the last word of a member name to an example string.
+var wordExamples = map[string]string{
 	"email": "ada@example.com", "url": "https://example.com/", "uri": "https://example.com/", "link": "https://example.com/", "href": "https://example.com/",
 	"permalink": "https://example.com/", "sha": "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12", "currency": "EUR", "country": "NL", "language": "en", "timezone": "Europe/Amsterdam", "version": "1.2.0",
 }
 
-// text returns a string that satisfies the format, pattern and length constraints.
-func (m *maker) text(views []*source.Node, at place) (string, bool) {
-	least := int(bound(views, "minLength", true, 0))
-	most := int(bound(views, "maxLength", false, 1<<20))
+// stringValue returns a string for the format, pattern and length limits of the views.
+func (m *maker) stringValue(views []*source.Node, at place) (string, bool) {
+	least := int(tightestBound(views, "minLength", true, 0))
+	most := int(tightestBound(views, "maxLength", false, 1<<20))
 	if least > 10_000 {
 		return "", false
 	}
 	for _, v := range views {
 		if f := v.Get("format"); f != nil {
-			if s, ok := formats[f.Text]; ok {
+			if s, ok := formatExamples[f.Text]; ok {
 				return strings.Replace(s, "%", strconv.Itoa(at.nth%10), 1), true
 			}
 		}
@@ -132,7 +134,7 @@ func (m *maker) text(views []*source.Node, at place) (string, bool) {
 	for _, v := range views {
 		if p := v.Get("pattern"); p != nil {
 			for extra := range 8 {
-				s, ok := matching(p.Text, m.branch+at.nth+extra*3)
+				s, ok := matchingString(p.Text, m.branch+at.nth+extra*3)
 				if n := len([]rune(s)); ok && n >= least && n <= most {
 					return s, true
 				}
@@ -140,12 +142,12 @@ func (m *maker) text(views []*source.Node, at place) (string, bool) {
 			return "", false
 		}
 	}
-	s := phrase(at.name)
+	s := examplePhrase(at.name)
 	if at.nth > 0 {
 		s += "-" + strconv.Itoa(at.nth+1)
 	}
 	for len([]rune(s)) < least {
-		s += " " + phrase(at.name)
+		s += " " + examplePhrase(at.name)
 	}
 	if r := []rune(s); len(r) > most {
 		s = string(r[:max(most, 0)])
@@ -155,14 +157,14 @@ func (m *maker) text(views []*source.Node, at place) (string, bool) {
 	return s, true
 }
 
-// phrase returns an example string based on a member's name.
-func phrase(name string) string {
-	parts := split(name)
+// examplePhrase returns an example string for a member with the given name.
+func examplePhrase(name string) string {
+	parts := splitName(name)
 	if len(parts) == 0 {
 		return "text"
 	}
 	last := parts[len(parts)-1]
-	if w, ok := words[last]; ok {
+	if w, ok := wordExamples[last]; ok {
 		return w
 	}
 	if last == "id" || last == "key" {
@@ -174,8 +176,8 @@ func phrase(name string) string {
 	return strings.Join(parts, " ")
 }
 
-// split returns the lower-case words of a name in camel, snake or kebab case.
-func split(name string) []string {
+// splitName returns the lower-case words of a name in camel, snake or kebab case.
+func splitName(name string) []string {
 	var parts []string
 	var word []rune
 	flush := func() {

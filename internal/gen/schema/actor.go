@@ -8,12 +8,12 @@ import (
 
 const actorKey = "x-actor"
 
-// combining lists the keywords that can reject or constrain a property added to an inputSchema.
-var combining = []string{"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "const", "enum", "patternProperties", "propertyNames",
+// combiningKeywords lists the inputSchema keywords that could reject or constrain the added argument.
+var combiningKeywords = []string{"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "const", "enum", "patternProperties", "propertyNames",
 	"minProperties", "maxProperties", "dependentSchemas", "dependencies"}
 
-// readActor reads the x-actor of an event. It adds the argument that excludes events caused by given actors. checkActor
-// later checks x-actor against the payload schema.
+// readActor reads the x-actor of an event. It adds an argument that excludes events caused by certain actors.
+// checkActor later checks the x-actor against the payload schema.
 func (l *loader) readActor(e *Event, o *source.ObjectReader) {
 	if m := e.Meta.Member(wire.MetaActor); m != nil {
 		l.Report(source.New("MCPE163", m.KeyRange, "%s of _meta is published for x-actor", wire.MetaActor).WithHint("write x-actor"))
@@ -31,7 +31,7 @@ func (l *loader) readActor(e *Event, o *source.ObjectReader) {
 	if input == nil || input.Kind != source.Object {
 		return // already reported
 	}
-	for _, key := range combining {
+	for _, key := range combiningKeywords {
 		if m := input.Member(key); m != nil {
 			l.Report(source.New("MCPE163", n.Range, "x-actor adds the argument %q to the inputSchema, and that has %s", wire.NotBy, key).
 				WithRelated(m.KeyRange, "here").WithHint("describe the arguments by type, properties and required"))
@@ -57,7 +57,7 @@ func (l *loader) readActor(e *Event, o *source.ObjectReader) {
 	e.Actor, e.notBy = path, argument.Get("x-match")
 }
 
-// NotBy returns the schema of the argument that x-actor adds, with its x-match.
+// NotBy returns the schema of the argument that x-actor adds, including its x-match.
 func NotBy(path string) *source.Node {
 	match := yaml.Object()
 	yaml.Set(match, "path", yaml.Text(path))
@@ -75,7 +75,7 @@ func NotBy(path string) *source.Node {
 	return n
 }
 
-// Added reports whether n is the argument that x-actor added to the event.
+// Added reports whether n is the schema of the argument that x-actor added to the event.
 func (e *Event) Added(n *source.Node) bool { return e.notBy != nil && e.notBy.Parent == n }
 
 // Limits of the argument that x-actor adds: the number of actors, and the length of an actor in characters.
@@ -86,7 +86,7 @@ const (
 
 // checkActor checks the x-actor of an event against its payload schema. rule is the x-match of the added argument.
 func (l *loader) checkActor(e *Event, rule MatchRule) {
-	to, end := l.set.at(e.Payload, e.Actor)
+	to, end := l.set.targetAt(e.Payload, e.Actor)
 	if end != nil {
 		l.Report(source.New("MCPE164", rule.Range, "x-actor %q: %s, so nobody would ever be the actor", e.Actor, end.message("the payload")).
 			WithHint("%s", end.suggestion(l.set, describePayload)))

@@ -25,7 +25,7 @@ func (l *loader) readCoalesce(e *Event) {
 		return
 	}
 	c := &wire.Coalesce{QuietSeconds: l.readSeconds(o, "quietSeconds"), MaxSeconds: l.readSeconds(o, "maxSeconds"), Keep: o.Choice("keep", wire.KeepLatest, wire.KeepAll)}
-	for _, place := range coalescePlaces(o) {
+	for _, place := range coalescePaths(o) {
 		if _, ok := wire.SplitPointer(place.Text); !ok {
 			l.Report(source.New("MCPE160", place.Range, "x-coalesce key %q is not a JSON Pointer to a member of the payload", place.Text).
 				WithHint("write /member or /member/member"))
@@ -59,8 +59,8 @@ func (l *loader) readSeconds(o *source.ObjectReader, key string) int {
 	return v
 }
 
-// coalescePlaces returns the paths in the key, which is a string or a list of strings.
-func coalescePlaces(o *source.ObjectReader) []*source.Node {
+// coalescePaths returns the paths in the member key, which is a string or a list of strings.
+func coalescePaths(o *source.ObjectReader) []*source.Node {
 	n := o.Node.Get("key")
 	switch {
 	case n == nil:
@@ -76,26 +76,26 @@ func coalescePlaces(o *source.ObjectReader) []*source.Node {
 // checkCoalesce checks the x-coalesce key of an event against its payload schema.
 func (l *loader) checkCoalesce(e *Event) {
 	o := &source.ObjectReader{Reader: &source.Reader{}, Node: e.Node.Get(coalesceKey)} // coalesce reported its errors
-	for _, at := range coalescePlaces(o) {
+	for _, at := range coalescePaths(o) {
 		tokens, ok := source.SplitPointer(at.Text)
 		if !ok || len(tokens) == 0 {
 			continue // already reported
 		}
-		here, end := l.set.walk(e.Payload, tokens)
+		here, end := l.set.schemasAtPath(e.Payload, tokens)
 		if end != nil {
 			l.Report(source.New("MCPE161", at.Range, "x-coalesce key %q: %s", at.Text, end.message("the payload")).
 				WithHint("%s", end.suggestion(l.set, "describe it under properties of the payloadSchema")))
 			continue
 		}
-		if k := l.set.together(here) &^ kNull; k == 0 || k&^(kBoolean|kNumber|anyString) != 0 {
+		if k := l.set.kindsOfFirst(here) &^ kNull; k == 0 || k&^(kBoolean|kNumber|anyString) != 0 {
 			l.Report(source.New("MCPE161", at.Range, "x-coalesce key %q must be a string, a number or a boolean, not %s", at.Text, k).
 				WithRelated(here[0].Range, "the place in the payload"))
 		}
 	}
 }
 
-// PublishedMeta returns the _meta of the descriptor as JSON, without the fingerprint. It consists of the event's own
-// _meta, its x-coalesce as [wire.MetaCoalesce] and its x-actor as [wire.MetaActor]. It is nil if all are absent.
+// PublishedMeta returns the _meta of the descriptor as JSON, without the fingerprint. It consists of the event's _meta,
+// its x-coalesce as [wire.MetaCoalesce] and its x-actor as [wire.MetaActor]. If all three are absent, it returns nil.
 func (e *Event) PublishedMeta() []byte {
 	own := &source.Node{Kind: source.Object}
 	if e.Meta != nil {

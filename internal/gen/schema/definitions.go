@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// Definitions collects the schemas of a set for a document that contains each schema once. Every referenced schema
-// becomes an entry, and each $ref becomes a pointer to an entry (MODEL-1).
+// Definitions collects schemas for a document that contains each schema only once. Every referenced schema becomes an
+// entry of the document, and each $ref becomes a pointer to an entry (MODEL-1).
 type Definitions struct {
 	set   *Set
 	names map[*source.Node]string
@@ -34,13 +34,13 @@ func (d *Definitions) Add(n *source.Node, name string) {
 	}
 }
 
-// Pointer returns the $ref for n, or "" if n is not a schema of the set.
+// Pointer returns the value of a $ref to n. If n is not a schema of the set, it returns "".
 func (d *Definitions) Pointer(n *source.Node) string {
 	if d.set.places[n] == nil {
 		return ""
 	}
 	b := &bundle{set: d.set}
-	unit, name := b.unit(d.set.places[n].root, n)
+	unit, name := b.copiedSchema(d.set.places[n].root, n)
 	return d.pointer(unit, name, n.PointerFrom(unit))
 }
 
@@ -51,7 +51,7 @@ func (d *Definitions) pointer(unit *source.Node, name, rest string) string {
 	return "#" + escapeFragment("/$defs/"+source.EscapeToken(d.names[unit])+rest)
 }
 
-// All returns the added schemas and all schemas that they refer to, by name.
+// All returns the added schemas and all schemas that they refer to, keyed by name.
 func (d *Definitions) All() map[string]json.RawMessage {
 	all := make(map[string]json.RawMessage, len(d.queue))
 	for i := 0; i < len(d.queue); i++ { // writing a schema appends the schemas that it refers to
@@ -66,8 +66,8 @@ func (d *Definitions) text(n *source.Node) json.RawMessage {
 	if p == nil || n.Kind != source.Object {
 		return n.JSON()
 	}
-	b := &bundle{set: d.set, of: p.root.dialect}
-	text := b.schema(nil, n, true)
+	b := &bundle{set: d.set, dialect: p.root.dialect}
+	text := b.appendSchema(nil, n, true)
 	out := make([]byte, 0, len(text)+64)
 	from := 0
 	for _, h := range b.holes {
@@ -76,29 +76,29 @@ func (d *Definitions) text(n *source.Node) json.RawMessage {
 		from = h.at
 	}
 	out = append(out, text[from:]...)
-	if b.of == schematree.Draft2020 {
+	if b.dialect == schematree.Draft2020 {
 		return out
 	}
-	head := source.AppendString([]byte(`{"$schema":`), b.of.URI+"#")
+	head := source.AppendString([]byte(`{"$schema":`), b.dialect.URI+"#")
 	if len(out) > len("{}") {
 		head = append(head, ',')
 	}
 	return append(head, out[1:]...)
 }
 
-// Places returns the schemas for the payload value that a rule's path refers to.
+// Places returns the schemas that describe the payload value at the path of a rule.
 func (s *Set) Places(e *Event, rule MatchRule) []*source.Node {
-	to, end := s.at(e.Payload, rule.Path)
+	to, end := s.targetAt(e.Payload, rule.Path)
 	if end != nil { // reported when the rule was checked
 		return nil
 	}
 	return to.here
 }
 
-// At returns the schemas for the value at a JSON Pointer, relative to a schema. It returns nil if the schema does not
-// describe such a value.
+// At returns the schemas that describe the value at a JSON Pointer, relative to the schema from. If from does not
+// describe such a value, it returns nil.
 func (s *Set) At(from *source.Node, tokens []string) []*source.Node {
-	here, end := s.walk(from, tokens)
+	here, end := s.schemasAtPath(from, tokens)
 	if end != nil {
 		return nil
 	}

@@ -34,15 +34,15 @@ func (l *loader) readFileDialect(f *File, o *source.ObjectReader) {
 	}
 }
 
-// BadDialect returns the finding for an unsupported dialect n.
+// BadDialect returns the diagnostic for an unsupported dialect. n is the node with its name.
 func BadDialect(n *source.Node) source.Diagnostic {
 	return source.New("MCPE132", n.Range, "the schema dialect %q is not supported", n.Text).
 		WithHint("it is %s or %s", schematree.Draft2020.Name, schematree.Draft07.Name)
 }
 
-// setDialect sets the dialect of r. The sources, in order of precedence, are its $schema, the dialect of the target if
-// r is only a $ref, the dialect of the file, and the dialect of the configuration. The default is 2020-12. If r is a
-// whole file without a dialect, it has the dialect of the first schema that refers to it.
+// setDialect sets the dialect of r. It uses the first of the following that exists: the $schema of r, the dialect of
+// its target if r is only a $ref, the dialect of the file, and the dialect of the configuration. The default is
+// 2020-12. A root that is a whole file without a dialect has the dialect of the first schema that refers to it.
 func (l *loader) setDialect(r *root) {
 	if r.decided {
 		return
@@ -53,9 +53,9 @@ func (l *loader) setDialect(r *root) {
 			WithHint("use %s or %s#", schematree.Draft2020.URI, schematree.Draft07.URI))
 	}
 	r.dialect = l.declaredDialect(r)
-	if r.dialect == nil && r.from != nil {
-		l.setDialect(r.from)
-		r.dialect = r.from.dialect
+	if r.dialect == nil && r.referrer != nil {
+		l.setDialect(r.referrer)
+		r.dialect = r.referrer.dialect
 	}
 	for _, d := range []*schematree.Dialect{r.file.dialect, dialectNamed(l.o.Dialect), schematree.Draft2020} {
 		if r.dialect == nil {
@@ -64,8 +64,8 @@ func (l *loader) setDialect(r *root) {
 	}
 }
 
-// declaredDialect returns the dialect that r, or the target of its bare $ref, declares. It returns nil if neither
-// declares a dialect.
+// declaredDialect returns the dialect that r declares. If r is only a $ref, it returns the dialect of the target. If no
+// dialect is declared, it returns nil.
 func (l *loader) declaredDialect(r *root) *schematree.Dialect {
 	if s := r.node.Get("$schema"); s != nil && s.Kind == source.String {
 		return schematree.DialectOf(s.Text)
@@ -74,17 +74,17 @@ func (l *loader) declaredDialect(r *root) *schematree.Dialect {
 	switch {
 	case to == nil:
 		return nil
-	case to.from == r && !to.decided:
+	case to.referrer == r && !to.decided:
 		return l.declaredDialect(to) // without a declaration its dialect depends on r
 	}
 	l.setDialect(to)
 	return to.dialect
 }
 
-// bareTarget returns the root that r refers to if r is only a $ref, or nil otherwise.
+// bareTarget returns the target of r if r is only a $ref, or nil otherwise.
 func (l *loader) bareTarget(r *root) *root {
 	ref := r.node.Get("$ref")
-	if ref == nil || ref.Kind != source.String || !isBare(r.node) {
+	if ref == nil || ref.Kind != source.String || !hasOnlyRef(r.node) {
 		return nil
 	}
 	path, fragment, ok := schematree.Cut(ref.Text)
@@ -97,11 +97,11 @@ func (l *loader) bareTarget(r *root) *root {
 		if base == nil {
 			base = &url.URL{}
 		}
-		name, base, d := l.set.otherFile(&place{root: r, resource: &resource{node: r.node, base: base}}, ref, path)
+		name, base, d := l.set.referencedFile(&place{root: r, resource: &resource{node: r.node, base: base}}, ref, path)
 		if d != nil {
 			return nil
 		}
-		if file = l.open(name, false, base, r).file; file == nil {
+		if file = l.openFile(name, false, base, r).file; file == nil {
 			return nil
 		}
 	}
@@ -114,8 +114,8 @@ func (l *loader) bareTarget(r *root) *root {
 	return nil
 }
 
-// isBare reports whether the schema contains only a $ref, annotations and x- keywords.
-func isBare(n *source.Node) bool {
+// hasOnlyRef reports whether the schema contains only a $ref, annotations and x- keywords.
+func hasOnlyRef(n *source.Node) bool {
 	for _, m := range n.Members {
 		switch m.Key {
 		case "$ref", "$comment", "title", "description":

@@ -8,6 +8,6 @@ import (
 //go:embed eventfile.schema.json
 var eventFileSchema []byte
 
-// EventFileSchema returns the JSON Schema (2020-12) of the event file, for editors. It accepts every file that [Load]
-// accepts, and rejects files of the wrong form. It does not check references, patterns or x-match.
+// EventFileSchema returns a JSON Schema (2020-12) with which editors check event files. It accepts every file that
+// [Load] accepts, and rejects files with a wrong structure. It does not check references, patterns or x-match.
 func EventFileSchema() []byte { return slices.Clone(eventFileSchema) }

@@ -32,16 +32,16 @@ func ValidGoName(s string) bool { return token.IsIdentifier(s) && token.IsExport
 // GoNameForm is the hint for an invalid x-go-name.
 const GoNameForm = "begin with an upper-case letter and use letters, digits and '_'"
 
-// modes lists the delivery modes in protocol order.
-var modes = []string{"poll", "push", "webhook"}
+// deliveryModes lists the delivery modes in protocol order.
+var deliveryModes = []string{"poll", "push", "webhook"}
 
-// foreign maps the identifying keys of foreign documents to the name of the document format.
-var foreign = []struct{ key, format string }{{"openapi", "OpenAPI"}, {"swagger", "OpenAPI"}, {"asyncapi", "AsyncAPI"}}
+// foreignFormats maps the key that identifies a document of another format to the name of the format.
+var foreignFormats = []struct{ key, format string }{{"openapi", "OpenAPI"}, {"swagger", "OpenAPI"}, {"asyncapi", "AsyncAPI"}}
 
 // Foreign returns the format of an OpenAPI or AsyncAPI document, and the member that declares it. It returns "" for
 // other documents.
 func Foreign(doc *source.Node) (format string, says *source.Member) {
-	for _, f := range foreign {
+	for _, f := range foreignFormats {
 		if m := doc.Member(f.key); m != nil && (m.Value.Kind == source.String || m.Value.Kind == source.Number) {
 			return f.format, m
 		}
@@ -102,7 +102,7 @@ func (l *loader) readDocument(f *File, base *url.URL, from *root) {
 	f.Stem = strings.TrimSuffix(f.Stem, ".schema")
 	e := &Entry{Name: f.Stem, File: f, Node: f.Root, NameRange: f.Root.Range}
 	f.Schemas = append(f.Schemas, e)
-	l.addEntry(&root{file: f, node: f.Root, entry: e, name: f.Stem, base: base, from: from})
+	l.addEntry(&root{file: f, node: f.Root, entry: e, name: f.Stem, base: base, referrer: from})
 }
 
 func (l *loader) goPackage(name string, at source.Range) bool {
@@ -113,7 +113,7 @@ func (l *loader) goPackage(name string, at source.Range) bool {
 	return true
 }
 
-// PackageFault returns the diagnostic for an invalid package name, or nil for a valid one.
+// PackageFault returns a diagnostic if a package name is invalid, or nil.
 func PackageFault(name string, at source.Range) *source.Diagnostic {
 	err := CheckPackage(name)
 	if err == nil {
@@ -202,7 +202,7 @@ func (l *loader) readDelivery(e *Event, o *source.ObjectReader) {
 		l.Report(source.New("MCPE123", n.Range, "delivery is empty: nobody could receive the event").WithHint("leave it out for all modes"))
 	}
 	for _, n := range list {
-		if l.Among(n, "a delivery mode", modes) {
+		if l.Among(n, "a delivery mode", deliveryModes) {
 			e.Delivery = append(e.Delivery, n.Text)
 		}
 	}
@@ -244,7 +244,7 @@ func (l *loader) readMCPE(e *Event, n *source.Node) {
 	}
 }
 
-// readNames reads the keys that override generated names.
+// readNames reads the keys of an event that override generated names.
 func (l *loader) readNames(e *Event, o *source.ObjectReader) {
 	if name, at := o.Text("x-go-name"); at != nil && l.checkGoName(at) {
 		e.GoName = name
@@ -287,7 +287,7 @@ func (l *loader) readToolArgument(o *source.ObjectReader, key string) string {
 	return name
 }
 
-// checkGoName reports whether an x-go-name is valid, and reports a finding if it is not.
+// checkGoName reports whether an x-go-name is valid. If it is not, it adds a diagnostic.
 func (l *loader) checkGoName(n *source.Node) bool {
 	if ValidGoName(n.Text) {
 		return true

@@ -13,15 +13,15 @@ var stringFormats = []string{
 	"json-pointer", "regex", "relative-json-pointer", "time", "uri", "uri-reference", "uri-template", "uuid",
 }
 
-// otherFormats lists the formats in OpenAPI's registry. The runtime does not assert them.
+// otherFormats lists the formats in the OpenAPI registry. The runtime does not assert them.
 var otherFormats = []string{
 	"base64url", "binary", "byte", "char", "commonmark", "decimal", "decimal128", "double", "double-int", "float", "html",
 	"http-date", "int16", "int32", "int64", "int8", "media-range", "password", "sf-binary", "sf-boolean", "sf-decimal",
 	"sf-integer", "sf-string", "sf-token", "uint16", "uint32", "uint64", "uint8", "unixtime",
 }
 
-// namesakes maps format names from other languages and tools to formats.
-var namesakes = map[string]string{
+// formatAliases maps format names that other languages and tools use to those of JSON Schema.
+var formatAliases = map[string]string{
 	"timestamp": "date-time", "iso8601": "date-time", "iso-8601": "date-time", "rfc3339": "date-time", "rfc-3339": "date-time",
 	"iso8601-date-time": "date-time", "url": "uri", "guid": "uuid", "ip": "ipv4", "ip-address": "ipv4", "host-name": "hostname",
 	"e-mail": "email", "regexp": "regex", "url-template": "uri-template", "uri-ref": "uri-reference", "full-date": "date",
@@ -50,10 +50,10 @@ func (l *loader) checkFormat(r *root, n, v *source.Node) {
 	}
 }
 
-// nearFormat returns the format that name probably means, or "".
+// nearFormat returns the format that the author probably meant by name, or "".
 func nearFormat(name string) string {
 	plain := strings.NewReplacer("_", "-", " ", "-").Replace(strings.ToLower(name))
-	if known := namesakes[plain]; known != "" {
+	if known := formatAliases[plain]; known != "" {
 		return known
 	}
 	bare := strings.ReplaceAll(plain, "-", "")
@@ -65,7 +65,7 @@ func nearFormat(name string) string {
 	return source.Suggest(plain, stringFormats)
 }
 
-// includesType reports whether the type keyword t includes a type, as a string or in a list.
+// includesType reports whether the value t of a type keyword, a string or a list, includes the given type.
 func includesType(t *source.Node, name string) bool {
 	return t.Text == name || slices.ContainsFunc(t.Items, func(item *source.Node) bool { return item.Text == name })
 }

@@ -44,7 +44,7 @@ func (l *loader) readFrom(e *Event, n *source.Node) {
 		wrong("provider", "from %s needs id: the place where a delivery has its id", name)
 	case !p.NeedsID && f.ID != "":
 		wrong("id", "webhooks of %s always have an id", p.Title)
-	case f.ID != "" && !isPlace(f.ID):
+	case f.ID != "" && !isPointerOrHeader(f.ID):
 		wrong("id", "%q is neither a JSON Pointer nor the name of a header", f.ID)
 	}
 	if e.Source == "check" {
@@ -58,7 +58,7 @@ func (l *loader) readFrom(e *Event, n *source.Node) {
 	}
 }
 
-// readFromWord reads an optional string and reports an empty one.
+// readFromWord reads an optional string. It reports an empty string.
 func (l *loader) readFromWord(o *source.ObjectReader, key string) string {
 	text, at := o.Text(key)
 	if at != nil && text == "" {
@@ -67,8 +67,8 @@ func (l *loader) readFromWord(o *source.ObjectReader, key string) string {
 	return text
 }
 
-// isPlace reports whether text is a JSON Pointer or a header name (a token of RFC 9110).
-func isPlace(text string) bool {
+// isPointerOrHeader reports whether text is a JSON Pointer or a header name (a token of RFC 9110).
+func isPointerOrHeader(text string) bool {
 	if strings.HasPrefix(text, "/") {
 		_, ok := source.SplitPointer(text)
 		return ok
@@ -126,7 +126,7 @@ func pointer(tokens []string) string {
 	return b.String()
 }
 
-// A body is the schema of a webhook body in a separate set.
+// A body is the schema of a webhook body, loaded as a separate set.
 type body struct {
 	set  *Set
 	node *source.Node
@@ -135,7 +135,7 @@ type body struct {
 // checkFrom checks the `from:` of an event against its payload schema and the webhook bodies of the service.
 func (l *loader) checkFrom(e *Event) {
 	n := e.Node.Get("from")
-	sent, known := l.bodyOf(e.From, n)
+	sent, known := l.webhookBody(e.From, n)
 	if !known {
 		return // already reported
 	}
@@ -151,9 +151,10 @@ func (l *loader) checkFrom(e *Event) {
 	}
 }
 
-// bodyOf returns the body of the webhook in a `from:`. It is nil if the bodies of the service are unknown or unchecked.
-// If the service does not send such a webhook, bodyOf reports an error and returns false.
-func (l *loader) bodyOf(f *From, n *source.Node) (*body, bool) {
+// webhookBody returns the body of the webhook in a `from:`. The body is nil if the bodies of the service are unknown,
+// or if the author disabled the check. If the service does not send such a webhook, it reports an error and returns
+// false.
+func (l *loader) webhookBody(f *From, n *source.Node) (*body, bool) {
 	p, _ := provider.Lookup(f.Provider)
 	if !p.Known() || n.Get("unchecked").True() {
 		return nil, true
@@ -197,19 +198,19 @@ func (l *loader) bodyOf(f *From, n *source.Node) (*body, bool) {
 // checkField checks that the source and the target of a field exist and have a common type.
 func (l *loader) checkField(e *Event, f *FromField, m source.Member, sent *body) {
 	tokens, _ := source.SplitPointer(f.Target)
-	target, end := l.set.walk(e.Payload, tokens)
+	target, end := l.set.schemasAtPath(e.Payload, tokens)
 	if end != nil {
 		l.Report(source.New("MCPE158", m.KeyRange, "from: %s", end.message("the payload")).
 			WithHint("%s", end.suggestion(l.set, "describe it under properties of the payloadSchema")))
 		return
 	}
-	to := l.set.together(target)
+	to := l.set.kindsOfFirst(target)
 	f.Nullable = to&kNull != 0
 	if sent == nil {
 		return
 	}
 	tokens, _ = source.SplitPointer(f.Source)
-	from, fromItems, d := sent.kinds(m.Value, tokens)
+	from, fromItems, d := sent.kindsAt(m.Value, tokens)
 	if d != nil {
 		l.Report(*d)
 		return
@@ -220,46 +221,47 @@ func (l *loader) checkField(e *Event, f *FromField, m source.Member, sent *body)
 		l.Report(source.New("MCPE159", m.Value.Range, "from: %s of the webhook (%s) can never be %s of the payload (%s)",
 			f.Source, from, f.Target, to).
 			WithRelated(target[0].Range, "the place in the payload"))
-	case from == kArray && to&^kNull == kArray && unlike(fromItems, l.set.itemKinds(target)):
+	case from == kArray && to&^kNull == kArray && unlike(fromItems, l.set.elementKinds(target)):
 		l.Report(source.New("MCPE159", m.Value.Range,
 			"from: elements of %s of the webhook (%s) can never be elements of %s of the payload (%s)",
-			f.Source, fromItems, f.Target, l.set.itemKinds(target)).WithRelated(target[0].Range, "the place in the payload"))
+			f.Source, fromItems, f.Target, l.set.elementKinds(target)).WithRelated(target[0].Range, "the place in the payload"))
 	}
 }
 
-// kinds returns the types of the values at a path in the body, and the types of their elements if they are arrays.
-func (b *body) kinds(at *source.Node, tokens []string) (kinds, kinds, *source.Diagnostic) {
+// kindsAt returns the types of the values at a path in the body. If they are arrays, it also returns the types of their
+// elements.
+func (b *body) kindsAt(at *source.Node, tokens []string) (kinds, kinds, *source.Diagnostic) {
 	head, rest := tokens, []string(nil)
 	star := slices.Index(tokens, "*")
 	if star >= 0 {
 		head, rest = tokens[:star], tokens[star+1:]
 	}
-	nodes, end := b.set.walk(b.node, head)
+	nodes, end := b.set.schemasAtPath(b.node, head)
 	if end != nil {
 		return 0, 0, b.nothing(at, end)
 	}
 	if star < 0 {
-		return b.set.together(nodes), b.set.itemKinds(nodes), nil
+		return b.set.kindsOfFirst(nodes), b.set.elementKinds(nodes), nil
 	}
-	if k := b.set.together(nodes); k&kUnknown == 0 && k&kArray == 0 {
+	if k := b.set.kindsOfFirst(nodes); k&kUnknown == 0 && k&kArray == 0 {
 		d := source.New("MCPE157", at.Range, "from: %s of the webhook is not an array, so * matches nothing",
 			pointer(head))
 		return 0, 0, &d
 	}
-	// Any index is valid for an element.
+	// The index does not matter, so use 0.
 	place := append(append(slices.Clone(head), "0"), rest...)
 	for i, token := range place {
 		if token == "*" {
 			place[i] = "0"
 		}
 	}
-	if nodes, end = b.set.walk(b.node, place); end != nil {
+	if nodes, end = b.set.schemasAtPath(b.node, place); end != nil {
 		return 0, 0, b.nothing(at, end)
 	}
 	if slices.Contains(rest, "*") {
 		return kArray, kArray, nil
 	}
-	return kArray, b.set.together(nodes), nil
+	return kArray, b.set.kindsOfFirst(nodes), nil
 }
 
 func (b *body) nothing(at *source.Node, end *deadEnd) *source.Diagnostic {
@@ -271,11 +273,11 @@ func (b *body) nothing(at *source.Node, end *deadEnd) *source.Diagnostic {
 	return &d
 }
 
-// checkRequired reports required payload members that no field fills.
+// checkRequired reports required payload members that are not the target of a field.
 func (l *loader) checkRequired(e *Event, at source.Range) {
 	var visit func(here []*source.Node, tokens []string)
 	visit = func(here []*source.Node, tokens []string) {
-		for _, name := range l.required(here) {
+		for _, name := range l.requiredMembers(here) {
 			place := append(slices.Clone(tokens), name)
 			to, inner := pointer(place), false
 			filled := slices.ContainsFunc(e.From.Fields, func(f FromField) bool {
@@ -285,7 +287,7 @@ func (l *loader) checkRequired(e *Event, at source.Range) {
 			if !filled {
 				l.Report(source.New("MCPE158", at, "from: the payload requires %s, and no field fills it", to).
 					WithHint("add it to fields, or do not require it"))
-			} else if next, end := l.set.walk(e.Payload, place); inner && end == nil {
+			} else if next, end := l.set.schemasAtPath(e.Payload, place); inner && end == nil {
 				visit(next, place)
 			}
 		}
@@ -293,8 +295,8 @@ func (l *loader) checkRequired(e *Event, at source.Range) {
 	visit(l.set.allViews([]*source.Node{e.Payload}), nil)
 }
 
-// required returns the members that the first schema requires, including schemas that always apply together with it.
-func (l *loader) required(here []*source.Node) []string {
+// requiredMembers returns the members that the first schema requires, directly or through $ref and allOf.
+func (l *loader) requiredMembers(here []*source.Node) []string {
 	var names []string
 	if len(here) == 0 {
 		return nil
@@ -311,8 +313,8 @@ func (l *loader) required(here []*source.Node) []string {
 	return names
 }
 
-// compareBody checks that the body contains all members that the payload describes. It is for payloads that are the
-// whole body.
+// compareBody checks that the body contains all members that the payload schema describes. It is used if the whole body
+// becomes the payload.
 func (l *loader) compareBody(e *Event, n *source.Node, tokens []string, sent *body, seen map[*source.Node]bool) {
 	for _, view := range l.set.Views(n) {
 		properties := view.Get("properties")
@@ -322,14 +324,14 @@ func (l *loader) compareBody(e *Event, n *source.Node, tokens []string, sent *bo
 		seen[view] = true
 		for _, m := range properties.Members {
 			place := append(slices.Clone(tokens), m.Key)
-			from, end := sent.set.walk(sent.node, place)
+			from, end := sent.set.schemasAtPath(sent.node, place)
 			if end != nil {
 				l.Report(source.New("MCPE157", m.KeyRange, "from: %s, which is the payload", end.message("the webhook")).
 					WithRelated(e.From.Range, "the webhook is named here").
 					WithHint("%s", end.suggestion(sent.set, "say by fields where it comes from, or remove it")))
 				continue
 			}
-			got, want := sent.set.together(from), l.set.kindsOf(m.Value)
+			got, want := sent.set.kindsOfFirst(from), l.set.kindsOf(m.Value)
 			if got&kUnknown == 0 && want&kUnknown == 0 && got&want == 0 {
 				l.Report(source.New("MCPE159", m.KeyRange,
 					"from: %s of the webhook (%s) can never be what the payload describes (%s)", pointer(place), got, want).

@@ -12,40 +12,40 @@ import (
 type root struct {
 	file *File
 	node *source.Node
-	// Exactly one of entry, event, task and talk is set.
-	entry *Entry
-	event *Event
-	task  *Task
-	talk  *Conversation
+	// Exactly one of entry, event, task and conversation is set.
+	entry        *Entry
+	event        *Event
+	task         *Task
+	conversation *Conversation
 	// name is the name of the entry. For other schemas, it consists of the owner's name and the key.
 	name string
-	// dialect is nil until setDialect is called. from is the first schema that refers to the root, if the root is a
+	// dialect is nil until setDialect is called. referrer is the first schema that refers to the root, if the root is a
 	// whole file.
-	dialect *schematree.Dialect
-	decided bool
-	from    *root
-	// base is the URL of the document, or nil if it has none.
+	dialect  *schematree.Dialect
+	decided  bool
+	referrer *root
+	// base is the URL of the document, or nil.
 	base *url.URL
 	// ids maps absolute $id values to resources.
 	ids map[string]*resource
 	// refs lists the schema objects with a $ref, in order. samples lists the schema objects with a default or examples.
 	refs, samples []*source.Node
 	// mappings lists the references in discriminators.
-	mappings []mapped
+	mappings []mappingRef
 	// matches lists the values of x-match.
 	matches []*source.Node
-	// loose lists the schemas in keywords that are unknown to the metaschema of the dialect.
-	loose []*source.Node
-	// nested reports whether a subschema has an $id.
-	nested bool
-	// broken reports whether the schema is invalid. Checks skip broken schemas.
-	broken bool
-	// marked is the set of values with a finding that is more specific than the metaschema's.
-	marked map[source.Range]bool
+	// unknownSchemas lists the schemas in keywords that the metaschema of the dialect does not describe.
+	unknownSchemas []*source.Node
+	// hasNestedID reports whether a subschema has an $id.
+	hasNestedID bool
+	// isBroken reports whether the schema is invalid. Checks skip broken schemas.
+	isBroken bool
+	// reported is the set of values for which a more specific diagnostic replaces the diagnostic of the metaschema.
+	reported map[source.Range]bool
 }
 
-// mapped is a reference in the discriminator of the schema at.
-type mapped struct{ at, text *source.Node }
+// A mappingRef is the reference text in the discriminator of the schema at.
+type mappingRef struct{ at, text *source.Node }
 
 // A resource is a root or a schema with an $id. Within it, "#" refers to its node.
 type resource struct {
@@ -56,21 +56,21 @@ type resource struct {
 	dynamic map[string]bool
 }
 
-// A place contains the root and the resource of a schema node.
+// A place records where a schema node is: its root and its resource.
 type place struct {
 	root     *root
 	resource *resource
-	// target and fault are the result of resolving the node's $ref, if it has one.
+	// target and fault are the result of resolving the node's $ref. They are valid if resolved is true.
 	resolved bool
 	target   Target
 	fault    *source.Diagnostic
-	// state is the state of the node in the search for loops.
+	// state is the state of the node in findLoops.
 	state int8
 }
 
-// index visits all nodes in the schema of r and records their places. It performs the checks of keywords that do not
+// indexRoot visits all nodes in the schema of r and records their places. It also performs the checks that do not
 // require other schemas.
-func (l *loader) index(r *root) {
+func (l *loader) indexRoot(r *root) {
 	l.setDialect(r)
 	r.ids = make(map[string]*resource)
 	top := &resource{node: r.node, base: &url.URL{}, anchors: make(map[string]*source.Node)}
@@ -83,16 +83,16 @@ func (l *loader) index(r *root) {
 
 func (l *loader) fail(r *root, d source.Diagnostic) {
 	if d.Severity == source.Error {
-		r.broken = true
+		r.isBroken = true
 	}
 	l.Report(d)
 }
 
 func (r *root) mark(n *source.Node) {
-	if r.marked == nil {
-		r.marked = make(map[source.Range]bool)
+	if r.reported == nil {
+		r.reported = make(map[source.Range]bool)
 	}
-	r.marked[n.Range] = true
+	r.reported[n.Range] = true
 }
 
 func (l *loader) walk(r *root, res *resource, n *source.Node) {
@@ -107,7 +107,7 @@ func (l *loader) walk(r *root, res *resource, n *source.Node) {
 		m := &n.Members[i]
 		k, known := r.dialect.Keyword(m.Key)
 		if !known {
-			l.checkUnknown(r, m)
+			l.checkUnknownKeyword(r, m)
 			continue
 		}
 		switch k.Holds {
@@ -116,7 +116,7 @@ func (l *loader) walk(r *root, res *resource, n *source.Node) {
 		default:
 			if m.Key == "$defs" && r.dialect == schematree.Draft07 {
 				for _, d := range m.Value.Members {
-					r.loose = append(r.loose, d.Value)
+					r.unknownSchemas = append(r.unknownSchemas, d.Value)
 				}
 				l.fail(r, source.New("MCPE138", m.KeyRange, "draft-07 calls shared schemas definitions; a $ref finds them below $defs too"))
 			}
@@ -162,7 +162,7 @@ func (l *loader) identify(r *root, res *resource, n *source.Node) *resource {
 			}
 			res = &resource{node: n, base: base, anchors: make(map[string]*source.Node)}
 			r.ids[key] = res
-			r.nested = r.nested || n != r.node
+			r.hasNestedID = r.hasNestedID || n != r.node
 		}
 	}
 	if a := n.Get("$anchor"); a != nil && a.Kind == source.String && !r.dialect.RefAlone {
@@ -177,7 +177,7 @@ func (l *loader) identify(r *root, res *resource, n *source.Node) *resource {
 	return res
 }
 
-// anchorAt returns the range of the anchor of the schema n.
+// anchorAt returns the range of the $anchor of n, or of its $id if it has no $anchor.
 func anchorAt(n *source.Node) source.Range {
 	if a := n.Get("$anchor"); a != nil {
 		return a.Range
@@ -191,22 +191,22 @@ func withoutFragment(u *url.URL) string {
 	return v.String()
 }
 
-// unsupported maps keywords that depend on the dynamic scope to their replacements. A type for such a keyword cannot be
-// generated, and a published schema with it could not be assembled from its parts.
-var unsupported = map[string]string{
+// keywordReplacements maps unsupported keywords to the keywords to use instead. The unsupported keywords depend on the
+// dynamic scope, which prevents generating types and assembling published schemas from parts.
+var keywordReplacements = map[string]string{
 	"$dynamicRef":      "$ref",
 	"$dynamicAnchor":   "$anchor",
 	"$recursiveRef":    "$ref",
 	"$recursiveAnchor": "$anchor",
 }
 
-// ownKeys lists the generator's schema keywords.
+// ownKeys lists the schema keywords that this generator defines.
 var ownKeys = []string{"x-match", "x-go-name", "x-go-type", "x-enum-varnames"}
 
-// checkUnknown reports unsupported keywords, and warns about unknown keywords that are probably mistakes. JSON Schema
-// allows other unknown keywords.
-func (l *loader) checkUnknown(r *root, m *source.Member) {
-	if use, ok := unsupported[m.Key]; ok {
+// checkUnknownKeyword reports unsupported keywords, and warns about unknown keywords that are probably mistakes. JSON
+// Schema allows other unknown keywords.
+func (l *loader) checkUnknownKeyword(r *root, m *source.Member) {
+	if use, ok := keywordReplacements[m.Key]; ok {
 		r.mark(m.Value)
 		l.fail(r, source.New("MCPE136", m.KeyRange, "%s is not supported", m.Key).WithHint("use %s", use))
 		return
@@ -221,7 +221,7 @@ func (l *loader) checkUnknown(r *root, m *source.Member) {
 			WithHint("say the same with keywords of %s, or set $schema to %s at the top", r.dialect.Name, other.URI))
 		return
 	}
-	if near := l.near(r.dialect, m.Key); near != "" {
+	if near := l.nearKeyword(r.dialect, m.Key); near != "" {
 		l.fail(r, source.New("MCPE131", m.KeyRange, "%q is not a keyword of JSON Schema and has no effect", m.Key).
 			WithHint("did you mean %q?", near))
 		return
@@ -234,20 +234,20 @@ func (l *loader) checkUnknown(r *root, m *source.Member) {
 	}
 }
 
-// near returns the keyword that word is probably a misspelling of, or "".
-func (l *loader) near(d *schematree.Dialect, word string) string {
+// nearKeyword returns the keyword that was probably misspelled as word, or "".
+func (l *loader) nearKeyword(d *schematree.Dialect, word string) string {
 	key := d.Name + " " + word
-	near, ok := l.misspelt[key]
+	near, ok := l.nearKeywords[key]
 	if !ok {
 		candidates := ownKeys
 		if !strings.HasPrefix(word, "x-") {
 			candidates = d.Keywords()
 		}
 		near = source.Suggest(word, candidates)
-		if l.misspelt == nil {
-			l.misspelt = make(map[string]string)
+		if l.nearKeywords == nil {
+			l.nearKeywords = make(map[string]string)
 		}
-		l.misspelt[key] = near
+		l.nearKeywords[key] = near
 	}
 	return near
 }

@@ -14,8 +14,8 @@ import (
 
 // checkKeyword checks a keyword that does not contain schemas. It checks only rules that the metaschema does not cover.
 func (l *loader) checkKeyword(r *root, n *source.Node, m *source.Member) {
-	if _, ok := unsupported[m.Key]; ok {
-		l.checkUnknown(r, m)
+	if _, ok := keywordReplacements[m.Key]; ok {
+		l.checkUnknownKeyword(r, m)
 		return
 	}
 	v := m.Value
@@ -23,7 +23,7 @@ func (l *loader) checkKeyword(r *root, n *source.Node, m *source.Member) {
 	case "$ref":
 		if v.Kind == source.String {
 			r.refs = append(r.refs, n)
-			l.reach(r, n, v)
+			l.openReferenced(r, n, v)
 		}
 	case "$schema":
 		if v.Kind == source.String && n != r.node && schematree.DialectOf(v.Text) != r.dialect {
@@ -51,7 +51,7 @@ func (l *loader) checkKeyword(r *root, n *source.Node, m *source.Member) {
 		r.matches = append(r.matches, v)
 	case "x-go-name":
 		if !l.Is(v, source.String, m.Key) || !l.checkGoName(v) {
-			r.broken = true
+			r.isBroken = true
 		}
 	case "x-enum-varnames":
 		l.checkConstantNames(r, n, v)
@@ -65,7 +65,7 @@ func (l *loader) checkKeyword(r *root, n *source.Node, m *source.Member) {
 	}
 }
 
-// constantName matches the part of a constant's name that follows the name of its enum type.
+// constantName matches a valid suffix for the name of an enum constant.
 var constantName = regexp.MustCompile(`^[\pL\pN_]+$`)
 
 // checkConstantNames reports invalid names in x-enum-varnames.
@@ -87,15 +87,15 @@ func (l *loader) checkConstantNames(r *root, n, v *source.Node) {
 func (l *loader) checkDiscriminator(r *root, n, v *source.Node) {
 	o := l.Object(v, "discriminator", []string{"propertyName"}, []string{"mapping"})
 	if o == nil {
-		r.broken = true
+		r.isBroken = true
 		return
 	}
 	o.Text("propertyName")
 	if mapping := v.Get("mapping"); mapping != nil && l.Is(mapping, source.Object, "mapping") {
 		for _, m := range mapping.Members {
 			if l.Is(m.Value, source.String, "a value of mapping") && strings.Contains(m.Value.Text, "#") {
-				r.mappings = append(r.mappings, mapped{n, m.Value})
-				l.reach(r, n, m.Value)
+				r.mappings = append(r.mappings, mappingRef{n, m.Value})
+				l.openReferenced(r, n, m.Value)
 			}
 		}
 	}
@@ -116,8 +116,8 @@ func (l *loader) checkPattern(r *root, text string, at source.Range) {
 	l.fail(r, d)
 }
 
-// quotedFor quotes a string in the syntax of the file. In YAML, it uses single quotes, which do not require escaping of
-// backslashes.
+// quotedFor quotes a string as JSON or YAML, depending on the file. In YAML, it uses single quotes, which do not
+// require escaping of backslashes.
 func quotedFor(file, text string) string {
 	if strings.EqualFold(filepath.Ext(file), ".json") || strings.ContainsFunc(text, unicode.IsControl) {
 		return string(source.AppendString(nil, text))

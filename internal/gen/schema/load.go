@@ -11,35 +11,35 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// Load reads and checks the event files at paths and all files that they refer to. The set is complete only if no
+// Load reads and checks the event files at paths and all files that they refer to. The set is incomplete if a
 // diagnostic has severity error.
 func Load(paths []string, o Options) (*Set, []source.Diagnostic) {
 	if o.ReadFile == nil {
 		o.ReadFile = source.ReadFile
 	}
 	l := &loader{
-		set:     &Set{places: make(map[*source.Node]*place), files: make(map[string]*opened), kinds: make(map[*source.Node]kinds), published: newPublications()},
+		set:     &Set{places: make(map[*source.Node]*place), files: make(map[string]*openedFile), kinds: make(map[*source.Node]kinds), published: newPublications()},
 		o:       o,
 		entries: make(map[*Entry]*root),
 	}
 	l.set.refs = mappings(o.Refs)
 	l.readAhead(paths)
 	for _, path := range paths {
-		f := l.open(path, true, nil, nil)
+		f := l.openFile(path, true, nil, nil)
 		if f.fault != "" {
 			l.Report(source.New("MCPE100", source.InFile(path), "%s", f.fault))
 		}
 	}
-	// Indexing a schema can open files, which adds roots.
+	// Indexing a schema can open other files, which appends to l.roots.
 	for i := 0; i < len(l.roots); i++ {
-		l.index(l.roots[i])
+		l.indexRoot(l.roots[i])
 	}
 	l.distinguishStems()
 	l.checkRefs()
 	l.checkMappings()
 	l.checkLoops()
 	l.checkMeta()
-	l.spreadBroken()
+	l.markBrokenUsers()
 	l.checkEvents()
 	l.checkTasks()
 	for _, r := range l.roots {
@@ -56,20 +56,20 @@ type loader struct {
 	roots []*root
 	// entries maps entries to their roots.
 	entries map[*Entry]*root
-	// ahead caches the given files, which are read before any reference is followed.
-	ahead map[string]*parsedFile
-	// events maps names, over all files, to the first event with that name.
+	// parsedFiles caches the given files, which are read before references are followed.
+	parsedFiles map[string]*parsedFile
+	// events maps each event name to the first event with that name in all files.
 	events map[string]*Event
-	// tasks maps names, over all files, to the first task with that name. talk is the first conversation.
-	tasks map[string]*Task
-	talk  *Conversation
+	// tasks maps each task name to the first task with that name in all files. conversation is the first conversation.
+	tasks        map[string]*Task
+	conversation *Conversation
 	// bodies caches webhook bodies by provider, event and action.
 	bodies map[[3]string]*body
-	// misspelt caches the nearest keyword for each unknown keyword.
-	misspelt map[string]string
+	// nearKeywords caches the results of nearKeyword.
+	nearKeywords map[string]string
 }
 
-// parsedFile is a file that was read and parsed, but not checked.
+// A parsedFile is a file that was read and parsed, but not checked.
 type parsedFile struct {
 	path    string
 	content []byte
@@ -88,37 +88,37 @@ func (t *parsedFile) parse() {
 
 // readAhead reads and parses the given files in parallel.
 func (l *loader) readAhead(paths []string) {
-	l.ahead = make(map[string]*parsedFile, len(paths))
+	l.parsedFiles = make(map[string]*parsedFile, len(paths))
 	var all []*parsedFile
 	for _, path := range paths {
-		if key := absolute(path); l.ahead[key] == nil {
+		if key := absPath(path); l.parsedFiles[key] == nil {
 			t := &parsedFile{path: path}
 			t.read(l.o)
-			l.ahead[key] = t
+			l.parsedFiles[key] = t
 			all = append(all, t)
 		}
 	}
 	parallel.Do(len(all), func(i int) { all[i].parse() })
 }
 
-// opened is a file that was read, or the reason why reading it failed.
-type opened struct {
+// An openedFile is a file that was read, or the reason why reading it failed.
+type openedFile struct {
 	file  *File
 	fault string
-	// garbled reports whether the file was read but is not valid YAML.
-	garbled bool
+	// isInvalid reports whether the file was read but is not valid YAML.
+	isInvalid bool
 }
 
-// open returns the file at path. It reads the file on the first call. base is the URL that is mapped to the file, or
-// nil if the reference is a path. from is the schema that refers to the file.
-func (l *loader) open(path string, given bool, base *url.URL, from *root) *opened {
-	key := absolute(path)
+// openFile returns the file at path and reads it only once. base is the URL that is mapped to the file, or nil if the
+// reference is a path. from is the schema that refers to the file.
+func (l *loader) openFile(path string, given bool, base *url.URL, from *root) *openedFile {
+	key := absPath(path)
 	if f, ok := l.set.files[key]; ok {
 		return f
 	}
-	f := &opened{}
+	f := &openedFile{}
 	l.set.files[key] = f
-	read := l.ahead[key]
+	read := l.parsedFiles[key]
 	if read == nil {
 		read = &parsedFile{path: path}
 		read.read(l.o)
@@ -134,7 +134,7 @@ func (l *loader) open(path string, given bool, base *url.URL, from *root) *opene
 	l.Report(read.found...)
 	node := read.node
 	if node == nil {
-		f.garbled = true
+		f.isInvalid = true
 		f.file.Root = &source.Node{Kind: source.Object, Range: source.InFile(path)}
 		return f
 	}
@@ -148,7 +148,7 @@ func (l *loader) open(path string, given bool, base *url.URL, from *root) *opene
 	return f
 }
 
-// Unreadable returns the finding for a file that could not be read.
+// Unreadable returns the diagnostic for a file that could not be read.
 func Unreadable(path string, err error) source.Diagnostic {
 	return source.New("MCPE100", source.InFile(path), "the file cannot be read: %s", Reason(err))
 }

@@ -11,23 +11,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// ops lists the operators of x-match. The first one is the default.
-var ops = []string{"equal", "in", "glob", "prefix", "lt", "lte", "gt", "gte", "min", "max"}
+// operators lists the operators of x-match. The first is the default.
+var operators = []string{"equal", "in", "glob", "prefix", "lt", "lte", "gt", "gte", "min", "max"}
 
-// negated maps negated operators of other filter languages to the corresponding operator without negation.
-var negated = map[string]string{
+// negatedOperators maps operators of other filter languages to the x-match operators that they negate.
+var negatedOperators = map[string]string{
 	"not": "equal", "ne": "equal", "neq": "equal", "notEqual": "equal", "not-equal": "equal", "!=": "equal",
 	"nin": "in", "notIn": "in", "not-in": "in", "not in": "in",
 }
 
-// signs maps common spellings to operators.
-var signs = map[string]string{"=": "equal", "==": "equal", "eq": "equal", "<": "lt", "<=": "lte", "le": "lte", ">": "gt", ">=": "gte", "ge": "gte"}
+// operatorAliases maps common operator spellings to the operators of x-match.
+var operatorAliases = map[string]string{"=": "equal", "==": "equal", "eq": "equal", "<": "lt", "<=": "lte", "le": "lte", ">": "gt", ">=": "gte", "ge": "gte"}
 
 // everyElement is the path token that matches every element of an array.
 const everyElement = "*"
 
-// checkEvents performs the checks of events that require all schemas. They concern object types, x-match, x-coalesce
-// and `from:`.
+// checkEvents checks events after all schemas are loaded. It checks object types, x-match, x-coalesce and `from:`.
 func (l *loader) checkEvents() {
 	used := make(map[*source.Node]bool)
 	byNode := make(map[*source.Node]*root, len(l.roots))
@@ -38,7 +37,7 @@ func (l *loader) checkEvents() {
 		for _, e := range f.Events {
 			sound := make(map[*source.Node]bool)
 			for _, n := range []*source.Node{e.Input, e.Payload} {
-				if n != nil && !byNode[n].broken {
+				if n != nil && !byNode[n].isBroken {
 					sound[n] = true
 					l.checkObject(n)
 				}
@@ -85,8 +84,7 @@ func (l *loader) checkObject(n *source.Node) {
 
 // readMatches reads the x-match keywords in the properties of the input schema, including referenced schemas.
 //
-// If the payload schema is broken, it only records that an x-match exists. sound is the set of schemas that are not
-// broken.
+// If the payload schema is broken, it only marks each x-match as used. sound is the set of schemas that are not broken.
 func (l *loader) readMatches(e *Event, sound, used map[*source.Node]bool) {
 	ruled := make(map[string]*source.Node)
 	for _, view := range l.set.Views(e.Input) {
@@ -113,11 +111,11 @@ func (l *loader) readMatches(e *Event, sound, used map[*source.Node]bool) {
 				continue
 			}
 			ruled[m.Key] = x
-			to, end := l.set.at(e.Payload, at.Text)
+			to, end := l.set.targetAt(e.Payload, at.Text)
 			if end != nil {
 				l.Report(source.New("MCPE151", at.Range, "x-match path %q: %s", at.Text, end.message("the payload")).
 					WithHint("%s", end.suggestion(l.set, describePayload)))
-			} else if sound[e.Input] && l.fits(to, m.Value, rule, at) {
+			} else if sound[e.Input] && l.typesFit(to, m.Value, rule, at) {
 				e.Match = append(e.Match, rule)
 				l.checkMatchable(to, m.Value, rule)
 			}
@@ -125,12 +123,12 @@ func (l *loader) readMatches(e *Event, sound, used map[*source.Node]bool) {
 	}
 }
 
-// describePayload is the hint for a payload path that does not exist.
+// describePayload is the hint for a path that the payload schema does not describe.
 const describePayload = "describe it under properties of the payloadSchema"
 
 // readMatch reads one x-match: a path, or an object with path, op and not. It also returns the node of the path.
 func (l *loader) readMatch(argument string, x *source.Node) (MatchRule, *source.Node) {
-	rule := MatchRule{Argument: argument, Op: ops[0], Range: x.Range}
+	rule := MatchRule{Argument: argument, Op: operators[0], Range: x.Range}
 	path := x
 	if x.Kind == source.Object {
 		before := len(l.Found)
@@ -157,18 +155,18 @@ func (l *loader) readOperator(o *source.ObjectReader) string {
 	word, n := o.Text("op")
 	switch {
 	case n == nil:
-	case negated[word] != "":
-		l.Report(source.New("MCPE123", n.Range, "op cannot be %q", word).WithHint("write {op: %s, not: true}", negated[word]))
-	case signs[word] != "":
-		l.Report(source.New("MCPE123", n.Range, "op cannot be %q", word).WithHint("did you mean %q?", signs[word]))
+	case negatedOperators[word] != "":
+		l.Report(source.New("MCPE123", n.Range, "op cannot be %q", word).WithHint("write {op: %s, not: true}", negatedOperators[word]))
+	case operatorAliases[word] != "":
+		l.Report(source.New("MCPE123", n.Range, "op cannot be %q", word).WithHint("did you mean %q?", operatorAliases[word]))
 	default:
-		return o.Choice("op", ops...)
+		return o.Choice("op", operators...)
 	}
-	return ops[0]
+	return operators[0]
 }
 
-// fits reports whether the types of the argument and the payload value are valid for the operator.
-func (l *loader) fits(to *target, argument *source.Node, rule MatchRule, path *source.Node) bool {
+// typesFit reports whether the operator can compare an argument and a payload value of the given types.
+func (l *loader) typesFit(to *target, argument *source.Node, rule MatchRule, path *source.Node) bool {
 	place := to.kinds &^ kNull
 	arg := l.set.kindsOf(argument) &^ kNull
 	wrong := func(format string, args ...any) bool {
@@ -187,7 +185,7 @@ func (l *loader) fits(to *target, argument *source.Node, rule MatchRule, path *s
 		if arg != kArray {
 			return wrong("argument %q must be an array, not %s", rule.Argument, arg)
 		}
-		arg = l.set.itemKinds([]*source.Node{argument}) &^ kNull
+		arg = l.set.elementKinds([]*source.Node{argument}) &^ kNull
 	}
 	switch rule.Op {
 	case "equal", "in":
@@ -225,53 +223,53 @@ func (l *loader) fits(to *target, argument *source.Node, rule MatchRule, path *s
 }
 
 // A target describes the payload value that a path refers to. It contains the schemas of the value and its types. If
-// the value is an array, the types are those of its elements.
+// the value is an array, it contains the types of the elements.
 type target struct {
 	here  []*source.Node
 	kinds kinds
-	// several reports whether different schemas can describe the values, because they are in array elements.
-	several bool
+	// hasSeveralSchemas reports whether the path matches several values that different schemas describe.
+	hasSeveralSchemas bool
 }
 
-// at returns the target of a path in the payload. In the path, * matches every element of an array.
-func (s *Set) at(payload *source.Node, path string) (*target, *deadEnd) {
+// targetAt returns the target of a path in the payload, in which * matches every element of an array.
+func (s *Set) targetAt(payload *source.Node, path string) (*target, *deadEnd) {
 	tokens, _ := source.SplitPointer(path)
-	starts, here, end := s.lead(payload, tokens, true)
+	starts, here, end := s.followPath(payload, tokens, true)
 	if end != nil {
 		return nil, end
 	}
-	to := &target{here: here, kinds: s.together(here)}
+	to := &target{here: here, kinds: s.kindsOfFirst(here)}
 	if slices.Contains(tokens, everyElement) {
-		to.several = len(starts) > 1
+		to.hasSeveralSchemas = len(starts) > 1
 		for _, n := range starts {
 			to.kinds |= s.kindsOf(n)
 		}
 	}
 	if to.kinds&kUnknown == 0 && to.kinds&kArray != 0 {
-		to.kinds = to.kinds&^kArray | s.itemKinds(here)
+		to.kinds = to.kinds&^kArray | s.elementKinds(here)
 	}
 	return to, nil
 }
 
-// A deadEnd is the point at which a JSON Pointer leads to an undescribed value.
+// A deadEnd is the point at which a path leaves the values that the schema describes.
 type deadEnd struct {
 	// reached is the pointer to the value that has no member named token.
 	reached, token string
 	here           []*source.Node
-	// every reports whether * matches every element of an array. array reports whether here describes an array.
-	every, array bool
+	// starMatches reports whether * matches every element of an array. inArray reports whether here describes an array.
+	starMatches, inArray bool
 	// rest contains token and the tokens after it.
 	rest []string
 }
 
-// message describes the missing value. root is the name of the value that the pointer is relative to.
+// message describes the missing value. root is the name of the value at which the path starts.
 func (e *deadEnd) message(root string) string {
 	what := root
 	if e.reached != "" {
 		what = e.reached
 	}
-	switch star := e.every && e.token == everyElement; {
-	case star && e.array:
+	switch star := e.starMatches && e.token == everyElement; {
+	case star && e.inArray:
 		return what + " does not describe its elements"
 	case star:
 		return what + " is not an array, so * stands for nothing"
@@ -284,23 +282,23 @@ func (e *deadEnd) suggestion(s *Set, otherwise string) string {
 	if near := nearMember(e.token, memberNames(e.here)); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
-	star := e.every && e.token == everyElement
+	star := e.starMatches && e.token == everyElement
 	switch {
-	case star && e.array:
+	case star && e.inArray:
 		return "describe them under items"
 	case star:
 		return "name a member"
-	case e.every && e.array:
+	case e.starMatches && e.inArray:
 		return e.arrayHint(s)
-	case e.array && e.reached != "":
+	case e.inArray && e.reached != "":
 		return e.reached + " is an array: name an element by its index"
 	}
 	return otherwise
 }
 
-// arrayHint suggests a path with * at the array that the pointer does not pass through.
+// arrayHint suggests a path with * or an index for the array at which the path ended.
 func (e *deadEnd) arrayHint(s *Set) string {
-	_, _, end := s.lead(e.here[0], append([]string{everyElement}, e.rest...), true)
+	_, _, end := s.followPath(e.here[0], append([]string{everyElement}, e.rest...), true)
 	if end == nil {
 		return fmt.Sprintf("did you mean %q?", e.reached+"/*"+pointer(e.rest))
 	}
@@ -310,8 +308,8 @@ func (e *deadEnd) arrayHint(s *Set) string {
 	return e.reached + " is an array: write " + e.reached + "/* for every element, or an index for one"
 }
 
-// nearMember returns the member that name is probably a misspelling of, or "". Some member names, such as id, are too
-// short for Suggest. For these, it also accepts one extra or missing letter at the end.
+// nearMember returns the member that was probably misspelled as name, or "". Names such as id are too short for
+// Suggest, so it also accepts an additional or missing last letter.
 func nearMember(name string, members []string) string {
 	if near := source.Suggest(name, members); near != "" {
 		return near
@@ -324,22 +322,22 @@ func nearMember(name string, members []string) string {
 	return ""
 }
 
-// walk follows the tokens of a path from a schema and returns the schemas at the end of the path.
-func (s *Set) walk(from *source.Node, tokens []string) ([]*source.Node, *deadEnd) {
-	_, here, end := s.lead(from, tokens, false)
+// schemasAtPath returns the schemas that describe the value at a path, relative to the schema from.
+func (s *Set) schemasAtPath(from *source.Node, tokens []string) ([]*source.Node, *deadEnd) {
+	_, here, end := s.followPath(from, tokens, false)
 	return here, end
 }
 
-// lead follows the tokens of a path from a schema. It returns the schemas at the end of the path, and here, which also
-// includes their views. If every is set, * matches every element of an array.
-func (s *Set) lead(from *source.Node, tokens []string, every bool) (starts, here []*source.Node, end *deadEnd) {
+// followPath follows the tokens of a path from a schema. It returns the schemas at the end of the path as starts, and
+// their views as here. If every is set, * matches every element of an array.
+func (s *Set) followPath(from *source.Node, tokens []string, every bool) (starts, here []*source.Node, end *deadEnd) {
 	starts = []*source.Node{from}
 	here = s.allViews(starts)
 	reached := ""
 	for i, token := range tokens {
-		starts = step(here, token, every)
+		starts = childSchemas(here, token, every)
 		if len(starts) == 0 {
-			return nil, nil, &deadEnd{reached: reached, token: token, here: here, every: every, array: s.elementsOnly(here), rest: tokens[i:]}
+			return nil, nil, &deadEnd{reached: reached, token: token, here: here, starMatches: every, inArray: s.elementsOnly(here), rest: tokens[i:]}
 		}
 		reached += "/" + source.EscapeToken(token)
 		here = s.allViews(starts)
@@ -370,7 +368,7 @@ func (s *Set) elementsOnly(nodes []*source.Node) bool {
 	return false
 }
 
-var index = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
+var indexPattern = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
 
 // memberNames returns the names of the members in the properties of the nodes.
 func memberNames(nodes []*source.Node) (names []string) {
@@ -384,12 +382,12 @@ func memberNames(nodes []*source.Node) (names []string) {
 	return names
 }
 
-// step returns the schemas of a member or element in the values that the nodes describe. If every is set, the token *
-// matches every element.
-func step(nodes []*source.Node, token string, every bool) []*source.Node {
+// childSchemas returns the schemas of the member or element that token selects in values described by the nodes. If
+// every is set, the token * matches every element.
+func childSchemas(nodes []*source.Node, token string, every bool) []*source.Node {
 	next := schematree.Member(nodes, token)
 	switch {
-	case index.MatchString(token):
+	case indexPattern.MatchString(token):
 		i, _ := strconv.Atoi(token)
 		next = append(next, schematree.Element(nodes, i)...)
 	case every && token == everyElement:
@@ -403,8 +401,9 @@ func step(nodes []*source.Node, token string, every bool) []*source.Node {
 	return slices.DeleteFunc(next, func(n *source.Node) bool { return n.Kind != source.Object && !n.True() })
 }
 
-// together returns the types that the first node allows. The other nodes are its views.
-func (s *Set) together(nodes []*source.Node) kinds {
+// kindsOfFirst returns the types that the first node allows. The remaining nodes are its views, which kindsOf already
+// considers.
+func (s *Set) kindsOfFirst(nodes []*source.Node) kinds {
 	k := everything
 	if len(nodes) > 0 {
 		k = s.kindsOf(nodes[0])
@@ -412,8 +411,8 @@ func (s *Set) together(nodes []*source.Node) kinds {
 	return k
 }
 
-// itemKinds returns the types of the elements of the arrays that the nodes describe.
-func (s *Set) itemKinds(nodes []*source.Node) kinds {
+// elementKinds returns the element types of the arrays that the nodes describe.
+func (s *Set) elementKinds(nodes []*source.Node) kinds {
 	var k kinds
 	found := false
 	for _, n := range s.allViews(nodes) {

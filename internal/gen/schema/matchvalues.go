@@ -8,10 +8,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// checkMatchable warns about argument values that match no payload value, if both schemas list their values. A
-// subscription with such a value never receives events. If the rule is negated, it receives all events.
+// checkMatchable warns about listed argument values that match none of the listed payload values. A subscription with
+// such a value never receives events, or receives all events if the rule is negated.
 func (l *loader) checkMatchable(to *target, argument *source.Node, rule MatchRule) {
-	if to.several {
+	if to.hasSeveralSchemas {
 		return
 	}
 	var match func(argument, place *source.Node) bool
@@ -30,8 +30,8 @@ func (l *loader) checkMatchable(to *target, argument *source.Node, rule MatchRul
 	if l.set.kindsOf(place)&^kNull == kArray {
 		place = place.Get("items")
 	}
-	wanted, listed := l.set.valuesOf(argument, 0)
-	there, all := l.set.valuesOf(place, 0)
+	wanted, listed := l.set.listedValues(argument, 0)
+	there, all := l.set.listedValues(place, 0)
 	if !listed || !all {
 		return
 	}
@@ -56,12 +56,12 @@ func (l *loader) checkMatchable(to *target, argument *source.Node, rule MatchRul
 	}
 }
 
-// maxChoices limits the depth of the search for listed values.
+// maxChoices is the maximum recursion depth of listedValues.
 const maxChoices = 20
 
-// valuesOf returns the values that enum and const list, and reports whether these are all values that the schema
-// allows.
-func (s *Set) valuesOf(n *source.Node, depth int) (values []*source.Node, listed bool) {
+// listedValues returns the values that the schema lists with enum and const. listed reports whether it allows no other
+// values.
+func (s *Set) listedValues(n *source.Node, depth int) (values []*source.Node, listed bool) {
 	if n == nil || n.Kind != source.Object || depth > maxChoices {
 		return nil, false
 	}
@@ -75,7 +75,7 @@ func (s *Set) valuesOf(n *source.Node, depth int) (values []*source.Node, listed
 	}
 	if n.Get("$ref") != nil {
 		if t, d := s.Resolve(n); d == nil {
-			if list, ok := s.valuesOf(t.Node, depth+1); ok {
+			if list, ok := s.listedValues(t.Node, depth+1); ok {
 				meet(list)
 			}
 		}
@@ -90,7 +90,7 @@ func (s *Set) valuesOf(n *source.Node, depth int) (values []*source.Node, listed
 		meet([]*source.Node{c})
 	}
 	for _, part := range itemsOf(n, "allOf") {
-		if list, ok := s.valuesOf(part, depth+1); ok {
+		if list, ok := s.listedValues(part, depth+1); ok {
 			meet(list)
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Set) valuesOf(n *source.Node, depth int) (values []*source.Node, listed
 		var union []*source.Node
 		all := len(itemsOf(n, key)) > 0
 		for _, part := range itemsOf(n, key) {
-			list, ok := s.valuesOf(part, depth+1)
+			list, ok := s.listedValues(part, depth+1)
 			if union = append(union, list...); !ok {
 				all = s.kindsOf(part) == kNull && all
 			}
@@ -117,7 +117,7 @@ func itemsOf(n *source.Node, key string) []*source.Node {
 	return nil
 }
 
-// valueKey returns a key that is the same for equal scalars, such as 1 and 1.0.
+// valueKey returns a map key for a scalar. Equal scalars, such as 1 and 1.0, have equal keys.
 func valueKey(n *source.Node) string {
 	if r, ok := new(big.Rat).SetString(n.Text); ok && n.Kind == source.Number && len(n.Text) < 40 {
 		return r.RatString()

@@ -24,24 +24,24 @@ var metaschemas = map[*schematree.Dialect]func() (*jsonschema.Schema, error){
 	schematree.Draft07:   sync.OnceValues(func() (*jsonschema.Schema, error) { return metaCompiler().Compile(schematree.Draft07.URI) }),
 }
 
-// metaCompiler returns a compiler that ignores the format regex. The metaschema of draft-07 asserts formats. However, a
-// separate check reports invalid patterns, including those in patternProperties, and suggests a correction.
+// metaCompiler returns a compiler that ignores the format regex, which the metaschema of draft-07 asserts. A separate
+// check reports invalid patterns, including those in patternProperties, and suggests a correction.
 func metaCompiler() *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) {
 		if p, err := pattern.Compile(text); err == nil {
 			return p, nil
 		}
-		return faulty(text), nil
+		return invalidPattern(text), nil
 	})
 	return c
 }
 
-// faulty is a pattern that does not compile. It matches every string.
-type faulty string
+// An invalidPattern is a pattern that does not compile. It matches every string.
+type invalidPattern string
 
-func (faulty) MatchString(string) bool { return true }
-func (f faulty) String() string        { return string(f) }
+func (invalidPattern) MatchString(string) bool { return true }
+func (f invalidPattern) String() string        { return string(f) }
 
 var english = sync.OnceValue(func() *message.Printer { return message.NewPrinter(language.English) })
 
@@ -56,7 +56,7 @@ func (l *loader) checkMeta() {
 	var all []checked
 	for _, r := range l.roots {
 		all = append(all, checked{root: r, node: r.node})
-		for _, n := range r.loose {
+		for _, n := range r.unknownSchemas {
 			all = append(all, checked{root: r, node: n})
 		}
 	}
@@ -71,8 +71,8 @@ func (l *loader) checkMeta() {
 		var invalid *jsonschema.ValidationError
 		switch {
 		case errors.As(c.err, &invalid):
-			for _, leaf := range leaves(invalid) {
-				if d := metaFault(c.node, leaf); !c.root.marked[d.Range] {
+			for _, leaf := range specificCauses(invalid) {
+				if d := metaFault(c.node, leaf); !c.root.reported[d.Range] {
 					l.fail(c.root, d)
 				}
 			}
@@ -82,8 +82,9 @@ func (l *loader) checkMeta() {
 	}
 }
 
-// leaves returns the most specific causes. For alternatives, it returns the causes in the closest alternative.
-func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
+// specificCauses returns the innermost causes of an error. If several alternatives failed, it returns the causes in the
+// alternative that matched best.
+func specificCauses(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(e.Causes) == 0 {
 		return []*jsonschema.ValidationError{e}
 	}
@@ -92,7 +93,7 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	_, any := e.ErrorKind.(*kind.AnyOf)
 	_, one := e.ErrorKind.(*kind.OneOf)
 	for _, c := range e.Causes {
-		found := leaves(c)
+		found := specificCauses(c)
 		if !any && !one {
 			all = append(all, found...)
 			continue
@@ -112,7 +113,7 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return all
 }
 
-// typeHints maps type names from other languages to JSON Schema types.
+// typeHints maps type names of other languages to JSON Schema types.
 var typeHints = map[string]string{
 	"int": "integer", "int32": "integer", "int64": "integer", "long": "integer", "uint": "integer", "float": "number", "float64": "number",
 	"double": "number", "decimal": "number", "bool": "boolean", "str": "string", "text": "string", "char": "string", "list": "array", "slice": "array",
@@ -124,14 +125,14 @@ var typeHints = map[string]string{
 }
 
 func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic {
-	v, what := find(n, e.InstanceLocation)
+	v, what := nodeAt(n, e.InstanceLocation)
 	at := v.Range
 	if what == "" {
 		what = "the schema"
 	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Type:
-		d := source.New("MCPE130", at, "%s must be %s, not %s", what, listTypes(k.Want), withArticle(k.Got))
+		d := source.New("MCPE130", at, "%s must be %s, not %s", what, typeChoices(k.Want), withArticle(k.Got))
 		if what == `"required"` && k.Got == "boolean" {
 			member := "NAME"
 			if l := e.InstanceLocation; len(l) > 2 && l[len(l)-3] == "properties" {
@@ -170,8 +171,8 @@ func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic 
 	return source.New("MCPE130", at, "%s: %s", what, e.ErrorKind.LocalizedString(english()))
 }
 
-// listTypes returns the types that a metaschema accepts as text, in a familiar order.
-func listTypes(types []string) string {
+// typeChoices formats a list of types for messages, such as "a string or an array".
+func typeChoices(types []string) string {
 	list := make([]string, len(types))
 	for i, t := range types {
 		list[len(types)-1-i] = withArticle(t)
@@ -189,8 +190,8 @@ func withArticle(t string) string {
 	return "a " + t
 }
 
-// formHint suggests a correction for the value v of a keyword that requires one of the types. It returns "" if there is
-// no obvious correction.
+// formHint suggests how to correct the value v of a keyword that requires one of the types. It returns "" if a
+// correction is not obvious.
 func formHint(v *source.Node, what string, types []string) string {
 	scalar := v.Kind == source.String || v.Kind == source.Number || v.Kind == source.Bool
 	switch {
@@ -208,8 +209,8 @@ func formHint(v *source.Node, what string, types []string) string {
 	return ""
 }
 
-// find returns the node at a location relative to n, and its name for messages.
-func find(n *source.Node, location []string) (*source.Node, string) {
+// nodeAt returns the node at a location relative to n. It also returns the node's name for messages.
+func nodeAt(n *source.Node, location []string) (*source.Node, string) {
 	what := ""
 	for _, token := range location {
 		next := n.Lookup("/" + source.EscapeToken(token))

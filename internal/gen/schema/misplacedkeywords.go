@@ -2,8 +2,8 @@ package schema
 
 import "github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 
-// TypeKeywords lists the keywords that apply only to values of one JSON type. A schema with one of these keywords and
-// no type probably means that type.
+// TypeKeywords lists the keywords that apply only to values of a single JSON type. The author of a schema with such a
+// keyword and no type probably meant that type.
 type TypeKeywords struct {
 	Type, Plural string
 	Keywords     []string
@@ -21,8 +21,8 @@ var KeywordsByType = [...]TypeKeywords{
 // AddObject is the MCPE135 hint for an object schema without a type.
 const AddObject = "add type: object"
 
-// meantType returns the first entry of KeywordsByType with a keyword of n, and that keyword. It also considers other
-// schemas that apply to the same value. It returns nil if it does not find a keyword.
+// meantType returns the type that a schema without a type probably means, and the keyword that indicates it. It also
+// considers the views of n. If it does not find such a keyword, it returns nil.
 func (s *Set) meantType(n *source.Node) (*TypeKeywords, string) {
 	views := s.Views(n)
 	for i := range KeywordsByType {

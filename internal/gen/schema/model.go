@@ -6,12 +6,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A Set contains the event files of one Load call.
+// A Set contains the event files that a call of [Load] has read.
 type Set struct {
-	// Files lists every file once: first the given files in order, followed by files reached by $ref in order of
+	// Files lists every file once. It starts with the given files, followed by files reached by $ref in the order of
 	// discovery.
 	Files []*File
-	// Applied lists the overrides that had an effect, in order of application.
+	// Applied lists the overrides that changed a value, in the order of application.
 	Applied []Applied
 
 	// refs lists the mappings of URL prefixes to files, with the longest prefixes first.
@@ -19,8 +19,8 @@ type Set struct {
 	// places maps schema nodes to their places.
 	places map[*source.Node]*place
 	// files maps absolute paths to files, including unreadable files.
-	files map[string]*opened
-	// kinds caches the JSON types that schemas allow.
+	files map[string]*openedFile
+	// kinds caches the results of kindsOf.
 	kinds map[*source.Node]kinds
 	// published caches the published schemas.
 	published *publications
@@ -31,8 +31,8 @@ type File struct {
 	// Path is the path that the user specified. For a file reached by $ref, it is the path in the $ref, joined to the
 	// directory of the referring file.
 	Path string
-	// Stem is the base name of the generated file, which is the file name without its extension. If several files have
-	// the same name, it starts with directory names.
+	// Stem is the base name of the generated file. It is the file name without extension, with directory names as a
+	// prefix if several files have the same name.
 	Stem string
 	// Given reports whether the user specified the file. It is false for a file reached only by $ref.
 	Given bool
@@ -53,7 +53,7 @@ type File struct {
 	dialect *schematree.Dialect
 }
 
-// An Entry is one entry in the schemas section of a file.
+// An Entry is an entry in the schemas section of a file.
 type Entry struct {
 	Name      string
 	File      *File
@@ -79,38 +79,38 @@ type Event struct {
 	// MCPE is nil if the file has no settings for it.
 	MCPE           *MCPE
 	Input, Payload *source.Node
-	// Meta is the _meta of the event, nil if absent.
+	// Meta is the _meta of the event, or nil if absent.
 	Meta  *source.Node
 	Match []MatchRule
-	// Actor is x-actor, or empty if absent. It is a JSON Pointer to the name of the actor, in the form of
-	// MatchRule.Path. If it is set, the input schema contains the argument [wire.NotBy].
+	// Actor is the value of x-actor, or empty if absent. It is a JSON Pointer to the actor's name in the payload, with
+	// the same syntax as MatchRule.Path. If it is set, the input schema contains the argument [wire.NotBy].
 	Actor string
 	// notBy is the x-match of the argument [wire.NotBy].
 	notBy *source.Node
 	// Coalesce is the checked x-coalesce, or nil if absent. Its paths lead to scalars in the payload schema.
 	Coalesce *wire.Coalesce
-	// From describes the webhooks that become events. It is nil if the event has no `from:`.
+	// From describes how webhooks become events of this type. It is nil if the event has no `from:`.
 	From *From
-	// GoName is x-go-name, and ToolName is x-tool-name. The other fields are the argument names from x-tool-args. Each
-	// is empty if absent.
+	// GoName and ToolName are the values of x-go-name and x-tool-name. The other fields are the argument names in
+	// x-tool-args. Each is empty if absent.
 	GoName, ToolName, ToolCursor, ToolMaxEvents, ToolWait, ToolQuiet, ToolSince string
 }
 
 // Deprecated names the replacement of an event and the date of its removal.
 type Deprecated struct {
-	// ReplacedBy is an event name. RemoveAfter is a date such as 2027-03-01. Each may be empty.
+	// ReplacedBy is an event name. RemoveAfter is a date, such as 2027-03-01. Each may be empty.
 	ReplacedBy, RemoveAfter string
 }
 
-// MCPE contains the settings of an event for the MCPE protocol.
+// MCPE contains the settings that an event has for the MCPE protocol.
 type MCPE struct {
 	Enabled  bool
 	Priority string
 	Tags     []string
 }
 
-// A MatchRule is a checked x-match. Argument exists in the input schema, and Path in the payload schema. Their types
-// are valid for Op.
+// A MatchRule is a checked x-match. The input schema describes Argument, the payload schema describes the value at
+// Path, and Op can compare their types.
 type MatchRule struct {
 	// Argument is the name of an argument. Path is a JSON Pointer into the payload, in which * matches every element of
 	// an array.
@@ -121,7 +121,7 @@ type MatchRule struct {
 	Range source.Range
 }
 
-// Words returns the operator for use in messages, such as "not in" if Not is set.
+// Words returns the operator for use in messages. If Not is set, the result is, for example, "not in".
 func (m MatchRule) Words() string {
 	if m.Not {
 		return "not " + m.Op
@@ -129,16 +129,16 @@ func (m MatchRule) Words() string {
 	return m.Op
 }
 
-// A From is the checked `from:` of an event. Its targets exist in the payload schema, and its sources in the bodies
-// of the service if the bodies are known.
+// A From is the checked `from:` of an event. The payload schema describes its targets. If the bodies of the service are
+// known, they contain its sources.
 type From struct {
-	// Provider is the name of the service in package provider. Event and Action filter deliveries. An empty field
+	// Provider is the name of the service in package provider. Event and Action filter its webhooks. An empty filter
 	// matches any value.
 	Provider, Event, Action string
-	// ID is the location of the delivery ID, for services without a standard location. It is a JSON Pointer or a header
-	// name.
+	// ID is a JSON Pointer or header name that locates the delivery ID. It is used for services without a standard
+	// location.
 	ID string
-	// Fields is nil if the body is the payload.
+	// Fields is nil if the whole body becomes the payload.
 	Fields []FromField
 	Range  source.Range
 }
@@ -162,7 +162,7 @@ type Options struct {
 	Formats []string
 	// Dialect is the default dialect for schemas: a name from [Dialects] or a $schema URI. Empty means 2020-12.
 	Dialect string
-	// Overrides change the files as they are read; nil means none.
+	// Overrides lists changes to apply to files when they are read; nil means none.
 	Overrides *Overrides
 }
 
@@ -170,9 +170,9 @@ type Options struct {
 type Target struct {
 	// Node is the schema itself.
 	Node *source.Node
-	// Entry is the entry of a file that the reference names. It is nil for other targets.
+	// Entry is the entry of schemas that the reference names. It is nil for other targets.
 	Entry *Entry
-	// local reports whether the target is within the same schema. Such a reference is also valid in the published
+	// isLocal reports whether the target is within the same schema. Such a reference is also valid in the published
 	// schema.
-	local bool
+	isLocal bool
 }

@@ -8,25 +8,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// An Override changes one value in files as they are read, so that third-party schemas can be used unmodified. The
-// change affects all later steps, including checks, Go types, publication, validation, fingerprints, and both sides of
-// a comparison.
+// An Override changes a value when a file is read, so third-party schema files can remain unmodified. The change
+// affects all later steps, including checks, Go types, publication, validation, fingerprints, and both versions in a
+// comparison.
 type Override struct {
 	// File is a glob pattern relative to Dir. The element ** matches any number of directories.
 	Dir, File string
 	// At is a JSON Pointer from the root of the file.
 	At string
-	// Replace is the new value. If it is nil, the old value is kept.
+	// Replace is the new value, or nil to keep the old value.
 	Replace *source.Node
 	// Remove removes the value.
 	Remove bool
-	// GoName and GoType are added as x-go-name and x-go-type unless nil.
+	// GoName and GoType, if not nil, are added as x-go-name and x-go-type.
 	GoName, GoType *source.Node
-	// Range is the range of the override in the configuration.
+	// Range is the location of the override in the configuration.
 	Range source.Range
 }
 
-// Does returns a short description of the override.
+// Does returns a short description of the changes, such as "remove".
 func (o *Override) Does() string {
 	var words []string
 	switch {
@@ -44,19 +44,19 @@ func (o *Override) Does() string {
 	return strings.Join(words, ", ")
 }
 
-// Overrides contains the overrides of one configuration. It records which overrides had an effect in any set. It is not
+// Overrides contains the overrides of a configuration. It records which of them changed a value in any set. It is not
 // safe for concurrent use.
 type Overrides struct {
-	list []*use
-	// known translates the path of a file to the path for matching patterns. Nil means no translation.
-	known func(path string) string
+	list []*countedOverride
+	// matchPath translates the path of a file to the path that must match the pattern. Nil means no translation.
+	matchPath func(path string) string
 }
 
-// use is an override with the number of its effects.
-type use struct {
+// A countedOverride is an override with the number of matching files and changed places.
+type countedOverride struct {
 	Override
 	files, places int
-	// fault describes why a value could not be changed.
+	// fault is the reason why a value could not be changed.
 	fault string
 }
 
@@ -65,20 +65,20 @@ type use struct {
 func NewOverrides(list ...Override) *Overrides {
 	o := &Overrides{}
 	for _, v := range list {
-		o.list = append(o.list, &use{Override: v})
+		o.list = append(o.list, &countedOverride{Override: v})
 	}
 	return o
 }
 
 // Elsewhere returns the overrides for another version of the files. known translates a path in that version to the path
-// for matching patterns.
+// that must match the pattern.
 func (o *Overrides) Elsewhere(known func(path string) string) *Overrides {
 	if o == nil {
 		return nil
 	}
-	moved := &Overrides{known: known}
+	moved := &Overrides{matchPath: known}
 	for _, u := range o.list {
-		moved.list = append(moved.list, &use{Override: u.Override})
+		moved.list = append(moved.list, &countedOverride{Override: u.Override})
 	}
 	return moved
 }
@@ -88,7 +88,7 @@ func (o *Overrides) Below(dir string) *Overrides {
 	if o == nil || dir == "" {
 		return o
 	}
-	return &Overrides{list: o.list, known: func(path string) string {
+	return &Overrides{list: o.list, matchPath: func(path string) string {
 		if filepath.IsAbs(path) {
 			return path
 		}
@@ -96,8 +96,8 @@ func (o *Overrides) Below(dir string) *Overrides {
 	}}
 }
 
-// Unused returns findings about overrides that had no effect, usually because the value has moved. If some is true,
-// only some of the files were read, and Unused ignores overrides for other files.
+// Unused returns a diagnostic for each override that had no effect, usually because the value has moved. If some is
+// true, not all files were read, and Unused ignores overrides that do not match a read file.
 func (o *Overrides) Unused(some bool) []source.Diagnostic {
 	if o == nil {
 		return nil
@@ -119,21 +119,22 @@ func (o *Overrides) Unused(some bool) []source.Diagnostic {
 	return found
 }
 
-// An Applied is an override that changed a file.
+// An Applied is an override that changed a value in a file.
 type Applied struct {
 	*Override
 	// File is the path of the changed file.
 	File string
 }
 
-// Apply changes the newly read file at path. A nil o changes nothing.
+// Apply applies the overrides to the newly read file at path. It returns the overrides that changed a value. A nil o
+// changes nothing.
 func (o *Overrides) Apply(path string, root *source.Node) []Applied {
 	if o == nil {
 		return nil
 	}
 	name := path
-	if o.known != nil {
-		name = o.known(path)
+	if o.matchPath != nil {
+		name = o.matchPath(path)
 	}
 	var all []Applied
 	for _, u := range o.list {
@@ -145,7 +146,7 @@ func (o *Overrides) Apply(path string, root *source.Node) []Applied {
 		if n == nil {
 			continue
 		}
-		if fault := u.change(n); fault != "" {
+		if fault := u.applyTo(n); fault != "" {
 			u.fault = fault
 			continue
 		}
@@ -155,8 +156,8 @@ func (o *Overrides) Apply(path string, root *source.Node) []Applied {
 	return all
 }
 
-// change applies the override to n. If the override cannot be applied, it returns the reason.
-func (o *Override) change(n *source.Node) string {
+// applyTo applies the override to n. It returns the reason if it fails, or "".
+func (o *Override) applyTo(n *source.Node) string {
 	if o.Remove {
 		if n.Parent == nil {
 			return "the whole file cannot be removed"

@@ -15,19 +15,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// Published returns the schema in its protocol form: compact JSON of the author's schema, without x-match, x-go-* and
-// x-tool-*. References within the schema are not changed. Other referenced schemas are copied to $defs (definitions in
-// draft-07) with their names. If a name is taken, Published appends a number.
+// Published returns the schema as the protocol transmits it. This is the author's schema as compact JSON, without
+// x-match, x-go-* and x-tool-*. References within the schema are not changed. Other referenced schemas are copied to
+// $defs (definitions in draft-07) under their names. If a name is taken, Published appends a number.
 //
 // Published adds $schema to a draft-07 schema if the author declared the dialect elsewhere.
 //
-// In a copied schema, Published removes $id, $anchor and $schema, and makes references relative to the root. It also
-// does so if a subschema has an $id and the schema refers to other schemas, because references within the $id cannot
-// refer to the root.
+// In a copied schema, Published removes $id, $anchor and $schema, and makes references relative to the root. It makes
+// the same changes to the schema itself if a subschema has an $id and the schema refers to other schemas, because
+// references within that subschema would not refer to the root.
 func (s *Set) Published(n *source.Node) json.RawMessage { return s.Shared(n).JSON() }
 
 // Shared is like [Set.Published], but it returns the copied schemas separately. Schemas that refer to the same
-// definition share its copy if the text is equal.
+// definition share a copy if its text is equal.
 func (s *Set) Shared(n *source.Node) *published.Schema {
 	p := s.places[n]
 	if p == nil || n.Kind != source.Object {
@@ -39,7 +39,7 @@ func (s *Set) Shared(n *source.Node) *published.Schema {
 		return known
 	}
 	b := &bundle{set: s, top: n, root: p.root, names: make(map[*source.Node]string), taken: make(map[string]bool)}
-	b.flat = p.root.node != n || p.root.nested && b.hasExternalRefs()
+	b.rewriteRefs = p.root.node != n || p.root.hasNestedID && b.hasExternalRefs()
 	if defs := n.Get(p.root.dialect.Definitions); defs != nil {
 		for _, m := range defs.Members {
 			b.taken[m.Key] = true
@@ -74,25 +74,25 @@ func newPublications() *publications {
 		origins: map[*published.Schema]*source.Node{}}
 }
 
-// A unitKey identifies a copied schema and the dialect of the copy.
+// A unitKey identifies a schema to copy and the dialect of the copy.
 type unitKey struct {
-	node *source.Node
-	of   *schematree.Dialect
+	node    *source.Node
+	dialect *schematree.Dialect
 }
 
-// A copyKey identifies a copy by its name and any unusual references.
+// A copyKey identifies a copy of a schema by its name and its unusual references.
 type copyKey struct {
 	unitKey
 	name, refs string
 }
 
-// A template is a schema as JSON with holes for references.
+// A template is the JSON of a schema without the text of its references.
 type template struct {
 	json  []byte
 	holes []hole
 }
 
-// A hole is the position of a reference. unit is the schema that is copied for the target.
+// A hole is the position of a reference in a template. unit is the schema to copy for the target.
 type hole struct {
 	at         int
 	to         Target
@@ -106,14 +106,14 @@ type hole struct {
 
 // bundle assembles one published schema.
 type bundle struct {
-	set  *Set
-	top  *source.Node // nil while writing a unit for all bundles
-	root *root
-	of   *schematree.Dialect
-	// flat reports whether references in the root are rewritten like references in copies.
-	flat  bool
-	names map[*source.Node]string
-	taken map[string]bool
+	set     *Set
+	top     *source.Node // nil while writing a unit for all bundles
+	root    *root
+	dialect *schematree.Dialect
+	// rewriteRefs reports whether to rewrite references in the root, and not only in copies.
+	rewriteRefs bool
+	names       map[*source.Node]string
+	taken       map[string]bool
 	// copies lists the schemas to copy to $defs, in order of discovery.
 	copies []*source.Node
 	holes  []hole // holes of the current text
@@ -130,21 +130,21 @@ func (b *bundle) hasExternalRefs() bool {
 }
 
 func (b *bundle) publish() *published.Schema {
-	b.of = b.root.dialect
+	b.dialect = b.root.dialect
 	top := template{}
 	at := -1 // offset of the definitions
-	top.json, at = b.head()
+	top.json, at = b.publishedHead()
 	top.holes = b.holes
 	b.assignNames(&top)
 	texts := make([]*template, 0, len(b.copies))
 	for i := 0; i < len(b.copies); i++ {
-		t := b.unitText(b.copies[i])
+		t := b.copyTemplate(b.copies[i])
 		b.assignNames(t)
 		texts = append(texts, t)
 	}
 	out := &published.Schema{}
 	var shift int
-	out.Head, shift = b.fill(&top, at)
+	out.Head, shift = b.fillHoles(&top, at)
 	if len(b.copies) == 0 && at < 0 {
 		out.Head = append(out.Head, '}')
 		return out
@@ -153,26 +153,26 @@ func (b *bundle) publish() *published.Schema {
 		if len(out.Head) > 1 {
 			out.Head = append(out.Head, ',')
 		}
-		out.Head = append(source.AppendString(out.Head, b.of.Definitions), ":{"...)
+		out.Head = append(source.AppendString(out.Head, b.dialect.Definitions), ":{"...)
 		out.Tail = []byte("}}")
 	} else {
 		out.Head = append(out.Head, '}')
 		cut := at + shift
 		out.Head, out.Tail = out.Head[:cut:cut], out.Head[cut:]
 	}
-	all := b.share(texts)
-	for _, n := range b.targets(&top) {
+	all := b.reuseCopies(texts)
+	for _, n := range b.referencedCopies(&top) {
 		out.Refs = append(out.Refs, all[n])
 	}
 	return out
 }
 
-// head returns the published schema without its closing brace. at is the offset for definitions at the end of the
-// author's $defs, or -1 without $defs.
-func (b *bundle) head() (out []byte, at int) {
+// publishedHead returns the published schema without its closing brace. at is the offset at which to insert definitions
+// into the author's $defs, or -1 if there are no $defs.
+func (b *bundle) publishedHead() (out []byte, at int) {
 	at = -1
 	out = []byte{'{'}
-	if d := b.of; d != schematree.Draft2020 && b.top.Get("$schema") == nil {
+	if d := b.dialect; d != schematree.Draft2020 && b.top.Get("$schema") == nil {
 		// The file, the configuration or the target of the $ref declares the dialect, and readers of the published
 		// schema see none of them.
 		out = append(out, `"$schema":`...)
@@ -180,26 +180,26 @@ func (b *bundle) head() (out []byte, at int) {
 	}
 	for _, m := range b.top.Members {
 		before := len(out)
-		out = b.member(out, b.top, m, b.flat)
-		if m.Key == b.of.Definitions && m.Value.Kind == source.Object && len(out) > before {
+		out = b.appendMember(out, b.top, m, b.rewriteRefs)
+		if m.Key == b.dialect.Definitions && m.Value.Kind == source.Object && len(out) > before {
 			at = len(out) - 1
 		}
 	}
 	return out, at
 }
 
-// unitText returns the template for a copy.
-func (b *bundle) unitText(n *source.Node) *template {
-	key := unitKey{n, b.of}
+// copyTemplate returns the template for a copy of n.
+func (b *bundle) copyTemplate(n *source.Node) *template {
+	key := unitKey{n, b.dialect}
 	if t := b.set.published.units[key]; t != nil {
 		return t
 	}
-	w := &bundle{set: b.set, of: b.of}
+	w := &bundle{set: b.set, dialect: b.dialect}
 	alone := b.root.node == b.top // otherwise the unit may contain the top
 	if !alone {
 		w.top = b.top
 	}
-	t := &template{json: w.schema(nil, n, true)}
+	t := &template{json: w.appendSchema(nil, n, true)}
 	t.holes = w.holes
 	if alone {
 		b.set.published.units[key] = t
@@ -207,11 +207,11 @@ func (b *bundle) unitText(n *source.Node) *template {
 	return t
 }
 
-// assignNames assigns names to the schemas that a template refers to, and adds them to the copies.
+// assignNames assigns definition names to the schemas that a template refers to, and adds these schemas to b.copies.
 func (b *bundle) assignNames(t *template) {
 	for i := range t.holes {
 		h := &t.holes[i]
-		if _, known := b.names[h.unit]; known || b.inside(h) {
+		if _, known := b.names[h.unit]; known || b.isInside(h) {
 			continue
 		}
 		name := h.name
@@ -223,44 +223,43 @@ func (b *bundle) assignNames(t *template) {
 	}
 }
 
-// inside reports whether a reference leads to the published schema itself or a subschema of it.
-func (b *bundle) inside(h *hole) bool { return h.root == b.root && within(h.to.Node, b.top) }
+// isInside reports whether a reference refers to the published schema itself or to a subschema of it.
+func (b *bundle) isInside(h *hole) bool { return h.root == b.root && within(h.to.Node, b.top) }
 
-// targets returns the copies that a template refers to, without duplicates.
-func (b *bundle) targets(t *template) []*source.Node {
+// referencedCopies returns the copied schemas that a template refers to, without duplicates.
+func (b *bundle) referencedCopies(t *template) []*source.Node {
 	var all []*source.Node
 	for i := range t.holes {
-		if h := &t.holes[i]; !b.inside(h) && !slices.Contains(all, h.unit) {
+		if h := &t.holes[i]; !b.isInside(h) && !slices.Contains(all, h.unit) {
 			all = append(all, h.unit)
 		}
 	}
 	return all
 }
 
-// reference returns the text of the reference for a hole.
-func (b *bundle) reference(h *hole) string {
+// referenceText returns the reference to insert at a hole.
+func (b *bundle) referenceText(h *hole) string {
 	switch name := b.names[h.unit]; {
-	case b.inside(h) && !h.moved && h.to.local:
+	case b.isInside(h) && !h.moved && h.to.isLocal:
 		return h.text
-	case b.inside(h):
+	case b.isInside(h):
 		return "#" + escapeFragment(h.to.Node.PointerFrom(b.top))
 	case name == h.name:
 		return h.usual
 	default:
-		return "#" + escapeFragment("/"+b.of.Definitions+"/"+source.EscapeToken(name)+h.rest)
+		return "#" + escapeFragment("/"+b.dialect.Definitions+"/"+source.EscapeToken(name)+h.rest)
 	}
 }
 
-// fill returns the JSON of a template with its references. shift is the number of bytes inserted before the offset
-// place.
-func (b *bundle) fill(t *template, place int) (out []byte, shift int) {
+// fillHoles inserts the references into a template. shift is the number of bytes inserted before the offset place.
+func (b *bundle) fillHoles(t *template, place int) (out []byte, shift int) {
 	out = make([]byte, 0, len(t.json)+32*len(t.holes))
 	from := 0
 	for i := range t.holes {
 		h := &t.holes[i]
 		out = append(out, t.json[from:h.at]...)
 		before := len(out)
-		out = source.AppendString(out, b.reference(h))
+		out = source.AppendString(out, b.referenceText(h))
 		if h.at < place {
 			shift += len(out) - before
 		}
@@ -269,12 +268,12 @@ func (b *bundle) fill(t *template, place int) (out []byte, shift int) {
 	return append(out, t.json[from:]...), shift
 }
 
-// share returns the copies. It reuses existing copies with equal text and equal references.
-func (b *bundle) share(texts []*template) map[*source.Node]*published.Schema {
+// reuseCopies returns the copies for the templates. It reuses existing copies with equal text and references.
+func (b *bundle) reuseCopies(texts []*template) map[*source.Node]*published.Schema {
 	all := make(map[*source.Node]*published.Schema, len(texts))
 	keys := make([]copyKey, len(texts))
 	for i, n := range b.copies {
-		keys[i] = copyKey{unitKey{n, b.of}, b.names[n], b.unusualRefs(texts[i])}
+		keys[i] = copyKey{unitKey{n, b.dialect}, b.names[n], b.unusualRefsKey(texts[i])}
 		if known := b.set.published.copies[keys[i]]; known != nil && b.root.node == b.top {
 			all[n] = known
 		}
@@ -283,7 +282,7 @@ func (b *bundle) share(texts []*template) map[*source.Node]*published.Schema {
 	fresh := func(i int) {
 		n := b.copies[i]
 		all[n] = &published.Schema{Name: b.names[n]}
-		all[n].Head, _ = b.fill(texts[i], -1)
+		all[n].Head, _ = b.fillHoles(texts[i], -1)
 		b.set.published.origins[all[n]] = n
 	}
 	known := maps.Clone(all)
@@ -294,7 +293,7 @@ func (b *bundle) share(texts []*template) map[*source.Node]*published.Schema {
 	}
 	refs := func(i int) []*published.Schema {
 		var list []*published.Schema
-		for _, n := range b.targets(texts[i]) {
+		for _, n := range b.referencedCopies(texts[i]) {
 			list = append(list, all[n])
 		}
 		return list
@@ -319,38 +318,39 @@ func (b *bundle) share(texts []*template) map[*source.Node]*published.Schema {
 	return all
 }
 
-// unusualRefs returns a key for the references in a template, or "" if all of them are usual.
-func (b *bundle) unusualRefs(t *template) string {
+// unusualRefsKey returns a key for the references in a template whose text differs from the usual text. If all are
+// usual, it returns "".
+func (b *bundle) unusualRefsKey(t *template) string {
 	var out []byte
 	for i := range t.holes {
 		switch h := &t.holes[i]; {
-		case b.inside(h):
-			out = fmt.Appendf(out, "%d %p %s\n", i, b.top, b.reference(h)) // a reference to the top means something else in every bundle
+		case b.isInside(h):
+			out = fmt.Appendf(out, "%d %p %s\n", i, b.top, b.referenceText(h)) // a reference to the top means something else in every bundle
 		case b.names[h.unit] != h.name:
-			out = fmt.Appendf(out, "%d %s\n", i, b.reference(h))
+			out = fmt.Appendf(out, "%d %s\n", i, b.referenceText(h))
 		}
 	}
 	return string(out)
 }
 
-func (b *bundle) schema(out []byte, n *source.Node, moved bool) []byte {
+func (b *bundle) appendSchema(out []byte, n *source.Node, moved bool) []byte {
 	if n.Kind != source.Object {
 		return append(out, n.JSON()...)
 	}
 	out = append(out, '{')
 	for _, m := range n.Members {
-		out = b.member(out, n, m, moved)
+		out = b.appendMember(out, n, m, moved)
 	}
 	return append(out, '}')
 }
 
-// GeneratorOnly reports whether a keyword is only for the generator and is not published.
+// GeneratorOnly reports whether a keyword is intended only for the generator and therefore not published.
 func GeneratorOnly(key string) bool {
 	return key == "x-match" || strings.HasPrefix(key, "x-go-") || strings.HasPrefix(key, "x-tool-")
 }
 
-// member appends a keyword of the schema n, with a preceding comma if necessary.
-func (b *bundle) member(out []byte, n *source.Node, m source.Member, moved bool) []byte {
+// appendMember appends a keyword of the schema n and its value, after a comma if necessary.
+func (b *bundle) appendMember(out []byte, n *source.Node, m source.Member, moved bool) []byte {
 	if GeneratorOnly(m.Key) {
 		return out
 	}
@@ -367,16 +367,16 @@ func (b *bundle) member(out []byte, n *source.Node, m source.Member, moved bool)
 	out = append(out, ':')
 	switch m.Key {
 	case "$ref":
-		return b.ref(out, n, m.Value, moved)
+		return b.appendRef(out, n, m.Value, moved)
 	case "discriminator":
 		return b.discriminator(out, n, m.Value, moved)
 	}
-	k, _ := b.of.Keyword(m.Key)
-	return b.value(out, k.Holds, m.Value, moved)
+	k, _ := b.dialect.Keyword(m.Key)
+	return b.appendValue(out, k.Holds, m.Value, moved)
 }
 
-// value appends the value of a keyword. s specifies which parts of the value are schemas.
-func (b *bundle) value(out []byte, s schematree.Holds, v *source.Node, moved bool) []byte {
+// appendValue appends the value of a keyword. s specifies which parts of the value are schemas.
+func (b *bundle) appendValue(out []byte, s schematree.Holds, v *source.Node, moved bool) []byte {
 	switch {
 	case v.Kind == source.Array && (s == schematree.List || s == schematree.SchemaOrList):
 		out = append(out, '[')
@@ -384,11 +384,11 @@ func (b *bundle) value(out []byte, s schematree.Holds, v *source.Node, moved boo
 			if i > 0 {
 				out = append(out, ',')
 			}
-			out = b.schema(out, item, moved)
+			out = b.appendSchema(out, item, moved)
 		}
 		return append(out, ']')
 	case s == schematree.Schema || s == schematree.SchemaOrList:
-		return b.schema(out, v, moved)
+		return b.appendSchema(out, v, moved)
 	case v.Kind == source.Object && (s == schematree.Map || s == schematree.SchemasOrNames):
 		out = append(out, '{')
 		for i, m := range v.Members {
@@ -397,30 +397,30 @@ func (b *bundle) value(out []byte, s schematree.Holds, v *source.Node, moved boo
 			}
 			out = source.AppendString(out, m.Key)
 			out = append(out, ':')
-			out = b.schema(out, m.Value, moved)
+			out = b.appendSchema(out, m.Value, moved)
 		}
 		return append(out, '}')
 	}
 	return append(out, v.JSON()...)
 }
 
-// ref appends a reference, or adds a hole for it.
-func (b *bundle) ref(out []byte, at, ref *source.Node, moved bool) []byte {
+// appendRef appends a reference, or adds a hole for it.
+func (b *bundle) appendRef(out []byte, at, ref *source.Node, moved bool) []byte {
 	t, d := b.set.ResolveText(at, ref)
 	if d != nil {
 		return source.AppendString(out, ref.Text)
 	}
 	h := hole{at: len(out), to: t, text: ref.Text, moved: moved, root: b.set.places[t.Node].root}
-	h.unit, h.name = b.unit(h.root, t.Node)
+	h.unit, h.name = b.copiedSchema(h.root, t.Node)
 	h.rest = t.Node.PointerFrom(h.unit)
-	h.usual = "#" + escapeFragment("/"+b.of.Definitions+"/"+source.EscapeToken(h.name)+h.rest)
+	h.usual = "#" + escapeFragment("/"+b.dialect.Definitions+"/"+source.EscapeToken(h.name)+h.rest)
 	b.holes = append(b.holes, h)
 	return out
 }
 
-// unit returns the schema to copy for n, and its name. The unit is usually the root of n. In a plain JSON Schema file,
-// which can contain hundreds of definitions, it is the definition that contains n.
-func (b *bundle) unit(r *root, n *source.Node) (*source.Node, string) {
+// copiedSchema returns the schema to copy for a reference to n, and its name. It is usually the root of n. In a plain
+// JSON Schema file, which can contain hundreds of definitions, it is the definition that contains n.
+func (b *bundle) copiedSchema(r *root, n *source.Node) (*source.Node, string) {
 	if r.file.Document {
 		for at := n; at != r.node && at.Parent != nil; at = at.Parent {
 			list := at.Parent
@@ -467,7 +467,7 @@ func (b *bundle) discriminator(out []byte, n, v *source.Node, moved bool) []byte
 			out = source.AppendString(out, e.Key)
 			out = append(out, ':')
 			if e.Value.Kind == source.String && strings.Contains(e.Value.Text, "#") {
-				out = b.ref(out, n, e.Value, moved)
+				out = b.appendRef(out, n, e.Value, moved)
 			} else {
 				out = append(out, e.Value.JSON()...)
 			}

@@ -12,11 +12,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// scheme matches the start of an absolute URI. It does not match a single letter, which is a drive.
-var scheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]+:|//)`)
+// schemePattern matches the start of an absolute URI. It does not match a single letter, which is a Windows drive.
+var schemePattern = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]+:|//)`)
 
-// Resolve returns the target of the $ref in the schema object at. In a set that was loaded without errors, it always
-// succeeds.
+// Resolve returns the target of the $ref in the schema object at. It always succeeds in a set that was loaded without
+// errors.
 func (s *Set) Resolve(at *source.Node) (Target, *source.Diagnostic) {
 	p, ref := s.places[at], at.Get("$ref")
 	if p == nil || ref == nil || ref.Kind != source.String {
@@ -54,21 +54,21 @@ func (s *Set) resolveOrSuggest(p *place, ref *source.Node) (Target, *source.Diag
 	return t, d
 }
 
-// nearRef returns the reference that an unresolvable reference probably means, or "". It considers shared schemas and
-// definitions with an equal or similar name.
+// nearRef returns the valid reference that an author probably meant by ref, which cannot be resolved. If it does not
+// find one, it returns "". It considers shared schemas and definitions with an equal or similar name.
 func (s *Set) nearRef(p *place, ref string) string {
 	path, fragment, _ := strings.Cut(ref, "#")
 	file := p.root.file
 	switch {
 	case !strings.Contains(path, "."): // a name, or a pointer without #
-	case scheme.MatchString(path):
+	case schemePattern.MatchString(path):
 		return ""
 	default:
-		name, _, d := s.otherFile(p, &source.Node{Kind: source.String, Text: ref}, path)
-		if d != nil || s.files[absolute(name)] == nil || s.files[absolute(name)].file == nil {
+		name, _, d := s.referencedFile(p, &source.Node{Kind: source.String, Text: ref}, path)
+		if d != nil || s.files[absPath(name)] == nil || s.files[absPath(name)].file == nil {
 			return ""
 		}
-		file = s.files[absolute(name)].file
+		file = s.files[absPath(name)].file
 	}
 	word := strings.TrimPrefix(cmp.Or(fragment, path), "/")
 	word = word[strings.LastIndexByte(word, '/')+1:]
@@ -112,46 +112,46 @@ func (s *Set) resolve(p *place, ref *source.Node) (Target, *source.Diagnostic) {
 	}
 	if path == "" {
 		if fragment == "/schemas" || strings.HasPrefix(fragment, "/schemas/") {
-			return s.inFile(p.root.file, fragment, ref)
+			return s.resolveInFile(p.root.file, fragment, ref)
 		}
-		return local(s.inResource(p.resource, fragment, ref))
+		return local(s.resolveInResource(p.resource, fragment, ref))
 	}
 	if u, err := url.Parse(path); err == nil {
 		if res := p.root.ids[withoutFragment(p.resource.base.ResolveReference(u))]; res != nil {
-			return local(s.inResource(res, fragment, ref))
+			return local(s.resolveInResource(res, fragment, ref))
 		}
 	}
-	name, _, d := s.otherFile(p, ref, path)
+	name, _, d := s.referencedFile(p, ref, path)
 	if d != nil {
 		return Target{}, d
 	}
-	o := s.files[absolute(name)]
+	o := s.files[absPath(name)]
 	switch {
 	case o == nil:
 		return fail(source.New("MCPE141", ref.Range, "$ref %q: the file was not read", ref.Text))
 	case o.fault != "":
 		d := source.New("MCPE141", ref.Range, "$ref %q: %s", ref.Text, o.fault)
-		if u := p.resource.absolute(path); u != "" {
+		if u := p.resource.absoluteURL(path); u != "" {
 			d = d.WithHint("by the $id around it this is %s; map that in mcpe.yaml: refs: {%q: PATH}", u, u)
 		}
 		return fail(d)
-	case o.garbled:
+	case o.isInvalid:
 		return fail(source.New("MCPE141", ref.Range, "$ref %q: %s is not valid YAML", ref.Text, o.file.Path))
 	case o.file.Document:
-		return s.inResource(s.places[o.file.Root].resource, fragment, ref)
+		return s.resolveInResource(s.places[o.file.Root].resource, fragment, ref)
 	case !strings.HasPrefix(fragment, "/schemas/"):
 		return fail(source.New("MCPE140", ref.Range, "$ref %q names no schema of the other file", ref.Text).
 			WithHint("write %s#/schemas/NAME", path))
 	}
-	return s.inFile(o.file, fragment, ref)
+	return s.resolveInFile(o.file, fragment, ref)
 }
 
 func local(t Target, d *source.Diagnostic) (Target, *source.Diagnostic) {
-	t.local = true
+	t.isLocal = true
 	return t, d
 }
 
-// A mapping maps a URL prefix to a path.
+// A mapping maps URLs with a prefix to a path.
 type mapping struct{ prefix, path string }
 
 func mappings(refs map[string]string) []mapping {
@@ -165,7 +165,7 @@ func mappings(refs map[string]string) []mapping {
 	return all
 }
 
-// Mapped returns the path to which [Options.Refs] maps a URL, or false.
+// Mapped returns the path to which refs, as in [Options], maps a URL. If no prefix matches, it returns false.
 func Mapped(refs map[string]string, u *url.URL) (string, bool) { return fileFor(mappings(refs), u) }
 
 func fileFor(refs []mapping, u *url.URL) (string, bool) {
@@ -185,9 +185,9 @@ func fileFor(refs []mapping, u *url.URL) (string, bool) {
 	return "", false
 }
 
-// otherFile returns the path of the file that a reference names. If a URL is mapped to the file, it also returns the
-// URL.
-func (s *Set) otherFile(p *place, ref *source.Node, path string) (string, *url.URL, *source.Diagnostic) {
+// referencedFile returns the path of the file that a reference names. If a URL is mapped to the file, it also returns
+// the URL.
+func (s *Set) referencedFile(p *place, ref *source.Node, path string) (string, *url.URL, *source.Diagnostic) {
 	fail := func(d source.Diagnostic) (string, *url.URL, *source.Diagnostic) { return "", nil, &d }
 	if u, err := url.Parse(path); err == nil {
 		u = p.resource.base.ResolveReference(u)
@@ -197,13 +197,13 @@ func (s *Set) otherFile(p *place, ref *source.Node, path string) (string, *url.U
 	}
 	name, err := url.PathUnescape(path)
 	switch {
-	case scheme.MatchString(path) || p.root.base != nil:
+	case schemePattern.MatchString(path) || p.root.base != nil:
 		return fail(source.New("MCPE142", ref.Range, "$ref %q is remote; only files are read", ref.Text).
-			WithHint("copy the schema into a file and map it in mcpe.yaml: refs: {%q: PATH}", cmp.Or(p.resource.absolute(path), path)))
+			WithHint("copy the schema into a file and map it in mcpe.yaml: refs: {%q: PATH}", cmp.Or(p.resource.absoluteURL(path), path)))
 	case err != nil:
 		return fail(source.New("MCPE140", ref.Range, "$ref %q has a bad escape", ref.Text))
-	case (filepath.IsAbs(name) || strings.HasPrefix(name, "/")) && p.resource.absolute(path) != "":
-		u := p.resource.absolute(path)
+	case (filepath.IsAbs(name) || strings.HasPrefix(name, "/")) && p.resource.absoluteURL(path) != "":
+		u := p.resource.absoluteURL(path)
 		return fail(source.New("MCPE142", ref.Range, "$ref %q is remote: by the $id around it, it is %s", ref.Text, u).
 			WithHint("copy the schema into a file and map it in mcpe.yaml: refs: {%q: PATH}", u))
 	case filepath.IsAbs(name) || strings.HasPrefix(name, "/"):
@@ -213,8 +213,9 @@ func (s *Set) otherFile(p *place, ref *source.Node, path string) (string, *url.U
 	return filepath.Join(filepath.Dir(p.root.file.Path), filepath.FromSlash(name)), nil, nil
 }
 
-// absolute resolves the path of a reference against the resource. It returns "" if the result is not an absolute URL.
-func (r *resource) absolute(path string) string {
+// absoluteURL resolves the path of a reference relative to the resource. If the result is not an absolute URL, it
+// returns "".
+func (r *resource) absoluteURL(path string) string {
 	u, err := url.Parse(path)
 	if err != nil {
 		return ""
@@ -225,33 +226,33 @@ func (r *resource) absolute(path string) string {
 	return withoutFragment(u)
 }
 
-// absolute returns the absolute path of a file, which is its key in a set.
-func absolute(path string) string {
+// absPath returns the absolute path of a file, which identifies the file in a set.
+func absPath(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
 	}
 	return filepath.Clean(path)
 }
 
-// reach opens the file that a reference names, so that its schemas are indexed.
-func (l *loader) reach(r *root, n, ref *source.Node) {
+// openReferenced opens the file that a reference names. Its schemas are then indexed.
+func (l *loader) openReferenced(r *root, n, ref *source.Node) {
 	path, _, ok := schematree.Cut(ref.Text)
 	if path == "" || !ok {
 		return
 	}
 	if u, err := url.Parse(path); err == nil {
-		// If a nested $id is not indexed, it would be mistaken for a file name.
+		// A nested $id is not a file name.
 		if base := l.set.places[n].resource.base; base.IsAbs() && r.ids[withoutFragment(base.ResolveReference(u))] != nil {
 			return
 		}
 	}
-	if name, base, d := l.set.otherFile(l.set.places[n], ref, path); d == nil {
-		l.open(name, false, base, r)
+	if name, base, d := l.set.referencedFile(l.set.places[n], ref, path); d == nil {
+		l.openFile(name, false, base, r)
 	}
 }
 
-// inFile resolves /schemas/NAME and pointers into that schema.
-func (s *Set) inFile(f *File, fragment string, ref *source.Node) (Target, *source.Diagnostic) {
+// resolveInFile resolves the fragment /schemas/NAME, optionally followed by a pointer into that schema.
+func (s *Set) resolveInFile(f *File, fragment string, ref *source.Node) (Target, *source.Diagnostic) {
 	tokens, ok := source.SplitPointer(fragment)
 	if !ok || len(tokens) < 2 {
 		d := source.New("MCPE140", ref.Range, "$ref %q names no schema", ref.Text).WithHint("write #/schemas/NAME")
@@ -281,8 +282,8 @@ func (s *Set) inFile(f *File, fragment string, ref *source.Node) (Target, *sourc
 	return s.schemaAt(n, ref)
 }
 
-// inResource resolves a pointer or an anchor within a schema resource.
-func (s *Set) inResource(res *resource, fragment string, ref *source.Node) (Target, *source.Diagnostic) {
+// resolveInResource resolves a pointer or an anchor within a schema resource.
+func (s *Set) resolveInResource(res *resource, fragment string, ref *source.Node) (Target, *source.Diagnostic) {
 	if fragment == "" || fragment[0] == '/' {
 		return s.schemaAt(res.node.Lookup(fragment), ref)
 	}
@@ -358,7 +359,7 @@ func (l *loader) checkMappings() {
 	}
 }
 
-// checkLoops reports references that lead back to themselves without descending into the value. Validation against such
+// checkLoops reports references that lead back to themselves while applying to the same value. Validation against such
 // a schema would never terminate.
 func (l *loader) checkLoops() {
 	for _, r := range l.roots {
@@ -374,7 +375,7 @@ const (
 	done
 )
 
-// findLoops performs a depth-first search from n through the schemas that apply to the same value.
+// findLoops performs a depth-first search from n through all schemas that apply to the same value.
 func (l *loader) findLoops(n *source.Node) {
 	p := l.set.places[n]
 	if p == nil || p.state != unseen {

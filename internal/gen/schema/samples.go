@@ -14,10 +14,10 @@ import (
 // checkSamples validates the defaults and examples of a schema. They do not affect validity, so a mismatch is only a
 // warning.
 //
-// A schema without references is compiled separately. Other schemas are compiled with their whole root, which is
-// slower, because the compiler's run time is quadratic.
+// A schema without references is compiled separately. Other schemas are compiled with their whole root. This is slower,
+// because the compiler's run time is quadratic.
 func (l *loader) checkSamples(r *root) {
-	if len(r.samples) == 0 || r.broken {
+	if len(r.samples) == 0 || r.isBroken {
 		return
 	}
 	var whole *jsonschema.Compiler
@@ -53,7 +53,7 @@ func (l *loader) checkSamples(r *root) {
 	}
 }
 
-// isSelfContained reports whether a schema within r does not depend on its context.
+// isSelfContained reports whether the meaning of a schema within r does not depend on the rest of r.
 func isSelfContained(r *root, n *source.Node) bool {
 	if n.Kind != source.Object {
 		return true
@@ -66,8 +66,8 @@ func isSelfContained(r *root, n *source.Node) bool {
 	return ok
 }
 
-// spreadBroken marks all schemas that refer to a broken schema as broken, so that checks skip them.
-func (l *loader) spreadBroken() {
+// markBrokenUsers marks all schemas that refer to a broken schema as broken. Checks then skip them.
+func (l *loader) markBrokenUsers() {
 	users := make(map[*root][]*root)
 	var queue []*root
 	for _, r := range l.roots {
@@ -77,14 +77,14 @@ func (l *loader) spreadBroken() {
 				users[to] = append(users[to], r)
 			}
 		}
-		if r.broken {
+		if r.isBroken {
 			queue = append(queue, r)
 		}
 	}
 	for ; len(queue) > 0; queue = queue[1:] {
 		for _, user := range users[queue[0]] {
-			if !user.broken {
-				user.broken = true
+			if !user.isBroken {
+				user.isBroken = true
 				queue = append(queue, user)
 			}
 		}
@@ -96,8 +96,8 @@ func (l *loader) checkSample(r *root, s *jsonschema.Schema, v *source.Node, what
 	if err := s.Validate(v.Value()); !errors.As(err, &invalid) {
 		return
 	}
-	for _, leaf := range leaves(invalid) {
-		place, inside := find(v, leaf.InstanceLocation)
+	for _, leaf := range specificCauses(invalid) {
+		place, inside := nodeAt(v, leaf.InstanceLocation)
 		at := place.Range
 		if inside != "" {
 			inside = " in " + inside
@@ -106,7 +106,7 @@ func (l *loader) checkSample(r *root, s *jsonschema.Schema, v *source.Node, what
 	}
 }
 
-// sampleURL is the URL of the schema for checking samples.
+// sampleURL is the URL under which the compiler knows the schema of a sample.
 const sampleURL = "mem:///schema"
 
 func addSchema(c *jsonschema.Compiler, schema []byte) error {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// distinguishStems sets different stems for files with equal base names. It adds as many directory names as necessary.
-// The names of output files and schemas depend on the stem, so output files do not overwrite each other.
+// distinguishStems makes the stems of files with equal base names unique by prepending directory names. The names of
+// output files and schemas depend on the stem, so output files do not overwrite each other.
 func (l *loader) distinguishStems() {
 	base := make(map[*File]string, len(l.set.Files))
 	beside := make(map[string]int)
-	place := func(f *File) string { return strings.ToLower(filepath.Join(filepath.Dir(absolute(f.Path)), base[f])) }
+	place := func(f *File) string { return strings.ToLower(filepath.Join(filepath.Dir(absPath(f.Path)), base[f])) }
 	for _, f := range l.set.Files {
 		base[f] = f.Stem
 		beside[place(f)]++
@@ -48,10 +48,10 @@ func (l *loader) distinguishStems() {
 	}
 }
 
-// longerStem returns the stem prefixed with the names of depth directories. It returns false if the path has fewer
-// directories.
+// longerStem prepends the names of the last depth directories to the stem. If the path has fewer directories, it
+// returns false.
 func longerStem(path, stem string, depth int) (string, bool) {
-	abs := absolute(path)
+	abs := absPath(path)
 	for range depth {
 		dir := filepath.Dir(abs)
 		if dir == abs || filepath.Dir(dir) == dir {
@@ -63,7 +63,7 @@ func longerStem(path, stem string, depth int) (string, bool) {
 	return stem, true
 }
 
-// plainRune replaces runes that are invalid in file and schema names.
+// plainRune returns r if it is valid in file and schema names, or an underscore.
 func plainRune(r rune) rune {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':

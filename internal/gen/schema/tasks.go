@@ -18,12 +18,12 @@ type Task struct {
 	GoName string
 }
 
-// A Conversation is the server's part in the conversation protocol (CONV-7).
+// A Conversation is the server's side of the conversation protocol (CONV-7).
 type Conversation struct {
 	File  *File
 	Node  *source.Node
 	Range source.Range
-	// OnUserMessage and OnAssistantResponse select the messages that the server receives.
+	// OnUserMessage and OnAssistantResponse report which messages the server receives.
 	OnUserMessage, OnAssistantResponse bool
 	// Context is the schema of the structured context, including memories. It is nil if the author does not describe
 	// any members.
@@ -83,11 +83,11 @@ func (l *loader) checkTaskName(t *Task) {
 	}
 }
 
-// checkTasks performs the checks of tasks that require all schemas.
+// checkTasks checks tasks after all schemas are loaded.
 func (l *loader) checkTasks() {
 	broken := make(map[*source.Node]bool)
 	for _, r := range l.roots {
-		broken[r.node] = r.broken
+		broken[r.node] = r.isBroken
 	}
 	for _, f := range l.set.Files {
 		for _, t := range f.Tasks {
@@ -126,12 +126,12 @@ func (l *loader) readConversation(f *File, m *source.Member) {
 		return
 	}
 	c := &Conversation{File: f, Node: m.Value, Range: m.KeyRange, OnUserMessage: o.Flag("onUserMessage", true), OnAssistantResponse: o.Flag("onAssistantResponse", false)}
-	if first := l.talk; first != nil {
+	if first := l.conversation; first != nil {
 		l.Report(source.New("MCPE154", m.KeyRange, "conversation is described twice").WithRelated(first.Range, "first described here").
 			WithHint("a server has one part in the conversation: keep one"))
 		return
 	}
-	l.talk, f.Conversation = c, c
+	l.conversation, f.Conversation = c, c
 	if !c.OnUserMessage && !c.OnAssistantResponse {
 		l.Report(source.New("MCPE123", m.KeyRange, "conversation handles no messages").WithHint("set onUserMessage or onAssistantResponse, or leave conversation out"))
 	}
@@ -141,18 +141,18 @@ func (l *loader) readConversation(f *File, m *source.Member) {
 	}
 	c.Context = s.Value
 	if l.addMemories(s) {
-		l.roots = append(l.roots, &root{file: f, node: c.Context, talk: c, name: "conversation.structuredContext"})
+		l.roots = append(l.roots, &root{file: f, node: c.Context, conversation: c, name: "conversation.structuredContext"})
 	}
 }
 
-// memories is the schema of the member that every structured context can have (CONV-3).
+// memories is the schema of the member memories, which every structured context can have (CONV-3).
 const memories = `{"type":"array","description":"What is remembered, for the model.","items":{"type":"object",` +
 	`"properties":{"content":{"type":"string","description":"The memory."},` +
 	`"relevance":{"type":"number","minimum":0,"maximum":1,"description":"From 0 to 1."},` +
 	`"source":{"type":"string","description":"Where it comes from."}},"required":["content","relevance"]}}`
 
-// addMemories adds the member memories to the author's members. It returns false if the author already describes that
-// member.
+// addMemories adds the member memories to the author's schema of the structured context. If the author already
+// describes that member, it returns false.
 func (l *loader) addMemories(at *source.Member) bool {
 	properties := at.Value.Get("properties")
 	if properties == nil {

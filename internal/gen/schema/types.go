@@ -7,7 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// kinds is a set of JSON types. kNumber includes all numbers. Date-times are distinguished from other strings.
+// kinds is a set of JSON types. It distinguishes date-times from other strings, but not integers from other numbers.
 type kinds uint16
 
 const (
@@ -64,7 +64,7 @@ func (s *Set) kindsOf(n *source.Node) kinds {
 	return k
 }
 
-// ownKinds returns the types that n itself allows by type, enum, const and format.
+// ownKinds returns the types that the type, enum, const and format of n allow.
 func ownKinds(n *source.Node) kinds {
 	k := everything
 	if n.Get("type") != nil {
@@ -84,7 +84,7 @@ func ownKinds(n *source.Node) kinds {
 		}
 		k &= kindsFrom(of)
 	}
-	// An enclosing schema can set the format date-time.
+	// Without a format, another schema can still require date-time.
 	switch f := n.Get("format"); {
 	case f == nil:
 	case f.Text == "date-time":

@@ -18,7 +18,7 @@ func (s *Set) Views(n *source.Node) []*source.Node {
 	return schematree.Views(s, n, schematree.Alternative)
 }
 
-// Target returns the target of the $ref of n, or false if it is not known.
+// Target returns the target of the $ref of n. If n has no valid $ref, it returns false.
 func (s *Set) Target(n *source.Node, _ string) (*source.Node, bool) {
 	if n.Get("$ref") == nil {
 		return nil, false
@@ -27,7 +27,7 @@ func (s *Set) Target(n *source.Node, _ string) (*source.Node, bool) {
 	return t.Node, d == nil
 }
 
-// RefAlone reports whether sibling keywords of a $ref in the schema n are ignored, as in draft-07.
+// RefAlone reports whether keywords next to a $ref in the schema n are ignored, as in draft-07.
 func (s *Set) RefAlone(n *source.Node) bool {
 	p := s.places[n]
 	return p != nil && p.root.dialect.RefAlone

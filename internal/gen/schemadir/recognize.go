@@ -8,7 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// otherFormat returns the format of a document that is not a schema, with a hint. It returns "" for an unknown format.
+// otherFormat returns the format of a document that is not a schema, and a hint. If the format is unknown, it returns
+// "".
 func otherFormat(root *source.Node, shown string) (what, hint string) {
 	if format, _ := schema.Foreign(root); format != "" {
 		return "an " + format + " document", "import it by itself: mcpe-gen import " + shown
@@ -19,22 +20,22 @@ func otherFormat(root *source.Node, shown string) (what, hint string) {
 	return "", ""
 }
 
-// Keywords that identify an object as a schema, by the kind of their values. They do not include annotations, because
-// plain data can also have members such as title, description or format.
+// Keywords that identify an object as a schema if their value has the given kind. They do not include annotations,
+// because plain data can also have members such as title, description or format.
 var (
-	ofObject = strings.Fields("properties patternProperties $defs definitions additionalProperties items not if propertyNames dependentSchemas")
-	ofArray  = strings.Fields("allOf anyOf oneOf prefixItems enum required")
-	ofString = strings.Fields("$ref $id $anchor")
-	types    = strings.Fields("null boolean integer number string array object")
+	objectKeywords = strings.Fields("properties patternProperties $defs definitions additionalProperties items not if propertyNames dependentSchemas")
+	arrayKeywords  = strings.Fields("allOf anyOf oneOf prefixItems enum required")
+	stringKeywords = strings.Fields("$ref $id $anchor")
+	types          = strings.Fields("null boolean integer number string array object")
 )
 
-// isSchema reports whether an object is a JSON Schema: it has a keyword with a valid value, or a $schema of
-// json-schema.org. In plain data, $schema usually names the schema of the data.
+// isSchema reports whether an object is a JSON Schema. A schema has a keyword with a value of the right kind, or a
+// $schema of json-schema.org. Plain data can also have a $schema, which then usually names the schema of the data.
 func isSchema(root *source.Node) bool {
 	has := func(keywords []string, kind source.Kind) bool {
 		return slices.ContainsFunc(keywords, func(k string) bool { return isKind(root, k, kind) })
 	}
-	if has(ofObject, source.Object) || has(ofArray, source.Array) || has(ofString, source.String) || root.Get("const") != nil {
+	if has(objectKeywords, source.Object) || has(arrayKeywords, source.Array) || has(stringKeywords, source.String) || root.Get("const") != nil {
 		return true
 	}
 	if t := root.Get("type"); t != nil && slices.ContainsFunc(append([]*source.Node{t}, t.Items...), func(n *source.Node) bool { return slices.Contains(types, n.Text) }) {

@@ -20,13 +20,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// The ways to determine the name of an event, besides a JSON Pointer.
+// Values of the parameter from of [Read], besides a JSON Pointer.
 const (
 	ByFilename = "filename"
 	ByTitle    = "title"
 )
 
-// CheckFrom returns an error if from does not specify a way to name events.
+// CheckFrom returns an error unless from is a valid way to name events for [Read].
 func CheckFrom(from string) error {
 	if from == ByFilename || from == ByTitle || strings.HasPrefix(from, "/") {
 		return nil
@@ -34,12 +34,12 @@ func CheckFrom(from string) error {
 	return fmt.Errorf("%q is not a way to name events: filename, title, or a JSON Pointer into each file such as /properties/type/const", from)
 }
 
-// A file is one schema of the directory.
+// A file is a schema file in the directory.
 type file struct {
-	path, name string // below the directory; derived from the path
-	root       *source.Node
-	id         *url.URL
-	shared     bool // another file refers to it
+	path, name   string // below the directory; derived from the path
+	root         *source.Node
+	id           *url.URL
+	isReferenced bool // another file refers to it
 }
 
 // reader reads the files of a directory.
@@ -48,16 +48,16 @@ type reader struct {
 	byPath map[string]*file
 	byID   map[string]*file
 	found  []source.Diagnostic
-	// others maps the paths of files that are not schemas to their format.
+	// others maps the path of each file that is not a schema to the file's format.
 	others map[string]string
-	// overrides contains the changes to apply to files as they are read.
+	// overrides contains changes to apply to files when they are read.
 	overrides *schema.Overrides
 }
 
-// Read reads all .json, .yaml and .yml files in dir and its subdirectories. from specifies how events are named. If it
-// is "filename", every file that no other file refers to is an event type. The event is named after the file's path
-// without extension, with dots instead of slashes. If from is "title", every file with a title is an event type. If
-// from is a JSON Pointer, every file in which it leads to a string, a const or an enum with one value is an event type.
+// Read reads all .json, .yaml and .yml files in dir and its subdirectories. from specifies the event types and their
+// names. If it is "filename", every file to which no other file refers is an event type. Its name is the path of the
+// file without extension, with dots instead of slashes. If it is "title", every file with a title is an event type. If
+// it is a JSON Pointer, every file in which it refers to a string, a const or an enum with one value is an event type.
 // Read skips files that are not schemas, with a warning (MCPE511). shown is the path prefix in diagnostics and for
 // matching overrides. overrides may be nil.
 func Read(dir fs.FS, shown, from string, overrides *schema.Overrides) (importer.Document, []source.Diagnostic, error) {
@@ -81,15 +81,15 @@ func Read(dir fs.FS, shown, from string, overrides *schema.Overrides) (importer.
 		return importer.Document{}, nil, err
 	}
 	for _, f := range r.files {
-		for to := range r.targets(f) {
-			to.shared = to.shared || to != f
+		for to := range r.referencedFiles(f) {
+			to.isReferenced = to.isReferenced || to != f
 		}
 	}
-	r.leaveOutData()
+	r.removeData()
 	var out importer.Document
 	names := map[string]*file{}
 	for _, f := range r.files {
-		name, at := r.event(f, from)
+		name, at := r.eventName(f, from)
 		if name == "" {
 			continue
 		}
@@ -105,7 +105,7 @@ func Read(dir fs.FS, shown, from string, overrides *schema.Overrides) (importer.
 		}
 	}
 	for _, f := range r.files {
-		if !f.shared {
+		if !f.isReferenced {
 			continue
 		}
 		n, err := r.convert(f, f.root)
@@ -118,10 +118,10 @@ func Read(dir fs.FS, shown, from string, overrides *schema.Overrides) (importer.
 	return out, source.Sort(r.found), nil
 }
 
-// leaveOutData removes data files. These are files that are not schemas and that no other file refers to.
-func (r *reader) leaveOutData() {
+// removeData removes data files. A data file is not a schema, and no other file refers to it.
+func (r *reader) removeData() {
 	r.files = slices.DeleteFunc(r.files, func(f *file) bool {
-		data := !f.shared && !isSchema(f.root)
+		data := !f.isReferenced && !isSchema(f.root)
 		if data {
 			r.found = append(r.found, source.New("MCPE511", f.root.Range, "%s is left out: it is not a JSON Schema, since it has no keyword such as type or properties", f.path).
 				WithHint("if it is one, add $schema, as in \"$schema\": \"https://json-schema.org/draft/2020-12/schema\""))
@@ -162,11 +162,11 @@ func (r *reader) add(p, shown string, data []byte) {
 	r.files = append(r.files, f)
 }
 
-// event returns the event name of a file and its range, or "" if the file does not describe an event.
-func (r *reader) event(f *file, from string) (string, source.Range) {
+// eventName returns the event name of a file and its range, or "" if the file does not describe an event.
+func (r *reader) eventName(f *file, from string) (string, source.Range) {
 	switch from {
 	case ByFilename:
-		if f.shared {
+		if f.isReferenced {
 			return "", source.Range{}
 		}
 		return f.name, f.root.Range
@@ -202,7 +202,7 @@ func (r *reader) payload(f *file, name string, at source.Range) (importer.Event,
 		}
 	}
 	e.InputSchema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
-	if f.shared {
+	if f.isReferenced {
 		e.PayloadSchema = json.RawMessage(`{"$ref":` + string(yaml.Text("#/schemas/"+f.name).JSON()) + `}`)
 		return e, nil
 	}
@@ -244,8 +244,8 @@ func (r *reader) resolve(f *file, ref string) (to *file, fragment string, err er
 	return nil, "", fmt.Errorf("it refers to %s, which is not in the directory", ref)
 }
 
-// targets returns the files that f refers to.
-func (r *reader) targets(f *file) map[*file]bool {
+// referencedFiles returns the files that f refers to.
+func (r *reader) referencedFiles(f *file) map[*file]bool {
 	out := map[*file]bool{}
 	var visit func(_, _ string, n *source.Node)
 	visit = func(_, _ string, n *source.Node) {
@@ -260,8 +260,8 @@ func (r *reader) targets(f *file) map[*file]bool {
 	return out
 }
 
-// convert returns a copy of a schema in f for the event file. References to other files become references to shared
-// schemas. It removes the file's $id, because references no longer use it.
+// convert returns a copy of a schema in f for use in an event file. References to other files become references to
+// shared schemas. The copy has no $id, because references no longer use it.
 func (r *reader) convert(f *file, n *source.Node) (out *source.Node, err error) {
 	copied := func(inner *source.Node) *source.Node {
 		if err == nil {

@@ -2,17 +2,16 @@ package source
 
 import "slices"
 
-// A Code describes one kind of [Diagnostic]. It is the output of `mcpe-gen explain`.
+// A Code describes a kind of [Diagnostic]. The command `mcpe-gen explain` prints it.
 type Code struct {
-	// ID is the stable identifier, which consists of MCPE and three digits. The first digit is the stage: 1 for the
-	// text and the event file, 2 for types and Go names, 3 for generation, 4 for the configuration, and 5 for import
-	// and export.
+	// ID is a stable identifier that consists of MCPE and three digits. The first digit is the stage: 1 for syntax and
+	// event files, 2 for types and Go names, 3 for generation, 4 for the configuration, and 5 for import and export.
 	ID string
 	// Title is a short description.
 	Title string
-	// Severity is the severity of every diagnostic with this code; if omitted, it is an error.
+	// Severity is the severity of all diagnostics with this code. The zero value is an error.
 	Severity Severity
-	// Explanation is a paragraph with the cause, an example and the solution.
+	// Explanation is a paragraph that describes the cause, an example and the solution.
 	Explanation string
 }
 
@@ -27,7 +26,7 @@ var byID = func() map[string]Code {
 	return m
 }()
 
-// Codes returns every code of the generator, ordered by ID.
+// Codes returns all codes of the generator, sorted by ID.
 func Codes() []Code {
 	return slices.SortedFunc(slices.Values(table), func(a, b Code) int {
 		if a.ID < b.ID {

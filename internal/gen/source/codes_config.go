@@ -1,6 +1,6 @@
 package source
 
-// configCodes lists the findings specific to mcpe.yaml.
+// configCodes lists the codes for diagnostics about mcpe.yaml.
 var configCodes = []Code{
 	{ID: "MCPE400", Title: "unknown version of the configuration", Explanation: "`version: 1` is the only version of mcpe.yaml that this release reads. It is a number, " +
 		"not a string."},

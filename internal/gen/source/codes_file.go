@@ -1,6 +1,6 @@
 package source
 
-// fileCodes lists the findings about keys in event files and the configuration.
+// fileCodes lists the codes for diagnostics about keys in event files and the configuration.
 var fileCodes = []Code{
 	{ID: "MCPE120", Title: "unknown key", Explanation: "The keys of an event file and of mcpe.yaml are fixed, so a misspelt key is an error: for `descripton:` the hint " +
 		"suggests `description`. You may add your own keywords only within inputSchema, payloadSchema and schemas. Put " +

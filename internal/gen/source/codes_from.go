@@ -1,6 +1,6 @@
 package source
 
-// fromCodes lists the findings about `from:`, which converts webhooks of a service to events.
+// fromCodes lists the codes for diagnostics about `from:`, which converts webhooks of a service to events.
 var fromCodes = []Code{
 	{ID: "MCPE156", Title: "invalid from", Explanation: "`from` names a service, the webhook that it sends, and the source of the payload's members: `from: {provider: " +
 		"github, event: issues, action: opened, fields: {/repo: /repository/full_name}}`. Both sides of a field are JSON " +

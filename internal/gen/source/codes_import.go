@@ -1,6 +1,6 @@
 package source
 
-// importCodes lists the findings about imports and exports.
+// importCodes lists the codes for diagnostics about imports and exports.
 var importCodes = []Code{
 	{ID: "MCPE501", Title: "event left out of the import", Severity: Warning, Explanation: "An event type of the server or document cannot be described by an event file " +
 		"that generates: its name has other characters than ASCII letters and digits, '_', '.' and '-', or a schema is invalid, refers to other documents, or uses a keyword that has no type in " +

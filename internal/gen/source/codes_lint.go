@@ -1,7 +1,7 @@
 package source
 
-// lintCodes lists the findings about comments that suppress lint rules, and about old versions in comparisons. Other
-// findings of lint and breaking have the ID of a rule instead of a code.
+// lintCodes lists the codes for diagnostics about comments that suppress lint rules, and about old versions in
+// comparisons. Other diagnostics of the commands lint and breaking have a rule ID instead of a code.
 var lintCodes = []Code{
 	{ID: "MCPE550", Title: "exception without a reason", Explanation: "A comment `# mcpe:ignore RULE reason` keeps lint from reporting one rule on its line, or on the next line when " +
 		"it stands alone. The reason is for later readers; without one the comment has no effect."},

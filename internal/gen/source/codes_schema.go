@@ -1,6 +1,6 @@
 package source
 
-// schemaCodes lists the findings about JSON Schemas, their references and x-match.
+// schemaCodes lists the codes for diagnostics about JSON Schemas, their references and x-match.
 var schemaCodes = []Code{
 	{ID: "MCPE130", Title: "not a JSON Schema", Explanation: "The schema does not follow the metaschema of its dialect (2020-12, or draft-07 where $schema says so): `type: " +
 		"strng`, `required: name` instead of `required: [name]`, a negative minLength. The position is that of the " +

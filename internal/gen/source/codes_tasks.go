@@ -1,6 +1,6 @@
 package source
 
-// taskCodes lists the findings about the tasks and the conversation of event files.
+// taskCodes lists the codes for diagnostics about tasks and conversations in event files.
 var taskCodes = []Code{
 	{ID: "MCPE154", Title: "task or conversation described twice", Explanation: "Two tasks of the files that are generated together have the same name, or two files have a conversation. A " +
 		"server has one tool per name and one conversation. Both places are shown: rename or remove one."},

@@ -1,6 +1,6 @@
 package source
 
-// textCodes lists the findings about the syntax of files.
+// textCodes lists the codes for diagnostics about the syntax of files.
 var textCodes = []Code{
 	{ID: "MCPE100", Title: "file cannot be read", Explanation: "The file named on the command line, in mcpe.yaml or in a $ref " +
 		"does not exist or may not be read. Paths on the command line are relative to the working directory (or to -C), those of " +

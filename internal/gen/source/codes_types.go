@@ -1,6 +1,6 @@
 package source
 
-// typeCodes lists the findings about the typed model and generation (MCPE2xx and MCPE3xx).
+// typeCodes lists the codes for diagnostics about the typed model and generation (MCPE2xx and MCPE3xx).
 var typeCodes = []Code{
 	{ID: "MCPE202", Title: "schema without a type", Severity: Warning, Explanation: "The schema allows any value: it is `true`, `{}`, null alone, or has no keyword that implies a type (properties and minLength, for example, check values of one type and allow all others). The Go type is json.RawMessage, because a narrower one would reject valid data. Add a `type`, or `x-go-type: encoding/json.RawMessage` when any value is meant."},
 	{ID: "MCPE203", Title: "union without a discriminator", Severity: Warning, Explanation: "Nothing distinguishes the variants of this oneOf or anyOf: not a tag, not their JSON types, and not a member that one requires and no other names. The Go type is json.RawMessage. Declare `discriminator: {propertyName: NAME}`, give every variant a required member with a distinct const, or write `x-go-type` to choose a Go type."},

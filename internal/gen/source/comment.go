@@ -8,15 +8,15 @@ import (
 
 // A Comment is a YAML comment.
 type Comment struct {
-	// Text is the text after the # without surrounding white space.
+	// Text is the text after the #, without surrounding white space.
 	Text  string
 	Range Range
 	// Alone reports whether the comment is the only content of its line.
 	Alone bool
 }
 
-// Comments returns the comments of a file in order. root is the result of [Parse] for the same data. JSON has no
-// comments.
+// Comments returns the comments of a file in source order. root must be the result of [Parse] for the same data. JSON
+// has no comments.
 func Comments(root *Node, data []byte) []Comment {
 	src := strings.TrimPrefix(string(data), "\uFEFF")
 	if !strings.Contains(src, "#") || json.Valid([]byte(src)) {
@@ -49,7 +49,8 @@ func Comments(root *Node, data []byte) []Comment {
 // An extent is the byte range of a scalar.
 type extent struct{ start, end int }
 
-// scalars returns the extents of all strings and keys in n and its descendants, in order and without overlap.
+// scalars returns the extents of all strings and keys in n and its descendants. The extents are sorted and do not
+// overlap.
 func (t *text) scalars(n *Node) []extent {
 	var list []extent
 	add := func(r Range) {
@@ -87,5 +88,5 @@ func (t *text) byteOffset(p Position) int {
 	if p.Line > len(t.lines) {
 		return len(t.src)
 	}
-	return t.advance(t.lines[p.Line-1], p.Column-1)
+	return t.skipCharacters(t.lines[p.Line-1], p.Column-1)
 }

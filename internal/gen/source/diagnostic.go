@@ -25,7 +25,7 @@ const (
 	Note    = diagnostic.Note
 )
 
-// New returns a diagnostic with the given code. Its severity comes from the table of codes.
+// New returns a diagnostic with the given code and the severity of that code.
 func New(code string, at Range, format string, args ...any) Diagnostic {
 	info, _ := Lookup(code)
 	return Diagnostic{Code: code, Severity: info.Severity, Range: at, Message: fmt.Sprintf(format, args...)}

@@ -27,8 +27,8 @@ func (n *Node) Become(other *Node) {
 	}
 }
 
-// Set sets a member of the object n. It replaces an existing member with the same name, or appends a new one. at is the
-// range for diagnostics.
+// Set sets a member of the object n. It replaces an existing member with that key, or appends a new member. at is the
+// range of the key for diagnostics.
 func (n *Node) Set(key string, at Range, value *Node) {
 	if m := n.Member(key); m != nil {
 		value.Parent, value.slot = n, m.Value.slot

@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// scalarEnd returns the offset after the scalar y, which starts at start. Package yaml does not record the end, so
-// scalarEnd scans the text according to the scalar's style.
+// scalarEnd returns the offset after the scalar y, which starts at start. It scans the text according to the style of
+// the scalar, because package yaml does not record the end.
 func (c *converter) scalarEnd(y *yaml.Node, start int) int {
 	switch {
 	case y.Style&yaml.DoubleQuotedStyle != 0:
@@ -37,8 +37,8 @@ func (c *converter) scalarEnd(y *yaml.Node, start int) int {
 	return len(c.src)
 }
 
-// plainEnd returns the offset after an unquoted scalar. It compares the words of the value, because line breaks between
-// them were folded.
+// plainEnd returns the offset after an unquoted scalar. It looks for the words of the value, because YAML folds line
+// breaks between them.
 func (c *converter) plainEnd(value string, start int) int {
 	if strings.HasPrefix(c.src[start:], value) {
 		return start + len(value)
@@ -92,8 +92,8 @@ func (c *converter) indentOf(i int) int {
 	return len(c.src[start:]) - len(strings.TrimLeft(c.src[start:], " "))
 }
 
-// flowEnd returns the offset after the closing bracket of the collection at start. end is the offset after the last
-// element, which is the result for a block collection.
+// flowEnd returns the offset after the closing bracket of the flow collection at start. For a block collection, it
+// returns end, the offset after the last element.
 func (c *converter) flowEnd(start, end int, open byte) int {
 	if start >= len(c.src) || c.src[start] != open {
 		return end

@@ -32,7 +32,7 @@ func (s *jsonScanner) skip() {
 func (s *jsonScanner) value(depth int) *Node {
 	start := s.i
 	n := &Node{}
-	if (s.src[start] == '{' || s.src[start] == '[') && s.tooDeep(depth+1, start) {
+	if (s.src[start] == '{' || s.src[start] == '[') && s.exceedsDepth(depth+1, start) {
 		s.i = jsonEnd(s.src, start)
 		n.Range = s.span(start, s.i)
 		return n
@@ -40,7 +40,7 @@ func (s *jsonScanner) value(depth int) *Node {
 	switch s.src[start] {
 	case '{':
 		n.Kind = Object
-		var ms members
+		var ms memberList
 		for s.i++; ; {
 			s.skip()
 			if s.src[s.i] == '}' {
@@ -91,7 +91,7 @@ func (s *jsonScanner) value(depth int) *Node {
 			n.Text = "0"
 		}
 	}
-	return s.finish(n)
+	return s.linkChildren(n)
 }
 
 func (s *jsonScanner) word() string {
@@ -126,8 +126,8 @@ func (s *jsonScanner) string() string {
 	return v
 }
 
-// checkSurrogates reports escapes of unpaired surrogates. They do not encode a character, and encoding/json would
-// silently replace them with U+FFFD.
+// checkSurrogates reports escaped surrogates that are not in a pair. They do not encode a character, and encoding/json
+// would silently replace them with U+FFFD.
 func (s *jsonScanner) checkSurrogates(start int) {
 	unit := func(i int) (rune, bool) {
 		if i+6 > s.i || s.src[i] != '\\' || s.src[i+1] != 'u' {

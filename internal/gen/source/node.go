@@ -30,7 +30,7 @@ var kindNames = [...]string{"null", "boolean", "number", "string", "array", "obj
 // String returns the name that JSON Schema uses for the kind.
 func (k Kind) String() string { return kindNames[k] }
 
-// A Node is one JSON value with its position in the source.
+// A Node is a JSON value with its position in the source.
 type Node struct {
 	Kind  Kind
 	Range Range
@@ -43,19 +43,19 @@ type Node struct {
 	// Parent is the array or object that contains the node, or nil for a root.
 	Parent *Node
 
-	// slot is the index of the node in its parent's Items or Members.
+	// slot is the index of the node in the Items or Members of its parent.
 	slot int
-	// index maps the keys of a large object to indexes of Members. It is nil for small objects and for objects that are
-	// not in a file. indexed is the first member at the time of indexing. It detects that a caller has modified
-	// Members.
+	// index maps the keys of a large object to indexes of Members. It is nil for small objects and for objects that
+	// were not parsed. indexed points to the first member at the time of indexing. isIndexValid uses it to detect
+	// changes to Members.
 	index   map[string]int
 	indexed *Member
 }
 
-// manyMembers is the minimum number of members for an index.
+// manyMembers is the minimum number of members for which an object has an index.
 const manyMembers = 16
 
-// A Member is one key of an object and its value.
+// A Member is a key of an object with its value.
 type Member struct {
 	Key      string
 	KeyRange Range
@@ -91,7 +91,7 @@ func (n *Node) Member(key string) *Member {
 	return nil
 }
 
-// isIndexValid reports whether the index corresponds to the current members.
+// isIndexValid reports whether the index is consistent with Members.
 func (n *Node) isIndexValid() bool {
 	if n.index == nil || len(n.index) != len(n.Members) || n.indexed != &n.Members[0] {
 		return false
@@ -108,8 +108,8 @@ func (n *Node) Index() int {
 	return -1
 }
 
-// Key returns the name of n in its parent object and the range of that name. If the parent is not an object, the name
-// is empty and the range is the range of n.
+// Key returns the name of n in its parent object and the range of that name. If the parent is not an object, it returns
+// an empty name and the range of n.
 func (n *Node) Key() (string, Range) {
 	if n.Parent == nil || n.Parent.Kind != Object {
 		return "", n.Range
@@ -118,13 +118,13 @@ func (n *Node) Key() (string, Range) {
 	return m.Key, m.KeyRange
 }
 
-// Add appends a member that is not in a file. at is the range for diagnostics.
+// Add appends a member to the object n. at is the range of the key for diagnostics.
 func (n *Node) Add(key string, at Range, value *Node) {
 	value.Parent, value.slot = n, len(n.Members)
 	n.Members = append(n.Members, Member{Key: key, KeyRange: at, Value: value})
 }
 
-// Move sets the range of n and its descendants. It is for nodes that are not in a file.
+// Move sets the range of n and all its descendants. It is intended for nodes that were not parsed from a file.
 func (n *Node) Move(at Range) {
 	n.Range = at
 	for _, item := range n.Items {
@@ -139,7 +139,7 @@ func (n *Node) Move(at Range) {
 // True reports whether n is the boolean true.
 func (n *Node) True() bool { return n != nil && n.Kind == Bool && n.Text == "true" }
 
-// Root returns the root of the tree of n.
+// Root returns the root of the tree that contains n.
 func (n *Node) Root() *Node {
 	for n.Parent != nil {
 		n = n.Parent
@@ -180,7 +180,7 @@ func (n *Node) appendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-// AppendString appends s to b as a JSON string with as few escapes as possible.
+// AppendString appends s to b as a JSON string, and escapes only the characters that JSON requires.
 func AppendString(b []byte, s string) []byte {
 	out, err := jsontext.AppendQuote(b, s)
 	if err != nil {
@@ -190,7 +190,7 @@ func AppendString(b []byte, s string) []byte {
 	return out
 }
 
-// Value returns the value in the form that encoding/json decodes with UseNumber.
+// Value returns the value as encoding/json with UseNumber would decode it.
 func (n *Node) Value() any {
 	switch n.Kind {
 	case Bool:
@@ -215,7 +215,7 @@ func (n *Node) Value() any {
 	return nil
 }
 
-// Pointer returns the JSON Pointer (RFC 6901) of n from the root of its file.
+// Pointer returns the JSON Pointer (RFC 6901) from the root of the tree to n.
 func (n *Node) Pointer() string { return n.PointerFrom(nil) }
 
 // PointerFrom returns the JSON Pointer of n relative to its ancestor root. A nil root means the root of the file.
@@ -244,7 +244,7 @@ func (n *Node) Lookup(pointer string) *Node {
 	return nil
 }
 
-// Find is [Node.Get] for package schematree. The following methods are also for that package.
+// Find is like [Node.Get]. It and the following methods implement an interface of package schematree.
 func (n *Node) Find(key string) (*Node, bool) {
 	v := n.Get(key)
 	return v, v != nil

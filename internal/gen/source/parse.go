@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits far beyond the needs of hand-written files. They ensure that the work for a malicious file is proportional to
-// its size.
+// Limits that hand-written files do not reach. They keep the work for a malicious file proportional to its size.
 const (
 	maxDepth      = 200     // nested arrays and objects
 	maxAliasNodes = 10_000  // total nodes copied for aliases
@@ -16,35 +15,35 @@ const (
 	maxSize       = 1 << 26 // bytes of one file
 )
 
-// tooDeep is the message for a file that exceeds maxDepth.
-const tooDeep = "nested more than %d levels deep"
+// tooDeepMessage is the message for a file that exceeds maxDepth.
+const tooDeepMessage = "nested more than %d levels deep"
 
-// Parse parses a YAML or JSON document into nodes. It uses path only in positions and skips a leading byte order mark.
-// JSON strings must not contain U+0000 to U+001F (RFC 8259, section 7). YAML must contain only printable characters,
-// and U+FEFF only within quotes.
+// Parse parses a YAML or JSON document into nodes. It uses path only for positions, and skips a leading byte order
+// mark. JSON strings must not contain U+0000 to U+001F (RFC 8259, section 7). YAML must contain only printable
+// characters, and U+FEFF only within quotes.
 //
-// Scalars have the types of YAML 1.2's JSON schema. Dates, yes and no are strings. A number that JSON does not support
-// is an error. Parse replaces aliases with copies of their targets. If it cannot parse the whole document, the node is
-// nil. After other errors, it omits the affected value or replaces it with null.
+// Scalars have the types of the JSON schema of YAML 1.2. Dates, yes and no are therefore strings. A number that is not
+// valid in JSON is an error. Parse replaces aliases with copies of their targets. If the syntax is invalid, the
+// returned node is nil. After other errors, Parse omits the affected value or replaces it with null.
 func Parse(path string, data []byte) (*Node, []Diagnostic) { return parse(path, data, false) }
 
-// ParseForeign is like [Parse], but for third-party documents. It accepts keys that are not strings, such as the 200 of
-// an OpenAPI response, and converts them to strings.
+// ParseForeign is like [Parse], but for third-party documents. It accepts keys that are not strings, such as 200 in an
+// OpenAPI response, and converts them to strings.
 func ParseForeign(path string, data []byte) (*Node, []Diagnostic) { return parse(path, data, true) }
 
 func parse(path string, data []byte, foreign bool) (*Node, []Diagnostic) {
-	p := &parser{foreign: foreign}
+	p := &parser{allowAnyKeys: foreign}
 	if len(data) > maxSize {
 		return nil, []Diagnostic{New("MCPE111", InFile(path), "the file has %d bytes, at most %d are allowed", len(data), maxSize)}
 	}
 	src := strings.TrimPrefix(string(data), "\uFEFF")
 	p.text = newText(path, src)
 	valid := json.Valid([]byte(src))
-	refused := refusedByYAML
+	refused := isForbiddenInYAML
 	if valid || p.namedJSON() {
-		refused = refusedByJSON
+		refused = isForbiddenInJSON
 	}
-	if !p.readable(refused) {
+	if !p.isReadable(refused) {
 		return nil, p.found
 	}
 	var root *Node
@@ -53,7 +52,7 @@ func parse(path string, data []byte, foreign bool) (*Node, []Diagnostic) {
 	} else if !p.jsonError() {
 		root = p.parseYAML()
 	}
-	if p.incomplete {
+	if p.isIncomplete {
 		root = nil
 	}
 	return root, Sort(p.found)
@@ -63,14 +62,14 @@ func parse(path string, data []byte, foreign bool) (*Node, []Diagnostic) {
 type parser struct {
 	*text
 	found []Diagnostic
-	// foreign allows keys that are not strings.
-	foreign bool
-	// copied is the number of nodes created for aliases. deep reports whether excessive nesting was reported.
-	copied int
-	deep   bool
-	// incomplete reports whether a part of the document is missing. Findings about the remaining part would be
-	// misleading.
-	incomplete bool
+	// allowAnyKeys causes keys that are not strings to be converted instead of rejected.
+	allowAnyKeys bool
+	// copied is the number of nodes created for aliases. depthReported reports whether a diagnostic about excessive
+	// depth exists.
+	copied        int
+	depthReported bool
+	// isIncomplete reports whether a part of the document was not parsed. Further diagnostics would then be misleading.
+	isIncomplete bool
 }
 
 func (p *parser) report(d Diagnostic) {
@@ -82,16 +81,16 @@ func (p *parser) report(d Diagnostic) {
 // byteOrderMark is U+FEFF. YAML allows it only at the start of a document and within quoted scalars.
 const byteOrderMark = '\uFEFF'
 
-// refusedByJSON reports whether JSON forbids the unescaped character.
-func refusedByJSON(r rune) bool { return r < ' ' && r != '\t' && r != '\n' && r != '\r' }
+// isForbiddenInJSON reports whether JSON text must not contain the character, even within strings.
+func isForbiddenInJSON(r rune) bool { return r < ' ' && r != '\t' && r != '\n' && r != '\r' }
 
-// refusedByYAML reports whether YAML forbids the unescaped character.
-func refusedByYAML(r rune) bool {
-	return refusedByJSON(r) || r >= 0x7F && r < 0xA0 && r != 0x85 || r == 0xFFFE || r == 0xFFFF
+// isForbiddenInYAML reports whether YAML text must not contain the character, even within strings.
+func isForbiddenInYAML(r rune) bool {
+	return isForbiddenInJSON(r) || r >= 0x7F && r < 0xA0 && r != 0x85 || r == 0xFFFE || r == 0xFFFF
 }
 
-// readable reports whether the text is UTF-8 without forbidden characters.
-func (p *parser) readable(refused func(rune) bool) bool {
+// isReadable reports whether the text is valid UTF-8 without refused characters. It adds a diagnostic if it is not.
+func (p *parser) isReadable(refused func(rune) bool) bool {
 	for i := 0; i < len(p.src); {
 		r, n := rune(p.src[i]), 1
 		if r >= utf8.RuneSelf {
@@ -103,7 +102,7 @@ func (p *parser) readable(refused func(rune) bool) bool {
 				WithHint("save the file as UTF-8"))
 			return false
 		case refused(r):
-			p.report(p.notAllowed(i, r))
+			p.report(p.forbiddenCharacter(i, r))
 			return false
 		}
 		i += n
@@ -111,14 +110,14 @@ func (p *parser) readable(refused func(rune) bool) bool {
 	return true
 }
 
-// notAllowed returns the finding for a forbidden character r at an offset.
-func (p *parser) notAllowed(offset int, r rune) Diagnostic {
+// forbiddenCharacter returns the diagnostic for a forbidden character r at an offset.
+func (p *parser) forbiddenCharacter(offset int, r rune) Diagnostic {
 	return New("MCPE102", p.span(offset, offset+utf8.RuneLen(r)), "control character U+%04X is not allowed", r).
 		WithHint("in a string, write it as an escape: \"\\u%04X\"", r)
 }
 
-// finish sets the parent of the children, and the index of a large object.
-func (p *parser) finish(n *Node) *Node {
+// linkChildren sets the parent and slot of the children of n. It also creates the index of a large object.
+func (p *parser) linkChildren(n *Node) *Node {
 	for i, item := range n.Items {
 		item.Parent, item.slot = n, i
 	}
@@ -134,13 +133,13 @@ func (p *parser) finish(n *Node) *Node {
 	return n
 }
 
-// members collects the members of an object.
-type members struct {
+// memberList collects the members of an object.
+type memberList struct {
 	list []Member
 	seen map[string]int
 }
 
-func (p *parser) add(ms *members, m Member) {
+func (p *parser) add(ms *memberList, m Member) {
 	if len(ms.list) >= 8 && ms.seen == nil {
 		ms.seen = make(map[string]int)
 		for i, old := range ms.list {
@@ -170,14 +169,14 @@ func (p *parser) add(ms *members, m Member) {
 	ms.list = append(ms.list, m)
 }
 
-// tooDeep reports whether the depth exceeds the limit. It adds one finding per file.
-func (p *parser) tooDeep(depth, offset int) bool {
+// exceedsDepth reports whether a depth exceeds maxDepth. It adds only one diagnostic for each file.
+func (p *parser) exceedsDepth(depth, offset int) bool {
 	if depth <= maxDepth {
 		return false
 	}
-	if !p.deep {
-		p.deep, p.incomplete = true, true
-		p.report(New("MCPE111", p.span(offset, offset+1), tooDeep, maxDepth))
+	if !p.depthReported {
+		p.depthReported, p.isIncomplete = true, true
+		p.report(New("MCPE111", p.span(offset, offset+1), tooDeepMessage, maxDepth))
 	}
 	return true
 }

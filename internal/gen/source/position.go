@@ -8,7 +8,7 @@ type Position = diagnostic.Position
 // A Range is a section of a file.
 type Range = diagnostic.Range
 
-// InFile returns a range for findings about a whole file.
+// InFile returns a range for diagnostics about a whole file.
 func InFile(path string) Range {
 	p := Position{File: path}
 	return Range{Start: p, End: p}

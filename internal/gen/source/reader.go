@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// A Reader extracts values from a strict format and reports unexpected content.
+// A Reader extracts values from nodes in a strict format. It collects diagnostics about unexpected content.
 type Reader struct {
 	Found []Diagnostic
 }
 
-// Report adds findings.
+// Report adds diagnostics to Found.
 func (r *Reader) Report(ds ...Diagnostic) { r.Found = append(r.Found, ds...) }
 
-// Is reports whether n has the given kind, and adds a finding if it does not. what names the node in the finding, for
+// Is reports whether n has the given kind. If it does not, Is adds a diagnostic. The parameter what names the node, for
 // example "delivery".
 func (r *Reader) Is(n *Node, k Kind, what string) bool {
 	if n.Kind == k {
 		return true
 	}
-	r.Report(mismatch(n, k, what))
+	r.Report(kindMismatch(n, k, what))
 	return false
 }
 
-// mismatch returns the finding for a node that does not have the expected kind.
-func mismatch(n *Node, k Kind, what string) Diagnostic {
+// kindMismatch returns the diagnostic for a node that does not have the expected kind.
+func kindMismatch(n *Node, k Kind, what string) Diagnostic {
 	d := New("MCPE121", n.Range, "%s must be %s, not %s", what, withArticle(k), withArticle(n.Kind))
 	switch {
 	case k == String && (n.Kind == Number || n.Kind == Bool):
@@ -49,19 +49,19 @@ func withArticle(k Kind) string {
 	return article(k)
 }
 
-// An ObjectReader reads the members of one object.
+// An ObjectReader reads the members of an object.
 type ObjectReader struct {
 	*Reader
 	Node *Node
-	// What names the object in findings, for example "the event".
+	// What names the object in diagnostics, for example "the event".
 	What string
 }
 
-// Object starts reading n as an object with required and optional keys. It reports missing and unknown keys, and
-// returns nil if n is not an object.
+// Object returns a reader for an object with the given required and optional keys. It reports missing and unknown keys.
+// If n is not an object, it returns nil.
 func (r *Reader) Object(n *Node, what string, required, optional []string) *ObjectReader {
 	if n.Kind != Object {
-		r.Report(mismatch(n, Object, what).WithHint("%s", form(n, required, optional)))
+		r.Report(kindMismatch(n, Object, what).WithHint("%s", objectHint(n, required, optional)))
 		return nil
 	}
 	for _, m := range n.Members {
@@ -92,17 +92,17 @@ func (r *Reader) Object(n *Node, what string, required, optional []string) *Obje
 	return &ObjectReader{Reader: r, Node: n, What: what}
 }
 
-// maxForm limits the number of keys in a hint.
-const maxForm = 5
+// maxHintKeys is the maximum number of keys in a hint.
+const maxHintKeys = 5
 
-// form suggests an object to write instead of n. If n is a string and the object has only one required member, n
-// becomes that member. If the object has few keys, form lists them. Otherwise, it returns "".
-func form(n *Node, required, optional []string) string {
+// objectHint suggests an object to write instead of n. If n is a string and only one key is required, the hint uses n
+// as its value. If there are few keys, the hint lists them. Otherwise, it returns "".
+func objectHint(n *Node, required, optional []string) string {
 	if n.Kind == String && len(required) == 1 {
 		return "write {" + required[0] + ": " + n.Text + "}"
 	}
 	if keys := slices.Concat(required, optional); len(required) > 0 || len(keys) == 0 {
-		if len(keys) > maxForm {
+		if len(keys) > maxHintKeys {
 			return ""
 		}
 		return "its keys are " + strings.Join(keys, ", ")
@@ -119,7 +119,7 @@ func (o *ObjectReader) Text(key string) (string, *Node) {
 	return n.Text, n
 }
 
-// Flag returns the value of a boolean member, or absent if the object does not contain it.
+// Flag returns the value of a boolean member. If the member is absent, it returns the parameter absent.
 func (o *ObjectReader) Flag(key string, absent bool) bool {
 	n := o.Node.Get(key)
 	if n == nil || !o.Is(n, Bool, key) {
@@ -138,7 +138,7 @@ func (o *ObjectReader) Choice(key string, words ...string) string {
 	return s
 }
 
-// Among reports whether the string n is one of the words, and adds a finding if it is not.
+// Among reports whether the string n is one of the words. If it is not, Among adds a diagnostic.
 func (r *Reader) Among(n *Node, what string, words []string) bool {
 	if slices.Contains(words, n.Text) {
 		return true
@@ -162,7 +162,7 @@ func (o *ObjectReader) List(key string) []*Node {
 	return n.Items
 }
 
-// Texts returns the strings of an array member. It reports and skips repeated strings and other values.
+// Texts returns the strings in an array member. It reports and skips duplicate strings and values that are not strings.
 func (o *ObjectReader) Texts(key string) []*Node {
 	var list []*Node
 	for _, n := range o.List(key) {

@@ -12,8 +12,8 @@ import (
 
 const noComments = "JSON has no comments"
 
-// jsonError reports the syntax error of a .json file that is not JSON. The YAML parser would interpret some of these
-// files differently (for example, comments as strings) or report errors in YAML terms.
+// jsonError reports the syntax error in a .json file that is not valid JSON. The YAML parser would accept some of these
+// files with a different meaning, or report errors in YAML terms.
 func (p *parser) jsonError() bool {
 	if !p.namedJSON() {
 		return false
@@ -50,8 +50,8 @@ func (p *parser) namedJSON() bool { return strings.EqualFold(filepath.Ext(p.path
 // keyValue matches a line with indentation, a key and an unquoted value.
 var keyValue = regexp.MustCompile(`^( *(?:- +)*)([^\s"'\[\]{},#&*!|>%@][^"'\[\]{},#]*?): +([^\s"'\[{|>&*!#].*?)\s*$`)
 
-// remedy suggests a fix for a YAML syntax error at a position. It returns "" if it has no suggestion.
-func (p *parser) remedy(message string, at Position) string {
+// suggestFix returns a hint for fixing a YAML syntax error at a position, or "".
+func (p *parser) suggestFix(message string, at Position) string {
 	line := p.lineText(at.Line)
 	before, here := []rune(line), rune(0)
 	if at.Column <= len(before) {
@@ -61,11 +61,11 @@ func (p *parser) remedy(message string, at Position) string {
 		switch value := m[3]; {
 		case strings.Contains(value, ": ") || strings.HasSuffix(value, ":"),
 			strings.HasPrefix(value, "- "), strings.HasPrefix(value, "? "), strings.IndexAny(value, "@`%") == 0:
-			return "quote it: " + m[2] + ": " + quoted(value)
+			return "quote it: " + m[2] + ": " + quoteYAML(value)
 		}
 	}
 	if m := quotedThenMore.FindStringSubmatch(line); m != nil {
-		return "quote all of the value: " + strings.TrimSpace(m[1]) + ": " + quoted(strings.Trim(m[2], `"'`)+m[3])
+		return "quote all of the value: " + strings.TrimSpace(m[1]) + ": " + quoteYAML(strings.Trim(m[2], `"'`)+m[3])
 	}
 	switch {
 	case here == '@' || here == '`':
@@ -81,7 +81,7 @@ func (p *parser) remedy(message string, at Position) string {
 	case strings.Contains(message, "',' or '}'"):
 		return "members stand between { and }, separated by commas; a text with one of these is quoted"
 	}
-	if hint := p.indentation(at.Line); hint != "" {
+	if hint := p.indentationHint(at.Line); hint != "" {
 		return hint
 	}
 	if !strings.Contains(message, "mapping value") {
@@ -99,8 +99,9 @@ var flowColon = regexp.MustCompile(`[{,] *[^\s"'\[\]{},#:]+: +[^\s"'\[\]{},#][^"
 // quotedThenMore matches a line with text after a quoted value.
 var quotedThenMore = regexp.MustCompile(`^( *(?:- +)*[^\s"'\[\]{},#]+): +("[^"]*"|'[^']*')( *[^\s,#\]}].*?)\s*$`)
 
-// quoted returns s as a YAML string in double quotes. It uses single quotes if s contains double quotes or backslashes.
-func quoted(s string) string {
+// quoteYAML quotes s as a YAML string. It uses double quotes, or single quotes if s contains double quotes or
+// backslashes.
+func quoteYAML(s string) string {
 	if utf8.RuneCountInString(s) > 60 {
 		s = string([]rune(s)[:59]) + "…"
 	}
@@ -110,9 +111,9 @@ func quoted(s string) string {
 	return `"` + s + `"`
 }
 
-// indentation compares the indentation of a line, or otherwise the next one, with the preceding line. It returns "" if
-// they are equal.
-func (p *parser) indentation(line int) string {
+// indentationHint returns a hint if the indentation of a line or the next line differs from that of the preceding line.
+// If it does not, it returns "".
+func (p *parser) indentationHint(line int) string {
 	for _, l := range []int{line, line + 1} {
 		if l > len(p.lines) {
 			break
@@ -131,7 +132,8 @@ func (p *parser) indentation(line int) string {
 	return ""
 }
 
-// keyColumn returns the column of the text after list dashes, or 0 if the line is blank or a comment.
+// keyColumn returns the column of the first character after indentation and list dashes. For a blank line or a comment,
+// it returns 0.
 func keyColumn(line string) int {
 	rest := strings.TrimLeft(line, " ")
 	for strings.HasPrefix(rest, "- ") {
@@ -143,7 +145,7 @@ func keyColumn(line string) int {
 	return len(line) - len(rest) + 1
 }
 
-// lineText returns the text of an editor line.
+// lineText returns the text of a line, as numbered by editors.
 func (p *parser) lineText(line int) string {
 	start := p.lines[line-1]
 	return p.src[start:p.lineEnd(start)]

@@ -15,7 +15,7 @@ type Format string
 const (
 	Text Format = "text"
 	JSON Format = "json"
-	// GitHub writes one workflow command of GitHub Actions per line.
+	// GitHub writes a GitHub Actions workflow command on each line.
 	GitHub Format = "github"
 	// SARIF writes a single SARIF 2.1.0 log, which can be empty.
 	SARIF Format = "sarif"
@@ -25,9 +25,9 @@ const (
 type WriteOptions struct {
 	// Format is the output format. The default is Text.
 	Format Format
-	// Excerpt adds the source line with carets to text output, and writes hints on separate lines.
+	// Excerpt adds the source line and carets to text output, and moves hints to separate lines.
 	Excerpt bool
-	// Color adds ANSI escapes to text output.
+	// Color adds ANSI escape codes to text output.
 	Color bool
 	// ReadFile returns the content of a file for excerpts. If it is nil, excerpts are omitted.
 	ReadFile func(path string) ([]byte, error)
@@ -35,9 +35,9 @@ type WriteOptions struct {
 	Describe func(id string) (Code, bool)
 }
 
-// Write writes diagnostics in the given order. In text format, each has a line such as `file:line:col: error MCPE103:
-// message (hint)`. JSON has one object per line, GitHub has one workflow command per line, and SARIF is a single
-// document.
+// Write writes diagnostics in the given order. In text format, a diagnostic has the form `file:line:col: error MCPE103:
+// message (hint)`. The format JSON has an object on each line, GitHub has a workflow command on each line, and SARIF is
+// a single document.
 func Write(w io.Writer, ds []Diagnostic, o WriteOptions) error {
 	p := &printer{o: o, texts: make(map[string]*text)}
 	if o.Format == SARIF {
@@ -104,7 +104,7 @@ func (p *printer) writeText(d Diagnostic) {
 	}
 }
 
-// oneLine escapes characters that could break or reorder the line, or control the terminal.
+// oneLine escapes characters that would end the line, reorder it or control the terminal.
 func oneLine(s string) string {
 	if strings.IndexFunc(s, Hidden) < 0 {
 		return s
@@ -120,12 +120,12 @@ func oneLine(s string) string {
 	return b.String()
 }
 
-// maxExcerpt limits the displayed part of a source line, in characters.
+// maxExcerpt is the maximum number of characters to display of a source line.
 const maxExcerpt = 160
 
-// writeExcerpt writes the first line of the range, with carets below the range. It truncates long lines.
+// writeExcerpt writes the first line of a range, and carets below the characters in the range. It truncates long lines.
 func (p *printer) writeExcerpt(r Range, tint string) {
-	t := p.file(r.Start)
+	t := p.fileText(r.Start)
 	if t == nil {
 		return
 	}
@@ -135,9 +135,9 @@ func (p *printer) writeExcerpt(r Range, tint string) {
 	if r.Start.Line < len(t.lines) {
 		end = start + len(strings.TrimRight(t.src[start:t.lines[r.Start.Line]], "\r\n"))
 	}
-	width := t.runes(end) - t.runes(start)
+	width := t.runesBefore(end) - t.runesBefore(start)
 	if r.Start.Column == 0 {
-		shown := t.src[start:min(end, t.advance(start, maxExcerpt))]
+		shown := t.src[start:min(end, t.skipCharacters(start, maxExcerpt))]
 		fmt.Fprintf(p, "  %s | %s\n", number, oneLine(strings.ReplaceAll(shown, "\t", " ")))
 		return
 	}
@@ -152,7 +152,7 @@ func (p *printer) writeExcerpt(r Range, tint string) {
 	}
 	last := min(width, first+maxExcerpt)
 	to = min(to, last)
-	shown := []rune(t.src[t.advance(start, first):t.advance(start, last)])
+	shown := []rune(t.src[t.skipCharacters(start, first):t.skipCharacters(start, last)])
 	for i, c := range shown {
 		if Hidden(c) {
 			shown[i] = ' '
@@ -163,8 +163,8 @@ func (p *printer) writeExcerpt(r Range, tint string) {
 	fmt.Fprintf(p, "  %s | %s\n  %s | %s%s\n", number, string(shown), strings.Repeat(" ", len(number)), pad, p.color(tint, carets))
 }
 
-// file returns the text of the file that contains the position, or nil.
-func (p *printer) file(at Position) *text {
+// fileText returns the text of the file that contains a position. If the text is not available, it returns nil.
+func (p *printer) fileText(at Position) *text {
 	if at.Line == 0 || p.o.ReadFile == nil {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// The supported parts of SARIF 2.1.0: a single run with its findings and their rules.
+// The part of SARIF 2.1.0 that is used: a single run with results and rules.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`

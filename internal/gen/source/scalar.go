@@ -9,12 +9,12 @@ import (
 
 var (
 	jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
-	// otherNumber matches numbers that are valid in some YAML version but not in JSON.
+	// otherNumber matches numbers that are valid in a version of YAML but not in JSON.
 	otherNumber = regexp.MustCompile(`^[-+]?(0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?|\.[0-9][0-9_]*([eE][-+]?[0-9]+)?|\.(inf|Inf|INF|nan|NaN|NAN))$`)
 )
 
-// plainScalar returns the kind and the text of an unquoted scalar. It also returns an error message for a number that
-// is not valid JSON.
+// plainScalar returns the kind and text of an unquoted scalar. For a number that is not valid in JSON, it also returns
+// an error message.
 func plainScalar(text string) (Kind, string, string) {
 	switch text {
 	case "", "~", "null", "Null", "NULL":
@@ -33,7 +33,7 @@ func plainScalar(text string) (Kind, string, string) {
 	return String, text, ""
 }
 
-// numberFault returns an error message for a JSON number that no type can represent, or "".
+// numberFault returns an error message if a JSON number is too large, too small or too long, or "".
 func numberFault(text string) string {
 	if len(text) > maxNumber {
 		return fmt.Sprintf("a number of %d characters; at most %d are read", len(text), maxNumber)
@@ -52,7 +52,7 @@ func numberFault(text string) string {
 	return ""
 }
 
-// numberHint suggests how to write a number that JSON does not support.
+// numberHint suggests what to write instead of a number that is not valid in JSON.
 func numberHint(text string) string {
 	quoted := fmt.Sprintf("quote it if it is a string: %q", text)
 	digits := strings.ReplaceAll(strings.TrimPrefix(text, "+"), "_", "")
@@ -62,7 +62,7 @@ func numberHint(text string) string {
 			base = 0
 		}
 		if v, err := strconv.ParseInt(digits, base, 64); err == nil {
-			if octal, ok := oldOctal(digits); ok && octal != v {
+			if octal, ok := parseOldOctal(digits); ok && octal != v {
 				return fmt.Sprintf("write %d, or %d if octal is meant, or %s", v, octal, quoted)
 			}
 			return fmt.Sprintf("write %d, or %s", v, quoted)
@@ -71,8 +71,8 @@ func numberHint(text string) string {
 	return quoted
 }
 
-// oldOctal parses digits with a leading zero as an octal number, as in YAML 1.1.
-func oldOctal(digits string) (int64, bool) {
+// parseOldOctal parses digits with a leading zero as an octal number, as in YAML 1.1.
+func parseOldOctal(digits string) (int64, bool) {
 	if !strings.HasPrefix(strings.TrimPrefix(digits, "-"), "0") {
 		return 0, false
 	}

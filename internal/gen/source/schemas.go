@@ -6,8 +6,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// CopySchemas copies v, the value of a JSON Schema keyword, and applies f to each schema in it. It returns a value
-// without schemas unchanged.
+// CopySchemas copies v, the value of a JSON Schema keyword, and replaces each schema in it with the result of f. It
+// returns v itself if the keyword does not contain schemas.
 func CopySchemas(k schematree.Keyword, v *Node, f func(*Node) *Node) *Node {
 	out := &Node{Kind: v.Kind, Range: v.Range, Items: slices.Clone(v.Items), Members: slices.Clone(v.Members)}
 	switch {

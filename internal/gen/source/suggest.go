@@ -2,7 +2,7 @@ package source
 
 import "strings"
 
-// Suggest returns the candidate that word is probably a misspelling of, or "".
+// Suggest returns the candidate that was probably misspelled as word, or "".
 func Suggest(word string, candidates []string) string {
 	best, bestDistance := "", 3
 	for _, c := range candidates {
@@ -16,16 +16,16 @@ func Suggest(word string, candidates []string) string {
 		case n >= 3:
 			bound = 1
 		}
-		if d := distance(word, c); d <= bound && d < bestDistance {
+		if d := editDistance(word, c); d <= bound && d < bestDistance {
 			best, bestDistance = c, d
 		}
 	}
 	return best
 }
 
-// distance returns the number of letters to insert, remove, replace or swap with an adjacent letter. It stops counting
-// if the lengths differ too much.
-func distance(a, b string) int {
+// editDistance returns the minimum number of letters to insert, remove, replace or swap with a neighbor to convert a to
+// b. If the lengths differ by more than 2, it returns 3.
+func editDistance(a, b string) int {
 	if len(a)-len(b) > 2 || len(b)-len(a) > 2 {
 		return 3
 	}

@@ -11,10 +11,11 @@ import (
 )
 
 // errTooDeep is the parser error for a document that exceeds maxDepth.
-var errTooDeep = fmt.Errorf(tooDeep, maxDepth)
+var errTooDeep = fmt.Errorf(tooDeepMessage, maxDepth)
 
-// limits bounds the parser's memory use. The parser does not expand aliases. The converter limits their expansion.
-var limits = loaderlimits.New(loaderlimits.AliasNone(), loaderlimits.DepthFunc(func(depth int, _ *loaderlimits.DepthContext) error {
+// parserLimits limits the nesting depth in the YAML parser. It also prevents the parser from expanding aliases, which
+// the converter does with a separate limit.
+var parserLimits = loaderlimits.New(loaderlimits.AliasNone(), loaderlimits.DepthFunc(func(depth int, _ *loaderlimits.DepthContext) error {
 	if depth > maxDepth {
 		return errTooDeep
 	}
@@ -28,12 +29,12 @@ func (p *parser) syntaxError(err error) {
 		p.report(New("MCPE101", InFile(p.path), "%s", err))
 		return
 	}
-	at, message := p.locate(fault)
+	at, message := p.locateFault(fault)
 	switch {
 	case fault.Message == errTooDeep.Error():
 		p.report(New("MCPE111", p.span(at, at), "%s", message))
 		return
-	case p.tabAt(at):
+	case p.isIndentingTab(at):
 		p.report(New("MCPE101", p.span(at, at+1), "YAML cannot be indented with tabs").WithHint("indent with spaces"))
 		return
 	case fault.Stage == yaml.ComposerStage && strings.HasPrefix(p.src[at:], "*"):
@@ -41,20 +42,20 @@ func (p *parser) syntaxError(err error) {
 		p.report(New("MCPE109", p.span(at, at+len(alias)), "anchor &%s is not defined before this", alias[1:]))
 		return
 	}
-	if d, ok := p.commentForValue(); ok {
+	if d, ok := p.commentedValue(); ok {
 		p.report(d)
 		return
 	}
 	d := New("MCPE101", p.span(at, at), "%s", message)
-	if hint := p.remedy(message, d.Range.Start); hint != "" {
+	if hint := p.suggestFix(message, d.Range.Start); hint != "" {
 		d = d.WithHint("%s", hint)
 	}
 	p.report(d)
 }
 
-// commentForValue returns the finding for a value within braces that starts with #, as in {$ref: #/schemas/Task}. YAML
-// treats it as a comment, which includes the closing brace.
-func (p *parser) commentForValue() (Diagnostic, bool) {
+// commentedValue returns a diagnostic if a value within braces starts with #, as in {$ref: #/schemas/Task}. YAML treats
+// the value and the closing brace as a comment.
+func (p *parser) commentedValue() (Diagnostic, bool) {
 	for i, start := range p.lines {
 		m := commentValue.FindStringSubmatchIndex(p.lineText(i + 1))
 		if m == nil {
@@ -67,22 +68,22 @@ func (p *parser) commentForValue() (Diagnostic, bool) {
 	return Diagnostic{}, false
 }
 
-// commentValue matches a line with a member value that starts with # and is followed by a closing brace.
+// commentValue matches a line with a member value that starts with #, and a closing brace after the value.
 var commentValue = regexp.MustCompile(`^(?:(?:[^#'"]|'[^']*'|"[^"]*")*[{,])? *([^\s"'\[\]{},#:]+): +(#[^\s,}\]'"]+)[^}]*}`)
 
-// locate returns the offset and the description of a parser error. If the error is at the end of the text or in a key
-// without a colon, the offset is that of the value or key.
-func (p *parser) locate(fault *yaml.LoadError) (at int, message string) {
+// locateFault returns the offset and message of a parser error. For an error at the end of the text or in a key without
+// a colon, it returns the offset of the enclosing value or key.
+func (p *parser) locateFault(fault *yaml.LoadError) (at int, message string) {
 	end := len(strings.TrimRight(p.src, " \t\r\n"))
-	at = p.offset(fault.Mark.Line, fault.Mark.Column)
+	at = p.yamlOffset(fault.Mark.Line, fault.Mark.Column)
 	if fault.ContextMark.Line > 0 && (at >= end || fault.ContextMsg == "while scanning a simple key") {
-		return min(p.offset(fault.ContextMark.Line, fault.ContextMark.Column), end), fault.Message + " " + fault.ContextMsg
+		return min(p.yamlOffset(fault.ContextMark.Line, fault.ContextMark.Column), end), fault.Message + " " + fault.ContextMsg
 	}
 	return min(at, end), fault.Message
 }
 
-// tabAt reports whether the character at an offset is a tab that indents a line.
-func (p *parser) tabAt(at int) bool {
+// isIndentingTab reports whether the character at an offset is a tab in the indentation of a line.
+func (p *parser) isIndentingTab(at int) bool {
 	before := p.src[:at]
 	return strings.HasPrefix(p.src[at:], "\t") && strings.Trim(before[strings.LastIndexAny(before, "\r\n")+1:], " ") == ""
 }

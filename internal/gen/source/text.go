@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// text is the content of a file with YAML and editor line numbers. In YAML 1.1, lines also end at NEL, LS and PS.
-// Editors do not recognize these line breaks, and positions are for editors.
+// text is the content of a file with the offsets of its lines, as numbered by YAML and by editors. YAML 1.1 also ends
+// lines at NEL, LS and PS. Editors do not, and positions follow editors.
 type text struct {
 	path      string
 	src       string
 	lines     []int // offsets of editor lines
 	yamlLines []int // offsets of YAML lines
-	// marks contains the number of characters before each multiple of markEvery bytes. A file can be a single line of
-	// several megabytes. Without marks, each column would require a scan of the line.
+	// marks contains the number of characters before every multiple of markEvery bytes. Without it, computing a column
+	// would require a scan of the line, which can have several megabytes.
 	marks []int32
 }
 
-// markEvery is the maximum number of bytes to scan for one offset.
+// markEvery is the maximum number of bytes to scan to convert an offset.
 const markEvery = 128
 
 func newText(path, src string) *text {
@@ -53,8 +53,8 @@ func newText(path, src string) *text {
 	return t
 }
 
-// runes returns the number of characters that start before offset.
-func (t *text) runes(offset int) int {
+// runesBefore returns the number of characters that start before offset.
+func (t *text) runesBefore(offset int) int {
 	mark := offset / markEvery
 	return int(t.marks[mark]) + countStarts(t.src[mark*markEvery:offset])
 }
@@ -71,28 +71,28 @@ func countStarts(s string) int {
 	return n
 }
 
-// position returns the editor position of a byte offset.
-func (t *text) position(offset int) Position {
+// positionAt converts a byte offset to an editor position.
+func (t *text) positionAt(offset int) Position {
 	offset = min(max(offset, 0), len(t.src))
 	line := sort.SearchInts(t.lines, offset+1) - 1
-	return Position{File: t.path, Line: line + 1, Column: t.runes(offset) - t.runes(t.lines[line]) + 1}
+	return Position{File: t.path, Line: line + 1, Column: t.runesBefore(offset) - t.runesBefore(t.lines[line]) + 1}
 }
 
 func (t *text) span(start, end int) Range {
-	return Range{Start: t.position(start), End: t.position(max(start, end))}
+	return Range{Start: t.positionAt(start), End: t.positionAt(max(start, end))}
 }
 
-// offset returns the byte offset of a YAML line and column, which start at 1.
-func (t *text) offset(line, column int) int {
+// yamlOffset returns the byte offset of a YAML line and column. Both start at 1.
+func (t *text) yamlOffset(line, column int) int {
 	if line < 1 || line > len(t.yamlLines) {
 		return len(t.src)
 	}
-	return t.advance(t.yamlLines[line-1], column-1)
+	return t.skipCharacters(t.yamlLines[line-1], column-1)
 }
 
-// advance returns the offset n characters after start, or the length of the text if it is shorter.
-func (t *text) advance(start, n int) int {
-	want := t.runes(start) + max(n, 0)
+// skipCharacters returns the offset n characters after start. At the end of the text, it returns the length of the text.
+func (t *text) skipCharacters(start, n int) int {
+	want := t.runesBefore(start) + max(n, 0)
 	mark := sort.Search(len(t.marks), func(k int) bool { return int(t.marks[k]) > want }) - 1
 	i, runes := mark*markEvery, int(t.marks[mark])
 	for i < len(t.src) && (runes < want || !utf8.RuneStart(t.src[i])) {
@@ -104,7 +104,7 @@ func (t *text) advance(start, n int) int {
 	return i
 }
 
-// skipBlank returns the offset of the first character at or after i that is not white space or part of a comment.
+// skipBlank returns the offset of the first character at or after i that is neither white space nor part of a comment.
 func (t *text) skipBlank(i int) int {
 	for i < len(t.src) {
 		switch t.src[i] {

@@ -33,10 +33,10 @@ func TestTextPositions(t *testing.T) {
 			}
 		}
 		for i := len(offsets) - 1; i >= 0; i-- {
-			if got := text.position(offsets[i]); got != want[i] {
+			if got := text.positionAt(offsets[i]); got != want[i] {
 				t.Fatalf("offset %d is %v, want %v", offsets[i], got, want[i])
 			}
-			if got := text.offset(want[i].Line, want[i].Column); got != offsets[i] {
+			if got := text.yamlOffset(want[i].Line, want[i].Column); got != offsets[i] {
 				t.Fatalf("%v is at offset %d, want %d", want[i], got, offsets[i])
 			}
 		}

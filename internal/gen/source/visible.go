@@ -34,8 +34,8 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// Prose returns an author's text in a form for comments and pages. It replaces control characters with spaces and
-// removes other hidden characters, so that readers see the whole text in order. It preserves line breaks and tabs.
+// Prose prepares an author's text for comments and pages. It replaces control characters with spaces and removes other
+// hidden characters, so readers see the whole text in order. It preserves line breaks and tabs.
 func Prose(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

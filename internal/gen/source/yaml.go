@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// parseYAML parses the text with package yaml and converts its tree.
+// parseYAML parses the text with package yaml and converts the resulting tree.
 func (p *parser) parseYAML() *Node {
 	doc, next, err := decodeYAML(p.src)
 	switch {
@@ -22,24 +22,24 @@ func (p *parser) parseYAML() *Node {
 		return nil
 	case err != nil:
 		if at := p.markBeforeLine(); at >= 0 {
-			p.report(p.notAllowed(at, byteOrderMark))
+			p.report(p.forbiddenCharacter(at, byteOrderMark))
 			return nil
 		}
 		p.syntaxError(err)
 		return nil
 	}
 	if next != nil {
-		at := p.offset(next.Line, next.Column)
+		at := p.yamlOffset(next.Line, next.Column)
 		p.report(New("MCPE107", p.span(at, min(at+3, p.lineEnd(at))), "a second document begins here; a file holds one").
 			WithHint("move it to a separate file"))
 	}
-	c := &converter{parser: p, open: make(map[*yaml.Node]bool), marks: make(map[int]bool)}
+	c := &converter{parser: p, inProgress: make(map[*yaml.Node]bool), marks: make(map[int]bool)}
 	for at := range p.byteOrderMarks(0, len(p.src)) {
 		c.marks[at] = true
 	}
 	n, _ := c.node(doc.Content[0], 0)
-	if len(c.marks) > 0 && !p.incomplete {
-		p.report(p.notAllowed(slices.Min(slices.Collect(maps.Keys(c.marks))), byteOrderMark))
+	if len(c.marks) > 0 && !p.isIncomplete {
+		p.report(p.forbiddenCharacter(slices.Min(slices.Collect(maps.Keys(c.marks))), byteOrderMark))
 	}
 	return n
 }
@@ -57,8 +57,8 @@ func (p *parser) byteOrderMarks(start, end int) iter.Seq[int] {
 	}
 }
 
-// markBeforeLine returns the offset of the first byte order mark at the start of a line, which occurs in concatenated
-// files. It returns -1 if it does not find one.
+// markBeforeLine returns the offset of the first byte order mark at the start of a line, or -1. Concatenating files can
+// result in such a mark.
 func (p *parser) markBeforeLine() int {
 	for _, start := range p.lines {
 		if strings.HasPrefix(p.src[start:], string(byteOrderMark)) {
@@ -68,14 +68,15 @@ func (p *parser) markBeforeLine() int {
 	return -1
 }
 
-// decodeYAML returns the first document and, if present, the second. It converts a panic of the parser to an error.
+// decodeYAML returns the first document and, if present, the second document. It returns a panic of the parser as an
+// error.
 func decodeYAML(src string) (doc, next *yaml.Node, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the YAML parser gave up: %v", r)
 		}
 	}()
-	l, err := yaml.NewLoader(strings.NewReader(src), yaml.WithPlugin(limits))
+	l, err := yaml.NewLoader(strings.NewReader(src), yaml.WithPlugin(parserLimits))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,69 +94,70 @@ func decodeYAML(src string) (doc, next *yaml.Node, err error) {
 	return doc, next, nil
 }
 
-// converter converts nodes of package yaml to nodes with a range. Nodes of package yaml record only their start.
+// A converter converts nodes of package yaml, which record only their start, to nodes with a range.
 type converter struct {
 	*parser
-	// open is the set of nodes being converted. It is used to detect aliases to an ancestor.
-	open map[*yaml.Node]bool
-	// aliased is the number of enclosing aliases.
-	aliased int
-	// asText causes the next scalar to be converted to a string.
-	asText bool
+	// inProgress is the set of nodes that are currently being converted. convertAlias uses it to detect aliases to an
+	// ancestor.
+	inProgress map[*yaml.Node]bool
+	// aliasDepth is the number of enclosing aliases.
+	aliasDepth int
+	// nextAsString causes the next scalar to become a string.
+	nextAsString bool
 	// marks is the set of offsets of byte order marks that are not in a quoted scalar.
 	marks map[int]bool
 }
 
-// node converts y. It returns the result and the offset at the end of its text.
+// node converts y. It returns the result and the offset after its text.
 func (c *converter) node(y *yaml.Node, depth int) (*Node, int) {
-	start := c.offset(y.Line, y.Column)
+	start := c.yamlOffset(y.Line, y.Column)
 	if y.Kind == yaml.AliasNode {
-		return c.alias(y, start, depth)
+		return c.convertAlias(y, start, depth)
 	}
-	if c.aliased > 0 {
+	if c.aliasDepth > 0 {
 		c.copied++
 	}
-	start = c.properties(start)
-	if y.Kind != yaml.ScalarNode && c.tooDeep(depth+1, start) {
+	start = c.skipProperties(start)
+	if y.Kind != yaml.ScalarNode && c.exceedsDepth(depth+1, start) {
 		return &Node{Range: c.span(start, start+1)}, start
 	}
 	c.checkTag(y, start)
 	n := &Node{}
 	end := start
 	// Computing positions in order is cheap, so the start comes before the content.
-	n.Range.Start = c.position(start)
+	n.Range.Start = c.positionAt(start)
 	switch y.Kind {
 	case yaml.ScalarNode:
 		end = c.scalar(n, y, start)
 	case yaml.SequenceNode:
 		n.Kind = Array
-		c.open[y] = true
+		c.inProgress[y] = true
 		for _, item := range y.Content {
 			var child *Node
 			child, end = c.node(item, depth+1)
 			n.Items = append(n.Items, child)
 		}
-		delete(c.open, y)
+		delete(c.inProgress, y)
 		end = c.flowEnd(start, end, '[')
 	case yaml.MappingNode:
 		n.Kind = Object
-		c.open[y] = true
+		c.inProgress[y] = true
 		end = c.mapping(n, y, start, depth)
-		delete(c.open, y)
+		delete(c.inProgress, y)
 		end = c.flowEnd(start, end, '{')
 	}
-	n.Range.End = c.position(max(start, end))
-	return c.finish(n), end
+	n.Range.End = c.positionAt(max(start, end))
+	return c.linkChildren(n), end
 }
 
 func (c *converter) mapping(n *Node, y *yaml.Node, start, depth int) int {
-	var ms members
+	var ms memberList
 	end := start
 	for i := 0; i+1 < len(y.Content); i += 2 {
 		ky := y.Content[i]
-		c.asText = c.foreign && ky.Kind != yaml.SequenceNode && ky.Kind != yaml.MappingNode
+		c.nextAsString = c.allowAnyKeys && ky.Kind != yaml.SequenceNode && ky.Kind != yaml.MappingNode
 		key, keyEnd := c.node(ky, depth+1)
-		c.asText = false
+		c.nextAsString = false
 		var value *Node
 		value, end = c.node(y.Content[i+1], depth+1)
 		end = max(end, keyEnd)
@@ -183,28 +185,28 @@ func article(k Kind) string {
 	return "a " + k.String()
 }
 
-// alias converts the target of an alias. The copy has the range of the alias, but its descendants have their original
-// ranges.
-func (c *converter) alias(y *yaml.Node, start, depth int) (*Node, int) {
+// convertAlias converts the target of an alias. The result has the range of the alias, but its descendants have their
+// original ranges.
+func (c *converter) convertAlias(y *yaml.Node, start, depth int) (*Node, int) {
 	end := min(start+1+len(y.Value), len(c.src))
 	at := c.span(start, end)
 	switch {
-	case y.Alias == nil || c.open[y.Alias]:
-		c.incomplete = true
+	case y.Alias == nil || c.inProgress[y.Alias]:
+		c.isIncomplete = true
 		c.report(New("MCPE109", at, "alias *%s stands for something that contains it", y.Value).
 			WithHint("describe recursion with $ref"))
 		return &Node{Range: at}, end
 	case c.copied > maxAliasNodes:
-		if !c.incomplete {
-			c.incomplete = true
+		if !c.isIncomplete {
+			c.isIncomplete = true
 			c.report(New("MCPE109", at, "the aliases of this file stand for more than %d values", maxAliasNodes).
 				WithHint("share schemas with $ref instead"))
 		}
 		return &Node{Range: at}, end
 	}
-	c.aliased++
+	c.aliasDepth++
 	n, _ := c.node(y.Alias, depth)
-	c.aliased--
+	c.aliasDepth--
 	n.Range = at
 	return n, end
 }
@@ -212,12 +214,12 @@ func (c *converter) alias(y *yaml.Node, start, depth int) (*Node, int) {
 func (c *converter) scalar(n *Node, y *yaml.Node, start int) int {
 	n.Kind, n.Text = String, y.Value
 	end := c.scalarEnd(y, start)
-	if y.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 && c.aliased == 0 {
+	if y.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 && c.aliasDepth == 0 {
 		for at := range c.byteOrderMarks(start, end) {
 			delete(c.marks, at)
 		}
 	}
-	if y.Style&^yaml.TaggedStyle != 0 || explicitString(y) || c.asText {
+	if y.Style&^yaml.TaggedStyle != 0 || explicitString(y) || c.nextAsString {
 		return end
 	}
 	kind, text, fault := plainScalar(y.Value)
@@ -233,7 +235,7 @@ func explicitString(y *yaml.Node) bool {
 	return y.Tag == "!" || y.Style&yaml.TaggedStyle != 0 && y.Tag == "!!str"
 }
 
-// checkTag reports tags that do not correspond to a JSON type.
+// checkTag reports a tag that does not correspond to the JSON type of the node.
 func (c *converter) checkTag(y *yaml.Node, start int) {
 	if y.Style&yaml.TaggedStyle == 0 {
 		return
@@ -260,8 +262,8 @@ func (c *converter) checkTag(y *yaml.Node, start int) {
 		WithHint("leave it out; a string that looks like something else is quoted"))
 }
 
-// properties returns the offset after the anchor and the tag at start, if present.
-func (c *converter) properties(start int) int {
+// skipProperties returns the offset after an optional anchor and tag at start.
+func (c *converter) skipProperties(start int) int {
 	for start < len(c.src) && (c.src[start] == '&' || c.src[start] == '!') {
 		end := c.wordEnd(start)
 		if strings.HasPrefix(c.src[start:], "!<") {
