@@ -34,13 +34,13 @@ func init() {
 		})
 	}
 	carry.Of = func(c any) carry.Client { return carryClient{c.(*Client)} }
-	carry.Repeatable = repeatable
+	carry.Repeatable = withRepeatable
 }
 
 // A carryClient implements carry.Client for a Client.
 type carryClient struct{ c *Client }
 
-// An intake implements carry.Intake: it accepts a carrier's events for one subscription.
+// An intake accepts a carrier's events for one subscription. It implements carry.Intake.
 type intake struct {
 	s    *subscription
 	sess *session
@@ -89,8 +89,8 @@ func (s *subscription) runCarrier(ctx context.Context, sess *session) error {
 	s.mu.Unlock()
 	err := s.opts.carrier.Carry(ctx, &intake{s, sess})
 	if rpc := (*jsonrpc.Error)(nil); errors.As(err, &rpc) && staleCodes[rpc.Code] && !sess.board.shared {
-		sess.suspect()
-		return &staleError{errorOf(rpc.Code, rpc.Message, rpc.Data)}
+		sess.requireHandshake()
+		return &staleError{convertError(rpc.Code, rpc.Message, rpc.Data)}
 	}
 	if told := (*TerminatedError)(nil); ctx.Err() != nil && s.ctx.Err() == nil && !errors.As(err, &told) {
 		return ErrSessionLost
@@ -101,7 +101,7 @@ func (s *subscription) runCarrier(ctx context.Context, sess *session) error {
 	return err
 }
 
-// observers holds the callbacks of adapters, for notifications that the SDK would drop and for Close.
+// observers holds the adapters' callbacks for Close and for notifications that the SDK would drop.
 type observers struct {
 	mu   sync.Mutex
 	last int
@@ -163,7 +163,7 @@ func (in carryClient) BeforeClose(f func()) (stop func()) {
 	}
 }
 
-// callBeforeClose concurrently calls the functions registered with BeforeClose and waits for them to return.
+// callBeforeClose concurrently calls the functions registered with BeforeClose, then waits for them to return.
 func (o *observers) callBeforeClose() {
 	o.mu.Lock()
 	ends := o.ends
@@ -193,7 +193,7 @@ func (in carryClient) Live(ctx context.Context) (cs *mcp.ClientSession, stateles
 }
 
 func (in *intake) Listen(ctx context.Context, key string, acknowledged func()) error {
-	p := &params{body: listenParams{Notifications: map[string]bool{}}}
+	p := &methodParams{body: listenParams{Notifications: map[string]bool{}}}
 	p.Meta = mcp.Meta{key: true}
 	err := in.s.c.listen(ctx, in.sess, p, nil, func(ack wire.Members) bool {
 		if string(wire.FirstMember(ack["_meta"], key)) != "true" {

@@ -11,22 +11,22 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// read reads an HTTP response that is not a stream and returns its result or its error. The session argument reports
-// whether the request had a session ID.
-func (c *call) read(resp *http.Response, id string, session bool, limit int64) (json.RawMessage, error) {
+// readResult reads an HTTP response that is not a stream and returns its result or error. The session argument is true
+// if the request had a session ID.
+func (c *call) readResult(resp *http.Response, id string, session bool, limit int64) (json.RawMessage, error) {
 	if resp.StatusCode >= 300 {
 		return nil, c.responseError(resp, id, session)
 	}
 	if kind := mediaType(resp); kind != typeJSON {
 		return nil, c.unusable(fmt.Errorf("the content type is %q, not %s or %s: %w",
-			clip([]byte(resp.Header.Get("Content-Type"))), typeJSON, typeSSE, statusOf(resp, readRefusal(resp))))
+			clip([]byte(resp.Header.Get("Content-Type"))), typeJSON, typeSSE, newStatusError(resp, readRefusal(resp))))
 	}
 	body, err := readAnswer(resp, limit)
 	switch {
 	case errors.Is(err, ErrTooLarge):
 		return nil, c.unusable(err)
 	case err != nil:
-		return nil, brokeOff("the answer broke off", err)
+		return nil, wrapConnectionError("the answer broke off", err)
 	}
 	m, err := decodeMessage(body)
 	r, ok := m.(*jsonrpc.Response)
@@ -38,7 +38,7 @@ func (c *call) read(resp *http.Response, id string, session bool, limit int64) (
 	case idText(r.ID.Raw()) != id:
 		return nil, c.unusable(errors.New("it answers another request"))
 	}
-	return r.Result, refusalOf(r.Error)
+	return r.Result, convertRefusal(r.Error)
 }
 
 // responseError returns the error for a response with a status code of 300 or higher.
@@ -46,10 +46,10 @@ func (c *call) responseError(resp *http.Response, id string, session bool) error
 	body := readRefusal(resp)
 	var err error
 	if r := parseResponse(body); r != nil && r.Error != nil && !isSessionError(resp, r, id, session) {
-		err = refusalOf(r.Error)
+		err = convertRefusal(r.Error)
 	}
 	if err == nil {
-		status := statusOf(resp, body)
+		status := newStatusError(resp, body)
 		switch err = status; {
 		case status.mayBeStale():
 			return &staleError{status}
@@ -63,28 +63,30 @@ func (c *call) responseError(resp *http.Response, id string, session bool) error
 	return err
 }
 
-// codeServer is the code that servers use for errors without a JSON-RPC code.
-const codeServer = -32000
+// codeServerError is the code that servers use for errors that have no specific JSON-RPC code.
+const codeServerError = -32000
 
-// isSessionError reports whether a 400 response is about the session, not the call. Its id then does not match the
-// request ("" in C#, "server-error" in Python), or its error states that the server was not initialized.
+// isSessionError reports whether a 400 response rejects the session rather than the call. The id of such a response
+// differs from the request's ("" in C#, "server-error" in Python), or its error states that the server was not
+// initialized.
 func isSessionError(resp *http.Response, r *jsonrpc.Response, id string, session bool) bool {
 	if resp.StatusCode != http.StatusBadRequest {
 		return false
 	}
 	var rpc *jsonrpc.Error
-	return idText(r.ID.Raw()) != id || session && errors.As(r.Error, &rpc) && rpc.Code == codeServer
+	return idText(r.ID.Raw()) != id || session && errors.As(r.Error, &rpc) && rpc.Code == codeServerError
 }
 
-// refusalOf converts a JSON-RPC error object received over HTTP to an error of this package. It returns nil for nil.
-func refusalOf(err error) error {
+// convertRefusal converts a JSON-RPC error object received over HTTP to an error of this package. It returns nil for
+// nil.
+func convertRefusal(err error) error {
 	var rpc *jsonrpc.Error
 	if !errors.As(err, &rpc) {
 		return err
 	}
-	refusal := errorOf(rpc.Code, rpc.Message, rpc.Data)
+	refusal := convertError(rpc.Code, rpc.Message, rpc.Data)
 	switch {
-	case shuttingDown(refusal):
+	case isShuttingDown(refusal):
 		return &unreachableError{refusal} // another replica may be up
 	case staleCodes[rpc.Code]:
 		return &staleError{refusal}
@@ -99,7 +101,7 @@ func (e *contentError) Error() string { return e.said }
 
 // checkContent returns an error if the response's status or content type shows that it is not JSON-RPC.
 func checkContent(resp *http.Response, body []byte) error {
-	status, kind := statusOf(resp, body), resp.Header.Get("Content-Type")
+	status, kind := newStatusError(resp, body), resp.Header.Get("Content-Type")
 	switch media := mediaType(resp); {
 	case resp.StatusCode >= 300 && media == typeJSON && parseResponse(body) != nil:
 		return nil
@@ -155,7 +157,7 @@ func readRefusal(resp *http.Response) []byte {
 	return body
 }
 
-func (c *call) dated(resp *http.Response) {
+func (c *call) recordDate(resp *http.Response) {
 	at, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
 		return
@@ -165,17 +167,18 @@ func (c *call) dated(resp *http.Response) {
 	c.date = at
 }
 
-// serverTime returns the server's time when it responded. It returns the local time if the two differ by at most
-// clockNoise, or if the server sent no Date header.
+// serverTime returns the time of the response by the server's clock. It returns the local time if the clocks differ by
+// at most clockTolerance, or if the response has no Date header.
 func (c *call) serverTime() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ours := time.Now()
-	if c.date.IsZero() || c.date.Sub(ours).Abs() <= clockNoise {
+	if c.date.IsZero() || c.date.Sub(ours).Abs() <= clockTolerance {
 		return ours
 	}
 	return c.date
 }
 
-// clockNoise is the difference from the local clock that is ignored. A Date header has a resolution of one second.
-const clockNoise = 2 * time.Second
+// clockTolerance is the maximum clock difference that serverTime ignores. It exceeds the one-second resolution of the
+// Date header.
+const clockTolerance = 2 * time.Second

@@ -12,7 +12,7 @@ const maxWait = time.Hour
 
 // Backoff configures exponential backoff. The n-th wait, counted from 0, is a random time between half of Min·2ⁿ and
 // Min·2ⁿ, but at most Max. While no server answers, and after a stream that delivered events, each wait in the first 5
-// s is at most 250 ms. Another server behind a load balancer may answer.
+// s is at most 250 ms, because another server behind a load balancer may answer.
 type Backoff struct {
 	// Min is the upper bound of the first wait; 0 means 1 s.
 	Min time.Duration
@@ -34,8 +34,8 @@ const (
 	briskFor   = 5 * time.Second        // the longest sum of them
 )
 
-// A backoffState computes the waits between the attempts of one operation until it succeeds. Short pauses subdivide a
-// wait of Backoff, so they do not change the times of later attempts.
+// A backoffState computes the waits between the attempts of one operation until it succeeds. Short pauses split a
+// regular wait into parts, so they do not change the times of later attempts.
 type backoffState struct {
 	Backoff
 	n      int

@@ -13,30 +13,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// deliveryTimeout is how long a delivery waits for space in the queue. After that, the response makes the server retry.
-// Servers wait about five seconds for a response.
+// deliveryTimeout is how long a delivery waits for space in the queue. After that, the delivery is refused, and the
+// server retries it. Servers wait about five seconds for a response.
 const deliveryTimeout = 3 * time.Second
 
-// A callback is the receiving side of one webhook subscription. It has the endpoint and the stored record, and adds
+// A callback is the receiving side of one webhook subscription. It holds the endpoint and the stored record, and adds
 // deliveries to the inbox. It outlives legs and sessions.
 type callback struct {
 	s        *subscription
-	w        *webhooks
+	w        *webhookState
 	key      string // of the record in the stores; "" if nothing is stored
 	endpoint *webhook.Endpoint
 	url      string
 	// formerURL is the callback URL of an earlier process, which must be unsubscribed first.
 	formerURL string
-	// resumed reports whether an earlier process had a subscription with this key.
+	// resumed is true if an earlier process had a subscription with this key.
 	resumed bool
-	// present reports whether the server may have a subscription for url.
-	present bool
-	// reports is set once the server has sent a deliveryStatus. From then on, a response without one means a new
-	// subscription.
-	reports bool
-	rotated time.Time
-	lapses  time.Time     // when the grant expires; zero for never
-	heard   atomic.Uint64 // deliveries so far
+	// mayExist is true if the server may have a subscription for url.
+	mayExist bool
+	// reportsStatus is true once the server has sent a deliveryStatus. A later response without one shows that the
+	// subscription is new.
+	reportsStatus bool
+	rotated       time.Time
+	lapses        time.Time     // when the grant expires; zero for never
+	heard         atomic.Uint64 // deliveries so far
 
 	terminated chan error
 	// sem is a semaphore that lets only one delivery at a time enter the inbox.
@@ -119,12 +119,12 @@ func (cb *callback) restore(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 	}
-	// If no process answered for a while, the server may have abandoned deliveries. A new subscription from the cursor
-	// repeats them. Without a cursor, only the server's pending deliveries remain.
+	// If no process answered for a while, the server may have abandoned deliveries. A new subscription that starts from
+	// the cursor receives them. Without a cursor, only the server's pending deliveries can still be received.
 	if cb.state.URL != cb.url || s.resumeCursor() != nil || s.opts.fromNow {
 		cb.formerURL = cb.state.URL
 	}
-	cb.present = true
+	cb.mayExist = true
 	return nil
 }
 
@@ -211,7 +211,7 @@ func (cb *callback) terminate(e *webhook.ErrorObject) {
 		e = &webhook.ErrorObject{}
 	}
 	select {
-	case cb.terminated <- &TerminatedError{Event: cb.s.name, Err: errorOf(e.Code, e.Message, e.Data)}:
+	case cb.terminated <- &TerminatedError{Event: cb.s.name, Err: convertError(e.Code, e.Message, e.Data)}:
 	default: // a termination is already pending
 	}
 }

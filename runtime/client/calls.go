@@ -13,15 +13,15 @@ import (
 
 const methodListen = "subscriptions/listen"
 
-// params holds the parameters of any method of the extension. The body is a type of package wire, and the SDK fills in
-// the _meta.
-type params struct {
+// methodParams holds the parameters of an extension method. The type of body is declared in package wire. The SDK fills
+// in the _meta.
+type methodParams struct {
 	mcp.ParamsBase
 	body any
 }
 
 // MarshalJSON encodes the members of body, followed by _meta.
-func (p *params) MarshalJSON() ([]byte, error) {
+func (p *methodParams) MarshalJSON() ([]byte, error) {
 	body, err := json.Marshal(p.body)
 	if err != nil || len(p.Meta) == 0 {
 		return body, err
@@ -38,24 +38,25 @@ func (p *params) MarshalJSON() ([]byte, error) {
 	return append(append(out, meta...), '}'), nil
 }
 
-// A result is a raw JSON result. Only package wire decodes the extension's results, so a malformed result does not end
-// the session.
-type result struct {
+// A rawResult is the undecoded JSON result of an extension method. The SDK would end the session if it failed to decode
+// a malformed result.
+type rawResult struct {
 	mcp.ResultBase
 	raw json.RawMessage
 }
 
 // UnmarshalJSON stores a copy of data.
-func (r *result) UnmarshalJSON(data []byte) error {
+func (r *rawResult) UnmarshalJSON(data []byte) error {
 	r.raw = append(r.raw[:0], data...)
 	return nil
 }
 
-// install registers the extension's methods with mc and declares the extension in every request that carries
-// capabilities (CAP-3). It returns the handler below mc's other middleware, which can send subscriptions/listen.
-func install(mc *mcp.Client) (mcp.MethodHandler, error) {
+// installExtension registers the extension's methods with mc and declares the extension in every request that carries
+// capabilities (CAP-3). It returns the handler beneath mc's other middleware. Only that handler can send
+// subscriptions/listen.
+func installExtension(mc *mcp.Client) (mcp.MethodHandler, error) {
 	for _, method := range []string{wire.MethodList, wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe, wire.MethodUnsubscribe} {
-		if err := mcp.AddSendingCustomMethod[*params, *result](mc, method); err != nil {
+		if err := mcp.AddSendingCustomMethod[*methodParams, *rawResult](mc, method); err != nil {
 			return nil, err
 		}
 	}
@@ -65,7 +66,7 @@ func install(mc *mcp.Client) (mcp.MethodHandler, error) {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			declareExtension(req.GetParams())
 			if ctx.Value(unsentKey{}) != nil {
-				return &result{}, nil
+				return &rawResult{}, nil
 			}
 			return next(ctx, method, req)
 		}
@@ -76,13 +77,13 @@ func install(mc *mcp.Client) (mcp.MethodHandler, error) {
 type unsentKey struct{}
 
 // fillMeta fills in the _meta of p as the SDK does for its own calls. It sends nothing.
-func (s *session) fillMeta(ctx context.Context, p *params) error {
-	_, err := mcp.CallCustomMethod[*params, *result](context.WithValue(ctx, unsentKey{}, true), s.cs, wire.MethodStream, p)
+func (s *session) fillMeta(ctx context.Context, p *methodParams) error {
+	_, err := mcp.CallCustomMethod[*methodParams, *rawResult](context.WithValue(ctx, unsentKey{}, true), s.cs, wire.MethodStream, p)
 	return err
 }
 
-// declareExtension adds the extension to the capabilities in p. They are a parameter of initialize, or part of _meta
-// since revision 2026-07-28.
+// declareExtension adds the extension to the capabilities in p. The capabilities are a parameter of initialize or,
+// since revision 2026-07-28, part of _meta.
 func declareExtension(p mcp.Params) {
 	if p == nil {
 		return
@@ -127,13 +128,13 @@ func (s *session) call(ctx context.Context, method string, body any, c *call) (j
 	}
 	answered := make(chan answer, 1)
 	go func() {
-		raw, err := s.do(ctx, method, body, c)
+		raw, err := s.callExtension(ctx, method, body, c)
 		answered <- answer{raw, err}
 	}()
 	select {
 	case a := <-answered:
 		if errors.As(a.err, new(*staleError)) {
-			s.suspect()
+			s.requireHandshake()
 		}
 		return a.raw, a.err
 	case <-ctx.Done():
@@ -141,15 +142,15 @@ func (s *session) call(ctx context.Context, method string, body any, c *call) (j
 	}
 }
 
-// do sends one request of the extension and returns its raw result.
-func (s *session) do(ctx context.Context, method string, body any, c *call) (json.RawMessage, error) {
+// callExtension calls an extension method and returns its raw result.
+func (s *session) callExtension(ctx context.Context, method string, body any, c *call) (json.RawMessage, error) {
 	if !s.events {
 		return nil, ErrNoEvents
 	}
 	c.method = method
-	ctx, cancel := s.join(ctx)
+	ctx, cancel := s.withSession(ctx)
 	defer cancel()
-	res, err := mcp.CallCustomMethod[*params, *result](withCall(ctx, c), s.cs, method, &params{body: body})
+	res, err := mcp.CallCustomMethod[*methodParams, *rawResult](withCall(ctx, c), s.cs, method, &methodParams{body: body})
 	if err != nil {
 		return nil, callError(ctx, s, c, err)
 	}
@@ -161,18 +162,18 @@ func (s *session) do(ctx context.Context, method string, body any, c *call) (jso
 	return res.raw, nil
 }
 
-// stream sends a request whose response is a stream. It passes the notifications to c.in and returns the reason the
+// runStream sends a request whose response is a stream, passes the notifications to c.in, and returns the reason the
 // stream ended. Over HTTP, the poster sends the request. Otherwise the notifications arrive through the connection's
 // tap.
-func (s *session) stream(ctx context.Context, method string, p *params, c *call) error {
+func (s *session) runStream(ctx context.Context, method string, p *methodParams, c *call) error {
 	c.method = method
-	ctx, cancel := s.join(ctx)
+	ctx, cancel := s.withSession(ctx)
 	defer cancel()
 	if s.post != nil {
-		return s.post.stream(ctx, s, p, c)
+		return s.post.runStream(ctx, s, p, c)
 	}
 	if method != methodListen {
-		if _, err := s.do(ctx, method, p.body, c); err != nil {
+		if _, err := s.callExtension(ctx, method, p.body, c); err != nil {
 			return err
 		}
 		return errStreamEnded
@@ -181,7 +182,7 @@ func (s *session) stream(ctx context.Context, method string, p *params, c *call)
 		return err
 	}
 	// This send returns once the request is written.
-	if _, err := s.send(withCall(ctx, c), method, &mcp.ClientRequest[*params]{Session: s.cs, Params: p}); err != nil {
+	if _, err := s.send(withCall(ctx, c), method, &mcp.ClientRequest[*methodParams]{Session: s.cs, Params: p}); err != nil {
 		return err
 	}
 	select {
@@ -197,18 +198,18 @@ type listenParams struct {
 	Notifications map[string]bool `json:"notifications"`
 }
 
-// errDeclined reports that the server does not support the filter of a listen request.
+// errDeclined is returned if the server does not support the filter of a listen request.
 var errDeclined = errors.New("client: the server declines " + methodListen)
 
 // listen keeps a subscriptions/listen request open and returns the reason it ended. The agreed function receives the
-// server's acknowledgment and reports whether it covers the request. If it does not, the error is errDeclined.
-func (c *Client) listen(ctx context.Context, s *session, p *params, of *availability, agreed func(ack wire.Members) bool) error {
+// server's acknowledgment and reports whether it covers the request. If it does not, listen returns errDeclined.
+func (c *Client) listen(ctx context.Context, s *session, p *methodParams, of *availability, agreed func(ack wire.Members) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	own := newCall(newFrameQueue(s.board.shared))
-	own.presence = of
+	own.availability = of
 	ended := make(chan error, 1)
-	c.background(func() { ended <- s.stream(ctx, methodListen, p, own) })
+	c.runInBackground(func() { ended <- s.runStream(ctx, methodListen, p, own) })
 	trust := s.board.trustContext()
 	answer := time.NewTimer(c.opts.CallTimeout)
 	defer answer.Stop()

@@ -15,10 +15,10 @@ import (
 
 // Intervals between calls of events/list.
 const (
-	// minRelistInterval is the minimum interval between two reads caused by changes.
+	// minRelistInterval is the minimum interval between two reads triggered by changes.
 	minRelistInterval = time.Second
-	// relistFactor multiplies Relist if the server notifies the client of changes. The list is still read because
-	// notifications can be lost.
+	// relistFactor is the factor by which Relist is increased if the server notifies the client of changes. The list is
+	// still reread, because notifications can be lost.
 	relistFactor = 6
 	// minListenDuration is how long a listen stream must have been open for its end to reset the backoff.
 	minListenDuration = 10 * time.Second
@@ -89,7 +89,7 @@ func (c *catalog) readDelay() time.Duration {
 	return minRelistInterval - time.Since(c.at)
 }
 
-// invalidateDelayed discards the cached list and delays the next read, because a server may cause many of these calls.
+// invalidateDelayed discards the cached list and delays the next read, because a server can cause many such calls.
 func (c *catalog) invalidateDelayed() {
 	c.invalidate()
 	c.mu.Lock()
@@ -109,8 +109,8 @@ func (c *catalog) get() ([]Descriptor, bool) {
 	return c.last.list, c.known
 }
 
-// list calls events/list and caches the result.
-func (c *Client) list(ctx context.Context, s *session) ([]Descriptor, error) {
+// listEventTypes calls events/list and caches the result.
+func (c *Client) listEventTypes(ctx context.Context, s *session) ([]Descriptor, error) {
 	all, err := c.readList(ctx, s, newCall(nil))
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (c *Client) readList(ctx context.Context, s *session, own *call) (all listR
 	return unusable("it has more than %d pages", maxPages)
 }
 
-// add decodes each entry separately, so that a malformed entry does not affect the others.
+// add adds the decoded entries. It decodes each entry separately, so a malformed entry does not affect the others.
 func (r *listResult) add(entries []json.RawMessage) {
 	for _, raw := range entries {
 		read, err := wire.DecodeDescriptor(raw)
@@ -178,7 +178,7 @@ func errTimeout(method string) error {
 	return fmt.Errorf("client: no answer to %s in time: %w", method, context.DeadlineExceeded)
 }
 
-// storeList caches a list result and compares it with the type of every live subscription.
+// storeList caches a list result and compares its entries with the types of all live subscriptions.
 func (c *Client) storeList(all listResult) {
 	c.catalog.mu.Lock()
 	c.catalog.last, c.catalog.known, c.catalog.at = all, true, time.Now()
@@ -237,7 +237,7 @@ func (c *Client) describe(ctx context.Context, s *session, name string) (Descrip
 	if err := sleep(ctx, c.catalog.readDelay()); err != nil {
 		return Descriptor{}, err
 	}
-	all, err := c.list(ctx, s)
+	all, err := c.listEventTypes(ctx, s)
 	if err != nil {
 		return Descriptor{}, err
 	}
@@ -253,13 +253,13 @@ func (c *Client) describe(ctx context.Context, s *session, name string) (Descrip
 	return d, nil
 }
 
-// watch refreshes the catalog until the session ends. It does so after list_changed, and at intervals while there are
-// subscriptions (CLI-9).
-func (c *Client) watch(s *session) {
+// watchCatalog refreshes the catalog after each list_changed and, while there are subscriptions, at intervals (CLI-9).
+// It returns when the session ends.
+func (c *Client) watchCatalog(s *session) {
 	notified := s.listChanged
 	if notified && s.stateless {
 		listening := make(chan bool, 1)
-		c.background(func() { c.watchListChanged(s, listening) })
+		c.runInBackground(func() { c.watchListChanged(s, listening) })
 		select {
 		case notified = <-listening:
 		case <-s.ctx.Done():
@@ -281,7 +281,7 @@ func (c *Client) watch(s *session) {
 		select {
 		case <-s.ctx.Done():
 			return
-		case <-s.board.changed:
+		case <-s.board.listChanged:
 			changed = true
 		case <-again:
 		case <-tick.C:
@@ -304,9 +304,9 @@ func (c *Client) watch(s *session) {
 	}
 }
 
-// refresh reads the list and reports whether it succeeded. On failure the cached list remains.
+// refresh rereads the list and reports whether it succeeded. If it fails, the cached list is kept.
 func (c *Client) refresh(s *session) (ok bool) {
-	all, err := c.list(s.ctx, s)
+	all, err := c.listEventTypes(s.ctx, s)
 	if err != nil {
 		if s.ctx.Err() == nil {
 			c.log.Warn("reloading the catalog failed", "err", err)
@@ -320,7 +320,8 @@ func (c *Client) refresh(s *session) (ok bool) {
 }
 
 // watchListChanged requests list_changed with subscriptions/listen, as stateless sessions require (D8), and reopens the
-// stream when it ends. It reports once on served whether the server supports the filter, and returns if it does not.
+// stream when it ends. It sends one value to served, which states whether the server supports the filter, and returns
+// if the server does not.
 func (c *Client) watchListChanged(s *session, served chan<- bool) {
 	known := false
 	report := func(ok bool) {
@@ -333,7 +334,7 @@ func (c *Client) watchListChanged(s *session, served chan<- bool) {
 	var answers availability // to the listen requests
 	for s.ctx.Err() == nil {
 		began, acknowledged := time.Now(), false
-		p := &params{body: listenParams{Notifications: map[string]bool{wire.ListenFilter: true}}}
+		p := &methodParams{body: listenParams{Notifications: map[string]bool{wire.ListenFilter: true}}}
 		err := c.listen(s.ctx, s, p, &answers, func(ack wire.Members) bool {
 			acknowledged = string(wire.FirstMember(ack["notifications"], wire.ListenFilter)) == "true"
 			if acknowledged {
@@ -352,6 +353,6 @@ func (c *Client) watchListChanged(s *session, served chan<- bool) {
 		if sleep(s.ctx, pauses.next(lasted || isUnreachable(err))) != nil {
 			return
 		}
-		wake(s.board.changed) // changes while no stream was open were not notified
+		wake(s.board.listChanged) // changes while no stream was open were not notified
 	}
 }

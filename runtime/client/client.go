@@ -1,7 +1,7 @@
 // Package client subscribes to the events of an MCP server and delivers them to the application through iterators.
 //
-// A client connects to a server, chooses a delivery mode, runs the poll, push or refresh loop of each subscription and
-// reconnects after any loss. In every mode, the application iterates over typed events.
+// A client connects to a server, chooses a delivery mode, runs the poll, push or refresh loop of each subscription, and
+// reconnects after every loss of the connection. In every mode, the application iterates over typed events.
 //
 // Start with [Connect] over [HTTP] or [Command], then call a generated Subscribe function, or
 // [Subscribe] with [Dynamic] for a type known only by name, and range over
@@ -39,7 +39,7 @@ import (
 // Options configures a Client. The zero value is usable.
 type Options struct {
 	// Client is the SDK client to connect with; nil means a client without capabilities. Connect adds the extension's
-	// methods and a middleware that declares the extension (CAP-3), so use a separate client for each call of Connect.
+	// methods and a middleware that declares the extension (CAP-3), so use a separate client for each call to Connect.
 	Client *mcp.Client
 	// ProtocolVersion is the protocol revision to request. If empty, it is the SDK's latest revision, with the legacy
 	// handshake as a fallback. See D4.
@@ -72,11 +72,11 @@ type Options struct {
 	// Heartbeat is the heartbeat interval assumed until a stream's interval is measured; 0 means 30 s. It is also the
 	// longest interval accepted. A stream that sends no frame for twice the interval is considered dead (CLI-4).
 	Heartbeat time.Duration
-	// CallTimeout is the timeout for connecting and for every call except streams; 0 means 30 s. A poll is also allowed
-	// the duration of LongPoll.
+	// CallTimeout is the timeout for connecting and for every call except streams; 0 means 30 s. The timeout for a poll
+	// is longer by LongPoll.
 	CallTimeout time.Duration
-	// Relist is how often the catalog is read if the server does not send change notifications; 0 means 5 min.
-	// Otherwise the catalog is read every 6×Relist. See CLI-9.
+	// Relist is the interval between reads of the catalog if the server does not send change notifications; 0 means 5
+	// min. Otherwise the catalog is read every 6×Relist. See CLI-9.
 	Relist time.Duration
 	// Backoff configures the waits between attempts to reconnect.
 	Backoff Backoff
@@ -86,10 +86,10 @@ type Options struct {
 	WaitForServer bool
 	// Buffer is the number of occurrences that a subscription buffers for the application; 0 means 64.
 	Buffer int
-	// MaxMessage is the size limit of a message from the server in bytes; 0 means 32 MiB, after decompression. A message
-	// is a JSON body, an SSE event or a line of output from a process. The limit also applies to all pages of
-	// events/list together, and to the payloads that a subscription buffers for the application, without the last one.
-	// A larger message causes an error that wraps [ErrTooLarge].
+	// MaxMessage is the size limit of a message from the server in bytes; 0 means 32 MiB, after decompression. A
+	// message is a JSON body, an SSE event or a line of output from a process. The limit also applies to the total size
+	// of all pages of events/list, and to the total size of the payloads that a subscription buffers for the
+	// application, excluding the last one. A larger message causes an error that wraps [ErrTooLarge].
 	MaxMessage int64
 	// RecentIDs is the number of eventIds that a subscription remembers for deduplication; 0 means 4,096. See CLI-2.
 	RecentIDs int
@@ -99,21 +99,21 @@ type Options struct {
 
 // A Client is a connection to one server, with its live subscriptions. Its methods are safe for concurrent use.
 type Client struct {
-	opts      Options
-	transport mcp.Transport
-	mcp       *mcp.Client
-	send      mcp.MethodHandler // below the SDK client's other middleware
-	log       *slog.Logger
-	ctx       context.Context // ends with Close
-	cancel    context.CancelCauseFunc
-	wg        sync.WaitGroup
-	catalog   catalog
-	observers observers
-	presences presences
+	opts           Options
+	transport      mcp.Transport
+	mcp            *mcp.Client
+	send           mcp.MethodHandler // below the SDK client's other middleware
+	log            *slog.Logger
+	ctx            context.Context // ends with Close
+	cancel         context.CancelCauseFunc
+	wg             sync.WaitGroup
+	catalog        catalog
+	observers      observers
+	availabilities availabilities
 	// authorizing is a semaphore that is held during an OAuth authorization.
 	authorizing chan struct{}
-	webhooks    *webhooks // nil if not configured
-	// ending is cancelled before ctx, so that subscriptions can still unsubscribe over the session.
+	webhooks    *webhookState // nil if not configured
+	// ending is cancelled before ctx, so subscriptions can still unsubscribe over the session.
 	ending context.Context
 	endAll context.CancelCauseFunc
 	subsWG sync.WaitGroup // the subscriptions; wg counts all goroutines
@@ -149,7 +149,7 @@ func Connect(ctx context.Context, t mcp.Transport, o Options) (*Client, error) {
 		c.mcp = mcp.NewClient(&mcp.Implementation{Name: "mcpe-gen", Version: "0.1"},
 			&mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
 	}
-	send, err := install(c.mcp)
+	send, err := installExtension(c.mcp)
 	if err != nil {
 		w.close()
 		return nil, err
@@ -176,13 +176,13 @@ func (c *Client) openFirst(ctx context.Context) (*session, error) {
 	between := backoffState{Backoff: c.opts.Backoff}
 	for {
 		s, err := c.tryOpenFirst(ctx)
-		if err == nil || !c.opts.WaitForServer || !isTemporary(err, redialable(c.transport)) {
+		if err == nil || !c.opts.WaitForServer || !isTemporary(err, isRedialable(c.transport)) {
 			return s, err
 		}
-		pause := pauseAfter(err, &between)
+		pause := retryPause(err, &between)
 		c.log.Warn("waiting for the server", "err", err, "pause", pause)
 		if cause := sleep(ctx, pause); cause != nil {
-			return nil, errWaited(cause, err)
+			return nil, newWaitedError(cause, err)
 		}
 	}
 }
@@ -235,11 +235,11 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// background runs f in a goroutine that Close waits for. The caller must itself be such a goroutine, or hold mu while
-// ctx is not done. Otherwise Close may already be waiting.
-func (c *Client) background(f func()) { c.wg.Go(f) }
+// runInBackground runs f in a goroutine that Close waits for. The caller must itself be such a goroutine, or hold mu
+// while ctx is not done, because Close may otherwise already be waiting.
+func (c *Client) runInBackground(f func()) { c.wg.Go(f) }
 
-// Session returns the SDK's session, for everything except events. If the session is lost, Session continues to return
+// Session returns the SDK's session, for everything except events. After a session is lost, Session continues to return
 // it until the client has reconnected.
 func (c *Client) Session() *mcp.ClientSession {
 	c.mu.Lock()
@@ -250,17 +250,17 @@ func (c *Client) Session() *mcp.ClientSession {
 // List returns the event types from all pages of events/list, in the server's order. It omits entries that it cannot
 // decode; [Client.Unreadable] returns them. See LIST-1.
 func (c *Client) List(ctx context.Context) ([]Descriptor, error) {
-	c.presences.reset()
-	for again := redialable(c.transport); ; again = false {
+	c.availabilities.reset()
+	for again := isRedialable(c.transport); ; again = false {
 		s, err := c.liveSession(ctx, false)
 		if err != nil {
 			return nil, err
 		}
 		if !s.events && again && c.hadEvents() {
-			s.suspect()
+			s.requireHandshake()
 			continue
 		}
-		all, err := c.list(ctx, s)
+		all, err := c.listEventTypes(ctx, s)
 		if stale := (*staleError)(nil); !again && errors.As(err, &stale) {
 			return nil, fmt.Errorf("client: %s: %w", wire.MethodList, stale.err)
 		}
@@ -280,7 +280,7 @@ func (c *Client) Unreadable() []*DescriptorError {
 // webhook subscriptions, which takes a few seconds if the server does not answer. It returns once all goroutines of the
 // client have ended. See CLI-8.
 //
-// Close has no context parameter, so that it can be deferred. Each step that waits for the server has a timeout.
+// Close takes no context, so it can be deferred. Each step that waits for the server has a timeout.
 func (c *Client) Close() error {
 	c.observers.callBeforeClose()
 	c.mu.Lock()
@@ -337,8 +337,8 @@ func (d *dialed) Connect(ctx context.Context) (mcp.Connection, error) {
 	return t.Connect(ctx)
 }
 
-// redialable reports whether t can be connected more than once.
-func redialable(t mcp.Transport) bool {
+// isRedialable reports whether t can be connected more than once.
+func isRedialable(t mcp.Transport) bool {
 	switch t.(type) {
 	case *dialed, *Process, *mcp.StreamableClientTransport:
 		return true

@@ -21,9 +21,9 @@ type Coalescing struct {
 	// strings, numbers or booleans. An event that lacks one of these values, or cannot be decoded, is not joined with
 	// others.
 	Key []string
-	// Quiet is the quiet period after the last event with a key. After it, the burst is passed to the handler. Max is
-	// how long the first event of a burst waits at most. If neither this field nor the type sets a Max of at least
-	// Quiet, the default is ten times Quiet, up to a day.
+	// Quiet is the quiet period after the last event with a key. When it ends, the burst is passed to the handler. Max
+	// is the maximum time that the first event of a burst waits. If neither this field nor the type sets a Max of at
+	// least Quiet, the default is ten times Quiet, up to a day.
 	Quiet, Max time.Duration
 	// Keep selects the events that [BurstOf] returns: "latest" or "all". If the type sets no default, it is "latest".
 	Keep string
@@ -33,11 +33,11 @@ type Coalescing struct {
 // period, the handler receives the latest event for a key; [BurstOf] returns the number of events. Without an argument,
 // and for zero fields, the values published by the event type apply. If it publishes none, [Consume] returns an error.
 //
-// If the handler returns nil, all events of the burst are settled. A crash before that repeats them. After an error,
-// the whole burst is retried. Bursts with the same key are handled in sequence, unless [ConsumeOptions].Key returns
-// other keys for their latest events. At most [Options].RecentIDs/2 events of a subscription can be waiting or in
-// flight. If there are more, or if their size exceeds [Options].MaxMessage, the oldest burst is passed to the handler
-// early.
+// If the handler returns nil, all events of the burst are settled. If the program crashes before that, they are
+// redelivered. After an error, the whole burst is retried. Bursts with the same key are handled in sequence, unless
+// [ConsumeOptions].Key returns other keys for their latest events. At most [Options].RecentIDs/2 events of a
+// subscription can be waiting or in flight. If there are more, or if their size exceeds [Options].MaxMessage, the
+// oldest burst is passed to the handler early.
 //
 // The option applies only to [Consume]. [Subscribe] rejects it, because an iteration receives each event as it arrives.
 func WithCoalescing(c ...Coalescing) SubscribeOption {
@@ -78,7 +78,7 @@ type burstValue struct {
 
 type burstKey struct{}
 
-// A burstPrefix holds the earlier events of a job's burst.
+// A burstPrefix holds the events of a job's burst that precede its latest event.
 type burstPrefix struct {
 	places  []*ledgerEntry
 	earlier []events.Occurrence // with Keep "all"
@@ -94,8 +94,8 @@ func (g *burstPrefix) size() (n int64) {
 	return n
 }
 
-// check returns an error if c is invalid, regardless of the event type.
-func (c *Coalescing) check() error {
+// validate returns an error if c is invalid for every event type.
+func (c *Coalescing) validate() error {
 	for _, place := range c.Key {
 		if _, ok := wire.SplitPointer(place); !ok {
 			return fmt.Errorf("the pointer %q in Key is not a JSON Pointer to a member of the payload", place)
@@ -150,7 +150,7 @@ type burstJoiner struct {
 	key   []string
 	woken chan struct{} // a token when the first burst opens
 
-	// mu is also held while a burst is submitted, so that bursts with the same key remain in order.
+	// mu is also held while a burst is submitted, to keep bursts with the same key in order.
 	mu     sync.Mutex
 	bursts *coalesce.Joiner[*job]
 }
@@ -171,7 +171,7 @@ func (g *burstJoiner) add(s *subscription, j *job) bool {
 	if !ok {
 		return false
 	}
-	if _, err := s.decoded(g.f.b.event, j.o, nil); err != nil {
+	if _, err := s.decodeEvent(g.f.b.event, j.o, nil); err != nil {
 		return false // it would fail the whole burst
 	}
 	g.mu.Lock()
@@ -185,7 +185,7 @@ func (g *burstJoiner) add(s *subscription, j *job) bool {
 	return true
 }
 
-// merge adds the held job to the prefix of next and returns next. The caller must hold mu.
+// merge adds the job held to the burst prefix of next and returns next. The caller must hold mu.
 func (g *burstJoiner) merge(held, next *job) *job {
 	next.joined = held.joined
 	if next.joined == nil {

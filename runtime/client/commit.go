@@ -16,7 +16,7 @@ const minSavedIDs = 256
 // saveTimeout is the timeout for one call to a cursor store.
 const saveTimeout = 10 * time.Second
 
-// A ledgerEntry is a ledger's record of one item that was handed out. The ledger's lock guards it.
+// A ledgerEntry records one item that was handed out. The ledger's lock guards it.
 type ledgerEntry struct {
 	id       string // the eventId; "" if the item has none
 	cursor   string // reached once this item and all before it are settled; "" if unknown
@@ -151,7 +151,7 @@ func (l *ledger) commit(ctx context.Context) error {
 	return l.save(ctx)
 }
 
-// A ledgerSnapshot is the state of a ledger to save.
+// A ledgerSnapshot is the part of a ledger's state that is saved.
 type ledgerSnapshot struct {
 	clientstore.Saved
 	callback *callback
@@ -235,7 +235,8 @@ func (l *ledger) position() string {
 	return l.at
 }
 
-// setStart sets the start position of a subscription. It is saved state if ok is true, otherwise an unsaved cursor.
+// setStart sets the start position of a subscription. If ok is true, s was loaded from the store. Otherwise it holds an
+// unsaved cursor.
 func (l *ledger) setStart(s clientstore.Saved, ok bool) {
 	l.at, l.mark, l.ids = s.Cursor, s.Cursor, s.EventIDs
 	// The store does not record which IDs are newer than the cursor. Any of them may be.
@@ -243,7 +244,7 @@ func (l *ledger) setStart(s clientstore.Saved, ok bool) {
 	l.dirty = !ok && s.Cursor != ""
 }
 
-// setTime records the time of the event of p.
+// setTime records the time of the event in p.
 func (l *ledger) setTime(p *ledgerEntry, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

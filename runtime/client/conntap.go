@@ -23,7 +23,7 @@ func (t *connTransport) Connect(ctx context.Context) (mcp.Connection, error) {
 	}
 	// A closing SDK session waits for its calls. A call that is blocked in a write ends only when the connection is
 	// closed.
-	context.AfterFunc(t.board.aborted, func() { inner.Close() })
+	context.AfterFunc(t.board.abortContext, func() { inner.Close() })
 	return &connTap{inner, t.board}, nil
 }
 
@@ -33,8 +33,8 @@ type connTap struct {
 	board *tapState
 }
 
-// Write registers the route from a request's ID to its call before it sends the request. Otherwise a frame could arrive
-// before its receiver is known.
+// Write routes a request's ID to its call before it sends the request. Otherwise a frame could arrive before its
+// receiver is known.
 func (c *connTap) Write(ctx context.Context, m jsonrpc.Message) error {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok || !r.IsCall() {

@@ -18,8 +18,8 @@ import (
 
 // ConsumeOptions configures [Consume]. Store is required.
 type ConsumeOptions struct {
-	// Store stores cursors and dead letters. Use a [file.Cursors], a [sqlite.Store] or a [memory.Cursors], whose
-	// content is lost when the process ends. With webhooks, use the client's Webhook.Received or its Cursors. See
+	// Store stores cursors and dead letters. Use a [file.Cursors] or a [sqlite.Store], or a [memory.Cursors] if the
+	// content may be lost when the process ends. With webhooks, use the client's Webhook.Received or its Cursors. See
 	// CON-2, CON-4.
 	//
 	// [memory.Cursors]: https://pkg.go.dev/github.com/mcpe-gen/mcpe-gen/runtime/store/memory#Cursors
@@ -54,8 +54,8 @@ type ConsumeOptions struct {
 	Tracer trace.Tracer
 }
 
-// A Handler handles one event. If it returns nil, the event is settled. Middleware wraps typed handlers as Handlers,
-// which decode the payload of the occurrence that the middleware passes to them.
+// A Handler handles one event. If it returns nil, the event is settled. Middleware receives each typed handler as a
+// Handler, which decodes the payload of the occurrence that it is passed.
 type Handler func(ctx context.Context, o events.Occurrence) error
 
 // A Binding is a subscription with a handler for its events. [Handle] and the Handle functions of generated packages
@@ -81,7 +81,7 @@ func Handle[A, P any](t events.Type[A, P], args A, f func(ctx context.Context, e
 
 func init() { untyped.Bind = bind }
 
-// bind is [Handle] without type parameters, so that it is not compiled for each event type of a package.
+// bind is [Handle] without type parameters, which avoids compiling it for each event type of a package.
 func bind(name, fingerprint string, args, f, options any) any {
 	call := reflect.ValueOf(f)
 	return Binding{name: name, fingerprint: fingerprint, args: args, event: call.Type().In(1).Elem(),
@@ -100,7 +100,7 @@ func bind(name, fingerprint string, args, f, options any) any {
 //
 // The saved cursor is a watermark: all events before it are settled, regardless of the order in which the workers
 // finish. Consume saves it at most every 100 ms and before it returns, together with the IDs of later events that are
-// settled. A crash repeats only events that were in flight or were settled since the last save. At most
+// settled. A crash causes redelivery only of events that were in flight or were settled since the last save. At most
 // [Options].RecentIDs/2 events are handed out from the oldest unsettled event on. Once this limit is reached, an event
 // that waits for its retry blocks the subscription. See CON-2.
 //
@@ -114,7 +114,7 @@ func Consume(ctx context.Context, c *Client, o ConsumeOptions, b ...Binding) err
 	return k.run(ctx)
 }
 
-// Discard wraps a handler's error so that the event becomes a dead letter without further attempts. See CON-3.
+// Discard wraps a handler's error to make the event a dead letter without further attempts. See CON-3.
 func Discard(err error) error { return &discardError{err} }
 
 type discardError struct{ err error }
@@ -122,7 +122,7 @@ type discardError struct{ err error }
 func (e *discardError) Error() string { return fmt.Sprint("discarded: ", e.err) }
 func (e *discardError) Unwrap() error { return e.err }
 
-// RetryAfter wraps a handler's error so that the event is retried after d instead of the backoff. The attempt still
+// RetryAfter wraps a handler's error to retry the event after d instead of after the backoff delay. The attempt still
 // counts. See CON-3.
 func RetryAfter(d time.Duration, err error) error { return &retryError{max(d, 0), err} }
 
@@ -136,7 +136,7 @@ func (e *retryError) Error() string {
 }
 func (e *retryError) Unwrap() error { return e.err }
 
-// A panicError reports that a handler panicked.
+// A panicError is the error for a handler that panicked.
 type panicError struct {
 	value any
 	stack []byte
@@ -152,5 +152,5 @@ func (e *panicError) Unwrap() error {
 	return err
 }
 
-// errExited reports that a handler called runtime.Goexit.
+// errExited is the error for a handler that called runtime.Goexit.
 var errExited = errors.New("the handler called runtime.Goexit")

@@ -295,7 +295,7 @@ func TestConsumeRefuses(t *testing.T) {
 				return Consume(t.Context(), cl, ConsumeOptions{Store: memory.NewCursors()}, h.on(nothing), h.on(nothing))
 			},
 			"Webhook.Received": func() error {
-				cl.webhooks = &webhooks{WebhookOptions: WebhookOptions{Received: memory.NewReceived(memory.NewCursors())}}
+				cl.webhooks = &webhookState{WebhookOptions: WebhookOptions{Received: memory.NewReceived(memory.NewCursors())}}
 				defer func() { cl.webhooks = nil }()
 				return Consume(t.Context(), cl, ConsumeOptions{Store: memory.NewCursors()}, h.on(nothing))
 			},

@@ -23,7 +23,7 @@ const (
 	maxErrorText = 16 << 10
 )
 
-// A consumer is the state of one call to [Consume]: the bindings, the workers and the queued jobs.
+// A consumer holds the state of one call to [Consume], such as the bindings, the workers and the queued jobs.
 type consumer struct {
 	c       *Client
 	o       ConsumeOptions
@@ -108,7 +108,7 @@ func (o *ConsumeOptions) check(c *Client, b []Binding) error {
 			set(&options)
 		}
 		for _, c := range options.coalescing {
-			if err := c.check(); err != nil {
+			if err := c.validate(); err != nil {
 				return fmt.Errorf("client: binding %d, %s: WithCoalescing: %w", i, binding.name, err)
 			}
 		}
@@ -257,8 +257,8 @@ func (k *consumer) enqueue(j *job) {
 	k.work.Signal()
 }
 
-// releaseNext enqueues the next job with the key of j.
-func (k *consumer) releaseNext(j *job) {
+// enqueueNext enqueues the next job with the same key as j.
+func (k *consumer) enqueueNext(j *job) {
 	if j.key == "" {
 		return
 	}
@@ -403,7 +403,7 @@ func (k *consumer) settle(j *job) {
 		return
 	}
 	j.f.settle(j)
-	k.releaseNext(j)
+	k.enqueueNext(j)
 }
 
 // deleteDeadLetter deletes the dead letter of a job whose handler succeeded. If that fails, the dead letter remains due
@@ -413,7 +413,7 @@ func (k *consumer) deleteDeadLetter(j *job) bool {
 	defer cancel()
 	_, err := k.o.Store.DeleteDeadLetter(ctx, j.letter)
 	if err != nil {
-		j.f.reportProblem(&CommitError{Key: j.f.key(), Err: err})
+		j.f.reportProblem(&CommitError{Key: j.f.cursorKey(), Err: err})
 		j.tries = 0
 		k.retryLater(j, k.o.Retry.Max)
 	}
@@ -435,12 +435,12 @@ func (k *consumer) storeDeadLetter(j *job) {
 		k.metrics.tried(j, outcomeDead)
 		j.f.log.Warn("an event became a dead letter", "eventId", j.o.ID, "tries", j.tries, "err", j.grave)
 		j.f.settle(j)
-		k.releaseNext(j)
+		k.enqueueNext(j)
 	case errors.Is(err, clientstore.ErrDeadLettersFull):
 		k.metrics.problem(j.f, problemFull)
 		k.fail(fmt.Errorf("client: %s: event %q failed with %q and cannot be stored as a dead letter: %w", j.f.name, j.o.ID, j.grave, err))
 	default:
-		j.f.reportProblem(&CommitError{Key: j.f.key(), Err: err})
+		j.f.reportProblem(&CommitError{Key: j.f.cursorKey(), Err: err})
 		k.retryLater(j, k.o.Retry.delay(j.buried))
 		j.buried++
 	}
@@ -451,8 +451,7 @@ func (k *consumer) storeContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(k.handling), saveTimeout)
 }
 
-// availableEvents returns the events of j that are still available. They are its own event and, with Keep "all", the
-// earlier events of its burst.
+// availableEvents returns the event of j and, with Keep "all", the earlier events of its burst.
 func (j *job) availableEvents() []events.Occurrence {
 	if j.joined == nil {
 		return []events.Occurrence{j.o}
@@ -460,10 +459,10 @@ func (j *job) availableEvents() []events.Occurrence {
 	return append(slices.Clip(j.joined.earlier), j.o)
 }
 
-// deadLetter returns the dead letter for event o of j.
+// deadLetter returns the dead letter for o, an event of j.
 func (j *job) deadLetter(o events.Occurrence) clientstore.DeadLetter {
 	text := j.grave.Error()
 	text = strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "\uFFFD")
-	return clientstore.DeadLetter{Sequence: j.letter, Key: j.f.key(), Event: j.f.name, EventID: o.ID, Timestamp: o.Timestamp,
+	return clientstore.DeadLetter{Sequence: j.letter, Key: j.f.cursorKey(), Event: j.f.name, EventID: o.ID, Timestamp: o.Timestamp,
 		Data: o.Raw, Meta: o.Meta, Error: text, Tries: j.earlier + j.tries, First: j.first, Last: j.last}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 )
 
-// scope is this package's OpenTelemetry instrumentation scope.
-const scope = "github.com/mcpe-gen/mcpe-gen/runtime/client"
+// instrumentationScope is the name of this package's OpenTelemetry instrumentation scope.
+const instrumentationScope = "github.com/mcpe-gen/mcpe-gen/runtime/client"
 
 // Outcomes of attempts.
 const (
@@ -48,7 +48,7 @@ type consumeMetrics struct {
 
 func (m *consumeMetrics) init(k *consumer) (err error) {
 	if m.tracer = k.o.Tracer; m.tracer == nil {
-		m.tracer = otel.GetTracerProvider().Tracer(scope)
+		m.tracer = otel.GetTracerProvider().Tracer(instrumentationScope)
 	}
 	for _, f := range k.flows {
 		f.counted = flowAttributes{of: []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer),
@@ -57,7 +57,7 @@ func (m *consumeMetrics) init(k *consumer) (err error) {
 			f.counted.outcomes[outcome] = telemetry.With(telemetry.Type.String(f.name), telemetry.Outcome.String(outcome))
 		}
 	}
-	i := telemetry.New(telemetry.Meter(k.o.Meter, scope))
+	i := telemetry.New(telemetry.Meter(k.o.Meter, instrumentationScope))
 	m.tries = i.Counter("consume.tries", "{try}", "Attempts of handlers, by outcome.")
 	m.problems = i.Counter("consume.problems", "{problem}", "Problems outside the handlers.")
 	running := i.Present("consume.in_flight", "{event}", "Received events that are not settled, including events that wait for a retry.")
@@ -109,8 +109,8 @@ func (m *consumeMetrics) problem(f *flow, kind string) {
 	m.problems.Add(context.Background(), 1, telemetry.With(telemetry.Type.String(f.name), telemetry.ErrorType.String(kind)))
 }
 
-// problemOf returns the error.type attribute of a problem.
-func problemOf(err error) string {
+// problemType returns the error.type attribute of a problem.
+func problemType(err error) string {
 	switch {
 	case errors.As(err, new(*GapError)):
 		return problemGap
@@ -127,7 +127,7 @@ func problemOf(err error) string {
 // startSpan starts a span for an attempt and links it to the span in which the event was emitted.
 func (m *consumeMetrics) startSpan(ctx context.Context, j *job) (context.Context, func(error)) {
 	o := j.f.counted.of
-	if from := emitSpan(j.o); from.IsValid() {
+	if from := emitSpanContext(j.o); from.IsValid() {
 		o = append(o[:len(o):len(o)], trace.WithLinks(trace.Link{SpanContext: from}))
 	}
 	ctx, span := m.tracer.Start(ctx, "handle "+j.f.name, o...)
@@ -151,8 +151,8 @@ func (m *consumeMetrics) startSpan(ctx context.Context, j *job) (context.Context
 	}
 }
 
-// emitSpan returns the context of the span in which the event was emitted, if its _meta contains one.
-func emitSpan(o events.Occurrence) trace.SpanContext {
+// emitSpanContext returns the context of the span in which the event was emitted, if the event's _meta contains it.
+func emitSpanContext(o events.Occurrence) trace.SpanContext {
 	if !bytes.Contains(o.Meta, []byte(`"traceparent"`)) {
 		return trace.SpanContext{}
 	}

@@ -23,14 +23,14 @@ var (
 	// ErrNoEvents is returned by calls if the server does not advertise events in either form. The call was not sent.
 	// See CAP-2.
 	ErrNoEvents = errors.New("client: server does not advertise events")
-	// ErrClosed is returned by calls and yielded by iterations after the Client is closed. See CLI-8.
+	// ErrClosed is returned by calls and yielded by iterations after the Client has been closed. See CLI-8.
 	ErrClosed = errors.New("client: closed")
 	// ErrSessionLost ends a subscription if its session is lost and the transport cannot reconnect; see [Dial].
 	ErrSessionLost = errors.New("client: session lost")
 	// ErrKeyInUse is returned by Subscribe if a live subscription uses the same cursor key. Use [WithCursorKey] to set
 	// another.
 	ErrKeyInUse = errors.New("client: cursor key is in use")
-	// ErrTooLarge is wrapped by errors that report a message larger than [Options].MaxMessage.
+	// ErrTooLarge is wrapped by the errors for messages larger than [Options].MaxMessage.
 	ErrTooLarge = errors.New("client: larger than Options.MaxMessage")
 )
 
@@ -252,13 +252,13 @@ func (e *DescriptorError) Error() string {
 func (e *DescriptorError) Unwrap() error { return e.Err }
 
 // A staleError reports that a call is invalid, or that the server was restarted or upgraded since the handshake. A new
-// handshake shows which.
+// handshake distinguishes the cases.
 type staleError struct{ err error }
 
 func (e *staleError) Error() string   { return e.err.Error() }
 func (e *staleError) Unwrap() []error { return []error{ErrSessionLost, e.err} }
 
-// sameAs reports whether an earlier error had the same status or code.
+// sameAs reports whether e has the same status or code as the earlier error before.
 func (e *staleError) sameAs(before error) bool {
 	var status, status2 *StatusError
 	var refusal, refusal2 *events.Error
@@ -297,8 +297,8 @@ func (e *StatusError) said() string {
 	return msg
 }
 
-// statusOf returns the error for a response with the given body.
-func statusOf(resp *http.Response, body []byte) *StatusError {
+// newStatusError returns the error for a response with the given body.
+func newStatusError(resp *http.Response, body []byte) *StatusError {
 	e := &StatusError{Status: resp.StatusCode, text: clip(body)}
 	if resp.StatusCode == http.StatusNotFound && resp.Request != nil {
 		at := *resp.Request.URL
@@ -318,8 +318,8 @@ func (e *reasonError) Error() string   { return e.reason }
 func (e *reasonError) Unwrap() []error { return e.errs }
 
 // mayBeStale reports whether the server may have changed since the handshake. A restarted server does not know the
-// session, and SDKs of other languages may then respond with a status other than 404. A server of another release may
-// not support the revision, or may expect other headers.
+// session. SDKs for other languages may then respond with a status other than 404. A server of another release may not
+// support the revision or may expect other headers.
 func (e *StatusError) mayBeStale() bool {
 	switch e.Status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
@@ -329,8 +329,8 @@ func (e *StatusError) mayBeStale() bool {
 	return false
 }
 
-// permanent reports whether a retry is pointless.
-func (e *StatusError) permanent() bool {
+// isPermanent reports whether a retry cannot succeed.
+func (e *StatusError) isPermanent() bool {
 	switch e.Status {
 	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return false
@@ -347,9 +347,9 @@ type waitError struct {
 func (e *waitError) Error() string { return e.err.Error() }
 func (e *waitError) Unwrap() error { return e.err }
 
-// errorOf converts a JSON-RPC error object with a code of either family (D2) to a typed error. If the code is unknown,
-// Kind is zero.
-func errorOf(code int64, message string, data json.RawMessage) *events.Error {
+// convertError converts a JSON-RPC error object to a typed error. It recognizes both families of codes (D2). If the
+// code is unknown, Kind is zero.
+func convertError(code int64, message string, data json.RawMessage) *events.Error {
 	if message == "" {
 		message = fmt.Sprintf("error %d without a message", code)
 	}
@@ -360,30 +360,31 @@ func errorOf(code int64, message string, data json.RawMessage) *events.Error {
 	return e
 }
 
-// shuttingDown reports whether the server refuses the call because it is shutting down. Another server may answer soon.
-func shuttingDown(e *events.Error) bool {
+// isShuttingDown reports whether the server refuses the call because it is shutting down. Another server may answer
+// soon.
+func isShuttingDown(e *events.Error) bool {
 	var data struct {
 		Reason string `json:"reason"`
 	}
 	return e.Kind == wire.Internal && wire.Decode(e.Data, &data) == nil && data.Reason == wire.ReasonShuttingDown
 }
 
-// callError translates an error that the SDK returned for a call to a method of the extension.
+// callError translates an error that the SDK returned for a call to an extension method.
 func callError(ctx context.Context, sess *session, c *call, err error) error {
 	if ctx.Err() != nil {
 		return c.contextError(ctx)
 	}
-	if cause := c.reason(); cause != nil {
+	if cause := c.failureReason(); cause != nil {
 		return cause
 	}
 	shared := sess.board.shared
 	var rpc *jsonrpc.Error
 	switch {
 	case errors.As(err, &rpc) && !shared:
-		return refusalOf(rpc)
+		return convertRefusal(rpc)
 	case errors.As(err, &rpc):
-		refusal := errorOf(rpc.Code, rpc.Message, rpc.Data)
-		if shuttingDown(refusal) {
+		refusal := convertError(rpc.Code, rpc.Message, rpc.Data)
+		if isShuttingDown(refusal) {
 			sess.lose()
 			return fmt.Errorf("%w: %w", ErrSessionLost, refusal)
 		}
@@ -409,8 +410,8 @@ func (c *call) contextError(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// isSessionLost reports whether err means that no further call on the session can succeed. This is the case for the end
-// of a shared connection, but not for the end of a single HTTP request.
+// isSessionLost reports whether err means that no further call on the session can succeed. This is true if a shared
+// connection has ended, but not if a single HTTP request has ended.
 func isSessionLost(err error, shared bool) bool {
 	gone := []error{mcp.ErrConnectionClosed, mcp.ErrSessionMissing}
 	if shared {

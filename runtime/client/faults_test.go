@@ -141,7 +141,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func TestCLI3NextPollIsBounded(t *testing.T) {
 	for text, want := range map[string]time.Duration{"1e18": time.Hour, "1e400": time.Hour, "3600001": time.Hour, "5000.0": 5 * time.Second,
 		"-1": 0, "0": 0, "null": 0, `"5000"`: 0, "true": 0, "": 0} {
-		if got := (&pollResult{NextPollMs: json.RawMessage(text)}).nextPoll(); got != want {
+		if got := (&pollResult{NextPollMs: json.RawMessage(text)}).nextPollWait(); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}

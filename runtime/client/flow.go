@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A flow handles one binding of a consumer. It has the subscription, the events in flight and the watermark.
+// A flow handles one binding of a consumer. It tracks the subscription, the events in flight and the watermark.
 type flow struct {
 	k       *consumer
 	index   int // among the bindings
@@ -49,14 +49,14 @@ func newFlow(k *consumer, index int, b Binding) *flow {
 // decode decodes an event and calls the binding's function. It is the innermost handler.
 func (f *flow) decode(ctx context.Context, o events.Occurrence) error {
 	s := f.sub.Load()
-	ev, err := s.decoded(f.b.event, o, nil)
+	ev, err := s.decodeEvent(f.b.event, o, nil)
 	if err != nil {
 		return err
 	}
 	if h, ok := ctx.Value(burstKey{}).(*burstValue); ok {
 		h.earlier = nil
 		for _, o := range h.joined.earlier {
-			earlier, err := s.decoded(f.b.event, o, nil)
+			earlier, err := s.decodeEvent(f.b.event, o, nil)
 			if err != nil {
 				return err
 			}
@@ -66,8 +66,8 @@ func (f *flow) decode(ctx context.Context, o events.Occurrence) error {
 	return f.b.handle(ctx, ev)
 }
 
-// key returns the subscription's cursor key.
-func (f *flow) key() string { return f.sub.Load().ledger.key }
+// cursorKey returns the subscription's cursor key.
+func (f *flow) cursorKey() string { return f.sub.Load().ledger.key }
 
 // run subscribes and receives events until the consumer stops. If the subscription ends before that, run returns the
 // reason.
@@ -107,7 +107,7 @@ func (f *flow) coalesce(s *subscription) error {
 
 // subscribe creates the subscription. It waits if the server is unavailable (CON-6).
 func (f *flow) subscribe(ctx context.Context) (*subscription, error) {
-	// The subscription outlives ctx: it is closed once the events in flight are drained and saved.
+	// The subscription outlives ctx and is closed once the events in flight are drained and saved.
 	live, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(f.k.running, func() { end(context.Canceled) })
 	options := append(slices.Clone(f.b.options), WithManualAck(), func(o *subscribeOptions) {
@@ -124,13 +124,13 @@ func (f *flow) subscribe(ctx context.Context) (*subscription, error) {
 		switch {
 		case err == nil:
 			return s.core, nil
-		case live.Err() != nil || !isTemporary(err, redialable(f.k.c.transport)):
+		case live.Err() != nil || !isTemporary(err, isRedialable(f.k.c.transport)):
 			end(err)
 			return nil, err
 		case !told:
 			f.reportProblem(err)
 		}
-		if err := sleep(live, pauseAfter(err, &between)); err != nil {
+		if err := sleep(live, retryPause(err, &between)); err != nil {
 			return nil, err
 		}
 	}
@@ -147,7 +147,7 @@ func (f *flow) receive(s *subscription) error {
 		if err != nil {
 			return err
 		}
-		f.admit(s, it)
+		f.processItem(s, it)
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (f *flow) receive(s *subscription) error {
 // maxOpenItems returns the maximum number of items handed out since the oldest unsettled item.
 func maxOpenItems(s *subscription) int { return max(s.c.opts.RecentIDs/2, 1) }
 
-// waitForRoom waits until another event may be in flight. It returns false once the consumer has stopped.
+// waitForRoom waits until the limits allow another event in flight. It returns false once the consumer has stopped.
 func (f *flow) waitForRoom(s *subscription, quit <-chan struct{}) bool {
 	for {
 		f.mu.Lock()
@@ -189,8 +189,8 @@ func (f *flow) saveStart(s *subscription) bool {
 	}
 }
 
-// admit processes one item of the subscription.
-func (f *flow) admit(s *subscription, it item) {
+// processItem processes one item of the subscription.
+func (f *flow) processItem(s *subscription, it item) {
 	if !f.begun {
 		// The start position is saved before any event is handled, so that nothing after it can be lost.
 		if !f.saveStart(s) {
@@ -214,7 +214,7 @@ func (f *flow) admit(s *subscription, it item) {
 		j.o, j.grave = payload.Occurrence, payload
 	default:
 		var err error
-		if j.o, err = occurrence(it.occurrence); err != nil {
+		if j.o, err = toOccurrence(it.occurrence); err != nil {
 			j.grave = &PayloadError{Occurrence: j.o, Err: err}
 			f.reportProblem(j.grave)
 		}
@@ -240,7 +240,7 @@ func (f *flow) submit(j *job) {
 	f.k.submit(j)
 }
 
-// release reduces the number of held bytes by n.
+// release subtracts n from the number of bytes held by events in flight.
 func (f *flow) release(n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -307,7 +307,7 @@ func (f *flow) save() {
 }
 
 const (
-	// retryInterval is how often the store is queried for dead letters that are due.
+	// retryInterval is the interval at which the store is queried for due dead letters.
 	retryInterval = 5 * time.Second
 	// maxRetriedLetters is the maximum number of dead letters retried concurrently.
 	maxRetriedLetters = 16
@@ -319,7 +319,7 @@ func (f *flow) retryDeadLetters() {
 	defer ticks.Stop()
 	for {
 		if err := f.takeDue(); err != nil {
-			f.reportProblem(&CommitError{Key: f.key(), Err: err})
+			f.reportProblem(&CommitError{Key: f.cursorKey(), Err: err})
 		}
 		select {
 		case <-ticks.C:
@@ -337,7 +337,7 @@ func (f *flow) takeDue() error {
 	f.mu.Unlock()
 	ctx, cancel := f.k.storeContext()
 	defer cancel()
-	due, err := f.k.o.Store.DueDeadLetters(ctx, f.key(), 0, maxRetriedLetters)
+	due, err := f.k.o.Store.DueDeadLetters(ctx, f.cursorKey(), 0, maxRetriedLetters)
 	for _, d := range due {
 		f.mu.Lock()
 		_, known := f.letters[d.Sequence]
@@ -366,7 +366,7 @@ func (f *flow) finish(ctx context.Context) error {
 
 // reportProblem reports a problem outside the handlers (CON-8).
 func (f *flow) reportProblem(err error) {
-	f.k.metrics.problem(f, problemOf(err))
+	f.k.metrics.problem(f, problemType(err))
 	if f.k.o.OnProblem != nil {
 		f.k.o.OnProblem(err)
 		return

@@ -22,18 +22,18 @@ import (
 // requested notifications that the server will send.
 const notificationListenAck = "notifications/subscriptions/acknowledged"
 
-// A frame is a notification of the extension as read by a tap.
+// A frame is an extension notification as read by a tap.
 type frame struct {
 	method string
 	params json.RawMessage
 }
 
-// A call is stored in a request's context. The tap below the SDK uses it to match the response to the request and to
-// store data that the SDK does not return.
+// A call holds the state of one request and is stored in the request's context. The tap beneath the SDK uses it to
+// match the response to the request and to store data that the SDK does not return.
 type call struct {
-	method   string
-	presence *availability // of the subscription that makes the call; nil for the client's
-	in       *frameQueue   // receives the frames of a stream; nil for requests with a single response
+	method       string
+	availability *availability // of the subscription that makes the call; nil for the client's
+	in           *frameQueue   // receives the frames of a stream; nil for requests with a single response
 
 	mu     sync.Mutex
 	cause  error           // why the response is missing, if the SDK does not know it
@@ -56,14 +56,14 @@ func callFrom(ctx context.Context) *call {
 	return c
 }
 
-// reset clears the state from an earlier attempt of the same call. A redirect or an authorization causes a new attempt.
+// reset clears the state left by an earlier attempt at the same call. Redirects and authorizations cause new attempts.
 func (c *call) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cause, c.result = nil, nil
 }
 
-// fail records the reason there will be no response. Later reasons are ignored.
+// fail records the reason no response will arrive. It ignores later reasons.
 func (c *call) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +72,8 @@ func (c *call) fail(err error) {
 	}
 }
 
-// reason returns the reason the response is missing, or nil if it is unknown.
-func (c *call) reason() error {
+// failureReason returns the reason the response is missing, or nil if it is unknown.
+func (c *call) failureReason() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cause
@@ -121,8 +121,8 @@ func (q *frameQueue) put(ctx context.Context, f frame) {
 	}
 }
 
-// offer adds f without waiting. If the queue is full, offer drops f and all later frames, so that the queue has no gap.
-// The loop then resumes from its cursor.
+// offer adds f without waiting. If the queue is full, offer drops f and all later frames, so the queue has no gap. The
+// loop then resumes from its cursor.
 func (q *frameQueue) offer(f frame) {
 	if q.full.Load() {
 		return
@@ -146,34 +146,34 @@ func (q *frameQueue) release(f frame) {
 	wake(q.room)
 }
 
-// A tapState is the state shared by the taps of one session. It has the routes from IDs to calls and the results of the
+// A tapState is the state shared by the taps of one session. It holds the calls by request ID and the results of the
 // handshake.
 type tapState struct {
-	// shared reports whether all subscriptions use one read loop.
+	// shared is true if all subscriptions use one read loop.
 	shared bool
-	// others receives notifications of other protocols.
-	others *observers
-	// changed receives a value after each list_changed.
-	changed chan struct{}
-	// aborted is cancelled when an orderly close takes too long. It ends all requests on the carrier.
-	aborted context.Context
-	abort   context.CancelFunc
+	// otherObservers receives the notifications of other protocols.
+	otherObservers *observers
+	// listChanged receives a value after each list_changed notification.
+	listChanged chan struct{}
+	// abortContext is cancelled if an orderly close takes too long, which ends all requests on the carrier.
+	abortContext context.Context
+	abort        context.CancelFunc
 
 	mu        sync.Mutex
-	trusted   context.Context // done when the carrier is in doubt; see doubt
+	trusted   context.Context // done when the carrier is in doubt; see resetTrust
 	distrust  context.CancelFunc
 	routes    map[string]*call // by JSON-RPC ID as text
 	shaking   bool             // until the handshake is over
 	topLevel  json.RawMessage  // capabilities.events, which the SDK does not decode
 	extension json.RawMessage  // capabilities.extensions[wire.ExtensionID]
 	// refusal is the error from the latest response to a request other than an events call. It is a *StatusError for
-	// 401 and 403, a *waitError if the server was temporarily unavailable, a *contentError if the response was not
-	// JSON-RPC, and nil otherwise.
+	// status 401 or 403, a *waitError if the server was temporarily unavailable, a *contentError if the response was
+	// not JSON-RPC, and nil otherwise.
 	refusal error
 	broken  error // why the connection could not be read any longer
 	// Errors of the latest handshake request and of server/discover if no server answered them; otherwise nil.
-	away, undiscovered error
-	strict             bool // no handshake of an older revision after undiscovered
+	handshakeErr, discoverErr error
+	strict                    bool // no handshake of an older revision after discoverErr
 }
 
 // setBroken records the reason the connection can no longer be read.
@@ -218,20 +218,20 @@ func (b *tapState) explain(err error) error {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		err = &reasonError{failed.Err.Error(), []error{err}} // without the layers of the SDK
 	}
-	if b.away != nil {
+	if b.handshakeErr != nil {
 		return &unreachableError{err}
 	}
 	return err
 }
 
 func newTapState(shared bool, others *observers) *tapState {
-	b := &tapState{shared: shared, others: others, changed: make(chan struct{}, 1), routes: map[string]*call{}, shaking: true}
-	b.aborted, b.abort = context.WithCancel(context.Background())
-	b.trusted, b.distrust = context.WithCancel(b.aborted)
+	b := &tapState{shared: shared, otherObservers: others, listChanged: make(chan struct{}, 1), routes: map[string]*call{}, shaking: true}
+	b.abortContext, b.abort = context.WithCancel(context.Background())
+	b.trusted, b.distrust = context.WithCancel(b.abortContext)
 	return b
 }
 
-// trustContext returns a context that is cancelled by the next call of resetTrust.
+// trustContext returns a context that the next call to resetTrust cancels.
 func (b *tapState) trustContext() context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -242,12 +242,12 @@ func (b *tapState) trustContext() context.Context {
 func (b *tapState) resetTrust() {
 	b.mu.Lock()
 	b.distrust()
-	b.trusted, b.distrust = context.WithCancel(b.aborted)
+	b.trusted, b.distrust = context.WithCancel(b.abortContext)
 	b.mu.Unlock()
-	wake(b.changed)
+	wake(b.listChanged)
 }
 
-// route routes frames with the given ID to c until ctx is done.
+// route directs frames with the given ID to c until ctx is done.
 func (b *tapState) route(ctx context.Context, id string, c *call) {
 	b.mu.Lock()
 	b.routes[id] = c
@@ -265,14 +265,15 @@ func (b *tapState) unroute(id string) {
 	}
 }
 
-// handleNotification handles a notification that the SDK would drop. A frame that arrived in the response to own is
-// passed to own, any other to the call with its subscription ID. Frames of ended requests are dropped.
+// handleNotification handles a notification that the SDK would drop. If own is not nil, the frame arrived in the
+// response to own and is passed to it. Otherwise it is passed to the call with the frame's subscription ID, or dropped
+// if that call has ended.
 func (b *tapState) handleNotification(ctx context.Context, f frame, own *call) {
 	switch {
 	case f.method == wire.NotificationListChanged:
-		wake(b.changed)
+		wake(b.listChanged)
 	case !strings.HasPrefix(f.method, wire.NotificationPrefix) && f.method != notificationListenAck:
-		b.others.notify(f.method, f.params)
+		b.otherObservers.notify(f.method, f.params)
 	case own != nil:
 		own.in.put(ctx, f)
 	default:
@@ -286,7 +287,7 @@ func (b *tapState) handleNotification(ctx context.Context, f frame, own *call) {
 }
 
 // decodeMessage decodes a JSON-RPC message. The message's result or params share memory with data. If a member is
-// repeated, the first one is used, as an intermediary may have done. The SDK would use the last one.
+// repeated, decodeMessage uses the first value, as an intermediary may have done. The SDK would use the last value.
 func decodeMessage(data []byte) (jsonrpc.Message, error) {
 	m, err := wire.DecodeMembers(data)
 	if err != nil {
@@ -330,7 +331,7 @@ func idText(raw any) string {
 	return string(b)
 }
 
-// recordCapabilities records both forms of the capability (D1) in a result during the handshake.
+// recordCapabilities records both forms of the capability (D1) from a handshake result.
 func (b *tapState) recordCapabilities(result json.RawMessage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -357,7 +358,7 @@ func present(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// endHandshake ends the handshake. It reports whether the server advertises events, and whether it advertises
+// endHandshake ends the handshake. It reports whether the server advertises events and whether it advertises
 // list_changed.
 func (b *tapState) endHandshake() (advertised, listChanged bool) {
 	b.mu.Lock()

@@ -32,7 +32,7 @@ func fuzzSubscription() *subscription {
 // typedItem is what an iteration shows of an item.
 func typedItem[A, P any](s *subscription, it item) (events.Event[A, P], error) {
 	s.typed = reflect.ValueOf(new(A)).Elem()
-	ev, err := s.event(reflect.TypeFor[events.Event[A, P]](), it)
+	ev, err := s.toEvent(reflect.TypeFor[events.Event[A, P]](), it)
 	return *ev.(*events.Event[A, P]), err
 }
 
@@ -85,7 +85,7 @@ func FuzzAnswers(f *testing.F) {
 		}
 		if res, err := readPoll(raw); err == nil {
 			s := fuzzSubscription()
-			if d := res.nextPoll(); d < 0 || d > maxWait {
+			if d := res.nextPollWait(); d < 0 || d > maxWait {
 				t.Fatalf("waits %v", d)
 			}
 			if err := s.takeBatch(t.Context(), res); err != nil {
@@ -186,9 +186,9 @@ func FuzzLines(f *testing.F) {
 	f.Add([]byte("[{\"jsonrpc\":\"2.0\",\"method\":\"x\"},null]\n\ufeff{}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		const limit = 1 << 10
-		l := newLines(bytes.NewReader(text), io.Discard, limit, slog.New(slog.DiscardHandler))
+		l := newLineConn(bytes.NewReader(text), io.Discard, limit, slog.New(slog.DiscardHandler))
 		for n := 0; ; n++ {
-			m, err := (&pipeConn{lines: l}).Read(t.Context())
+			m, err := (&pipeConn{lineConn: l}).Read(t.Context())
 			if err == io.EOF || errors.Is(err, ErrTooLarge) {
 				return
 			}

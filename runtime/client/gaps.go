@@ -20,7 +20,7 @@ func (s *subscription) checkOccurrence(o *wire.Occurrence) error {
 
 // queueInvalid queues a PayloadError instead of an invalid occurrence.
 func (s *subscription) queueInvalid(ctx context.Context, it item, err error) error {
-	known, _ := occurrence(it.occurrence)
+	known, _ := toOccurrence(it.occurrence)
 	known.ID = known.ID[:min(len(known.ID), wire.MaxEventID)]
 	it.note, it.occurrence = &PayloadError{Occurrence: known, Err: err}, nil
 	if err := s.inbox.put(ctx, it); err != nil {
@@ -51,7 +51,7 @@ func (s *subscription) queueGapItem(ctx context.Context, cursor *string, sequenc
 	return nil
 }
 
-// handleTruncation queues a gap after the server has reported truncation. It ignores truncation for a type without
+// handleTruncation queues a gap after the server has reported truncation. It ignores the truncation of a type without
 // replay, because the server never had events to replay (CLI-7a). If a type previously had cursors and now has none,
 // the events after the last cursor are lost. handleTruncation then queues one gap and clears the cursor.
 func (s *subscription) handleTruncation(ctx context.Context, cursor, from *string) error {

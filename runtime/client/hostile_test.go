@@ -29,12 +29,12 @@ const (
 
 // A pipeConn is a process without one: lines over pipes.
 type pipeConn struct {
-	*lines
+	*lineConn
 	once sync.Once
 	end  func()
 }
 
-func (c *pipeConn) Close() error { c.once.Do(func() { c.lines.close(); c.end() }); return nil }
+func (c *pipeConn) Close() error { c.once.Do(func() { c.lineConn.close(); c.end() }); return nil }
 
 type pipeTransport struct{ conn *pipeConn }
 
@@ -50,8 +50,8 @@ func stdioOf(t *testing.T, s *hostileserver.Server) mcp.Transport {
 			out.Close()
 			in.Close()
 		}()
-		l := newLines(fromServer, toServer, hostileMessage, slog.New(slog.DiscardHandler))
-		return pipeTransport{&pipeConn{lines: l, end: func() { toServer.Close(); fromServer.Close() }}}, nil
+		l := newLineConn(fromServer, toServer, hostileMessage, slog.New(slog.DiscardHandler))
+		return pipeTransport{&pipeConn{lineConn: l, end: func() { toServer.Close(); fromServer.Close() }}}, nil
 	})
 }
 

@@ -345,8 +345,8 @@ func TestTappedSSE(t *testing.T) {
 		if got != want || err != nil {
 			t.Errorf("%q: %q, %v", body, got, err)
 		}
-		if answered := strings.Contains(want, stub); answered != (own.reason() == nil) || answered != (own.result != nil) {
-			t.Errorf("%q: result %s, cause %v", body, own.result, own.reason())
+		if answered := strings.Contains(want, stub); answered != (own.failureReason() == nil) || answered != (own.result != nil) {
+			t.Errorf("%q: result %s, cause %v", body, own.result, own.failureReason())
 		}
 	}
 	const other = "id: 3\nevent: message\ndata: " + resultBody + "\n\n"

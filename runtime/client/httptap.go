@@ -41,11 +41,11 @@ func (c *Client) tapHTTP(t *mcp.StreamableClientTransport, b *tapState) (*mcp.St
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	// http.Client.Timeout includes reading the body, and streams do not end. So the tap applies the timeout to all
-	// other requests.
+	// http.Client.Timeout includes the time to read the body and would therefore end streams. The tap applies the
+	// timeout to all other requests instead.
 	timeout := hc.Timeout
 	hc.Timeout = 0
-	hc.Transport = &repeater{base: base, presences: &c.presences}
+	hc.Transport = &repeater{base: base, availabilities: &c.availabilities}
 	p := &poster{client: hc, endpoint: t.Endpoint, limit: c.opts.MaxMessage, timeout: c.opts.CallTimeout}
 	if t.OAuthHandler != nil {
 		p.oauth = &authorizer{t.OAuthHandler, c.authorizing}
@@ -67,7 +67,7 @@ type httpTap struct {
 }
 
 func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
-	own, asked := callFrom(req.Context()), headOf(req)
+	own, asked := callFrom(req.Context()), readRequestHead(req)
 	if asked.ID == nil {
 		own = nil // the SDK's cancellation of the call
 	}
@@ -89,12 +89,12 @@ func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		release()
 		if own != nil {
-			own.fail(brokeOff("no connection", err))
+			own.fail(wrapConnectionError("no connection", err))
 		}
 		return resp, err
 	}
 	if own != nil {
-		own.dated(resp)
+		own.recordDate(resp)
 	}
 	if err := t.inspect(req, resp, own, string(asked.ID)); err != nil {
 		release()
@@ -108,7 +108,7 @@ func (t *httpTap) RoundTrip(req *http.Request) (*http.Response, error) {
 // client's timeout expires. The timeout does not apply to streams, or to events calls, which have their own timeout.
 func (t *httpTap) requestContext(req *http.Request, own bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	stops := []func() bool{context.AfterFunc(t.board.aborted, func() { cancel(context.Canceled) })}
+	stops := []func() bool{context.AfterFunc(t.board.abortContext, func() { cancel(context.Canceled) })}
 	if t.timeout > 0 && !own && req.Method != http.MethodGet {
 		stops = append(stops, time.AfterFunc(t.timeout, func() { cancel(context.DeadlineExceeded) }).Stop)
 	}
@@ -140,14 +140,14 @@ func (t *httpTap) inspect(req *http.Request, resp *http.Response, own *call, id 
 	return nil
 }
 
-// translate replaces the response to an events call with a response that does not end the session. It does not replace
-// challenges, which the SDK's OAuth handler handles, or the 404 of a lost session.
+// translate replaces an error response to an events call with a response that does not end the session. It does not
+// replace challenges, which the SDK's OAuth handler handles, or the 404 of a lost session.
 func (t *httpTap) translate(req *http.Request, resp *http.Response, own *call, id string) {
 	session := req.Header.Get(sessionHeader) != ""
 	if t.oauth && isChallenge(resp) {
 		return
 	}
-	result, err := own.read(resp, id, session, t.limit)
+	result, err := own.readResult(resp, id, session, t.limit)
 	if status := (*StatusError)(nil); session && errors.As(err, &status) && status.mayBeStale() {
 		if status.Status != http.StatusNotFound {
 			own.fail(err)
@@ -191,7 +191,7 @@ func (t *httpTap) recordRefusal(resp *http.Response) {
 	body := readRefusal(resp)
 	replaceBody(resp, body)
 	if isChallenge(resp) {
-		t.board.setRefusal(statusOf(resp, body))
+		t.board.setRefusal(newStatusError(resp, body))
 		return
 	}
 	t.board.setRefusal(checkContent(resp, body))
@@ -243,7 +243,7 @@ func clip(body []byte) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// retryAfter returns the wait in a Retry-After header of either form (RFC 9110, section 10.2.3).
+// retryAfter returns the wait that a Retry-After header requests, as seconds or as a date (RFC 9110, section 10.2.3).
 func retryAfter(resp *http.Response) time.Duration {
 	v := resp.Header.Get("Retry-After")
 	if v == "" {

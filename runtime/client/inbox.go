@@ -8,15 +8,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// An item is an occurrence, a gap or an error for the application, or only an advance of the cursor.
+// An item is an occurrence, a gap or an error for the application, or just a cursor advance.
 type item struct {
 	occurrence *wire.Occurrence
 	gap        *GapError
 	note       error
 	carried    *carriedItem
-	// cursor is the position after this item; nil if unknown.
+	// cursor is the position after this item, or nil if it is unknown.
 	cursor *string
-	// sequence is the last sequence number in the received store that this item covers; 0 if none.
+	// sequence is the last sequence number in the received store that this item covers, or 0.
 	sequence uint64
 	// place is the item's ledger entry, set when the item is handed out.
 	place *ledgerEntry
@@ -93,7 +93,7 @@ func (b *inbox) put(ctx context.Context, it item) error {
 }
 
 // advance records the cursor or sequence number that is reached once all queued items are settled. It never waits for
-// space and does not fill the queue, because a busy application may receive many cursor updates in quiet periods.
+// space and does not fill the queue, because many cursor updates may arrive while the application is busy.
 func (b *inbox) advance(cursor *string, sequence uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,8 +109,8 @@ func (b *inbox) advance(cursor *string, sequence uint64) {
 	wake(b.more)
 }
 
-// end makes tryTake return err once the queue is empty.
-func (b *inbox) end(err error) {
+// closeWithError makes tryTake return err once the queue is empty.
+func (b *inbox) closeWithError(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.ended {
@@ -119,8 +119,8 @@ func (b *inbox) end(err error) {
 	wake(b.more)
 }
 
-// tryTake removes and returns the first item. If the queue is empty, ok is false, and err is the error passed to end,
-// if any.
+// tryTake removes and returns the first item. If the queue is empty, ok is false, and err is the error passed to
+// closeWithError, if any.
 func (b *inbox) tryTake() (it item, ok bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,10 +149,10 @@ type idSet struct {
 
 func newIDSet(limit int) *idSet { return &idSet{limit: limit, known: map[string]int{}} }
 
-// add adds id and reports whether it is new. An empty ID is always new. For a known ID, again reports whether this is
-// its first repeat since the last new ID. Such repeats occur when a log is read again from its start, but not when a
-// server keeps sending the same events.
-func (s *idSet) add(id string) (fresh, again bool) {
+// add adds id and reports whether it is new. An empty ID is always new. For a known ID, reread reports whether this is
+// its first repetition since the last new ID. Such repetitions occur when a log is read again from its start, but not
+// when a server keeps sending the same events.
+func (s *idSet) add(id string) (fresh, reread bool) {
 	if id == "" {
 		return true, false
 	}

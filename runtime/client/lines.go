@@ -12,8 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// lines is a connection that reads and writes newline-delimited messages.
-type lines struct {
+// A lineConn is a connection that reads and writes newline-delimited messages.
+type lineConn struct {
 	in    io.Writer
 	limit int64
 	log   *slog.Logger
@@ -25,19 +25,19 @@ type lines struct {
 	closed   chan struct{}
 }
 
-// newLines returns a connection and starts reading from out.
-func newLines(out io.Reader, in io.Writer, limit int64, log *slog.Logger) *lines {
+// newLineConn returns a connection and starts reading from out.
+func newLineConn(out io.Reader, in io.Writer, limit int64, log *slog.Logger) *lineConn {
 	if limit <= 0 {
 		limit = defaultMessage
 	}
-	l := &lines{in: in, limit: limit, log: log,
+	l := &lineConn{in: in, limit: limit, log: log,
 		messages: make(chan jsonrpc.Message), read: make(chan struct{}), closed: make(chan struct{})}
 	go l.pump(out)
 	return l
 }
 
 // pump reads stdout until EOF, even after the connection is closed, because a process that cannot write may not exit.
-func (c *lines) pump(out io.Reader) {
+func (c *lineConn) pump(out io.Reader) {
 	in := bufio.NewReaderSize(out, 64<<10)
 	for {
 		line, err := readLine(in, c.limit)
@@ -109,9 +109,9 @@ func decodeLine(line []byte) []jsonrpc.Message {
 	return nil
 }
 
-func (c *lines) SessionID() string { return "" }
+func (c *lineConn) SessionID() string { return "" }
 
-func (c *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	select {
 	case m := <-c.messages:
 		return m, nil
@@ -124,7 +124,7 @@ func (c *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-func (c *lines) Write(ctx context.Context, m jsonrpc.Message) error {
+func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -138,4 +138,4 @@ func (c *lines) Write(ctx context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-func (c *lines) close() { close(c.closed) }
+func (c *lineConn) close() { close(c.closed) }

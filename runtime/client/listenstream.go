@@ -14,21 +14,21 @@ const (
 	maxRefusals = 3
 	// maxStale is the maximum number of consecutive sessions with a stale response.
 	maxStale = 5
-	// toleratedFailures is the number of consecutive unusable responses that are not reported.
+	// toleratedFailures is the number of consecutive unusable responses that are not reported to the application.
 	toleratedFailures = 3
 	// eventlessTimeout is how long servers may respond without advertising events before the subscription ends. A
 	// rolling restart may take this long.
 	eventlessTimeout = 2 * time.Minute
 	// minReopenInterval is the minimum interval between two immediate reopenings of a stream, because a server may end
-	// every stream.
+	// every stream immediately.
 	minReopenInterval = 2 * time.Second
 )
 
 // codeParseError is the error code for a request that the server could not parse. Such a request is not retried.
 const codeParseError = -32700
 
-// A retryState is the state that determines how a subscription continues after the end of a leg. It is a value, and
-// [retryState.next] has no side effects.
+// A retryState determines how a subscription continues after the end of a leg. It is a value, and [retryState.next] has
+// no side effects.
 type retryState struct {
 	accepted  bool      // the server has accepted the subscription
 	broken    bool      // delivery is interrupted
@@ -59,17 +59,17 @@ type legEnd struct {
 	received   int64  // occurrences so far
 }
 
-// A step is the action after the end of a leg: to end the subscription, or to start another leg.
+// A step is the action after the end of a leg. It either ends the subscription or starts another leg.
 type step struct {
 	end    error // non-nil: the subscription ends with it
 	wait   bool  // pause before the next leg
 	brisk  bool  // the pause may be short
 	tell   error // an error to yield to the application before the next leg
 	relist relistTime
-	// withoutMode excludes the current mode for the rest of the subscription.
-	withoutMode bool
-	// fromNow clears the cursor and reports a gap.
-	fromNow bool
+	// excludeMode is true if the subscription must stop using the current mode.
+	excludeMode bool
+	// restartFromNow is true if the cursor is cleared and a gap is reported.
+	restartFromNow bool
 }
 
 // A relistTime specifies when to reread the list of event types.
@@ -81,7 +81,7 @@ const (
 	relistSoon // not more often than relistPause allows
 )
 
-// accept records that the server has accepted the subscription. It reports whether the server had accepted it before,
+// accept records that the server has accepted the subscription. It reports whether the server had accepted it before
 // and whether delivery had been interrupted.
 func (s *retryState) accept() (before, again bool) {
 	before, again = s.accepted, s.broken
@@ -90,8 +90,8 @@ func (s *retryState) accept() (before, again bool) {
 	return before, again
 }
 
-// progress records that delivery works, which resets the failure counters.
-func (s *retryState) progress() { s.failures, s.refusals, s.told, s.brisk = 0, 0, false, false }
+// recordProgress records that delivery works, which resets the failure counters.
+func (s *retryState) recordProgress() { s.failures, s.refusals, s.told, s.brisk = 0, 0, false, false }
 
 // next returns the new state and the step after e (CLI-4, CLI-7, CLI-12).
 func (s retryState) next(e legEnd) (retryState, step) {
@@ -129,7 +129,7 @@ func (s *retryState) judge(e legEnd) step {
 		if !s.accepted {
 			return step{end: e.err}
 		}
-		return step{wait: true, tell: s.reportUnusable(e, answer)}
+		return step{wait: true, tell: s.unusableResponseError(e, answer)}
 	case errors.Is(e.err, ErrNoEvents) && s.accepted && s.mayAdvertiseAgain(e):
 		return step{wait: true}
 	case errors.Is(e.err, ErrNoEvents), errors.As(e.err, &mode), errors.As(e.err, &actor), errors.Is(e.err, ErrClosed):
@@ -143,7 +143,7 @@ func (s *retryState) judge(e legEnd) step {
 		}
 		st.wait = true
 		return st
-	case errors.As(e.err, &status) && status.permanent():
+	case errors.As(e.err, &status) && status.isPermanent():
 		return step{end: e.err}
 	case errors.As(e.err, &refusal):
 		return s.handleRefusal(e, refusal)
@@ -153,8 +153,8 @@ func (s *retryState) judge(e legEnd) step {
 	return step{wait: true}
 }
 
-// handleLoss continues with another session. It does not pause if the loss was detected after an outage, when another
-// server answered. The session that Subscribe used may have been lost long before, so Subscribe retries once.
+// handleLoss continues with another session. It does not pause if the loss was detected because another server answered
+// after an outage. The session that Subscribe used may have been lost long before, so Subscribe retries once.
 func (s *retryState) handleLoss(e legEnd) step {
 	if !e.redialable {
 		return step{end: e.err}
@@ -170,7 +170,7 @@ func (s *retryState) handleLoss(e legEnd) step {
 	return step{wait: wait}
 }
 
-// handleStale continues after a new handshake. It ends the subscription if the server then sends the same response.
+// handleStale continues with a new handshake. It ends the subscription if the server sent the same response before.
 func (s *retryState) handleStale(e legEnd, stale *staleError) step {
 	s.stale++
 	again := stale.sameAs(s.staleErr) || s.stale > maxStale
@@ -179,7 +179,7 @@ func (s *retryState) handleStale(e legEnd, stale *staleError) step {
 	switch {
 	case !again:
 		return step{wait: s.stale > 1}
-	case s.accepted && errors.As(stale.err, &status) && !status.permanent():
+	case s.accepted && errors.As(stale.err, &status) && !status.isPermanent():
 		return step{wait: true}
 	case s.accepted && errors.As(stale.err, new(*events.Error)):
 		return step{end: &TerminatedError{Event: e.event, Err: stale.err}}
@@ -196,16 +196,16 @@ func (s *retryState) mayAdvertiseAgain(e legEnd) bool {
 }
 
 // pauseAfterOverflow reports whether to pause before reopening a stream that overflowed. It returns false if the stream
-// delivered events, so that a burst is read quickly.
+// delivered events, so a burst is read quickly.
 func (s *retryState) pauseAfterOverflow(received int64) (wait bool) {
 	wait = s.overrun == received
 	s.overrun = received
 	return wait
 }
 
-// reportUnusable returns the error to yield after repeated unusable responses, or nil. It returns one error until an
-// event is received.
-func (s *retryState) reportUnusable(e legEnd, err error) error {
+// unusableResponseError returns the error to yield after repeated unusable responses, or nil. After returning an error,
+// it returns nil until an event is received.
+func (s *retryState) unusableResponseError(e legEnd, err error) error {
 	if s.told || s.failures < toleratedFailures {
 		return nil
 	}
@@ -213,7 +213,8 @@ func (s *retryState) reportUnusable(e legEnd, err error) error {
 	return &RecoverableError{Event: e.event, Err: err}
 }
 
-// wasInterrupted reports whether e ended a leg that had made progress, so that another server may continue it.
+// wasInterrupted reports whether e ended a leg that had made progress. Another server may be able to continue such a
+// leg.
 func (s *retryState) wasInterrupted(e legEnd) bool {
 	return s.failures == 0 && (errors.Is(e.err, errStreamEnded) || errors.Is(e.err, errSilent) || errors.Is(e.err, ErrSessionLost) && !e.shared)
 }
@@ -253,7 +254,7 @@ func (s *retryState) handleRefusal(e legEnd, refusal *events.Error) step {
 }
 
 // reselect returns the step after the server reported that the type or mode does not exist (CLI-7). The step rereads
-// the list. It returns false if that would not help.
+// the list. If that would not help, reselect returns false.
 func (s *retryState) reselect(e legEnd, reason error) (st step, again bool) {
 	var refusal *events.Error
 	if !errors.As(reason, &refusal) {
@@ -270,13 +271,13 @@ func (s *retryState) reselect(e legEnd, reason error) (st step, again bool) {
 			Reason  string `json:"reason"`
 		}
 		if wire.Decode(refusal.Data, &data) == nil && data.Reason == "schema_changed" && s.isCursorOutdated(e.cursor) {
-			return step{fromNow: true, relist: relistNow}, true
+			return step{restartFromNow: true, relist: relistNow}, true
 		}
 		if data.Feature == "deliveryMode" {
 			if e.forced {
 				return step{}, false
 			}
-			st.withoutMode = true
+			st.excludeMode = true
 		}
 	default:
 		return step{}, false

@@ -121,10 +121,10 @@ func TestStandingNext(t *testing.T) {
 		{"not found at first, again", retryState{refusals: 1}, legEnd{err: gone, listed: true}, step{end: gone}, gone, func(s *retryState) { s.refusals = 2 }},
 		{"not found too often", with(func(s *retryState) { s.refusals = maxRefusals }), legEnd{err: gone, listed: true}, step{end: &TerminatedError{}}, gone,
 			func(s *retryState) { s.refusals = maxRefusals + 1 }},
-		{"another mode", accepted, legEnd{err: mode}, step{wait: true, relist: relistSoon, withoutMode: true}, nil, func(s *retryState) { s.refusals = 1 }},
+		{"another mode", accepted, legEnd{err: mode}, step{wait: true, relist: relistSoon, excludeMode: true}, nil, func(s *retryState) { s.refusals = 1 }},
 		{"another mode than the chosen one", accepted, legEnd{err: mode, forced: true}, step{end: &TerminatedError{}}, mode, nil},
 		{"another schema", accepted, legEnd{err: schema, cursor: "c"}, step{wait: true, relist: relistSoon}, nil, func(s *retryState) { s.stuck, s.refusals = "c", 1 }},
-		{"another schema, again", with(func(s *retryState) { s.stuck, s.refusals = "c", 1 }), legEnd{err: schema, cursor: "c"}, step{wait: true, relist: relistNow, fromNow: true}, nil,
+		{"another schema, again", with(func(s *retryState) { s.stuck, s.refusals = "c", 1 }), legEnd{err: schema, cursor: "c"}, step{wait: true, relist: relistNow, restartFromNow: true}, nil,
 			func(s *retryState) { s.stuck = "" }},
 		{"another schema from now", accepted, legEnd{err: schema}, step{wait: true, relist: relistSoon}, nil, func(s *retryState) { s.refusals = 1 }},
 		{"overloaded", accepted, legEnd{err: busy}, step{wait: true, tell: busy}, nil, nil},
@@ -171,7 +171,7 @@ func TestStandingRecovers(t *testing.T) {
 	if want := (retryState{accepted: true, failures: 4, retries: 1, refusals: 2, told: true, stuck: "c", overrun: 9}); s != want {
 		t.Errorf("accepted: %+v, want %+v", s, want)
 	}
-	s.progress()
+	s.recordProgress()
 	if want := (retryState{accepted: true, retries: 1, stuck: "c", overrun: 9}); s != want {
 		t.Errorf("progress: %+v, want %+v", s, want)
 	}

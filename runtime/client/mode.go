@@ -8,7 +8,7 @@ import (
 )
 
 // A leg receives events in one delivery mode over one session. It calls s.recordAccepted once the server has accepted
-// the subscription. It returns the reason it ended, which is never nil.
+// the subscription. The returned error is the reason the leg ended and is never nil.
 type leg func(ctx context.Context, s *subscription, sess *session) error
 
 // A deliveryMode is a delivery mode and the leg that implements it.
@@ -24,8 +24,8 @@ var deliveryModes = []deliveryMode{
 	{wire.ModePoll, runPoll},
 }
 
-// selectMode returns the client's first mode that is offered and not refused. If forced is set, it considers only that
-// mode. It ignores unknown modes in offered.
+// selectMode returns the client's most preferred mode that is offered and not refused. If forced is set, it considers
+// only that mode. It ignores unknown modes in offered.
 func selectMode(event string, offered []string, forced string, refused map[string]bool) (deliveryMode, error) {
 	var able, supported []string // the client's modes, and the ones allowed here
 	for _, m := range deliveryModes {

@@ -49,7 +49,7 @@ func runPoll(ctx context.Context, s *subscription, sess *session) error {
 			continue // without progress, hasMore could keep this loop going forever
 		}
 		empty = 0
-		if err := sleep(ctx, max(res.nextPoll(), o.PollFloor)); err != nil {
+		if err := sleep(ctx, max(res.nextPollWait(), o.PollFloor)); err != nil {
 			return err
 		}
 	}
@@ -62,7 +62,7 @@ const (
 	maxPagePause = 10 * time.Second
 )
 
-// pauseBetweenPages waits before the next page if too many pages had no new occurrences, and records that in the
+// pauseBetweenPages waits before the next page if too many pages had no new occurrences. It records the reason in the
 // status.
 func (s *subscription) pauseBetweenPages(ctx context.Context, pages int) error {
 	if pages < freePages {
@@ -80,8 +80,8 @@ func (s *subscription) advanceCount() int64 {
 	return s.advances
 }
 
-// A pollResult is a leniently decoded wire.PollResult. A malformed occurrence must not affect the others, and some
-// languages encode integers as 5000.0.
+// A pollResult is a leniently decoded wire.PollResult. Decoding is lenient because a malformed occurrence must not
+// affect the others and some languages encode integers as 5000.0.
 type pollResult struct {
 	Events     []json.RawMessage
 	Cursor     *string
@@ -90,8 +90,8 @@ type pollResult struct {
 	NextPollMs json.RawMessage
 }
 
-// nextPoll returns the wait that the server requests, limited to maxWait.
-func (r *pollResult) nextPoll() time.Duration {
+// nextPollWait returns the wait that the server requests, limited to maxWait.
+func (r *pollResult) nextPollWait() time.Duration {
 	ms, err := strconv.ParseFloat(string(r.NextPollMs), 64)
 	if !(ms > 0) || err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0

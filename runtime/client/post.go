@@ -19,8 +19,8 @@ import (
 )
 
 // A poster sends the requests whose responses are streams: events/stream and subscriptions/listen. The SDK would drop
-// the notifications in those streams. Each request has the session's ID, revision and token, like the SDK's own
-// requests.
+// the notifications in those streams. Each request has the session's ID, revision and token, as the SDK's own requests
+// do.
 type poster struct {
 	client   http.Client
 	endpoint string
@@ -30,10 +30,10 @@ type poster struct {
 	last     atomic.Int64 // the number in the last request's id
 }
 
-// stream sends one request, passes the notifications in the response to c, and returns the reason the response ended.
-// If the server refuses the request with status 401, 403 or 404, stream renews the token or the session and resends the
-// request.
-func (p *poster) stream(ctx context.Context, s *session, params *params, c *call) error {
+// runStream sends one request, passes the notifications in the response to c, and returns the reason the response
+// ended. If the server refuses the request with status 401, 403 or 404, runStream renews the token or the session and
+// resends the request.
+func (p *poster) runStream(ctx context.Context, s *session, params *methodParams, c *call) error {
 	if err := s.fillMeta(ctx, params); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (p *poster) stream(ctx context.Context, s *session, params *params, c *call
 	if resp.StatusCode < 300 && mediaType(resp) == typeSSE {
 		return p.receive(ctx, s, resp, c, id)
 	}
-	if _, err := c.read(resp, id, s.cs.ID() != "", p.limit); err != nil {
+	if _, err := c.readResult(resp, id, s.cs.ID() != "", p.limit); err != nil {
 		return err
 	}
 	return errStreamEnded
@@ -87,7 +87,7 @@ func (p *poster) send(ctx context.Context, s *session, method string, body []byt
 		req.Header.Set(wire.HeaderSessionID, id)
 	}
 	if p.oauth != nil {
-		token, err := p.oauth.authorization(ctx)
+		token, err := p.oauth.authorizationHeader(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("client: the token for %s: %w", method, err)
 		}
@@ -97,12 +97,12 @@ func (p *poster) send(ctx context.Context, s *session, method string, body []byt
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return nil, brokeOff("no connection", err)
+		return nil, wrapConnectionError("no connection", err)
 	}
 	return resp, nil
 }
 
-// mayRenew reports whether a refusal may be caused by the token or the session.
+// mayRenew reports whether the token or the session may be the cause of a refusal.
 func (p *poster) mayRenew(resp *http.Response, id string) bool {
 	if isChallenge(resp) && p.oauth != nil {
 		return true
@@ -153,7 +153,7 @@ func (p *poster) receive(ctx context.Context, s *session, resp *http.Response, c
 			s.board.handleNotification(ctx, frame{m.Method, m.Params}, c)
 		case *jsonrpc.Response:
 			if idText(m.ID.Raw()) == id {
-				if err := refusalOf(m.Error); err != nil {
+				if err := convertRefusal(m.Error); err != nil {
 					return err
 				}
 				return errStreamEnded
@@ -169,7 +169,7 @@ func (p *poster) receive(ctx context.Context, s *session, resp *http.Response, c
 	}
 }
 
-// cancelRequest sends a cancel notification to a server with sessions. In older protocol revisions, closing the
+// cancelRequest sends a cancel notification to a server that uses sessions. In older protocol revisions, closing the
 // connection does not cancel the request.
 func (p *poster) cancelRequest(s *session, id string) {
 	ctx, cancel := context.WithTimeout(s.ctx, closeGrace)
@@ -181,7 +181,7 @@ func (p *poster) cancelRequest(s *session, id string) {
 	}
 }
 
-// An authorizer runs one authorization at a time, so that concurrent refusals open only one browser window.
+// An authorizer runs one authorization at a time, so concurrent refusals open only one browser window.
 type authorizer struct {
 	auth.OAuthHandler
 	turn chan struct{} // of the client
@@ -196,16 +196,16 @@ func (a *authorizer) Authorize(ctx context.Context, req *http.Request, resp *htt
 		resp.Body.Close()
 		return context.Cause(ctx)
 	}
-	if now, err := a.authorization(ctx); err == nil && now != "" && now != req.Header.Get("Authorization") {
+	if now, err := a.authorizationHeader(ctx); err == nil && now != "" && now != req.Header.Get("Authorization") {
 		resp.Body.Close()
 		return nil
 	}
 	return a.OAuthHandler.Authorize(ctx, req, resp)
 }
 
-// authorization returns the value of the Authorization header, or "" without a token. If the refresh token was refused,
-// it also returns "" without an error, and the server then challenges the request.
-func (a *authorizer) authorization(ctx context.Context) (string, error) {
+// authorizationHeader returns the value of the Authorization header, or "" without a token. If the refresh token was
+// refused, it also returns "" without an error, and the server then challenges the request.
+func (a *authorizer) authorizationHeader(ctx context.Context) (string, error) {
 	source, err := a.TokenSource(context.WithoutCancel(ctx)) // the source may outlive this request
 	if err != nil || source == nil {
 		return "", err

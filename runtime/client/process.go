@@ -27,8 +27,8 @@ type Process struct {
 	// Cmd is the command to start. Each call to Connect starts a copy with the same Path, Args, Env, Dir, Stderr,
 	// ExtraFiles and SysProcAttr. If Stderr is nil, os.Stderr is used.
 	Cmd *exec.Cmd
-	// Grace is how long the process may take to exit; 0 means 5 s. It applies after stdin is closed and again after
-	// SIGTERM. Then the process is killed.
+	// Grace is how long the process may take to exit; 0 means 5 s. This time is allowed after stdin is closed and again
+	// after SIGTERM. Then the process is killed.
 	Grace time.Duration
 	// Logger logs skipped lines at debug level; nil means slog.Default().
 	Logger *slog.Logger
@@ -86,7 +86,7 @@ func (p *Process) Connect(ctx context.Context) (mcp.Connection, error) {
 		log = slog.Default()
 	}
 	c := &processConn{cmd: cmd, in: in, out: out, grace: grace, exited: make(chan struct{}),
-		lines: newLines(out, in, p.limit, log)}
+		lineConn: newLineConn(out, in, p.limit, log)}
 	go func() {
 		c.exit = cmd.Wait()
 		close(c.exited)
@@ -96,7 +96,7 @@ func (p *Process) Connect(ctx context.Context) (mcp.Connection, error) {
 
 // A processConn is the connection to a running process.
 type processConn struct {
-	*lines
+	*lineConn
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	out   *os.File
@@ -113,7 +113,7 @@ type processConn struct {
 // process does not exit within the grace period.
 func (c *processConn) Close() error {
 	c.closeOnce.Do(func() {
-		c.lines.close()
+		c.lineConn.close()
 		c.in.Close()
 		c.closeErr = c.end()
 		// A grandchild may still have stdout open, but nothing reads it.

@@ -20,7 +20,7 @@ func runPush(ctx context.Context, s *subscription, sess *session) error {
 	own := s.newCall(newFrameQueue(sess.board.shared))
 	stream := &stream{s: s, in: own.in}
 	ended := make(chan error, 1)
-	s.c.background(func() { ended <- sess.stream(ctx, wire.MethodStream, &params{body: p}, own) })
+	s.c.runInBackground(func() { ended <- sess.runStream(ctx, wire.MethodStream, &methodParams{body: p}, own) })
 	pulse := heartbeatMonitor{assumed: s.c.opts.Heartbeat}
 	silence := time.NewTimer(pulse.timeout())
 	defer silence.Stop()
@@ -65,7 +65,7 @@ func runPush(ctx context.Context, s *subscription, sess *session) error {
 	}
 }
 
-// A stream is the state of one events/stream call.
+// A stream holds the state of one events/stream call.
 type stream struct {
 	s      *subscription
 	in     *frameQueue
@@ -86,7 +86,7 @@ func (st *stream) drain(ctx context.Context, reason error) error {
 	}
 }
 
-// handle handles one notification of the stream. It ignores unknown or malformed notifications, which only show that
+// handle handles a notification of the stream. It ignores unknown and malformed notifications, which still show that
 // the stream is alive.
 func (st *stream) handle(ctx context.Context, f frame) error {
 	s := st.s
@@ -116,12 +116,12 @@ func (st *stream) handle(ctx context.Context, f frame) error {
 	case wire.NotificationError:
 		var p wire.ErrorParams
 		if read(&p) {
-			return s.queueError(ctx, &RecoverableError{Event: s.name, Err: errorOf(p.Error.Code, p.Error.Message, p.Error.Data)})
+			return s.queueError(ctx, &RecoverableError{Event: s.name, Err: convertError(p.Error.Code, p.Error.Message, p.Error.Data)})
 		}
 	case wire.NotificationTerminated:
 		var p wire.ErrorParams
 		read(&p)
-		return &TerminatedError{Event: s.name, Err: errorOf(p.Error.Code, p.Error.Message, p.Error.Data)}
+		return &TerminatedError{Event: s.name, Err: convertError(p.Error.Code, p.Error.Message, p.Error.Data)}
 	}
 	return nil
 }

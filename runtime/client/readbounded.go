@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// A pieceBuffer collects a body of unknown size in pieces. Unlike a growing slice, it does not copy data repeatedly.
-// For an oversized body it allocates the limit once, for any other at most twice the size of the body.
+// A pieceBuffer collects a body of unknown size in pieces. Unlike a growing slice, it does not copy data repeatedly. It
+// allocates at most the limit for an oversized body, and at most twice the size of any other body.
 type pieceBuffer struct {
 	pieces [][]byte
 	size   int64

@@ -42,15 +42,15 @@ func (cb *callback) storeMessage(ctx context.Context, d webhook.Delivery) error 
 	return nil
 }
 
-// Prefixes of IDs of stored messages, unless the ID is a plain eventId.
+// Prefixes of stored-message IDs that are not plain eventIds.
 const (
 	prefixEnvelope = "envelope "
 	prefixEvent    = "event "
 )
 
-// receivedID returns the ID under which a message is stored. For an occurrence it is the eventId, so that the
-// occurrence is stored once regardless of its webhook-id. If the eventId starts with a prefix, prefixEvent is
-// prepended. For an envelope it is the webhook-id with prefixEnvelope (D10). Different messages never have the same ID.
+// receivedID returns the ID under which a message is stored. For an occurrence it is the eventId, so the occurrence is
+// stored once regardless of its webhook-id. If the eventId starts with a prefix, prefixEvent is prepended. For an
+// envelope it is the webhook-id with prefixEnvelope (D10). Different messages never have the same ID.
 func receivedID(d *webhook.Delivery) string {
 	id := d.Occurrence.EventID
 	switch {
@@ -121,8 +121,8 @@ func (cb *callback) enqueueStored(ctx context.Context, b clientstore.Received) e
 	return nil
 }
 
-// storedRing returns the stored secrets that have not expired, or nil if all have expired or none is stored. The
-// endpoint then creates a new secret, which the next subscribe sends to the server.
+// storedRing returns the stored secrets that have not expired, or nil if no such secret is stored. The endpoint then
+// creates a new secret, which the next subscribe sends to the server.
 func (cb *callback) storedRing() webhook.Ring {
 	if len(cb.state.Secrets) == 0 {
 		return nil

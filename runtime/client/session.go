@@ -37,28 +37,28 @@ type session struct {
 
 func (s *session) lose() { s.cancel(s.board.lossError()) }
 
-// suspect makes the next call start with a new handshake. If the server has no state for the session, the session is
-// replaced only if the outcome of the handshake differs. A single invalid call then does not end other streams.
-func (s *session) suspect() {
-	if s.holdsState() {
+// requireHandshake makes the next call start with a new handshake. A session without state on the server is replaced
+// only if the outcome of the handshake differs, so a single invalid call does not end other streams.
+func (s *session) requireHandshake() {
+	if s.isStateful() {
 		s.lose()
 		return
 	}
 	s.suspected.Store(true)
 }
 
-// holdsState reports whether the server keeps state for the session beyond each request.
-func (s *session) holdsState() bool { return s.events && (!s.stateless || s.board.shared) }
+// isStateful reports whether the server keeps state for the session between requests.
+func (s *session) isStateful() bool { return s.events && (!s.stateless || s.board.shared) }
 
-// sameAs reports whether the handshakes of s and o had the same outcome.
-func (s *session) sameAs(o *session) bool {
+// hasSameOutcome reports whether the handshakes of s and o had the same outcome.
+func (s *session) hasSameOutcome(o *session) bool {
 	return s.events == o.events && s.listChanged == o.listChanged && s.version() == o.version()
 }
 
 func (s *session) version() string { return s.cs.InitializeResult().ProtocolVersion }
 
-// join returns a context derived from ctx that is also cancelled when the session ends.
-func (s *session) join(ctx context.Context) (context.Context, context.CancelFunc) {
+// withSession returns a context derived from ctx that is also cancelled when the session ends.
+func (s *session) withSession(ctx context.Context) (context.Context, context.CancelFunc) {
 	joined, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })
 	return joined, func() { stop(); cancel(nil) }
@@ -109,7 +109,7 @@ func (c *Client) connect(ctx context.Context, strict bool) (*session, error) {
 		close(gone)
 		s.lose()
 	}()
-	c.background(func() {
+	c.runInBackground(func() {
 		<-s.ctx.Done()
 		s.close(gone, c.closeGrace)
 		c.log.Debug("session closed", "cause", context.Cause(s.ctx))
@@ -121,7 +121,7 @@ func (c *Client) connect(ctx context.Context, strict bool) (*session, error) {
 func (c *Client) startWatch(s *session) {
 	if s.events {
 		c.events = true
-		c.background(func() { c.watch(s) })
+		c.runInBackground(func() { c.watchCatalog(s) })
 	}
 }
 
@@ -160,8 +160,8 @@ type reconnection struct {
 	err   error
 }
 
-// liveSession returns the live session and reconnects if it was lost. If patient is set, it waits until ctx is done,
-// otherwise only for one attempt.
+// liveSession returns the live session and reconnects if it was lost. It waits for one attempt to reconnect or, if
+// patient is set, until ctx is done.
 func (c *Client) liveSession(ctx context.Context, patient bool) (*session, error) {
 	for {
 		c.mu.Lock()
@@ -173,14 +173,14 @@ func (c *Client) liveSession(ctx context.Context, patient bool) (*session, error
 			c.mu.Unlock()
 			return s, nil
 		}
-		if !redialable(c.transport) {
+		if !isRedialable(c.transport) {
 			c.mu.Unlock()
 			return nil, ErrSessionLost
 		}
 		if c.again == nil {
 			a := &reconnection{first: make(chan struct{}), done: make(chan struct{})}
 			c.again = a
-			c.background(func() { c.reconnect(a) })
+			c.runInBackground(func() { c.reconnect(a) })
 		}
 		again := c.again
 		c.mu.Unlock()
@@ -213,7 +213,7 @@ func (c *Client) reconnect(a *reconnection) {
 		c.mu.Lock()
 		a.err = err
 		if err == nil {
-			c.replace(s)
+			c.replaceSession(s)
 		}
 		if err == nil || c.ctx.Err() != nil {
 			c.again = nil
@@ -230,7 +230,7 @@ func (c *Client) reconnect(a *reconnection) {
 			return
 		}
 		c.log.Warn("reconnecting failed", "err", err)
-		if sleep(c.ctx, pauseAfter(err, &pauses)) != nil {
+		if sleep(c.ctx, retryPause(err, &pauses)) != nil {
 			c.mu.Lock()
 			c.again = nil
 			c.mu.Unlock()
@@ -239,11 +239,11 @@ func (c *Client) reconnect(a *reconnection) {
 	}
 }
 
-// replace makes s the client's session, unless the current session is equivalent and was only suspected. The caller
-// must hold mu.
-func (c *Client) replace(s *session) {
+// replaceSession makes s the client's session, unless the current session is still alive, stateless and equivalent. The
+// caller must hold mu.
+func (c *Client) replaceSession(s *session) {
 	old := c.sess
-	if old.ctx.Err() == nil && !old.holdsState() && old.sameAs(s) {
+	if old.ctx.Err() == nil && !old.isStateful() && old.hasSameOutcome(s) {
 		old.suspected.Store(false)
 		s.lose()
 		return
@@ -254,7 +254,7 @@ func (c *Client) replace(s *session) {
 	c.startWatch(s)
 }
 
-// errConnectTimeout is the cause of the cancellation when connecting times out.
+// errConnectTimeout is the cause of the cancellation if connecting times out.
 var errConnectTimeout = fmt.Errorf("client: connecting took too long: %w", context.DeadlineExceeded)
 
 // connectContext returns a context with the timeout for one attempt to connect.

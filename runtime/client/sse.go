@@ -27,7 +27,7 @@ func newBlockReader(body io.Reader, limit int64) *blockReader {
 func (b *blockReader) next() ([]byte, error) {
 	if !b.begun {
 		b.begun = true
-		b.skipMark()
+		b.skipByteOrderMark()
 	}
 	var g pieceBuffer
 	for begins := true; ; {
@@ -49,8 +49,8 @@ func (b *blockReader) next() ([]byte, error) {
 // byteOrderMark may precede an event stream but is not part of its first line.
 const byteOrderMark = "\ufeff"
 
-// skipMark discards a byte order mark. It waits for further bytes only if the first byte is that of a mark.
-func (b *blockReader) skipMark() {
+// skipByteOrderMark discards a byte order mark. It waits for further bytes only if the first byte is that of a mark.
+func (b *blockReader) skipByteOrderMark() {
 	if first, _ := b.in.Peek(1); len(first) == 0 || first[0] != byteOrderMark[0] {
 		return
 	}
@@ -96,7 +96,7 @@ func (t *sseTap) Read(p []byte) (int, error) {
 		}
 		block, err := t.blocks.next()
 		t.err = err
-		t.out = t.pass(block)
+		t.out = t.handleBlock(block)
 		t.recordEnd()
 	}
 	n := copy(p, t.out)
@@ -104,9 +104,9 @@ func (t *sseTap) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// pass handles the message in a block and returns the data for the SDK. It returns the block unchanged, unless the SDK
-// would end the session because of it.
-func (t *sseTap) pass(block []byte) []byte {
+// handleBlock handles the message in a block and returns the data for the SDK. It changes the block only if the SDK
+// would otherwise end the session.
+func (t *sseTap) handleBlock(block []byte) []byte {
 	data := blockData(block)
 	if len(data) == 0 {
 		if t.err != nil {
@@ -159,5 +159,5 @@ func (c *call) endError(err error) error {
 	case errors.Is(err, ErrTooLarge):
 		return c.unusable(err)
 	}
-	return brokeOff("the stream broke off", err)
+	return wrapConnectionError("the stream broke off", err)
 }

@@ -17,13 +17,13 @@ type Status struct {
 	ID string
 	// Event is the event type's name.
 	Event string
-	// Arguments holds the subscription's arguments as JSON; nil for none.
+	// Arguments holds the subscription's arguments as JSON, or nil if it has none.
 	Arguments json.RawMessage
 	// Mode is the delivery mode in use.
 	Mode string
 	// Since is the time when Subscribe was called.
 	Since time.Time
-	// LastFrame is the time when the server last sent data; zero before that.
+	// LastFrame is the time when the server last sent data; zero if it has sent none.
 	LastFrame time.Time
 	// Cursor is the current position, or "" if unknown.
 	Cursor string
@@ -34,17 +34,17 @@ type Status struct {
 	Gaps int64
 	// Drift is set if the generated types differ from the published ones. See CLI-9.
 	Drift *Drift
-	// LastError is the last error that interrupted or delayed delivery, or nil. While the callback of a webhook
-	// subscription refuses deliveries, it is the latest refusal.
+	// LastError is the last error that interrupted or delayed delivery, or nil. While a webhook subscription's callback
+	// is refusing deliveries, it is the latest refusal.
 	LastError error
 	// RefreshBefore is the time, by the server's clock, when a webhook subscription expires unless it is refreshed. It
-	// is zero if the subscription does not expire, and in other modes.
+	// is zero in other modes and if the subscription does not expire.
 	RefreshBefore time.Time
 	// Delivery is the delivery status that the server reported at the last refresh of a webhook subscription. It is nil
 	// before the first report and in other modes.
 	Delivery *DeliveryStatus
-	// Refused describes the deliveries that the callback of a webhook subscription has refused in this process. It is
-	// zero in other modes.
+	// Refused describes the deliveries that a webhook subscription's callback has refused in this process. It is zero
+	// in other modes.
 	Refused webhook.Refusals
 }
 
@@ -120,7 +120,7 @@ func (s *subscription) checkDescriptor(d Descriptor) {
 	s.drift(published)
 }
 
-// checkFingerprint reports drift if an occurrence has a different fingerprint.
+// checkFingerprint reports drift if an occurrence's fingerprint differs from the subscription's.
 func (s *subscription) checkFingerprint(o *wire.Occurrence) {
 	if s.fingerprint == "" || !bytes.Contains(o.Meta, []byte(wire.MetaFingerprint)) {
 		return

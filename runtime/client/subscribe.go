@@ -30,11 +30,11 @@ type subscribeOptions struct {
 	manualAck bool
 	notBy     []string // actors whose events are excluded
 	wait      bool     // for an unavailable server, until the subscription is accepted
-	// coalescing is not nil if events are joined; it has at most one element.
+	// coalescing is non-nil if events are joined. It has at most one element.
 	coalescing []Coalescing
 	carrier    carry.Carrier // nil: events/*
 	foreign    bool          // only the carrier knows the events; event type and cursor are missing
-	// Set by Consume: its store, and a channel that receives a value when there is progress to save.
+	// Consume sets these fields. The changed channel receives a value when there is progress to save.
 	store   clientstore.CursorStore // nil: the client's
 	changed chan struct{}
 }
@@ -76,7 +76,7 @@ func WithMaxAge(d time.Duration) SubscribeOption {
 // application requests the next item. See CLI-6.
 func WithManualAck() SubscribeOption { return func(o *subscribeOptions) { o.manualAck = true } }
 
-// NotBy excludes events caused by any of the given actors, named as in the payload. An agent can use it to ignore the
+// NotBy excludes events caused by the given actors, who are named as in the payload. An agent can use it to ignore the
 // events that it caused itself. NotBy sets the argument notBy, which event types with an x-actor accept. For other
 // event types, subscribing fails with a [NoActorError]. See ACTOR-2.
 func NotBy(actors ...string) SubscribeOption {
@@ -105,7 +105,7 @@ func (s *TypedSubscription[A, P]) Close() error { return s.Subscription().Close(
 // [CommitError] is yielded between occurrences, and the iteration continues. Any other error ends the iteration, as
 // [Final] reports. After Close, the iteration ends without an error.
 //
-// Requesting the next item commits the previous one (CLI-6). After a break, another call of Events continues the
+// Requesting the next item commits the previous one (CLI-6). After a break, another call to Events continues the
 // iteration without losing events. Until then, events wait in a bounded buffer, which applies backpressure to the
 // server. The last item before the break is committed when the next iteration requests an item, or by Ack.
 //
@@ -116,8 +116,8 @@ func (s *TypedSubscription[A, P]) Events() iter.Seq2[*events.Event[A, P], error]
 }
 
 // Close ends the subscription and its iteration, and returns once the subscription has stopped. It aborts a stream
-// immediately. It unsubscribes a callback, which takes up to 3 s if the server does not answer. Uncommitted events are
-// received again by a later subscription that starts from the store. The error is always nil.
+// immediately. In webhook mode, Close unsubscribes, which takes up to 3 s if the server does not answer. Uncommitted
+// events are received again by a later subscription that starts from the store. The error is always nil.
 func (s *Subscription) Close() error {
 	s.core.close()
 	return nil
@@ -193,7 +193,7 @@ func (c *Client) subscribe(ctx context.Context, name, fingerprint string, args j
 		opts: subscribeOptions{mode: c.opts.Mode, maxAge: -1, wait: c.opts.WaitForServer}, ready: make(chan error, 1), done: make(chan struct{}),
 		inbox: newInbox(c.opts.Buffer, c.opts.MaxMessage), seen: newIDSet(c.opts.RecentIDs),
 		refused: map[string]bool{wire.ModeWebhook: c.webhooks == nil}, pauses: backoffState{Backoff: c.opts.Backoff}}
-	c.presences.reset()
+	c.availabilities.reset()
 	for _, o := range options {
 		o(&s.opts)
 	}
@@ -207,14 +207,14 @@ func (c *Client) subscribe(ctx context.Context, name, fingerprint string, args j
 		return nil, err
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	if err := c.add(s); err != nil {
+	if err := c.startSubscription(s); err != nil {
 		s.cancel(err)
 		return nil, err
 	}
 	if err := <-s.ready; err != nil {
 		<-s.done
 		if last := s.snapshot().LastError; s.opts.wait && last != nil && ctx.Err() != nil {
-			err = errWaited(err, last)
+			err = newWaitedError(err, last)
 		}
 		return nil, err
 	}
@@ -247,8 +247,8 @@ func (s *subscription) addNotBy() error {
 	return err
 }
 
-// add registers s and starts it.
-func (c *Client) add(s *subscription) error {
+// startSubscription registers s and starts it.
+func (c *Client) startSubscription(s *subscription) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := context.Cause(c.ending); err != nil {
@@ -267,7 +267,7 @@ func (c *Client) add(s *subscription) error {
 	c.subs[s] = struct{}{}
 	stop := context.AfterFunc(c.ending, func() { s.cancel(context.Cause(c.ending)) })
 	c.subsWG.Add(1)
-	c.background(func() {
+	c.runInBackground(func() {
 		defer c.subsWG.Done()
 		defer stop()
 		s.run()
@@ -321,14 +321,15 @@ func defaultKey(name string, args json.RawMessage) string {
 	return name + "?" + hex.EncodeToString(sum[:8])
 }
 
-// iterate implements Events. It yields new pointers of the type of like, which is a pointer to an events.Event.
+// iterate implements Events. It yields newly allocated events of the same pointer type as like, which is a pointer to
+// an events.Event.
 func (s *subscription) iterate(like any, yield func(ev any, err error) bool) {
 	t := reflect.TypeOf(like).Elem()
 	s.eachItem(func(it item, err error) bool {
 		if err != nil {
 			return yield(s.newEvent(t).Addr().Interface(), err)
 		}
-		return yield(s.event(t, it))
+		return yield(s.toEvent(t, it))
 	})
 }
 
@@ -357,21 +358,21 @@ func (s *subscription) newEvent(t reflect.Type) reflect.Value {
 	return ev
 }
 
-// event converts an item to a pointer to a t, as the application receives it.
-func (s *subscription) event(t reflect.Type, it item) (any, error) {
+// toEvent converts an item to the value that the application receives, a pointer to a t.
+func (s *subscription) toEvent(t reflect.Type, it item) (any, error) {
 	switch {
 	case it.note != nil:
 		return s.newEvent(t).Addr().Interface(), it.note
 	case it.gap != nil:
 		return s.newEvent(t).Addr().Interface(), it.gap
 	}
-	o, err := occurrence(it.occurrence)
-	return s.decoded(t, o, err)
+	o, err := toOccurrence(it.occurrence)
+	return s.decodeEvent(t, o, err)
 }
 
-// decoded converts an occurrence to a pointer to a t, as the application receives it. The err argument is an earlier
-// error of the occurrence, if any.
-func (s *subscription) decoded(t reflect.Type, o events.Occurrence, err error) (any, error) {
+// decodeEvent converts an occurrence to the value that the application receives, a pointer to a t. The err argument is
+// an earlier error for the same occurrence, or nil.
+func (s *subscription) decodeEvent(t reflect.Type, o events.Occurrence, err error) (any, error) {
 	ev := s.newEvent(t)
 	*ev.FieldByName("Occurrence").Addr().Interface().(*events.Occurrence) = o
 	data := ev.FieldByName("Data")
@@ -388,8 +389,8 @@ func (s *subscription) decoded(t reflect.Type, o events.Occurrence, err error) (
 	return ev.Addr().Interface(), err
 }
 
-// checkData returns an error unless raw is an object (OCC-1). JSON null would be decoded as the zero value of any
-// payload.
+// checkData returns an error unless raw is an object (OCC-1). Otherwise JSON null would be decoded as a payload's zero
+// value.
 func checkData(raw json.RawMessage) error {
 	switch {
 	case len(raw) == 0:
@@ -429,8 +430,8 @@ func decodePayload(raw json.RawMessage, v any) error {
 	return codec.Decode(raw, v)
 }
 
-// occurrence converts an occurrence to an events.Occurrence, even if its timestamp is invalid.
-func occurrence(o *wire.Occurrence) (events.Occurrence, error) {
+// toOccurrence converts an occurrence to an events.Occurrence, even if its timestamp is invalid.
+func toOccurrence(o *wire.Occurrence) (events.Occurrence, error) {
 	made := events.Occurrence{ID: o.EventID, Name: o.Name, Raw: o.Data, Meta: o.Meta}
 	if o.Cursor != nil {
 		made.Cursor = *o.Cursor

@@ -13,19 +13,20 @@ import (
 type DeliveryStatus struct {
 	// Active is false if deliveries were suspended until the refresh, which has resumed them.
 	Active bool
-	// LastDeliveryAt is the time when an event was last accepted; zero if never.
+	// LastDeliveryAt is the time when an event was last accepted, or zero if none was.
 	LastDeliveryAt time.Time
 	// LastError is the category of the last failure, or "" before the first one.
 	LastError string
-	// FailedSince is the time of the first of the current consecutive failures; zero if the last attempt succeeded.
+	// FailedSince is the time of the first failure since the last successful attempt; zero if the last attempt
+	// succeeded.
 	FailedSince time.Time
 	// Throttled reports whether the server is delaying deliveries. RetryAfter is how long the delay lasts.
 	Throttled  bool
 	RetryAfter time.Duration
 }
 
-// abandoned reports whether the server may have abandoned events.
-func (d *DeliveryStatus) abandoned() bool {
+// mayHaveAbandoned reports whether the server may have abandoned events.
+func (d *DeliveryStatus) mayHaveAbandoned() bool {
 	return d != nil && (!d.Active || !d.FailedSince.IsZero() && time.Since(d.FailedSince) > abandonedAfter)
 }
 
@@ -40,7 +41,8 @@ type subscribeResult struct {
 	refreshBefore time.Time     // zero if the subscription does not expire
 	lifetime      time.Duration // 0 if the subscription does not expire
 	status        *DeliveryStatus
-	// quiet reports whether nothing was delivered while the response was in flight. Only then is its cursor the newest.
+	// quiet is true if nothing was delivered while the response was in flight. Only then is the response's cursor the
+	// newest.
 	quiet bool
 }
 
@@ -95,8 +97,8 @@ const (
 	minLifetime = time.Minute
 	// shortestLifetime is the shortest lifetime that can be refreshed in time.
 	shortestLifetime = 2 * time.Second
-	// clockDifference is the limit between grants that are too short and clocks that differ. If a grant ended longer
-	// ago, the clocks differ.
+	// clockDifference is the age of an expired grant above which the clocks are assumed to differ. A grant that expired
+	// more recently was too short.
 	clockDifference = time.Minute
 )
 

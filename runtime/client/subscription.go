@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A subscription is the implementation of a Subscription. The goroutine of run receives items and fills the inbox. The
-// application's goroutine, in next, empties it.
+// A subscription is the state of a [Subscription]. The goroutine that executes run receives items and fills the inbox.
+// The application's goroutine empties it by calling next.
 type subscription struct {
 	c           *Client
 	id          string
@@ -26,8 +26,8 @@ type subscription struct {
 	opts        subscribeOptions
 	log         *slog.Logger
 
-	// ctx is cancelled with the application's context, by Close, or with the client. When the server ends the
-	// subscription, it is cancelled with cause errFinished.
+	// ctx is cancelled when the application's context is done or when the subscription or the client is closed. If the
+	// server ends the subscription, ctx is cancelled with cause errFinished.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	ready  chan error    // the outcome of Subscribe, once
@@ -54,13 +54,13 @@ type subscription struct {
 	endpoint *webhook.Endpoint // the newest one; nil in other modes
 }
 
-// run receives until the subscription ends.
+// run receives events until the subscription ends.
 func (s *subscription) run() {
 	defer close(s.done)
 	err := s.receive()
 	s.releaseCallback()
 	s.c.remove(s)
-	s.inbox.end(err)
+	s.inbox.closeWithError(err)
 	s.cancel(errFinished)
 	select {
 	case s.ready <- err:
@@ -77,7 +77,7 @@ func (s *subscription) receive() error {
 			return context.Cause(s.ctx)
 		}
 		s.failed(err)
-		pause, err := s.afterLeg(err)
+		pause, err := s.handleLegEnd(err)
 		if err != nil {
 			return err
 		}
@@ -87,20 +87,21 @@ func (s *subscription) receive() error {
 	}
 }
 
-// afterLeg handles the end of a leg. It returns the pause before the next leg, or the error that ends the subscription.
-func (s *subscription) afterLeg(err error) (pause time.Duration, end error) {
+// handleLegEnd handles the end of a leg. It returns the pause before the next leg, or the error that ends the
+// subscription.
+func (s *subscription) handleLegEnd(err error) (pause time.Duration, end error) {
 	all, known := s.c.catalog.get()
 	_, listed := find(all, s.name)
-	e := legEnd{err: err, event: s.name, now: time.Now(), redialable: redialable(s.c.transport), shared: s.c.shared(),
+	e := legEnd{err: err, event: s.name, now: time.Now(), redialable: isRedialable(s.c.transport), shared: s.c.shared(),
 		listed: listed || !known, forced: s.opts.mode != "", waiting: s.opts.wait}
 	s.mu.Lock()
 	e.cursor, e.received = s.cursor, s.status.Received
 	var next step
 	s.standing, next = s.standing.next(e)
-	if next.withoutMode {
+	if next.excludeMode {
 		s.refused[s.modeName] = true
 	}
-	if next.fromNow {
+	if next.restartFromNow {
 		s.cursor = ""
 	}
 	if next.wait {
@@ -116,7 +117,7 @@ func (s *subscription) afterLeg(err error) (pause time.Duration, end error) {
 	if next.end != nil {
 		return 0, next.end
 	}
-	if next.fromNow {
+	if next.restartFromNow {
 		s.log.Warn("the server refuses the cursor because the schema changed; starting from now")
 		if err := s.queueGap(s.ctx, nil); err != nil {
 			return 0, err
@@ -141,10 +142,10 @@ func (s *subscription) afterLeg(err error) (pause time.Duration, end error) {
 
 // isStuck reports whether the peer of a shared carrier, such as a process, has stopped answering.
 func (s *subscription) isStuck(ctx context.Context, sess *session) bool {
-	if !redialable(s.c.transport) {
+	if !isRedialable(s.c.transport) {
 		return false
 	}
-	_, err := s.c.list(ctx, sess)
+	_, err := s.c.listEventTypes(ctx, sess)
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
@@ -153,13 +154,13 @@ func (s *subscription) runLeg() error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := sess.join(s.ctx)
+	ctx, cancel := sess.withSession(s.ctx)
 	defer cancel()
 	if s.opts.carrier != nil {
 		return s.runCarrier(ctx, sess)
 	}
 	if !sess.events && s.isAccepted() {
-		sess.suspect() // it advertised events before; the next handshake may show them again
+		sess.requireHandshake() // it advertised events before; the next handshake may show them again
 		return ErrNoEvents
 	}
 	d, err := s.c.describe(ctx, sess, s.name)
@@ -186,7 +187,7 @@ func (s *subscription) runLeg() error {
 	err = mode.run(ctx, s, sess)
 	switch {
 	case errors.As(err, new(*staleError)):
-		sess.suspect()
+		sess.requireHandshake()
 		return err
 	case errors.Is(err, errSilent) && sess.board.shared && s.isStuck(ctx, sess):
 		sess.lose()
@@ -200,7 +201,7 @@ func (s *subscription) runLeg() error {
 // newCall returns a call whose answers are recorded in the subscription's availability.
 func (s *subscription) newCall(in *frameQueue) *call {
 	c := newCall(in)
-	c.presence = &s.presence
+	c.availability = &s.presence
 	return c
 }
 
@@ -236,7 +237,7 @@ func (s *subscription) isAccepted() bool {
 // recordProgress records that delivery works, which resets the failure counters.
 func (s *subscription) recordProgress() {
 	s.mu.Lock()
-	s.standing.progress()
+	s.standing.recordProgress()
 	s.pauses.reset()
 	s.mu.Unlock()
 	s.recordActivity()
@@ -325,7 +326,7 @@ func (s *subscription) queueItem(ctx context.Context, it item) error {
 	}
 	s.mu.Unlock()
 	if !fresh || !s.allowed(ctx, o) {
-		s.skip(it)
+		s.skipItem(it)
 		return nil
 	}
 	if err := s.inbox.put(ctx, it); err != nil {
@@ -338,8 +339,8 @@ func (s *subscription) queueItem(ctx context.Context, it item) error {
 	return nil
 }
 
-// skip advances the cursor past an item that the application does not receive.
-func (s *subscription) skip(it item) {
+// skipItem advances the cursor past an item that the application does not receive.
+func (s *subscription) skipItem(it item) {
 	if it.sequence == 0 {
 		s.moveCursor(it.cursor)
 		return
@@ -362,7 +363,7 @@ func (s *subscription) allowed(ctx context.Context, o *wire.Occurrence) bool {
 	if policy == nil {
 		return true
 	}
-	known, err := occurrence(o)
+	known, err := toOccurrence(o)
 	if err == nil {
 		err = policy(ctx, known)
 	}
@@ -391,14 +392,14 @@ func (s *subscription) failed(err error) {
 // errQuit is returned by next once its quit channel is closed.
 var errQuit = errors.New("client: nobody waits")
 
-// next commits all items handed out before (CLI-6) and waits for the next item for the application. Once quit is
+// next commits all items handed out so far (CLI-6) and waits for the next item for the application. Once quit is
 // closed, it returns errQuit.
 func (s *subscription) next(quit <-chan struct{}) (item, error) {
 	for {
 		if err := context.Cause(s.ctx); err != nil && err != errFinished {
 			return item{}, err
 		}
-		it, ok, err := s.skipAdvances()
+		it, ok, err := s.tryTakeItem()
 		if !s.opts.manualAck {
 			if commit := s.ledger.commit(s.ctx); commit != nil {
 				if ok {
@@ -427,8 +428,9 @@ func (s *subscription) next(quit <-chan struct{}) (item, error) {
 	}
 }
 
-// skipAdvances removes and returns the first item for the application. It records the cursor advances before that item.
-func (s *subscription) skipAdvances() (item, bool, error) {
+// tryTakeItem removes and returns the first item for the application. It records the cursor advances that precede that
+// item.
+func (s *subscription) tryTakeItem() (item, bool, error) {
 	if held := s.held; held != nil {
 		s.held = nil
 		return *held, true, nil

@@ -7,7 +7,7 @@ import "time"
 const minFrameGap = 50 * time.Millisecond
 
 // A heartbeatMonitor measures the interval between a stream's heartbeats and derives how long the stream may be silent.
-// It considers only frames that were read as they arrived, because heartbeats queue up if the application is slow.
+// It considers only frames that were read on arrival, because heartbeats queue up if the application is slow.
 type heartbeatMonitor struct {
 	assumed time.Duration // the interval until one is measured, and the longest accepted
 	last    time.Time     // the last heartbeat; zero if its arrival time is unknown

@@ -41,8 +41,8 @@ func (e *unreachableError) Unwrap() error { return e.err }
 
 func isUnreachable(err error) bool { return errors.As(err, new(*unreachableError)) }
 
-// brokeOff wraps a connection error. The what argument describes the problem.
-func brokeOff(what string, err error) error {
+// wrapConnectionError wraps a connection error. The what argument describes the problem.
+func wrapConnectionError(what string, err error) error {
 	failed := fmt.Errorf("client: %s: %w", what, err)
 	if isConnectionError(err) {
 		return &unreachableError{failed}
@@ -87,9 +87,10 @@ type availability struct {
 	last  time.Time // the last unanswered request
 }
 
-// presences holds the availability records of a client. Each subscription has its own, because a server may answer one
-// subscription and refuse another with 503. Answers to the first must not make the second repeat its requests forever.
-type presences struct {
+// availabilities holds the availability records of a client. Each subscription also has a record, because a server may
+// answer one subscription and refuse another with 503. Answers to the first must not make the second repeat its
+// requests forever.
+type availabilities struct {
 	all availability // all requests
 	own availability // requests outside subscriptions, such as events/list
 }
@@ -101,13 +102,13 @@ func (p *availability) recordAnswer() {
 	p.since = time.Time{}
 }
 
-// reset resets the availabilities, so that a new call of the application can repeat its requests.
-func (p *presences) reset() {
+// reset clears both records, so a new call by the application can repeat its requests.
+func (p *availabilities) reset() {
 	p.all.recordAnswer()
 	p.own.recordAnswer()
 }
 
-// recordMiss records that no server answered, and reports whether the request may be repeated.
+// recordMiss records that no server answered and reports whether the request may be repeated.
 func (p *availability) recordMiss() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,15 +131,15 @@ func isTemporary(err error, redialable bool) bool {
 	case errors.Is(err, ErrSessionLost), isUnreachable(err):
 		return redialable
 	case errors.As(err, &status):
-		return !status.permanent()
+		return !status.isPermanent()
 	case errors.As(err, &refusal):
 		return refusal.Kind == wire.Internal || refusal.Kind == wire.UpstreamError || refusal.Kind == wire.ResourceExhausted
 	}
 	return errors.As(err, new(*waitError)) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(net.Error))
 }
 
-// pauseAfter returns the pause before the next attempt. It is at least as long as the server requested.
-func pauseAfter(err error, between *backoffState) time.Duration {
+// retryPause returns the pause before the next attempt. It is at least as long as the server requested.
+func retryPause(err error, between *backoffState) time.Duration {
 	pause := between.next(isUnreachable(err))
 	if asked := (*waitError)(nil); errors.As(err, &asked) {
 		pause = max(pause, asked.after)
@@ -146,21 +147,20 @@ func pauseAfter(err error, between *backoffState) time.Duration {
 	return pause
 }
 
-// errWaited combines the cause that ended a wait for the server with the last error during that wait.
-func errWaited(cause, last error) error {
+// newWaitedError combines the reason a wait for the server ended with the last error during that wait.
+func newWaitedError(cause, last error) error {
 	return fmt.Errorf("%w while waiting for the server: %w", cause, last)
 }
 
 type repeatKey struct{}
 
-// repeatable returns a context for requests that are safe to send twice.
-func repeatable(ctx context.Context) context.Context {
+// withRepeatable returns a context for requests that are safe to send twice.
+func withRepeatable(ctx context.Context) context.Context {
 	return context.WithValue(ctx, repeatKey{}, true)
 }
 
-// mayRepeat reports whether a request can be sent twice without a second effect. This is true for requests of the
-// extension, for the handshake, and for the GET of a session's standalone stream, but not for tool calls of the
-// application.
+// mayRepeat reports whether sending a request twice has no further effect. This is true for extension requests, for the
+// handshake, and for the GET of a session's standalone stream, but not for tool calls of the application.
 func mayRepeat(req *http.Request) bool {
 	if req.Method == http.MethodGet {
 		return true
@@ -171,23 +171,23 @@ func mayRepeat(req *http.Request) bool {
 	if callFrom(req.Context()) != nil || req.Context().Value(repeatKey{}) != nil {
 		return true
 	}
-	switch headOf(req).Method {
+	switch readRequestHead(req).Method {
 	case methodDiscover, methodInitialize, methodInitialized, methodListen:
 		return true
 	}
 	return false
 }
 
-// A repeater sends requests. If no server answers, it repeats a request if mayRepeat allows it.
+// A repeater sends requests. While no server answers, it repeats requests that mayRepeat allows.
 type repeater struct {
-	base      http.RoundTripper
-	presences *presences
+	base           http.RoundTripper
+	availabilities *availabilities
 }
 
 func (r *repeater) RoundTrip(req *http.Request) (*http.Response, error) {
-	of := &r.presences.own
-	if own := callFrom(req.Context()); own != nil && own.presence != nil {
-		of = own.presence
+	of := &r.availabilities.own
+	if own := callFrom(req.Context()); own != nil && own.availability != nil {
+		of = own.availability
 	}
 	req = req.Clone(req.Context())
 	useragent.Set(req.Header, useragent.Default())
@@ -196,11 +196,11 @@ func (r *repeater) RoundTrip(req *http.Request) (*http.Response, error) {
 		if newUnreachableError(resp, err) == nil {
 			if err == nil {
 				of.recordAnswer()
-				r.presences.all.recordAnswer()
+				r.availabilities.all.recordAnswer()
 			}
 			return resp, err
 		}
-		ours, anybody := of.recordMiss(), r.presences.all.recordMiss()
+		ours, anybody := of.recordMiss(), r.availabilities.all.recordMiss()
 		if !ours || !anybody || !mayRepeat(req) {
 			return resp, err
 		}
@@ -229,14 +229,14 @@ const (
 	methodInitialized = "notifications/initialized"
 )
 
-// A head holds the ID and the method of a JSON-RPC request.
-type head struct {
+// A requestHead holds the ID and the method of a JSON-RPC request.
+type requestHead struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 }
 
-// headOf returns the head of a POST request, read from a copy of its body.
-func headOf(req *http.Request) (h head) {
+// readRequestHead returns the ID and method of a POST request, read from a copy of its body.
+func readRequestHead(req *http.Request) (h requestHead) {
 	if req.GetBody == nil {
 		return h
 	}
@@ -246,20 +246,21 @@ func headOf(req *http.Request) (h head) {
 	}
 	defer body.Close()
 	if json.NewDecoder(body).Decode(&h) != nil {
-		return head{}
+		return requestHead{}
 	}
 	return h
 }
 
-// recordHandshake records an error if no server answered a request of the handshake, or clears it. If strict is set,
-// the SDK must then not fall back to an older revision, because it would create a session that only one replica knows.
+// recordHandshake records an error if no server answered a handshake request, and clears the error otherwise. If strict
+// is set and an error is recorded, the SDK must not fall back to an older revision, because it would create a session
+// that only one replica knows.
 func (b *tapState) recordHandshake(method string, gone error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.shaking {
-		b.away = gone
+		b.handshakeErr = gone
 		if method == methodDiscover {
-			b.undiscovered = gone
+			b.discoverErr = gone
 		}
 	}
 }
@@ -268,8 +269,8 @@ func (b *tapState) recordHandshake(method string, gone error) {
 func (b *tapState) checkFallback() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.undiscovered == nil || !b.strict {
+	if b.discoverErr == nil || !b.strict {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", methodDiscover, b.undiscovered)
+	return fmt.Errorf("%s: %w", methodDiscover, b.discoverErr)
 }

@@ -207,7 +207,7 @@ func TestL1NoFallbackForADeadServer(t *testing.T) {
 			var failing atomic.Bool
 			failing.Store(always)
 			f.poll = func(wire.PollParams) (any, *jsonrpc.Error) { return polled("c0", false, 1), nil }
-			hc := half(t, f, absences["502"], func(r *http.Request) bool { return failing.Load() && headOf(r).Method == methodDiscover })
+			hc := half(t, f, absences["502"], func(r *http.Request) bool { return failing.Load() && readRequestHead(r).Method == methodDiscover })
 			var log bytes.Buffer
 			cl, err := Connect(t.Context(), HTTP("http://fake/mcp", hc), Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			if err != nil {
@@ -244,7 +244,7 @@ func TestL1ToolCallIsNotRepeated(t *testing.T) {
 		f := newFake(false)
 		calls := 0
 		hc := half(t, f, absences["502"], func(r *http.Request) bool {
-			tool := headOf(r).Method == "tools/call"
+			tool := readRequestHead(r).Method == "tools/call"
 			if tool {
 				calls++
 			}

@@ -27,7 +27,7 @@ const (
 	failedRotationGrace = 24 * time.Hour
 )
 
-// errNoLongerOffered is returned by a leg if the server's list no longer offers its mode.
+// errNoLongerOffered is returned by a leg if its mode is no longer offered in the server's list.
 var errNoLongerOffered = errors.New("client: the event type is no longer offered by webhook")
 
 // runWebhook subscribes and refreshes the subscription (CLI-5). Events arrive through the callback, even between two
@@ -51,7 +51,7 @@ func runWebhook(ctx context.Context, s *subscription, sess *session) error {
 		case <-t.C:
 		case told := <-cb.terminated:
 			t.Stop()
-			cb.present = false
+			cb.mayExist = false
 			if err := cb.drain(s.ctx); err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ func runWebhook(ctx context.Context, s *subscription, sess *session) error {
 			return context.Cause(ctx)
 		}
 		if lifetime == 0 {
-			if err := s.relist(ctx, sess); err != nil {
+			if err := s.checkOffered(ctx, sess); err != nil {
 				return err
 			}
 		}
@@ -77,9 +77,9 @@ func (cb *callback) refreshAfter(lifetime time.Duration) time.Duration {
 	return min(lifetime*2/3-rand.N(lifetime/20), maxRefresh)
 }
 
-// relist returns an error if the type is no longer offered by webhook. A subscription without expiry would not detect
-// that otherwise.
-func (s *subscription) relist(ctx context.Context, sess *session) error {
+// checkOffered returns an error if the server no longer offers webhook delivery for the type. Otherwise a subscription
+// without expiry would not detect this.
+func (s *subscription) checkOffered(ctx context.Context, sess *session) error {
 	s.c.catalog.invalidateOld()
 	d, err := s.c.describe(ctx, sess, s.name)
 	if err != nil {
@@ -103,7 +103,7 @@ func (cb *callback) subscribe(ctx context.Context, sess *session) (time.Duration
 	if err != nil {
 		return 0, err
 	}
-	if from != nil && res.status.abandoned() {
+	if from != nil && res.status.mayHaveAbandoned() {
 		// The server's watermark may be past the abandoned events, but our cursor is not.
 		cb.s.log.Info("deliveries were failing, subscribing again from the cursor")
 		cb.formerURL = cb.url
@@ -129,7 +129,7 @@ func (cb *callback) limitPause(pause time.Duration) time.Duration {
 	return pause
 }
 
-// unsubscribeFormer ends the subscription of an earlier process, so that the next subscribe starts from the cursor.
+// unsubscribeFormer ends an earlier process's subscription, so the next subscribe starts from the cursor.
 func (cb *callback) unsubscribeFormer(ctx context.Context, sess *session) error {
 	if cb.formerURL == "" {
 		return nil
@@ -158,7 +158,7 @@ type subscribeParams struct {
 func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeResult, err error) {
 	s := cb.s
 	old := cb.endpoint.Secret()
-	if cb.present && cb.w.Rotate > 0 && time.Since(cb.rotated) >= cb.w.Rotate {
+	if cb.mayExist && cb.w.Rotate > 0 && time.Since(cb.rotated) >= cb.w.Rotate {
 		cb.endpoint.Rotate(webhook.NewSecret(), cb.w.Grace)
 		defer func() {
 			if err == nil {
@@ -181,14 +181,14 @@ func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeR
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.c.opts.CallTimeout, errTimeout(wire.MethodSubscribe))
 	defer cancel()
-	before := cb.present
-	cb.present = true // the server may have it, whatever the response
+	before := cb.mayExist
+	cb.mayExist = true // the server may have it, whatever the response
 	asked, heard, own := time.Now(), cb.heard.Load(), s.newCall(nil)
 	raw, err := sess.call(ctx, wire.MethodSubscribe, p, own)
 	if err != nil {
 		var refusal *events.Error
 		if errors.As(err, &refusal) {
-			cb.present = before // a refusal leaves nothing behind (ERR-2)
+			cb.mayExist = before // a refusal leaves nothing behind (ERR-2)
 		}
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (cb *callback) refresh(ctx context.Context, sess *session) (res *subscribeR
 	return res, nil
 }
 
-// settle applies the server's response. It saves the start position before anything can be delivered.
+// settle applies the server's response. It saves the start position before the first delivery is possible.
 func (cb *callback) settle(ctx context.Context, res *subscribeResult) error {
 	s := cb.s
 	err := cb.save(ctx, func(c *clientstore.Callback) {
@@ -213,13 +213,13 @@ func (cb *callback) settle(ctx context.Context, res *subscribeResult) error {
 		return err
 	}
 	again := s.isAccepted() || cb.resumed
-	lost := again && res.status == nil && (cb.reports || cb.resumed) && res.Cursor == nil && s.resumeCursor() == nil
+	lost := again && res.status == nil && (cb.reportsStatus || cb.resumed) && res.Cursor == nil && s.resumeCursor() == nil
 	cb.resumed = false
 	s.mu.Lock()
 	s.status.Delivery, s.status.RefreshBefore = res.status, res.refreshBefore
 	s.mu.Unlock()
 	if res.status != nil {
-		cb.reports = true
+		cb.reportsStatus = true
 		if e := res.status.LastError; e != "" {
 			s.log.Warn("deliveries are failing", "lastError", e, "active", res.status.Active)
 		}
@@ -297,7 +297,7 @@ func (s *subscription) releaseCallback() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), unsubscribeTimeout)
 	defer cancel()
 	for _, url := range []string{cb.formerURL, cb.url} {
-		if url == "" || url == cb.url && !cb.present {
+		if url == "" || url == cb.url && !cb.mayExist {
 			continue
 		}
 		sess, err := s.c.liveSession(ctx, false)

@@ -35,7 +35,7 @@ type WebhookOptions struct {
 	Listener net.Listener
 	// TLS is the TLS configuration for Listener; nil if a proxy in front of it terminates TLS.
 	TLS *tls.Config
-	// WellKnown enables a document on Listener that declares consent for all paths of the receiver. Servers then
+	// WellKnown makes Listener serve a document that declares consent for all paths of the receiver. Servers then
 	// subscribe without a challenge. [webhook.Receiver.WellKnown] describes the information that this discloses. See
 	// VER-1.
 	WellKnown bool
@@ -44,7 +44,7 @@ type WebhookOptions struct {
 	// them; a sqlite store does both. If nil, bodies are acknowledged once they are queued for the subscription. After
 	// a crash, events are then received again from the committed cursor, unless the type has no cursors.
 	Received clientstore.ReceivedStore
-	// Callbacks stores paths and secrets across restarts. The default is Received or Options.Cursors, if one of them
+	// Callbacks stores paths and secrets across restarts. The default is Received or Options.Cursors, whichever
 	// implements the interface.
 	Callbacks clientstore.CallbackStore
 
@@ -52,14 +52,14 @@ type WebhookOptions struct {
 	// server may grant a different lifetime (SUB-6). Subscriptions are refreshed after two thirds of the granted
 	// lifetime.
 	TTL time.Duration
-	// Refresh is how often subscriptions without expiry are refreshed; 0 means 1 h. Each refresh also reads the
-	// server's list.
+	// Refresh is the interval between refreshes of subscriptions without expiry; 0 means 1 h. Each refresh also reads
+	// the server's list.
 	Refresh time.Duration
 	// Rotate is the age at which the next refresh replaces a secret; 0 means 24 h, negative disables rotation.
 	Rotate time.Duration
 	// Grace is how long a replaced secret is still accepted; 0 means 10 min. See SUB-5.
 	Grace time.Duration
-	// Keep keeps subscriptions on the server when the client or a subscription is closed. A later process can then
+	// Keep leaves subscriptions on the server when the client or a subscription is closed, so a later process can
 	// continue them. It has no effect without Callbacks. The default is to unsubscribe.
 	Keep bool
 }
@@ -71,8 +71,8 @@ const (
 	defaultOverlap = 10 * time.Minute
 )
 
-// webhooks is the state shared by the webhook subscriptions of a client.
-type webhooks struct {
+// webhookState is the state shared by a client's webhook subscriptions.
+type webhookState struct {
 	WebhookOptions
 	public  string       // without a trailing slash
 	handler http.Handler // the handler of Listener
@@ -80,11 +80,11 @@ type webhooks struct {
 	served  chan struct{} // closed when server has stopped
 }
 
-func newWebhooks(o *Options) (*webhooks, error) {
+func newWebhooks(o *Options) (*webhookState, error) {
 	if o.Webhook == nil {
 		return nil, nil
 	}
-	w := &webhooks{WebhookOptions: *o.Webhook}
+	w := &webhookState{WebhookOptions: *o.Webhook}
 	if err := w.prepare(o); err != nil {
 		if w.Listener != nil {
 			err = errors.Join(err, w.Listener.Close())
@@ -97,7 +97,7 @@ func newWebhooks(o *Options) (*webhooks, error) {
 	return w, nil
 }
 
-func (w *webhooks) prepare(o *Options) (err error) {
+func (w *webhookState) prepare(o *Options) (err error) {
 	if w.public, err = publicURL(w.PublicURL); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (w *webhooks) prepare(o *Options) (err error) {
 }
 
 // setHandler sets the handler for Listener.
-func (w *webhooks) setHandler() error {
+func (w *webhookState) setHandler() error {
 	w.handler = w.Receiver
 	if !w.WellKnown {
 		return nil
@@ -184,7 +184,7 @@ const (
 	maxHeader     = 16 << 10
 )
 
-func (w *webhooks) serve(o *Options) {
+func (w *webhookState) serve(o *Options) {
 	w.server = &http.Server{Handler: w.handler, TLSConfig: w.TLS, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)}
 	w.served = make(chan struct{})
@@ -203,7 +203,7 @@ func (w *webhooks) serve(o *Options) {
 }
 
 // close shuts down the embedded server. Requests in flight have one second to complete.
-func (w *webhooks) close() {
+func (w *webhookState) close() {
 	if w == nil || w.server == nil {
 		return
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Answers implements the notification form of the protocol for one server. It sends messages as notifications. The
-// answers are conversation/context notifications with the same messageId. It supports message-based connections such as
-// stdio, but not the SDK's HTTP client. See CONV-2.
+// Answers implements the notification form of the protocol for one server. It sends messages as notifications. Answers
+// arrive as conversation/context notifications with the messageId of the message. It supports message-based connections
+// such as stdio, but not the SDK's HTTP client. See CONV-2.
 type Answers struct {
 	mu      sync.Mutex
 	conn    mcp.Connection
@@ -66,7 +66,7 @@ func (a *Answers) exchange(ctx context.Context, method string, m Message) (*answ
 	}
 }
 
-// handleAnswer handles a notification with an answer. It discards late answers.
+// handleAnswer handles a notification that contains an answer. It discards late answers.
 func (a *Answers) handleAnswer(params json.RawMessage) {
 	var p contextParams
 	if wire.Decode(params, &p) != nil {
@@ -101,7 +101,7 @@ type notifyConn struct {
 	answers *Answers
 }
 
-// Read handles notifications with answers, which the SDK does not support, and returns all other messages.
+// Read handles the notifications that contain answers, which the SDK does not support, and returns all other messages.
 func (c *notifyConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		m, err := c.Connection.Read(ctx)

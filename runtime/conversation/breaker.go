@@ -6,7 +6,7 @@ import (
 )
 
 // A breaker is a circuit breaker for a server that repeatedly times out (CONV-4). It opens after limit consecutive
-// timeouts. After the rest period, it allows one message, and the outcome closes or reopens it.
+// timeouts. After the rest period, it allows one message, whose outcome closes or reopens the breaker.
 type breaker struct {
 	limit int
 	rest  time.Duration
@@ -17,8 +17,8 @@ type breaker struct {
 	probing  bool
 }
 
-// allow reports whether a message may be sent now.
-func (b *breaker) allow() bool {
+// canSend reports whether a message may be sent now.
+func (b *breaker) canSend() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.until.IsZero() {
@@ -31,7 +31,7 @@ func (b *breaker) allow() bool {
 	return true
 }
 
-// recordAnswer closes the breaker after an answer in time, even if the answer is an error.
+// recordAnswer closes the breaker after a timely answer, even if the answer is an error.
 func (b *breaker) recordAnswer() { b.reset() }
 
 // recordTimeout records a timeout.
@@ -58,8 +58,9 @@ func (b *breaker) reset() {
 	b.timeouts, b.until, b.probing = 0, time.Time{}, false
 }
 
-// state returns the number of consecutive timeouts and the time when the open state ends. A zero time means closed.
-func (b *breaker) state() (timeouts int, until time.Time) {
+// openState returns the number of consecutive timeouts and the time until which the breaker is open. The time is zero
+// if the breaker is closed.
+func (b *breaker) openState() (timeouts int, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.timeouts, b.until

@@ -23,7 +23,7 @@ import (
 type Consent struct {
 	// Server is the client's name for the server, not a name that the server provides.
 	Server string `json:"server"`
-	// History allows recentHistory; without it, the server receives only the message.
+	// History permits sending recentHistory; otherwise the server receives only the message.
 	History bool `json:"history"`
 	// AssistantResponses allows the model's responses. See CONV-8.
 	AssistantResponses bool `json:"assistantResponses"`
@@ -71,10 +71,10 @@ const (
 func NewConsents() *FileConsents { return &FileConsents{all: map[string]Consent{}} }
 
 // OpenConsents opens the consents file at path. The file need not exist, but its directory must. If the checksum shows
-// that the file is damaged, OpenConsents returns an error with the path, so that damage can neither grant nor revoke a
+// that the file is damaged, OpenConsents returns an error with the path, so damage can neither grant nor revoke a
 // consent. After editing the file manually, set its last member, "sum", to "". If another process has the file open,
-// OpenConsents waits up to 10 s and then returns an error that identifies both. Otherwise each process would restore
-// consents that the other revoked. Call Close after use.
+// OpenConsents waits up to 10 s and then returns an error that identifies both. Two processes with the file open would
+// restore consents that the other has revoked. Call Close after use.
 func OpenConsents(path string) (_ *FileConsents, err error) {
 	if whole, err := filepath.Abs(path); err == nil {
 		path = whole
@@ -173,7 +173,7 @@ func (f *FileConsents) Grant(_ context.Context, c Consent) error {
 	if c.GrantedAt.IsZero() {
 		c.GrantedAt = time.Now()
 	}
-	return f.change(func(all map[string]Consent) { all[c.Server] = c })
+	return f.update(func(all map[string]Consent) { all[c.Server] = c })
 }
 
 // List implements [Consents].
@@ -189,11 +189,11 @@ func (f *FileConsents) List(context.Context) ([]Consent, error) {
 
 // Revoke implements [Consents].
 func (f *FileConsents) Revoke(_ context.Context, server string) error {
-	return f.change(func(all map[string]Consent) { delete(all, server) })
+	return f.update(func(all map[string]Consent) { delete(all, server) })
 }
 
-// change applies a function to a copy of the consents. The copy replaces the consents once it has been written.
-func (f *FileConsents) change(apply func(map[string]Consent)) error {
+// update applies a function to a copy of the consents. Once written, the copy replaces the consents.
+func (f *FileConsents) update(apply func(map[string]Consent)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {

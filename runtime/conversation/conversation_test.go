@@ -194,7 +194,7 @@ func TestBadAnswers(t *testing.T) {
 		`{"memories":3}`: "structuredContext",
 		`{"memories":[{"relevance":0.5},{"relevance":1.5}]}`: "structuredContext.memories[1]",
 	} {
-		got, _, _, err := read(&answer{Context: &text, StructuredContext: json.RawMessage(structured)})
+		got, _, _, err := decodeAnswer(&answer{Context: &text, StructuredContext: json.RawMessage(structured)})
 		if got != "" || !errors.Is(err, ErrBadAnswer) || !strings.Contains(err.Error(), where+": ") {
 			t.Errorf("%s: %q, %v", structured, got, err)
 		}

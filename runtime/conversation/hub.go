@@ -25,8 +25,8 @@ type HubOptions struct {
 	// The defaults are 3 and 1 min. See CONV-4.
 	MaxTimeouts int
 	Rest        time.Duration
-	// MaxServerBytes and MaxBytes limit the injected text from one server and from all servers, without the marks. The
-	// defaults are 4 KiB and 16 KiB (CONV-6).
+	// MaxServerBytes and MaxBytes limit the injected text from one server and from all servers, excluding the marks.
+	// The defaults are 4 KiB and 16 KiB (CONV-6).
 	MaxServerBytes, MaxBytes int
 	// AssistantResponses enables [Hub.AssistantResponse]. See CONV-8.
 	AssistantResponses bool
@@ -36,15 +36,15 @@ type HubOptions struct {
 
 // ServerOptions configures one server of a [Hub].
 type ServerOptions struct {
-	// Priority determines the order of the injected contributions, higher values first. Servers with equal priority are
-	// ordered by name. See CONV-6.
+	// Priority determines the order of the injected contributions. Higher values come first. Servers with equal
+	// priority are ordered by name. See CONV-6.
 	Priority int
 	// Notify sends messages as notifications and receives the answers, for servers that do not support requests.
 	Notify *Answers
 }
 
-// A Hub sends the messages of a conversation to the servers that have the user's consent, and merges their answers. It
-// is safe for concurrent use.
+// A Hub sends the messages of a conversation to the servers with the user's consent and merges their answers. It is
+// safe for concurrent use.
 type Hub struct {
 	options HubOptions
 
@@ -156,7 +156,7 @@ func (h *Hub) Revoke(ctx context.Context, name string) error {
 	return err
 }
 
-// Reset closes the circuit breaker of a server, so that the hub no longer skips it. See CONV-4.
+// Reset closes a server's circuit breaker, so the hub no longer skips the server. See CONV-4.
 func (h *Hub) Reset(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,15 +172,15 @@ type Status struct {
 	Priority   int
 	// Approved reports whether the user has given consent for the server.
 	Approved bool
-	// Timeouts is the number of consecutive messages without an answer in time. LeftOutUntil is the time until which
-	// the hub skips the server; zero if it does not skip it.
+	// Timeouts is the number of consecutive messages that the server did not answer in time. LeftOutUntil is the time
+	// until which the hub skips the server; zero if it does not skip it.
 	Timeouts     int
 	LeftOutUntil time.Time
 	// LastError is the error of the last message, or nil.
 	LastError error
 }
 
-// Servers returns the status of each server in the order of contributions.
+// Servers returns the status of each server in the order of the injected contributions.
 func (h *Hub) Servers(ctx context.Context) ([]Status, error) {
 	var all []Status
 	for _, m := range h.ordered() {
@@ -189,7 +189,7 @@ func (h *Hub) Servers(ctx context.Context) ([]Status, error) {
 			return nil, fmt.Errorf("read consent for %s: %w", m.name, err)
 		}
 		s := Status{Server: m.name, Capability: m.capability, Priority: m.options.Priority, Approved: approved}
-		s.Timeouts, s.LeftOutUntil = m.breaker.state()
+		s.Timeouts, s.LeftOutUntil = m.breaker.openState()
 		m.mu.Lock()
 		s.LastError = m.lastErr
 		m.mu.Unlock()
@@ -206,7 +206,7 @@ func (h *Hub) ordered() []*member {
 	})
 }
 
-// track registers a call in flight, so that cancel can cancel it.
+// track registers a call in flight, which cancel then cancels.
 func (m *member) track(cancel context.CancelFunc) (done func()) {
 	key := &cancel
 	m.mu.Lock()

@@ -18,7 +18,7 @@ import (
 const (
 	// MethodUserMessage sends a user's message, as a request or as a notification. See CONV-2.
 	MethodUserMessage = "conversation/userMessage"
-	// MethodAssistantResponse sends a response of the model in the same way. See CONV-8.
+	// MethodAssistantResponse sends a model response in the same way. See CONV-8.
 	MethodAssistantResponse = "conversation/assistantResponse"
 	// NotificationContext is the answer to a message that was sent as a notification. See CONV-2.
 	NotificationContext = "conversation/context"
@@ -68,7 +68,7 @@ type Memory struct {
 	Source string `json:"source,omitzero"`
 }
 
-// Memories is the structured context of servers that do not declare other members.
+// Memories is the structured context of servers that declare no other members.
 type Memories struct {
 	Memories []Memory `json:"memories,omitempty"`
 }
@@ -88,7 +88,7 @@ type answer struct {
 	StructuredContext json.RawMessage `json:"structuredContext,omitempty"`
 }
 
-// contextParams holds the params of NotificationContext.
+// contextParams are the params of NotificationContext.
 type contextParams struct {
 	MessageID string `json:"messageId"`
 	answer

@@ -14,9 +14,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// An Injection is the text that servers add to the model's prompt.
+// An Injection holds the text that servers add to the model's prompt.
 type Injection struct {
-	// Text is marked, escaped and limited in size; "" if no server added context. See CONV-6.
+	// Text is the marked, escaped and size-limited text, or "" if no server added context. See CONV-6.
 	Text string
 	// Contributions holds the individual answers in the same order as Text.
 	Contributions []Contribution
@@ -25,12 +25,12 @@ type Injection struct {
 // A Contribution is the result of sending a message to one server.
 type Contribution struct {
 	Server string
-	// Context and Structured contain the unescaped, untrusted answer.
+	// Context and Structured are the unescaped, untrusted parts of the answer.
 	Context    string
 	Structured json.RawMessage
 	// Truncated reports whether the text was truncated to its maximum size.
 	Truncated bool
-	// Err is the reason the server added no context; nil for an empty answer.
+	// Err is the reason the server added no context. It is nil for an empty answer.
 	Err error
 }
 
@@ -53,7 +53,7 @@ func (h *Hub) UserMessage(ctx context.Context, m Message) (*Injection, error) {
 	return h.send(ctx, MethodUserMessage, m, func(c Capability, _ Consent) bool { return c.OnUserMessage })
 }
 
-// AssistantResponse is like [Hub.UserMessage], but sends a response of the model. It sends the response to servers that
+// AssistantResponse is like [Hub.UserMessage], but sends a model response. It sends the response to servers that
 // declare onAssistantResponse, if the user's consent includes it. It does nothing unless it is enabled in [HubOptions].
 // See CONV-8.
 func (h *Hub) AssistantResponse(ctx context.Context, m Message) (*Injection, error) {
@@ -95,7 +95,7 @@ func (h *Hub) send(ctx context.Context, method string, msg Message, wants func(C
 func (h *Hub) ask(ctx context.Context, m *member, method string, msg Message, consent Consent) (Contribution, []Memory) {
 	c := Contribution{Server: m.name}
 	var memories []Memory
-	if !m.breaker.allow() {
+	if !m.breaker.canSend() {
 		c.Err = ErrLeftOut
 		return c, nil
 	}
@@ -109,7 +109,7 @@ func (h *Hub) ask(ctx context.Context, m *member, method string, msg Message, co
 	switch {
 	case err == nil:
 		m.breaker.recordAnswer()
-		c.Context, c.Structured, memories, c.Err = read(a)
+		c.Context, c.Structured, memories, c.Err = decodeAnswer(a)
 	case ctx.Err() != nil:
 		m.breaker.recordAbandoned()
 		c.Err = ctx.Err()
@@ -144,8 +144,8 @@ func (m *member) exchange(ctx context.Context, method string, msg Message) (*ans
 	return &r.answer, nil
 }
 
-// read validates and decodes an answer.
-func read(a *answer) (context string, structured json.RawMessage, memories []Memory, err error) {
+// decodeAnswer validates and decodes an answer.
+func decodeAnswer(a *answer) (context string, structured json.RawMessage, memories []Memory, err error) {
 	if a.Context != nil {
 		context = *a.Context
 	}
@@ -184,7 +184,7 @@ func (h *Hub) merge(ctx context.Context, all []Contribution, memories [][]Memory
 			*c = Contribution{Server: c.Server, Err: ErrRevoked}
 			continue
 		}
-		raw := render(c.Context, memories[i])
+		raw := renderAnswer(c.Context, memories[i])
 		if c.Err != nil || raw == "" {
 			continue
 		}
@@ -197,7 +197,7 @@ func (h *Hub) merge(ctx context.Context, all []Contribution, memories [][]Memory
 		if b.Len() == 0 {
 			b.WriteString(preamble)
 		}
-		opening, closing := mark(c.Server)
+		opening, closing := markLines(c.Server)
 		b.WriteString(opening)
 		b.WriteString(text)
 		b.WriteString(closing)

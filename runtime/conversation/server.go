@@ -24,7 +24,7 @@ type Handler[S any] struct {
 	// server.PrincipalOf to get the caller. If the error is an *events.Error, it is sent to the caller. Other errors
 	// are logged, and the caller receives an internal error.
 	OnUserMessage func(ctx context.Context, m Message) (Answer[S], error)
-	// OnAssistantResponse is called for each response of the model if the client sends them. See CONV-8.
+	// OnAssistantResponse is called for each model response if the client sends them. See CONV-8.
 	OnAssistantResponse func(ctx context.Context, m Message) (Answer[S], error)
 }
 
@@ -33,13 +33,13 @@ type Options struct {
 	// MaxPending is the maximum number of notifications that are answered concurrently. Further notifications are
 	// dropped. The default is 64.
 	MaxPending int
-	// NotificationTimeout is the timeout for answering a notification, which its sender cannot cancel. The default is 5
-	// s.
+	// NotificationTimeout is the timeout for answering a notification, because its sender cannot cancel it. The default
+	// is 5 s.
 	NotificationTimeout time.Duration
 }
 
-// A Server is the *server.Server to pass to [Register], which rejects any other type. With the interface, client
-// programs do not link package server.
+// A Server is the *server.Server to pass to [Register], which rejects any other type. Because it is an interface,
+// client programs need not link package server.
 type Server interface {
 	Shutdown(ctx context.Context) error
 }
@@ -74,7 +74,7 @@ func Register[S any](es Server, h Handler[S], o Options) error {
 		if f == nil {
 			continue
 		}
-		handle := func(ctx context.Context, m Message) (*answer, error) { return call(ctx, f, m) }
+		handle := func(ctx context.Context, m Message) (*answer, error) { return callHandler(ctx, f, m) }
 		if err := s.serve(method, handle); err != nil {
 			return err
 		}
@@ -91,8 +91,8 @@ func portOf(es Server) *port.Port {
 	return port.Of(es)
 }
 
-// call calls a function of a Handler and encodes its answer. It converts a panic to an error.
-func call[S any](ctx context.Context, f func(context.Context, Message) (Answer[S], error), m Message) (a *answer, err error) {
+// callHandler calls a function of a Handler and encodes its answer. It converts a panic to an error.
+func callHandler[S any](ctx context.Context, f func(context.Context, Message) (Answer[S], error), m Message) (a *answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			a, err = nil, fmt.Errorf("conversation handler panicked: %v\n%s", p, debug.Stack())
@@ -113,7 +113,7 @@ func call[S any](ctx context.Context, f func(context.Context, Message) (Answer[S
 		return nil, fmt.Errorf("encode structured context: %w", err)
 	}
 	// Report a malformed answer here, because a client would reject it.
-	if _, _, _, err := read(a); err != nil {
+	if _, _, _, err := decodeAnswer(a); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -135,7 +135,7 @@ func (s *service) serve(method string, handle func(context.Context, Message) (*a
 		if err != nil {
 			return nil, jsonrpcError(events.NewError(wire.InvalidParams, err))
 		}
-		a, err := s.answer(ctx, m, handle)
+		a, err := s.answerMessage(ctx, m, handle)
 		if err != nil {
 			return nil, err
 		}
@@ -147,14 +147,14 @@ func (s *service) serve(method string, handle func(context.Context, Message) (*a
 	if err != nil {
 		return fmt.Errorf("conversation: %w", err)
 	}
-	s.es.AddMiddleware(s.identify(method))
+	s.es.AddMiddleware(s.withCaller(method))
 	s.es.OnNotification(method, func(ctx context.Context, n wire.Notification) { s.handleNotification(ctx, n, handle) })
 	return nil
 }
 
-// identify returns middleware that adds the caller to the context of the method's handler. The SDK does not pass the
-// request to the handler.
-func (s *service) identify(method string) mcp.Middleware {
+// withCaller returns middleware that adds the caller to the context of the method's handler, because the SDK does not
+// pass the request to the handler.
+func (s *service) withCaller(method string) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, m string, req mcp.Request) (mcp.Result, error) {
 			if m == method {
@@ -166,8 +166,9 @@ func (s *service) identify(method string) mcp.Middleware {
 	}
 }
 
-// answer answers a message. Its error can be sent to the client, because it contains no internal information.
-func (s *service) answer(ctx context.Context, m Message, handle func(context.Context, Message) (*answer, error)) (*answer, error) {
+// answerMessage answers a message. The returned error can be sent to the client, because it contains no internal
+// information.
+func (s *service) answerMessage(ctx context.Context, m Message, handle func(context.Context, Message) (*answer, error)) (*answer, error) {
 	a, err := handle(ctx, m)
 	var e *events.Error
 	switch {
@@ -210,7 +211,7 @@ func (s *service) handleNotification(ctx context.Context, n wire.Notification, h
 		if err != nil {
 			return // a notification has no error to answer with
 		}
-		a, err := s.answer(ctx, m, handle)
+		a, err := s.answerMessage(ctx, m, handle)
 		if err != nil {
 			return
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // An announcer is an SDK response that remains open for notifications. This package inserts list_changed between the
-// SDK's messages (LIST-5). The SDK writes each event with one call of Write, so a lock around each write is sufficient.
+// SDK's messages (LIST-5). The SDK writes each event with one call to Write, so a lock around each write is sufficient.
 type announcer struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
@@ -37,13 +37,13 @@ type announcer struct {
 func (h *handler) newAnnouncer(w http.ResponseWriter, message []byte) *announcer {
 	a := &announcer{ResponseWriter: w, rc: http.NewResponseController(w), timeout: h.writeTimeout}
 	if message != nil {
-		a.frame = sseEvent(message)
+		a.frame = encodeSSE(message)
 	}
 	return a
 }
 
-// sseEvent encodes a message as an SSE event.
-func sseEvent(message []byte) []byte {
+// encodeSSE encodes a message as an SSE event.
+func encodeSSE(message []byte) []byte {
 	b := make([]byte, 0, len(message)+32)
 	b = append(b, "event: message\ndata: "...)
 	b = append(b, message...)
@@ -57,7 +57,7 @@ func (a *announcer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 func (a *announcer) Write(p []byte) (n int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.begin()
+	a.markStarted()
 	err = a.withDeadline(func() error {
 		n, err = a.ResponseWriter.Write(p)
 		return err
@@ -65,14 +65,14 @@ func (a *announcer) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// FlushError flushes the response. It waits for a running announcement.
+// FlushError flushes the response. It waits for an announcement in progress.
 func (a *announcer) FlushError() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.withDeadline(a.rc.Flush)
 }
 
-// withDeadline calls f with the write deadline for a batch of frames (PUSH-7). The caller must hold a.mu.
+// withDeadline calls f while the write deadline for a batch of frames is set (PUSH-7). The caller must hold a.mu.
 func (a *announcer) withDeadline(f func() error) error {
 	_ = a.rc.SetWriteDeadline(time.Now().Add(a.timeout))
 	if err := f(); err != nil {
@@ -82,8 +82,8 @@ func (a *announcer) withDeadline(f func() error) error {
 	return nil
 }
 
-// put writes complete events, or a comment, between the SDK's events. The caller must hold a.mu.
-func (a *announcer) put(b []byte) error {
+// writeEvents writes complete events or a comment between the SDK's events. The caller must hold a.mu.
+func (a *announcer) writeEvents(b []byte) error {
 	return a.withDeadline(func() error {
 		if _, err := a.ResponseWriter.Write(b); err != nil {
 			return err
@@ -95,21 +95,21 @@ func (a *announcer) put(b []byte) error {
 	})
 }
 
-// heartbeat writes a comment, so that proxies do not close an idle connection and a dead connection is detected. It
-// returns false if the client has disconnected.
+// heartbeat writes a comment, which prevents proxies from closing an idle connection and detects a dead one. It returns
+// false if the client has disconnected.
 func (a *announcer) heartbeat() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.live || a.closed {
 		return !a.closed
 	}
-	a.closed = a.put([]byte(eventComment)) != nil
+	a.closed = a.writeEvents([]byte(eventComment)) != nil
 	return !a.closed
 }
 
-// begin marks the response as started and sends pending notifications. It must be called before the first event is
-// written, so that a client that has received the event misses no notification. The caller must hold a.mu.
-func (a *announcer) begin() {
+// markStarted marks the response as started and sends pending notifications. It must be called before the first event
+// is written, so a client that has received the event misses no notification. The caller must hold a.mu.
+func (a *announcer) markStarted() {
 	if a.live || mediaType(a.Header().Get("Content-Type")) != contentTypeEvents {
 		return
 	}
@@ -118,14 +118,14 @@ func (a *announcer) begin() {
 	owed := a.owed
 	a.state.Unlock()
 	if owed {
-		go a.flush()
+		go a.writePending()
 	}
 	if a.opened != nil {
 		a.opened()
 	}
 }
 
-// announce schedules a list_changed notification. It never blocks. Calls during a write result in a single
+// announce schedules a list_changed notification. It never blocks. Calls during a write are combined into a single
 // notification.
 func (a *announcer) announce() {
 	a.state.Lock()
@@ -136,12 +136,12 @@ func (a *announcer) announce() {
 	a.owed = true
 	if !a.busy {
 		a.busy = true
-		go a.flush()
+		go a.writePending()
 	}
 }
 
-// flush writes the pending messages once the response has started.
-func (a *announcer) flush() {
+// writePending writes the pending messages if the response has started.
+func (a *announcer) writePending() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var messages []queuedMessage
@@ -162,16 +162,16 @@ func (a *announcer) flush() {
 	if len(frames) == 0 {
 		return
 	}
-	err := a.put(frames)
+	err := a.writeEvents(frames)
 	report(messages, err == nil)
 	if err != nil {
 		a.closed = true
-		a.drop()
+		a.discardQueued()
 	}
 }
 
-// A queuedMessage is a message that has not been written. Its written callback is called with true only if the message
-// was written (MCPE-DEL-2).
+// A queuedMessage is a message that is waiting to be written. Its callback receives true if the message was written and
+// false if it was dropped (MCPE-DEL-2).
 type queuedMessage struct {
 	data    []byte
 	written func(bool) // may be nil
@@ -185,8 +185,8 @@ func report(messages []queuedMessage, ok bool) {
 	}
 }
 
-// drop discards the queued messages and prevents further ones.
-func (a *announcer) drop() {
+// discardQueued discards the queued messages and refuses further ones.
+func (a *announcer) discardQueued() {
 	a.state.Lock()
 	dropped := a.unsent
 	a.over, a.unsent, a.unsentBytes = true, nil, 0
@@ -194,17 +194,17 @@ func (a *announcer) drop() {
 	report(dropped, false)
 }
 
-// close waits for a running announcement and prevents further ones.
+// close waits for an announcement in progress and prevents further announcements.
 func (a *announcer) close() {
-	a.drop()
+	a.discardQueued()
 	a.mu.Lock()
 	a.closed = true
 	a.mu.Unlock()
 }
 
-// listen registers a until stop is called, and returns a context derived from the request's. The context is also
-// cancelled when closing is closed or when a heartbeat cannot be written.
-func (h *handler) listen(a *announcer, r *http.Request, closing <-chan struct{}) (ctx context.Context, stop func()) {
+// registerListener registers a until stop is called and returns a context derived from the request's. The context is
+// also cancelled when closing is closed or when a heartbeat cannot be written.
+func (h *handler) registerListener(a *announcer, r *http.Request, closing <-chan struct{}) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {
 		defer cancel()
@@ -244,8 +244,8 @@ func (h *handler) announce() {
 	}
 }
 
-// listChangedParams returns the params of list_changed for the listen request with the given ID (D8). A nil ID means a
-// legacy session.
+// listChangedParams returns the params of list_changed for the listen request with the given ID (D8). A nil ID stands
+// for a legacy session.
 func listChangedParams(id json.RawMessage) json.RawMessage {
 	if id == nil {
 		return json.RawMessage(`{}`)
@@ -253,7 +253,8 @@ func listChangedParams(id json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"_meta":{"` + wire.MetaSubscriptionID + `":` + string(id) + `}}`)
 }
 
-// listChanged returns the list_changed notification for a listen request, or for a legacy session if id is nil.
-func listChanged(id json.RawMessage) []byte {
+// listChangedNotification returns the list_changed notification for a listen request or, if id is nil, for a legacy
+// session.
+func listChangedNotification(id json.RawMessage) []byte {
 	return notification(wire.NotificationListChanged, listChangedParams(id))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A callResponse is the HTTP response to a call of the extension. It is JSON, or SSE if middleware sends a message
-// before the result.
+// A callResponse is the HTTP response to an extension call. It is JSON, or SSE if middleware sends a message before the
+// result.
 type callResponse struct {
 	w      http.ResponseWriter
 	id     json.RawMessage
@@ -35,14 +35,14 @@ func (a *callResponse) send(message []byte) error {
 		header.Set("Cache-Control", "no-cache, no-transform")
 		a.w.WriteHeader(http.StatusOK)
 	}
-	if _, err := a.w.Write(sseEvent(message)); err != nil {
+	if _, err := a.w.Write(encodeSSE(message)); err != nil {
 		return err
 	}
 	return http.NewResponseController(a.w).Flush()
 }
 
-// end prevents further messages and reports whether any were sent.
-func (a *callResponse) end() (events bool) {
+// stopMessages prevents further messages and reports whether any were sent.
+func (a *callResponse) stopMessages() (events bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.over = true
@@ -57,11 +57,11 @@ func (a *callResponse) finish(result json.RawMessage, err error) {
 		msg = appendResponse(msg, a.id, "result", result)
 	} else {
 		if msg = appendResponse(msg, a.id, "error", errorValue(err)); a.modern {
-			status = statusOf(err)
+			status = httpStatus(err)
 		}
 	}
-	if a.end() {
-		_, _ = a.w.Write(sseEvent(msg))
+	if a.stopMessages() {
+		_, _ = a.w.Write(encodeSSE(msg))
 		return
 	}
 	header := a.w.Header()

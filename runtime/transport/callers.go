@@ -22,15 +22,15 @@ const (
 	maxCallerMeta = 4 << 10
 )
 
-// callers is a cache of decoded _meta values. A client sends the same value with every request, so it is decoded only
-// once.
-type callers struct {
+// A callerCache is a cache of decoded _meta values. A client sends the same value with every request, so it is decoded
+// only once.
+type callerCache struct {
 	mu    sync.RWMutex
 	known map[string]caller // by _meta as received
 }
 
 // lookup returns the caller described by meta. It returns false if the SDK would reject meta.
-func (c *callers) lookup(meta json.RawMessage) (caller, bool) {
+func (c *callerCache) lookup(meta json.RawMessage) (caller, bool) {
 	c.mu.RLock()
 	who, ok := c.known[string(meta)]
 	c.mu.RUnlock()
@@ -50,8 +50,8 @@ func (c *callers) lookup(meta json.RawMessage) (caller, bool) {
 }
 
 // parseCaller performs the same checks as the SDK. The client info is optional, the capabilities are required, and both
-// must have the correct type. If a member is repeated, parseCaller returns false, and the SDK decides about the
-// request.
+// must have the correct type. If a member is repeated, parseCaller returns false, which leaves the decision about the
+// request to the SDK.
 func parseCaller(meta json.RawMessage) (caller, bool) {
 	var version, info, capabilities json.RawMessage
 	ok := eachMember(meta, func(name string, value json.RawMessage) bool {
@@ -68,7 +68,7 @@ func parseCaller(meta json.RawMessage) (caller, bool) {
 	if !ok || !isObject(capabilities) || info != nil && !isObject(info) {
 		return caller{}, false
 	}
-	init := &mcp.InitializeParams{ProtocolVersion: text(version), Capabilities: new(mcp.ClientCapabilities)}
+	init := &mcp.InitializeParams{ProtocolVersion: unquote(version), Capabilities: new(mcp.ClientCapabilities)}
 	if info != nil {
 		init.ClientInfo = new(mcp.Implementation)
 		if jsonv2.Unmarshal(info, init.ClientInfo) != nil {
@@ -82,11 +82,11 @@ func parseCaller(meta json.RawMessage) (caller, bool) {
 		//lint:ignore SA1019 shown for as long as the SDK shows it
 		init.Capabilities.RootsV2 = &mcp.RootCapabilities{ListChanged: init.Capabilities.Roots.ListChanged}
 	}
-	return caller{init: init, declares: declares(init)}, true
+	return caller{init: init, declares: declaresExtension(init)}, true
 }
 
-// declares reports whether the client declared the extension.
-func declares(init *mcp.InitializeParams) bool {
+// declaresExtension reports whether the client declared the extension.
+func declaresExtension(init *mcp.InitializeParams) bool {
 	if init == nil || init.Capabilities == nil {
 		return false
 	}

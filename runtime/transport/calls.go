@@ -15,13 +15,13 @@ const (
 	earlyWindow     = 2 * time.Second
 	maxEarly        = 4096 // in all
 	maxEarlySession = 32   // of one session
-	// sweepPause is the minimum interval between two removals of expired cancels in all sessions, during which the lock
-	// is held.
-	sweepPause = earlyWindow / 16
+	// sweepInterval is the minimum interval between two sweeps, which remove the expired cancels of all sessions while
+	// holding the lock.
+	sweepInterval = earlyWindow / 16
 )
 
-// A callKey identifies a request in a legacy session. It includes the principal, so that a caller who knows another
-// caller's session ID can neither use up its request IDs nor cancel its calls.
+// A callKey identifies a request in a legacy session. It includes the principal, so a caller who knows another caller's
+// session ID can neither use up that session's request IDs nor cancel its calls.
 type callKey struct{ session, call [sha256.Size]byte }
 
 func newCallKey(principal, session string, id json.RawMessage) callKey {
@@ -37,8 +37,8 @@ func digest(parts ...string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// calls holds the unanswered requests and the early cancels of all legacy sessions.
-type calls struct {
+// A callRegistry holds the unanswered requests and the early cancels of all legacy sessions.
+type callRegistry struct {
 	mu    sync.Mutex
 	live  map[callKey]*liveCall
 	early map[[sha256.Size]byte][]earlyCancel // by session
@@ -66,9 +66,9 @@ func (c *liveCall) cancel() {
 	}
 }
 
-// begin registers either all calls of a request or none. It returns false if an ID is in use. It cancels calls for
-// which an early cancel has arrived.
-func (s *calls) begin(live []*liveCall) bool {
+// register registers all calls of a request, or none if one of their IDs is in use. In the latter case, it returns
+// false. It cancels calls for which an early cancel has arrived.
+func (s *callRegistry) register(live []*liveCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range live {
@@ -81,15 +81,15 @@ func (s *calls) begin(live []*liveCall) bool {
 	}
 	for _, c := range live {
 		s.live[c.key] = c
-		if !c.stays && s.takeEarly(c.key) {
+		if !c.stays && s.removeEarlyCancel(c.key) {
 			c.cancel()
 		}
 	}
 	return true
 }
 
-// end removes the calls of a request.
-func (s *calls) end(live []*liveCall) {
+// unregister removes the calls of a request.
+func (s *callRegistry) unregister(live []*liveCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range live {
@@ -98,30 +98,30 @@ func (s *calls) end(live []*liveCall) {
 }
 
 // cancel cancels a call, or stores the cancel for a call that has not arrived. It reports whether the SDK must cancel
-// the call as well. Other cancels must not reach the SDK. The SDK processes a cancel later, when another call may
+// the call as well. If not, the cancel must not reach the SDK, which would process it later, when another call may
 // already use the ID.
-func (s *calls) cancel(key callKey) (sdk bool) {
+func (s *callRegistry) cancel(key callKey) (sdk bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.live[key]; c != nil {
 		c.cancel()
 		return c.sdk
 	}
-	s.storeEarly(key)
+	s.storeEarlyCancel(key)
 	return false
 }
 
-// storeEarly stores a cancel that arrived before its request. The caller must hold s.mu.
-func (s *calls) storeEarly(key callKey) {
+// storeEarlyCancel stores a cancel that arrived before its request. The caller must hold s.mu.
+func (s *callRegistry) storeEarlyCancel(key callKey) {
 	now := time.Now()
-	kept := s.unexpired(key.session, now)
+	kept := s.removeExpired(key.session, now)
 	if s.count >= maxEarly {
 		if now.Before(s.sweep) {
 			return
 		}
-		s.sweep = now.Add(sweepPause)
+		s.sweep = now.Add(sweepInterval)
 		for session := range s.early {
-			s.unexpired(session, now)
+			s.removeExpired(session, now)
 		}
 		if s.count >= maxEarly {
 			return
@@ -138,9 +138,9 @@ func (s *calls) storeEarly(key callKey) {
 	s.count++
 }
 
-// takeEarly removes the early cancel for a call and reports whether there was one. The caller must hold s.mu.
-func (s *calls) takeEarly(key callKey) bool {
-	for i, e := range s.unexpired(key.session, time.Now()) {
+// removeEarlyCancel removes the early cancel for a call and reports whether it existed. The caller must hold s.mu.
+func (s *callRegistry) removeEarlyCancel(key callKey) bool {
+	for i, e := range s.removeExpired(key.session, time.Now()) {
 		if e.call == key.call {
 			kept := s.early[key.session]
 			s.keep(key.session, append(kept[:i:i], kept[i+1:]...))
@@ -150,8 +150,8 @@ func (s *calls) takeEarly(key callKey) bool {
 	return false
 }
 
-// unexpired removes the expired cancels of a session and returns the remaining ones. The caller must hold s.mu.
-func (s *calls) unexpired(session [sha256.Size]byte, now time.Time) []earlyCancel {
+// removeExpired removes the expired cancels of a session and returns the remaining ones. The caller must hold s.mu.
+func (s *callRegistry) removeExpired(session [sha256.Size]byte, now time.Time) []earlyCancel {
 	kept, i := s.early[session], 0
 	for i < len(kept) && kept[i].until.Before(now) {
 		i++
@@ -162,7 +162,7 @@ func (s *calls) unexpired(session [sha256.Size]byte, now time.Time) []earlyCance
 	return kept[i:]
 }
 
-func (s *calls) keep(session [sha256.Size]byte, kept []earlyCancel) {
+func (s *callRegistry) keep(session [sha256.Size]byte, kept []earlyCancel) {
 	s.count += len(kept) - len(s.early[session])
 	if len(kept) == 0 {
 		delete(s.early, session)
@@ -171,8 +171,8 @@ func (s *calls) keep(session [sha256.Size]byte, kept []earlyCancel) {
 	s.early[session] = kept
 }
 
-// A muteWriter is a response to a call that can be cancelled. After the call is cancelled, it discards all writes,
-// because a cancelled call is not answered (D14).
+// A muteWriter is the response to a call that can be cancelled. It discards all writes after the cancellation, because
+// a cancelled call is not answered (D14).
 type muteWriter struct {
 	http.ResponseWriter
 	call *liveCall

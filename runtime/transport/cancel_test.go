@@ -150,16 +150,16 @@ func TestCancelOvertakes(t *testing.T) {
 // D14: cancels that await their request are bounded in time and number, for one session and in all.
 func TestEarlyCancelsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s calls
+		var s callRegistry
 		key := func(session, id int) callKey {
 			return newCallKey("alice", fmt.Sprint(session), json.RawMessage(fmt.Sprint(id)))
 		}
 		cancelled := func(k callKey) bool {
 			c := &liveCall{key: k}
-			if !s.begin([]*liveCall{c}) {
+			if !s.register([]*liveCall{c}) {
 				t.Fatal("in use")
 			}
-			s.end([]*liveCall{c})
+			s.unregister([]*liveCall{c})
 			return c.gone.Load()
 		}
 		for i := range 3 * maxEarlySession {
@@ -200,7 +200,7 @@ func TestEarlyCancelsAreBounded(t *testing.T) {
 // for every cancel that comes. calls.cancel carries it.
 func TestEarlyCancelsAreSweptInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s calls
+		var s callRegistry
 		cancel := func(session int) {
 			s.cancel(newCallKey("alice", fmt.Sprint(session), json.RawMessage("1")))
 		}
@@ -216,7 +216,7 @@ func TestEarlyCancelsAreSweptInTurn(t *testing.T) {
 		if cancel(maxEarly + 1); kept(maxEarly+1) || !kept(0) {
 			t.Error("all sessions are looked through at once again")
 		}
-		time.Sleep(sweepPause)
+		time.Sleep(sweepInterval)
 		if cancel(maxEarly + 1); !kept(maxEarly+1) || kept(0) || s.count != maxEarly {
 			t.Errorf("an old one makes no room: %d kept", s.count)
 		}

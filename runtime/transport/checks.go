@@ -23,7 +23,7 @@ func passesSDKChecks(r *http.Request, opts *mcp.StreamableHTTPOptions) bool {
 		return false
 	}
 	return mediaType(r.Header.Get("Content-Type")) == contentTypeJSON &&
-		accepts(r.Header["Accept"])
+		acceptsJSONAndSSE(r.Header["Accept"])
 }
 
 // mediaType returns a media type without its parameters, or "" if the value is malformed.
@@ -38,8 +38,8 @@ func mediaType(value string) string {
 	return t
 }
 
-// accepts reports whether the Accept headers allow both forms of a response, as the SDK requires.
-func accepts(values []string) bool {
+// acceptsJSONAndSSE reports whether the Accept headers allow both JSON and SSE responses, as the SDK requires.
+func acceptsJSONAndSSE(values []string) bool {
 	var asJSON, asEvents bool
 	for _, value := range values {
 		for part := range strings.SplitSeq(value, ",") {

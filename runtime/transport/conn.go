@@ -15,9 +15,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// A conn is a layer between the SDK's session and a message-based connection. It answers calls of the extension,
-// suppresses responses to cancelled calls, and sends list_changed. The SDK receives a call of the extension only to
-// reject it.
+// A conn is a layer between the SDK's session and a message-based connection. It answers extension calls, suppresses
+// responses to cancelled calls, and sends list_changed. The SDK receives an extension call only if it must reject the
+// call.
 type conn struct {
 	mcp.Connection
 	es    *port.Port
@@ -64,7 +64,7 @@ func newConn(ctx context.Context, es *port.Port, inner mcp.Connection, lines *li
 	c.quiet = es.OnListChanged(c.announce)
 	c.shut = sync.OnceValue(func() error {
 		c.quiet()
-		c.end()
+		c.endCalls()
 		c.out.close()
 		c.hangUp()
 		c.dropSession()
@@ -73,7 +73,7 @@ func newConn(ctx context.Context, es *port.Port, inner mcp.Connection, lines *li
 	go func() {
 		select {
 		case <-es.Closing():
-			c.end()
+			c.endCalls()
 		case <-c.ctx.Done():
 		}
 	}()
@@ -92,15 +92,15 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			c.hangUp()
 			return nil, err
 		}
-		if req, ok := msg.(*jsonrpc.Request); ok && c.accept(req) {
+		if req, ok := msg.(*jsonrpc.Request); ok && c.intercept(req) {
 			continue
 		}
 		return msg, nil
 	}
 }
 
-// accept handles a message before the SDK does. It returns true if the SDK must not receive the message.
-func (c *conn) accept(req *jsonrpc.Request) (taken bool) {
+// intercept handles a message before the SDK does. It returns true if the SDK must not receive the message.
+func (c *conn) intercept(req *jsonrpc.Request) (taken bool) {
 	switch {
 	case req.Method == methodCancelled:
 		c.cancelCall(req.Params)
@@ -117,7 +117,7 @@ func (c *conn) accept(req *jsonrpc.Request) (taken bool) {
 	case isEvents(req.Method):
 		return c.acceptCall(req)
 	default:
-		c.expectReply(req.ID, nil)
+		c.registerCall(req.ID, nil)
 	}
 	return false
 }
@@ -157,8 +157,8 @@ func (c *conn) cancelCall(params json.RawMessage) {
 	defer c.mu.Unlock()
 	if k := c.calls[idKey(raw)]; k != nil {
 		k.gone.Store(true)
-		c.settle(k)
-		c.skip(k.ID)
+		c.removeCall(k)
+		c.skipResponse(k.ID)
 		return
 	}
 	if _, open := c.replies[id]; open && c.muted[id] == 0 { // otherwise it is cancelled already
@@ -169,24 +169,24 @@ func (c *conn) cancelCall(params json.RawMessage) {
 		if l.held == nil {
 			c.muted[id]++ // the SDK's response to the listen request is still to come
 		} else {
-			c.skip(raw)
+			c.skipResponse(raw)
 		}
 	}
 }
 
-// skip informs the underlying connection that a call will not be answered.
-func (c *conn) skip(id json.RawMessage) {
+// skipResponse informs the underlying connection that a call will not be answered.
+func (c *conn) skipResponse(id json.RawMessage) {
 	if c.lines != nil {
-		c.out.post(func() error { return c.lines.skip(idKey(id)) })
+		c.out.post(func() error { return c.lines.skipResponse(idKey(id)) })
 	}
 }
 
-// Write writes a message from the SDK. It queues responses, so that the SDK's read loop, which writes some of them,
-// never waits for the sink.
+// Write writes a message from the SDK. It queues responses, because the SDK's read loop, which writes some of them,
+// must not wait for the sink.
 func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	switch m := msg.(type) {
 	case *jsonrpc.Response:
-		if resp := c.respond(m); resp != nil {
+		if resp := c.rewriteResponse(m); resp != nil {
 			c.out.post(func() error { return c.Connection.Write(context.Background(), resp) })
 		}
 		c.settleReply(m.ID)
@@ -203,15 +203,15 @@ func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	return c.Connection.Write(ctx, msg)
 }
 
-// respond returns the response to send to the client, or nil to suppress it.
-func (c *conn) respond(m *jsonrpc.Response) *jsonrpc.Response {
+// rewriteResponse returns the response to send to the client, or nil to suppress it.
+func (c *conn) rewriteResponse(m *jsonrpc.Response) *jsonrpc.Response {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n := c.muted[m.ID]; n > 0 {
 		if c.muted[m.ID] = n - 1; n == 1 {
 			delete(c.muted, m.ID)
 		}
-		c.skip(encodeID(m.ID))
+		c.skipResponse(encodeID(m.ID))
 		return nil
 	}
 	if l := c.listens[m.ID]; l != nil {
@@ -220,7 +220,7 @@ func (c *conn) respond(m *jsonrpc.Response) *jsonrpc.Response {
 	if m.ID == c.initialize && m.ID.IsValid() {
 		c.initialize = jsonrpc.ID{}
 		if c.legacy = m.Error == nil; c.legacy && c.lines != nil {
-			c.lines.setRevision(text(member(m.Result, "protocolVersion")))
+			c.lines.setRevision(unquote(member(m.Result, "protocolVersion")))
 		}
 		close(c.greeted)
 		if !c.legacy {
@@ -230,8 +230,8 @@ func (c *conn) respond(m *jsonrpc.Response) *jsonrpc.Response {
 	return m
 }
 
-// end ends all open calls (SRV-6). It sends the final results of streams and answers listen requests.
-func (c *conn) end() {
+// endCalls ends all open calls (SRV-6). It sends the final results of streams and answers listen requests.
+func (c *conn) endCalls() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ending {
@@ -260,8 +260,8 @@ func (c *conn) isClosing() bool {
 	}
 }
 
-// interrupt cancels all open calls except streams.
-func (c *conn) interrupt() {
+// cancelCalls cancels all open calls except streams.
+func (c *conn) cancelCalls() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range c.calls {

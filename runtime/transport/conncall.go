@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// A call is an unanswered call of the extension on a message-based connection.
+// A call is an unanswered extension call on a message-based connection.
 type call struct {
 	eventsCall
 	conn    *conn
@@ -26,8 +26,8 @@ type call struct {
 	open    port.Stream   // nil until the stream is accepted; guarded by conn.mu
 }
 
-// acceptCall accepts a call of the extension, unless the SDK must reject it. A stream in a batch is refused, because
-// its frames would precede the response to the batch.
+// acceptCall accepts an extension call, unless the SDK must reject it. A stream in a batch is refused, because its
+// frames would precede the response to the batch.
 func (c *conn) acceptCall(req *jsonrpc.Request) (taken bool) {
 	k := &call{conn: c, sdk: req.ID}
 	k.Method, k.Params, k.CanStream = req.Method, req.Params, true
@@ -52,7 +52,7 @@ func (c *conn) acceptCall(req *jsonrpc.Request) (taken bool) {
 		k.ID = encodeID(req.ID)
 	}
 	meta := metaOf(k.Params)
-	modern := text(member(meta, mcp.MetaKeyProtocolVersion)) >= wire.RevisionStateless
+	modern := unquote(member(meta, mcp.MetaKeyProtocolVersion)) >= wire.RevisionStateless
 	who, ok := caller{}, false
 	if modern {
 		who, ok = c.route.statelessCaller(meta)
@@ -62,7 +62,7 @@ func (c *conn) acceptCall(req *jsonrpc.Request) (taken bool) {
 	if !modern {
 		init := ss.InitializeParams() // also covers a session that the author has restored
 		k.greeted, ok = c.greeted, c.greeted != nil || init != nil
-		who.declares = c.declares || declares(init)
+		who.declares = c.declares || declaresExtension(init)
 	}
 	k.Stateless, k.DeclaresExtension = modern, who.declares
 	switch {
@@ -94,21 +94,22 @@ var errUninitialized = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message:
 // serve answers the call.
 func (k *call) serve() {
 	var result json.RawMessage
-	err := k.begin()
+	err := k.waitForInitialize()
 	if err == nil {
-		result, err = k.conn.route.answer(k.ctx, &k.eventsCall)
+		result, err = k.conn.route.answerCall(k.ctx, &k.eventsCall)
 	}
 	if err == nil && k.Stream != nil {
-		if result, err = k.carry(); err != nil {
-			k.drop()
+		if result, err = k.runStream(); err != nil {
+			k.discard()
 			return
 		}
 	}
 	k.finish(result, err)
 }
 
-// begin waits until the session of a legacy call is initialized. The call may arrive before the response to initialize.
-func (k *call) begin() error {
+// waitForInitialize waits until the session of a legacy call is initialized. The call may arrive before the response to
+// initialize.
+func (k *call) waitForInitialize() error {
 	if k.greeted == nil {
 		return nil
 	}
@@ -125,8 +126,8 @@ func (k *call) begin() error {
 	return nil
 }
 
-// carry writes the stream of the call and returns its final result.
-func (k *call) carry() (final json.RawMessage, err error) {
+// runStream writes the stream of the call and returns its final result.
+func (k *call) runStream() (final json.RawMessage, err error) {
 	k.reply.Finish()
 	k.conn.mu.Lock()
 	k.open = k.Stream
@@ -138,14 +139,14 @@ func (k *call) carry() (final json.RawMessage, err error) {
 	return k.open.Run(k.ctx, &lineCarrier{k})
 }
 
-// drop removes a call that will not be answered.
-func (k *call) drop() {
+// discard removes a call that will not be answered.
+func (k *call) discard() {
 	c := k.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !k.gone.Load() {
-		c.settle(k)
-		c.skip(k.ID)
+		c.removeCall(k)
+		c.skipResponse(k.ID)
 	}
 }
 
@@ -160,8 +161,8 @@ func (k *call) finish(result json.RawMessage, err error) {
 	case err != nil && c.isClosing():
 		// The error would only report the end of the connection, which the client is about to detect. The client then
 		// sends the call to another server, so the call has not failed (SRV-6).
-		c.settle(k)
-		c.skip(k.ID)
+		c.removeCall(k)
+		c.skipResponse(k.ID)
 		k.reply.Finish()
 	default:
 		written := context.AfterFunc(c.ctx, k.reply.Finish) // nothing is written after that
@@ -170,7 +171,7 @@ func (k *call) finish(result json.RawMessage, err error) {
 			defer written()
 			return c.writeAnswer(k, result, err)
 		})
-		c.settle(k)
+		c.removeCall(k)
 	}
 }
 
@@ -180,13 +181,13 @@ func (c *conn) writeAnswer(k *call, result json.RawMessage, err error) error {
 	case c.lines == nil:
 		return c.Connection.Write(context.Background(), &jsonrpc.Response{ID: k.sdk, Result: result, Error: err})
 	case err != nil:
-		return c.lines.answer(idKey(k.ID), appendResponse(nil, k.ID, "error", errorValue(err)))
+		return c.lines.writeResponse(idKey(k.ID), appendResponse(nil, k.ID, "error", errorValue(err)))
 	}
-	return c.lines.answer(idKey(k.ID), appendResponse(nil, k.ID, "result", result))
+	return c.lines.writeResponse(idKey(k.ID), appendResponse(nil, k.ID, "result", result))
 }
 
-// settle removes an answered or cancelled call. The caller must hold c.mu.
-func (c *conn) settle(k *call) {
+// removeCall removes an answered or cancelled call. The caller must hold c.mu.
+func (c *conn) removeCall(k *call) {
 	delete(c.calls, idKey(k.ID))
 	k.cancel()
 	c.checkDrained()
@@ -233,8 +234,8 @@ func (c *conn) SessionID() string {
 }
 
 // serverSession returns the connection's session, or nil if the session belongs to another server. The SDK does not
-// expose a session's connection. So SessionID returns a unique ID during the search, which identifies the session. Only
-// Read may call serverSession.
+// expose a session's connection. To identify the session, SessionID returns a unique ID during the search. Only Read
+// may call serverSession.
 func (c *conn) serverSession() *mcp.ServerSession {
 	if c.found == nil {
 		id := rand.Text()

@@ -12,7 +12,7 @@ import (
 )
 
 // A listenCall is a subscriptions/listen request for eventsListChanged on a message-based connection (D8, LIST-5). See
-// serveListen for the handling of such a request. conn.mu guards its fields.
+// serveListen for the details. The fields are guarded by conn.mu.
 type listenCall struct {
 	id           json.RawMessage
 	wish         listenRequest
@@ -27,7 +27,7 @@ type listenCall struct {
 func (c *conn) acceptListen(req *jsonrpc.Request) {
 	asked := parseListenRequest(c.es, req.Params)
 	if asked.isEmpty() || c.lines != nil && c.lines.isBatched(req.ID) {
-		c.expectReply(req.ID, nil)
+		c.registerCall(req.ID, nil)
 		return
 	}
 	c.mu.Lock()
@@ -35,9 +35,9 @@ func (c *conn) acceptListen(req *jsonrpc.Request) {
 	c.mu.Unlock()
 }
 
-// rewriteNotification returns an SDK notification as it must be sent to the client. If it acknowledges a listen
-// request, the outbox must call acknowledged immediately before writing it. Notifications queued from then on follow
-// the acknowledgment, so the client misses none.
+// rewriteNotification returns the notification to send to the client instead of m. If m acknowledges a listen request,
+// the outbox must call acknowledged immediately before the write. Later notifications are queued after the
+// acknowledgment, so the client misses none.
 func (c *conn) rewriteNotification(m *jsonrpc.Request) (_ *jsonrpc.Request, acknowledged func()) {
 	if m.Method != methodAcknowledged {
 		return m, nil
@@ -51,7 +51,7 @@ func (c *conn) rewriteNotification(m *jsonrpc.Request) (_ *jsonrpc.Request, ackn
 	if l == nil {
 		return m, nil
 	}
-	params, others := acknowledge(m.Params, l.wish)
+	params, others := extendAcknowledgment(m.Params, l.wish)
 	var principal string
 	var expires time.Time
 	if len(l.wish.keys) > 0 { // asked here, not under the lock, since the author's hook may be slow
@@ -72,7 +72,7 @@ func (c *conn) rewriteNotification(m *jsonrpc.Request) (_ *jsonrpc.Request, ackn
 }
 
 // respondListen returns the response to a listen request, or nil to withhold it. The SDK responds immediately to a
-// request that has only kinds of this package. The caller must hold c.mu.
+// request whose notifications are all sent by this package. The caller must hold c.mu.
 func (c *conn) respondListen(l *listenCall, m *jsonrpc.Response) *jsonrpc.Response {
 	if m.Error == nil && l.acknowledged && !l.others && !c.ending {
 		l.held = m
@@ -98,7 +98,7 @@ func (c *conn) endListens() {
 	}
 }
 
-// announce queues list_changed for a legacy session that is ready, and for each listen request with that filter. It
+// announce queues list_changed for a ready legacy session, and for each listen request that includes list_changed. It
 // never blocks.
 func (c *conn) announce() {
 	c.mu.Lock()
@@ -109,7 +109,7 @@ func (c *conn) announce() {
 			c.mu.Lock()
 			c.announcing = false
 			c.mu.Unlock()
-			return c.write(wire.NotificationListChanged, listChangedParams(nil))
+			return c.writeNotification(wire.NotificationListChanged, listChangedParams(nil))
 		})
 	}
 	for _, l := range c.listens {
@@ -141,11 +141,11 @@ func (c *conn) announceTo(l *listenCall) {
 		if !open {
 			return nil
 		}
-		return c.write(wire.NotificationListChanged, listChangedParams(l.id))
+		return c.writeNotification(wire.NotificationListChanged, listChangedParams(l.id))
 	})
 }
 
-// write writes a notification. Only the outbox may call it.
-func (c *conn) write(method string, params json.RawMessage) error {
+// writeNotification writes a notification. Only the outbox may call it.
+func (c *conn) writeNotification(method string, params json.RawMessage) error {
 	return c.Connection.Write(context.Background(), &jsonrpc.Request{Method: method, Params: params})
 }

@@ -43,8 +43,8 @@ type malformedError struct {
 	id     json.RawMessage
 }
 
-// checkLength returns an error if the params of a method of the extension exceed the bound. It is called before the
-// params are decoded (CAP-5).
+// checkLength returns an error if the params of an extension method exceed the bound. It is called before the params
+// are decoded (CAP-5).
 func (e envelope) checkLength(bound int) *malformedError {
 	if len(e.params) <= bound || !strings.HasPrefix(e.method, wire.MethodPrefix) {
 		return nil
@@ -97,14 +97,14 @@ func checkText(data []byte) *malformedError {
 	switch {
 	case !utf8.Valid(data):
 		return parseError("the message is not valid UTF-8")
-	case tooDeep(data):
+	case isTooDeep(data):
 		return parseError("the message is nested deeper than " + strconv.Itoa(maxDepth) + " levels")
 	}
 	return nil
 }
 
-// tooDeep reports whether objects and arrays are nested deeper than maxDepth. It ignores brackets in strings.
-func tooDeep(data []byte) bool {
+// isTooDeep reports whether objects and arrays are nested deeper than maxDepth. It ignores brackets in strings.
+func isTooDeep(data []byte) bool {
 	if bytes.Count(data, []byte{'{'})+bytes.Count(data, []byte{'['}) <= maxDepth {
 		return false
 	}
@@ -127,22 +127,22 @@ func tooDeep(data []byte) bool {
 	return false
 }
 
-// parseMessage parses a message without decoding its params. The SDK interprets accepted messages in the same way.
-// Malformed messages are refused before they are processed, for every method. The bound for params applies only to the
-// extension's methods.
+// parseMessage parses a message without decoding its params. It interprets messages as the SDK does. For every method,
+// malformed messages are refused before they are processed. The bound for params applies only to the extension's
+// methods.
 func parseMessage(data []byte, bound int) (envelope, *malformedError) {
 	if bad := checkText(data); bad != nil {
 		return envelope{}, bad
 	}
 	w := newWalker(data)
 	defer w.release()
-	return w.message(bound)
+	return w.readMessage(bound)
 }
 
-// message parses the text as a single message.
-func (w *walker) message(bound int) (env envelope, bad *malformedError) {
+// readMessage parses the text as a single message.
+func (w *walker) readMessage(bound int) (env envelope, bad *malformedError) {
 	if w.dec.PeekKind() != '{' {
-		if _, ok := w.value(); !ok || !w.atEnd() {
+		if _, ok := w.readValue(); !ok || !w.atEnd() {
 			return env, parseError("the message is not valid JSON")
 		}
 		return env, invalidRequest("the message is not an object")
@@ -155,21 +155,21 @@ func (w *walker) message(bound int) (env envelope, bad *malformedError) {
 			bad = invalidRequest(reason)
 		}
 	}
-	_, ok := w.object(func(w *walker, name []byte) (ok bool) {
+	_, ok := w.readObject(func(w *walker, name []byte) (ok bool) {
 		if seen.add(name) {
 			fault("member /" + wire.Shown(string(name)) + " is repeated")
 		}
 		var value json.RawMessage
 		if string(name) == "params" && len(w.data) <= bound && w.dec.PeekKind() == '{' {
-			env.params, ok = w.object(func(w *walker, name []byte) (ok bool) {
-				if value, ok = w.value(); string(name) == "_meta" {
+			env.params, ok = w.readObject(func(w *walker, name []byte) (ok bool) {
+				if value, ok = w.readValue(); string(name) == "_meta" {
 					env.meta = value
 				}
 				return ok
 			})
 			return ok
 		}
-		if value, ok = w.value(); !ok {
+		if value, ok = w.readValue(); !ok {
 			return false
 		}
 		switch string(name) {
@@ -190,7 +190,7 @@ func (w *walker) message(bound int) (env envelope, bad *malformedError) {
 			if value[0] != '"' {
 				fault("/method is not a string")
 			}
-			env.method, method = text(value), true
+			env.method, method = unquote(value), true
 		case "params":
 			env.params = value
 		case "result":
@@ -235,8 +235,8 @@ func (w *walker) message(bound int) (env envelope, bad *malformedError) {
 func metaOf(params json.RawMessage) (meta json.RawMessage) {
 	w := newWalker(params)
 	defer w.release()
-	w.object(func(w *walker, name []byte) bool {
-		value, ok := w.value()
+	w.readObject(func(w *walker, name []byte) bool {
+		value, ok := w.readValue()
 		if string(name) == "_meta" {
 			meta = value
 		}
@@ -263,7 +263,7 @@ func newWalker(data []byte) *walker {
 	return w
 }
 
-// release returns the walker to the pool. Values that the walker returned remain valid.
+// release returns the walker to the pool. The values it has returned remain valid.
 func (w *walker) release() {
 	w.data, w.buf = nil, bytes.Buffer{}
 	w.dec.Reset(&w.buf)
@@ -273,17 +273,17 @@ func (w *walker) release() {
 // atEnd reports whether only white space follows.
 func (w *walker) atEnd() bool { return len(bytes.Trim(w.data[w.dec.InputOffset():], " \t\r\n")) == 0 }
 
-// walk calls f with the name of each member of the object in data. The function f must read the member's value. It
+// walkObject calls f with the name of each member of the object in data. The function must read the member's value. It
 // returns false if data is not a single valid object, if a member is repeated, or if f returns false.
-func walk(data []byte, f func(w *walker, name []byte) bool) bool {
+func walkObject(data []byte, f func(w *walker, name []byte) bool) bool {
 	w := newWalker(data)
 	defer w.release()
 	var seen nameSet
-	_, ok := w.object(func(w *walker, name []byte) bool { return !seen.add(name) && f(w, name) })
+	_, ok := w.readObject(func(w *walker, name []byte) bool { return !seen.add(name) && f(w, name) })
 	return ok && w.atEnd()
 }
 
-// A nameSet is a set of names of an object's members.
+// A nameSet is a set of member names of an object.
 type nameSet struct {
 	few  [8][]byte
 	n    int
@@ -312,21 +312,21 @@ func (s *nameSet) add(name []byte) bool {
 	return false
 }
 
-// object reads an object, calls f for each member, and returns the text of the object. It returns false if the text is
+// readObject reads an object, calls f for each member, and returns the object's text. It returns false if the text is
 // invalid or f returns false.
-func (w *walker) object(f func(w *walker, name []byte) bool) (json.RawMessage, bool) {
+func (w *walker) readObject(f func(w *walker, name []byte) bool) (json.RawMessage, bool) {
 	if tok, err := w.dec.ReadToken(); err != nil || tok.Kind() != '{' {
 		return nil, false
 	}
 	start := w.dec.InputOffset() - 1
 	for w.dec.PeekKind() == '"' {
-		quoted, ok := w.value()
+		quoted, ok := w.readValue()
 		if !ok {
 			return nil, false
 		}
 		name := []byte(quoted[1 : len(quoted)-1])
 		if bytes.IndexByte(name, '\\') >= 0 {
-			name = []byte(text(quoted))
+			name = []byte(unquote(quoted))
 		}
 		if !f(w, name) {
 			return nil, false
@@ -339,8 +339,8 @@ func (w *walker) object(f func(w *walker, name []byte) bool) (json.RawMessage, b
 	return w.data[start:end:end], true
 }
 
-// value reads the next value of any type.
-func (w *walker) value() (json.RawMessage, bool) {
+// readValue reads the next value of any type.
+func (w *walker) readValue() (json.RawMessage, bool) {
 	value, err := w.dec.ReadValue()
 	if err != nil {
 		return nil, false
@@ -349,10 +349,10 @@ func (w *walker) value() (json.RawMessage, bool) {
 	return w.data[end-int64(len(value)) : end : end], true
 }
 
-// eachMember calls f with each member of a JSON object. It returns false like walk.
+// eachMember calls f with each member of a JSON object. It returns false in the same cases as walkObject.
 func eachMember(data []byte, f func(name string, value json.RawMessage) bool) bool {
-	return walk(data, func(w *walker, name []byte) bool {
-		value, ok := w.value()
+	return walkObject(data, func(w *walker, name []byte) bool {
+		value, ok := w.readValue()
 		return ok && f(string(name), value)
 	})
 }
@@ -372,8 +372,8 @@ func member(object json.RawMessage, name string) json.RawMessage {
 	return found
 }
 
-// text returns the value of a JSON string, or "" for any other value. An unpaired surrogate becomes U+FFFD.
-func text(value json.RawMessage) string {
+// unquote returns the value of a JSON string, or "" for any other JSON value. An unpaired surrogate becomes U+FFFD.
+func unquote(value json.RawMessage) string {
 	if len(value) == 0 || value[0] != '"' {
 		return ""
 	}
@@ -382,7 +382,7 @@ func text(value json.RawMessage) string {
 }
 
 // metaVersion returns the protocol version in the params of a stateless request, or "".
-func (e envelope) metaVersion() string { return text(member(e.meta, mcp.MetaKeyProtocolVersion)) }
+func (e envelope) metaVersion() string { return unquote(member(e.meta, mcp.MetaKeyProtocolVersion)) }
 
 // setBody replaces the body of r.
 func setBody(r *http.Request, body []byte) {

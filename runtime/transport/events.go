@@ -21,7 +21,7 @@ import (
 // receiving middleware that the application added to the SDK's server.
 type dispatcher struct {
 	es      *port.Port
-	callers callers
+	callers callerCache
 	facts   func() serverFacts
 }
 
@@ -29,12 +29,12 @@ func newDispatcher(es *port.Port) *dispatcher {
 	return &dispatcher{es: es, facts: sync.OnceValue(func() serverFacts { return readServerFacts(es.MCP()) })}
 }
 
-// An eventsCall is a call of the extension.
+// An eventsCall is an extension call.
 type eventsCall struct {
 	port.Carried
 	extra *mcp.RequestExtra
-	// session returns the call's session for middleware. The session is valid until left is called.
-	session func(context.Context) (ss *mcp.ServerSession, left func(), err error)
+	// session returns the call's session for middleware. It is valid until endSession is called.
+	session func(context.Context) (ss *mcp.ServerSession, endSession func(), err error)
 	reply   port.Reply
 }
 
@@ -47,9 +47,9 @@ func isEvents(method string) bool {
 	return false
 }
 
-// answer answers a call. If it accepts an events/stream call, it sets c.Stream, and the result has no meaning. It
+// answerCall answers a call. If it accepts an events/stream call, it sets c.Stream and the result has no meaning. It
 // returns errors from the method or from middleware unchanged.
-func (rt *dispatcher) answer(ctx context.Context, c *eventsCall) (result json.RawMessage, err error) {
+func (rt *dispatcher) answerCall(ctx context.Context, c *eventsCall) (result json.RawMessage, err error) {
 	c.AfterReply = c.reply.Add
 	if middleware := rt.es.Receiving(); middleware != nil {
 		result, err = c.answerThroughMiddleware(ctx, middleware)
@@ -62,18 +62,18 @@ func (rt *dispatcher) answer(ctx context.Context, c *eventsCall) (result json.Ra
 		}
 	}
 	if err == nil && c.Stateless && c.Stream == nil {
-		result = withMeta(result, rt.facts().meta)
+		result = addMeta(result, rt.facts().meta)
 	}
 	return result, err
 }
 
 // answerThroughMiddleware passes a call to receiving middleware. The innermost handler is registered by package server.
 func (c *eventsCall) answerThroughMiddleware(ctx context.Context, middleware mcp.MethodHandler) (json.RawMessage, error) {
-	ss, left, err := c.session(ctx)
+	ss, endSession, err := c.session(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer left()
+	defer endSession()
 	params := &port.Params{}
 	if c.Params != nil {
 		_ = params.UnmarshalJSON(c.Params) // this only stores them
@@ -105,8 +105,8 @@ func errorValue(err error) json.RawMessage {
 	return member(b, "error")
 }
 
-// statusOf returns the HTTP status for an error in the stateless revision, as set by the SDK (ERR-3).
-func statusOf(err error) int {
+// httpStatus returns the HTTP status for an error in the stateless revision, as the SDK sets it (ERR-3).
+func httpStatus(err error) int {
 	var jerr *jsonrpc.Error
 	if errors.As(err, &jerr) {
 		switch jerr.Code {
@@ -136,11 +136,11 @@ func readServerFacts(srv *mcp.Server) serverFacts {
 	facts := serverFacts{versions: mcp.SupportedProtocolVersions(), meta: json.RawMessage(`{}`)}
 	bare := port.BareHandler() // past the middleware
 	ctx := context.Background()
-	ss, left, err := newTempSession(ctx, srv, nil, nil)
+	ss, endSession, err := newTempSession(ctx, srv, nil, nil)
 	if err != nil {
 		return facts
 	}
-	defer left()
+	defer endSession()
 	res, _ := bare(ctx, methodInitialize, &mcp.ServerRequest[*mcp.InitializeParams]{Session: ss, Params: &mcp.InitializeParams{}})
 	if r, ok := res.(*mcp.InitializeResult); ok && r.ServerInfo != nil {
 		facts.meta, _ = json.Marshal(map[string]any{mcp.MetaKeyServerInfo: r.ServerInfo}) // it marshals strings, so it cannot fail
@@ -152,9 +152,8 @@ func readServerFacts(srv *mcp.Server) serverFacts {
 	return facts
 }
 
-// withMeta adds the members of meta to the _meta of a result. Existing members of the result take precedence, as in the
-// SDK.
-func withMeta(result, meta json.RawMessage) json.RawMessage {
+// addMeta adds the members of meta to the _meta of a result. Existing members take precedence, as in the SDK.
+func addMeta(result, meta json.RawMessage) json.RawMessage {
 	if len(meta) <= len(`{}`) || len(result) < len(`{}`) || result[0] != '{' {
 		return result
 	}

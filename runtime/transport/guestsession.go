@@ -18,9 +18,9 @@ type tempConn struct {
 	close  func()
 }
 
-// newTempSession starts a session of the SDK's server. The caller must call left to end it. If init is not nil, the
+// newTempSession starts a session of the SDK's server. The caller must call endSession to end it. If init is not nil, the
 // session is initialized with it. The session's messages are passed to send, or dropped if send is nil.
-func newTempSession(ctx context.Context, srv *mcp.Server, init *mcp.InitializeParams, send func(message []byte) error) (ss *mcp.ServerSession, left func(), err error) {
+func newTempSession(ctx context.Context, srv *mcp.Server, init *mcp.InitializeParams, send func(message []byte) error) (ss *mcp.ServerSession, endSession func(), err error) {
 	g := &tempConn{send: send, closed: make(chan struct{})}
 	g.close = sync.OnceFunc(func() { close(g.closed) })
 	ss, err = srv.Connect(ctx, g, &mcp.ServerSessionOptions{State: &mcp.ServerSessionState{InitializeParams: init}})

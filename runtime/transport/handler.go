@@ -27,7 +27,7 @@ const (
 	headerSession     = wire.HeaderSessionID
 )
 
-// Methods of MCP that this package handles.
+// MCP methods that this package handles.
 const (
 	methodListen        = "subscriptions/listen"
 	methodDiscover      = "server/discover"
@@ -57,21 +57,22 @@ type HandlerOptions struct {
 	// stream, standalone GET or call. 0 means Streamable.SessionTimeout or, if that is 0, 30 minutes; negative means no
 	// limit.
 	SessionTimeout time.Duration
-	// Origins lists the foreign origins whose web pages may call the server from a browser. Each is scheme://host or
-	// scheme://host:port, or "*" for every origin; the server's own origin is always allowed. Requests from pages of
-	// other origins are refused with 403. Requests without an Origin header, which programs send, are not affected. If
-	// authentication wraps the handler, wrap both in [AllowOrigins] instead.
+	// Origins lists the foreign origins whose web pages may call the server from a browser. Each element is
+	// scheme://host, scheme://host:port, or "*" for every origin. The server's own origin is always allowed. Requests
+	// from pages of other origins are refused with 403. Requests without an Origin header, which programs send, are not
+	// affected. If authentication wraps the handler, wrap both in [AllowOrigins] instead.
 	Origins []string
 	// MaxOpen is the maximum number of open requests per principal; 0 means 4,096, negative no limit. Open requests
 	// include streams, long polls, waits, listen requests and incoming bodies. For callers without a principal, the
-	// limit applies to each address (for IPv6, each /64 network), and 16 times the limit applies to all such callers
-	// together. Behind a proxy, they all have the proxy's address. Further requests are answered with 429 (CAP-7).
+	// limit applies to each address (for IPv6, each /64 network), and the total of all such callers is limited to 16
+	// times the limit. Behind a proxy, they all have the proxy's address. Further requests are answered with 429
+	// (CAP-7).
 	MaxOpen int
-	// MaxSessions is the corresponding limit for legacy sessions; 0 means 1,024. A new session beyond the limit
-	// replaces the session that has been idle longest. If no session is idle, the response is 429.
+	// MaxSessions limits legacy sessions in the same way as MaxOpen limits requests; 0 means 1,024. Beyond the limit, a
+	// new session replaces the session that has been idle longest. If no session is idle, the response is 429.
 	MaxSessions int
 	// Streamable is passed to the SDK's handlers. JSONResponse is ignored, because this package chooses the form of
-	// each response. If Stateless is set, legacy revisions have no sessions either, and no list_changed.
+	// each response. If Stateless is set, legacy revisions have neither sessions nor list_changed.
 	Streamable *mcp.StreamableHTTPOptions
 	// Logger logs errors that cannot be sent to a client; nil means slog.Default().
 	Logger *slog.Logger
@@ -89,8 +90,8 @@ type handler struct {
 	maxBody      int64         // negative: no limit
 	readTimeout  time.Duration // negative: no limit
 	writeTimeout time.Duration
-	calls        calls
-	sessions     *sessions
+	calls        callRegistry
+	sessions     *sessionTable
 	open         *openCount // requests
 	sessioned    bool       // legacy revisions have sessions
 	log          *slog.Logger
@@ -101,8 +102,8 @@ type handler struct {
 
 // NewHandler returns a handler that serves MCP over Streamable HTTP on one URL. It serves the events of es and all
 // other features of its mcp.Server, for all protocol revisions. Requests with Mcp-Protocol-Version 2026-07-28 or later
-// are stateless. All others belong to legacy sessions. Wrap the handler in authentication like the SDK's handler. The
-// same checks and middleware apply to events/stream as to every other method (PUSH-11). See D4.
+// are stateless. All others belong to legacy sessions. Wrap the handler in authentication as you would the SDK's
+// handler. The same checks and middleware apply to events/stream as to every other method (PUSH-11). See D4.
 //
 // All streams end when es is shut down. For a graceful shutdown, register its Shutdown method:
 //
@@ -179,19 +180,19 @@ func NewHandler(es *server.Server, o HandlerOptions) http.Handler {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inbound.Deadline(w, r, h.readTimeout)
 	w = &unbufferedWriter{ResponseWriter: w}
-	if !h.gate.admits(w, r) {
+	if !h.gate.admit(w, r) {
 		return
 	}
-	principal, _ := h.caller(r)
+	principal, _ := h.authenticate(r)
 	who := accountKeyOf(principal, r)
-	if !h.open.enter(w, who, "requests") {
+	if !h.open.reserve(w, who, "requests") {
 		return
 	}
-	defer h.open.leave(who)
+	defer h.open.release(who)
 	r.Header.Del(port.ReplyHeader) // only this package may set it
 	modern := r.Header.Get(headerVersion) >= wire.RevisionStateless
 	if id := r.Header.Get(headerSession); id != "" && !modern && h.sessioned {
-		defer h.sessions.enter(id)()
+		defer h.sessions.registerRequest(id)()
 	}
 	switch {
 	case r.Method == http.MethodPost && modern:
@@ -204,7 +205,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveGET(w, r)
 	case r.Method == http.MethodDelete && h.sessioned:
 		// The SDK ends a session only after its calls have ended.
-		principal, _ := h.caller(r)
+		principal, _ := h.authenticate(r)
 		defer h.es.EndSession(httpSession(r), principal)()
 		h.legacy.ServeHTTP(w, r)
 	default:
@@ -227,7 +228,7 @@ func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
 		h.serveListen(w, r, p)
 	case !strings.HasPrefix(method, wire.MethodPrefix):
 		defer h.expectReply(r, "")()
-		h.toSDK(h.stateless, w, r, p)
+		h.passToSDK(h.stateless, w, r, p)
 	default:
 		h.serveModernEvents(w, r, p)
 	}
@@ -242,7 +243,7 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 	if p.isStateless() {
 		// The body belongs to the stateless revision, but the header is missing or differs. Only the stateless handler
 		// reports that.
-		h.toSDK(h.stateless, w, r, p)
+		h.passToSDK(h.stateless, w, r, p)
 		return
 	}
 	session := ""
@@ -252,7 +253,7 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 	if p.batch != nil || !isEvents(p.env.method) {
 		defer h.expectReply(r, session)()
 	}
-	principal, _ := h.caller(r)
+	principal, _ := h.authenticate(r)
 	switch {
 	case p.batch != nil:
 		h.serveBatch(w, r, p, principal, session)
@@ -273,11 +274,11 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 		r, call.stop = r.WithContext(ctx), stop
 	}
 	live := []*liveCall{call}
-	if !h.calls.begin(live) {
+	if !h.calls.register(live) {
 		refuseMalformed(w, idInUse(p.env.id), false)
 		return
 	}
-	defer h.calls.end(live)
+	defer h.calls.unregister(live)
 	if call.gone.Load() {
 		writeEmptyStream(w)
 		return
@@ -289,8 +290,8 @@ func idInUse(id json.RawMessage) *malformedError {
 	return &malformedError{code: jsonrpc.CodeInvalidRequest, id: id, reason: "/id is in use by an unanswered request"}
 }
 
-// serveLegacy serves a single message of a legacy revision, or a batch without a session. The call is nil without a
-// session and for notifications.
+// serveLegacy serves a single message of a legacy revision, or a batch without a session. The call is nil if there is
+// no session or the message is a notification.
 func (h *handler) serveLegacy(w http.ResponseWriter, r *http.Request, p *postBody, call *liveCall) {
 	if isEvents(p.env.method) && p.env.isCall() && (call != nil || !h.sessioned) {
 		h.serveLegacyEvents(w, r, p, call)
@@ -300,8 +301,8 @@ func (h *handler) serveLegacy(w http.ResponseWriter, r *http.Request, p *postBod
 		w = &muteWriter{w, call}
 	}
 	if h.sessioned && httpSession(r) == "" && p.hasInitialize() {
-		h.initialize(w, r, p)
+		h.serveInitialize(w, r, p)
 		return
 	}
-	h.toSDK(h.legacy, w, r, p)
+	h.passToSDK(h.legacy, w, r, p)
 }

@@ -69,7 +69,7 @@ func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, p.what+"\n")
 }
 
-// currentCheck returns the check in progress, and starts one if necessary.
+// currentCheck returns the check in progress, or starts a new check.
 func (p *probe) currentCheck() *runningCheck {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -27,8 +27,8 @@ func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, p *postBody
 	}
 	ours := func(e envelope) bool { return h.handlesNotification(session, e) }
 	if slices.ContainsFunc(p.batch, ours) {
-		if check := h.check(h.legacy, r, envelope{}); !check.accepted() {
-			check.pass(w)
+		if check := h.sendSubstitute(h.legacy, r, envelope{}); !check.isAccepted() {
+			check.writeTo(w)
 			return
 		}
 	}
@@ -37,11 +37,11 @@ func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, p *postBody
 	r = r.WithContext(ctx)
 	b := &httpBatch{calls: map[string]*liveCall{}, stop: stop, open: map[*liveCall]struct{}{}}
 	live := b.newCalls(p, principal, session)
-	if !h.calls.begin(live) {
+	if !h.calls.register(live) {
 		refuseMalformed(w, idInUse(nil), false)
 		return
 	}
-	defer h.calls.end(live)
+	defer h.calls.unregister(live)
 	var rest []func() // to run once the SDK has accepted the batch
 	for i, env := range p.batch {
 		if part := p.parts[i]; env.method == methodCancelled && ours(env) { // cancels cannot wait for that
@@ -53,7 +53,7 @@ func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, p *postBody
 	accepted := &batchWriter{ResponseWriter: w, rest: rest}
 	defer accepted.judged(http.StatusOK) // if nothing is written
 	w = accepted
-	p.drop(func(e envelope) bool { return ours(e) || e.isCall() && b.isCancelled(e.id) })
+	p.removeMessages(func(e envelope) bool { return ours(e) || e.isCall() && b.isCancelled(e.id) })
 	switch {
 	case len(p.parts) == 0 && len(live) == 0:
 		w.WriteHeader(http.StatusAccepted)
@@ -62,11 +62,11 @@ func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, p *postBody
 	case session == "":
 		h.serveLegacy(w, r, p, nil)
 	default:
-		h.toSDK(h.legacy, &cancelFilter{ResponseWriter: w, unwanted: b.settleResponse}, r, p)
+		h.passToSDK(h.legacy, &cancelFilter{ResponseWriter: w, unwanted: b.settleResponse}, r, p)
 	}
 }
 
-// A batchWriter is the response to a batch. When the SDK accepts the batch, it handles the deferred notifications
+// A batchWriter is the response to a batch. If the SDK accepts the batch, the writer handles the deferred notifications
 // before it writes the response.
 type batchWriter struct {
 	http.ResponseWriter
@@ -105,16 +105,16 @@ func (b *httpBatch) newCalls(p *postBody, principal, session string) (live []*li
 			continue
 		}
 		c := &liveCall{key: newCallKey(principal, session, env.id), sdk: true, stays: env.method == methodInitialize}
-		c.stop = func() { b.settle(c) }
+		c.stop = func() { b.removeCall(c) }
 		b.open[c], b.calls[idKey(env.id)] = struct{}{}, c
 		live = append(live, c)
 	}
 	return live
 }
 
-// settle removes a call from the open calls. It ends the stream after the last one, even if the SDK is still processing
-// a cancelled call.
-func (b *httpBatch) settle(c *liveCall) {
+// removeCall removes a call from the open calls. It ends the stream after the last call, even if the SDK is still
+// processing a cancelled call.
+func (b *httpBatch) removeCall(c *liveCall) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if delete(b.open, c); len(b.open) == 0 {
@@ -128,19 +128,19 @@ func (b *httpBatch) isCancelled(id json.RawMessage) bool {
 	return c != nil && c.gone.Load()
 }
 
-// settleResponse settles the call with the given ID and reports whether the call was cancelled.
+// settleResponse removes the call with the given ID from the open calls and reports whether the call was cancelled.
 func (b *httpBatch) settleResponse(id json.RawMessage) bool {
 	if b.isCancelled(id) {
 		return true
 	}
 	if c := b.calls[idKey(id)]; c != nil {
-		b.settle(c) // the SDK keeps the stream open while it writes
+		b.removeCall(c) // the SDK keeps the stream open while it writes
 	}
 	return false
 }
 
-// drop removes the unwanted messages from a batch.
-func (p *postBody) drop(unwanted func(envelope) bool) {
+// removeMessages removes the unwanted messages from a batch.
+func (p *postBody) removeMessages(unwanted func(envelope) bool) {
 	parts, batch := []json.RawMessage{}, []envelope{}
 	for i, env := range p.batch {
 		if !unwanted(env) {

@@ -14,12 +14,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// serveModernEvents answers a call of the extension in the stateless revision. If the request does not pass the SDK's
-// checks, the SDK refuses it.
+// serveModernEvents answers an extension call in the stateless revision. If the request does not pass the SDK's checks,
+// the SDK refuses it.
 func (h *handler) serveModernEvents(w http.ResponseWriter, r *http.Request, p *postBody) {
-	who, ok := h.acceptsCall(r, p.env)
+	who, ok := h.acceptedCaller(r, p.env)
 	if !ok {
-		h.toSDK(h.stateless, w, r, p)
+		h.passToSDK(h.stateless, w, r, p)
 		return
 	}
 	a := &callResponse{w: w, id: bytes.Clone(p.env.id), modern: true}
@@ -29,9 +29,9 @@ func (h *handler) serveModernEvents(w http.ResponseWriter, r *http.Request, p *p
 	h.serveEvents(r.Context(), r, p, c, a, nil)
 }
 
-// acceptsCall returns the caller of a call in the stateless revision, and reports whether the SDK would accept the
+// acceptedCaller returns the caller of a call in the stateless revision and reports whether the SDK would accept the
 // call.
-func (h *handler) acceptsCall(r *http.Request, env envelope) (who caller, ok bool) {
+func (h *handler) acceptedCaller(r *http.Request, env envelope) (who caller, ok bool) {
 	if !isEvents(env.method) || env.method != r.Header.Get(headerMethod) || !env.isCall() || env.result != nil || env.error != nil {
 		return caller{}, false
 	}
@@ -39,37 +39,37 @@ func (h *handler) acceptsCall(r *http.Request, env envelope) (who caller, ok boo
 	return who, ok && who.init.ProtocolVersion == r.Header.Get(headerVersion)
 }
 
-// serveLegacyEvents answers a call of the extension in an older revision. The SDK refuses the call if the session does
-// not exist or belongs to another caller. In a session, live is used to cancel the call.
+// serveLegacyEvents answers an extension call in an older revision. The SDK refuses the call if the session does not
+// exist or belongs to another caller. In a session, live allows the call to be cancelled.
 func (h *handler) serveLegacyEvents(w http.ResponseWriter, r *http.Request, p *postBody, live *liveCall) {
 	a := &callResponse{w: w, id: bytes.Clone(p.env.id)}
 	c := h.newCall(r, p, a)
 	if !h.sessioned {
 		version := cmp.Or(r.Header.Get(headerVersion), defaultRevision)
 		if !slices.Contains(h.route.facts().versions, version) {
-			h.toSDK(h.legacy, w, r, p)
+			h.passToSDK(h.legacy, w, r, p)
 			return
 		}
 		c.session = h.tempSession(&mcp.InitializeParams{ProtocolVersion: version}, a)
 		h.serveEvents(r.Context(), r, p, c, a, live)
 		return
 	}
-	check := h.check(h.legacy, r, envelope{})
+	check := h.sendSubstitute(h.legacy, r, envelope{})
 	ctx, over := context.WithCancel(r.Context())
 	defer over()
-	ss, leave := h.sessions.join(r.Header.Get(headerSession), over)
+	ss, leave := h.sessions.attachCall(r.Header.Get(headerSession), over)
 	defer leave()
-	principal, _ := h.caller(r)
+	principal, _ := h.authenticate(r)
 	defer h.es.UntilEnd(httpSession(r), principal, over)() // the SDK ends a session only after its own calls
 	switch {
 	case live.gone.Load():
 		writeEmptyStream(w)
-	case !check.accepted():
-		check.pass(w)
+	case !check.isAccepted():
+		check.writeTo(w)
 	case ss == nil:
 		http.Error(w, "session not found", http.StatusNotFound)
 	default:
-		c.DeclaresExtension = declares(ss.InitializeParams())
+		c.DeclaresExtension = declaresExtension(ss.InitializeParams())
 		c.session = func(context.Context) (*mcp.ServerSession, func(), error) { return ss, func() {}, nil }
 		h.serveEvents(ctx, r, p, c, a, live)
 	}
@@ -92,14 +92,14 @@ func (h *handler) tempSession(init *mcp.InitializeParams, a *callResponse) func(
 // serveEvents answers a call. The context is derived from the request's and is also cancelled when the session ends.
 func (h *handler) serveEvents(ctx context.Context, r *http.Request, p *postBody, c *eventsCall, a *callResponse, live *liveCall) {
 	defer c.reply.Finish()
-	result, err := h.route.answer(ctx, c)
+	result, err := h.route.answerCall(ctx, c)
 	gone := r.Context().Err() != nil
 	if c.Stream != nil && gone {
 		c.Stream.Close()
 	}
 	switch {
 	case live != nil && live.gone.Load():
-		if !a.end() {
+		if !a.stopMessages() {
 			writeEmptyStream(a.w)
 		}
 	case gone: // the client has disconnected
@@ -120,7 +120,7 @@ func (h *handler) serveEvents(ctx context.Context, r *http.Request, p *postBody,
 // carry writes a stream. It does not write the final result of a cancelled stream (D14).
 func (h *handler) carry(r *http.Request, st port.Stream, a *callResponse, live *liveCall) {
 	c := &eventWriter{w: a.w, rc: http.NewResponseController(a.w), timeout: h.writeTimeout}
-	c.open(r, a.end())
+	c.prepare(r, a.stopMessages())
 	final, err := st.Run(r.Context(), c)
 	switch {
 	case err == nil && (live == nil || !live.gone.Load()):

@@ -19,7 +19,7 @@ const maxID = 1 << 10
 // memberRequestID is the member of notifications/cancelled that contains the ID of the call.
 const memberRequestID = "requestId"
 
-// isID reports whether a value is a valid ID of a call.
+// isID reports whether a value is a valid call ID.
 func isID(value json.RawMessage) bool {
 	kind := jsontext.Value(value).Kind()
 	return (kind == '"' || kind == '0') && len(value) <= maxID
@@ -46,8 +46,8 @@ func invalidIDError(id json.RawMessage) *malformedError {
 		"use a string, or a whole number between -2^53 and 2^53"}
 }
 
-// idKey returns a key for comparing IDs by JSON type and value (D14). The IDs 1, 1.0 and 10e-1 have the same key, the
-// ID "1" has a different one. Different numbers never have the same key.
+// idKey returns a key for comparing IDs by JSON type and value (D14). The IDs 1, 1.0 and 10e-1 have the same key, but
+// the ID "1" has a different key. Different numbers never have the same key.
 func idKey(raw json.RawMessage) string {
 	if raw[0] == '"' {
 		s, err := jsontext.AppendUnquote([]byte("s"), raw)

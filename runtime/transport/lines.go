@@ -22,8 +22,8 @@ import (
 
 // A lineConn is a connection with newline-delimited JSON, like the SDK's stdio and io transports. Unlike those, it
 // preserves the bytes of a request's ID, which the extension's responses and notifications repeat unchanged (CAP-6,
-// PUSH-2). It also records whether a request was part of a batch. A malformed line does not end the connection: Read
-// returns a *lineError, and the next call continues.
+// PUSH-2). It also records whether a request was part of a batch. A malformed line does not end the connection. Read
+// returns a *lineError for it, and the next call continues with the next line.
 type lineConn struct {
 	r     io.ReadCloser
 	w     io.WriteCloser
@@ -44,7 +44,7 @@ type lineConn struct {
 	open     map[string]*lineCall // the open calls, by idKey
 }
 
-// A lineCall is an open call. For calls of the extension, it is stored in Extra of the request.
+// A lineCall is an open call. For extension calls, it is stored in the request's Extra field.
 type lineCall struct {
 	key   string
 	raw   json.RawMessage
@@ -67,7 +67,7 @@ type batch struct {
 // A lineError reports a line that is not a valid message. It does not end the connection.
 type lineError struct{ *malformedError }
 
-// newLineConn returns a connection that reads from r and writes to w. The limit applies to the size of a line: 0 means
+// newLineConn returns a connection that reads from r and writes to w. The limit is the maximum size of a line; 0 means
 // the SDK's default, negative no limit.
 func newLineConn(r io.ReadCloser, w io.WriteCloser, limit, maxParams int) *lineConn {
 	c := makeLineConn(r, w, limit, maxParams)
@@ -90,7 +90,7 @@ func makeLineConn(r io.ReadCloser, w io.WriteCloser, limit, maxParams int) *line
 	return c
 }
 
-// readLines reads lines until an error occurs or the connection is closed. It runs in a separate goroutine, because a
+// readLines reads lines until an error occurs or the connection is closed. It needs a separate goroutine, because a
 // read from standard input cannot be interrupted.
 func (c *lineConn) readLines() {
 	r := bufio.NewReader(c.r)
@@ -252,7 +252,7 @@ func (c *lineConn) Write(_ context.Context, msg jsonrpc.Message) error {
 		return err
 	}
 	if resp, ok := msg.(*jsonrpc.Response); ok && resp.ID.IsValid() {
-		return c.answer(idKey(encodeID(resp.ID)), data)
+		return c.writeResponse(idKey(encodeID(resp.ID)), data)
 	}
 	return c.write(data)
 }
@@ -267,7 +267,7 @@ func (c *lineConn) write(lines []byte) error {
 	return err
 }
 
-// note logs a message.
+// logMessage logs a line that was read or written.
 func (c *lineConn) logMessage(what string, line []byte) {
 	if c.log != nil {
 		c.logging.Lock()
@@ -276,15 +276,15 @@ func (c *lineConn) logMessage(what string, line []byte) {
 	}
 }
 
-// answer writes the response to a call. If the call is part of a batch, it writes the responses to the batch once they
-// are complete.
-func (c *lineConn) answer(key string, response []byte) error {
+// writeResponse writes the response to a call. If the call is part of a batch, it instead writes all responses once the
+// batch is complete.
+func (c *lineConn) writeResponse(key string, response []byte) error {
 	c.mu.Lock()
 	if k := c.open[key]; k != nil {
 		delete(c.open, key)
 		if k.batch != nil {
 			k.batch.responses[k.place] = response
-			response = k.batch.settle()
+			response = k.batch.settleCall()
 		}
 	}
 	c.mu.Unlock()
@@ -294,8 +294,8 @@ func (c *lineConn) answer(key string, response []byte) error {
 	return c.write(response)
 }
 
-// settle records that a call is settled. After the last call, it returns the response to the batch.
-func (b *batch) settle() []byte {
+// settleCall records that a call is settled. After the last call, it returns the response to the batch.
+func (b *batch) settleCall() []byte {
 	b.missing--
 	given := slices.DeleteFunc(slices.Clone(b.responses), func(r []byte) bool { return r == nil })
 	if b.missing > 0 || len(given) == 0 {
@@ -305,14 +305,14 @@ func (b *batch) settle() []byte {
 	return append(all, ']')
 }
 
-// skip settles a call without a response, which may complete its batch.
-func (c *lineConn) skip(key string) error {
+// skipResponse settles a call without a response, which may complete its batch.
+func (c *lineConn) skipResponse(key string) error {
 	c.mu.Lock()
 	k := c.open[key]
 	delete(c.open, key)
 	var data []byte
 	if k != nil && k.batch != nil {
-		data = k.batch.settle()
+		data = k.batch.settleCall()
 	}
 	c.mu.Unlock()
 	if data == nil {

@@ -45,7 +45,7 @@ func TestLineIDs(t *testing.T) {
 	}
 	for _, m := range msgs {
 		k := m.(*jsonrpc.Request).Extra.(*lineCall)
-		if err := c.answer(k.key, appendResponse(nil, k.raw, "result", []byte(`{}`))); err != nil {
+		if err := c.writeResponse(k.key, appendResponse(nil, k.raw, "result", []byte(`{}`))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +76,7 @@ func TestLineBatches(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("too early: %s", out)
 	}
-	if err := c.skip(idKey([]byte(`3`))); err != nil {
+	if err := c.skipResponse(idKey([]byte(`3`))); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.String(); got != `[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":"2","result":{}}]`+"\n" {

@@ -12,26 +12,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// serveListen serves subscriptions/listen of the stateless revision. The SDK supports a fixed set of kinds. If a
-// request also has eventsListChanged, or keys of adapters, serveListen adds them to the acknowledgment and inserts
-// their notifications between the SDK's (D8, LIST-5). The SDK immediately ends a request without any kind that it
-// supports. In this case, serveListen keeps the response open.
+// serveListen serves subscriptions/listen of the stateless revision. The SDK supports a fixed set of notification
+// kinds. If a request also has eventsListChanged or adapter keys, serveListen adds them to the acknowledgment and
+// inserts their notifications between the SDK's (D8, LIST-5). The SDK immediately ends a request that has none of its
+// kinds. In this case, serveListen keeps the response open.
 func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *postBody) {
 	env := p.env
 	if env.method != methodListen || !env.isCall() || !canFlush(w) {
-		h.toSDK(h.stateless, w, r, p)
+		h.passToSDK(h.stateless, w, r, p)
 		return
 	}
 	asked := parseListenRequest(h.es, env.params)
 	l := &listenWriter{announcer: h.newAnnouncer(w, nil), id: env.id, wish: asked}
 	if asked.listChanged {
-		l.frame = sseEvent(listChanged(env.id))
+		l.frame = encodeSSE(listChangedNotification(env.id))
 	}
 	if len(asked.keys) > 0 {
 		closed := func() {}
 		l.announcer.id = env.id
 		var principal string
-		principal, l.expires = h.caller(r)
+		principal, l.expires = h.authenticate(r)
 		l.opened = func() { closed = openListeners(h.es, asked, principal, l.send) }
 		defer func() {
 			l.mu.Lock()
@@ -39,9 +39,9 @@ func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *postBod
 			closed()
 		}()
 	}
-	ctx, stop := h.listen(l.announcer, r, h.es.Closing())
+	ctx, stop := h.registerListener(l.announcer, r, h.es.Closing())
 	defer stop()
-	h.toSDK(h.stateless, l, r.WithContext(ctx), p)
+	h.passToSDK(h.stateless, l, r.WithContext(ctx), p)
 	if !l.acknowledged {
 		return // refused, or the client disconnected
 	}
@@ -49,7 +49,7 @@ func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *postBod
 		<-ctx.Done()
 	}
 	if r.Context().Err() == nil && !l.ended {
-		l.end()
+		l.writeFinalResult()
 	}
 }
 
@@ -93,13 +93,13 @@ func (l *listenWriter) Write(p []byte) (int, error) {
 		if !ok {
 			return len(p), nil
 		}
-		out := l.rewrite(event)
+		out := l.rewriteEvent(event)
 		l.partial = rest
 		if out == nil {
 			continue
 		}
 		if l.acknowledged {
-			l.begin()
+			l.markStarted()
 		}
 		err := l.withDeadline(func() error {
 			_, err := l.ResponseWriter.Write(append(out, eventTail...))
@@ -111,8 +111,8 @@ func (l *listenWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// rewrite returns the event to write to the client, or nil to withhold it.
-func (l *listenWriter) rewrite(event []byte) []byte {
+// rewriteEvent returns the event to write to the client, or nil to withhold it.
+func (l *listenWriter) rewriteEvent(event []byte) []byte {
 	head, data, ok := bytes.Cut(event, []byte(eventHead))
 	if !ok {
 		return bytes.Clone(event)
@@ -120,7 +120,7 @@ func (l *listenWriter) rewrite(event []byte) []byte {
 	env, ok := parseEnvelope(data)
 	switch {
 	case ok && env.method == methodAcknowledged:
-		env.params, l.others = acknowledge(env.params, l.wish)
+		env.params, l.others = extendAcknowledgment(env.params, l.wish)
 		data = notification(env.method, env.params)
 		l.acknowledged = true
 	case ok && env.result != nil:
@@ -135,8 +135,8 @@ func (l *listenWriter) rewrite(event []byte) []byte {
 	return append(out, data...)
 }
 
-// end writes the final result of a request that ends because the server shuts down.
-func (l *listenWriter) end() {
+// writeFinalResult writes the final result of a request that ends because the server shuts down.
+func (l *listenWriter) writeFinalResult() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.result == nil {
@@ -152,9 +152,9 @@ func listenResult(id json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"resultType":"` + wire.ResultComplete + `","_meta":{"` + wire.MetaSubscriptionID + `":` + string(id) + `}}`)
 }
 
-// acknowledge adds eventsListChanged to the filter, and the adapters' keys to the _meta, of an acknowledgment's params.
-// It reports whether the SDK acknowledged any kinds itself.
-func acknowledge(ack json.RawMessage, w listenRequest) (params json.RawMessage, others bool) {
+// extendAcknowledgment changes the params of an acknowledgment. It adds eventsListChanged to the filter and the
+// adapters' keys to the _meta. It also reports whether the SDK acknowledged any kinds itself.
+func extendAcknowledgment(ack json.RawMessage, w listenRequest) (params json.RawMessage, others bool) {
 	members := map[string]json.RawMessage{}
 	filter := map[string]json.RawMessage{}
 	if json.Unmarshal(ack, &members) != nil || json.Unmarshal(members["notifications"], &filter) != nil {

@@ -16,18 +16,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// Limits for messages queued for one peer outside of calls. Further messages are refused, so that a peer that does not
-// read uses a limited amount of memory.
+// Limits for messages queued for one peer outside of calls. Further messages are refused, so a peer that does not read
+// uses a limited amount of memory.
 const (
 	maxUnsent      = 1024
 	maxUnsentBytes = 8 << 20
 )
 
-// methodCall is the method that clients use to call the tools of adapters.
+// methodCall is the method that clients use to call adapters' tools.
 const methodCall = "tools/call"
 
-// A listenRequest holds the kinds in a listen request that the SDK does not support. They are list_changed for event
-// types and the keys of adapters.
+// A listenRequest holds the parts of a listen request that the SDK does not support: list_changed for event types, and
+// adapter keys.
 type listenRequest struct {
 	listChanged bool
 	keys        []string
@@ -48,7 +48,7 @@ func parseListenRequest(es *port.Port, params json.RawMessage) listenRequest {
 	return w
 }
 
-// openListeners opens an outlet for each key of a listen request.
+// openListeners opens an outlet for each key in a listen request.
 func openListeners(es *port.Port, w listenRequest, principal string, send func(port.Message) bool) (closed func()) {
 	var each []func()
 	for _, key := range w.keys {
@@ -85,8 +85,8 @@ func messageBytes(m port.Message, id json.RawMessage) []byte {
 	return notification(m.Method, params)
 }
 
-// caller returns the principal of r and the time after which nothing may be sent to the principal (AUTH-4).
-func (h *handler) caller(r *http.Request) (principal string, expires time.Time) {
+// authenticate returns the principal of r and the time after which nothing may be sent to the principal (AUTH-4).
+func (h *handler) authenticate(r *http.Request) (principal string, expires time.Time) {
 	return h.es.Authenticate(r.Context(), &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context()), Header: r.Header})
 }
 
@@ -103,8 +103,8 @@ func httpSession(r *http.Request) string {
 // sessionKey returns the key of the session with the given ID in the SDK.
 func sessionKey(id string) string { return "http " + id }
 
-// expectReply informs adapters of a call's session. When replied is called, it informs them that the response was
-// written.
+// expectReply informs adapters of a call's session. The caller must call replied when the response has been written,
+// which informs the adapters.
 func (h *handler) expectReply(r *http.Request, session string) (replied func()) {
 	gone := r.Context()
 	if session != "" && h.options.EventStore != nil {
@@ -122,7 +122,7 @@ func (h *handler) expectReply(r *http.Request, session string) (replied func()) 
 
 // send queues a message that is written between the SDK's messages. It returns false if the message cannot be queued.
 func (a *announcer) send(m port.Message) bool {
-	frame := sseEvent(messageBytes(m, a.id))
+	frame := encodeSSE(messageBytes(m, a.id))
 	a.state.Lock()
 	defer a.state.Unlock()
 	if a.over || expired(a.expires) || len(a.unsent) >= maxUnsent || a.unsentBytes+len(frame) > maxUnsentBytes {
@@ -132,7 +132,7 @@ func (a *announcer) send(m port.Message) bool {
 	a.unsentBytes += len(frame)
 	if !a.busy {
 		a.busy = true
-		go a.flush()
+		go a.writePending()
 	}
 	return true
 }
@@ -210,7 +210,7 @@ func (c *conn) writeRaw(b []byte) error {
 	return c.Connection.Write(context.Background(), m)
 }
 
-// acceptToolCall informs adapters of the call's session, and later that the response was written.
+// acceptToolCall tells adapters which session the call belongs to and when its response has been written.
 func (c *conn) acceptToolCall(req *jsonrpc.Request) {
 	session := ""
 	c.mu.Lock()
@@ -220,16 +220,16 @@ func (c *conn) acceptToolCall(req *jsonrpc.Request) {
 	c.mu.Unlock()
 	c.openOutlet()
 	ticket, replied := c.es.ExpectReply(c.ctx, session, c.session, c.local)
-	if !c.expectReply(req.ID, replied) {
+	if !c.registerCall(req.ID, replied) {
 		replied()
 		return
 	}
 	req.Extra = port.WithReply(req.Extra, ticket)
 }
 
-// expectReply registers a call to a method that does not belong to the extension. It returns false if the ID is in use.
-// The SDK then refuses the call.
-func (c *conn) expectReply(id jsonrpc.ID, replied func()) bool {
+// registerCall registers a call to a method that does not belong to the extension. It returns false if the ID is in
+// use. The SDK then refuses the call.
+func (c *conn) registerCall(id jsonrpc.ID, replied func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, open := c.replies[id]; open {
@@ -242,7 +242,7 @@ func (c *conn) expectReply(id jsonrpc.ID, replied func()) bool {
 	return true
 }
 
-// settleReply records that the call was answered. Later messages from adapters follow the response.
+// settleReply records that a call was answered. Messages that adapters send from then on follow the response.
 func (c *conn) settleReply(id jsonrpc.ID) {
 	c.mu.Lock()
 	f := c.replies[id]

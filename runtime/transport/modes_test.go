@@ -60,7 +60,7 @@ func TestStreams(t *testing.T) {
 			}
 		}
 		g.emit(1)
-		if ev := a.want(wire.NotificationEvent); subscriptionID(ev) != `7` || string(member(member(ev.params, "data"), "seq")) != "1" || text(member(ev.params, "cursor")) == "" {
+		if ev := a.want(wire.NotificationEvent); subscriptionID(ev) != `7` || string(member(member(ev.params, "data"), "seq")) != "1" || unquote(member(ev.params, "cursor")) == "" {
 			t.Errorf("event %s", ev.params)
 		}
 		g.emit(2)

@@ -18,20 +18,20 @@ func (h *handler) handlesNotification(session string, env envelope) bool {
 
 // serveNotification handles a notification if the SDK accepts a substitute for it.
 func (h *handler) serveNotification(w http.ResponseWriter, r *http.Request, sdk http.Handler, session string, p *postBody) {
-	check := h.check(sdk, r, p.env)
-	if check.accepted() {
+	check := h.sendSubstitute(sdk, r, p.env)
+	if check.isAccepted() {
 		h.handleNotification(r, session, p.body, p.env)
 	}
-	check.pass(&nullWriter{w})
+	check.writeTo(&nullWriter{w})
 }
 
 // unusedID is an ID that no call uses.
 var unusedID = rand.Text()
 
-// check records the SDK's response to a substitute for a notification. The SDK may refuse a notification because the
-// session has ended or belongs to another user, or because a header is missing. The substitute has the headers and
+// sendSubstitute sends the SDK a substitute for a notification and returns the response. The SDK may refuse it because
+// the session has ended or belongs to another user, or because a header is missing. The substitute has the headers and
 // token of the request. It cancels a nonexistent call and is not passed to middleware.
-func (h *handler) check(sdk http.Handler, r *http.Request, env envelope) *recorder {
+func (h *handler) sendSubstitute(sdk http.Handler, r *http.Request, env envelope) *recorder {
 	b := []byte(`{"jsonrpc":"2.0","method":"` + methodCancelled + `","params":{"` + memberRequestID + `":"` + unusedID + `"`)
 	if meta := member(env.params, "_meta"); meta != nil {
 		b = append(append(b, `,"_meta":`...), meta...)
@@ -48,7 +48,7 @@ func (h *handler) check(sdk http.Handler, r *http.Request, env envelope) *record
 // handleNotification handles a notification. For a cancel, it suppresses the response to the call and, if necessary,
 // has the SDK end the call.
 func (h *handler) handleNotification(r *http.Request, session string, message json.RawMessage, env envelope) {
-	principal, _ := h.caller(r)
+	principal, _ := h.authenticate(r)
 	if env.method != methodCancelled || session == "" {
 		ctx := context.WithoutCancel(r.Context()) // the notification outlives its request
 		h.es.Notified(ctx, port.Notification{Method: env.method, Params: env.params, Principal: principal, Session: session})

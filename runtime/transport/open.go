@@ -12,17 +12,16 @@ const (
 	// defaultMaxOpen and defaultMaxSessions are the defaults for HandlerOptions.MaxOpen and MaxSessions.
 	defaultMaxOpen     = 4096
 	defaultMaxSessions = 1024
-	// anonymousFactor is the ratio of the limit for all callers without a principal together to the limit of one
-	// principal.
+	// anonymousFactor is the limit for all callers without a principal, as a multiple of the limit for one principal.
 	anonymousFactor = 16
 )
 
-// An accountKey identifies an account for open requests and sessions (CAP-7). It is a principal, or the address of a
-// caller without a principal.
+// An accountKey identifies an account for open requests and sessions (CAP-7). It holds a principal or, for a caller
+// without a principal, an address.
 type accountKey struct{ principal, address string }
 
-// anonymous is the account of all callers without a principal together.
-var anonymous = accountKey{address: "*"}
+// anonymousAccount is the account that all callers without a principal share.
+var anonymousAccount = accountKey{address: "*"}
 
 // accountKeyOf returns the account key for a request.
 func accountKeyOf(principal string, r *http.Request) accountKey {
@@ -32,17 +31,17 @@ func accountKeyOf(principal string, r *http.Request) accountKey {
 	return accountKey{address: inbound.Address(r)}
 }
 
-// accounts returns the keys of all accounts to which a request of p counts.
+// accounts returns the keys of all accounts that count a request of p.
 func (p accountKey) accounts() []accountKey {
 	if p.principal != "" {
 		return []accountKey{p}
 	}
-	return []accountKey{p, anonymous}
+	return []accountKey{p, anonymousAccount}
 }
 
 // limit returns the limit for an account, given the limit for a principal. A negative value means no limit.
 func (p accountKey) limit(most int) int {
-	if p == anonymous {
+	if p == anonymousAccount {
 		return most * anonymousFactor
 	}
 	return most
@@ -52,13 +51,13 @@ func (p accountKey) limit(most int) int {
 // when an open request will end.
 func (p accountKey) refuse(w http.ResponseWriter, most int, what string) {
 	whose := "of this caller"
-	if p == anonymous {
+	if p == anonymousAccount {
 		whose = "of callers without a principal"
 	}
 	http.Error(w, fmt.Sprintf("%d %s %s are open, the maximum: end one of them first", p.limit(most), what, whose), http.StatusTooManyRequests)
 }
 
-// openCount counts the open requests of each account, so that the limit affects only accounts that have reached it
+// An openCount counts the open requests of each account, so the limit affects only accounts that have reached it
 // (CAP-7).
 type openCount struct {
 	max int // limit of a principal; negative for no limit
@@ -69,9 +68,9 @@ type openCount struct {
 
 func newOpenCount(most int) *openCount { return &openCount{max: most, by: map[accountKey]int{}} }
 
-// enter reserves a slot, which must be released with leave, or responds with 429. In that response, what describes the
-// counted items.
-func (o *openCount) enter(w http.ResponseWriter, p accountKey, what string) bool {
+// reserve reserves a slot, which the caller must release, or responds with 429. The what argument describes the counted
+// items in that response.
+func (o *openCount) reserve(w http.ResponseWriter, p accountKey, what string) bool {
 	accounts := p.accounts()
 	o.mu.Lock()
 	for _, a := range accounts {
@@ -88,7 +87,7 @@ func (o *openCount) enter(w http.ResponseWriter, p accountKey, what string) bool
 	return true
 }
 
-func (o *openCount) leave(p accountKey) {
+func (o *openCount) release(p accountKey) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, a := range p.accounts() {

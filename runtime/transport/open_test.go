@@ -145,20 +145,20 @@ func TestCAP7Nobody(t *testing.T) {
 		opened := 0
 		for i := range row.all / row.each {
 			for range row.each {
-				if !o.enter(newRecorder(), from(i), "requests") {
+				if !o.reserve(newRecorder(), from(i), "requests") {
 					t.Fatalf("%+v: refused after %d", row, opened)
 				}
 				opened++
 			}
-			if got := o.enter(newRecorder(), from(i), "requests"); got != (row.given < 0) {
+			if got := o.reserve(newRecorder(), from(i), "requests"); got != (row.given < 0) {
 				t.Errorf("%+v: one more of an address: %v", row, got)
 			}
 		}
-		if got := o.enter(newRecorder(), from(250), "requests"); got != (row.given < 0) {
+		if got := o.reserve(newRecorder(), from(250), "requests"); got != (row.given < 0) {
 			t.Errorf("%+v: one more of another address: %v", row, got)
 		}
-		o.leave(from(0))
-		if !o.enter(newRecorder(), from(250), "requests") {
+		o.release(from(0))
+		if !o.reserve(newRecorder(), from(250), "requests") {
 			t.Errorf("%+v: refused after one has left", row)
 		}
 	}

@@ -33,7 +33,7 @@ func AllowOrigins(next http.Handler, origins ...string) http.Handler {
 	g := newGate("AllowOrigins", origins, nil)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inbound.Deadline(w, r, defaultReadTimeout)
-		if g.admits(w, r) {
+		if g.admit(w, r) {
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), admittedKey{}, true)))
 		}
 	})
@@ -49,7 +49,7 @@ func SameOrigin(next http.Handler) http.Handler {
 	g := newGate("SameOrigin", nil, nil)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inbound.Deadline(w, r, defaultReadTimeout)
-		if !g.admits(w, r) {
+		if !g.admit(w, r) {
 			return
 		}
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -82,8 +82,8 @@ func newGate(what string, origins []string, trusted *http.CrossOriginProtection)
 	return &gate{rule, trusted, err}
 }
 
-// admits reports whether a request may continue. If not, it has already responded.
-func (g *gate) admits(w http.ResponseWriter, r *http.Request) bool {
+// admit reports whether a request may continue. If not, admit has already responded.
+func (g *gate) admit(w http.ResponseWriter, r *http.Request) bool {
 	if r.Context().Value(admittedKey{}) != nil {
 		return true
 	}

@@ -14,8 +14,8 @@ var errClosed = errors.New("transport: connection closed")
 // drainTimeout is how long close waits for queued writes.
 const drainTimeout = time.Second
 
-// An outbox writes to a connection's sink in a separate goroutine. Therefore a blocked sink never delays the reader. It
-// delays only callers that wait for a write, until their context is done.
+// An outbox writes to a connection's sink in a separate goroutine. A blocked sink therefore never delays the reader,
+// only callers that wait for a write, until their context is done.
 type outbox struct {
 	mu      sync.Mutex
 	jobs    list.List     // of *job, waiting

@@ -161,7 +161,7 @@ func sdkRoute(front http.Handler) http.Handler {
 		}
 		setBody(r, body)
 		if env, ok := parseEnvelope(body); ok && r.Method == http.MethodPost && len(env.params) < 64<<10 {
-			if _, ok := h.acceptsCall(r, env); ok && passesSDKChecks(r, h.options) {
+			if _, ok := h.acceptedCaller(r, env); ok && passesSDKChecks(r, h.options) {
 				r.Header.Del(headerLastEventID) // V10
 				h.stateless.ServeHTTP(w, r)
 				return
@@ -206,7 +206,7 @@ func parity(t *testing.T, g *rig) {
 	}
 	start := func(name string) string {
 		r := clients[0].rpc(`1`, wire.MethodPoll, `{"name":"`+name+`"}`)
-		return text(member(r.result, "cursor"))
+		return unquote(member(r.result, "cursor"))
 	}
 	cursor, metaCursor := start("tick"), start("meta")
 	for i := range 5 {

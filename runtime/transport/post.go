@@ -37,7 +37,7 @@ const (
 	defaultRevision = "2025-03-26"
 )
 
-// boundedHeaders are the headers that determine the routing of a request.
+// boundedHeaders are the routing headers, whose values must not exceed maxHeader bytes.
 var boundedHeaders = []string{headerVersion, headerMethod, headerSession, headerLastEventID}
 
 // A postBody is the body of a POST request with valid JSON-RPC.
@@ -49,8 +49,8 @@ type postBody struct {
 }
 
 // readPOST reads and checks the body of a POST request. If it returns false, the request has already been answered. The
-// SDK answers requests that it refuses regardless of the body, readPOST all others. For every method, a malformed body
-// results in a JSON-RPC error (CAP-6).
+// SDK answers requests that it refuses regardless of the body. All others are answered by readPOST. For every method, a
+// malformed body results in a JSON-RPC error (CAP-6).
 func (h *handler) readPOST(w http.ResponseWriter, r *http.Request, sdk http.Handler, modern bool) (*postBody, bool) {
 	for _, name := range boundedHeaders {
 		if v := r.Header.Get(name); len(v) > maxHeader {
@@ -77,8 +77,8 @@ func (h *handler) readPOST(w http.ResponseWriter, r *http.Request, sdk http.Hand
 	return p, true
 }
 
-// refuseMalformed answers a request that is refused before it reaches the SDK. In older revisions, the status for
-// invalid params is 200.
+// refuseMalformed answers a request that is refused before it reaches the SDK. In older revisions, the response to
+// invalid params has status 200.
 func refuseMalformed(w http.ResponseWriter, bad *malformedError, modern bool) {
 	w.Header().Set("Content-Type", contentTypeJSON)
 	if bad.code == jsonrpc.CodeInvalidParams && !modern {
@@ -104,8 +104,8 @@ func parsePostBody(body []byte, batches bool, bound int) (*postBody, *malformedE
 	return p, bad
 }
 
-// checkID returns an error for a call of the extension without an ID. HTTP requires a response, and the SDK's would be
-// plain text.
+// checkID returns an error for an extension call without an ID. HTTP requires a response, and the SDK's would be plain
+// text.
 func (e envelope) checkID() *malformedError {
 	if e.id == nil && strings.HasPrefix(e.method, wire.MethodPrefix) {
 		return invalidRequest("/id is missing: " + wire.Shown(e.method) + " is not a notification")
@@ -119,8 +119,8 @@ func isBatch(data []byte) bool {
 	return len(data) > 0 && data[0] == '['
 }
 
-// parseBatch parses and checks all messages of a batch. If one message is malformed, it rejects the whole batch, so
-// that no part of it is executed.
+// parseBatch parses and checks all messages of a batch. If one message is malformed, it rejects the whole batch, so no
+// part of it is executed.
 func parseBatch(data []byte, allowed bool, bound int) (parts []json.RawMessage, envs []envelope, bad *malformedError) {
 	if bad = checkText(data); bad != nil {
 		return nil, nil, bad
@@ -130,7 +130,7 @@ func parseBatch(data []byte, allowed bool, bound int) (parts []json.RawMessage, 
 	_, err := w.dec.ReadToken()
 	count := 0
 	for err == nil && w.dec.PeekKind() != ']' {
-		part, ok := w.value()
+		part, ok := w.readValue()
 		if !ok {
 			err = io.ErrUnexpectedEOF
 		} else if count++; count <= maxBatch {
@@ -192,9 +192,9 @@ func (p *postBody) checkIDs() *malformedError {
 	return nil
 }
 
-// toSDK passes a request to the SDK. If the SDK refuses a notification, toSDK adds the null ID that JSON-RPC requires
-// to the error.
-func (h *handler) toSDK(sdk http.Handler, w http.ResponseWriter, r *http.Request, p *postBody) {
+// passToSDK passes a request to the SDK. If the SDK refuses a notification, passToSDK adds the null ID that JSON-RPC
+// requires to the error.
+func (h *handler) passToSDK(sdk http.Handler, w http.ResponseWriter, r *http.Request, p *postBody) {
 	if bad := p.checkIDs(); bad != nil {
 		refuseMalformed(w, bad, true)
 		return
@@ -241,8 +241,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, timeout time.
 	return buf.Bytes(), true
 }
 
-// unsupportedContent returns the reason a body cannot be decoded, or "". The body is compressed, or its charset is not
-// UTF-8.
+// unsupportedContent returns the reason a body cannot be decoded, or "". It rejects compressed bodies and charsets
+// other than UTF-8.
 func unsupportedContent(r *http.Request) string {
 	for _, coding := range r.Header["Content-Encoding"] {
 		if !strings.EqualFold(strings.TrimSpace(coding), "identity") {
@@ -262,7 +262,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// isStateless reports whether the single message specifies a stateless revision.
+// isStateless reports whether the body is a single message that specifies a stateless revision.
 func (p *postBody) isStateless() bool { return p.env.metaVersion() >= wire.RevisionStateless }
 
 // hasInitialize reports whether the body contains an initialize request.

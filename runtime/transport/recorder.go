@@ -29,11 +29,11 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.body.Write(p)
 }
 
-// accepted reports whether the SDK accepted the request.
-func (r *recorder) accepted() bool { return r.status < http.StatusMultipleChoices }
+// isAccepted reports whether the SDK accepted the request.
+func (r *recorder) isAccepted() bool { return r.status < http.StatusMultipleChoices }
 
-// pass writes the recorded response to w.
-func (r *recorder) pass(w http.ResponseWriter) {
+// writeTo writes the recorded response to w.
+func (r *recorder) writeTo(w http.ResponseWriter) {
 	maps.Copy(w.Header(), r.header)
 	w.WriteHeader(cmp.Or(r.status, http.StatusOK))
 	_, _ = w.Write(r.body.Bytes())

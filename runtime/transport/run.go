@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// Timeouts for the shutdown in Run. Their sum limits the shutdown even if the peer does not read and handlers ignore
+// Timeouts for the shutdown in Run. Their sum limits its duration even if the peer does not read and handlers ignore
 // their contexts.
 const (
 	pollGrace   = 100 * time.Millisecond
@@ -50,7 +50,7 @@ func run(ctx context.Context, srv *mcp.Server, es *port.Port, t mcp.Transport) e
 	select {
 	case err := <-ended:
 		c := w.connection()
-		c.end()
+		c.endCalls()
 		wait(c.drained, closeGrace) // for calls that the SDK does not see
 		return err
 	case <-ctx.Done():
@@ -58,9 +58,9 @@ func run(ctx context.Context, srv *mcp.Server, es *port.Port, t mcp.Transport) e
 	case <-es.Closing():
 	}
 	c := w.connection()
-	c.end()
+	c.endCalls()
 	wait(c.drained, pollGrace)
-	c.interrupt()
+	c.cancelCalls()
 	wait(c.drained, streamGrace)
 	go ss.Close() // waits for the author's handlers
 	if !wait(ended, closeGrace) {
@@ -108,10 +108,10 @@ type wrapped struct {
 func (t *wrapped) Connect(ctx context.Context) (mcp.Connection, error) {
 	inner, lines := t.inner, (*lineConn)(nil)
 	if l, ok := inner.(*mcp.LoggingTransport); ok {
-		if below := asLines(l.Transport, t.es.MaxParams()); below != nil {
+		if below := lineConnOf(l.Transport, t.es.MaxParams()); below != nil {
 			lines, inner, below.log = below, below, l.Writer
 		}
-	} else if below := asLines(inner, t.es.MaxParams()); below != nil {
+	} else if below := lineConnOf(inner, t.es.MaxParams()); below != nil {
 		lines, inner = below, below
 	}
 	connected, err := inner.Connect(ctx)
@@ -152,9 +152,9 @@ func isLocal(t mcp.Transport) bool {
 	return false
 }
 
-// asLines returns a line connection for HTTP+SSE and for the SDK's transports with newline-delimited JSON. It returns
-// nil for other transports.
-func asLines(t mcp.Transport, maxParams int) *lineConn {
+// lineConnOf returns a line connection for HTTP+SSE and for the SDK's transports with newline-delimited JSON. It
+// returns nil for other transports.
+func lineConnOf(t mcp.Transport, maxParams int) *lineConn {
 	switch t := t.(type) {
 	case *mcp.StdioTransport:
 		return newLineConn(os.Stdin, nopCloser{os.Stdout}, t.MaxLineLength, maxParams)

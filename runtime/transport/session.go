@@ -14,9 +14,9 @@ import (
 // defaultSessionTimeout is the default for HandlerOptions.SessionTimeout.
 const defaultSessionTimeout = 30 * time.Minute
 
-// sessions holds the legacy sessions of a handler. A session without an open request is idle. It ends after a timeout.
-// When an account has reached its limit, its longest idle session ends to make room for a new one.
-type sessions struct {
+// A sessionTable holds the legacy sessions of a handler. A session without an open request is idle. It ends after a
+// timeout. When an account has reached its limit, its longest idle session ends to make room for a new one.
+type sessionTable struct {
 	timeout time.Duration // for idle sessions; 0 or less means none
 	max     int           // limit of a principal; negative for no limit
 	ending  func(session, principal string) (ended func())
@@ -33,7 +33,7 @@ type account struct {
 	idle   list.List // of *session, longest idle first
 }
 
-// A session exists from its initialize request until the SDK has ended it. sessions.mu guards its fields.
+// A session exists from its initialize request until the SDK has ended it. The fields are guarded by sessionTable.mu.
 type session struct {
 	payer   accountKey
 	ss      *mcp.ServerSession // nil until initialize has succeeded
@@ -47,13 +47,13 @@ type session struct {
 	getters []*getter            // in order of arrival
 }
 
-func newSessions(timeout time.Duration, most int, ending func(session, principal string) func()) *sessions {
-	return &sessions{timeout: timeout, max: most, ending: ending, byID: map[string]*session{}, accounts: map[accountKey]*account{}}
+func newSessions(timeout time.Duration, most int, ending func(session, principal string) func()) *sessionTable {
+	return &sessionTable{timeout: timeout, max: most, ending: ending, byID: map[string]*session{}, accounts: map[accountKey]*account{}}
 }
 
 // reserve reserves a slot for a new session of p with one open request. If an account of p is full, reserve ends the
 // account's longest idle session. If no session is idle, it returns the key of the account.
-func (s *sessions) reserve(p accountKey) (sess *session, full *accountKey) {
+func (s *sessionTable) reserve(p accountKey) (sess *session, full *accountKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	accounts := p.accounts()
@@ -78,7 +78,7 @@ func (s *sessions) reserve(p accountKey) (sess *session, full *accountKey) {
 }
 
 // register registers a reserved session after initialize has succeeded.
-func (s *sessions) register(sess *session, ss *mcp.ServerSession) {
+func (s *sessionTable) register(sess *session, ss *mcp.ServerSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -94,19 +94,19 @@ func (s *sessions) register(sess *session, ss *mcp.ServerSession) {
 }
 
 // watch waits until a session ends, then releases its slot and ends its calls.
-func (s *sessions) watch(sess *session) {
+func (s *sessionTable) watch(sess *session) {
 	_ = sess.ss.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byID, sess.ss.ID())
-	s.free(sess)
+	s.releaseSlot(sess)
 	for end := range sess.calls {
 		(*end)()
 	}
 }
 
-// free releases the slot of a session. The caller must hold s.mu.
-func (s *sessions) free(sess *session) {
+// releaseSlot releases the slot of a session. The caller must hold s.mu.
+func (s *sessionTable) releaseSlot(sess *session) {
 	s.removeIdle(sess)
 	sess.over = true
 	for _, key := range sess.payer.accounts() {
@@ -120,8 +120,9 @@ func (s *sessions) free(sess *session) {
 	}
 }
 
-// enter registers a request in the session with the given ID. The caller must call leave at the end of the request.
-func (s *sessions) enter(id string) (leave func()) {
+// registerRequest registers a request in the session with the given ID. The caller must call leave at the end of the
+// request.
+func (s *sessionTable) registerRequest(id string) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess := s.byID[id]
@@ -130,19 +131,19 @@ func (s *sessions) enter(id string) (leave func()) {
 	}
 	sess.open++
 	s.removeIdle(sess)
-	return func() { s.leave(sess) }
+	return func() { s.endRequest(sess) }
 }
 
-// leave records the end of a request. After its last request, the session becomes idle, or is removed if it was never
-// initialized.
-func (s *sessions) leave(sess *session) {
+// endRequest records the end of a request. After its last request, the session becomes idle, or is removed if it was
+// never initialized.
+func (s *sessionTable) endRequest(sess *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sess.open--; sess.open > 0 || sess.over || sess.ending {
 		return
 	}
 	if sess.ss == nil {
-		s.free(sess)
+		s.releaseSlot(sess)
 		return
 	}
 	sess.since = time.Now()
@@ -155,7 +156,7 @@ func (s *sessions) leave(sess *session) {
 }
 
 // removeIdle removes a session from the idle lists. The caller must hold s.mu.
-func (s *sessions) removeIdle(sess *session) {
+func (s *sessionTable) removeIdle(sess *session) {
 	if sess.timer != nil {
 		sess.timer.Stop()
 		sess.timer = nil
@@ -168,7 +169,7 @@ func (s *sessions) removeIdle(sess *session) {
 
 // expire ends a session that has been idle for the timeout. It checks the time again, because the timer may have fired
 // while a request arrived.
-func (s *sessions) expire(sess *session) {
+func (s *sessionTable) expire(sess *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sess.idle != nil && time.Since(sess.since) >= s.timeout {
@@ -177,7 +178,7 @@ func (s *sessions) expire(sess *session) {
 }
 
 // end ends an idle session. The caller must hold s.mu.
-func (s *sessions) end(sess *session) {
+func (s *sessionTable) end(sess *session) {
 	s.removeIdle(sess)
 	sess.ending = true
 	for _, key := range sess.payer.accounts() {
@@ -189,9 +190,9 @@ func (s *sessions) end(sess *session) {
 	}()
 }
 
-// join returns the session with the given ID, or nil if it does not exist. When the session ends, it calls end, unless
-// leave was called before.
-func (s *sessions) join(id string, end func()) (ss *mcp.ServerSession, leave func()) {
+// attachCall returns the session with the given ID, or nil if it does not exist. If the session ends before leave is
+// called, end is called.
+func (s *sessionTable) attachCall(id string, end func()) (ss *mcp.ServerSession, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess := s.byID[id]
@@ -206,15 +207,15 @@ func (s *sessions) join(id string, end func()) (ss *mcp.ServerSession, leave fun
 	}
 }
 
-// initialize serves a request that starts a legacy session. The session occupies a slot until it ends.
-func (h *handler) initialize(w http.ResponseWriter, r *http.Request, p *postBody) {
-	principal, _ := h.caller(r)
+// serveInitialize serves a request that starts a legacy session. The session occupies a slot until it ends.
+func (h *handler) serveInitialize(w http.ResponseWriter, r *http.Request, p *postBody) {
+	principal, _ := h.authenticate(r)
 	sess, full := h.sessions.reserve(accountKeyOf(principal, r))
 	if full != nil {
 		full.refuse(w, h.sessions.max, "sessions")
 		return
 	}
-	defer h.sessions.leave(sess)
+	defer h.sessions.endRequest(sess)
 	ctx := port.WithBegin(r.Context(), func(ss *mcp.ServerSession) { h.sessions.register(sess, ss) })
-	h.toSDK(h.legacy, w, r.WithContext(ctx), p)
+	h.passToSDK(h.legacy, w, r.WithContext(ctx), p)
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // serveGET serves a GET for a stream of a legacy session. The stream is either the standalone stream with the session's
-// notifications, or the resumed stream of a call. The SDK allows only one request per stream. serveGET ends older
-// requests for the stream, because their connections may be dead without having been closed.
+// notifications, or the resumed stream of a call. The SDK allows only one request per stream. Older requests for the
+// stream are ended, because their connections may be dead but not closed.
 func (h *handler) serveGET(w http.ResponseWriter, r *http.Request) {
 	stream, _, _ := strings.Cut(r.Header.Get(headerLastEventID), "_")
 	ctx, cancel := context.WithCancel(r.Context())
@@ -21,7 +21,7 @@ func (h *handler) serveGET(w http.ResponseWriter, r *http.Request) {
 	defer close(g.over)
 	defer h.sessions.enqueueGetter(r.Header.Get(headerSession), g)()
 	for h.tryGET(w, r, stream == "") {
-		older := h.sessions.older(r.Header.Get(headerSession), g)
+		older := h.sessions.olderGetters(r.Header.Get(headerSession), g)
 		if len(older) == 0 || ctx.Err() != nil {
 			http.Error(w, "another request has this stream", http.StatusConflict)
 			return
@@ -42,12 +42,12 @@ func (h *handler) tryGET(w http.ResponseWriter, r *http.Request, standing bool) 
 	var message []byte
 	var closing <-chan struct{} // a call's stream ends with the call
 	if standing {
-		message, closing = listChanged(nil), h.es.Closing()
+		message, closing = listChangedNotification(nil), h.es.Closing()
 	}
 	a := h.newAnnouncer(c, message)
 	if session := httpSession(r); session != "" && standing {
 		var closed func()
-		_, a.expires = h.caller(r)
+		_, a.expires = h.authenticate(r)
 		a.opened = func() { closed = h.es.OpenOutlet(port.Outlet{Session: session, Send: a.send}) }
 		defer func() {
 			a.mu.Lock()
@@ -57,7 +57,7 @@ func (h *handler) tryGET(w http.ResponseWriter, r *http.Request, standing bool) 
 			}
 		}()
 	}
-	ctx, stop := h.listen(a, r, closing)
+	ctx, stop := h.registerListener(a, r, closing)
 	defer stop()
 	h.legacy.ServeHTTP(a, r.WithContext(ctx))
 	return c.conflict
@@ -96,7 +96,7 @@ type getter struct {
 }
 
 // enqueueGetter appends g to the queue of the session with the given ID. The returned function removes it.
-func (s *sessions) enqueueGetter(id string, g *getter) (leave func()) {
+func (s *sessionTable) enqueueGetter(id string, g *getter) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess := s.byID[id]
@@ -111,8 +111,8 @@ func (s *sessions) enqueueGetter(id string, g *getter) (leave func()) {
 	}
 }
 
-// older returns the requests for the same stream that arrived earlier than g.
-func (s *sessions) older(id string, g *getter) []*getter {
+// olderGetters returns the requests for the same stream that arrived before g.
+func (s *sessionTable) olderGetters(id string, g *getter) []*getter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var older []*getter

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// An sseHandler serves the HTTP+SSE transport of revision 2024-11-05. The SDK's transport accepts only methods of MCP.
+// An sseHandler serves the HTTP+SSE transport of revision 2024-11-05. The SDK's transport accepts only MCP methods.
 // Here, a session is a line connection that receives lines as POST requests and sends lines as events.
 type sseHandler struct {
 	srv     *mcp.Server
@@ -36,8 +36,8 @@ type sseHandler struct {
 // support Streamable HTTP. A GET opens the stream of a session, and the client sends messages as POST requests. Clients
 // can use the same methods as in a legacy session on stdio: list, poll, stream and cancel, and the methods and
 // notifications of adapters. All sessions end when es is shut down. Requests from pages of other origins are refused
-// unless [AllowOrigins] wraps the handler. Authentication is the responsibility of a wrapping handler, and hooks
-// receive no token. See MCPE-NOTE-5.
+// unless [AllowOrigins] wraps the handler. Authentication is the responsibility of a wrapping handler. Hooks receive no
+// token. See MCPE-NOTE-5.
 func NewSSEHandler(srv *mcp.Server, es *server.Server, o *mcp.SSEOptions) http.Handler {
 	h := &sseHandler{srv: srv, es: port.Of(es), gate: newGate("", nil, nil), sessions: map[string]*sseSession{}, begun: newOpenCount(defaultMaxSessions)}
 	if o != nil {
@@ -50,7 +50,7 @@ func NewSSEHandler(srv *mcp.Server, es *server.Server, o *mcp.SSEOptions) http.H
 // ServeHTTP performs the same checks as the SDK's handler.
 func (h *sseHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inbound.Deadline(w, r, defaultReadTimeout)
-	if !h.gate.admits(w, r) {
+	if !h.gate.admit(w, r) {
 		return
 	}
 	if !h.options.DisableLocalhostProtection {
@@ -63,7 +63,7 @@ func (h *sseHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPost:
 		h.post(w, r)
 	case http.MethodGet:
-		h.open(w, r)
+		h.serveStream(w, r)
 	default:
 		w.Header().Set("Allow", "GET, POST")
 		http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
@@ -106,18 +106,18 @@ func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// open serves the stream of a session until the client disconnects, the session ends or es is shut down.
-func (h *sseHandler) open(w http.ResponseWriter, r *http.Request) {
+// serveStream serves the stream of a session until the client disconnects, the session ends or es is shut down.
+func (h *sseHandler) serveStream(w http.ResponseWriter, r *http.Request) {
 	if !canFlush(w) {
 		http.Error(w, "streaming is not supported", http.StatusInternalServerError)
 		return
 	}
 	principal, _ := h.es.Authenticate(r.Context(), &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context()), Header: r.Header})
 	who := accountKeyOf(principal, r)
-	if !h.begun.enter(w, who, "sessions") {
+	if !h.begun.reserve(w, who, "sessions") {
 		return
 	}
-	defer h.begun.leave(who)
+	defer h.begun.release(who)
 	id := rand.Text()
 	endpoint, err := r.URL.Parse("?" + sseSessionID + "=" + id)
 	if err != nil {
@@ -137,8 +137,8 @@ func (h *sseHandler) open(w http.ResponseWriter, r *http.Request) {
 		delete(h.sessions, id)
 		h.mu.Unlock()
 	}()
-	out.to.open(r, false)
-	if out.to.send([]byte("event: endpoint\ndata: "+endpoint.RequestURI()+eventTail)) != nil {
+	out.to.prepare(r, false)
+	if out.to.writeWithDeadline([]byte("event: endpoint\ndata: "+endpoint.RequestURI()+eventTail)) != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -146,7 +146,7 @@ func (h *sseHandler) open(w http.ResponseWriter, r *http.Request) {
 	go func() {
 		defer close(beaten)
 		defer cancel()
-		out.beat(ctx, h.es.Heartbeat())
+		out.writeHeartbeats(ctx, h.es.Heartbeat())
 	}()
 	defer func() {
 		cancel()
@@ -186,15 +186,15 @@ func (w *sseWriter) Write(lines []byte) (int, error) {
 	for l := range bytes.Lines(lines) {
 		b = append(append(append(b, "event: message\n"+eventHead...), bytes.TrimRight(l, "\n")...), eventTail...)
 	}
-	if err := w.to.send(b); err != nil {
+	if err := w.to.writeWithDeadline(b); err != nil {
 		return 0, err
 	}
 	return len(lines), nil
 }
 
-// beat writes a comment at each interval, so that proxies do not close an idle connection. It returns when ctx is done
-// or the client has disconnected.
-func (w *sseWriter) beat(ctx context.Context, every time.Duration) {
+// writeHeartbeats writes a comment at each interval, which prevents proxies from closing an idle connection. It returns
+// when ctx is done or the client has disconnected.
+func (w *sseWriter) writeHeartbeats(ctx context.Context, every time.Duration) {
 	beats := time.NewTicker(every)
 	defer beats.Stop()
 	for {
@@ -204,7 +204,7 @@ func (w *sseWriter) beat(ctx context.Context, every time.Duration) {
 		case <-beats.C:
 		}
 		w.mu.Lock()
-		gone := w.closed || w.to.send([]byte(eventComment)) != nil
+		gone := w.closed || w.to.writeWithDeadline([]byte(eventComment)) != nil
 		w.mu.Unlock()
 		if gone {
 			return

@@ -17,9 +17,9 @@ type eventWriter struct {
 	timeout time.Duration
 }
 
-// open removes the server's deadlines, which are intended for short requests, and sets the headers unless the response
-// has started. The headers are sent with the first frame.
-func (c *eventWriter) open(r *http.Request, begun bool) {
+// prepare removes the server's deadlines, which are intended for short requests, and sets the headers unless the
+// response has started. The headers are sent with the first frame.
+func (c *eventWriter) prepare(r *http.Request, begun bool) {
 	_ = c.rc.SetReadDeadline(time.Time{}) // a read deadline would cancel the request's context
 	_ = c.rc.SetWriteDeadline(time.Time{})
 	if begun {
@@ -35,7 +35,7 @@ func (c *eventWriter) open(r *http.Request, begun bool) {
 	c.w.WriteHeader(http.StatusOK)
 }
 
-// The header that tells proxies such as nginx not to buffer a response.
+// This header tells proxies such as nginx not to buffer a response.
 const (
 	headerBuffering = "X-Accel-Buffering"
 	unbuffered      = "no"
@@ -74,12 +74,12 @@ const (
 	maxPooledBuffer = 64 << 10
 )
 
-// buffers is a pool shared by all streams, so that an idle stream does not need a buffer.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
+// bufferPool is shared by all streams, so an idle stream does not need a buffer.
+var bufferPool = sync.Pool{New: func() any { return new([]byte) }}
 
 // Write writes the frames with a single write and flush.
 func (c *eventWriter) Write(frames []frame.Frame) error {
-	buf := buffers.Get().(*[]byte)
+	buf := bufferPool.Get().(*[]byte)
 	b := (*buf)[:0]
 	for _, f := range frames {
 		b = append(b, eventHead...)
@@ -87,10 +87,10 @@ func (c *eventWriter) Write(frames []frame.Frame) error {
 		b = append(b, f.Tail...)
 		b = append(b, eventTail...)
 	}
-	err := c.send(b)
+	err := c.writeWithDeadline(b)
 	if cap(b) <= maxPooledBuffer {
 		*buf = b
-		buffers.Put(buf)
+		bufferPool.Put(buf)
 	}
 	return err
 }
@@ -99,12 +99,12 @@ func (c *eventWriter) writeMessage(msg json.RawMessage) error {
 	b := make([]byte, 0, len(eventHead)+len(msg)+len(eventTail))
 	b = append(b, eventHead...)
 	b = append(b, msg...)
-	return c.send(append(b, eventTail...))
+	return c.writeWithDeadline(append(b, eventTail...))
 }
 
-// send writes b with a deadline, so that a stalled reader cannot block it. It then clears the deadline, which would end
-// an idle stream on HTTP/2.
-func (c *eventWriter) send(b []byte) error {
+// writeWithDeadline writes b with a deadline, so a stalled reader cannot block it forever. It then clears the deadline,
+// which would end an idle stream on HTTP/2.
+func (c *eventWriter) writeWithDeadline(b []byte) error {
 	_ = c.rc.SetWriteDeadline(time.Now().Add(c.timeout))
 	if _, err := c.w.Write(b); err != nil {
 		return err

@@ -22,15 +22,15 @@ const (
 	sdkInvalidRequest = "invalid request: "
 )
 
-// forward passes a request to the SDK. If the SDK refuses it because of an unknown method, forward itself answers the
-// calls to that method. It passes the rest of a batch to the SDK.
+// forward passes a request to the SDK. If the SDK refuses it because of an unknown method, forward answers the calls to
+// that method itself and passes the rest of a batch to the SDK.
 func (h *handler) forward(sdk http.Handler, w http.ResponseWriter, r *http.Request, p *postBody) {
 	var answers []unknownCall
 	for {
 		setBody(r, p.body)
 		c := &refusalWriter{ResponseWriter: w, answers: answers}
 		sdk.ServeHTTP(c, r)
-		unknown, taken := p.removeUnknown(c.refusal())
+		unknown, taken := p.removeUnknown(c.refusalText())
 		answers = append(answers, unknown...)
 		switch {
 		case !taken || len(p.batch) == 0 && len(answers) == 0:
@@ -54,8 +54,8 @@ type unknownCall struct {
 // message returns the error response.
 func (c unknownCall) message() json.RawMessage { return appendResponse(nil, c.id, "error", c.value) }
 
-// removeUnknown removes messages with the method that the SDK refused from a batch, and returns the calls among them.
-// For a single message, it reports whether it is such a call.
+// removeUnknown removes from a batch the messages whose method the SDK refused, and returns the calls among them. For a
+// single message, it reports whether the message is such a call.
 func (p *postBody) removeUnknown(refusal string) (calls []unknownCall, taken bool) {
 	if refusal == "" {
 		return nil, false
@@ -73,7 +73,7 @@ func (p *postBody) removeUnknown(refusal string) (calls []unknownCall, taken boo
 		return calls, len(calls) > 0
 	}
 	before := len(p.batch)
-	p.drop(unknown)
+	p.removeMessages(unknown)
 	return calls, len(p.batch) < before
 }
 
@@ -92,7 +92,7 @@ func writeAnswers(w http.ResponseWriter, p *postBody, answers []unknownCall) {
 	_, _ = w.Write(body)
 }
 
-// A refusalWriter withholds the SDK's refusal of a message and adds answers to the SDK's response.
+// A refusalWriter withholds the SDK's refusal of a message, and adds further answers to the SDK's response.
 type refusalWriter struct {
 	http.ResponseWriter
 	answers []unknownCall // for the same batch
@@ -116,28 +116,28 @@ func (w *refusalWriter) Write(p []byte) (int, error) {
 	if w.held != 0 {
 		return w.text.Write(p)
 	}
-	if err := w.add(); err != nil {
+	if err := w.addAnswers(); err != nil {
 		return 0, err
 	}
 	return w.ResponseWriter.Write(p)
 }
 
-// add writes the answers before the SDK's events.
-func (w *refusalWriter) add() error {
+// addAnswers writes the answers before the SDK's events.
+func (w *refusalWriter) addAnswers() error {
 	if len(w.answers) == 0 || mediaType(w.Header().Get("Content-Type")) != contentTypeEvents {
 		return nil
 	}
 	var b []byte
 	for _, answer := range w.answers {
-		b = append(b, sseEvent(answer.message())...)
+		b = append(b, encodeSSE(answer.message())...)
 	}
 	w.answers = nil
 	_, err := w.ResponseWriter.Write(b)
 	return err
 }
 
-// refusal returns the text of a withheld refusal.
-func (w *refusalWriter) refusal() string {
+// refusalText returns the text of a withheld refusal.
+func (w *refusalWriter) refusalText() string {
 	if w.held != http.StatusBadRequest {
 		return ""
 	}
@@ -146,7 +146,7 @@ func (w *refusalWriter) refusal() string {
 
 // finish writes the withheld response and any answers that were not added to the SDK's events.
 func (w *refusalWriter) finish(p *postBody) {
-	reason, invalid := strings.CutPrefix(w.refusal(), sdkInvalidRequest)
+	reason, invalid := strings.CutPrefix(w.refusalText(), sdkInvalidRequest)
 	switch {
 	case invalid && (p.env.isCall() || p.batch != nil):
 		bad := invalidRequest(reason)
@@ -161,6 +161,6 @@ func (w *refusalWriter) finish(p *postBody) {
 		w.ResponseWriter.WriteHeader(w.held)
 		_, _ = w.ResponseWriter.Write(w.text.Bytes())
 	default:
-		_ = w.add()
+		_ = w.addAnswers()
 	}
 }

@@ -47,7 +47,7 @@ func TestWrittenOverHTTP(t *testing.T) {
 			row.w.ResponseWriter = rec
 			a = h.newAnnouncer(row.w, nil)
 			a.mu.Lock()
-			a.begin()
+			a.markStarted()
 			a.mu.Unlock()
 		}
 		got := make(chan bool, 2)

@@ -14,13 +14,13 @@ import (
 // ErrTooLarge is returned if a body is larger than [MaxBody].
 var ErrTooLarge = errors.New("webhook: the body is larger than 256 KiB")
 
-// An Occurrence is an event as encoded in the body of a delivery.
+// An Occurrence is an event as encoded in a delivery's body.
 type Occurrence struct {
 	EventID   string          `json:"eventId"`
 	Name      string          `json:"name"`
 	Timestamp string          `json:"timestamp"` // RFC 3339
 	Data      json.RawMessage `json:"data"`
-	// Cursor is the position after the event; nil for an event type without replay.
+	// Cursor is the position after the event, or nil for an event type without replay.
 	Cursor *string         `json:"cursor,omitempty"`
 	Meta   json.RawMessage `json:"_meta,omitempty"`
 }
@@ -43,8 +43,8 @@ const (
 	TypeTerminated   = wire.EnvelopeTerminated
 )
 
-// An Envelope is a control envelope, which is a body that is not an occurrence. Type is always set. A verification has
-// a Challenge (VER-2), a gap has a Cursor, and a termination has an Error (HOOK-7).
+// An Envelope is a control envelope, a body that is not an occurrence. Type is always set. A verification has a
+// Challenge (VER-2), a gap has a Cursor, and a termination has an Error (HOOK-7).
 type Envelope struct {
 	Type      string       `json:"type"`
 	Challenge string       `json:"challenge,omitempty"`
@@ -59,9 +59,10 @@ type ErrorObject struct {
 	Data    json.RawMessage `json:"data,omitempty"`
 }
 
-// Body encodes o as the body of a delivery. It uses the given cursor instead of o.Cursor. A nil cursor, for an event
-// type without replay, becomes null. Data and Meta are copied unchanged. Call Body for each attempt, because the cursor
-// may differ (HOOK-1). It returns [ErrTooLarge] or an error for invalid UTF-8. See OCC-3, HOOK-6.
+// Body encodes o as the body of a delivery. It uses the given cursor instead of o.Cursor. A nil cursor, as for an event
+// type without replay, is encoded as null. Data and Meta are copied unchanged. Call Body again for each attempt,
+// because the cursor may differ (HOOK-1). It returns an error for invalid UTF-8, and [ErrTooLarge] if the body is too
+// large. See OCC-3, HOOK-6.
 func (o Occurrence) Body(cursor *string) ([]byte, error) {
 	b := make([]byte, 0, len(o.EventID)+len(o.Name)+len(o.Timestamp)+len(o.Data)+len(o.Meta)+160)
 	var errs [4]error
@@ -89,7 +90,7 @@ func Terminated(e ErrorObject) ([]byte, error) {
 	return checkSize(b, err)
 }
 
-// Verification encodes an envelope with the challenge of the handshake. See VER-2.
+// Verification encodes an envelope that contains the handshake's challenge. See VER-2.
 func Verification(challenge string) ([]byte, error) {
 	b, err := jsonv2.Marshal(Envelope{Type: wire.EnvelopeVerification, Challenge: challenge})
 	return checkSize(b, err)
@@ -141,9 +142,10 @@ func (d *Delivery) Cursor() *string {
 	return d.Envelope.Cursor
 }
 
-// key returns the key for deduplication in an endpoint. It is the eventId of an occurrence, regardless of its
-// webhook-id, or the webhook-id of an envelope. The two kinds of key never collide (CLI-5, D10).
-func (d *Delivery) key() string {
+// deduplicationKey returns the key by which an endpoint detects repeated messages. It is derived from the eventId of an
+// occurrence, regardless of its webhook-id, or from the webhook-id of an envelope. The two kinds of key never collide
+// (CLI-5, D10).
+func (d *Delivery) deduplicationKey() string {
 	if d.Type == "" {
 		return "event " + d.Occurrence.EventID
 	}
@@ -151,14 +153,14 @@ func (d *Delivery) key() string {
 }
 
 // ParseDelivery parses a body after its signature has been verified. Member names must match exactly and be unique, and
-// the body must be valid UTF-8. The escape of a lone surrogate, such as half of a truncated emoji, becomes U+FFFD. In
-// eventId, name and cursor, it is an error. If the top-level member type is a non-empty string, the body is a control
-// envelope, regardless of its other members. Any other body must be an occurrence. Its eventId has 1 to 256 bytes of
-// any text and need not equal the webhook-id (CLI-5, D10). Its name may be missing, as in a poll result, because the
-// subscription implies it. Errors do not quote the body.
+// the body must be valid UTF-8. An escaped lone surrogate, such as half of a truncated emoji, is decoded as U+FFFD,
+// except in eventId, name and cursor, where it is an error. If the top-level member type is a non-empty string, the
+// body is a control envelope, regardless of its other members. Any other body must be an occurrence. Its eventId is any
+// text of 1 to 256 bytes and need not equal the webhook-id (CLI-5, D10). Its name may be missing, as in a poll result,
+// because the subscription determines it. Errors do not quote the body.
 func ParseDelivery(stamp Stamp, body []byte) (Delivery, error) {
 	d := Delivery{Stamp: stamp, Body: body}
-	// Only these two members determine the kind of message. The other members are decoded later, so that a member of a
+	// Only these two members determine the kind of message. The other members are decoded later, so a member from a
 	// newer revision does not make a known message invalid.
 	var head struct {
 		EventID jsontext.Value `json:"eventId"`

@@ -11,8 +11,8 @@ import (
 
 // A Handler processes a message. It should return nil once the message is queued or stored. If it returns an error, the
 // server retries. The context is cancelled when the server gives up, about five seconds after it sent the request. A
-// Handler receives a message again after an error, and possibly after a long time or a restart. Use the eventId to
-// detect duplicates (CLI-2).
+// Handler receives a message again after it has returned an error. It may also receive a message again after a long
+// time or a restart. Use the eventId to detect duplicates (CLI-2).
 type Handler func(ctx context.Context, d Delivery) error
 
 // An Endpoint is the callback of a subscription, with an unguessable path and a secret. It is safe for concurrent use.
@@ -31,7 +31,7 @@ type Endpoint struct {
 
 // Refusals describes the messages that an endpoint has refused. It contains no data from the messages.
 type Refusals struct {
-	// ByStatus is the number of refusals by HTTP status; nil before the first refusal.
+	// ByStatus counts the refusals by HTTP status. It is nil before the first refusal.
 	ByStatus map[int]int64
 	// Last is an error with the status and the reason of the latest refusal, or nil.
 	Last error
@@ -82,18 +82,18 @@ func (e *Endpoint) Ring() Ring {
 	return append(Ring(nil), e.ring...)
 }
 
-// Rotate makes s the newest secret. The endpoint continues to accept the previous one for the duration of grace. Call
-// Rotate before the refresh that sends s to the server, because the server then signs with s. If the refresh fails,
-// call Rotate with the previous secret, which then remains valid (SUB-5).
+// Rotate makes s the newest secret. The endpoint continues to accept the previous secret for the duration of grace.
+// Call Rotate before the refresh that sends s to the server, because the server signs with s once it has received it.
+// If the refresh fails, call Rotate with the previous secret, which then remains valid (SUB-5).
 func (e *Endpoint) Rotate(s Secret, grace time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ring = e.ring.Rotate(s, time.Now(), grace)
 }
 
-// Activate starts passing messages of the given subscription to handle. The subscription is the id in the result of
-// events/subscribe. The endpoint answers messages for another subscription with 503, because the result with that id
-// may still be in flight. A second call replaces the id and the handler.
+// Activate starts to pass the messages of the given subscription to handle. The subscription is the id in the result of
+// events/subscribe. The endpoint answers messages for other subscriptions with 503, because the result that contains
+// their id may still be in flight. A second call replaces the id and the handler.
 func (e *Endpoint) Activate(subscription string, handle Handler) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -107,8 +107,8 @@ func (e *Endpoint) Subscription() string {
 	return e.subscription
 }
 
-// Close closes the endpoint, which then answers no requests, including challenges. It neither interrupts running
-// handlers nor waits for them. Close can be called more than once.
+// Close closes the endpoint, which then answers neither messages nor challenges. It neither interrupts running handlers
+// nor waits for them. Close can be called more than once.
 func (e *Endpoint) Close() {
 	e.receiver.mu.Lock()
 	defer e.receiver.mu.Unlock()

@@ -57,7 +57,7 @@ func (k SigningKey) Text() string {
 	return signingKeyPrefix + base64.StdEncoding.EncodeToString(k.Private)
 }
 
-// Format writes the key's ID for any verb. It never writes the private key.
+// Format writes the key's ID for every verb. It never writes the private key.
 func (k SigningKey) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, signingKeyPrefix+"(hidden) "+k.ID)
 }
@@ -73,7 +73,7 @@ type Identity struct {
 	keys []SigningKey // newest first
 }
 
-// NewIdentity returns an Identity with the given keys, newest first. Pass all keys in use, for example two keys if the
+// NewIdentity returns an Identity with the given keys, newest first. Pass all keys in use, such as two keys if the
 // server restarts during a rotation.
 func NewIdentity(keys ...SigningKey) (*Identity, error) {
 	if len(keys) == 0 {
@@ -127,7 +127,7 @@ func (k SigningKey) public() ed25519.PublicKey { return k.Private.Public().(ed25
 
 func (k SigningKey) activeAt(now time.Time) bool { return k.Until.IsZero() || !now.After(k.Until) }
 
-// sign returns a signature with its scheme for each active key.
+// sign returns a signature, prefixed with its scheme, for each active key.
 func (i *Identity) sign(at time.Time, message []byte) []string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -214,8 +214,8 @@ func EncodeKeySet(keys []PublicKey) ([]byte, error) {
 	return b, nil
 }
 
-// ParseKeySet returns the ed25519 keys of a JWK set. It skips keys with other types or uses, as RFC 7517 requires. It
-// returns an error if the set contains no usable key.
+// ParseKeySet returns the ed25519 keys of a JWK set. It skips keys of other types or for other uses, as RFC 7517
+// requires. It returns an error if the set contains no usable key.
 func ParseKeySet(data []byte) ([]PublicKey, error) {
 	var set jwks
 	if err := json.Unmarshal(data, &set); err != nil {

@@ -33,7 +33,7 @@ type ReceiverOptions struct {
 	// Tolerance is the maximum difference between a timestamp and the local clock. The default is [DefaultTolerance].
 	Tolerance time.Duration
 	// Remember is the number of messages that an endpoint remembers for deduplication, and RememberFor is how long it
-	// remembers them. It remembers the eventId of an occurrence or the webhook-id of an envelope. The defaults are
+	// remembers them. A message is identified by its eventId or, for an envelope, by its webhook-id. The defaults are
 	// 8,192 messages and one hour, which is longer than any retry schedule of the extension.
 	Remember    int
 	RememberFor time.Duration
@@ -82,8 +82,8 @@ func NewReceiver(o ReceiverOptions) (*Receiver, error) {
 	return &Receiver{o: o, endpoints: map[string]*Endpoint{}}, nil
 }
 
-// EndpointOptions configures an endpoint opened by [Receiver.Open]. Set the fields to restore an endpoint of an earlier
-// process. The zero value creates a new endpoint.
+// EndpointOptions configures an endpoint opened by [Receiver.Open]. Set the fields to restore an endpoint from an
+// earlier process. The zero value creates a new endpoint.
 type EndpointOptions struct {
 	// Path is the full path as returned by [Endpoint.Path]; if empty, a random path is used.
 	Path string
@@ -113,7 +113,7 @@ func (r *Receiver) Open(o EndpointOptions) (*Endpoint, error) {
 	return e, nil
 }
 
-// A refusal is an error with the status of a refused request and the reason for the log.
+// A refusal is an error with the status for a refused request and the reason to log.
 type refusal struct {
 	status int
 	reason string
@@ -185,12 +185,12 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request, e *Endpoint
 	}
 	d.Subscription = req.Header.Get(wire.HeaderSubscriptionID)
 	if d.Type == wire.EnvelopeVerification {
-		return e.answer(d.Envelope.Challenge)
+		return e.challengeResponse(d.Envelope.Challenge)
 	}
 	return nil, e.handOver(req.Context(), d)
 }
 
-// Maximum sizes of headers in bytes. The signatures of four secrets and eight keys have about 1.2 KiB.
+// Maximum sizes of headers in bytes. The signatures for four secrets and eight keys need about 1.2 KiB.
 const (
 	maxStamp          = 20 // a 64-bit number
 	maxSignatures     = 8 << 10
@@ -204,14 +204,14 @@ func hasValidHeaders(h http.Header) bool {
 		len(h.Get(wire.HeaderWebhookSignature)) <= maxSignatures && len(h.Get(wire.HeaderSubscriptionID)) <= maxSubscriptionID
 }
 
-// isPlainJSON reports whether the content is JSON without a Content-Encoding that must be decoded first.
+// isPlainJSON reports whether the content is JSON without a Content-Encoding to decode.
 func isPlainJSON(h http.Header) bool {
 	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	encoding := strings.ToLower(h.Get("Content-Encoding"))
 	return err == nil && media == "application/json" && (encoding == "" || encoding == "identity")
 }
 
-// readBody reads the body with a limit on its size. The deadline is set by ServeHTTP.
+// readBody reads the body and limits its size. ServeHTTP sets the deadline.
 func (r *Receiver) readBody(w http.ResponseWriter, req *http.Request) ([]byte, error) {
 	tooLarge := &refusal{http.StatusRequestEntityTooLarge, "the body is too large"}
 	if req.ContentLength > r.o.MaxBody {
@@ -234,9 +234,9 @@ func (r *Receiver) readBody(w http.ResponseWriter, req *http.Request) ([]byte, e
 // maxChallenge is the maximum size of a challenge in bytes.
 const maxChallenge = 1024
 
-// answer returns the response to an authentic challenge (VER-2). It bypasses routing and deduplication, because the
-// server waits for the response during the subscribe call, before the endpoint is active.
-func (e *Endpoint) answer(challenge string) ([]byte, error) {
+// challengeResponse returns the response to an authentic challenge (VER-2). Challenges bypass routing and
+// deduplication, because the server waits for the response during the subscribe call, before the endpoint is active.
+func (e *Endpoint) challengeResponse(challenge string) ([]byte, error) {
 	bad := &refusal{http.StatusBadRequest, "the challenge is missing or too long"}
 	if challenge == "" || len(challenge) > maxChallenge {
 		return nil, bad
@@ -254,8 +254,8 @@ func (e *Endpoint) handOver(ctx context.Context, d Delivery) error {
 	if err != nil {
 		return err
 	}
-	key := d.key()
-	first, err := e.seen.begin(ctx, key)
+	key := d.deduplicationKey()
+	first, err := e.seen.tryBegin(ctx, key)
 	if err != nil {
 		return &refusal{http.StatusServiceUnavailable, "the same message is still being handed over"}
 	}

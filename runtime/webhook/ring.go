@@ -12,22 +12,22 @@ type Key struct {
 	Until time.Time
 }
 
-// maxKeys is the maximum number of keys in a ring. It limits the length of webhook-signature if a subscriber often
-// changes its secret during the grace period.
+// maxKeys is the maximum number of keys in a ring. It limits the length of the webhook-signature header if a subscriber
+// changes its secret often within a grace period.
 const maxKeys = 4
 
-// A Ring holds the secrets of a subscription, newest first. Messages are signed with all active secrets, so that a
-// receiver needs only one of them during a rotation (SUB-5). A Ring is immutable. Its methods return a new Ring. Stores
-// persist its keys.
+// A Ring holds the secrets of a subscription, newest first. Messages are signed with all active secrets, so a receiver
+// needs only one of them during a rotation (SUB-5). A Ring is immutable. Its methods return a new Ring. Stores persist
+// its keys.
 type Ring []Key
 
 // NewRing returns a ring with one secret.
 func NewRing(s Secret) Ring { return Ring{{Secret: s}} }
 
 // Rotate returns a ring with s as the newest secret. The previously newest secret remains active until now + grace.
-// Older keys keep their expiry times. If s is already the newest secret, no expiry times change, so that a refresh with
-// the same secret neither extends nor shortens a grace period. Rotate removes expired keys, and keeps only the four
-// newest keys.
+// Older keys keep their expiry times. If s is already the newest secret, no expiry times change, so a refresh with the
+// same secret neither extends nor shortens a grace period. Rotate removes expired keys and keeps only the four newest
+// keys.
 func (r Ring) Rotate(s Secret, now time.Time, grace time.Duration) Ring {
 	if len(r) > 0 && r[0].Secret.Equal(s) {
 		front := Key{Secret: s}

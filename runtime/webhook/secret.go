@@ -23,7 +23,7 @@ type Secret struct {
 // newSecretSize is the length of generated secrets in bytes. It is the output size of SHA-256.
 const newSecretSize = 32
 
-// A SecretError describes the reason a text is not a valid secret. It does not quote the text. See SUB-3.
+// A SecretError is the reason a text is not a valid secret. It does not quote the text. See SUB-3.
 type SecretError struct {
 	// Reason is a phrase that follows the name of the field, such as "must be whsec_ followed by …".
 	Reason string
@@ -42,7 +42,7 @@ func NewSecret() Secret {
 }
 
 // ParseSecret parses an encoded secret, which is whsec_ followed by the base64 encoding of 24 to 64 bytes. The padding
-// is optional. ParseSecret also accepts the URL-safe alphabet, because some peers use it, but not a mixture of both
+// is optional. ParseSecret also accepts the URL-safe alphabet, which some peers use, but not a mixture of both
 // alphabets (SUB-3). Errors are of type [*SecretError].
 func ParseSecret(text string) (Secret, error) {
 	coded, ok := strings.CutPrefix(text, wire.SecretPrefix)
@@ -83,7 +83,7 @@ func (s Secret) Equal(other Secret) bool { return hmac.Equal([]byte(s.key), []by
 
 const redacted = wire.SecretPrefix + "(hidden)"
 
-// Format writes a placeholder for any verb.
+// Format writes a placeholder for every verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
 // String returns a placeholder.

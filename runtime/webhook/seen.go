@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A messageSet is the set of handled messages, limited by count and age. It ensures that only one request at a time
-// handles a message.
+// A messageSet is the set of handled messages, limited by count and age. It ensures that a message is handled by only
+// one request at a time.
 type messageSet struct {
 	max  int
 	keep time.Duration
 
 	mu      sync.Mutex
 	entries map[string]*entry
-	// order holds the accepted ids from index next on, oldest first.
+	// order holds the accepted ids, oldest first, starting at index next.
 	order []acceptedID
 	next  int
 }
@@ -34,9 +34,9 @@ func newMessageSet(limit int, keep time.Duration) *messageSet {
 	return &messageSet{max: limit, keep: keep, entries: map[string]*entry{}}
 }
 
-// begin reports whether the caller must handle the message and then call end. It returns false if the message was
-// already handled. If another request is handling the message, begin waits until that request has finished.
-func (s *messageSet) begin(ctx context.Context, id string) (first bool, err error) {
+// tryBegin reports whether the caller must handle the message and then call end. It returns false if the message was
+// already handled. If another request is handling the message, tryBegin waits until that request has finished.
+func (s *messageSet) tryBegin(ctx context.Context, id string) (first bool, err error) {
 	for {
 		s.mu.Lock()
 		s.removeOld(time.Now())
@@ -75,14 +75,14 @@ func (s *messageSet) end(id string, accepted bool) {
 	s.removeOld(now)
 }
 
-// removeOld removes accepted ids that are too old or too many.
+// removeOld removes accepted ids that exceed the maximum age or number.
 func (s *messageSet) removeOld(now time.Time) {
 	for len(s.order)-s.next > s.max || s.next < len(s.order) && now.Sub(s.order[s.next].at) > s.keep {
 		delete(s.entries, s.order[s.next].id)
 		s.order[s.next] = acceptedID{}
 		s.next++
 	}
-	// Compact the slice only when half of it is unused, so that the cost per id is constant.
+	// Compact the slice only when half of it is unused, which keeps the cost per id constant.
 	if s.next > 64 && s.next > len(s.order)/2 {
 		s.order = append(s.order[:0], s.order[s.next:]...)
 		s.next = 0

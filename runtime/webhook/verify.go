@@ -26,12 +26,12 @@ var (
 // DefaultTolerance is the default maximum difference between a timestamp and the receiver's clock. See CLI-5.
 const DefaultTolerance = 5 * time.Minute
 
-// maxEd25519 is the maximum number of v1a signatures checked per message, because each requires a verification. For v1,
-// one signature per secret is computed and compared.
+// maxEd25519 is the maximum number of v1a signatures checked per message, because each check is expensive. For v1, only
+// one signature per secret is computed.
 const maxEd25519 = 8
 
-// A Verifier verifies that the sender of a message has a secret, a private key, or both. It accepts the same v1
-// signatures as the Standard Webhooks libraries.
+// A Verifier verifies that a message's sender has a secret, a private key, or both. It accepts the same v1 signatures
+// as the Standard Webhooks libraries.
 type Verifier struct {
 	// Secrets lists the accepted secrets. A message must have a v1 signature made with one of them. If Secrets is
 	// empty, v1 signatures are ignored.
@@ -51,7 +51,7 @@ type Stamp struct {
 	Time time.Time
 }
 
-// Verify verifies the headers and the body of a message. The body must be unchanged as received. The error is
+// Verify verifies the headers and the body of a message. The body must be passed exactly as received. The error is
 // [ErrHeaders], [ErrStale] or [ErrSignature]. See CLI-5.
 func (v Verifier) Verify(h http.Header, body []byte) (Stamp, error) {
 	return v.verify(h, body, time.Now())
@@ -121,7 +121,7 @@ func (v Verifier) matchKey(id, stamp, signatures string, body []byte) bool {
 }
 
 // signaturesOf returns an iterator over the signatures with the given scheme. Like the Standard Webhooks libraries, it
-// splits entries at single spaces and ignores any text after a second comma.
+// splits entries at single spaces and ignores text after a second comma.
 func signaturesOf(signatures, scheme string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for entry := range strings.SplitSeq(signatures, " ") {

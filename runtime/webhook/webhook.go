@@ -1,7 +1,7 @@
 // Package webhook implements both sides of webhook delivery. It provides secrets, signatures as specified by Standard
 // Webhooks, request bodies, and a handler for receivers.
 //
-// A server has a [Ring] of secrets for each subscription. To sign with its own key as well, it has an [Identity]. A
+// A server has a [Ring] of secrets for each subscription, and an [Identity] if it also signs with its own key. A
 // [Signer] uses both to create requests. [Occurrence.Body], [Gap], [Terminated] and [Verification] create the request
 // bodies. A receiver in Go mounts a [Receiver] and opens an [Endpoint] for each subscription before it subscribes. A
 // receiver with a custom handler needs only a [Verifier]. Either side can be replaced by any implementation of Standard
@@ -28,8 +28,8 @@ import (
 
 // A Message is an occurrence or a control envelope to post to a callback.
 type Message struct {
-	// ID is the webhook-id, which must be the same for all attempts. It is the eventId of an occurrence, or the result
-	// of [NewMessageID] for an envelope. See HOOK-2, HOOK-7.
+	// ID is the webhook-id, which must be the same for all attempts. It is an occurrence's eventId, or the result of
+	// [NewMessageID] for an envelope. See HOOK-2, HOOK-7.
 	ID string
 	// Subscription is the subscription's id.
 	Subscription string
@@ -41,20 +41,21 @@ type Message struct {
 type Signer struct {
 	// Ring holds the subscription's secrets.
 	Ring Ring
-	// Identity adds signatures with the server's own keys; nil adds none. See HOOK-10.
+	// Identity adds signatures made with the server's own keys; nil adds none. See HOOK-10.
 	Identity *Identity
 }
 
-// errNoSecret is returned if the ring has no active secret at the time of signing.
+// errNoSecret is returned if the ring has no secret that is active at the time of signing.
 var errNoSecret = errors.New("webhook: no secret is active")
 
-// NewRequest returns a POST request for one attempt to deliver m. The request has the current time as its timestamp and
-// is signed with every active secret. Create a new request for each attempt (HOOK-3). See HOOK-2.
+// NewRequest returns a POST request for one attempt to deliver m. The request's timestamp is the current time, and its
+// signatures are made with every active secret. Create a new request for each attempt (HOOK-3). See HOOK-2.
 func (s Signer) NewRequest(ctx context.Context, url string, m Message) (*http.Request, error) {
 	return s.NewRequestAt(ctx, url, m, time.Now())
 }
 
-// NewRequestAt is like [Signer.NewRequest] but uses the given time, for processes that do not use their own clock.
+// NewRequestAt is like [Signer.NewRequest], but uses the given time. It is for processes that do not use their own
+// clock.
 func (s Signer) NewRequestAt(ctx context.Context, url string, m Message, at time.Time) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(m.Body))
 	if err != nil {

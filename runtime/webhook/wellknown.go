@@ -16,9 +16,9 @@ import (
 const cacheControl = "max-age=3600"
 
 // WellKnown returns a handler for [PathReceivers] on the receiver's origin. It serves a document that declares consent
-// to deliveries for all paths below the receiver's prefix, so that servers need not challenge each endpoint. The base
-// is the path before the prefix in callback URLs, such as a path that a proxy removes. It can be "". WellKnown returns
-// an error if base is not a plain path. See VER-1.
+// to deliveries for all paths below the receiver's prefix, so servers need not challenge each endpoint. The base is the
+// path before the prefix in callback URLs, such as a path that a proxy removes. It can be "". WellKnown returns an
+// error if base is not a plain path. See VER-1.
 //
 // Without the document, only an open endpoint can consent. With it, any subscriber of a server can cause that server to
 // send requests to paths below the prefix. The receiver responds to them with 404 unless an endpoint is open at that
