@@ -11,32 +11,33 @@ import (
 
 // An abandonedPage is a page of abandoned events.
 type abandonedPage struct {
-	Abandoned []abandoned `json:"abandoned"`
-	Next      string      `json:"next,omitempty"`
+	Abandoned []abandonedBody `json:"abandoned"`
+	Next      string          `json:"next,omitempty"`
 }
 
-// An abandoned is an [operator.Abandoned] as encoded by the API.
-type abandoned struct {
+// An abandonedBody is the API's JSON form of an [operator.Abandoned].
+type abandonedBody struct {
 	operator.Abandoned
 	Attempt attempt `json:"attempt"`
 }
 
-// abandoned returns a page of the events abandoned since a time. If ok is false, it has written an error response.
-func (h *handler) abandoned(w http.ResponseWriter, r *http.Request, actor string) (p abandonedPage, ok bool) {
+// abandonedEvents returns a page of the events that were abandoned since the given time. If ok is false, it has written
+// an error response.
+func (h *handler) abandonedEvents(w http.ResponseWriter, r *http.Request, actor string) (p abandonedPage, ok bool) {
 	f, since, until, err := readSince(r.URL.Query())
 	if err == nil && since.IsZero() {
 		err = badRequest("the query parameter since is missing")
 	}
-	if !h.allowed(w, r, actor, attemptsAction(f.Filter)) {
+	if !h.authorizeOrFail(w, r, actor, attemptsAction(f.Filter)) {
 		return p, false
 	}
-	p.Abandoned = []abandoned{}
+	p.Abandoned = []abandonedBody{}
 	if err == nil {
 		var found []operator.Abandoned
 		found, p.Next, err = h.admin.Abandoned(r.Context(), f.Filter, since, until, f.after, f.limit)
 		for _, a := range found {
 			a.URL = operator.ShownURL(a.URL)
-			p.Abandoned = append(p.Abandoned, abandoned{a, shownAttempt(a.Attempt)})
+			p.Abandoned = append(p.Abandoned, abandonedBody{a, shownAttempt(a.Attempt)})
 		}
 	}
 	if err != nil {

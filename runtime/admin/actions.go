@@ -56,8 +56,8 @@ type task struct {
 func (h *handler) apiAction(verb Verb) page {
 	return func(w http.ResponseWriter, r *http.Request, actor string) {
 		t, err := readTask(w, r, verb)
-		if out, ok := h.act(w, r, actor, t, err); ok {
-			out.write(w)
+		if out, ok := h.authorizeAndPerform(w, r, actor, t, err); ok {
+			out.respond(w)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func readTask(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err er
 			return t, badRequest("the body: " + err.Error())
 		}
 	}
-	return t, t.check()
+	return t, t.validate()
 }
 
 // setObject sets the object of the action.
@@ -104,8 +104,8 @@ func (t *task) setObject(r *http.Request, verb Verb) {
 	}
 }
 
-// check returns an error if the members of the body are not valid for the verb.
-func (t *task) check() error {
+// validate returns an error if the members of the body are not valid for the verb.
+func (t *task) validate() error {
 	q := &t.request
 	for _, m := range []struct {
 		name   string
@@ -168,42 +168,42 @@ func checkKey(key string) error {
 	return nil
 }
 
-// act authorizes the action, performs it once per key and records it. If Authorize rejects it, act writes the response
-// and returns false. A non-nil err means that the request is invalid.
-func (h *handler) act(w http.ResponseWriter, r *http.Request, actor string, t task, err error) (out outcome, ok bool) {
+// authorizeAndPerform authorizes the action, performs it once per key and records it. If Authorize rejects it,
+// authorizeAndPerform writes the response and returns false. A non-nil err means that the request is invalid.
+func (h *handler) authorizeAndPerform(w http.ResponseWriter, r *http.Request, actor string, t task, err error) (out outcome, ok bool) {
 	missing := h.addOwner(r.Context(), &t)
-	if !h.allowed(w, r, actor, t.action) {
+	if !h.authorizeOrFail(w, r, actor, t.action) {
 		return out, false
 	}
 	if err != nil {
-		return h.failed(r.Context(), "the request", err), true
+		return h.failureOutcome(r.Context(), "the request", err), true
 	}
 	content, _ := json.Marshal([]any{t.action.Verb, t.action.Subscription, t.action.Connection + t.action.Rejected, t.request}) // cannot fail
-	return h.once(r, actor, t.key, content, func(ctx context.Context) outcome { return h.perform(ctx, actor, &t, missing) }), true
+	return h.performOnce(r, actor, t.key, content, func(ctx context.Context) outcome { return h.perform(ctx, actor, &t, missing) }), true
 }
 
 // perform performs the task and writes an audit entry.
 func (h *handler) perform(ctx context.Context, actor string, t *task, missing error) outcome {
 	at := time.Now()
 	out := h.do(operator.WithActor(ctx, actor), t, missing)
-	h.write(ctx, t.entry(at, actor, out))
+	h.recordAudit(ctx, t.auditEntry(at, actor, out))
 	return out
 }
 
-// once calls do and returns its outcome. If the actor has used the key before, it returns the earlier outcome instead.
-// do continues even if the client cancels the request.
-func (h *handler) once(r *http.Request, actor, key string, content []byte, do func(ctx context.Context) outcome) (out outcome) {
+// performOnce calls do and returns its outcome. If the actor has used the key before, it returns the earlier outcome
+// instead. The call of do continues even if the client cancels the request.
+func (h *handler) performOnce(r *http.Request, actor, key string, content []byte, do func(ctx context.Context) outcome) (out outcome) {
 	name, _ := json.Marshal([]string{actor, key}) // cannot fail
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTime)
 	defer cancel()
 	stored, err := h.admin.Once(r.Context(), string(name), content, func() ([]byte, error) {
 		out := do(ctx)
 		if out.Status >= http.StatusInternalServerError {
-			return nil, &unfinished{out} // the next request retries
+			return nil, &unstoredError{out} // the next request retries
 		}
 		return out.encode(), nil
 	})
-	if failed, ok := errors.AsType[*unfinished](err); ok {
+	if failed, ok := errors.AsType[*unstoredError](err); ok {
 		return failed.outcome
 	}
 	if err == nil {
@@ -218,11 +218,11 @@ func (h *handler) once(r *http.Request, actor, key string, content []byte, do fu
 		return outcome{Status: http.StatusConflict, Code: "under_way",
 			Detail: "the first request with this key is still running; if its process died, check what it did before you use another key"}
 	}
-	return h.failed(r.Context(), "remembering the action", err)
+	return h.failureOutcome(r.Context(), "remembering the action", err)
 }
 
-// failed converts an error to an outcome.
-func (h *handler) failed(ctx context.Context, what string, err error) outcome {
+// failureOutcome converts an error to an outcome.
+func (h *handler) failureOutcome(ctx context.Context, what string, err error) outcome {
 	status, code, detail := h.classify(ctx, what, err)
 	return outcome{Status: status, Code: code, Detail: detail}
 }
@@ -257,7 +257,7 @@ func (h *handler) addOwner(ctx context.Context, t *task) error {
 	return nil
 }
 
-// do performs the task. It continues even if the client cancels the request, so that an action is always completed.
+// do performs the task. It continues even if the client cancels the request, so an action is always completed.
 func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 	a, found := &t.action, err == nil
 	result := map[string]any{"done": true}
@@ -305,7 +305,7 @@ func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 		status, result, err = http.StatusAccepted, map[string]any{"done": false, "action": accepted.Number}, nil
 	}
 	if err != nil {
-		out := h.failed(ctx, string(a.Verb), err)
+		out := h.failureOutcome(ctx, string(a.Verb), err)
 		if found && a.Verb == EndReplay && out.Status == http.StatusNotFound {
 			out.Detail = "endreplay: no replay of this subscription is running"
 		}
@@ -313,7 +313,7 @@ func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 	}
 	b, err := json.Marshal(result)
 	if err != nil {
-		return h.failed(ctx, string(a.Verb), err)
+		return h.failureOutcome(ctx, string(a.Verb), err)
 	}
 	return outcome{Status: status, Result: b}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// An activityBody is an operator.Activity as encoded by the API.
+// An activityBody is the API's JSON form of an operator.Activity.
 type activityBody struct {
 	Event   string       `json:"event,omitempty"`
 	Host    string       `json:"host,omitempty"`
@@ -30,14 +30,14 @@ func minuteOf(m operator.Minute) minuteBody {
 	return minuteBody{m.At, m.Attempts, m.Failures, milliseconds(m.P50), milliseconds(m.P95), milliseconds(m.P99), m.Behind}
 }
 
-// activity responds with the results of the attempts in the last hour.
-func (h *handler) activity(w http.ResponseWriter, r *http.Request, actor string) {
+// serveActivity responds with the results of delivery attempts in the last hour.
+func (h *handler) serveActivity(w http.ResponseWriter, r *http.Request, actor string) {
 	q := r.URL.Query()
 	f, err := readFilter(q, "event", "host")
 	if err == nil && (q.Has("after") || q.Has("limit")) {
 		err = badRequest("this list has no pages")
 	}
-	if !h.allowed(w, r, actor, activityAction(f.Event, f.Host)) {
+	if !h.authorizeOrFail(w, r, actor, activityAction(f.Event, f.Host)) {
 		return
 	}
 	f.Host = strings.ToLower(f.Host)
@@ -67,9 +67,9 @@ func activityAction(event, host string) Action {
 	return Action{Verb: ListTypes}
 }
 
-// pictures returns the charts of the last hour. It returns nil if the actor may not see them or webhook delivery is
+// hourCharts returns the charts for the last hour. It returns nil if the actor may not see them or webhook delivery is
 // disabled.
-func (h *handler) pictures(r *http.Request, actor, event, host string) *pictures {
+func (h *handler) hourCharts(r *http.Request, actor, event, host string) *chartSet {
 	if h.authorize(r, actor, activityAction(event, host)) != nil {
 		return nil
 	}

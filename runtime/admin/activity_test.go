@@ -15,8 +15,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// TestActivity: the last hour is on the overview, the page of an event type and that of a host, as JSON, and hidden from
-// whom Authorize does not let see it.
+// TestActivity: the last hour is on the overview, the page of an event type and that of a host, as JSON, and hidden
+// from whom Authorize does not let see it.
 func TestActivity(t *testing.T) {
 	w := newWorld(t)
 	if a := w.ask("GET", "/", ""); !strings.Contains(a.body, "No attempts, and nothing is behind.") || strings.Contains(a.body, "<svg") {

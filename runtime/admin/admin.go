@@ -48,7 +48,7 @@ const (
 	// the filter.
 	Show     Verb = "show"
 	Attempts Verb = "attempts"
-	// Test emits an event for one subscription to check whether it arrives.
+	// Test emits an event for one subscription to check whether the subscription receives it.
 	Test Verb = "test"
 	// Send resends an event to one subscription.
 	Send Verb = "send"
@@ -70,21 +70,21 @@ const (
 	ListAudit Verb = "audit"
 	// ShowCluster shows the processes that share the store.
 	ShowCluster Verb = "cluster"
-	// PutBack returns an entry that was set aside to the outbox. Drop deletes it.
+	// PutBack returns to the outbox an entry that was set aside. Drop deletes it.
 	PutBack Verb = "putback"
 	Drop    Verb = "drop"
 )
 
-// An Action describes the operation that Authorize allows or rejects. An empty field does not restrict the action. For
-// a list of all subscriptions, Principal and Event are empty. For a filtered list, they contain the values of the
-// filters.
+// An Action describes the operation that Authorize allows or rejects. An empty field means that the action is not
+// restricted in that respect. For a list of all subscriptions, Principal and Event are empty. For a filtered list, they
+// contain the values of the filters.
 type Action struct {
 	Verb Verb
 	// Subscription is the id of the subscription, if any. Connection is the id of the stream or poller, if any.
 	Subscription, Connection string
 	// Host is the callback host of the filter.
 	Host string
-	// Rejected is the number of the outbox entry that was set aside, if the action applies to one.
+	// Rejected is the number of the outbox entry that was set aside, if any.
 	Rejected string
 	// Principal and Event are the values of the subscription or connection, or of the filters of a list.
 	Principal, Event string
@@ -99,26 +99,26 @@ var ErrUnauthenticated = errors.New("admin: not authenticated")
 
 // Options configure [NewHandler].
 type Options struct {
-	// Authenticate returns the actor that sent the request, or [ErrUnauthenticated]. It is called before the body or
-	// the store is read, and must not read the body. Required; see [Tokens].
+	// Authenticate returns the actor that sent the request, or [ErrUnauthenticated]. It is called before the request
+	// body or the store is read, and it must not read the body. Required; see [Tokens].
 	Authenticate func(r *http.Request) (actor string, err error)
-	// Authorize returns an error if the actor may not perform the action. It is called several times if a response
-	// depends on several actions. If Authorize is nil, every authenticated actor may perform every action.
+	// Authorize returns an error if the actor may not perform the action. It is called several times for a response
+	// that depends on several actions. If Authorize is nil, every authenticated actor may perform every action.
 	Authorize func(r *http.Request, actor string, a Action) error
 	// Hosts lists the host names that the handler serves. A name with a port allows only that port. Requests for other
 	// hosts are rejected to protect against DNS rebinding. Required.
 	Hosts []string
 	// ClientAddress returns the client's address for a request that came through a proxy. The result can be the value
 	// of a header that the proxy overwrites, or "" for the peer's address. Wrong credentials count against this
-	// address. Never return a value that clients choose, such as the first part of X-Forwarded-For: a client could use
-	// a new address for each guess. Optional.
+	// address. Never return a value that clients choose, such as the first part of X-Forwarded-For, because a client
+	// could use a new address for each guess. Optional.
 	ClientAddress func(r *http.Request) string
 	// ShowPayloads enables showing the payloads of occurrences in live tails and on their pages. If it is false,
-	// operators see only their ids, times and sizes.
+	// operators see only the ids, times and sizes of occurrences.
 	ShowPayloads bool
-	// Redact lists JSON Pointers (RFC 6901) that apply to the payloads of all event types. The values that they
-	// reference are shown as "[redacted]". A pointer that does not match a value in a payload is ignored. A payload
-	// that cannot be parsed is not shown.
+	// Redact lists JSON Pointers (RFC 6901) to values in the payloads of all event types. These values are shown as
+	// "[redacted]". A pointer that matches no value in a payload is ignored. A payload that cannot be parsed is not
+	// shown.
 	Redact []string
 	// Audit is called after every action. Actions are also written to Logger and to the store's audit log, which drops
 	// old entries ([operator.Admin.Note]).
@@ -140,7 +140,7 @@ type handler struct {
 	payloads     bool
 	redact       redaction
 	guesses      inbound.Guesses
-	tails        tails
+	tails        tailCounter
 	mux          *http.ServeMux
 	paths        []string // of all routes, for the comparison with openapi.yaml
 }
@@ -192,17 +192,17 @@ func (h *handler) isAllowedHost(host string) bool {
 	return err == nil && (slices.Contains(h.hosts, name) || slices.Contains(h.hosts, "["+name+"]"))
 }
 
-// policy is the Content-Security-Policy of the console. It allows the style sheet and forms, but no scripts.
+// contentPolicy is the Content-Security-Policy of the console. It allows the style sheet and forms, but no scripts.
 // policyOfTail also allows the script of the live tail and its connection.
 const (
-	policy       = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	policyOfTail = policy + "; script-src 'self'; connect-src 'self'"
+	contentPolicy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	policyOfTail  = contentPolicy + "; script-src 'self'; connect-src 'self'"
 )
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	inbound.Deadline(w, r, bodyTime)
 	head := w.Header()
-	head.Set("Content-Security-Policy", policy)
+	head.Set("Content-Security-Policy", contentPolicy)
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Referrer-Policy", "no-referrer")
 	head.Set("Cache-Control", "no-store")
@@ -233,7 +233,7 @@ func (h *handler) routes() {
 	add := func(method, path string, f page) {
 		named := strings.Contains(path, "/subscriptions/{id}")
 		open(method, path, func(w http.ResponseWriter, r *http.Request) {
-			actor, ok := h.authenticated(w, r)
+			actor, ok := h.authenticateOrFail(w, r)
 			if ok && (!named || h.completeID(w, r, actor)) {
 				f(w, r, actor)
 			}
@@ -254,9 +254,9 @@ func (h *handler) routes() {
 	})
 }
 
-// authenticated authenticates the request. If Authenticate rejects it, authenticated writes the response and returns
-// false.
-func (h *handler) authenticated(w http.ResponseWriter, r *http.Request) (actor string, ok bool) {
+// authenticateOrFail authenticates the request. If Authenticate rejects it, authenticateOrFail writes an error response
+// and returns false.
+func (h *handler) authenticateOrFail(w http.ResponseWriter, r *http.Request) (actor string, ok bool) {
 	guess := r.Header.Get("Authorization") != ""
 	if wait := h.guesses.Wait(r); guess && wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
@@ -285,8 +285,9 @@ func (h *handler) authenticated(w http.ResponseWriter, r *http.Request) (actor s
 	return "", false
 }
 
-// allowed authorizes the action. If Authorize rejects it, allowed writes the response and returns false.
-func (h *handler) allowed(w http.ResponseWriter, r *http.Request, actor string, a Action) bool {
+// authorizeOrFail authorizes the action. If Authorize rejects it, authorizeOrFail writes an error response and returns
+// false.
+func (h *handler) authorizeOrFail(w http.ResponseWriter, r *http.Request, actor string, a Action) bool {
 	err := h.authorize(r, actor, a)
 	if err != nil {
 		h.forbid(w, r, a.Verb, err)

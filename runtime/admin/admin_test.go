@@ -562,7 +562,8 @@ func TestFailing(t *testing.T) {
 	w.isProblem("endpoints", w.ask("GET", "/api/endpoints", ""), 403, "forbidden")
 }
 
-// SRV-8: by its id an event is found with its payload, as far as that is shown, and what became of it; links lead both ways.
+// SRV-8: by its id an event is found with its payload, as far as that is shown, and what became of it; links lead both
+// ways.
 func TestOccurrence(t *testing.T) {
 	w := newWorld(t)
 	good, held := w.subscribe("ann", "/good"), w.subscribe("bob", "/held?token=hidden")
@@ -830,7 +831,8 @@ func TestSRV8TestEvent(t *testing.T) {
 	}
 }
 
-// What turns the direction of text is shown as what it is, and values of forms have it as it was: another text could stand there.
+// What turns the direction of text is shown as what it is, and values of forms have it as it was: another text could
+// stand there.
 func TestDirectionOfText(t *testing.T) {
 	w := newWorld(t)
 	const principal = "ann\u202egpj.exe\u2066"
@@ -846,8 +848,8 @@ func TestDirectionOfText(t *testing.T) {
 	}
 }
 
-// SRV-8: the page of a subscription whose record cannot be read says so and why, and offers nothing that cannot be done; so
-// do lists, filters and the API.
+// SRV-8: the page of a subscription whose record cannot be read says so and why, and offers nothing that cannot be
+// done; so do lists, filters and the API.
 func TestSRV8Unreadable(t *testing.T) {
 	w := newWorld(t)
 	id := "sub_damaged"
@@ -888,8 +890,9 @@ func TestSRV8Unreadable(t *testing.T) {
 	}
 }
 
-// SRV-8, OCC-4: the largest payload that a webhook carries, nested deeply too, makes no page of more than it can be read on. By hand it is sent
-// once more, whole; what is too large for a request of the API is refused, and nothing is emitted.
+// SRV-8, OCC-4: the largest payload that a webhook carries, nested deeply too, makes no page of more than it can be
+// read on. By hand it is sent once more, whole; what is too large for a request of the API is refused, and nothing is
+// emitted.
 func TestSRV8LargePayloads(t *testing.T) {
 	w := newWorld(t)
 	id := w.subscribe("ann", "/a")

@@ -28,14 +28,14 @@ type adder func(method, path string, f page)
 
 func (h *handler) api(add adder) {
 	add("GET", "/openapi.yaml", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if !h.allowed(w, r, actor, Action{Verb: ListTypes}) {
+		if !h.authorizeOrFail(w, r, actor, Action{Verb: ListTypes}) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(openAPI)
 	})
 	add("GET", "/api/types", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if h.allowed(w, r, actor, Action{Verb: ListTypes}) {
+		if h.authorizeOrFail(w, r, actor, Action{Verb: ListTypes}) {
 			answer(w, http.StatusOK, map[string]any{"types": h.admin.EventTypes()})
 		}
 	})
@@ -44,18 +44,18 @@ func (h *handler) api(add adder) {
 			answer(w, http.StatusOK, t)
 		}
 	})
-	add("GET", "/api/activity", h.activity)
+	add("GET", "/api/activity", h.serveActivity)
 	add("GET", "/api/occurrences", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if l, ok := h.findOccurrence(w, r, actor); ok {
 			answer(w, http.StatusOK, l)
 		}
 	})
 	add("GET", "/api/types/{name}/occurrences/{position}", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if p, ok := h.occurrence(w, r, actor); ok {
+		if p, ok := h.occurrenceDetails(w, r, actor); ok {
 			answer(w, http.StatusOK, p)
 		}
 	})
-	add("GET", "/api/tail", h.tail)
+	add("GET", "/api/tail", h.serveTail)
 	add("GET", "/api/subscriptions", func(w http.ResponseWriter, r *http.Request, actor string) {
 		page, ok := h.subscriptions(w, r, actor)
 		if ok {
@@ -73,17 +73,17 @@ func (h *handler) api(add adder) {
 		}
 	})
 	add("GET", "/api/subscriptions/{id}/why", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if d, ok := h.why(w, r, actor); ok {
+		if d, ok := h.delayReason(w, r, actor); ok {
 			answer(w, http.StatusOK, d)
 		}
 	})
 	add("GET", "/api/events", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if p, ok := h.between(w, r, actor); ok {
+		if p, ok := h.eventsBetween(w, r, actor); ok {
 			answer(w, http.StatusOK, p)
 		}
 	})
 	add("GET", "/api/latency", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if p, ok := h.latency(w, r, actor); ok {
+		if p, ok := h.latencies(w, r, actor); ok {
 			answer(w, http.StatusOK, p)
 		}
 	})
@@ -99,12 +99,12 @@ func (h *handler) api(add adder) {
 		}
 	})
 	add("GET", "/api/outbox", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if page, ok := h.rejected(w, r, actor); ok {
+		if page, ok := h.rejectedEntries(w, r, actor); ok {
 			answer(w, http.StatusOK, page)
 		}
 	})
 	add("GET", "/api/abandoned", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if page, ok := h.abandoned(w, r, actor); ok {
+		if page, ok := h.abandonedEvents(w, r, actor); ok {
 			answer(w, http.StatusOK, page)
 		}
 	})
@@ -157,7 +157,7 @@ func (h *handler) completeID(w http.ResponseWriter, r *http.Request, actor strin
 	case len(ids) == 1:
 		r.SetPathValue("id", ids[0])
 	case len(ids) > 1:
-		if h.allowed(w, r, actor, Action{Verb: ListSubscriptions}) {
+		if h.authorizeOrFail(w, r, actor, Action{Verb: ListSubscriptions}) {
 			more := ""
 			if len(ids) > maxCandidates {
 				ids, more = ids[:maxCandidates], " and others"
@@ -169,15 +169,15 @@ func (h *handler) completeID(w http.ResponseWriter, r *http.Request, actor strin
 	return true
 }
 
-// subscription returns the subscription identified by the path. It authorizes the request first, so that unauthorized
-// actors cannot find out whether the subscription exists.
+// subscription returns the subscription identified by the path. It authorizes the request first, so unauthorized actors
+// cannot find out whether the subscription exists.
 func (h *handler) subscription(w http.ResponseWriter, r *http.Request, actor string, verb Verb) (i operator.WebhookInfo, ok bool) {
 	a := Action{Verb: verb, Subscription: r.PathValue("id")}
 	i, err := h.admin.Get(r.Context(), a.Subscription)
 	if err == nil {
 		a.Principal, a.Event = i.Principal, i.Event
 	}
-	if !h.allowed(w, r, actor, a) {
+	if !h.authorizeOrFail(w, r, actor, a) {
 		return i, false
 	}
 	if err != nil {
@@ -190,7 +190,7 @@ func (h *handler) subscription(w http.ResponseWriter, r *http.Request, actor str
 // eventType returns the event type specified by the path.
 func (h *handler) eventType(w http.ResponseWriter, r *http.Request, actor string) (t operator.EventTypeInfo, ok bool) {
 	name := r.PathValue("name")
-	if !h.allowed(w, r, actor, Action{Verb: ShowType, Event: name}) {
+	if !h.authorizeOrFail(w, r, actor, Action{Verb: ShowType, Event: name}) {
 		return t, false
 	}
 	t, err := h.admin.EventType(name)
@@ -210,7 +210,7 @@ func (h *handler) attempts(w http.ResponseWriter, r *http.Request, id string) {
 	answer(w, http.StatusOK, map[string]any{"attempts": listed(found)})
 }
 
-// An attempt is an operator.Attempt as encoded by the API.
+// An attempt is the API's JSON form of an operator.Attempt.
 type attempt struct {
 	operator.Attempt
 	TookMs float64 `json:"tookMs"`
@@ -350,7 +350,7 @@ func cut(s string) string { return s[:min(len(s), 40)] }
 // subscriptions returns a page of subscriptions. If ok is false, it has written an error response.
 func (h *handler) subscriptions(w http.ResponseWriter, r *http.Request, actor string) (p subscriptionPage, ok bool) {
 	f, err := readFilter(r.URL.Query(), subscriptionFilters...)
-	if !h.allowed(w, r, actor, Action{Verb: ListSubscriptions, Principal: f.Principal, Event: f.Event}) {
+	if !h.authorizeOrFail(w, r, actor, Action{Verb: ListSubscriptions, Principal: f.Principal, Event: f.Event}) {
 		return p, false
 	}
 	p.Subscriptions = []operator.WebhookInfo{}
@@ -378,7 +378,7 @@ func withShownURL(i operator.WebhookInfo) operator.WebhookInfo {
 // false, it has written an error response.
 func (h *handler) endpoints(w http.ResponseWriter, r *http.Request, actor string) (p endpointPage, ok bool) {
 	f, err := readFilter(r.URL.Query(), subscriptionFilters...)
-	if !h.allowed(w, r, actor, Action{Verb: ListSubscriptions, Principal: f.Principal, Event: f.Event}) {
+	if !h.authorizeOrFail(w, r, actor, Action{Verb: ListSubscriptions, Principal: f.Principal, Event: f.Event}) {
 		return p, false
 	}
 	p.Endpoints = []operator.Endpoint{}
@@ -396,7 +396,7 @@ func (h *handler) endpoints(w http.ResponseWriter, r *http.Request, actor string
 
 func (h *handler) connections(w http.ResponseWriter, r *http.Request, actor string) (p connectionPage, ok bool) {
 	f, err := readFilter(r.URL.Query(), "principal", "event", "mode")
-	if !h.allowed(w, r, actor, Action{Verb: ListConnections, Principal: f.Principal, Event: f.Event}) {
+	if !h.authorizeOrFail(w, r, actor, Action{Verb: ListConnections, Principal: f.Principal, Event: f.Event}) {
 		return p, false
 	}
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 // noteTime is the maximum time for recording a completed action.
 const noteTime = 5 * time.Second
 
-// entry returns the audit entry for a completed task that started at the given time.
-func (t *task) entry(at time.Time, actor string, out outcome) operator.AuditEntry {
+// auditEntry returns the audit entry for a completed task.
+func (t *task) auditEntry(at time.Time, actor string, out outcome) operator.AuditEntry {
 	a, q := &t.action, &t.request
 	e := operator.AuditEntry{At: at, Actor: actor, Verb: string(a.Verb), Subscription: a.Subscription, Connection: a.Connection, Rejected: a.Rejected,
 		Principal: a.Principal, Event: a.Event, EventID: q.EventID, Key: t.key, Status: out.Status, Outcome: out.Detail}
@@ -51,9 +51,9 @@ func (t *task) entry(at time.Time, actor string, out outcome) operator.AuditEntr
 	return e
 }
 
-// write records a completed action in the logger and the store's audit log, and calls the Audit hook. If recording
+// recordAudit records a completed action in the logger and the store's audit log, and calls the Audit hook. If that
 // fails, the action is not undone.
-func (h *handler) write(ctx context.Context, e operator.AuditEntry) {
+func (h *handler) recordAudit(ctx context.Context, e operator.AuditEntry) {
 	h.log.LogAttrs(ctx, slog.LevelInfo, "operator's action", slog.Group("audit",
 		slog.String("actor", e.Actor), slog.String("verb", e.Verb), slog.String("subscription", e.Subscription), slog.String("connection", e.Connection),
 		slog.String("rejected", e.Rejected), slog.String("principal", e.Principal),
@@ -80,7 +80,7 @@ var auditFilters = []string{"actor", "verb", "subscription", "principal", "event
 // auditLog returns a page of the audit log. If ok is false, it has written an error response.
 func (h *handler) auditLog(w http.ResponseWriter, r *http.Request, actor string) (p auditPage, ok bool) {
 	f, before, limit, err := readAudit(r.URL.Query())
-	if !h.allowed(w, r, actor, Action{Verb: ListAudit, Subscription: f.Subscription, Principal: f.Principal, Event: f.Event}) {
+	if !h.authorizeOrFail(w, r, actor, Action{Verb: ListAudit, Subscription: f.Subscription, Principal: f.Principal, Event: f.Event}) {
 		return p, false
 	}
 	var next store.Position
@@ -130,7 +130,7 @@ func (h *handler) auditPages(add adder) {
 	})
 	add("GET", "/audit", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if p, ok := h.auditLog(w, r, actor); ok {
-			h.render(w, r, http.StatusOK, "audit.html", view{Title: "Audit", Filter: r.URL.Query(), Audit: p.Entries, More: next(r, p.Next)})
+			h.render(w, r, http.StatusOK, "audit.html", view{Title: "Audit", Filter: r.URL.Query(), Audit: p.Entries, More: nextPageURL(r, p.Next)})
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// pictures contains the figures and charts of an hour, and a table for readers who cannot see the charts.
-type pictures struct {
+// A chartSet contains the figures and charts of an hour, and a table for readers who cannot see the charts.
+type chartSet struct {
 	From, To string // the first and the last minute, as hh:mm
 	Whole    operator.Minute
 	Share    string // of failures, as a percentage
@@ -22,7 +22,7 @@ type pictures struct {
 	Rows     []row
 }
 
-// A row is one minute in the table.
+// A row is the table row for one minute.
 type row struct {
 	At                 time.Time
 	Attempts, Failures int64
@@ -30,17 +30,17 @@ type row struct {
 	Behind             string
 }
 
-// A chart is an SVG of 340 by 150 units. A unit is about one pixel, regardless of the width of the page.
+// A chart is an SVG of 340 by 150 units. Each unit is about one pixel, regardless of the page's width.
 type chart struct {
 	Name, Title, Words string
-	Key                []key
+	Key                []legendEntry
 	Levels             []level // of the vertical axis, from the bottom
 	Times              []label // of the horizontal one
 	Marks              []mark
 }
 
-// A key is an entry of the chart's legend. It describes the marks of a class.
-type key struct{ Class, Text string }
+// A legendEntry is an entry in a chart's legend. It describes the marks of one class.
+type legendEntry struct{ Class, Text string }
 
 type label struct {
 	X      string
@@ -61,10 +61,10 @@ const (
 	step  = (right - left) / slots
 )
 
-// draw returns the pictures of an activity, which must have at least one minute.
-func draw(a *operator.Activity) *pictures {
+// draw returns the charts of an activity, which must have at least one minute.
+func draw(a *operator.Activity) *chartSet {
 	n := len(a.Minutes)
-	p := &pictures{From: hour(a.Minutes[0].At), To: hour(a.Minutes[n-1].At), Whole: a.Whole, Share: share(a.Whole.Failures, a.Whole.Attempts),
+	p := &chartSet{From: formatHour(a.Minutes[0].At), To: formatHour(a.Minutes[n-1].At), Whole: a.Whole, Share: formatShare(a.Whole.Failures, a.Whole.Attempts),
 		P50: formatPercentile(a.Whole.P50), P95: formatPercentile(a.Whole.P95), P99: formatPercentile(a.Whole.P99), Behind: "–"}
 	if a.Whole.Behind != nil {
 		p.Behind = formatCount(*a.Whole.Behind)
@@ -94,14 +94,14 @@ func draw(a *operator.Activity) *pictures {
 	when := fmt.Sprintf("From %s to %s UTC", p.From, p.To)
 	first := slots - n
 	p.Charts = []chart{
-		attempts(a, first, ceiling(float64(most.Attempts)),
+		attempts(a, first, axisMaximum(float64(most.Attempts)),
 			fmt.Sprintf("%s: %s, of which %s failed (%s); at most %s in a minute, at %s.", when, countNoun(a.Whole.Attempts, "attempt"), formatCount(a.Whole.Failures),
-				p.Share, formatCount(most.Attempts), hour(most.At))),
-		latency(a, first, ceiling(max(slowest.P99.Seconds()*1000, 1)),
+				p.Share, formatCount(most.Attempts), formatHour(most.At))),
+		latency(a, first, axisMaximum(max(slowest.P99.Seconds()*1000, 1)),
 			fmt.Sprintf("%s: half of the attempts took up to %s, 95 %% up to %s, 99 %% up to %s; the slowest minute was %s, with 99 %% up to %s.", when, p.P50, p.P95, p.P99,
-				hour(slowest.At), formatPercentile(slowest.P99))),
-		backlog(a, first, ceiling(float64(behind(latest))),
-			fmt.Sprintf("%s: the slowest subscription is behind by %s now; at most by %s, at %s.", when, entries(a.Whole.Behind), formatCount(behind(latest)), hour(latest.At))),
+				formatHour(slowest.At), formatPercentile(slowest.P99))),
+		backlog(a, first, axisMaximum(float64(behind(latest))),
+			fmt.Sprintf("%s: the slowest subscription is behind by %s now; at most by %s, at %s.", when, entries(a.Whole.Behind), formatCount(behind(latest)), formatHour(latest.At))),
 	}
 	if a.Whole.Attempts == 0 {
 		p.Charts[0].Words, p.Charts[1].Words = when+": no attempts.", when+": no attempts."
@@ -124,7 +124,7 @@ func behind(m operator.Minute) int64 {
 
 func attempts(a *operator.Activity, first int, high float64, words string) chart {
 	c := chart{Name: "attempts", Title: "Attempts per minute", Words: words, Levels: levels(high, axisLabel),
-		Key: []key{{"good", "accepted"}, {"bad", "failed, the lower part"}}}
+		Key: []legendEntry{{"good", "accepted"}, {"bad", "failed, the lower part"}}}
 	var accepted, failed strings.Builder
 	for i, m := range a.Minutes {
 		split := height(float64(m.Failures), high)
@@ -141,7 +141,7 @@ func attempts(a *operator.Activity, first int, high float64, words string) chart
 }
 
 func latency(a *operator.Activity, first int, high float64, words string) chart {
-	c := chart{Name: "latency", Title: "Time to the answer", Words: words, Key: []key{{"p50", "50 %"}, {"p95", "95 %"}, {"p99", "99 %"}},
+	c := chart{Name: "latency", Title: "Time to the answer", Words: words, Key: []legendEntry{{"p50", "50 %"}, {"p95", "95 %"}, {"p99", "99 %"}},
 		Levels: levels(high, func(ms float64) string { return formatDuration(time.Duration(ms * float64(time.Millisecond))) })}
 	for _, l := range []struct {
 		class string
@@ -159,7 +159,7 @@ func latency(a *operator.Activity, first int, high float64, words string) chart 
 }
 
 func backlog(a *operator.Activity, first int, high float64, words string) chart {
-	c := chart{Name: "backlog", Title: "Entries behind", Words: words, Levels: levels(high, axisLabel), Key: []key{{"held", "the slowest webhook subscription"}}}
+	c := chart{Name: "backlog", Title: "Entries behind", Words: words, Levels: levels(high, axisLabel), Key: []legendEntry{{"held", "the slowest webhook subscription"}}}
 	c.Marks = []mark{{"line held", stepLine(a, first, high, func(m operator.Minute) (float64, bool) { return float64(behind(m)), m.Behind != nil })}}
 	return c
 }
@@ -192,11 +192,11 @@ func addBar(b *strings.Builder, slot int, from, to float64) {
 	fmt.Fprintf(b, "M%s %sV%sH%sV%sZ", number(x+0.5), number(from), number(to), number(x+step-0.5), number(from))
 }
 
-// height returns the y coordinate of a value in a chart with maximum value high.
+// height returns the y coordinate of a value in a chart with the maximum value high.
 func height(v, high float64) float64 { return bottom - min(v/high, 1)*(bottom-top) }
 
-// ceiling returns a round number of at least v to end an axis at. Half of that number is an integer.
-func ceiling(v float64) float64 {
+// axisMaximum returns a round even number of at least v as the maximum of an axis.
+func axisMaximum(v float64) float64 {
 	for unit := 1.0; ; unit *= 10 {
 		for _, n := range []float64{2, 4, 6, 10} {
 			if n*unit >= v {
@@ -218,17 +218,17 @@ func levels(high float64, text func(float64) string) []level {
 // timeLabels returns the labels below the chart, for the last minute and for 30 and 59 minutes before it.
 func timeLabels(last time.Time) []label {
 	return []label{
-		{number(left), "start", hour(last.Add(-59 * time.Minute))},
-		{number(left + 29.5*step), "middle", hour(last.Add(-30 * time.Minute))},
-		{number(right), "end", hour(last)},
+		{number(left), "start", formatHour(last.Add(-59 * time.Minute))},
+		{number(left + 29.5*step), "middle", formatHour(last.Add(-30 * time.Minute))},
+		{number(right), "end", formatHour(last)},
 	}
 }
 
 // number formats a coordinate.
 func number(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
-// hour formats the time of day as hh:mm in UTC.
-func hour(t time.Time) string { return t.UTC().Format("15:04") }
+// formatHour formats the time of day as hh:mm in UTC.
+func formatHour(t time.Time) string { return t.UTC().Format("15:04") }
 
 // axisLabel formats a value with at most five characters.
 func axisLabel(v float64) string {
@@ -273,8 +273,8 @@ func entries(n *int64) string {
 	return formatCount(*n) + " entries"
 }
 
-// share returns n as a percentage of all.
-func share(n, all int64) string {
+// formatShare formats n as a percentage of all.
+func formatShare(n, all int64) string {
 	switch {
 	case all == 0:
 		return "–"

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// A clusterBody is an operator.Cluster as encoded by the API.
+// A clusterBody is the API's JSON form of an operator.Cluster.
 type clusterBody struct {
 	operator.Cluster
 	OutboxAgeMs *float64 `json:"outboxAgeMs,omitempty"`
@@ -21,8 +21,8 @@ type clusterBody struct {
 }
 
 const (
-	// maxUnheard is how long requests from other processes can remain unread before that is reported as a problem.
-	// maxWaits is the limit for an occurrence in the outbox.
+	// maxUnheard is how long requests from other processes can remain unread before the delay is reported as a problem.
+	// maxWaits is the same limit for an occurrence in the outbox.
 	maxUnheard = 10 * time.Second
 	maxWaits   = time.Minute
 )
@@ -49,9 +49,10 @@ func clusterOf(c operator.Cluster, now time.Time) clusterBody {
 	return b
 }
 
-// cluster returns the state of the processes that share the store. If ok is false, it has written an error response.
-func (h *handler) cluster(w http.ResponseWriter, r *http.Request, actor string) (b clusterBody, ok bool) {
-	if !h.allowed(w, r, actor, Action{Verb: ShowCluster}) {
+// clusterState returns the state of all processes that share the store. If ok is false, it has written an error
+// response.
+func (h *handler) clusterState(w http.ResponseWriter, r *http.Request, actor string) (b clusterBody, ok bool) {
+	if !h.authorizeOrFail(w, r, actor, Action{Verb: ShowCluster}) {
 		return b, false
 	}
 	c, err := h.admin.Cluster(r.Context())
@@ -62,8 +63,8 @@ func (h *handler) cluster(w http.ResponseWriter, r *http.Request, actor string) 
 	return clusterOf(c, time.Now()), true
 }
 
-// overviewCluster returns the cluster for the overview. It returns nil if the server is not in a cluster or the actor
-// may not see the cluster.
+// overviewCluster returns the state of the cluster for the overview. It returns nil if the server is not in a cluster
+// or the actor may not see the cluster.
 func (h *handler) overviewCluster(r *http.Request, actor string) (*clusterBody, error) {
 	if h.authorize(r, actor, Action{Verb: ShowCluster}) != nil {
 		return nil, nil
@@ -81,12 +82,12 @@ func (h *handler) overviewCluster(r *http.Request, actor string) (*clusterBody, 
 
 func (h *handler) clusterPages(add adder) {
 	add("GET", "/api/cluster", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if b, ok := h.cluster(w, r, actor); ok {
+		if b, ok := h.clusterState(w, r, actor); ok {
 			answer(w, http.StatusOK, b)
 		}
 	})
 	add("GET", "/cluster", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if b, ok := h.cluster(w, r, actor); ok {
+		if b, ok := h.clusterState(w, r, actor); ok {
 			h.render(w, r, http.StatusOK, "cluster.html", view{Title: "Cluster", Cluster: &b})
 		}
 	})

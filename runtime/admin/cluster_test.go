@@ -16,8 +16,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// K10: the processes that share a store, and what is wrong among them, are shown by the API, on a page and on the overview;
-// where one has its store alone that is said.
+// K10: the processes that share a store, and what is wrong among them, are shown by the API, on a page and on the
+// overview; where one has its store alone that is said.
 func TestSRV8Cluster(t *testing.T) {
 	w := newWorld(t)
 	w.isProblem("alone", w.ask("GET", "/api/cluster", ""), 409, "unsupported")
@@ -66,7 +66,8 @@ func TestSRV8Cluster(t *testing.T) {
 				t.Errorf("%s: %d %s", page, a.status, a.body)
 			}
 		}
-		// What others ordered is not heard any more, and the lease cannot be renewed; the store answers questions still.
+		// What others ordered is not heard any more, and the lease cannot be renewed; the store answers questions
+		// still.
 		st.Inject(memcluster.Faults{Fail: func(step string) error {
 			if strings.HasPrefix(step, "Cluster") {
 				return nil

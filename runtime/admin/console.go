@@ -26,8 +26,8 @@ import (
 var pageFiles embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"when":   when,
-	"due":    due,
+	"when":   formatWhen,
+	"due":    formatDue,
 	"took":   formatDuration,
 	"ofMs":   func(ms float64) string { return formatDuration(time.Duration(ms * float64(time.Millisecond))) },
 	"tabs":   func() []tab { return tabs },
@@ -36,14 +36,14 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"hostOf": operator.HostOf,
 	"rate":   func(perMinute float64) string { return strconv.FormatFloat(perMinute, 'f', 1, 64) },
 	"join":   strings.Join,
-	"span":   func(d *time.Duration) string { return span(*d) },
+	"span":   func(d *time.Duration) string { return formatSpan(*d) },
 	"sum": func(of map[string]int) (n int) {
 		for _, m := range of {
 			n += m
 		}
 		return n
 	},
-	"hour": hour, "grouped": formatCount,
+	"hour": formatHour, "grouped": formatCount,
 	"indent": indent, "breakable": allowBreaks, "payload": payload, "occurrence": occurrencePath,
 	"rows":      func(base string, rows []operator.WebhookInfo) endpointTable { return endpointTable{base, rows} },
 	"latencies": func(base string, rows []latencyRow) latencyTable { return latencyTable{base, rows} },
@@ -82,8 +82,8 @@ func allowBreaks(s string) template.HTML {
 
 var breaks = strings.NewReplacer("://", "://<wbr>", "/", "/<wbr>")
 
-// when formats a time as HTML, both relative to now and exactly.
-func when(t time.Time) template.HTML {
+// formatWhen formats a time as HTML, both relative to now and as an exact time.
+func formatWhen(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
 	}
@@ -93,19 +93,19 @@ func when(t time.Time) template.HTML {
 		d, form = -d, "in %s"
 	}
 	return template.HTML(fmt.Sprintf(`<time datetime="%s"><span>%s</span> <span class="exact">%s</span></time>`,
-		t.UTC().Format(time.RFC3339), fmt.Sprintf(form, span(d)), exact)) // no part of it is user input
+		t.UTC().Format(time.RFC3339), fmt.Sprintf(form, formatSpan(d)), exact)) // no part of it is user input
 }
 
-// due formats the time of the next attempt.
-func due(t time.Time) template.HTML {
+// formatDue formats the time of the next attempt.
+func formatDue(t time.Time) template.HTML {
 	if !t.IsZero() && t.Before(time.Now()) {
 		return "waits for its turn"
 	}
-	return when(t)
+	return formatWhen(t)
 }
 
-// span formats a duration as a whole number of seconds, minutes, hours or days.
-func span(d time.Duration) string {
+// formatSpan formats a duration as a whole number of seconds, minutes, hours or days.
+func formatSpan(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:
 		return strconv.Itoa(int(d.Seconds())) + " s"
@@ -117,8 +117,8 @@ func span(d time.Duration) string {
 	return strconv.Itoa(int(d.Hours()/24)) + " days"
 }
 
-// static maps the names of files that are served without authentication to their content types.
-var static = map[string]string{"style.css": "text/css; charset=utf-8", "tail.js": "text/javascript; charset=utf-8"}
+// staticFiles maps the names of files that are served without authentication to their content types.
+var staticFiles = map[string]string{"style.css": "text/css; charset=utf-8", "tail.js": "text/javascript; charset=utf-8"}
 
 // A view is the template data of a page.
 type view struct {
@@ -140,7 +140,7 @@ type view struct {
 	AnyRejected   bool
 	Unread        []string     // the missing parts of the overview, and why
 	Cluster       *clusterBody // nil without a cluster
-	Activity      *pictures    // nil if not shown
+	Activity      *chartSet    // nil if not shown
 	Payloads      bool         // payloads are shown
 	Filter        url.Values
 	Subscriptions []operator.WebhookInfo
@@ -167,7 +167,7 @@ type view struct {
 
 // static serves the static files, which do not require authentication.
 func (h *handler) static(open func(method, path string, f http.HandlerFunc)) {
-	for name, kind := range static {
+	for name, kind := range staticFiles {
 		b, err := pageFiles.ReadFile("page/" + name)
 		if err != nil {
 			panic(err) // the files are embedded
@@ -186,8 +186,8 @@ func (h *handler) console(add adder) {
 		if !ok {
 			return
 		}
-		h.render(w, r, http.StatusOK, "subscriptions.html", view{Title: "Subscriptions", Filter: r.URL.Query(), Subscriptions: p.Subscriptions, More: next(r, p.Next),
-			Query: template.URL(query(r).Encode()), Picked: query(r)}) // Encode escapes it
+		h.render(w, r, http.StatusOK, "subscriptions.html", view{Title: "Subscriptions", Filter: r.URL.Query(), Subscriptions: p.Subscriptions, More: nextPageURL(r, p.Next),
+			Query: template.URL(listFilters(r).Encode()), Picked: listFilters(r)}) // Encode escapes it
 	})
 	add("GET", "/endpoints", func(w http.ResponseWriter, r *http.Request, actor string) {
 		p, ok := h.endpoints(w, r, actor)
@@ -196,10 +196,10 @@ func (h *handler) console(add adder) {
 		}
 		q := r.URL.Query()
 		f, _ := readFilter(q, subscriptionFilters...) // endpoints has validated it
-		v := view{Title: "Endpoints", Filter: q, Endpoints: p.Endpoints, Host: q.Get("host"), Picked: query(r), More: next(r, p.Next)}
+		v := view{Title: "Endpoints", Filter: q, Endpoints: p.Endpoints, Host: q.Get("host"), Picked: listFilters(r), More: nextPageURL(r, p.Next)}
 		if v.Host != "" {
 			v.Title = "Endpoint " + v.Host
-			v.Activity = h.pictures(r, actor, "", v.Host)
+			v.Activity = h.hourCharts(r, actor, "", v.Host)
 			if p.Next == "" && q.Get("after") == "" {
 				v.Sum = sum(p.Endpoints)
 			}
@@ -224,10 +224,10 @@ func (h *handler) console(add adder) {
 	})
 	add("GET", "/types/{name}", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if t, ok := h.eventType(w, r, actor); ok {
-			h.render(w, r, http.StatusOK, "type.html", view{Title: t.Name, Type: &t, Activity: h.pictures(r, actor, t.Name, "")})
+			h.render(w, r, http.StatusOK, "type.html", view{Title: t.Name, Type: &t, Activity: h.hourCharts(r, actor, t.Name, "")})
 		}
 	})
-	h.occurrences(add)
+	h.occurrencePages(add)
 	h.windowPages(add)
 	h.auditPages(add)
 	h.clusterPages(add)
@@ -238,15 +238,15 @@ func (h *handler) console(add adder) {
 		if !ok {
 			return
 		}
-		h.render(w, r, http.StatusOK, "connections.html", view{Title: "Connections", Filter: r.URL.Query(), Connections: p.Connections, More: next(r, p.Next)})
+		h.render(w, r, http.StatusOK, "connections.html", view{Title: "Connections", Filter: r.URL.Query(), Connections: p.Connections, More: nextPageURL(r, p.Next)})
 	})
 	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, EndReplay, Resume, End} {
 		add("POST", "/subscriptions/{id}/"+string(verb), h.buttonAction(verb))
 	}
 	add("POST", "/connections/{id}/disconnect", h.buttonAction(Disconnect))
 	add("GET", "/outbox", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if p, ok := h.rejected(w, r, actor); ok {
-			h.render(w, r, http.StatusOK, "outbox.html", view{Title: "Put aside", Rejected: p.Rejected, More: next(r, p.Next)})
+		if p, ok := h.rejectedEntries(w, r, actor); ok {
+			h.render(w, r, http.StatusOK, "outbox.html", view{Title: "Put aside", Rejected: p.Rejected, More: nextPageURL(r, p.Next)})
 		}
 	})
 	for _, verb := range []Verb{PutBack, Drop} {
@@ -279,9 +279,9 @@ func sum(all []operator.Endpoint) *operator.Endpoint {
 	return &s
 }
 
-// query returns the filters of a request, without paging parameters and empty values, in the form that readMany
+// listFilters returns the filters of a request, without paging parameters and empty values, in the form that readMany
 // expects.
-func query(r *http.Request) url.Values {
+func listFilters(r *http.Request) url.Values {
 	q := r.URL.Query()
 	for name, values := range q {
 		if name == "after" || name == "limit" || values[0] == "" {
@@ -294,8 +294,8 @@ func query(r *http.Request) url.Values {
 	return q
 }
 
-// next returns the URL of the next page of a list.
-func next(r *http.Request, after string) string {
+// nextPageURL returns the URL of the next page of a list.
+func nextPageURL(r *http.Request, after string) string {
 	if after == "" {
 		return ""
 	}
@@ -307,7 +307,7 @@ func next(r *http.Request, after string) string {
 // tailPage serves the page of the live tail, which is the only page with a script.
 func (h *handler) tailPage(w http.ResponseWriter, r *http.Request, actor string) {
 	f, err := readFilter(r.URL.Query(), "event")
-	if !h.allowed(w, r, actor, Action{Verb: Tail, Event: f.Event}) {
+	if !h.authorizeOrFail(w, r, actor, Action{Verb: Tail, Event: f.Event}) {
 		return
 	}
 	if err == nil && f.Event != "" {
@@ -344,7 +344,7 @@ func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor
 	v.Title, v.Subscription = "Subscription "+i.ID, &i
 	switch r.URL.Query().Get("done") {
 	case "":
-	case accepted:
+	case acceptedNote:
 		v.Note = "The action is accepted. The process that delivers has not done it yet, and will."
 	case string(Test):
 		v.Note = "The test event was emitted for this subscription. Its attempt will appear in the list."
@@ -362,8 +362,8 @@ func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor
 	h.render(w, r, http.StatusOK, "subscription.html", v)
 }
 
-// base returns the path where the handler is mounted. http.StripPrefix has removed it from the request's URL.
-func base(r *http.Request) string {
+// basePath returns the path at which the handler is mounted. http.StripPrefix has removed it from the request's URL.
+func basePath(r *http.Request) string {
 	whole, err := url.ParseRequestURI(r.RequestURI)
 	if err != nil {
 		return ""
@@ -372,7 +372,7 @@ func base(r *http.Request) string {
 }
 
 func (h *handler) render(w http.ResponseWriter, r *http.Request, status int, name string, v view) {
-	v.Base = base(r)
+	v.Base = basePath(r)
 	v.Here, _, _ = strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
 	var b bytes.Buffer
 	if err := pages.ExecuteTemplate(&b, name, v); err != nil {
@@ -385,8 +385,8 @@ func (h *handler) render(w http.ResponseWriter, r *http.Request, status int, nam
 	_, _ = w.Write(escapeBidi(b.Bytes()))
 }
 
-// escapeBidi escapes characters that change the text direction as \u…. Subscribers could use them to disguise text.
-// Tags are not changed, because forms send their values back.
+// escapeBidi replaces characters that change the text direction with \u… escapes. Subscribers could use them to
+// disguise text. Tags are not changed, because forms send their values back.
 func escapeBidi(page []byte) []byte {
 	if !bytes.ContainsFunc(page, isBidiControl) {
 		return page
@@ -411,15 +411,16 @@ func escapeBidi(page []byte) []byte {
 // isBidiControl reports whether a character changes the direction of the following text (UAX #9).
 func isBidiControl(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
 
-// accepted is the done parameter of a subscription's page if the action is still pending. Otherwise, done is the verb.
-const accepted = "accepted"
+// acceptedNote is the value of a subscription page's done parameter if the action is still pending. Otherwise, done is
+// the verb.
+const acceptedNote = "accepted"
 
 // buttonAction returns a handler for a button of the console. The form contains a key that was generated with the page,
-// so that pressing the button twice performs the action once.
+// so pressing the button twice performs the action only once.
 func (h *handler) buttonAction(verb Verb) page {
 	return func(w http.ResponseWriter, r *http.Request, actor string) {
 		t, err := readForm(w, r, verb)
-		out, ok := h.act(w, r, actor, t, err)
+		out, ok := h.authorizeAndPerform(w, r, actor, t, err)
 		if !ok {
 			return
 		}
@@ -427,16 +428,16 @@ func (h *handler) buttonAction(verb Verb) page {
 			h.render(w, r, out.Status, "failed.html", view{Title: http.StatusText(out.Status), Note: out.Detail, Bad: true})
 			return
 		}
-		to := base(r) + "/subscriptions"
+		to := basePath(r) + "/subscriptions"
 		switch verb {
 		case Disconnect:
-			to = base(r) + "/connections"
+			to = basePath(r) + "/connections"
 		case PutBack, Drop:
-			to = base(r) + "/outbox"
+			to = basePath(r) + "/outbox"
 		case Test, Send, Pause, Unpause, Replay, EndReplay, Resume:
 			done := string(verb)
 			if out.Status == http.StatusAccepted {
-				done = accepted
+				done = acceptedNote
 			}
 			to += "/" + url.PathEscape(t.action.Subscription) + "?done=" + done
 		}
@@ -444,8 +445,8 @@ func (h *handler) buttonAction(verb Verb) page {
 	}
 }
 
-// formOf parses the fields of a console form.
-func formOf(w http.ResponseWriter, r *http.Request) (url.Values, error) {
+// parseForm parses the fields of a console form.
+func parseForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if err := r.ParseForm(); errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, errSlow
@@ -459,7 +460,7 @@ func formOf(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 // readForm parses the action of a console form.
 func readForm(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err error) {
 	t.setObject(r, verb)
-	form, err := formOf(w, r)
+	form, err := parseForm(w, r)
 	if err != nil {
 		return t, err
 	}
@@ -479,5 +480,5 @@ func readForm(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err er
 	if form.Get("sure") != "yes" && (verb == End || verb == Revoke) {
 		err = badRequest("tick the box beside the button to confirm")
 	}
-	return t, errors.Join(t.check(), err)
+	return t, errors.Join(t.validate(), err)
 }

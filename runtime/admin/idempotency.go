@@ -10,7 +10,7 @@ import (
 const (
 	// maxKey is the maximum size of an idempotency key in bytes.
 	maxKey = 128
-	// maxDetail is the maximum size of a problem's detail in bytes, so that every outcome can be stored.
+	// maxDetail is the maximum size of the stored detail of a problem in bytes.
 	maxDetail = 1024
 )
 
@@ -22,8 +22,8 @@ type outcome struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// write writes the outcome as an API response.
-func (o outcome) write(w http.ResponseWriter) {
+// respond writes the outcome as the response of the API.
+func (o outcome) respond(w http.ResponseWriter) {
 	if o.Code != "" {
 		problem(w, o.Status, o.Code, o.Detail)
 		return
@@ -31,10 +31,10 @@ func (o outcome) write(w http.ResponseWriter) {
 	answer(w, o.Status, o.Result)
 }
 
-// An unfinished is an error with an outcome that must not be stored.
-type unfinished struct{ outcome outcome }
+// An unstoredError is an error with an outcome that must not be stored.
+type unstoredError struct{ outcome outcome }
 
-func (u *unfinished) Error() string { return u.outcome.Detail }
+func (u *unstoredError) Error() string { return u.outcome.Detail }
 
 func (o outcome) encode() []byte {
 	if len(o.Detail) > maxDetail {

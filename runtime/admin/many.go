@@ -16,37 +16,37 @@ import (
 )
 
 const (
-	// maxItems is the maximum number of items handled each time the button is pressed. maxCounted is the maximum number
-	// of items that the page counts.
+	// maxItems is the maximum number of items that one press of the button handles. maxCounted is the maximum number of
+	// items that the page counts.
 	maxItems   = 50
 	maxCounted = 1000
-	// lookTime is the time after which no more pages of the list are read. manyTime is the time after which no more
-	// items are started.
+	// lookTime is the time after which no further pages of the list are read. manyTime is the time after which no
+	// further items are started.
 	lookTime = 5 * time.Second
 	manyTime = 15 * time.Second
 	// maxInARow is the number of consecutive failures after which the remaining items are skipped.
 	maxInARow = 20
-	// maxManyResult is the maximum size of a manyResult in bytes, so that it can be stored.
+	// maxManyResult is the maximum size of a stored manyResult in bytes.
 	maxManyResult = 4000
 )
 
-// A many is a bulk action of the console on all subscriptions or events that match a filter.
-type many struct {
+// A bulkAction is an action of the console on all subscriptions or events that match a filter.
+type bulkAction struct {
 	Verb         Verb            `json:"verb"`
 	Filter       operator.Filter `json:"filter"`
 	Since, Until time.Time
 	After        string `json:"after"`
 }
 
-// An item is one step of a many: an event to resend or a subscription to act on.
+// An item is one step of a bulkAction, which is an event to resend or a subscription to act on.
 type item struct {
 	operator.WebhookInfo
 	Attempt operator.Attempt // of an event to resend
 }
 
 // readMany parses a query for an action on all subscriptions or events that match its filters. A query without filters
-// must include all=true, so that a forgotten filter causes no harm.
-func readMany(q url.Values) (m many, err error) {
+// must include all=true, so forgetting a filter does no harm.
+func readMany(q url.Values) (m bulkAction, err error) {
 	m.Verb = Verb(cut(q.Get("verb")))
 	f, since, until, err := readSince(q, "verb", "all")
 	m.Filter, m.Since, m.Until, m.After = f.Filter, since, until, f.after
@@ -74,10 +74,10 @@ func readMany(q url.Values) (m many, err error) {
 }
 
 // hasTimeRange reports whether the verb applies to events in a time range.
-func (m *many) hasTimeRange() bool { return m.Verb == Replay || m.Verb == Send }
+func (m *bulkAction) hasTimeRange() bool { return m.Verb == Replay || m.Verb == Send }
 
 // query returns the query for m in the form that readMany parses.
-func (m *many) query(after string) string {
+func (m *bulkAction) query(after string) string {
 	q := url.Values{"verb": {string(m.Verb)}}
 	for name, value := range filterParams(m.Filter) {
 		q.Set(name, value)
@@ -93,8 +93,8 @@ func (m *many) query(after string) string {
 	return q.Encode()
 }
 
-// needs reports whether the action would have an effect on the subscription.
-func (m *many) needs(i *operator.WebhookInfo) bool {
+// appliesTo reports whether the action would have an effect on the subscription.
+func (m *bulkAction) appliesTo(i *operator.WebhookInfo) bool {
 	if i.State == operator.StateUnreadable {
 		return false
 	}
@@ -111,9 +111,9 @@ func (m *many) needs(i *operator.WebhookInfo) bool {
 	return true
 }
 
-// items returns up to limit items in the order of the list, and the after parameter for the next page. It stops
-// searching after lookTime, so it can return fewer items even if more follow.
-func (h *handler) items(ctx context.Context, m *many, limit int) (found []item, next string, err error) {
+// findItems returns up to limit items in list order, and the after parameter for the next page. It stops searching
+// after lookTime, so it can return fewer items even if others follow.
+func (h *handler) findItems(ctx context.Context, m *bulkAction, limit int) (found []item, next string, err error) {
 	f := m.Filter
 	if m.Verb == Unpause && f.State == "" {
 		f.State = operator.StatePaused
@@ -133,7 +133,7 @@ func (h *handler) items(ctx context.Context, m *many, limit int) (found []item, 
 			var some []operator.WebhookInfo
 			some, next, err = h.admin.Find(ctx, f, next, limit-len(found))
 			for n := range some {
-				if m.needs(&some[n]) {
+				if m.appliesTo(&some[n]) {
 					found = append(found, item{WebhookInfo: some[n]})
 				}
 			}
@@ -144,39 +144,39 @@ func (h *handler) items(ctx context.Context, m *many, limit int) (found []item, 
 	}
 }
 
-// canList reports whether the actor may read the list of items. If not, it writes the response.
-func (h *handler) canList(w http.ResponseWriter, r *http.Request, actor string, m *many) bool {
+// canList reports whether the actor may read the list of items. If the actor may not, it writes an error response.
+func (h *handler) canList(w http.ResponseWriter, r *http.Request, actor string, m *bulkAction) bool {
 	if m.Verb == Send {
-		return h.allowed(w, r, actor, attemptsAction(m.Filter))
+		return h.authorizeOrFail(w, r, actor, attemptsAction(m.Filter))
 	}
-	return h.allowed(w, r, actor, Action{Verb: ListSubscriptions, Principal: m.Filter.Principal, Event: m.Filter.Event})
+	return h.authorizeOrFail(w, r, actor, Action{Verb: ListSubscriptions, Principal: m.Filter.Principal, Event: m.Filter.Event})
 }
 
-// A manyView is the template data of the page for a many.
+// A manyView is the template data for the page of a bulkAction.
 type manyView struct {
-	many
+	bulkAction
 	Filter       map[string]string
 	Since, Until string // "" if unbounded
-	// Total is the number of items found. More reports whether there are others. Items contains the first of them.
+	// Total is the number of items found. More reports whether there are further items. Items contains the first items.
 	Total int64
 	More  bool
 	Items []item
-	// Counted is the label of Total, and Button is the label of the button.
+	// Counted is the label for Total, and Button is the label of the button.
 	Counted, Button string
 	Query           template.URL // of the button's action
-	// Result is the result after the button was pressed; nil before.
+	// Result is the result of pressing the button, or nil before it is pressed.
 	Result *manyResult
 }
 
-// manyPage shows the items, with a button to handle the first page of them.
+// manyPage shows the items, with a button that handles the first page of items.
 func (h *handler) manyPage(w http.ResponseWriter, r *http.Request, actor string) {
 	m, err := readMany(r.URL.Query())
 	if !h.canList(w, r, actor, &m) {
 		return
 	}
-	v, after := m.view(m.After), ""
+	v, after := m.newView(m.After), ""
 	if err == nil {
-		v.Items, after, err = h.items(r.Context(), &m, maxCounted)
+		v.Items, after, err = h.findItems(r.Context(), &m, maxCounted)
 	}
 	if err != nil {
 		h.fail(w, r, "the action", err)
@@ -202,14 +202,14 @@ func (v *manyView) Rows() (rows []operator.WebhookInfo) {
 	return rows
 }
 
-// view returns the page of the action, with a button that continues after the given position.
-func (m *many) view(after string) *manyView {
-	return &manyView{many: *m, Filter: filterParams(m.Filter), Since: formatTime(m.Since), Until: formatTime(m.Until),
+// newView returns the template data for the action's page, with a button that continues after the given position.
+func (m *bulkAction) newView(after string) *manyView {
+	return &manyView{bulkAction: *m, Filter: filterParams(m.Filter), Since: formatTime(m.Since), Until: formatTime(m.Until),
 		Query: template.URL(m.query(after))} // query escapes it
 }
 
 // title returns the title of the page.
-func (m *many) title() string {
+func (m *bulkAction) title() string {
 	host := strings.ToLower(m.Filter.Host)
 	whom := ""
 	if host != "" {
@@ -226,7 +226,7 @@ func (m *many) title() string {
 
 func capital(v Verb) string { return strings.ToUpper(string(v[:1])) + string(v[1:]) }
 
-// setLabels sets the page's labels for the count and for the button, which handles n items.
+// setLabels sets the labels of the count and of the button, which handles n items.
 func (v *manyView) setLabels(n int64) {
 	switch v.Verb {
 	case Send:
@@ -262,9 +262,9 @@ type failure struct {
 	Why          string `json:"why"`
 }
 
-// actOnMany handles one page of items, once per key, after a button of the console was pressed. It shows the result.
+// actOnMany handles one page of items, once per key, when a button of the console is pressed. It shows the result.
 func (h *handler) actOnMany(w http.ResponseWriter, r *http.Request, actor string) {
-	form, err := formOf(w, r)
+	form, err := parseForm(w, r)
 	key := form.Get("key")
 	if err == nil {
 		err = checkKey(key)
@@ -278,10 +278,10 @@ func (h *handler) actOnMany(w http.ResponseWriter, r *http.Request, actor string
 		return
 	}
 	content, _ := json.Marshal(m) // cannot fail
-	out := h.once(r, actor, key, content, func(ctx context.Context) outcome {
-		found, next, err := h.items(ctx, &m, maxItems)
+	out := h.performOnce(r, actor, key, content, func(ctx context.Context) outcome {
+		found, next, err := h.findItems(ctx, &m, maxItems)
 		if err != nil {
-			return h.failed(ctx, "the action", err)
+			return h.failureOutcome(ctx, "the action", err)
 		}
 		return outcome{Status: http.StatusOK, Result: h.actOnItems(ctx, r, actor, key, &m, found, next).encode()}
 	})
@@ -294,13 +294,13 @@ func (h *handler) actOnMany(w http.ResponseWriter, r *http.Request, actor string
 		h.fail(w, r, "the action", err)
 		return
 	}
-	v := m.view(result.Next)
+	v := m.newView(result.Next)
 	v.Result, v.Button = &result, "Go on with the next page"
 	h.render(w, r, http.StatusOK, "many.html", view{Title: m.title(), Many: v})
 }
 
 // actOnItems handles the items in order, each as a separate action.
-func (h *handler) actOnItems(ctx context.Context, r *http.Request, actor, key string, m *many, found []item, next string) *manyResult {
+func (h *handler) actOnItems(ctx context.Context, r *http.Request, actor, key string, m *bulkAction, found []item, next string) *manyResult {
 	result := &manyResult{Next: next}
 	inARow := 0
 	for n, began := 0, time.Now(); n < len(found); n++ {
@@ -335,7 +335,7 @@ func (h *handler) actOnItems(ctx context.Context, r *http.Request, actor, key st
 }
 
 // actOnItem handles an item if the actor is authorized.
-func (h *handler) actOnItem(ctx context.Context, r *http.Request, actor, key string, m *many, i *item) outcome {
+func (h *handler) actOnItem(ctx context.Context, r *http.Request, actor, key string, m *bulkAction, i *item) outcome {
 	t := task{action: Action{Verb: m.Verb, Subscription: i.ID, Principal: i.Principal, Event: i.Event}, key: key}
 	if err := h.authorize(r, actor, t.action); err != nil {
 		h.logRefusal(ctx, m.Verb, err)

@@ -43,8 +43,8 @@ func (w *world) paused() int {
 	return len(get[subscriptions](w, "/api/subscriptions?state=paused").Subscriptions)
 }
 
-// SRV-8: the console shows what a filter takes and does a page of it for a press, each as an action of its own: authorized,
-// and in the audit log with its actor. Pressed twice it is done once.
+// SRV-8: the console shows what a filter takes and does a page of it for a press, each as an action of its own:
+// authorized, and in the audit log with its actor. Pressed twice it is done once.
 func TestSRV8Many(t *testing.T) {
 	w := newWorld(t)
 	for i := range 60 {
@@ -136,7 +136,8 @@ type givenUp struct {
 	Next string
 }
 
-// E6, SRV-8: what was given up is listed, and sent again by a loop of the API and by the console: once, whoever has seen it.
+// E6, SRV-8: what was given up is listed, and sent again by a loop of the API and by the console: once, whoever has
+// seen it.
 func TestSRV8SendWhatWasGivenUp(t *testing.T) {
 	w := newWorld(t)
 	id := w.subscribe("ann", "/a?token=hidden")

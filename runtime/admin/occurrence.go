@@ -17,7 +17,7 @@ const maxEventID = 256
 // An occurrenceList is the result of a search for an event id.
 type occurrenceList struct {
 	Occurrences []shownOccurrence `json:"occurrences"`
-	// Whole reports whether all retained entries were examined.
+	// Whole reports whether the search examined all retained entries.
 	Whole bool `json:"whole"`
 }
 
@@ -28,7 +28,7 @@ type occurrencePage struct {
 	Next       string          `json:"next,omitempty"`
 }
 
-// A delivery is an operator.Delivery as encoded by the API.
+// A delivery is the API's JSON form of an operator.Delivery.
 type delivery struct {
 	operator.Delivery
 	Attempts []attempt `json:"attempts"`
@@ -46,7 +46,7 @@ func (h *handler) findOccurrence(w http.ResponseWriter, r *http.Request, actor s
 	case id == "" || len(id) > maxEventID:
 		err = badRequest("eventId must have 1 to " + strconv.Itoa(maxEventID) + " bytes")
 	}
-	if !h.allowed(w, r, actor, Action{Verb: FindOccurrence, Event: f.Event}) {
+	if !h.authorizeOrFail(w, r, actor, Action{Verb: FindOccurrence, Event: f.Event}) {
 		return l, false
 	}
 	l.Occurrences = []shownOccurrence{}
@@ -65,11 +65,11 @@ func (h *handler) findOccurrence(w http.ResponseWriter, r *http.Request, actor s
 	return l, true
 }
 
-// occurrence returns an occurrence with its deliveries. If the actor may not see the attempts of all subscriptions, the
-// deliveries are omitted. If ok is false, it has written an error response.
-func (h *handler) occurrence(w http.ResponseWriter, r *http.Request, actor string) (p occurrencePage, ok bool) {
+// occurrenceDetails returns an occurrence with its deliveries. If the actor may not see the attempts of all
+// subscriptions, the deliveries are omitted. If ok is false, it has written an error response.
+func (h *handler) occurrenceDetails(w http.ResponseWriter, r *http.Request, actor string) (p occurrencePage, ok bool) {
 	event := r.PathValue("name")
-	if !h.allowed(w, r, actor, Action{Verb: ShowOccurrence, Event: event}) {
+	if !h.authorizeOrFail(w, r, actor, Action{Verb: ShowOccurrence, Event: event}) {
 		return p, false
 	}
 	f, err := readFilter(r.URL.Query())
@@ -98,12 +98,12 @@ func (h *handler) occurrence(w http.ResponseWriter, r *http.Request, actor strin
 	return p, true
 }
 
-// occurrences registers the pages of occurrences.
-func (h *handler) occurrences(add adder) {
+// occurrencePages registers the pages of occurrences.
+func (h *handler) occurrencePages(add adder) {
 	add("GET", "/occurrences", func(w http.ResponseWriter, r *http.Request, actor string) {
 		v := view{Title: "Find an event", Filter: r.URL.Query(), Found: &occurrenceList{Whole: true}}
 		if v.Filter.Get("eventId") == "" {
-			if h.allowed(w, r, actor, Action{Verb: FindOccurrence}) {
+			if h.authorizeOrFail(w, r, actor, Action{Verb: FindOccurrence}) {
 				h.render(w, r, http.StatusOK, "find.html", v)
 			}
 			return
@@ -114,14 +114,14 @@ func (h *handler) occurrences(add adder) {
 		}
 		v.Found = &l
 		if len(l.Occurrences) == 1 {
-			http.Redirect(w, r, base(r)+occurrencePath(l.Occurrences[0].Event, l.Occurrences[0].Position), http.StatusSeeOther)
+			http.Redirect(w, r, basePath(r)+occurrencePath(l.Occurrences[0].Event, l.Occurrences[0].Position), http.StatusSeeOther)
 			return
 		}
 		h.render(w, r, http.StatusOK, "find.html", v)
 	})
 	add("GET", "/types/{name}/occurrences/{position}", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if p, ok := h.occurrence(w, r, actor); ok {
-			h.render(w, r, http.StatusOK, "occurrence.html", view{Title: "Event " + p.Occurrence.EventID, Occurrence: &p, Payloads: h.payloads, More: next(r, p.Next)})
+		if p, ok := h.occurrenceDetails(w, r, actor); ok {
+			h.render(w, r, http.StatusOK, "occurrence.html", view{Title: "Event " + p.Occurrence.EventID, Occurrence: &p, Payloads: h.payloads, More: nextPageURL(r, p.Next)})
 		}
 	})
 }
@@ -138,7 +138,7 @@ const (
 	maxIndented = 256 << 10
 )
 
-// A pagePayload is a payload as shown on a page.
+// A pagePayload is a payload in the form shown on a page.
 type pagePayload struct {
 	Text string
 	// Shown is the number of payload bytes in Text. It is 0 if Text contains the whole payload.

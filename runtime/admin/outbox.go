@@ -14,9 +14,10 @@ type rejectedPage struct {
 	Next     string              `json:"next,omitempty"`
 }
 
-// rejected returns a page of outbox entries that were set aside. If ok is false, it has written an error response.
-func (h *handler) rejected(w http.ResponseWriter, r *http.Request, actor string) (p rejectedPage, ok bool) {
-	if !h.allowed(w, r, actor, Action{Verb: ListOutbox}) {
+// rejectedEntries returns a page of the outbox entries that were set aside. If ok is false, it has written an error
+// response.
+func (h *handler) rejectedEntries(w http.ResponseWriter, r *http.Request, actor string) (p rejectedPage, ok bool) {
+	if !h.authorizeOrFail(w, r, actor, Action{Verb: ListOutbox}) {
 		return p, false
 	}
 	f, err := readFilter(r.URL.Query())

@@ -7,11 +7,11 @@ const maxFailing = 20
 
 // overview serves the first page, with failing subscriptions at the top.
 func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string) {
-	if !h.allowed(w, r, actor, Action{Verb: ListTypes}) {
+	if !h.authorizeOrFail(w, r, actor, Action{Verb: ListTypes}) {
 		return
 	}
-	v := view{Title: "Overview", AllFailing: -1, Types: h.admin.EventTypes(), Activity: h.pictures(r, actor, "", "")}
-	// Omit a section if its data cannot be read: operators need the page most when there are problems.
+	v := view{Title: "Overview", AllFailing: -1, Types: h.admin.EventTypes(), Activity: h.hourCharts(r, actor, "", "")}
+	// Omit a section if its data cannot be read, because operators need the page most when there are problems.
 	unread := func(what string, err error) {
 		if err != nil {
 			_, _, detail := h.classify(r.Context(), what, err)

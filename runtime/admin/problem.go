@@ -45,7 +45,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, status int, cod
 	h.render(w, r, status, "failed.html", view{Title: http.StatusText(status), Note: detail, Bad: true})
 }
 
-// aSubscription is the prefix for errors about the subscription in the path.
+// aSubscription is the prefix of errors about the subscription in the path.
 const aSubscription = "the subscription"
 
 func (h *handler) classify(ctx context.Context, what string, err error) (status int, code, detail string) {
@@ -88,7 +88,7 @@ type unreadable string
 
 func (u unreadable) Error() string { return string(u) }
 
-// errBadRequest is matched by errors about an invalid request.
+// errBadRequest matches all errors about an invalid request.
 var errBadRequest = errors.New("bad request")
 
 type badRequest string

@@ -30,8 +30,8 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// SRV-8: what a page shows of a payload is bounded, whatever it is: a megabyte, nested as deeply as payloads may be, or of
-// characters of several bytes. What is small is shown with lines.
+// SRV-8: what a page shows of a payload is bounded, whatever it is: a megabyte, nested as deeply as payloads may be, or
+// of characters of several bytes. What is small is shown with lines.
 func TestPagePayload(t *testing.T) {
 	deep := func(n int) string {
 		return strings.Repeat("[", 500) + strings.Repeat("0,", n) + "0" + strings.Repeat("]", 500)

@@ -69,8 +69,9 @@ func (h *handler) replay(ctx context.Context, t *task, result map[string]any) er
 	return h.admin.Replay(ctx, t.action.Subscription, at.Cursor, at.Last)
 }
 
-// beginning returns where a replay of the subscription would begin. If ok is false, it has written an error response.
-func (h *handler) beginning(w http.ResponseWriter, r *http.Request, actor string) (i operator.WebhookInfo, at operator.Beginning, ok bool) {
+// replayBeginning returns the position at which a replay of the subscription would begin. If ok is false, it has
+// written an error response.
+func (h *handler) replayBeginning(w http.ResponseWriter, r *http.Request, actor string) (i operator.WebhookInfo, at operator.Beginning, ok bool) {
 	if i, ok = h.subscription(w, r, actor, Replay); !ok {
 		return i, at, false
 	}
@@ -88,12 +89,12 @@ func (h *handler) beginning(w http.ResponseWriter, r *http.Request, actor string
 // replayPages registers the preview of a replay in the API and the console.
 func (h *handler) replayPages(add adder) {
 	add("GET", "/api/subscriptions/{id}/replay", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if _, at, ok := h.beginning(w, r, actor); ok {
+		if _, at, ok := h.replayBeginning(w, r, actor); ok {
 			answer(w, http.StatusOK, at)
 		}
 	})
 	add("GET", "/subscriptions/{id}/replay", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if i, at, ok := h.beginning(w, r, actor); ok {
+		if i, at, ok := h.replayBeginning(w, r, actor); ok {
 			i = withShownURL(i)
 			until := ""
 			if at, _ := readTime("until", strings.TrimSpace(r.URL.Query().Get("until"))); !at.IsZero() {

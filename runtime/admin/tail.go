@@ -17,25 +17,26 @@ import (
 const (
 	// maxTails is the maximum number of open live tails of an actor.
 	maxTails = 32
-	// tailBeat is the interval for writing comments in the absence of events, to detect a closed connection.
+	// tailBeat is the interval between comments that are written in the absence of events to detect a closed
+	// connection.
 	tailBeat = 15 * time.Second
 	// tailAuthorize is the interval for reauthorizing the request while the tail is open.
 	tailAuthorize = time.Minute
 	// tailWrite is the timeout for writing to a client.
 	tailWrite = 10 * time.Second
-	// tailRetry is the time until a browser reconnects, in milliseconds.
+	// tailRetry is the time in milliseconds after which a browser reconnects.
 	tailRetry = 2000
 )
 
-// tail streams new occurrences as server-sent events. The events are "occurrence", "skipped" if the client is too slow,
-// and finally "end" with a problem.
-func (h *handler) tail(w http.ResponseWriter, r *http.Request, actor string) {
+// serveTail streams new occurrences as server-sent events. The events are "occurrence", "skipped" if the client is too
+// slow, and finally "end" with a problem.
+func (h *handler) serveTail(w http.ResponseWriter, r *http.Request, actor string) {
 	f, err := readFilter(r.URL.Query(), "event")
 	if q := r.URL.Query(); err == nil && (q.Has("after") || q.Has("limit")) {
 		err = badRequest("a live tail has no pages")
 	}
 	action := Action{Verb: Tail, Event: f.Event}
-	if !h.allowed(w, r, actor, action) {
+	if !h.authorizeOrFail(w, r, actor, action) {
 		return
 	}
 	if err != nil {
@@ -116,13 +117,13 @@ func (h *handler) reauthorize(r *http.Request, actor string, a Action) error {
 	return err
 }
 
-// tails counts the open tails of each actor.
-type tails struct {
+// A tailCounter counts the open live tails of each actor.
+type tailCounter struct {
 	mu   sync.Mutex
 	open map[string]int
 }
 
-func (t *tails) take(actor string) bool {
+func (t *tailCounter) take(actor string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open == nil {
@@ -135,7 +136,7 @@ func (t *tails) take(actor string) bool {
 	return true
 }
 
-func (t *tails) give(actor string) {
+func (t *tailCounter) give(actor string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open[actor]--; t.open[actor] == 0 {
@@ -158,7 +159,8 @@ func (h *handler) show(s *sse, found []operator.Occurrence, skipped int64) error
 	return nil
 }
 
-// A shownOccurrence is an occurrence as shown to operators. It includes the payload only if payloads are shown.
+// A shownOccurrence is an occurrence in the form shown to operators. It includes the payload only if payloads are
+// shown.
 type shownOccurrence struct {
 	operator.Occurrence
 	Data json.RawMessage `json:"data,omitempty"`

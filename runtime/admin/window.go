@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// A windowPage is an [operator.Window] as encoded by the API, without payloads.
+// A windowPage is the API's JSON form of an [operator.Window], without payloads.
 type windowPage struct {
 	operator.Window
 	Occurrences []happened `json:"occurrences"`
@@ -20,11 +20,12 @@ type happened struct {
 	Data *struct{} `json:"data,omitempty"`
 }
 
-// between returns a page of the events between two times. If ok is false, it has written an error response.
-func (h *handler) between(w http.ResponseWriter, r *http.Request, actor string) (p windowPage, ok bool) {
+// eventsBetween returns a page of the events with timestamps between two times. If ok is false, it has written an error
+// response.
+func (h *handler) eventsBetween(w http.ResponseWriter, r *http.Request, actor string) (p windowPage, ok bool) {
 	q := trimValues(r.URL.Query())
 	f, err := readFilter(q, "event", "since", "until")
-	if !h.allowed(w, r, actor, Action{Verb: FindOccurrence, Event: f.Event}) || !h.allowed(w, r, actor, Action{Verb: Attempts, Event: f.Event}) {
+	if !h.authorizeOrFail(w, r, actor, Action{Verb: FindOccurrence, Event: f.Event}) || !h.authorizeOrFail(w, r, actor, Action{Verb: Attempts, Event: f.Event}) {
 		return p, false
 	}
 	var since, until time.Time
@@ -51,7 +52,7 @@ func (h *handler) between(w http.ResponseWriter, r *http.Request, actor string) 
 	return p, true
 }
 
-// trimValues removes white space around the values of a query, which users may have entered in forms.
+// trimValues removes white space around query values, which users may have entered in forms.
 func trimValues(q url.Values) url.Values {
 	for _, values := range q {
 		for i := range values {
@@ -61,7 +62,7 @@ func trimValues(q url.Values) url.Values {
 	return q
 }
 
-// A latencyBody is an [operator.LatencySample] as encoded by the API.
+// A latencyBody is the API's JSON form of an [operator.LatencySample].
 type latencyBody struct {
 	operator.LatencySample
 	Endpoints []latencyRow `json:"endpoints"`
@@ -84,14 +85,14 @@ func latencyRows(all []operator.Latency) []latencyRow {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// latency returns the latencies of endpoints and event types. If ok is false, it has written an error response.
-func (h *handler) latency(w http.ResponseWriter, r *http.Request, actor string) (b latencyBody, ok bool) {
+// latencies returns the latencies of endpoints and event types. If ok is false, it has written an error response.
+func (h *handler) latencies(w http.ResponseWriter, r *http.Request, actor string) (b latencyBody, ok bool) {
 	q := r.URL.Query()
 	f, err := readFilter(q, subscriptionFilters...)
 	if err == nil && (q.Has("after") || q.Has("limit")) {
 		err = badRequest("this list has no pages")
 	}
-	if !h.allowed(w, r, actor, attemptsAction(f.Filter)) {
+	if !h.authorizeOrFail(w, r, actor, attemptsAction(f.Filter)) {
 		return b, false
 	}
 	if err == nil {
@@ -105,8 +106,8 @@ func (h *handler) latency(w http.ResponseWriter, r *http.Request, actor string) 
 	return b, true
 }
 
-// why returns the reason why a subscription is delayed. If ok is false, it has written an error response.
-func (h *handler) why(w http.ResponseWriter, r *http.Request, actor string) (d operator.Delay, ok bool) {
+// delayReason returns the reason for a subscription's delay. If ok is false, it has written an error response.
+func (h *handler) delayReason(w http.ResponseWriter, r *http.Request, actor string) (d operator.Delay, ok bool) {
 	i, ok := h.subscription(w, r, actor, Attempts)
 	if !ok {
 		return d, false
@@ -126,23 +127,23 @@ func (h *handler) windowPages(add adder) {
 			v.Types = h.admin.EventTypes()
 		}
 		if strings.TrimSpace(v.Filter.Get("since")) == "" {
-			if h.allowed(w, r, actor, Action{Verb: FindOccurrence}) {
+			if h.authorizeOrFail(w, r, actor, Action{Verb: FindOccurrence}) {
 				h.render(w, r, http.StatusOK, "events.html", v)
 			}
 			return
 		}
-		if p, ok := h.between(w, r, actor); ok {
+		if p, ok := h.eventsBetween(w, r, actor); ok {
 			// The next page covers the same times, even if the query gave them relative to now.
 			q := r.URL.Query()
 			q.Set("since", formatTime(p.Since))
 			q.Set("until", formatTime(p.Until))
 			r.URL.RawQuery = q.Encode()
-			v.Window, v.More = &p, next(r, p.Next)
+			v.Window, v.More = &p, nextPageURL(r, p.Next)
 			h.render(w, r, http.StatusOK, "events.html", v)
 		}
 	})
 	add("GET", "/latency", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if b, ok := h.latency(w, r, actor); ok {
+		if b, ok := h.latencies(w, r, actor); ok {
 			h.render(w, r, http.StatusOK, "latency.html", view{Title: "Latency", Filter: r.URL.Query(), Latency: &b})
 		}
 	})

@@ -121,8 +121,8 @@ func TestSRV8Why(t *testing.T) {
 	w.isProblem("an unknown one", w.ask("GET", "/api/subscriptions/sub_x/why", ""), 404, "not_found")
 }
 
-// N18, SRV-8: the beginning of an id stands for it if no other id has it, in lists of the API, pages and actions; if others have
-// it, they are named to an operator who may list them.
+// N18, SRV-8: the beginning of an id stands for it if no other id has it, in lists of the API, pages and actions; if
+// others have it, they are named to an operator who may list them.
 func TestPrefixes(t *testing.T) {
 	w := newWorld(t)
 	var ids []string
@@ -174,8 +174,8 @@ func TestTokenErrors(t *testing.T) {
 	}
 }
 
-// N14, N15, SRV-8: the overview begins with the failing endpoints and counts them, and a healthy subscription shows its last
-// error with a time, on its page only.
+// N14, N15, SRV-8: the overview begins with the failing endpoints and counts them, and a healthy subscription shows its
+// last error with a time, on its page only.
 func TestFailingFirst(t *testing.T) {
 	w := newWorld(t)
 	w.shows("no failures", w.ask("GET", "/", ""), "No endpoint of this process fails.")

@@ -16,8 +16,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
-// maxDepth is the maximum nesting depth that decode accepts. Generated types decode nested types with UnmarshalJSON
-// methods, which scan the same bytes again, so the cost of decoding is proportional to size times depth.
+// maxDepth is the maximum nesting depth that decode accepts. The UnmarshalJSON methods of nested generated types scan
+// the same bytes again, so the cost of decoding is proportional to the size times the depth.
 const maxDepth = 1000
 
 // A DecodeError describes a failure to decode a member of a JSON document.
@@ -80,7 +80,7 @@ func checkDepth(data []byte) error {
 	return nil
 }
 
-// traits records whether a type contains types that require options, because options have a cost for each value.
+// traits records which special types a type contains. They require options, which have a cost for each value.
 type traits struct {
 	number bool // contains a json.Number
 	open   bool // contains an interface, which can hold any type
@@ -128,7 +128,7 @@ var (
 	bigIntType = reflect.TypeFor[big.Int]()
 )
 
-// readNumber decodes a json.Number. The codec would treat it as an ordinary string.
+// readNumber decodes a json.Number. By default, the codec treats it as a string.
 func readNumber(dec *jsontext.Decoder, n *stdjson.Number) error {
 	switch dec.PeekKind() {
 	case '0':
@@ -216,10 +216,10 @@ func readWideInteger(dec *jsontext.Decoder, v any) error {
 	return nil
 }
 
-// maxDigits is the maximum number of zeros that expanding an exponent can add to an integer.
+// maxDigits is the maximum number of zeros that are added to an integer to expand its exponent.
 const maxDigits = 10_000
 
-// plainInteger returns an integral JSON number without a fraction or exponent.
+// plainInteger converts an integral JSON number to a form without a fraction or exponent.
 func plainInteger(number string) (string, error) {
 	rest, negative := strings.CutPrefix(number, "-")
 	mantissa, exponent := rest, 0
@@ -287,7 +287,7 @@ func describe(sem *json.SemanticError) error {
 	return fmt.Errorf("got %s, want %s", got, want)
 }
 
-// nameOf returns the JSON Schema name of a JSON kind.
+// nameOf returns the name of a JSON kind in JSON Schema.
 func nameOf(k jsontext.Kind) string {
 	switch k {
 	case '{':

@@ -6,8 +6,9 @@ import (
 	"fmt"
 )
 
-// An Error is an error of the Events extension. On servers, hooks and checks return it. On clients, calls and iterators
-// return it. Use errors.Is to compare it with errors such as [ErrNotFound], or errors.As to access its kind and data.
+// An Error is an error of the Events extension. It is returned by hooks and checks on servers, and by calls and
+// iterators on clients. Use errors.Is to compare it with errors such as [ErrNotFound], or errors.As to access its kind
+// and data.
 type Error struct {
 	// Kind identifies the error, independent of the code family on the wire. See D2.
 	Kind Kind
@@ -19,7 +20,7 @@ type Error struct {
 	Message string
 }
 
-// Sentinel errors for errors.Is. Each of them matches any Error of its kind.
+// Sentinel errors for errors.Is. Each error matches all Errors of its kind.
 var (
 	ErrInvalidParams     = &Error{Kind: KindInvalidParams}
 	ErrNotFound          = &Error{Kind: KindNotFound}
@@ -45,10 +46,10 @@ var (
 )
 
 // An UncertainError reports that Emit did not receive the store's answer, so it is unknown whether the occurrence was
-// emitted. Emit returns it if the context ends before the outcome is known. To retry, call Emit with WithID(EventID)
-// and the same data. This emits the occurrence if it is missing, but never duplicates it (REP-22).
+// emitted. Emit returns it if the context ends before the answer arrives. To retry, call Emit with WithID(EventID) and
+// the same data. This emits the occurrence if it is missing, but never duplicates it (REP-22).
 type UncertainError struct {
-	// EventID is the eventId of the occurrence, whether set by the author or generated.
+	// EventID is the eventId of the occurrence, which was set by the author or generated.
 	EventID string
 	// Err is the cause.
 	Err error
@@ -109,7 +110,7 @@ func Upstream(reason string) *Error {
 	return NewError(KindUpstreamError, map[string]string{"reason": reason})
 }
 
-// A FieldError is one of the field errors in the data of an InvalidParams error.
+// A FieldError describes an invalid field. The data of an InvalidParams error contains such errors.
 type FieldError struct {
 	// Path is a JSON Pointer (RFC 6901) into the validated value; "" is the whole value.
 	Path string `json:"path"`

@@ -1,6 +1,6 @@
 // Package events defines the types that servers and clients of the MCP Events extension share. They include the typed
 // description of an event type ([Type]), a received occurrence ([Event]), the result of a check ([Page]), typed errors
-// ([Error]), and two types for generated fields, [Time] and [Optional].
+// ([Error]), and the types [Time] and [Optional] of generated fields.
 //
 // Authors of servers use it in hooks (errors such as [Forbidden]) and in the options of Emit ([WithID],
 // [WithTimestamp]). Clients read an [Event]. Functions for generated code are in package eventsimpl.
@@ -14,7 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
 )
 
-// A Source specifies where a type's occurrences come from: Emit, a check or both. See SRV-1.
+// A Source specifies whether a type's occurrences come from Emit, a check or both. See SRV-1.
 type Source string
 
 // The sources that an event file can specify.
@@ -52,7 +52,7 @@ type Info struct {
 	Meta map[string]any
 	// Fingerprint identifies the two schemas. It has 32 hexadecimal digits. See EVOL-4.
 	Fingerprint string
-	// Source is where the occurrences come from; empty means SourceEmit.
+	// Source specifies where the occurrences come from; empty means SourceEmit.
 	Source Source
 	// NoReplay is set if the type does not support replay. Its cursors are null.
 	NoReplay bool
@@ -87,7 +87,7 @@ const (
 
 // A MatchRule compares an argument with a payload member. Argument is the name of the argument, and Path locates the
 // member. Path is a JSON Pointer (RFC 6901) in which * matches every element of an array. If the argument is absent,
-// the rule matches. A missing or null member never matches. An array matches if any of its elements does.
+// the rule matches. A missing or null member never matches. An array matches if at least one of its elements matches.
 type MatchRule struct {
 	Argument string  `json:"argument"`
 	Path     string  `json:"path"`
@@ -102,7 +102,7 @@ type Occurrence struct {
 	ID string
 	// Name is the event type's name.
 	Name string
-	// Timestamp is when the event happened, according to its source.
+	// Timestamp is the time of the event, according to its source.
 	Timestamp Time
 	// Cursor is the position after the event, or "" if the delivery does not have a cursor.
 	Cursor string
@@ -124,11 +124,11 @@ type Event[A, P any] struct {
 
 // An Item is an occurrence that a check found upstream.
 type Item[P any] struct {
-	// ID is the stable id in the upstream service. If it is empty, the server derives an id from the event name, the
-	// last upstream cursor before the item, the offset from that cursor and the data, so that repeated checks yield the
-	// same id. See OCC-2.
+	// ID is the item's stable id in the upstream service. If it is empty, the server derives an id from the event name,
+	// the last upstream cursor before the item, the offset from that cursor and the data. Repeated checks therefore
+	// yield the same id. See OCC-2.
 	ID string
-	// Timestamp is when the event happened. The zero value means the time of the check.
+	// Timestamp is the time of the event. The zero value means the time of the check.
 	Timestamp time.Time
 	// TimestampText, if set, is an RFC 3339 timestamp from another server that is published unchanged instead of
 	// Timestamp. See CLI-11.
@@ -141,27 +141,27 @@ type Item[P any] struct {
 	Data P
 }
 
-// A Found is one result of a yielding check. It contains an occurrence and the position after it, or only a position.
-// For example, the result for "now" is a position without an occurrence. See server.Yield.
+// A Found is a value yielded by a check. It contains an occurrence and the position after it, or only a position. For
+// example, the result for "now" is a position without an occurrence. See server.Yield.
 type Found[P any] struct {
 	// Item is the occurrence, or nil if the Found contains only a position. The Cursor of Item is empty.
 	Item *Item[P]
 	// Cursor is the upstream position after Item. It must not be empty.
 	Cursor string
-	// Truncated reports that the upstream could not resume from the cursor of the check.
+	// Truncated is true if the upstream service could not resume from the cursor given to the check.
 	Truncated bool
 	// NextPoll is the time to wait before the next check; 0 means the type's default. The last non-zero value is used.
 	NextPoll time.Duration
 }
 
-// A Page is the result of a check: the occurrences after the given cursor.
+// A Page is the result of a check. It contains the occurrences after the given cursor.
 type Page[P any] struct {
 	Items []Item[P]
 	// Cursor is the upstream position after Items. It must not be empty.
 	Cursor string
-	// HasMore reports that more items are available upstream.
+	// HasMore is true if further items are available upstream.
 	HasMore bool
-	// Truncated reports that the upstream could not resume from the cursor of the check.
+	// Truncated is true if the upstream service could not resume from the cursor given to the check.
 	Truncated bool
 	// NextPoll suggests the time to wait before the next check; 0 means the type's default. See POLL-5.
 	NextPoll time.Duration
@@ -173,7 +173,7 @@ type EmitOptions struct {
 	ID        string
 	Timestamp time.Time
 	Meta      map[string]any
-	// Targets lists the ids of the subscriptions that receive the occurrence. Nil means all subscriptions.
+	// Targets lists the ids of the subscriptions that are to receive the occurrence. Nil means all subscriptions.
 	Targets []string
 }
 
@@ -181,15 +181,15 @@ type EmitOptions struct {
 type EmitOption func(*EmitOptions)
 
 // WithID sets the eventId to a stable id from the upstream service. It must be at most 256 bytes of visible ASCII. If
-// the log still retains an occurrence with the id, Emit does not append another, so that an author can safely retry
-// (OCC-5). Without WithID, Emit generates a UUIDv7. See OCC-2.
+// the log still retains an occurrence with the id, Emit does not append another, so an author can safely retry (OCC-5).
+// Without WithID, Emit generates a UUIDv7. See OCC-2.
 func WithID(id string) EmitOption { return func(o *EmitOptions) { o.ID = id } }
 
-// WithTimestamp sets when the event happened. The default is the time of the call to Emit.
+// WithTimestamp sets the time of the event. The default is the time of the call to Emit.
 func WithTimestamp(t time.Time) EmitOption { return func(o *EmitOptions) { o.Timestamp = t } }
 
 // To restricts the occurrence to the subscriptions with the given ids, which are available from OnSubscribe and
-// server.Server.Subscriptions. The subscriptions' arguments still apply. Without ids, Emit does not append the
+// server.Server.Subscriptions. The subscriptions' arguments still apply. If no ids are given, Emit does not append the
 // occurrence. See SRV-2.
 func To(subscriptionIDs ...string) EmitOption {
 	if subscriptionIDs == nil {

@@ -4,8 +4,8 @@ import (
 	"bytes"
 )
 
-// An Optional is a member that can be absent, null or a value. Decoding and encoding preserve the distinction. The zero
-// value is absent. Tag a field of this type with `omitzero` so that an absent member is not encoded.
+// An Optional is a member that can be absent, null or set to a value. Decoding and encoding preserve the distinction.
+// The zero value is absent. Tag a field of this type with `omitzero` so that an absent member is not encoded.
 type Optional[T any] struct {
 	value T
 	state optionalState

@@ -57,8 +57,8 @@ var errUnset = errors.New("is not set: a zero events.Time has no text to write")
 
 var errYear = errors.New("events: year outside of 0 to 9999 cannot be written as RFC 3339")
 
-// MarshalText returns the original text. If t was never set, it returns an error, so that a forgotten required member
-// is not sent as the year 1.
+// MarshalText returns the original text. If t was never set, it returns an error, so a forgotten required member is not
+// sent as the year 1.
 func (t Time) MarshalText() ([]byte, error) { return t.AppendText(nil) }
 
 // AppendText appends the result of MarshalText to b.
@@ -106,7 +106,7 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 }
 
 // parseRFC3339 implements the grammar of RFC 3339, section 5.6, and the ranges of section 5.7. time.Parse is not
-// sufficient: it rejects lower case and leap seconds, and accepts offsets of more than 24 hours.
+// sufficient, because it rejects lower case and leap seconds and accepts offsets of more than 24 hours.
 func parseRFC3339(s string) (time.Time, bool) {
 	const date = len("2006-01-02T15:04:05")
 	if len(s) <= date || s[4] != '-' || s[7] != '-' || s[10]|0x20 != 't' || s[13] != ':' || s[16] != ':' {
@@ -124,7 +124,7 @@ func parseRFC3339(s string) (time.Time, bool) {
 	if last := time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day(); day > last {
 		return time.Time{}, false
 	}
-	nanos, rest, ok := fraction(s[date:])
+	nanos, rest, ok := parseFraction(s[date:])
 	if !ok {
 		return time.Time{}, false
 	}
@@ -153,9 +153,9 @@ func digits(s string, low, high int) (int, bool) {
 	return n, low <= n && n <= high
 }
 
-// fraction parses an optional fraction, such as ".123". It returns the fraction truncated to nanoseconds and the
-// remaining text.
-func fraction(s string) (nanos int, rest string, ok bool) {
+// parseFraction parses an optional fraction of a second, such as ".123". It returns the fraction, truncated to
+// nanoseconds, and the remaining text.
+func parseFraction(s string) (nanos int, rest string, ok bool) {
 	if s[0] != '.' {
 		return 0, s, true
 	}

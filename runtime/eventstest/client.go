@@ -29,12 +29,12 @@ type Client struct {
 	link *link
 }
 
-// NewClient returns a client that is connected to es. The client is closed when the test ends. Each change may modify
-// the options before the client connects. es is a server from [NewServer] or of the program under test. In a synctest
-// bubble, the test must shut down a server of the program under test if it has webhooks or checks.
+// NewClient returns a client that is connected to es. The client is closed when the test ends. The change functions can
+// modify the options before the client connects. es is a server from [NewServer] or from the program under test. In a
+// synctest bubble, the test must shut down a server from the program under test that has webhooks or checks.
 func NewClient(t testing.TB, es *server.Server, change ...func(*Options)) *Client {
 	t.Helper()
-	o := Options{Options: client.Options{Logger: logger(t), Backoff: client.Backoff{Min: 10 * time.Millisecond, Max: time.Second}}}
+	o := Options{Options: client.Options{Logger: testLogger(t), Backoff: client.Backoff{Min: 10 * time.Millisecond, Max: time.Second}}}
 	for _, f := range change {
 		f(&o)
 	}
@@ -47,7 +47,7 @@ func NewClient(t testing.TB, es *server.Server, change ...func(*Options)) *Clien
 	return &Client{inner, l}
 }
 
-// Transport returns a transport over the same link to the server, for code under test that creates its own client.
+// Transport returns a transport to the same server, for code under test that creates its own client.
 func (c *Client) Transport() mcp.Transport { return c.link.transport() }
 
 // Disconnect closes all connections. The server is unreachable until Reconnect.
@@ -57,7 +57,7 @@ func (c *Client) Disconnect() { c.link.redirect(nil) }
 // or a replacement, such as a server with the same store and different schemas.
 func (c *Client) Reconnect(es *server.Server) { c.link.redirect(es) }
 
-// Gap reports a gap to all subscriptions to an event type. Without a subscription, it fails the test.
+// Gap reports a gap to all subscriptions to an event type. If the client has no such subscription, Gap fails the test.
 func (c *Client) Gap(event string) {
 	c.link.t.Helper()
 	c.link.inject(event, fault{gap: true})
@@ -66,8 +66,8 @@ func (c *Client) Gap(event string) {
 // Inject delivers o unchanged to all subscriptions to the event type o.Name. It bypasses the server's log, the
 // subscriptions' arguments and all checks. Raw may be a payload that cannot be decoded, and ID may be the ID of an
 // event that was already delivered. If ID is empty, Inject uses a random ID. If Timestamp is zero, it uses the current
-// time. Without a Cursor, the position of the subscription does not change. Without a subscription, Inject fails the
-// test.
+// time. If Cursor is empty, the position of the subscription does not change. If the client has no subscription to the
+// type, Inject fails the test.
 //
 // A client skips an event if it remembers the ID (client.Options.RecentIDs). To process an event twice, call Consume or
 // Subscribe again with a cursor before the event.
@@ -76,9 +76,9 @@ func (c *Client) Inject(o events.Occurrence) {
 	c.link.inject(o.Name, fault{event: wireOccurrence(o)})
 }
 
-// Terminate terminates all subscriptions to an event type with the reason err, as a server would. A client treats
-// Forbidden as final. After NotFound, it continues if the server still has the type. Without a subscription, Terminate
-// fails the test.
+// Terminate ends all subscriptions to an event type with the error err, as a server would. A client treats Forbidden as
+// final. After NotFound, it continues if the server still has the type. If the client has no such subscription,
+// Terminate fails the test.
 func (c *Client) Terminate(event string, err *events.Error) {
 	c.link.t.Helper()
 	c.link.inject(event, fault{end: wireError(err)})

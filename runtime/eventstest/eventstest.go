@@ -24,8 +24,9 @@
 //	c.Reconnect(es)
 //
 // Everything works in a testing/synctest bubble, where waiting takes no time. Create the server, the client and the
-// webhooks inside the bubble. Outside a bubble, a duration is how long to wait for an expected event, or to check that
-// nothing arrives. Functions with a parameter t fail the test if an error occurs. Call them from the test's goroutine.
+// webhooks inside the bubble. Outside a bubble, a duration is the real time to wait for an expected event or for the
+// absence of events. Functions with a parameter t fail the test if an error occurs. Call them from the test's
+// goroutine.
 //
 // Start reading at [NewClient]. link.go connects the client and the server.
 package eventstest
@@ -46,13 +47,13 @@ import (
 // shutdownTimeout is the timeout for shutting down a server at the end of the test.
 const shutdownTimeout = 10 * time.Second
 
-// NewServer returns a server without event types and shuts it down when the test ends. Its log is in memory. Each
-// change may modify the options before the server is created.
+// NewServer returns a server without event types and shuts it down when the test ends. Its log is in memory. The change
+// functions can modify the options before the server is created.
 //
 // Add event types with the Register functions of generated packages, with [server.Register], or with [Register].
 func NewServer(t testing.TB, change ...func(*server.Options)) *server.Server {
 	t.Helper()
-	o := server.Options{Logger: logger(t)}
+	o := server.Options{Logger: testLogger(t)}
 	for _, f := range change {
 		f(&o)
 	}
@@ -70,7 +71,7 @@ func NewServer(t testing.TB, change ...func(*server.Options)) *server.Server {
 	return es
 }
 
-// Register adds an event type with only a name and a payload type. It is for consumers with generated packages that do
+// Register adds an event type that has only a name and a payload type. It is for consumers whose generated packages do
 // not contain server code. The type accepts any arguments but does not filter by them, and does not validate payloads.
 // Clients report that the schemas differ from their generated types (drift).
 func Register[P any](t testing.TB, es *server.Server, name string) *server.Emitter[P] {
@@ -95,5 +96,5 @@ func Emit[P any](t testing.TB, e interface {
 	}
 }
 
-// logger returns a logger that writes to the test's output, which go test prints on failure.
-func logger(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
+// testLogger returns a logger that writes to the test's output, which go test prints on failure.
+func testLogger(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }

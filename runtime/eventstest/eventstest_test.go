@@ -158,8 +158,8 @@ func (d *desk) watch(ctx context.Context, c *client.Client, mode string, cursors
 		}, client.WithMode(mode)))
 }
 
-// TEST-2: a consumer bears gaps, disconnects, duplicates, payloads that do not decode and restarts with other schemas, and
-// learns that its subscription was terminated; the server is one of the test.
+// TEST-2: a consumer bears gaps, disconnects, duplicates, payloads that do not decode and restarts with other schemas,
+// and learns that its subscription was terminated; the server is one of the test.
 func TestTrouble(t *testing.T) {
 	for _, mode := range []string{"push", "poll"} {
 		t.Run(mode, func(t *testing.T) {

@@ -117,8 +117,8 @@ func TestExpect(t *testing.T) {
 	})
 }
 
-// TEST-3: what a webhook subscriber would have received is seen with its signatures verified and without a network, in a
-// bubble and outside.
+// TEST-3: what a webhook subscriber would have received is seen with its signatures verified and without a network, in
+// a bubble and outside.
 func TestWebhooks(t *testing.T) {
 	both(t, func(t *testing.T) {
 		hooks := eventstest.NewWebhooks(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
-// A link connects clients to a server with any number of connections.
+// A link connects clients to a server, with one or more connections.
 type link struct {
 	t         testing.TB
 	principal string
@@ -85,7 +85,7 @@ func (l *link) redirect(es *server.Server) {
 	}
 }
 
-// inject injects a fault into all subscriptions to an event type.
+// inject simulates a fault in all subscriptions to an event type.
 func (l *link) inject(event string, made fault) {
 	l.t.Helper()
 	l.mu.Lock()
@@ -152,8 +152,8 @@ type stream struct {
 	cursor json.RawMessage // the last one written; nil before the stream is active
 }
 
-// notification returns the notification that represents the fault on a stream.
-func (m fault) notification(s *stream) (method string, params any) {
+// asNotification returns a notification that simulates the fault on a stream.
+func (m fault) asNotification(s *stream) (method string, params any) {
 	meta := map[string]any{wire.MetaSubscriptionID: s.id}
 	switch {
 	case m.gap:
@@ -209,7 +209,8 @@ func (m fault) applyTo(r *jsonrpc.Response) error {
 	return err
 }
 
-// A serverConn is the server's end of a connection. It is also a transport that connects to itself.
+// A serverConn is the server's end of a connection. It is also the transport from which the server obtains the
+// connection.
 type serverConn struct {
 	mcp.Connection
 	link *link
@@ -275,7 +276,7 @@ func (c *serverConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	switch r := m.(type) {
 	case *jsonrpc.Request:
 		if strings.HasPrefix(r.Method, wire.NotificationPrefix) {
-			c.track(r)
+			c.trackCursor(r)
 		}
 	case *jsonrpc.Response:
 		changed, err := c.withFaults(r)
@@ -287,8 +288,8 @@ func (c *serverConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	return c.Connection.Write(ctx, m)
 }
 
-// track records the cursor of a stream.
-func (c *serverConn) track(r *jsonrpc.Request) {
+// trackCursor records the cursor of a stream.
+func (c *serverConn) trackCursor(r *jsonrpc.Request) {
 	var p struct {
 		Cursor json.RawMessage            `json:"cursor"`
 		Meta   map[string]json.RawMessage `json:"_meta"`
@@ -303,7 +304,7 @@ func (c *serverConn) track(r *jsonrpc.Request) {
 	}
 }
 
-// withFaults returns r with the pending faults.
+// withFaults adds the pending faults to r.
 func (c *serverConn) withFaults(r *jsonrpc.Response) (*jsonrpc.Response, error) {
 	id := string(rawID(r.ID))
 	c.mu.Lock()
@@ -333,7 +334,7 @@ func (c *serverConn) withFaults(r *jsonrpc.Response) (*jsonrpc.Response, error) 
 	return &changed, nil
 }
 
-// inject injects a fault into the streams of an event type, and reports whether there are any.
+// inject simulates a fault on the streams of an event type, and reports whether there are such streams.
 func (c *serverConn) inject(event string, made fault) (found bool, err error) {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -350,7 +351,7 @@ func (c *serverConn) inject(event string, made fault) (found bool, err error) {
 	}
 	c.mu.Unlock()
 	for _, s := range streams {
-		method, params := made.notification(s)
+		method, params := made.asNotification(s)
 		raw, err := json.Marshal(params)
 		if err != nil {
 			return true, err

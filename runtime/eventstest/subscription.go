@@ -26,8 +26,9 @@ type item[A, P any] struct {
 	err   error
 }
 
-// Subscribe subscribes with a generated Subscribe function, or a wrapper of [client.Subscribe], until the test ends. If
-// the server refuses the subscription, it fails the test. To test a refusal, call the function directly.
+// Subscribe creates a subscription with a generated Subscribe function or a wrapper of [client.Subscribe]. The
+// subscription ends when the test ends. If the server refuses the subscription, it fails the test. To test a refusal,
+// call the function directly.
 func Subscribe[A, P any, S interface {
 	Events() iter.Seq2[*events.Event[A, P], error]
 	Subscription() *client.Subscription
@@ -61,21 +62,21 @@ func (s *Subscription[A, P]) Next(within time.Duration) *events.Event[A, P] {
 	it, ok := s.take(within)
 	switch {
 	case !ok:
-		s.t.Fatalf("%s: no event within %v%s", s.event, within, s.status())
+		s.t.Fatalf("%s: no event within %v%s", s.event, within, s.explainSilence())
 	case it.err != nil:
 		s.t.Fatalf("%s: got the error %v, want an event", s.event, it.err)
 	}
 	return it.event
 }
 
-// Err returns the next error: a [client.GapError], another error between events, or the final error. It fails the test
-// if no error arrives within the given time, or if an event precedes it.
+// Err returns the next error, which is a [client.GapError], another error between events, or the final error. It fails
+// the test if no error arrives within the given time, or if an event precedes it.
 func (s *Subscription[A, P]) Err(within time.Duration) error {
 	s.t.Helper()
 	it, ok := s.take(within)
 	switch {
 	case !ok:
-		s.t.Fatalf("%s: no error within %v%s", s.event, within, s.status())
+		s.t.Fatalf("%s: no error within %v%s", s.event, within, s.explainSilence())
 	case it.err == nil:
 		s.t.Fatalf("%s: got the event %s %s, want an error", s.event, it.event.ID, it.event.Raw)
 	}
@@ -114,8 +115,8 @@ func (s *Subscription[A, P]) take(within time.Duration) (item[A, P], bool) {
 	}
 }
 
-// status returns a possible reason why no event has arrived.
-func (s *Subscription[A, P]) status() string {
+// explainSilence returns a possible reason for the absence of events.
+func (s *Subscription[A, P]) explainSilence() string {
 	select {
 	case <-s.done:
 		return ": the subscription has ended"

@@ -27,8 +27,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// subscriberHost is the host of the callbacks. subscriberAddress is its address, which must be allowed for callbacks.
-// It does not receive any real traffic.
+// subscriberHost is the host name of the callbacks. subscriberAddress is its address, which must be allowed for
+// callbacks. It does not receive any real traffic.
 const subscriberHost = "subscriber.example"
 
 var subscriberAddress = netip.MustParseAddr("93.184.216.34")
@@ -64,12 +64,12 @@ type callbackRequest struct {
 func NewWebhooks(t testing.TB) *Webhooks {
 	t.Helper()
 	w := &Webhooks{network: memnet.New(), roots: x509.NewCertPool()}
-	receiver, err := webhook.NewReceiver(webhook.ReceiverOptions{Logger: logger(t)})
+	receiver, err := webhook.NewReceiver(webhook.ReceiverOptions{Logger: testLogger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.receiver = receiver
-	pair, err := w.certificate()
+	pair, err := w.newCertificate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func (w *Webhooks) ClientOptions(o *Options) {
 }
 
 // Deliveries returns the accepted deliveries in order of arrival. They are occurrences, gap envelopes and termination
-// envelopes, all with verified signatures.
+// envelopes, with verified signatures.
 func (w *Webhooks) Deliveries() (all []webhook.Delivery) {
 	w.mu.Lock()
 	got := slices.Clone(w.got)
@@ -127,8 +127,8 @@ func (w *Webhooks) Deliveries() (all []webhook.Delivery) {
 	return all
 }
 
-// check wraps the receiver. It records accepted deliveries, and fails the test if a delivery cannot succeed even if it
-// is retried.
+// check wraps the receiver. It records accepted deliveries, and fails the test if a delivery would fail even after a
+// retry.
 func (w *Webhooks) check(t testing.TB) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(io.LimitReader(r.Body, webhook.MaxBody+1))
@@ -149,13 +149,13 @@ func (w *Webhooks) check(t testing.TB) http.Handler {
 			t.Errorf("eventstest: a callback answers %d to %s", kept.code, body)
 		}
 		if kept.code/100 == 2 {
-			p.accepted = delivery(r.Header, body)
+			p.accepted = parseDelivery(r.Header, body)
 		}
 	})
 }
 
-// delivery parses a message with a verified signature. It returns nil for a verification challenge.
-func delivery(h http.Header, body []byte) *webhook.Delivery {
+// parseDelivery parses a message with a verified signature. It returns nil for a verification challenge.
+func parseDelivery(h http.Header, body []byte) *webhook.Delivery {
 	seconds, err := strconv.ParseInt(h.Get(wire.HeaderWebhookTimestamp), 10, 64)
 	if err != nil {
 		return nil
@@ -181,8 +181,8 @@ func (s *statusRecorder) WriteHeader(code int) {
 
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// certificate creates the certificate of the callbacks and adds it to the roots that servers on the network trust.
-func (w *Webhooks) certificate() (tls.Certificate, error) {
+// newCertificate creates a certificate for the callbacks and adds it to the roots that servers on the network trust.
+func (w *Webhooks) newCertificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err

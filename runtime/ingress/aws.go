@@ -44,7 +44,7 @@ var (
 	snsCertificatePath = regexp.MustCompile(`^/SimpleNotificationService-[A-Za-z0-9]+\.pem$`)
 )
 
-// isSNS parses text as a URL and reports whether it is an https URL of an SNS host, without a port or user.
+// isSNS parses text as a URL and reports whether it is an https URL of an SNS host, without a port and user.
 func isSNS(text string) (*url.URL, bool) {
 	u, err := url.Parse(text)
 	return u, err == nil && u.Scheme == "https" && u.User == nil && snsHost.MatchString(u.Host)
@@ -55,8 +55,8 @@ var (
 	errConfirm     = &Refusal{http.StatusServiceUnavailable, "SNS did not confirm the subscription"}
 )
 
-// certificate returns the certificate at a URL. It uses the cache if possible.
-func (c *awsClient) certificate(ctx context.Context, at string) (*x509.Certificate, error) {
+// fetchCertificate returns the certificate at a URL, from the cache if possible.
+func (c *awsClient) fetchCertificate(ctx context.Context, at string) (*x509.Certificate, error) {
 	u, ok := isSNS(at)
 	if !ok || !snsCertificatePath.MatchString(u.Path) || u.RawQuery != "" {
 		return nil, ErrHeaders
@@ -101,8 +101,8 @@ func (c *awsClient) store(at string, certificate *x509.Certificate) {
 	c.certificates[at] = certificate
 }
 
-// confirm confirms a subscription by requesting its URL.
-func (c *awsClient) confirm(ctx context.Context, at string) error {
+// confirmSubscription confirms a subscription by requesting its URL.
+func (c *awsClient) confirmSubscription(ctx context.Context, at string) error {
 	if _, ok := isSNS(at); !ok {
 		return errors.New("SubscribeURL is not a URL of SNS")
 	}

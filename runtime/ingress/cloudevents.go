@@ -36,7 +36,7 @@ type CloudEventsOptions struct {
 //
 // CloudEvents are not signed. Only the token authenticates the sender, so the URL must be https.
 type CloudEvents struct {
-	service
+	serviceBase
 	origins []string
 }
 
@@ -53,7 +53,7 @@ func NewCloudEvents(o CloudEventsOptions) (*CloudEvents, error) {
 // permission.
 func (c *CloudEvents) Receive(r *http.Request) (Result, error) {
 	if r.Method == http.MethodOptions {
-		if a := c.allow(r.Header); a != nil {
+		if a := c.permission(r.Header); a != nil {
 			return Result{Answer: a}, nil
 		}
 	}
@@ -62,7 +62,7 @@ func (c *CloudEvents) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil && !headersAlone {
 		return Result{}, err
 	}
-	text, err := header(r.Header, "Authorization")
+	text, err := singleHeader(r.Header, "Authorization")
 	if err != nil {
 		return Result{}, err
 	}
@@ -80,7 +80,7 @@ func (c *CloudEvents) Receive(r *http.Request) (Result, error) {
 	if body, err = Unpack(r, body); err != nil {
 		return Result{}, err
 	}
-	documents, err := documents(r.Header, body)
+	documents, err := parseEvents(r.Header, body)
 	if err != nil {
 		return Result{}, err
 	}
@@ -121,14 +121,14 @@ func readEvent(document []byte) (Delivery, error) {
 // attributePrefix is the prefix of headers that contain attributes.
 const attributePrefix = "Ce-"
 
-// documents returns the events in a request in the JSON format.
-func documents(h http.Header, body []byte) ([]jsontext.Value, error) {
+// parseEvents returns the events in a request, each in the JSON format.
+func parseEvents(h http.Header, body []byte) ([]jsontext.Value, error) {
 	media, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
 	switch {
 	case media == "application/cloudevents+json":
 		return []jsontext.Value{body}, nil
 	case media == "application/cloudevents-batch+json":
-		return elements(body)
+		return parseArray(body)
 	case strings.HasPrefix(media, "application/cloudevents"):
 		return nil, &Refusal{http.StatusUnsupportedMediaType, "the format of the CloudEvents is not JSON"}
 	}
@@ -198,13 +198,14 @@ func attributeValue(text string) string {
 	return text
 }
 
-// unescaper removes the backslashes in a quoted string.
+// unescaper replaces escape sequences in a quoted string.
 var unescaper = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 
-// allow returns the response to an OPTIONS request for permission to deliver (HTTP 1.1 Web Hooks for Event Delivery,
-// 4). It returns nil for any other OPTIONS request or if the origin is not allowed. Deliveries still need the token.
-func (c *CloudEvents) allow(h http.Header) *Answer {
-	origin, err := header(h, "WebHook-Request-Origin")
+// permission returns the response to an OPTIONS request that asks for permission to deliver (HTTP 1.1 Web Hooks for
+// Event Delivery, 4). It returns nil for any other OPTIONS request or if the origin is not allowed. Deliveries still
+// need the token.
+func (c *CloudEvents) permission(h http.Header) *Answer {
+	origin, err := singleHeader(h, "WebHook-Request-Origin")
 	if err != nil || !slices.Contains(c.origins, origin) && !slices.Contains(c.origins, "*") {
 		return nil
 	}

@@ -13,23 +13,23 @@ import (
 
 // DiscordOptions configures [NewDiscord].
 type DiscordOptions struct {
-	// PublicKeys lists the accepted public keys of the application, in hex as shown by Discord. The request must be
-	// signed by one of them.
+	// PublicKeys lists the accepted public keys of the application, in the hex form that Discord shows. The request
+	// must be signed with one of these keys.
 	PublicKeys []string
 	// Tolerance is the maximum difference between a timestamp and the local clock. If it is 0, DefaultTolerance is
 	// used.
 	Tolerance time.Duration
 }
 
-// A Discord verifies requests from Discord by the Ed25519 signature in X-Signature-Ed25519, and responds to PINGs. For
-// webhook events, the delivery's event is the type of the inner event, and its time is the timestamp. Its id is a hash
-// of the body, because Discord does not send an id. For interactions, the event is APPLICATION_COMMAND,
+// A Discord verifies requests from Discord with the Ed25519 signature in X-Signature-Ed25519, and responds to PINGs.
+// For webhook events, the delivery's event is the type of the inner event, and its time is the timestamp. Its id is a
+// hash of the body, because Discord does not send an id. For interactions, the event is APPLICATION_COMMAND,
 // MESSAGE_COMPONENT or MODAL_SUBMIT. The action is the command's name or the component's custom_id, and the id is the
 // interaction's id.
 //
 // Receive responds to an interaction with a deferred response. The program must send the text of the response within 15
-// minutes, with the token from the body. It responds to autocompletion without choices and does not treat it as an
-// event.
+// minutes, with the token from the body. It responds to an autocompletion request without choices and does not treat it
+// as an event.
 type Discord struct {
 	keys      []ed25519.PublicKey
 	tolerance time.Duration
@@ -90,7 +90,7 @@ func (d *Discord) isSigned(message, signature []byte) bool {
 	return false
 }
 
-// An interaction is a type of interaction, with its name and the response that Discord expects.
+// An interaction describes an interaction type with its name and the response that Discord expects.
 type interaction struct{ event, answer string }
 
 // interactions maps Discord's type numbers to types of interactions.
@@ -102,7 +102,7 @@ var interactions = map[int]interaction{
 	5: {"MODAL_SUBMIT", `{"type":5}`},
 }
 
-// discordBody decodes the body of a verified request: a webhook event, a PING of type 0, or an interaction.
+// discordBody decodes the body of a verified request, which is a webhook event, a PING of type 0, or an interaction.
 func discordBody(body []byte) (Result, error) {
 	var b struct {
 		Type int    `json:"type"`
@@ -122,7 +122,7 @@ func discordBody(body []byte) (Result, error) {
 	if b.Event.Type != "" {
 		// Discord's documentation shows UTC times without an offset.
 		at, _ := time.Parse("2006-01-02T15:04:05", strings.TrimSuffix(strings.TrimSuffix(b.Event.Timestamp, "Z"), "+00:00"))
-		return delivered(Delivery{ID: bodyID(body), Event: b.Event.Type, Time: at, Body: body}), nil
+		return singleDelivery(Delivery{ID: bodyID(body), Event: b.Event.Type, Time: at, Body: body}), nil
 	}
 	if b.Type == 0 {
 		return Result{Answer: &Answer{Status: http.StatusNoContent}}, nil

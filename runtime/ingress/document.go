@@ -21,7 +21,7 @@ import (
 // errBody reports that a body is not an I-JSON object (RFC 7493). I-JSON forbids duplicate members and invalid UTF-8.
 var errBody = errors.New("the body is not a JSON object of distinct members")
 
-// decode decodes a body into v. If a member has the wrong type, the error names the member.
+// decode parses a body and stores it in v. If a member has the wrong type, the error names the member.
 func decode(body []byte, v any) error {
 	body, err := checkBody(body)
 	if err != nil {
@@ -69,8 +69,8 @@ func checkValue(body []byte) ([]byte, error) {
 	}
 }
 
-// elements returns the elements of a JSON array.
-func elements(body []byte) ([]jsontext.Value, error) {
+// parseArray parses a JSON array and returns its elements.
+func parseArray(body []byte) ([]jsontext.Value, error) {
 	body, err := checkValue(body)
 	if err != nil {
 		return nil, err
@@ -89,8 +89,8 @@ func bodyID(body []byte) string {
 	return "sha256-" + hex.EncodeToString(sum[:16])
 }
 
-// parseTime parses a time from a service: seconds since 1970, or RFC 3339. It returns the zero time for any other
-// value.
+// parseTime parses a time from a service, in seconds since 1970 or in RFC 3339 format. It returns the zero time for any
+// other value.
 func parseTime(raw jsontext.Value) time.Time {
 	switch raw.Kind() {
 	case '0':
@@ -123,8 +123,8 @@ func newDocument(body []byte) (*document, error) {
 	return &document{body: body, objects: map[string]map[string]jsontext.Value{}}, nil
 }
 
-// at returns the value at a JSON Pointer, or nil.
-func (d *document) at(tokens []string) jsontext.Value {
+// valueAt returns the value at a JSON Pointer, or nil if the pointer matches nothing.
+func (d *document) valueAt(tokens []string) jsontext.Value {
 	value, here := d.body, ""
 	for i, token := range tokens {
 		switch value.Kind() {
@@ -145,7 +145,7 @@ func (d *document) at(tokens []string) jsontext.Value {
 				return nil
 			}
 			if token == "*" {
-				return collect(items, tokens[i+1:])
+				return collectValues(items, tokens[i+1:])
 			}
 			n, err := strconv.Atoi(token)
 			if err != nil || n < 0 || n >= len(items) || strconv.Itoa(n) != token {
@@ -160,12 +160,12 @@ func (d *document) at(tokens []string) jsontext.Value {
 	return value
 }
 
-// collect returns an array of the values at a pointer within each element. It skips elements without a value.
-func collect(items []jsontext.Value, rest []string) jsontext.Value {
+// collectValues returns a JSON array of the values at a pointer within each element. It skips elements without a value.
+func collectValues(items []jsontext.Value, rest []string) jsontext.Value {
 	out := jsontext.Value("[")
 	for _, item := range items {
 		element := &document{body: item, objects: map[string]map[string]jsontext.Value{}}
-		if v := element.at(rest); v != nil {
+		if v := element.valueAt(rest); v != nil {
 			if len(out) > 1 {
 				out = append(out, ',')
 			}
@@ -175,14 +175,14 @@ func collect(items []jsontext.Value, rest []string) jsontext.Value {
 	return append(out, ']')
 }
 
-// text returns the string or number at place, which is a JSON Pointer into the document or the name of a header. It
-// returns "" if there is neither.
-func (d *document) text(h http.Header, place string) string {
+// textAt returns the text of the string or number at place, which is a JSON Pointer into the document or a header name.
+// It returns "" if place has neither.
+func (d *document) textAt(h http.Header, place string) string {
 	if !strings.HasPrefix(place, "/") {
 		return h.Get(place)
 	}
 	tokens, _ := wire.SplitPointer(place)
-	switch value := d.at(tokens); value.Kind() {
+	switch value := d.valueAt(tokens); value.Kind() {
 	case '"':
 		var s string
 		if jsonv2.Unmarshal(value, &s) == nil {

@@ -187,8 +187,8 @@ func (f *fixture) fits(name string) {
 
 const wholeIssue = `{"repo":"a/b","number":7}`
 
-// Content that a service signs is emitted as JSON that fits payloadSchema, or refused for a reason: as the body, within a
-// body of the service, and packed. Nothing panics, and memory has a bound.
+// Content that a service signs is emitted as JSON that fits payloadSchema, or refused for a reason: as the body, within
+// a body of the service, and packed. Nothing panics, and memory has a bound.
 func FuzzDeliveries(f *testing.F) {
 	all := senders(f)
 	r := strings.Repeat

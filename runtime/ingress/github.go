@@ -7,18 +7,18 @@ import (
 
 // GitHubOptions configures [NewGitHub].
 type GitHubOptions struct {
-	// Secrets lists the accepted secrets. The request must be signed with one of them. List more than one during
-	// rotation.
+	// Secrets lists the accepted secrets. The request must be signed with one of these secrets. List more than one
+	// during rotation.
 	Secrets []string
 }
 
-// A GitHub verifies webhooks from GitHub by X-Hub-Signature-256, an HMAC-SHA-256 of the body. It ignores the older
+// A GitHub verifies webhooks from GitHub with X-Hub-Signature-256, an HMAC-SHA-256 of the body. It ignores the older
 // X-Hub-Signature with SHA-1. The delivery's event is X-GitHub-Event, its action is the body's action, and its id is
 // X-GitHub-Delivery.
 //
-// GitHub does not sign these headers or a time. Anyone who sees a message in transit can replay it with another id, so
+// GitHub signs neither these headers nor a time. Anyone who sees a message in transit can replay it with another id, so
 // the URL must be https.
-type GitHub struct{ service }
+type GitHub struct{ serviceBase }
 
 // NewGitHub returns the service. At least one secret is required, and each must have at least 8 bytes.
 func NewGitHub(o GitHubOptions) (*GitHub, error) {
@@ -32,7 +32,7 @@ func NewGitHub(o GitHubOptions) (*GitHub, error) {
 // MaxBody returns 25 MB, the maximum size of a body from GitHub.
 func (*GitHub) MaxBody() int64 { return 25 << 20 }
 
-// Receive checks X-Hub-Signature-256. It takes the event and the id from their headers, and the action from the body.
+// Receive checks X-Hub-Signature-256. It reads the event and the id from their headers, and the action from the body.
 func (g *GitHub) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err
@@ -41,7 +41,7 @@ func (g *GitHub) Receive(r *http.Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	body, err := g.open(r, newSHA256, [][]byte{signature}, "")
+	body, err := g.verifiedBody(r, newSHA256, [][]byte{signature}, "")
 	if err != nil {
 		return Result{}, err
 	}
@@ -55,5 +55,5 @@ func (g *GitHub) Receive(r *http.Request) (Result, error) {
 	if d.ID == "" || d.Event == "" {
 		return Result{}, errors.New("X-GitHub-Delivery or X-GitHub-Event is missing")
 	}
-	return delivered(d), nil
+	return singleDelivery(d), nil
 }

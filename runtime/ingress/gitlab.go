@@ -15,28 +15,28 @@ type GitLabOptions struct {
 	// Tokens lists the accepted secret tokens, which GitLab sends in X-Gitlab-Token.
 	Tokens []string
 	// SigningTokens lists the accepted signing tokens (whsec_…) of webhooks that follow Standard Webhooks. Prefer them,
-	// because their signatures cover the body and a time. If both kinds are set, either is accepted.
+	// because their signatures cover the body and a time. If both kinds are set, a token of either kind is accepted.
 	SigningTokens []string
 	// Tolerance is the maximum difference between a signed timestamp and the local clock. If it is 0, DefaultTolerance
 	// is used.
 	Tolerance time.Duration
 }
 
-// A GitLab verifies webhooks from GitLab by X-Gitlab-Token or by the headers of Standard Webhooks. The delivery's event
+// A GitLab verifies webhooks from GitLab with X-Gitlab-Token or the headers of Standard Webhooks. The delivery's event
 // is the body's object_kind (or event_name for system hooks), and its action is the action in object_attributes. The id
-// is the webhook-id of a signed message, the Idempotency-Key or, without either, a hash of the body.
+// is the webhook-id of a signed message or the Idempotency-Key. If both are missing, it is a hash of the body.
 type GitLab struct {
-	service // with the tokens as secrets
-	signing *StandardWebhooks
+	serviceBase // with the tokens as secrets
+	signing     *StandardWebhooks
 }
 
-// NewGitLab returns the service. At least one token of either kind is required. It returns an error if a token is short
-// or malformed.
+// NewGitLab returns a GitLab service. At least one token of either kind is required. It returns an error if a token is
+// short or malformed.
 func NewGitLab(o GitLabOptions) (*GitLab, error) {
-	g := &GitLab{service: service{provider: ProviderGitLab}}
+	g := &GitLab{serviceBase: serviceBase{provider: ProviderGitLab}}
 	var err error
 	if len(o.Tokens) > 0 || len(o.SigningTokens) == 0 {
-		if g.service, err = newService(ProviderGitLab, o.Tokens); err != nil {
+		if g.serviceBase, err = newService(ProviderGitLab, o.Tokens); err != nil {
 			return nil, err
 		}
 	}
@@ -52,13 +52,13 @@ func NewGitLab(o GitLabOptions) (*GitLab, error) {
 // MaxBody returns 25 MB, the maximum size of a body from GitLab.
 func (*GitLab) MaxBody() int64 { return 25 << 20 }
 
-// Receive verifies the request and decodes the event from the body. It verifies the signature if there is one and
-// signing tokens are configured. Otherwise, it checks X-Gitlab-Token.
+// Receive verifies the request and decodes the event from the body. It verifies the signature if the request is signed
+// and signing tokens are configured. Otherwise, it checks X-Gitlab-Token.
 func (g *GitLab) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err
 	}
-	id, body, err := g.open(r)
+	id, body, err := g.verifyRequest(r)
 	if err != nil {
 		return Result{}, err
 	}
@@ -79,18 +79,18 @@ func (g *GitLab) Receive(r *http.Request) (Result, error) {
 	if d.ID == "" { // X-Gitlab-Event-UUID is not unique: events triggered by a webhook share it
 		d.ID = bodyID(body)
 	}
-	return delivered(d), nil
+	return singleDelivery(d), nil
 }
 
-// open verifies a request and returns its body, and its webhook-id if the request is signed.
-func (g *GitLab) open(r *http.Request) (id string, body []byte, err error) {
+// verifyRequest verifies a request and returns its body, and its webhook-id if the request is signed.
+func (g *GitLab) verifyRequest(r *http.Request) (id string, body []byte, err error) {
 	if g.signing != nil && r.Header.Get(wire.HeaderWebhookSignature) != "" {
-		return g.signing.open(r)
+		return g.signing.verifyRequest(r)
 	}
 	if len(g.secrets) == 0 {
 		return "", nil, ErrHeaders
 	}
-	token, err := header(r.Header, "X-Gitlab-Token")
+	token, err := singleHeader(r.Header, "X-Gitlab-Token")
 	if err != nil {
 		return "", nil, err
 	}

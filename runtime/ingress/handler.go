@@ -31,8 +31,8 @@ type Options struct {
 	// BodyTimeout is the maximum time for reading a body. The default is 10 s.
 	BodyTimeout time.Duration
 	// RefuseUnfit makes the handler respond with 422 to a delivery that does not match payloadSchema. The failure is
-	// then visible at the service, which may repeat the delivery without success. By default, the handler logs and
-	// counts the delivery and responds with 202.
+	// then visible at the service, which may repeat the delivery in vain. By default, the handler logs and counts the
+	// delivery and responds with 202.
 	RefuseUnfit bool
 	// Unmapped is called for verified deliveries that do not match any route. They are also logged at level debug and
 	// counted in the metric.
@@ -44,7 +44,7 @@ type Options struct {
 	Meter metric.Meter
 }
 
-// Values for the outcome of a delivery in the metric.
+// Values of a delivery's outcome in the metric.
 const (
 	outcomeEmitted   = "emitted"   // in the log of each route's event type, from now or before
 	outcomeUnmapped  = "unmapped"  // matches no route
@@ -68,7 +68,7 @@ type Handler struct {
 	deliveries metric.Int64Counter
 }
 
-// NewHandler returns a handler for a service's webhooks. If a route is invalid, the error names it.
+// NewHandler returns a handler for a service's webhooks. If a route is invalid, the error identifies it.
 func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 	if s == nil {
 		return nil, errors.New("ingress: no service given")
@@ -157,7 +157,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // moreSevere returns the more severe of two statuses, for a request with several deliveries. For example, the result is
-// 503 if any delivery must be repeated.
+// 503 if at least one delivery must be repeated.
 func moreSevere(a, b int) int {
 	rank := []int{http.StatusAccepted, http.StatusNoContent, http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}
 	return rank[max(slices.Index(rank, a), slices.Index(rank, b))]
@@ -226,13 +226,13 @@ func (h *Handler) deliver(ctx context.Context, header http.Header, d Delivery) (
 	return outcome, status
 }
 
-// emit emits a delivery through one route.
+// emit converts a delivery to an occurrence and emits it through one route.
 func (h *Handler) emit(ctx context.Context, header http.Header, r *Route, d Delivery, doc *document) error {
-	id, err := r.id(d, header, doc)
+	id, err := r.eventID(d, header, doc)
 	if err != nil {
 		return err
 	}
-	payload, err := r.payload(doc)
+	payload, err := r.buildPayload(doc)
 	if err != nil {
 		return err
 	}

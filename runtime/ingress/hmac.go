@@ -15,8 +15,8 @@ import (
 
 // HMACOptions configures [NewHMAC].
 type HMACOptions struct {
-	// Secrets lists the accepted secrets. The request must be signed with one of them. List more than one during
-	// rotation.
+	// Secrets lists the accepted secrets. The request must be signed with one of these secrets. List more than one
+	// during rotation.
 	Secrets []string
 	// Header is the name of the header that contains the signature, such as "X-Shopify-Hmac-Sha256". The header may
 	// contain several signatures, separated by commas or spaces. One valid signature is sufficient.
@@ -34,10 +34,10 @@ type HMACOptions struct {
 	Event, Action string
 }
 
-// An HMAC verifies webhooks by an HMAC of the body in a header. Each route names the place of the delivery's id (see
-// [From]).
+// An HMAC verifies webhooks with an HMAC of the body, which a header contains. Each route names the place of the
+// delivery's id (see [From]).
 type HMAC struct {
-	service
+	serviceBase
 	o       HMACOptions
 	newHash func() hash.Hash
 	decode  func(string) ([]byte, error)
@@ -51,14 +51,14 @@ var encodings = map[string]func(string) ([]byte, error){
 	"": hex.DecodeString, "hex": hex.DecodeString, "base64": base64.StdEncoding.Strict().DecodeString,
 }
 
-// NewHMAC returns the service. At least one secret is required, and each must have at least 8 bytes. It returns an error
-// if an option is invalid.
+// NewHMAC returns an HMAC service. At least one secret is required, and each must have at least 8 bytes. It returns an
+// error if an option is invalid.
 func NewHMAC(o HMACOptions) (*HMAC, error) {
 	s, err := newService(ProviderHMAC, o.Secrets)
 	if err != nil {
 		return nil, err
 	}
-	h := &HMAC{service: s, o: o, newHash: hashes[o.Hash], decode: encodings[o.Encoding]}
+	h := &HMAC{serviceBase: s, o: o, newHash: hashes[o.Hash], decode: encodings[o.Encoding]}
 	switch {
 	case !isHeaderName(o.Header):
 		return nil, fmt.Errorf("ingress: hmac: Header %q is not the name of a header", o.Header)
@@ -87,7 +87,7 @@ func (m *HMAC) Receive(r *http.Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	body, err := m.open(r, m.newHash, signatures, "")
+	body, err := m.verifiedBody(r, m.newHash, signatures, "")
 	if err != nil {
 		return Result{}, err
 	}
@@ -97,21 +97,21 @@ func (m *HMAC) Receive(r *http.Request) (Result, error) {
 	}
 	d := Delivery{Body: body}
 	if m.o.Event != "" {
-		if d.Event = doc.text(r.Header, m.o.Event); d.Event == "" {
+		if d.Event = doc.textAt(r.Header, m.o.Event); d.Event == "" {
 			return Result{}, errors.New("the request has no event at HMACOptions.Event")
 		}
 	}
 	if m.o.Action != "" {
-		d.Action = doc.text(r.Header, m.o.Action)
+		d.Action = doc.textAt(r.Header, m.o.Action)
 	}
-	return delivered(d), nil
+	return singleDelivery(d), nil
 }
 
 // signatures returns the signatures in the header. A service may send several signatures during secret rotation:
 // "v1=a,v1=b". It skips elements without the prefix, such as signatures of another scheme, and elements in another
 // encoding.
 func (m *HMAC) signatures(h http.Header) ([][]byte, error) {
-	text, err := header(h, m.o.Header)
+	text, err := singleHeader(h, m.o.Header)
 	if err != nil {
 		return nil, err
 	}

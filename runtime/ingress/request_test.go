@@ -73,7 +73,8 @@ func TestSeveralEvents(t *testing.T) {
 	f.wants(2)
 }
 
-// A challenge by GET is answered with the service's headers, next to those that keep a browser from reading it as a page.
+// A challenge by GET is answered with the service's headers, next to those that keep a browser from reading it as a
+// page.
 func TestChallengeByGET(t *testing.T) {
 	f := newFixture(t, newShop(), ingress.Options{}, fromShop())
 	r := request(nil, nil)
@@ -115,7 +116,8 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// Half of a cut emoji, as JSON.stringify of JavaScript writes it, becomes U+FFFD; the signature is over the bytes as they came.
+// Half of a cut emoji, as JSON.stringify of JavaScript writes it, becomes U+FFFD; the signature is over the bytes as
+// they came.
 func TestLoneSurrogates(t *testing.T) {
 	for _, fields := range [][]ingress.Field{nil, {{Target: "/repo", Source: "/repo"}, {Target: "/number", Source: "/number"}, {Target: "/note", Source: "/note"}}} {
 		f := newFixture(t, gitHub(t), ingress.Options{}, ingress.From{Provider: "github", Fields: fields})
@@ -166,7 +168,8 @@ type brief struct {
 func (*brief) Provider() string                                { return "custom" }
 func (b *brief) Receive(*http.Request) (ingress.Result, error) { return b.result, b.err }
 
-// Errors of a service are answered by their kind, and a status that HTTP does not have is a fault of the service, not a panic.
+// Errors of a service are answered by their kind, and a status that HTTP does not have is a fault of the service, not a
+// panic.
 func TestAnswersOfAService(t *testing.T) {
 	for _, c := range []struct {
 		service brief

@@ -17,7 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A From maps webhooks to occurrences of an event type: the `from:` of an event file.
+// A From maps webhooks to occurrences of an event type. It corresponds to `from:` in an event file.
 type From struct {
 	// Provider is the name of the service, such as [ProviderGitHub].
 	Provider string
@@ -34,7 +34,7 @@ type From struct {
 // A Field copies a value from the body to a member of the payload.
 type Field struct {
 	// Target is a JSON Pointer into the payload, and Source is a JSON Pointer into the body. A missing source is
-	// omitted. In Source, the token * matches each element of an array, so /labels/*/name produces an array of names.
+	// omitted. The token * in Source matches each element of an array, so /labels/*/name produces an array of names.
 	Target, Source string
 	// Nullable specifies that a null is copied to the payload. Otherwise, a null is omitted.
 	Nullable bool
@@ -107,12 +107,12 @@ func (r *Route) matches(d Delivery) bool {
 	return (r.from.Event == "" || r.from.Event == d.Event) && (r.from.Action == "" || r.from.Action == d.Action)
 }
 
-// id returns the eventId of a delivery (OCC-5). If the id is too long or not visible ASCII, it returns a hash of the
-// id.
-func (r *Route) id(d Delivery, h http.Header, doc *document) (string, error) {
+// eventID returns the eventId for a delivery (OCC-5). If the id is too long or not visible ASCII, it returns a hash of
+// the id.
+func (r *Route) eventID(d Delivery, h http.Header, doc *document) (string, error) {
 	id := d.ID
 	if r.from.ID != "" {
-		id = doc.text(h, r.from.ID)
+		id = doc.textAt(h, r.from.ID)
 	}
 	if id == "" {
 		wrong := events.FieldError{Path: r.from.ID, Message: "is where the id of the delivery should be"}
@@ -124,8 +124,8 @@ func (r *Route) id(d Delivery, h http.Header, doc *document) (string, error) {
 	return eventID(id), nil
 }
 
-// payload builds the payload from a document and validates it against payloadSchema. The error is a [mismatchError].
-func (r *Route) payload(doc *document) (jsontext.Value, error) {
+// buildPayload builds a payload from a document and validates it against payloadSchema. The error is a [mismatchError].
+func (r *Route) buildPayload(doc *document) (jsontext.Value, error) {
 	payload := doc.body
 	if r.shape != nil {
 		payload, _ = r.shape.render(doc, nil)
@@ -139,8 +139,8 @@ func (r *Route) payload(doc *document) (jsontext.Value, error) {
 	return payload, nil
 }
 
-// A mismatchError is a permanent error: the delivery cannot be emitted. It contains pointers and reasons, but no
-// values.
+// A mismatchError is a permanent error about a delivery that cannot be emitted. It contains pointers and reasons, but
+// no values.
 type mismatchError struct{ fields []events.FieldError }
 
 func (m *mismatchError) Error() string { return "the delivery does not match payloadSchema" }
@@ -210,7 +210,7 @@ func (o *object) render(doc *document, out jsontext.Value) (jsontext.Value, bool
 		case *object:
 			out, there = m.render(doc, out)
 		case *leaf:
-			if value := doc.at(m.source); value != nil && (m.nullable || value.Kind() != 'n') {
+			if value := doc.valueAt(m.source); value != nil && (m.nullable || value.Kind() != 'n') {
 				out, there = append(out, value...), true
 			}
 		}

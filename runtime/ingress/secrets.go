@@ -14,29 +14,31 @@ import (
 	"time"
 )
 
-// DefaultTolerance is the maximum difference between a timestamp and the local clock, in either direction.
+// DefaultTolerance is the default for the maximum difference between a timestamp and the local clock, in either
+// direction.
 const DefaultTolerance = 5 * time.Minute
 
-// A service contains the data that services share: the provider and the secrets.
-type service struct {
+// A serviceBase contains the data that all services have, which are the provider and the secrets.
+type serviceBase struct {
 	provider string
 	secrets  [][]byte
 }
 
 // Provider returns the name of the service for routes.
-func (s *service) Provider() string { return s.provider }
+func (s *serviceBase) Provider() string { return s.provider }
 
-// Format writes only the provider, so that logging a service does not reveal a secret.
-func (s *service) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "ingress."+s.provider) }
+// Format writes only the provider, so logging a service does not reveal a secret.
+func (s *serviceBase) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "ingress."+s.provider) }
 
 // minSecret is the minimum length of a secret in bytes.
 const minSecret = 8
 
-// newService returns a service. It returns an error without secrets, or if a secret is short enough to be guessed.
-func newService(provider string, secrets []string) (service, error) {
-	s := service{provider: provider}
+// newService returns a service. It returns an error if no secrets are given, or if a secret is so short that it could
+// be guessed.
+func newService(provider string, secrets []string) (serviceBase, error) {
+	s := serviceBase{provider: provider}
 	if len(secrets) == 0 {
-		return s, needsSecret(provider)
+		return s, missingSecretError(provider)
 	}
 	for i, text := range secrets {
 		if len(text) < minSecret {
@@ -48,14 +50,14 @@ func newService(provider string, secrets []string) (service, error) {
 	return s, nil
 }
 
-// needsSecret returns the error for a service without secrets.
-func needsSecret(provider string) error {
+// missingSecretError returns the error for a service that has no secrets.
+func missingSecretError(provider string) error {
 	return fmt.Errorf("ingress: %s: no secret given: without one anybody could send events", provider)
 }
 
-// open reads the body and verifies that a signature over before and the body was made with one of the secrets. It
-// returns the decompressed content.
-func (s *service) open(r *http.Request, newHash func() hash.Hash, signatures [][]byte, before string) ([]byte, error) {
+// verifiedBody reads and returns the body. It verifies that at least one of the signatures over before and the body was
+// made with one of the secrets. It returns the decompressed content.
+func (s *serviceBase) verifiedBody(r *http.Request, newHash func() hash.Hash, signatures [][]byte, before string) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
@@ -68,7 +70,7 @@ func (s *service) open(r *http.Request, newHash func() hash.Hash, signatures [][
 
 // hasSignature reports whether any of the signatures over the parts was made with one of the secrets. It always
 // compares all secrets with all signatures.
-func (s *service) hasSignature(newHash func() hash.Hash, signatures [][]byte, parts ...[]byte) bool {
+func (s *serviceBase) hasSignature(newHash func() hash.Hash, signatures [][]byte, parts ...[]byte) bool {
 	matched := false
 	for _, secret := range s.secrets {
 		mac := hmac.New(newHash, secret)
@@ -85,9 +87,9 @@ func (s *service) hasSignature(newHash func() hash.Hash, signatures [][]byte, pa
 	return matched
 }
 
-// hasToken reports whether token is accepted, in constant time. It compares hashes, which have a fixed length, so that
-// the comparison does not depend on a token's length.
-func (s *service) hasToken(token string) bool {
+// hasToken reports whether token is accepted, in constant time. It compares hashes, which have a fixed length, so the
+// comparison does not depend on a token's length.
+func (s *serviceBase) hasToken(token string) bool {
 	got := sha256.Sum256([]byte(token))
 	matched := 0
 	for _, secret := range s.secrets {
@@ -103,9 +105,9 @@ const (
 	maxSignatures = 16
 )
 
-// header returns the value of a header. It returns an error unless the header occurs exactly once and is within the
-// limit.
-func header(h http.Header, name string) (string, error) {
+// singleHeader returns the value of a header. It returns an error unless the header occurs exactly once and is within
+// the size limit.
+func singleHeader(h http.Header, name string) (string, error) {
 	values := h.Values(name)
 	if len(values) != 1 || values[0] == "" || len(values[0]) > maxHeader {
 		return "", ErrHeaders
@@ -115,7 +117,7 @@ func header(h http.Header, name string) (string, error) {
 
 // hexHeader decodes a header that consists of a prefix and hex bytes.
 func hexHeader(h http.Header, name, prefix string) ([]byte, error) {
-	text, err := header(h, name)
+	text, err := singleHeader(h, name)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +131,7 @@ func hexHeader(h http.Header, name, prefix string) ([]byte, error) {
 
 // freshHeader returns a header that contains a Unix time. The time must be within tolerance of the local clock.
 func freshHeader(h http.Header, name string, tolerance time.Duration) (string, error) {
-	stamp, err := header(h, name)
+	stamp, err := singleHeader(h, name)
 	if err != nil {
 		return "", err
 	}

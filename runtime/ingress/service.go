@@ -58,7 +58,8 @@ type Refusal struct {
 // Error returns the reason.
 func (r *Refusal) Error() string { return r.Reason }
 
-// A Result is the content of a verified request: deliveries, a response that the service expects, or both.
+// A Result is the content of a verified request. It consists of deliveries, a response that the service expects, or
+// both.
 type Result struct {
 	// Deliveries are the events in the request, in order.
 	Deliveries []Delivery
@@ -85,11 +86,11 @@ type Delivery struct {
 	// Event is the service's name for the event, such as "issues" or "invoice.paid". Action distinguishes events with
 	// the same name, such as "opened". It is empty for services without actions.
 	Event, Action string
-	// Time is the time of the event according to the service, or zero.
+	// Time is the time of the event according to the service, or zero if it is unknown.
 	Time time.Time
 	// Body is the JSON object to which the routes refer.
 	Body []byte
 }
 
-// delivered returns the result for a request with a single event.
-func delivered(d Delivery) Result { return Result{Deliveries: []Delivery{d}} }
+// singleDelivery returns the result of a request that contains a single event.
+func singleDelivery(d Delivery) Result { return Result{Deliveries: []Delivery{d}} }

@@ -256,7 +256,8 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// Senders show the base64 of a secret with or without whsec_, and the reference libraries of Standard Webhooks take both.
+// Senders show the base64 of a secret with or without whsec_, and the reference libraries of Standard Webhooks take
+// both.
 func TestSecretsWithoutPrefix(t *testing.T) {
 	m := messages()["standard"]
 	for _, text := range []string{whsec, strings.TrimPrefix(whsec, "whsec_")} {

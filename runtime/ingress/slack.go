@@ -10,20 +10,20 @@ import (
 
 // SlackOptions configures [NewSlack].
 type SlackOptions struct {
-	// Secrets lists the accepted signing secrets of the app. The request must be signed with one of them. List more
-	// than one during rotation.
+	// Secrets lists the accepted signing secrets of the app. The request must be signed with one of these secrets. List
+	// more than one during rotation.
 	Secrets []string
 	// Tolerance is the maximum difference between a timestamp and the local clock. If it is 0, DefaultTolerance is
 	// used.
 	Tolerance time.Duration
 }
 
-// A Slack verifies requests from Slack's Events API by the v0 signature in X-Slack-Signature. The delivery's event is
+// A Slack verifies requests from Slack's Events API with the v0 signature in X-Slack-Signature. The delivery's event is
 // the type of the inner event, its action is the subtype, its id is event_id, and its time is event_time. Receive
 // responds to a url_verification with a valid signature. Slash commands and interactive components are not events and
 // are not supported.
 type Slack struct {
-	service
+	serviceBase
 	tolerance time.Duration
 }
 
@@ -49,7 +49,7 @@ func (s *Slack) Receive(r *http.Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	body, err := s.open(r, newSHA256, [][]byte{signature}, "v0:"+stamp+":")
+	body, err := s.verifiedBody(r, newSHA256, [][]byte{signature}, "v0:"+stamp+":")
 	if err != nil {
 		return Result{}, err
 	}
@@ -85,9 +85,9 @@ func slackEnvelope(body []byte) (Result, error) {
 		return Result{Answer: &Answer{Header: plain, Body: []byte(b.Challenge)}}, nil
 	case b.Type != "event_callback":
 		// For example app_rate_limited, which concerns the subscription, not the workspace, and has no id.
-		return delivered(Delivery{ID: bodyID(body), Event: b.Type, Body: body}), nil
+		return singleDelivery(Delivery{ID: bodyID(body), Event: b.Type, Body: body}), nil
 	case d.ID == "" || d.Event == "":
 		return Result{}, errors.New("event_id or the type of the event is missing")
 	}
-	return delivered(d), nil
+	return singleDelivery(d), nil
 }

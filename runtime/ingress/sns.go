@@ -29,8 +29,8 @@ type SNSOptions struct {
 	Client *http.Client
 }
 
-// An SNS verifies messages from Amazon SNS by their version 2 signature (RSA and SHA-256). The delivery's event is the
-// topic's name, its id is the MessageId, and its time is the Timestamp. It confirms subscriptions to the accepted
+// An SNS verifies messages from Amazon SNS with their version 2 signature (RSA and SHA-256). The delivery's event is
+// the topic's name, its id is the MessageId, and its time is the Timestamp. It confirms subscriptions to the accepted
 // topics.
 //
 // Version 2 must be enabled: `aws sns set-topic-attributes --attribute-name SignatureVersion --attribute-value 2`.
@@ -60,7 +60,7 @@ func NewSNS(o SNSOptions) (*SNS, error) {
 // Provider returns the name of the service for routes.
 func (*SNS) Provider() string { return ProviderSNS }
 
-// MaxBody returns 2 MiB. A message has up to 256 KiB, and JSON may need six bytes for each byte.
+// MaxBody returns 2 MiB. A message has up to 256 KiB, and JSON can encode each byte with up to six bytes.
 func (*SNS) MaxBody() int64 { return 2 << 20 }
 
 // Message types in the header and in the body.
@@ -82,7 +82,7 @@ func (s *SNS) Receive(r *http.Request) (Result, error) {
 	if r.Method != http.MethodPost { // SNS sends JSON as text/plain
 		return Result{}, &Refusal{http.StatusMethodNotAllowed, "the method is not POST"}
 	}
-	kind, err := header(r.Header, "X-Amz-Sns-Message-Type")
+	kind, err := singleHeader(r.Header, "X-Amz-Sns-Message-Type")
 	if err != nil || !slices.Contains([]string{snsNotification, snsConfirmation, snsUnsubscribed}, kind) {
 		return Result{}, ErrHeaders
 	}
@@ -102,7 +102,7 @@ func (s *SNS) Receive(r *http.Request) (Result, error) {
 	}
 	switch m.Type {
 	case snsConfirmation:
-		return Result{Answer: &Answer{}}, s.aws.confirm(r.Context(), m.SubscribeURL)
+		return Result{Answer: &Answer{}}, s.aws.confirmSubscription(r.Context(), m.SubscribeURL)
 	case snsUnsubscribed:
 		return Result{}, nil
 	}
@@ -116,16 +116,16 @@ func (s *SNS) Receive(r *http.Request) (Result, error) {
 	}
 	at, _ := time.Parse(time.RFC3339Nano, m.Timestamp)
 	topic := m.TopicArn[strings.LastIndexByte(m.TopicArn, ':')+1:]
-	return delivered(Delivery{ID: m.MessageId, Event: topic, Time: at, Body: body}), nil
+	return singleDelivery(Delivery{ID: m.MessageId, Event: topic, Time: at, Body: body}), nil
 }
 
-// verify verifies the signature of a message.
+// verify checks the signature of a message.
 func (s *SNS) verify(r *http.Request, m *snsMessage) error {
 	signature, err := base64.StdEncoding.DecodeString(m.Signature)
 	if err != nil || m.SignatureVersion != "2" {
 		return fmt.Errorf("%w: the message has no signature of version 2", ErrHeaders)
 	}
-	certificate, err := s.aws.certificate(r.Context(), m.SigningCertURL)
+	certificate, err := s.aws.fetchCertificate(r.Context(), m.SigningCertURL)
 	if err != nil {
 		return err
 	}
@@ -135,8 +135,8 @@ func (s *SNS) verify(r *http.Request, m *snsMessage) error {
 	return nil
 }
 
-// signedText returns the text that SNS signs: the names and values of members in alphabetical order, each on a separate
-// line.
+// signedText returns the text that SNS signs. It contains the names and values of members in alphabetical order, each
+// on a separate line.
 func (m *snsMessage) signedText() string {
 	var text strings.Builder
 	line := func(name, value string) { text.WriteString(name + "\n" + value + "\n") }

@@ -68,8 +68,8 @@ func (a *awsHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// sign makes the members of a message and its signature, by the rule of "Verifying the signatures of Amazon SNS messages": the
-// named members in byte order, each name and each value followed by a newline.
+// sign makes the members of a message and its signature, by the rule of "Verifying the signatures of Amazon SNS
+// messages": the named members in byte order, each name and each value followed by a newline.
 func (a *awsHost) sign(t *testing.T, members map[string]string) string {
 	t.Helper()
 	names := []string{"Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"}

@@ -16,11 +16,12 @@ import (
 
 // StandardWebhooksOptions configures [NewStandardWebhooks].
 type StandardWebhooksOptions struct {
-	// Secrets lists the accepted secrets: base64 of 24 to 64 bytes, with or without the prefix whsec_. If there are
-	// any, the message must have a v1 signature made with one of them. List more than one during rotation.
+	// Secrets lists the accepted secrets, which are base64 of 24 to 64 bytes, with or without the prefix whsec_. If the
+	// list is not empty, the message must have a v1 signature made with one of the secrets. List more than one during
+	// rotation.
 	Secrets []string
-	// Keys lists the accepted public keys. If there are any, the message must have a v1a signature made with one of
-	// them.
+	// Keys lists the accepted public keys. If the list is not empty, the message must have a v1a signature made with
+	// one of the keys.
 	Keys []webhook.PublicKey
 	// Tolerance is the maximum difference between a timestamp and the local clock. If it is 0, DefaultTolerance is
 	// used.
@@ -31,18 +32,18 @@ type StandardWebhooksOptions struct {
 // Svix and from services that send through Svix, which uses different names for the same headers, such as svix-id. The
 // delivery's event is the body's type, its id is the webhook-id, and its time is the body's timestamp.
 type StandardWebhooks struct {
-	service
+	serviceBase
 	verifier webhook.Verifier
 }
 
-// NewStandardWebhooks returns the service. It returns an error if there is neither a secret nor a key, or if a secret
-// is malformed.
+// NewStandardWebhooks returns the service. It returns an error if no secret or key is given, or if a secret is
+// malformed.
 func NewStandardWebhooks(o StandardWebhooksOptions) (*StandardWebhooks, error) {
 	return newStandard(ProviderStandardWebhooks, o)
 }
 
 func newStandard(provider string, o StandardWebhooksOptions) (*StandardWebhooks, error) {
-	s := &StandardWebhooks{service{provider: provider}, webhook.Verifier{Keys: o.Keys, Tolerance: o.Tolerance}}
+	s := &StandardWebhooks{serviceBase{provider: provider}, webhook.Verifier{Keys: o.Keys, Tolerance: o.Tolerance}}
 	for i, text := range o.Secrets {
 		secret, err := webhook.ParseSecret(wire.SecretPrefix + strings.TrimPrefix(text, wire.SecretPrefix))
 		if err != nil {
@@ -51,7 +52,7 @@ func newStandard(provider string, o StandardWebhooksOptions) (*StandardWebhooks,
 		s.verifier.Secrets = append(s.verifier.Secrets, secret)
 	}
 	if len(o.Secrets)+len(o.Keys) == 0 {
-		return nil, needsSecret(provider)
+		return nil, missingSecretError(provider)
 	}
 	return s, nil
 }
@@ -72,7 +73,7 @@ func standardHeaders(h http.Header) (http.Header, error) {
 	}
 	out := make(http.Header, len(svixNames))
 	for name := range svixNames {
-		value, err := header(h, prefer(name))
+		value, err := singleHeader(h, prefer(name))
 		if err != nil {
 			return nil, err
 		}
@@ -81,12 +82,13 @@ func standardHeaders(h http.Header) (http.Header, error) {
 	return out, nil
 }
 
-// Receive verifies the three headers and decodes the body in the recommended form: type, timestamp and data.
+// Receive verifies the three headers and decodes the body in the recommended form, which has a type, timestamp and
+// data.
 func (s *StandardWebhooks) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err
 	}
-	id, body, err := s.open(r)
+	id, body, err := s.verifyRequest(r)
 	if err != nil {
 		return Result{}, err
 	}
@@ -100,11 +102,11 @@ func (s *StandardWebhooks) Receive(r *http.Request) (Result, error) {
 	if b.Type == "" {
 		return Result{}, errors.New("the type is missing")
 	}
-	return delivered(Delivery{ID: id, Event: b.Type, Time: parseTime(b.Timestamp), Body: body}), nil
+	return singleDelivery(Delivery{ID: id, Event: b.Type, Time: parseTime(b.Timestamp), Body: body}), nil
 }
 
-// open verifies a request and returns its webhook-id and body.
-func (s *StandardWebhooks) open(r *http.Request) (id string, body []byte, err error) {
+// verifyRequest verifies a request and returns its webhook-id and body.
+func (s *StandardWebhooks) verifyRequest(r *http.Request) (id string, body []byte, err error) {
 	h, err := standardHeaders(r.Header)
 	if err != nil {
 		return "", nil, err

@@ -12,19 +12,18 @@ import (
 
 // StripeOptions configures [NewStripe].
 type StripeOptions struct {
-	// Secrets lists the accepted signing secrets of the endpoint as shown by Stripe, including whsec_. The request must
-	// be signed with one of them. List more than one during rotation.
+	// Secrets lists the accepted signing secrets of the endpoint in the form that Stripe shows, including whsec_. The
+	// request must be signed with one of these secrets. List more than one during rotation.
 	Secrets []string
 	// Tolerance is the maximum difference between a timestamp and the local clock. If it is 0, DefaultTolerance is
 	// used.
 	Tolerance time.Duration
 }
 
-// A Stripe verifies webhooks from Stripe by the v1 signatures in Stripe-Signature. The delivery's event is the event's
-// type, its id is the event's id (evt_…), and its time is the event's created. It supports both snapshot and thin
-// events.
+// A Stripe verifies webhooks from Stripe with the v1 signatures in Stripe-Signature. The delivery's event, id and time
+// are the event's type, id (evt_…) and created. It supports both snapshot and thin events.
 type Stripe struct {
-	service
+	serviceBase
 	tolerance time.Duration
 }
 
@@ -42,7 +41,7 @@ func (s *Stripe) Receive(r *http.Request) (Result, error) {
 	if err := CheckJSON(r); err != nil {
 		return Result{}, err
 	}
-	text, err := header(r.Header, "Stripe-Signature")
+	text, err := singleHeader(r.Header, "Stripe-Signature")
 	if err != nil {
 		return Result{}, err
 	}
@@ -53,7 +52,7 @@ func (s *Stripe) Receive(r *http.Request) (Result, error) {
 	if err := checkFresh(stamp, s.tolerance); err != nil {
 		return Result{}, err
 	}
-	body, err := s.open(r, newSHA256, signatures, stamp+".")
+	body, err := s.verifiedBody(r, newSHA256, signatures, stamp+".")
 	if err != nil {
 		return Result{}, err
 	}
@@ -68,7 +67,7 @@ func (s *Stripe) Receive(r *http.Request) (Result, error) {
 	if b.ID == "" || b.Type == "" {
 		return Result{}, errors.New("id or type of the event is missing")
 	}
-	return delivered(Delivery{ID: b.ID, Event: b.Type, Time: parseTime(b.Created), Body: body}), nil
+	return singleDelivery(Delivery{ID: b.ID, Event: b.Type, Time: parseTime(b.Created), Body: body}), nil
 }
 
 // stripeSignature parses t=TIME,v1=HEX,…, which has one time and any number of signatures. It skips signatures of other

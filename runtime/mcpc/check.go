@@ -11,15 +11,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// support is the result of a check tool. Clients required DirectUpdates until 0.2.4.
-type support struct {
+// checkOutput is the output of a check tool. Clients required DirectUpdates until 0.2.4.
+type checkOutput struct {
 	Enabled       bool   `json:"mcpc_enabled"`
 	Version       string `json:"mcpc_version"`
 	Provider      string `json:"mcpc_provider"`
 	DirectUpdates *bool  `json:"mcpc_direct_updates,omitempty"`
 }
 
-// checkTools lists the names that the check tool has had in all releases.
+// checkTools lists all names of the check tool, which differ between releases.
 var checkTools = []string{wire.MCPCInit, wire.MCPCCheckHidden, wire.MCPCCheck}
 
 // checkTool returns the descriptor of the documented check tool.
@@ -31,7 +31,7 @@ func checkTool() *mcp.Tool {
 
 // checkResult returns the result of the named check tool (MCPC-INIT-1).
 func (a *Adapter) checkResult(name string) *mcp.CallToolResult {
-	s := support{Enabled: true, Version: wire.MCPCVersion, Provider: a.o.Provider}
+	s := checkOutput{Enabled: true, Version: wire.MCPCVersion, Provider: a.o.Provider}
 	if name != wire.MCPCInit {
 		yes := true
 		s.DirectUpdates = &yes
@@ -43,9 +43,9 @@ func (a *Adapter) checkResult(name string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(b)}}}
 }
 
-// middleware handles calls to the check tools. The tools are not registered with the SDK, so that the SDK does not list
+// checkMiddleware handles calls to the check tools. The tools are not registered with the SDK, so the SDK does not list
 // them.
-func (a *Adapter) middleware(next mcp.MethodHandler) mcp.MethodHandler {
+func (a *Adapter) checkMiddleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if call, ok := req.(*mcp.CallToolRequest); ok && call.Params != nil && slices.Contains(checkTools, call.Params.Name) {
 			a.recordSupport(ctx, req)
@@ -62,12 +62,12 @@ func (a *Adapter) recordSupport(ctx context.Context, req mcp.Request) {
 		return // no session to record it for: each call must carry metadata
 	}
 	if p := a.peerOf(c); p != nil {
-		a.setAware(p)
+		a.enableForwarding(p)
 	}
 }
 
-// setAware records that a session supports MCPC, and starts forwarding events to it.
-func (a *Adapter) setAware(p *peer) {
+// enableForwarding marks a peer as supporting MCPC and starts to forward events to it.
+func (a *Adapter) enableForwarding(p *peer) {
 	a.mu.Lock()
 	known := p.aware
 	p.aware = true

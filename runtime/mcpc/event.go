@@ -46,8 +46,9 @@ func (r *record) UnmarshalJSON(b []byte) error {
 	return r.Message.UnmarshalJSON(b)
 }
 
-// authorize requires a task id from callers without a principal. Clients choose ids that cannot be guessed. Without
-// this rule, every such caller could read the messages of all tasks without a principal.
+// authorize rejects a subscription without a task id if the caller has no principal. Otherwise, each such caller could
+// read the messages of all tasks without a principal. A task id protects the messages, because clients choose ids that
+// cannot be guessed.
 func (a *Adapter) authorize(_ context.Context, principal string, args *task.Arguments) error {
 	if principal == "" && args.TaskID == "" && !a.o.OpenTasks {
 		return events.Forbidden("name the task by task_id, or authenticate")

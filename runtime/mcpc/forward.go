@@ -14,7 +14,7 @@ import (
 // modeName is the mode of MCPC subscriptions in hooks.
 const modeName = wire.MCPCProtocol
 
-// forwardAll calls forward for every session after the set of event types has changed.
+// forwardAll calls forward for every session when the set of event types has changed.
 func (a *Adapter) forwardAll() {
 	a.mu.Lock()
 	var all []*peer
@@ -27,8 +27,8 @@ func (a *Adapter) forwardAll() {
 	}
 }
 
-// forward starts forwarding the event types of [Options.Forward] that are not yet forwarded to a session. After
-// begun.Wait returns, all later occurrences are sent.
+// forward starts to forward those event types of [Options.Forward] that are not yet forwarded to a session. All
+// occurrences that are emitted after begun.Wait returns are sent.
 func (a *Adapter) forward(p *peer) (begun *sync.WaitGroup) {
 	begun = &sync.WaitGroup{}
 	if a.o.Forward == nil || p.connection == "" {
@@ -59,8 +59,8 @@ func (a *Adapter) forward(p *peer) (begun *sync.WaitGroup) {
 	return begun
 }
 
-// follow sends new occurrences of one type until the session ends or the type is removed. It calls begun once the
-// starting position is fixed.
+// follow sends new occurrences of one type until the session ends or the type is removed. It calls begun once it has
+// determined the starting position.
 func (a *Adapter) follow(ctx context.Context, p *peer, event string, begun func()) {
 	f, err := a.es.Follow(ctx, port.FollowRequest{Event: event, Principal: p.principal, Mode: modeName})
 	begun()

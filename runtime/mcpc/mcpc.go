@@ -48,7 +48,7 @@ type Options struct {
 	// tools can be called even if they are not listed (MCPC-INIT-1).
 	ListCheckTool bool
 	// MaxTasks limits the concurrent tasks of one session, or of one principal without a session; default 16. Callers
-	// with neither share a limit of 16 times MaxTasks.
+	// with neither a session nor a principal share a limit of 16 times MaxTasks.
 	MaxTasks int
 	// MaxCollected limits the total size of the messages in one tool result over HTTP, in bytes. The default is 1 MiB.
 	// Above the limit, the oldest updates are dropped.
@@ -82,7 +82,7 @@ type Adapter struct {
 	peers map[string]*peer
 }
 
-// errShutdown is the cancellation cause of tasks when the server shuts down.
+// errShutdown is the cancellation cause of tasks that the server's shutdown ends.
 var errShutdown = errors.New("the server is shutting down")
 
 // New serves MCPC on the event server es. For clients of events/*, the only change is the new event type mcpc.task. The
@@ -119,25 +119,25 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 		a.es.Release("MCPC")
 		return nil, fmt.Errorf("mcpc.New: %w", err)
 	}
-	a.es.AddMiddleware(a.middleware)
+	a.es.AddMiddleware(a.checkMiddleware)
 	if o.ListCheckTool {
 		a.es.MCP().AddTool(checkTool(), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return a.checkResult(wire.MCPCCheck), nil // the middleware answers first
 		})
 	}
-	a.stops = append(a.stops, a.es.OnSessionEnd(a.sessionEnds), a.es.OnListChanged(a.forwardAll))
+	a.stops = append(a.stops, a.es.OnSessionEnd(a.cancelSessionTasks), a.es.OnListChanged(a.forwardAll))
 	go func() {
 		select {
 		case <-a.es.Closing():
-			a.end()
+			a.cancelTasks()
 		case <-a.ctx.Done():
 		}
 	}()
 	return a, nil
 }
 
-// end cancels all tasks and prevents new tasks.
-func (a *Adapter) end() {
+// cancelTasks cancels all tasks and prevents new tasks.
+func (a *Adapter) cancelTasks() {
 	a.mu.Lock()
 	a.shut = true
 	a.mu.Unlock()
@@ -147,7 +147,7 @@ func (a *Adapter) end() {
 // Shutdown stops all tasks and waits for them until ctx ends. If ctx ends first, the error wraps ctx.Err(). Shutdown
 // may be called more than once.
 func (a *Adapter) Shutdown(ctx context.Context) error {
-	a.end()
+	a.cancelTasks()
 	for _, stop := range a.stops {
 		stop()
 	}

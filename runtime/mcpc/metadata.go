@@ -13,13 +13,14 @@ import (
 // maxID is the maximum length of client ids in bytes.
 const maxID = 256
 
-// metadata is the MCPC metadata in a call's arguments (MCPC-META-1).
-type metadata struct {
+// callMetadata is the MCPC metadata in the arguments of a call (MCPC-META-1).
+type callMetadata struct {
 	present       bool
 	session, task string
 }
 
-// metadataForms lists the two forms of the metadata. The newer form is first and takes precedence if both are given.
+// metadataForms lists the two forms of the metadata. The newer form comes first and takes precedence if a call contains
+// both.
 var metadataForms = []struct{ argument, session, task string }{
 	{wire.MCPCParams, wire.MCPCParamsSession, wire.MCPCParamsTask},
 	{wire.MCPCMetadata, wire.MCPCMetadataSession, wire.MCPCMetadataTask},
@@ -27,7 +28,7 @@ var metadataForms = []struct{ argument, session, task string }{
 
 // takeMetadata splits a call's arguments into the tool's arguments and MCPC's metadata. The error can be shown to the
 // caller.
-func takeMetadata(arguments json.RawMessage) (own json.RawMessage, m metadata, err error) {
+func takeMetadata(arguments json.RawMessage) (own json.RawMessage, m callMetadata, err error) {
 	members := map[string]jsontext.Value{}
 	if len(arguments) > 0 && string(arguments) != "null" {
 		// This rejects duplicates, which a map would hide from the validation.

@@ -27,7 +27,7 @@ type peer struct {
 	// Guarded by Adapter.mu.
 	aware    bool   // it supports MCPC
 	id       string // the last MCPC session that it named
-	tasks    map[string]*running
+	tasks    map[string]*runningTask
 	forwards map[string]func() // by event type
 	gone     bool
 }
@@ -35,7 +35,7 @@ type peer struct {
 // isSession reports whether the peer is a connection or a session, which can end.
 func (p *peer) isSession() bool { return p.connection != "" || p.session != "" }
 
-// anonymousFactor is multiplied by the limit of a session to get the shared limit of all anonymous callers.
+// anonymousFactor is the ratio of the shared limit of all anonymous callers to the limit of a session.
 const anonymousFactor = 16
 
 // keyOf returns the key of a call's peer and the factor for the peer's limit.
@@ -64,7 +64,7 @@ func (a *Adapter) peerOf(c port.Caller) *peer {
 		return p
 	}
 	p = &peer{key: key, connection: c.Connection, session: c.Session, principal: c.Principal, server: c.ServerSession, id: wire.MCPCSession,
-		tasks: map[string]*running{}, forwards: map[string]func(){}}
+		tasks: map[string]*runningTask{}, forwards: map[string]func(){}}
 	if p.connection != "" {
 		p.session = ""
 	}
@@ -78,7 +78,7 @@ func (a *Adapter) peerOf(c port.Caller) *peer {
 	return p
 }
 
-// errGone is the cancellation cause of a task when its session ends.
+// errGone is the cancellation cause of a task whose session has ended.
 var errGone = errors.New("the session has ended")
 
 // endPeer cancels the tasks and forwards of a session that has ended.
@@ -101,9 +101,9 @@ func (a *Adapter) endPeer(p *peer) {
 	}
 }
 
-// sessionEnds cancels the tasks of a session when its client requests the end of the session. Otherwise, the session
-// would wait for them.
-func (a *Adapter) sessionEnds(session, principal string) {
+// cancelSessionTasks cancels the tasks of a session that its client wants to end. Otherwise, the session would wait for
+// the tasks.
+func (a *Adapter) cancelSessionTasks(session, principal string) {
 	if session == "" {
 		return
 	}
@@ -182,11 +182,11 @@ func (a *Adapter) CheckTask(s Session, taskID string) (Status, bool) {
 	return Status{}, false
 }
 
-// StopTask cancels the context of a session's running task. It returns false if the session does not have such a task.
-// The task's return value determines whether it completes or fails.
+// StopTask cancels the context of a session's running task. It returns false if the session has no such task. The
+// task's return value determines whether it completes or fails.
 func (a *Adapter) StopTask(s Session, taskID string) bool {
 	a.mu.Lock()
-	var r *running
+	var r *runningTask
 	if p := a.peers[s.key]; p != nil {
 		r = p.tasks[taskID]
 	}
@@ -216,7 +216,7 @@ func (a *Adapter) Tasks() []Status {
 
 // addTask adds a task to its peer. It returns an error if the task cannot start, for example because the peer's limit
 // is reached. The error can be shown to the caller.
-func (a *Adapter) addTask(r *running, limit int) error {
+func (a *Adapter) addTask(r *runningTask, limit int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := r.peer
@@ -237,7 +237,7 @@ func (a *Adapter) addTask(r *running, limit int) error {
 
 // removeTask removes a task from its peer. It also removes the peer if that was its last task and the peer is not a
 // session.
-func (a *Adapter) removeTask(r *running) {
+func (a *Adapter) removeTask(r *runningTask) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := r.peer

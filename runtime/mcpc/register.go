@@ -42,8 +42,8 @@ func (f *Failure) Error() string {
 // Unwrap returns the logged error.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// schemas contains the compiled schemas of a type.
-type schemas struct{ input, update, result *validate.Schema }
+// taskSchemas contains the compiled schemas of a task type.
+type taskSchemas struct{ input, update, result *validate.Schema }
 
 // RegisterTask adds a tool that runs in the background. Generated code calls it before the server runs. RegisterTask
 // returns an error if a schema of the type is invalid, which cannot happen with generated code.
@@ -72,7 +72,7 @@ func RegisterTask[A, U, R any](a *Adapter, t task.Type[A, U, R], f Func[A, U, R]
 		if err := codec.Decode(own, &args); err != nil {
 			return failed("Invalid arguments: " + err.Error() + "."), nil
 		}
-		return a.start(ctx, req, t.Name, m, func(ctx context.Context, r *running) (json.RawMessage, error) {
+		return a.start(ctx, req, t.Name, m, func(ctx context.Context, r *runningTask) (json.RawMessage, error) {
 			out, err := f(ctx, args, &Task[U]{r, s.update})
 			if err != nil {
 				return nil, err
@@ -86,7 +86,7 @@ func RegisterTask[A, U, R any](a *Adapter, t task.Type[A, U, R], f Func[A, U, R]
 	})
 }
 
-// add adds a tool. The SDK panics if the tool is invalid; add converts the panic to an error.
+// add adds a tool. The SDK panics if the tool is invalid, and add converts the panic to an error.
 func add(srv *mcp.Server, t *mcp.Tool, h mcp.ToolHandler) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -97,9 +97,8 @@ func add(srv *mcp.Server, t *mcp.Tool, h mcp.ToolHandler) (err error) {
 	return nil
 }
 
-// compile compiles the schemas of a type. It returns an error for a type that would cause the SDK to panic or could not
-// work.
-func compile(t *task.Info) (s schemas, err error) {
+// compile compiles the schemas of a task type. It returns an error if the SDK would panic or the tool could not work.
+func compile(t *task.Info) (s taskSchemas, err error) {
 	if t.Name == "" {
 		return s, errors.New("it has no name")
 	}
@@ -153,7 +152,7 @@ func outputSchema(result json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(all)
 }
 
-// encode encodes v, a pointer, as JSON and validates the result.
+// encode converts the value to which v points to JSON and validates it.
 func encode(s *validate.Schema, v any) (json.RawMessage, error) {
 	data, err := codec.Encode(v)
 	if err != nil {
@@ -166,10 +165,10 @@ func encode(s *validate.Schema, v any) (json.RawMessage, error) {
 }
 
 // start starts a task. If messages can be sent later, it returns the answer immediately.
-func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool string, m metadata, f func(context.Context, *running) (json.RawMessage, error)) (*mcp.CallToolResult, error) {
+func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool string, m callMetadata, f func(context.Context, *runningTask) (json.RawMessage, error)) (*mcp.CallToolResult, error) {
 	c := a.es.CallerOf(ctx, req)
 	_, limit := keyOf(c)
-	r := &running{a: a, tool: tool, id: m.task, session: m.session}
+	r := &runningTask{a: a, tool: tool, id: m.task, session: m.session}
 	for {
 		if r.peer = a.peerOf(c); r.peer == nil {
 			return failed("The server is shutting down."), nil
@@ -189,7 +188,7 @@ func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool stri
 	}
 	if r.way == Callback {
 		created := r.message(wire.MCPCCreated, quoted("Started "+tool+". Updates and the result follow."))
-		reply, err := content(created)
+		reply, err := messageContent(created)
 		if err != nil {
 			r.cancel(err)
 			a.removeTask(r)
@@ -215,10 +214,10 @@ func (a *Adapter) start(ctx context.Context, req *mcp.CallToolRequest, tool stri
 	return r.complete(f), nil
 }
 
-// wayOf returns how to send the messages of a call to its caller.
-func (a *Adapter) wayOf(p *peer, m metadata) Way {
+// wayOf returns the way to send a call's messages to its caller.
+func (a *Adapter) wayOf(p *peer, m callMetadata) Way {
 	if m.present && p.isSession() {
-		a.setAware(p)
+		a.enableForwarding(p)
 	}
 	a.mu.Lock()
 	aware := p.aware || m.present

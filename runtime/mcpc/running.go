@@ -18,7 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 )
 
-// A Way is how a task's messages are sent to its caller. See MCPC-WIRE-1, MCPC-WIRE-2.
+// A Way specifies how a task's messages are sent to its caller. See MCPC-WIRE-1, MCPC-WIRE-2.
 type Way int
 
 const (
@@ -45,7 +45,7 @@ func (w Way) String() string {
 
 // A Task is a running task, as seen by its [Func]. Its methods are safe for concurrent use.
 type Task[U any] struct {
-	r      *running
+	r      *runningTask
 	schema *validate.Schema
 }
 
@@ -73,7 +73,7 @@ func (t *Task[U]) Session() Session {
 	return Session{ID: t.r.session, Principal: t.r.peer.principal, key: t.r.peer.key}
 }
 
-// Way returns how the task's messages are sent to its caller.
+// Way returns the way in which the task's messages are sent to its caller.
 func (t *Task[U]) Way() Way { return t.r.way }
 
 // Errors of Update and [SendEvent].
@@ -86,8 +86,8 @@ var (
 	errStopped = errors.New("the task was stopped")
 )
 
-// running is the state of a task from its call to its last message.
-type running struct {
+// A runningTask is the state of a task from its call to its last message.
+type runningTask struct {
 	a                 *Adapter
 	peer              *peer
 	tool, id, session string
@@ -107,7 +107,7 @@ type running struct {
 }
 
 // createContext creates the task's context. If the call is answered immediately, the context outlives the call.
-func (r *running) createContext(ctx context.Context, req *mcp.CallToolRequest) {
+func (r *runningTask) createContext(ctx context.Context, req *mcp.CallToolRequest) {
 	r.started = time.Now()
 	if r.way == Callback {
 		ctx = context.WithoutCancel(ctx)
@@ -130,24 +130,24 @@ func (r *running) createContext(ctx context.Context, req *mcp.CallToolRequest) {
 	}
 }
 
-func (r *running) status() Status {
+func (r *runningTask) status() Status {
 	return Status{Session: Session{ID: r.session, Principal: r.peer.principal, key: r.peer.key}, TaskID: r.id, ToolName: r.tool,
 		Started: r.started, Updates: r.updates, Stopping: r.ctx.Err() != nil}
 }
 
-func (r *running) message(event string, result json.RawMessage) task.Message {
+func (r *runningTask) message(event string, result json.RawMessage) task.Message {
 	return task.Message{Type: wire.MCPCTask, Event: event, SessionID: r.session, TaskID: r.id, ToolName: r.tool, Result: result}
 }
 
 // send sends a message to the caller and to the subscribers of mcpc.task.
-func (r *running) send(ctx context.Context, event string, result json.RawMessage) error {
+func (r *runningTask) send(ctx context.Context, event string, result json.RawMessage) error {
 	r.sending.Lock()
 	defer r.sending.Unlock()
 	if r.over {
 		return ErrFinished
 	}
 	m := r.message(event, result)
-	text, err := content(m)
+	text, err := messageContent(m)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (r *running) send(ctx context.Context, event string, result json.RawMessage
 
 // collect adds a message to the result. If the result is too large, it drops the oldest messages. It keeps the last
 // message and the first, which is "created".
-func (r *running) collect(text []mcp.Content) {
+func (r *runningTask) collect(text []mcp.Content) {
 	size := func(c mcp.Content) int { return len(c.(*mcp.TextContent).Text) }
 	r.texts = append(r.texts, text...)
 	r.size += size(text[0])
@@ -187,9 +187,9 @@ func (r *running) collect(text []mcp.Content) {
 // lastTimeout limits the time to wait for a slow caller to accept the last message of a task.
 const lastTimeout = 10 * time.Second
 
-// complete runs the author's function and sends the last message. It returns the tool result, which is used if the call
+// complete runs the author's function and sends the last message. It returns the tool result, which is sent if the call
 // is still open.
-func (r *running) complete(f func(context.Context, *running) (json.RawMessage, error)) *mcp.CallToolResult {
+func (r *runningTask) complete(f func(context.Context, *runningTask) (json.RawMessage, error)) *mcp.CallToolResult {
 	defer r.cancel(nil)
 	defer r.a.removeTask(r)
 	result, err := r.run(f)
@@ -212,7 +212,7 @@ func (r *running) complete(f func(context.Context, *running) (json.RawMessage, e
 	return res
 }
 
-func (r *running) last(ctx context.Context, event string, result json.RawMessage) {
+func (r *runningTask) last(ctx context.Context, event string, result json.RawMessage) {
 	if err := r.send(ctx, event, result); err != nil && !errors.Is(err, ErrUnreachable) {
 		r.a.o.Logger.WarnContext(ctx, "mcpc: the last message of a task was lost", "tool", r.tool, "error", err)
 	}
@@ -220,7 +220,7 @@ func (r *running) last(ctx context.Context, event string, result json.RawMessage
 
 // run calls the author's function. It stops waiting if the function does not return within Grace after its context
 // ends.
-func (r *running) run(f func(context.Context, *running) (json.RawMessage, error)) (json.RawMessage, error) {
+func (r *runningTask) run(f func(context.Context, *runningTask) (json.RawMessage, error)) (json.RawMessage, error) {
 	type outcome struct {
 		result json.RawMessage
 		err    error
@@ -253,7 +253,7 @@ func (r *running) run(f func(context.Context, *running) (json.RawMessage, error)
 }
 
 // errorMessage returns an error message that is safe for the caller, and logs the details.
-func (r *running) errorMessage(err error) string {
+func (r *runningTask) errorMessage(err error) string {
 	var failure *Failure
 	if errors.As(err, &failure) {
 		if failure.Err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// content returns a message as the content of a tool result (MCPC-WIRE-1).
-func content(m task.Message) ([]mcp.Content, error) {
+// messageContent converts a message to the content of a tool result (MCPC-WIRE-1).
+func messageContent(m task.Message) ([]mcp.Content, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
@@ -28,8 +28,8 @@ func content(m task.Message) ([]mcp.Content, error) {
 	return []mcp.Content{&mcp.TextContent{Text: string(b)}}, nil
 }
 
-// callback returns the JSON-RPC response that carries a message.
-func callback(text []mcp.Content) (json.RawMessage, error) {
+// newCallback returns a JSON-RPC response that contains a message.
+func newCallback(text []mcp.Content) (json.RawMessage, error) {
 	result, err := json.Marshal(&mcp.CallToolResult{Content: text})
 	if err != nil {
 		return nil, err
@@ -47,9 +47,9 @@ const (
 	maxPause   = time.Second
 )
 
-// deliver sends a callback once the peer accepts it.
+// deliver sends a callback as soon as the peer accepts it.
 func (a *Adapter) deliver(ctx context.Context, connection string, text []mcp.Content) error {
-	raw, err := callback(text)
+	raw, err := newCallback(text)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (a *Adapter) sendEvent(ctx context.Context, to Session, event string, data 
 }
 
 func (a *Adapter) serverEvent(ctx context.Context, p *peer, session, event string, data json.RawMessage) error {
-	text, err := content(task.Message{Type: wire.MCPCServerEvent, Event: event, SessionID: session, Result: data})
+	text, err := messageContent(task.Message{Type: wire.MCPCServerEvent, Event: event, SessionID: session, Result: data})
 	if err != nil {
 		return err
 	}

@@ -269,9 +269,9 @@ func TestPlainClient(t *testing.T) {
 	}
 }
 
-// MCPC-SRV-2, V7: tools/list says the same to everybody, and every answer has structured content that is valid under the
-// schema that its client has seen, whatever it knew then: clients such as @modelcontextprotocol/sdk 1.32.2 refuse others,
-// and do not list again by themselves.
+// MCPC-SRV-2, V7: tools/list says the same to everybody, and every answer has structured content that is valid under
+// the schema that its client has seen, whatever it knew then: clients such as @modelcontextprotocol/sdk 1.32.2 refuse
+// others, and do not list again by themselves.
 func TestOutputSchema(t *testing.T) {
 	const metadata = `"mcpc_params":{"session_id":"s","task_id":"t"}`
 	for _, version := range eras {

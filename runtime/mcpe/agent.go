@@ -15,13 +15,13 @@ type AgentOptions struct {
 	// Sampling allows MCP sampling with the subscriber's model. It is used if Handle is nil or returns
 	// [ErrUseSampling]. It requires a session with a client that supports sampling.
 	Sampling bool
-	// Sampled, if set, is called with the model's answer, which is untrusted.
+	// Sampled is called with the model's answer, which is untrusted. It can be nil.
 	Sampled func(ctx context.Context, r AgentRequest, answer string)
-	// Timeout is the default timeout of a handler (default 2 min). MaxTimeout is the maximum (default 10 min).
+	// Timeout is the default timeout of a handler (default 2 min). MaxTimeout is its maximum timeout (default 10 min).
 	Timeout, MaxTimeout time.Duration
 }
 
-// ErrUseSampling can be returned by AgentOptions.Handle to request that sampling handle the event.
+// AgentOptions.Handle can return ErrUseSampling to let sampling handle the event.
 var ErrUseSampling = errors.New("mcpe: use sampling")
 
 // An AgentRequest asks an agent to handle an event. All text from the subscriber and the event is untrusted.
@@ -68,11 +68,11 @@ func (g *agent) check(o object, h *mcpewire.Handler, _ bool) (err *refusal) {
 			return err
 		}
 	}
-	if h.Tools, _, err = o.texts("tools"); err != nil {
+	if h.Tools, _, err = o.stringList("tools"); err != nil {
 		return err
 	}
 	if len(h.Tools) > maxArgs {
-		return invalid(o.path("tools"), "has %d values; at most %d are allowed", len(h.Tools), maxArgs)
+		return invalidField(o.path("tools"), "has %d values; at most %d are allowed", len(h.Tools), maxArgs)
 	}
 	h.MaxTokens, err = o.number("maxTokens", 0, 1, 1<<20)
 	return err
@@ -88,10 +88,10 @@ func (g *agent) run(ctx context.Context, r *run) error {
 			return err
 		}
 	}
-	return g.sample(ctx, request, r.session)
+	return g.requestSampling(ctx, request, r.session)
 }
 
-// call calls the host's agent. It returns when ctx ends, even if the agent ignores that.
+// call calls the host's agent. It returns when ctx ends, even if the agent does not.
 func (g *agent) call(ctx context.Context, request AgentRequest) error {
 	done := make(chan error, 1)
 	go func() { done <- recoverPanic(func() error { return g.o.Handle(ctx, request) }) }()

@@ -17,8 +17,8 @@ import (
 )
 
 // BashOptions configures handlers that run commands. A command runs without a shell, with its arguments unchanged. The
-// subscriber, often a model, chooses arguments that match Args. Many commands can run another command or write a file
-// if given an option (find -exec, tar --checkpoint-action, sort -o), and a shell or an interpreter runs anything. See
+// subscriber, often a model, chooses arguments that match Args. Many commands have options that run another command or
+// write a file (find -exec, tar --checkpoint-action, sort -o), and a shell or an interpreter can run any code. See
 // MCPE-HAN-1.
 type BashOptions struct {
 	// Allow lists the names of the allowed commands. [New] looks up each command in PATH. A command without an entry in
@@ -41,7 +41,7 @@ type BashOptions struct {
 	Env []string
 	// AllowEnv lists the environment variables that a subscriber may set.
 	AllowEnv []string
-	// Timeout is the default timeout of a handler (default 30 s). MaxTimeout is the maximum (default 5 min).
+	// Timeout is the default timeout of a handler (default 30 s). MaxTimeout is its maximum timeout (default 5 min).
 	Timeout, MaxTimeout time.Duration
 	// MaxOutput is the maximum number of bytes of output to log; default 64 KiB.
 	MaxOutput int
@@ -125,35 +125,35 @@ func (b *bash) timeout(h *mcpewire.Handler) time.Duration {
 
 func (b *bash) check(o object, h *mcpewire.Handler, local bool) (err *refusal) {
 	if !local && !b.o.Remote {
-		return invalid(o.path("type"), "handlers that run commands are not allowed to remote clients")
+		return invalidField(o.path("type"), "handlers that run commands are not allowed to remote clients")
 	}
 	if h.Command, err = o.text("command"); err != nil {
 		return err
 	}
 	if b.paths[h.Command] == "" {
-		return invalid(o.path("command"), "%.64q is not an allowed command", h.Command)
+		return invalidField(o.path("command"), "%.64q is not an allowed command", h.Command)
 	}
-	if h.Args, _, err = o.texts("args"); err != nil {
+	if h.Args, _, err = o.stringList("args"); err != nil {
 		return err
 	}
 	if len(h.Args) > maxArgs || slices.ContainsFunc(h.Args, func(s string) bool { return strings.ContainsRune(s, 0) }) {
-		return invalid(o.path("args"), "must be at most %d strings without zero bytes", maxArgs)
+		return invalidField(o.path("args"), "must be at most %d strings without zero bytes", maxArgs)
 	}
 	if !b.allowsArgs(h) {
-		return invalid(o.path("args"), "%.64q does not take these arguments here", h.Command)
+		return invalidField(o.path("args"), "%.64q does not take these arguments here", h.Command)
 	}
 	if h.Cwd, err = o.text("cwd"); err != nil {
 		return err
 	}
 	if _, bad := b.resolveDir(h.Cwd); bad != nil {
-		return invalid(o.path("cwd"), "is not a directory that is allowed here")
+		return invalidField(o.path("cwd"), "is not a directory that is allowed here")
 	}
 	if h.Env, err = o.table("env"); err != nil {
 		return err
 	}
 	for name, value := range h.Env {
 		if !variableName.MatchString(name) || !slices.Contains(b.o.AllowEnv, name) || strings.ContainsRune(value, 0) {
-			return invalid(o.path("env"), "%.64q may not be set here", name)
+			return invalidField(o.path("env"), "%.64q may not be set here", name)
 		}
 	}
 	if h.Input, err = o.text("input"); err != nil {
@@ -163,7 +163,7 @@ func (b *bash) check(o object, h *mcpewire.Handler, local bool) (err *refusal) {
 		h.Input = inputStdin
 	}
 	if inputs := []string{inputStdin, inputEnv, inputArgs}; !slices.Contains(inputs, h.Input) {
-		return invalid(o.path("input"), "%.32q is not one of %s", h.Input, strings.Join(inputs, ", "))
+		return invalidField(o.path("input"), "%.32q is not one of %s", h.Input, strings.Join(inputs, ", "))
 	}
 	return nil
 }
@@ -233,7 +233,7 @@ func (b *bash) resolveDir(cwd string) (string, error) {
 	return "", errors.New("not an allowed directory")
 }
 
-// run executes the command and kills its process group afterwards.
+// run runs the command, and then kills its process group.
 func (b *bash) run(ctx context.Context, r *run) error {
 	h := r.handler
 	path := b.paths[h.Command]
@@ -297,8 +297,8 @@ func eventEnv(e *mcpewire.Event, body []byte) []string {
 	return slices.DeleteFunc(env, func(v string) bool { return strings.ContainsRune(v, 0) || len(v) > maxVariable+64 })
 }
 
-// A limitedBuffer stores the first limit bytes written to it and counts the rest. A command with a lot of output
-// neither blocks nor uses much memory.
+// A limitedBuffer stores the first limit bytes written to it and counts the rest. A command that writes a lot of output
+// therefore neither blocks nor uses much memory.
 type limitedBuffer struct {
 	limit int
 	kept  bytes.Buffer

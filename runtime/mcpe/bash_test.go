@@ -144,8 +144,8 @@ func TestBashSharesNothing(t *testing.T) {
 	}
 }
 
-// MCPE-HAN-1: a subscriber chooses arguments within the patterns of the command, and options only if a pattern has them: find,
-// tar and sort do not write where they are not meant to.
+// MCPE-HAN-1: a subscriber chooses arguments within the patterns of the command, and options only if a pattern has
+// them: find, tar and sort do not write where they are not meant to.
 func TestBashArgs(t *testing.T) {
 	b, err := newBash(BashOptions{Allow: []string{"find", "tar", "sort", "true"}, Dirs: []string{t.TempDir()},
 		Args: map[string][][]string{"find": {{"**"}}, "tar": {{"-t", "-f", "*"}}, "sort": {{}, {"--", "*", "x"}}}})

@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// outcome is the tool result of pause and resume.
-type outcome struct {
+// statusResult is the result of a pause or resume tool call.
+type statusResult struct {
 	Success        bool   `json:"success"`
 	Status         string `json:"status"`
 	SubscriptionID string `json:"subscriptionId"`
@@ -25,12 +25,12 @@ func (a *Adapter) resume(ctx context.Context, c *call) (any, *refusal) {
 
 func (a *Adapter) setStatus(ctx context.Context, c *call, status string) (any, *refusal) {
 	a.mu.Lock()
-	s, err := a.find(c)
+	s, err := a.findSubscription(c)
 	switch {
 	case err != nil:
 	case s.status == wire.MCPEExpired:
 		err = refuse(mcpewire.CodeInvalidParams, "subscriptionId: the subscription has expired; create a new one.")
-	case status == wire.MCPEActive && s.status != status && c.owner.active() >= a.o.MaxActive:
+	case status == wire.MCPEActive && s.status != status && c.owner.countActive() >= a.o.MaxActive:
 		err = a.limitReached()
 	}
 	if err != nil {
@@ -41,7 +41,7 @@ func (a *Adapter) setStatus(ctx context.Context, c *call, status string) (any, *
 	if changed {
 		s.status, s.updated = status, time.Now()
 	}
-	row := s.stored()
+	row := s.row()
 	filter := s.filter
 	a.mu.Unlock()
 	if changed {
@@ -52,7 +52,7 @@ func (a *Adapter) setStatus(ctx context.Context, c *call, status string) (any, *
 			if _, err := a.watchFor(ctx, s, &filter); err != nil {
 				a.mu.Lock()
 				s.status = wire.MCPEPaused
-				row := s.stored()
+				row := s.row()
 				a.mu.Unlock()
 				if err := a.save(ctx, c.owner, rowsOf(row), nil); err != nil {
 					return nil, a.internal("storing a subscription", err)
@@ -69,13 +69,13 @@ func (a *Adapter) setStatus(ctx context.Context, c *call, status string) (any, *
 		}
 		a.mu.Unlock()
 	}
-	return &outcome{true, status, s.id}, nil
+	return &statusResult{true, status, s.id}, nil
 }
 
-// findUnexpired returns the subscription that a call names. It returns an error if the subscription has expired. The
-// caller holds a.mu.
+// findUnexpired returns the subscription that a call specifies. It returns an error if the subscription has expired.
+// The caller holds a.mu.
 func (a *Adapter) findUnexpired(c *call) (*subscription, *refusal) {
-	s, err := a.find(c)
+	s, err := a.findSubscription(c)
 	if err == nil && s.status == wire.MCPEExpired {
 		err = refuse(mcpewire.CodeInvalidParams, "subscriptionId: the subscription has expired; create a new one.")
 	}
@@ -137,7 +137,7 @@ func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 	if ch.plan != nil {
 		rows, drop = s.setPlan(ch.plan, now)
 	}
-	rows = append(rows, s.stored())
+	rows = append(rows, s.row())
 	a.mu.Unlock()
 	if err := a.save(ctx, c.owner, rows, drop); err != nil {
 		return nil, a.internal("storing a subscription", err)
@@ -152,7 +152,7 @@ func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 		defer a.mu.Unlock()
 		a.armLocked(s)
 	})
-	view := s.view()
+	view := s.toWire()
 	view.Warnings = warnings
 	return view, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// A receipt tracks whether any of the connections that accepted a notification has written it.
+// A receipt tracks whether at least one connection that accepted a notification has written it.
 type receipt struct {
 	mu      sync.Mutex
 	took    int // connections that accepted; -1 until all were offered the notification
@@ -24,8 +24,8 @@ type receipt struct {
 
 func newReceipt() *receipt { return &receipt{took: -1, known: make(chan struct{})} }
 
-// written records a connection's result. ok reports whether the connection has written and flushed the notification.
-func (r *receipt) written(ok bool) {
+// recordResult records whether a connection has written and flushed the notification.
+func (r *receipt) recordResult(ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reports++
@@ -47,7 +47,7 @@ func (r *receipt) check() {
 	}
 }
 
-// wait waits until a connection has written the notification. It returns false if all connections fail or ctx ends.
+// wait blocks until a connection has written the notification. It returns false if all connections fail or ctx ends.
 // Connections report their results within their write timeout, or when their peer disconnects.
 func (r *receipt) wait(ctx context.Context) bool {
 	select {
@@ -65,7 +65,7 @@ func (r *receipt) wait(ctx context.Context) bool {
 func (a *Adapter) notifyLocked(s *subscription, method string, params any, r *receipt) bool {
 	m := a.message(method, params)
 	if r != nil {
-		m.Written = r.written
+		m.Written = r.recordResult
 	}
 	listeners := func() int {
 		if s.owner.principal == "" {
@@ -116,7 +116,7 @@ func (a *Adapter) message(method string, params any) port.Message {
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`
 	}
-	// Send the two members defined by the specification and the required members of an MCP log message.
+	// Send the two members that the specification defines and the required members of an MCP log message.
 	return port.Message{Method: wire.NotificationMessage, Params: encode(struct {
 		inner
 		Level  string `json:"level"`
@@ -125,9 +125,9 @@ func (a *Adapter) message(method string, params any) port.Message {
 	}{inner{method, raw}, "info", wire.MCPEName, inner{method, raw}})}
 }
 
-// realtimeLocked delivers an event immediately or drops it without a retry (specification, section 8.1). Until the
-// client knows the subscription's id, realtimeLocked buffers events. The caller holds a.mu.
-func (a *Adapter) realtimeLocked(s *subscription, e *mcpewire.Event) {
+// sendRealtimeLocked delivers an event immediately or drops it without a retry (specification, section 8.1). It buffers
+// events until the client knows the subscription's id. The caller holds a.mu.
+func (a *Adapter) sendRealtimeLocked(s *subscription, e *mcpewire.Event) {
 	if !s.revealed {
 		if len(s.early) < maxEarlyEvents {
 			s.early = append(s.early, *e)
@@ -146,8 +146,8 @@ func (a *Adapter) realtimeLocked(s *subscription, e *mcpewire.Event) {
 }
 
 // notifyBatch sends a batch as one notification if aggregate is set, or as one notification per event. It returns the
-// receipts of the accepted events. If a rate limit or a slow peer stops it, it also returns the time to wait before a
-// retry.
+// receipts of the accepted events. If a rate limit or a slow peer prevents delivery, it also returns the time to wait
+// before a retry.
 func (a *Adapter) notifyBatch(s *subscription, batch []mcpewire.Event, aggregate bool) (sent []*receipt, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -161,29 +161,29 @@ func (a *Adapter) notifyBatch(s *subscription, batch []mcpewire.Event, aggregate
 		if aggregate {
 			if !a.notifyLocked(s, wire.MCPENotificationBatch, &mcpewire.BatchParams{SubscriptionID: s.id, Events: batch}, to) {
 				r.Cancel()
-				return nil, a.slowLocked(s)
+				return nil, a.retryDelayLocked(s)
 			}
 			return slices.Repeat([]*receipt{to}, len(batch)), 0
 		}
 		if !a.notifyLocked(s, wire.MCPENotificationEvent, &mcpewire.EventParams{SubscriptionID: s.id, Event: batch[i]}, to) {
 			r.Cancel()
-			return sent, a.slowLocked(s)
+			return sent, a.retryDelayLocked(s)
 		}
 		sent = append(sent, to)
 	}
 	return sent, 0
 }
 
-// slowLocked returns the time to wait before a retry if a connected peer did not accept a notification. It returns 0
-// for a disconnected peer, because a reconnection triggers the delivery. The caller holds a.mu.
-func (a *Adapter) slowLocked(s *subscription) time.Duration {
+// retryDelayLocked returns the time to wait before a retry if a connected peer did not accept a notification. It
+// returns 0 for a disconnected peer, because a reconnection triggers the delivery. The caller holds a.mu.
+func (a *Adapter) retryDelayLocked(s *subscription) time.Duration {
 	if slices.ContainsFunc(s.owner.bound, a.es.Reachable) {
 		return retryDelivery
 	}
 	return 0
 }
 
-// reveal records that the reply with the subscription's id was sent, and delivers the buffered events.
+// reveal records that the client has been sent the subscription's id, and delivers the buffered events.
 func (a *Adapter) reveal(s *subscription) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -192,7 +192,7 @@ func (a *Adapter) reveal(s *subscription) {
 	}
 	s.revealed = true
 	for i := range s.early {
-		a.realtimeLocked(s, &s.early[i])
+		a.sendRealtimeLocked(s, &s.early[i])
 	}
 	s.early = nil
 	a.armLocked(s)

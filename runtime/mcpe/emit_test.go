@@ -9,8 +9,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 )
 
-// MCPE-MATCH-1: priority and tags of one occurrence are options of Emit, which go together with each other and with the rest
-// of _meta, in any order.
+// MCPE-MATCH-1: priority and tags of one occurrence are options of Emit, which go together with each other and with the
+// rest of _meta, in any order.
 func TestEmitOptions(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []events.EmitOption

@@ -41,7 +41,7 @@ type handlerCall struct {
 	batch  bool
 }
 
-// Outcomes of handlers, in logs and metrics (MCPE-HAN-4).
+// Outcomes of handler runs, as used in logs and metrics (MCPE-HAN-4).
 const (
 	outcomeDone    = "done"
 	outcomeFailed  = "failed"
@@ -89,7 +89,7 @@ func (a *Adapter) parseHandler(at string, raw json.RawMessage, local bool) (*mcp
 	}
 	k := a.kinds[h.Type]
 	if k == nil {
-		return nil, invalid(o.path("type"), "handlers of kind %.32q are not allowed here", h.Type)
+		return nil, invalidField(o.path("type"), "handlers of kind %.32q are not allowed here", h.Type)
 	}
 	if h.Timeout, err = o.number("timeout", 0, 0, int64(24*time.Hour/time.Millisecond)); err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func recoverPanic(f func() error) (err error) {
 }
 
 // batchEvent returns the event that represents a batch for a handler (MCPE-HAN-4). Its data contains the events. Its
-// priority is the highest of their priorities, and its tags are the union of their tags.
+// priority is the highest priority of the events, and its tags are the union of their tags.
 func batchEvent(subscription string, batch []mcpewire.Event) mcpewire.Event {
 	e := mcpewire.Event{ID: newID(), Type: wire.MCPEBatchType, Metadata: mcpewire.Metadata{Timestamp: stamp(time.Now()), Priority: wire.MCPELow}}
 	for i := range batch {

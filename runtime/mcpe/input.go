@@ -25,8 +25,8 @@ func refuse(code mcpewire.Code, format string, args ...any) *refusal {
 	return &refusal{mcpewire.Refusal{Code: code, Name: code.String(), Message: fmt.Sprintf(format, args...)}}
 }
 
-// invalid returns a refusal for an invalid field (MCPE-TOOL-6).
-func invalid(field, format string, args ...any) *refusal {
+// invalidField returns a refusal that names an invalid field (MCPE-TOOL-6).
+func invalidField(field, format string, args ...any) *refusal {
 	return refuse(mcpewire.CodeInvalidParams, "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
@@ -51,7 +51,7 @@ func parseObject(at string, raw json.RawMessage) (object, *refusal) {
 		return o, nil
 	}
 	if raw[0] != '{' || json.Unmarshal(raw, &o.members) != nil {
-		return o, invalid(orArguments(at), "must be an object")
+		return o, invalidField(orArguments(at), "must be an object")
 	}
 	return o, nil
 }
@@ -87,16 +87,16 @@ func (o object) text(name string) (s string, err *refusal) {
 		return "", nil
 	}
 	if raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
-		return "", invalid(o.path(name), "must be a string")
+		return "", invalidField(o.path(name), "must be a string")
 	}
 	if len(s) > maxText {
-		return "", invalid(o.path(name), "is longer than %d bytes", maxText)
+		return "", invalidField(o.path(name), "is longer than %d bytes", maxText)
 	}
 	return s, nil
 }
 
-// texts parses a list of strings. A single string is treated as a list with one element.
-func (o object) texts(name string) (list []string, given bool, err *refusal) {
+// stringList parses a member as a list of strings. It treats a single string as a list with one element.
+func (o object) stringList(name string) (list []string, given bool, err *refusal) {
 	raw := o.get(name)
 	if raw == nil {
 		return nil, false, nil
@@ -106,11 +106,11 @@ func (o object) texts(name string) (list []string, given bool, err *refusal) {
 		return []string{s}, true, err
 	}
 	if raw[0] != '[' || json.Unmarshal(raw, &list) != nil {
-		return nil, true, invalid(o.path(name), "must be a list of strings")
+		return nil, true, invalidField(o.path(name), "must be a list of strings")
 	}
 	for _, s := range list {
 		if len(s) > maxText {
-			return nil, true, invalid(o.path(name), "holds a string longer than %d bytes", maxText)
+			return nil, true, invalidField(o.path(name), "holds a string longer than %d bytes", maxText)
 		}
 	}
 	return list, true, nil
@@ -122,7 +122,7 @@ func (o object) flag(name string, otherwise bool) (v bool, err *refusal) {
 		return otherwise, nil
 	}
 	if json.Unmarshal(raw, &v) != nil {
-		return false, invalid(o.path(name), "must be true or false")
+		return false, invalidField(o.path(name), "must be true or false")
 	}
 	return v, nil
 }
@@ -134,7 +134,7 @@ func (o object) number(name string, otherwise, from, to int64) (int64, *refusal)
 	}
 	var f float64
 	if json.Unmarshal(raw, &f) != nil || f != math.Trunc(f) || f < float64(from) {
-		return 0, invalid(o.path(name), "must be a whole number of at least %d", from)
+		return 0, invalidField(o.path(name), "must be a whole number of at least %d", from)
 	}
 	return int64(min(f, float64(to))), nil
 }
@@ -146,7 +146,7 @@ func (o object) time(name string) (at time.Time, err *refusal) {
 	}
 	t, bad := events.ParseTime(text)
 	if bad != nil {
-		return at, invalid(o.path(name), "must be a datetime of RFC 3339, such as 2026-01-15T10:30:00Z")
+		return at, invalidField(o.path(name), "must be a datetime of RFC 3339, such as 2026-01-15T10:30:00Z")
 	}
 	return t.Time, nil
 }
@@ -161,7 +161,7 @@ func (o object) zone(name string) (*time.Location, *refusal) {
 	}
 	loc, bad := time.LoadLocation(text)
 	if bad != nil || text == "Local" {
-		return nil, invalid(o.path(name), "%.64q is not a time zone of the IANA database", text)
+		return nil, invalidField(o.path(name), "%.64q is not a time zone of the IANA database", text)
 	}
 	return loc, nil
 }
@@ -172,7 +172,7 @@ func (o object) table(name string) (table map[string]string, err *refusal) {
 		return nil, nil
 	}
 	if raw[0] != '{' || json.Unmarshal(raw, &table) != nil || len(table) > maxArgs || len(raw) > maxText {
-		return nil, invalid(o.path(name), "must be an object of at most %d strings", maxArgs)
+		return nil, invalidField(o.path(name), "must be an object of at most %d strings", maxArgs)
 	}
 	return table, nil
 }
@@ -183,17 +183,17 @@ func (a *Adapter) parseFilter(at string, raw json.RawMessage) (f mcpewire.Filter
 	if err != nil {
 		return f, err
 	}
-	if f.EventTypes, _, err = o.texts("eventTypes"); err != nil {
+	if f.EventTypes, _, err = o.stringList("eventTypes"); err != nil {
 		return f, err
 	}
-	if f.Tags, _, err = o.texts("tags"); err != nil {
+	if f.Tags, _, err = o.stringList("tags"); err != nil {
 		return f, err
 	}
-	if f.Priority, _, err = o.texts("priority"); err != nil {
+	if f.Priority, _, err = o.stringList("priority"); err != nil {
 		return f, err
 	}
 	if n := len(f.EventTypes) + len(f.Tags) + len(f.Priority); n > a.o.MaxFilters {
-		return f, invalid(at, "has %d values; maxFiltersPerSubscription is %d", n, a.o.MaxFilters)
+		return f, invalidField(at, "has %d values; maxFiltersPerSubscription is %d", n, a.o.MaxFilters)
 	}
 	for _, p := range f.EventTypes {
 		if err := checkPattern(o.path("eventTypes"), p); err != nil {
@@ -202,7 +202,7 @@ func (a *Adapter) parseFilter(at string, raw json.RawMessage) (f mcpewire.Filter
 	}
 	for _, p := range f.Priority {
 		if !slices.Contains(priorities, p) {
-			return f, invalid(o.path("priority"), "%.64q is not one of %s", p, strings.Join(priorities, ", "))
+			return f, invalidField(o.path("priority"), "%.64q is not one of %s", p, strings.Join(priorities, ", "))
 		}
 	}
 	return f, nil
@@ -214,11 +214,11 @@ func checkPattern(at, p string) *refusal {
 	case p == "*":
 		return nil
 	case p == "" || name == "" || len(p) > maxPattern || !utf8.ValidString(p):
-		return invalid(at, "%.64q is not an event type", p)
+		return invalidField(at, "%.64q is not an event type", p)
 	case strings.Contains(name, "*"):
-		return invalid(at, "%.64q is not a pattern: use * by itself, or at the end after a dot, as in github.*", p)
+		return invalidField(at, "%.64q is not a pattern: use * by itself, or at the end after a dot, as in github.*", p)
 	case strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return invalid(at, "%.64q holds a space or control character", p)
+		return invalidField(at, "%.64q holds a space or control character", p)
 	}
 	return nil
 }
@@ -240,12 +240,12 @@ func (a *Adapter) parseDelivery(at string, raw json.RawMessage) (*plan, *refusal
 		return nil, err
 	}
 	p := &plan{}
-	channels, given, err := o.texts("channels")
+	channels, given, err := o.stringList("channels")
 	if err != nil {
 		return nil, err
 	}
 	if given && len(channels) == 0 {
-		return nil, invalid(o.path("channels"), "is empty; give one or more of %s", strings.Join(a.o.channels(), ", "))
+		return nil, invalidField(o.path("channels"), "is empty; give one or more of %s", strings.Join(a.o.channels(), ", "))
 	}
 	if !given {
 		if o.get("cronSchedule") != nil {
@@ -260,7 +260,7 @@ func (a *Adapter) parseDelivery(at string, raw json.RawMessage) (*plan, *refusal
 	}
 	for _, c := range channels {
 		if !slices.Contains(a.o.channels(), c) {
-			return nil, invalid(o.path("channels"), "%.64q is not one of %s", c, strings.Join(a.o.channels(), ", "))
+			return nil, invalidField(o.path("channels"), "%.64q is not one of %s", c, strings.Join(a.o.channels(), ", "))
 		}
 		if !p.has(c) {
 			p.wire.Channels = append(p.wire.Channels, c)
@@ -281,7 +281,7 @@ func (a *Adapter) parseDelivery(at string, raw json.RawMessage) (*plan, *refusal
 
 func (a *Adapter) parseCron(p *plan, o object) (err *refusal) {
 	if o.get("cronSchedule") == nil {
-		return invalid(o.path("cronSchedule"), "is required by the channel cron")
+		return invalidField(o.path("cronSchedule"), "is required by the channel cron")
 	}
 	c, err := parseObject(o.path("cronSchedule"), o.get("cronSchedule"))
 	if err != nil {
@@ -293,7 +293,7 @@ func (a *Adapter) parseCron(p *plan, o object) (err *refusal) {
 	}
 	var bad error
 	if p.cron, bad = cron.Parse(s.Expression); bad != nil {
-		return invalid(c.path("expression"), "%v", bad)
+		return invalidField(c.path("expression"), "%v", bad)
 	}
 	if p.zone, err = c.zone("timezone"); err != nil {
 		return err
@@ -310,7 +310,7 @@ func (a *Adapter) parseCron(p *plan, o object) (err *refusal) {
 
 func (a *Adapter) parseScheduled(p *plan, o object) (err *refusal) {
 	if o.get("scheduledDelivery") == nil {
-		return invalid(o.path("scheduledDelivery"), "is required by the channel scheduled")
+		return invalidField(o.path("scheduledDelivery"), "is required by the channel scheduled")
 	}
 	c, err := parseObject(o.path("scheduledDelivery"), o.get("scheduledDelivery"))
 	if err != nil {
@@ -321,7 +321,7 @@ func (a *Adapter) parseScheduled(p *plan, o object) (err *refusal) {
 		return err
 	}
 	if p.at.IsZero() {
-		return invalid(c.path("deliverAt"), "is required")
+		return invalidField(c.path("deliverAt"), "is required")
 	}
 	s.DeliverAt, _ = c.text("deliverAt")
 	zone, err := c.zone("timezone")
@@ -374,7 +374,7 @@ func (a *Adapter) parseChange(o object, local bool) (c change, err *refusal) {
 		return c, err
 	}
 	if !c.expires.IsZero() && a.o.WithoutExpiration {
-		return c, invalid(o.path("expiresAt"), "subscriptions do not expire on this server")
+		return c, invalidField(o.path("expiresAt"), "subscriptions do not expire on this server")
 	}
 	c.dropExpiry = o.has("expiresAt") && c.expires.IsZero()
 	return c, nil

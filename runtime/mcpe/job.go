@@ -34,8 +34,8 @@ func (j *job) row(s *subscription) engine.Schedule {
 	return engine.Schedule{ID: j.key, Owner: s.owner.principal, NextRun: j.next, Record: encode(&jobRecord{j.due, j.handled, j.done})}
 }
 
-// load restores the job's state from the store. If its time has passed, the job is due now. One run replaces all missed
-// runs (MCPE-DEL-6).
+// load restores the job's state from the store. If its time has passed, the job is due now. A single run replaces all
+// missed runs (MCPE-DEL-6).
 func (j *job) load(row engine.Schedule) {
 	var r jobRecord
 	if json.Unmarshal(row.Record, &r) == nil {
@@ -44,7 +44,7 @@ func (j *job) load(row engine.Schedule) {
 	j.next = row.NextRun
 }
 
-// armLocked sets the subscription's timer to its next run, retry or expiry. The caller holds a.mu.
+// armLocked sets the subscription's timer to the next run, retry or expiry. The caller holds a.mu.
 func (a *Adapter) armLocked(s *subscription) {
 	s.stopTimer()
 	if a.ending || s.gone || s.status == wire.MCPEExpired || !s.revealed {
@@ -68,11 +68,11 @@ func (a *Adapter) armLocked(s *subscription) {
 	wait := max(time.Until(next), 0)
 	// A timer measures elapsed time but the schedule uses the wall clock, so check at least every
 	// maxTimer.
-	s.timer = time.AfterFunc(min(wait, maxTimer), func() { a.runInBackground(func() { a.wake(s) }) })
+	s.timer = time.AfterFunc(min(wait, maxTimer), func() { a.runInBackground(func() { a.handleTimer(s) }) })
 }
 
-// wake expires a subscription or runs its due jobs.
-func (a *Adapter) wake(s *subscription) {
+// handleTimer runs a subscription's due jobs, or expires the subscription if its time has come.
+func (a *Adapter) handleTimer(s *subscription) {
 	now := time.Now()
 	a.mu.Lock()
 	if a.ending || s.gone || s.status == wire.MCPEExpired {
@@ -113,9 +113,9 @@ func (a *Adapter) wake(s *subscription) {
 	}
 }
 
-// deliver delivers the queue of a job to the client and the handler, in batches, oldest first. Events that no peer
-// accepts remain in the queue (MCPE-NOTE-4, MCPE-DEL-2), as do accepted events that could not be written. Written and
-// flushed events are removed from the queue, although they can still be lost if the peer fails.
+// deliver sends the queue of a job to the client and the handler, in batches, oldest first. Events that no peer accepts
+// remain in the queue (MCPE-NOTE-4, MCPE-DEL-2), as do accepted events that could not be written. Written and flushed
+// events are removed from the queue, although they can still be lost if the peer fails.
 //
 // Only one goroutine at a time delivers for a subscription. A concurrent call hands its job to that goroutine.
 func (a *Adapter) deliver(s *subscription, j *job) {
@@ -164,7 +164,7 @@ func (a *Adapter) deliverQueue(s *subscription, j *job) {
 		cancel()
 		if err != nil {
 			a.logError("reading the queue", s, err)
-			a.retry(s, j, retryDelivery)
+			a.scheduleRetry(s, j, retryDelivery)
 			return
 		}
 		if len(queue) == 0 {
@@ -179,20 +179,20 @@ func (a *Adapter) deliverQueue(s *subscription, j *job) {
 			sent++
 		}
 		if sent > 0 {
-			if err := a.settle(s, j, queue[sent-1].Sequence); err != nil {
+			if err := a.removeDelivered(s, j, queue[sent-1].Sequence); err != nil {
 				a.logError("settling the queue", s, err)
-				a.retry(s, j, retryDelivery)
+				a.scheduleRetry(s, j, retryDelivery)
 				return
 			}
 		}
 		if sent < len(batch) {
 			if sent < len(receipts) { // accepted but not written: the peer is gone or was disconnected
 				a.mu.Lock()
-				wait = max(wait, a.slowLocked(s))
+				wait = max(wait, a.retryDelayLocked(s))
 				a.mu.Unlock()
 			}
 			if wait > 0 {
-				a.retry(s, j, wait)
+				a.scheduleRetry(s, j, wait)
 			}
 			return
 		}
@@ -237,8 +237,8 @@ func (a *Adapter) handleBatch(s *subscription, j *job, queue []engine.Queued, ba
 	}
 }
 
-// settle removes delivered events from the queue.
-func (a *Adapter) settle(s *subscription, j *job, upTo uint64) error {
+// removeDelivered removes delivered events from the queue.
+func (a *Adapter) removeDelivered(s *subscription, j *job, upTo uint64) error {
 	a.mu.Lock()
 	row := j.row(s)
 	a.mu.Unlock()
@@ -247,7 +247,7 @@ func (a *Adapter) settle(s *subscription, j *job, upTo uint64) error {
 	return a.storeOf(s.owner).Settle(ctx, row, upTo)
 }
 
-// finish ends a run after its queue is empty.
+// finish completes a run whose queue is empty.
 func (a *Adapter) finish(s *subscription, j *job) {
 	a.mu.Lock()
 	j.due, j.retry = false, time.Time{}
@@ -266,8 +266,8 @@ func (a *Adapter) finish(s *subscription, j *job) {
 	}
 }
 
-// retry schedules another attempt at a run.
-func (a *Adapter) retry(s *subscription, j *job, after time.Duration) {
+// scheduleRetry schedules a retry of a failed run.
+func (a *Adapter) scheduleRetry(s *subscription, j *job, after time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	j.retry = time.Now().Add(after)
@@ -294,7 +294,7 @@ func (a *Adapter) expire(s *subscription) {
 	}
 	s.jobs = nil
 	a.notifyExpiredLocked(s)
-	row := s.stored()
+	row := s.row()
 	principal := s.owner.principal
 	a.mu.Unlock()
 	if err := a.save(a.ctx, s.owner, []engine.Schedule{row}, drop); err != nil {
@@ -325,7 +325,7 @@ func (a *Adapter) notifyExpiredLocked(s *subscription) {
 			a.mu.Unlock()
 			return
 		}
-		row := s.stored()
+		row := s.row()
 		a.mu.Unlock()
 		if err := a.save(a.ctx, s.owner, []engine.Schedule{row}, nil); err != nil {
 			a.logError("storing the expiry", s, err)

@@ -34,9 +34,9 @@ func matches(f *mcpewire.Filter, e *mcpewire.Event) bool {
 		(len(f.Tags) == 0 || slices.ContainsFunc(f.Tags, func(t string) bool { return slices.Contains(e.Metadata.Tags, t) }))
 }
 
-// eventOf converts an occurrence to an MCPE event. The type determines the priority and the tags. The occurrence's
+// newEvent returns the MCPE event for an occurrence. The type determines the priority and the tags. The occurrence's
 // _meta overrides the priority and adds tags.
-func eventOf(o *events.Occurrence, info *events.MCPE) mcpewire.Event {
+func newEvent(o *events.Occurrence, info *events.MCPE) mcpewire.Event {
 	e := mcpewire.Event{ID: eventID(o.Name, o.ID), Type: o.Name, Data: o.Raw,
 		Metadata: mcpewire.Metadata{SourceEventID: o.ID, Timestamp: o.Timestamp.String(), Priority: wire.MCPENormal}}
 	if info != nil {

@@ -1,9 +1,9 @@
 // Package mcpe serves MCPE 2025-01-01 on an event server. MCPE provides six tools that a model can use to subscribe to
 // the same event types as MCP Events. Each Emit also sends notifications to MCPE subscribers.
 //
-// Start with [New], after server.New and before the server runs. No other call is required. [Options] limits clients
-// and enables features that are off by default: handlers that run commands ([BashOptions]), post to webhooks
-// ([WebhookOptions]) or call an agent ([AgentOptions]).
+// Start with [New], after server.New and before the server runs. No other call is required. [Options] sets the limits
+// for clients and enables features that are off by default: handlers that run commands ([BashOptions]), post to
+// webhooks ([WebhookOptions]) or call an agent ([AgentOptions]).
 //
 // The subscriber is the authenticated principal. For unauthenticated callers, it is the session. Notifications are sent
 // to the session or, on revision 2026-07-28, to the principal's subscriptions/listen requests with
@@ -112,7 +112,7 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 		a.work.Go(func() {
 			select {
 			case <-a.es.Closing():
-				a.end()
+				a.stopAll()
 			case <-stop:
 			}
 		})
@@ -126,7 +126,7 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 // ctx.Err(). The store retains its data for the next start. After Shutdown, the tools return an internal error.
 // Shutdown may be called more than once.
 func (a *Adapter) Shutdown(ctx context.Context) error {
-	a.end()
+	a.stopAll()
 	done := make(chan struct{})
 	go func() {
 		a.work.Wait()
@@ -140,8 +140,8 @@ func (a *Adapter) Shutdown(ctx context.Context) error {
 	}
 }
 
-// end stops all work without waiting for it and prevents new work.
-func (a *Adapter) end() {
+// stopAll stops all work without waiting for it and prevents new work.
+func (a *Adapter) stopAll() {
 	a.closed.Do(func() {
 		a.mu.Lock()
 		a.ending = true
@@ -179,7 +179,7 @@ type owner struct {
 	subs      map[string]*subscription
 	bound     []string      // its sessions, latest first
 	slots     chan struct{} // limits concurrent handlers
-	limits    limits
+	limits    clientLimiters
 }
 
 // storeOf returns the store that contains the owner's subscriptions.
@@ -209,7 +209,7 @@ func (a *Adapter) ownerOf(c port.Caller) *owner {
 		if ss := c.ServerSession; ss != nil {
 			go func() { // the SDK's Wait cannot be abandoned
 				_ = ss.Wait()
-				a.forget(o)
+				a.removeSession(o)
 			}()
 		}
 	}
@@ -233,8 +233,8 @@ func (a *Adapter) newOwner(key string) *owner {
 	return o
 }
 
-// forget removes the subscriptions of a session that has ended.
-func (a *Adapter) forget(o *owner) {
+// removeSession removes all subscriptions of a session that has ended.
+func (a *Adapter) removeSession(o *owner) {
 	a.mu.Lock()
 	delete(a.owners, o.key)
 	var gone []*subscription
@@ -288,7 +288,7 @@ func (a *Adapter) outletOpened(out port.Outlet) {
 // newID returns a random UUID v4.
 func newID() string { return uuid.NewString() }
 
-// eventID returns the UUID v4 of an occurrence. It is the same for every delivery and recipient, so that a client can
+// eventID returns the UUID v4 of an occurrence. It is the same for every delivery and recipient, so a client can
 // recognize duplicates (MCPE-NOTE-2).
 func eventID(event, sourceID string) string {
 	id := uuid.NewSHA1(uuid.NameSpaceOID, []byte(event+"\x00"+sourceID))

@@ -23,7 +23,7 @@ type Options struct {
 	Store engine.Schedules
 
 	// MaxActive limits the active subscriptions of one client; default 100. A client can have ten times as many
-	// subscriptions in any state. See MCPE-TOOL-5.
+	// subscriptions in total, regardless of their state. See MCPE-TOOL-5.
 	MaxActive int
 	// MaxFilters limits the total number of values in one filter; default 100. See MCPE-CAP-3.
 	MaxFilters int
@@ -94,16 +94,16 @@ func (r Rate) limiter() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(r.PerSecond), r.Burst)
 }
 
-// limits contains the rate limiters of one client.
-type limits struct {
+// clientLimiters contains the rate limiters for one client.
+type clientLimiters struct {
 	subscribe, notify *rate.Limiter
 }
 
-func (o *Options) newLimits() limits {
-	return limits{subscribe: o.SubscribeRate.limiter(), notify: o.NotifyRate.limiter()}
+func (o *Options) newLimits() clientLimiters {
+	return clientLimiters{subscribe: o.SubscribeRate.limiter(), notify: o.NotifyRate.limiter()}
 }
 
-// anyStatusFactor is multiplied by MaxActive to get the limit for a client's subscriptions in any state.
+// anyStatusFactor is the factor by which the limit for all of a client's subscriptions exceeds MaxActive.
 const anyStatusFactor = 10
 
 func (o *Options) setDefaults() {

@@ -10,8 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// sample sends the request to the subscriber's model on its session.
-func (g *agent) sample(ctx context.Context, request AgentRequest, ss *mcp.ServerSession) error {
+// requestSampling sends the request to the subscriber's model on its session.
+func (g *agent) requestSampling(ctx context.Context, request AgentRequest, ss *mcp.ServerSession) error {
 	if ss == nil {
 		return errors.New("the subscriber has no session to sample on")
 	}

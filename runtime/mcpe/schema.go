@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/cron"
 )
 
-// A schema is a JSON Schema. Its members are encoded in sorted order, so that equal schemas have the same encoding.
+// A schema is a JSON Schema. Its members are encoded in sorted order, so equal schemas have the same encoding.
 type schema map[string]any
 
 func text(description string) schema { return schema{"type": "string", "description": description} }
@@ -188,8 +188,8 @@ func (a *Adapter) tools(infos []events.Info) []*mcp.Tool {
 	return all
 }
 
-// resultSchema returns the schema of a result. The result is an object without required members, which may contain an
-// error instead (MCPE-TOOL-2).
+// resultSchema returns the schema of a tool's result. It does not require any members, because the result may contain
+// only an error (MCPE-TOOL-2).
 func resultSchema(properties schema) schema {
 	properties["error"] = members("Why the call was refused.", schema{"code": schema{"type": "integer"}, "name": schema{"type": "string"},
 		"message": schema{"type": "string"}, "retryAfterMs": schema{"type": "integer"}})

@@ -61,14 +61,14 @@ type record struct {
 	Told     bool              `json:"told,omitempty"`
 }
 
-// stored returns the subscription's row in the store. The caller holds a.mu.
-func (s *subscription) stored() engine.Schedule {
+// row returns the subscription's row in the store. The caller holds a.mu.
+func (s *subscription) row() engine.Schedule {
 	return engine.Schedule{ID: s.id, Owner: s.owner.principal, Record: encode(&record{Filter: s.filter, Delivery: s.plan.wire,
 		Handler: s.handler, Status: s.status, Created: s.created, Updated: s.updated, Expires: s.expires, Told: s.told})}
 }
 
-// view returns the subscription in the form used by tool results. The caller holds a.mu.
-func (s *subscription) view() *mcpewire.Subscription {
+// toWire converts the subscription to the form used in tool results. The caller holds a.mu.
+func (s *subscription) toWire() *mcpewire.Subscription {
 	v := &mcpewire.Subscription{ID: s.id, SubscriptionID: s.id, ClientID: s.owner.clientID, Filter: s.filter, Delivery: s.plan.wire,
 		Handler: s.handler, Status: s.status, CreatedAt: stamp(s.created), UpdatedAt: stamp(s.updated)}
 	if !s.expires.IsZero() {

@@ -22,22 +22,22 @@ type call struct {
 	args   object
 }
 
-// addTools registers the tools without event types. tailorTools adds the types that each caller may see.
+// addTools registers the tools without listing event types. tailorTools adds the types that each caller may see.
 func (a *Adapter) addTools() {
 	serve := map[string]func(context.Context, *call) (any, *refusal){
 		wire.MCPEToolSubscribe: a.subscribe, wire.MCPEToolUnsubscribe: a.unsubscribe, wire.MCPEToolList: a.list,
 		wire.MCPEToolPause: a.pause, wire.MCPEToolResume: a.resume, wire.MCPEToolUpdate: a.update,
 	}
 	for _, t := range a.tools(nil) {
-		a.srv.AddTool(t, a.handler(t.Name, serve[t.Name]))
+		a.srv.AddTool(t, a.newHandler(t.Name, serve[t.Name]))
 	}
 }
 
-// refreshTools notifies clients that the tools' event types have changed.
+// refreshTools notifies clients that the event types listed by the tools have changed.
 func (a *Adapter) refreshTools() {
 	if a.ctx.Err() == nil {
 		t := a.tools(nil)[0]
-		a.srv.AddTool(t, a.handler(t.Name, a.subscribe))
+		a.srv.AddTool(t, a.newHandler(t.Name, a.subscribe))
 	}
 }
 
@@ -50,7 +50,7 @@ func (a *Adapter) tailorTools(next mcp.MethodHandler) mcp.MethodHandler {
 		if err != nil || !ok {
 			return res, err
 		}
-		infos, err := a.types(ctx, a.es.CallerOf(ctx, req).Principal)
+		infos, err := a.visibleTypes(ctx, a.es.CallerOf(ctx, req).Principal)
 		if err != nil {
 			a.o.Logger.Error("mcpe: the visibility check of event types failed", "error", err)
 			return res, nil
@@ -67,8 +67,8 @@ func (a *Adapter) tailorTools(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// handler returns a tool handler that calls serve.
-func (a *Adapter) handler(name string, serve func(context.Context, *call) (any, *refusal)) mcp.ToolHandler {
+// newHandler returns a tool handler that calls serve.
+func (a *Adapter) newHandler(name string, serve func(context.Context, *call) (any, *refusal)) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := &call{caller: a.es.CallerOf(ctx, req)}
 		var err *refusal
@@ -113,9 +113,9 @@ func (a *Adapter) internal(doing string, err error) *refusal {
 	return refuse(mcpewire.CodeInternal, "The server could not do that now.")
 }
 
-// find returns the subscription that a call names. For a subscription of another client, it returns the same error as
-// for an unknown id (MCPE-ID-1). The caller holds a.mu.
-func (a *Adapter) find(c *call) (*subscription, *refusal) {
+// findSubscription returns the subscription that a call specifies. For a subscription of another client, it returns the
+// same error as for an unknown id (MCPE-ID-1). The caller holds a.mu.
+func (a *Adapter) findSubscription(c *call) (*subscription, *refusal) {
 	id, err := c.args.text("subscriptionId")
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (a *Adapter) find(c *call) (*subscription, *refusal) {
 		}
 	}
 	if id == "" {
-		return nil, invalid("subscriptionId", "is required")
+		return nil, invalidField("subscriptionId", "is required")
 	}
 	s := a.subs[id]
 	if s == nil || s.owner != c.owner {
@@ -135,8 +135,8 @@ func (a *Adapter) find(c *call) (*subscription, *refusal) {
 	return s, nil
 }
 
-// active returns the number of the owner's active subscriptions. The caller holds a.mu.
-func (o *owner) active() (n int) {
+// countActive counts the owner's active subscriptions. The caller holds a.mu.
+func (o *owner) countActive() (n int) {
 	for _, s := range o.subs {
 		if s.status == wire.MCPEActive {
 			n++
@@ -176,12 +176,12 @@ func (a *Adapter) subscribe(ctx context.Context, c *call) (any, *refusal) {
 		s.server = c.caller.ServerSession
 	}
 	a.mu.Lock()
-	if c.owner.active() >= a.o.MaxActive || len(c.owner.subs) >= anyStatusFactor*a.o.MaxActive {
+	if c.owner.countActive() >= a.o.MaxActive || len(c.owner.subs) >= anyStatusFactor*a.o.MaxActive {
 		a.mu.Unlock()
 		return nil, a.limitReached()
 	}
 	rows, _ := s.setPlan(ch.plan, now)
-	rows = append(rows, s.stored())
+	rows = append(rows, s.row())
 	a.subs[s.id], c.owner.subs[s.id] = s, s
 	a.mu.Unlock()
 	if err := a.save(ctx, c.owner, rows, nil); err != nil {
@@ -196,13 +196,13 @@ func (a *Adapter) subscribe(ctx context.Context, c *call) (any, *refusal) {
 	c.caller.AfterReply(func() { a.reveal(s) })
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	view := s.view()
+	view := s.toWire()
 	view.Warnings = warnings
 	return view, nil
 }
 
-// watchFor follows the types of a subscription's filter. It returns a refusal if the filter names a type that the
-// caller may not follow. If only a wildcard matches such a type, watchFor skips the type.
+// watchFor follows the types that a subscription's filter matches. It returns a refusal if the filter names a type that
+// the caller may not follow. It skips such a type if only a wildcard matches it.
 func (a *Adapter) watchFor(ctx context.Context, s *subscription, f *mcpewire.Filter) (warnings []string, _ *refusal) {
 	principal := s.owner.principal
 	err := a.reconcile(ctx, principal, f.EventTypes)
@@ -211,13 +211,13 @@ func (a *Adapter) watchFor(ctx context.Context, s *subscription, f *mcpewire.Fil
 	case errors.As(err, &known) && known.Kind == wire.Forbidden:
 		return nil, refuse(mcpewire.CodeUnauthorized, "You may not subscribe to all of these event types.")
 	case errors.As(err, &known) && known.Kind == wire.InvalidParams:
-		return nil, invalid("filter.eventTypes", "one of these event types needs arguments, which MCPE cannot carry")
+		return nil, invalidField("filter.eventTypes", "one of these event types needs arguments, which MCPE cannot carry")
 	case errors.As(err, &known):
-		return nil, invalid("filter.eventTypes", "one of these event types cannot be subscribed to")
+		return nil, invalidField("filter.eventTypes", "one of these event types cannot be subscribed to")
 	case err != nil:
 		return nil, a.internal("following event types", err)
 	}
-	infos, bad := a.types(ctx, principal)
+	infos, bad := a.visibleTypes(ctx, principal)
 	if bad != nil {
 		return nil, a.internal("listing event types", bad)
 	}
@@ -231,7 +231,7 @@ func (a *Adapter) watchFor(ctx context.Context, s *subscription, f *mcpewire.Fil
 
 func (a *Adapter) unsubscribe(ctx context.Context, c *call) (any, *refusal) {
 	a.mu.Lock()
-	s, err := a.find(c)
+	s, err := a.findSubscription(c)
 	a.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -248,7 +248,7 @@ func (a *Adapter) list(ctx context.Context, c *call) (any, *refusal) {
 		return nil, err
 	}
 	if status != "" && !slices.Contains([]string{wire.MCPEActive, wire.MCPEPaused, wire.MCPEExpired}, status) {
-		return nil, invalid("status", "%.32q is not one of active, paused, expired", status)
+		return nil, invalidField("status", "%.32q is not one of active, paused, expired", status)
 	}
 	a.mu.Lock()
 	var found []*subscription
@@ -261,7 +261,7 @@ func (a *Adapter) list(ctx context.Context, c *call) (any, *refusal) {
 	views := make([]*mcpewire.Subscription, len(found))
 	keys := make([][]string, len(found))
 	for i, s := range found {
-		v := s.view()
+		v := s.toWire()
 		var next time.Time
 		for _, j := range s.jobs {
 			keys[i] = append(keys[i], j.key)

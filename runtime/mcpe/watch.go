@@ -73,7 +73,7 @@ func (a *Adapter) subsOfLocked(principal string, f func(*subscription)) {
 	}
 }
 
-// hasSubscribers reports whether any active subscription of the principal matches the type, and whether such a
+// hasSubscribers reports whether an active subscription of the principal matches the type, and whether such a
 // subscription has a queue.
 func (a *Adapter) hasSubscribers(principal, event string) (wanted, queued bool) {
 	a.mu.Lock()
@@ -88,8 +88,8 @@ func (a *Adapter) hasSubscribers(principal, event string) (wanted, queued bool) 
 	return wanted, queued && principal != ""
 }
 
-// types returns the event types that a principal may see in MCPE.
-func (a *Adapter) types(ctx context.Context, principal string) ([]events.Info, error) {
+// visibleTypes returns the event types that a principal may see through MCPE.
+func (a *Adapter) visibleTypes(ctx context.Context, principal string) ([]events.Info, error) {
 	all, err := a.es.Types(ctx, principal)
 	if err != nil {
 		return nil, err
@@ -111,13 +111,13 @@ func (a *Adapter) arguments(principal, event string) json.RawMessage {
 }
 
 // reconcile opens the followers that a principal's subscriptions need and closes all others. required lists the types
-// that a new subscription names. reconcile returns an error if the principal may not follow one of them. It skips other
-// types that the principal may not follow.
+// that a new subscription specifies. reconcile returns an error if the principal may not follow one of the required
+// types. It skips all other types that the principal may not follow.
 func (a *Adapter) reconcile(ctx context.Context, principal string, required []string) error {
 	w := a.watchOf(principal)
 	w.changing.Lock()
 	defer w.changing.Unlock()
-	infos, err := a.types(ctx, principal)
+	infos, err := a.visibleTypes(ctx, principal)
 	if err != nil {
 		return err
 	}
@@ -173,8 +173,8 @@ func (a *Adapter) reconcile(ctx context.Context, principal string, required []st
 	return refused
 }
 
-// follow starts a follower that reads a type from the stored cursor of the queues, or from now. The caller holds
-// w.changing.
+// follow starts a follower that reads a type from the queues' stored cursor or, without one, from the current position.
+// The caller holds w.changing.
 func (a *Adapter) follow(ctx context.Context, w *watch, info events.Info, queued bool) error {
 	f := &follower{info: info, source: w.principal + "\x00" + info.Name, limit: a.o.PublishRate.limiter(), done: make(chan struct{})}
 	r := port.FollowRequest{Event: info.Name, Principal: w.principal, Mode: modeName, Arguments: a.arguments(w.principal, info.Name)}
@@ -203,13 +203,13 @@ func (a *Adapter) follow(ctx context.Context, w *watch, info events.Info, queued
 	}
 	a.runInBackground(func() {
 		defer close(f.done)
-		a.read(w, f)
+		a.runFollower(w, f)
 	})
 	return nil
 }
 
-// keepCursor stores the current cursor and makes the follower store every later one. After a restart, queues then
-// receive all later events.
+// keepCursor stores the current cursor and makes the follower store all later cursors. Therefore, queues receive all
+// later events even after a restart.
 func (f *follower) keepCursor(a *Adapter) {
 	f.taking.Lock()
 	defer f.taking.Unlock()
@@ -241,8 +241,8 @@ func (a *Adapter) unfollow(w *watch, f *follower) {
 	}
 }
 
-// read processes a follower's occurrences until it ends.
-func (a *Adapter) read(w *watch, f *follower) {
+// runFollower processes a follower's occurrences until the follower ends.
+func (a *Adapter) runFollower(w *watch, f *follower) {
 	defer f.Close()
 	for {
 		found, err := f.Next(a.ctx)
@@ -285,7 +285,7 @@ func (a *Adapter) dispatch(w *watch, f *follower, found port.Followed) {
 	}
 	for i := range found.Occurrences {
 		// Decode and encode without holding a.mu, which dispatchEvent holds for one occurrence at a time.
-		e := eventOf(&found.Occurrences[i], f.info.MCPE)
+		e := newEvent(&found.Occurrences[i], f.info.MCPE)
 		schedules := a.dispatchEvent(w, f, &e)
 		if len(schedules) == 0 {
 			continue
@@ -314,7 +314,7 @@ func (a *Adapter) dispatchEvent(w *watch, f *follower, e *mcpewire.Event) (sched
 		}
 		if s.plan.has(wire.MCPERealtime) {
 			if inRate {
-				a.realtimeLocked(s, e)
+				a.sendRealtimeLocked(s, e)
 				a.handleLocked(s, handlerCall{events: []mcpewire.Event{*e}})
 			} else {
 				a.tell.drop(droppedRate, 1)
@@ -329,7 +329,7 @@ func (a *Adapter) dispatchEvent(w *watch, f *follower, e *mcpewire.Event) (sched
 	return schedules
 }
 
-// intake queues events. It retries until the store accepts them. In the meantime, later events remain in the log.
+// intake queues events. It retries until the store accepts them. Until then, later events remain in the log.
 func (a *Adapter) intake(st engine.Schedules, f *follower, in engine.Intake) {
 	if len(in.Items) == 0 && in.Source == "" {
 		return
@@ -358,8 +358,8 @@ func (a *Adapter) intake(st engine.Schedules, f *follower, in engine.Intake) {
 	}
 }
 
-// typesChanged handles added, changed and removed types. It is called by the registering goroutine, so it only records
-// the end of a new type's log and does the rest in another goroutine.
+// typesChanged handles the addition, change and removal of types. The goroutine that registers the type calls it, so it
+// only records the end of a new type's log and leaves the rest to another goroutine.
 func (a *Adapter) typesChanged() {
 	infos, err := a.es.Types(a.ctx, "")
 	if err != nil {

@@ -22,7 +22,7 @@ type WebhookOptions struct {
 	// Callbacks restricts the addresses that requests may reach. The zero value allows public addresses over https.
 	// MaxTimeout replaces its Timeout.
 	Callbacks server.Callbacks
-	// Timeout is the default timeout of a handler (default 10 s). MaxTimeout is the maximum (default 1 min).
+	// Timeout is the default timeout of a handler (default 10 s). MaxTimeout is its maximum timeout (default 1 min).
 	Timeout, MaxTimeout time.Duration
 	// Secret is used to sign every request according to Standard Webhooks. The zero value disables signatures.
 	Secret webhook.Secret
@@ -62,8 +62,8 @@ func (p *poster) timeout(h *mcpewire.Handler) time.Duration {
 	return min(time.Duration(h.Timeout)*time.Millisecond, p.o.MaxTimeout)
 }
 
-// reserved lists headers that a subscriber may not set.
-var reserved = []string{"Host", "Connection", "Content-Length", "Content-Type", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Expect",
+// reservedHeaders lists headers that a subscriber may not set.
+var reservedHeaders = []string{"Host", "Connection", "Content-Length", "Content-Type", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Expect",
 	"Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Forwarded", "Cookie"}
 
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
@@ -75,16 +75,16 @@ func (p *poster) check(o object, h *mcpewire.Handler, _ bool) (err *refusal) {
 		return err
 	}
 	if _, bad := p.guard.ParseURL(h.URL); bad != nil {
-		return invalid(o.path("url"), "%v", bad)
+		return invalidField(o.path("url"), "%v", bad)
 	}
 	if h.Headers, err = o.table("headers"); err != nil {
 		return err
 	}
 	for name, value := range h.Headers {
 		key := textproto.CanonicalMIMEHeaderKey(name)
-		if !headerName.MatchString(name) || strings.ContainsFunc(value, isControl) || slices.Contains(reserved, key) ||
+		if !headerName.MatchString(name) || strings.ContainsFunc(value, isControl) || slices.Contains(reservedHeaders, key) ||
 			strings.HasPrefix(key, "X-Forwarded-") || strings.HasPrefix(key, "Webhook-") {
-			return invalid(o.path("headers"), "%.64q may not be set", name)
+			return invalidField(o.path("headers"), "%.64q may not be set", name)
 		}
 	}
 	return nil
@@ -111,8 +111,8 @@ func (p *poster) run(ctx context.Context, r *run) error {
 	}
 }
 
-// post sends the request once. again reports whether a retry may succeed.
-func (p *poster) post(ctx context.Context, r *run, body []byte) (again bool, err error) {
+// post sends the request once. retryable reports whether a retry could succeed.
+func (p *poster) post(ctx context.Context, r *run, body []byte) (retryable bool, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.handler.URL, bytes.NewReader(body))
 	if err != nil {
 		return false, err

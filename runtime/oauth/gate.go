@@ -11,22 +11,22 @@ import (
 const (
 	// maxRunning is the maximum number of concurrent checks, and maxWaiting is the maximum number of waiting checks.
 	maxRunning, maxWaiting = 32, 8192
-	// queues is the number of queues for senders of unknown tokens.
-	queues = 256
+	// queueCount is the number of queues for the senders of unknown tokens.
+	queueCount = 256
 )
 
-// A gate limits the number of concurrent checks to maxRunning. Checks of tokens that were good have priority. Other
-// checks wait in a queue selected by the hash of the sender. The queues take turns (stochastic fair queuing), so a
-// sender of many tokens delays only itself and the few senders in the same queue.
+// A gate limits the number of concurrent checks to maxRunning. Checks of tokens that were recently valid have priority.
+// Other checks wait in a queue selected by the hash of the sender. The queues take turns (stochastic fair queuing), so
+// a sender of many tokens delays only itself and the few senders in the same queue.
 type gate struct {
 	seed maphash.Seed
 
 	mu      sync.Mutex
 	running int
 	waiting int
-	renewed list.List         // of *waiter: tokens that were good
-	unknown [queues]list.List // of *waiter
-	next    int               // the queue to serve next
+	renewed list.List             // of *waiter: tokens that were good
+	unknown [queueCount]list.List // of *waiter
+	next    int                   // the queue to serve next
 }
 
 // A waiter is a check that waits in a queue.
@@ -46,8 +46,8 @@ const (
 
 func newGate() *gate { return &gate{seed: maphash.MakeSeed()} }
 
-// enter waits until a check for the sender may run, and returns the outcome.
-func (g *gate) enter(ctx context.Context, sender string, wasGood bool) outcome {
+// acquire waits until a check for the sender may run, and returns the outcome of waiting.
+func (g *gate) acquire(ctx context.Context, sender string, wasGood bool) outcome {
 	g.mu.Lock()
 	if g.running < maxRunning {
 		g.running++
@@ -56,7 +56,7 @@ func (g *gate) enter(ctx context.Context, sender string, wasGood bool) outcome {
 	}
 	p := &waiter{queue: &g.renewed, result: make(chan outcome, 1)}
 	if !wasGood {
-		p.queue = g.queue(sender)
+		p.queue = g.queueFor(sender)
 	}
 	e := p.queue.PushBack(p)
 	if g.waiting++; g.waiting > maxWaiting {
@@ -86,19 +86,19 @@ func (g *gate) enter(ctx context.Context, sender string, wasGood bool) outcome {
 	}
 }
 
-// queue returns the queue for a sender of unknown tokens.
-func (g *gate) queue(sender string) *list.List {
-	return &g.unknown[maphash.String(g.seed, sender)%queues]
+// queueFor returns the queue for the sender of an unknown token.
+func (g *gate) queueFor(sender string) *list.List {
+	return &g.unknown[maphash.String(g.seed, sender)%queueCount]
 }
 
-// leave ends a check and admits the next one.
-func (g *gate) leave() {
+// release ends a check and starts the next waiting check.
+func (g *gate) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	q := &g.renewed
-	for i := 0; q.Len() == 0 && i < queues; i++ {
+	for i := 0; q.Len() == 0 && i < queueCount; i++ {
 		q = &g.unknown[g.next]
-		g.next = (g.next + 1) % queues
+		g.next = (g.next + 1) % queueCount
 	}
 	if q.Len() == 0 {
 		g.running--
@@ -118,7 +118,7 @@ func (g *gate) evictNewest() {
 	g.resolve(longest, longest.Back(), refused)
 }
 
-// resolve removes a waiter from its queue and sends it the outcome. The caller holds mu.
+// resolve removes a waiter from its queue and sends the outcome to it. The caller holds mu.
 func (g *gate) resolve(q *list.List, e *list.Element, o outcome) {
 	q.Remove(e)
 	g.waiting--

@@ -139,8 +139,8 @@ func TestFloodDelaysItself(t *testing.T) {
 	}
 }
 
-// TestWaitIsBounded: behind a hanging authorization server every request is answered, and one whose sender has gone away
-// leaves its place to the next with the same token.
+// TestWaitIsBounded: behind a hanging authorization server every request is answered, and one whose sender has gone
+// away leaves its place to the next with the same token.
 func TestWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEndpoint(t, nil)

@@ -18,12 +18,12 @@
 //
 // # Junk tokens
 //
-// Guessed tokens should delay their senders, but should delay users of valid tokens as little as possible. No caller is
+// Guessed tokens should delay their senders, but affect the users of valid tokens as little as possible. No caller is
 // refused because of other callers. Invalid tokens are not counted by address, because all callers behind a proxy have
 // the same address. Instead, only a few introspections run at a time, and further tokens wait. Tokens that were valid a
 // minute ago have priority. Then the senders of unknown tokens take turns, so a flood from one address delays only its
-// own tokens. Valid and invalid tokens have separate caches, so junk evicts only junk. The response is 503 if a token
-// has waited for 10 seconds, or if the authorization server is unavailable.
+// own tokens. Valid and invalid tokens have separate caches, so invalid tokens evict only other invalid tokens. The
+// response is 503 if a token has waited for 10 seconds, or if the authorization server is unavailable.
 package oauth
 
 import (
@@ -49,7 +49,7 @@ const MetadataPath = "/.well-known/oauth-protected-resource"
 // bodyTime is the maximum time for reading the body of a request.
 const bodyTime = 30 * time.Second
 
-// Options configures a [Resource]. URL, Issuer, and either Introspection or Verify are required.
+// Options configures a [Resource]. URL and Issuer are required, and so is either Introspection or Verify.
 type Options struct {
 	// URL is the public URL of the MCP endpoint. It is the audience of tokens.
 	URL string
@@ -60,22 +60,23 @@ type Options struct {
 
 	// Introspection is the URL of the authorization server's introspection endpoint.
 	Introspection string
-	// ClientID and ClientSecret authenticate this server for introspection (HTTP Basic). If ClientID is empty, neither
-	// is sent.
+	// ClientID and ClientSecret authenticate this server for introspection with HTTP Basic. If ClientID is empty, no
+	// credentials are sent.
 	ClientID, ClientSecret string
 	// HTTPClient sends the introspection requests. If it is nil, a client with default settings is used. Redirects are
 	// never followed, because they would send the token to another URL.
 	HTTPClient *http.Client
 
-	// Verify replaces introspection, for example by checking the signature of a JWT. It must also check the token's
-	// audience and issuer. For an invalid token, it must return an error that wraps auth.ErrInvalidToken. Any other
-	// error is logged, and the response is 503. If Expiration is zero, the token expires 10 minutes after the check.
+	// Verify is used instead of introspection, for example to check the signature of a JWT. It must also check the
+	// token's audience and issuer. For an invalid token, it must return an error that wraps auth.ErrInvalidToken. Any
+	// other error is logged, and the response is 503. If Expiration is zero, the token expires 10 minutes after the
+	// check.
 	Verify func(ctx context.Context, token string) (*auth.TokenInfo, error)
 
-	// Sender returns a string that identifies the sender of a request, so that senders of unknown tokens take turns.
-	// The default is the remote address of the connection, without the last 64 bits of an IPv6 address. Behind a proxy,
-	// return the address from the header that the proxy sets, such as X-Real-IP. Never use a header that clients can
-	// set.
+	// Sender returns a string that identifies the sender of a request. It is used to let the senders of unknown tokens
+	// take turns. The default is the remote address of the connection, without the last 64 bits of an IPv6 address.
+	// Behind a proxy, return the address from the header that the proxy sets, such as X-Real-IP. Never use a header
+	// that clients can set.
 	Sender func(*http.Request) string
 
 	// Logger logs errors of the authorization server, once for each change. If it is nil, slog.Default() is used.
@@ -88,7 +89,7 @@ type Resource struct {
 	path     string // of the endpoint's URL, without a final slash
 	require  func(http.Handler) http.Handler
 	sender   func(*http.Request) string
-	tokens   *tokens
+	tokens   *tokenChecker
 }
 
 // New returns a Resource. The error names the invalid option.
@@ -132,8 +133,8 @@ func New(o Options) (*Resource, error) {
 	}, nil
 }
 
-// Register registers a handler for the metadata on mux. It serves [MetadataPath] and that path followed by the path of
-// the MCP endpoint, and does not require a token.
+// Register registers a handler for the metadata on mux. The handler serves [MetadataPath] and that path followed by the
+// path of the MCP endpoint. It does not require a token.
 func (r *Resource) Register(mux *http.ServeMux) {
 	serve := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		inbound.Deadline(w, q, bodyTime)
@@ -154,7 +155,7 @@ func (r *Resource) RequireToken(next http.Handler) http.Handler {
 	next = r.require(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		inbound.Deadline(w, q, bodyTime)
-		if token := bearer(q); token != "" {
+		if token := bearerToken(q); token != "" {
 			info, err := r.tokens.verify(q.Context(), token, r.sender(q))
 			if errors.Is(err, errUnavailable) { // the SDK would answer 500
 				w.Header().Set("Retry-After", "5")
@@ -169,8 +170,8 @@ func (r *Resource) RequireToken(next http.Handler) http.Handler {
 	})
 }
 
-// bearer returns the bearer token in a request, or "". It parses the header like auth.RequireBearerToken.
-func bearer(q *http.Request) string {
+// bearerToken returns the bearer token in a request, or "". It parses the header like auth.RequireBearerToken.
+func bearerToken(q *http.Request) string {
 	fields := strings.Fields(q.Header.Get("Authorization"))
 	if len(fields) != 2 || !strings.EqualFold(fields[0], "Bearer") {
 		return ""

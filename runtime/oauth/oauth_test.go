@@ -132,7 +132,7 @@ func (e *endpoint) get(t *testing.T, path, token, from string) *httptest.Respons
 // processes, since the hash is seeded.
 func (e *endpoint) stranger(to string) string {
 	for n := 1; ; n++ {
-		if address := fmt.Sprint("198.51.100.", n); e.gate.queue(address) != e.gate.queue(to) {
+		if address := fmt.Sprint("198.51.100.", n); e.gate.queueFor(address) != e.gate.queueFor(to) {
 			return address
 		}
 	}
@@ -247,8 +247,8 @@ func TestVerify(t *testing.T) {
 	})
 }
 
-// TestIssuerAway: callers learn that tokens cannot be checked, and nothing about the authorization server; the cause is in
-// the log, once for each change.
+// TestIssuerAway: callers learn that tokens cannot be checked, and nothing about the authorization server; the cause is
+// in the log, once for each change.
 func TestIssuerAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEndpoint(t, nil)

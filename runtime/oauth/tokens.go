@@ -15,26 +15,27 @@ import (
 const (
 	// checkTimeout is the timeout of a check, and queueTimeout is the maximum time in the queue before it.
 	checkTimeout, queueTimeout = 10 * time.Second, 10 * time.Second
-	// goodTTL and badTTL are the maximum times for caching a result. A revoked token stays valid for up to goodTTL.
+	// goodTTL and badTTL are the maximum times for which a good or a bad result is cached. A revoked token can remain
+	// valid for up to goodTTL.
 	goodTTL, badTTL = time.Minute, 10 * time.Second
-	// defaultLife is the lifetime of a token without an expiry.
-	defaultLife = 10 * time.Minute
+	// defaultLifetime is the lifetime of tokens without an expiry.
+	defaultLifetime = 10 * time.Minute
 	// maxAnswers is the maximum number of entries in each of the two caches.
 	maxAnswers = 10_000
 	// maxToken is the maximum length of a token in bytes.
 	maxToken = 8 << 10
-	// overloadLog is the minimum interval between log messages about refused tokens.
-	overloadLog = time.Minute
+	// overloadLogInterval is the minimum time between log messages about refused tokens.
+	overloadLogInterval = time.Minute
 )
 
-// errUnavailable reports that a token cannot be checked. Its text is safe for any caller, and the cause is logged.
+// errUnavailable is returned if a token cannot be checked. Its text is safe for any caller, and the cause is logged.
 var errUnavailable = errors.New("tokens cannot be checked now")
 
-// A tokenHash identifies a token, so that tokens themselves are not stored.
+// A tokenHash identifies a token, so the tokens themselves are not stored.
 type tokenHash [sha256.Size]byte
 
-// tokens checks tokens and caches the results.
-type tokens struct {
+// A tokenChecker checks tokens and caches the results.
+type tokenChecker struct {
 	check  func(context.Context, string) (*auth.TokenInfo, error)
 	logger *slog.Logger
 	gate   *gate
@@ -47,11 +48,11 @@ type tokens struct {
 	overload time.Time // time of the last log message
 }
 
-func newTokens(ask func(context.Context, string) (*auth.TokenInfo, error), logger *slog.Logger) *tokens {
-	return &tokens{check: ask, logger: logger, gate: newGate(), good: newCache(), bad: newCache(), pending: map[tokenHash]*pendingCheck{}}
+func newTokens(ask func(context.Context, string) (*auth.TokenInfo, error), logger *slog.Logger) *tokenChecker {
+	return &tokenChecker{check: ask, logger: logger, gate: newGate(), good: newCache(), bad: newCache(), pending: map[tokenHash]*pendingCheck{}}
 }
 
-// A pendingCheck is a check of a token. Several requests may wait for it. The first request runs it.
+// A pendingCheck is a check in progress, for which several requests may wait. The first request runs it.
 type pendingCheck struct {
 	done chan struct{} // closed when the fields below are set
 	info *auth.TokenInfo
@@ -61,7 +62,7 @@ type pendingCheck struct {
 
 // verify returns the cached result for a token, or runs a single check for all concurrent requests with the token. The
 // error is auth.ErrInvalidToken or errUnavailable.
-func (t *tokens) verify(ctx context.Context, token, sender string) (*auth.TokenInfo, error) {
+func (t *tokenChecker) verify(ctx context.Context, token, sender string) (*auth.TokenInfo, error) {
 	if len(token) > maxToken {
 		return nil, auth.ErrInvalidToken
 	}
@@ -100,21 +101,21 @@ func (t *tokens) verify(ctx context.Context, token, sender string) (*auth.TokenI
 
 // runCheck waits for a turn, checks the token and caches the result. A started check runs to completion even if the
 // request ends, because other requests may wait for it.
-func (t *tokens) runCheck(ctx context.Context, q *pendingCheck, hash tokenHash, token, sender string, wasGood bool) {
+func (t *tokenChecker) runCheck(ctx context.Context, q *pendingCheck, hash tokenHash, token, sender string, wasGood bool) {
 	var info *auth.TokenInfo
-	err, turn := errUnavailable, t.gate.enter(ctx, sender, wasGood)
+	err, turn := errUnavailable, t.gate.acquire(ctx, sender, wasGood)
 	defer func() { t.finish(q, hash, turn, info, err) }() // also after a panic of Options.Verify
 	if turn != entered {
 		return
 	}
-	defer t.gate.leave()
+	defer t.gate.release()
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
 	defer cancel()
 	info, err = t.check(asking, token)
 }
 
 // finish caches the result of a check and wakes the requests that wait for it.
-func (t *tokens) finish(q *pendingCheck, hash tokenHash, turn outcome, info *auth.TokenInfo, err error) {
+func (t *tokenChecker) finish(q *pendingCheck, hash tokenHash, turn outcome, info *auth.TokenInfo, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer close(q.done)
@@ -128,10 +129,10 @@ func (t *tokens) finish(q *pendingCheck, hash tokenHash, turn outcome, info *aut
 	}
 	now, invalid := time.Now(), errors.Is(err, auth.ErrInvalidToken)
 	if err != nil && !invalid {
-		t.report(err)
+		t.logChange(err)
 		return
 	}
-	t.report(nil)
+	t.logChange(nil)
 	if invalid || info == nil || !info.Expiration.IsZero() && !info.Expiration.After(now) {
 		t.good.remove(hash)
 		t.bad.put(hash, answer{until: now.Add(badTTL)})
@@ -140,7 +141,7 @@ func (t *tokens) finish(q *pendingCheck, hash tokenHash, turn outcome, info *aut
 	}
 	kept := *info
 	if kept.Expiration.IsZero() {
-		kept.Expiration = now.Add(defaultLife)
+		kept.Expiration = now.Add(defaultLifetime)
 	}
 	until := now.Add(goodTTL)
 	if kept.Expiration.Before(until) {
@@ -150,8 +151,8 @@ func (t *tokens) finish(q *pendingCheck, hash tokenHash, turn outcome, info *aut
 	q.info, q.err = &kept, nil
 }
 
-// report logs a change in the state of the authorization server. The caller holds mu.
-func (t *tokens) report(err error) {
+// logChange logs when the authorization server fails and when it recovers. The caller holds mu.
+func (t *tokenChecker) logChange(err error) {
 	text := ""
 	var failure *introspectionError
 	switch {
@@ -170,16 +171,17 @@ func (t *tokens) report(err error) {
 	}
 }
 
-// reportOverload logs that a token was refused because of overload, at most once per overloadLog. The caller holds mu.
-func (t *tokens) reportOverload() {
-	if now := time.Now(); now.Sub(t.overload) >= overloadLog {
+// reportOverload logs that a token was refused because of overload, at most once per overloadLogInterval. The caller
+// holds mu.
+func (t *tokenChecker) reportOverload() {
+	if now := time.Now(); now.Sub(t.overload) >= overloadLogInterval {
 		t.overload = now
 		t.logger.Warn("unknown access tokens arrive faster than they can be checked; some got status 503")
 	}
 }
 
-// An answer is a cached result. A good result stays in the cache after it has expired, so that the next check of the
-// token has priority.
+// An answer is a cached result. A good result stays in the cache after it has expired, which gives priority to the next
+// check of the token.
 type answer struct {
 	info  *auth.TokenInfo
 	until time.Time

@@ -11,7 +11,7 @@ type Window struct {
 	// Next is the after parameter for the next page, or "" on the last page.
 	Next string `json:"next,omitempty"`
 	// Attempts is the number of recorded attempts made between the two times, for any occurrence. Failures is the
-	// number of these that failed.
+	// number of those attempts that failed.
 	Attempts int `json:"attempts"`
 	Failures int `json:"failures"`
 	// Subscriptions is the number of subscriptions that were examined for attempts. Whole reports whether all
@@ -21,10 +21,10 @@ type Window struct {
 }
 
 // A Happened is an occurrence with the results of its deliveries. The results include only attempts that the store
-// still keeps.
+// still retains.
 type Happened struct {
 	Occurrence
-	// Attempts is the number of all attempts to deliver the occurrence, at any time.
+	// Attempts is the total number of attempts to deliver the occurrence, regardless of when they were made.
 	Attempts int `json:"attempts"`
 	// Accepted, Waiting and Failed count webhook subscriptions with attempts by [Outcome].
 	Accepted int `json:"accepted"`
@@ -67,15 +67,17 @@ type Latency struct {
 
 // A Delay explains why deliveries to a webhook subscription are delayed.
 type Delay struct {
-	// Reason is "" if no occurrence is waiting. Otherwise it is "unreadable", "paused", "suspended", "retrying",
+	// Reason is "" if no occurrence is waiting. Otherwise, it is "unreadable", "paused", "suspended", "retrying",
 	// "replaying", "limited", "queued", "slow", "backlog" or "elsewhere".
 	Reason string `json:"reason"`
 	// Text is a human-readable explanation with times in UTC.
 	Text string `json:"text"`
-	// Since is when the state given by Reason began. NextAt is the time of the next attempt. Each is zero if unknown.
+	// Since is the time when the state described by Reason began. NextAt is the time of the next attempt. Each is zero
+	// if unknown.
 	Since  time.Time `json:"since,omitzero"`
 	NextAt time.Time `json:"nextAt,omitzero"`
-	// LostAt is when the first waiting occurrence will be lost if it is not delivered. It is zero if never or unknown.
+	// LostAt is the time when the first waiting occurrence will be lost if it is not delivered. It is zero if the
+	// occurrence will not be lost or the time is unknown.
 	LostAt time.Time `json:"lostAt,omitzero"`
 	// Help is the recommended action: "unpause", "resume", "endreplay", or "send" for EventID. It is "" if no action
 	// helps.

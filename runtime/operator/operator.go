@@ -1,5 +1,5 @@
 // Package operator defines the operator's view of a server. An operator can inspect event types, connections and
-// webhook subscriptions, pause, replay and end subscriptions, send errors and gaps to subscribers, and follow
+// webhook subscriptions, pause, replay and end subscriptions, send errors and gaps to subscribers, and watch
 // occurrences live. server.Server.Admin returns an [Admin], which package admin serves as a JSON API and a console.
 package operator
 
@@ -18,9 +18,9 @@ import (
 var (
 	// ErrKeyReused is returned by [Admin.Once] if the key was used for a different request.
 	ErrKeyReused = errors.New("operator: this key was used for something else")
-	// ErrUnderWay is returned by [Admin.Once] while the first call with the key is in progress. If the process of that
-	// call died, it is unknown whether the call had an effect. [Admin.SendAgain] returns it while another attempt to
-	// deliver the occurrence is in flight, and if there is an attempt that the caller has not seen.
+	// ErrUnderWay is returned by [Admin.Once] while the first call with the key is in progress. If the process that
+	// made the call died, it is unknown whether the call had an effect. [Admin.SendAgain] returns it while another
+	// attempt to deliver the occurrence is in flight, and if the caller has not seen the last attempt.
 	ErrUnderWay = errors.New("operator: already in progress")
 )
 
@@ -37,8 +37,8 @@ func (e *AcceptedError) Error() string {
 	return fmt.Sprintf("operator: action %d of subscription %s is accepted and not done yet", e.Number, e.Subscription)
 }
 
-// WithActor returns a context for calls to an [Admin] on behalf of an actor. Attempts that result from such a call
-// record the first 256 bytes of the name ([Attempt.AskedBy]). The default name is "operator".
+// WithActor returns a context for calls to an [Admin] on behalf of an actor. The attempts that result from such a call
+// record the first 256 bytes of the actor's name ([Attempt.AskedBy]). The default name is "operator".
 func WithActor(ctx context.Context, name string) context.Context { return actor.With(ctx, name) }
 
 // Admin is the operator's view of a server's subscriptions. It does not check permissions, so any caller can perform

@@ -49,7 +49,7 @@ type WebhookInfo struct {
 	Cursor         *string   `json:"cursor"`
 	LastDeliveryAt time.Time `json:"lastDeliveryAt,omitzero"`
 	// LastError is the error category of the last failed attempt, regardless of its age. LastErrorAt is the time of
-	// that attempt. It is zero in a list, and if the attempt is no longer kept.
+	// that attempt. It is zero in a list, and if the store no longer retains the attempt.
 	LastError   string    `json:"lastError,omitempty"`
 	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
 	FailedSince time.Time `json:"failedSince,omitzero"`
@@ -79,7 +79,7 @@ type Action struct {
 	Kind    string    `json:"kind"`
 	AskedBy string    `json:"askedBy"`
 	At      time.Time `json:"at"`
-	// Done is when the delivering process completed the action, or zero while the action is pending.
+	// Done is the time when the delivering process completed the action, or zero while the action is pending.
 	Done time.Time `json:"done,omitzero"`
 	// Failure explains why the action failed. It is "" if the action succeeded or is pending.
 	Failure string `json:"failure,omitempty"`
@@ -105,12 +105,13 @@ type Filter struct {
 	// Host is the lower-case host of a callback, including the port if the URL has one. URL is a substring of a
 	// callback's URL in the form returned by [ShownURL].
 	Host, URL string
-	// MinBehind selects subscriptions of this process that are behind by at least that many entries.
+	// MinBehind selects subscriptions of this process that are at least MinBehind log entries behind.
 	MinBehind int64
-	// Failing selects unreadable subscriptions and those with a failed last attempt, whether or not they are suspended.
-	// An action on a subscription can change its position in the list, so read the whole list before you act.
+	// Failing selects subscriptions that are unreadable or have a failed last attempt, whether or not they are
+	// suspended. An action on a subscription can change its position in the list, so read the whole list before you
+	// act.
 	Failing bool
-	// Late selects subscriptions of this process that have an entry older than Late after the watermark.
+	// Late selects subscriptions of this process that have an entry older than Late after their watermark.
 	Late time.Duration
 }
 
@@ -138,15 +139,15 @@ type Endpoint struct {
 	// URL has the form returned by [ShownURL]. It is empty if the Endpoint summarizes a host.
 	URL string `json:"url,omitempty"`
 	// Subscriptions counts all subscriptions. Active, Suspended and Paused count subscriptions by state. Failing counts
-	// subscriptions with a failed last attempt.
+	// subscriptions whose last attempt failed.
 	Subscriptions int `json:"subscriptions"`
 	Active        int `json:"active"`
 	Suspended     int `json:"suspended"`
 	Paused        int `json:"paused"`
 	Failing       int `json:"failing"`
-	// FailedSince is the earliest value of all subscriptions, LastDeliveryAt the latest, and Behind the largest.
-	// WaitingSince is the earliest value of the subscriptions that are furthest behind in each event type. Behind and
-	// WaitingSince cover only this process.
+	// FailedSince is the earliest value among the subscriptions, LastDeliveryAt is the latest, and Behind is the
+	// largest. WaitingSince is the earliest value among the subscriptions that are furthest behind in each event type.
+	// Behind and WaitingSince cover only this process.
 	FailedSince    time.Time `json:"failedSince,omitzero"`
 	LastDeliveryAt time.Time `json:"lastDeliveryAt,omitzero"`
 	Behind         int64     `json:"behind"`
@@ -157,12 +158,12 @@ type Endpoint struct {
 type SubscribeRequest struct {
 	SubscriptionKey
 	// Secret is the key that signs the deliveries, in the text form whsec_…. If it is empty, the server generates a
-	// secret without disclosing it. The subscriber then sets its own secret with a refresh.
+	// secret without disclosing it. The subscriber can then set its own secret with a refresh.
 	Secret string
 	// TTL is the time until the subscription must be refreshed, within the server's limits. 0 means the default. A
 	// negative TTL requests a subscription without expiry.
 	TTL time.Duration
-	// Cursor is where the subscription starts; nil means now.
+	// Cursor is the position at which the subscription starts; nil means now.
 	Cursor *string
 }
 
@@ -185,8 +186,8 @@ type Connection struct {
 	// Mode is "push" or "poll".
 	Mode  string    `json:"mode"`
 	Since time.Time `json:"since"`
-	// Behind is the number of log entries that the connection has not yet read. For a poller, it is as of the last
-	// poll. It is nil for checks.
+	// Behind is the number of log entries that the connection has not yet read. For a poller, it is the number at the
+	// time of the last poll. It is nil for checks.
 	Behind *int64 `json:"behind,omitempty"`
 }
 
@@ -199,16 +200,16 @@ type EventType struct {
 	// Replay reports whether past occurrences can be redelivered.
 	Replay bool `json:"replay"`
 	// Oldest is the first retained position of the type's log. Head is the last position, which is the number of
-	// occurrences so far. Both are 0 if the type does not have a log.
+	// occurrences so far. Both are 0 if the type has no log.
 	Oldest store.Position `json:"oldest"`
 	Head   store.Position `json:"head"`
-	// Damaged is the number of retained log entries that this process has found to be damaged. Readers receive a gap
-	// instead of these entries.
+	// Damaged is the number of retained log entries that this process found to be damaged. Readers receive a gap in
+	// place of these entries.
 	Damaged int64 `json:"damaged,omitempty"`
 	// PerMinute is the number of occurrences that became visible in this process in the last minute, rounded to a
 	// tenth.
 	PerMinute float64 `json:"perMinute"`
-	// Behind is the lag of the slowest stream or webhook subscription of this process, in log entries.
+	// Behind is the lag, in log entries, of this process's slowest stream or webhook subscription.
 	Behind int64 `json:"behind"`
 	// Streams, Pollers and Webhooks count the live subscriptions of this process.
 	Streams  int `json:"streams"`
@@ -241,7 +242,7 @@ type Occurrence struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// A Point specifies where to start in an event type's log. Exactly one of Since, Position and EventID must be set.
+// A Point specifies where to start in an event type's log. Set exactly one of Since, Position and EventID.
 type Point struct {
 	// Since selects the first entry with that timestamp or a later one.
 	Since time.Time
@@ -263,9 +264,9 @@ type Beginning struct {
 	EventID   string         `json:"eventId"`
 	Timestamp events.Time    `json:"timestamp"`
 	Position  store.Position `json:"position"`
-	// Entries is the number of entries from that entry through Last.
+	// Entries is the number of entries from Position through Last.
 	Entries int64 `json:"entries"`
-	// Truncated reports whether the log has dropped requested entries. In that case, the range begins with the oldest
+	// Truncated reports whether the log has evicted requested entries. In that case, the range begins with the oldest
 	// retained entry.
 	Truncated bool `json:"truncated"`
 }
@@ -281,8 +282,8 @@ const (
 	OutcomeWaiting Outcome = "waiting"
 	// OutcomeFailed means that the occurrence was abandoned after its last attempt.
 	OutcomeFailed Outcome = "failed"
-	// OutcomePassed means that the occurrence matches but will not be delivered, and that no attempt is recorded. The
-	// occurrence is too old, or the subscription started later.
+	// OutcomePassed means that the occurrence matches but will not be delivered, and that no attempt is recorded. It is
+	// too old, or the subscription started after it.
 	OutcomePassed Outcome = "passed"
 )
 
@@ -306,8 +307,8 @@ type Tail interface {
 	Next(ctx context.Context) (found []Occurrence, skipped int64, err error)
 }
 
-// An Attempt is the result of one request to deliver an occurrence to an endpoint. It does not contain headers or
-// bodies. Of the response, it contains only the status.
+// An Attempt is the result of one request to deliver an occurrence to an endpoint. It contains the status of the
+// response, but no headers or bodies.
 type Attempt struct {
 	// EventID is the occurrence's id, which is the webhook-id of all attempts. Event is the event type.
 	EventID string `json:"eventId"`
@@ -316,14 +317,14 @@ type Attempt struct {
 	Position store.Position `json:"position"`
 	// Number is the number of the attempt for the occurrence, starting at 1.
 	Number int `json:"number"`
-	// At is when the request was signed. Took is the time until the response or failure.
+	// At is the time when the request was signed. Took is the time from then until the response or failure.
 	At   time.Time     `json:"at"`
 	Took time.Duration `json:"took"`
 	// Category is the category of the failure, or "" if the endpoint accepted the occurrence. See ERR-1.
 	Category string `json:"category,omitempty"`
 	// Status is the HTTP status, or 0 without a response.
 	Status int `json:"status,omitempty"`
-	// NextAt is when the next attempt is due, or zero if it was the last attempt.
+	// NextAt is the time when the next attempt is due, or zero after the last attempt.
 	NextAt time.Time `json:"nextAt,omitzero"`
 	// AskedBy is the actor who requested the attempt with [Admin.SendAgain] or [Admin.Replay]; see [WithActor]. It is
 	// "" for a scheduled attempt, such as a retry of a requested attempt. If a process ends during a replay, the
@@ -344,7 +345,7 @@ type Abandoned struct {
 // written to the outbox, but EventID is truncated to 256 bytes.
 type Rejected struct {
 	ID int64 `json:"id,string"`
-	// At is when the occurrence was set aside, according to the store's clock. Reason explains why.
+	// At is the time when the occurrence was set aside, according to the store's clock. Reason explains why.
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason"`
 	// Log is the name of the log, truncated to 256 bytes.
@@ -360,7 +361,7 @@ type AuditEntry struct {
 	Position store.Position `json:"position,omitzero"`
 	At       time.Time      `json:"at"`
 	Actor    string         `json:"actor"`
-	// Verb is the action. The following fields identify its object. Fields that do not apply are "".
+	// Verb is the action. The following fields identify the object of the action. A field that does not apply is "".
 	Verb         string `json:"verb"`
 	Subscription string `json:"subscription,omitempty"`
 	Connection   string `json:"connection,omitempty"`
@@ -368,7 +369,7 @@ type AuditEntry struct {
 	Principal    string `json:"principal,omitempty"`
 	Event        string `json:"event,omitempty"`
 	EventID      string `json:"eventId,omitempty"`
-	// Asked contains the other parameters of the action, such as "since 2026-11-22T14:00:00Z".
+	// Asked contains the remaining parameters of the action, such as "since 2026-11-22T14:00:00Z".
 	Asked string `json:"asked,omitempty"`
 	// Key is the request's idempotency key. Status is the HTTP status of the response.
 	Key    string `json:"key,omitempty"`
@@ -402,9 +403,9 @@ type Minute struct {
 	Attempts, Failures int64
 	// P50, P95 and P99 are percentiles of the time until an attempt was answered or timed out. They are accurate within
 	// a factor of √2, and times above 65 s are counted as 65 s. Failed connections are excluded. The percentiles are 0
-	// without such attempts.
+	// for a minute without such attempts.
 	P50, P95, P99 time.Duration
-	// Behind is the lag of the slowest webhook subscription, in log entries, sampled once in the minute. It is nil if
+	// Behind is the lag, in log entries, of the slowest webhook subscription, sampled once in the minute. It is nil if
 	// no lag was sampled.
 	Behind *int64
 }
@@ -413,15 +414,15 @@ type Minute struct {
 type Activity struct {
 	// Whole summarizes the hour. Its Behind is the latest sample.
 	Whole Minute
-	// Minutes contains up to 60 consecutive minutes, oldest first. The last minute is in progress. The minutes begin
-	// when the process started. If an event type or host was first counted after another was evicted, its minutes begin
-	// at that first count.
+	// Minutes contains up to 60 consecutive minutes, oldest first. The last minute is in progress. They begin no
+	// earlier than the process. For an event type or host that was first counted after another was evicted, they begin
+	// no earlier than that first count.
 	Minutes []Minute
 }
 
 // A Cluster is the state of the processes that share a store, as seen by one of them.
 type Cluster struct {
-	// Replicas lists the processes with a current lease, in the order that their leases began.
+	// Replicas lists the processes with a current lease, in the order in which the leases began.
 	Replicas []Replica `json:"replicas"`
 	// Leased reports whether this process holds its lease. Without a lease, it does not deliver.
 	Leased bool `json:"leased"`
@@ -429,17 +430,18 @@ type Cluster struct {
 	Unowned map[string]int `json:"unowned"`
 	// Generation is incremented each time the store's logs begin new epochs.
 	Generation uint64 `json:"generation"`
-	// HeardAt is when this process last read all operator requests made in other processes, or zero if it never did.
+	// HeardAt is the time when this process last read all operator requests from other processes. It is zero if that
+	// has not happened.
 	HeardAt time.Time `json:"heardAt,omitzero"`
 	// OutboxAge is how long the oldest occurrence has been in the outbox. While the outbox cannot be read, it is the
-	// longest time that an occurrence may have been there. It is nil in a process that does not own the outbox.
+	// longest time that an occurrence may have waited there. It is nil in a process that does not own the outbox.
 	OutboxAge *time.Duration `json:"-"`
 }
 
 // A Replica is a process of a [Cluster].
 type Replica struct {
 	Name string `json:"name"`
-	// This is true for the process that returned the Cluster.
+	// Self is true for the process that returned the Cluster.
 	This bool `json:"this,omitempty"`
 	// Shards counts the shards that the replica owns, with the same keys as Cluster.Unowned.
 	Shards map[string]int `json:"shards"`

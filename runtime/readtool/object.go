@@ -58,8 +58,8 @@ func (o object) get(key string) json.RawMessage {
 	return nil
 }
 
-// set returns o with key set to value. A new key is appended.
-func (o object) set(key string, value json.RawMessage) object {
+// withMember returns o with key set to value. A new key is appended.
+func (o object) withMember(key string, value json.RawMessage) object {
 	for i, m := range o {
 		if m.key == key {
 			o[i].value = value

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
-// A Tool is the descriptor of a read tool with the name of its event type.
+// A Tool is the descriptor of a read tool, together with the name of its event type.
 type Tool struct {
 	// Event is the name of the event type.
 	Event string
@@ -47,7 +47,7 @@ const (
 	SinceArgument     = "since"
 )
 
-// MaxWaitSeconds is the maximum time that a call may wait and collect. Clients commonly give up after a minute.
+// MaxWaitSeconds is the maximum time for which a call can wait and collect. Clients commonly give up after a minute.
 const MaxWaitSeconds = 55
 
 // ArgumentNames contains the names of a read tool's additional arguments. If a name is empty, the default is used.
@@ -59,7 +59,8 @@ type ArgumentNames struct {
 	Since     string `json:"since,omitempty"`
 }
 
-// Names contains the names that an author can choose for a read tool. If a name is empty, the default is used.
+// Names contains the names of a read tool and its arguments, which an author can choose. If a name is empty, the
+// default is used.
 type Names struct {
 	Name string `json:"name,omitempty"`
 	ArgumentNames
@@ -75,9 +76,9 @@ func (n ArgumentNames) withDefaults() ArgumentNames {
 	}
 }
 
-// resolved returns the names with defaults. It omits an optional argument if the event type already uses its default
-// name.
-func (n ArgumentNames) resolved(input json.RawMessage) ArgumentNames {
+// resolveConflicts returns the names with defaults for missing names. It omits an optional argument if the event type
+// already uses its default name.
+func (n ArgumentNames) resolveConflicts(input json.RawMessage) ArgumentNames {
 	all := n.withDefaults()
 	for {
 		var refused *SchemaError
@@ -140,7 +141,7 @@ func All(s *eventsimpl.Schemas) []Tool {
 			tools = append(tools, Of(info))
 			continue
 		}
-		tools = append(tools, newTool(info, cmp.Or(chosen.Name, Name(event)), chosen.resolved(info.InputSchema)))
+		tools = append(tools, newTool(info, cmp.Or(chosen.Name, Name(event)), chosen.resolveConflicts(info.InputSchema)))
 	}
 	return tools
 }
@@ -151,18 +152,19 @@ func hasNone(info events.Info) bool {
 	return errors.As(err, &refused) && refused.Keyword != ""
 }
 
-// Of returns the read tool of an event type with default names.
+// Of returns the read tool for an event type, with default names.
 func Of(info events.Info) Tool { return New(info, Name(info.Name), CursorArgument, MaxEventsArgument) }
 
-// New returns the read tool of an event type with the given tool name. Its arguments are named cursor, maxEvents,
+// New returns the read tool for an event type, with the given tool name. Its arguments are named cursor, maxEvents,
 // waitSeconds, quietSeconds and since. Each of the last three is omitted if the event type has an argument with that
 // name. See [NewNamed].
 func New(info events.Info, name, cursor, maxEvents string) Tool {
-	return newTool(info, name, ArgumentNames{Cursor: cursor, MaxEvents: maxEvents}.resolved(info.InputSchema))
+	return newTool(info, name, ArgumentNames{Cursor: cursor, MaxEvents: maxEvents}.resolveConflicts(info.InputSchema))
 }
 
-// NewNamed is like [New], but with names for all additional arguments. If [InputSchema] returns an error for the type,
-// the descriptor does not have an InputSchema and AddReadTools rejects it. The generator reports this earlier.
+// NewNamed is like [New], but also takes the names of the additional arguments. If [InputSchema] returns an error for
+// the type, the descriptor does not have an InputSchema and AddReadTools rejects it. The generator reports this
+// earlier.
 func NewNamed(info events.Info, name string, n ArgumentNames) Tool {
 	return newTool(info, name, n.withDefaults())
 }

@@ -18,8 +18,8 @@ const (
 	sinceText     = "Begin in the past: a duration such as 10m or an RFC 3339 date-time. Not with a cursor."
 )
 
-// arguments lists the schemas of a read tool's additional arguments: cursor, maxEvents, wait, quiet and since.
-var arguments = func() []json.RawMessage {
+// argumentSchemas lists the schemas of a read tool's additional arguments: cursor, maxEvents, wait, quiet and since.
+var argumentSchemas = func() []json.RawMessage {
 	const text = `{"type":["string","null"],"description":`
 	seconds := `{"type":"integer","minimum":0,"maximum":` + strconv.Itoa(MaxWaitSeconds) + `,"description":`
 	return []json.RawMessage{
@@ -35,7 +35,7 @@ var arguments = func() []json.RawMessage {
 type SchemaError struct {
 	// Argument is the name of an argument that the inputSchema already has.
 	Argument string
-	// Keyword is a keyword at the top level of the inputSchema that would also apply to the added arguments.
+	// Keyword is a top-level keyword of the inputSchema that would also affect the added arguments.
 	Keyword string
 }
 
@@ -47,16 +47,16 @@ func (e *SchemaError) Error() string {
 	return fmt.Sprintf("the read tool cannot add its arguments to an inputSchema with %s at its top", e.Keyword)
 }
 
-// mergedKeywords lists the top-level keywords of an input schema that would also apply to the added members.
+// mergedKeywords lists the top-level keywords of an input schema that would also affect the added members.
 var mergedKeywords = []string{
 	"oneOf", "anyOf", "allOf", "not", "if", "then", "else", "const", "enum", "maxProperties", "propertyNames", "patternProperties",
 	"dependentSchemas", "$dynamicRef",
 }
 
 // InputSchema returns an event type's published inputSchema with the arguments of a read tool added. The arguments are
-// the cursor (string or null) and the maximum number of events (at least 1). Unless their names are empty, the seconds
-// to wait, the quiet seconds that end a collection, and the start in the past are also added. InputSchema replaces a
-// top-level $ref with its target. The error is a *[SchemaError].
+// the cursor (string or null) and the maximum number of events (at least 1). The other arguments are added unless their
+// names are empty. They are the seconds to wait, the quiet seconds that end a collection, and the start in the past.
+// InputSchema replaces a top-level $ref with its target. The error is a *[SchemaError].
 func InputSchema(input json.RawMessage, n ArgumentNames) (json.RawMessage, error) {
 	schema := inlineRoot(parseObject(input))
 	for _, k := range mergedKeywords {
@@ -72,12 +72,12 @@ func InputSchema(input json.RawMessage, n ArgumentNames) (json.RawMessage, error
 		if props.get(name) != nil { // of the type, or a previous one
 			return nil, &SchemaError{Argument: name}
 		}
-		props = append(props, textMember{name, arguments[i]})
+		props = append(props, textMember{name, argumentSchemas[i]})
 	}
-	return schema.set("type", json.RawMessage(`"object"`)).set("properties", props.bytes()).bytes(), nil
+	return schema.withMember("type", json.RawMessage(`"object"`)).withMember("properties", props.bytes()).bytes(), nil
 }
 
-// withDescription appends s as a JSON string and a closing brace to before.
+// withDescription appends s, as a JSON string, and a closing brace to before.
 func withDescription(before, s string) json.RawMessage {
 	return append(appendString([]byte(before), s), '}')
 }
@@ -92,14 +92,14 @@ func inlineRoot(schema object) object {
 		if ref == nil {
 			return schema
 		}
-		target, ok := lookup(schema.bytes(), strings.Trim(string(ref), `"`))
+		target, ok := resolveReference(schema.bytes(), strings.Trim(string(ref), `"`))
 		if !ok {
 			return schema
 		}
 		merged := parseObject(target)
 		for _, m := range schema {
 			if m.key != "$ref" {
-				merged = merged.set(m.key, m.value)
+				merged = merged.withMember(m.key, m.value)
 			}
 		}
 		schema = merged
@@ -107,8 +107,8 @@ func inlineRoot(schema object) object {
 	return schema
 }
 
-// lookup returns the target of a local reference such as #/$defs/Name.
-func lookup(doc json.RawMessage, ref string) (json.RawMessage, bool) {
+// resolveReference returns the target of a local reference such as #/$defs/Name.
+func resolveReference(doc json.RawMessage, ref string) (json.RawMessage, bool) {
 	document, fragment, ok := schematree.Cut(ref)
 	tokens, isPointer := wire.SplitPointer(fragment)
 	if !ok || !isPointer || document != "" {
@@ -135,13 +135,13 @@ func OutputSchema(payload json.RawMessage) json.RawMessage {
 	}
 	var out object
 	if dialect != nil {
-		out = out.set("$schema", dialect)
+		out = out.withMember("$schema", dialect)
 	}
 	occurrence := `{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},` +
 		`"timestamp":{"type":"string","format":"date-time"},"data":` + string(data.bytes()) +
 		`,"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}`
-	out = out.set("type", json.RawMessage(`"object"`))
-	out = out.set("properties", json.RawMessage(`{"notice":{"type":"string"},"events":{"type":"array","items":`+occurrence+`},`+
+	out = out.withMember("type", json.RawMessage(`"object"`))
+	out = out.withMember("properties", json.RawMessage(`{"notice":{"type":"string"},"events":{"type":"array","items":`+occurrence+`},`+
 		`"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}}`))
-	return out.set("required", json.RawMessage(`["events","cursor","truncated","hasMore"]`)).bytes()
+	return out.withMember("required", json.RawMessage(`["events","cursor","truncated","hasMore"]`)).bytes()
 }

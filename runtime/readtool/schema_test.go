@@ -95,8 +95,8 @@ func TestOutputSchemaMovesReferences(t *testing.T) {
 	}
 }
 
-// COAL-3: an argument that nobody has named is left out where the event type has one of its name, and with the wait what
-// collects within it.
+// COAL-3: an argument that nobody has named is left out where the event type has one of its name, and with the wait
+// what collects within it.
 func TestCOAL3Fitting(t *testing.T) {
 	own := func(names ...string) json.RawMessage {
 		return json.RawMessage(`{"type":"object","properties":{"` + strings.Join(names, `":{},"`) + `":{}}}`)
@@ -118,7 +118,7 @@ func TestCOAL3Fitting(t *testing.T) {
 	} {
 		want := all
 		c.change(&want)
-		if got := c.chosen.resolved(c.input); got != want {
+		if got := c.chosen.resolveConflicts(c.input); got != want {
 			t.Errorf("%s, %+v: %+v, want %+v", c.input, c.chosen, got, want)
 		}
 	}

@@ -35,7 +35,7 @@ func init() {
 
 func (s portAdapter) MCP() *mcp.Server { return s.mcp }
 
-func (s portAdapter) Shared() bool { return s.shared() }
+func (s portAdapter) Shared() bool { return s.isShared() }
 
 func (s portAdapter) Logger() *slog.Logger { return s.options.Logger }
 
@@ -62,7 +62,7 @@ func (s portAdapter) Types(ctx context.Context, principal string) ([]events.Info
 		if d == nil {
 			continue
 		}
-		ok, err := s.visible(ctx, principal, et.name)
+		ok, err := s.isVisible(ctx, principal, et.name)
 		if err != nil {
 			return nil, err
 		}

@@ -165,8 +165,8 @@ func pollOnce(ctx context.Context, es *server.Server, cursor string) (next strin
 	return next, ids
 }
 
-// pollAs polls incident.created for P1, as a carrier does for a client of the principal. It returns the next cursor as JSON,
-// and the ids of the occurrences.
+// pollAs polls incident.created for P1, as a carrier does for a client of the principal. It returns the next cursor as
+// JSON, and the ids of the occurrences.
 func pollAs(ctx context.Context, es *server.Server, principal, cursor string) (next string, ids []string, err error) {
 	params := fmt.Sprintf(`{"name":"incident.created","arguments":{"severity":"P1"},"cursor":%s}`, cursor)
 	res, err := port.Of(es).Call(ctx, port.Request{Method: wire.MethodPoll, Params: json.RawMessage(params), Principal: principal})

@@ -29,7 +29,7 @@ func (s *Server) KeySet() http.Handler {
 func (s *Server) Admin() operator.Admin { return s.admin }
 
 func newAdmin(s *Server) *operate.Admin {
-	return operate.New(operate.Options{Host: operateHost{s}, Processes: s.cluster, Webhooks: s.webhooks, Store: s.options.Store, Outbox: s.options.Outbox, Dialect: s.dialect(false),
+	return operate.New(operate.Options{Host: operateHost{s}, Processes: s.cluster, Webhooks: s.webhooks, Store: s.options.Store, Outbox: s.options.Outbox, Dialect: s.dialectFor(false),
 		Now: s.now, Closing: s.closing, Log: &s.log})
 }
 
@@ -79,7 +79,7 @@ func (h operateHost) Poller(subscription string) operate.Connection {
 }
 
 func (h operateHost) Visible(ctx context.Context, principal, event string) (bool, error) {
-	return h.s.visible(ctx, principal, event)
+	return h.s.isVisible(ctx, principal, event)
 }
 
 func (h operateHost) Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
@@ -96,7 +96,7 @@ func (et *eventType) Describe(schemas bool) (i operator.EventTypeInfo, ok bool) 
 	if d == nil {
 		return i, false
 	}
-	i.EventType = operator.EventType{Name: et.name, Description: d.info.Description, Delivery: d.delivery(true, "anybody"), Replay: !d.info.NoReplay}
+	i.EventType = operator.EventType{Name: et.name, Description: d.info.Description, Delivery: d.deliveryModes(true, "anybody"), Replay: !d.info.NoReplay}
 	if schemas {
 		i.InputSchema, i.PayloadSchema = d.inputSchema.JSON(), d.payloadSchema.JSON()
 	}

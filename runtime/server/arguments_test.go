@@ -58,7 +58,7 @@ func TestArgumentsAreBounded(t *testing.T) {
 					f.Close()
 				}
 				if err != nil {
-					return s.refusal(t.Context(), &port.Request{}, err)
+					return s.rpcError(t.Context(), &port.Request{}, err)
 				}
 				return nil
 			},

@@ -15,8 +15,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
-// PrincipalOf returns the principal that a check or hook runs for, or "" without a principal. A check declared with
-// [WithSharedCheck] runs without a principal, and so does Transform, because their results are shared.
+// PrincipalOf returns the principal for which a check or hook runs. It returns "" if the check or hook runs without a
+// principal. A check declared with [WithSharedCheck] runs without a principal, and so does Transform, because their
+// results are shared.
 //
 // In a tool, prompt, resource or completion handler of the mcp.Server, it returns the caller's principal as determined
 // by [Options].Principal.
@@ -32,9 +33,9 @@ type caller struct {
 
 type callerKey struct{}
 
-// identify adds the caller to the context of a request. The author's handler and later calls to authenticate read it
-// from the context.
-func (s *Server) identify(ctx context.Context, extra *mcp.RequestExtra) context.Context {
+// withCaller returns a request's context with the caller added. The author's handler and later calls to authenticate
+// read it from the context.
+func (s *Server) withCaller(ctx context.Context, extra *mcp.RequestExtra) context.Context {
 	c := &caller{server: s, extra: extra}
 	c.principal, c.expires = s.authenticate(ctx, extra)
 	return hook.WithPrincipal(context.WithValue(ctx, callerKey{}, c), c.principal)
@@ -60,8 +61,8 @@ func (s *Server) authenticate(ctx context.Context, extra *mcp.RequestExtra) (pri
 	return principal, expires
 }
 
-// visible reports whether the Visible hook shows the event type to the principal (LIST-4).
-func (s *Server) visible(ctx context.Context, principal, event string) (ok bool, err error) {
+// isVisible reports whether the Visible hook allows the principal to see the event type (LIST-4).
+func (s *Server) isVisible(ctx context.Context, principal, event string) (ok bool, err error) {
 	if s.options.Visible == nil {
 		return true, nil
 	}
@@ -97,7 +98,7 @@ func (s *Server) parseArguments(ctx context.Context, principal string, d *defini
 // recheck runs the hooks again for a live subscription. It returns the error that ends the subscription, or nil if the
 // subscription continues. A failing hook or a canceled context does not end the subscription (AUTH-2, LIST-4).
 func (s *Server) recheck(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
-	ok, err := s.visible(ctx, principal, definitionOf(a).info.Name)
+	ok, err := s.isVisible(ctx, principal, definitionOf(a).info.Name)
 	if err == nil && !ok {
 		return fault.NotFound("event")
 	}
@@ -116,8 +117,8 @@ func (s *Server) recheck(ctx context.Context, principal string, a eventtype.Argu
 
 // Revoke ends the principal's live subscriptions to the named events, or to all events if none are named. Streams,
 // webhooks, and waiting polls and tools end with the error that Authorize now returns, or with Forbidden. Poll leases
-// also end. Revoke does not block new subscriptions: the hooks decide on those. On a shared store, every process does
-// the same. An error means that some processes may not have received the request (REP-13). See AUTH-2.
+// also end. Revoke does not block new subscriptions, which are decided by the hooks. On a shared store, every process
+// does the same. An error means that some processes may not have received the request (REP-13). See AUTH-2.
 func (s *Server) Revoke(ctx context.Context, principal string, names ...string) error {
 	return s.admin.Revoke(ctx, principal, names)
 }
@@ -130,9 +131,9 @@ func (s *Server) Reauthorize(ctx context.Context, principal string, names ...str
 }
 
 // RefreshVisibility reruns the Visible hook for every live stream, poller and webhook subscription. Subscriptions to
-// types that are now hidden end with NotFound. Clients are notified that their lists may have changed. Other processes
-// on the same store do the same, as with [Server.Revoke]. See LIST-4, LIST-5.
+// types that have become hidden end with NotFound. Clients are notified that their lists may have changed. Other
+// processes on the same store do the same, as with [Server.Revoke]. See LIST-4, LIST-5.
 func (s *Server) RefreshVisibility(ctx context.Context) error { return s.admin.RefreshVisibility(ctx) }
 
-// guard runs a hook from the options and converts a panic to an error.
+// guard calls f, which runs a hook from the options, and converts a panic to an error.
 func guard(name string, f func() error) error { return hook.Place{Hook: name}.Run(f) }

@@ -14,7 +14,7 @@ func (s portAdapter) Call(ctx context.Context, r port.Request) (json.RawMessage,
 	var res json.RawMessage
 	err := fault.Bounded(r.Params, s.options.MaxParams) // most carriers have checked this already
 	if err != nil {
-		return nil, s.refusal(ctx, &r, err)
+		return nil, s.rpcError(ctx, &r, err)
 	}
 	switch r.Method {
 	case wire.MethodList:
@@ -31,13 +31,13 @@ func (s portAdapter) Call(ctx context.Context, r port.Request) (json.RawMessage,
 		err = events.NewError(wire.MethodNotFound, nil)
 	}
 	if err != nil {
-		return nil, s.refusal(ctx, &r, err)
+		return nil, s.rpcError(ctx, &r, err)
 	}
 	return res, nil
 }
 
-// refuseStream returns the error for an events/stream request on a connection that cannot carry a stream. It performs
-// the checks that precede the mode check first (ERR-2).
+// refuseStream returns the error for an events/stream request on a connection that cannot carry a stream. It first
+// performs the checks that come before the mode check (ERR-2).
 func (s *Server) refuseStream(ctx context.Context, r *port.Request) error {
 	p, err := wire.DecodeStreamParams(r.Params)
 	if err != nil {

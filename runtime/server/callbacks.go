@@ -35,8 +35,8 @@ type Callbacks struct {
 	// DenyPrefixes lists public address blocks that requests must not reach. It overrides all Allow fields.
 	DenyPrefixes []netip.Prefix
 	// Loopback allows callbacks to the loopback interface, with any certificate. Use it to try out a server and a
-	// receiver on one machine. Never set it on a server that others can reach: they could send requests to services on
-	// this machine.
+	// receiver on one machine. Never set it on a server that others can reach, because they could send requests to
+	// services on this machine.
 	Loopback bool
 
 	// Proxy is the http or https forward proxy that every connection is tunneled through. The user information in the
@@ -50,7 +50,7 @@ type Callbacks struct {
 	// Timeout limits one request, from the DNS lookup to the end of the response; default 5 s. See HOOK-3.
 	Timeout time.Duration
 	// HostConnections limits the connections to one host, including idle connections. Further requests wait. The
-	// default is [Retry].PerHost for deliveries and 8 for other callers.
+	// default is [Retry].PerHost for deliveries and 8 for other uses.
 	HostConnections int
 	// IdleTimeout is how long an idle connection is kept open; default 90 s.
 	IdleTimeout time.Duration
@@ -77,7 +77,7 @@ type Retry struct {
 	Schedule []time.Duration
 	// Jitter is the fraction by which each delay is randomly increased or decreased; default 0.2, negative for none.
 	Jitter float64
-	// Window limits the time from the first attempt to deliver an occurrence to the last; default 15 min.
+	// Window limits the time between the first and the last attempt to deliver an occurrence; default 15 min.
 	Window time.Duration
 
 	// Workers limits the attempts in flight; default 512. At most half of them are used for endpoints that hang, are
@@ -125,8 +125,8 @@ type Suspension struct {
 	Min int
 }
 
-// engine returns the equivalent options of the delivery engine.
-func (r Retry) engine(log *slog.Logger, meter metric.Meter, tracer trace.Tracer) delivery.Options {
+// engineOptions converts r to the options of the delivery engine.
+func (r Retry) engineOptions(log *slog.Logger, meter metric.Meter, tracer trace.Tracer) delivery.Options {
 	return delivery.Options{
 		Schedule: r.Schedule, Jitter: r.Jitter, RetryWindow: r.Window,
 		Workers: r.Workers, PerHost: r.PerHost, PerSubscription: r.PerSubscription,

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
-// A check gets the text that a caller has put into its own cursor, as its documentation says, and its Truncated reaches the
-// caller (CUR-7).
+// A check gets the text that a caller has put into its own cursor, as its documentation says, and its Truncated reaches
+// the caller (CUR-7).
 func TestCheckGetsTheCallersCursor(t *testing.T) {
 	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "a", Version: "1"}, nil), server.Options{})
 	if err != nil {

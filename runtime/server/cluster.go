@@ -22,8 +22,8 @@ type Replica struct {
 	Lease time.Duration
 }
 
-// processes returns the server's view of the processes that share its store.
-func (s *Server) processes(ctx context.Context) (cluster.Processes, error) {
+// newProcesses connects the server to the processes that share its store.
+func (s *Server) newProcesses(ctx context.Context) (cluster.Processes, error) {
 	r := s.options.Replica
 	return cluster.New(ctx, cluster.Options{Host: clusterHost{webhookHost{s}}, Store: s.options.Store, Outbox: s.options.Outbox, EmitOnly: s.options.emitOnly,
 		Name: r.Name, Lease: r.Lease, Log: &s.log, Logger: s.options.Logger})

@@ -62,8 +62,8 @@ func inOrder(t *testing.T, reader string, got []string, n int) (first, last int)
 	return first, last
 }
 
-// A damaged page in the middle of a SQLite log costs the entries in it and no others: whoever reads over it, by whatever
-// way, gets a gap in their place and the entries after it, and the operator sees which are lost (CUR-9).
+// A damaged page in the middle of a SQLite log costs the entries in it and no others: whoever reads over it, by
+// whatever way, gets a gap in their place and the entries after it, and the operator sees which are lost (CUR-9).
 func TestCUR9DamagedPage(t *testing.T) {
 	const n = 400
 	path := filepath.Join(t.TempDir(), "events.db")

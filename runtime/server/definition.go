@@ -17,7 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// A definition is one registration of an event type with its Go types erased. It is immutable: registering the name
+// A definition is one registration of an event type with its Go types erased. It is immutable. Registering the name
 // again creates a new definition.
 type definition struct {
 	topic.Type // the log kernel's part
@@ -31,8 +31,8 @@ type definition struct {
 	// inputSchema and payloadSchema replace the schemas of info, because many types may share most of their schemas.
 	inputSchema, payloadSchema *published.Schema
 
-	// lineage differs from the lineage of the previous definition if the change was incompatible. In that case, changed
-	// names the changed feature (EVOL-2). Both are set before the definition becomes current.
+	// lineage differs from that of the previous definition if the change was incompatible. In that case, changed is the
+	// name of the changed feature (EVOL-2). Both are set before the definition becomes current.
 	lineage uint64
 	changed string
 
@@ -122,7 +122,7 @@ func (d *definition) prepare(o Options, schemas *validate.Library) error {
 	return nil
 }
 
-// descriptor returns the type's entry in events/list, without delivery. It encodes the schemas on each call.
+// descriptor returns the type's entry in events/list, without the delivery modes. It encodes the schemas on each call.
 func (d *definition) descriptor() wire.Descriptor {
 	return wire.Descriptor{Name: d.info.Name, Description: d.info.Description,
 		InputSchema: d.inputSchema.JSON(), PayloadSchema: d.payloadSchema.JSON(), Meta: d.meta}
@@ -161,13 +161,13 @@ func (d *definition) initType() {
 	}
 }
 
-// definitionOf returns the definition that the arguments were validated against.
+// definitionOf returns the definition against which the arguments were validated.
 func definitionOf(a eventtype.Arguments) *definition { return a.Def.(*definition) }
 
 // checkModes returns an error if the description leaves the type without a delivery mode (LIST-3). Such a type could
 // not deliver events to any subscriber. Modes that the author disabled with options are not an error.
 func (d *definition) checkModes(o Options) error {
-	if len(d.info.Delivery) == 0 || len(d.delivery(true, "anybody")) > 0 {
+	if len(d.info.Delivery) == 0 || len(d.deliveryModes(true, "anybody")) > 0 {
 		return nil
 	}
 	switch offered := strings.Join(d.info.Delivery, ", "); {
@@ -179,8 +179,8 @@ func (d *definition) checkModes(o Options) error {
 	return nil
 }
 
-// polls reports whether the type offers poll (LIST-3).
-func (d *definition) polls() bool {
+// offersPoll reports whether the type offers the poll mode (LIST-3).
+func (d *definition) offersPoll() bool {
 	return !d.options.noPoll && d.allows(wire.ModePoll) && (!d.info.NoReplay || d.options.pollNoReplay)
 }
 
@@ -198,10 +198,10 @@ func (d *definition) allows(mode string) bool {
 	return false
 }
 
-// delivery returns the offered delivery modes in the order used by events/list.
-func (d *definition) delivery(canStream bool, principal string) []string {
+// deliveryModes returns the delivery modes that the type offers, in the order used by events/list.
+func (d *definition) deliveryModes(canStream bool, principal string) []string {
 	var modes []string
-	if d.polls() {
+	if d.offersPoll() {
 		modes = append(modes, wire.ModePoll)
 	}
 	if canStream && d.pushes() {
@@ -213,8 +213,8 @@ func (d *definition) delivery(canStream bool, principal string) []string {
 	return modes
 }
 
-// checkData checks that data can be sent as an occurrence's data. The data must be an object within the type's size
-// limit and valid under payloadSchema. checkData returns the decoded value if the check had to decode data.
+// checkData checks whether data can be sent as the data of an occurrence. The data must be an object within the type's
+// size limit and valid under payloadSchema. checkData returns the decoded value if the check had to decode data.
 func (d *definition) checkData(data json.RawMessage) (any, error) {
 	if len(data) > d.options.maxPayload {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", events.ErrTooLarge, len(data), d.options.maxPayload)
@@ -237,7 +237,7 @@ func (d *definition) checkData(data json.RawMessage) (any, error) {
 	return v, nil
 }
 
-// guard runs a hook of the type and converts a panic to an error.
+// guard calls f, which runs a hook of the type, and converts a panic to an error.
 func (d *definition) guard(name string, f func() error) error {
 	return hook.Place{Hook: name, Event: d.info.Name}.Run(f)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// emit validates, encodes and appends a payload. p is a pointer to it.
+// emit validates, encodes and appends the payload to which p points.
 func (et *eventType) emit(ctx context.Context, p any, opts []events.EmitOption) error {
 	fail := func(err error) error {
 		et.countEmit(ctx, false, err)
@@ -35,7 +35,7 @@ func (et *eventType) emit(ctx context.Context, p any, opts []events.EmitOption) 
 		return nil
 	}
 	first := o.checked && et.feeds.Emitted(o.entry.EventID)
-	fresh, err := et.append(ctx, o)
+	fresh, err := et.appendNew(ctx, o)
 	if err != nil {
 		if first && !errors.Is(err, events.ErrIDReused) { // if it was reused, the earlier occurrence remains
 			et.feeds.NotEmitted(o.entry.EventID)
@@ -54,7 +54,7 @@ type outgoing struct {
 	checked   bool // the type also has a check
 }
 
-// newOccurrence validates and encodes a payload. p is a pointer to it.
+// newOccurrence validates and encodes the payload to which p points.
 func (et *eventType) newOccurrence(ctx context.Context, p any, opts []events.EmitOption) (x outgoing, err error) {
 	if et.server.isClosed() {
 		return x, events.ErrClosed
@@ -101,7 +101,7 @@ func (et *eventType) newOccurrence(ctx context.Context, p any, opts []events.Emi
 		return x, tooLarge(len(e.Data) + len(e.Meta))
 	}
 	if et.server.options.PropagateTrace {
-		if traced, err := encodeMeta(traceOf(ctx, o.Meta)); err == nil && fits(traced) {
+		if traced, err := encodeMeta(withTrace(ctx, o.Meta)); err == nil && fits(traced) {
 			e.Meta = traced
 		}
 	}
@@ -113,10 +113,10 @@ func tooLarge(n int) error {
 	return fmt.Errorf("%w: %d bytes with _meta, at most %d where webhook is offered", events.ErrTooLarge, n, wire.MaxPayload)
 }
 
-// append appends an emitted occurrence unless the log already contains its eventId (OCC-5). If it does, fresh is false,
-// and err is set only if the data differs. Entries under other schemas are ignored. The log is not searched for a
-// generated id.
-func (et *eventType) append(ctx context.Context, o outgoing) (fresh bool, err error) {
+// appendNew appends an emitted occurrence unless the log already contains its eventId (OCC-5). If the log contains it,
+// fresh is false, and err is set only if the data differs. Entries written with other schemas are ignored. The log is
+// not searched for a generated id.
+func (et *eventType) appendNew(ctx context.Context, o outgoing) (fresh bool, err error) {
 	fresh, err = et.topic.Append(ctx, o.entry, o.decoded, !o.generated)
 	if errors.Is(err, store.ErrUncertain) {
 		return true, et.retryAppend(ctx, o, err)
@@ -151,9 +151,9 @@ func (et *eventType) retryAppend(ctx context.Context, o outgoing, err error) err
 	}
 }
 
-// traceOf adds the W3C trace context of ctx to the author's _meta. It omits the baggage, which is meant for the
-// author's services. Values set by the author take precedence.
-func traceOf(ctx context.Context, meta map[string]any) map[string]any {
+// withTrace returns the author's _meta with the W3C trace context of ctx added. It omits the baggage, which is meant
+// for the author's services. Values set by the author take precedence.
+func withTrace(ctx context.Context, meta map[string]any) map[string]any {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	if carrier[wire.MetaTraceParent] == "" {
@@ -170,8 +170,7 @@ func traceOf(ctx context.Context, meta map[string]any) map[string]any {
 	return traced
 }
 
-// encodeMeta encodes the author's _meta without keys that are reserved by the protocol. It returns nil if no keys
-// remain.
+// encodeMeta encodes the author's _meta without the keys that the protocol reserves. It returns nil if no keys remain.
 func encodeMeta(meta map[string]any) (json.RawMessage, error) {
 	own := make(map[string]any, len(meta))
 	for k, v := range meta {

@@ -24,7 +24,7 @@ func (s *Server) encodePayload(event string, p any) (json.RawMessage, error) {
 	return et.encode(p)
 }
 
-// encode encodes and validates p, a pointer to the payload.
+// encode encodes and validates the payload to which p points.
 func (et *eventType) encode(p any) (json.RawMessage, error) {
 	fail := func(err error) (json.RawMessage, error) { return nil, fmt.Errorf("encoding %s: %w", et.name, err) }
 	d := et.current()

@@ -15,16 +15,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// dialect returns the error code family to use for a caller (D2).
-func (s *Server) dialect(declaresExtension bool) wire.Dialect {
+// dialectFor returns the family of error codes for a caller (D2).
+func (s *Server) dialectFor(declaresExtension bool) wire.Dialect {
 	if s.options.Codes == CodesSEP || s.options.Codes == CodesAuto && declaresExtension {
 		return wire.SEP
 	}
 	return wire.Sketch
 }
 
-// refusal converts the error of a call to a JSON-RPC error. It logs the details that the caller must not see.
-func (s *Server) refusal(ctx context.Context, r *port.Request, err error) *jsonrpc.Error {
+// rpcError converts a call's error to a JSON-RPC error. It logs the details that the caller must not see.
+func (s *Server) rpcError(ctx context.Context, r *port.Request, err error) *jsonrpc.Error {
 	var j *jsonrpc.Error
 	if errors.As(err, &j) {
 		return j
@@ -34,7 +34,7 @@ func (s *Server) refusal(ctx context.Context, r *port.Request, err error) *jsonr
 	if s.isClosed() && (!errors.As(err, &e) || e.Kind == 0 || e.Kind == wire.Internal) {
 		err = fault.ErrShuttingDown // a hook's context is over by now, or a store is closed
 	}
-	o := fault.Answer(err, s.dialect(r.DeclaresExtension))
+	o := fault.Answer(err, s.dialectFor(r.DeclaresExtension))
 	return &jsonrpc.Error{Code: o.Code, Message: o.Message, Data: o.Data}
 }
 

@@ -29,7 +29,7 @@ func (s *Server) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// Ready returns nil if this process can serve requests. Otherwise it returns an error: the process is shutting down or
+// Ready returns nil if this process can serve requests. Otherwise, it returns an error: the process is shutting down or
 // not healthy, the store is unreachable or the last writes to it failed, the process has not seen recent appends of
 // other processes, or webhook subscriptions are still being restored after startup. Ready returns within 5 s. Package
 // transport serves it as a readiness probe.
@@ -43,10 +43,10 @@ func (s *Server) Ready(ctx context.Context) error {
 		return fmt.Errorf("server: %w", err)
 	}
 	types := s.eventTypes()
-	if err := s.reach(ctx, types); err != nil {
+	if err := s.pingStore(ctx, types); err != nil {
 		return fmt.Errorf("server: the store cannot be reached: %w", err)
 	}
-	if err := s.writes.failure(); err != nil {
+	if err := s.writes.persistentFailure(); err != nil {
 		return fmt.Errorf("server: the store does not take writes: %w", err)
 	}
 	for _, et := range types {
@@ -65,8 +65,8 @@ func (s *Server) Ready(ctx context.Context) error {
 	return nil
 }
 
-// reach pings the store, or queries its logs if the store is not a [store.Pinger].
-func (s *Server) reach(ctx context.Context, types []*eventType) error {
+// pingStore pings the store, or queries its logs if the store is not a [store.Pinger].
+func (s *Server) pingStore(ctx context.Context, types []*eventType) error {
 	if p, ok := s.options.Store.(store.Pinger); ok {
 		return p.Ping(ctx)
 	}
@@ -80,13 +80,13 @@ func (s *Server) reach(ctx context.Context, types []*eventType) error {
 	return nil
 }
 
-// A lockCheck runs one check of the server's locks at a time, so that hanging checks do not accumulate goroutines.
+// A lockCheck checks the server's locks. It runs one check at a time, so blocked checks do not accumulate goroutines.
 type lockCheck struct {
 	mu   sync.Mutex
 	seen chan struct{} // closed when the running check ends; nil without one
 }
 
-// checkLocks acquires and releases each lock that requests need.
+// checkLocks acquires and releases each lock that requests use.
 func (s *Server) checkLocks(ctx context.Context) error {
 	v := &s.lockCheck
 	v.mu.Lock()

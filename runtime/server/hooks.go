@@ -33,14 +33,15 @@ type Hooks[A, P any] = PointerHooks[*A, *P]
 // Hooks run concurrently. The context of a hook is canceled when its request or subscription ends. The server logs a
 // panic and reports it as an internal error of that request or stream (ERR-4).
 type PointerHooks[PA, PP any] struct {
-	// Match reports whether the occurrence matches the arguments. It runs after the x-match rules, once for each
+	// Match reports whether an occurrence matches the arguments. It runs after the x-match rules, once for each
 	// subscription, so it can call PrincipalOf. It must not modify p or a, which are shared.
 	Match func(ctx context.Context, p PP, a PA) bool
 	// Transform modifies the payload for the arguments. It receives a fresh copy for each distinct set of arguments.
 	// All subscriptions with equal arguments share the result, regardless of their principal, so it must depend only on
-	// the payload and the arguments. The context has no values, so PrincipalOf returns "". The context is canceled when
-	// the first request or subscription that needs the result ends. The next one calls Transform again with its own
-	// context. The server validates the result and checks its size (OCC-4).
+	// the payload and the arguments. The context has no values, so PrincipalOf returns "". The context belongs to the
+	// first request or subscription that needs the result and is canceled when that ends. The next request or
+	// subscription calls Transform again with its own context. The server validates the result and checks its size
+	// (OCC-4).
 	Transform func(ctx context.Context, p PP, a PA) error
 	// PerPrincipal returns the payload that the principal may see, or nil to withhold the occurrence. It runs after
 	// Transform, for each subscription and each read. It receives a copy that it can modify and return. The server
@@ -61,16 +62,16 @@ type PointerHooks[PA, PP any] struct {
 }
 
 // A Check fetches the occurrences after cursor from an upstream service. If cursor is empty, it returns the cursor for
-// "now": the server uses the page's Cursor and ignores its Items (CUR-2). A check must return items in the same order
-// each time it is called with the same cursor. An *events.Error is returned to the caller. Any other error is logged
-// and reported as UpstreamError (PUSH-5).
+// "now". In that case, the server uses the page's Cursor and ignores its Items (CUR-2). A check must return items in
+// the same order each time it is called with the same cursor. An *events.Error is returned to the caller. Any other
+// error is logged and reported as UpstreamError (PUSH-5).
 //
 // # Callers write the cursor
 //
 // The runtime checks that a cursor was issued for the event type, the arguments and the principal of the request.
-// Cursors are not signed, however, so callers can change the text of a cursor. A check that uses the cursor in a
-// request URL or in SQL must validate it first. For a cursor that it did not issue, it returns a page that is Truncated
-// and has the Cursor of "now":
+// However, cursors are not signed, so callers can change their text. A check that uses the cursor in a request URL or
+// in SQL must validate it first. For a cursor that it did not issue, it returns a page that is Truncated and has the
+// Cursor of "now":
 //
 //	seen, err := strconv.ParseUint(cursor, 10, 64)
 //	if err != nil || seen > last {
@@ -92,7 +93,7 @@ func RegisterCheck[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Ho
 }
 
 // RegisterBoth adds an event type that has a check and an emitter. If both produce an occurrence with the same eventId,
-// it is delivered once. See SRV-1.
+// the occurrence is delivered once. See SRV-1.
 func RegisterBoth[A, P any](s *Server, t events.Type[A, P], c Check[A, P], h Hooks[A, P], o ...TypeOption) (*Emitter[P], error) {
 	et, err := s.registerBoth(&t.Info, erase(&h), feed.Erase(c), o)
 	return newEmitter[P](et), err

@@ -21,8 +21,8 @@ import (
 // eventServers contains the mcp.Servers that serve events, as values of type weak.Pointer[mcp.Server].
 var eventServers sync.Map
 
-// claim registers srv as serving events. It returns an error if srv already does. A nil srv is ignored.
-func claim(srv *mcp.Server) (release func(), err error) {
+// claimServer records that srv serves events. It returns an error if srv already serves them. A nil srv is ignored.
+func claimServer(srv *mcp.Server) (release func(), err error) {
 	if srv == nil {
 		return func() {}, nil
 	}
@@ -65,7 +65,7 @@ func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		switch req.(type) {
 		case *mcp.CallToolRequest, *mcp.GetPromptRequest, *mcp.ReadResourceRequest, *mcp.CompleteRequest: // answered by the author's handlers
-			ctx = s.identify(ctx, req.GetExtra())
+			ctx = s.withCaller(ctx, req.GetExtra())
 		}
 		res, err := next(ctx, method, req)
 		if err != nil {
@@ -104,8 +104,8 @@ func infoOf(req mcp.Request) *requestInfo {
 	return info
 }
 
-// serve handles every events/* method. Carried is set if the call comes from a carrier. Other calls come from the SDK's
-// transports, which cannot carry a stream.
+// serve handles every events/* method. Carried is set if the call comes from a carrier. All other calls come from the
+// SDK's transports, which cannot carry a stream.
 func (s *Server) serve(ctx context.Context, method string, p *rawParams) (*rawResult, error) {
 	info, _ := ctx.Value(requestKey{}).(*requestInfo)
 	if info == nil {
@@ -120,7 +120,7 @@ func (s *Server) serve(ctx context.Context, method string, p *rawParams) (*rawRe
 	}
 	r.Principal, r.Expires = s.authenticate(ctx, info.extra)
 	if p.Carried != nil && method == wire.MethodStream && r.CanStream {
-		return s.accept(ctx, r, p.Carried)
+		return s.acceptStream(ctx, r, p.Carried)
 	}
 	if p.Carried == nil && method == wire.MethodPoll { // the SDK ends a session only after its calls have returned
 		bound, cancel := s.port.UntilGone(ctx, info.extra, r.Principal)
@@ -134,8 +134,9 @@ func (s *Server) serve(ctx context.Context, method string, p *rawParams) (*rawRe
 	return newRawResult(res), nil
 }
 
-// accept opens the stream of a call for its carrier. If middleware repeats the call, the last stream is used.
-func (s *Server) accept(ctx context.Context, r port.Request, c *port.Carried) (*rawResult, error) {
+// acceptStream opens the stream for a call and passes it to the carrier. If middleware repeats the call, the carrier
+// uses the last stream.
+func (s *Server) acceptStream(ctx context.Context, r port.Request, c *port.Carried) (*rawResult, error) {
 	st, err := portAdapter{s}.Open(ctx, r)
 	if err != nil {
 		return nil, err
@@ -241,15 +242,15 @@ func (s *Server) withCapability(result any, value json.RawMessage) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	top, err := members(b)
+	top, err := decodeObject(b)
 	if err != nil {
 		return nil, err
 	}
-	capabilities, err := members(top["capabilities"])
+	capabilities, err := decodeObject(top["capabilities"])
 	if err != nil {
 		return nil, err
 	}
-	extensions, err := members(capabilities["extensions"])
+	extensions, err := decodeObject(capabilities["extensions"])
 	if err != nil {
 		return nil, err
 	}
@@ -269,8 +270,8 @@ func (s *Server) withCapability(result any, value json.RawMessage) ([]byte, erro
 	return json.Marshal(top)
 }
 
-// members decodes a JSON object into a map. It returns an empty map if raw is empty or null.
-func members(raw json.RawMessage) (map[string]json.RawMessage, error) {
+// decodeObject decodes a JSON object into a map. It returns an empty map if raw is empty or null.
+func decodeObject(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	m := map[string]json.RawMessage{}
 	if len(raw) == 0 {
 		return m, nil

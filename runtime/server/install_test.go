@@ -153,8 +153,8 @@ func TestThroughSDK(t *testing.T) {
 	}
 }
 
-// PUSH-2, AUTH-3: a carried call brings the raw id and what its carrier can do; the caller is that of the request. What the
-// handler accepts is its carrier's to run, also if middleware asks twice.
+// PUSH-2, AUTH-3: a carried call brings the raw id and what its carrier can do; the caller is that of the request. What
+// the handler accepts is its carrier's to run, also if middleware asks twice.
 func TestCarried(t *testing.T) {
 	s := newServer(t, Options{})
 	register(t, s, "e", Hooks[filterArgs, incident]{})
@@ -187,7 +187,8 @@ func TestCarried(t *testing.T) {
 	wantError(t, asRPC(run(c)), -32014, `{"feature":"deliveryMode","value":"push"}`)
 }
 
-// Receiving middleware of the author is found wherever and whenever it was added; that of this module is not taken for it.
+// Receiving middleware of the author is found wherever and whenever it was added; that of this module is not taken for
+// it.
 func TestReceivingMiddleware(t *testing.T) {
 	pass := func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {

@@ -85,8 +85,8 @@ func (s *Server) isClosed() bool {
 	}
 }
 
-// track makes Shutdown wait for one more feed. It returns false after Shutdown.
-func (s *Server) track() bool {
+// addFeed makes Shutdown wait for an additional feed. It returns false after Shutdown.
+func (s *Server) addFeed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -48,11 +48,11 @@ func (s *Server) listEvents(ctx context.Context, r *port.Request) (json.RawMessa
 		if d == nil {
 			continue
 		}
-		modes := d.delivery(r.CanStream, r.Principal)
+		modes := d.deliveryModes(r.CanStream, r.Principal)
 		if len(modes) == 0 {
 			continue // this caller could not subscribe to it
 		}
-		ok, err := s.visible(ctx, r.Principal, et.name)
+		ok, err := s.isVisible(ctx, r.Principal, et.name)
 		if err != nil {
 			return nil, err
 		}

@@ -17,13 +17,14 @@ type memoryUsage struct {
 	total int
 }
 
-// anonymousShare is the divisor for the combined quota of callers without a principal, which is a quarter of the total.
-// Such callers are indistinguishable. With the quota of one principal, a single caller could lock out everyone else on
-// a server without authentication. With a quarter of the total, they cannot exhaust the quota of callers with a
-// principal.
+// anonymousShare is the divisor of the total that yields the combined quota of all callers without a principal. Such
+// callers are indistinguishable. If they shared the quota of one principal, a single caller could lock out all others
+// on a server without authentication. Because they share only a quarter of the total, they cannot exhaust the quota of
+// callers with a principal.
 const anonymousShare = 4
 
-// charge charges n bytes to the principal. If that exceeds a quota, it charges nothing and returns ResourceExhausted.
+// charge adds n bytes to the principal's usage. If that would exceed a quota, it adds nothing and returns
+// ResourceExhausted.
 func (h *memoryUsage) charge(principal string, n int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,8 +49,8 @@ func (h *memoryUsage) chargeRestored(principal string, n int) {
 	h.add(principal, n)
 }
 
-// release refunds n bytes to the principal.
-func (h *memoryUsage) release(principal string, n int) {
+// refund subtracts n bytes from the principal's usage.
+func (h *memoryUsage) refund(principal string, n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.add(principal, -n)

@@ -23,7 +23,7 @@ import (
 type Codes int
 
 const (
-	// CodesSketch uses the codes of the design sketch for every caller.
+	// CodesSketch uses the codes from the design sketch for every caller.
 	CodesSketch Codes = iota
 	// CodesSEP uses the provisional codes of SEP-3415 for every caller.
 	CodesSEP
@@ -42,8 +42,8 @@ type Retention struct {
 	MaxBytes int
 }
 
-// A Quota sets a limit per principal and a total limit. Zero means the default, and a negative number means no limit.
-// The unit and the defaults are documented by the option that uses the Quota.
+// A Quota sets a limit per principal and a total limit. A zero field means the default, and a negative field means no
+// limit. The unit and the defaults are documented by the option that uses the Quota.
 type Quota struct {
 	// PerPrincipal limits the usage of one principal.
 	PerPrincipal int
@@ -73,8 +73,8 @@ type Options struct {
 	// MaxEvents is the default batch size of a poll (default 100). MaxEventsCap is the maximum batch size (default
 	// 1,000). Larger requests are clamped. See POLL-4.
 	MaxEvents, MaxEventsCap int
-	// DefaultWait is how long a poll without timeoutMs is held (default 0). MaxWait is the maximum time that a poll is
-	// held (default 30 s; if negative, polls are never held). See POLL-9.
+	// DefaultWait is how long a poll without timeoutMs is held (default 0). MaxWait is the maximum time for which a
+	// poll is held (default 30 s; if negative, polls are never held). See POLL-9.
 	DefaultWait, MaxWait time.Duration
 	// MaxToolWait is the maximum time that a read tool or the wait tool waits for an occurrence. The default and upper
 	// limit is 55 s, because clients commonly abandon a call after a minute. If it is negative, tools never wait.
@@ -91,8 +91,8 @@ type Options struct {
 	Principal func(ctx context.Context, extra *mcp.RequestExtra) string
 	// Visible reports whether the principal may see the event type. By default all types are visible. See LIST-4.
 	Visible func(ctx context.Context, principal, event string) bool
-	// Authorize decides whether the principal may receive the event with these arguments, which are canonical JSON. An
-	// *events.Error is returned to the caller. Any other error is reported as Forbidden without a reason (AUTH-1,
+	// Authorize decides whether the principal may receive the event with the given arguments, which are canonical JSON.
+	// An *events.Error is returned to the caller. Any other error is reported as Forbidden without a reason (AUTH-1,
 	// ERR-4).
 	Authorize func(ctx context.Context, principal, event string, args json.RawMessage) error
 	// Reauthorize is the interval for reauthorizing live streams and webhook subscriptions; default 5 min, negative for
@@ -110,11 +110,11 @@ type Options struct {
 	// MaxArguments is the maximum size of a subscription's arguments in bytes of JSON. The default is 64 KiB. Stored
 	// subscriptions are exempt (CAP-5).
 	MaxArguments int
-	// MaxParams is the maximum size of the params of an events/* request in bytes of JSON. The server rejects larger
+	// MaxParams is the maximum size, in bytes of JSON, of the params of an events/* request. The server rejects larger
 	// params without parsing them. The default is 256 KiB. The minimum is MaxArguments plus 64 KiB (CAP-5).
 	MaxParams int
-	// MaxPage is the maximum size of the result of one poll in bytes. A single larger occurrence is still returned. The
-	// default is 8 MiB (CAP-5).
+	// MaxPage is the maximum size of a poll result in bytes. A single larger occurrence is still returned. The default
+	// is 8 MiB (CAP-5).
 	MaxPage int
 	// MemoryQuota limits the memory used by pollers between polls and by webhook subscriptions, in bytes. Above it, the
 	// server rejects new polls and subscriptions with ResourceExhausted and the limit "bytes". The default is 1 MiB per
@@ -141,8 +141,8 @@ type Options struct {
 	emitOnly bool // see NewEmitOnly
 }
 
-// Checks limits how often each event type's check is called, so that one principal cannot exhaust the upstream's
-// limits. Zero means the default, and a negative value means no limit. See CAP-5.
+// Checks limits how often each event type's check is called. A single principal therefore cannot exhaust the limits of
+// the upstream service. A zero field means the default, and a negative field means no limit. See CAP-5.
 type Checks struct {
 	// Calls is the maximum number of concurrent calls; default 32. Additional calls wait, and principals take turns.
 	Calls int
@@ -260,8 +260,8 @@ func WithNextPoll(d time.Duration) TypeOption { return func(o *typeOptions) { o.
 // WithMaxStreams limits a principal's live streams of the type; 0 removes the server's limit. See PUSH-10.
 func WithMaxStreams(n int) TypeOption { return func(o *typeOptions) { o.maxStreams = n } }
 
-// WithPollWithoutReplay offers poll for a type without replay. For such a type, only held polls can return events. See
-// LIST-3.
+// WithPollWithoutReplay offers the poll mode for a type without replay. For such a type, only held polls can return
+// events. See LIST-3.
 func WithPollWithoutReplay() TypeOption { return func(o *typeOptions) { o.pollNoReplay = true } }
 
 // WithSharedCheck declares that the check's result does not depend on the principal. Subscriptions with equal
@@ -279,10 +279,10 @@ func WithReplayCeiling(d time.Duration) TypeOption {
 // WithPollLease sets how long a poller of the type remains subscribed after its last poll. See POLL-8.
 func WithPollLease(d time.Duration) TypeOption { return func(o *typeOptions) { o.lease = d } }
 
-// WithoutPoll disables poll for the type. See LIST-3.
+// WithoutPoll disables the poll mode for the type. See LIST-3.
 func WithoutPoll() TypeOption { return func(o *typeOptions) { o.noPoll = true } }
 
-// WithoutPush disables push for the type. See LIST-3.
+// WithoutPush disables the push mode for the type. See LIST-3.
 func WithoutPush() TypeOption { return func(o *typeOptions) { o.noPush = true } }
 
 // WithoutWebhook disables webhook delivery for the type. See LIST-3.

@@ -27,7 +27,7 @@ func (s *Server) poll(ctx context.Context, r *port.Request) (json.RawMessage, er
 	return a.Encode(r.Stateless), nil
 }
 
-// pollAnswer executes a poll for events/poll or a read tool. ctx contains the principal.
+// pollAnswer runs a poll for events/poll or a read tool. ctx contains the principal.
 func (s *Server) pollAnswer(ctx context.Context, p *wire.PollParams) (*polling.Answer, error) {
 	q, err := s.pollRequest(ctx, p, func(d *definition) time.Duration {
 		wait := s.options.DefaultWait
@@ -61,7 +61,7 @@ func (s *Server) pollRequest(ctx context.Context, p *wire.PollParams, wait func(
 }
 
 func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollParams, et *eventType, d *definition, wait time.Duration) (*polling.Request, error) {
-	if !d.polls() {
+	if !d.offersPoll() {
 		return nil, fault.UnsupportedMode(wire.ModePoll)
 	}
 	decisions := s.leases.Decisions()

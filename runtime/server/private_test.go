@@ -42,7 +42,8 @@ func onlyForAnn(_ context.Context, principal string, p *incident, _ *filterArgs)
 	return p, nil
 }
 
-// everyWay reads what a principal gets of the event "e" that came after the cursor of now, each way in a bubble's world.
+// everyWay reads what a principal gets of the event "e" that came after the cursor of now, each way in a bubble's
+// world.
 var everyWay = map[string]func(w *world, principal string) (read func() string){
 	"poll": func(w *world, principal string) func() string {
 		c := pollAs(w.t, w.Server, principal, `{"name":"e"}`).Cursor
@@ -295,8 +296,8 @@ func TestPerPrincipalOfCheck(t *testing.T) {
 	}
 }
 
-// OCC-6, CUR-8: cursors carry nothing that is made of a payload with private members: the same log gives the same cursors
-// whatever is in them.
+// OCC-6, CUR-8: cursors carry nothing that is made of a payload with private members: the same log gives the same
+// cursors whatever is in them.
 func TestPerPrincipalCursors(t *testing.T) {
 	of := func(secret string, h Hooks[filterArgs, incident]) (proof uint32) {
 		s := newServer(t, Options{})

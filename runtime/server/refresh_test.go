@@ -58,7 +58,7 @@ func TestSUB6TTL(t *testing.T) {
 		if err != nil {
 			t.Fatal(c.name, err)
 		}
-		terms := o.terms()
+		terms := o.subscriptionTerms()
 		got := terms.Until(c.ttl, c.forever, now)
 		switch {
 		case c.want == 0 && !got.IsZero():

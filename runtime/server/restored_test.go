@@ -245,8 +245,8 @@ func TestCUR8RestoredDatabase(t *testing.T) {
 	})
 }
 
-// CUR-8: cursors without a proof, which are given out while the store does not answer, go on, at the head, in the log and
-// at the last evicted entry, and come back proven.
+// CUR-8: cursors without a proof, which are given out while the store does not answer, go on, at the head, in the log
+// and at the last evicted entry, and come back proven.
 func TestCUR8CursorsWithoutProof(t *testing.T) {
 	s := newServer(t, Options{})
 	e := register(t, s, "e", Hooks[filterArgs, incident]{}, WithRetention(Retention{MaxCount: 2}))

@@ -28,8 +28,8 @@ type revocable struct {
 	want           string
 }
 
-// AUTH-2, REP-13: what a principal has open when its access is taken away gives it nothing that is emitted later: in the
-// process that was asked at once, in others within two seconds. Requests that wait end with the reason.
+// AUTH-2, REP-13: what a principal has open when its access is taken away gives it nothing that is emitted later: in
+// the process that was asked at once, in others within two seconds. Requests that wait end with the reason.
 func TestAUTH2NothingAfterRevocation(t *testing.T) {
 	for _, c := range []revocable{
 		{"revoked", false, false, func(s *Server, ctx context.Context) error { return s.Revoke(ctx, "ann") }, "Forbidden"},
@@ -132,8 +132,8 @@ func revoked(t *testing.T, c revocable, at int) {
 	})
 }
 
-// AUTH-2: a poll whose access is taken away while the hooks let it in ends with what they say then; and what an operator
-// ends, with the operator's reason.
+// AUTH-2: a poll whose access is taken away while the hooks let it in ends with what they say then; and what an
+// operator ends, with the operator's reason.
 func TestAUTH2PollsThatBegin(t *testing.T) {
 	for _, c := range []struct {
 		name string

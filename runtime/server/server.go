@@ -81,7 +81,7 @@ type Server struct {
 	tools       waittool.Tools
 	history     *history.Memory
 	lockCheck   lockCheck
-	writes      writes
+	writes      writeHealth
 	metrics     *metrics
 
 	port *port.Port // for carriers and adapters
@@ -105,16 +105,16 @@ func New(srv *mcp.Server, o Options) (*Server, error) {
 			return nil, errors.New("server.New: Options.Outbox is a store, and a store relays only to its own logs: set it as Options.Store, or use the result of pgoutbox.Outbox.Relay")
 		}
 	}
-	s, err := start(srv, o)
+	s, err := startServer(srv, o)
 	if err != nil {
 		return nil, fmt.Errorf("server.New: %w", err)
 	}
 	return s, nil
 }
 
-// start builds a server with its metrics and installs it in srv. If start fails, srv is unchanged.
-func start(srv *mcp.Server, o Options) (_ *Server, err error) {
-	release, err := claim(srv)
+// startServer builds a server with its metrics and installs it in srv. If it fails, srv is unchanged.
+func startServer(srv *mcp.Server, o Options) (_ *Server, err error) {
+	release, err := claimServer(srv)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func start(srv *mcp.Server, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.metrics.observe(s); err != nil {
+	if err := s.metrics.registerCallback(s); err != nil {
 		return nil, errors.Join(err, s.Shutdown(context.Background()))
 	}
 	if srv == nil {
@@ -156,7 +156,7 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.port = &port.Port{Hub: new(port.Hub), Inside: portAdapter{s}}
-	if s.cluster, err = s.processes(context.Background()); err != nil {
+	if s.cluster, err = s.newProcesses(context.Background()); err != nil {
 		return nil, err
 	}
 	if srv != nil && o.Webhook != nil {
@@ -171,12 +171,12 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	return s, nil
 }
 
-// now returns the current time for timestamps and ages of occurrences. On a shared store, it uses the store's clock
-// (REP-8).
+// now returns the current time for calculating the timestamps and ages of occurrences. On a shared store, it uses the
+// store's clock (REP-8).
 func (s *Server) now() time.Time { return s.cluster.Now().UTC() }
 
-// shared reports whether other processes may use the store.
-func (s *Server) shared() bool {
+// isShared reports whether other processes can use the store.
+func (s *Server) isShared() bool {
 	_, ok := s.options.Store.(engine.Shared)
 	return ok
 }
@@ -202,7 +202,9 @@ type eventType struct {
 // Topic implements [feed.Host].
 func (et *eventType) Topic() *topic.Topic { return et.topic }
 
-func (et *eventType) Begin() (done func(), ok bool) { return et.server.running.Done, et.server.track() }
+func (et *eventType) Begin() (done func(), ok bool) {
+	return et.server.running.Done, et.server.addFeed()
+}
 
 func (et *eventType) Log() *fault.Log { return &et.server.log }
 
@@ -245,7 +247,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	et.feeds.Adopt(d.check)
 	if d.emits {
 		logs := s.options.Store
-		apart := d.info.NoReplay && !s.shared()
+		apart := d.info.NoReplay && !s.isShared()
 		if apart {
 			logs = memory.New() // a log that is never replayed need not outlive the process
 		}
@@ -274,7 +276,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	if err := s.admin.Recall(context.Background(), et); err != nil {
 		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 	}
-	s.list(et)
+	s.addType(et)
 	s.cluster.RecallLater(et.name)
 	return et, nil
 }
@@ -296,9 +298,9 @@ func (s *Server) warnOfRetention(event string, age time.Duration) {
 // warnings because any caller can invent a cursor.
 const cursorWarningInterval = 10 * time.Minute
 
-// newCursorWarning returns a function that logs a warning about cursors that a durable log did not issue. The server
-// may be using a different account or file, or an older copy of the store (CUR-8). newCursorWarning returns nil if the
-// log is not durable.
+// newCursorWarning returns a function that logs a warning about cursors that a durable log did not issue. Such a cursor
+// may indicate that the server uses a different account or file, or an older copy of the store (CUR-8).
+// newCursorWarning returns nil if the log is not durable.
 func (s *Server) newCursorWarning(event string, durable bool) func(what string, at store.Position) {
 	if !durable {
 		return nil
@@ -315,7 +317,7 @@ func (s *Server) newCursorWarning(event string, durable bool) func(what string, 
 	}
 }
 
-// newDamageLogger returns a function that logs an error for unreadable entries of an event type's log.
+// newDamageLogger returns a function that logs an error about unreadable entries in an event type's log.
 func (s *Server) newDamageLogger(event string) func(first, last store.Position, err error) {
 	return func(first, last store.Position, err error) {
 		s.options.Logger.Error("mcp events: entries of a log are damaged; readers get a gap in their place (docs/one-process.md)",
@@ -332,14 +334,14 @@ func (d *definition) logBounds(o store.LogOptions, durable bool) topic.Kept {
 	return k
 }
 
-// maxEntryOverhead is an upper bound on the size of an entry without its payload.
+// maxEntryOverhead is the maximum size of an entry without its payload.
 const maxEntryOverhead = 64 << 10
 
-// recordSlots is the number of newest entries of a log to cache in decoded and encoded form.
+// recordSlots is the number of recent log entries that are cached in decoded and encoded form.
 const recordSlots = 512
 
-// list appends et to the list and notifies the listeners.
-func (s *Server) list(et *eventType) {
+// addType adds et to the list of types and notifies the listeners.
+func (s *Server) addType(et *eventType) {
 	s.mu.Lock()
 	s.lastOrder++
 	et.order = s.lastOrder
@@ -351,8 +353,8 @@ func (s *Server) list(et *eventType) {
 	s.notifyListChanged()
 }
 
-// sameSource reports whether d has the same kind of source as the last registration (CUR-3). If so, old cursors remain
-// valid.
+// sameSource reports whether d has the same kind of source as the last registration (CUR-3). In that case, old cursors
+// remain valid.
 func (et *eventType) sameSource(d *definition) bool {
 	et.mu.Lock()
 	defer et.mu.Unlock()
@@ -382,7 +384,7 @@ func (s *Server) redefine(et *eventType, d *definition) error {
 	if len(changes) > 0 {
 		d.lineage, d.changed = old.lineage+1, changes[0].Feature
 	}
-	et.adopt(d, reset && !s.shared())
+	et.adopt(d, reset && !s.isShared())
 	if s.webhooks != nil {
 		s.webhooks.Redefined(et)
 		if err := s.cluster.Serve(et, func() {}); err != nil {
@@ -422,11 +424,11 @@ func (s *Server) revive(et *eventType, d *definition) error {
 	if err := s.admin.Reopen(context.Background(), et); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
-	et.adopt(d, !s.shared())
+	et.adopt(d, !s.isShared())
 	if err := s.restore(et, d, m); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
-	s.list(et)
+	s.addType(et)
 	return nil
 }
 
@@ -485,7 +487,7 @@ func (s *Server) lookup(ctx context.Context, principal, name string) (*eventType
 	if d == nil {
 		return nil, nil, fault.NotFound("event")
 	}
-	ok, err := s.visible(ctx, principal, name)
+	ok, err := s.isVisible(ctx, principal, name)
 	if err != nil {
 		return nil, nil, err
 	}

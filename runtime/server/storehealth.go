@@ -15,13 +15,13 @@ import (
 const (
 	// maxFailedWrites is the number of consecutive failed writes that cause Ready to fail.
 	maxFailedWrites = 3
-	// failureTTL is how long a failed write affects Ready. An idle process does not write, so no successful write would
-	// reset the failure.
+	// failureTTL is the time for which a failed write affects Ready. An idle process does not write, so no successful
+	// write would reset the failure.
 	failureTTL = 30 * time.Second
 )
 
-// writes tracks whether writes to the store succeed.
-type writes struct {
+// A writeHealth tracks whether writes to the store succeed.
+type writeHealth struct {
 	mu     sync.Mutex
 	failed int       // consecutive failed writes
 	last   time.Time // time of the last failure
@@ -32,8 +32,8 @@ type writes struct {
 var harmlessErrors = []error{events.ErrIDReused, store.ErrConflict, store.ErrUncertain, store.ErrClosed,
 	engine.ErrFenced, engine.ErrNewEpoch, engine.ErrRefused, engine.ErrQuota}
 
-// record updates w with the result of a write.
-func (w *writes) record(ctx context.Context, err error) {
+// recordResult records the result of a write.
+func (w *writeHealth) recordResult(ctx context.Context, err error) {
 	if err != nil && (ctx.Err() != nil || slices.ContainsFunc(harmlessErrors, func(e error) bool { return errors.Is(err, e) })) {
 		return
 	}
@@ -47,8 +47,9 @@ func (w *writes) record(ctx context.Context, err error) {
 	w.last = time.Now()
 }
 
-// failure returns the error of the last write if the last maxFailedWrites writes failed and the last failure is recent.
-func (w *writes) failure() error {
+// persistentFailure returns the error of the last write if the last maxFailedWrites writes failed and the last of these
+// failures is recent.
+func (w *writeHealth) persistentFailure() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.failed < maxFailedWrites || time.Since(w.last) >= failureTTL {

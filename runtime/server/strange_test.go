@@ -13,8 +13,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// CUR-8: a server on another store than its clients know cannot tell by itself. Their cursors can: it warns of the first, and
-// of another one ten minutes later, of nothing where the store forgets with the process, and not of its own.
+// CUR-8: a server on another store than its clients know cannot tell by itself. Their cursors can: it warns of the
+// first, and of another one ten minutes later, of nothing where the store forgets with the process, and not of its own.
 func TestCUR8AnotherStoreIsSaid(t *testing.T) {
 	open := func(t *testing.T) *sqlite.Store {
 		db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "events.db"), sqlite.Options{})

@@ -17,7 +17,7 @@ import (
 func (s portAdapter) Open(ctx context.Context, r port.Request) (port.Stream, error) {
 	st, err := s.open(ctx, &r)
 	if err != nil {
-		return nil, s.refusal(ctx, &r, err)
+		return nil, s.rpcError(ctx, &r, err)
 	}
 	return st, nil
 }
@@ -49,7 +49,7 @@ func (s *Server) open(ctx context.Context, r *port.Request) (*streaming.Stream, 
 	}
 	return s.streams.Open(ctx, streaming.Request{Type: et, Sub: eventtype.Identify(wire.ModePush, r.Principal, "", a), Args: a,
 		Replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), Head: head, Max: d.options.maxStreams,
-		ID: r.ID, Stateless: r.Stateless, Dialect: s.dialect(r.DeclaresExtension), Expires: r.Expires})
+		ID: r.ID, Stateless: r.Stateless, Dialect: s.dialectFor(r.DeclaresExtension), Expires: r.Expires})
 }
 
 // Follow performs the same checks as events/stream and opens a follower. It returns an [events.Error] or an internal
@@ -114,4 +114,4 @@ func (h leaseHost) Refused(ctx context.Context, principal string, a eventtype.Ar
 }
 
 func (h leaseHost) Take(principal string, n int) error { return h.s.memoryUsage.charge(principal, n) }
-func (h leaseHost) Give(principal string, n int)       { h.s.memoryUsage.release(principal, n) }
+func (h leaseHost) Give(principal string, n int)       { h.s.memoryUsage.refund(principal, n) }

@@ -34,7 +34,7 @@ func (s *Server) subscribe(ctx context.Context, r *port.Request) (json.RawMessag
 	if err := et.Refuses(); err != nil {
 		return nil, err
 	}
-	q := &subscriber.Request{Type: et, RawURL: p.Delivery.URL, Dialect: s.dialect(r.DeclaresExtension),
+	q := &subscriber.Request{Type: et, RawURL: p.Delivery.URL, Dialect: s.dialectFor(r.DeclaresExtension),
 		Replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), Head: et.Head(), TTLMs: p.TTLMs, Forever: p.NoExpiry, Reply: r.AfterReply}
 	if s.options.Webhook.EndWithToken {
 		q.Expires = r.Expires

@@ -22,12 +22,12 @@ const (
 	failed       = "failed"
 )
 
-// metrics contains a server's instruments (docs/observability.md).
+// metrics contains a server's metric instruments (docs/observability.md).
 type metrics struct {
 	emits, polls, frames metric.Int64Counter
 	rejected             metric.Int64Counter
 	store                metric.Float64Histogram
-	asked                [len(operations)][]metric.RecordOption // for successful operations
+	asked                [len(operationNames)][]metric.RecordOption // for successful operations
 
 	instruments *telemetry.Instruments
 	appended    metric.Int64ObservableCounter
@@ -44,8 +44,8 @@ type metrics struct {
 	stop        func()
 }
 
-// operations maps store operations to their names in metrics.
-var operations = [...]string{topic.AskedAppend: "append", topic.AskedRead: "read", opProgress: "progress"}
+// operationNames maps the store operations to their names in metrics.
+var operationNames = [...]string{topic.AskedAppend: "append", topic.AskedRead: "read", opProgress: "progress"}
 
 // opProgress is the operation that writes the progress of webhook subscriptions.
 const opProgress = topic.AskedRead + 1
@@ -69,7 +69,7 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	x.control = i.Age("control.delay", "Time since this process last read the operators' orders from other processes.")
 	x.generation = i.Gauge("store.generation", "{generation}", "Number of new epochs of a shared store's logs.")
 	x.lease = i.Present("lease.held", "{lease}", "1 while this process holds its lease on a shared store, otherwise 0.")
-	for op, name := range operations {
+	for op, name := range operationNames {
 		x.asked[op] = []metric.RecordOption{telemetry.With(telemetry.Operation.String(name))}
 	}
 	return x, i.Err()
@@ -124,7 +124,8 @@ func (s *Server) countPoll(ctx context.Context, et *eventType, some bool, err er
 	}
 }
 
-// countFrames counts frames written to streams. Of these, events are event frames and the rest are control frames.
+// countFrames counts frames written to streams. The count of event frames is events, and all other frames are control
+// frames.
 func countFrames(ctx context.Context, t eventtype.Type, frames, events int) {
 	et := t.(*eventType)
 	if events > 0 {
@@ -145,17 +146,17 @@ func (s *Server) newStoreRecorder() func(ctx context.Context, what topic.Asked, 
 	return func(ctx context.Context, what topic.Asked, took time.Duration, err error) {
 		with := m.asked[what]
 		if err != nil {
-			with = []metric.RecordOption{metric.WithAttributes(telemetry.Operation.String(operations[what]),
+			with = []metric.RecordOption{metric.WithAttributes(telemetry.Operation.String(operationNames[what]),
 				telemetry.ErrorType.String(telemetry.ErrorTypeOf(err)))}
 		}
 		m.store.Record(ctx, took.Seconds(), with...)
 		if what != topic.AskedRead {
-			s.writes.record(ctx, err)
+			s.writes.recordResult(ctx, err)
 		}
 	}
 }
 
-// newProgressRecorder is like newStoreRecorder, for writes of webhook subscriptions' progress.
+// newProgressRecorder is like newStoreRecorder, but for writes of the progress of webhook subscriptions.
 func (s *Server) newProgressRecorder() func(context.Context, time.Duration, error) {
 	f := s.newStoreRecorder()
 	if f == nil {
@@ -164,8 +165,8 @@ func (s *Server) newProgressRecorder() func(context.Context, time.Duration, erro
 	return func(ctx context.Context, took time.Duration, err error) { f(ctx, opProgress, took, err) }
 }
 
-// observe registers the callback for the observable instruments. m.stop unregisters it.
-func (m *metrics) observe(s *Server) (err error) {
+// registerCallback registers the callback for the observable instruments. m.stop unregisters it.
+func (m *metrics) registerCallback(s *Server) (err error) {
 	m.stop, err = m.instruments.Observe(func(_ context.Context, o metric.Observer) error {
 		streams, lag, pollers := map[string]int64{}, map[string]int64{}, map[string]int64{}
 		for _, st := range s.streams.All() {
@@ -197,7 +198,7 @@ func (m *metrics) observe(s *Server) (err error) {
 	return err
 }
 
-// countSequenced counts the entries that one pass over the outbox rejected.
+// countSequenced counts the entries that were rejected in one pass over the outbox.
 func (m *metrics) countSequenced(done engine.Sequenced) {
 	m.rejected.Add(context.Background(), int64(done.Rejected))
 }

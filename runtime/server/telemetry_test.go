@@ -246,8 +246,8 @@ func TestStoreDuration(t *testing.T) {
 	}
 }
 
-// On a shared store the process's lease and shards show, and how old its last look at each log is. So do the generation, and
-// what waits in the outbox (K10).
+// On a shared store the process's lease and shards show, and how old its last look at each log is. So do the
+// generation, and what waits in the outbox (K10).
 func TestSharedMetrics(t *testing.T) {
 	m := &metertest.Meter{}
 	schema := pgtest.Schema(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 )
 
-// Trap 10 is carried by streaming.Stream.Terminate, where the first reason counts, by run.finish, and by run.loop, which asks
-// for the end before each write.
+// Trap 10 is carried by streaming.Stream.Terminate, where the first reason counts, by run.finish, and by run.loop,
+// which asks for the end before each write.
 //
 // Trap 10, PUSH-6, PUSH-8: whatever ends a stream, at whatever step, there is at most one terminal
 // signal and nothing after it; the slot is free, the index empty, nothing leaks (goleak in TestMain).

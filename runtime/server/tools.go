@@ -59,10 +59,10 @@ func (h toolHost) Sees(ctx context.Context, event string) error {
 func (h toolHost) Offers(ctx context.Context) (all []waittool.Offer) {
 	for _, et := range h.s.eventTypes() {
 		d := et.current()
-		if d == nil || !d.polls() {
+		if d == nil || !d.offersPoll() {
 			continue
 		}
-		ok, err := h.s.visible(ctx, hook.Principal(ctx), et.name)
+		ok, err := h.s.isVisible(ctx, hook.Principal(ctx), et.name)
 		if err != nil {
 			h.s.log.Internal(ctx, "listing tool "+WaitTool, err)
 		} else if ok {

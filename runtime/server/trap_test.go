@@ -114,8 +114,8 @@ func TestResumeFromAnyFrame(t *testing.T) {
 	})
 }
 
-// Trap 5, CUR-1, CUR-7, CUR-8: old, foreign, random and future cursors, and those of other entries: a fresh cursor, truncated, and
-// never an error or a wait for ever. The trap is carried by resolveCursor, case by case, and by
+// Trap 5, CUR-1, CUR-7, CUR-8: old, foreign, random and future cursors, and those of other entries: a fresh cursor,
+// truncated, and never an error or a wait for ever. The trap is carried by resolveCursor, case by case, and by
 // memory.NewLog, whose epoch is random.
 func TestStrangeCursors(t *testing.T) {
 	newLog := func() (*Server, *Emitter[incident]) {

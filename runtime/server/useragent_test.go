@@ -11,7 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Every request to a callback names its sender: the challenge, the well-known document and the deliveries (HOOK-2, VER-2).
+// Every request to a callback names its sender: the challenge, the well-known document and the deliveries (HOOK-2,
+// VER-2).
 func TestUserAgent(t *testing.T) {
 	for option, want := range map[string]string{"": "mcpe-gen", "tickets/1.2 (+https://tickets.example.com)": "tickets/1.2 (+https://tickets.example.com)"} {
 		bubble(t, func(o *Options) { o.Webhook.Callbacks.UserAgent = option }, func(w *world) {

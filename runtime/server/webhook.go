@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// newWebhooks loads the stored webhook subscriptions. If an option is invalid, the error names it.
+// newWebhooks loads the stored webhook subscriptions. If an option is invalid, the error contains its name.
 func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 	st := s.options.Store
 	o, err := s.options.Webhook.withDefaults(st)
@@ -30,15 +30,15 @@ func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	deliveries := o.Retry.engine(s.options.Logger, s.options.Meter, s.options.Tracer)
+	deliveries := o.Retry.engineOptions(s.options.Logger, s.options.Meter, s.options.Tracer)
 	deliveries.Identity = o.Identity
 	s.options.Webhook = &o
 	if attempts, n := s.attemptStore(); n > 0 {
 		deliveries.Attempts, deliveries.AttemptBounds = attempts, engine.AttemptBounds(o.Attempts)
 	}
 	w, err := subscriber.New(subscriber.Options{
-		Host: webhookHost{s}, Store: records, Admitted: s.writes.record, Cluster: cluster, Durable: st.Durable(), Guard: guard,
-		Terms: o.terms(), Grace: o.Grace, Quota: subscriber.Quota(o.Quota),
+		Host: webhookHost{s}, Store: records, Admitted: s.writes.recordResult, Cluster: cluster, Durable: st.Durable(), Guard: guard,
+		Terms: o.subscriptionTerms(), Grace: o.Grace, Quota: subscriber.Quota(o.Quota),
 		Verify:   verify.Options{Limits: verify.Limits(o.Verify), Allow: o.AllowReceivers, Identity: o.Identity, Meter: s.options.meter()},
 		Delivery: deliveries, Reauthorize: s.options.Reauthorize, Log: &s.log,
 		Saved: s.newProgressRecorder(),
@@ -60,7 +60,7 @@ func (s *Server) attemptStore() (engine.Attempts, int) {
 	return nil, 0
 }
 
-// restore resumes the stored webhook subscriptions of a newly registered type. It ends them if the type's schemas
+// restore resumes the stored webhook subscriptions to a newly registered type. It ends them if the type's schemas
 // changed incompatibly while no server was running (SUB-11, EVOL-2).
 func (s *Server) restore(et *eventType, d *definition, m *history.Recollection) error {
 	done := func() { s.saveSchemas(d, m) }
@@ -71,7 +71,7 @@ func (s *Server) restore(et *eventType, d *definition, m *history.Recollection) 
 	return s.cluster.Serve(et, done)
 }
 
-// loadHistory compares d with the stored schemas of its type and records an incompatible change in d. No other
+// loadHistory compares d with the stored schemas of the type and records an incompatible change in d. No other
 // goroutine may access d until loadHistory returns.
 func (s *Server) loadHistory(d *definition, t *topic.Topic) (*history.Recollection, error) {
 	m, err := s.history.Recall(context.Background(), d.descriptor(), t)
@@ -119,7 +119,7 @@ func (h webhookHost) Asks(a eventtype.Arguments) bool {
 
 func (h webhookHost) Take(principal string, n int) error { return h.s.memoryUsage.charge(principal, n) }
 func (h webhookHost) Keep(principal string, n int)       { h.s.memoryUsage.chargeRestored(principal, n) }
-func (h webhookHost) Give(principal string, n int)       { h.s.memoryUsage.release(principal, n) }
+func (h webhookHost) Give(principal string, n int)       { h.s.memoryUsage.refund(principal, n) }
 
 // Name implements [eventtype.Type].
 func (et *eventType) Name() string { return et.name }

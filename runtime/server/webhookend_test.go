@@ -269,9 +269,9 @@ func TestSRV2TargetedWebhook(t *testing.T) {
 	})
 }
 
-// TestTrap6UnsubscribeResubscribe answers late for a subscription that was ended and begun anew:
-// the answer counts nothing for the new one (trap 6, HOOK-6).
-// subscriber.newGeneration carries it, and the comparison of generations in the stores and in subscriber.trimmingStore.SaveProgress.
+// TestTrap6UnsubscribeResubscribe answers late for a subscription that was ended and begun anew: the answer counts
+// nothing for the new one (trap 6, HOOK-6). subscriber.newGeneration carries it, and the comparison of generations in
+// the stores and in subscriber.trimmingStore.SaveProgress.
 func TestTrap6UnsubscribeResubscribe(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t

@@ -10,12 +10,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// WebhookOptions configures webhook delivery. The zero value is a secure default: only public https callbacks, each
-// verified before the first delivery. Options.Store must implement store.SubscriptionStore, like the stores in this
-// module.
+// WebhookOptions configures webhook delivery. The zero value is a secure default. It allows only public https callbacks
+// and verifies each callback before the first delivery. Options.Store must implement store.SubscriptionStore, like the
+// stores in this module.
 type WebhookOptions struct {
-	// Callbacks configures which callbacks may be reached, and how. The default is public addresses over https, with a
-	// timeout of 5 s (SSRF-1).
+	// Callbacks configures which callbacks requests may reach, and how. The default is public addresses over https,
+	// with a timeout of 5 s (SSRF-1).
 	Callbacks Callbacks
 	// Retry configures the schedule and limits of delivery attempts, and when deliveries are suspended.
 	Retry Retry
@@ -35,14 +35,14 @@ type WebhookOptions struct {
 	// MinTTL. If it is false, deliveries continue until the subscription expires, regardless of the token. A token
 	// without an expiry imposes no limit. See SUB-6.
 	EndWithToken bool
-	// Grace is how long after a refresh deliveries are also signed with the old secret. The default is 5 min; a
-	// negative value disables it. See SUB-5.
+	// Grace is the time after a refresh during which deliveries are also signed with the old secret. The default is 5
+	// min; a negative value disables it. See SUB-5.
 	Grace time.Duration
 	// Quota limits the number of subscriptions; default 100 per principal and 100,000 in total. See SUB-8.
 	Quota Quota
-	// Verify configures how callbacks are verified. See VER-2, VER-3.
+	// Verify configures the verification of callbacks. See VER-2, VER-3.
 	Verify Verify
-	// Attempts configures how many delivery attempts are kept for operators.
+	// Attempts configures how many delivery attempts the server keeps for operators.
 	Attempts Attempts
 	// IdempotentUnsubscribe makes events/unsubscribe succeed for an unknown subscription. See D6.
 	IdempotentUnsubscribe bool
@@ -66,22 +66,22 @@ type Attempts struct {
 	Total int
 }
 
-// Verify configures how callbacks are verified.
+// Verify configures the verification of callbacks.
 type Verify struct {
 	// Timeout limits the duration of the handshake; default 5 s. The maximum is 6 s, because a subscribe call must
 	// finish within 10 s. See VER-2.
 	Timeout time.Duration
-	// Budget is how many of a principal's verifications can fail per minute before others are refused; default 10. The
-	// budget of a destination host is twice that number, or four times that number if a verification for the host
-	// succeeded in the last 10 minutes. Successes do not count (VER-3).
+	// Budget is the number of a principal's verifications that can fail per minute before further ones are refused;
+	// default 10. The budget of a destination host is twice that number, or four times that number if a verification
+	// for the host succeeded in the last 10 minutes. Successes do not count (VER-3).
 	Budget int
 	// CacheFor is how long a callback remains verified after its last subscription was refreshed; default 1 h. See
 	// VER-3.
 	CacheFor time.Duration
-	// PerPrincipal and Total limit the number of cached verified callbacks per principal and in total, whether in use
-	// or not. The defaults are 2,000 and 200,000; negative means no limit. Above the limit, subscribing to another
-	// callback fails with ResourceExhausted and the limit "verifications". Callbacks recorded by
-	// operator.Admin.Subscribe count toward the limit, but are never refused.
+	// PerPrincipal and Total limit the number of cached verified callbacks per principal and in total. They include
+	// callbacks that are no longer in use. The defaults are 2,000 and 200,000; negative means no limit. Above the
+	// limit, subscribing to another callback fails with ResourceExhausted and the limit "verifications". Callbacks
+	// recorded by operator.Admin.Subscribe count toward the limit, but are never refused.
 	PerPrincipal, Total int
 }
 
@@ -143,7 +143,7 @@ func (o WebhookOptions) withDefaults(s interface{ Durable() bool }) (WebhookOpti
 // IdempotentUnsubscribe and RequireDurableStore.
 func PresetChatGPT(o Options) Options {
 	o.Codes = CodesSketch
-	w := o.webhook()
+	w := o.cloneWebhook()
 	w.IdempotentUnsubscribe, w.RequireDurableStore = true, true
 	o.Webhook = &w
 	return o
@@ -153,21 +153,21 @@ func PresetChatGPT(o Options) Options {
 // IdempotentUnsubscribe.
 func PresetSEP(o Options) Options {
 	o.Codes = CodesSEP
-	w := o.webhook()
+	w := o.cloneWebhook()
 	w.IdempotentUnsubscribe = false
 	o.Webhook = &w
 	return o
 }
 
-// webhook returns a copy of the webhook options, so that a preset does not modify the caller's options.
-func (o *Options) webhook() WebhookOptions {
+// cloneWebhook returns a copy of the webhook options, so that presets do not modify the caller's options.
+func (o *Options) cloneWebhook() WebhookOptions {
 	if o.Webhook == nil {
 		return WebhookOptions{}
 	}
 	return *o.Webhook
 }
 
-// terms converts the TTL options to [subscriber.Terms].
-func (o *WebhookOptions) terms() subscriber.Terms {
+// subscriptionTerms converts the TTL options to [subscriber.Terms].
+func (o *WebhookOptions) subscriptionTerms() subscriber.Terms {
 	return subscriber.Terms{Min: o.MinTTL, Default: o.DefaultTTL, Max: o.MaxTTL, NoExpiry: o.AllowNoExpiry}
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
-// SUB-6: with EndWithToken a subscription ends with the token of the call that made or refreshed it, also before MinTTL,
-// and nothing is delivered after that. Without the option, and with a token that does not expire, the terms alone count.
+// SUB-6: with EndWithToken a subscription ends with the token of the call that made or refreshed it, also before
+// MinTTL, and nothing is delivered after that. Without the option, and with a token that does not expire, the terms
+// alone count.
 func TestSUB6GrantEndsWithToken(t *testing.T) {
 	for _, row := range []struct {
 		name    string

@@ -23,7 +23,7 @@ import (
 // next. If an iteration repeats a cursor, the check fails. See SRV-1.
 type Yield[A, P any] func(ctx context.Context, args A, cursor string) iter.Seq2[events.Found[P], error]
 
-// Limits of one iteration of a [Yield]. An iteration that exceeds a limit is stopped at its next yield.
+// Limits for one iteration of a [Yield]. An iteration that exceeds a limit is stopped at its next yield.
 const (
 	maxYielded = 100
 	yieldTime  = time.Second

@@ -99,8 +99,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Every button and link of a page, and every cell of its tables, is within the width of the screen: at 1280 pixels, and on a phone
-// of 390 (N13).
+// Every button and link of a page, and every cell of its tables, is within the width of the screen: at 1280 pixels, and
+// on a phone of 390 (N13).
 func TestWithinReach(t *testing.T) {
 	s, good, bad := busy(t)
 	if err := s.es.Admin().Pause(t.Context(), good); err != nil {

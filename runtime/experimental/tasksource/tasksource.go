@@ -1,6 +1,6 @@
 // Package tasksource implements the working group's proposal "task event sources". With this proposal, the result of a
-// tool that starts a task specifies an event type that reports on the task. The package is an experiment: it may change
-// with the proposal or be removed. The package makes no compatibility promise.
+// tool that starts a task specifies an event type that reports on the task. The package is an experiment, which may
+// change with the proposal or be removed. The package makes no compatibility promise.
 //
 // A server creates a [Source] with package tasksourceserver and sends it as the eventSource member of its
 // CreateTaskResult. A client parses it with [Parse] and subscribes with package tasksourceclient. Both use the types of
@@ -19,7 +19,7 @@ import (
 // Member is the name of the CreateTaskResult member that contains a [Source].
 const Member = "eventSource"
 
-// maxCursor is the maximum size of a cursor in bytes, which is also the limit of clients.
+// maxCursor is the maximum size of a cursor in bytes, which is the same as in clients.
 const maxCursor = 64 << 10
 
 // A Source describes the subscription that reports on a task. See TASK-1.
@@ -81,8 +81,8 @@ func (s *Source) check() error {
 	return nil
 }
 
-// Arguments decodes the arguments for the named event type. It returns an error for an argument that A does not have:
-// without that argument, the subscription would match events of other tasks. See TASK-2.
+// Arguments decodes the arguments for the named event type. It returns an error for an argument that A does not have,
+// because without it the subscription would match events of other tasks. See TASK-2.
 func Arguments[A any](s *Source, event string) (args A, err error) {
 	if s.Name != event {
 		return args, fmt.Errorf("task source: its event type is %q, want %q", codec.Clip(s.Name), event)
@@ -100,7 +100,7 @@ func Arguments[A any](s *Source, event string) (args A, err error) {
 	return args, nil
 }
 
-// checkArguments returns an error if a non-null member of input is not in args.
+// checkArguments returns an error if a non-null member of input is missing in args.
 func checkArguments(input json.RawMessage, args any) error {
 	given, err := wire.DecodeMembers(input)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/untyped"
 )
 
-// Subscribe is [client.Subscribe] without type parameters, which keeps generated functions small. name and fingerprint
+// Subscribe is [client.Subscribe] without type parameters, so that generated functions stay small. name and fingerprint
 // identify the event type, and args points to the arguments. The caller converts the result to a pointer to the
 // generated subscription type, which has the same underlying type as [client.Subscription]. See EVOL-4.
 func Subscribe(ctx context.Context, c *client.Client, name, fingerprint string, args any, o []client.SubscribeOption) (*client.Subscription, error) {

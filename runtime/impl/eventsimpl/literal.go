@@ -11,14 +11,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
-// Literal returns the canonical text of a JSON value, which is the same for all equal values. It does not contain white
-// space, members are sorted by name, and numbers are exact regardless of their length (1.0 and 1 are both 1). An enum
-// with values of several types is a string that contains such text.
+// Literal returns the canonical text of a JSON value, which is the same for all equal values. It contains no white
+// space, its members are sorted by name, and its numbers are exact regardless of their length (1.0 and 1 are both 1).
+// An enum with values of several types is represented as a string that contains this text.
 func Literal(data []byte) (string, error) {
 	val := jsontext.Value(bytes.Clone(data))
 	err := val.Format(jsontext.ReorderRawObjects(true), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
 	if err != nil {
-		return "", malformed(err)
+		return "", asDecodeError(err)
 	}
 	var out strings.Builder
 	for i := 0; i < len(val); {

@@ -14,20 +14,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// Schemas provides the content of the file mcpe.schemas.json of a generated package. The file contains the descriptions
-// of the package's event types and their schemas. Shared definitions are stored only once. Generated code calls the
-// methods, which return schemas as compact JSON, as published. The first call parses the text.
+// Schemas provides the content of a generated package's mcpe.schemas.json file. The file contains the descriptions of
+// the package's event types and their schemas. Shared definitions are stored only once. Generated code calls the
+// methods, which return schemas as published, in compact JSON. The first call parses the text.
 //
 // The format of the file is {"$defs": {KEY: schema}, "refs": {KEY: [definition, …]}, "events": {NAME: {"description":
 // …, "fingerprint": …, "inputSchema": …, "payloadSchema": …}}, "tasks": {NAME: {"inputSchema": …, "updateSchema": …,
-// "resultSchema": …}}}. If their values differ from the default, an event type also contains the members "delivery",
-// "meta", "source", "noReplay", "match" and "mcpe", which are fields of [events.Info], and "tool", which readtool.All
-// reads.
+// "resultSchema": …}}}. An event type also contains those of the following members whose values differ from the
+// default: "delivery", "meta", "source", "noReplay", "match" and "mcpe", which are fields of [events.Info], and "tool",
+// which readtool.All reads.
 //
-// At the top level of a schema, $defs or definitions can be a list. It contains the definitions that the schema refers
-// to, in order. An object with private definitions of the schema can precede them. "refs" lists the definitions that
-// each definition refers to. All reachable definitions are published. An item of a list is a KEY, or [NAME, KEY] if the
-// definition has a different name in the published schemas.
+// At the top level of a schema, $defs or definitions can be a list. The list contains the definitions to which the
+// schema refers, in order. An object with the schema's private definitions can precede them. "refs" lists the
+// definitions that each definition refers to. All reachable definitions are published. An item of a list is a KEY, or
+// [NAME, KEY] if the definition has a different name in the published schemas.
 type Schemas struct {
 	read func() (*schemaFile, error)
 }
@@ -36,20 +36,20 @@ type schemaFile struct {
 	Defs   map[string]json.RawMessage `json:"$defs"`
 	Refs   map[string]json.RawMessage `json:"refs"`
 	Events eventList                  `json:"events"`
-	Tasks  map[string]members         `json:"tasks"`
+	Tasks  map[string]rawMembers      `json:"tasks"`
 
 	mu    sync.Mutex
 	known map[[2]string]*published.Schema // definitions by name and key
 	tops  map[[3]string]*published.Schema // by kind, name and member
 }
 
-// members maps the names of an object's members to their JSON text.
-type members map[string]json.RawMessage
+// rawMembers maps the names of an object's members to the JSON text of their values.
+type rawMembers map[string]json.RawMessage
 
 // An eventList contains the event types and their order.
 type eventList struct {
 	names  []string
-	events map[string]members
+	events map[string]rawMembers
 }
 
 // UnmarshalJSON decodes the event types and records their order.
@@ -101,23 +101,23 @@ func (s *Schemas) Describe(name string) events.Info {
 	i := events.Info{Name: name}
 	d := published.Of(&i)
 	var err error
-	if d.Input, err = s.shared("events", name, "inputSchema"); err == nil {
-		d.Payload, err = s.shared("events", name, "payloadSchema")
+	if d.Input, err = s.cachedSchema("events", name, "inputSchema"); err == nil {
+		d.Payload, err = s.cachedSchema("events", name, "payloadSchema")
 	}
 	if err != nil {
 		*d = published.Description{Err: err}
 		return i
 	}
 	i.InputSchema, i.PayloadSchema = d.Input.JSON(), d.Payload.JSON()
-	f, _ := s.read() // shared has read it
+	f, _ := s.read() // cachedSchema has read it
 	if err := f.Events.events[name].describe(&i); err != nil {
 		d.Err = damaged("description", name, err)
 	}
 	return i
 }
 
-// describe sets the fields of i, except the schemas.
-func (m members) describe(i *events.Info) error {
+// describe sets all fields of i except the schemas.
+func (m rawMembers) describe(i *events.Info) error {
 	for _, field := range []struct {
 		name string
 		to   any
@@ -138,7 +138,7 @@ func (m members) describe(i *events.Info) error {
 		return nil
 	}
 	// Keep each value as the JSON written by the author.
-	var meta members
+	var meta rawMembers
 	if err := json.Unmarshal(m["meta"], &meta); err != nil {
 		return fmt.Errorf("meta: %w", err)
 	}
@@ -162,7 +162,7 @@ func (s *Schemas) Event(name, member string) json.RawMessage { return s.text("ev
 func (s *Schemas) Task(name, member string) json.RawMessage { return s.text("tasks", name, member) }
 
 func (s *Schemas) text(kind, name, member string) json.RawMessage {
-	schema, err := s.shared(kind, name, member)
+	schema, err := s.cachedSchema(kind, name, member)
 	if err != nil {
 		return nil
 	}
@@ -173,9 +173,9 @@ func damaged(member, name string, err error) error {
 	return fmt.Errorf("mcpe.schemas.json is damaged (generate again): the %s of %s: %w", member, name, err)
 }
 
-// shared returns a schema of the file. Each call with the same arguments returns the same pointer. An error means that
+// cachedSchema returns a schema from the file. It returns the same pointer for the same arguments. An error means that
 // the file is damaged.
-func (s *Schemas) shared(kind, name, member string) (*published.Schema, error) {
+func (s *Schemas) cachedSchema(kind, name, member string) (*published.Schema, error) {
 	f, err := s.read()
 	if err != nil {
 		return nil, damaged(member, name, err)
@@ -193,7 +193,7 @@ func (s *Schemas) shared(kind, name, member string) (*published.Schema, error) {
 	if len(raw) == 0 {
 		return nil, damaged(member, name, errors.New("it is missing"))
 	}
-	schema, err := f.top(raw)
+	schema, err := f.parseTopLevel(raw)
 	if err != nil {
 		clear(f.known) // forget definitions that refer to the damaged one
 		return nil, damaged(member, name, err)
@@ -202,8 +202,8 @@ func (s *Schemas) shared(kind, name, member string) (*published.Schema, error) {
 	return schema, nil
 }
 
-// top parses a top-level schema, which belongs to an event type or a task.
-func (f *schemaFile) top(raw json.RawMessage) (*published.Schema, error) {
+// parseTopLevel parses a top-level schema, which belongs to an event type or a task.
+func (f *schemaFile) parseTopLevel(raw json.RawMessage) (*published.Schema, error) {
 	var out bytes.Buffer
 	out.Grow(len(raw))
 	s := new(published.Schema)
@@ -235,7 +235,7 @@ func (f *schemaFile) top(raw json.RawMessage) (*published.Schema, error) {
 		}
 		if cut < 0 && value.Kind() == '[' && (name == `"$defs"` || name == `"definitions"`) {
 			var own json.RawMessage
-			if s.Refs, own, err = f.list(json.RawMessage(value)); err == nil {
+			if s.Refs, own, err = f.parseDefinitions(json.RawMessage(value)); err == nil {
 				err = json.Compact(&out, own)
 				out.Truncate(out.Len() - len("}"))
 				cut = out.Len()
@@ -256,8 +256,9 @@ func (f *schemaFile) top(raw json.RawMessage) (*published.Schema, error) {
 	return s, nil
 }
 
-// list parses a list of definitions and the object with private definitions that can precede them.
-func (f *schemaFile) list(raw json.RawMessage) (refs []*published.Schema, own json.RawMessage, err error) {
+// parseDefinitions parses a list of references to definitions, and the object with private definitions that can precede
+// them.
+func (f *schemaFile) parseDefinitions(raw json.RawMessage) (refs []*published.Schema, own json.RawMessage, err error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
 		return nil, nil, err
@@ -285,7 +286,7 @@ func (f *schemaFile) list(raw json.RawMessage) (refs []*published.Schema, own js
 	return refs, own, nil
 }
 
-// definition returns the definition with a name and key, and all definitions that it refers to.
+// definition returns the definition with a name and key, together with all definitions to which it refers.
 func (f *schemaFile) definition(pair [2]string) (*published.Schema, error) {
 	if d := f.known[pair]; d != nil {
 		return d, nil
@@ -301,7 +302,7 @@ func (f *schemaFile) definition(pair [2]string) (*published.Schema, error) {
 	d := &published.Schema{Name: pair[0], Head: text.Bytes()}
 	f.known[pair] = d // before its references, which may refer back to it
 	if list := f.Refs[pair[1]]; list != nil {
-		refs, _, err := f.list(list)
+		refs, _, err := f.parseDefinitions(list)
 		if err != nil {
 			return nil, err
 		}

@@ -145,7 +145,8 @@ func TestSchemasShared(t *testing.T) {
 	}
 }
 
-// What leads to a definition that is missing is damaged, also when something else that leads there was asked for before.
+// What leads to a definition that is missing is damaged, also when something else that leads there was asked for
+// before.
 func TestSchemasSharedDamaged(t *testing.T) {
 	s := eventsimpl.NewSchemas(`{"$defs":{"A":{},"B":{}},"refs":{"A":["B","Gone"],"B":["A"]},
 		"events":{"x":{"inputSchema":{"$defs":["A"]}},"y":{"inputSchema":{"$defs":["B"]}}}}`)

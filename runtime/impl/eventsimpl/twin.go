@@ -31,8 +31,8 @@ func EncodeStruct(v any) ([]byte, error) {
 var twins sync.Map // from a struct type, or a pointer to one, to the same type without methods
 
 // twinOf returns the underlying struct type of t, which has no methods. For a pointer to a struct, it returns a pointer
-// to the underlying type. It returns nil for other types. Generated structs have only exported fields, so that reflect
-// can create the type.
+// to the underlying type. It returns nil for other types. Generated structs have only exported fields, so reflect can
+// create the type.
 func twinOf(t reflect.Type) reflect.Type {
 	if twin, ok := twins.Load(t); ok {
 		return twin.(reflect.Type)

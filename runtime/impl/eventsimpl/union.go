@@ -25,7 +25,8 @@ type Union[V any] struct {
 	// Variants maps each tag to a function that returns a pointer to a new variant. Two tags can share a type.
 	Variants map[string]func() V
 	// Unknown converts an object if its tag is absent or not in Variants. If Unknown is nil, such an object is an
-	// error. The result is encoded by its MarshalJSON method, if any, or as the value of its field Raw.
+	// error. The result is encoded by its MarshalJSON method or, if it has no such method, as the value of its Raw
+	// field.
 	Unknown func(raw stdjson.RawMessage) V
 	// If Literal is true, the keys of Variants are JSON texts such as 1, true or "a". Otherwise, they are the values of
 	// string tags.
@@ -39,13 +40,13 @@ type Union[V any] struct {
 func (u *Union[V]) Decode(data []byte, into *V) error { return decodeObject(u, data, into, u.Unknown) }
 
 func (u *Union[V]) choose(data []byte, unknown bool) (func() V, error) {
-	raw, found, err := u.find(data)
+	raw, found, err := u.findTag(data)
 	if err != nil {
-		return nil, malformed(err)
+		return nil, asDecodeError(err)
 	}
 	tag, usable := "", false
 	if found {
-		tag, usable = u.key(raw)
+		tag, usable = u.variantKey(raw)
 	}
 	if make, ok := u.Variants[tag]; ok && usable {
 		return make, nil
@@ -59,15 +60,15 @@ func (u *Union[V]) choose(data []byte, unknown bool) (func() V, error) {
 	return nil, &events.DecodeError{Pointer: pointerTo(u.Property), Err: fmt.Errorf("%s is not a known tag", codec.Clip(string(raw)))}
 }
 
-// Encode encodes v with its tag. It inserts the tag at the front if the encoded variant has no tag or an empty one. It
-// returns an error if v has the tag of another variant, or if the tag is empty and the type has several tags. The zero
-// V is encoded as null.
+// Encode encodes v with its tag. If the encoded variant has no tag or an empty tag, Encode inserts the tag at the
+// front. It returns an error if v has the tag of another variant, or if the tag is empty and the type has several tags.
+// The zero V is encoded as null.
 func (u *Union[V]) Encode(v V) ([]byte, error) {
-	rv, ok := inside(&v)
+	rv, ok := indirectValue(&v)
 	if !ok {
 		return []byte("null"), nil
 	}
-	if !u.writes(rv.Type()) {
+	if !u.encodesTag(rv.Type()) {
 		return encodeUnknown(v, rv)
 	}
 	tags := u.tags[rv.Type()]
@@ -78,11 +79,11 @@ func (u *Union[V]) Encode(v V) ([]byte, error) {
 	if jsontext.Value(data).Kind() != '{' {
 		return nil, &events.EncodeError{Err: fmt.Errorf("variant %v is not an object", rv.Type())}
 	}
-	raw, found, err := u.find(data)
+	raw, found, err := u.findTag(data)
 	if err != nil {
 		return nil, err
 	}
-	if tag, ok := u.key(raw); found && ok && slices.Contains(tags, tag) {
+	if tag, ok := u.variantKey(raw); found && ok && slices.Contains(tags, tag) {
 		return data, nil
 	}
 	if found && !isBlank(raw) {
@@ -91,13 +92,13 @@ func (u *Union[V]) Encode(v V) ([]byte, error) {
 	if len(tags) != 1 {
 		return nil, &events.EncodeError{Pointer: pointerTo(u.Property), Err: fmt.Errorf("%v has several tags, set one of %s", rv.Type(), strings.Join(tags, ", "))}
 	}
-	return u.insert(data, tags[0], found)
+	return u.insertTag(data, tags[0], found)
 }
 
 func (u *Union[V]) guesses() bool { return false }
 
-// writes reports whether Encode encodes values of the type with a tag.
-func (u *Union[V]) writes(t reflect.Type) bool {
+// encodesTag reports whether values of the type are encoded with a tag.
+func (u *Union[V]) encodesTag(t reflect.Type) bool {
 	u.once.Do(u.index)
 	return u.tags[t] != nil
 }
@@ -116,9 +117,9 @@ func (u *Union[V]) index() {
 	}
 }
 
-// find returns the raw value of the tag of the object in data.
-func (u *Union[V]) find(data []byte) (raw jsontext.Value, found bool, err error) {
-	err = eachMember(data, func(name string, value jsontext.Value) {
+// findTag returns the raw value of the tag in the object in data.
+func (u *Union[V]) findTag(data []byte) (raw jsontext.Value, found bool, err error) {
+	err = forEachMember(data, func(name string, value jsontext.Value) {
 		if name == u.Property {
 			raw, found = value.Clone(), true
 		}
@@ -126,8 +127,8 @@ func (u *Union[V]) find(data []byte) (raw jsontext.Value, found bool, err error)
 	return raw, found, err
 }
 
-// key returns the key in Variants for the raw value of a tag.
-func (u *Union[V]) key(raw jsontext.Value) (string, bool) {
+// variantKey converts the raw value of a tag to a key of Variants.
+func (u *Union[V]) variantKey(raw jsontext.Value) (string, bool) {
 	if u.Literal {
 		raw = raw.Clone()
 		if err := raw.Canonicalize(); err != nil {
@@ -151,8 +152,8 @@ func isBlank(raw jsontext.Value) bool {
 	return false
 }
 
-// insert inserts the tag at the front of the object in data. If replace is set, it removes the existing tag.
-func (u *Union[V]) insert(data []byte, tag string, replace bool) ([]byte, error) {
+// insertTag inserts the tag at the front of the object in data. If replace is set, it removes the existing tag.
+func (u *Union[V]) insertTag(data []byte, tag string, replace bool) ([]byte, error) {
 	out := append(make([]byte, 0, len(data)+len(u.Property)+len(tag)+8), '{')
 	out, err := jsontext.AppendQuote(out, u.Property)
 	if err != nil {
@@ -164,7 +165,7 @@ func (u *Union[V]) insert(data []byte, tag string, replace bool) ([]byte, error)
 	} else if out, err = jsontext.AppendQuote(out, tag); err != nil {
 		return nil, err
 	}
-	err = eachMember(data, func(name string, value jsontext.Value) {
+	err = forEachMember(data, func(name string, value jsontext.Value) {
 		if replace && name == u.Property {
 			return
 		}

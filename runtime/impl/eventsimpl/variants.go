@@ -33,7 +33,7 @@ type Objects[V any] interface {
 	// guesses reports whether an object that cannot be decoded as the chosen variant may be an unknown one.
 	guesses() bool
 	// writes reports whether Encode must handle values of the type, which is not a pointer.
-	writes(t reflect.Type) bool
+	encodesTag(t reflect.Type) bool
 	Encode(v V) ([]byte, error)
 }
 
@@ -90,18 +90,18 @@ func (u *KindUnion[V]) Decode(data []byte, into *V) error {
 		}
 		return err
 	case u.Unknown != nil:
-		return keep(data, into, u.Unknown)
+		return storeUnknown(data, into, u.Unknown)
 	}
 	return &events.DecodeError{Err: fmt.Errorf("no variant is of type %s", kind)}
 }
 
-// Encode encodes v; the zero V is null.
+// Encode encodes v, or null if v is the zero V.
 func (u *KindUnion[V]) Encode(v V) ([]byte, error) {
-	rv, ok := inside(&v)
+	rv, ok := indirectValue(&v)
 	switch {
 	case !ok:
 		return []byte("null"), nil
-	case u.Objects != nil && u.Objects.writes(rv.Type()):
+	case u.Objects != nil && u.Objects.encodesTag(rv.Type()):
 		return u.Objects.Encode(v)
 	}
 	return codec.Encode(any(v))
@@ -127,7 +127,7 @@ func (u *MemberUnion[V]) Decode(data []byte, into *V) error {
 func (u *MemberUnion[V]) choose(data []byte, unknown bool) (func() V, error) {
 	var chosen func() V
 	found := 0
-	err := eachMember(data, func(name string, _ jsontext.Value) {
+	err := forEachMember(data, func(name string, _ jsontext.Value) {
 		if make := u.Variants[name]; make != nil {
 			chosen = make
 			found++
@@ -135,7 +135,7 @@ func (u *MemberUnion[V]) choose(data []byte, unknown bool) (func() V, error) {
 	})
 	switch {
 	case err != nil:
-		return nil, malformed(err)
+		return nil, asDecodeError(err)
 	case found == 1:
 		return chosen, nil
 	case unknown:
@@ -146,11 +146,11 @@ func (u *MemberUnion[V]) choose(data []byte, unknown bool) (func() V, error) {
 
 func (u *MemberUnion[V]) guesses() bool { return true }
 
-func (u *MemberUnion[V]) writes(reflect.Type) bool { return false }
+func (u *MemberUnion[V]) encodesTag(reflect.Type) bool { return false }
 
-// Encode encodes v; the zero V is null.
+// Encode encodes v, or null if v is the zero V.
 func (u *MemberUnion[V]) Encode(v V) ([]byte, error) {
-	if _, ok := inside(&v); !ok {
+	if _, ok := indirectValue(&v); !ok {
 		return []byte("null"), nil
 	}
 	return codec.Encode(any(v))
@@ -172,7 +172,7 @@ func decodeObject[V any](u Objects[V], data []byte, into *V, unknown func(stdjso
 		return err
 	}
 	if make == nil {
-		return keep(data, into, unknown)
+		return storeUnknown(data, into, unknown)
 	}
 	v := make()
 	switch err := codec.Decode(data, any(v)); {
@@ -180,15 +180,15 @@ func decodeObject[V any](u Objects[V], data []byte, into *V, unknown func(stdjso
 		*into = v
 		return nil
 	case unknown != nil && u.guesses():
-		return keep(data, into, unknown)
+		return storeUnknown(data, into, unknown)
 	default:
 		return err
 	}
 }
 
-// keep stores the result of unknown for JSON that does not match a variant. It returns an error for JSON that could not
-// be re-encoded.
-func keep[V any](data []byte, into *V, unknown func(stdjson.RawMessage) V) error {
+// storeUnknown stores the result of unknown for JSON that does not match a variant. It returns an error if the JSON
+// could not be re-encoded.
+func storeUnknown[V any](data []byte, into *V, unknown func(stdjson.RawMessage) V) error {
 	var raw stdjson.RawMessage
 	err := codec.Decode(data, &raw)
 	if err == nil {
@@ -197,8 +197,8 @@ func keep[V any](data []byte, into *V, unknown func(stdjson.RawMessage) V) error
 	return err
 }
 
-// inside returns the value of a variant after following interfaces and pointers. It returns false for nil.
-func inside[V any](v *V) (reflect.Value, bool) {
+// indirectValue returns the value to which a variant's interfaces and pointers lead. It returns false for nil.
+func indirectValue[V any](v *V) (reflect.Value, bool) {
 	rv := reflect.ValueOf(v).Elem()
 	for rv.Kind() == reflect.Interface || rv.Kind() == reflect.Pointer {
 		if rv.IsNil() {
@@ -224,8 +224,8 @@ func encodeUnknown[V any](v V, rv reflect.Value) ([]byte, error) {
 
 var rawType = reflect.TypeFor[stdjson.RawMessage]()
 
-// eachMember calls f for each member of the object in data. The value is valid only until f returns.
-func eachMember(data []byte, f func(name string, value jsontext.Value)) error {
+// forEachMember calls f for each member of the object in data. Its value is valid only until f returns.
+func forEachMember(data []byte, f func(name string, value jsontext.Value)) error {
 	dec := jsontext.NewDecoder(bytes.NewReader(data))
 	if _, err := dec.ReadToken(); err != nil {
 		return err
@@ -246,8 +246,8 @@ func eachMember(data []byte, f func(name string, value jsontext.Value)) error {
 	return err
 }
 
-// malformed converts a jsontext error to an [*events.DecodeError].
-func malformed(err error) error {
+// asDecodeError converts a jsontext error to an [*events.DecodeError].
+func asDecodeError(err error) error {
 	if syn, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return &events.DecodeError{Pointer: string(syn.JSONPointer), Err: syn.Err}
 	}

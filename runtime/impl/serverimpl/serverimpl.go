@@ -27,8 +27,7 @@ type Hooks struct {
 	erased *hook.Untyped[server.Subscription]
 }
 
-// NewHooks returns the Hooks for h. It is compiled only once for all event types, because the type arguments are
-// pointers.
+// NewHooks converts h to Hooks. It is compiled only once for all event types, because the type arguments are pointers.
 //
 //go:noinline
 func NewHooks[PA, PP any](h *server.PointerHooks[PA, PP]) Hooks {

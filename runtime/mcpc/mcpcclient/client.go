@@ -3,7 +3,7 @@
 //
 // Start with [Connect], which also checks whether the server supports MCPC. [Client.CallTool] and the typed [Call] add
 // the metadata for the server. Received messages are passed in order to [Options.Listener] and to typed listeners
-// ([Listen], [ListenEvent]). Ordinary results are not changed, nor are results from servers without MCPC.
+// ([Listen], [ListenEvent]). Ordinary results and results from servers without MCPC are not changed.
 //
 // Over HTTP, all messages of a call arrive with its result. To receive them earlier, use a client of MCP Events to
 // subscribe to task.Event, and pass the messages to [Client.Take].
@@ -94,13 +94,13 @@ func Connect(ctx context.Context, c *mcp.Client, t mcp.Transport, o Options) (*C
 		return nil, err
 	}
 	k.session = session
-	go k.run()
+	go k.runListeners()
 	go func() {
 		_ = session.Wait()
 		k.queue.close()
 	}()
 	if err := k.probe(ctx); err != nil {
-		k.end()
+		k.closeSession()
 		<-k.done // no listener is running that could delay it
 		return nil, err
 	}
@@ -177,10 +177,10 @@ func (c *Client) Support() (Support, bool) { return c.support, c.support.Enabled
 
 // Shutdown closes the session and cancels the context of listeners. It waits until the listeners have processed the
 // received messages, or until ctx ends. It returns the error from closing the session, or an error that wraps
-// ctx.Err(). Do not call Shutdown from a listener: it would wait for that listener. Shutdown may be called more than
-// once.
+// ctx.Err(). Do not call Shutdown from a listener, because it would wait for that listener. Shutdown may be called more
+// than once.
 func (c *Client) Shutdown(ctx context.Context) error {
-	err := c.end()
+	err := c.closeSession()
 	select {
 	case <-c.done:
 		return err
@@ -189,8 +189,8 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	}
 }
 
-// end closes the session without waiting for listeners.
-func (c *Client) end() error {
+// closeSession closes the session but does not wait for listeners.
+func (c *Client) closeSession() error {
 	err := c.session.Close()
 	c.cancel()
 	return err
@@ -267,8 +267,8 @@ func (c *Client) Take(m task.Message) {
 	}
 }
 
-// run passes queued messages to listeners, one at a time.
-func (c *Client) run() {
+// runListeners passes queued messages to listeners, one at a time.
+func (c *Client) runListeners() {
 	defer close(c.done)
 	defer c.cancel()
 	ctx := c.ctx
@@ -306,5 +306,5 @@ func (c *Client) notifyWaiter(m task.Message) {
 	}
 }
 
-// ErrClosed indicates that the session ended before the task.
+// ErrClosed is returned if the session ended before the task.
 var ErrClosed = errors.New("mcpc: the session has ended")

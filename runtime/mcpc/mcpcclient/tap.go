@@ -39,7 +39,8 @@ func (t *tap) Connect(ctx context.Context) (mcp.Connection, error) {
 	return &tapConn{c, t.client}, nil
 }
 
-// SupportsProtocolVersion returns the result of the wrapped transport's method, or true if it has none.
+// SupportsProtocolVersion returns the result of the wrapped transport's method, or true if the transport does not have
+// the method.
 func (t *tap) SupportsProtocolVersion(version string) bool {
 	if s, ok := t.Transport.(mcp.ProtocolVersionSupporter); ok {
 		return s.SupportsProtocolVersion(version)
@@ -85,7 +86,8 @@ func (c *tapConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// A queue buffers messages for listeners, so that a listener can call a tool without blocking the connection.
+// A queue buffers messages for listeners. Because of the queue, a listener can call a tool without blocking the
+// connection.
 type queue struct {
 	max int
 

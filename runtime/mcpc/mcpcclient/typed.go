@@ -54,7 +54,7 @@ func Listen[A, U, R any](c *Client, t task.Type[A, U, R], l Listener[U, R]) (sto
 }
 
 // ListenEvent calls f with the payload of each server event of the named type, until stop is called. It logs an event
-// if the payload cannot be decoded to P. See MCPC-SRV-4.
+// with a payload that cannot be decoded to P. See MCPC-SRV-4.
 func ListenEvent[P any](c *Client, event string, f func(ctx context.Context, m task.Message, payload P)) (stop func()) {
 	return c.listeners.Add(func(ctx context.Context, m task.Message) {
 		if m.Type != wire.MCPCServerEvent || m.Event != event {
@@ -115,8 +115,8 @@ type FailedError struct {
 // Error returns the tool's name and the server's message.
 func (e *FailedError) Error() string { return e.Tool + ": " + e.Message }
 
-// Call calls the type's tool. It returns once the server has answered. If callbacks are possible, the server answers
-// immediately. [Running.Wait] returns the result. If the server rejects the call, the error is a [*FailedError].
+// Call calls the type's tool. It returns once the server has answered, which is immediately if callbacks are possible.
+// [Running.Wait] returns the result. If the server rejects the call, the error is a [*FailedError].
 func Call[A, U, R any](ctx context.Context, c *Client, t task.Type[A, U, R], args A) (*Running[R], error) {
 	raw, err := codec.Encode(&args)
 	if err != nil {

@@ -43,7 +43,7 @@ type Message struct {
 	// Event is "created", "update", "complete" or "failed" for a task. For a server event, it can be any non-empty
 	// string.
 	Event string
-	// SessionID, TaskID and ToolName are required for a task. They are encoded as null if they are "".
+	// SessionID, TaskID and ToolName are required for a task. An empty string is encoded as null.
 	SessionID, TaskID, ToolName string
 	// Result is any JSON value; nil means null.
 	Result json.RawMessage
@@ -52,12 +52,12 @@ type Message struct {
 // ErrInvalid is wrapped by errors about messages that violate the protocol. See MCPC-MSG-2.
 var ErrInvalid = errors.New("invalid MCPC message")
 
-// lifecycle lists the events of a task in chronological order.
-var lifecycle = []string{wire.MCPCCreated, wire.MCPCUpdate, wire.MCPCComplete, wire.MCPCFailed}
+// taskEvents lists the values of Message.Event for a task, in chronological order.
+var taskEvents = []string{wire.MCPCCreated, wire.MCPCUpdate, wire.MCPCComplete, wire.MCPCFailed}
 
 // Check validates a message to be sent. The error wraps [ErrInvalid].
 func (m *Message) Check() error {
-	if err := m.check(); err != nil {
+	if err := m.checkReceived(); err != nil {
 		return err
 	}
 	if m.SessionID == "" {
@@ -66,8 +66,8 @@ func (m *Message) Check() error {
 	return nil
 }
 
-// check is like Check, but for a received message. A received server event may omit the session.
-func (m *Message) check() error {
+// checkReceived is like Check, but for received messages. A received server event may omit the session.
+func (m *Message) checkReceived() error {
 	switch {
 	case m.Type == wire.MCPCServerEvent && m.Event == "":
 		return fmt.Errorf("%w: event is missing", ErrInvalid)
@@ -75,7 +75,7 @@ func (m *Message) check() error {
 		return nil
 	case m.Type != wire.MCPCTask:
 		return fmt.Errorf("%w: type %q is neither task nor server_event", ErrInvalid, m.Type)
-	case !slices.Contains(lifecycle, m.Event):
+	case !slices.Contains(taskEvents, m.Event):
 		return fmt.Errorf("%w: %q is not an event of a task", ErrInvalid, m.Event)
 	case m.SessionID == "" || m.TaskID == "" || m.ToolName == "":
 		return fmt.Errorf("%w: a task needs session_id, task_id and tool_name", ErrInvalid)
@@ -83,8 +83,8 @@ func (m *Message) check() error {
 	return nil
 }
 
-// message is the wire format of a Message. It always has seven members, which may be null.
-type message struct {
+// A wireMessage is the wire format of a Message. It always has seven members, which may be null.
+type wireMessage struct {
 	Type      string          `json:"type"`
 	Event     string          `json:"event"`
 	SessionID *string         `json:"session_id"`
@@ -105,13 +105,13 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(message{m.Type, m.Event, text(m.SessionID), text(m.TaskID), text(m.ToolName), m.Result, wire.MCPCProtocol})
+	err := enc.Encode(wireMessage{m.Type, m.Event, text(m.SessionID), text(m.TaskID), text(m.ToolName), m.Result, wire.MCPCProtocol})
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // UnmarshalJSON decodes a message and ignores unknown members.
 func (m *Message) UnmarshalJSON(b []byte) error {
-	var w message
+	var w wireMessage
 	if err := wire.Decode(b, &w); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -132,7 +132,7 @@ func (m *Message) UnmarshalJSON(b []byte) error {
 }
 
 // Parse parses a message from the text of a content block. If the text is not a message, ok is false, and callers
-// should leave the text unchanged. err is set if the text claims to be MCPC but is not a valid message (MCPC-CLI-1).
+// should leave the text unchanged. err is set if the text claims to be an MCPC message but is invalid (MCPC-CLI-1).
 func Parse(text string) (m Message, ok bool, err error) {
 	b := bytes.TrimSpace([]byte(text))
 	var protocol string
@@ -142,7 +142,7 @@ func Parse(text string) (m Message, ok bool, err error) {
 	if err := json.Unmarshal(b, &m); err != nil {
 		return Message{}, false, err
 	}
-	if err := m.check(); err != nil {
+	if err := m.checkReceived(); err != nil {
 		return Message{}, false, err
 	}
 	return m, true, nil
@@ -157,10 +157,10 @@ type Arguments struct {
 
 // Event is the event type mcpc.task. Its occurrences are the messages of tasks. A server with MCPC declares it, and
 // clients of MCP Events can subscribe to it. See MCPC-WIRE-2.
-var Event = events.Type[Arguments, Message]{Info: info}
+var Event = events.Type[Arguments, Message]{Info: eventInfo}
 
-// info describes mcpc.task for servers and clients.
-var info = events.Info{
+// eventInfo describes the event type mcpc.task for servers and clients.
+var eventInfo = events.Info{
 	Name:          wire.MCPCEvent,
 	Description:   "Fires when a background task of one of your tool calls is created, makes progress, completes or fails.",
 	InputSchema:   json.RawMessage(inputSchema),

@@ -94,7 +94,7 @@ func (f field) parse(text string) (set uint64, err error) {
 		span, step, stepped := strings.Cut(item, "/")
 		every := 1
 		if stepped {
-			if every, err = number(step); err != nil || every == 0 {
+			if every, err = parseNumber(step); err != nil || every == 0 {
 				return 0, fmt.Errorf("%q is not a step", step)
 			}
 		}
@@ -132,15 +132,15 @@ func (f field) value(text string) (int, error) {
 			return f.min + i, nil
 		}
 	}
-	v, err := number(text)
+	v, err := parseNumber(text)
 	if err != nil || v < f.min || v > f.max {
 		return 0, fmt.Errorf("%q is not from %d to %d", text, f.min, f.max)
 	}
 	return v, nil
 }
 
-// number parses up to four digits, so it cannot overflow.
-func number(text string) (int, error) {
+// parseNumber parses a number with at most four digits, which cannot overflow.
+func parseNumber(text string) (int, error) {
 	if len(text) == 0 || len(text) > 4 || strings.Trim(text, "0123456789") != "" {
 		return 0, strconv.ErrSyntax
 	}
@@ -150,7 +150,7 @@ func number(text string) (int, error) {
 // monthLengths contains the number of days in each month of a leap year.
 var monthLengths = [...]int{0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// hasDate reports whether any date matches. For example, February 30 does not exist.
+// hasDate reports whether at least one date matches. For example, February 30 does not exist.
 func (s *Schedule) hasDate() bool {
 	if s.anyDay || !s.anyWeekday {
 		return true

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// maxDays is the number of days in which every expression is due at least once. Up to eight years can pass between two
-// leap days.
+// maxDays is the length in days of a period in which every expression is due at least once. Up to eight years can pass
+// between two leap days.
 const maxDays = 366*8 + 2
 
 // Next returns the first time after t when the expression is due in loc. It returns the zero time if that is after the
 // year 9999.
 //
 // When daylight saving time begins, a skipped time is due later by the amount that the clock moves forward (RFC 5545,
-// section 3.3.5). When it ends, a repeated time is due only the first time. An expression that matches every hour
-// specifies intervals rather than times of day, so it is due in both repeated hours.
+// section 3.3.5). When it ends, a time that occurs twice is due only the first time. An expression that matches every
+// hour specifies intervals rather than times of day, so it is due in both repeated hours.
 func (s *Schedule) Next(t time.Time, loc *time.Location) time.Time {
 	local := t.In(loc)
 	y, m, d := local.Date()
-	// Start a day earlier: a skipped time that moved past midnight belongs to the previous day.
+	// Start a day earlier, because a skipped time that moved past midnight belongs to the previous day.
 	for i := -1; i < maxDays; i++ {
 		day := time.Date(y, m, d+i, 12, 0, 0, 0, time.UTC)
 		if day.Year() > 9999 {
@@ -82,15 +82,16 @@ func (p pass) last() time.Time {
 	return at
 }
 
-// passes returns one pass for an hour, or two if the hour is repeated and the expression matches every hour.
+// passes returns the passes for an hour. There are two if the hour is repeated and the expression matches every hour,
+// and one otherwise.
 func (s *Schedule) passes(hour time.Time, loc *time.Location) []pass {
-	before, after := offset(hour.Add(-24*time.Hour), loc), offset(hour.Add(25*time.Hour), loc)
+	before, after := utcOffset(hour.Add(-24*time.Hour), loc), utcOffset(hour.Add(25*time.Hour), loc)
 	if before == after {
 		return []pass{{hour, func(civil time.Time) (time.Time, bool) { return civil.Add(-before), true }}}
 	}
 	once := pass{hour, func(civil time.Time) (time.Time, bool) {
 		for _, o := range [...]time.Duration{before, after} {
-			if at := civil.Add(-o); offset(at, loc) == o {
+			if at := civil.Add(-o); utcOffset(at, loc) == o {
 				return at, true
 			}
 		}
@@ -101,13 +102,13 @@ func (s *Schedule) passes(hour time.Time, loc *time.Location) []pass {
 	}
 	again := pass{hour, func(civil time.Time) (time.Time, bool) {
 		at := civil.Add(-after)
-		return at, offset(at, loc) == after && offset(civil.Add(-before), loc) == before
+		return at, utcOffset(at, loc) == after && utcOffset(civil.Add(-before), loc) == before
 	}}
 	return []pass{once, again}
 }
 
-// offset returns the offset of loc from UTC at the given instant.
-func offset(at time.Time, loc *time.Location) time.Duration {
+// utcOffset returns the offset of loc from UTC at the given instant.
+func utcOffset(at time.Time, loc *time.Location) time.Duration {
 	_, seconds := at.In(loc).Zone()
 	return time.Duration(seconds) * time.Second
 }

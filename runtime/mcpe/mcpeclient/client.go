@@ -50,7 +50,7 @@ type Error struct {
 	RetryAfter time.Duration
 }
 
-// Error returns the code, if any, and the message.
+// Error returns the message, preceded by the code if it is known.
 func (e *Error) Error() string {
 	if e.Code == 0 {
 		return "mcpe: " + e.Message
@@ -77,7 +77,7 @@ func New(c *client.Client) *Client {
 	in := carry.Of(c)
 	m := &Client{c: in, carriers: map[string]*carrier{}, early: map[string]*route{}, listen: map[*mcp.ClientSession]*listenRequest{}}
 	methods := []string{wire.MCPENotificationEvent, wire.MCPENotificationBatch, wire.MCPENotificationExpired, wire.NotificationMessage}
-	m.stops = []func(){in.Observe(methods, m.observe), in.BeforeClose(func() {
+	m.stops = []func(){in.Observe(methods, m.handleNotification), in.BeforeClose(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), cleanUpTimeout)
 		defer cancel()
 		_ = m.cleanUp(ctx, false) // the iterations end with the client
@@ -105,7 +105,7 @@ func (m *Client) cleanUp(ctx context.Context, shut bool) error {
 	m.shut = m.shut || shut
 	for _, c := range m.carriers {
 		if shut {
-			c.route.finish(ErrUnsubscribed)
+			c.route.stop(ErrUnsubscribed)
 		}
 	}
 	ids := slices.Collect(maps.Keys(m.carriers))
@@ -183,18 +183,18 @@ type Request struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-// realtime is the default delivery. It is sent explicitly because some servers require a delivery.
-var realtime = &mcpewire.Delivery{Channels: []string{wire.MCPERealtime}}
+// realtimeDelivery is the default delivery. Send it explicitly, because some servers require a delivery.
+var realtimeDelivery = &mcpewire.Delivery{Channels: []string{wire.MCPERealtime}}
 
-func (r Request) written() Request {
+func (r Request) withDefaultDelivery() Request {
 	if r.Delivery == nil {
-		r.Delivery = realtime
+		r.Delivery = realtimeDelivery
 	}
 	return r
 }
 
 // Subscribe creates a subscription by calling events_subscribe. It does not receive the notifications. Use it to set up
-// handlers or to subscribe for others. To receive events, use [Client.Receive] or [Client.Via].
+// handlers, or to subscribe on behalf of other clients. To receive events, use [Client.Receive] or [Client.Via].
 func (m *Client) Subscribe(ctx context.Context, r Request) (*mcpewire.Subscription, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
@@ -205,13 +205,13 @@ func (m *Client) Subscribe(ctx context.Context, r Request) (*mcpewire.Subscripti
 
 func (m *Client) subscribe(ctx context.Context, cs *mcp.ClientSession, r Request) (*mcpewire.Subscription, error) {
 	s := &mcpewire.Subscription{}
-	if err := call(ctx, cs, wire.MCPEToolSubscribe, r.written(), s); err != nil {
+	if err := call(ctx, cs, wire.MCPEToolSubscribe, r.withDefaultDelivery(), s); err != nil {
 		return nil, err
 	}
 	return s, setBothIDs(s)
 }
 
-// setBothIDs sets ID and SubscriptionID to the same value, because servers may send only one of them (MCPE-TOOL-2).
+// setBothIDs sets ID and SubscriptionID to the same value, because servers can omit either of them (MCPE-TOOL-2).
 func setBothIDs(s *mcpewire.Subscription) error {
 	if s.ID == "" {
 		s.ID = s.SubscriptionID
@@ -235,7 +235,7 @@ func (m *Client) Unsubscribe(ctx context.Context, id string) error {
 	}
 	m.updateCarrier(id, func(c *carrier) {
 		delete(m.carriers, id)
-		c.route.finish(ErrUnsubscribed)
+		c.route.stop(ErrUnsubscribed)
 	})
 	return nil
 }
@@ -258,8 +258,8 @@ func (m *Client) pause(ctx context.Context, tool, id string, paused bool) error 
 	return nil
 }
 
-// List returns this client's subscriptions on the server that have the given status, or all if status is empty. MCPE
-// does not paginate the list, because servers limit the number of subscriptions per client.
+// List returns this client's subscriptions on the server that have the given status, or all subscriptions if status is
+// empty. MCPE does not paginate the list, because servers limit the number of subscriptions per client.
 func (m *Client) List(ctx context.Context, status string) ([]mcpewire.Subscription, error) {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
@@ -304,7 +304,7 @@ type Change struct {
 	ExpiresAt events.Optional[time.Time]        `json:"expiresAt,omitzero"`
 }
 
-// apply applies the change to r.
+// apply applies the change to a request.
 func (c Change) apply(r *Request) {
 	if c.Filter != nil {
 		r.Filter = *c.Filter
@@ -326,7 +326,7 @@ func (c Change) apply(r *Request) {
 // Update changes a subscription. A filter, delivery or handler in c completely replaces the old one. If a subscription
 // created by [Client.Receive] is later recreated, the changes are preserved.
 func (m *Client) Update(ctx context.Context, id string, c Change) (*mcpewire.Subscription, error) {
-	// Send the arguments in both forms: as specified and as expected by the original implementation.
+	// Send the arguments in two forms, the specified form and the form expected by the original implementation.
 	args := struct {
 		named
 		Updates Change `json:"updates"`
@@ -343,22 +343,22 @@ func (m *Client) Update(ctx context.Context, id string, c Change) (*mcpewire.Sub
 	return s, setBothIDs(s)
 }
 
-func (m *Client) call(ctx context.Context, tool string, args, into any) error {
+func (m *Client) call(ctx context.Context, tool string, args, result any) error {
 	cs, _, err := m.c.Live(ctx)
 	if err != nil {
 		return err
 	}
-	return call(ctx, cs, tool, args, into)
+	return call(ctx, cs, tool, args, result)
 }
 
-// call calls a tool and decodes its result into into.
-func call(ctx context.Context, cs *mcp.ClientSession, tool string, args, into any) error {
+// call calls a tool and decodes the result into the value that result points to.
+func call(ctx context.Context, cs *mcp.ClientSession, tool string, args, result any) error {
 	if tool != wire.MCPEToolSubscribe { // a repeated call would create a second subscription
 		ctx = carry.Repeatable(ctx)
 	}
 	res, err := cs.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
 	if err != nil {
-		if refusal := refusalOf(err); refusal != nil {
+		if refusal := asRefusal(err); refusal != nil {
 			return refusal
 		}
 		return fmt.Errorf("mcpe client: %s: %w", tool, err)
@@ -367,13 +367,13 @@ func call(ctx context.Context, cs *mcp.ClientSession, tool string, args, into an
 	if err := resultError(res.IsError, raw, text); err != nil {
 		return err
 	}
-	if into == nil {
+	if result == nil {
 		return nil
 	}
 	if raw == nil {
 		return fmt.Errorf("mcpe client: %s answered without JSON: %.200q", tool, text)
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
+	if err := json.Unmarshal(raw, result); err != nil {
 		return fmt.Errorf("mcpe client: result of %s: %w", tool, err)
 	}
 	return nil

@@ -38,8 +38,8 @@ func resultError(isError bool, raw json.RawMessage, text string) error {
 	return e
 }
 
-// refusalOf converts a JSON-RPC error to an [*Error] if its code is -32602 or an MCPE code.
-func refusalOf(err error) error {
+// asRefusal converts a JSON-RPC error to an [*Error] if the code is -32602 or an MCPE code.
+func asRefusal(err error) error {
 	var rpc *jsonrpc.Error
 	if !errors.As(err, &rpc) {
 		return nil

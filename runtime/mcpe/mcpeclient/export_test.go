@@ -10,6 +10,6 @@ func (m *Client) Unknown() int {
 // SetBounds sets how much waits, until the function it returns is called.
 func SetBounds(events int, bytes int64, earlyEvents int, earlyBytes int64) (reset func()) {
 	waiting, early := waitingBound, earlyBound
-	waitingBound, earlyBound = bound{events, bytes}, bound{earlyEvents, earlyBytes}
+	waitingBound, earlyBound = bufferLimit{events, bytes}, bufferLimit{earlyEvents, earlyBytes}
 	return func() { waitingBound, earlyBound = waiting, early }
 }

@@ -11,16 +11,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// An Item is received by a [Subscription]. It contains the events of a notification, or reports a gap or the expiry.
+// An Item is a value that a [Subscription] receives. It contains the events of a notification, or indicates a gap or
+// the expiry of the subscription.
 type Item struct {
 	// Events contains the events of the notification in the server's order. It is nil for a gap or an expiry. The
 	// events are exactly as the server sent them. They are untrusted and have not been validated against a schema.
 	Events []mcpewire.Event
-	// Batch reports that the events arrived as a batch. A realtime event is not a batch.
+	// Batch is true if the events arrived as a batch. A realtime event is not a batch.
 	Batch bool
-	// Gap reports that events may be missing between the previous and the next item. MCPE does not resend lost events.
+	// Gap is true if events may be missing between the previous and the next item. MCPE does not resend lost events.
 	Gap bool
-	// Expired reports that the subscription has expired on the server. It is the last item.
+	// Expired is true if the subscription has expired on the server. It is the last item.
 	Expired bool
 }
 

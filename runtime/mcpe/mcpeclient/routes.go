@@ -9,19 +9,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 )
 
-// A bound limits the notifications buffered in a route. Notifications that exceed it are lost.
-type bound struct {
+// A bufferLimit limits the notifications that a route buffers. Notifications that exceed it are lost.
+type bufferLimit struct {
 	events int
 	bytes  int64
 }
 
-// Limits for a subscription and for an id that is not yet known.
+// Limits for the notifications of a subscription and of an id that is not yet known.
 var (
-	waitingBound = bound{4096, 32 << 20}
-	earlyBound   = bound{256, 1 << 20}
+	waitingBound = bufferLimit{4096, 32 << 20}
+	earlyBound   = bufferLimit{256, 1 << 20}
 )
 
-// maxUnknown is the maximum number of unknown ids with buffered notifications.
+// maxUnknown is the maximum number of unknown ids for which notifications are buffered.
 const maxUnknown = 64
 
 // A notice contains the events of one notification.
@@ -37,18 +37,19 @@ type route struct {
 
 	mu      sync.Mutex
 	notices []notice
-	held    bound // size of notices
-	lost    bool  // a notice did not fit
-	end     error // set when the route has ended
+	held    bufferLimit // size of notices
+	lost    bool        // a notice did not fit
+	end     error       // set when the route has ended
 }
 
 func newRoute() *route { return &route{more: make(chan struct{}, 1)} }
 
-// put appends a notice if it is within the limits. Unless strict is set, an empty route accepts a notice of any size.
-func (r *route) put(n notice, most bound, strict bool) {
+// add appends a notice if the route stays within its limit. Unless strict is set, an empty route accepts a notice of
+// any size.
+func (r *route) add(n notice, most bufferLimit, strict bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	sum := bound{r.held.events + len(n.events), r.held.bytes + n.size}
+	sum := bufferLimit{r.held.events + len(n.events), r.held.bytes + n.size}
 	if (strict || len(r.notices) > 0) && (sum.events > most.events || sum.bytes > most.bytes) {
 		r.lost = true
 	} else {
@@ -57,8 +58,8 @@ func (r *route) put(n notice, most bound, strict bool) {
 	r.wake()
 }
 
-// finish ends the route with err. If it is called again, the first error is kept.
-func (r *route) finish(err error) {
+// stop ends the route with err. Later calls do not replace the first error.
+func (r *route) stop(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.end == nil {
@@ -84,27 +85,27 @@ func (r *route) take() (notices []notice, lost bool, end error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	notices, lost = r.notices, r.lost
-	r.notices, r.held, r.lost = nil, bound{}, false
+	r.notices, r.held, r.lost = nil, bufferLimit{}, false
 	return notices, lost, r.end
 }
 
-// adopt moves the notices that arrived before the id was known into r.
+// adopt moves notices that arrived before the id was known to r.
 func (r *route) adopt(early *route) {
 	notices, lost, end := early.take()
 	for _, n := range notices {
-		r.put(n, waitingBound, false)
+		r.add(n, waitingBound, false)
 	}
 	r.mu.Lock()
 	r.lost = r.lost || lost
 	r.mu.Unlock()
 	if end != nil {
-		r.finish(end)
+		r.stop(end)
 	}
 }
 
-// observe handles an MCPE notification, which may be wrapped in a log message (MCPE-NOTE-1). It ignores all other
-// notifications.
-func (m *Client) observe(method string, params json.RawMessage) {
+// handleNotification handles an MCPE notification, which may be wrapped in a log message (MCPE-NOTE-1). It ignores all
+// other notifications.
+func (m *Client) handleNotification(method string, params json.RawMessage) {
 	if method == wire.NotificationMessage {
 		type inner struct {
 			Method string          `json:"method"`
@@ -145,7 +146,7 @@ func (m *Client) observe(method string, params json.RawMessage) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		r, _ := m.routeLocked(p.SubscriptionID)
-		r.finish(ErrExpired)
+		r.stop(ErrExpired)
 	}
 }
 
@@ -158,7 +159,7 @@ func (m *Client) deliver(id string, n notice) {
 	if !known {
 		most = earlyBound
 	}
-	r.put(n, most, !known)
+	r.add(n, most, !known)
 }
 
 // routeLocked returns the route of a subscription. It creates a route for an unknown id, because the reply with that id
@@ -180,9 +181,9 @@ func (m *Client) routeLocked(id string) (r *route, known bool) {
 	return r, false
 }
 
-// open routes the notices of a subscription to c, including notices that arrived earlier. It removes c's previous id.
+// attach routes the notices of a subscription to c, including notices that arrived earlier. It removes c's previous id.
 // After Shutdown, it ends c's route.
-func (m *Client) open(id string, c *carrier) {
+func (m *Client) attach(id string, c *carrier) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if c.id != id {
@@ -191,7 +192,7 @@ func (m *Client) open(id string, c *carrier) {
 	c.id = id
 	m.carriers[id] = c
 	if m.shut {
-		c.route.finish(ErrUnsubscribed)
+		c.route.stop(ErrUnsubscribed)
 	}
 	if early := m.early[id]; early != nil {
 		delete(m.early, id)
@@ -200,8 +201,8 @@ func (m *Client) open(id string, c *carrier) {
 	}
 }
 
-// close removes the carrier of a subscription and reports whether the subscription had one.
-func (m *Client) close(id string) bool {
+// detach removes the carrier of a subscription and reports whether the subscription had one.
+func (m *Client) detach(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, known := m.carriers[id]
@@ -209,7 +210,8 @@ func (m *Client) close(id string) bool {
 	return known
 }
 
-// updateCarrier calls f with the carrier of a subscription, if there is one, while m.mu is locked.
+// updateCarrier calls f with a subscription's carrier while m.mu is locked. It does nothing if the subscription has no
+// carrier.
 func (m *Client) updateCarrier(id string, f func(*carrier)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -41,7 +41,7 @@ func (m *Client) Via(o Options) client.SubscribeOption {
 	}).(client.SubscribeOption)
 }
 
-// errNotListening is returned when the listen request has ended, so that notifications can no longer arrive.
+// errNotListening is returned if the listen request has ended, so notifications can no longer arrive.
 var errNotListening = errors.New("mcpe client: the listen request has ended")
 
 // Errors that end a subscription.
@@ -67,7 +67,7 @@ type carrier struct {
 
 func (*carrier) Mode() string { return wire.MCPEName }
 
-// Carry creates a subscription or resumes the one of the previous session, and then receives events.
+// Carry creates a subscription or resumes that of the previous session, and then receives events.
 func (c *carrier) Carry(ctx context.Context, in carry.Intake) error {
 	if args := in.Arguments(); args != nil {
 		return &client.TerminatedError{Event: in.Event(), Err: fmt.Errorf("mcpe client: MCPE has no subscription arguments, and %s was given", args)}
@@ -120,7 +120,7 @@ func (c *carrier) subscribe(ctx context.Context, in carry.Intake) error {
 	status := ""
 	if id != "" {
 		var err error
-		if status, err = find(ctx, cs, id); err != nil {
+		if status, err = findStatus(ctx, cs, id); err != nil {
 			return err
 		}
 	}
@@ -131,19 +131,19 @@ func (c *carrier) subscribe(ctx context.Context, in carry.Intake) error {
 			return err
 		}
 		id, status = s.ID, wire.MCPEActive
-		c.m.open(id, c)
+		c.m.attach(id, c)
 	}
 	switch {
 	case status == wire.MCPEExpired:
-		c.route.finish(ErrExpired)
+		c.route.stop(ErrExpired)
 	case paused && status == wire.MCPEActive:
 		return call(ctx, cs, wire.MCPEToolPause, named{id}, nil)
 	}
 	return nil
 }
 
-// find returns the status of a subscription, or "" if the server does not list it.
-func find(ctx context.Context, cs *mcp.ClientSession, id string) (status string, err error) {
+// findStatus returns the status of a subscription, or "" if the server does not list the subscription.
+func findStatus(ctx context.Context, cs *mcp.ClientSession, id string) (status string, err error) {
 	all, err := list(ctx, cs, "")
 	if err != nil {
 		return "", err
@@ -160,7 +160,7 @@ func find(ctx context.Context, cs *mcp.ClientSession, id string) (status string,
 // only the session is lost, the subscription remains and can be resumed.
 func (c *carrier) cleanUp(in carry.Intake, cs *mcp.ClientSession) {
 	id, end := c.subscriptionID(), c.route.ended()
-	if !in.Over() && end == nil || !c.m.close(id) || end == ErrExpired {
+	if !in.Over() && end == nil || !c.m.detach(id) || end == ErrExpired {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTimeout)
@@ -201,26 +201,26 @@ func (c *carrier) receive(ctx context.Context, in carry.Intake, over <-chan stru
 	}
 }
 
-// deliver delivers the events of a notice. If c.raw is set, it delivers them as one item, without events that the
+// deliver passes on the events of a notice. If c.raw is set, it passes them on as one item, and omits events that the
 // policy rejects.
 func (c *carrier) deliver(ctx context.Context, in carry.Intake, n notice) error {
 	if !c.raw {
 		for i := range n.events {
-			if err := in.Take(ctx, occurrence(&n.events[i])); err != nil {
+			if err := in.Take(ctx, newOccurrence(&n.events[i])); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	n.events = slices.DeleteFunc(n.events, func(e mcpewire.Event) bool { return !in.Allowed(ctx, occurrence(&e)) })
+	n.events = slices.DeleteFunc(n.events, func(e mcpewire.Event) bool { return !in.Allowed(ctx, newOccurrence(&e)) })
 	if len(n.events) == 0 {
 		return nil
 	}
 	return in.Put(ctx, Item{Events: n.events, Batch: n.batch}, n.size)
 }
 
-// occurrence converts an MCPE event to an MCP Events occurrence. It uses the source's event id if it is known.
-func occurrence(e *mcpewire.Event) wire.Occurrence {
+// newOccurrence converts an MCPE event to an MCP Events occurrence. It uses the source's event id if it is known.
+func newOccurrence(e *mcpewire.Event) wire.Occurrence {
 	o := wire.Occurrence{EventID: e.Metadata.SourceEventID, Name: e.Type, Timestamp: e.Metadata.Timestamp, Data: e.Data}
 	if o.EventID == "" {
 		o.EventID = e.ID

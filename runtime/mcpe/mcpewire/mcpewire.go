@@ -109,7 +109,7 @@ type Handler struct {
 
 // A Subscription describes a subscription in tool results. See MCPE-TOOL-2.
 type Subscription struct {
-	// ID is a UUID v4. SubscriptionID has the same value, for compatibility with the original implementation.
+	// ID is a UUID v4. SubscriptionID has the same value as ID, for compatibility with the original implementation.
 	ID             string   `json:"id"`
 	SubscriptionID string   `json:"subscriptionId"`
 	ClientID       string   `json:"clientId"`
@@ -123,7 +123,7 @@ type Subscription struct {
 	// PendingEvents and NextRun are set in the results of events_list.
 	PendingEvents *int   `json:"pendingEvents,omitempty"`
 	NextRun       string `json:"nextRun,omitempty"`
-	// Warnings describe valid but probably unintended settings, such as a type that does not exist.
+	// Warnings describe valid but probably unintended settings, such as a filter for an unknown type.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
