@@ -75,8 +75,8 @@ type Options struct {
 	// CallTimeout is the timeout for connecting and for every call except streams; 0 means 30 s. The timeout for a poll
 	// is longer by LongPoll.
 	CallTimeout time.Duration
-	// Relist is the interval between reads of the catalog if the server does not send change notifications; 0 means 5
-	// min. Otherwise the catalog is read every 6×Relist. See CLI-9.
+	// Relist is how often the catalog of a server without change notifications is read; 0 means 5 min. The catalogs of
+	// other servers are read every 6×Relist. See CLI-9.
 	Relist time.Duration
 	// Backoff configures the waits between attempts to reconnect.
 	Backoff Backoff

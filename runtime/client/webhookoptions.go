@@ -59,8 +59,8 @@ type WebhookOptions struct {
 	Rotate time.Duration
 	// Grace is how long a replaced secret is still accepted; 0 means 10 min. See SUB-5.
 	Grace time.Duration
-	// Keep leaves subscriptions on the server when the client or a subscription is closed, so a later process can
-	// continue them. It has no effect without Callbacks. The default is to unsubscribe.
+	// Keep leaves subscriptions on the server when the client or a subscription is closed. A later process can continue
+	// them. It has no effect without Callbacks. The default is to unsubscribe.
 	Keep bool
 }
 

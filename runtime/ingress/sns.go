@@ -60,7 +60,8 @@ func NewSNS(o SNSOptions) (*SNS, error) {
 // Provider returns the name of the service for routes.
 func (*SNS) Provider() string { return ProviderSNS }
 
-// MaxBody returns 2 MiB. A message has up to 256 KiB, and JSON can encode each byte with up to six bytes.
+// MaxBody returns the size limit of a body. It is 2 MiB, since a message has up to 256 KiB and JSON can encode each byte
+// with up to six bytes.
 func (*SNS) MaxBody() int64 { return 2 << 20 }
 
 // Message types in the header and in the body.

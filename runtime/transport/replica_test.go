@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -120,6 +121,7 @@ func TestREP15OlderRevisionsBehindRoundRobin(t *testing.T) {
 				cursor = string(member(r.result, "cursor"))
 				rigs[i%2].emit(i)
 				client.notify("notifications/initialized", `{}`)
+				synctest.Wait() // the other process has heard of the event
 			}
 			for i := range 2 {
 				f := client.stream(fmt.Sprintf(`"s%d"`, i), `{"name":"tick","cursor":`+cursor+`}`)

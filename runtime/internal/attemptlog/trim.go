@@ -39,7 +39,7 @@ type Trimmer struct {
 	step sync.Mutex // held during a step
 
 	mu      sync.Mutex
-	atMost  int                 // upper bound of the attempts in the table; attempts deleted elsewhere count until the next count
+	atMost  int                 // upper bound of the attempts in the table; other deletions need not lower it
 	counted bool                // atMost and grown include earlier attempts
 	grown   map[string]struct{} // subscriptions that may exceed the bound
 }
