@@ -17,7 +17,7 @@ import (
 
 // Trap 11, CUR-1, POLL-4: whatever the page sizes, caps and arrivals, a poller gets every item
 // once and in order; two principals with one check never get each other's. SRV-1.
-// checkPoll.use and upstream.step carry it, with the feed's hash in upstream.parse.
+// checkPoll.use and upstream.fetchStep carry it, with the feed's hash in upstream.parseCursor.
 func TestCheckPollProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &mailbox{page: rapid.IntRange(0, 7).Draw(rt, "page")}
@@ -334,7 +334,7 @@ func TestCheckBroken(t *testing.T) {
 
 // Trap 11, CUR-1: a truncated page of more items than a poll takes is told as truncated once and
 // read to its end.
-// upstream.step carries it by afterGap.
+// upstream.fetchStep carries it by afterGapFlag.
 func TestTruncatedPageInParts(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		s := newServer(t, Options{})

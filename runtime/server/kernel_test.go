@@ -73,7 +73,7 @@ func position(t testing.TB, cursor string) uint64 {
 
 // Trap 15: what the index ruled out is never read, also by a stream that wakes for its heartbeats, a
 // held poll and a stream that wakes for a match after much that is none; and none of them gaps. The
-// trap is carried by topic.Reader.ParkAt, which enters the head, Topic.appended, which notes the first match,
+// trap is carried by topic.Reader.ParkAt, which enters the head, Topic.handleAppended, which notes the first match,
 // and Reader.settle, which jumps to one or the other.
 func TestParkedReadersPassWithoutReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestParkedReadersPassWithoutReading(t *testing.T) {
 
 // Trap 11, CUR-1, CUR-7: the cursor of one feed is none of another's: neither another principal's,
 // nor of other arguments, nor of another event type, however alike they are. The trap is carried by
-// newUpstream, which hashes all three into every cursor, and by upstream.parse, which compares; that
+// newUpstream, which hashes all three into every cursor, and by upstream.parseCursor, which compares; that
 // feeds do not mix is feedKey.
 func TestFeedsDoNotMix(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -35,7 +35,8 @@ func TestPOLL8LeasesAreNotShortened(t *testing.T) {
 }
 
 // SUB-4, CAP-5: arguments that were accepted before are found by their canonical form when a refresh
-// writes them in another way, although new ones of that size are refused. subscriber.Subscriptions.parse carries it.
+// writes them in another way, although new ones of that size are refused.
+// subscriber.Subscriptions.parseArguments carries it.
 func TestSUB4RefreshOfLargeArguments(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t

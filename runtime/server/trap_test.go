@@ -21,7 +21,7 @@ import (
 )
 
 // Trap 2: concurrent emitters and a poller: the poller sees every event once, each emitter's in
-// order, and no cursor skips one. The trap is carried by Topic.appended, which moves the head under the lock of
+// order, and no cursor skips one. The trap is carried by Topic.handleAppended, which moves the head under the lock of
 // the append, and by what the log does (TestAppendedIsWithinAppend in package memory, storetest).
 func TestConcurrentEmitters(t *testing.T) {
 	s := newServer(t, Options{})
@@ -257,7 +257,7 @@ func (l countingLog) Read(ctx context.Context, after store.Position, limit int) 
 
 // Trap 15: a parked reader never gaps, however much is evicted past it, and reads only what the
 // index did not rule out.
-// topic.park, topic.appended, topic.unpark and index.wake carry it.
+// topic.park, topic.handleAppended, topic.unpark and index.wakeMatching carry it.
 func TestParkedReaders(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		readers := rapid.SliceOfN(rapid.SampledFrom([]string{

@@ -78,7 +78,7 @@ func TestTrap3ParkUnderOneDefinition(t *testing.T) {
 }
 
 // Trap 15: a reader that has read an entry before the append tells of it stays parked: it is not woken
-// for what it has. Topic.appended carries it.
+// for what it has. Topic.handleAppended carries it.
 func TestTrap15ReadBeforeTold(t *testing.T) {
 	s := newServer(t, Options{})
 	e := register(t, s, "e", Hooks[filterArgs, incident]{})
@@ -100,7 +100,7 @@ func TestTrap15ReadBeforeTold(t *testing.T) {
 }
 
 // Trap 15: an occurrence with more values than are looked up one by one wakes whom it concerns and
-// nobody else. index.wake carries it, and bucket.meets.
+// nobody else. index.wakeMatching carries it, and bucket.meets.
 func TestTrap15ManyValues(t *testing.T) {
 	s := newServer(t, Options{})
 	e := register(t, s, "e", Hooks[filterArgs, incident]{})
@@ -123,7 +123,7 @@ func TestTrap15ManyValues(t *testing.T) {
 
 // Trap 9: the ids of all modes are made of the canonical arguments, also where what the caller wrote is
 // shorter and kept in their place. arguments.canonical carries it, with subscription,
-// eventtype.Identify, subscriber.Subscriptions.parse and Server.unsubscribe, which call it.
+// eventtype.Identify, subscriber.Subscriptions.parseArguments and Server.unsubscribe, which call it.
 func TestTrap9ShorterThanCanonical(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t

@@ -21,8 +21,8 @@ const formatVersion = 1
 // ErrMalformed is returned for data that was not written by Encode.
 var ErrMalformed = errors.New("attempts are malformed")
 
-// Encode encodes attempts in order. The encoding of an attempt contains its times in Unix nanoseconds (0 for none), its
-// numbers, and its strings with their lengths.
+// Encode encodes attempts in order. The encoding of an attempt contains its times in Unix nanoseconds (0 for no time),
+// its numbers, and its strings with their lengths.
 func Encode(attempts []operator.Attempt) []byte {
 	b := make([]byte, 0, 1+80*len(attempts))
 	b = append(b, formatVersion)
@@ -42,7 +42,7 @@ func Encode(attempts []operator.Attempt) []byte {
 	return b
 }
 
-// Decode is the inverse of Encode.
+// Decode decodes the output of Encode.
 func Decode(b []byte) (attempts []operator.Attempt, err error) {
 	if len(b) == 0 || b[0] != formatVersion {
 		return nil, ErrMalformed
@@ -74,8 +74,8 @@ func Decode(b []byte) (attempts []operator.Attempt, err error) {
 
 func clamp(n int64) int { return int(min(max(n, math.MinInt32), math.MaxInt32)) }
 
-// Latest decodes up to limit attempts from encodings. Both the encodings and the attempts are ordered from latest to
-// oldest.
+// Latest decodes up to limit attempts from several encodings. The encodings and the returned attempts are ordered from
+// newest to oldest.
 func Latest(encoded [][]byte, limit int) (attempts []operator.Attempt, err error) {
 	for _, b := range encoded {
 		some, err := Decode(b)

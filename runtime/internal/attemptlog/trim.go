@@ -8,9 +8,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Row describes a table row, which contains the attempts of one update.
+// A Row describes a row of a [Table], which contains the attempts of one update.
 type Row struct {
-	// Sequence increases in the order in which rows are written.
+	// Sequence is a number that increases with each row written.
 	Sequence int64
 	// Last is the time of the row's latest attempt, in Unix nanoseconds.
 	Last int64
@@ -61,7 +61,7 @@ func (t *Trimmer) shrank(n int) {
 	t.atMost -= n
 }
 
-// nextGrown removes and returns a subscription that may exceed the bound.
+// nextGrown removes and returns a subscription that might exceed the bound.
 func (t *Trimmer) nextGrown() (subscription string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,7 +102,7 @@ func (t *Trimmer) Trim(ctx context.Context, table Table, b engine.AttemptBounds,
 	return true, nil
 }
 
-// updateCount counts the attempts on the first call, and whenever there may be too many.
+// updateCount counts the stored attempts on the first call, and whenever there might be too many of them.
 func (t *Trimmer) updateCount(ctx context.Context, table Table, b engine.AttemptBounds) error {
 	t.mu.Lock()
 	first, before := !t.counted, t.atMost

@@ -14,9 +14,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// builds tracks the schemas that other processes serve, to find subscriptions that no process can serve any longer
-// (REP-16).
-type builds struct {
+// A buildTracker tracks the schemas that other processes serve, to find subscriptions that no process can serve any
+// longer (REP-16).
+type buildTracker struct {
 	host    Host
 	store   engine.Shared
 	log     *fault.Log
@@ -30,16 +30,16 @@ type builds struct {
 	verdicts map[[3]string]string
 }
 
-// A schemaKey is an event type and the fingerprint of its schemas.
+// A schemaKey consists of an event type and the fingerprint of its schemas.
 type schemaKey struct{ event, fingerprint string }
 
-func (b *builds) init(o *Options, st engine.Shared) {
+func (b *buildTracker) init(o *Options, st engine.Shared) {
 	b.host, b.store, b.log, b.after, b.started = o.Host, st, o.Log, cmp.Or(o.Lease, defaultLease), time.Now()
 	b.seen, b.histories, b.verdicts = map[schemaKey]time.Time{}, map[string][]engine.SchemaVersion{}, map[[3]string]string{}
 }
 
 // recordSchemas records the schemas that the other processes serve.
-func (b *builds) recordSchemas(c engine.Cluster, own uint64) {
+func (b *buildTracker) recordSchemas(c engine.Cluster, own uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -55,8 +55,9 @@ func (b *builds) recordSchemas(c engine.Cluster, own uint64) {
 
 // obsoleteError returns the error that ends a subscription that was accepted under the schemas with the given
 // fingerprint. The subscription only ends if the schemas are older than this build's and have changed incompatibly
-// since then. No process may have served the schemas for as long as a restart may take. Otherwise the error is nil.
-func (b *builds) obsoleteError(event, schema string) *events.Error {
+// since then. In addition, no process has served the schemas for as long as a restart can take. Otherwise the error is
+// nil.
+func (b *buildTracker) obsoleteError(event, schema string) *events.Error {
 	et, ok := b.host.Type(event)
 	if !ok || schema == "" {
 		return nil
@@ -76,13 +77,13 @@ func (b *builds) obsoleteError(event, schema string) *events.Error {
 	return fault.SchemaChanged(feature)
 }
 
-// historyTime is the timeout of a read of an event type's history.
+// historyTime is the timeout for reading an event type's history.
 const historyTime = 30 * time.Second
 
-// findChange returns the schemas from the older version up to, but not including, the schemas of d. It also returns the
-// first feature that has changed incompatibly since the older version. The feature is "" if nothing has changed
+// findChange returns the schemas from the older version (inclusive) to the schemas of d (exclusive). It also returns
+// the first feature that has changed incompatibly since the older version. The feature is "" if nothing has changed
 // incompatibly or d is not newer.
-func (b *builds) findChange(event, older string, d eventtype.Definition) (between []engine.SchemaVersion, feature string, err error) {
+func (b *buildTracker) findChange(event, older string, d eventtype.Definition) (between []engine.SchemaVersion, feature string, err error) {
 	newer := d.Fingerprint()
 	place := func(known []engine.SchemaVersion, of string) int {
 		return slices.IndexFunc(known, func(v engine.SchemaVersion) bool { return v.Fingerprint == of })
@@ -117,8 +118,8 @@ func (b *builds) findChange(event, older string, d eventtype.Definition) (betwee
 	return known[from:to], feature, nil
 }
 
-// isServed reports whether a process may still serve one of the schemas.
-func (b *builds) isServed(event string, schemas []engine.SchemaVersion) bool {
+// isServed reports whether a process might still serve one of the schemas.
+func (b *buildTracker) isServed(event string, schemas []engine.SchemaVersion) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()

@@ -11,8 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A clock provides the store's time. It uses the offset measured by renewals of the lease. Before the first renewal, it
-// queries the store (REP-8).
+// A clock provides the store's time. It uses the offset that is measured when the lease is renewed. Before the first
+// renewal, it queries the store (REP-8).
 type clock struct {
 	store engine.Shared
 	owner atomic.Pointer[shard.Owner]
@@ -23,7 +23,7 @@ type clock struct {
 	at       time.Time // the process's time of read
 }
 
-func (c *clock) query(ctx context.Context) error {
+func (c *clock) queryTime(ctx context.Context) error {
 	before := time.Now()
 	now, err := c.store.Now(ctx)
 	if err != nil {
@@ -37,30 +37,31 @@ func (c *clock) query(ctx context.Context) error {
 }
 
 const (
-	// clockAge is the maximum age of a query result, because clocks drift. It applies to processes without a lease,
+	// maxClockAge is the maximum age of a query result, because clocks drift. It applies to processes without a lease,
 	// which only emit.
-	clockAge = time.Minute
+	maxClockAge = time.Minute
 	// clockTime is the timeout of a query.
 	clockTime = 2 * time.Second
 )
 
-// refresh queries the time if the last result is too old. If the query fails, it keeps using the old result.
-func (c *clock) refresh(ctx context.Context) {
+// queryIfStale queries the store's time if the last result is too old. If the query fails, the old result remains in
+// use.
+func (c *clock) queryIfStale(ctx context.Context) {
 	if c.hasLeaseTime() || !c.querying.TryLock() {
 		return
 	}
 	defer c.querying.Unlock()
 	c.mu.Lock()
-	old := time.Since(c.at) > clockAge
+	old := time.Since(c.at) > maxClockAge
 	c.mu.Unlock()
 	if old {
 		ctx, cancel := context.WithTimeout(ctx, clockTime)
 		defer cancel()
-		_ = c.query(ctx)
+		_ = c.queryTime(ctx)
 	}
 }
 
-// hasLeaseTime reports whether renewals of the lease provide the time.
+// hasLeaseTime reports whether the store's time is known from renewals of the lease.
 func (c *clock) hasLeaseTime() bool {
 	o := c.owner.Load()
 	if o == nil {

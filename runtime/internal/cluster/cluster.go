@@ -1,7 +1,7 @@
-// Package cluster provides a process with a view of the processes that serve the same store ([Processes]). The view
-// includes the process's share of the work, the common time, messages to the other processes, and the schemas that they
-// serve. If the store can be shared, the view is a [Many]. Otherwise the view contains only this process. The package
-// makes no compatibility promise.
+// Package cluster gives a process access to all processes that serve the same store. The interface [Processes] provides
+// the process's share of the work, the common time, messages to the other processes, and the schemas that they serve.
+// If the store can be shared, [Many] implements it. Otherwise it represents only this process. The package makes no
+// compatibility promise.
 package cluster
 
 import (
@@ -85,9 +85,9 @@ type Options struct {
 	EmitOnly bool
 	// Name is the process's name in logs. The default consists of the host name and the process id.
 	Name string
-	// Lease is how long other processes wait for a process that has crashed. If the schemas of a subscription have
-	// changed incompatibly, it is also how long the subscription continues after the last process that serves them has
-	// stopped (REP-16). The default is 10 seconds and the minimum 1 second.
+	// Lease is the time that other processes wait before they take over the work of a crashed process. If the schemas
+	// of a subscription have changed incompatibly, the subscription also continues for this time after the last process
+	// that serves them has stopped (REP-16). The default is 10 seconds and the minimum 1 second.
 	Lease  time.Duration
 	Log    *fault.Log
 	Logger *slog.Logger
@@ -97,7 +97,7 @@ const (
 	// Shards is the number of shards for the webhook subscriptions of a new event type.
 	Shards = 16
 
-	// orphanTime is how long an event type must be unregistered in all processes before its webhook subscriptions end
+	// orphanTime is the time after which webhook subscriptions end if no process has registered their event type
 	// (EVOL-1).
 	orphanTime = time.Minute
 
@@ -109,8 +109,8 @@ const (
 func New(ctx context.Context, o Options) (Processes, error) {
 	shared, ok := o.Store.(engine.Shared)
 	if !ok {
-		return newLocal(o), nil
+		return newLocalProcesses(o), nil
 	}
 	c := &Many{o: o, store: shared, clock: &clock{store: shared}}
-	return c, c.clock.query(ctx)
+	return c, c.clock.queryTime(ctx)
 }

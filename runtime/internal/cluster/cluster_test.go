@@ -210,7 +210,7 @@ func TestREP8Clock(t *testing.T) {
 		st.by.Store(int64(2 * time.Hour))
 		p.Refresh(t.Context())
 		off("a new answer", time.Hour)
-		settle(clockAge + time.Second)
+		settle(maxClockAge + time.Second)
 		off("an old answer", time.Hour)
 		st.err.Store(&errTest)
 		p.Refresh(t.Context())
@@ -234,7 +234,7 @@ func TestREP8ClockOfAnOwner(t *testing.T) {
 		if d := time.Until(p.Now()).Round(time.Second); d != 0 {
 			t.Errorf("its renewals tell a time that is %v off", d)
 		}
-		settle(2 * clockAge)
+		settle(2 * maxClockAge)
 		looks := st.asks.Load()
 		p.Refresh(t.Context())
 		if st.asks.Load() != looks {

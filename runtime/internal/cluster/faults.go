@@ -12,22 +12,22 @@ import (
 const (
 	// logEvery is the interval between log messages about a lasting fault.
 	logEvery = time.Minute
-	// maxOutboxAge is how long an occurrence may wait in the outbox before a warning is logged.
+	// maxOutboxAge is the time that an occurrence can wait in the outbox before a warning is logged.
 	maxOutboxAge = time.Minute
-	// controlSlack is the additional time after orders.MaxUnheard before a warning about missing orders is logged.
+	// controlSlack is the additional time after orders.MaxUnheard after which a warning about missing orders is logged.
 	controlSlack = 8 * time.Second
 )
 
-// faults contains the possible faults of this process in the cluster.
-type faults struct{ lease, outbox, control lastingFault }
+// clusterFaults tracks the possible faults of this process in the cluster.
+type clusterFaults struct{ lease, outbox, control lastingFault }
 
 type lastingFault struct {
 	since, loggedAt time.Time
 }
 
-// update records whether the fault exists now and reports whether to log it. A new fault is not logged for a second,
-// because it may be temporary.
-func (i *lastingFault) update(so bool, now time.Time) bool {
+// shouldLog records whether the fault exists now and reports whether to log it. A new fault is not logged for one
+// second, because it might be temporary.
+func (i *lastingFault) shouldLog(so bool, now time.Time) bool {
 	switch {
 	case !so:
 		*i = lastingFault{}
@@ -45,8 +45,8 @@ func (i *lastingFault) update(so bool, now time.Time) bool {
 // OutboxAge implements [Processes].
 func (c *Many) OutboxAge() time.Duration { return time.Duration(c.oldest.Load()) }
 
-// watch checks for faults every second.
-func (c *Many) watch(ctx context.Context) {
+// watchFaults checks for faults every second.
+func (c *Many) watchFaults(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
@@ -59,19 +59,19 @@ func (c *Many) watch(ctx context.Context) {
 	}
 }
 
-// checkFaults logs each lasting fault once a minute, because a single warning is easily overlooked. Health probes do
-// not report these faults, because they would take all processes out of service simultaneously.
+// checkFaults logs each lasting fault once per minute, because a single warning is easily overlooked. Health probes do
+// not report these faults, because the probes of all processes would then fail simultaneously.
 func (c *Many) checkFaults(ctx context.Context) {
 	now := time.Now()
 	tell := func(what string, more ...slog.Attr) { c.o.Logger.LogAttrs(ctx, slog.LevelWarn, what, more...) }
 	fence, owned := c.owner.Status()
-	if c.faults.lease.update(fence == 0, now) {
+	if c.faults.lease.shouldLog(fence == 0, now) {
 		tell("mcp events: this process has no lease and does no shared work", slog.Time("since", c.faults.lease.since))
 	}
-	if last := c.LastLook(); c.faults.control.update(!last.IsZero() && now.Sub(last) > orders.MaxUnheard+controlSlack, now) {
+	if last := c.LastLook(); c.faults.control.shouldLog(!last.IsZero() && now.Sub(last) > orders.MaxUnheard+controlSlack, now) {
 		tell("mcp events: this process does not receive orders from other processes: revocations take effect late and deliveries wait", slog.Time("since", last))
 	}
-	if age := c.OutboxAge(); c.faults.outbox.update(owned[engine.OutboxTopic] > 0 && age > maxOutboxAge, now) {
+	if age := c.OutboxAge(); c.faults.outbox.shouldLog(owned[engine.OutboxTopic] > 0 && age > maxOutboxAge, now) {
 		tell("mcp events: occurrences wait in the outbox, or may: appending to their logs fails, or looking for them", slog.Duration("oldest", age))
 	}
 }

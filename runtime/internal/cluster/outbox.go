@@ -19,22 +19,22 @@ import (
 func (c *Many) sequencingDuty() shard.Duty {
 	c.o.Host.Sequenced(engine.Sequenced{}) // creates the counter, so that the first rejection is visible as an increase
 	j := outboxChecker{host: c.o.Host, store: c.store, schemas: map[string]*validate.Schema{}}
-	return shard.Sequencing(c.o.Outbox, j.check, func(done engine.Sequenced) {
+	return shard.Sequencing(c.o.Outbox, j.checkOccurrence, func(done engine.Sequenced) {
 		c.oldest.Store(int64(done.Oldest))
 		c.o.Host.Sequenced(done)
 	}, c.o.Logger)
 }
 
-// An outboxChecker checks that Emit would accept the occurrences in an outbox. This is necessary because any role with
-// access to the table may have inserted them (REP-20). It is not safe for concurrent use.
+// An outboxChecker checks that Emit would accept the occurrences in an outbox. The check is necessary because all roles
+// with access to the table can insert occurrences (REP-20). It is not safe for concurrent use.
 type outboxChecker struct {
 	host    Host
 	store   engine.Shared
 	schemas map[string]*validate.Schema // by fingerprint; nil if it does not compile
 }
 
-// check is the check function for [engine.Outbox].
-func (j *outboxChecker) check(ctx context.Context, o store.Outgoing) (fault, err error) {
+// checkOccurrence is the check function for [engine.Outbox].
+func (j *outboxChecker) checkOccurrence(ctx context.Context, o store.Outgoing) (fault, err error) {
 	if err := wire.CheckEventName(o.Log); err != nil {
 		return err, nil
 	}
@@ -59,7 +59,7 @@ func (j *outboxChecker) check(ctx context.Context, o store.Outgoing) (fault, err
 	return fault, nil
 }
 
-// isValidElsewhere reports whether the payload is valid under the type's schemas in another build (REP-16).
+// isValidElsewhere reports whether the payload is valid under the type's schemas of another build (REP-16).
 func (j *outboxChecker) isValidElsewhere(ctx context.Context, event string, d eventtype.Definition, data []byte) (bool, error) {
 	value, err := validate.Decode(data)
 	if err != nil {

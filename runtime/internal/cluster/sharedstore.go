@@ -33,9 +33,9 @@ type Many struct {
 	owner    *shard.Owner       // nil in a process that only emits
 	stop     context.CancelFunc // ends everything as a crash would
 	watching sync.WaitGroup     // goroutines that end with stop
-	builds   builds
+	builds   buildTracker
 	oldest   atomic.Int64 // age of the oldest occurrence in the outbox, in nanoseconds
-	faults   faults
+	faults   clusterFaults
 }
 
 // Limits on announcements of changes to subscriptions with an unknown shard.
@@ -68,9 +68,9 @@ func (c *Many) Records(context.Context) (subscriber.Records, *subscriber.Cluster
 	}, nil
 }
 
-// types returns the event types for which this process can serve webhook subscriptions, with the fingerprints of their
-// schemas.
-func (c *Many) types() map[string]string {
+// servedTypes returns the event types for which this process can serve webhook subscriptions, together with the
+// fingerprints of their schemas.
+func (c *Many) servedTypes() map[string]string {
 	types := map[string]string{}
 	for _, et := range c.o.Host.EventTypes() {
 		if d := et.Current(); d != nil && d.Webhooks() {
@@ -103,21 +103,21 @@ func (c *Many) Join(w *subscriber.Subscriptions) error {
 		duties = append(duties, engine.OutboxTopic)
 	}
 	c.builds.init(&c.o, c.store)
-	o := shard.Options{Leases: c.store, Name: c.o.Name, TTL: c.o.Lease, Duties: duties, Run: c.run, Logger: c.o.Logger}
+	o := shard.Options{Leases: c.store, Name: c.o.Name, TTL: c.o.Lease, Duties: duties, Run: c.ownShard, Logger: c.o.Logger}
 	if w != nil {
-		o.Types, o.Shards, o.Orphans, o.Looked = c.types, Shards, orphanTime, c.builds.recordSchemas
+		o.Types, o.Shards, o.Orphans, o.Looked = c.servedTypes, Shards, orphanTime, c.builds.recordSchemas
 	}
 	c.owner = shard.New(o)
 	c.clock.owner.Store(c.owner)
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	c.owner.Start(ctx)
-	c.watching.Go(func() { c.renew(ctx) })
-	c.watching.Go(func() { c.watch(ctx) })
+	c.watching.Go(func() { c.notifyNewEpochs(ctx) })
+	c.watching.Go(func() { c.watchFaults(ctx) })
 	return nil
 }
 
-// Serve creates the type's shards. The owner of a shard restores the stored subscriptions.
+// Serve creates the type's shards. The owner of each shard restores the stored subscriptions of the shard.
 func (c *Many) Serve(et eventtype.Type, restored func()) error {
 	err := c.webhooks.Establish(context.Background(), et.Name())
 	restored()
@@ -159,7 +159,7 @@ func (c *Many) Status() (fence uint64, owned map[string]int, ok bool) {
 func (c *Many) Now() time.Time { return c.clock.now() }
 
 // Refresh implements [Processes].
-func (c *Many) Refresh(ctx context.Context) { c.clock.refresh(ctx) }
+func (c *Many) Refresh(ctx context.Context) { c.clock.queryIfStale(ctx) }
 
 // RecallLater implements [Processes]. It does nothing in a process that only emits, because no client uses the type
 // there.
@@ -172,8 +172,8 @@ func (c *Many) RecallLater(event string) {
 // renewEvery is the interval at which the logs are checked for new epochs.
 const renewEvery = time.Second
 
-// renew notifies waiting readers of new epochs, in case this process appends nothing (REP-19).
-func (c *Many) renew(ctx context.Context) {
+// notifyNewEpochs notifies waiting readers of new epochs, even if this process does not append entries (REP-19).
+func (c *Many) notifyNewEpochs(ctx context.Context) {
 	c.o.Log.Every(ctx, renewEvery, "looking at the logs", func() (err error) {
 		for _, et := range c.o.Host.EventTypes() {
 			if et.Topic() != nil {
@@ -185,8 +185,8 @@ func (c *Many) renew(ctx context.Context) {
 	})
 }
 
-// run performs the work of the owner of a shard.
-func (c *Many) run(t *shard.Ownership) {
+// ownShard performs the work of the owner of a shard.
+func (c *Many) ownShard(t *shard.Ownership) {
 	switch t.ShardFence().Shard.Topic {
 	case engine.OutboxTopic:
 		c.sequencingDuty().Run(t)

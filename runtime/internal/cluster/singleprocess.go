@@ -16,9 +16,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// local implements [Processes] for the only process that serves a store. It owns all shards from the start
+// A localProcesses implements [Processes] for the only process that serves a store. It owns all shards from the start
 // (package solo).
-type local struct {
+type localProcesses struct {
 	o        Options
 	ctx      context.Context // ends with the server
 	stop     context.CancelFunc
@@ -26,13 +26,13 @@ type local struct {
 	webhooks *subscriber.Subscriptions
 }
 
-func newLocal(o Options) *local {
-	p := &local{o: o}
+func newLocalProcesses(o Options) *localProcesses {
+	p := &localProcesses{o: o}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
 }
 
-func (p *local) Records(ctx context.Context) (subscriber.Records, *subscriber.Cluster, error) {
+func (p *localProcesses) Records(ctx context.Context) (subscriber.Records, *subscriber.Cluster, error) {
 	kept, ok := p.o.Store.(store.SubscriptionStore)
 	if !ok {
 		return nil, nil, errors.New("webhooks: Options.Store does not store subscriptions (store.SubscriptionStore)")
@@ -44,8 +44,8 @@ func (p *local) Records(ctx context.Context) (subscriber.Records, *subscriber.Cl
 	return p.stored, solo.Cluster(func(id string, of engine.Shard) { p.webhooks.Changed(id, of) }), nil
 }
 
-// Join schedules the end of stored subscriptions with event types that are not registered in time (EVOL-1).
-func (p *local) Join(w *subscriber.Subscriptions) error {
+// Join schedules the end of stored subscriptions whose event types are not registered in time (EVOL-1).
+func (p *localProcesses) Join(w *subscriber.Subscriptions) error {
 	p.webhooks = w
 	if p.stored == nil {
 		return nil
@@ -57,44 +57,46 @@ func (p *local) Join(w *subscriber.Subscriptions) error {
 	return nil
 }
 
-func (p *local) endOrphans(stored []string) {
+func (p *localProcesses) endOrphans(stored []string) {
 	for _, event := range stored {
 		p.webhooks.EndOrphans(solo.NewOwnership(p.ctx, event))
 	}
 }
 
-func (p *local) Hurry() {}
+func (p *localProcesses) Hurry() {}
 
-func (p *local) Serve(et eventtype.Type, restored func()) error {
+func (p *localProcesses) Serve(et eventtype.Type, restored func()) error {
 	return p.webhooks.Serve(context.Background(), solo.NewOwnership(p.ctx, et.Name()), et, restored)
 }
 
-func (p *local) Shutdown(context.Context) error {
+func (p *localProcesses) Shutdown(context.Context) error {
 	p.stop()
 	return nil
 }
 
-func (p *local) LastLook() time.Time { return time.Time{} }
+func (p *localProcesses) LastLook() time.Time { return time.Time{} }
 
-func (p *local) Status() (uint64, map[string]int, bool) { return 0, nil, false }
+func (p *localProcesses) Status() (uint64, map[string]int, bool) { return 0, nil, false }
 
-func (p *local) OutboxAge() time.Duration { return 0 }
+func (p *localProcesses) OutboxAge() time.Duration { return 0 }
 
-func (p *local) Now() time.Time { return time.Now() }
+func (p *localProcesses) Now() time.Time { return time.Now() }
 
-func (p *local) Refresh(context.Context) {}
+func (p *localProcesses) Refresh(context.Context) {}
 
-func (p *local) Stamp(context.Context) time.Time { return time.Now() }
+func (p *localProcesses) Stamp(context.Context) time.Time { return time.Now() }
 
 // Tell does nothing, because this is the only process.
-func (p *local) Tell(context.Context, orders.Order) error { return nil }
+func (p *localProcesses) Tell(context.Context, orders.Order) error { return nil }
 
 // Ask returns NotFound, because a subscription that is not live here does not exist or could not be restored.
-func (p *local) Ask(context.Context, orders.Order) error { return fault.NotFound("subscription") }
+func (p *localProcesses) Ask(context.Context, orders.Order) error {
+	return fault.NotFound("subscription")
+}
 
-// CloseType does nothing, because the event type remembers a termination until the process exits.
-func (p *local) CloseType(context.Context, string, *events.Error) error { return nil }
+// CloseType does nothing, because the event type itself stores the termination until the process exits.
+func (p *localProcesses) CloseType(context.Context, string, *events.Error) error { return nil }
 
-func (p *local) ClosedType(context.Context, string) (*events.Error, error) { return nil, nil }
+func (p *localProcesses) ClosedType(context.Context, string) (*events.Error, error) { return nil, nil }
 
-func (p *local) RecallLater(string) {}
+func (p *localProcesses) RecallLater(string) {}

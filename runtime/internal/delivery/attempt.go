@@ -27,10 +27,10 @@ type pendingEvent struct {
 // readBatch is the maximum number of occurrences per read. Pending occurrences keep the log's bytes in memory.
 const readBatch = 16
 
-// read reads a batch from the log and parks the reader at the end of the log.
-func (e *Engine) read(h *Handle) {
+// readLog reads a batch from the log and parks the reader at the end of the log.
+func (e *Engine) readLog(h *Handle) {
 	e.mu.Lock()
-	if parked, passed := h.intake.unpark(); parked {
+	if parked, passed := h.intake.recordUnpark(); parked {
 		turn := h.intake.turn
 		e.mu.Unlock()
 		p := h.reader.Unpark()
@@ -39,7 +39,7 @@ func (e *Engine) read(h *Handle) {
 			h.marks.Pass(p)
 		}
 	}
-	turn := h.intake.begin()
+	turn := h.intake.beginRead()
 	after := h.marks.Upto()
 	limit := min(readBatch, e.o.MaxUnsettled-len(h.window))
 	e.mu.Unlock()
@@ -52,16 +52,16 @@ func (e *Engine) read(h *Handle) {
 	e.mu.Lock()
 	defer e.unlock()
 	switch {
-	case h.hasEnded(), h.intake.outdated(turn):
+	case h.hasEnded(), h.intake.isOutdated(turn):
 		return
 	case err != nil:
-		if first := h.intake.failed(e.clock()); first && e.base.Err() == nil {
+		if first := h.intake.recordFailure(e.clock()); first && e.base.Err() == nil {
 			e.queueLog(slog.LevelError, "reading the log for a webhook subscription", h, slog.Any("error", err))
 		}
 		return
 	}
 	more := f.More || f.Gap
-	h.intake.found(more)
+	h.intake.recordSuccess(more)
 	h.addFound(f)
 	if f.Gap {
 		e.queueLog(slog.LevelWarn, "webhook subscription fell behind the log's retention", h)
@@ -78,7 +78,7 @@ func (e *Engine) read(h *Handle) {
 	e.unlock()
 	ok := h.reader.Park(after)
 	e.mu.Lock()
-	h.intake.park(turn, ok)
+	h.intake.recordPark(turn, ok)
 }
 
 // addFound adds the result of a read to the window.
@@ -96,16 +96,16 @@ func (h *Handle) addFound(f Found) {
 	if f.Gap {
 		for _, u := range slices.Clone(h.window) {
 			if u.position <= f.Upto && !u.busy && u.item == nil {
-				h.settle(u)
+				h.settleEvent(u)
 			}
 		}
 	}
 	h.marks.Pass(f.Upto)
-	h.e.changed(h)
+	h.e.markDirty(h)
 }
 
-// settle records that u needs no further attempts and removes it from the window.
-func (h *Handle) settle(u *pendingEvent) {
+// settleEvent records that u does not need further attempts, and removes it from the window.
+func (h *Handle) settleEvent(u *pendingEvent) {
 	if u.dropped {
 		return
 	}
@@ -117,10 +117,10 @@ func (h *Handle) settle(u *pendingEvent) {
 	if len(h.window) == 0 {
 		h.window = nil
 	}
-	h.e.touch(h)
+	h.e.scheduleWrite(h)
 }
 
-// errUnsendable reports that an occurrence can never be sent.
+// errUnsendable is returned for an occurrence that can never be sent.
 var errUnsendable = errors.New("delivery: the occurrence cannot be sent")
 
 // sendEvent makes one attempt at an occurrence.
@@ -129,13 +129,13 @@ func (e *Engine) sendEvent(h *Handle, u *pendingEvent) {
 	item, dropped := u.item, u.dropped
 	u.busy = !dropped
 	e.mu.Unlock()
-	if dropped || item == nil && !e.reread(h, u, &item) {
+	if dropped || item == nil && !e.rereadItem(h, u, &item) {
 		return
 	}
 
 	e.mu.Lock()
 	if !u.dropped && e.o.isPastWindow(&u.retryState, e.clock()) {
-		e.abandon(h, u, item.EventID)
+		e.abandonEvent(h, u, item.EventID)
 	}
 	if u.dropped {
 		u.busy = false
@@ -149,25 +149,25 @@ func (e *Engine) sendEvent(h *Handle, u *pendingEvent) {
 	if item.Body != nil {
 		body, err = item.Body(h.reader.Cursor(at))
 	}
-	var r result
+	var r attemptResult
 	if err == nil {
 		r, err = e.send(h, &u.retryState, webhook.Message{ID: item.EventID, Subscription: h.id, Body: body}, "")
 	}
 	if err != nil {
-		e.log(slog.LevelError, "an occurrence cannot be delivered", h, slog.String("eventId", item.EventID), slog.Any("error", err))
+		e.writeLog(slog.LevelError, "an occurrence cannot be delivered", h, slog.String("eventId", item.EventID), slog.Any("error", err))
 		e.settleLost(h, u)
 		return
 	}
 	e.mu.Lock()
-	_, removed := e.conclude(h, u, item.EventID, r)
+	_, removed := e.applyResult(h, u, item.EventID, r)
 	e.unlock()
 	if removed {
-		e.ended(h, Failed)
+		e.handleEnd(h, Failed)
 	}
 }
 
-// reread reads the occurrence again for a retry. It returns false if the occurrence cannot be sent now.
-func (e *Engine) reread(h *Handle, u *pendingEvent, item **Item) bool {
+// rereadItem reads the occurrence again for a retry. It returns false if no attempt can be made now.
+func (e *Engine) rereadItem(h *Handle, u *pendingEvent, item **Item) bool {
 	f, err := h.reader.Read(e.base, u.position-1, 1)
 	if err == nil && len(f.Items) > 0 && f.Items[0].Position == u.position {
 		*item = &f.Items[0]
@@ -184,7 +184,7 @@ func (e *Engine) reread(h *Handle, u *pendingEvent, item **Item) bool {
 		u.due = e.clock().plus(retryRead)
 		return false
 	}
-	h.settle(u) // it no longer matches the subscription
+	h.settleEvent(u) // it no longer matches the subscription
 	return false
 }
 
@@ -200,17 +200,18 @@ func (e *Engine) settleLost(h *Handle, u *pendingEvent) {
 	if u.dropped {
 		return
 	}
-	h.settle(u)
+	h.settleEvent(u)
 	if tell {
 		h.addGap()
 	}
-	e.metrics.outcome(h, outcomeLost, "")
+	e.metrics.countOutcome(h, outcomeLost, "")
 }
 
-// abandon settles an occurrence after its last attempt. It logs the occurrence's id so that an operator can find it.
-func (e *Engine) abandon(h *Handle, u *pendingEvent, eventID string) {
-	h.settle(u)
-	e.metrics.outcome(h, outcomeAbandoned, h.health.lastError)
+// abandonEvent settles an occurrence after its last attempt. It logs the occurrence's id, so an operator can find the
+// occurrence.
+func (e *Engine) abandonEvent(h *Handle, u *pendingEvent, eventID string) {
+	h.settleEvent(u)
+	e.metrics.countOutcome(h, outcomeAbandoned, h.health.lastError)
 	e.queueLog(slog.LevelWarn, "webhook delivery abandoned", h,
 		slog.String("eventId", eventID), slog.Int("attempts", u.attempts), slog.String("category", h.health.lastError))
 }
@@ -218,7 +219,7 @@ func (e *Engine) abandon(h *Handle, u *pendingEvent, eventID string) {
 // sendControl makes one attempt at a control envelope.
 func (e *Engine) sendControl(h *Handle, c *controlEnvelope) {
 	body, err := e.controlBody(h, c)
-	var r result
+	var r attemptResult
 	if err == nil {
 		r, err = e.send(h, &c.retryState, webhook.Message{ID: c.id, Subscription: h.id, Body: body}, c.kind)
 	}
@@ -228,21 +229,21 @@ func (e *Engine) sendControl(h *Handle, c *controlEnvelope) {
 	switch {
 	case err != nil:
 		e.queueLog(slog.LevelError, "a control envelope cannot be delivered", h, slog.String("type", c.kind), slog.Any("error", err))
-		h.drop(c)
+		h.removeControl(c)
 		h.untold = false
 	case r.aborted:
 	default:
 		h.untold = false
 		c.recordAttempt(r.began, r.at)
 		if r.category == "" || r.final || !e.o.scheduleRetry(&c.retryState, e.clock(), r.wish) {
-			h.drop(c)
+			h.removeControl(c)
 		}
 	}
-	h.e.changed(h)
+	h.e.markDirty(h)
 }
 
-// A result describes the outcome of one attempt.
-type result struct {
+// An attemptResult describes the outcome of one attempt.
+type attemptResult struct {
 	at       time.Time     // in the signature
 	began    moment        // of the signature
 	took     time.Duration // until the answer or the failure
@@ -255,9 +256,10 @@ type result struct {
 	by       string        // operator who requested it; "" for the schedule
 }
 
-// send signs and posts one message. An error means that the message can never be sent.
-func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) (r result, err error) {
-	// The context is not derived from e.base, to avoid contention on its lock. cutOff cancels it.
+// send signs and sends one message. An error means that the message can never be sent.
+func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) (r attemptResult, err error) {
+	// The context is not derived from e.base, to avoid contention on the lock of e.base. The method cancelAttempts
+	// cancels the context.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	e.mu.Lock()
@@ -271,15 +273,15 @@ func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) 
 	if !may {
 		h.held = max(h.held, e.clock().plus(recheckPause))
 	}
-	if !may || e.base.Err() != nil || h.shard.closed || h.hasEnded() && kind != wire.EnvelopeTerminated || (h.phase == stopping || h.expired(now)) && !h.hasEnded() {
+	if !may || e.base.Err() != nil || h.shard.closed || h.hasEnded() && kind != wire.EnvelopeTerminated || (h.phase == stopping || h.isExpired(now)) && !h.hasEnded() {
 		e.mu.Unlock()
-		return result{aborted: true}, nil
+		return attemptResult{aborted: true}, nil
 	}
 	ring, number, failed := h.ring, t.attempts+1, t.failed
 	t.cancel = cancel
 	e.mu.Unlock()
 
-	ctx, end := e.metrics.begin(ctx, h, kind, number)
+	ctx, end := e.metrics.startSpan(ctx, h, kind, number)
 	defer func() { end(r) }()
 	began, at := e.clock(), e.now()
 	req, err := webhook.Signer{Ring: ring, Identity: e.o.Identity}.NewRequestAt(ctx, h.url, m, at)
@@ -318,15 +320,16 @@ func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) 
 	t.failed = r.category
 	e.mu.Unlock()
 	if r.category != "" {
-		e.log(slog.LevelDebug, "webhook attempt failed", h, slog.Int("attempt", number), slog.String("type", kind), slog.String("category", string(r.category)))
+		e.writeLog(slog.LevelDebug, "webhook attempt failed", h, slog.Int("attempt", number), slog.String("type", kind), slog.String("category", string(r.category)))
 	}
 	return r, nil
 }
 
-// conclude applies the result of an attempt at an occurrence and returns the attempt's record. The result removed
-// reports whether the subscription was removed because of its failures. A late response for a dropped occurrence has no
-// effect. While deliveries are stopped, an operator's attempt can only settle the occurrence.
-func (e *Engine) conclude(h *Handle, u *pendingEvent, eventID string, r result) (made operator.Attempt, removed bool) {
+// applyResult applies the result of an attempt at an occurrence and returns the attempt's record. The result removed
+// reports whether repeated failures caused the removal of the subscription. A response that arrives after the
+// occurrence was dropped has no effect. While deliveries are stopped, the result has no effect unless an operator's
+// attempt was successful, which settles the occurrence.
+func (e *Engine) applyResult(h *Handle, u *pendingEvent, eventID string, r attemptResult) (made operator.Attempt, removed bool) {
 	u.busy = false
 	if r.aborted {
 		return made, false
@@ -336,10 +339,10 @@ func (e *Engine) conclude(h *Handle, u *pendingEvent, eventID string, r result) 
 	if h.hasEnded() || u.dropped {
 		return made, false
 	}
-	if r.by != "" && h.stopped() {
+	if r.by != "" && h.isStopped() {
 		if r.category == "" {
-			h.settle(u)
-			e.metrics.outcome(h, outcomeAcknowledged, "")
+			h.settleEvent(u)
+			e.metrics.countOutcome(h, outcomeAcknowledged, "")
 		}
 		return made, false
 	}
@@ -347,38 +350,38 @@ func (e *Engine) conclude(h *Handle, u *pendingEvent, eventID string, r result) 
 	u.item = nil
 	switch {
 	case r.category == "":
-		h.succeeded(now)
-		h.settle(u)
-		e.metrics.outcome(h, outcomeAcknowledged, "")
+		h.recordSuccess(now)
+		h.settleEvent(u)
+		e.metrics.countOutcome(h, outcomeAcknowledged, "")
 	case r.final:
 		// This concerns only the occurrence; lastError holds the reason.
 		h.health.lastError = string(r.category)
-		e.abandon(h, u, eventID)
+		e.abandonEvent(h, u, eventID)
 	default:
-		h.failed(now, r)
+		h.recordFailure(now, r)
 		if !e.o.scheduleRetry(&u.retryState, e.clock(), r.wish) {
-			e.abandon(h, u, eventID)
+			e.abandonEvent(h, u, eventID)
 		}
 		h.countAttempt(now, true)
-		if h.failedTooLong(now) {
-			h.giveUp()
+		if h.hasFailedTooLong(now) {
+			h.terminateFailing()
 			return made, true
 		}
 	}
 	return made, false
 }
 
-func (h *Handle) succeeded(now time.Time) {
+func (h *Handle) recordSuccess(now time.Time) {
 	h.width = min(h.width+1, h.e.o.PerSubscription)
 	if h.failing = 0; h.health.suspended { // it was in flight when the subscription was suspended
 		h.failing = instantOf(now)
 	}
 	h.health.failedSince, h.health.lastDelivery = 0, instantOf(now)
 	h.countAttempt(now, false)
-	h.e.touch(h)
+	h.e.scheduleWrite(h)
 }
 
-func (h *Handle) failed(now time.Time, r result) {
+func (h *Handle) recordFailure(now time.Time, r attemptResult) {
 	if h.width = 1; h.class == quick {
 		h.width = max(1, h.e.o.PerSubscription/4)
 	}
@@ -386,7 +389,7 @@ func (h *Handle) failed(now time.Time, r result) {
 		h.failing = instantOf(now)
 	}
 	if h.health.failedSince == 0 || h.health.lastError != string(r.category) {
-		h.e.touch(h)
+		h.e.scheduleWrite(h)
 	}
 	if h.health.failedSince == 0 {
 		h.health.failedSince = instantOf(now)

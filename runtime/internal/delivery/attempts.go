@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// recordAttempt returns the record of an attempt and keeps it until the subscription's progress is stored.
-func (h *Handle) recordAttempt(u *pendingEvent, eventID string, r result) operator.Attempt {
+// recordAttempt creates the record of an attempt and keeps it until the subscription's progress is stored.
+func (h *Handle) recordAttempt(u *pendingEvent, eventID string, r attemptResult) operator.Attempt {
 	o := &h.e.o
 	by := r.by
 	if asked := h.asked; asked != nil {
@@ -31,11 +31,11 @@ func (h *Handle) recordAttempt(u *pendingEvent, eventID string, r result) operat
 		h.made = new([]operator.Attempt)
 	}
 	h.keepNewest(append(*h.made, a))
-	h.e.touch(h)
+	h.e.scheduleWrite(h)
 	return a
 }
 
-// keepNewest keeps the newest of the attempts, up to the limit per subscription.
+// keepNewest sets the list of unsaved attempts to the newest of the given attempts, up to the limit per subscription.
 func (h *Handle) keepNewest(made []operator.Attempt) {
 	if over := len(made) - h.e.o.AttemptBounds.PerSubscription; over > 0 {
 		copy(made, made[over:])
@@ -69,14 +69,14 @@ const (
 	trimDelay = 5 * time.Second
 	// trimInterval is the interval between deletions of old attempts.
 	trimInterval = time.Hour
-	// trimStep is the maximum number of deletions per step.
+	// trimStep is the maximum number of attempts that one step deletes.
 	trimStep = 1000
 	// trimPause is the pause between steps, which lets other writes proceed.
 	trimPause = 20 * time.Millisecond
 )
 
-// trim deletes up to trimStep attempts that exceed the bounds. It returns the delay before the next call.
-func (e *Engine) trim() (next time.Duration) {
+// trimAttempts deletes up to trimStep attempts that exceed the bounds. It returns the delay before the next call.
+func (e *Engine) trimAttempts() (next time.Duration) {
 	ctx, cancel := context.WithTimeout(e.base, saveTime)
 	defer cancel()
 	more, err := e.o.Attempts.TrimAttempts(ctx, e.o.AttemptBounds, e.now(), trimStep)

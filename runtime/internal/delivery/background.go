@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A periodicTask is a periodic background task of the engine. Its turns never overlap.
+// A periodicTask is a function that the engine calls periodically in the background. Its turns never overlap.
 type periodicTask struct {
 	e    *Engine
 	do   func() (next time.Duration) // runs a turn and returns the longest time until the next one
@@ -25,7 +25,8 @@ func (c *periodicTask) begin(e *Engine, first time.Duration, do func() time.Dura
 	c.timer = time.AfterFunc(first, c.run)
 }
 
-// advance ensures that the next turn starts within the given time. The caller must hold the engine's lock.
+// advance reschedules the next turn if it would start later than the given duration from now. The caller must hold the
+// engine's lock.
 func (c *periodicTask) advance(within time.Duration) {
 	if at := time.Now().Add(within); c.timer != nil && !c.off && at.Before(c.at) {
 		c.at = at
@@ -41,13 +42,13 @@ func (c *periodicTask) stop() {
 	}
 }
 
-// wait blocks until the current turn, if any, has finished.
+// wait waits for the current turn to finish.
 func (c *periodicTask) wait() {
 	c.turn.Lock()
 	defer c.turn.Unlock()
 }
 
-// farFuture is longer than any time passed to advance.
+// farFuture is a longer duration than all durations passed to advance.
 const farFuture = 1000 * time.Hour
 
 func (c *periodicTask) run() {

@@ -12,8 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// HOOK-3, SUB-5: a clock that is set back delays neither new events nor retries, whatever they wait for; what is stored as
-// a time of day, an expiry, goes by the clock.
+// HOOK-3, SUB-5: a clock that is set back delays neither new events nor retries, whatever they wait for; what is stored
+// as a time of day, an expiry, goes by the clock.
 func TestHOOK3ClockSetBack(t *testing.T) {
 	for _, step := range []time.Duration{30 * time.Second, 3 * time.Hour} {
 		for _, c := range []struct {

@@ -41,11 +41,11 @@ func (h *Handle) addGap() {
 		}
 		// A receiver may have received the old envelope and would ignore another attempt as a duplicate. A new
 		// envelope covers both gaps.
-		h.drop(c)
+		h.removeControl(c)
 		break
 	}
 	h.controls = append(h.controls, newGap())
-	h.e.changed(h)
+	h.e.markDirty(h)
 }
 
 // controlBody builds the envelope for one attempt.
@@ -56,8 +56,8 @@ func (e *Engine) controlBody(h *Handle, c *controlEnvelope) ([]byte, error) {
 	return webhook.Gap(h.Watermark())
 }
 
-// drop removes c from the pending envelopes.
-func (h *Handle) drop(c *controlEnvelope) {
+// removeControl removes c from the pending envelopes.
+func (h *Handle) removeControl(c *controlEnvelope) {
 	for i, o := range h.controls {
 		if o == c {
 			h.controls = append(h.controls[:i:i], h.controls[i+1:]...)

@@ -31,7 +31,8 @@ func (s *script) controls() []got {
 func TestHOOK7Gap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told atomic.Int32
-		// Events take a second, so that the envelope is written before any of them is settled: it has the cursor of then.
+		// Events take a second, so that the envelope is written before any of them is settled: it has the cursor of
+		// then.
 		s := &script{answer: func(_ context.Context, g got) (int, http.Header, error) {
 			if g.kind == "" {
 				time.Sleep(time.Second)
@@ -442,8 +443,8 @@ func TestSRV8Rewind(t *testing.T) {
 	}
 }
 
-// SRV-8: a replay with an end delivers what lies before it and nothing else, also when the process ends in the middle of it;
-// what was waiting behind the end goes on. The attempts that were asked for say by whom.
+// SRV-8: a replay with an end delivers what lies before it and nothing else, also when the process ends in the middle
+// of it; what was waiting behind the end goes on. The attempts that were asked for say by whom.
 func TestSRV8RewindWithAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuse := map[string]bool{"evt_7": true}
@@ -525,8 +526,8 @@ func TestSRV8RewindWithAnEnd(t *testing.T) {
 	})
 }
 
-// SRV-8: a replay of many occurrences that is ended in the middle delivers nothing more of them, and nothing else is lost or comes
-// twice: what was waiting before it, and what happened meanwhile.
+// SRV-8: a replay of many occurrences that is ended in the middle delivers nothing more of them, and nothing else is
+// lost or comes twice: what was waiting before it, and what happened meanwhile.
 func TestSRV8EndReplay(t *testing.T) {
 	const many = 100_000
 	for _, last := range []store.Position{0, many - 10} {

@@ -1,11 +1,11 @@
 // Package delivery sends occurrences from logs to webhook subscriptions. It signs and retries deliveries, and limits
-// the attempts in flight per subscription and destination. It stores progress so that a crash can only cause
-// duplicates.
+// the attempts in flight per subscription and destination. It stores progress in an order in which a crash can cause
+// duplicates but no losses.
 //
 // An [Engine] holds the live subscriptions as [Handle] values. Each handle reads its log through a [Reader], which the
-// caller implements. The engine keeps positions, not payloads. It rereads an occurrence for each retry. A [Watermark]
-// tracks the position up to which everything is settled. Bodies and responses contain its cursor (HOOK-6). An idle
-// subscription has no goroutine and no timer.
+// caller implements. The engine keeps positions, not payloads. For each retry, it reads the occurrence again. A
+// [Watermark] tracks the position up to which all occurrences are settled. Request bodies and subscribe responses
+// contain its cursor (HOOK-6). An idle subscription has no goroutine and no timer.
 //
 // Start with [New], [Engine.NewShard], [Engine.Add] and [Reader]. The file job.go schedules turns, attempt.go makes one
 // attempt, persist.go stores progress, and shard.go divides the subscriptions by owner.
@@ -32,11 +32,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// A Reader is one subscription's view of its log: the matching occurrences, transformed and encoded. A reader may use
-// any ascending positions that stay valid until Close.
+// A Reader reads the matching occurrences of one subscription from its log, transformed and encoded. A reader can
+// number occurrences freely if the positions ascend and stay valid until Close.
 //
 // The engine calls Read, Passed and Cursor concurrently with all methods, but serializes Park, Unpark and Close. It
-// holds none of its locks during a call, so a Reader may acquire the lock under which [Handle.Wake] is called.
+// does not hold locks during a call, so a Reader can acquire the lock under which [Handle.Wake] is called.
 type Reader interface {
 	// Read examines a bounded number of entries after the given position and returns up to limit matching ones in
 	// order. It has no side effects: the same call returns the same result while the log contains the entries. A retry
@@ -61,17 +61,17 @@ type Reader interface {
 // Found is the result of [Reader.Read].
 type Found struct {
 	Items []Item
-	// Upto is the last position that Read has examined. Each entry up to it is in Items or does not match. Upto is
-	// never below the start position.
+	// Upto is the last position that Read has examined. All matching entries up to it are in Items. Upto is never less
+	// than the start position.
 	Upto store.Position
-	// More reports whether the log may contain entries after Upto.
+	// More reports whether the log might contain entries after Upto.
 	More bool
-	// Gap reports whether entries after the start position are lost. If so, Upto is the last lost position and Items is
-	// empty. The engine signals the gap before it continues to read (HOOK-7).
+	// Gap reports whether entries after the start position have been lost. If so, Upto is the last lost position and
+	// Items is empty. The engine signals the gap before it continues to read (HOOK-7).
 	Gap bool
 }
 
-// An Item is one occurrence for a subscription.
+// An Item is an occurrence for one subscription.
 type Item struct {
 	Position store.Position
 	EventID  string
@@ -80,7 +80,7 @@ type Item struct {
 	Body func(cursor *string) ([]byte, error)
 }
 
-// A Sender sends a request and returns the answer. [netguard.Guard] implements it.
+// A Sender sends a request and returns the response. [netguard.Guard] implements it.
 type Sender interface {
 	Send(*http.Request) (*netguard.Answer, error)
 }
@@ -114,10 +114,11 @@ type Limit struct {
 type Options struct {
 	// Sender makes the requests; required.
 	Sender Sender
-	// Attempts trims the stored attempts, which the shards' stores write with SaveAttempts. If it is nil, no attempts
-	// are stored.
+	// Attempts is the store that trims attempts, which the stores of the shards write with SaveAttempts. If it is nil,
+	// no attempts are stored.
 	Attempts engine.Attempts
-	// AttemptBounds limits the stored attempts. The default is 100 per subscription, 7 days and 1,000,000 in total.
+	// AttemptBounds limits the stored attempts. The defaults are 100 attempts per subscription, 7 days, and 1,000,000
+	// attempts in total.
 	AttemptBounds engine.AttemptBounds
 	// Identity adds the server's signature (HOOK-10). If it is nil, requests have no server signature.
 	Identity *webhook.Identity
@@ -138,14 +139,14 @@ type Options struct {
 	// Ended is called after a subscription has expired or the engine has ended it, but not after Remove or Terminate.
 	// If Ended is nil, the engine removes expired subscriptions.
 	Ended func(h *Handle, why End)
-	// Gapped is called before progress moves past a gap, so that the caller can store the gap for the next subscribe
+	// Gapped is called before progress moves past a gap. The caller can then store the gap for the next subscribe
 	// response (D7). The engine calls Ended and Gapped from its goroutines, without holding its locks.
 	Gapped func(h *Handle)
 
 	// Now returns the current time, which is stored, signed and compared with stored times. The default is time.Now.
 	// Now must not call the engine.
 	Now func() time.Time
-	// Logger receives ids and categories, never secrets, payloads or responses. The default is slog.Default.
+	// Log messages contain ids and categories, but no secrets, payloads or responses. The default is slog.Default.
 	Logger *slog.Logger
 	// Meter and Tracer default to OpenTelemetry's global providers.
 	Meter  metric.Meter
@@ -206,9 +207,9 @@ func orDefault[T int | float64 | time.Duration](v *T, d T) {
 	}
 }
 
-// An Engine delivers occurrences to webhook subscriptions. It is safe for concurrent use. The caller may hold locks
-// while it calls methods of the engine and its handles. However, Reader methods, Ended and Gapped must not acquire
-// these locks. Methods that take a context may wait for the store.
+// An Engine delivers occurrences to webhook subscriptions. It is safe for concurrent use. The caller can hold locks
+// while it calls methods of the engine and its handles. However, the Reader's methods, Ended and Gapped must not
+// acquire these locks. Methods with a context parameter can wait for the store.
 type Engine struct {
 	o       Options
 	born    time.Time // when the engine's clock began
@@ -228,10 +229,10 @@ type Engine struct {
 	guests    map[visit]*guest
 	rings     [classes]queue[*host] // hosts with ready handles and a free place
 	class     class                 // of the last turn
-	active    turns
+	active    turnCounts
 	workers   int
 	flying    int // attempts in flight
-	due       timers
+	due       timerQueue
 	saver     saver
 	trimmer   periodicTask
 	sampler   periodicTask
@@ -249,13 +250,13 @@ func New(o Options) (*Engine, error) {
 	e.pulse = pulse.New(o.Now)
 	e.whole = e.NewShard(ShardOptions{})
 	e.due.now = e.clock
-	e.due.fire, e.saver.batch = e.tick, maxBatch
+	e.due.fire, e.saver.batch = e.handleTimer, maxBatch
 	e.base, e.abort = context.WithCancel(context.Background())
 	if err := e.metrics.init(e); err != nil {
 		return nil, err
 	}
 	if o.Attempts != nil {
-		e.trimmer.begin(e, trimDelay, e.trim) // an earlier process may have left some
+		e.trimmer.begin(e, trimDelay, e.trimAttempts) // an earlier process may have left some
 	}
 	e.startSampling()
 	return e, nil
@@ -278,8 +279,8 @@ func (e *Engine) Pulse() *pulse.Recorder { return e.pulse }
 // now returns the current time, which is stored, signed and compared with stored times.
 func (e *Engine) now() time.Time { return e.o.Now() }
 
-// all yields the handles of all shards. e.mu must be held.
-func (e *Engine) all() iter.Seq[*Handle] {
+// allHandles returns an iterator over the handles of all shards. e.mu must be held.
+func (e *Engine) allHandles() iter.Seq[*Handle] {
 	return func(yield func(*Handle) bool) {
 		for s := range e.shards {
 			for h := range s.handles {
@@ -291,18 +292,18 @@ func (e *Engine) all() iter.Seq[*Handle] {
 	}
 }
 
-// walkStep is the number of handles that walk visits before it releases the engine's lock.
-const walkStep = 256
+// visitStep is the number of handles that walk visits before it briefly releases the engine's lock.
+const visitStep = 256
 
-// walk calls f for all handles under the engine's lock. It releases the lock briefly after every walkStep handles, so
-// that other goroutines do not wait long. It may miss handles that are added during the walk.
-func (e *Engine) walk(f func(*Handle)) {
+// visitHandles calls f for all handles under the engine's lock. It releases the lock briefly after every visitStep
+// handles, so other goroutines do not wait long. It can miss handles that are added during the call.
+func (e *Engine) visitHandles(f func(*Handle)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := 0
-	for h := range e.all() { // a map may change during a range
+	for h := range e.allHandles() { // a map may change during a range
 		f(h)
-		if n++; n%walkStep == 0 {
+		if n++; n%visitStep == 0 {
 			e.mu.Unlock()
 			runtime.Gosched()
 			e.mu.Lock()

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// tick runs when the timer fires. It reports expired subscriptions, ends failed ones and queues handles with due work.
-func (e *Engine) tick() {
+// handleTimer is called when the timer fires. It reports expired subscriptions, ends failed subscriptions, and queues
+// handles whose work is due.
+func (e *Engine) handleTimer() {
 	var expired, failed []*Handle
 	e.mu.Lock()
 	e.due.armed = 0
@@ -17,29 +18,29 @@ func (e *Engine) tick() {
 	}
 	now := e.now()
 	clock := e.clock()
-	for h := e.due.due(clock); h != nil; h = e.due.due(clock) {
+	for h := e.due.popDue(clock); h != nil; h = e.due.popDue(clock) {
 		switch {
-		case !h.hasEnded() && h.expired(now):
+		case !h.hasEnded() && h.isExpired(now):
 			h.overdue = true
 			expired = append(expired, h)
-		case !h.hasEnded() && h.health.suspended && h.failedTooLong(now):
-			h.giveUp()
+		case !h.hasEnded() && h.health.suspended && h.hasFailedTooLong(now):
+			h.terminateFailing()
 			failed = append(failed, h)
 		default:
 			e.schedule(h, now)
 		}
 	}
-	e.due.arm()
+	e.due.resetTimer()
 	e.unlock()
 	for _, h := range expired {
-		e.ended(h, Expired)
+		e.handleEnd(h, Expired)
 	}
 	for _, h := range failed {
-		e.ended(h, Failed)
+		e.handleEnd(h, Failed)
 	}
 }
 
-func (e *Engine) ended(h *Handle, why End) {
+func (e *Engine) handleEnd(h *Handle, why End) {
 	switch {
 	case e.o.Ended != nil:
 		e.o.Ended(h, why)
@@ -48,8 +49,8 @@ func (e *Engine) ended(h *Handle, why End) {
 	}
 }
 
-// Shutdown stops delivering, waits for attempts in flight and stores progress. Unsettled occurrences are delivered
-// after the next start. If ctx ends first, Shutdown cancels the attempts and returns the context's error. It is
+// Shutdown stops deliveries, waits for attempts in flight, and stores progress. Unsettled occurrences are delivered
+// after the next start. If ctx is done first, Shutdown cancels the attempts and returns the context's error. It is
 // idempotent (SRV-6).
 func (e *Engine) Shutdown(ctx context.Context) error {
 	e.mu.Lock()
@@ -62,10 +63,10 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		if e.workers == 0 {
 			close(e.idle)
 		}
-		e.touchFeeds(e.all())
+		e.touchFeeds(e.allHandles())
 	}
 	e.mu.Unlock()
-	err := conclude(ctx, e.idle, e.cutOff, e.Flush)
+	err := finishAttempts(ctx, e.idle, e.cancelAttempts, e.Flush)
 	e.abort()
 	e.trimmer.wait()
 	e.sampler.wait()
@@ -73,22 +74,23 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// touchFeeds schedules a write for each handle without a log, because its feed may have moved the cursor. The engine's
-// lock must be held.
+// touchFeeds schedules a write of each handle without a log, because the cursor of its feed might have advanced. The
+// engine's lock must be held.
 func (e *Engine) touchFeeds(handles iter.Seq[*Handle]) {
 	for h := range handles {
 		if h.log == nil {
-			e.touch(h)
+			e.scheduleWrite(h)
 		}
 	}
 }
 
-// graceTime limits how long a shutdown waits for canceled attempts, and then for the store, after its context ends.
+// graceTime is the maximum time that a shutdown waits for canceled attempts after its context is done, and then again
+// for the store.
 const graceTime = time.Second
 
-// conclude waits until idle is closed and then stores progress. If ctx ends first, it cancels the attempts, still tries
-// to store progress and returns the context's error.
-func conclude(ctx context.Context, idle <-chan struct{}, cutOff func(), save func(context.Context) error) error {
+// finishAttempts waits until idle is closed and then stores progress. If ctx ends first, it cancels the attempts, still
+// tries to store progress and returns the context's error.
+func finishAttempts(ctx context.Context, idle <-chan struct{}, cutOff func(), save func(context.Context) error) error {
 	select {
 	case <-idle:
 		return save(ctx)
@@ -105,12 +107,12 @@ func conclude(ctx context.Context, idle <-chan struct{}, cutOff func(), save fun
 	return ctx.Err()
 }
 
-// cutOff cancels all attempts in flight.
-func (e *Engine) cutOff() {
+// cancelAttempts cancels all attempts in flight.
+func (e *Engine) cancelAttempts() {
 	e.abort()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for h := range e.all() {
+	for h := range e.allHandles() {
 		h.cancel()
 	}
 }

@@ -143,8 +143,8 @@ func TestHOOK4Bounds(t *testing.T) {
 	})
 }
 
-// TestHOOK4Shares has principals with slow endpoints on many hosts, and fewer workers than there is to do: each keeps to half
-// of the workers and of the hosts' places while there are others, and everything is delivered.
+// TestHOOK4Shares has principals with slow endpoints on many hosts, and fewer workers than there is to do: each keeps
+// to half of the workers and of the hosts' places while there are others, and everything is delivered.
 func TestHOOK4Shares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tenants, hosts, workers, perHost = 4, 6, 8, 4

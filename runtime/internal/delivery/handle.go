@@ -62,7 +62,7 @@ type Handle struct {
 	gapped  bool // has a gap that no subscribe response reported
 	untold  bool // has an earlier gap that no attempt has signaled: stored progress stays before it
 	overdue bool // its expiry was reported
-	// detached is true if the record continues without the handle and must be stored as open.
+	// detached is true if the record is kept without the handle and must be stored as open.
 	detached bool
 }
 
@@ -71,24 +71,24 @@ type Entry struct {
 	// Subscription is the stored record. Its Progress uses the Reader's positions.
 	Subscription store.Subscription
 	Reader       Reader
-	// Begin, if non-nil, is called with the handle before any method of Reader, so that the reader can wake the handle.
+	// Begin, if non-nil, is called with the handle before all methods of Reader, so the reader can wake the handle.
 	Begin func(*Handle)
-	// Log is the log that Progress refers to if its positions remain valid after a restart. It is nil otherwise, for
-	// example for feeds of a check, which store their progress in Progress.Upstream. Delivery begins at Progress.Base
-	// if Progress.Open is set, otherwise at the larger of Progress.Base and Log's mark.
+	// Log is the log that Progress refers to, if the log's positions remain valid after a restart. It is nil otherwise,
+	// for example for feeds of a check, which store their progress in Progress.Upstream. Delivery begins at
+	// Progress.Base if Progress.Open is set, otherwise at the larger of Progress.Base and Log's mark.
 	Log *Log
 	// Moved reports whether the stored progress has a different epoch than Progress. The engine soon replaces it. If
-	// Log is set, the stored record is open.
+	// Moved and Log are set, the stored record is open.
 	Moved bool
-	// Gap reports whether the subscription has a gap that was not signaled. The engine sends an envelope with the
-	// first events. The record's Truncated is set. Progress is not stored until an attempt has signaled the gap, so
-	// that the next owner finds it.
+	// Gap reports whether the subscription has a gap that has not been signaled. The engine sends an envelope with the
+	// first events. The record's Truncated is set. Progress is stored only after an attempt to signal the gap, so a new
+	// owner also finds the gap.
 	Gap bool
 	// Replay is the unfinished replay of an earlier process, or nil.
 	Replay *Replay
 	// Shard is the shard of the subscription and of Log.
 	Shard *Shard
-	// Hold is the earliest time of an attempt, unless the record's NotBefore is later. See [Handle.HoldUntil].
+	// Hold is the earliest time of the first attempt, unless the record's NotBefore is later. See [Handle.HoldUntil].
 	Hold time.Time
 	// Answered is the endpoint's response time to a preceding challenge, or 0 without a challenge.
 	Answered time.Duration
@@ -108,10 +108,11 @@ func (n *Entry) initialClass() class {
 	return unknown
 }
 
-// maxHold limits the delay before the first attempt, because the clock that set the record's NotBefore may differ.
+// maxHold limits the delay before the first attempt, because the record's NotBefore might have been set by a different
+// clock.
 const maxHold = 30 * time.Second
 
-// Add starts deliveries to a subscription from its stored progress. It returns [ErrClosed], or an error for an invalid
+// Add starts deliveries to a subscription at its stored progress. It returns [ErrClosed], or an error for an invalid
 // URL or secret. After an error, it does not call Reader.Close.
 func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	s := n.Subscription
@@ -156,7 +157,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 		h.untold = true
 		h.addGap()
 	}
-	e.changed(h)
+	e.markDirty(h)
 	e.schedule(h, now)
 	return h, nil
 }
@@ -173,20 +174,20 @@ func (h *Handle) Generation() uint64 { return h.generation }
 // Event returns the name of the subscription's event type.
 func (h *Handle) Event() string { return h.event }
 
-// Wake signals that the log may contain entries for the subscription. It is only a hint: the caller may call it at any
-// time, even needlessly or under the append lock. It never blocks.
+// Wake signals that the log might contain new entries for the subscription. It can be called at all times, even without
+// new entries or under the append lock. It never blocks.
 func (h *Handle) Wake() {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	if h.hasEnded() || !h.intake.wake() {
+	if h.hasEnded() || !h.intake.requestRead() {
 		return
 	}
-	h.e.changed(h)
+	h.e.markDirty(h)
 	h.e.scheduleNow(h)
 }
 
-// HoldUntil sets the earliest time of an attempt, which may be before or after the previous setting. Attempts in flight
-// continue.
+// HoldUntil sets the earliest time of the next attempt, which can be earlier or later than the previous setting.
+// Attempts in flight continue.
 func (h *Handle) HoldUntil(t time.Time) {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
@@ -206,8 +207,8 @@ func (h *Handle) setHold(now time.Time, times ...time.Time) {
 }
 
 // Refresh applies the secrets, code family and expiry of the record and reactivates a suspended subscription. It
-// returns the status before the refresh. No attempt starts before the later of hold and the record's NotBefore. If the
-// subscription has ended or expired, Refresh returns false and changes nothing, and the caller must create a new
+// returns the status before the refresh. Attempts start no earlier than hold and the record's NotBefore. If the
+// subscription has ended or expired, Refresh has no effect and returns false. The caller must then create a new
 // subscription (SUB-5, HOOK-8).
 func (h *Handle) Refresh(s store.Subscription, hold time.Time) (found Status, ok bool) {
 	keys, err := ring.Of(s.Secrets)
@@ -215,19 +216,19 @@ func (h *Handle) Refresh(s store.Subscription, hold time.Time) (found Status, ok
 	e.mu.Lock()
 	defer e.unlock()
 	found = h.status(now)
-	if err != nil || h.phase > delivering || e.closing || h.expired(now) || s.Generation != h.generation {
+	if err != nil || h.phase > delivering || e.closing || h.isExpired(now) || s.Generation != h.generation {
 		return found, false
 	}
 	h.ring, h.dialect, h.expires = keys, wire.Dialect(s.Codes), instantOf(s.ExpiresAt)
 	h.resume(now)
 	h.setHold(now, s.NotBefore, hold)
 	h.touched = true
-	e.changed(h)
+	e.markDirty(h)
 	e.schedule(h, now)
 	return found, true
 }
 
-// Resume reactivates a suspended subscription, as Refresh does (SRV-8).
+// Resume reactivates a suspended subscription, like Refresh (SRV-8).
 func (h *Handle) Resume() {
 	h.e.mu.Lock()
 	defer h.e.unlock()
@@ -246,7 +247,7 @@ func (h *Handle) Watermark() *string { return h.reader.Cursor(h.Base()) }
 func (h *Handle) Base() store.Position {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	h.passParked()
+	h.advanceParked()
 	return h.marks.Base()
 }
 
@@ -258,7 +259,7 @@ func (h *Handle) Concerned(ctx context.Context, p store.Position) (concerned, se
 	}
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	h.passParked()
+	h.advanceParked()
 	return len(f.Items) > 0 && f.Items[0].Position == p, h.marks.Settled(p), nil
 }
 
@@ -266,7 +267,7 @@ func (h *Handle) progress() store.Progress {
 	return store.Progress{Epoch: h.epoch, Base: h.marks.Base(), Settled: h.marks.Spans(), Open: h.open}
 }
 
-// withUpstream adds the cursor to the progress of a subscription if its positions are only valid in this process.
+// withUpstream adds the cursor to the progress of a subscription whose positions are valid only in this process.
 func (h *Handle) withUpstream(p store.Progress) store.Progress {
 	if h.log == nil {
 		if c := h.reader.Cursor(p.Base); c != nil {
@@ -276,9 +277,9 @@ func (h *Handle) withUpstream(p store.Progress) store.Progress {
 	return p
 }
 
-// passParked moves the watermark of a parked subscription to its reader's position. It releases e.mu while it calls the
-// reader.
-func (h *Handle) passParked() {
+// advanceParked moves the watermark of a parked subscription to its reader's position. It releases e.mu while it calls
+// the reader.
+func (h *Handle) advanceParked() {
 	turn := h.intake.turn
 	if !h.intake.parked || h.intake.reading || h.hasEnded() || h.intake.parkedIn != turn {
 		return
@@ -286,14 +287,14 @@ func (h *Handle) passParked() {
 	h.e.mu.Unlock()
 	p := h.reader.Passed()
 	h.e.mu.Lock()
-	// Later reads only find entries above p, even if another turn has started to read by now.
+	// Later reads only find entries after p, even if another turn has already started to read.
 	if h.intake.turn == turn {
 		h.marks.Pass(p)
 	}
 }
 
-// hasGaps reports whether gaps can be signaled. A type without replay has no cursor to resume from, and a receiver
-// cannot distinguish a loss from silence (CUR-7). The caller must not hold e.mu.
+// hasGaps reports whether gaps can be signaled to the subscriber. A type without replay has no cursor to resume from,
+// and a receiver cannot distinguish a loss from silence (CUR-7). The caller must not hold e.mu.
 func (h *Handle) hasGaps() bool { return h.Watermark() != nil }
 
 // Gap queues a gap envelope, as if occurrences had been lost (SRV-8). It does nothing for a type without replay.
@@ -310,7 +311,7 @@ func (h *Handle) Gap() {
 	}
 }
 
-// Truncated reports whether there has been a gap since the last call with take set (D7).
+// Truncated reports whether a gap has occurred since the last call with take set (D7).
 func (h *Handle) Truncated(take bool) bool {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
@@ -321,8 +322,8 @@ func (h *Handle) Truncated(take bool) bool {
 	return gapped
 }
 
-// Extend sets the expiry, even after the subscription has expired. A zero time means no expiry. The caller uses it if
-// another process has refreshed the record.
+// Extend sets the expiry of the subscription, even if it has already expired. A zero time means no expiry. The caller
+// uses it if another process has refreshed the record.
 func (h *Handle) Extend(until time.Time) {
 	h.e.mu.Lock()
 	defer h.e.unlock()
@@ -350,14 +351,14 @@ func (h *Handle) Remove() {
 }
 
 // Detach is like [Handle.Remove], but keeps the subscription's record so that it can be added again later. The record
-// is stored as open before the log's mark moves, so that no occurrence is skipped.
+// is stored as open before the log's mark moves, so no occurrence is skipped.
 func (h *Handle) Detach() {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	h.passParked()
+	h.advanceParked()
 	if !h.hasEnded() && !h.untold && h.log != nil {
 		h.detached = true
-		h.e.changed(h)
+		h.e.markDirty(h)
 	}
 	h.end()
 	h.release()
@@ -388,10 +389,10 @@ func (h *Handle) end() {
 	h.e.due.remove(h)
 }
 
-// hasEnded reports whether the subscription has ended. Only a terminated envelope may still be sent.
+// hasEnded reports whether the subscription has ended. After that, only a terminated envelope can still be sent.
 func (h *Handle) hasEnded() bool { return h.phase >= ended }
 
-// cancel cancels the attempts in flight.
+// cancel cancels the subscription's attempts in flight.
 func (h *Handle) cancel() {
 	for _, u := range h.window {
 		if u.cancel != nil {
@@ -405,7 +406,7 @@ func (h *Handle) cancel() {
 	}
 }
 
-// dropWindow drops all unsettled occurrences, including those with attempts in flight.
+// dropWindow drops all unsettled occurrences, including occurrences with attempts in flight.
 func (h *Handle) dropWindow() {
 	for _, u := range h.window {
 		u.item = nil
@@ -414,7 +415,7 @@ func (h *Handle) dropWindow() {
 	h.window = nil
 }
 
-// release frees the resources of an ended handle once it has no attempts or reads in flight.
+// release frees the resources of an ended handle if it has no attempts or reads in flight.
 func (h *Handle) release() {
 	if !h.hasEnded() || h.inFlight > 0 || h.intake.reading {
 		return
@@ -434,11 +435,11 @@ func (h *Handle) release() {
 	}
 }
 
-func (h *Handle) expired(now time.Time) bool {
+func (h *Handle) isExpired(now time.Time) bool {
 	return h.expires != 0 && instantOf(now) >= h.expires
 }
 
-// logAttrs returns the common attributes of log lines about the subscription, followed by more.
+// logAttrs returns the attributes of a log message about the subscription, followed by the additional attributes.
 func (h *Handle) logAttrs(more ...slog.Attr) []slog.Attr {
 	return append([]slog.Attr{slog.String("subscription", h.id), slog.String("event", h.event)}, more...)
 }

@@ -319,8 +319,8 @@ func (s *script) count(sub string) int {
 // quietLog drops lines.
 var quietLog = slog.New(slog.DiscardHandler)
 
-// newEngine makes an engine. All that is added by join is in its whole, which keeps progress in db, or in a store of its
-// own.
+// newEngine makes an engine. All that is added by join is in its whole, which keeps progress in db, or in a store of
+// its own.
 func newEngine(tb testing.TB, o Options, db ...engine.Owned) *Engine {
 	tb.Helper()
 	if o.Logger == nil {
@@ -424,7 +424,7 @@ func (w *answerWriter) send(c net.Conn) error {
 // Progress is what is settled now, in the form that stores keep.
 func (h *Handle) Progress() store.Progress {
 	h.e.mu.Lock()
-	h.passParked()
+	h.advanceParked()
 	p := h.progress()
 	h.e.mu.Unlock()
 	return h.withUpstream(p)

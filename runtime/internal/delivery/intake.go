@@ -2,7 +2,7 @@ package delivery
 
 import "time"
 
-// A phase is a stage in the shutdown of a subscription. It only increases.
+// A phase is a stage in the life of a subscription. It never decreases.
 type phase uint8
 
 const (
@@ -31,36 +31,37 @@ const (
 	maxStumbles = 5
 )
 
-// wake records that there may be something to read. It returns false if the handle was already awake.
-func (in *intake) wake() (news bool) {
+// requestRead schedules a read, because the log might contain new entries. It returns false if a read is already
+// scheduled.
+func (in *intake) requestRead() (news bool) {
 	news = !in.woken
 	in.woken = true
 	return news
 }
 
-// shouldRead reports whether a turn should read, either now or at notUntil.
+// shouldRead reports whether a turn should read, now or at notUntil.
 func (in *intake) shouldRead() bool { return in.woken && !in.reading }
 
-// idle reports whether the reader will wake the handle for more entries.
-func (in *intake) idle() bool { return in.parked && !in.woken && !in.reading }
+// isIdle reports whether the handle is waiting for the reader to wake it.
+func (in *intake) isIdle() bool { return in.parked && !in.woken && !in.reading }
 
-// unpark records that reading continues. It reports whether the reader was parked, and whether this happened in the
-// current turn.
-func (in *intake) unpark() (parked, passed bool) {
+// recordUnpark records that the reader is no longer parked. It reports whether the reader was parked, and whether it
+// was parked in the current turn.
+func (in *intake) recordUnpark() (parked, passed bool) {
 	parked, passed = in.parked, in.parked && in.parkedIn == in.turn
 	in.parked = false
 	return parked, passed
 }
 
-// begin starts a read. Later wakes cause another read. It returns the turn, which the caller passes to outdated and
-// park.
-func (in *intake) begin() (turn int) {
+// beginRead starts a read. A wakeup during the read causes another read. It returns the turn, which the caller passes
+// to outdated and park.
+func (in *intake) beginRead() (turn int) {
 	in.woken = false
 	return in.turn
 }
 
-// outdated reports whether the handle was rewound since the given turn. If so, it schedules another read.
-func (in *intake) outdated(turn int) bool {
+// isOutdated reports whether the handle was rewound since the given turn. If so, it schedules another read.
+func (in *intake) isOutdated(turn int) bool {
 	if in.turn == turn {
 		return false
 	}
@@ -68,22 +69,22 @@ func (in *intake) outdated(turn int) bool {
 	return true
 }
 
-// failed schedules a retry of the read. It reports whether this is the first failure in a row.
-func (in *intake) failed(now moment) (first bool) {
+// recordFailure schedules a retry of the read. It reports whether this is the first of several consecutive failures.
+func (in *intake) recordFailure(now moment) (first bool) {
 	in.woken, in.notUntil = true, now.plus(retryRead<<in.stumbles)
 	first = in.stumbles == 0
 	in.stumbles = min(in.stumbles+1, maxStumbles)
 	return first
 }
 
-// found records a successful read. If more is false, the caller must park the reader.
-func (in *intake) found(more bool) {
+// recordSuccess records that a read was successful. If more is false, the caller must park the reader.
+func (in *intake) recordSuccess(more bool) {
 	in.stumbles = 0
 	in.woken = in.woken || more
 }
 
-// park records the result of Reader.Park. If ok is false, there is more to read.
-func (in *intake) park(turn int, ok bool) {
+// recordPark records the result of a call to Reader.Park. If ok is false, there is more to read.
+func (in *intake) recordPark(turn int, ok bool) {
 	in.parked, in.parkedIn = ok, turn
 	in.woken = in.woken || !ok
 }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A job is the work of one turn: an event, a control envelope or a read.
+// A job is the work of one turn, which sends an event, sends a control envelope, or reads the log.
 type job struct {
 	h       *Handle
 	read    bool
@@ -18,14 +18,14 @@ type job struct {
 
 func startWidth(limit int) int { return min(limit, 2) }
 
-// nextJob returns the next job of h that is due, if there is one.
+// nextJob returns the next due job of h. The result ok is false if no job is due.
 func (h *Handle) nextJob(now time.Time) (j job, ok bool) {
 	j.h = h
 	if h.shard.closing {
 		return j, false
 	}
 	clock := h.e.clock()
-	if !h.hasEnded() && (h.stopped() || h.phase == stopping || h.expired(now)) || clock < max(h.notUntil, h.held) {
+	if !h.hasEnded() && (h.isStopped() || h.phase == stopping || h.isExpired(now)) || clock < max(h.notUntil, h.held) {
 		return j, false
 	}
 	if h.inFlight < h.width {
@@ -63,7 +63,7 @@ func (h *Handle) canRead() bool {
 		(h.e.o.PerSubscription > 1 || len(h.window) == 0)
 }
 
-// nextDue returns the moment of the first pending attempt. It returns 0 if no attempt is pending.
+// nextDue returns the moment of the earliest pending attempt. It returns 0 if no attempt is pending.
 func (h *Handle) nextDue() moment {
 	var first moment
 	found := false
@@ -78,7 +78,8 @@ func (h *Handle) nextDue() moment {
 	return first
 }
 
-// nextTime returns the moment at which h must be scheduled again without another event, or 0 for never.
+// nextTime returns the moment at which h must be scheduled again if nothing else schedules it. It returns 0 for no such
+// moment.
 func (h *Handle) nextTime(now time.Time) moment {
 	next, clock := moment(0), h.e.clock()
 	sooner := func(t moment) {
@@ -91,14 +92,14 @@ func (h *Handle) nextTime(now time.Time) moment {
 		}
 	}
 	for _, c := range h.controls {
-		if !c.busy && (!h.stopped() || h.hasEnded()) {
+		if !c.busy && (!h.isStopped() || h.hasEnded()) {
 			sooner(c.due)
 		}
 	}
 	if h.phase > delivering || h.overdue {
 		return next
 	}
-	if h.stopped() {
+	if h.isStopped() {
 		if h.expires == 0 && h.health.suspended {
 			next = h.e.momentOf(h.failing.time().Add(h.e.o.NoExpiryRemoval), now)
 		}
@@ -118,24 +119,24 @@ func (h *Handle) nextTime(now time.Time) moment {
 	return next
 }
 
-// schedule queues h if it has work and sets its timer.
+// schedule queues h if it has work to do, and sets its timer.
 func (e *Engine) schedule(h *Handle, now time.Time) {
 	if e.closing || h.shard.closing {
 		return
 	}
 	if !h.queued {
-		if _, ok := h.nextJob(now); ok && e.admit(h, now) {
+		if _, ok := h.nextJob(now); ok && e.reserveAttempt(h, now) {
 			e.enqueue(h)
-			e.spawn()
+			e.startWorker()
 		}
 	}
-	e.due.set(h, h.nextTime(now))
+	e.due.schedule(h, h.nextTime(now))
 }
 
 func (e *Engine) scheduleNow(h *Handle) { e.schedule(h, e.now()) }
 
-// admit reserves one attempt under the rate limits. It returns false if h must wait (HOOK-9).
-func (e *Engine) admit(h *Handle, now time.Time) bool {
+// reserveAttempt reserves one attempt under the rate limits. It returns false if h must wait (HOOK-9).
+func (e *Engine) reserveAttempt(h *Handle, now time.Time) bool {
 	if h.granted || e.o.SubscriptionLimit.Rate <= 0 && e.o.HostLimit.Rate <= 0 {
 		return true
 	}
@@ -164,11 +165,11 @@ func (e *Engine) admit(h *Handle, now time.Time) bool {
 	return true
 }
 
-// spawn starts a worker if a turn is ready and the limit allows another worker.
-func (e *Engine) spawn() {
+// startWorker starts a worker if a turn is ready and the limit on workers has not been reached.
+func (e *Engine) startWorker() {
 	if e.workers < e.o.Workers && e.hasTurn() {
 		e.workers++
-		go e.work()
+		go e.runWorker()
 	}
 }
 
@@ -181,33 +182,33 @@ func (e *Engine) hasTurn() bool {
 	return false
 }
 
-// needsWorker reports whether a turn of the class is only waiting for a worker.
+// needsWorker reports whether a turn of the class is waiting for a worker and for nothing else.
 func (e *Engine) needsWorker(c class) bool {
 	return !e.rings[c].empty() && e.active.hasRoom(c, &e.inAll.all)
 }
 
-// work executes turns until none is ready.
-func (e *Engine) work() {
+// runWorker executes turns until no turn is ready.
+func (e *Engine) runWorker() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for e.hasTurn() {
-		j, ok := e.next()
+		j, ok := e.nextJob()
 		if !ok {
 			continue
 		}
 		e.mu.Unlock()
 		e.run(j)
 		e.mu.Lock()
-		e.finish(j)
+		e.releaseSlots(j)
 	}
 	if e.workers--; e.workers == 0 && e.closing {
 		close(e.idle)
 	}
 }
 
-// next starts one turn. It rotates through the classes, the hosts of a class, the principals of a host and the
+// nextJob starts one turn. It rotates through the classes, the hosts of a class, the principals of a host and the
 // subscriptions of a principal.
-func (e *Engine) next() (job, bool) {
+func (e *Engine) nextJob() (job, bool) {
 	e.class = (e.class + 1) % classes
 	for !e.needsWorker(e.class) {
 		e.class = (e.class + 1) % classes
@@ -251,7 +252,7 @@ func (e *Engine) next() (job, bool) {
 func (e *Engine) run(j job) {
 	switch {
 	case j.read:
-		e.read(j.h)
+		e.readLog(j.h)
 	case j.control != nil:
 		e.sendControl(j.h, j.control)
 	default:
@@ -259,21 +260,21 @@ func (e *Engine) run(j job) {
 	}
 }
 
-// finish releases the slots of a turn.
-func (e *Engine) finish(j job) {
+// releaseSlots releases the slots that a finished turn has used.
+func (e *Engine) releaseSlots(j job) {
 	h := j.h
 	if j.read {
 		h.intake.reading = false
 		if h.intake.parked {
-			e.changed(h) // a write during the turn skipped it as busy
+			e.markDirty(h) // a write during the turn skipped it as busy
 		}
 	} else {
 		h.inFlight--
 		e.flying--
 	}
-	j.shard.end()
+	j.shard.endTurn()
 	e.scheduleNow(h)
 	h.release()
 	e.endTurn(h.guest, j.class)
-	e.spawn() // another turn may wait for one of the places
+	e.startWorker() // another turn may wait for one of the places
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A class is the expected speed of an endpoint. A slower class has fewer slots, so that hanging endpoints do not block
-// the others.
+// A class represents the expected response time of an endpoint. Slower classes have fewer slots, so hanging endpoints
+// do not block other endpoints.
 type class uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	classes
 )
 
-// quickLimit is the response time below which an endpoint is quick.
+// quickLimit is the response time below which an endpoint belongs to the quick class.
 const quickLimit = time.Second
 
 // classOf returns the class of an endpoint with the given response time.
@@ -28,14 +28,14 @@ func classOf(took time.Duration) class {
 	return slow
 }
 
-// turns counts the running turns by class.
-type turns [classes]int32
+// turnCounts contains the number of running turns of each class.
+type turnCounts [classes]int32
 
-// A bound limits the running turns of each class and all slower classes together.
+// For each class, a bound limits the total number of running turns of that class and all slower classes.
 type bound [classes]int32
 
-// hasRoom reports whether another turn of the class may start.
-func (t *turns) hasRoom(of class, b *bound) bool {
+// hasRoom reports whether another turn of the class can start.
+func (t *turnCounts) hasRoom(of class, b *bound) bool {
 	busy := int32(0)
 	for c := slow; ; c-- {
 		busy += t[c]
@@ -48,7 +48,7 @@ func (t *turns) hasRoom(of class, b *bound) bool {
 	}
 }
 
-// bounds divides the slots of a host or the workers of the engine.
+// bounds contains the bounds that divide the slots of a host or the workers of the engine.
 type bounds struct {
 	all   bound // of all principals: three quarters for unknown and slow endpoints, half for slow endpoints
 	one   bound // of one principal among others: half of all, so that hanging endpoints leave the rest to the others
@@ -65,8 +65,8 @@ func boundsOf(n int) (b bounds) {
 	return b
 }
 
-// forPrincipals returns the bound of one principal, given the number of principals.
-func (b *bounds) forPrincipals(all int) *bound {
+// perPrincipal returns the bound for each principal, given the number of principals.
+func (b *bounds) perPrincipal(all int) *bound {
 	if all > 1 {
 		return &b.one
 	}
@@ -78,7 +78,7 @@ type host struct {
 	name    string
 	limiter *rate.Limiter
 	guests  int32
-	active  turns
+	active  turnCounts
 	lines   [classes]queue[*guest] // with ready handles
 	inRing  [classes]bool
 }
@@ -87,15 +87,15 @@ type host struct {
 type tenant struct {
 	principal string
 	guests    int32
-	active    turns
+	active    turnCounts
 	held      [classes]queue[*guest] // removed from their hosts' lines while the tenant uses its share of the workers
 }
 
-// A guest groups one tenant's subscriptions at one host.
+// A guest is the group of a tenant's subscriptions at one host.
 type guest struct {
 	visit
 	handles int32
-	active  turns
+	active  turnCounts
 	ready   [classes]queue[*Handle]
 	inLine  [classes]bool // of the host, or held by the tenant
 }
@@ -148,7 +148,7 @@ func (e *Engine) enqueue(h *Handle) {
 	e.enqueueGuest(h.guest, h.class)
 }
 
-// enqueueGuest appends a guest with ready handles to its host's line and then queues the host.
+// enqueueGuest appends a guest with ready handles to the queue of its host and then queues the host.
 func (e *Engine) enqueueGuest(g *guest, c class) {
 	if !g.inLine[c] && !g.ready[c].empty() {
 		g.inLine[c] = true
@@ -167,11 +167,11 @@ func (e *Engine) enqueueHost(ho *host) {
 	}
 }
 
-// dequeue removes the next handle of the class from its guest and returns it. It returns nil if no turn may start. A
-// guest that has used up its share of the host stays in the host's line. There are at most PerHost such guests. If the
-// tenant has used up its share of the workers, the guest moves to the tenant's list.
+// dequeue removes the next handle of the class from its guest and returns it. It returns nil if no turn can start. A
+// guest that has used up its share of the host stays in the host's queue. A host has at most PerHost such guests. If
+// the tenant has used up its share of the workers, the guest moves to the tenant's list.
 func (e *Engine) dequeue(c class) *Handle {
-	ho := e.rings[c].take(0)
+	ho := e.rings[c].removeAt(0)
 	ho.inRing[c] = false
 	if !ho.active.hasRoom(c, &e.perHost.all) {
 		return nil // it returns when a place is free
@@ -180,14 +180,14 @@ func (e *Engine) dequeue(c class) *Handle {
 	for i := 0; i < line.len(); {
 		g := line.at(i)
 		switch {
-		case !g.active.hasRoom(c, e.perHost.forPrincipals(int(ho.guests))):
+		case !g.active.hasRoom(c, e.perHost.perPrincipal(int(ho.guests))):
 			i++
-		case !g.tenant.active.hasRoom(c, e.inAll.forPrincipals(len(e.tenants))):
-			g.tenant.held[c].push(line.take(i))
+		case !g.tenant.active.hasRoom(c, e.inAll.perPrincipal(len(e.tenants))):
+			g.tenant.held[c].push(line.removeAt(i))
 		default:
 			g.inLine[c] = false
-			line.take(i)
-			return g.ready[c].take(0)
+			line.removeAt(i)
+			return g.ready[c].removeAt(0)
 		}
 	}
 	return nil
@@ -199,7 +199,7 @@ func (e *Engine) endTurn(g *guest, c class) {
 	e.requeueWaiting(g)
 }
 
-// addTurns adds n, which may be negative, to the numbers of running turns.
+// addTurns adds n, which can be negative, to the counts of running turns.
 func (e *Engine) addTurns(g *guest, c class, n int32) {
 	e.active[c] += n
 	g.host.active[c] += n
@@ -207,12 +207,12 @@ func (e *Engine) addTurns(g *guest, c class, n int32) {
 	g.active[c] += n
 }
 
-// requeueWaiting queues the guests and hosts that can use a slot that g released or did not use. A tenant only has held
-// guests while it has running turns. Each of these turns puts one guest of each class back into its line.
+// requeueWaiting queues the guests and hosts that can use a slot released or left unused by g. A tenant has held guests
+// only while it has running turns. The end of each turn returns one held guest of each class to its queue.
 func (e *Engine) requeueWaiting(g *guest) {
 	for c := range classes {
 		if held := &g.tenant.held[c]; !held.empty() {
-			next := held.take(0)
+			next := held.removeAt(0)
 			next.host.lines[c].push(next)
 			e.enqueueHost(next.host)
 		}
@@ -220,7 +220,7 @@ func (e *Engine) requeueWaiting(g *guest) {
 	e.enqueueHost(g.host)
 }
 
-// A queue is a FIFO list. Most queues are empty and occupy one word.
+// A queue is a first-in, first-out list. An empty queue occupies only one word, because most queues are empty.
 type queue[T any] struct{ items *[]T }
 
 func (q *queue[T]) empty() bool { return q.items == nil }
@@ -241,8 +241,8 @@ func (q *queue[T]) push(v T) {
 	*q.items = append(*q.items, v)
 }
 
-// take removes and returns the element at i, which is near the front.
-func (q *queue[T]) take(i int) T {
+// removeAt removes and returns the element at i, which is near the front.
+func (q *queue[T]) removeAt(i int) T {
 	items := *q.items
 	v := items[i]
 	copy(items[1:], items[:i])

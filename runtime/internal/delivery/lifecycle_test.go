@@ -26,7 +26,7 @@ func refuse(status int) func(context.Context, got) (int, http.Header, error) {
 
 // TestTrap6RefreshAgainstExpiry refreshes just before, at and just after the expiry: before it the
 // subscription lives on and keeps its retries, from it on only subscribing anew helps (SUB-5).
-// [Handle.Refresh] and Handle.expired carry it.
+// [Handle.Refresh] and Handle.isExpired carry it.
 func TestTrap6RefreshAgainstExpiry(t *testing.T) {
 	for _, c := range []struct {
 		offset time.Duration
@@ -72,7 +72,7 @@ func TestTrap6RefreshAgainstExpiry(t *testing.T) {
 
 // TestExtendAfterExpiry extends a subscription that expired here and was refreshed elsewhere: it keeps what it
 // has settled and what it retries, and nothing is attempted in between.
-// Engine.tick and Handle.Extend carry it.
+// Engine.handleTimer and Handle.Extend carry it.
 func TestExtendAfterExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answer: refuse(500)}
@@ -127,7 +127,7 @@ func TestStop(t *testing.T) {
 
 // TestTrap6ExpiryCutsOff stops an attempt that is under way when the subscription expires; its
 // answer counts nothing.
-// Engine.tick, Handle.end and Engine.conclude carry it.
+// Engine.handleTimer, Handle.end and Engine.applyResult carry it.
 func TestTrap6ExpiryCutsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cut atomic.Bool
@@ -193,7 +193,7 @@ func TestTrap6Rotation(t *testing.T) {
 
 // TestTrap6LateAnswers has the answer of an unsubscribed subscription come just before, at and just
 // after the moment at which the same key is subscribed anew: it settles nothing there.
-// Engine.conclude carries it, which counts nothing for a handle that is gone.
+// Engine.applyResult carries it, which counts nothing for a handle that is gone.
 func TestTrap6LateAnswers(t *testing.T) {
 	for _, offset := range []time.Duration{-1, 0, 1} {
 		t.Run(offset.String(), func(t *testing.T) {

@@ -29,7 +29,8 @@ type scene struct {
 	then     func(*testing.T, *Handle)                       // what an operator does to each noisy subscription after the first event
 }
 
-// after answers with the status after a time. A context ends the wait without a timer if the time is 0; CONTRIBUTING.md says why.
+// after answers with the status after a time. A context ends the wait without a timer if the time is 0; CONTRIBUTING.md
+// says why.
 func after(d time.Duration, status int) func(context.Context) (int, http.Header, error) {
 	return func(ctx context.Context) (int, http.Header, error) {
 		waiting, cancel := context.WithTimeout(ctx, d)
@@ -175,8 +176,8 @@ func (c scene) delays(t *testing.T, s *script, emitted map[string]time.Time) []t
 	return all
 }
 
-// TestHOOK4Noise has one principal make noise in many ways: the others' deliveries, the first of a newcomer included, are
-// hardly later than without it.
+// TestHOOK4Noise has one principal make noise in many ways: the others' deliveries, the first of a newcomer included,
+// are hardly later than without it.
 func TestHOOK4Noise(t *testing.T) {
 	const floor = 50 * time.Millisecond
 	p99 := func(all []time.Duration) time.Duration { return all[len(all)*99/100] }

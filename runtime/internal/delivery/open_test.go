@@ -214,7 +214,7 @@ func TestREP10AddedAgain(t *testing.T) {
 			t.Errorf("added again, it is stored as %+v", got)
 		}
 		e.mu.Lock()
-		e.changed(old) // as when its reader has parked
+		e.markDirty(old) // as when its reader has parked
 		e.mu.Unlock()
 		time.Sleep(time.Second)
 		if got := stored(t, db)[0].Progress; got.Open {

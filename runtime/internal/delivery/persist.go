@@ -14,14 +14,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Log is a shard's view of an event log. It has a name in the store, a head and a mark. The mark is the position up
-// to which the log was offered to the shard's subscriptions (REP-10).
+// A Log is an event log as seen by one shard. It consists of a name in the store, a head and a mark. The mark is the
+// position up to which the shard's subscriptions have been offered the entries (REP-10).
 type Log struct {
 	shard *Shard
 	name  string
 	head  func() store.Position
-	// openedMark is the mark at the time the log was opened. A record that is not stored as open has nothing unsettled
-	// up to the mark at the time it was read. This also applies to earlier marks, such as openedMark.
+	// openedMark is the mark at the time the log was opened. If a record is not stored as open, all occurrences up to
+	// the mark at the time of its read are settled. This is also true of earlier marks, such as openedMark.
 	openedMark store.Position
 
 	advanced atomic.Bool
@@ -31,8 +31,9 @@ type Log struct {
 	marked time.Time // when the mark was stored
 }
 
-// OpenLog opens a log and reads its mark. The function head returns the last position for which all calls of Wake are
-// complete. It may acquire the append lock. The caller must then add the stored subscriptions and call [Log.Ready].
+// OpenLog opens a log and reads its mark. The function head returns the last position for which all calls to Wake have
+// completed. The function may acquire the append lock. The caller must then add the stored subscriptions and call
+// [Log.Ready].
 func (s *Shard) OpenLog(ctx context.Context, name string, head func() store.Position) (*Log, error) {
 	from, err := s.o.Store.Mark(ctx, name)
 	if err != nil {
@@ -48,17 +49,17 @@ func (s *Shard) OpenLog(ctx context.Context, name string, head func() store.Posi
 }
 
 // Ready signals that each stored subscription of the log has been added or stored as open. The mark then starts to
-// advance, so that a restart does not scan the entries before it.
+// advance, so the entries before it are not scanned after a restart.
 func (l *Log) Ready() {
 	e := l.shard.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l.ready = true
 	l.advanced.Store(true)
-	l.shard.arm()
+	l.shard.scheduleWrite()
 }
 
-// Advanced signals that the head has moved and that Wake was called for the matching handles. It never blocks and may
+// Advanced signals that the head has moved and that Wake was called for the matching handles. It never blocks and can
 // be called under the append lock.
 func (l *Log) Advanced() {
 	if l.advanced.Swap(true) {
@@ -67,11 +68,11 @@ func (l *Log) Advanced() {
 	e := l.shard.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l.shard.arm()
+	l.shard.scheduleWrite()
 }
 
-// StoreOpen stores a subscription as open, at the position from which its delivery would start, unless it is already
-// open. The caller uses it for subscriptions that it does not add, so that the mark does not skip their occurrences.
+// StoreOpen stores a subscription as open at the position where its delivery would start, unless it is already open.
+// The caller uses it for subscriptions that it does not add, so the mark does not move past their occurrences.
 func (l *Log) StoreOpen(ctx context.Context, s *store.Subscription) error {
 	if s.Progress.Open {
 		return nil
@@ -103,25 +104,25 @@ func (s *saver) stop() {
 	}
 }
 
-// touch schedules a write of h even if nothing is unsettled.
-func (e *Engine) touch(h *Handle) {
+// scheduleWrite schedules a write of h, even if all its occurrences are settled.
+func (e *Engine) scheduleWrite(h *Handle) {
 	h.touched = true
-	e.changed(h)
+	e.markDirty(h)
 }
 
-// changed marks h as dirty, because its progress or state differs from the record.
-func (e *Engine) changed(h *Handle) {
+// markDirty marks h as dirty, because its progress or state differs from the record.
+func (e *Engine) markDirty(h *Handle) {
 	s := h.shard
 	if s.closed || h.dirty || h.hasEnded() && !h.detached {
 		return
 	}
 	h.dirty = true
 	s.dirty = append(s.dirty, h)
-	s.arm()
+	s.scheduleWrite()
 }
 
-// arm schedules a write of the changes. The engine's lock must be held.
-func (s *Shard) arm() {
+// scheduleWrite schedules a write of the changes. The engine's lock must be held.
+func (s *Shard) scheduleWrite() {
 	v := &s.e.saver
 	if s.closed || v.armed || v.off {
 		return
@@ -136,12 +137,12 @@ func (s *Shard) arm() {
 }
 
 const (
-	// saveTime is the timeout of one background write.
+	// saveTime is the timeout for a background write.
 	saveTime = 30 * time.Second
-	// maxSavePause is the longest pause between failed writes. It is short because a crash repeats all deliveries since
-	// the last write.
+	// maxSavePause is the maximum pause after a failed write. It is short because all deliveries since the last write
+	// are repeated after a crash.
 	maxSavePause = 2 * time.Second
-	// maxSavers is the maximum number of shards that are written concurrently.
+	// maxSavers is the maximum number of shards whose progress is written concurrently.
 	maxSavers = 4
 )
 
@@ -155,10 +156,10 @@ func (e *Engine) save() {
 
 // isQuiet reports whether h has nothing to do until its reader wakes it.
 func (h *Handle) isQuiet() bool {
-	return h.intake.idle() && len(h.window) == 0 && len(h.controls) == 0 && !h.health.suspended
+	return h.intake.isIdle() && len(h.window) == 0 && len(h.controls) == 0 && !h.health.suspended
 }
 
-// A snapshot is the data of one write.
+// A snapshot contains the data for one write.
 type snapshot struct {
 	handles  []*Handle
 	updates  []store.Update
@@ -170,9 +171,9 @@ type snapshot struct {
 
 // Flush stores all changes now. Failed writes are retried later.
 //
-// The order of writes makes a crash harmless. First, save reads a log's head and then the subscriptions, so that their
-// state includes every matching entry up to that head. It then stores their progress and open bits. Last, it stores the
-// head as the log's mark (REP-10).
+// The order of writes makes a crash harmless. First, save reads a log's head and then the subscriptions, so their state
+// includes every matching entry up to that head. It then stores their progress and whether they are open. Last, it
+// stores the head as the log's mark (REP-10).
 func (e *Engine) Flush(ctx context.Context) error {
 	e.mu.Lock()
 	e.saver.armed, e.saver.was = false, e.saver.pause
@@ -200,7 +201,7 @@ func (e *Engine) Flush(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// hasUnsaved reports whether the shard has changes to write. The engine's lock must be held.
+// hasUnsaved reports whether the shard has unsaved changes. The engine's lock must be held.
 func (s *Shard) hasUnsaved() bool {
 	if len(s.dirty) > 0 {
 		return true
@@ -213,7 +214,7 @@ func (s *Shard) hasUnsaved() bool {
 	return false
 }
 
-// save writes the changes. If marks is set, it also writes marks that were stored recently.
+// save writes the changes. If marks is set, it also writes marks that have been stored recently.
 func (s *Shard) save(ctx context.Context, marks bool) error {
 	e := s.e
 	select {
@@ -222,7 +223,7 @@ func (s *Shard) save(ctx context.Context, marks bool) error {
 	case <-ctx.Done():
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		s.arm()
+		s.scheduleWrite()
 		return ctx.Err()
 	}
 	snap := s.collect(marks)
@@ -242,7 +243,7 @@ func (s *Shard) save(ctx context.Context, marks bool) error {
 			e.trimmer.advance(trimDelay)
 		}
 		if s.hasUnsaved() {
-			s.arm() // retry the marks that were not due
+			s.scheduleWrite() // retry the marks that were not due
 		}
 		return nil
 	}
@@ -252,12 +253,12 @@ func (s *Shard) save(ctx context.Context, marks bool) error {
 	}
 	for _, h := range snap.handles {
 		h.touched = true
-		e.changed(h)
+		e.markDirty(h)
 	}
 	for l := range snap.marks {
 		l.advanced.Store(true)
 	}
-	s.arm()
+	s.scheduleWrite()
 	return err
 }
 
@@ -269,7 +270,7 @@ func (s *Shard) collect(marks bool) *snapshot {
 	e.mu.Lock()
 	var logs []*Log
 	for l := range s.logs {
-		if l.ready && (marks || s.markDue(l, now)) {
+		if l.ready && (marks || s.isMarkDue(l, now)) {
 			logs = append(logs, l)
 			l.marked = now
 		}
@@ -293,7 +294,7 @@ func (s *Shard) collect(marks bool) *snapshot {
 			e.mu.Unlock() // let other goroutines take the lock
 			e.mu.Lock()
 		}
-		h.passParked()
+		h.advanceParked()
 		if h.hasEnded() && !h.detached || h.untold {
 			continue
 		}
@@ -318,7 +319,7 @@ func (s *Shard) collect(marks bool) *snapshot {
 }
 
 const (
-	// yieldEvery is the number of subscriptions after which collect briefly releases the lock.
+	// yieldEvery is the number of subscriptions that collect processes before it briefly releases the lock.
 	yieldEvery = 128
 	// maxBatch is the maximum number of updates in one write to the store.
 	maxBatch = 1000

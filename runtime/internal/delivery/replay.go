@@ -9,15 +9,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Replay describes a repeated delivery of occurrences up to a position.
+// A Replay describes the redelivery of occurrences up to a position.
 type Replay struct {
 	By      string // the operator who requested it
 	Last    store.Position
 	Settled []store.Span // the positions that were settled when it began, ascending
 }
 
-// Rewind redelivers the occurrences after position p up to last (SRV-8). A last of 0 means no upper limit. Later events
-// keep their state. Rewind returns once the new progress is stored.
+// Rewind redelivers the occurrences after position p up to last (SRV-8). If last is 0, there is no upper limit. Later
+// events keep their state. Rewind returns after the new progress has been stored.
 func (h *Handle) Rewind(ctx context.Context, p, last store.Position) error {
 	e := h.e
 	e.mu.Lock()
@@ -34,14 +34,14 @@ func (h *Handle) Rewind(ctx context.Context, p, last store.Position) error {
 		asked.Last = min(asked.Last, last)
 	}
 	if earlier := h.replaying(); earlier != nil { // deliver its remaining events as well
-		asked.Last, asked.Settled = max(asked.Last, earlier.Last), union(asked.Settled, earlier.Settled)
+		asked.Last, asked.Settled = max(asked.Last, earlier.Last), mergeSpans(asked.Settled, earlier.Settled)
 	}
 	h.asked = asked
 	h.dropWindow()
 	h.marks = NewWatermark(again)
 	h.intake.rewind()
 	h.touched, h.untold = true, false
-	e.changed(h)
+	e.markDirty(h)
 	e.scheduleNow(h)
 	e.mu.Unlock()
 	return e.Flush(ctx)
@@ -65,9 +65,9 @@ func (h *Handle) replaying() *Replay {
 	return nil
 }
 
-// EndReplay ends the replay in progress. Events that were settled before the replay become settled again without being
-// delivered, and the results of attempts at them in flight are ignored. Other deliveries continue (SRV-8). It returns
-// once the new progress is stored.
+// EndReplay ends the replay in progress. Occurrences that were settled before the replay are settled again without a
+// delivery, and the results of their attempts in flight are ignored. Other deliveries continue (SRV-8). It returns
+// after the new progress has been stored.
 func (h *Handle) EndReplay(ctx context.Context) error {
 	e := h.e
 	e.mu.Lock()
@@ -82,13 +82,13 @@ func (h *Handle) EndReplay(ctx context.Context) error {
 	}
 	for _, u := range slices.Clone(h.window) {
 		if spansContain(asked.Settled, u.position) {
-			h.settle(u)
+			h.settleEvent(u)
 		}
 	}
 	h.marks.SkipAll(asked.Settled)
 	h.intake.woken = true
 	h.touched = true
-	e.changed(h)
+	e.markDirty(h)
 	e.scheduleNow(h)
 	e.mu.Unlock()
 	return e.Flush(ctx)

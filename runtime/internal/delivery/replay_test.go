@@ -54,8 +54,8 @@ func TestSRV8RewindWhileReading(t *testing.T) {
 	}
 }
 
-// SRV-8: an attempt by hand that was under way when a replay was asked for, and that arrives, does not take the event out of
-// the replay.
+// SRV-8: an attempt by hand that was under way when a replay was asked for, and that arrives, does not take the event
+// out of the replay.
 func TestSRV8RewindWhileSendingAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool

@@ -12,8 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// ErrLost is returned by [Handle.SendAgain] for an occurrence that is no longer in the log or no longer matches the
-// subscription.
+// ErrLost is returned by [Handle.SendAgain] if the log no longer contains the occurrence or it no longer matches.
 var ErrLost = errors.New("delivery: the occurrence can no longer be read")
 
 // ErrUnderWay is returned by [Handle.SendAgain] while another attempt at the occurrence is in flight.
@@ -25,13 +24,13 @@ type resendKey struct {
 	position store.Position
 }
 
-// SendAgain makes another attempt at an occurrence that was attempted before, with the same webhook-id. The earlier
-// result does not matter, and the subscription may be suspended or paused. It returns [ErrUnderWay] while another
-// attempt at the occurrence is in flight.
+// SendAgain repeats the attempt at an occurrence with the same webhook-id. It does so regardless of the earlier result,
+// even if the subscription is suspended or paused. It returns [ErrUnderWay] while another attempt at the occurrence is
+// in flight.
 //
-// If a retry is pending, the attempt replaces it, with the same consequences. Otherwise, or if the subscription is
-// suspended or paused, the result does not affect the endpoint's health. An accepted occurrence is not resent later.
-// After a failure, the occurrence keeps its state.
+// If a retry is pending, this attempt replaces it and has the same effects. Otherwise, or if the subscription is
+// suspended or paused, the result does not affect the endpoint's health. An occurrence that the endpoint accepts is not
+// resent later. If the attempt fails, the state of the occurrence does not change.
 func (h *Handle) SendAgain(ctx context.Context, made operator.Attempt) (operator.Attempt, error) {
 	e, key := h.e, resendKey{h, made.Position}
 	e.mu.Lock()
@@ -62,12 +61,12 @@ func (h *Handle) SendAgain(ctx context.Context, made operator.Attempt) (operator
 	delete(e.resending, key)
 	h.inFlight--
 	e.flying--
-	shard.end()
+	shard.endTurn()
 	e.scheduleNow(h)
 	h.release()
 	e.unlock()
 	if removed {
-		e.ended(h, Failed)
+		e.handleEnd(h, Failed)
 	}
 	return again, err
 }
@@ -90,7 +89,7 @@ func (h *Handle) sendAgain(ctx context.Context, u *pendingEvent, made operator.A
 	if len(f.Items) == 0 || f.Items[0].Position != made.Position || f.Items[0].EventID != made.EventID || f.Items[0].Body == nil {
 		return again, false, ErrLost
 	}
-	// Use the safe cursor, so that a receiver that stores it does not miss anything.
+	// Use the safe cursor, so a receiver that stores it does not miss an occurrence.
 	body, err := f.Items[0].Body(h.Watermark())
 	if err != nil {
 		return again, false, fmt.Errorf("%w: %w", ErrLost, err)
@@ -105,16 +104,16 @@ func (h *Handle) sendAgain(ctx context.Context, u *pendingEvent, made operator.A
 	r.by = actor.Of(ctx)
 	e.mu.Lock()
 	defer e.unlock()
-	again, removed = e.conclude(h, u, made.EventID, r)
+	again, removed = e.applyResult(h, u, made.EventID, r)
 	if r.category == "" && !h.hasEnded() && h.intake.turn == turn {
 		// It may be in the window by now, or be read only later if the subscription was paused or suspended at a
 		// restart.
 		if w := h.pendingAt(made.Position); w == nil {
 			h.marks.Skip(made.Position)
 		} else if !w.busy {
-			h.settle(w)
+			h.settleEvent(w)
 		}
-		e.touch(h)
+		e.scheduleWrite(h)
 	}
 	return again, removed, nil
 }

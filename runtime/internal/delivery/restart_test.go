@@ -132,8 +132,8 @@ func TestStoreFails(t *testing.T) {
 	})
 }
 
-// TestQuietAfterATurn writes between the end of a read and that of its turn: a subscription that has nothing left to do is
-// stored as closed all the same, without anything else happening to it.
+// TestQuietAfterATurn writes between the end of a read and that of its turn: a subscription that has nothing left to do
+// is stored as closed all the same, without anything else happening to it.
 func TestQuietAfterATurn(t *testing.T) {
 	ctx := t.Context()
 	top := newTopic(store.LogOptions{})
@@ -155,7 +155,7 @@ func TestQuietAfterATurn(t *testing.T) {
 	e.mu.Unlock()
 	top.join(t, e, r, false)
 	e.mu.Lock()
-	j, ok := e.next()
+	j, ok := e.nextJob()
 	e.mu.Unlock()
 	if !ok || !j.read {
 		t.Fatalf("the turn is %+v, %v", j, ok)
@@ -165,7 +165,7 @@ func TestQuietAfterATurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.mu.Lock()
-	e.finish(j)
+	e.releaseSlots(j)
 	e.o.Workers = places
 	e.mu.Unlock()
 	if err := e.Flush(ctx); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A retryState is the state of the attempts at one message, which is an occurrence or a control envelope.
+// A retryState is the state of the attempts to send one message, which is an occurrence or a control envelope.
 type retryState struct {
 	attempts int
 	first    moment        // time of the first attempt; 0 before it
@@ -23,7 +23,7 @@ type retryState struct {
 	cancel   context.CancelFunc
 }
 
-// recordAttempt records an attempt that started at the given moment and has the time signed in its signature.
+// recordAttempt records an attempt that started at the given moment and was signed with the given time.
 func (t *retryState) recordAttempt(at moment, signed time.Time) {
 	t.attempts++
 	t.last, t.second = at, at.plus(time.Second-time.Duration(signed.Nanosecond()))
@@ -32,16 +32,17 @@ func (t *retryState) recordAttempt(at moment, signed time.Time) {
 	}
 }
 
-// scheduleRetry schedules the next attempt. It returns false if the schedule or the window is exhausted (HOOK-3). The
-// parameter wish is the time that the endpoint requested for the next attempt, or 0. It is honored within the window.
+// scheduleRetry schedules the next attempt. It returns false if the schedule is exhausted or the retry window has ended
+// (HOOK-3). The parameter wish is the time that the endpoint requested for the next attempt, or 0. A time after the end
+// of the window is replaced by that end.
 func (o *Options) scheduleRetry(t *retryState, now, wish moment) bool {
 	if t.attempts >= len(o.Schedule) {
 		return false
 	}
 	end := t.first.plus(o.RetryWindow)
 	due := min(max(t.last.plus(o.spread(o.Schedule[t.attempts])), wish), end)
-	// The webhook-timestamp has a resolution of one second, and a receiver may reject a second request with the same id
-	// and timestamp as a replay.
+	// The webhook-timestamp has a resolution of one second, and a receiver might reject a second request with the same
+	// id and timestamp as a replay.
 	due = max(due, t.second)
 	if due > end || now > end {
 		return false
@@ -59,11 +60,11 @@ func (o *Options) lastAttemptAt(t *retryState) moment {
 	return min(at, t.first.plus(o.RetryWindow))
 }
 
-// maxLate is how long after the end of the window an attempt may still start, because attempts never start exactly on
-// time.
+// maxLate is the period after the end of the window during which an attempt can still start, because attempts never
+// start exactly on time.
 const maxLate = 10 * time.Second
 
-// isPastWindow reports whether the window ended while the message waited for its turn.
+// isPastWindow reports whether the retry window ended while the message was waiting for its turn.
 func (o *Options) isPastWindow(t *retryState, now moment) bool {
 	return t.first != 0 && now > t.first.plus(o.RetryWindow+maxLate)
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// startSampling starts to record the lag of subscriptions in the engine's pulse once a minute. It samples at a random
-// time in the middle third of each minute. Therefore a late timer still fires in the same minute, and engines do not
-// sample simultaneously.
+// startSampling starts to record the lag of the subscriptions in the engine's pulse once per minute. It samples at a
+// random time in the middle third of each minute. Therefore, a late timer still fires in the same minute, and different
+// engines do not sample simultaneously.
 func (e *Engine) startSampling() {
 	at := time.Minute/3 + rand.N(time.Minute/3)
 	until := func() time.Duration {

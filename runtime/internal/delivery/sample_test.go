@@ -91,29 +91,29 @@ func TestWalkLetsOthersIn(t *testing.T) {
 		e := newEngine(t, Options{Sender: &script{}})
 		top := newTopic(store.LogOptions{})
 		var all []*Handle
-		for i := range 3 * walkStep {
+		for i := range 3 * visitStep {
 			h, _ := top.join(t, e, record(fmt.Sprint("sub_", i)), false)
 			all = append(all, h)
 		}
 		synctest.Wait()
 		seen, others := map[*Handle]int{}, make(chan int)
 		go func() {
-			for i := range walkStep {
+			for i := range visitStep {
 				all[i].Remove()
 				top.join(t, e, record(fmt.Sprint("new_", i)), false)
 			}
 			close(others)
 		}()
-		e.walk(func(h *Handle) {
+		e.visitHandles(func(h *Handle) {
 			seen[h]++
-			if len(seen) == walkStep {
+			if len(seen) == visitStep {
 				e.mu.Unlock() // as the walk does itself between its steps
 				<-others
 				e.mu.Lock()
 			}
 		})
 		for i, h := range all {
-			if n := seen[h]; n > 1 || n == 0 && i >= walkStep {
+			if n := seen[h]; n > 1 || n == 0 && i >= visitStep {
 				t.Errorf("subscription %d was seen %d times", i, n)
 			}
 		}

@@ -32,22 +32,22 @@ type ShardOptions struct {
 	// Store stores the shard's progress under the owner's lease. It is required. If a write returns engine.ErrFenced,
 	// the engine drops the shard as [Shard.Drop] does (REP-7).
 	Store engine.Owned
-	// Undivided reports whether this is the only shard of its logs. The marks are then stored with every write.
+	// Undivided reports whether no other shard uses the same logs. The marks are then stored with every write.
 	Undivided bool
 	// May reports whether an attempt may start now. The engine calls it before every attempt. While it returns false,
 	// the engine keeps the occurrences and sends nothing (REP-8). It must not call the engine.
 	May func() bool
-	// Fenced, if non-nil, is called after a write was fenced.
+	// Fenced, if non-nil, is called after a write has returned engine.ErrFenced.
 	Fenced func()
 }
 
 const (
-	// recheckPause is the delay before the next call of May after it returned false.
+	// recheckPause is the delay before May is called again after it has returned false.
 	recheckPause = 250 * time.Millisecond
 	// markInterval is the interval at which a log's mark is stored.
 	markInterval = time.Second
-	// rareMarkInterval is the interval if the shard has up to fewHandles subscriptions. A shorter interval causes more
-	// writes per log and shard. A longer interval causes a longer scan after a crash.
+	// rareMarkInterval replaces markInterval in shards with up to fewHandles subscriptions. A shorter interval causes
+	// more writes per log and shard. A longer interval causes more entries to be scanned after a crash.
 	rareMarkInterval = 5 * time.Second
 	fewHandles       = 64
 )
@@ -61,8 +61,8 @@ func (e *Engine) NewShard(o ShardOptions) *Shard {
 	return s
 }
 
-// markDue reports whether it is time to store the log's mark. e.mu must be held.
-func (s *Shard) markDue(l *Log, now time.Time) bool {
+// isMarkDue reports whether the log's mark must be stored now. e.mu must be held.
+func (s *Shard) isMarkDue(l *Log, now time.Time) bool {
 	if s.o.Undivided {
 		return true
 	}
@@ -73,11 +73,11 @@ func (s *Shard) markDue(l *Log, now time.Time) bool {
 	return now.Sub(l.marked) >= every
 }
 
-// canMove reports whether another process can own the shard later, which is true for all shards but e.whole.
+// canMove reports whether another process can own the shard later. This is true of all shards except e.whole.
 func (s *Shard) canMove() bool { return s != s.e.whole }
 
-// end records the end of a turn. e.mu must be held.
-func (s *Shard) end() {
+// endTurn records the end of a turn. e.mu must be held.
+func (s *Shard) endTurn() {
 	if s.busy--; s.busy == 0 && s.idle != nil {
 		close(s.idle)
 		s.idle = nil
@@ -85,9 +85,9 @@ func (s *Shard) end() {
 }
 
 // Drain stops new attempts, waits for attempts in flight, stores progress and removes the subscriptions. Another
-// process can then continue from there without duplicates (REP-9). If ctx ends first, Drain cancels the attempts and
-// returns the context's error. Terminated envelopes stay with the engine, because no other process owns the ended
-// subscriptions.
+// process can then continue the deliveries without duplicates (REP-9). If ctx is done first, Drain cancels the attempts
+// and returns the context's error. The engine still sends pending terminated envelopes, because no other process owns
+// the ended subscriptions.
 func (s *Shard) Drain(ctx context.Context) error {
 	e := s.e
 	e.mu.Lock()
@@ -100,13 +100,13 @@ func (s *Shard) Drain(ctx context.Context) error {
 		s.idle = idle
 	}
 	e.mu.Unlock()
-	err := conclude(ctx, idle, s.cutOff, func(ctx context.Context) error { return s.save(ctx, true) })
+	err := finishAttempts(ctx, idle, s.cancelAttempts, func(ctx context.Context) error { return s.save(ctx, true) })
 	s.close(true)
 	return err
 }
 
-// cutOff cancels all attempts in flight.
-func (s *Shard) cutOff() {
+// cancelAttempts cancels all attempts in flight.
+func (s *Shard) cancelAttempts() {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	for h := range s.handles {
@@ -114,8 +114,8 @@ func (s *Shard) cutOff() {
 	}
 }
 
-// Drop removes the subscriptions immediately, because another process may own them. It cancels the attempts in flight
-// and ignores their results.
+// Drop removes the subscriptions immediately, because another process might already own them. It cancels the attempts
+// in flight and ignores their results.
 func (s *Shard) Drop() { s.close(false) }
 
 // close removes the subscriptions. If sendEnvelopes is set, pending envelopes of ended subscriptions are still sent.

@@ -260,8 +260,8 @@ func TestREP9DrainOfOneShard(t *testing.T) {
 	})
 }
 
-// REP-10: a record that is added late, after the mark has begun to move, may be stored as closed: its last owner found it
-// settled. What is open when the shard is given away is not lost then.
+// REP-10: a record that is added late, after the mark has begun to move, may be stored as closed: its last owner found
+// it settled. What is open when the shard is given away is not lost then.
 func TestREP10LateAndClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		top, db := newTopic(store.LogOptions{}), memory.New()

@@ -8,31 +8,31 @@ import (
 
 // A Status describes the deliveries of a subscription, as in deliveryStatus (HOOK-8).
 type Status struct {
-	// Active is false while deliveries are suspended or paused, and after the subscription has ended or expired.
+	// Active reports whether deliveries are neither suspended nor paused and the subscription has not ended or expired.
 	Active bool
-	// LastDeliveryAt is the time at which the endpoint last accepted an occurrence, or zero.
+	// LastDeliveryAt is the time at which the endpoint last accepted an occurrence, or zero if there is none.
 	LastDeliveryAt time.Time
 	// LastError is the category of the last failed attempt, or "".
 	LastError wire.Category
 	// FailedSince is the start of the current run of failures, or zero if the last attempt succeeded.
 	FailedSince time.Time
-	// Paused reports whether an operator paused deliveries. Suspended reports whether failures suspended them. Over
-	// reports whether the subscription has ended or expired.
+	// Paused reports whether an operator paused deliveries. Suspended reports whether deliveries are suspended after
+	// failures. Over reports whether the subscription has ended or expired.
 	Paused, Suspended, Over bool
-	// Throttled reports whether occurrences wait for a rate limit, for the endpoint's Retry-After, or because too many
-	// are unsettled.
+	// Throttled reports whether occurrences are waiting because of a rate limit, the endpoint's Retry-After, or too
+	// many unsettled occurrences.
 	Throttled bool
-	// RetryAfter is the remaining time, if known.
+	// RetryAfter is the remaining waiting time, or 0 if it is unknown.
 	RetryAfter time.Duration
-	// NextAt is the earliest time of the next attempt, or zero if no attempt is waiting for a time. LostAt is the
-	// earliest time at which an occurrence that is being retried will be abandoned. It is zero if nothing is being
-	// retried.
+	// NextAt is the earliest time of the next attempt, or zero if no attempt is scheduled for a later time. LostAt is
+	// the earliest time at which an occurrence that is being retried will be abandoned. It is zero if no occurrence is
+	// being retried.
 	NextAt, LostAt time.Time
 	// Sending is the number of attempts in flight.
 	Sending int
-	// Queued reports whether more work is due and waits for a slot at the host or for a worker.
+	// Queued reports whether due work is waiting for a slot at the host or for a worker.
 	Queued bool
-	// Replaying is the number of remaining positions of a replay, or 0.
+	// Replaying is the number of remaining positions of the replay in progress, or 0 without a replay.
 	Replaying int64
 	// AskedBy is the operator who requested the replay.
 	AskedBy string
@@ -47,14 +47,14 @@ func (h *Handle) Status() Status {
 
 func (h *Handle) status(now time.Time) Status {
 	s := Status{
-		Over:           h.hasEnded() || h.expired(now),
+		Over:           h.hasEnded() || h.isExpired(now),
 		Paused:         h.pausedAt != 0,
 		Suspended:      h.health.suspended,
 		LastDeliveryAt: h.health.lastDelivery.time(),
 		LastError:      wire.Category(h.health.lastError),
 		FailedSince:    h.health.failedSince.time(),
 	}
-	s.Active = !s.Over && !h.stopped()
+	s.Active = !s.Over && !h.isStopped()
 	if asked := h.replaying(); asked != nil {
 		s.Replaying, s.AskedBy = int64(asked.Last-h.marks.Base()), asked.By
 	}
@@ -74,8 +74,8 @@ func (h *Handle) status(now time.Time) Status {
 	return s
 }
 
-// retryTimes returns the time of the next attempt, and the earliest time at which an occurrence that is being retried
-// will be abandoned. Either time is zero if it does not apply.
+// retryTimes returns the time of the next attempt and the earliest time at which an occurrence will be abandoned.
+// Either time is zero if it does not apply.
 func (h *Handle) retryTimes(clock moment) (next, lost time.Time) {
 	if len(h.window) == 0 {
 		return next, lost

@@ -27,7 +27,7 @@ func (h *health) stored() store.Health {
 // windowSlices is the number of slices of a [Suspension]'s window.
 const windowSlices = 12
 
-// attemptCounts counts attempts and failures in a sliding window, with a resolution of one slice.
+// An attemptCounts counts attempts and failures in a sliding window with a resolution of one slice.
 type attemptCounts struct {
 	slice  int64 // number of the newest slice
 	counts [windowSlices]struct{ all, failed uint32 }
@@ -46,8 +46,8 @@ func (a *attemptCounts) add(now time.Time, window time.Duration, failed bool) {
 	}
 }
 
-// exceeds reports whether the failures in the window exceed the limits of s.
-func (a *attemptCounts) exceeds(s Suspension) bool {
+// exceedsLimits reports whether the failures in the window exceed the limits of s.
+func (a *attemptCounts) exceedsLimits(s Suspension) bool {
 	var all, failed uint64
 	for _, c := range a.counts {
 		all += uint64(c.all)
@@ -56,41 +56,42 @@ func (a *attemptCounts) exceeds(s Suspension) bool {
 	return all >= uint64(s.Min) && float64(failed) > s.Rate*float64(all)
 }
 
-// countAttempt counts an attempt that reflects the endpoint's health. After too many failures, it suspends the
-// subscription (HOOK-5).
+// countAttempt counts an attempt whose result reflects the endpoint's health. It suspends the subscription after too
+// many failures (HOOK-5).
 func (h *Handle) countAttempt(now time.Time, failed bool) {
 	if h.stats == nil {
 		h.stats = &attemptCounts{}
 	}
 	o := &h.e.o
 	h.stats.add(now, o.Suspend.Window, failed)
-	if failed && !h.health.suspended && h.stats.exceeds(o.Suspend) {
+	if failed && !h.health.suspended && h.stats.exceedsLimits(o.Suspend) {
 		h.health.suspended, h.health.suspendedAt = true, instantOf(now)
 		h.stats = nil
 		for _, u := range h.window {
 			u.item = nil // reread after a refresh
 		}
-		h.e.touch(h)
+		h.e.scheduleWrite(h)
 		h.e.queueLog(slog.LevelWarn, "webhook subscription suspended", h, slog.String("category", h.health.lastError))
 	}
 }
 
-// resume ends a suspension. Pending occurrences keep their retry state, and their retry windows exclude the suspension.
+// resume ends a suspension. Pending occurrences keep their retry state, and the time of the suspension does not count
+// toward their retry windows.
 func (h *Handle) resume(now time.Time) {
 	if !h.health.suspended {
 		return
 	}
 	if h.pausedAt == 0 { // otherwise Unpause counts the time
-		h.postpone(now.Sub(h.health.suspendedAt.time()))
+		h.extendWindows(now.Sub(h.health.suspendedAt.time()))
 	}
 	h.health.suspended, h.health.suspendedAt = false, 0
 	h.notUntil = 0
-	h.e.touch(h)
+	h.e.scheduleWrite(h)
 	h.e.queueLog(slog.LevelInfo, "webhook subscription resumed", h)
 }
 
-// postpone extends the retry windows by d, a period without attempts.
-func (h *Handle) postpone(d time.Duration) {
+// extendWindows extends the retry windows by d, the duration of a period without attempts.
+func (h *Handle) extendWindows(d time.Duration) {
 	d = max(d, 0)
 	for _, u := range h.window {
 		if u.first != 0 {
@@ -104,10 +105,10 @@ func (h *Handle) postpone(d time.Duration) {
 	}
 }
 
-// stopped reports whether deliveries are suspended or paused.
-func (h *Handle) stopped() bool { return h.health.suspended || h.pausedAt != 0 }
+// isStopped reports whether deliveries are suspended or paused.
+func (h *Handle) isStopped() bool { return h.health.suspended || h.pausedAt != 0 }
 
-// Pause stops deliveries at the given time until [Handle.Unpause] is called, regardless of refreshes and resumes.
+// Pause stops deliveries at the given time until [Handle.Unpause] is called. A refresh or resume does not restart them.
 // Attempts in flight finish. The subscription can still expire. The caller stores the pause in the record.
 func (h *Handle) Pause(at time.Time) {
 	h.e.mu.Lock()
@@ -130,8 +131,8 @@ func (h *Handle) Paused() bool {
 	return h.pausedAt != 0
 }
 
-// Unpause resumes deliveries where they stopped. Retry windows exclude the pause. Entries that the log evicted during
-// the pause become a gap. A suspension remains.
+// Unpause resumes deliveries at the position where they stopped. Retry windows exclude the pause. Entries that the log
+// has evicted during the pause result in a gap. A suspension remains.
 func (h *Handle) Unpause() {
 	h.e.mu.Lock()
 	defer h.e.unlock()
@@ -146,20 +147,20 @@ func (h *Handle) Unpause() {
 	if h.health.suspended {
 		h.health.suspendedAt = instantOf(now) // the rest is counted when the suspension ends
 	}
-	h.postpone(now.Sub(since))
+	h.extendWindows(now.Sub(since))
 	h.pausedAt = 0
 	h.e.queueLog(slog.LevelInfo, "webhook subscription continues after a pause", h)
 	h.e.schedule(h, now)
 }
 
-// failedTooLong reports whether a subscription without expiry has failed for too long. For a suspended subscription,
-// the timer checks this. Otherwise it is only checked after another failure.
-func (h *Handle) failedTooLong(now time.Time) bool {
+// hasFailedTooLong reports whether a subscription without expiry has failed for too long. For suspended subscriptions,
+// the timer performs this check. For other subscriptions, the check is performed only after a failure.
+func (h *Handle) hasFailedTooLong(now time.Time) bool {
 	return h.expires == 0 && h.failing != 0 && now.Sub(h.failing.time()) >= h.e.o.NoExpiryRemoval
 }
 
-// giveUp terminates a subscription that has failed for too long.
-func (h *Handle) giveUp() {
+// terminateFailing terminates a subscription that has failed for too long.
+func (h *Handle) terminateFailing() {
 	data, _ := json.Marshal(map[string]string{"reason": h.health.lastError}) // a map of strings: cannot fail
 	h.e.queueLog(slog.LevelWarn, "webhook subscription without expiry removed", h, slog.String("category", h.health.lastError))
 	h.terminate(wire.ErrorObject{Code: h.dialect.Code(wire.CallbackEndpointError), Message: wire.CallbackEndpointError.String(), Data: data})

@@ -172,18 +172,18 @@ func TestHOOK5Thresholds(t *testing.T) {
 		ok, failed int
 		want       bool
 	}{{0, 99, false}, {0, 100, true}, {5, 95, false}, {4, 96, true}, {50, 950, false}, {49, 951, true}, {1000, 100, false}} {
-		if got := fill(c.ok, c.failed).exceeds(s); got != c.want {
+		if got := fill(c.ok, c.failed).exceedsLimits(s); got != c.want {
 			t.Errorf("%d succeeded, %d failed: %v", c.ok, c.failed, got)
 		}
 	}
 	a := fill(0, 99)
 	a.add(now.Add(50*time.Minute), s.Window, true)
-	if !a.exceeds(s) {
+	if !a.exceedsLimits(s) {
 		t.Error("forgot attempts of fifty minutes ago")
 	}
 	a = fill(0, 99)
 	a.add(now.Add(61*time.Minute), s.Window, true)
-	if a.exceeds(s) {
+	if a.exceedsLimits(s) {
 		t.Error("remembers attempts of more than an hour ago")
 	}
 	synctest.Test(t, func(t *testing.T) {

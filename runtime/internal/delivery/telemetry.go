@@ -19,11 +19,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// scope is the OpenTelemetry scope of this package. It omits "internal" because dashboards and filters depend on the
-// name.
-const scope = "github.com/mcpe-gen/mcpe-gen/runtime/delivery"
+// scopeName is the OpenTelemetry scope of this package. It omits "internal" because users' dashboards and filters
+// depend on the name.
+const scopeName = "github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 
-// Outcomes of deliveries, that is, of settled occurrences.
+// Outcomes of settled occurrences.
 const (
 	outcomeAcknowledged = "acknowledged"
 	outcomeAbandoned    = "abandoned" // after its last attempt
@@ -46,8 +46,8 @@ type metrics struct {
 	latency    metric.Float64Histogram
 	close      func()
 
-	// cached contains the attribute sets in use. There are only a few, because there are only a few events, outcomes
-	// and categories. The engine's lock guards it.
+	// cached contains the attribute sets that are in use. Their number is small, because there are only a few events,
+	// outcomes and categories. The engine's lock guards it.
 	cached map[countKey]countAttributes
 }
 
@@ -63,9 +63,9 @@ type countAttributes struct {
 func (t *metrics) init(e *Engine) (err error) {
 	t.tracer = e.o.Tracer
 	if t.tracer == nil {
-		t.tracer = otel.GetTracerProvider().Tracer(scope)
+		t.tracer = otel.GetTracerProvider().Tracer(scopeName)
 	}
-	i := telemetry.New(telemetry.Meter(e.o.Meter, scope))
+	i := telemetry.New(telemetry.Meter(e.o.Meter, scopeName))
 	t.deliveries = i.Counter("webhook.deliveries", "{occurrence}", "Occurrences that were settled, by outcome.")
 	t.attempts = i.Counter("webhook.attempts", "{attempt}", "Requests to endpoints.")
 	t.latency = i.Seconds("webhook.attempt.duration", "Time from the signature of a request to its answer or failure.")
@@ -86,8 +86,8 @@ func (t *metrics) init(e *Engine) (err error) {
 	return err
 }
 
-// A census contains the values of the observed instruments and, for each host that lags, the lag of its slowest
-// subscription.
+// A census contains the values of the observed instruments and the lag of the slowest subscription at each lagging
+// host.
 type census struct {
 	inFlight   int64
 	live       map[operator.State]int64
@@ -108,7 +108,7 @@ func (e *Engine) census() census {
 	for l := range heads {
 		heads[l] = l.head()
 	}
-	e.walk(func(h *Handle) {
+	e.visitHandles(func(h *Handle) {
 		if h.hasEnded() {
 			return
 		}
@@ -136,8 +136,9 @@ func (e *Engine) census() census {
 // Lag returns, for each event type, how many entries its slowest subscription lags behind the log.
 func (e *Engine) Lag() map[string]int64 { return e.census().lag }
 
-// Failing returns the ids of up to limit failing subscriptions, longest-failing first, and the total number of failing
-// subscriptions. A subscription is failing if it is suspended or its last attempt failed.
+// Failing returns the ids of up to limit failing subscriptions and the total number of failing subscriptions. The
+// subscription that has been failing longest is first. A subscription is failing if it is suspended or its last attempt
+// failed.
 func (e *Engine) Failing(limit int) (ids []string, total int) {
 	type failing struct {
 		since instant
@@ -145,7 +146,7 @@ func (e *Engine) Failing(limit int) (ids []string, total int) {
 	}
 	var first []failing
 	earlier := func(a, b failing) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.id, b.id)) }
-	e.walk(func(h *Handle) {
+	e.visitHandles(func(h *Handle) {
 		if h.hasEnded() || !h.health.suspended && h.health.failedSince == 0 {
 			return
 		}
@@ -161,8 +162,8 @@ func (e *Engine) Failing(limit int) (ids []string, total int) {
 	return ids, total
 }
 
-// attributes returns the attributes for c and caches them. The caller must hold the engine's lock.
-func (t *metrics) attributes(c countKey) countAttributes {
+// attributesFor returns the attributes for c and caches them. The caller must hold the engine's lock.
+func (t *metrics) attributesFor(c countKey) countAttributes {
 	o, ok := t.cached[c]
 	if !ok {
 		var set []attribute.KeyValue
@@ -184,13 +185,13 @@ func (t *metrics) attributes(c countKey) countAttributes {
 	return o
 }
 
-// outcome counts a settled occurrence. The caller must hold the engine's lock.
-func (t *metrics) outcome(h *Handle, outcome, category string) {
-	t.deliveries.Add(h.e.base, 1, t.attributes(countKey{event: h.event, outcome: outcome, category: category}).add...)
+// countOutcome counts a settled occurrence. The caller must hold the engine's lock.
+func (t *metrics) countOutcome(h *Handle, outcome, category string) {
+	t.deliveries.Add(h.e.base, 1, t.attributesFor(countKey{event: h.event, outcome: outcome, category: category}).add...)
 }
 
-// begin starts the span of an attempt. The returned function ends it and records the duration.
-func (t *metrics) begin(ctx context.Context, h *Handle, kind string, number int) (context.Context, func(result)) {
+// startSpan starts the span of an attempt. The returned function ends the span and records the duration of the attempt.
+func (t *metrics) startSpan(ctx context.Context, h *Handle, kind string, number int) (context.Context, func(attemptResult)) {
 	start := time.Now()
 	if kind == "" {
 		kind = envelopeEvent
@@ -200,7 +201,7 @@ func (t *metrics) begin(ctx context.Context, h *Handle, kind string, number int)
 		span.SetAttributes(telemetry.Type.String(h.event), telemetry.Subscription.String(h.id),
 			telemetry.Envelope.String(kind), telemetry.Attempt.Int(number))
 	}
-	return ctx, func(r result) {
+	return ctx, func(r attemptResult) {
 		if r.category != "" {
 			span.SetStatus(codes.Error, string(r.category))
 			span.SetAttributes(telemetry.ErrorType.String(string(r.category)))
@@ -219,29 +220,29 @@ func (t *metrics) begin(ctx context.Context, h *Handle, kind string, number int)
 		}
 		h.e.pulse.Attempt(h.event, h.guest.host.name, r.category != "", took)
 		h.e.mu.Lock()
-		count := t.attributes(countKey{event: h.event, envelope: kind, outcome: outcome, category: string(r.category)})
-		timed := t.attributes(countKey{category: string(r.category)})
+		count := t.attributesFor(countKey{event: h.event, envelope: kind, outcome: outcome, category: string(r.category)})
+		timed := t.attributesFor(countKey{category: string(r.category)})
 		h.e.mu.Unlock()
 		t.attempts.Add(ctx, 1, count.add...)
 		t.latency.Record(ctx, time.Since(start).Seconds(), timed.record...)
 	}
 }
 
-// A logLine is a message that is logged after the engine's lock is released.
+// A logLine is a log message that is written after the engine's lock is released.
 type logLine struct {
 	level   slog.Level
 	message string
 	attrs   []slog.Attr
 }
 
-// queueLog queues a log line, which unlock writes. The caller holds the lock.
+// queueLog queues a log message, which unlock writes. The caller holds the lock.
 func (e *Engine) queueLog(level slog.Level, message string, h *Handle, more ...slog.Attr) {
 	if e.o.Logger.Enabled(context.Background(), level) {
 		e.lines = append(e.lines, logLine{level, message, h.logAttrs(more...)})
 	}
 }
 
-// unlock releases e.mu and writes the queued log lines.
+// unlock releases e.mu and writes the queued log messages.
 func (e *Engine) unlock() {
 	lines := e.lines
 	e.lines = nil
@@ -251,8 +252,9 @@ func (e *Engine) unlock() {
 	}
 }
 
-// log writes a log line about a subscription. It may contain ids and categories, never the URL, secrets or payloads.
-func (e *Engine) log(level slog.Level, message string, h *Handle, more ...slog.Attr) {
+// writeLog writes a log message about a subscription. Log messages can contain ids and categories, but never the URL,
+// secrets or payloads.
+func (e *Engine) writeLog(level slog.Level, message string, h *Handle, more ...slog.Attr) {
 	ctx := context.Background()
 	if e.o.Logger.Enabled(ctx, level) {
 		e.o.Logger.LogAttrs(ctx, level, message, h.logAttrs(more...)...)

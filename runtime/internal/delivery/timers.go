@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An instant is a time in Unix nanoseconds, where 0 means no time. It is compact because a subscription has many of
-// them.
+// An instant is a time in Unix nanoseconds, where 0 means no time. It uses less memory than time.Time, because each
+// subscription has many instants.
 type instant int64
 
 func instantOf(t time.Time) instant {
@@ -23,8 +23,8 @@ func (i instant) time() time.Time {
 	return time.Unix(0, int64(i))
 }
 
-// A moment is a time on the engine's monotonic clock, in nanoseconds since the engine was created; 0 means no time. The
-// engine schedules by moments, so that setting back the wall clock does not delay deliveries.
+// A moment is a time on the engine's monotonic clock, in nanoseconds since the creation of the engine. A moment of 0
+// means no time. The engine uses moments for scheduling, so setting the wall clock back does not delay deliveries.
 type moment int64
 
 func (m moment) plus(d time.Duration) moment { return m + moment(d) }
@@ -42,24 +42,24 @@ func (e *Engine) timeOf(m moment) time.Time {
 	return e.now().Add(time.Duration(m - e.clock()))
 }
 
-// byTime is a heap of handles by the time of their next work.
-type byTime []*Handle
+// A handleHeap is a heap of handles, ordered by the time of their next work.
+type handleHeap []*Handle
 
-func (q byTime) Len() int           { return len(q) }
-func (q byTime) Less(i, j int) bool { return q[i].wakeAt < q[j].wakeAt }
+func (q handleHeap) Len() int           { return len(q) }
+func (q handleHeap) Less(i, j int) bool { return q[i].wakeAt < q[j].wakeAt }
 
-func (q byTime) Swap(i, j int) {
+func (q handleHeap) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
 	q[i].slot, q[j].slot = i, j
 }
 
-func (q *byTime) Push(x any) {
+func (q *handleHeap) Push(x any) {
 	h := x.(*Handle)
 	h.slot = len(*q)
 	*q = append(*q, h)
 }
 
-func (q *byTime) Pop() any {
+func (q *handleHeap) Pop() any {
 	last := len(*q) - 1
 	h := (*q)[last]
 	(*q)[last] = nil
@@ -68,17 +68,18 @@ func (q *byTime) Pop() any {
 	return h
 }
 
-// timers schedules the handles that wait for a time, with a single timer. The engine's lock guards it.
-type timers struct {
-	queue byTime
+// A timerQueue schedules the handles that are waiting for a point in time. It uses a single timer. The engine's lock
+// guards it.
+type timerQueue struct {
+	queue handleHeap
 	timer *time.Timer
 	armed moment // time of the timer; 0 if it is not set
 	fire  func()
 	now   func() moment
 }
 
-// set schedules h at the given moment. If at is 0, it removes h.
-func (t *timers) set(h *Handle, at moment) {
+// schedule schedules h at the given moment. If the moment is 0, it removes h.
+func (t *timerQueue) schedule(h *Handle, at moment) {
 	switch {
 	case at == 0:
 		t.remove(h)
@@ -90,17 +91,17 @@ func (t *timers) set(h *Handle, at moment) {
 		h.wakeAt = at
 		heap.Fix(&t.queue, h.slot)
 	}
-	t.arm()
+	t.resetTimer()
 }
 
-func (t *timers) remove(h *Handle) {
+func (t *timerQueue) remove(h *Handle) {
 	if h.slot >= 0 {
 		heap.Remove(&t.queue, h.slot)
 	}
 }
 
-// due removes and returns the first handle that is due, or returns nil.
-func (t *timers) due(now moment) *Handle {
+// popDue removes and returns the first due handle, or returns nil if no handle is due.
+func (t *timerQueue) popDue(now moment) *Handle {
 	if len(t.queue) == 0 || t.queue[0].wakeAt > now {
 		return nil
 	}
@@ -109,9 +110,9 @@ func (t *timers) due(now moment) *Handle {
 	return h
 }
 
-// arm sets the timer for the first handle. A timer that fires early is harmless, so removing the first handle does not
-// reset it.
-func (t *timers) arm() {
+// resetTimer sets the timer for the first handle. An early timer is harmless, so the timer is not reset when the first
+// handle is removed.
+func (t *timerQueue) resetTimer() {
 	if len(t.queue) == 0 {
 		return
 	}
@@ -130,7 +131,7 @@ func (t *timers) arm() {
 	}
 }
 
-func (t *timers) stop() {
+func (t *timerQueue) stop() {
 	if t.timer != nil {
 		t.timer.Stop()
 	}

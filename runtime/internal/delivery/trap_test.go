@@ -169,7 +169,7 @@ func TestTrap6NothingAfterTheEnd(t *testing.T) {
 }
 
 // TestHOOK5CutOffIsNoFailure cuts off an attempt by a shutdown whose time is over: that says nothing
-// about the endpoint. The first case in [Engine.send] and result.aborted in [Engine.conclude] carry
+// about the endpoint. The first case in [Engine.send] and attemptResult.aborted in [Engine.applyResult] carry
 // this.
 func TestHOOK5CutOffIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestHOOK5CutOffIsNoFailure(t *testing.T) {
 }
 
 // TestTrap1FilteredSince retries an occurrence that does not concern the subscription any more: it is
-// settled, looked for once, and the watermark passes it. The end of [Engine.reread] carries this
+// settled, looked for once, and the watermark passes it. The end of [Engine.rereadItem] carries this
 // (trap 1).
 func TestTrap1FilteredSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

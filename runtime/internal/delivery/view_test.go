@@ -16,8 +16,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// SRV-8: an operator finds the subscriptions that fail, those that have failed for longest first, and how far the slowest
-// one is behind; one that has recovered or ended is not among them.
+// SRV-8: an operator finds the subscriptions that fail, those that have failed for longest first, and how far the
+// slowest one is behind; one that has recovered or ended is not among them.
 func TestSRV8FailingAndLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -68,8 +68,8 @@ func TestSRV8FailingAndLag(t *testing.T) {
 	})
 }
 
-// SRV-8: an operator finds out whether an event concerns a subscription and whether it needs nothing any more; a log that
-// cannot be read is an error.
+// SRV-8: an operator finds out whether an event concerns a subscription and whether it needs nothing any more; a log
+// that cannot be read is an error.
 func TestSRV8Concerned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answer: func(_ context.Context, g got) (int, http.Header, error) {
@@ -96,8 +96,8 @@ func TestSRV8Concerned(t *testing.T) {
 	})
 }
 
-// SRV-8: an attempt that an operator asks for and that cannot be made is an error that says why, and changes nothing: the
-// event is gone, the log cannot be read, or the subscription or the engine has ended.
+// SRV-8: an attempt that an operator asks for and that cannot be made is an error that says why, and changes nothing:
+// the event is gone, the log cannot be read, or the subscription or the engine has ended.
 func TestSRV8SendAgainRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(t *testing.T, e *Engine, top *topic, h *Handle, v *view)
@@ -147,8 +147,8 @@ func TestSRV8SendAgainRefused(t *testing.T) {
 	}
 }
 
-// HOOK-4: after a restart, endpoints that were known to hang do not hold up one of the same host that is quick: what their
-// records tell of the last attempt counts from the first turn on.
+// HOOK-4: after a restart, endpoints that were known to hang do not hold up one of the same host that is quick: what
+// their records tell of the last attempt counts from the first turn on.
 func TestHOOK4HangingOnesAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answer: func(ctx context.Context, g got) (int, http.Header, error) {

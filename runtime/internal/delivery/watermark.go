@@ -7,9 +7,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Watermark tracks which positions of a log are settled for one subscription: acknowledged, abandoned or not matching
-// (HOOK-6). It stores the open positions and the position up to which the log was read. All other positions up to there
-// are settled. It is not safe for concurrent use.
+// A Watermark tracks which positions of a log are settled for a subscription. A position is settled if its occurrence
+// was acknowledged or abandoned, or does not match (HOOK-6). It stores the open positions and the position up to which
+// the log was read. All other positions up to that position are settled. It is not safe for concurrent use.
 type Watermark struct {
 	upto store.Position
 	open []store.Position // ascending
@@ -30,8 +30,8 @@ func NewWatermark(p store.Progress) Watermark {
 // Upto returns the position up to which the log was read.
 func (w *Watermark) Upto() store.Position { return w.upto }
 
-// Open opens position p, which must be above Upto. The positions in between do not match. If p was settled before a
-// restart, it remains settled and Open returns false.
+// Open marks position p, which must be greater than Upto, as open. The positions between Upto and p do not match. If p
+// was settled before a restart, it remains settled and Open returns false.
 func (w *Watermark) Open(p store.Position) bool {
 	if p <= w.upto {
 		return false
@@ -46,7 +46,7 @@ func (w *Watermark) Open(p store.Position) bool {
 	return true
 }
 
-// Pass records that no other position up to p matches. It never moves Upto back.
+// Pass records that no further position up to p matches. It never moves Upto back.
 func (w *Watermark) Pass(p store.Position) {
 	w.upto = max(w.upto, p)
 	for len(w.skip) > 0 && w.skip[0].To <= w.upto {
@@ -70,7 +70,7 @@ func (w *Watermark) Settle(p store.Position) bool {
 	return true
 }
 
-// Skip settles p. If p is above Upto, it is settled before it is read.
+// Skip settles p. If p is greater than Upto, it is settled before it is read.
 func (w *Watermark) Skip(p store.Position) {
 	if w.Settle(p) || p <= w.upto {
 		return
@@ -90,17 +90,17 @@ func (w *Watermark) Skip(p store.Position) {
 }
 
 // SkipAll settles the spans, which must be in ascending order. Open positions in the spans stay open. A span that
-// starts right after Upto is passed immediately and thus not read.
+// starts right after Upto is passed immediately, so it is not read.
 func (w *Watermark) SkipAll(spans []store.Span) {
-	w.skip = union(w.skip, spans)
+	w.skip = mergeSpans(w.skip, spans)
 	w.Pass(w.upto)
 	if len(w.skip) > 0 && w.skip[0].From <= w.upto+1 {
 		w.Pass(w.skip[0].To)
 	}
 }
 
-// union returns the union of a and b in ascending order.
-func union(a, b []store.Span) (all []store.Span) {
+// mergeSpans returns the union of a and b in ascending order.
+func mergeSpans(a, b []store.Span) (all []store.Span) {
 	both := slices.Concat(a, b)
 	slices.SortFunc(both, func(a, b store.Span) int { return cmp.Compare(a.From, b.From) })
 	for _, s := range both {
@@ -135,8 +135,8 @@ func (w *Watermark) Settled(p store.Position) bool {
 	return spansContain(w.skip, p)
 }
 
-// At returns the position for the cursor in the body of p. This is p if all lower positions are settled, otherwise
-// Base.
+// At returns the position of the cursor in the request body for p. It returns p if all lower positions are settled,
+// otherwise Base.
 func (w *Watermark) At(p store.Position) store.Position {
 	if len(w.open) > 0 && w.open[0] < p {
 		return w.open[0] - 1

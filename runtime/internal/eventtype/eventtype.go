@@ -1,6 +1,6 @@
 // Package eventtype defines the interfaces of event types for the server's packages. They provide the permanent name of
-// an event type, its current registration, and the arguments of a subscription to it. Package server implements them,
-// and package eventtypetest implements them for tests. The package makes no compatibility promise.
+// an event type, its current registration, and the arguments of its subscriptions. Package server implements them, and
+// package eventtypetest implements them for tests. The package makes no compatibility promise.
 package eventtype
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Type is an event type. Its name is the same for all its registrations. Equal values represent the same type.
+// A Type is an event type. All its registrations have the same name. Equal values represent the same type.
 type Type interface {
 	Name() string
 	// Current returns the current registration, or nil after the type has been removed.
@@ -56,13 +56,13 @@ func Parse(d Definition, raw json.RawMessage) (Arguments, error) {
 	return Arguments{a, d}, err
 }
 
-// Reparse validates arguments that were accepted before. See [topic.Type.Reparse].
+// Reparse validates arguments that have already been accepted. See [topic.Type.Reparse].
 func Reparse(d Definition, raw json.RawMessage) (Arguments, error) {
 	a, err := d.Kernel().Reparse(raw)
 	return Arguments{a, d}, err
 }
 
-// Bare returns a copy without the compiled filter. Leases of pollers store such copies.
+// Bare returns a copy of the arguments without the compiled filter. Leases of pollers store such copies.
 func (a Arguments) Bare() Arguments { return Arguments{a.Arguments.Bare(), a.Def} }
 
 // A Subscription identifies a subscription for hooks and operators (SRV-2).
@@ -73,14 +73,14 @@ type Subscription struct {
 	Restored bool
 }
 
-// Identify returns the Subscription for a principal with the given mode, callback URL and arguments. The URL is ""
-// without a callback.
+// Identify returns the Subscription for a principal with the given mode, callback URL and arguments. The URL is "" if
+// the subscription has no callback.
 func Identify(mode, principal, url string, a Arguments) Subscription {
 	event := a.Def.Kernel().Name
 	return Subscription{ID: wire.SubscriptionID(mode, principal, url, event, a.Canonical()), Principal: principal, Event: event, Mode: mode}
 }
 
-// Behind returns the number of log entries after the position passed, or nil for a type without a log.
+// Behind returns the number of log entries after the position passed, or nil if the type has no log.
 func Behind(t Type, passed store.Position) *int64 {
 	if t.Topic() == nil {
 		return nil

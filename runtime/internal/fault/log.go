@@ -13,16 +13,16 @@ import (
 )
 
 // A Log logs errors that are not sent to callers. It logs the stack of a hook's panic only once for each place, because
-// a hook can panic for every occurrence and every subscription.
+// a hook might panic for every occurrence and subscription.
 type Log struct {
 	Logger *slog.Logger
 
 	panics sync.Map // set of places whose stack has been logged
 }
 
-// Internal logs err and the operation that failed. It ignores errors that are sent to the caller and errors that occur
-// because the caller has disconnected. It does log an error that wraps one for the caller, because the wrapping error
-// contains more details.
+// Internal logs err and the operation that failed. It ignores errors that are sent to the caller, and errors that occur
+// because the caller has disconnected. However, it logs errors that wrap an error for the caller, because they contain
+// more details.
 func (l *Log) Internal(ctx context.Context, doing string, err error) {
 	if h := (*hook.Error)(nil); errors.As(err, &h) && h == err {
 		err = h.Err
@@ -63,7 +63,7 @@ func (l *Log) Every(ctx context.Context, interval time.Duration, doing string, f
 	}
 }
 
-// Unseen hides the kind of an error that the caller does not receive, so that [Log.Internal] logs the error.
+// Unseen hides the kind of an error that the caller does not receive, so [Log.Internal] logs the error.
 type Unseen struct{ Err error }
 
 func (e Unseen) Error() string { return e.Err.Error() }

@@ -14,8 +14,9 @@ import (
 // the texts below and those of the checks of params. The text of an author's hook or of an endpoint is never a reason;
 // an author can put text into the data.
 
-// message returns the message of an error. It consists of the error's name and, if there is one, the reason.
-func message(kind wire.Kind, reason string) string {
+// errorMessage returns the message of an error. The message consists of the error's name and the reason, if it is not
+// empty.
+func errorMessage(kind wire.Kind, reason string) string {
 	if reason == "" {
 		return kind.String()
 	}
@@ -23,13 +24,13 @@ func message(kind wire.Kind, reason string) string {
 }
 
 // Reasons for refusing a verification. ReasonUndecided means that the caller timed out while it waited for
-// verifications by other callers. ReasonOthers means that verifications of the same host by other callers have failed.
+// verifications by other callers. ReasonOthers means that other callers' verifications of the same host have failed.
 const (
 	ReasonUndecided = "undecided"
 	ReasonOthers    = "others"
 )
 
-// Reasons for the values in an error's data. Other values have no reason.
+// Reasons that correspond to the values in an error's data. Other values have no reason.
 var (
 	notFoundReasons = map[string]string{"event": "no such event type", "subscription": "no such subscription"}
 	changedReasons  = map[string]string{FeatureInput: "inputSchema has changed", FeaturePayload: "payloadSchema has changed"}

@@ -20,7 +20,8 @@ const (
 	FeaturePayload = "payloadSchema"
 )
 
-// NotFound returns the error for a nonexistent event type or subscription. kind is "event" or "subscription".
+// NotFound returns the error for a nonexistent event type or subscription. The parameter kind is "event" or
+// "subscription".
 func NotFound(kind string) *events.Error {
 	return events.NewError(wire.NotFound, map[string]string{"kind": kind})
 }
@@ -56,7 +57,7 @@ func Unverified(reason string) *events.Error {
 	return events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications", "reason": reason})
 }
 
-// ErrShuttingDown reports that the server is shutting down (SRV-6).
+// ErrShuttingDown is returned while the server is shutting down (SRV-6).
 var ErrShuttingDown = events.NewError(wire.Internal, map[string]string{"reason": wire.ReasonShuttingDown})
 
 // Object converts err to a JSON-RPC error object. It omits the text of an internal error (ERR-4).
@@ -65,10 +66,10 @@ func Object(err error, d wire.Dialect) *wire.ErrorObject {
 	if !errors.As(err, &e) || e.Kind == 0 {
 		e = events.NewError(wire.Internal, nil)
 	}
-	return &wire.ErrorObject{Code: d.Code(e.Kind), Message: message(e.Kind, reasonOf(e)), Data: e.Data}
+	return &wire.ErrorObject{Code: d.Code(e.Kind), Message: errorMessage(e.Kind, reasonOf(e)), Data: e.Data}
 }
 
-// Stored encodes a typed error so that a store can pass it to another process. [FromStored] decodes it.
+// Stored encodes a typed error, which a store can then pass to another process. [FromStored] decodes it.
 func Stored(e *events.Error) *wire.ErrorObject {
 	return &wire.ErrorObject{Code: wire.SEP.Code(e.Kind), Message: e.Kind.String(), Data: e.Data}
 }
@@ -85,12 +86,12 @@ func FromStored(o *wire.ErrorObject) *events.Error {
 	return &events.Error{Kind: kind, Data: o.Data}
 }
 
-// Answer is like [Object], but for the error of a call. Its message also contains the first error found when the params
-// were validated.
+// Answer is like [Object], but is used for errors that a call returns. Its message also contains the first error found
+// when the params were validated.
 func Answer(err error, d wire.Dialect) *wire.ErrorObject {
 	o := Object(err, d)
 	if e := (*events.Error)(nil); errors.As(err, &e) && e.Kind == wire.InvalidParams && !errors.As(err, new(*hook.Error)) {
-		o.Message = message(e.Kind, paramsReason(e))
+		o.Message = errorMessage(e.Kind, paramsReason(e))
 	}
 	return o
 }
@@ -145,7 +146,8 @@ func InvalidParams(err error) error {
 	return events.Invalid(events.FieldError{Message: "is not valid"})
 }
 
-// Bounded returns an error if the params are longer than max bytes. It is called before the params are decoded (CAP-5).
+// Bounded returns an error if the size of the params exceeds max bytes. It must be called before the params are decoded
+// (CAP-5).
 func Bounded(params json.RawMessage, max int) error {
 	if len(params) <= max {
 		return nil
@@ -153,8 +155,8 @@ func Bounded(params json.RawMessage, max int) error {
 	return events.Invalid(events.FieldError{Message: fmt.Sprintf("have %d bytes of JSON, at most %d", len(params), max)})
 }
 
-// Typed returns the typed error that an author's OnSubscribe returned. For any other error it returns err itself, which
-// is then an internal error.
+// Typed returns the typed error that the author's OnSubscribe returned. For all other errors, it returns err itself,
+// which is then treated as an internal error.
 func Typed(err error) error {
 	var e *events.Error
 	if errors.As(err, &e) {

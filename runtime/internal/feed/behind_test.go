@@ -16,8 +16,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// PUSH-7, SRV-5: a stream that is read so slowly that the shared feed's log has moved past it asks the upstream itself from
-// where it is: it gets each occurrence once, in order and without a gap, and reads the shared log again afterwards.
+// PUSH-7, SRV-5: a stream that is read so slowly that the shared feed's log has moved past it asks the upstream itself
+// from where it is: it gets each occurrence once, in order and without a gap, and reads the shared log again
+// afterwards.
 func TestPUSH7SlowerThanTheFeed(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {
 		s.page = 100
@@ -50,8 +51,8 @@ func TestPUSH7SlowerThanTheFeed(t *testing.T) {
 	})
 }
 
-// CUR-7, SRV-5: a stream whose cursor is ahead of the shared feed, such as one that a poll has given, gets what follows it
-// once, soon, and shares the feed from then on.
+// CUR-7, SRV-5: a stream whose cursor is ahead of the shared feed, such as one that a poll has given, gets what follows
+// it once, soon, and shares the feed from then on.
 func TestCUR7AheadOfTheFeed(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {
 		behind := s.open("", false)
@@ -116,8 +117,8 @@ func TestPUSH5BadCursors(t *testing.T) {
 	}
 }
 
-// SRV-1, SRV-5: an author's typed check is asked with its arguments, and everything of its page counts: an item that cannot
-// be encoded is left out and holds up nothing.
+// SRV-1, SRV-5: an author's typed check is asked with its arguments, and everything of its page counts: an item that
+// cannot be encoded is left out and holds up nothing.
 func TestSRV1TypedCheck(t *testing.T) {
 	type arguments = map[string]any
 	type payload struct {
@@ -154,8 +155,8 @@ func TestSRV1TypedCheck(t *testing.T) {
 	}
 }
 
-// SRV-1, POLL-4: polls of a type with both sources, however few occurrences they take at a time and whatever has no room in
-// an answer, get each once: what was emitted, what the check found, and one of what came both ways.
+// SRV-1, POLL-4: polls of a type with both sources, however few occurrences they take at a time and whatever has no
+// room in an answer, get each once: what was emitted, what the check found, and one of what came both ways.
 func TestPOLL4PagesOfBoth(t *testing.T) {
 	for most := 1; most <= 5; most++ {
 		t.Run(fmt.Sprint(most, " at a time"), func(t *testing.T) {

@@ -9,17 +9,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// bothCursor returns the JSON encoding of the cursor that [bothText] returns.
-func bothCursor(log wire.Cursor, check string) []byte {
-	text, err := bothText(log, check)
+// encodeCombinedCursor returns the JSON encoding of the cursor that [combineCursors] returns.
+func encodeCombinedCursor(log wire.Cursor, check string) []byte {
+	text, err := combineCursors(log, check)
 	if err != nil {
 		return topic.NullCursor
 	}
 	return frame.AppendString(nil, text)
 }
 
-// resolveBoth returns the start in the type's log for a request whose cursor combines both sources.
-func resolveBoth(ctx context.Context, t *topic.Topic, typ *topic.Type, head store.Position, w topic.Replay) (topic.Start, error) {
+// resolveCombined returns the start position in the type's log for a request whose cursor combines the positions in
+// both sources.
+func resolveCombined(ctx context.Context, t *topic.Topic, typ *topic.Type, head store.Position, w topic.Replay) (topic.Start, error) {
 	if w.Cursor != nil {
 		c, err := topic.ParseCursor(*w.Cursor)
 		if err != nil {
@@ -32,27 +33,27 @@ func resolveBoth(ctx context.Context, t *topic.Topic, typ *topic.Type, head stor
 	return t.Start(ctx, typ, head, w)
 }
 
-// A bothSource reads a type that has both a check and an emitter. It reads the feed of the check first and then the
-// emitted occurrences. Its cursor contains both positions.
-type bothSource struct {
+// A combinedSource reads an event type that has a check and an emitter. It reads the feed of the check first and then
+// the emitted occurrences. Its cursor contains both positions.
+type combinedSource struct {
 	check *feedSource
 	emit  topic.Reader
 }
 
-func openBoth(ctx context.Context, check *feedSource, head store.Position, w topic.Replay) (*bothSource, bool, error) {
+func openCombined(ctx context.Context, check *feedSource, head store.Position, w topic.Replay) (*combinedSource, bool, error) {
 	t, a := check.seat.Feeds.host.Topic(), check.f.args
-	from, err := resolveBoth(ctx, t, a.Of, head, w)
+	from, err := resolveCombined(ctx, t, a.Of, head, w)
 	if err != nil {
 		return nil, false, err
 	}
-	return &bothSource{check, t.ReaderFrom(a, check.seat.ID, check.seat.Bell, from)}, from.Truncated, nil
+	return &combinedSource{check, t.ReaderFrom(a, check.seat.ID, check.seat.Bell, from)}, from.Truncated, nil
 }
 
-func (b *bothSource) Pull(ctx context.Context, into []topic.Outcome) (topic.Pulled, error) {
+func (b *combinedSource) Pull(ctx context.Context, into []topic.Outcome) (topic.Pulled, error) {
 	p, err := b.check.Pull(ctx, into)
 	for i, o := range p.Out {
 		if o.Err() == nil {
-			p.Out[i] = o.WithCursor(bothCursor(b.emit.Place(), o.Entry().Cursor))
+			p.Out[i] = o.WithCursor(encodeCombinedCursor(b.emit.Place(), o.Entry().Cursor))
 		}
 	}
 	if err != nil || p.Gap {
@@ -63,16 +64,16 @@ func (b *bothSource) Pull(ctx context.Context, into []topic.Outcome) (topic.Pull
 	p.Out, p.More, p.Gap = e.Out, p.More || e.More, e.Gap
 	kept := p.Out[:n]
 	for _, o := range p.Out[n:] {
-		if !b.check.seat.Feeds.fromEmit(b.check.f.hash, o.Entry().EventID) {
+		if !b.check.seat.Feeds.deliversFromEmit(b.check.f.hash, o.Entry().EventID) {
 			continue
 		}
-		kept = append(kept, o.WithCursor(bothCursor(b.emit.PlaceAfter(o.Entry()), b.check.last)))
+		kept = append(kept, o.WithCursor(encodeCombinedCursor(b.emit.PlaceAfter(o.Entry()), b.check.last)))
 	}
 	p.Out = kept
 	return p, err
 }
 
-func (b *bothSource) Park() bool {
+func (b *combinedSource) Park() bool {
 	if !b.check.Park() {
 		return false
 	}
@@ -83,16 +84,16 @@ func (b *bothSource) Park() bool {
 	return true
 }
 
-func (b *bothSource) Unpark() store.Position {
+func (b *combinedSource) Unpark() store.Position {
 	b.check.Unpark()
 	return b.emit.Unpark()
 }
 
-func (b *bothSource) Cursor() []byte {
-	return bothCursor(b.emit.Place(), b.check.last)
+func (b *combinedSource) Cursor() []byte {
+	return encodeCombinedCursor(b.emit.Place(), b.check.last)
 }
 
-func (b *bothSource) Rebind(ctx context.Context, c *Check, a *topic.Arguments) error {
+func (b *combinedSource) Rebind(ctx context.Context, c *Check, a *topic.Arguments) error {
 	if err := b.check.Rebind(ctx, c, a); err != nil {
 		return err
 	}
@@ -101,9 +102,9 @@ func (b *bothSource) Rebind(ctx context.Context, c *Check, a *topic.Arguments) e
 }
 
 // Asks implements [Source].
-func (b *bothSource) Asks() bool { return b.check.Asks() }
+func (b *combinedSource) Asks() bool { return b.check.Asks() }
 
-func (b *bothSource) Close() {
+func (b *combinedSource) Close() {
 	b.check.Close()
 	b.emit.Close()
 }

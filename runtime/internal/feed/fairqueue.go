@@ -9,9 +9,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
-// Bounds limits the calls to the check of one event type. A value of 0 or less means no limit.
+// Bounds limits the calls to the check of one event type. A value that is not positive means no limit.
 type Bounds struct {
-	// Calls is the maximum number of concurrent calls. CallsEach is the maximum number per principal.
+	// Calls is the maximum number of concurrent calls. CallsEach is the maximum number of concurrent calls per
+	// principal.
 	Calls, CallsEach int
 	// Checks is the maximum number of distinct arguments that the readers of one principal can use. All callers without
 	// a principal share a limit that is anonymousFactor times as high.
@@ -21,8 +22,8 @@ type Bounds struct {
 // anonymousFactor multiplies the limit that all callers without a principal share.
 const anonymousFactor = 16
 
-// A callLimiter limits concurrent calls. Principals with waiting calls are served in turn. The calls of one principal
-// run in order of arrival.
+// A callLimiter limits concurrent calls. Principals with waiting calls take turns. The calls of each principal run in
+// order of arrival.
 type callLimiter struct {
 	calls, each int // 0 or less: no limit
 
@@ -39,9 +40,9 @@ type queue struct {
 	inLine  bool
 }
 
-// acquire waits until the principal may start a call. The caller must call done after the call. acquire returns an
+// acquireSlot waits until the principal can start a call. The caller must call done after the call. acquire returns an
 // error only if ctx is done.
-func (t *callLimiter) acquire(ctx context.Context, principal string) (done func(), err error) {
+func (t *callLimiter) acquireSlot(ctx context.Context, principal string) (done func(), err error) {
 	t.mu.Lock()
 	q := t.by[principal]
 	if q == nil {
@@ -54,9 +55,9 @@ func (t *callLimiter) acquire(ctx context.Context, principal string) (done func(
 	turn := make(chan struct{})
 	q.waiting = append(q.waiting, turn)
 	t.enqueue(q)
-	t.admit()
+	t.startWaiting()
 	t.mu.Unlock()
-	done = func() { t.end(principal, q) }
+	done = func() { t.freeSlot(principal, q) }
 	select {
 	case <-turn:
 		return done, nil
@@ -66,7 +67,7 @@ func (t *callLimiter) acquire(ctx context.Context, principal string) (done func(
 	i := slices.Index(q.waiting, turn)
 	if i >= 0 {
 		q.waiting = slices.Delete(q.waiting, i, i+1)
-		t.forget(principal, q)
+		t.removeIdle(principal, q)
 	}
 	t.mu.Unlock()
 	if i < 0 { // the call was admitted concurrently
@@ -75,15 +76,15 @@ func (t *callLimiter) acquire(ctx context.Context, principal string) (done func(
 	return nil, ctx.Err()
 }
 
-// end frees the slot of a finished call.
-func (t *callLimiter) end(principal string, q *queue) {
+// freeSlot frees the slot of a finished call.
+func (t *callLimiter) freeSlot(principal string, q *queue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.running--
 	q.running--
 	t.enqueue(q)
-	t.admit()
-	t.forget(principal, q)
+	t.startWaiting()
+	t.removeIdle(principal, q)
 }
 
 // enqueue adds a principal to the line if it has a call that waits only for a free slot. t.mu must be held.
@@ -94,8 +95,8 @@ func (t *callLimiter) enqueue(q *queue) {
 	}
 }
 
-// admit starts waiting calls while there are free slots. t.mu must be held.
-func (t *callLimiter) admit() {
+// startWaiting starts waiting calls while there are free slots. t.mu must be held.
+func (t *callLimiter) startWaiting() {
 	for len(t.line) > 0 && (t.calls <= 0 || t.running < t.calls) {
 		q := t.line[0]
 		t.line = t.line[1:]
@@ -111,8 +112,8 @@ func (t *callLimiter) admit() {
 	}
 }
 
-// forget deletes a principal that has no calls. t.mu must be held.
-func (t *callLimiter) forget(principal string, q *queue) {
+// removeIdle deletes a principal that has no calls. t.mu must be held.
+func (t *callLimiter) removeIdle(principal string, q *queue) {
 	if q.running == 0 && len(q.waiting) == 0 && t.by[principal] == q {
 		delete(t.by, principal)
 	}

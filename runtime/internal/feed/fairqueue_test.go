@@ -141,8 +141,8 @@ func TestCAP5WaitingCheckEnds(t *testing.T) {
 	})
 }
 
-// CAP-5: a principal reads a check with so many different arguments; that is its bound alone, equal arguments count once,
-// and a subscription that was accepted before is not refused.
+// CAP-5: a principal reads a check with so many different arguments; that is its bound alone, equal arguments count
+// once, and a subscription that was accepted before is not refused.
 func TestCAP5DistinctChecks(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {
 		s.feeds = new(Feeds)

@@ -12,8 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// A feed is a check loop shared by all streams with the same event, arguments and principal (SRV-5). It stores the
-// occurrences and their cursors in a private log. It runs as long as at least one stream uses it.
+// A feed is a check loop that is shared by all streams with the same event, arguments and principal (SRV-5). It stores
+// the occurrences and their cursors in a private log. It runs as long as at least one stream uses it.
 type feed struct {
 	*upstream
 	key   feedKey
@@ -39,7 +39,8 @@ type feed struct {
 
 type feedKey struct{ arguments, principal string }
 
-// Limits of a feed's log, which is also limited to recent.Bytes. A reader fetches evicted entries from the upstream.
+// Limits of a feed's log, which is also limited to recent.Bytes. Readers fetch evicted entries from the upstream
+// service.
 const (
 	Entries   = 1024
 	feedSlots = 64
@@ -47,8 +48,8 @@ const (
 	maxBackoff = time.Minute
 )
 
-// acquire returns the feed of the upstream, creating it if necessary.
-func (u *upstream) acquire() *feed {
+// acquireFeed returns the feed of the upstream, creating it if necessary.
+func (u *upstream) acquireFeed() *feed {
 	key := feedKey{u.args.Key, u.principal}
 	all := u.feeds
 	all.mu.Lock()
@@ -75,7 +76,7 @@ func (u *upstream) acquire() *feed {
 	return f
 }
 
-// release releases the feed. The last holder to release it stops the feed.
+// release releases the feed. When the last holder releases the feed, the feed stops.
 func (f *feed) release() {
 	all := f.feeds
 	all.mu.Lock()
@@ -100,8 +101,8 @@ func (f *feed) stop() {
 	}
 }
 
-// goLive starts the loop at c. s is the step after c if it has already been fetched, or nil.
-func (f *feed) goLive(c checkpoint, text string, s *step, wait time.Duration) {
+// startLoop starts the loop at c. The parameter s is the step after c if that step has already been fetched, or nil.
+func (f *feed) startLoop(c checkpoint, text string, s *step, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.base, f.head, f.at = text, text, c
@@ -120,12 +121,12 @@ func (f *feed) goLive(c checkpoint, text string, s *step, wait time.Duration) {
 		if s != nil {
 			f.appendStep(ctx, s)
 		}
-		f.run(ctx, wait)
+		f.runLoop(ctx, wait)
 	}()
 }
 
-// run calls the check periodically until ctx is done. The first call follows after wait.
-func (f *feed) run(ctx context.Context, wait time.Duration) {
+// runLoop calls the check periodically until ctx is done. The first call follows after the duration wait.
+func (f *feed) runLoop(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	pause := f.check.Interval
@@ -140,7 +141,7 @@ func (f *feed) run(ctx context.Context, wait time.Duration) {
 		f.mu.Lock()
 		at := f.at
 		f.mu.Unlock()
-		s, err := f.step(ctx, at)
+		s, err := f.fetchStep(ctx, at)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -187,7 +188,7 @@ func (f *feed) appendStep(ctx context.Context, s *step) {
 	_, pos, _ := f.log.Bounds(ctx) // a memory log never fails
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.head, f.headPos, f.at = f.text(s.next), pos, s.next
+	f.head, f.headPos, f.at = f.cursorOf(s.next), pos, s.next
 }
 
 // cursorAt returns the cursor at a position in the feed's log. It returns false if the position has been evicted.
@@ -208,8 +209,8 @@ func (f *feed) cursorAt(pos store.Position) (string, bool) {
 	return b.Entries[0].Cursor, true
 }
 
-// find returns the position in the feed's log that corresponds to a cursor.
-func (f *feed) find(cursor string) (store.Position, bool) {
+// positionAfter returns the position in the feed's log that corresponds to a cursor.
+func (f *feed) positionAfter(cursor string) (store.Position, bool) {
 	f.mu.Lock()
 	head, headPos, base, live := f.head, f.headPos, f.base, f.live
 	f.mu.Unlock()
@@ -245,9 +246,9 @@ func (f *feed) scan(is func(*store.Entry) bool) (store.Position, bool) {
 	return 0, false
 }
 
-// state returns the number of failures, the number of gaps, and the last failure. Readers compare the counters with the
-// values that they last reported.
-func (f *feed) state() (failures, gaps uint64, failure error) {
+// counters returns the number of failures, the number of gaps, and the last failure of the loop. Readers compare the
+// numbers with the numbers that they last reported.
+func (f *feed) counters() (failures, gaps uint64, failure error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failures, f.gaps, f.failure

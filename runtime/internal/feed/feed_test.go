@@ -49,8 +49,8 @@ func TestSRV5Shared(t *testing.T) {
 	})
 }
 
-// CUR-7, CUR-2: a cursor goes on where it was taken, in a feed of its own and in one that is ahead of it; what is none of
-// the feed's begins now and says so.
+// CUR-7, CUR-2: a cursor goes on where it was taken, in a feed of its own and in one that is ahead of it; what is none
+// of the feed's begins now and says so.
 func TestCUR7GoesOn(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {
 		first := s.open("", false)
@@ -151,8 +151,8 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// POLL-1, POLL-6: a poll asks from its cursor, page by page within its bounds, and its cursor is that of the last that it
-// took; without one it is at the head.
+// POLL-1, POLL-6: a poll asks from its cursor, page by page within its bounds, and its cursor is that of the last that
+// it took; without one it is at the head.
 func TestPolls(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {
 		poll := func(cursor string, most int) (ids, next string, more, truncated, gap bool) {
@@ -217,8 +217,8 @@ func TestPolls(t *testing.T) {
 	})
 }
 
-// SRV-1: of an occurrence that is emitted and found by a check one is delivered, the one that came first, and the cursor
-// carries both places.
+// SRV-1: of an occurrence that is emitted and found by a check one is delivered, the one that came first, and the
+// cursor carries both places.
 func TestSRV1Both(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {
 		s.check = &Check{Ask: s.ask, Interval: interval, Shared: true, Emits: true}
@@ -265,8 +265,8 @@ func TestSRV1Both(t *testing.T) {
 	})
 }
 
-// SUB-1, CUR-7: the cursor at which a subscription begins is fixed at once: of now, of what was asked for, or of what is
-// left of it; a check that does not answer in time is the upstream's failure.
+// SUB-1, CUR-7: the cursor at which a subscription begins is fixed at once: of now, of what was asked for, or of what
+// is left of it; a check that does not answer in time is the upstream's failure.
 func TestSUB1Fix(t *testing.T) {
 	for _, emits := range []bool{false, true} {
 		t.Run(fmt.Sprint("emits=", emits), func(t *testing.T) {
@@ -329,7 +329,8 @@ func TestSUB1Fix(t *testing.T) {
 	}
 }
 
-// OCC-2: an item without an id has one that is the same whenever it is found again; what is no occurrence is passed over.
+// OCC-2: an item without an id has one that is the same whenever it is found again; what is no occurrence is passed
+// over.
 func TestOCC2Items(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {
 		st := s.open("", false)
@@ -353,8 +354,8 @@ func TestOCC2Items(t *testing.T) {
 	})
 }
 
-// SRV-5, CUR-5: a subscription that begins behind a feed asks the upstream itself until it meets the feed's log, and then
-// reads that; failures on the way are told and tried again, and what is too old is passed over and told of.
+// SRV-5, CUR-5: a subscription that begins behind a feed asks the upstream itself until it meets the feed's log, and
+// then reads that; failures on the way are told and tried again, and what is too old is passed over and told of.
 func TestCUR5CatchesUp(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {
 		first := s.open("", false)
@@ -417,8 +418,9 @@ func TestRebindBoth(t *testing.T) {
 	})
 }
 
-// OCC-2: a check's events without ids are told apart by the cursor under which they are found. The same data found again
-// later is another event, which a client that drops repeats does not drop; read again from one cursor it is the same.
+// OCC-2: a check's events without ids are told apart by the cursor under which they are found. The same data found
+// again later is another event, which a client that drops repeats does not drop; read again from one cursor it is the
+// same.
 func TestOCC2SameDataLater(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {
 		s.page = 1

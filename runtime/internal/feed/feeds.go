@@ -2,7 +2,7 @@
 // and principal share a feed. The feed calls the check in a loop and stores the results in a log, which its subscribers
 // read. A poll calls the check directly. If the type also emits, both sources are combined (bothsources.go).
 //
-// Each event type has one [Feeds]. The code in upstream.go makes one call to the check, and walk.go reads the result.
+// Each event type has one [Feeds]. The file upstream.go calls the check, and walk.go reads the results.
 package feed
 
 import (
@@ -21,13 +21,13 @@ import (
 
 // A Check is the check of one registration of an event type.
 type Check struct {
-	// Ask calls the author's check with decoded arguments. It returns panics as errors.
+	// Ask calls the author's check with the decoded arguments. It returns panics as errors.
 	Ask func(ctx context.Context, arguments any, cursor string) (Page, error)
 	// Emits reports whether the type also has an emitter.
 	Emits bool
-	// Shared reports whether the result is independent of the principal.
+	// Shared reports whether the result of the check is independent of the principal.
 	Shared bool
-	// Interval is the default interval of the loop. The upstream can set a different one.
+	// Interval is the default interval of the loop. The upstream service can set a different interval.
 	Interval time.Duration
 }
 
@@ -50,7 +50,7 @@ type Item struct {
 	Err    error // the payload could not be encoded
 }
 
-// A Host is the event type that the feeds belong to.
+// A Host is the event type to which the feeds belong.
 type Host interface {
 	// Topic returns the topic of emitted occurrences, or nil if the type does not have an emitter.
 	Topic() *topic.Topic
@@ -80,7 +80,7 @@ func (f *Feeds) Init(h Host, b Bounds) {
 	f.turns.calls, f.turns.each = b.Calls, b.CallsEach
 }
 
-// Adopt sets the current check, which may be nil. The caller must call stop to end the loops of the previous check.
+// Adopt sets the current check, which can be nil. The caller must call stop to end the loops of the previous check.
 func (f *Feeds) Adopt(c *Check) (stop func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,21 +93,21 @@ func (f *Feeds) Adopt(c *Check) (stop func()) {
 	}
 }
 
-// Emitted records the eventId of an occurrence before it is appended and reports whether the ID is new. An occurrence
-// that a check also finds is delivered only once, from the source that reported it first (SRV-1).
-func (f *Feeds) Emitted(id string) (first bool) { return f.origins.emitted(id) }
+// Emitted records the eventId of an occurrence before it is appended and reports whether the ID is new. If a check also
+// finds the occurrence, it is delivered only once, from the source that reported it first (SRV-1).
+func (f *Feeds) Emitted(id string) (first bool) { return f.origins.recordEmitted(id) }
 
 // NotEmitted reverts [Feeds.Emitted] for a new ID if the append fails.
-func (f *Feeds) NotEmitted(id string) { f.origins.forget(id) }
+func (f *Feeds) NotEmitted(id string) { f.origins.forgetEmitted(id) }
 
-// fromCheck reports whether the feed delivers the occurrence with the given eventId from the check. If other processes
-// also emit, both sources deliver it, and clients deduplicate it by eventId (REP-14).
-func (f *Feeds) fromCheck(feed uint64, id string) bool {
-	return f.host.Topic().Shared() || f.origins.fromCheck(feed, id)
+// deliversFromCheck reports whether the feed delivers the occurrence with the given eventId from the check. If other
+// processes also emit, both sources deliver it, and clients deduplicate it by eventId (REP-14).
+func (f *Feeds) deliversFromCheck(feed uint64, id string) bool {
+	return f.host.Topic().Shared() || f.origins.deliversFromCheck(feed, id)
 }
 
-func (f *Feeds) fromEmit(feed uint64, id string) bool {
-	return f.host.Topic().Shared() || f.origins.fromEmit(feed, id)
+func (f *Feeds) deliversFromEmit(feed uint64, id string) bool {
+	return f.host.Topic().Shared() || f.origins.deliversFromEmit(feed, id)
 }
 
 // Len returns the number of feeds in use.
@@ -140,28 +140,29 @@ type Start struct {
 	topic.Replay
 	// Head is the head of the type's log when the request arrived.
 	Head store.Position
-	// Later reports whether the subscription has already been accepted. If so, the feed's loop calls the check and
-	// reports gaps, and the limits do not apply.
+	// Later reports whether the subscription has been accepted before. If so, the limits do not apply, and the feed's
+	// loop calls the check and reports gaps.
 	Later bool
 }
 
-// Open opens a subscription's source. truncated reports whether the source could not start at the requested position.
+// Open opens a subscription's source. The result truncated reports whether the source was unable to start at the
+// requested position.
 func Open(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Start) (_ Source, truncated bool, err error) {
 	release, err := at.Feeds.addReader(at.Principal, a, start.Later)
 	if err != nil {
 		return nil, false, err
 	}
 	u := at.Feeds.upstream(c, a, at.Principal)
-	w, place, stale := u.resolve(start.Replay)
+	w, place, stale := u.resolveStart(start.Replay)
 	src := newSource(at, u, release)
 	if truncated, err = src.start(ctx, place, w, start.Later); err != nil {
-		src.free()
+		src.releaseFeed()
 		return nil, false, err
 	}
 	if !c.Emits {
 		return src, truncated || stale, nil
 	}
-	both, lost, err := openBoth(ctx, src, start.Head, w)
+	both, lost, err := openCombined(ctx, src, start.Head, w)
 	if err != nil {
 		src.Close()
 		return nil, false, err
@@ -171,16 +172,16 @@ func Open(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Star
 
 // Owns reports whether the cursor belongs to the feed of the given arguments and principal (CUR-7).
 func (f *Feeds) Owns(c *Check, a *topic.Arguments, principal, cursor string) bool {
-	_, ok := f.upstream(c, a, principal).parse(cursor)
+	_, ok := f.upstream(c, a, principal).parseCursor(cursor)
 	return ok
 }
 
 // AskTime is the maximum time that events/subscribe waits for a check.
 const AskTime = 5 * time.Second
 
-// Fix returns the cursor at which a new subscription to a check starts (SUB-1). truncated reports whether the
-// subscription cannot start at the requested position (CUR-7). Fix returns an error for a check that times out only if
-// the request has no cursor.
+// Fix returns the cursor at which a new subscription to a check starts (SUB-1). The result truncated reports whether
+// the subscription is unable to start at the requested position (CUR-7). If the check times out, Fix returns an error
+// only for a request without a cursor.
 func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal string, head store.Position, w topic.Replay) (cursor string, truncated bool, err error) {
 	release, err := f.addReader(principal, a, false)
 	if err != nil {
@@ -188,7 +189,7 @@ func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal
 	}
 	defer release()
 	u := f.upstream(c, a, principal)
-	asked, place, stale := u.resolve(w)
+	asked, place, stale := u.resolveStart(w)
 	limited, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
 	text := ""
@@ -207,11 +208,11 @@ func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal
 		}
 		switch text = start; {
 		case err != nil:
-			text = u.text(*place) // the loop retries
+			text = u.cursorOf(*place) // the loop retries
 		case s.truncated && len(s.entries) == 0:
-			text = u.text(s.next) // the requested position no longer exists
-		case s.truncated && start == u.text(from):
-			text = u.text(checkpoint{from.upstream, from.offset | afterGap}) // the response reports the gap
+			text = u.cursorOf(s.next) // the requested position no longer exists
+		case s.truncated && start == u.cursorOf(from):
+			text = u.cursorOf(checkpoint{from.upstream, from.offset | afterGapFlag}) // the response reports the gap
 		}
 		truncated = s.truncated
 	}
@@ -219,11 +220,11 @@ func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal
 		return text, truncated || stale, nil
 	}
 	t := f.host.Topic()
-	from, err := resolveBoth(ctx, t, a.Of, head, asked)
+	from, err := resolveCombined(ctx, t, a.Of, head, asked)
 	if err != nil {
 		return "", false, err
 	}
-	both, err := bothText(from.Place(t, a.Of), text)
+	both, err := combineCursors(from.Place(t, a.Of), text)
 	return both, truncated || stale || from.Truncated, err
 }
 
@@ -244,11 +245,11 @@ func (u *upstream) headCursor(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return u.text(now), nil
+	return u.cursorOf(now), nil
 }
 
-// bothText returns a cursor that combines a position in the type's log with a check's cursor.
-func bothText(log wire.Cursor, check string) (string, error) {
+// combineCursors returns a cursor that combines a position in the type's log with a check's cursor.
+func combineCursors(log wire.Cursor, check string) (string, error) {
 	c, err := wire.ParseCursor(check)
 	if err != nil {
 		return "", err // unreachable: this package made the cursor

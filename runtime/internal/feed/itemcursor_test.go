@@ -25,7 +25,7 @@ func TestItemCursors(t *testing.T) {
 			}
 			return p, nil
 		}
-		start := Start{Replay: replay(s.feeds.upstream(s.check, s.args(), "").text(checkpoint{upstream: "0"})), Later: true}
+		start := Start{Replay: replay(s.feeds.upstream(s.check, s.args(), "").cursorOf(checkpoint{upstream: "0"})), Later: true}
 		st := s.openAt(start, false)
 		var ids, after []string
 		for len(ids) < len(cursors) {

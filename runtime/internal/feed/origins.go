@@ -2,9 +2,9 @@ package feed
 
 import "sync"
 
-// An originTracker decides which source delivers an occurrence of a type with both sources. Each feed delivers it from
-// the source that reported it first. So an occurrence that is emitted and also found by a check is delivered only once,
-// even if the check returns it repeatedly (SRV-1).
+// An originTracker determines which source delivers an occurrence if the event type has a check and an emitter. Each
+// feed delivers it from the source that reported it first. An occurrence that is emitted and also found by a check is
+// therefore delivered only once, even if the check returns it repeatedly (SRV-1).
 type originTracker struct {
 	mu      sync.Mutex
 	emits   recentSet[string]
@@ -16,8 +16,8 @@ type checkedID struct {
 	id   string
 }
 
-// emitted records the eventId of an occurrence before it is appended and reports whether the ID is new.
-func (o *originTracker) emitted(id string) (first bool) {
+// recordEmitted records the eventId of an occurrence before it is appended and reports whether the ID is new.
+func (o *originTracker) recordEmitted(id string) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	first = !o.emits.has(id)
@@ -25,15 +25,15 @@ func (o *originTracker) emitted(id string) (first bool) {
 	return first
 }
 
-// forget reverts emitted for a new ID if the append fails.
-func (o *originTracker) forget(id string) {
+// forgetEmitted reverts emitted for a new ID if the append fails.
+func (o *originTracker) forgetEmitted(id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.emits.remove(id)
 }
 
-// fromCheck reports whether the feed delivers the occurrence with the given eventId from the check.
-func (o *originTracker) fromCheck(feed uint64, id string) bool {
+// deliversFromCheck reports whether the feed delivers the occurrence with the given eventId from the check.
+func (o *originTracker) deliversFromCheck(feed uint64, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	k := checkedID{feed, id}
@@ -47,14 +47,14 @@ func (o *originTracker) fromCheck(feed uint64, id string) bool {
 	return true
 }
 
-// fromEmit reports whether the feed delivers the occurrence with the given eventId from the emitter.
-func (o *originTracker) fromEmit(feed uint64, id string) bool {
+// deliversFromEmit reports whether the feed delivers the occurrence with the given eventId from the emitter.
+func (o *originTracker) deliversFromEmit(feed uint64, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return !o.checked.has(checkedID{feed, id})
 }
 
-// A recentSet contains at least the last recentSize values added.
+// A recentSet contains at least the last recentSize values that were added.
 type recentSet[T comparable] struct{ young, old map[T]struct{} }
 
 const recentSize = 8192

@@ -10,10 +10,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Poll serves one poll. It calls the check with the poll's cursor and keeps no state for the next poll. If the type
-// has both sources, it then reads the type's log.
+// A Poll serves one poll. It calls the check with the poll's cursor and does not keep state for the next poll. If the
+// type has both sources, it then reads the type's log.
 type Poll struct {
-	walk
+	stepWalk
 	emits   bool
 	emit    topic.Reader // of the type's log, if emits
 	from    wire.Cursor  // position of emit before the last Fill
@@ -23,8 +23,8 @@ type Poll struct {
 	release func() // releases the use of the principal's checks
 }
 
-// Poll opens a poll. truncated reports whether its cursor could not be honored. Without a cursor, the poll starts at
-// the upstream's head and has nothing to read.
+// Poll opens a poll. The result truncated reports whether the poll was unable to start at its cursor. Without a cursor,
+// the poll starts at the upstream's head, so it has no results to read.
 func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Start) (p *Poll, truncated bool, err error) {
 	release, err := f.addReader(at.Principal, a, false)
 	if err != nil {
@@ -35,11 +35,11 @@ func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments,
 			release()
 		}
 	}()
-	p = &Poll{walk: walk{u: f.upstream(c, a, at.Principal), id: at.ID}, emits: c.Emits, release: release}
-	w, place, truncated := p.u.resolve(start.Replay)
+	p = &Poll{stepWalk: stepWalk{u: f.upstream(c, a, at.Principal), id: at.ID}, emits: c.Emits, release: release}
+	w, place, truncated := p.u.resolveStart(start.Replay)
 	if c.Emits {
 		t := f.host.Topic()
-		from, err := resolveBoth(ctx, t, a.Of, start.Head, w)
+		from, err := resolveCombined(ctx, t, a.Of, start.Head, w)
 		if err != nil {
 			return nil, false, err
 		}
@@ -51,7 +51,7 @@ func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments,
 		if err != nil {
 			return nil, false, err
 		}
-		p.next, p.last = wait, p.u.text(now)
+		p.next, p.last = wait, p.u.cursorOf(now)
 		return p, truncated, nil
 	}
 	s, _, text, err := p.u.replayFrom(ctx, *place, w.MaxAge)
@@ -68,7 +68,7 @@ func (p *Poll) Replays() bool { return p.found != nil }
 // NextPoll returns the delay before the next call that the upstream requested, or 0 if it did not request one.
 func (p *Poll) NextPoll() time.Duration { return p.next }
 
-// Fill reads up to the bound. It calls the check repeatedly while more pages are available.
+// Fill reads results up to the bound. It calls the check repeatedly while more pages are available.
 func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error) {
 	got := topic.Pulled{Out: into}
 	if p.emits {
@@ -77,7 +77,7 @@ func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (t
 	scanned := 0
 	for {
 		if p.found == nil {
-			s, err := p.u.step(ctx, p.at)
+			s, err := p.u.fetchStep(ctx, p.at)
 			if err != nil && ctx.Err() == nil && len(got.Out) > len(into) {
 				got.More = true // return the earlier occurrences; the next poll returns the error
 				return got, nil
@@ -92,7 +92,7 @@ func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (t
 		got.Gap = got.Gap || s.truncated
 		p.next = s.nextPoll
 		p.setStep(s)
-		out, done, err := p.read(ctx, got.Out, topic.Bound{Outcomes: b.Outcomes, Bytes: b.Bytes, Scan: len(s.entries)})
+		out, done, err := p.readMatching(ctx, got.Out, topic.Bound{Outcomes: b.Outcomes, Bytes: b.Bytes, Scan: len(s.entries)})
 		got.Out, p.checked = out, len(out)
 		if err != nil {
 			return got, err
@@ -121,7 +121,7 @@ func (p *Poll) fillEmitted(ctx context.Context, into *topic.Pulled, b topic.Boun
 		}
 		kept := got.Out[:n]
 		for _, o := range got.Out[n:] {
-			if p.u.feeds.fromEmit(p.u.hash, o.Entry().EventID) {
+			if p.u.feeds.deliversFromEmit(p.u.hash, o.Entry().EventID) {
 				kept = append(kept, o)
 			}
 		}
@@ -147,17 +147,17 @@ func (p *Poll) Unpark() store.Position {
 	return p.emit.Unpark()
 }
 
-// CursorAfter returns the JSON encoding of the cursor after the first n occurrences of the last Fill. n must be at
-// least 1.
+// CursorAfter returns the JSON encoding of the cursor after the first n occurrences that the last call to Fill
+// returned. The number n must be at least 1.
 func (p *Poll) CursorAfter(out []topic.Outcome, n int) []byte {
 	e := out[n-1].Entry()
 	switch {
 	case !p.emits:
 		return frame.AppendString(nil, e.Cursor)
 	case n <= p.checked:
-		return bothCursor(p.from, e.Cursor)
+		return encodeCombinedCursor(p.from, e.Cursor)
 	default:
-		return bothCursor(p.emit.PlaceAfter(e), p.last)
+		return encodeCombinedCursor(p.emit.PlaceAfter(e), p.last)
 	}
 }
 
@@ -166,7 +166,7 @@ func (p *Poll) Cursor() []byte {
 	if !p.emits {
 		return frame.AppendString(nil, p.last)
 	}
-	return bothCursor(p.emit.Place(), p.last)
+	return encodeCombinedCursor(p.emit.Place(), p.last)
 }
 
 // Close implements [topic.Source].

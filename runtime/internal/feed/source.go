@@ -10,25 +10,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A feedSource reads the results of a check for one subscription. Once it has joined the feed, it reads the feed's log.
-// Until then, its position is outside the log, and it calls the check itself.
+// A feedSource reads the results of a check for one subscription. After it has joined the feed, it reads the feed's
+// log. Before that, its position is outside the log, and it calls the check itself.
 type feedSource struct {
 	seat   Seat
 	f      *feed
 	reader topic.Reader // of the feed's log
 	joined bool
 
-	walk              // its last cursor is also used while joined
-	next    time.Time // time of the next call, while not joined
-	backoff time.Duration
+	stepWalk           // its last cursor is also used while joined
+	next     time.Time // time of the next call, while not joined
+	backoff  time.Duration
 
 	failures, gaps uint64 // already reported to the subscription
 	release        func() // decrements the principal's number of readers
 }
 
 func newSource(at Seat, u *upstream, release func()) *feedSource {
-	f := u.acquire()
-	return &feedSource{seat: at, f: f, release: release, reader: f.topic.Reader(u.args, at.ID, at.Bell, 0), walk: walk{u: f.upstream, id: at.ID, cursors: true}}
+	f := u.acquireFeed()
+	return &feedSource{seat: at, f: f, release: release, reader: f.topic.Reader(u.args, at.ID, at.Bell, 0), stepWalk: stepWalk{u: f.upstream, id: at.ID, cursors: true}}
 }
 
 // start determines the reader's start. Only one stream of the feed can execute it at a time.
@@ -40,13 +40,13 @@ func (s *feedSource) start(ctx context.Context, place *checkpoint, w topic.Repla
 		return false, ctx.Err()
 	}
 	defer func() { <-f.gate }()
-	s.failures, s.gaps, _ = f.state()
+	s.failures, s.gaps, _ = f.counters()
 	f.mu.Lock()
 	live, head, headPos := f.live, f.head, f.headPos
 	f.mu.Unlock()
 	if place == nil {
 		if live {
-			s.join(headPos)
+			s.joinLog(headPos)
 			s.last = head
 			return false, nil
 		}
@@ -57,20 +57,20 @@ func (s *feedSource) start(ctx context.Context, place *checkpoint, w topic.Repla
 		if wait <= 0 {
 			wait = f.check.Interval
 		}
-		s.joined, s.last = true, f.text(now)
-		f.goLive(now, s.last, nil, wait)
+		s.joined, s.last = true, f.cursorOf(now)
+		f.startLoop(now, s.last, nil, wait)
 		return false, nil
 	}
-	s.last, s.at = f.text(*place), *place
+	s.last, s.at = f.cursorOf(*place), *place
 	if live {
-		if pos, ok := f.find(s.last); ok {
-			s.join(pos)
+		if pos, ok := f.positionAfter(s.last); ok {
+			s.joinLog(pos)
 			return s.skipOld(ctx, w)
 		}
 	}
 	if later {
 		if s.joined = !live; s.joined {
-			f.goLive(*place, s.last, nil, 0)
+			f.startLoop(*place, s.last, nil, 0)
 		}
 		return false, nil
 	}
@@ -82,7 +82,7 @@ func (s *feedSource) start(ctx context.Context, place *checkpoint, w topic.Repla
 		return false, nil // pull reports it and retries
 	case err != nil:
 		s.joined = true
-		f.goLive(*place, s.last, nil, 0) // the loop reports it and retries
+		f.startLoop(*place, s.last, nil, 0) // the loop reports it and retries
 		return false, nil
 	}
 	truncated = found.truncated
@@ -97,7 +97,7 @@ func (s *feedSource) start(ctx context.Context, place *checkpoint, w topic.Repla
 			wait = 0
 		}
 		s.joined = true
-		f.goLive(from, text, &found, wait)
+		f.startLoop(from, text, &found, wait)
 		return truncated, nil
 	}
 	s.at, s.backlog, s.after = from, found.entries, found.next
@@ -132,7 +132,7 @@ func (s *feedSource) updateLast() {
 
 func (s *feedSource) Pull(ctx context.Context, into []topic.Outcome) (topic.Pulled, error) {
 	var p topic.Pulled
-	failures, gaps, failure := s.f.state()
+	failures, gaps, failure := s.f.counters()
 	if s.joined && failures != s.failures {
 		p.Failed = append(p.Failed, failure)
 	}
@@ -164,12 +164,12 @@ func (s *feedSource) Pull(ctx context.Context, into []topic.Outcome) (topic.Pull
 func (s *feedSource) leaveLog() {
 	s.reader.Close()
 	s.joined, s.backlog, s.next, s.backoff = false, nil, time.Time{}, 0
-	if c, ok := s.f.parseOwn(s.last); ok {
+	if c, ok := s.f.parseCheckpoint(s.last); ok {
 		s.at, s.after = c, c
 	}
 }
 
-// catchUp reads the backlog and then fetches more entries until it reaches the feed's log.
+// catchUp reads the backlog and then fetches entries until it reaches the feed's log.
 func (s *feedSource) catchUp(ctx context.Context, into []topic.Outcome, p topic.Pulled) (topic.Pulled, error) {
 	p.Out = into
 	if len(s.backlog) == 0 {
@@ -181,11 +181,11 @@ func (s *feedSource) catchUp(ctx context.Context, into []topic.Outcome, p topic.
 			p.Retry = rest
 			return p, nil
 		}
-		return s.fetch(ctx, p)
+		return s.fetchNext(ctx, p)
 	}
 	b := topic.Batch(topic.PullBatch)
 	b.Scan = topic.PullBatch
-	out, done, err := s.read(ctx, into, b)
+	out, done, err := s.readMatching(ctx, into, b)
 	p.Out = out
 	if err != nil {
 		return p, err
@@ -197,9 +197,9 @@ func (s *feedSource) catchUp(ctx context.Context, into []topic.Outcome, p topic.
 	return p, nil
 }
 
-// fetch calls the check for the next step.
-func (s *feedSource) fetch(ctx context.Context, p topic.Pulled) (topic.Pulled, error) {
-	found, err := s.f.step(ctx, s.at)
+// fetchNext calls the check for the next step.
+func (s *feedSource) fetchNext(ctx context.Context, p topic.Pulled) (topic.Pulled, error) {
+	found, err := s.f.fetchStep(ctx, s.at)
 	if err != nil {
 		if ctx.Err() != nil {
 			return p, ctx.Err()
@@ -221,22 +221,22 @@ func (s *feedSource) fetch(ctx context.Context, p topic.Pulled) (topic.Pulled, e
 	return p, nil
 }
 
-// join switches to reading the feed's log after pos.
-func (s *feedSource) join(pos store.Position) {
+// joinLog switches the source to the feed's log, which it reads from the position after pos.
+func (s *feedSource) joinLog(pos store.Position) {
 	s.joined, s.backlog = true, nil
 	s.reader.Skip(pos)
 }
 
 // tryJoin joins the feed's log if the log contains the reader's cursor or the given eventId.
 func (s *feedSource) tryJoin(eventID string) bool {
-	pos, ok := s.f.find(s.f.text(s.at))
+	pos, ok := s.f.positionAfter(s.f.cursorOf(s.at))
 	if !ok && eventID != "" {
 		pos, ok = s.f.positionOf(eventID)
 	}
 	if !ok {
 		return false
 	}
-	s.join(pos)
+	s.joinLog(pos)
 	s.updateLast()
 	return true
 }
@@ -250,7 +250,7 @@ func (s *feedSource) Park() bool {
 		return false
 	}
 	// Failures and gaps that occurred before the reader was added to the index must still be reported.
-	if failures, gaps, _ := s.f.state(); failures != s.failures || gaps != s.gaps {
+	if failures, gaps, _ := s.f.counters(); failures != s.failures || gaps != s.gaps {
 		s.Unpark()
 		return false
 	}
@@ -274,7 +274,7 @@ func (s *feedSource) Cursor() []byte { return frame.AppendString(nil, s.last) }
 
 // Rebind implements [Source].
 func (s *feedSource) Rebind(ctx context.Context, c *Check, a *topic.Arguments) error {
-	place, ok := s.f.parseOwn(s.last)
+	place, ok := s.f.parseCheckpoint(s.last)
 	if !ok {
 		return errors.New("the feed's cursor cannot be read back")
 	}
@@ -284,7 +284,7 @@ func (s *feedSource) Rebind(ctx context.Context, c *Check, a *topic.Arguments) e
 	}
 	fresh := newSource(s.seat, s.seat.Feeds.upstream(c, a, s.seat.Principal), release)
 	if _, err := fresh.start(ctx, &place, topic.Replay{}, false); err != nil {
-		fresh.free()
+		fresh.releaseFeed()
 		return err
 	}
 	s.Close()
@@ -295,11 +295,11 @@ func (s *feedSource) Rebind(ctx context.Context, c *Check, a *topic.Arguments) e
 // Close implements [topic.Source].
 func (s *feedSource) Close() {
 	s.reader.Close()
-	s.free()
+	s.releaseFeed()
 }
 
-// free releases the feed and decrements the principal's number of readers.
-func (s *feedSource) free() {
+// releaseFeed releases the feed and the principal's slot for a reader.
+func (s *feedSource) releaseFeed() {
 	s.f.release()
 	s.release()
 }

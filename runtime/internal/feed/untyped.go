@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// An Ask is an author's check with its types erased. The argument a is an *A.
+// An Ask is an author's check whose types are erased. The parameter a is a pointer of type *A.
 type Ask func(ctx context.Context, a any, cursor string) (Page, error)
 
 // Erase converts an author's check to an Ask. It returns nil if check is nil.

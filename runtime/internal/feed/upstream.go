@@ -21,17 +21,17 @@ import (
 // the result that have been processed.
 type checkpoint struct {
 	upstream string
-	offset   uint32 // with afterGap if its page was truncated
+	offset   uint32 // with afterGapFlag if its page was truncated
 }
 
 // MaxUpstream is the maximum size of an upstream's cursor, in bytes. Our cursors contain it.
 const MaxUpstream = 16 << 10
 
-// afterGap is set in an offset into a page that the upstream reported as truncated.
-const afterGap = 1 << 31
+// afterGapFlag is set in an offset into a page that the upstream reported as truncated.
+const afterGapFlag = 1 << 31
 
-// An upstream calls a check with one feed's principal and arguments. It is stateless. Polls use it directly, and feeds
-// use it in their loop.
+// An upstream calls a check with the principal and arguments of one feed. It is stateless. Polls use it directly, and
+// feeds use it in their loop.
 type upstream struct {
 	feeds     *Feeds
 	check     *Check
@@ -56,14 +56,14 @@ func (f *Feeds) upstream(c *Check, a *topic.Arguments, principal string) *upstre
 	return &upstream{feeds: f, check: c, args: a, principal: principal, asker: asker, hash: binary.BigEndian.Uint64(h.Sum(nil))}
 }
 
-// text returns the cursor for a checkpoint.
-func (u *upstream) text(c checkpoint) string {
+// cursorOf returns the text of the cursor for a checkpoint.
+func (u *upstream) cursorOf(c checkpoint) string {
 	return wire.Cursor{Kind: wire.CheckCursor, Name: u.args.Of.NameHash, Feed: u.hash, Upstream: c.upstream, Offset: c.offset}.String()
 }
 
-// parse parses a cursor of this feed. The cursor must have the kind that matches the type's sources. parse returns
-// false for any other cursor (CUR-7).
-func (u *upstream) parse(text string) (wire.Cursor, bool) {
+// parseCursor parses a cursor of this feed. The kind of the cursor must match the sources of the event type. For all
+// other cursors, parseCursor returns false (CUR-7).
+func (u *upstream) parseCursor(text string) (wire.Cursor, bool) {
 	c, err := topic.ParseCursor(text)
 	kind := wire.CheckCursor
 	if u.check.Emits {
@@ -73,13 +73,13 @@ func (u *upstream) parse(text string) (wire.Cursor, bool) {
 	return c, ok
 }
 
-// resolve returns the requested position in the upstream, or nil for the head. stale is true if the cursor does not
-// belong to this feed or if the request has a start time, which an upstream does not support.
-func (u *upstream) resolve(w topic.Replay) (_ topic.Replay, place *checkpoint, stale bool) {
+// resolveStart returns the requested position in the upstream, or nil for the head. The result stale is true if the
+// cursor does not belong to this feed or if the request has a start time, which upstreams do not support.
+func (u *upstream) resolveStart(w topic.Replay) (_ topic.Replay, place *checkpoint, stale bool) {
 	if w.Cursor == nil {
 		return w, nil, w.Since != nil
 	}
-	c, ok := u.parse(*w.Cursor)
+	c, ok := u.parseCursor(*w.Cursor)
 	if !ok {
 		w.Cursor = nil
 		return w, nil, true
@@ -87,8 +87,8 @@ func (u *upstream) resolve(w topic.Replay) (_ topic.Replay, place *checkpoint, s
 	return w, &checkpoint{c.Upstream, c.Offset}, false
 }
 
-// parseOwn parses a cursor returned by text.
-func (u *upstream) parseOwn(text string) (checkpoint, bool) {
+// parseCheckpoint parses a cursor that was returned by cursorOf.
+func (u *upstream) parseCheckpoint(text string) (checkpoint, bool) {
 	c, err := wire.ParseCursor(text)
 	return checkpoint{c.Upstream, c.Offset}, err == nil
 }
@@ -104,10 +104,10 @@ type step struct {
 
 var errNoCursor = errors.New("the check returned a page without a cursor")
 
-// callCheck calls the check once, when the limits on concurrent calls permit. Its errors can be shown to callers
-// (PUSH-5).
+// callCheck waits until the limits on concurrent calls permit a call, and then calls the check once. Its errors can be
+// shown to callers (PUSH-5).
 func (u *upstream) callCheck(ctx context.Context, cursor string) (p Page, err error) {
-	done, err := u.feeds.turns.acquire(ctx, u.asker)
+	done, err := u.feeds.turns.acquireSlot(ctx, u.asker)
 	if err != nil {
 		return p, fault.AsUpstream(ctx, err)
 	}
@@ -125,8 +125,8 @@ func (u *upstream) callCheck(ctx context.Context, cursor string) (p Page, err er
 	return p, fault.AsUpstream(ctx, err)
 }
 
-// checkItemCursors validates the item cursors of a page requested with the cursor asked. If two positions had the same
-// cursor, a subscriber that resumes from it would miss the items between them.
+// checkItemCursors validates the item cursors of a page that was requested with the cursor asked. If two positions had
+// the same cursor, a subscriber that resumes from it would miss the items between them.
 func (p *Page) checkItemCursors(asked string) error {
 	last := asked
 	for i := range p.Items {
@@ -152,19 +152,19 @@ func (u *upstream) fetchHead(ctx context.Context) (checkpoint, time.Duration, er
 	return checkpoint{upstream: p.Cursor}, p.NextPoll, err
 }
 
-// step fetches the items after c. It logs and skips items that are not valid occurrences.
-func (u *upstream) step(ctx context.Context, c checkpoint) (step, error) {
+// fetchStep fetches the items after c. It logs and skips items that are not valid occurrences.
+func (u *upstream) fetchStep(ctx context.Context, c checkpoint) (step, error) {
 	p, err := u.callCheck(ctx, c.upstream)
 	if err != nil {
 		return step{}, err
 	}
 	s := step{next: checkpoint{upstream: p.Cursor}, more: p.HasMore, truncated: p.Truncated, nextPoll: p.NextPoll}
-	// A truncated page differs from the page without a gap, so an offset into one does not apply to the other. If a
-	// truncated page is fetched again, it continues at its offset.
-	skip, kind := int(c.offset&^afterGap), c.offset&afterGap
+	// A truncated page differs from the same page without a gap, so the offset into one page does not apply to the
+	// other page. If a truncated page is fetched again, reading continues at the offset in that page.
+	skip, kind := int(c.offset&^afterGapFlag), c.offset&afterGapFlag
 	var mark uint32
 	if p.Truncated {
-		mark = afterGap
+		mark = afterGapFlag
 	}
 	switch {
 	case kind != mark:
@@ -187,27 +187,27 @@ func (u *upstream) step(ctx context.Context, c checkpoint) (step, error) {
 		if i < skip {
 			continue
 		}
-		e, err := u.entry(it, before, checked)
+		e, err := u.entryOf(it, before, checked)
 		if err != nil {
 			err = fmt.Errorf("item %d: %w", i, err)
 			u.feeds.host.Log().Internal(ctx, "checking "+u.args.Of.Name, err)
 			continue
 		}
-		if u.check.Emits && !u.feeds.fromCheck(u.hash, e.EventID) {
+		if u.check.Emits && !u.feeds.deliversFromCheck(u.hash, e.EventID) {
 			continue
 		}
 		after := checkpoint{at.upstream, at.offset | mark}
 		if i == len(p.Items)-1 {
 			after = s.next
 		}
-		e.Cursor = u.text(after)
+		e.Cursor = u.cursorOf(after)
 		s.entries = append(s.entries, e)
 	}
 	return s, nil
 }
 
-// entry returns the log entry for an item (OCC-2).
-func (u *upstream) entry(it *Item, before checkpoint, checked time.Time) (store.Entry, error) {
+// entryOf returns the log entry for an item (OCC-2).
+func (u *upstream) entryOf(it *Item, before checkpoint, checked time.Time) (store.Entry, error) {
 	e := store.Entry{EventID: it.ID, Data: it.Data}
 	if it.Err != nil {
 		return e, fmt.Errorf("%w: %w", events.ErrInvalidPayload, it.Err)
@@ -243,7 +243,7 @@ func (u *upstream) entry(it *Item, before checkpoint, checked time.Time) (store.
 // caller could use to verify guesses about private members (OCC-6).
 var errNoID = errors.New("it has no ID, which an event type with PerPrincipal requires: set Item.ID")
 
-// derivedID returns an ID for an item. The same item after the same cursor always gets the same ID (OCC-2).
+// derivedID returns an ID for an item. The same item after the same cursor always has the same ID (OCC-2).
 func derivedID(name string, before checkpoint, data []byte) string {
 	h := sha256.New()
 	var n [8]byte
@@ -257,7 +257,7 @@ func derivedID(name string, before checkpoint, data []byte) string {
 	return "chk_" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// dropOld drops the entries before the first entry that is not older than limit.
+// dropOld drops the entries that precede the first entry that is not older than limit.
 func dropOld(entries []store.Entry, limit time.Time) (rest, dropped []store.Entry) {
 	for i := range entries {
 		if !entries[i].Timestamp.Before(limit) {
@@ -274,10 +274,10 @@ const maxSkips = 64
 // step and the checkpoint before it.
 func (u *upstream) replayFrom(ctx context.Context, c checkpoint, maxAge *time.Duration) (s step, from checkpoint, fromText string, err error) {
 	limit, limited := topic.ReplayLimit(u.args.Of, maxAge)
-	from, fromText = c, u.text(c)
+	from, fromText = c, u.cursorOf(c)
 	truncated := false
 	for i := 0; ; i++ {
-		if s, err = u.step(ctx, from); err != nil {
+		if s, err = u.fetchStep(ctx, from); err != nil {
 			return step{}, from, fromText, err
 		}
 		truncated = truncated || s.truncated
@@ -289,7 +289,7 @@ func (u *upstream) replayFrom(ctx context.Context, c checkpoint, maxAge *time.Du
 				fromText = dropped[len(dropped)-1].Cursor
 			}
 			if len(rest) == 0 && s.more && i < maxSkips {
-				from, fromText = s.next, u.text(s.next)
+				from, fromText = s.next, u.cursorOf(s.next)
 				continue
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A walk reads an upstream one step at a time for a subscription that does not read a feed's log.
-type walk struct {
+// A stepWalk reads an upstream one step at a time for a subscription that does not read a feed's log.
+type stepWalk struct {
 	u       *upstream
 	id      string // id of the subscription
 	cursors bool   // occurrences have cursors
@@ -22,18 +22,19 @@ type walk struct {
 }
 
 // setStep sets the step to read next.
-func (w *walk) setStep(s *step) {
+func (w *stepWalk) setStep(s *step) {
 	w.backlog, w.after = s.entries, s.next
 	if len(s.entries) == 0 {
-		w.advance()
+		w.finishStep()
 	}
 }
 
-// advance moves past the current step.
-func (w *walk) advance() { w.at, w.last = w.after, w.u.text(w.after) }
+// finishStep advances past the current step.
+func (w *stepWalk) finishStep() { w.at, w.last = w.after, w.u.cursorOf(w.after) }
 
-// read appends matching occurrences from the backlog to into, up to the bound. done is false if entries remain.
-func (w *walk) read(ctx context.Context, into []topic.Outcome, b topic.Bound) (out []topic.Outcome, done bool, err error) {
+// readMatching appends matching occurrences from the backlog to the slice into, up to the bound. The result done is
+// false if entries remain.
+func (w *stepWalk) readMatching(ctx context.Context, into []topic.Outcome, b topic.Bound) (out []topic.Outcome, done bool, err error) {
 	bytes := b.Bytes
 	for i := range into {
 		bytes -= into[i].Size()
@@ -59,7 +60,7 @@ func (w *walk) read(ctx context.Context, into []topic.Outcome, b topic.Bound) (o
 		}
 		w.last, w.lastID = e.Cursor, e.EventID
 		if w.backlog = w.backlog[1:]; len(w.backlog) == 0 {
-			w.advance()
+			w.finishStep()
 		}
 	}
 	return into, len(w.backlog) == 0, nil

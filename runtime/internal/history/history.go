@@ -1,7 +1,7 @@
-// Package history stores the schemas of event types and compares new registrations with them. It finds the first
-// incompatible feature, and the position up to which a log may contain payloads that the registration rejects.
+// Package history stores the schemas of event types and compares new registrations with them. It determines the first
+// incompatible feature, and the position up to which a log can contain payloads that the registration rejects.
 //
-// Start at [Memory.Recall]. A shared store keeps all schemas of a type, because different builds may run at the same
+// Start at [Memory.Recall]. A shared store keeps all schemas of a type, because different builds can run at the same
 // time. In a store for a single process, the latest schemas are stored in a separate log for each type.
 package history
 
@@ -23,7 +23,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Memory reads and stores the schemas of event types in a store.
+// A Memory stores the schemas of event types in a store.
 type Memory struct {
 	schemas schemaStore
 	shared  bool
@@ -35,7 +35,7 @@ type schemaStore interface {
 	AddSchema(ctx context.Context, event string, v engine.SchemaVersion, known int) error
 }
 
-// Of returns the Memory for a store. It uses now for the timestamps of new entries.
+// Of returns the Memory that uses the given store. The function now provides the timestamps of new entries.
 func Of(s store.Store, now func() time.Time) *Memory {
 	if shared, ok := s.(engine.Shared); ok {
 		return &Memory{shared, true}
@@ -56,17 +56,18 @@ type Recollection struct {
 	stored bool // v is in the history
 }
 
-// Recall compares d with the stored schemas of its type. The log of the type is t. Payloads in the log that d may
-// reject are no longer replayed (OCC-1, REP-16).
+// Recall compares d with the stored schemas of its type. The topic t is the type's log. Payloads in the log that d
+// might reject are no longer replayed (OCC-1, REP-16).
 //
-// In a shared store, Recall stores d immediately. Schemas that are already in the history change nothing, even if they
-// are not the latest. New schemas are compared with the latest. For other stores, [Recollection.Commit] stores d.
+// In a shared store, Recall stores d immediately. Schemas that are already in the history have no effect, even if they
+// are not the latest schemas. New schemas are compared with the latest schemas. For other stores, [Recollection.Commit]
+// stores d.
 func (m *Memory) Recall(ctx context.Context, d wire.Descriptor, t *topic.Topic) (*Recollection, error) {
 	r := &Recollection{memory: m, now: d, topic: t}
-	err := r.compare(ctx)
+	err := r.findRegistration(ctx)
 	for err == nil && m.shared && !r.stored {
 		if err = r.add(ctx); errors.Is(err, store.ErrConflict) {
-			err = r.compare(ctx) // another replica was first: compare with its entry
+			err = r.findRegistration(ctx) // another replica was first: compare with its entry
 		}
 	}
 	if err == nil {
@@ -75,8 +76,8 @@ func (m *Memory) Recall(ctx context.Context, d wire.Descriptor, t *topic.Topic) 
 	return r, err
 }
 
-// Commit stores the registration. It must be called after the required changes are complete, so that none of them is
-// lost after a crash.
+// Commit stores the registration. It must be called after the required changes are complete, so a crash does not cause
+// the loss of a change.
 func (r *Recollection) Commit(ctx context.Context) error {
 	if r.memory.shared {
 		return nil
@@ -100,8 +101,9 @@ func (r *Recollection) add(ctx context.Context) error {
 	return err
 }
 
-// compare finds the registration in the history or prepares a new entry for it.
-func (r *Recollection) compare(ctx context.Context) error {
+// findRegistration finds the registration in the history, or prepares a new entry for it if the history does not
+// contain it.
+func (r *Recollection) findRegistration(ctx context.Context) error {
 	known, err := r.memory.schemas.History(ctx, r.now.Name)
 	if err != nil {
 		return fmt.Errorf("reading its history of schemas: %w", err)
@@ -129,8 +131,8 @@ func (r *Recollection) compare(ctx context.Context) error {
 	return err
 }
 
-// raiseFloor raises the topic's floor, but not above the head. The head may be below the stored floor after a new epoch
-// has begun (REP-19).
+// raiseFloor raises the topic's floor up to the head at most. After a new epoch has begun, the head can be lower than
+// the stored floor (REP-19).
 func (r *Recollection) raiseFloor(ctx context.Context) error {
 	if r.topic == nil || r.v.Floor == 0 {
 		return nil
@@ -147,7 +149,7 @@ func Changes(since engine.SchemaVersion, d wire.Descriptor) []evolve.Change {
 	return evolve.Compare(wire.Descriptor{Name: d.Name, InputSchema: since.InputSchema, PayloadSchema: since.PayloadSchema}, d)
 }
 
-// latestSchemas is a schemaStore that only stores the latest schemas of each type, in a log.
+// latestSchemas is a schemaStore that stores only the latest schemas of each type. It stores them in a log.
 type latestSchemas struct {
 	store store.Store
 	now   func() time.Time
@@ -163,9 +165,9 @@ type schemaEntry struct {
 	Floor         store.Position  `json:"floor,omitempty"`
 }
 
-// log returns the log with the schemas of a type. Only its newest entry is used. The log's name contains a slash,
+// openLog returns the log with the schemas of a type. Only its newest entry is used. The log's name contains a slash,
 // unlike event names.
-func (l *latestSchemas) log(ctx context.Context, event string) (store.EventLog, error) {
+func (l *latestSchemas) openLog(ctx context.Context, event string) (store.EventLog, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if log := l.logs[event]; log != nil {
@@ -182,7 +184,7 @@ func (l *latestSchemas) History(ctx context.Context, event string) ([]engine.Sch
 	if !l.store.Durable() {
 		return nil, nil
 	}
-	log, err := l.log(ctx, event)
+	log, err := l.openLog(ctx, event)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +209,7 @@ func (l *latestSchemas) AddSchema(ctx context.Context, event string, v engine.Sc
 	if !l.store.Durable() {
 		return nil
 	}
-	log, err := l.log(ctx, event)
+	log, err := l.openLog(ctx, event)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// A Place identifies a hook of an event type or of the server's options. Event is empty for hooks of the options.
+// A Place identifies a hook of an event type or of the server's options. For hooks of the server's options, Event is
+// empty.
 type Place struct{ Hook, Event string }
 
 // Run calls f, which calls the author's hook. It converts a panic to a [Panic] error.
@@ -31,8 +32,8 @@ type Panic struct {
 
 func (p *Panic) Error() string { return fmt.Sprintf("panic in %s: %v", p.Place.Hook, p.Value) }
 
-// An Error wraps an [events.Error] that was returned by an author's hook. The error's data is sent unchanged and is not
-// interpreted as a reason.
+// An Error wraps an [events.Error] that was returned by an author's hook. The data of the wrapped error is sent
+// unchanged and is not interpreted as a reason.
 type Error struct{ Err error }
 
 func (e *Error) Error() string { return e.Err.Error() }

@@ -11,7 +11,7 @@ func Principal(ctx context.Context) string {
 }
 
 // WithPrincipal returns a context with the principal. An empty principal hides the principal of ctx, because a shared
-// check may be called within the poll of any caller.
+// check can be called during a poll by each of its callers.
 func WithPrincipal(ctx context.Context, principal string) context.Context {
 	if principal == Principal(ctx) {
 		return ctx
@@ -19,13 +19,13 @@ func WithPrincipal(ctx context.Context, principal string) context.Context {
 	return context.WithValue(ctx, principalKey{}, principal)
 }
 
-// Impersonal is a context without values, so that code called with it cannot access the principal. It ends when the
+// Impersonal is a context without values, so code that is called with it cannot access the principal. It ends when the
 // wrapped context ends.
 type Impersonal struct{ context.Context }
 
-// Value returns nil for every key. It hides the principal and the values set by the SDK and middleware.
+// Value returns nil for every key. It therefore hides the principal and the values set by the SDK and middleware.
 func (Impersonal) Value(any) any { return nil }
 
-// AfterFunc calls [context.AfterFunc] on the wrapped context, so that deriving contexts from c does not require a
+// AfterFunc calls [context.AfterFunc] with the wrapped context, so deriving contexts from c does not require a
 // goroutine.
 func (c Impersonal) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.Context, f) }

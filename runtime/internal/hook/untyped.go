@@ -8,9 +8,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
-// Untyped contains the hooks of an event type with arguments A and payloads P, with these types erased. Payloads have
-// type *P and arguments have type *A. A hook is nil if the author did not set it. S is the type that describes a
-// subscription to a hook.
+// Untyped contains the hooks of an event type whose argument type A and payload type P are erased. Payloads have type
+// *P and arguments have type *A. A hook is nil if the author did not set it. The type parameter S is the type of the
+// subscription that is passed to hooks.
 type Untyped[S any] struct {
 	Arguments, Payload reflect.Type // A and P
 
@@ -22,8 +22,8 @@ type Untyped[S any] struct {
 	Authorize     func(ctx context.Context, principal string, a any) error
 }
 
-// Erase converts the author's hooks to an Untyped. PA and PP are *A and *P. Because all pointers have the same GC
-// shape, the compiler compiles this function only once for all event types.
+// Erase converts the author's hooks to an Untyped. The type parameters PA and PP are *A and *P. Because all pointers
+// have the same GC shape, the compiler compiles this function only once for all event types.
 //
 //go:noinline
 func Erase[PA, PP, S any](

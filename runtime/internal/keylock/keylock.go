@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// Locks is a set of locks, one for each key. A key uses no memory unless it is locked or a goroutine is waiting for it.
+// Locks is a set of locks, one for each key. A key uses memory only while it is locked or a goroutine is waiting for
+// it.
 type Locks[K comparable] struct {
 	mu   sync.Mutex
 	held map[K]*lock

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Lease represents a poller between its polls (POLL-8).
+// A Lease represents a poller between two polls (POLL-8).
 type Lease struct {
 	of      *Leases
 	sub     eventtype.Subscription
@@ -52,12 +52,13 @@ type Leases struct {
 	decisions atomic.Uint64
 }
 
-// overhead is the memory used by a lease without its arguments, in bytes. It includes the names, the timer, the
+// overhead is the memory used by a lease, excluding its arguments, in bytes. It includes the names, the timer, the
 // membership and the map entries.
 const overhead = 768
 
-// Renew creates or extends the lease of sub. The lease then expires no earlier than d from now. For a new lease, Renew
-// calls Members.Join and charges the principal (CAP-5). It returns nil for a poller that does not need a lease.
+// Renew creates or extends the lease of sub. After the call, the lease expires no earlier than d from now. For a new
+// lease, Renew calls Members.Join and charges the principal (CAP-5). It returns nil for a poller that does not need a
+// lease.
 func (ls *Leases) Renew(ctx context.Context, et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments, d time.Duration) (*Lease, error) {
 	until := time.Now().Add(d)
 	ls.mu.Lock()
@@ -103,9 +104,9 @@ func (ls *Leases) Renew(ctx context.Context, et eventtype.Type, sub eventtype.Su
 	ls.mu.Lock()
 	over := l.ended
 	if l.err != nil {
-		ls.remove(l)
+		ls.removeLease(l)
 	} else if !over {
-		l.timer = time.AfterFunc(time.Until(l.expires), func() { ls.expire(l) })
+		l.timer = time.AfterFunc(time.Until(l.expires), func() { ls.removeExpired(l) })
 	}
 	ls.mu.Unlock()
 	close(l.ready)
@@ -118,7 +119,7 @@ func (ls *Leases) Renew(ctx context.Context, et eventtype.Type, sub eventtype.Su
 	return l, nil
 }
 
-// Enter registers a running poll until leave is called, so that Terminate ends the poll. If the lease is already
+// Enter registers a running poll until leave is called, so Terminate can end the poll. If the lease is already
 // terminated, Enter ends the poll immediately. It does nothing for a nil lease.
 func (l *Lease) Enter(p Poll) (leave func()) {
 	if l == nil {
@@ -141,14 +142,14 @@ func (l *Lease) Enter(p Poll) (leave func()) {
 	}
 }
 
-// Deciding records that the decisions of the author's hooks may have changed.
+// Deciding records that the decisions of the author's hooks might have changed.
 func (ls *Leases) Deciding() { ls.decisions.Add(1) }
 
 // Decisions returns the number of calls of [Leases.Deciding]. A request calls the hooks again if the number has
-// increased since its last call.
+// increased since it last called them.
 func (ls *Leases) Decisions() uint64 { return ls.decisions.Load() }
 
-// Reached records the position in the type's log that a poll has reached.
+// Reached records the position that a poll has reached in the type's log.
 func (ls *Leases) Reached(id string, p store.Position) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -157,9 +158,9 @@ func (ls *Leases) Reached(id string, p store.Position) {
 	}
 }
 
-// remove removes the lease and releases its charge. It returns false if the lease was already removed. The caller must
-// hold mu.
-func (ls *Leases) remove(l *Lease) bool {
+// removeLease removes the lease and releases its charge. It returns false if the lease was already removed. The caller
+// must hold mu.
+func (ls *Leases) removeLease(l *Lease) bool {
 	if l.ended {
 		return false
 	}
@@ -169,24 +170,24 @@ func (ls *Leases) remove(l *Lease) bool {
 	return true
 }
 
-// expire removes the lease if it has expired. Otherwise it resets the timer.
-func (ls *Leases) expire(l *Lease) {
+// removeExpired removes the lease if it has expired. Otherwise it resets the timer.
+func (ls *Leases) removeExpired(l *Lease) {
 	ls.mu.Lock()
 	if rest := time.Until(l.expires); rest > 0 && !l.ended {
 		l.timer.Reset(rest)
 		ls.mu.Unlock()
 		return
 	}
-	removed := ls.remove(l)
+	removed := ls.removeLease(l)
 	ls.mu.Unlock()
 	if removed {
 		ls.Members.Leave(l.sub, l.args)
 	}
 }
 
-func (ls *Leases) end(l *Lease) {
+func (ls *Leases) endLease(l *Lease) {
 	ls.mu.Lock()
-	removed, joined := ls.remove(l), l.timer != nil
+	removed, joined := ls.removeLease(l), l.timer != nil
 	if joined {
 		l.timer.Stop()
 	}
@@ -200,7 +201,7 @@ func (ls *Leases) end(l *Lease) {
 func (ls *Leases) EndType(et eventtype.Type) {
 	for _, l := range ls.All() {
 		if l.et == et {
-			ls.end(l)
+			ls.endLease(l)
 		}
 	}
 }
@@ -211,7 +212,7 @@ func (ls *Leases) Close() {
 	ls.closed = true
 	ls.mu.Unlock()
 	for _, l := range ls.All() {
-		ls.end(l)
+		ls.endLease(l)
 	}
 }
 
@@ -244,7 +245,7 @@ func (l *Lease) Info() operator.Connection {
 // Type returns the event type of the lease.
 func (l *Lease) Type() eventtype.Type { return l.et }
 
-// Behind returns the number of log entries after the position of the last poll, or nil if the position is unknown.
+// Behind returns the number of log entries after the last poll's position, or nil if the position is unknown.
 func (l *Lease) Behind() *int64 {
 	l.of.mu.Lock()
 	passed, polled := l.passed, l.polled
@@ -255,7 +256,7 @@ func (l *Lease) Behind() *int64 {
 	return eventtype.Behind(l.et, passed)
 }
 
-// Refused calls the author's hooks and returns their error, or nil if they allow the poller (AUTH-2).
+// Refused calls the author's hooks. It returns their error if they refuse the poller, or nil if they allow it (AUTH-2).
 func (l *Lease) Refused(ctx context.Context) *events.Error {
 	args := l.args
 	if now := l.et.Current(); now != nil && now != args.Def {
@@ -268,7 +269,7 @@ func (l *Lease) Refused(ctx context.Context) *events.Error {
 
 // Terminate ends the lease. It also ends the running polls with the given reason.
 func (l *Lease) Terminate(reason *events.Error) {
-	l.of.end(l)
+	l.of.endLease(l)
 	l.of.mu.Lock()
 	l.reason = cmp.Or(l.reason, reason)
 	polls := slices.Clone(l.polls)

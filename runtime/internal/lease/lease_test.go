@@ -264,7 +264,7 @@ func TestPOLL8EndedStaysEnded(t *testing.T) {
 		b.EndType(eventtypetest.New(b.t, "other", eventtypetest.Options{}))
 		b.want("another type ends", "on")
 		b.EndType(et)
-		b.expire(l) // as a timer does that had fired when it was to be stopped
+		b.removeExpired(l) // as a timer does that had fired when it was to be stopped
 		if l.timer.Stop() {
 			b.t.Error("the timer of an ended lease runs")
 		}

@@ -1,6 +1,6 @@
 // Package lease tracks subscribers independently of open connections. The type [Members] counts the holders of a
-// subscription, so that the author is notified of the first and the last holder (SRV-3). The type [Leases] tracks
-// pollers between their polls (POLL-8). The package makes no compatibility promise.
+// subscription, so the author is notified of the first holder and the last holder (SRV-3). The type [Leases] tracks
+// pollers between two polls (POLL-8). The package makes no compatibility promise.
 package lease
 
 import (
@@ -27,8 +27,8 @@ type Host interface {
 	Give(principal string, n int)
 }
 
-// Members notifies the host of the first and the last holder of a subscription id (SRV-3). For example, two streams of
-// a principal with the same subscription cause only one notification each.
+// Members notifies the host when a subscription id gets its first holder and when it loses its last holder (SRV-3). For
+// example, two streams of a principal with the same subscription cause only one notification of each kind.
 type Members struct {
 	Host Host
 
@@ -82,13 +82,17 @@ func (m *Members) Join(ctx context.Context, sub eventtype.Subscription, a eventt
 }
 
 // Leave removes a holder that was added by Join. For the last holder, it calls OnUnsubscribe.
-func (m *Members) Leave(sub eventtype.Subscription, a eventtype.Arguments) { m.drop(sub, a, true) }
+func (m *Members) Leave(sub eventtype.Subscription, a eventtype.Arguments) {
+	m.removeHolder(sub, a, true)
+}
 
-// Release is like Leave, but does not call OnUnsubscribe. It is used for a subscription that continues in another
-// process.
-func (m *Members) Release(sub eventtype.Subscription, a eventtype.Arguments) { m.drop(sub, a, false) }
+// Release is like [Members.Leave], but does not call OnUnsubscribe. It is used for a subscription that continues in
+// another process.
+func (m *Members) Release(sub eventtype.Subscription, a eventtype.Arguments) {
+	m.removeHolder(sub, a, false)
+}
 
-func (m *Members) drop(sub eventtype.Subscription, a eventtype.Arguments, ends bool) {
+func (m *Members) removeHolder(sub eventtype.Subscription, a eventtype.Arguments, ends bool) {
 	m.mu.Lock()
 	one := m.byID[sub.ID]
 	if one == nil {

@@ -27,7 +27,7 @@ func (s *Set[T]) Add(l T) (remove func()) {
 }
 
 // All returns an iterator over the listeners in the order in which they were added. It yields the listeners that are
-// present when the iteration starts. Listeners may be added and removed during the iteration.
+// present when the iteration starts. Listeners can be added and removed during the iteration.
 func (s *Set[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		s.mu.Lock()

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Listeners are told in the order in which they came, twice where the same came twice, and may add and remove while they are told.
+// Listeners are told in the order in which they came, twice where the same came twice, and may add and remove while
+// they are told.
 func TestSet(t *testing.T) {
 	var s Set[string]
 	first, _, again := s.Add("a"), s.Add("b"), s.Add("a")

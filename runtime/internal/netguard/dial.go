@@ -16,17 +16,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// maxAttempts is the maximum number of addresses of one host that are dialed. It prevents a name with many addresses
-// from turning one request into a scan.
+// maxAttempts is the maximum number of addresses of one host that are dialed. The limit prevents a name with many
+// addresses from turning a single request into a scan.
 const maxAttempts = 4
 
-// dial connects for plain http, which is only permitted for allowed origins.
+// dial opens a connection for plain http, which is only permitted for allowed origins.
 func (g *Guard) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return g.connect(ctx, "http", address, nil)
 }
 
-// dialTLS connects and performs the TLS handshake with the original host name. It replaces the handshake of
-// http.Transport to determine the stage of a failure.
+// dialTLS opens a connection and performs the TLS handshake with the original host name. It replaces the handshake of
+// http.Transport, so the stage of a failure can be determined.
 func (g *Guard) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -99,11 +99,11 @@ func handshake(ctx context.Context, conn net.Conn, c *tls.Config) (net.Conn, err
 	return secure, nil
 }
 
-// dialTarget checks t and opens a connection to it, through the proxy if there is one.
+// dialTarget checks t and opens a connection to it, through the proxy if a proxy is configured.
 func (g *Guard) dialTarget(ctx context.Context, t target) (net.Conn, error) {
 	if g.o.ProxyResolves && !t.addr.IsValid() {
-		if isLocalhost(t.host) && !g.allows(t) {
-			return nil, g.blocked(t, netip.IPv6Loopback(), Range{Name: "Loopback name", Source: "RFC 6761"})
+		if isLocalhost(t.host) && !g.isExempt(t) {
+			return nil, g.blockedError(t, netip.IPv6Loopback(), Range{Name: "Loopback name", Source: "RFC 6761"})
 		}
 		return g.dialTunnel(ctx, t.address())
 	}
@@ -111,18 +111,18 @@ func (g *Guard) dialTarget(ctx context.Context, t target) (net.Conn, error) {
 	if err != nil {
 		return nil, classify(ctx, StageLookup, err)
 	}
-	// Reject the target if any address is blocked. An honest receiver has no blocked addresses, and a malicious name
-	// could otherwise choose the address for each request.
+	// Reject the target if at least one of its addresses is blocked. Legitimate receivers have no blocked addresses,
+	// and a malicious name server could otherwise choose a different address for each request.
 	for _, a := range addrs {
-		if err := g.check(t, a); err != nil {
+		if err := g.checkAddress(t, a); err != nil {
 			return nil, err
 		}
 	}
 	return g.dialFirst(ctx, addrs, t.port)
 }
 
-// lookup returns the addresses of t. IPv4 addresses come first, because hosts without an IPv6 route are more common
-// than hosts without an IPv4 route.
+// lookup returns the addresses of t. It returns IPv4 addresses first, because hosts without an IPv6 route are more
+// common than hosts without an IPv4 route.
 func (g *Guard) lookup(ctx context.Context, t target) ([]netip.Addr, error) {
 	if t.addr.IsValid() {
 		return []netip.Addr{t.addr.Unmap()}, nil
@@ -222,7 +222,7 @@ func requestTunnel(conn net.Conn, p *url.URL, address string) error {
 	if err := req.Write(conn); err != nil {
 		return err
 	}
-	// The destination does not send data before the client does, so the reader cannot buffer any of it.
+	// The destination does not send data before the client does, so the reader cannot have buffered data from it.
 	resp, err := http.ReadResponse(bufio.NewReader(&headReader{conn, maxHeader}), req)
 	if err != nil {
 		return err
@@ -233,7 +233,7 @@ func requestTunnel(conn net.Conn, p *url.URL, address string) error {
 	return nil
 }
 
-// A headReader limits the number of bytes that a proxy may send before its tunnel is open.
+// A headReader limits the number of bytes that a proxy can send before its tunnel is open.
 type headReader struct {
 	conn net.Conn
 	left int

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A URLError reports why a callback URL was rejected (SUB-3). Reason only describes the URL and may be shown to the
-// caller who sent it.
+// A URLError is the error for a rejected callback URL (SUB-3). Its Reason only describes the URL and can be shown to
+// the caller who sent it.
 type URLError struct {
 	Reason string
 }
@@ -23,15 +23,15 @@ type URLError struct {
 // Error returns the reason.
 func (e *URLError) Error() string { return "netguard: url: " + e.Reason }
 
-// A BlockedError reports that a destination is in a blocked address range (SSRF-1). Its text contains internal
-// addresses, so it may be logged but must not be shown to subscribers.
+// A BlockedError is the error for a destination in a blocked address range (SSRF-1). Its text contains internal
+// addresses, so it can be logged but must not be shown to subscribers.
 type BlockedError struct {
 	Host  string
 	Addr  netip.Addr
 	Range Range
 }
 
-// Error returns the host, the address and the range.
+// Error returns a message with the host, the address and the range.
 func (e *BlockedError) Error() string {
 	return "netguard: " + e.Host + " is " + e.Addr.String() + ", " + e.Range.Name + " (" + e.Range.Source + ")"
 }
@@ -47,11 +47,11 @@ const (
 	StageExchange Stage = "exchange"
 )
 
-// An Error reports that a request did not receive a usable answer. Its text consists of fixed messages and messages of
-// the operating system. It never contains data from the endpoint, such as a header, a body or the names in a
+// An Error is the error for a request that did not receive a usable response. Its text consists of fixed messages and
+// operating system messages. It never contains data from the endpoint, such as a header, a body or the names in a
 // certificate (ERR-1).
 type Error struct {
-	// Category is the category of the failure, which may be shown to subscribers.
+	// Category is the category of the failure, which can be shown to subscribers.
 	Category wire.Category
 	// Stage is the stage at which the request failed.
 	Stage Stage
@@ -59,7 +59,7 @@ type Error struct {
 	cause error
 }
 
-// Error returns the category, the stage and the cause.
+// Error returns a message with the category, the stage and the cause.
 func (e *Error) Error() string {
 	s := "netguard: " + string(e.Category) + " at " + string(e.Stage)
 	if e.cause != nil {
@@ -71,8 +71,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause: a context error, a syscall.Errno, a [*BlockedError] or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
-// CategoryOf returns the category of an error of [Guard.Fetch] or [Guard.Send] (ERR-1). It returns "" for nil and for a
-// request that the caller canceled, because cancellation does not reflect the endpoint's health.
+// CategoryOf returns the category of an error returned by [Guard.Fetch] or [Guard.Send] (ERR-1). It returns "" for nil
+// and for a request that the caller canceled, because cancellation does not reflect the endpoint's health.
 func CategoryOf(err error) wire.Category {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return ""
@@ -84,7 +84,7 @@ func CategoryOf(err error) wire.Category {
 	return wire.ConnectionRefused
 }
 
-// Causes with fixed messages, for errors that could repeat data from the endpoint.
+// Causes with fixed messages, which replace errors that could contain data from the endpoint.
 var (
 	errNoAddress   = errors.New("the host has no address")
 	errLookup      = errors.New("the lookup failed")
@@ -98,8 +98,8 @@ var (
 	errProxy       = errors.New("the proxy did not open a tunnel")
 )
 
-// classify converts an error at the stage to an Error that does not contain its text. It returns an Error unchanged. If
-// the caller canceled the request, it returns context.Canceled.
+// classify converts an error that occurred at the given stage to an Error that does not contain the error's text. It
+// returns an Error unchanged. If the caller canceled the request, it returns context.Canceled.
 func classify(ctx context.Context, stage Stage, err error) error {
 	var known *Error
 	if errors.As(err, &known) {

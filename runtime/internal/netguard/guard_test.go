@@ -77,7 +77,7 @@ func TestSSRF1Rebinding(t *testing.T) {
 
 // TestSSRF1NoPacket sends to hosts in every spelling and form; none of them is dialed (SSRF-1,
 // SSRF-3, trap 8).
-// parseHost, Guard.reach and Guard.check carry it.
+// parseHost, Guard.connect and Guard.checkAddress carry it.
 func TestSSRF1NoPacket(t *testing.T) {
 	spy := &network{}
 	g := newGuard(t, Options{DialContext: spy.dial, Resolver: names{"mixed.test": {public, "10.0.0.1"}, "localhost": {"127.0.0.1"}}})

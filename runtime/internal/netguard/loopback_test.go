@@ -10,8 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// SUB-3: with Loopback a receiver on this machine is reached with any certificate; every other name keeps its checks, also
-// if it resolves to this machine, and so do other internal addresses.
+// SUB-3: with Loopback a receiver on this machine is reached with any certificate; every other name keeps its checks,
+// also if it resolves to this machine, and so do other internal addresses.
 func TestLoopback(t *testing.T) {
 	receiver := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	defer receiver.Close()

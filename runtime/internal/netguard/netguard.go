@@ -3,10 +3,10 @@
 // to public addresses, unless the operator allows others.
 //
 // Start with [New]. [Guard.CheckURL] checks a callback URL when it is registered. [Guard.Send] and [Guard.Fetch] make
-// requests. Each connection checks the resolved address again before it dials it, so that a name cannot bypass the
-// check by changing between two lookups (SSRF-1). The package does not follow redirects, does not use the environment's
-// proxy, and reads up to [MaxAnswer] bytes of an answer (SSRF-2). Errors contain the [wire.Category] of a failure but
-// no data from the endpoint (ERR-1).
+// requests. Each resolved address is checked again before it is dialed, so a name cannot bypass the check by changing
+// between two lookups (SSRF-1). The package does not follow redirects, does not use the environment's proxy, and reads
+// up to [MaxAnswer] bytes of a response (SSRF-2). Errors contain the [wire.Category] of a failure, but no data from the
+// endpoint (ERR-1).
 //
 // [Blocked] looks up an address in the table of blocked ranges.
 package netguard
@@ -141,10 +141,10 @@ func New(o Options) (*Guard, error) {
 // Close closes idle connections. It does not affect requests in flight.
 func (g *Guard) Close() { g.transport.CloseIdleConnections() }
 
-// AllowOrigin allows one exact origin, such as https://receiver.test:8443 or http://127.0.0.1:9000, until revoke is
-// called. Its address is not checked, and it may use http (SRV-8). The limits on redirects, sizes and times still
-// apply. AllowOrigin returns a [*URLError] if the origin does not consist of exactly a scheme, a host and an optional
-// port.
+// AllowOrigin allows an exact origin, such as https://receiver.test:8443 or http://127.0.0.1:9000, until revoke is
+// called. The address of the origin is not checked, and the origin can use http (SRV-8). The limits on redirects, sizes
+// and times still apply. AllowOrigin returns a [*URLError] if the origin does not consist of exactly a scheme, a host
+// and an optional port.
 func (g *Guard) AllowOrigin(origin string) (revoke func(), err error) {
 	u, err := url.Parse(origin)
 	if err != nil || u.User != nil || u.Host == "" || u.Path != "" || strings.ContainsAny(origin, "?#") {
@@ -172,27 +172,27 @@ func (g *Guard) AllowOrigin(origin string) (revoke func(), err error) {
 	}), nil
 }
 
-// allowsOrigin reports whether t's exact origin is allowed.
-func (g *Guard) allowsOrigin(t target) bool {
+// isOriginAllowed reports whether the exact origin of t is allowed.
+func (g *Guard) isOriginAllowed(t target) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return g.origins[t.origin()] > 0
 }
 
-// allows reports whether t's address need not be checked.
-func (g *Guard) allows(t target) bool {
-	return len(g.o.DenyPrefixes) == 0 && (g.hosts[t.host] || g.allowsOrigin(t))
+// isExempt reports whether the address of t does not need to be checked.
+func (g *Guard) isExempt(t target) bool {
+	return len(g.o.DenyPrefixes) == 0 && (g.hosts[t.host] || g.isOriginAllowed(t))
 }
 
-// check returns an error if the address a is blocked for requests to t.
-func (g *Guard) check(t target, a netip.Addr) error {
+// checkAddress returns an error if requests to t must not use the address a.
+func (g *Guard) checkAddress(t target, a netip.Addr) error {
 	a = a.Unmap()
 	for _, p := range g.o.DenyPrefixes {
 		if p.Contains(a) {
-			return g.blocked(t, a, Range{Prefix: p, Name: "Denied by configuration", Source: "Options.DenyPrefixes"})
+			return g.blockedError(t, a, Range{Prefix: p, Name: "Denied by configuration", Source: "Options.DenyPrefixes"})
 		}
 	}
-	if g.hosts[t.host] || g.allowsOrigin(t) {
+	if g.hosts[t.host] || g.isOriginAllowed(t) {
 		return nil
 	}
 	r, blocked := Blocked(a)
@@ -204,9 +204,9 @@ func (g *Guard) check(t target, a netip.Addr) error {
 			return nil
 		}
 	}
-	return g.blocked(t, a, r)
+	return g.blockedError(t, a, r)
 }
 
-func (g *Guard) blocked(t target, a netip.Addr, r Range) error {
+func (g *Guard) blockedError(t target, a netip.Addr, r Range) error {
 	return &Error{wire.ConnectionRefused, StageConnect, &BlockedError{Host: t.host, Addr: a, Range: r}}
 }

@@ -12,14 +12,15 @@ import (
 // readBuffer is the size of the transport's read buffer for each connection.
 const readBuffer = 1 << 10
 
-// A quietConn only delivers data while an answer is due. It discards unsolicited data and closes the connection. Data
-// from an endpoint must not be logged (ERR-1), but http.Transport would log unsolicited data with the standard logger
-// and has no option to disable this.
+// A quietConn only delivers data while a response is expected. It discards unsolicited data and closes the connection.
+// Data from an endpoint must not be logged (ERR-1). However, http.Transport logs unsolicited data with the standard
+// logger, and has no option to disable this.
 //
-// An answer is due from the first byte of a request until the transport returns the connection to its pool. Bytes after
-// an answer must not reach the transport's buffer either, but only the transport knows where an answer ends. Therefore
-// Read only returns data that the transport is certain to use. This is a line of the head or a single byte. If the
-// slice is larger than the transport's buffer, it belongs to the reader of the body, and Read returns all data.
+// A response is expected from the first byte of a request until the transport returns the connection to its pool. Bytes
+// after a response must not reach the transport's buffer either, but only the transport knows where a response ends.
+// Therefore Read only returns data that the transport is certain to use. Such data is a line of the header or a single
+// byte. If the slice is larger than the transport's buffer, it belongs to the reader of the body, and Read returns all
+// data.
 type quietConn struct {
 	net.Conn
 
@@ -37,7 +38,7 @@ type quietConn struct {
 	store [readBuffer]byte
 }
 
-// withTrace returns a context for a request. It reports the start and end of the request to the connection.
+// withTrace returns a context for a request. The context notifies the connection of the start and end of the request.
 func withTrace(ctx context.Context) context.Context {
 	var c *quietConn
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -69,7 +70,7 @@ func (c *quietConn) putBack() {
 	}
 }
 
-// Write sends p. An answer is due after the first call for each request.
+// Write sends p. A response is expected after the first call for each request.
 func (c *quietConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	if c.started < c.assigned {
@@ -79,7 +80,7 @@ func (c *quietConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Read reads data of the answer that is currently due. It returns io.EOF after unsolicited data.
+// Read reads data of the response that is currently expected. It returns io.EOF after unsolicited data.
 func (c *quietConn) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	fill := len(c.pending) == 0 && c.err == nil && len(p) > 0
@@ -105,7 +106,7 @@ func (c *quietConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// safeLen returns how many pending bytes the transport is certain to use if it reads up to size bytes.
+// safeLen returns the number of pending bytes that the transport is certain to use if it reads up to size bytes.
 func (c *quietConn) safeLen(size int) int {
 	if !c.head {
 		if size > readBuffer {

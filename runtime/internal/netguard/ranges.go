@@ -27,8 +27,8 @@ const lastFour = 12
 // reachable, such as the anycast services 192.0.0.9/32 and 2001:1::1/128. The table does not exempt them, because they
 // never host webhook receivers.
 //
-// The first row that contains an address applies. Therefore rows with an embedded address precede the rows that contain
-// them.
+// The first row that contains an address applies to that address. Therefore rows with an embedded address precede the
+// rows that contain them.
 var ranges = []Range{
 	row("0.0.0.0/8", "This network", "RFC 791"),
 	row("10.0.0.0/8", "Private-Use", "RFC 1918"),
@@ -97,7 +97,7 @@ func embedding(prefix, name, source string) Range {
 // Ranges returns the table of blocked ranges in search order.
 func Ranges() []Range { return append([]Range(nil), ranges...) }
 
-// Blocked reports whether outbound requests must not reach a, and returns the range that blocks it (SSRF-1). For
+// Blocked reports whether outbound requests to a are blocked, and returns the range that blocks it (SSRF-1). For
 // IPv4-mapped, NAT64 (64:ff9b::/96) and ISATAP addresses, it checks the embedded IPv4 address. It blocks 6to4, Teredo,
 // IPv4-compatible and local-use NAT64 addresses regardless of the embedded address. Invalid addresses and addresses
 // with a zone are blocked.

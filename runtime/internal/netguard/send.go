@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// MaxAnswer is the maximum number of bytes that are read from the body of an answer (SSRF-2).
+	// MaxAnswer is the maximum number of bytes that are read from the body of a response (SSRF-2).
 	MaxAnswer = 8 << 10
 
 	maxHeader = 16 << 10
-	// drainTime is how long [Guard.Send] reads a body so that the connection can be reused.
+	// drainTime is the maximum time that [Guard.Send] spends reading a body so that the connection can be reused.
 	drainTime = time.Second
 )
 
-// An Answer is the response of an endpoint. Only the category of its status may be shown to a subscriber (ERR-1).
+// An Answer is the response of an endpoint. Only the category of its status can be shown to a subscriber (ERR-1).
 type Answer struct {
-	// Status is the HTTP status code. Redirects are reported like any other status.
+	// Status is the HTTP status code. The status of a redirect is returned like all other statuses.
 	Status int
 	// Header contains the response header, such as Retry-After and Cache-Control.
 	Header http.Header
@@ -32,11 +32,12 @@ type Answer struct {
 	Truncated bool
 }
 
-// Category returns the category of the answer's status, or "" for success.
+// Category returns the category of the response's status, or "" for success.
 func (a *Answer) Category() wire.Category { return wire.CategoryOfStatus(a.Status) }
 
-// Send makes a request if only the status of the answer matters, such as a delivery. It discards up to MaxAnswer bytes
-// of the body, for at most a second, so that the connection can be reused. It ignores errors from reading the body.
+// Send makes a request, such as a delivery, and returns the response without its body. It discards up to MaxAnswer
+// bytes of the body, for at most a second, so that the connection can be reused. It ignores errors from reading the
+// body.
 //
 // The error is an [*Error], a [*URLError] if the request is not allowed, or context.Canceled if the caller canceled the
 // request.
@@ -50,8 +51,8 @@ func (g *Guard) Send(req *http.Request) (*Answer, error) {
 	})
 }
 
-// Fetch makes a request if the body of the answer matters, such as a challenge or a request for a well-known document.
-// It returns an error if the body does not arrive in time. The errors are those of [Guard.Send].
+// Fetch makes a request, such as a challenge or a request for a well-known document, and returns the response body. It
+// returns an error if the body does not arrive in time. Otherwise, it returns the same errors as [Guard.Send].
 func (g *Guard) Fetch(req *http.Request) (*Answer, error) {
 	return g.do(req, func(ctx context.Context, resp *http.Response, a *Answer) error {
 		body, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
@@ -93,13 +94,14 @@ func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response,
 	return a, nil
 }
 
-// maxTries is the maximum number of times that a request is made if other requests close its connection.
+// maxTries is the maximum number of attempts to make a request whose connection is closed by other requests.
 const maxTries = 3
 
-// roundTrip makes the request. The transport does not follow redirects or store cookies. However, it reuses a
-// connection slightly before the previous request on it returns. If that request is then canceled, the transport closes
-// the connection, and the next request fails as if it were canceled itself (net/http, persistConn.cancelRequest).
-// Therefore roundTrip retries a request that the caller did not cancel.
+// roundTrip makes the request. The transport does not follow redirects or store cookies. However, it can reuse a
+// connection shortly before the previous request on the connection returns. If the previous request is then canceled,
+// the transport closes the connection, and the next request fails as if it had been canceled (net/http,
+// persistConn.cancelRequest). Therefore, roundTrip retries requests that fail in this way without having been canceled
+// by the caller.
 func (g *Guard) roundTrip(req *http.Request) (resp *http.Response, err error) {
 	for range maxTries {
 		resp, err = g.transport.RoundTrip(req.WithContext(withTrace(req.Context())))

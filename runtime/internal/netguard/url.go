@@ -17,11 +17,11 @@ const MaxURL = 2048
 // seconds of a subscribe call (VER-2).
 const checkTime = 2 * time.Second
 
-// ParseURL checks the form of a callback URL without a lookup (SUB-3). The URL must be an absolute https URL or have an
-// allowed http origin. It must not contain userinfo or a fragment. All parsers must interpret its host in the same way.
-// IPv4 addresses consist of four decimal numbers, and IPv6 addresses have brackets and no zone. Host names consist of
-// ASCII letters, digits, hyphens and underscores, with at most one trailing dot. International names must be in their
-// xn-- form. Errors are of type [*URLError].
+// ParseURL parses a callback URL and checks its form without a lookup (SUB-3). The URL must be an absolute https URL or
+// have an allowed http origin. It must not contain userinfo or a fragment. All parsers must interpret its host in the
+// same way. IPv4 addresses consist of four decimal numbers, and IPv6 addresses have brackets and no zone. Host names
+// consist of ASCII letters, digits, hyphens and underscores, with at most one trailing dot. International names must be
+// in their xn-- form. Errors are of type [*URLError].
 //
 // The URL is not normalized, because its exact text is part of the subscription's key (SUB-4).
 func (g *Guard) ParseURL(raw string) (*url.URL, error) {
@@ -51,15 +51,15 @@ func (g *Guard) ParseURL(raw string) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	if u.Scheme != "https" && !g.allowsOrigin(t) {
+	if u.Scheme != "https" && !g.isOriginAllowed(t) {
 		return nil, &URLError{"is not https"}
 	}
 	return u, nil
 }
 
-// CheckURL calls ParseURL and then looks up the host (SUB-3). It rejects the URL if any of the addresses is blocked.
-// CheckURL does not open connections and does not look up allowed hosts and origins. It accepts the URL if the lookup
-// fails or times out, because each connection repeats the check. The error is a [*URLError] or the error of ctx.
+// CheckURL calls ParseURL and then looks up the host (SUB-3). It rejects the URL if at least one of the addresses is
+// blocked. CheckURL does not open connections and does not look up allowed hosts and origins. It accepts the URL if the
+// lookup fails or times out, because each connection repeats the check. The error is a [*URLError] or the error of ctx.
 func (g *Guard) CheckURL(ctx context.Context, raw string) (*url.URL, error) {
 	u, err := g.ParseURL(raw)
 	if err != nil {
@@ -69,7 +69,7 @@ func (g *Guard) CheckURL(ctx context.Context, raw string) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.allows(t) {
+	if g.isExempt(t) {
 		return u, nil
 	}
 	if g.o.ProxyResolves && !t.addr.IsValid() {
@@ -85,7 +85,7 @@ func (g *Guard) CheckURL(ctx context.Context, raw string) (*url.URL, error) {
 		return u, ctx.Err()
 	}
 	for _, a := range addrs {
-		if g.check(t, a) != nil {
+		if g.checkAddress(t, a) != nil {
 			return nil, &URLError{"has a blocked address"}
 		}
 	}
@@ -125,8 +125,8 @@ func targetOf(u *url.URL) (target, error) {
 	return t, err
 }
 
-// parseHost parses a host strictly. It rejects hosts that look like a number but are not an address in the usual form,
-// such as 127.1, 0x7f000001 and 0177.0.0.1. Resolvers and proxies interpret them differently.
+// parseHost parses a host strictly. It rejects numeric hosts that are not addresses in the usual form, such as 127.1,
+// 0x7f000001 and 0177.0.0.1. Resolvers and proxies interpret them differently.
 func parseHost(host string, bracketed bool) (string, netip.Addr, error) {
 	odd := &URLError{"has an odd host"}
 	if bracketed {
@@ -167,7 +167,7 @@ func isLabel(s string) bool {
 	return true
 }
 
-// isNumeric reports whether parsers interpret a host with this last label as an IPv4 address (WHATWG URL, "ends in a
+// isNumeric reports whether a host with the given last label is interpreted as an IPv4 address (WHATWG URL, "ends in a
 // number").
 func isNumeric(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
@@ -176,7 +176,7 @@ func isNumeric(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// isLocalhost reports whether name refers to the loopback interface according to RFC 6761.
+// isLocalhost reports whether name is a name for the loopback interface according to RFC 6761.
 func isLocalhost(name string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost")
 }

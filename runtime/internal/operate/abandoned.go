@@ -45,7 +45,7 @@ func (a *Admin) Abandoned(ctx context.Context, f operator.Filter, since, until t
 	}
 	err = l.addRest(from, add)
 	if err == nil && failed == nil && !more {
-		next, err = l.each(from.id, maxScan, add)
+		next, err = l.visitMatches(from.id, maxScan, add)
 	}
 	if err = cmp.Or(err, failed); err != nil {
 		return nil, "", err
@@ -91,31 +91,31 @@ func (s abandonedCursor) isPast(m *operator.Attempt) bool {
 	return s.eventID == "" || cmp.Or(cmp.Compare(m.Position, s.position), cmp.Compare(m.EventID, s.eventID)) <= 0
 }
 
-// addRest calls add for the subscription at which the previous page ended, if it still matches the filter.
+// addRest calls add for the subscription at which the previous page ended, provided that it still matches the filter.
 func (l *query) addRest(from abandonedCursor, add func(s *subscriptionView) bool) error {
 	if from.eventID == "" || l.a.o.Webhooks == nil {
 		return nil
 	}
-	r, ok, err := l.record(from.id)
+	r, ok, err := l.readRecord(from.id)
 	if err != nil || !ok {
 		return err
 	}
-	s, ok, err := l.match(&r)
+	s, ok, err := l.matchListed(&r)
 	if ok && err == nil {
 		add(&s)
 	}
 	return err
 }
 
-// abandonedAttempts returns the last attempt at each occurrence that failed between two times and will not be retried,
-// oldest occurrence first. It does not read the attempts if the subscription was created before since and has never
-// failed. A failed manual attempt does not count as a failure of the subscription, so this shortcut omits occurrences
-// that the endpoint accepted earlier.
+// abandonedAttempts returns the last attempts at occurrences that failed between two times and will not be retried. The
+// oldest occurrence is first. If the subscription was created before since and has never failed, it does not read the
+// attempts. Failed manual attempts do not count as failures of the subscription, so this shortcut omits occurrences
+// that the endpoint accepted before a manual attempt failed.
 func (a *Admin) abandonedAttempts(ctx context.Context, i *operator.WebhookInfo, since, until time.Time) (last []operator.Attempt, err error) {
 	if i.State == operator.StateUnreadable || i.LastError == "" && i.CreatedAt.Before(since) {
 		return nil, nil
 	}
-	if err := a.flush(ctx); err != nil {
+	if err := a.flushAttempts(ctx); err != nil {
 		return nil, err
 	}
 	made, err := a.storedAttempts(ctx, i.ID)

@@ -13,8 +13,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// E6, SRV-8: what was given up since a time is listed by filter, in pages of any size, the oldest of each subscription first,
-// and is sent again once: by whom has seen the failure and before anybody else has.
+// E6, SRV-8: what was given up since a time is listed by filter, in pages of any size, the oldest of each subscription
+// first, and is sent again once: by whom has seen the failure and before anybody else has.
 func TestSRV8Abandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
@@ -103,7 +103,8 @@ func TestSRV8Abandoned(t *testing.T) {
 	})
 }
 
-// SRV-8: a list of what was given up goes on where it stopped, in the middle of a subscription and after one that has ended.
+// SRV-8: a list of what was given up goes on where it stopped, in the middle of a subscription and after one that has
+// ended.
 func TestSRV8AbandonedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)

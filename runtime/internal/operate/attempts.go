@@ -15,7 +15,7 @@ func (a *Admin) Attempts(ctx context.Context, id string) ([]operator.Attempt, er
 	return a.storedAttempts(ctx, id)
 }
 
-// storedAttempts returns the stored attempts of a subscription, latest first. NextAt is only set for the latest attempt
+// storedAttempts returns the stored attempts of a subscription, newest first. NextAt is only set for the latest attempt
 // at an occurrence, because a replay or a manual attempt replaces a scheduled retry.
 func (a *Admin) storedAttempts(ctx context.Context, id string) ([]operator.Attempt, error) {
 	if a.o.Webhooks == nil {
@@ -33,17 +33,17 @@ func (a *Admin) storedAttempts(ctx context.Context, id string) ([]operator.Attem
 	return made, err
 }
 
-// flush waits until all previous attempts are stored.
-func (a *Admin) flush(ctx context.Context) error {
+// flushAttempts waits until all attempts made before the call are stored.
+func (a *Admin) flushAttempts(ctx context.Context) error {
 	return wrapError("storing attempts", a.o.Webhooks.Flush(ctx))
 }
 
 func (a *Admin) SendAgain(ctx context.Context, id, eventID string, seen time.Time) (operator.Attempt, error) {
-	if _, err := a.record(ctx, id); err != nil {
+	if _, err := a.webhookByID(ctx, id); err != nil {
 		return operator.Attempt{}, err
 	}
 	w := a.o.Webhooks
-	if err := a.flush(ctx); err != nil {
+	if err := a.flushAttempts(ctx); err != nil {
 		return operator.Attempt{}, err
 	}
 	made, err := w.LastAttempt(ctx, id, eventID, seen)

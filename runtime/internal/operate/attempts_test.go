@@ -83,8 +83,8 @@ func TestSRV8AttemptsOff(t *testing.T) {
 	})
 }
 
-// SRV-8: an attempt by hand takes the retry that is due (E12), two at a time are refused, and an occurrence that the log
-// has no more is not sent.
+// SRV-8: an attempt by hand takes the retry that is due (E12), two at a time are refused, and an occurrence that the
+// log has no more is not sent.
 func TestSRV8SendAgainBesideARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)

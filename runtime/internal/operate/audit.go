@@ -22,19 +22,19 @@ const (
 	maxAuditScan = 10_000
 	// auditBatch is the number of entries per read.
 	auditBatch = 500
-	// maxClockSkew is the tolerated difference between the clocks of processes. Entries can be out of order by up to
-	// this time.
+	// maxClockSkew is the tolerated difference between the clocks of processes. The times of entries can be out of
+	// order by up to this difference.
 	maxClockSkew = time.Hour
 )
 
-// An auditStore opens the log of operator actions on first use.
+// An auditStore holds the log of operator actions, which is opened on first use.
 type auditStore struct {
 	mu  sync.Mutex
 	log store.EventLog
 }
 
-// audit returns the log of operator actions and opens it on first use.
-func (a *Admin) audit(ctx context.Context) (store.EventLog, error) {
+// openAuditLog returns the log of operator actions, which it opens on first use.
+func (a *Admin) openAuditLog(ctx context.Context) (store.EventLog, error) {
 	a.auditLog.mu.Lock()
 	defer a.auditLog.mu.Unlock()
 	if a.auditLog.log == nil {
@@ -48,7 +48,7 @@ func (a *Admin) audit(ctx context.Context) (store.EventLog, error) {
 }
 
 func (a *Admin) Note(ctx context.Context, e operator.AuditEntry) error {
-	log, err := a.audit(ctx)
+	log, err := a.openAuditLog(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (a *Admin) Note(ctx context.Context, e operator.AuditEntry) error {
 }
 
 func (a *Admin) Audit(ctx context.Context, f operator.AuditFilter, before store.Position, limit int) (found []operator.AuditEntry, next store.Position, err error) {
-	log, err := a.audit(ctx)
+	log, err := a.openAuditLog(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -107,7 +107,7 @@ func (a *Admin) Audit(ctx context.Context, f operator.AuditFilter, before store.
 }
 
 // readBetween reads the entries after the position after, up to and including the position to. It skips entries that it
-// cannot decode, because other software wrote them.
+// cannot decode, because they were written by other software.
 func readBetween(ctx context.Context, log store.EventLog, after, to store.Position) (list []operator.AuditEntry, err error) {
 	for after < to {
 		b, err := log.Read(ctx, after, int(to-after))

@@ -52,7 +52,8 @@ func (a *Admin) Between(ctx context.Context, event string, since, until time.Tim
 	return w, wrapError("reading attempts", a.addDeliveries(ctx, event, &w))
 }
 
-// A typePosition is a position in the logs of all event types, after an entry of one event type.
+// A typePosition is a position in a list of the entries of all event types. It consists of an event type and a position
+// in its log.
 type typePosition struct {
 	event    string
 	position store.Position
@@ -71,9 +72,9 @@ func parseTypePosition(text string) (p typePosition, err error) {
 	return typePosition{event, store.Position(n)}, nil
 }
 
-// occurrencesBetween returns up to limit retained occurrences of an event type after a position, with timestamps
-// between two times. The result more reports whether more occurrences follow. Authors set timestamps, so
-// occurrencesBetween also examines seekBatch entries on either side.
+// occurrencesBetween returns up to limit retained occurrences of an event type that follow a position and have
+// timestamps between two times. The result more reports whether more occurrences follow. Authors can set timestamps out
+// of order, so occurrencesBetween also examines seekBatch entries on either side.
 func occurrencesBetween(ctx context.Context, et EventType, since, until time.Time, after store.Position, limit int) (found []operator.Happened, more bool, err error) {
 	log := et.Topic()
 	if _, err := log.Latest(ctx); err != nil {
@@ -112,7 +113,7 @@ func occurrencesBetween(ctx context.Context, et EventType, since, until time.Tim
 }
 
 // addDeliveries adds the results of deliveries to w, based on the stored attempts of a sample of subscriptions. It also
-// counts the attempts in the window.
+// counts the attempts in the time window.
 func (a *Admin) addDeliveries(ctx context.Context, event string, w *operator.Window) (err error) {
 	type id struct{ event, id string }
 	index := map[id]*operator.Happened{}
@@ -120,7 +121,7 @@ func (a *Admin) addDeliveries(ctx context.Context, event string, w *operator.Win
 		o := &w.Occurrences[i]
 		index[id{o.Event, o.EventID}] = o
 	}
-	w.Subscriptions, w.Whole, err = a.sample(ctx, operator.Filter{Event: event}, func(_ *operator.WebhookInfo, made []operator.Attempt) {
+	w.Subscriptions, w.Whole, err = a.sampleAttempts(ctx, operator.Filter{Event: event}, func(_ *operator.WebhookInfo, made []operator.Attempt) {
 		of := map[*operator.Happened][]operator.Attempt{}
 		for n := range made {
 			m := &made[n]

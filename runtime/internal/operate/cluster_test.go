@@ -11,8 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// K10: an operator sees who shares the store, what nobody does, and what waits; where a process is alone there is nothing
-// to see.
+// K10: an operator sees who shares the store, what nobody does, and what waits; where a process is alone there is
+// nothing to see.
 func TestSRV8Cluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if _, err := newBed(t, setup{}).Cluster(t.Context()); !errors.Is(err, events.ErrUnsupported) {

@@ -51,8 +51,8 @@ func (a *Admin) Connections() []operator.Connection {
 	return all
 }
 
-// connection returns the stream or poller with the id, without listing all connections.
-func (a *Admin) connection(id string) (Connection, error) {
+// findConnection returns the stream or poller with the id. It does not list all connections.
+func (a *Admin) findConnection(id string) (Connection, error) {
 	if sub, ok := strings.CutPrefix(id, pollPrefix); ok {
 		if c := a.o.Host.Poller(sub); c != nil {
 			return c, nil
@@ -66,7 +66,7 @@ func (a *Admin) connection(id string) (Connection, error) {
 }
 
 func (a *Admin) Connection(id string) (operator.Connection, error) {
-	c, err := a.connection(id)
+	c, err := a.findConnection(id)
 	if err != nil {
 		return operator.Connection{}, err
 	}
@@ -74,7 +74,7 @@ func (a *Admin) Connection(id string) (operator.Connection, error) {
 }
 
 func (a *Admin) EndConnection(id string, e *events.Error) error {
-	c, err := a.connection(id)
+	c, err := a.findConnection(id)
 	if err != nil {
 		return err
 	}

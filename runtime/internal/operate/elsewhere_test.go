@@ -22,8 +22,8 @@ import (
 )
 
 // pair makes the beds of two processes on one store, with an event type e. The owner delivers to its webhook
-// subscriptions; the other one knows them by their records. Both follow one control log, unless the owner is to be deaf:
-// then it does not hear of changed records either.
+// subscriptions; the other one knows them by their records. Both follow one control log, unless the owner is to be
+// deaf: then it does not hear of changed records either.
 func pair(t *testing.T, deaf bool) (owner, other *bed, r *receiver, e *eventType) {
 	t.Helper()
 	r = receive(t)
@@ -191,8 +191,8 @@ func obey(t *testing.T, o setup) obeying {
 	return obeying{b, ob}
 }
 
-// REP-13: every kind of order is done to what lives here, and to nothing that began after it. What lives elsewhere is no
-// error.
+// REP-13: every kind of order is done to what lives here, and to nothing that began after it. What lives elsewhere is
+// no error.
 func TestREP13Obey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)

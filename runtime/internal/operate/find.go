@@ -21,17 +21,17 @@ import (
 const (
 	// scanPage is the number of records per read.
 	scanPage = 1000
-	// maxScan is the maximum number of records that one search in order of ids examines.
+	// maxScan is the maximum number of records that a single search in id order examines.
 	maxScan = 10_000
 )
 
-// A logPosition is a log and a position in it.
+// A logPosition is a position in a log.
 type logPosition struct {
 	log *topic.Topic // nil if nothing waits
 	at  store.Position
 }
 
-// A query is the state of one query about subscriptions. It caches the results of log reads.
+// A query is the state of a single query for subscriptions. It caches the results of reads from logs.
 type query struct {
 	a      *Admin
 	ctx    context.Context
@@ -44,17 +44,17 @@ func (a *Admin) newQuery(ctx context.Context) *query {
 	return &query{a: a, ctx: ctx, since: map[logPosition]time.Time{}, before: map[*topic.Topic]store.Position{}}
 }
 
-// A subscriptionView is the view that a query has of a webhook subscription.
+// A subscriptionView contains the data of a webhook subscription that a query has read.
 type subscriptionView struct {
 	// If the subscription is live and its record was not read, WebhookInfo only contains the fields needed for filters
-	// and sums. query.complete adds the others, Cursor and WaitingSince.
+	// and sums. query.addDetails adds the others, Cursor and WaitingSince.
 	operator.WebhookInfo
 	live  *subscriber.Live // nil if the subscription does not live here
 	read  bool
 	waits logPosition
 }
 
-// setRecord sets the fields that are only available from the record.
+// setRecord sets the fields that only the record contains.
 func (s *subscriptionView) setRecord(r *engine.Listed) {
 	s.ID, s.Principal, s.Event, s.URL, s.Arguments = r.ID, r.Principal, r.Event, r.URL, r.Arguments
 	s.CreatedAt, s.RefreshedAt, s.ExpiresAt, s.Truncated = r.CreatedAt, r.RefreshedAt, r.ExpiresAt, r.Truncated
@@ -62,7 +62,7 @@ func (s *subscriptionView) setRecord(r *engine.Listed) {
 	s.read = true
 }
 
-// setLive updates the fields that are more current in the live subscription than in its record.
+// setLive updates the fields that are more up to date in the live subscription than in its record.
 func (s *subscriptionView) setLive(h *subscriber.Live) delivery.Status {
 	s.live = h
 	status := h.Handle.Status()
@@ -140,29 +140,29 @@ func (l *query) viewOf(listed *engine.Listed) (s subscriptionView, ok bool, err 
 	if s, ok := l.a.viewOfLive(listed.ID); ok {
 		return s, true, nil
 	}
-	r, ok, err := l.record(listed.ID) // the subscription ended, or moved to another process
+	r, ok, err := l.readRecord(listed.ID) // the subscription ended, or moved to another process
 	if err != nil || !ok {
 		return s, false, err
 	}
 	return l.a.viewOfRecord(&r), true, nil
 }
 
-// viewOfListed returns the view of a listed record, which lacks the progress. If a replay may be in progress, it reads
-// the full record.
+// viewOfListed returns the view of a listed record, which does not contain the progress. If a replay might be in
+// progress, it reads the full record.
 func (l *query) viewOfListed(listed *engine.Listed) (subscriptionView, error) {
 	s := l.a.viewOfRecord(listed)
 	if s.Replay == nil || s.live != nil {
 		return s, nil
 	}
-	r, ok, err := l.record(listed.ID)
+	r, ok, err := l.readRecord(listed.ID)
 	if err != nil || !ok {
 		return s, err
 	}
 	return l.a.viewOfRecord(&r), nil
 }
 
-// record reads the record with the id, or only its readable fields.
-func (l *query) record(id string) (engine.Listed, bool, error) {
+// readRecord reads the record with the id. If parts of the record are unreadable, it returns the readable fields.
+func (l *query) readRecord(id string) (engine.Listed, bool, error) {
 	st := l.a.o.Webhooks.Store()
 	sub, ok, err := st.Subscription(l.ctx, id)
 	r := engine.Listed{Subscription: sub}
@@ -177,11 +177,11 @@ func (l *query) record(id string) (engine.Listed, bool, error) {
 	return r, ok, err
 }
 
-// complete adds the fields that a query about many subscriptions omits. It returns false if the record no longer
+// addDetails adds the fields that a query for many subscriptions omits. It returns false if the record no longer
 // exists.
-func (l *query) complete(s *subscriptionView) (ok bool, err error) {
+func (l *query) addDetails(s *subscriptionView) (ok bool, err error) {
 	if !s.read {
-		r, ok, err := l.record(s.ID)
+		r, ok, err := l.readRecord(s.ID)
 		if err != nil || !ok {
 			return false, err
 		}
@@ -194,9 +194,9 @@ func (l *query) complete(s *subscriptionView) (ok bool, err error) {
 	return true, err
 }
 
-func (l *query) completeAll(all []subscriptionView) (infos []operator.WebhookInfo, err error) {
+func (l *query) addDetailsToAll(all []subscriptionView) (infos []operator.WebhookInfo, err error) {
 	for n := range all {
-		ok, err := l.complete(&all[n])
+		ok, err := l.addDetails(&all[n])
 		if err != nil {
 			return nil, err
 		}
@@ -227,7 +227,7 @@ func (l *query) waitingSince(p logPosition) (time.Time, error) {
 	return at, nil
 }
 
-// isLate reports whether an entry after p is older than the filter's limit.
+// isLate reports whether the log has an entry after p that is older than the filter's limit.
 func (l *query) isLate(p logPosition) (bool, error) {
 	if p.log == nil {
 		return false, nil
@@ -243,8 +243,8 @@ func (l *query) isLate(p logPosition) (bool, error) {
 	return p.at < upto, nil
 }
 
-// match returns the view of a listed subscription if it matches the filter.
-func (l *query) match(listed *engine.Listed) (s subscriptionView, ok bool, err error) {
+// matchListed returns the view of a listed subscription if it matches the filter.
+func (l *query) matchListed(listed *engine.Listed) (s subscriptionView, ok bool, err error) {
 	if s, ok, err = l.viewOf(listed); err != nil || !ok {
 		return s, false, err
 	}
@@ -265,9 +265,10 @@ func (l *query) match(listed *engine.Listed) (s subscriptionView, ok bool, err e
 	return s, true, nil
 }
 
-// each calls found for the subscriptions that match the filter, in order of ids, until found returns false. After it
-// has examined most records, it returns the id of the last one. Otherwise it returns "". A most of 0 means no limit.
-func (l *query) each(after string, most int, found func(s *subscriptionView) bool) (next string, err error) {
+// visitMatches calls found for the subscriptions that match the filter, in id order, until found returns false. After
+// it has examined at least most records, it returns the id of the last examined record. Otherwise it returns "". If
+// most is 0, there is no limit.
+func (l *query) visitMatches(after string, most int, found func(s *subscriptionView) bool) (next string, err error) {
 	w := l.a.o.Webhooks
 	if w == nil {
 		return "", nil
@@ -280,7 +281,7 @@ func (l *query) each(after string, most int, found func(s *subscriptionView) boo
 		}
 		for n := range page {
 			after = page[n].ID
-			s, ok, err := l.match(&page[n])
+			s, ok, err := l.matchListed(&page[n])
 			if err != nil {
 				return "", err
 			}
@@ -305,10 +306,10 @@ func (a *Admin) Find(ctx context.Context, f operator.Filter, after string, limit
 	if f.Failing {
 		all, next, err = l.longestFailing(after, limit)
 	} else {
-		all, next, err = l.inOrder(after, limit)
+		all, next, err = l.pageByID(after, limit)
 	}
 	if err == nil {
-		page, err = l.completeAll(all)
+		page, err = l.addDetailsToAll(all)
 	}
 	if err != nil {
 		return nil, "", err
@@ -316,10 +317,10 @@ func (a *Admin) Find(ctx context.Context, f operator.Filter, after string, limit
 	return page, next, nil
 }
 
-// inOrder returns up to limit subscriptions in order of ids.
-func (l *query) inOrder(after string, limit int) (all []subscriptionView, next string, err error) {
+// pageByID returns up to limit subscriptions in id order.
+func (l *query) pageByID(after string, limit int) (all []subscriptionView, next string, err error) {
 	more := false
-	next, err = l.each(after, maxScan, func(s *subscriptionView) bool {
+	next, err = l.visitMatches(after, maxScan, func(s *subscriptionView) bool {
 		if more = len(all) == limit; more {
 			return false
 		}
@@ -332,7 +333,7 @@ func (l *query) inOrder(after string, limit int) (all []subscriptionView, next s
 	return all, next, err
 }
 
-// longestFailing returns up to limit subscriptions, longest-failing first.
+// longestFailing returns up to limit failing subscriptions, in order of how long they have been failing.
 func (l *query) longestFailing(after string, limit int) (all []subscriptionView, next string, err error) {
 	var from subscriptionView
 	if after != "" {
@@ -349,7 +350,7 @@ func (l *query) longestFailing(after string, limit int) (all []subscriptionView,
 		return cmp.Or(a.FailedSince.Compare(b.FailedSince), cmp.Compare(a.ID, b.ID))
 	}
 	more := false
-	_, err = l.each("", 0, func(s *subscriptionView) bool {
+	_, err = l.visitMatches("", 0, func(s *subscriptionView) bool {
 		if after != "" && order(s, &from) <= 0 {
 			return true
 		}
@@ -374,7 +375,7 @@ func (l *query) longestFailing(after string, limit int) (all []subscriptionView,
 	return all, next, err
 }
 
-// An endpointGroup aggregates the subscriptions of an endpoint.
+// An endpointGroup aggregates the subscriptions with the same endpoint.
 type endpointGroup struct {
 	operator.Endpoint
 	least map[*topic.Topic]store.Position // the first waiting place in each log
@@ -413,7 +414,7 @@ func (a *Admin) Endpoints(ctx context.Context, f operator.Filter, after string, 
 	l.filter = f
 	groups := map[string]*endpointGroup{}
 	var names []string // the first names in order, at most limit+1
-	_, err = l.each("", 0, func(i *subscriptionView) bool {
+	_, err = l.visitMatches("", 0, func(i *subscriptionView) bool {
 		e := operator.Endpoint{Host: operator.HostOf(i.URL)}
 		name := e.Host
 		if f.Host != "" {

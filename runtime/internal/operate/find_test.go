@@ -22,8 +22,8 @@ func (b *bed) at(principal, path string) string {
 	return id
 }
 
-// each does something to each subscription that the filter takes and that is one to do, page by page, as a caller's loop does,
-// and returns how many these were.
+// each does something to each subscription that the filter takes and that is one to do, page by page, as a caller's
+// loop does, and returns how many these were.
 func (b *bed) each(f operator.Filter, takes func(i *operator.WebhookInfo) bool, do func(ctx context.Context, id string) error) (n int) {
 	b.t.Helper()
 	ctx := operator.WithActor(b.t.Context(), "olga")
@@ -177,7 +177,8 @@ func TestSRV8FailingElsewhere(t *testing.T) {
 	})
 }
 
-// SRV-8: all subscriptions of a host are paused and go on by a loop over pages, which comes to each once whatever it does to them.
+// SRV-8: all subscriptions of a host are paused and go on by a loop over pages, which comes to each once whatever it
+// does to them.
 func TestSRV8LoopOverPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)

@@ -36,8 +36,8 @@ func (b *bed) happenings(event string, since, until time.Time, limit int) (w ope
 	}
 }
 
-// SRV-8: the occurrences between two times are listed with the results of their deliveries, of one event type or of all, in
-// pages; attempts between the times count for whatever occurrence they were made.
+// SRV-8: the occurrences between two times are listed with the results of their deliveries, of one event type or of
+// all, in pages; attempts between the times count for whatever occurrence they were made.
 func TestSRV8Between(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
@@ -89,8 +89,8 @@ func TestSRV8Between(t *testing.T) {
 	})
 }
 
-// SRV-8: the slowest endpoint and event type come first. A connection that is refused at once does not make its endpoint
-// quick.
+// SRV-8: the slowest endpoint and event type come first. A connection that is refused at once does not make its
+// endpoint quick.
 func TestSRV8Latency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
@@ -139,8 +139,8 @@ func (b *bed) why(id, reason, help string, words ...string) operator.Delay {
 	return d
 }
 
-// SRV-8: a subscription that is late has a reason, the next attempt, a time at which something is lost, and an action that
-// helps.
+// SRV-8: a subscription that is late has a reason, the next attempt, a time at which something is lost, and an action
+// that helps.
 func TestSRV8Why(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)

@@ -84,11 +84,11 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 	return b, nil
 }
 
-// positionBefore returns the position before the last occurrence with the id. It examines up to most entries of the
-// log, latest first.
+// positionBefore returns the position before the latest occurrence with the id. It examines up to most entries of the
+// log, newest first.
 func positionBefore(ctx context.Context, et EventType, eventID string, most int) (from store.Position, err error) {
 	left := most
-	found, whole, err := seek(ctx, et, eventID, &left)
+	found, whole, err := searchEventID(ctx, et, eventID, &left)
 	switch {
 	case err != nil:
 		return 0, err

@@ -93,8 +93,8 @@ func TestSRV8ReplaySince(t *testing.T) {
 	})
 }
 
-// E1, SRV-8: a replay under way is shown with who asked for it, and is ended alone or with all of a filter; then nothing
-// more of it is delivered.
+// E1, SRV-8: a replay under way is shown with who asked for it, and is ended alone or with all of a filter; then
+// nothing more of it is delivered.
 func TestSRV8EndReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)

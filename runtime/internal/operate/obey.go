@@ -11,7 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// An Obeyer executes orders of other processes for the subscriptions in this process. It implements [orders.Host].
+// An Obeyer executes orders from other processes on the subscriptions in this process. It implements [orders.Host].
 type Obeyer struct {
 	Admin *Admin
 	// Log is the source of the orders.
@@ -35,7 +35,7 @@ func (o *Obeyer) Compare(ctx context.Context) error { return o.Admin.o.Webhooks.
 // RecheckAll implements [orders.Host].
 func (o *Obeyer) RecheckAll(ctx context.Context) {
 	o.Admin.refreshVisibility(ctx)
-	o.Admin.recheck(ctx, func(Connection) bool { return true }, anyWebhook)
+	o.Admin.recheckSelected(ctx, func(Connection) bool { return true }, anyWebhook)
 }
 
 // Recall implements [orders.Host].
@@ -54,7 +54,7 @@ func (o *Obeyer) Do(ctx context.Context, what orders.Order) error {
 	switch what.Kind {
 	case orders.Revoke:
 		a.revokeConnected(ctx, what.Principal, what.Names)
-		a.revokeWebhooks(ctx, revocation(&what))
+		a.revokeWebhooks(ctx, revocationOf(&what))
 	case orders.Recheck:
 		a.reauthorize(ctx, what.Principal, what.Names)
 	case orders.Visibility:
@@ -91,12 +91,12 @@ func (o *Obeyer) Prepare(what orders.Order) {
 	if w == nil || what.Kind != orders.Revoke {
 		return
 	}
-	v := revocation(&what)
+	v := revocationOf(&what)
 	w.NoteRevoked(v)
 	w.Each(v.Ends, func(h *subscriber.Live) { h.Handle.Stop() })
 }
 
-// revocation converts a revoke order to a [subscriber.Revocation].
-func revocation(o *orders.Order) subscriber.Revocation {
+// revocationOf converts a revoke order to a [subscriber.Revocation].
+func revocationOf(o *orders.Order) subscriber.Revocation {
 	return subscriber.Revocation{Principal: o.Principal, Names: o.Names, At: o.At}
 }

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// seekBatch is the number of entries per read of a search for an event id.
+	// seekBatch is the number of entries per read during a search for an event id.
 	seekBatch = 256
-	// maxSeek is the maximum number of entries that a search examines.
+	// maxSeek is the maximum number of entries that a search for an event id examines.
 	maxSeek = 100_000
-	// maxDeliveries is the maximum number of subscriptions that one search for deliveries examines.
+	// maxDeliveries is the maximum number of subscriptions that a search for deliveries examines.
 	maxDeliveries = 1000
 )
 
 // occurrenceWithCursor converts an entry to an occurrence that includes the cursor after it.
 func occurrenceWithCursor(et EventType, e *store.Entry) operator.Occurrence {
-	o := occurrence(et, e)
+	o := occurrenceOf(et, e)
 	if d := et.Current(); d != nil && !d.Kernel().NoReplay {
 		if c := et.Topic().Cursor(d.Kernel(), e.Position); len(c) > 2 && c[0] == '"' {
 			o.Cursor = string(c[1 : len(c)-1]) // plain ASCII
@@ -30,11 +30,11 @@ func occurrenceWithCursor(et EventType, e *store.Entry) operator.Occurrence {
 	return o
 }
 
-// loggedTypes returns the event types that have a log. If event is not empty, it only returns the event type with that
-// name.
+// loggedTypes returns the event types that have a log. If event is not empty, loggedTypes only returns the event type
+// with that name.
 func (a *Admin) loggedTypes(event string) ([]EventType, error) {
 	t := tail{a: a, event: event}
-	types := t.types()
+	types := t.followedTypes()
 	if event != "" && len(types) == 0 {
 		return nil, fault.NotFound("event")
 	}
@@ -48,7 +48,7 @@ func (a *Admin) FindOccurrences(ctx context.Context, event, eventID string) (fou
 	}
 	left := maxSeek
 	for _, et := range types {
-		some, all, err := seek(ctx, et, eventID, &left)
+		some, all, err := searchEventID(ctx, et, eventID, &left)
 		if err != nil {
 			return nil, false, fmt.Errorf("looking for an occurrence of %s: %w", et.Name(), err)
 		}
@@ -60,8 +60,8 @@ func (a *Admin) FindOccurrences(ctx context.Context, event, eventID string) (fou
 	return found, true, nil
 }
 
-// seek searches up to left entries of a log for an event id, backward from the head.
-func seek(ctx context.Context, et EventType, eventID string, left *int) (found []operator.Occurrence, whole bool, err error) {
+// searchEventID searches a log backward from the head for an event id. It examines up to left entries.
+func searchEventID(ctx context.Context, et EventType, eventID string, left *int) (found []operator.Occurrence, whole bool, err error) {
 	oldest, head := et.Topic().Bounds()
 	for end := head; end >= oldest && end > 0; {
 		if *left <= 0 {
@@ -90,15 +90,15 @@ func seek(ctx context.Context, et EventType, eventID string, left *int) (found [
 }
 
 func (a *Admin) Occurrence(ctx context.Context, event string, p store.Position) (operator.Occurrence, error) {
-	et, e, err := a.entry(ctx, event, p)
+	et, e, err := a.readEntry(ctx, event, p)
 	if err != nil {
 		return operator.Occurrence{}, err
 	}
 	return occurrenceWithCursor(et, e), nil
 }
 
-// entry reads one entry of an event type's log.
-func (a *Admin) entry(ctx context.Context, event string, p store.Position) (EventType, *store.Entry, error) {
+// readEntry reads one entry of an event type's log.
+func (a *Admin) readEntry(ctx context.Context, event string, p store.Position) (EventType, *store.Entry, error) {
 	types, err := a.loggedTypes(event)
 	if err != nil || event == "" {
 		return nil, nil, fault.NotFound("event")
@@ -119,11 +119,11 @@ func (a *Admin) entry(ctx context.Context, event string, p store.Position) (Even
 
 func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, after string, limit int) (found []operator.Delivery, next string, err error) {
 	w := a.o.Webhooks
-	et, e, err := a.entry(ctx, event, p)
+	et, e, err := a.readEntry(ctx, event, p)
 	if err != nil || w == nil {
 		return nil, "", err
 	}
-	if err := a.flush(ctx); err != nil {
+	if err := a.flushAttempts(ctx); err != nil {
 		return nil, "", err
 	}
 	eventID := e.EventID // e belongs to the log
@@ -132,7 +132,7 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 	l.filter = operator.Filter{Event: et.Name()}
 	more, last, looked := false, after, 0
 	var failed error
-	next, err = l.each(after, maxScan, func(i *subscriptionView) bool {
+	next, err = l.visitMatches(after, maxScan, func(i *subscriptionView) bool {
 		if more = len(found) == limit || looked == maxDeliveries; more {
 			return false
 		}
@@ -140,7 +140,7 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 		last = i.ID
 		var d operator.Delivery
 		var ok bool
-		if d, ok, failed = a.delivery(ctx, &i.WebhookInfo, p, eventID); ok {
+		if d, ok, failed = a.deliveryTo(ctx, &i.WebhookInfo, p, eventID); ok {
 			found = append(found, d)
 		}
 		return failed == nil
@@ -154,9 +154,9 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 	return found, next, nil
 }
 
-// delivery returns the outcome of an occurrence for a subscription. If the occurrence does not match the subscription,
-// ok is false.
-func (a *Admin) delivery(ctx context.Context, i *operator.WebhookInfo, p store.Position, eventID string) (d operator.Delivery, ok bool, err error) {
+// deliveryTo returns the outcome of the delivery of an occurrence to a subscription. If the occurrence does not match
+// the subscription, ok is false.
+func (a *Admin) deliveryTo(ctx context.Context, i *operator.WebhookInfo, p store.Position, eventID string) (d operator.Delivery, ok bool, err error) {
 	d = operator.Delivery{Subscription: i.ID, Principal: i.Principal, URL: i.URL, State: i.State, Attempts: []operator.Attempt{}}
 	all, err := a.storedAttempts(ctx, i.ID)
 	if err != nil {

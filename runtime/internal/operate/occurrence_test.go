@@ -101,7 +101,7 @@ func TestSRV8FindIsBounded(t *testing.T) {
 			found int
 			whole bool
 		}{{"0", n, 1, true}, {"0", 2 * seekBatch, 0, false}, {fmt.Sprint(n - 1), seekBatch, 1, false}, {"x", n + 1, 0, true}} {
-			found, whole, err := seek(t.Context(), e, c.id, &c.left)
+			found, whole, err := searchEventID(t.Context(), e, c.id, &c.left)
 			if err != nil || len(found) != c.found || whole != c.whole {
 				t.Errorf("%+v: %+v %v %v", c, found, whole, err)
 			}

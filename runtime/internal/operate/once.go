@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Limits on how long a call waits for the first call with the same key.
+// Limits on the time that a call waits for the first call with the same key.
 const (
 	onceWait     = 35 * time.Second
 	oncePause    = 20 * time.Millisecond
@@ -20,7 +20,7 @@ const (
 )
 
 func (a *Admin) Once(ctx context.Context, key string, request []byte, do func() (outcome []byte, err error)) (outcome []byte, err error) {
-	actions := a.actions()
+	actions := a.actionStore()
 	hashedKey, hashed := sha256.Sum256([]byte(key)), sha256.Sum256(request)
 	name := hex.EncodeToString(hashedKey[:])
 	deadline := time.Now().Add(onceWait)
@@ -46,7 +46,7 @@ func (a *Admin) Once(ctx context.Context, key string, request []byte, do func() 
 	}
 }
 
-// doOnce calls do and stores its outcome. The caller must have claimed the action.
+// doOnce calls the function do and stores its outcome. The caller must have claimed the action.
 func (a *Admin) doOnce(ctx context.Context, actions engine.Actions, name string, do func() ([]byte, error)) ([]byte, error) {
 	outcome, err := do()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
@@ -64,11 +64,11 @@ func (a *Admin) doOnce(ctx context.Context, actions engine.Actions, name string,
 	return outcome, nil
 }
 
-// finishTimeout is the timeout for storing the outcome, which continues even if the caller's context has ended.
+// finishTimeout is the timeout for storing the outcome. The outcome is stored even if the caller's context is done.
 const finishTimeout = 10 * time.Second
 
-// actions returns the store of operators' actions. It returns a.own if the server's store does not remember actions.
-func (a *Admin) actions() engine.Actions {
+// actionStore returns the store of operators' actions. If the server's store does not store actions, it returns a.own.
+func (a *Admin) actionStore() engine.Actions {
 	if kept, ok := a.o.Store.(engine.Actions); ok {
 		return kept
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
-// SRV-8: an action is done once in 10 minutes; a second call gets the outcome of the first one, also after a restart. What
-// failed can be tried again.
+// SRV-8: an action is done once in 10 minutes; a second call gets the outcome of the first one, also after a restart.
+// What failed can be tried again.
 func TestSRV8Once(t *testing.T) {
 	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "events.db"), sqlite.Options{})
 	must(t, err)

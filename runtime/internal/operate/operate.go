@@ -23,7 +23,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// A Host is the server on which an [Admin] operates.
+// A Host is the server that an [Admin] operates.
 type Host interface {
 	// EventTypes returns the registered event types.
 	EventTypes() []EventType
@@ -49,7 +49,7 @@ type Host interface {
 	ListChanged()
 }
 
-// An EventType is an event type across its registrations. Equal values represent the same type.
+// An EventType is an event type, independent of its current registration. Equal values represent the same type.
 type EventType interface {
 	eventtype.Type
 	// Describe returns the description of the current registration, with or without schemas. It returns false if the
@@ -61,7 +61,7 @@ type EventType interface {
 	Close(e *events.Error)
 }
 
-// A Connection is an open stream, or a poller between its polls.
+// A Connection is an open stream or a poller between two polls.
 type Connection interface {
 	// Info describes the connection, without ID and Behind.
 	Info() operator.Connection
@@ -105,13 +105,13 @@ type Processes interface {
 type Options struct {
 	Host      Host
 	Processes Processes
-	// Webhooks contains the server's webhook subscriptions. It is nil without webhook delivery.
+	// Webhooks contains the server's webhook subscriptions. It is nil if the server does not support webhook delivery.
 	Webhooks *subscriber.Subscriptions
-	// Store is the server's store. It also remembers operators' actions if it implements [engine.Actions].
+	// Store is the server's store. If it implements [engine.Actions], it also stores operators' actions.
 	Store store.Store
-	// Outbox contains the rejected entries. It is nil without an outbox.
+	// Outbox contains the rejected entries. It is nil if the server has no outbox.
 	Outbox engine.Outbox
-	// Dialect is the dialect of the subscriptions that an operator creates.
+	// Dialect is the dialect of subscriptions that an operator creates.
 	Dialect wire.Dialect
 	Now     func() time.Time
 	Closing <-chan struct{} // closed when the server shuts down
@@ -132,7 +132,7 @@ func New(o Options) *Admin { return &Admin{o: o} }
 // anyWebhook is a filter that matches all webhook subscriptions.
 func anyWebhook(*subscriber.Live) bool { return true }
 
-// wrapError adds the failed operation to a non-nil error.
+// wrapError adds the name of the failed operation to a non-nil error.
 func wrapError(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)

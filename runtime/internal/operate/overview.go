@@ -9,8 +9,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// byName returns the registered event types, sorted by name.
-func (a *Admin) byName() []EventType {
+// sortedTypes returns the registered event types, sorted by name.
+func (a *Admin) sortedTypes() []EventType {
 	types := a.o.Host.EventTypes()
 	slices.SortFunc(types, func(a, b EventType) int { return cmp.Compare(a.Name(), b.Name()) })
 	return types
@@ -19,10 +19,10 @@ func (a *Admin) byName() []EventType {
 func (a *Admin) EventTypes() []operator.EventType {
 	all := []operator.EventType{}
 	index := map[string]int{}
-	for _, et := range a.byName() {
+	for _, et := range a.sortedTypes() {
 		if i, ok := et.Describe(false); ok {
 			index[et.Name()] = len(all)
-			all = append(all, overview(et, i.EventType))
+			all = append(all, addLogOverview(et, i.EventType))
 		}
 	}
 	of := func(event string) *operator.EventType {
@@ -53,8 +53,8 @@ func (a *Admin) EventTypes() []operator.EventType {
 	return all
 }
 
-// overview adds information from the event type's log to t.
-func overview(et EventType, t operator.EventType) operator.EventType {
+// addLogOverview returns t with additional information from the event type's log.
+func addLogOverview(et EventType, t operator.EventType) operator.EventType {
 	if log := et.Topic(); log != nil {
 		t.Oldest, t.Head = log.Bounds()
 		t.Damaged = log.Damaged()

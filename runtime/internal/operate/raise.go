@@ -17,8 +17,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// notify notifies the other processes of an action that this process has performed. If the target was not found in this
-// process, notify requests the action from the other processes.
+// notify sends an order for an action to the other processes after this process has performed the action. If the target
+// was not found in this process, the order requests the action from the other processes.
 func (a *Admin) notify(ctx context.Context, what string, o orders.Order, err error) error {
 	switch {
 	case err == nil:
@@ -29,8 +29,8 @@ func (a *Admin) notify(ctx context.Context, what string, o orders.Order, err err
 	return err
 }
 
-// targetObjects contains the objects of a target in this process: the subscriptions to an event type, or the live
-// subscriptions with an id.
+// targetObjects contains the objects in this process that a target selects, which are the subscriptions to an event
+// type or the live subscriptions with an id.
 type targetObjects struct {
 	et       EventType // nil for a target with an id
 	streams  []Stream
@@ -39,8 +39,8 @@ type targetObjects struct {
 
 func (f *targetObjects) len() int { return len(f.streams) + len(f.webhooks) }
 
-// types returns the event types of the target, possibly with duplicates.
-func (f *targetObjects) types() (all []eventtype.Type) {
+// eventTypes returns the event types of the objects, possibly with duplicates.
+func (f *targetObjects) eventTypes() (all []eventtype.Type) {
 	if f.et != nil {
 		all = append(all, f.et)
 	}
@@ -53,7 +53,7 @@ func (f *targetObjects) types() (all []eventtype.Type) {
 	return all
 }
 
-// findTarget returns the target's objects in this process.
+// findTarget returns the objects in this process that the target selects.
 func (a *Admin) findTarget(t operator.Target) (*targetObjects, error) {
 	if t.ID == "" {
 		et := a.o.Host.EventType(t.Event)
@@ -79,13 +79,13 @@ func (a *Admin) findTarget(t operator.Target) (*targetObjects, error) {
 	return f, nil
 }
 
-// webhookRecord returns the record of the webhook subscription that a target names, or nil if the target names another
-// object.
+// webhookRecord returns the record of the webhook subscription that a target identifies, or nil if the target
+// identifies a different object.
 func (a *Admin) webhookRecord(ctx context.Context, t operator.Target) (*store.Subscription, error) {
 	if t.ID == "" {
 		return nil, nil
 	}
-	r, err := a.record(ctx, t.ID)
+	r, err := a.webhookByID(ctx, t.ID)
 	switch {
 	case errors.Is(err, events.ErrNotFound):
 		return nil, nil
@@ -106,7 +106,7 @@ func countOrZero(n int, err error) (int, error) {
 // raiseGapOf signals a gap to one webhook subscription.
 func (a *Admin) raiseGapOf(ctx context.Context, r *store.Subscription) error {
 	if et := a.o.Host.EventType(r.Event); et != nil {
-		if err := a.markAll(ctx, []eventtype.Type{et}, true); err != nil {
+		if err := a.markTypes(ctx, []eventtype.Type{et}, true); err != nil {
 			return err
 		}
 	}
@@ -156,12 +156,12 @@ func (a *Admin) RaiseGap(ctx context.Context, t operator.Target) (int, error) {
 	return n, a.notify(ctx, "raising a gap", o, err)
 }
 
-// raiseGap is like RaiseGap, but only for the subscriptions in this process. If marks is set, it appends a mark to the
-// log. Otherwise it reads the log up to the mark of the process that sent the order.
+// raiseGap is like RaiseGap, but only affects the subscriptions in this process. If marks is set, it also appends a
+// mark to the log. Otherwise it reads the log up to the mark of the process that sent the order.
 func (a *Admin) raiseGap(ctx context.Context, t operator.Target, at time.Time, marks bool) (int, error) {
 	f, err := a.findTarget(t)
 	if err == nil {
-		err = a.markAll(ctx, f.types(), marks)
+		err = a.markTypes(ctx, f.eventTypes(), marks)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("raising a gap: %w", err)
@@ -176,9 +176,9 @@ func (a *Admin) raiseGap(ctx context.Context, t operator.Target, at time.Time, m
 	return n, nil
 }
 
-// markAll advances the head of each type's log, once per type. If one of the types has no replay, it marks nothing and
-// returns an error.
-func (a *Admin) markAll(ctx context.Context, types []eventtype.Type, marks bool) error {
+// markTypes advances the head of each event type's log once, even if the list contains the event type repeatedly. If
+// one of the event types has no replay, markTypes does not append marks and returns an error.
+func (a *Admin) markTypes(ctx context.Context, types []eventtype.Type, marks bool) error {
 	for _, et := range types {
 		if d := et.Current(); d != nil && d.Kernel().NoReplay {
 			return subscriber.NoReplay(et.Name())
@@ -192,7 +192,7 @@ func (a *Admin) markAll(ctx context.Context, types []eventtype.Type, marks bool)
 		marked[et] = true
 		var err error
 		if marks {
-			err = a.mark(ctx, et)
+			err = a.appendMark(ctx, et)
 		} else {
 			_, err = et.Topic().Latest(ctx)
 		}
@@ -203,12 +203,13 @@ func (a *Admin) markAll(ctx context.Context, types []eventtype.Type, marks bool)
 	return nil
 }
 
-// noTarget is the target of an entry that only advances the position.
+// noTarget is the target of an entry that only advances the head of the log.
 const noTarget = "-"
 
-// mark appends an entry that no subscription receives, so that the cursor after it is new. Marks are not occurrences
-// and have no event id. They are thus never dropped as duplicates, and an author cannot emit under their id.
-func (a *Admin) mark(ctx context.Context, et eventtype.Type) error {
+// appendMark appends an entry that no subscription receives, so the cursor after it differs from all earlier cursors.
+// Marks are not occurrences and have no event id. Therefore, they are never dropped as duplicates, and an author cannot
+// emit an occurrence with their id.
+func (a *Admin) appendMark(ctx context.Context, et eventtype.Type) error {
 	_, err := et.Topic().Append(ctx, store.Entry{Timestamp: events.NewTime(a.o.Now()), Data: json.RawMessage(`{}`), Targets: []string{noTarget}}, nil, false)
 	return err
 }
@@ -244,7 +245,7 @@ func (a *Admin) terminate(t operator.Target, e *events.Error) (int, error) {
 	return a.end(f, e), nil
 }
 
-// closeType closes the event type and ends its live subscriptions, including newly created ones.
+// closeType closes the event type and ends its live subscriptions, including subscriptions that are just being created.
 func (a *Admin) closeType(et EventType, e *events.Error) int {
 	et.Close(e)
 	f := a.objectsOf(et)
@@ -266,7 +267,7 @@ func (a *Admin) end(f *targetObjects, e *events.Error) int {
 	return f.len()
 }
 
-// Recall opens or closes the type according to the store.
+// Recall opens or closes the type according to its state in the store.
 func (a *Admin) Recall(ctx context.Context, et EventType) error {
 	e, err := a.o.Processes.ClosedType(ctx, et.Name())
 	if err != nil {
@@ -280,7 +281,7 @@ func (a *Admin) Recall(ctx context.Context, et EventType) error {
 	return nil
 }
 
-// Reopen ends the termination of a type that is being registered, in all processes.
+// Reopen ends, in all processes, the termination of a type that is being registered.
 func (a *Admin) Reopen(ctx context.Context, et EventType) error {
 	if et.Refuses() == nil {
 		return nil

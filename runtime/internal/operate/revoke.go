@@ -10,9 +10,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 )
 
-// isConcerned reports whether a connection belongs to the principal and to one of the named event types. If names is
-// empty, all event types match.
-func isConcerned(c Connection, principal string, names []string) bool {
+// matchesRevocation reports whether a connection belongs to the principal and to one of the named event types. If names
+// is empty, all event types match.
+func matchesRevocation(c Connection, principal string, names []string) bool {
 	i := c.Info()
 	return i.Principal == principal && (len(names) == 0 || slices.Contains(names, i.Event))
 }
@@ -20,7 +20,7 @@ func isConcerned(c Connection, principal string, names []string) bool {
 func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...string) (int, error) {
 	ids := map[string]bool{}
 	for _, c := range a.allConnections() {
-		if isConcerned(c, principal, names) {
+		if matchesRevocation(c, principal, names) {
 			ids[c.Info().Subscription] = true
 		}
 	}
@@ -35,16 +35,16 @@ func (a *Admin) Revoke(ctx context.Context, principal string, names []string) er
 	o := orders.Order{Kind: orders.Revoke, Principal: principal, Names: names, At: a.o.Processes.Stamp(ctx)}
 	a.revokeConnected(ctx, principal, names)
 	if w := a.o.Webhooks; w != nil {
-		w.NoteRevoked(revocation(&o))
+		w.NoteRevoked(revocationOf(&o))
 	}
-	a.revokeWebhooks(ctx, revocation(&o))
+	a.revokeWebhooks(ctx, revocationOf(&o))
 	return wrapError("revoking", a.o.Processes.Tell(ctx, o))
 }
 
 func (a *Admin) revokeConnected(ctx context.Context, principal string, names []string) {
 	a.o.Host.Deciding()
 	for _, c := range a.allConnections() {
-		if isConcerned(c, principal, names) {
+		if matchesRevocation(c, principal, names) {
 			c.Terminate(cmp.Or(c.Refused(ctx), subscriber.Revoked()))
 		}
 	}
@@ -66,11 +66,12 @@ func (a *Admin) Reauthorize(ctx context.Context, principal string, names []strin
 }
 
 func (a *Admin) reauthorize(ctx context.Context, principal string, names []string) {
-	a.recheck(ctx, func(c Connection) bool { return isConcerned(c, principal, names) }, subscriber.OfPrincipal(principal, names))
+	a.recheckSelected(ctx, func(c Connection) bool { return matchesRevocation(c, principal, names) }, subscriber.OfPrincipal(principal, names))
 }
 
-// recheck calls the author's hooks for the selected subscriptions and ends the subscriptions that they refuse.
-func (a *Admin) recheck(ctx context.Context, pick func(Connection) bool, which func(*subscriber.Live) bool) {
+// recheckSelected calls the author's hooks for the selected subscriptions and ends the subscriptions that the hooks
+// refuse.
+func (a *Admin) recheckSelected(ctx context.Context, pick func(Connection) bool, which func(*subscriber.Live) bool) {
 	a.o.Host.Deciding()
 	for _, c := range a.allConnections() {
 		if !pick(c) {

@@ -11,22 +11,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// sample calls f with up to maxDeliveries subscriptions that match the filter and their stored attempts. Ids are
-// hashes, so the first subscriptions in order of ids are a fair sample. The result whole reports whether these are all
-// matching subscriptions.
-func (a *Admin) sample(ctx context.Context, filter operator.Filter, f func(i *operator.WebhookInfo, made []operator.Attempt)) (looked int, whole bool, err error) {
+// sampleAttempts calls f with up to maxDeliveries subscriptions that match the filter and their stored attempts. Ids
+// are hashes, so the first subscriptions in id order are a representative sample. The result whole reports whether f
+// has been called for all matching subscriptions.
+func (a *Admin) sampleAttempts(ctx context.Context, filter operator.Filter, f func(i *operator.WebhookInfo, made []operator.Attempt)) (looked int, whole bool, err error) {
 	w := a.o.Webhooks
 	if w == nil {
 		return 0, true, nil
 	}
-	if err := a.flush(ctx); err != nil {
+	if err := a.flushAttempts(ctx); err != nil {
 		return 0, false, err
 	}
 	l := a.newQuery(ctx)
 	l.filter = filter
 	more := false
 	var failed error
-	next, err := l.each("", maxScan, func(s *subscriptionView) bool {
+	next, err := l.visitMatches("", maxScan, func(s *subscriptionView) bool {
 		if more = looked == maxDeliveries; more {
 			return false
 		}
@@ -45,7 +45,7 @@ func (a *Admin) sample(ctx context.Context, filter operator.Filter, f func(i *op
 // responded or the attempt timed out. A refused connection fails immediately, even if the endpoint is slow.
 func isTimed(m *operator.Attempt) bool { return m.Status != 0 || m.Category == string(wire.Timeout) }
 
-// A tally aggregates attempts into a row of latencies.
+// A tally aggregates attempts into one row of latencies.
 type tally struct {
 	operator.Latency
 	took []time.Duration
@@ -61,15 +61,15 @@ func (t *tally) add(m *operator.Attempt) {
 	}
 }
 
-// finish computes the percentiles and returns the row.
-func (t *tally) finish() operator.Latency {
+// latencyRow returns the row, including the percentiles.
+func (t *tally) latencyRow() operator.Latency {
 	t.Timed = len(t.took)
 	slices.Sort(t.took)
 	t.P50, t.P95 = percentile(t.took, 50), percentile(t.took, 95)
 	return t.Latency
 }
 
-// percentile returns the nearest-rank percentile of sorted durations, or 0 for an empty slice.
+// percentile returns a nearest-rank percentile of the sorted durations, or 0 for an empty slice.
 func percentile(sorted []time.Duration, of int) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -86,7 +86,7 @@ func (a *Admin) Latency(ctx context.Context, f operator.Filter) (s operator.Late
 		return all[name]
 	}
 	f.Host = strings.ToLower(f.Host)
-	s.Subscriptions, s.Whole, err = a.sample(ctx, f, func(i *operator.WebhookInfo, made []operator.Attempt) {
+	s.Subscriptions, s.Whole, err = a.sampleAttempts(ctx, f, func(i *operator.WebhookInfo, made []operator.Attempt) {
 		row := operator.Latency{Host: operator.HostOf(i.URL)}
 		name := row.Host
 		if f.Host != "" {
@@ -107,7 +107,7 @@ func (a *Admin) Latency(ctx context.Context, f operator.Filter) (s operator.Late
 func slowestFirst(all map[string]*tally) []operator.Latency {
 	rows := []operator.Latency{}
 	for _, t := range all {
-		rows = append(rows, t.finish())
+		rows = append(rows, t.latencyRow())
 	}
 	slices.SortFunc(rows, func(a, b operator.Latency) int {
 		return cmp.Or(cmp.Compare(b.P95, a.P95), cmp.Compare(b.P50, a.P50), cmp.Compare(a.Host+a.URL+a.Event, b.Host+b.URL+b.Event))

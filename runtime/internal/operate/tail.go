@@ -16,9 +16,9 @@ import (
 const (
 	// tailEvery is the interval at which a tail checks for new entries.
 	tailEvery = 250 * time.Millisecond
-	// tailBatch is the maximum number of occurrences per read from one event type.
+	// tailBatch is the maximum number of occurrences that are read from one event type at a time.
 	tailBatch = 50
-	// tailPage is the maximum number of occurrences per read from all event types.
+	// tailPage is the maximum number of occurrences that are read from all event types together at a time.
 	tailPage = 500
 	// tailBehind is the lag above which a tail skips all but the last tailBatch entries of an event type's log.
 	tailBehind = 1000
@@ -34,7 +34,7 @@ type tail struct {
 
 func (a *Admin) Tail(event string) (operator.Tail, error) {
 	t := &tail{a: a, event: event, at: map[EventType]store.Position{}}
-	types := t.types()
+	types := t.followedTypes()
 	if event != "" && len(types) == 0 {
 		return nil, fmt.Errorf("following %s: %w", event, fault.NotFound("event"))
 	}
@@ -44,10 +44,10 @@ func (a *Admin) Tail(event string) (operator.Tail, error) {
 	return t, nil
 }
 
-// types returns the event types that the tail follows, sorted by name.
-func (t *tail) types() (all []EventType) {
+// followedTypes returns the event types that the tail follows, sorted by name.
+func (t *tail) followedTypes() (all []EventType) {
 	if t.event == "" {
-		all = t.a.byName()
+		all = t.a.sortedTypes()
 	} else if et := t.a.o.Host.EventType(t.event); et != nil {
 		all = []EventType{et}
 	}
@@ -70,8 +70,8 @@ func (t *tail) Next(ctx context.Context) (found []operator.Occurrence, skipped i
 	}
 }
 
-// occurrence converts an entry to an occurrence.
-func occurrence(et EventType, e *store.Entry) operator.Occurrence {
+// occurrenceOf converts an entry to an occurrence.
+func occurrenceOf(et EventType, e *store.Entry) operator.Occurrence {
 	data := e.Data
 	if topic.Sound(e) != nil {
 		data = nil // invalid JSON would break the response
@@ -81,7 +81,7 @@ func occurrence(et EventType, e *store.Entry) operator.Occurrence {
 }
 
 func (t *tail) poll(ctx context.Context) (found []operator.Occurrence, skipped int64, err error) {
-	types := t.types()
+	types := t.followedTypes()
 	for i := range types {
 		if len(found)+tailBatch > tailPage {
 			break
@@ -112,7 +112,7 @@ func (t *tail) poll(ctx context.Context) (found []operator.Occurrence, skipped i
 			}
 			skipped += int64(e.Position - at - 1)
 			at = e.Position
-			found = append(found, occurrence(et, e))
+			found = append(found, occurrenceOf(et, e))
 		}
 		if len(b.Entries) == 0 && b.Oldest > head { // evicted before they could be read
 			skipped += int64(head - at)

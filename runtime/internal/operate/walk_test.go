@@ -61,8 +61,8 @@ func (s *listingStore) ListSubscription(ctx context.Context, id string) (l engin
 	return l, ok, err
 }
 
-// SRV-8: a subscription whose record cannot be read has a state of its own, is among those that fail, and nothing is shown as given
-// up at it. One that was taken up before goes on.
+// SRV-8: a subscription whose record cannot be read has a state of its own, is among those that fail, and nothing is
+// shown as given up at it. One that was taken up before goes on.
 func TestSRV8Unreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)

@@ -49,22 +49,22 @@ func (a *Admin) List(ctx context.Context, after string, limit int) ([]operator.W
 		}
 		all[i].setBacklog()
 	}
-	return l.completeAll(all)
+	return l.addDetailsToAll(all)
 }
 
 func (a *Admin) Get(ctx context.Context, id string) (operator.WebhookInfo, error) {
-	s, _, err := a.get(ctx, id)
+	s, _, err := a.findWebhook(ctx, id)
 	return s.WebhookInfo, err
 }
 
-// get returns the subscription with the id and its record.
-func (a *Admin) get(ctx context.Context, id string) (s subscriptionView, r engine.Listed, err error) {
+// findWebhook returns the subscription with the id and its record.
+func (a *Admin) findWebhook(ctx context.Context, id string) (s subscriptionView, r engine.Listed, err error) {
 	w := a.o.Webhooks
 	if w == nil {
 		return s, r, fault.NotFound("subscription")
 	}
 	l := a.newQuery(ctx)
-	r, ok, err := l.record(id)
+	r, ok, err := l.readRecord(id)
 	if err != nil {
 		return s, r, err
 	}
@@ -73,7 +73,7 @@ func (a *Admin) get(ctx context.Context, id string) (s subscriptionView, r engin
 	}
 	s = a.viewOfRecord(&r)
 	s.setBacklog()
-	if _, err := l.complete(&s); err != nil {
+	if _, err := l.addDetails(&s); err != nil {
 		return subscriptionView{}, r, err
 	}
 	if s.Cursor == nil && s.live == nil && s.Unreadable == "" {
@@ -85,7 +85,7 @@ func (a *Admin) get(ctx context.Context, id string) (s subscriptionView, r engin
 	return s, r, err
 }
 
-// lastFailure returns the time of the last failed attempt, or zero if the attempt is not stored.
+// lastFailure returns the time of the last failed attempt, or zero if the store has no failed attempt.
 func (a *Admin) lastFailure(ctx context.Context, id string) (time.Time, error) {
 	made, err := a.storedAttempts(ctx, id)
 	for i := range made {
@@ -130,7 +130,7 @@ func (a *Admin) Failing(ctx context.Context, limit int) (found []operator.Webhoo
 	return found, total, nil
 }
 
-// performAction requests an action on a webhook subscription and waits for its result.
+// performAction requests an action on a webhook subscription and waits for the result.
 func (a *Admin) performAction(ctx context.Context, id string, action store.Action) error {
 	if a.o.Webhooks == nil {
 		return fault.NotFound("subscription")
@@ -160,15 +160,15 @@ func (a *Admin) Replay(ctx context.Context, id, cursor string, last store.Positi
 
 // checkReplay returns an error for an invalid replay, before the action is stored.
 func (a *Admin) checkReplay(ctx context.Context, id, cursor string, last store.Position) error {
-	r, err := a.record(ctx, id)
+	r, err := a.webhookByID(ctx, id)
 	if err != nil {
 		return err
 	}
 	return a.o.Webhooks.CheckReplay(ctx, &r, cursor, last)
 }
 
-// record returns the record of a webhook subscription that has not expired.
-func (a *Admin) record(ctx context.Context, id string) (store.Subscription, error) {
+// webhookByID returns the record of a webhook subscription that has not expired.
+func (a *Admin) webhookByID(ctx context.Context, id string) (store.Subscription, error) {
 	w := a.o.Webhooks
 	if w == nil {
 		return store.Subscription{}, fault.NotFound("subscription")

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// slowAnswer is the response time at the 95th percentile from which an endpoint is considered slow.
+// slowAnswer is the 95th percentile of response times from which an endpoint is considered slow.
 const slowAnswer = time.Second
 
 // delayFacts contains the data from which the reason for a delay is determined.
@@ -24,7 +24,7 @@ type delayFacts struct {
 }
 
 func (a *Admin) Why(ctx context.Context, id string) (operator.Delay, error) {
-	s, r, err := a.get(ctx, id)
+	s, r, err := a.findWebhook(ctx, id)
 	if err != nil {
 		return operator.Delay{}, err
 	}
@@ -35,8 +35,8 @@ func (a *Admin) Why(ctx context.Context, id string) (operator.Delay, error) {
 	if s.live != nil {
 		c.status = s.live.Handle.Status()
 	}
-	d := c.delay()
-	if c.waiting() && d.Reason != "unreadable" {
+	d := c.explainDelay()
+	if c.isWaiting() && d.Reason != "unreadable" {
 		if n := c.Behind; n != nil && *n > 0 {
 			d.Text += fmt.Sprintf(" Up to %s waiting, the oldest since %s.", entries(*n), formatUTC(c.WaitingSince))
 		}
@@ -45,13 +45,13 @@ func (a *Admin) Why(ctx context.Context, id string) (operator.Delay, error) {
 	return d, nil
 }
 
-// waiting reports whether an occurrence is known to be waiting.
-func (c *delayFacts) waiting() bool {
-	return c.Behind != nil && *c.Behind > 0 || !c.status.LostAt.IsZero() || !c.status.NextAt.IsZero() || c.retry() != nil
+// isWaiting reports whether an occurrence is known to be waiting.
+func (c *delayFacts) isWaiting() bool {
+	return c.Behind != nil && *c.Behind > 0 || !c.status.LostAt.IsZero() || !c.status.NextAt.IsZero() || c.nextRetry() != nil
 }
 
-// retry returns the latest attempt at the occurrence that will be retried next, or nil.
-func (c *delayFacts) retry() (next *operator.Attempt) {
+// nextRetry returns the latest attempt at the occurrence that will be retried next, or nil if no retry is scheduled.
+func (c *delayFacts) nextRetry() (next *operator.Attempt) {
 	for i := range c.made {
 		if m := &c.made[i]; !m.NextAt.IsZero() && (next == nil || m.NextAt.Before(next.NextAt)) {
 			next = m
@@ -60,10 +60,10 @@ func (c *delayFacts) retry() (next *operator.Attempt) {
 	return next
 }
 
-// delay returns the reason for the delay, without LostAt.
-func (c *delayFacts) delay() (d operator.Delay) {
+// explainDelay returns the reason for the delay. It does not set LostAt.
+func (c *delayFacts) explainDelay() (d operator.Delay) {
 	d.NextAt = c.status.NextAt
-	switch retry := c.retry(); {
+	switch retry := c.nextRetry(); {
 	case c.State == operator.StateUnreadable:
 		d.Reason, d.Text = "unreadable", "Its record cannot be read: "+c.Unreadable+". Nobody delivers to it until a server can read the record."
 	case c.State == operator.StatePaused:
@@ -71,22 +71,22 @@ func (c *delayFacts) delay() (d operator.Delay) {
 		d.Text = "An operator paused it at " + formatUTC(d.Since) + "."
 	case c.State == operator.StateSuspended:
 		d.Reason, d.Since, d.Help = "suspended", c.FailedSince, "resume"
-		d.Text = fmt.Sprintf("It is suspended: %s. Nothing is sent until its subscriber refreshes it or an operator resumes it.", c.failure())
+		d.Text = fmt.Sprintf("It is suspended: %s. Nothing is sent until its subscriber refreshes it or an operator resumes it.", c.describeFailures())
 	case retry != nil && !c.FailedSince.IsZero():
 		d.Reason, d.Since, d.Help, d.EventID = "retrying", c.FailedSince, "send", retry.EventID
 		if d.NextAt.IsZero() {
 			d.NextAt = retry.NextAt
 		}
-		d.Text = fmt.Sprintf("It is in retry: %s. The next attempt is due at %s.", c.failure(), formatUTC(d.NextAt))
+		d.Text = fmt.Sprintf("It is in retry: %s. The next attempt is due at %s.", c.describeFailures(), formatUTC(d.NextAt))
 	case c.Replay != nil:
 		d.Reason, d.Help = "replaying", "endreplay"
 		d.Text = fmt.Sprintf("A replay that %s started is under way: %s left.", c.Replay.AskedBy, entries(c.Replay.Left))
 	case c.live == nil:
 		d.Reason, d.Text = "elsewhere", "Another process delivers to it, and knows how much waits: ask that process."
-	case !c.waiting():
+	case !c.isWaiting():
 		d.Text = "Nothing waits."
 		if !c.FailedSince.IsZero() {
-			d.Text += " But " + c.failure() + ". An abandoned event is sent again only by an operator."
+			d.Text += " But " + c.describeFailures() + ". An abandoned event is sent again only by an operator."
 		}
 	case c.status.Throttled && !d.NextAt.IsZero():
 		d.Reason, d.Text = "limited", "A rate limit, or a Retry-After of the endpoint, holds it back until "+formatUTC(d.NextAt)+"."
@@ -94,13 +94,13 @@ func (c *delayFacts) delay() (d operator.Delay) {
 		d.Reason = "queued"
 		d.Text = fmt.Sprintf("It waits for its turn: other subscriptions use the connections that %s or its principal may have.", operator.HostOf(c.URL))
 	default:
-		d.Reason, d.Text = c.backlog()
+		d.Reason, d.Text = c.describeBacklog()
 	}
 	return d
 }
 
-// failure describes when attempts started to fail, and how and when the last attempt failed.
-func (c *delayFacts) failure() string {
+// describeFailures returns a sentence about when attempts started to fail, and how and when the last attempt failed.
+func (c *delayFacts) describeFailures() string {
 	text := "attempts have failed"
 	if !c.FailedSince.IsZero() {
 		text += " since " + formatUTC(c.FailedSince)
@@ -114,13 +114,13 @@ func (c *delayFacts) failure() string {
 	return text
 }
 
-// backlog describes a subscription with deliveries in progress.
-func (c *delayFacts) backlog() (reason, text string) {
+// describeBacklog returns the reason for a delay while deliveries are in progress.
+func (c *delayFacts) describeBacklog() (reason, text string) {
 	var t tally
 	for i := range c.made {
 		t.add(&c.made[i])
 	}
-	if l := t.finish(); l.P95 >= slowAnswer {
+	if l := t.latencyRow(); l.P95 >= slowAnswer {
 		return "slow", fmt.Sprintf("Its endpoint is slow: 95 %% of its last %d answers took up to %s. %s under way.", l.Timed, l.P95.Round(10*time.Millisecond), inFlight(c.status.Sending))
 	}
 	return "backlog", "Its deliveries are under way: " + strings.ToLower(inFlight(c.status.Sending)) + " being made now."
@@ -133,7 +133,7 @@ func inFlight(n int) string {
 	return fmt.Sprintf("%d attempts are", n)
 }
 
-// addLoss sets the time at which the next occurrence will be lost.
+// addLoss adds the time at which the next occurrence will be lost.
 func (a *Admin) addLoss(d *operator.Delay, c *delayFacts) {
 	why := ""
 	at := func(t time.Time, text string) {

@@ -2,8 +2,8 @@ package orders
 
 import "sync"
 
-// An orderQueue executes the orders of the control log one by one in a separate goroutine. Meanwhile, the follower can
-// handle changed records.
+// An orderQueue executes orders from the control log one by one in a separate goroutine. While an order is executed,
+// the follower can handle changed records.
 type orderQueue struct {
 	do    func(Order)
 	over  func() bool // reports that orders are no longer executed
@@ -21,11 +21,11 @@ func (b *orderQueue) add(o Order) {
 	b.queue = append(b.queue, o)
 	if !b.working {
 		b.working = true
-		b.tasks.Go(b.work)
+		b.tasks.Go(b.executeQueued)
 	}
 }
 
-func (b *orderQueue) work() {
+func (b *orderQueue) executeQueued() {
 	for {
 		b.mu.Lock()
 		if len(b.queue) == 0 || b.over() {

@@ -13,18 +13,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// closingKey returns the key of the state that records the termination of an event type.
-func closingKey(event string) string { return "terminated/" + event }
+// terminationKey returns the key of the state that stores the termination of an event type.
+func terminationKey(event string) string { return "terminated/" + event }
 
-// ClosedType returns the error with which the type was terminated, or nil if it is open.
+// ClosedType returns the error with which the event type was terminated, or nil if it is open.
 func (l *Log) ClosedType(ctx context.Context, event string) (*events.Error, error) {
-	e, _, err := l.closingState(ctx, event)
+	e, _, err := l.readTermination(ctx, event)
 	return e, err
 }
 
-// closingState reads the stored termination of the type.
-func (l *Log) closingState(ctx context.Context, event string) (e *events.Error, revision uint64, err error) {
-	key := closingKey(event)
+// readTermination reads the stored termination of the type.
+func (l *Log) readTermination(ctx context.Context, event string) (e *events.Error, revision uint64, err error) {
+	key := terminationKey(event)
 	found, err := l.o.Store.States(ctx, key, "", 1)
 	if err != nil {
 		return nil, 0, err
@@ -39,10 +39,10 @@ func (l *Log) closingState(ctx context.Context, event string) (e *events.Error, 
 	return fault.FromStored(&o), found[0].Revision, nil
 }
 
-// CloseType stores the termination of the type, or deletes it if e is nil.
+// CloseType stores the termination of the event type. If e is nil, it deletes the stored termination.
 func (l *Log) CloseType(ctx context.Context, event string, e *events.Error) error {
 	for {
-		_, revision, err := l.closingState(ctx, event)
+		_, revision, err := l.readTermination(ctx, event)
 		if err != nil {
 			return err
 		}
@@ -50,10 +50,10 @@ func (l *Log) CloseType(ctx context.Context, event string, e *events.Error) erro
 		case e != nil:
 			var value []byte
 			if value, err = json.Marshal(fault.Stored(e)); err == nil {
-				_, err = l.o.Store.PutState(ctx, engine.State{Key: closingKey(event), Value: value, Revision: revision})
+				_, err = l.o.Store.PutState(ctx, engine.State{Key: terminationKey(event), Value: value, Revision: revision})
 			}
 		case revision > 0:
-			err = l.o.Store.DeleteState(ctx, closingKey(event), revision)
+			err = l.o.Store.DeleteState(ctx, terminationKey(event), revision)
 		}
 		if !errors.Is(err, store.ErrConflict) {
 			return err

@@ -22,31 +22,31 @@ import (
 
 const (
 	controlChunk = 64
-	// maxBefore is the maximum number of existing orders that are read from a log with a new epoch.
+	// maxBefore is the maximum number of existing orders that are read from a log after its epoch has changed.
 	maxBefore = 1024
-	// maxLookAge is the maximum age of a look at the control log before follow repeats it.
+	// maxLookAge is the interval after which the follower looks at the control log again.
 	maxLookAge = 500 * time.Millisecond
-	// orderTime is the timeout of an order, which may call the author's hooks.
+	// orderTime is the timeout for the execution of an order, which can call the author's hooks.
 	orderTime = time.Minute
-	// firstPause and maxPause limit the pause before an append with an unknown result is repeated.
+	// firstPause and maxPause limit the pause before an append is repeated if its result is unknown.
 	firstPause = 20 * time.Millisecond
 	maxPause   = time.Second
 )
 
-// MaxUnheard is the maximum age of the last look at the control log. If the look is older, no deliveries start
+// MaxUnheard is the maximum age of the last look at the control log. If the last look is older, deliveries do not start
 // (REP-11).
 const MaxUnheard = 2 * time.Second
 
 // Options configures a [Log].
 type Options struct {
 	Store engine.Shared
-	// Now returns the current time of the store. Refresh updates it if it may be inaccurate (REP-8).
+	// Now returns the current time of the store. Refresh updates the time if it might be inaccurate (REP-8).
 	Now     func() time.Time
 	Refresh func(ctx context.Context)
 	Report  *fault.Log
 }
 
-// A Log sends orders to the processes on a shared store and executes their orders.
+// A Log sends orders to the other processes on a shared store and executes the orders from those processes.
 type Log struct {
 	o         Options
 	host      Host // executes orders of others; nil while the log is not followed
@@ -68,28 +68,29 @@ type Log struct {
 	swept   atomic.Int64              // when old states were last deleted, in Unix nanoseconds
 }
 
-// New returns a Log that can send orders. If [Log.Follow] is needed, it must be called before any other method.
+// New returns a Log that can send orders. If [Log.Follow] is used, it must be called before all other methods.
 func New(o Options) *Log {
 	l := &Log{o: o, wake: topic.NewWake(), own: map[string]struct{}{}, closing: map[string]struct{}{}}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	l.orders.do, l.orders.over = l.execute, func() bool { return l.ctx.Err() != nil }
+	l.orders.do, l.orders.over = l.executeOrder, func() bool { return l.ctx.Err() != nil }
 	return l
 }
 
-// Follow follows the control log from its current end until [Log.Shutdown]. It executes the orders of other processes
+// Follow follows the control log from its current end until [Log.Shutdown]. It executes the orders from other processes
 // with host.
 func (l *Log) Follow(ctx context.Context, host Host) error {
 	l.host = host
-	if err := l.open(ctx); err != nil {
+	if err := l.openAtEnd(ctx); err != nil {
 		l.stop()
 		return fmt.Errorf("opening the control log: %w", err)
 	}
-	l.following.Go(l.follow)
+	l.following.Go(l.executeOrders)
 	return nil
 }
 
-// open opens the log at its end. After an earlier epoch, it opens the log at the first order that may be new.
-func (l *Log) open(ctx context.Context) error {
+// openAtEnd opens the log at its current end. If the epoch has changed, it opens the log at the first order that might
+// be new.
+func (l *Log) openAtEnd(ctx context.Context) error {
 	log, err := l.o.Store.OpenLog(ctx, engine.ControlLog, store.LogOptions{MaxAge: engine.ControlAge, Appended: func([]store.Entry) { l.wake.Ring() }})
 	if err != nil {
 		return err
@@ -113,8 +114,8 @@ func (l *Log) open(ctx context.Context) error {
 	return nil
 }
 
-// positionBefore returns the position before the first order since a given time, at most maxBefore orders before the
-// head. A log with a new epoch may already contain orders when a process detects the epoch.
+// positionBefore returns the position before the first order since the given time, but at most maxBefore orders before
+// the head. A log with a new epoch can already contain orders when a process detects the epoch.
 func positionBefore(ctx context.Context, log store.EventLog, head store.Position, since time.Time) (store.Position, error) {
 	for pos := head - min(head, maxBefore); pos < head; {
 		b, err := log.Read(ctx, pos, maxBefore)
@@ -138,7 +139,7 @@ func (l *Log) openLog(ctx context.Context) (store.EventLog, store.Position, erro
 	if log != nil {
 		return log, pos, nil
 	}
-	if err := l.open(ctx); err != nil {
+	if err := l.openAtEnd(ctx); err != nil {
 		return nil, 0, err
 	}
 	l.mu.Lock()
@@ -158,8 +159,8 @@ func (l *Log) Heard() bool {
 	return seen != nil && time.Since(*seen) <= MaxUnheard
 }
 
-// LastLook returns the start of the last look at the log after which all orders were read. It returns zero before the
-// first such look.
+// LastLook returns the start time of the last look at the log after which all orders had been read. It returns zero
+// before the first such look.
 func (l *Log) LastLook() time.Time {
 	if seen := l.upToNow.Load(); seen != nil {
 		return *seen
@@ -189,15 +190,15 @@ func (l *Log) Stamp(ctx context.Context) time.Time {
 	return l.o.Now()
 }
 
-// Tell notifies the other processes of an action that this process has performed. If the store's response is lost, it
-// retries until ctx ends, like an emit.
-func (l *Log) Tell(ctx context.Context, o Order) error { return l.append(ctx, o, true) }
+// Tell sends an order to the other processes for an action that this process has performed. If the store's response is
+// lost, it retries until ctx is done, as Emit does.
+func (l *Log) Tell(ctx context.Context, o Order) error { return l.appendOrder(ctx, o, true) }
 
 // Ask requests an action that this process could not perform, for example because the target is live in another
 // process. It retries like Tell.
-func (l *Log) Ask(ctx context.Context, o Order) error { return l.append(ctx, o, false) }
+func (l *Log) Ask(ctx context.Context, o Order) error { return l.appendOrder(ctx, o, false) }
 
-func (l *Log) append(ctx context.Context, o Order, done bool) (err error) {
+func (l *Log) appendOrder(ctx context.Context, o Order, done bool) (err error) {
 	if o.At.IsZero() {
 		o.At = l.Stamp(ctx)
 	}
@@ -232,7 +233,7 @@ func (l *Log) append(ctx context.Context, o Order, done bool) (err error) {
 		case err == nil:
 			return nil
 		case errors.Is(err, engine.ErrNewEpoch):
-			l.renew(log)
+			l.closeOldEpoch(log)
 		case !errors.Is(err, store.ErrUncertain):
 			return fmt.Errorf("telling the other processes: %w", err)
 		}
@@ -246,8 +247,8 @@ func (l *Log) append(ctx context.Context, o Order, done bool) (err error) {
 	}
 }
 
-// renew closes a log after the end of its epoch. The next use reopens it.
-func (l *Log) renew(old store.EventLog) {
+// closeOldEpoch closes the log after its epoch has ended. The next use reopens it.
+func (l *Log) closeOldEpoch(old store.EventLog) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.log == old {
@@ -255,10 +256,10 @@ func (l *Log) renew(old store.EventLog) {
 	}
 }
 
-// follow executes orders of other processes until the server shuts down.
-func (l *Log) follow() {
+// executeOrders executes orders from other processes until the server shuts down.
+func (l *Log) executeOrders() {
 	for l.ctx.Err() == nil {
-		more, err := l.read()
+		more, err := l.readOrders()
 		switch {
 		case l.ctx.Err() != nil:
 			return
@@ -278,8 +279,8 @@ func (l *Log) follow() {
 	}
 }
 
-// read reads the next orders and handles them.
-func (l *Log) read() (more bool, err error) {
+// readOrders reads the next orders and handles them.
+func (l *Log) readOrders() (more bool, err error) {
 	log, pos, err := l.openLog(l.ctx)
 	if err != nil {
 		return false, err
@@ -291,13 +292,13 @@ func (l *Log) read() (more bool, err error) {
 	if lost {
 		l.recoverMissed()
 	}
-	if err := l.readClosings(); err != nil {
+	if err := l.readTerminations(); err != nil {
 		return false, err
 	}
 	shared := log.(engine.Log) // open has checked this
 	if time.Since(shared.Seen()) >= maxLookAge {
 		if _, err := shared.CatchUp(l.ctx, pos+1); errors.Is(err, engine.ErrNewEpoch) {
-			l.renew(log)
+			l.closeOldEpoch(log)
 			return true, nil
 		} else if err != nil {
 			return false, err
@@ -306,7 +307,7 @@ func (l *Log) read() (more bool, err error) {
 	seen := shared.Seen()
 	b, err := log.Read(l.ctx, pos, controlChunk)
 	if errors.Is(err, engine.ErrNewEpoch) {
-		l.renew(log)
+		l.closeOldEpoch(log)
 		return true, nil
 	}
 	if err != nil {
@@ -314,11 +315,11 @@ func (l *Log) read() (more bool, err error) {
 	}
 	if b.Gap {
 		l.recoverMissed()
-		l.advance(log, b.Oldest-1)
+		l.setPosition(log, b.Oldest-1)
 	}
 	for i := range b.Entries {
-		l.handle(&b.Entries[i])
-		l.advance(log, b.Entries[i].Position)
+		l.handleEntry(&b.Entries[i])
+		l.setPosition(log, b.Entries[i].Position)
 	}
 	if len(b.Entries) == 0 && !b.Gap {
 		l.upToNow.Store(&seen)
@@ -326,7 +327,7 @@ func (l *Log) read() (more bool, err error) {
 	return len(b.Entries) > 0, nil
 }
 
-// RecallLater schedules a read of the type's termination. The follower retries it until it succeeds.
+// RecallLater schedules a read of the event type's stored termination. The follower retries the read until it succeeds.
 func (l *Log) RecallLater(event string) {
 	l.mu.Lock()
 	l.closing[event] = struct{}{}
@@ -334,7 +335,7 @@ func (l *Log) RecallLater(event string) {
 	l.wake.Ring()
 }
 
-func (l *Log) readClosings() error {
+func (l *Log) readTerminations() error {
 	l.mu.Lock()
 	names := slices.Sorted(maps.Keys(l.closing))
 	l.mu.Unlock()
@@ -350,7 +351,7 @@ func (l *Log) readClosings() error {
 	return nil
 }
 
-func (l *Log) advance(of store.EventLog, to store.Position) {
+func (l *Log) setPosition(of store.EventLog, to store.Position) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.log == of {
@@ -358,9 +359,9 @@ func (l *Log) advance(of store.EventLog, to store.Position) {
 	}
 }
 
-// handle handles one order. It reports a changed record immediately. Other orders may call the author's hooks, so it
-// adds them to a queue.
-func (l *Log) handle(e *store.Entry) {
+// handleEntry handles one order. It handles a changed record immediately. Other orders can call the author's hooks, so
+// it adds them to a queue.
+func (l *Log) handleEntry(e *store.Entry) {
 	l.mu.Lock()
 	_, own := l.own[e.EventID]
 	delete(l.own, e.EventID)
@@ -383,8 +384,8 @@ func (l *Log) handle(e *store.Entry) {
 	l.orders.add(o)
 }
 
-// execute executes an order of another process.
-func (l *Log) execute(o Order) {
+// executeOrder executes an order from another process.
+func (l *Log) executeOrder(o Order) {
 	ctx, cancel := context.WithTimeout(l.ctx, orderTime)
 	defer cancel()
 	if err := l.host.Do(ctx, o); err != nil {
@@ -392,8 +393,8 @@ func (l *Log) execute(o Order) {
 	}
 }
 
-// recoverMissed compensates for orders that are no longer retained. It reads the stored states and rechecks all live
-// subscriptions with the hooks.
+// recoverMissed compensates for missed orders that the log no longer retains. It reads the stored states and rechecks
+// all live subscriptions with the hooks.
 func (l *Log) recoverMissed() {
 	ctx, cancel := context.WithTimeout(l.ctx, orderTime)
 	defer cancel()

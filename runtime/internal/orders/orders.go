@@ -1,7 +1,7 @@
-// Package orders sends requests of operators, authors and subscribers from one process to all processes on a store. The
-// targets of a request may be live in any of them (REP-11, REP-13). An order is an entry of the control log, which is a
-// log of the store. Every process follows the log and executes the orders without waiting for the others. A lasting
-// effect is stored as a state before the order is appended, so that the next owner of a shard reads it.
+// Package orders sends requests from operators, authors and subscribers to all processes on a store. The targets of a
+// request can be live in each of these processes (REP-11, REP-13). An order is an entry of the control log, which is a
+// log of the store. Every process follows the log and executes the orders independently of the other processes. A
+// lasting effect is stored as a state before the order is appended, so the next owner of a shard can read it.
 package orders
 
 import (
@@ -15,7 +15,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// An Order is a request that one process received and all processes must execute (REP-13). It is stored as JSON.
+// An Order is a request that was received by one process and must be executed by all processes (REP-13). It is stored
+// as JSON.
 type Order struct {
 	Kind      Kind              `json:"kind"`
 	Principal string            `json:"principal,omitempty"`
@@ -24,7 +25,7 @@ type Order struct {
 	Error     *wire.ErrorObject `json:"error,omitempty"`
 	// Shard is the shard of the subscription, within the type of Target.
 	Shard int `json:"shard,omitempty"`
-	// At is the time of the order. The order does not affect later subscriptions.
+	// At is the time of the order. The order does not affect subscriptions that are created later.
 	At time.Time `json:"at,omitzero"`
 }
 
@@ -40,7 +41,8 @@ const (
 	Gap        Kind = "gap"
 	Terminate  Kind = "terminate"
 	Reopened   Kind = "reopened"
-	// Changed reports that the record of a webhook subscription was created, changed or deleted.
+	// Changed is the kind of an order that announces the creation, change or deletion of a webhook subscription's
+	// record.
 	Changed Kind = "subscription"
 )
 
@@ -53,10 +55,10 @@ func To(t operator.Target, kind Kind, e *events.Error) Order {
 	return o
 }
 
-// Err returns the error of the order, or nil if it has none.
+// Err returns the error that the order contains, or nil.
 func (o *Order) Err() *events.Error { return fault.FromStored(o.Error) }
 
-// Of returns the target's id, or "" if it has none.
+// Of returns the target's id, or "" if the target has no id.
 func (o *Order) Of() string {
 	if o.Target == nil {
 		return ""

@@ -17,14 +17,14 @@ import (
 )
 
 // An order for many subscriptions is stored as a state before it is appended to the log. The next owner of a shard
-// reads the states, because the previous owner may have crashed before it executed the order (REP-13).
+// reads the states, because the previous owner might have crashed before it executed the order (REP-13).
 const (
 	revokedPrefix = "revoked/" // followed by a hash of the principal
 	gapPrefix     = "gap/"     // followed by the event type
 	// statePage is the maximum number of states per read.
 	statePage = 500
-	// sweepStates is the interval at which a process that sends orders deletes old states.
-	sweepStates = 10 * time.Minute
+	// sweepInterval is the interval at which a process that sends orders deletes old states.
+	sweepInterval = 10 * time.Minute
 )
 
 // A revokedState contains the latest revocations of a principal, at most one for each list of event types.
@@ -38,16 +38,16 @@ type revokedAt struct {
 	At    time.Time `json:"at"`
 }
 
-// A gapState contains the time at which an operator last raised a gap for an event type.
+// A gapState contains the time at which an operator last signaled a gap of an event type.
 type gapState struct {
 	At time.Time `json:"at"`
 }
 
-// storeEffect stores the effect of an order on many subscriptions.
+// storeEffect stores the effect of an order that affects many subscriptions.
 func (l *Log) storeEffect(ctx context.Context, o *Order) error {
 	switch {
 	case o.Kind == Revoke:
-		if err := l.sweep(ctx, o.At); err != nil {
+		if err := l.deleteOldStates(ctx, o.At); err != nil {
 			return err
 		}
 		hash := sha256.Sum256([]byte(o.Principal))
@@ -66,22 +66,22 @@ func (l *Log) storeEffect(ctx context.Context, o *Order) error {
 	return nil
 }
 
-// sweep deletes old states, at most once per sweepStates. A new owner of a shard also deletes them, but the owner may
-// not change for a long time.
-func (l *Log) sweep(ctx context.Context, now time.Time) error {
+// deleteOldStates deletes old states, at most once per sweepInterval. A new owner of a shard also deletes them, but the
+// owner might not change for a long time.
+func (l *Log) deleteOldStates(ctx context.Context, now time.Time) error {
 	last := l.swept.Load()
-	if now.Sub(time.Unix(0, last)) < sweepStates || !l.swept.CompareAndSwap(last, now.UnixNano()) {
+	if now.Sub(time.Unix(0, last)) < sweepInterval || !l.swept.CompareAndSwap(last, now.UnixNano()) {
 		return nil
 	}
 	_, err := l.Standing(ctx)
 	return err
 }
 
-// isOutdated reports whether orders from the time at may no longer be retained. A process that has missed such orders
-// rechecks all live subscriptions with the author's hooks anyway.
+// isOutdated reports whether the log might no longer retain orders from the time at. A process that has missed such
+// orders rechecks all live subscriptions with the author's hooks anyway.
 func isOutdated(at, now time.Time) bool { return now.Sub(at) > engine.ControlAge }
 
-// putState changes the value of a state. For a state that does not exist, change receives nil.
+// putState replaces the value of a state with the result of change. If the state does not exist, change receives nil.
 func (l *Log) putState(ctx context.Context, key string, change func(value []byte) any) error {
 	for {
 		found, err := l.o.Store.States(ctx, key, "", 1)
@@ -101,7 +101,7 @@ func (l *Log) putState(ctx context.Context, key string, change func(value []byte
 	}
 }
 
-// Standing returns the effects of recent orders on many subscriptions and deletes old ones.
+// Standing returns the stored effects of recent orders and deletes outdated effects.
 func (l *Log) Standing(ctx context.Context) (s subscriber.Standing, err error) {
 	s.Gaps = map[string]time.Time{}
 	now := l.o.Now()

@@ -1,11 +1,11 @@
-// Package recent caches the latest entries of a log in memory. Most reads of a durable log only need these entries. See
-// [Entries].
+// Package recent caches the latest entries of a log in memory. Most reads from a durable log require only these
+// entries. See [Entries].
 package recent
 
 import "github.com/mcpe-gen/mcpe-gen/runtime/store"
 
-// Limits on the entries in memory and on one read from a log's database. The cache may grow to twice these limits
-// before the older half is dropped.
+// Limits on the number and size of the entries in memory, and of the entries in a single read from a log's database.
+// The cache can grow to twice these limits before its older half is dropped.
 const (
 	Count = 1024
 	Bytes = 8 << 20
@@ -23,13 +23,13 @@ func Size(e *store.Entry) int {
 	return n
 }
 
-// Entries is a cache of the latest entries of a log. The zero value is empty. A slice returned by All never changes.
+// Entries is a cache of the latest entries of a log. The zero value is empty. The slices that All returns never change.
 type Entries struct {
 	list  []store.Entry
 	bytes int
 }
 
-// Add appends entries and drops the oldest entries if necessary. It always keeps the last entry.
+// Add appends entries and drops the oldest entries if necessary. It always keeps the newest entry.
 func (r *Entries) Add(entries ...store.Entry) {
 	for i := range entries {
 		r.bytes += Size(&entries[i])

@@ -1,5 +1,5 @@
-// Package ring converts the secrets of a subscription between their stored form and the ring that signs messages.
-// Servers and receivers both use it.
+// Package ring converts the secrets of a subscription between their stored form and the ring that signs messages. It is
+// used by servers and receivers.
 package ring
 
 import (
@@ -15,7 +15,7 @@ import (
 
 // Of converts stored secrets to a ring. It returns an error if secrets is empty or contains an invalid secret. The
 // error contains the index and size of the secret but not the secret itself. An invalid secret is not skipped, because
-// a receiver that only has this secret would reject the messages.
+// a receiver that knows only this secret would reject the messages.
 func Of(secrets []store.Secret) (webhook.Ring, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("no secret is stored")

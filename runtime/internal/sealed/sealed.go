@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	// ErrKey reports that the key is missing, wrong or has an invalid length.
+	// ErrKey is returned if the key is missing, is wrong or has an invalid length.
 	ErrKey = errors.New("wrong or missing encryption key")
-	// ErrForm reports that data was not written by a Box, or was written without a key although the Box has one.
+	// ErrForm is returned for data that was not written by a Box, or that lacks the required encryption.
 	ErrForm = errors.New("sealed secrets are damaged")
 )
 
@@ -30,7 +30,7 @@ const (
 	formSealed = 1
 )
 
-// checkText is sealed when a store is created, so that a wrong key is detected when the store is opened.
+// checkText is sealed when a store is created, so a wrong key is detected when the store is opened.
 const checkText = "mcpe-gen store key"
 
 // PrefixSize is the length of [Box.Prefix].
@@ -52,12 +52,12 @@ func newKey(text []byte) (key, error) {
 	return key{aead, append([]byte{formSealed}, name[:PrefixSize-1]...)}, err
 }
 
-// A Box seals and opens secrets. The zero value has no key.
+// A Box seals and opens secrets. The zero value is a Box without a key.
 type Box struct {
 	keys []key // the first key seals
 }
 
-// New returns a Box that seals with the key text, which has 16, 24 or 32 bytes, or 0 bytes for no key. The Box can also
+// New returns a Box that seals with the given key of 16, 24 or 32 bytes. An empty key means no key. The Box can also
 // open secrets that were sealed with the old keys.
 func New(text []byte, old ...[]byte) (b Box, err error) {
 	if len(text) == 0 && len(old) == 0 {
@@ -99,7 +99,7 @@ func (b Box) Seal(id string, secrets []store.Secret) ([]byte, error) {
 	return b.encrypt(id, text), nil
 }
 
-// Open decodes the output of Seal for the same id. A Box with a key rejects secrets that were sealed without one.
+// Open decodes the output of Seal for the same id. A Box with a key rejects secrets that were sealed without a key.
 func (b Box) Open(id string, in []byte) (secrets []store.Secret, err error) {
 	text, err := b.decrypt(id, in)
 	if err != nil {
@@ -112,7 +112,8 @@ func (b Box) Open(id string, in []byte) (secrets []store.Secret, err error) {
 }
 
 // Renew re-encrypts the output of Seal for the same id with the current key. It returns nil if the output already uses
-// this key. If plain is set, it also accepts unencrypted secrets. This is for a store that receives its first key.
+// this key. If plain is set, it also accepts unencrypted secrets. This is intended for a store that is given its first
+// key.
 func (b Box) Renew(id string, in []byte, plain bool) ([]byte, error) {
 	if bytes.HasPrefix(in, b.Prefix()) {
 		return nil, nil
@@ -130,7 +131,7 @@ func (b Box) Renew(id string, in []byte, plain bool) ([]byte, error) {
 // SealCheck returns a value that Check can later use to verify a key.
 func (b Box) SealCheck() []byte { return b.encrypt("", []byte(checkText)) }
 
-// Check returns an error unless SealCheck created the value with one of the Box's keys.
+// Check returns an error unless the value was created by SealCheck with one of the Box's keys.
 func (b Box) Check(in []byte) error {
 	text, err := b.decrypt("", in)
 	if err == nil && string(text) != checkText {

@@ -13,22 +13,22 @@ import (
 // A Duty is recurring work that the owner of a shard performs in bounded steps.
 type Duty struct {
 	Step func(ctx context.Context, h engine.ShardFence) (Stepped, error)
-	// Every is the pause after a step that leaves nothing to do. After a failure, the pause is at least one second.
+	// Every is the pause after a step that leaves no more work. After a failure, the pause is at least one second.
 	Every time.Duration
-	// Rest is the pause after restAfter without work. If it is 0, the pause is Every.
+	// Rest is the pause between steps after there has been no work for restAfter. If it is 0, the pause is Every.
 	Rest time.Duration
-	// Name describes the duty in logs.
+	// Name is the name of the duty in log messages.
 	Name   string
 	Logger *slog.Logger
 }
 
-// A Stepped is the result of a step. Found reports whether there was work, and More whether there is more to do
-// immediately.
+// A Stepped is the result of a step. Found reports whether there was work, and More reports whether more work can be
+// done immediately.
 type Stepped struct{ Found, More bool }
 
 const (
-	// sequenceEvery is the interval between reads of the outbox. After restAfter without occurrences, the interval is
-	// sequenceRest (REP-20).
+	// sequenceEvery is the interval between reads of the outbox. If there have been no occurrences for restAfter, the
+	// interval is sequenceRest (REP-20).
 	sequenceEvery = 20 * time.Millisecond
 	sequenceRest  = 250 * time.Millisecond
 	restAfter     = 10 * time.Second
@@ -41,7 +41,7 @@ const (
 
 // Sequencing returns a Duty that moves the outbox of a store to its logs. It calls check for each occurrence (see
 // [engine.Outbox]) and told with the result of each step. While the outbox cannot be read, Oldest is how long an
-// occurrence may have waited. The Duty must only be used for one ownership.
+// occurrence may have waited. The Duty must be used for only one ownership.
 func Sequencing(s engine.Outbox, check func(context.Context, store.Outgoing) (fault, err error), told func(engine.Sequenced), logger *slog.Logger) Duty {
 	looked, oldest := time.Now(), time.Duration(0) // when it was last read, and how long the oldest occurrence had waited then
 	step := func(ctx context.Context, h engine.ShardFence) (Stepped, error) {
@@ -57,7 +57,7 @@ func Sequencing(s engine.Outbox, check func(context.Context, store.Outgoing) (fa
 	return Duty{Step: step, Every: sequenceEvery, Rest: sequenceRest, Name: "moving the outbox", Logger: logger}
 }
 
-// Retaining returns a Duty that deletes entries that the logs of a store no longer retain.
+// Retaining returns a Duty that deletes entries from the logs of a store after their retention has ended.
 func Retaining(s engine.Shared, logger *slog.Logger) Duty {
 	step := func(ctx context.Context, h engine.ShardFence) (Stepped, error) {
 		more, err := s.Retain(ctx, h, retainStep)

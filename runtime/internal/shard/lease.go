@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A session is a lease as measured with the replica's clocks.
+// A session is a lease whose duration is measured with the replica's clocks.
 type session struct {
 	fence uint64
 	asked time.Duration // when the last granted renewal was requested
@@ -20,28 +20,29 @@ type session struct {
 	lost  bool
 }
 
-// A reading is a pair of simultaneous times of the store's clock and the replica's clock.
+// A reading contains the times that the store's clock and the replica's clock showed at the same moment.
 type reading struct {
 	store time.Time
 	at    time.Duration
 	wrong time.Duration // maximum error, because the store answered some time between request and response
 }
 
-// driftPart limits the assumed drift between the two clocks to 1/driftPart of the elapsed time, which is 200 ppm.
-const driftPart = 5000
+// driftDivisor is the divisor of the elapsed time that yields the maximum assumed drift between the two clocks (200
+// ppm).
+const driftDivisor = 5000
 
-// isBetter reports whether r is at least as accurate as the older reading is by now. It also returns true if the two
-// contradict each other, because the store's clock was set or the replica's clock stopped.
+// isBetter reports whether r is at least as accurate as the older reading, whose accuracy decreases with its age. It
+// also returns true if the two contradict each other, because the store's clock was set or the replica's clock stopped.
 func (r reading) isBetter(old reading) bool {
 	age := r.at - old.at
-	wrong := old.wrong + age/driftPart
+	wrong := old.wrong + age/driftDivisor
 	apart := r.store.Sub(old.store) - age
 	return old.store.IsZero() || r.wrong <= wrong || apart.Abs() > r.wrong+wrong
 }
 
-// Now returns the store's time according to the best reading from renewals, and whether there is a reading. It does not
-// simply use the latest reading, which a slow response may distort, because stored times are compared with those of
-// other processes.
+// Now returns the store's time according to the most accurate reading, and whether such a reading exists. It does not
+// simply use the latest reading, because a slow response can distort it and stored times are compared with times stored
+// by other processes.
 func (o *Owner) Now() (now time.Time, known bool) {
 	at := o.o.Clock.Monotonic()
 	o.mu.Lock()
@@ -52,7 +53,7 @@ func (o *Owner) Now() (now time.Time, known bool) {
 	return o.time.store.Add(at - o.time.at), true
 }
 
-// isCurrent reports whether the session's lease is current according to both clocks. If not, it ends the session.
+// isCurrent reports whether the session's lease is still valid according to both clocks. If not, it ends the session.
 func (o *Owner) isCurrent(s *session) bool {
 	mono, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 	o.mu.Lock()
@@ -97,7 +98,7 @@ func (o *Owner) endSession(s *session, why string) {
 func (o *Owner) join(ctx context.Context) *session {
 	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 	var lease engine.Lease
-	types := o.types()
+	types := o.announcedTypes()
 	err := o.callStore(ctx, func(ctx context.Context) (err error) {
 		lease, err = o.o.Leases.Join(ctx, o.o.Name, o.o.TTL, types)
 		return err
@@ -113,8 +114,8 @@ func (o *Owner) join(ctx context.Context) *session {
 	return s
 }
 
-// recordLease records a lease that starts at the time of the request. It reports whether the session still holds the
-// lease.
+// recordLease records a granted lease, whose duration counts from the time of the request. It reports whether the
+// session still holds the lease.
 func (o *Owner) recordLease(s *session, lease engine.Lease, asked time.Duration, wall time.Time) bool {
 	now := o.o.Clock.Monotonic()
 	middle := asked + (now-asked)/2
@@ -137,7 +138,7 @@ func (o *Owner) recordLease(s *session, lease engine.Lease, asked time.Duration,
 	} else {
 		o.session = s
 	}
-	s.asked, s.wall, s.ends = asked, wall, asked+o.o.TTL-o.o.TTL/marginPart
+	s.asked, s.wall, s.ends = asked, wall, asked+o.o.TTL-o.o.TTL/marginDivisor
 	o.setTimer(s, now)
 	if now >= s.ends {
 		o.endSession(s, "its answer came too late")
@@ -145,11 +146,12 @@ func (o *Owner) recordLease(s *session, lease engine.Lease, asked time.Duration,
 	return !s.lost
 }
 
-// minAwait is the minimum time until the timer checks whether a lease has ended.
+// minAwait is the minimum delay before the timer checks whether a lease has ended.
 const minAwait = time.Millisecond
 
-// setTimer sets a timer that ends the session when its lease expires, even if nothing else reads the clocks. The end of
-// the session cancels the work in progress. If the timer fires too early, it is reset. The caller must hold o.mu.
+// setTimer sets a timer that ends the session when its lease expires, even if the clocks are not read otherwise. The
+// end of the session cancels the work in progress. If the timer fires too early, it is reset. The caller must hold
+// o.mu.
 func (o *Owner) setTimer(s *session, now time.Duration) {
 	ends := s.ends
 	s.stop = o.o.Clock.AfterFunc(max(ends-now, minAwait), func() {
@@ -162,8 +164,8 @@ func (o *Owner) setTimer(s *session, now time.Duration) {
 	})
 }
 
-// renew renews the lease if a third of its duration has elapsed or the types have changed.
-func (o *Owner) renew(ctx context.Context, s *session, types map[string]string) {
+// renewLease renews the lease if a third of its duration has elapsed or the types have changed.
+func (o *Owner) renewLease(ctx context.Context, s *session, types map[string]string) {
 	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 	o.mu.Lock()
 	due := o.judge(s, asked, wall) && (asked >= s.asked+o.o.TTL/3 || !maps.Equal(types, s.types))

@@ -84,11 +84,11 @@ func TestREP7ReleasedIsNotTakenUpAgain(t *testing.T) {
 		older := engine.Cluster{Replicas: []engine.Replica{{Name: "r", Fence: s.fence, Types: s.types}}, Shards: []engine.ShardFence{{Shard: shard, Fence: s.fence}}}
 		ctx, cancel := context.WithCancel(context.Background())
 		o.release(ctx, s, older.Shards[0])
-		if free := o.settle(ctx, s, older); len(free) > 0 || len(o.ownerships) > 0 {
+		if free := o.releaseMoved(ctx, s, older); len(free) > 0 || len(o.ownerships) > 0 {
 			t.Errorf("claims %v, and has %d ownerships of what it has released", free, len(o.ownerships))
 		}
 		delete(o.freed, shard)
-		if o.settle(ctx, s, older); len(o.ownerships) != 1 {
+		if o.releaseMoved(ctx, s, older); len(o.ownerships) != 1 {
 			t.Error("a claim whose answer was lost is not taken up")
 		}
 		cancel()

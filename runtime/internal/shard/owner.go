@@ -1,6 +1,6 @@
-// Package shard decides which shards a replica of a cluster owns. It maintains one lease, measured with the replica's
-// clock, and claims a fair share of the shards (REP-6 to REP-9). It uses [engine.Leases] and does not depend on the
-// work that owners perform. Start with [New]. [Options.Run] is called for each claimed shard.
+// Package shard determines which shards a replica of a cluster owns. It maintains a lease, which it measures with the
+// replica's clock, and claims a fair share of the shards (REP-6 to REP-9). It uses [engine.Leases] and does not depend
+// on the work that owners perform. Start with [New]. [Options.Run] is called for each claimed shard.
 package shard
 
 import (
@@ -14,37 +14,40 @@ import (
 )
 
 const (
-	// maxDrift is how far the wall clock and the monotonic clock may drift apart before a lease is considered lost. The
-	// monotonic clock of a suspended machine stops.
+	// maxDrift is the maximum drift between the wall clock and the monotonic clock before a lease is considered lost.
+	// The monotonic clock stops while the machine is suspended.
 	maxDrift = time.Second
-	// maxSkew is how far the replica's wall clock may differ from the store's clock before a warning is logged.
+	// maxSkew is the maximum difference between the replica's wall clock and the store's clock before a warning is
+	// logged.
 	maxSkew = time.Second
-	// marginPart is the divisor of the safety margin at the end of a lease, because clocks may run at different rates.
-	marginPart = 20
-	// lookPart is the minimum number of looks at the cluster during a lease.
-	lookPart = 6
+	// marginDivisor is the divisor of a lease's duration that yields the safety margin at its end. The margin is
+	// necessary because clocks can run at different rates.
+	marginDivisor = 20
+	// looksPerLease is the minimum number of looks at the cluster during a lease.
+	looksPerLease = 6
 )
 
 // Options configures an [Owner]. Leases and Run are required.
 type Options struct {
 	Leases engine.Leases
-	// Name is the name of the replica in logs.
+	// Name is the name of the replica in log messages.
 	Name string
-	// Types returns the event types that the replica has registered, with fingerprints. The replica only owns shards of
-	// these types.
+	// Types returns the event types that the replica has registered, together with their fingerprints. The replica only
+	// owns shards of these types.
 	Types func() map[string]string
-	// Duties lists topics that have a single shard, which any replica can own, such as [engine.OutboxTopic].
+	// Duties lists topics with a single shard that each replica can own, such as [engine.OutboxTopic].
 	Duties []string
 	// Shards is the number of shards of a new event type. The default is 16.
 	Shards int
-	// Orphans is how long an event type must be unregistered in all replicas before any replica may own its shards and
-	// end its subscriptions. If Orphans is 0, no other replica ever owns them.
+	// Orphans is the time after which other replicas can own the shards of an event type that is unregistered in all
+	// replicas. The new owner ends the subscriptions. If Orphans is 0, other replicas never own these shards.
 	Orphans time.Duration
 	// Looked is called with the cluster and the replica's fence after every look. It must not call the Owner.
 	Looked func(c engine.Cluster, own uint64)
-	// TTL is how long a lease lasts without renewal. The default is 10 seconds.
+	// TTL is the duration of a lease that is not renewed. The default is 10 seconds.
 	TTL time.Duration
-	// Look is the interval between two looks at the cluster. The default is 1 second and the maximum a sixth of TTL.
+	// Look is the interval between two looks at the cluster. The default is 1 second, and the maximum is one sixth of
+	// TTL.
 	Look time.Duration
 	// Run performs the work of the owner of a shard. It must return after the ownership's context has ended, or after
 	// the ownership is draining and the work in progress has finished. The replica does not release the shard before
@@ -52,7 +55,7 @@ type Options struct {
 	Run func(*Ownership)
 	// Clock is the replica's clock. The default is [System].
 	Clock Clock
-	// Logger receives messages about lost leases and wrong clocks. The default is slog.Default().
+	// Logger logs lost leases and inaccurate clocks. The default is slog.Default().
 	Logger *slog.Logger
 }
 
@@ -85,7 +88,7 @@ func New(o Options) *Owner {
 	if o.Look <= 0 {
 		o.Look = time.Second
 	}
-	o.Look = min(o.Look, o.TTL/lookPart) // a renewal is due after a third of the lease, and happens at a look
+	o.Look = min(o.Look, o.TTL/looksPerLease) // a renewal is due after a third of the lease, and happens at a look
 	if o.Clock == nil {
 		o.Clock = System()
 	}
@@ -99,11 +102,11 @@ func New(o Options) *Owner {
 		unknown: map[string]time.Duration{}, silent: silentReplicas{map[engine.Shard]time.Duration{}, map[uint64]time.Duration{}}}
 }
 
-// Start joins the cluster and owns shards until Shutdown is called or ctx ends. The end of ctx looks like a crash to
-// the other replicas.
-func (o *Owner) Start(ctx context.Context) { go o.run(ctx) }
+// Start joins the cluster and owns shards until Shutdown is called or ctx is done. To the other replicas, the end of
+// ctx looks like a crash.
+func (o *Owner) Start(ctx context.Context) { go o.maintainLease(ctx) }
 
-// Hurry triggers a look at the cluster, for example after a type was registered or removed or a shard was released.
+// Hurry triggers a look at the cluster, for example after a type has been registered or a shard released.
 func (o *Owner) Hurry() {
 	select {
 	case o.hurry <- struct{}{}:
@@ -119,8 +122,8 @@ func (o *Owner) Owns(s engine.Shard) bool {
 	return t != nil && t.Valid()
 }
 
-// Shutdown releases each shard when its work is finished and then ends the lease. If ctx ends first, Shutdown cancels
-// the remaining work, ends the lease and returns the error of ctx.
+// Shutdown releases each shard after its work has finished, and then ends the lease. If ctx is done first, Shutdown
+// cancels the remaining work, ends the lease, and returns the error of ctx.
 func (o *Owner) Shutdown(ctx context.Context) error {
 	o.mu.Lock()
 	o.closing = true
@@ -144,7 +147,7 @@ func (o *Owner) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (o *Owner) run(ctx context.Context) {
+func (o *Owner) maintainLease(ctx context.Context) {
 	defer close(o.ended)
 	var last *session
 	for ctx.Err() == nil {
@@ -197,7 +200,7 @@ func (o *Owner) current() *session {
 	return o.session
 }
 
-// hasWork reports whether Run has not yet returned for a shard of the session.
+// hasWork reports whether Run is still running for a shard of the session.
 func (o *Owner) hasWork(s *session) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -227,10 +230,10 @@ func (o *Owner) callStore(ctx context.Context, f func(context.Context) error) er
 
 // takeTurn renews the lease, reads the cluster, and releases and claims shards according to the plan.
 func (o *Owner) takeTurn(ctx context.Context, s *session) {
-	o.renew(ctx, s, s.types)
-	types := o.types()
-	o.establish(ctx, types)
-	o.renew(ctx, s, types) // only after their shards exist, so that no shard moves to balance future ones
+	o.renewLease(ctx, s, s.types)
+	types := o.announcedTypes()
+	o.createShards(ctx, types)
+	o.renewLease(ctx, s, types) // only after their shards exist, so that no shard moves to balance future ones
 	o.mu.Lock()
 	clear(o.freed)
 	o.mu.Unlock()
@@ -249,8 +252,8 @@ func (o *Owner) takeTurn(ctx context.Context, s *session) {
 	if o.o.Looked != nil {
 		o.o.Looked(c, s.fence)
 	}
-	free := o.settle(ctx, s, c)
-	o.renew(ctx, s, s.types)
+	free := o.releaseMoved(ctx, s, c)
+	o.renewLease(ctx, s, s.types)
 	if len(free) == 0 || !o.isCurrent(s) {
 		return
 	}
@@ -262,7 +265,7 @@ func (o *Owner) takeTurn(ctx context.Context, s *session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, shard := range won {
-		o.begin(ctx, s, shard)
+		o.startOwnership(ctx, s, shard)
 	}
 	if errors.Is(err, engine.ErrFenced) {
 		o.endSession(s, "the store says so")
@@ -271,14 +274,14 @@ func (o *Owner) takeTurn(ctx context.Context, s *session) {
 	}
 }
 
-// establish creates the shards of new duties and event types.
-func (o *Owner) establish(ctx context.Context, types map[string]string) {
+// createShards creates the shards for new duties and event types.
+func (o *Owner) createShards(ctx context.Context, types map[string]string) {
 	topics := map[string]int{}
 	for _, t := range o.o.Duties {
 		topics[t] = 1
 	}
 	for t := range types {
-		if t != closing {
+		if t != closingType {
 			topics[t] = o.o.Shards
 		}
 	}
@@ -297,24 +300,24 @@ func (o *Owner) establish(ctx context.Context, types map[string]string) {
 	}
 }
 
-// closing is a pseudo-type that a replica announces when it is shutting down, so that it is not assigned more shards.
-// It contains a slash because event names cannot.
-const closing = "/closing"
+// closingType is a pseudo-type that a replica announces while it is shutting down, so it is not assigned more shards.
+// It contains a slash, which cannot occur in an event name.
+const closingType = "/closing"
 
-// types returns the types that this replica announces in the store.
-func (o *Owner) types() map[string]string {
+// announcedTypes returns the types that this replica announces in the store.
+func (o *Owner) announcedTypes() map[string]string {
 	o.mu.Lock()
 	over := o.closing
 	o.mu.Unlock()
 	if over {
-		return map[string]string{closing: ""}
+		return map[string]string{closingType: ""}
 	}
 	return o.o.Types()
 }
 
 // isEligible reports whether a replica can own shards of the topic.
 func isEligible(r *engine.Replica, topic string) bool {
-	if _, over := r.Types[closing]; over {
+	if _, over := r.Types[closingType]; over {
 		return false
 	}
 	if isDuty(topic) {
@@ -326,8 +329,8 @@ func isEligible(r *engine.Replica, topic string) bool {
 
 func isDuty(topic string) bool { return topic != "" && topic[0] == '/' }
 
-// orphanTopics returns the event types that have not been registered in any replica for Options.Orphans, so that any
-// replica may own their shards.
+// orphanTopics returns the event types that all replicas have left unregistered for Options.Orphans, so all replicas
+// can own their shards.
 func (o *Owner) orphanTopics(c engine.Cluster) map[string]bool {
 	known := map[string]bool{}
 	for _, r := range c.Replicas {
@@ -353,8 +356,9 @@ func (o *Owner) orphanTopics(c engine.Cluster) map[string]bool {
 	return found
 }
 
-// settle releases shards that the plan assigns to other replicas and returns the shards to claim.
-func (o *Owner) settle(ctx context.Context, s *session, c engine.Cluster) (free []engine.ShardFence) {
+// releaseMoved releases the shards that the plan assigns to other replicas, and returns the shards that this replica
+// must claim.
+func (o *Owner) releaseMoved(ctx context.Context, s *session, c engine.Cluster) (free []engine.ShardFence) {
 	orphans := o.orphanTopics(c)
 	owners, anybodys := o.assignShards(s, c, func(r *engine.Replica, topic string) bool {
 		return isEligible(r, topic) || orphans[topic] && len(r.Types) > 0 && isEligible(r, engine.OutboxTopic)
@@ -375,7 +379,7 @@ func (o *Owner) settle(ctx context.Context, s *session, c engine.Cluster) (free 
 		case t != nil: // it continues, or is about to end
 		case o.freed[h.Shard]: // the read state may be older than the release
 		case h.Fence == s.fence && mine:
-			o.begin(ctx, s, h.Shard) // the answer to a claim was lost
+			o.startOwnership(ctx, s, h.Shard) // the answer to a claim was lost
 		case h.Fence == s.fence:
 			unused = append(unused, h)
 		case (mine || anybodys[h.Shard] && !o.closing) && !live[h.Fence]:
@@ -389,8 +393,8 @@ func (o *Owner) settle(ctx context.Context, s *session, c engine.Cluster) (free 
 	return free
 }
 
-// begin starts an ownership unless the lease has ended. The caller must hold o.mu.
-func (o *Owner) begin(ctx context.Context, s *session, shard engine.Shard) {
+// startOwnership starts an ownership unless the lease has ended. The caller must hold o.mu.
+func (o *Owner) startOwnership(ctx context.Context, s *session, shard engine.Shard) {
 	if s.lost || o.ownerships[shard] != nil {
 		return
 	}
@@ -411,8 +415,8 @@ func (o *Owner) begin(ctx context.Context, s *session, shard engine.Shard) {
 	}()
 }
 
-// release releases a shard. If the store's response is lost, it also ends the session. Otherwise the store could
-// execute the request later and release a shard that was reclaimed with the same fence.
+// release releases a shard. If the store's response is lost, it also ends the session. Otherwise, the store could
+// execute the request later and release a shard that has since been reclaimed with the same fence.
 func (o *Owner) release(ctx context.Context, s *session, h engine.ShardFence) {
 	if !o.isCurrent(s) {
 		return

@@ -434,7 +434,7 @@ func TestAssign(t *testing.T) {
 				c.Shards = append(c.Shards, engine.ShardFence{Shard: engine.Shard{Topic: topic, Number: n}, Fence: uint64(rapid.IntRange(0, 7).Draw(rt, "held"))})
 			}
 		}
-		owners := assign(c, isEligible)
+		owners := planOwners(c, isEligible)
 		load, kept, held := map[uint64]int{}, map[uint64]int{}, map[uint64]int{}
 		for i, h := range c.Shards {
 			able := false
@@ -471,7 +471,7 @@ func TestAssign(t *testing.T) {
 				}
 			}
 		}
-		for s, f := range assign(c, isEligible) {
+		for s, f := range planOwners(c, isEligible) {
 			if owners[s] != f {
 				rt.Fatalf("%v moves from %d to %d although nothing changed", s, owners[s], f)
 			}

@@ -24,16 +24,15 @@ type Ownership struct {
 // ShardFence returns the fence for writes of the shard's owner.
 func (t *Ownership) ShardFence() engine.ShardFence { return t.hold }
 
-// Context returns a context that ends when the shard is lost, at the latest when the lease ends. All exclusive work of
-// the owner must use it, so that no work outlives the lease (REP-8).
+// Context returns a context that is canceled when the shard is lost, at the latest when the lease ends. All exclusive
+// work of the owner must use it, so no work continues after the end of the lease (REP-8).
 func (t *Ownership) Context() context.Context { return t.ctx }
 
-// Draining returns a channel that is closed when the shard is to be released. Run must then finish and store the work
-// in progress, start no new work, and return.
+// Draining returns a channel that is closed when the shard must be released. Run must then finish and store the work in
+// progress without starting new work, and return.
 func (t *Ownership) Draining() <-chan struct{} { return t.draining }
 
-// Valid reports whether the owner may start work now. It reads the clocks, so that it detects a suspension of the
-// process.
+// Valid reports whether the owner can start work now. It reads the clocks to detect a suspension of the process.
 func (t *Ownership) Valid() bool {
 	if t.ctx.Err() != nil {
 		return false

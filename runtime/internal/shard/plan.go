@@ -7,10 +7,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// assign computes the owner of each shard, or 0 if no replica is eligible. The result is balanced among the live
-// replicas and assigns each shard to an eligible replica, with as few moves as possible (REP-9). All replicas with the
-// same view of the cluster compute the same result.
-func assign(c engine.Cluster, eligible func(r *engine.Replica, topic string) bool) map[engine.Shard]uint64 {
+// planOwners computes the owner of each shard. The owner is 0 if no replica is eligible. The result is balanced among
+// the live replicas and assigns each shard to an eligible replica, with as few moves as possible (REP-9). Replicas with
+// the same view of the cluster compute the same result.
+func planOwners(c engine.Cluster, eligible func(r *engine.Replica, topic string) bool) map[engine.Shard]uint64 {
 	p := &plan{owners: make(map[engine.Shard]uint64, len(c.Shards)), load: map[uint64]int{}, held: map[uint64]map[string][]int{}, may: map[string][]uint64{}}
 	for i := range c.Replicas {
 		r := &c.Replicas[i]
@@ -37,7 +37,7 @@ func assign(c engine.Cluster, eligible func(r *engine.Replica, topic string) boo
 			}))
 		}
 	}
-	for p.improve() {
+	for p.moveShard() {
 	}
 	return p.owners
 }
@@ -57,9 +57,10 @@ func (p *plan) assign(s engine.Shard, to uint64) {
 	p.held[to][s.Topic] = slices.Insert(numbers, i, s.Number)
 }
 
-// improve moves one shard from a replica with more shards to a replica with fewer shards. It selects the pair with the
-// greatest difference among those between which a shard can move. It returns false if no difference exceeds one shard.
-func (p *plan) improve() bool {
+// moveShard moves one shard from a replica with more shards to a replica with fewer shards. It selects the pair with
+// the greatest difference among the pairs between which a shard can move. It returns false if all differences are at
+// most one shard.
+func (p *plan) moveShard() bool {
 	var from, to uint64
 	topic, gain, spread := "", 1, 0
 	for t, able := range p.may {

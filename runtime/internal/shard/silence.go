@@ -6,20 +6,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// silentReplicas tracks replicas that do not claim their shards. Most likely, they have crashed and their leases have
-// not yet expired. Without this type, a process that repeatedly crashes right after joining would keep getting shards
-// assigned that it never serves (REP-9).
+// silentReplicas tracks replicas that do not claim their shards. These replicas have probably crashed, and their leases
+// have not yet expired. Otherwise, a process that repeatedly crashes right after it joins would be assigned shards that
+// it never serves (REP-9).
 type silentReplicas struct {
 	free  map[engine.Shard]time.Duration // when a shard was first seen without an owner
 	until map[uint64]time.Duration       // how long a fence is ignored
 }
 
-// maxSilentLooks is the number of looks for which a free shard is reserved for its planned owner. After that, any
-// replica may claim it.
+// maxSilentLooks is the number of looks for which a free shard is reserved for its planned owner. After these looks,
+// all replicas can claim it.
 const maxSilentLooks = 2
 
-// assignShards returns the planned owners of the shards in a cluster. It also returns the shards that any replica may
-// claim, because their planned owners have not claimed them. A replica that was only slow is assigned shards again
+// assignShards returns the planned owners of the shards in a cluster. It also returns the shards that all replicas can
+// claim because their planned owners have not claimed them. If a replica was only slow, it is assigned shards again
 // after the duration of a lease.
 func (o *Owner) assignShards(s *session, c engine.Cluster, able func(r *engine.Replica, topic string) bool) (
 	owners map[engine.Shard]uint64, anybodys map[engine.Shard]bool) {
@@ -37,7 +37,7 @@ func (o *Owner) assignShards(s *session, c engine.Cluster, able func(r *engine.R
 		_, over := o.silent.until[r.Fence]
 		return !over && able(r, topic)
 	}
-	owners, anybodys = assign(c, willing), map[engine.Shard]bool{}
+	owners, anybodys = planOwners(c, willing), map[engine.Shard]bool{}
 	passed := false
 	for _, h := range c.Shards {
 		since, ok := o.silent.free[h.Shard]
@@ -54,7 +54,7 @@ func (o *Owner) assignShards(s *session, c engine.Cluster, able func(r *engine.R
 		}
 	}
 	if passed {
-		owners = assign(c, willing)
+		owners = planOwners(c, willing)
 	}
 	return owners, anybodys
 }

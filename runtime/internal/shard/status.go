@@ -1,7 +1,7 @@
 package shard
 
-// Status returns the fence of the replica's current lease, or 0 if it has none, and the number of owned shards per
-// topic.
+// Status returns the fence of the replica's current lease and the number of owned shards per topic. The fence is 0
+// without a lease.
 func (o *Owner) Status() (fence uint64, owned map[string]int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

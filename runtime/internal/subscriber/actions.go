@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// actionGrace is how long [Subscriptions.Ask] waits for an action after the endpoint's timeout.
+	// actionGrace is the additional time that [Subscriptions.Ask] waits for an action after the endpoint's timeout.
 	actionGrace = 5 * time.Second
-	// actionTime is the timeout of an action. Replays of a check and attempts have shorter timeouts.
+	// actionTime is the timeout of an action. Replays of a check and delivery attempts have shorter timeouts.
 	actionTime = time.Minute
 	// minPollPause and maxPollPause limit the pause between reads of the record while another process performs an
 	// action.
@@ -31,17 +31,17 @@ const (
 
 // Ask stores an action in the record of a subscription and waits until the subscription's owner has performed it. It
 // returns the result of the action, or an [operator.AcceptedError] if the action is still pending 5 seconds after the
-// endpoint's timeout. The action is performed even if one of the processes crashes, but then possibly twice. At most
+// endpoint's timeout. The action is performed even if a process crashes, but it might then be performed twice. At most
 // [store.MaxActions] actions may be pending.
 func (w *Subscriptions) Ask(ctx context.Context, id string, a store.Action) error {
 	a.At, a.Actor = w.Now(), actor.Of(ctx)
 	var refused error
-	r, err := w.change(ctx, id, func(r *store.Subscription) bool {
+	r, err := w.editRecord(ctx, id, func(r *store.Subscription) bool {
 		refused = w.addAction(r, &a)
 		return refused == nil
 	})
 	switch {
-	case errors.Is(err, errGone):
+	case errors.Is(err, errNoRecord):
 		return fault.NotFound("subscription")
 	case err != nil:
 		if h := w.findUnreadable(ctx, id); h != nil {
@@ -61,11 +61,11 @@ func (w *Subscriptions) Ask(ctx context.Context, id string, a store.Action) erro
 			return err
 		}
 	}
-	return w.await(ctx, id, &a, tried)
+	return w.awaitAction(ctx, id, &a, tried)
 }
 
-// findLive returns the live subscription with the id. If the subscription is waiting to be restored here, findLive
-// restores it first. It returns nil if another process owns the subscription or the restore fails.
+// findLive returns the live subscription with the id. If this process has yet to restore the subscription, findLive
+// restores it first. It returns nil if another process owns the subscription or the restoration fails.
 func (w *Subscriptions) findLive(ctx context.Context, id string) *Live {
 	if h := w.Get(id); h != nil {
 		return h
@@ -75,7 +75,7 @@ func (w *Subscriptions) findLive(ctx context.Context, id string) *Live {
 		return nil
 	}
 	defer unlock()
-	_, _, _ = w.find(ctx, id) // the restore logs its failure
+	_, _, _ = w.findRecord(ctx, id) // the restore logs its failure
 	return w.Get(id)
 }
 
@@ -93,8 +93,8 @@ func (w *Subscriptions) findUnreadable(ctx context.Context, id string) *Live {
 	return h
 }
 
-// addAction assigns the next number to an action and adds it to a record. If the record is full, it drops the oldest
-// completed action.
+// addAction assigns the next number to an action and adds the action to a record. If the record is full, it drops the
+// oldest completed action.
 func (w *Subscriptions) addAction(r *store.Subscription, a *store.Action) error {
 	if Lapsed(r, w.Now()) {
 		return fault.NotFound("subscription")
@@ -114,9 +114,9 @@ func (w *Subscriptions) addAction(r *store.Subscription, a *store.Action) error 
 	return nil
 }
 
-// await waits for an action and returns its result. The channel tried is closed after this process has tried the
-// action. It is nil if another process performs the action.
-func (w *Subscriptions) await(ctx context.Context, id string, a *store.Action, tried <-chan struct{}) error {
+// awaitAction waits for an action and returns its result. The channel tried is closed after this process has tried to
+// perform the action. The channel is nil if another process performs the action.
+func (w *Subscriptions) awaitAction(ctx context.Context, id string, a *store.Action, tried <-chan struct{}) error {
 	accepted := &operator.AcceptedError{Subscription: id, Number: a.Number}
 	limit := w.guard.Timeout()
 	if a.Kind == store.ActionReplay {
@@ -154,7 +154,7 @@ func (w *Subscriptions) await(ctx context.Context, id string, a *store.Action, t
 	}
 }
 
-// pendingEndReason returns the reason of the first pending ActionEnd, or nil without such an action.
+// pendingEndReason returns the reason of the first pending ActionEnd, or nil if no ActionEnd is pending.
 func pendingEndReason(r *store.Subscription) *events.Error {
 	for i := range r.Actions {
 		if a := &r.Actions[i]; a.Kind == store.ActionEnd && a.Done.IsZero() {
@@ -221,7 +221,7 @@ func (h *Live) hasUnstartedActions(r *store.Subscription) bool {
 }
 
 // startActions starts the pending actions of a live subscription that have not been started. It returns a channel that
-// is closed after the newest pending action has been tried, or nil if no action is pending.
+// is closed after an attempt to perform the newest pending action, or nil if no action is pending.
 func (w *Subscriptions) startActions(h *Live, actions []store.Action) (tried <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,8 +255,8 @@ func (w *Subscriptions) startActions(h *Live, actions []store.Action) (tried <-c
 	return tried
 }
 
-// performAction performs an action and stores its result. If it fails because the subscription has another owner, the
-// new owner performs the action.
+// performAction performs an action and stores its result. If the action fails because the subscription has a new owner,
+// the new owner performs it.
 func (w *Subscriptions) performAction(h *Live, a *store.Action) {
 	ctx, cancel := context.WithTimeout(actor.With(h.ownedShard.ownership.Context(), a.Actor), actionTime)
 	defer cancel()
@@ -267,9 +267,9 @@ func (w *Subscriptions) performAction(h *Live, a *store.Action) {
 	if errors.Is(err, delivery.ErrClosed) || a.Kind == store.ActionEnd || !h.ownedShard.ownership.Valid() {
 		return // an end stays pending until its record is deleted
 	}
-	failure, replay := encodeFailure(err), w.latest(h).Handle.Replaying()
-	h.ownedShard.retry(h.ownedShard.ownership.Context(), "storing that an action of subscription "+h.ID+" is done", func() error {
-		_, err := w.changeBy(h.ownedShard.ownership.Context(), h.ownedShard.owned.PutSubscription, h.ID, func(r *store.Subscription) bool {
+	failure, replay := encodeFailure(err), w.currentLife(h).Handle.Replaying()
+	h.ownedShard.retryUntilDone(h.ownedShard.ownership.Context(), "storing that an action of subscription "+h.ID+" is done", func() error {
+		_, err := w.editRecordWith(h.ownedShard.ownership.Context(), h.ownedShard.owned.PutSubscription, h.ID, func(r *store.Subscription) bool {
 			i := slices.IndexFunc(r.Actions, func(o store.Action) bool { return o.Number == a.Number && o.At.Equal(a.At) })
 			if i < 0 || !r.Actions[i].Done.IsZero() {
 				return false
@@ -283,7 +283,7 @@ func (w *Subscriptions) performAction(h *Live, a *store.Action) {
 			}
 			return true
 		})
-		if errors.Is(err, errGone) {
+		if errors.Is(err, errNoRecord) {
 			return nil
 		}
 		return h.ownedShard.fencedToClosed(err)
@@ -292,7 +292,7 @@ func (w *Subscriptions) performAction(h *Live, a *store.Action) {
 
 // act performs an action.
 func (w *Subscriptions) act(ctx context.Context, h *Live, a *store.Action) error {
-	h = w.latest(h)
+	h = w.currentLife(h)
 	switch a.Kind {
 	case store.ActionResume:
 		h.Handle.Resume()

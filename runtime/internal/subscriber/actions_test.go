@@ -228,8 +228,8 @@ func TestSRV8ActionsAreBounded(t *testing.T) {
 	})
 }
 
-// HOOK-7, REP-13: a gap of the type that operators have raised is told of by the next owner if the one before had not told,
-// and only once: the shard's mark says up to when all were told.
+// HOOK-7, REP-13: a gap of the type that operators have raised is told of by the next owner if the one before had not
+// told, and only once: the shard's mark says up to when all were told.
 func TestREP13GapsOverAChangeOfOwners(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		owner := f.process().own()

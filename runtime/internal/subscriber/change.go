@@ -10,7 +10,7 @@ import (
 )
 
 // Redefined ends the webhook subscriptions that are incompatible with a type's new definition. It wakes the other
-// subscriptions to the type, so that they switch to the definition (EVOL-2, EVOL-3).
+// subscriptions to the type, so they switch to the new definition (EVOL-2, EVOL-3).
 func (w *Subscriptions) Redefined(et eventtype.Type) {
 	w.Review(et)
 	w.Each(OfType(et), func(h *Live) { h.Handle.Wake() })
@@ -24,7 +24,8 @@ func OfPrincipal(principal string, names []string) func(*Live) bool {
 	}
 }
 
-// Recheck calls the author's hooks for a live subscription and ends it if they refuse it (AUTH-2, LIST-4).
+// Recheck calls the author's hooks for a live subscription and ends the subscription if a hook refuses it (AUTH-2,
+// LIST-4).
 func (w *Subscriptions) Recheck(ctx context.Context, h *Live) {
 	if e := w.host.Refused(hook.WithPrincipal(ctx, h.Principal), h.Principal, h.Arguments()); e != nil {
 		w.End(h, e)

@@ -22,8 +22,8 @@ type Records interface {
 	Owned(h engine.ShardFence) engine.Owned
 }
 
-// A Cluster represents the processes that serve the store. There may be only one (package solo). Each process delivers
-// to the subscriptions of the shards it owns, and any process can answer requests for all subscriptions (REP-6,
+// A Cluster represents the processes that serve the store. The store can also have a single process (package solo).
+// Each process delivers to the subscriptions of its own shards, and can answer requests for all subscriptions (REP-6,
 // REP-11).
 type Cluster struct {
 	// Now returns the current time of the store, which all records and signatures use (REP-8).
@@ -72,8 +72,8 @@ type ownedShard struct {
 	left     map[string]string // the schemas of records that this build cannot read
 	whole    bool              // every record is live, has ended or is in left
 	restored []func()          // called once whole is true
-	// gaps is the time up to which all subscriptions have been notified of the type's gaps. marked is the stored value
-	// of gaps.
+	// gaps is the time up to which all subscriptions have been notified of gaps of the event type. marked is the last
+	// stored value of gaps.
 	gaps, marked time.Time
 }
 
@@ -86,7 +86,7 @@ func (h *Live) BegunAfter(t time.Time) bool { return h.created > t.UnixNano() }
 // Now returns the current time of the store.
 func (w *Subscriptions) Now() time.Time { return w.cluster.Now() }
 
-// ownedShardOf returns the ownedShard for s, or nil if no subscriptions can be started in it.
+// ownedShardOf returns the ownedShard for s, or nil if subscriptions cannot be started in it.
 func (w *Subscriptions) ownedShardOf(s engine.Shard) *ownedShard {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,10 +96,10 @@ func (w *Subscriptions) ownedShardOf(s engine.Shard) *ownedShard {
 	return nil
 }
 
-// lookPause is the interval at which the owner of a shard of an unserved type checks whether the type is registered.
+// lookPause is the interval at which the owner of a shard checks whether an unserved event type has been registered.
 const lookPause = 500 * time.Millisecond
 
-// markPause is the interval at which an owner stores the mark of signaled gaps.
+// markPause is the interval at which an owner stores the time up to which gaps have been signaled.
 const markPause = time.Second
 
 // Own delivers to the subscriptions of a shard while this process owns it. It returns after all deliveries have
@@ -114,7 +114,7 @@ func (w *Subscriptions) Own(t Ownership) {
 	if p == nil {
 		return // the server ends
 	}
-	defer p.forget()
+	defer p.removeShard()
 	w.runInBackground(func() { p.restore(func() {}) })
 	tick := time.NewTicker(markPause)
 	defer tick.Stop()
@@ -122,11 +122,11 @@ func (w *Subscriptions) Own(t Ownership) {
 	for {
 		select {
 		case <-t.Context().Done():
-			p.close()
+			p.closeShard()
 			p.shard.Drop()
 			return
 		case <-t.Draining():
-			p.close()
+			p.closeShard()
 			if err := p.shard.Drain(t.Context()); err != nil && t.Context().Err() == nil {
 				w.o.Log.Internal(t.Context(), "giving "+t.ShardFence().Shard.String()+" away", err)
 			}
@@ -136,7 +136,7 @@ func (w *Subscriptions) Own(t Ownership) {
 			if time.Since(compared) >= compareEvery {
 				compared = time.Now()
 				w.runInBackground(func() {
-					if err := p.compare(t.Context()); err != nil && t.Context().Err() == nil {
+					if err := p.queueDifferences(t.Context()); err != nil && t.Context().Err() == nil {
 						w.o.Log.Internal(t.Context(), "comparing "+t.ShardFence().Shard.String()+" with what is stored", err)
 					}
 				})

@@ -10,8 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
-// delete deletes the record. If the store fails, the record remains. Such a record has either expired, or the next
-// start ends it for the same reason. The result is false if another process owns the subscription.
+// delete deletes the record. If the store fails, the record remains. Such a record has either expired or is ended for
+// the same reason after the next start. The result is false if another process owns the subscription.
 func (w *Subscriptions) delete(ctx context.Context, h *Live) bool {
 	err := h.ownedShard.owned.DeleteSubscription(ctx, h.ID, h.Generation)
 	if err == nil {
@@ -26,7 +26,7 @@ func (w *Subscriptions) delete(ctx context.Context, h *Live) bool {
 	return true
 }
 
-// handleEnded handles a subscription that expired or failed for too long. The engine calls it.
+// handleEnded handles a subscription that has expired or has failed for too long. The engine calls it.
 func (w *Subscriptions) handleEnded(handle *delivery.Handle, why delivery.End) {
 	w.runInBackground(func() {
 		// A concurrent request that creates or refreshes the subscription comes first.
@@ -54,7 +54,7 @@ func (w *Subscriptions) handleEnded(handle *delivery.Handle, why delivery.End) {
 // End terminates a live subscription with an envelope that contains the reason.
 func (w *Subscriptions) End(h *Live, reason *events.Error) {
 	for !w.removeLive(h) {
-		next := w.latest(h)
+		next := w.currentLife(h)
 		if next == h {
 			return
 		}

@@ -16,8 +16,8 @@ import (
 )
 
 // A feedReader reads the feed of a check, with or without an emitter, for a webhook subscription. It numbers the
-// occurrences and keeps them until they are settled, because it cannot refetch them. After a restart, it resumes from a
-// cursor (CUR-1).
+// occurrences and keeps them until they are settled, because it cannot fetch them again. After a restart, it resumes
+// from a cursor (CUR-1).
 type feedReader struct {
 	binding
 	wakeup
@@ -45,7 +45,7 @@ type feedReader struct {
 	timer  *time.Timer // wakes the reader for a retry
 }
 
-// A feedItem is an occurrence or a gap, with its position.
+// A feedItem is an occurrence or a gap, together with its position.
 type feedItem struct {
 	at     store.Position
 	o      topic.Outcome
@@ -53,8 +53,8 @@ type feedItem struct {
 	gap    bool
 }
 
-// Limits on the number and size in bytes of the unsettled occurrences of one subscription. When a limit is reached,
-// reading pauses until some occurrences are settled.
+// Limits on the number and size in bytes of the unsettled occurrences of one subscription. After a limit has been
+// reached, no more occurrences are read until some have been settled.
 const (
 	maxFound      = 2048
 	MaxFoundBytes = 4 << 20
@@ -89,8 +89,9 @@ func (w *Subscriptions) openFeedReader(ctx context.Context, et eventtype.Type, s
 	return r, truncated, err
 }
 
-// notAfter returns the earlier of the given cursor and the cursor before all unsettled items.
-func (r *feedReader) notAfter(cursor string) string {
+// resumeCursor returns the given cursor, or the cursor before the unsettled items if the given cursor belongs to one of
+// them.
+func (r *feedReader) resumeCursor(cursor string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := withoutProof(cursor)
@@ -104,8 +105,8 @@ func (r *feedReader) notAfter(cursor string) string {
 	return cursor
 }
 
-// withoutProof returns the cursor without its proof. Cursors that were issued while the store did not respond have no
-// proof.
+// withoutProof returns a copy of the cursor without its proof. Cursors that were issued while the store did not respond
+// have no proof.
 func withoutProof(cursor string) string {
 	c, err := wire.ParseCursor(cursor)
 	if err != nil {
@@ -138,8 +139,8 @@ func (r *feedReader) Read(ctx context.Context, after store.Position, limit int) 
 	return f, nil
 }
 
-// pull pulls the source, unless there are already items after the position or a limit is reached. If the source must
-// call the check, pull does not wait for the call, so that a hanging check does not block a worker of the engine
+// pull pulls the source, unless the reader already has items after the position or has reached a limit. If the source
+// must call the check, pull does not wait for the call. A hanging check therefore does not block a worker of the engine
 // (HOOK-4).
 func (r *feedReader) pull(ctx context.Context, after store.Position) error {
 	a, ok := r.arguments()
@@ -302,7 +303,7 @@ func (r *feedReader) Cursor(p store.Position) *string {
 	return &c
 }
 
-// headCursor returns the cursor of head, which advances while the source is parked.
+// headCursor returns the cursor of the head, which advances even while the source is parked.
 func (r *feedReader) headCursor() string {
 	if r.parked && !r.held {
 		r.src.Unpark()

@@ -63,8 +63,8 @@ type deployment struct {
 	obsolete func(schema string, read bool) *events.Error
 }
 
-// bubble runs f with a deployment in a synctest bubble. Whatever f has left running is shut down in the end, when no process may have a member or a
-// charge left that has no subscription.
+// bubble runs f with a deployment in a synctest bubble. Whatever f has left running is shut down in the end, when no
+// process may have a member or a charge left that has no subscription.
 func bubble(t *testing.T, f func(t *testing.T, f *deployment)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,20 +11,20 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 )
 
-// maxHook is how long the restore of a subscription waits for the author's hooks.
-const maxHook = 10 * time.Second
+// hookTimeout is the timeout for the author's hooks when a subscription is restored.
+const hookTimeout = 10 * time.Second
 
-// errHook reports that the hooks took longer than maxHook.
-var errHook = fmt.Errorf("the author's hooks did not return within %v", maxHook)
+// errHookTimeout is returned if the hooks take longer than hookTimeout.
+var errHookTimeout = fmt.Errorf("the author's hooks did not return within %v", hookTimeout)
 
-// callHooks calls the author's hooks for a subscription that is being restored. Unless they refuse it, callHooks then
-// calls Join. It ignores the result of a hook that takes longer than maxHook.
+// callHooks calls the author's hooks for a subscription that is being restored. If the hooks do not refuse the
+// subscription, callHooks then calls Join. It ignores the result of a hook that takes longer than hookTimeout.
 func (w *Subscriptions) callHooks(ctx context.Context, sub eventtype.Subscription, a eventtype.Arguments) (refused *events.Error, err error) {
 	type answer struct {
 		refused *events.Error
 		err     error
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, maxHook, errHook)
+	ctx, cancel := context.WithTimeoutCause(ctx, hookTimeout, errHookTimeout)
 	defer cancel()
 	answers := make(chan answer, 1)
 	ask := func() {

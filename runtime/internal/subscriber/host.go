@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Host is the server whose subscriptions are managed.
+// A Host is the server whose webhook subscriptions are managed.
 type Host interface {
 	// Type returns the event type with the name. It returns false if no such type is registered.
 	Type(event string) (eventtype.Type, bool)
@@ -47,16 +47,16 @@ func identityOf(r *store.Subscription) eventtype.Subscription {
 type Options struct {
 	Host  Host
 	Store Records
-	// Admitted, if non-nil, is called with the result of each write of a new record.
+	// Admitted, if non-nil, is called after each write of a new record with the error of that write.
 	Admitted func(ctx context.Context, err error)
 	Cluster  *Cluster
-	// Durable reports whether the store outlives the process.
+	// Durable reports whether the store retains its contents after the process exits.
 	Durable bool
 	// Guard sends all requests. Shutdown closes it.
 	Guard *netguard.Guard
 	Terms Terms
-	// Grace is how long a replaced secret still signs deliveries (SUB-5). A negative value means that it stops
-	// immediately.
+	// Grace is the period during which a replaced secret still signs deliveries (SUB-5). If it is negative, a replaced
+	// secret is no longer used.
 	Grace  time.Duration
 	Quota  Quota
 	Verify verify.Options
@@ -80,8 +80,8 @@ type Terms struct {
 	NoExpiry bool
 }
 
-// Until returns the expiry for a ttlMs, or the zero time for no expiry (SUB-6). It accepts any value. It limits ttlMs
-// before the conversion to nanoseconds to prevent an overflow.
+// Until returns the expiry that results from a ttlMs, or the zero time for no expiry (SUB-6). It accepts any value. It
+// limits ttlMs before the conversion to nanoseconds to prevent an overflow.
 func (t *Terms) Until(ms *int64, forever bool, now time.Time) time.Time {
 	ttl := t.Default
 	switch {
@@ -98,8 +98,9 @@ func (t *Terms) Until(ms *int64, forever bool, now time.Time) time.Time {
 	return now.Add(ttl).Truncate(time.Millisecond)
 }
 
-// grantExpiry returns the expiry of the request's subscription. This is the earlier of the expiry under the terms and
-// the expiry of the caller's token. The parameter now is the store's time, but tokens expire by this process's clock.
+// grantExpiry returns the expiry of the request's subscription. The result is the expiry under the terms or the expiry
+// of the caller's token, whichever is earlier. The parameter now is the store's time, whereas tokens expire according
+// to this process's clock.
 func (w *Subscriptions) grantExpiry(q *Request, now time.Time) time.Time {
 	until := w.o.Terms.Until(q.TTLMs, q.Forever, now)
 	if q.Expires.IsZero() {

@@ -12,8 +12,8 @@ type Holding struct {
 	Live         []string // ids
 	Locks        int      // locked ids
 	Verification verify.Holding
-	// Found is the size in bytes of the unsettled occurrences from checks. Counted is the same size as tracked for the
-	// limit MaxFoundBytes.
+	// Found is the size in bytes of the unsettled occurrences from checks. Counted is the value of Found that the
+	// readers track to enforce the limit MaxFoundBytes.
 	Found, Counted int
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // ownOrphans ends the subscriptions of a shard if no process has registered its event type for some time (EVOL-1). It
-// gives up the shard when this process registers the type.
+// gives up the shard if this process registers the type.
 func (w *Subscriptions) ownOrphans(t Ownership) {
 	of := w.orphansOf(t)
 	defer of.giveUp()
@@ -30,19 +30,19 @@ func (w *Subscriptions) ownOrphans(t Ownership) {
 			return
 		}
 		pause = lookPause
-		if err := of.end(); err != nil {
+		if err := of.endAll(); err != nil {
 			pause = restorePause
 		}
 	}
 }
 
-// EndOrphans ends the subscriptions of a shard with an unregistered event type, until all have ended or the type is
-// registered. It may only be called if no other process serves the store.
+// EndOrphans ends the subscriptions of a shard with an unregistered event type. It returns after all of them have ended
+// or the type has been registered. It must only be called if no other process serves the store.
 func (w *Subscriptions) EndOrphans(t Ownership) {
 	w.runInBackground(func() {
 		of := w.orphansOf(t)
 		defer of.giveUp()
-		for !w.isServed(t.ShardFence().Shard) && of.end() != nil {
+		for !w.isServed(t.ShardFence().Shard) && of.endAll() != nil {
 			select {
 			case <-w.ctx.Done():
 				return
@@ -79,13 +79,13 @@ func (o orphanedShard) giveUp() {
 	}
 }
 
-// end ends all subscriptions of the shard. It logs and returns an error.
-func (o orphanedShard) end() error {
+// endAll ends all subscriptions of the shard. It logs and returns the first error.
+func (o orphanedShard) endAll() error {
 	ctx, of := o.ownership.Context(), o.ownership.ShardFence().Shard
 	for after := ""; ; {
-		page, err := o.owned.Subscriptions(ctx, after, loadPage)
+		page, err := o.owned.Subscriptions(ctx, after, recordsPerPage)
 		for i := 0; i < len(page) && err == nil; i++ {
-			err = o.endOne(ctx, page[i].ID)
+			err = o.endSubscription(ctx, page[i].ID)
 		}
 		if err != nil {
 			if !o.checkFenced(err) {
@@ -100,8 +100,8 @@ func (o orphanedShard) end() error {
 	}
 }
 
-// endOne ends one subscription, unless its event type has since been registered.
-func (o orphanedShard) endOne(ctx context.Context, id string) error {
+// endSubscription ends one subscription, unless its event type has since been registered.
+func (o orphanedShard) endSubscription(ctx context.Context, id string) error {
 	unlock, err := o.w.keys.Lock(ctx, id)
 	if err != nil {
 		return err
@@ -117,13 +117,13 @@ func (o orphanedShard) endOne(ctx context.Context, id string) error {
 		err = o.w.endRecord(ctx, o.ownedShard, &r, o.w.orphanError(r.Event))
 	}
 	o.w.Changed(r.ID, shardOfRecord(&r)) // the type may be registered by now
-	if errors.Is(err, errAgain) {
+	if errors.Is(err, errConflict) {
 		return nil // it was just refreshed; Changed reads it again
 	}
 	return err
 }
 
-// orphanError returns the error that ends a subscription if no process serves its event type by webhook.
+// orphanError returns the error that ends a subscription if no process serves its event type with webhooks.
 func (w *Subscriptions) orphanError(event string) *events.Error {
 	if et, ok := w.host.Type(event); ok && et.Current() != nil {
 		return fault.UnsupportedMode(wire.ModeWebhook)
@@ -136,9 +136,9 @@ func (w *Subscriptions) Review(et eventtype.Type) {
 	if w == nil {
 		return
 	}
-	// Do not hold the lock here, because Obsolete may query the store for each schema.
+	// Do not hold the lock here, because Obsolete can query the store for each schema.
 	schemas := map[string]*events.Error{}
-	w.eachOfType(et, func(_ *ownedShard, _ *Live, _, schema string) { schemas[schema] = nil })
+	w.visitType(et, func(_ *ownedShard, _ *Live, _, schema string) { schemas[schema] = nil })
 	for s := range schemas {
 		if schemas[s] = w.cluster.Obsolete(et, s, true); schemas[s] == nil {
 			delete(schemas, s)
@@ -148,13 +148,13 @@ func (w *Subscriptions) Review(et eventtype.Type) {
 		return
 	}
 	var over []func()
-	w.eachOfType(et, func(p *ownedShard, h *Live, id, schema string) {
+	w.visitType(et, func(p *ownedShard, h *Live, id, schema string) {
 		switch e := schemas[schema]; {
 		case e == nil:
 		case h != nil:
 			over = append(over, func() { w.End(h, e) })
 		default:
-			over = append(over, func() { w.endLeft(p, id, schemas) })
+			over = append(over, func() { w.endLeftRecord(p, id, schemas) })
 		}
 	})
 	for _, end := range over {
@@ -162,9 +162,9 @@ func (w *Subscriptions) Review(et eventtype.Type) {
 	}
 }
 
-// eachOfType calls f under the lock for each subscription to a type and passes its schema. For subscriptions that are
+// visitType calls f for each subscription to a type, with its schema, while it holds the lock. If a subscription is
 // left to other builds, h is nil.
-func (w *Subscriptions) eachOfType(et eventtype.Type, f func(p *ownedShard, h *Live, id, schema string)) {
+func (w *Subscriptions) visitType(et eventtype.Type, f func(p *ownedShard, h *Live, id, schema string)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.ownedShards {
@@ -180,8 +180,9 @@ func (w *Subscriptions) eachOfType(et eventtype.Type, f func(p *ownedShard, h *L
 	}
 }
 
-// endLeft ends the subscription of a record that was left to other builds, after the last such build has stopped.
-func (w *Subscriptions) endLeft(p *ownedShard, id string, obsolete map[string]*events.Error) {
+// endLeftRecord ends the subscription of a record that was left to other builds, after the last of these builds has
+// stopped.
+func (w *Subscriptions) endLeftRecord(p *ownedShard, id string, obsolete map[string]*events.Error) {
 	unlock, err := w.keys.Lock(w.ctx, id)
 	if err != nil {
 		return

@@ -25,8 +25,8 @@ func keeping(n int) setting {
 	return func(_ *subscriber.Options, e *eventtypetest.Options) { e.Kept = topic.Kept{MaxCount: n} }
 }
 
-// HOOK-7, AUTH-2: whoever ends a subscription, it gets its envelope and nothing after it, retries included; it is stored no
-// more, unless the store is away, and OnUnsubscribe hears of it once.
+// HOOK-7, AUTH-2: whoever ends a subscription, it gets its envelope and nothing after it, retries included; it is
+// stored no more, unless the store is away, and OnUnsubscribe hears of it once.
 func TestHOOK7Ended(t *testing.T) {
 	reason := events.Forbidden("no more")
 	for name, end := range map[string]func(p *process, id string){
@@ -149,8 +149,8 @@ func TestSRV8Pause(t *testing.T) {
 	}
 }
 
-// SRV-8: a replay delivers again what follows a cursor, up to where it is to end, and the rest once; it never passes over
-// what is unsettled.
+// SRV-8: a replay delivers again what follows a cursor, up to where it is to end, and the rest once; it never passes
+// over what is unsettled.
 func TestSRV8Replay(t *testing.T) {
 	for name, c := range map[string]struct {
 		last store.Position
@@ -186,8 +186,8 @@ func TestSRV8Replay(t *testing.T) {
 	}
 }
 
-// SRV-8, CUR-7: a replay from before what is retained reports the gap, and one that cannot be done is an error that says
-// why, after which the subscription goes on where it was.
+// SRV-8, CUR-7: a replay from before what is retained reports the gap, and one that cannot be done is an error that
+// says why, after which the subscription goes on where it was.
 func TestSRV8ReplayRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		p := f.process(keeping(4)).own()
@@ -229,8 +229,8 @@ func TestSRV8ReplayRefused(t *testing.T) {
 	})
 }
 
-// SRV-8: a replay of what a check finds asks the check again from the cursor and has no end but the present; if the store
-// or the check fails, the subscription goes on where it was.
+// SRV-8: a replay of what a check finds asks the check again from the cursor and has no end but the present; if the
+// store or the check fails, the subscription goes on where it was.
 func TestSRV8ReplayOfACheck(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		p := f.process(withCheck).own()
@@ -331,8 +331,8 @@ func TestHOOK7Gap(t *testing.T) {
 	})
 }
 
-// SRV-6: a process that ends keeps what the store keeps and asks no hook; on a store that ends with it, all that is live
-// ends, and OnUnsubscribe hears of it.
+// SRV-6: a process that ends keeps what the store keeps and asks no hook; on a store that ends with it, all that is
+// live ends, and OnUnsubscribe hears of it.
 func TestSRV6Shutdown(t *testing.T) {
 	for _, durable := range []bool{true, false} {
 		bubble(t, func(t *testing.T, f *deployment) {

@@ -55,8 +55,8 @@ func (s *storedOne) Admit(_ context.Context, r store.Subscription, _ engine.Quot
 	return s.admit(s, r)
 }
 
-// REP-7 (M11): whoever meets a fence stops owning its shard at once, at a lapse and a mark; another failure of the store
-// costs nothing.
+// REP-7 (M11): whoever meets a fence stops owning its shard at once, at a lapse and a mark; another failure of the
+// store costs nothing.
 func TestREP7AFenceEndsThePart(t *testing.T) {
 	for _, err := range []error{fmt.Errorf("writing: %w", engine.ErrFenced), errors.New("the store is away")} {
 		fenced := errors.Is(err, engine.ErrFenced)
@@ -122,7 +122,7 @@ func TestREP12LostAnswerToAnAdmission(t *testing.T) {
 			s := &storedOne{admit: c.admit, readErr: c.readErr}
 			w := &Subscriptions{store: s}
 			r := store.Subscription{ID: "s", Generation: 3}
-			err := w.admit(context.Background(), &r)
+			err := w.storeWithQuota(context.Background(), &r)
 			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
@@ -169,7 +169,7 @@ func TestSRV8AwaitWhatHasLeftTheRecord(t *testing.T) {
 				s.r = store.Subscription{ID: "s", CreatedAt: c.created, Actions: []store.Action{{Number: 1, At: at.Add(time.Minute)}, {Number: 18, At: at.Add(time.Minute)}}}
 			}
 			w := &Subscriptions{store: s, guard: guard}
-			err := w.await(t.Context(), "s", &store.Action{Number: 2, Kind: c.kind, At: at}, nil)
+			err := w.awaitAction(t.Context(), "s", &store.Action{Number: 2, Kind: c.kind, At: at}, nil)
 			if (err != nil) != c.gone || c.gone && !errors.Is(err, events.ErrNotFound) {
 				t.Error(err)
 			}

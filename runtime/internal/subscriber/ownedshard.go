@@ -29,22 +29,22 @@ func (w *Subscriptions) newOwnedShard(t Ownership, et eventtype.Type) *ownedShar
 	return p
 }
 
-// isClosing reports whether p is the given shard and is closed.
+// isClosing reports whether p is the given shard and has been closed.
 func (p *ownedShard) isClosing(of engine.Shard) bool {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	return p.closed && p.ownership.ShardFence().Shard == of
 }
 
-// close prevents subscriptions from being started in the shard.
-func (p *ownedShard) close() {
+// closeShard prevents the start of further subscriptions in the shard.
+func (p *ownedShard) closeShard() {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	p.closed = true
 }
 
-// forget removes the shard and its live subscriptions, which continue in another process.
-func (p *ownedShard) forget() {
+// removeShard removes the shard and its live subscriptions from this process. They continue in another process.
+func (p *ownedShard) removeShard() {
 	w := p.w
 	w.mu.Lock()
 	p.closed = true
@@ -63,7 +63,7 @@ func (p *ownedShard) forget() {
 	}
 }
 
-// checkFenced reports whether err is from a fenced write. If so, it ends the ownership.
+// checkFenced reports whether err was returned by a fenced write. If so, it ends the ownership.
 func (p *ownedShard) checkFenced(err error) bool {
 	if errors.Is(err, engine.ErrFenced) {
 		p.ownership.Fenced()
@@ -73,12 +73,12 @@ func (p *ownedShard) checkFenced(err error) bool {
 }
 
 // deleteLapsed deletes the record of an expired subscription. It first writes r by compare-and-swap. If another process
-// has refreshed the subscription since r was read, it returns [errAgain].
+// has refreshed the subscription since r was read, it returns [errConflict].
 func (p *ownedShard) deleteLapsed(ctx context.Context, r *store.Subscription) error {
 	revision, err := p.owned.PutSubscription(ctx, *r)
 	switch {
 	case errors.Is(err, store.ErrConflict):
-		return errAgain
+		return errConflict
 	case err != nil:
 		return err
 	}
@@ -86,18 +86,18 @@ func (p *ownedShard) deleteLapsed(ctx context.Context, r *store.Subscription) er
 	return p.owned.DeleteSubscription(ctx, r.ID, r.Generation)
 }
 
-// expire ends an expired live subscription unless it has since been refreshed. It therefore reads the record first,
-// because the notification of a refresh by another process may still be missing.
+// expire ends a live subscription that has expired, unless it has since been refreshed. It reads the record first,
+// because the notification of a refresh by another process might not have arrived yet.
 func (w *Subscriptions) expire(ctx context.Context, h *Live) {
 	for range maxRounds {
 		r, ok, err := w.store.Subscription(ctx, h.ID)
 		if err == nil && ok && r.Generation == h.Generation {
 			if !Lapsed(&r, w.Now()) {
 				h.Handle.Extend(r.ExpiresAt)
-				w.apply(h, &r)
+				w.applyRecord(h, &r)
 				return
 			}
-			if err = h.ownedShard.deleteLapsed(ctx, &r); errors.Is(err, errAgain) {
+			if err = h.ownedShard.deleteLapsed(ctx, &r); errors.Is(err, errConflict) {
 				continue
 			}
 		}
@@ -118,12 +118,12 @@ func (w *Subscriptions) expire(ctx context.Context, h *Live) {
 	w.Changed(h.ID, h.ownedShard.ownership.ShardFence().Shard) // other processes keep changing it
 }
 
-// compareEvery is the interval at which an owner compares its live subscriptions with the records. This is necessary
-// because a process may crash between changing a record and notifying the owner.
+// compareEvery is the interval at which an owner compares its live subscriptions with the records. The comparison is
+// necessary because a process can crash after it changes a record and before it notifies the owner.
 const compareEvery = 2 * time.Minute
 
-// compare queues records for a sync if they differ from the live subscriptions.
-func (p *ownedShard) compare(ctx context.Context) error {
+// queueDifferences queues the records that differ from the live subscriptions for reconciliation.
+func (p *ownedShard) queueDifferences(ctx context.Context) error {
 	w, of := p.w, p.ownership.ShardFence().Shard
 	w.mu.Lock()
 	live := maps.Clone(p.live)
@@ -133,7 +133,7 @@ func (p *ownedShard) compare(ctx context.Context) error {
 		return nil
 	}
 	for after := ""; ; {
-		page, err := p.owned.Subscriptions(ctx, after, loadPage)
+		page, err := p.owned.Subscriptions(ctx, after, recordsPerPage)
 		if err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (f *fanout) Advanced() {
 	}
 }
 
-// follow starts to notify l about appends to the type's log.
+// follow registers l for notifications about appends to the type's log.
 func (w *Subscriptions) follow(et eventtype.Type, l *delivery.Log) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

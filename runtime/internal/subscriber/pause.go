@@ -18,7 +18,7 @@ func (w *Subscriptions) SetPaused(ctx context.Context, id string, paused bool) e
 	}
 	defer unlock()
 	h := w.Get(id)
-	r, err := w.change(ctx, id, func(r *store.Subscription) bool {
+	r, err := w.editRecord(ctx, id, func(r *store.Subscription) bool {
 		if r.PausedAt.IsZero() != paused {
 			return false
 		}
@@ -28,7 +28,7 @@ func (w *Subscriptions) SetPaused(ctx context.Context, id string, paused bool) e
 		return true
 	})
 	switch {
-	case errors.Is(err, errGone):
+	case errors.Is(err, errNoRecord):
 		return fault.NotFound("subscription")
 	case err != nil:
 		return fmt.Errorf("storing the pause of subscription %s: %w", id, err)

@@ -34,8 +34,8 @@ func (o markedOwned) Mark(context.Context, string) (store.Position, error) {
 	return o.s.mark, o.s.markErr
 }
 
-// HOOK-6, REP-10: what is told of a subscription that lives elsewhere is a safe cursor: that of the mark only if nothing up
-// to it is unsettled, also when its owner writes while it is read.
+// HOOK-6, REP-10: what is told of a subscription that lives elsewhere is a safe cursor: that of the mark only if
+// nothing up to it is unsettled, also when its owner writes while it is read.
 func TestHOOK6StoredCursor(t *testing.T) {
 	away := errors.New("connection lost")
 	et := newEventType(t)

@@ -22,8 +22,8 @@ type boundReader interface {
 	// arguments returns the arguments under the current definition. It returns false if the type no longer exists or
 	// does not accept them.
 	arguments() (eventtype.Arguments, bool)
-	// latest returns the last result of arguments.
-	latest() eventtype.Arguments
+	// currentArguments returns the last result of arguments.
+	currentArguments() eventtype.Arguments
 	// attach sets the handle to wake.
 	attach(h *delivery.Handle)
 }
@@ -46,7 +46,7 @@ type binding struct {
 }
 
 func (b *binding) arguments() (a eventtype.Arguments, ok bool) {
-	d, a := b.et.Current(), b.latest()
+	d, a := b.et.Current(), b.currentArguments()
 	if d == nil {
 		return eventtype.Arguments{}, false
 	}
@@ -61,7 +61,7 @@ func (b *binding) arguments() (a eventtype.Arguments, ok bool) {
 	return next, true
 }
 
-func (b *binding) latest() eventtype.Arguments { return *b.bound.Load() }
+func (b *binding) currentArguments() eventtype.Arguments { return *b.bound.Load() }
 
 // A logReader reads the type's log for a webhook subscription.
 type logReader struct {
@@ -103,7 +103,7 @@ func (r *logReader) Read(ctx context.Context, after store.Position, limit int) (
 	return f, nil
 }
 
-// errUnread prevents entries that a subscription has not read from counting as not matching.
+// errUnread is returned for entries that a subscription cannot read, so they are not treated as mismatches.
 var errUnread = errors.New("the event type as registered here cannot serve the subscription")
 
 // Park implements [delivery.Reader].
@@ -120,7 +120,7 @@ func (r *logReader) Passed() store.Position { return r.reader.Passed() }
 
 // Cursor implements [delivery.Reader].
 func (r *logReader) Cursor(p store.Position) *string {
-	return cursorText(r.reader.Topic().Cursor(r.latest().Def.Kernel(), p))
+	return cursorText(r.reader.Topic().Cursor(r.currentArguments().Def.Kernel(), p))
 }
 
 // Close implements [delivery.Reader].
@@ -135,8 +135,8 @@ func cursorText(cursor []byte) *string {
 	return s
 }
 
-// deliveryItem converts an outcome to a delivery.Item. If the occurrence cannot be sent, it logs the error for the
-// author (OCC-4).
+// deliveryItem converts an outcome to a delivery.Item. If the occurrence cannot be sent, deliveryItem logs the error
+// for the author (OCC-4).
 func deliveryItem(w *Subscriptions, at store.Position, o *topic.Outcome) delivery.Item {
 	it := delivery.Item{Position: at, EventID: o.Entry().EventID}
 	if o.Err() != nil {
@@ -154,7 +154,7 @@ func deliveryItem(w *Subscriptions, at store.Position, o *topic.Outcome) deliver
 	return it
 }
 
-// An endedReader is the reader of a subscription that only needs a terminated envelope. It reads nothing.
+// An endedReader is the reader of an ended subscription that only sends a terminated envelope. It reads nothing.
 type endedReader struct{}
 
 func (endedReader) Read(_ context.Context, after store.Position, _ int) (delivery.Found, error) {

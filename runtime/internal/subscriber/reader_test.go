@@ -43,7 +43,7 @@ func TestTrap3ParkUnderThePresentDefinition(t *testing.T) {
 	et := newEventType(t)
 	r := newReader(t, et)
 	et.Redefine(`{"type":"object","properties":{"service":{}}}`)
-	if !r.Park(0) || r.latest().Def != et.Current() {
+	if !r.Park(0) || r.currentArguments().Def != et.Current() {
 		t.Error("a reader does not take over the definition")
 	}
 }

@@ -186,8 +186,8 @@ func TestSUB7CursorOfARefresh(t *testing.T) {
 	}
 }
 
-// SUB-5, SRV-3: a subscription that was not refreshed in time gets nothing any more, is not stored and is left once; one
-// that was refreshed at another process goes on, although its owner has not heard of that.
+// SUB-5, SRV-3: a subscription that was not refreshed in time gets nothing any more, is not stored and is left once;
+// one that was refreshed at another process goes on, although its owner has not heard of that.
 func TestSUB5Expiry(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(f *deployment, owner, other *process)
@@ -244,8 +244,8 @@ func TestSUB5Expiry(t *testing.T) {
 	}
 }
 
-// SUB-5, SUB-6, trap 6: up to its very end a subscription is refreshed in place; from then on a subscribe begins another
-// one, which gets what the request's cursor says, and hooks hear of both.
+// SUB-5, SUB-6, trap 6: up to its very end a subscription is refreshed in place; from then on a subscribe begins
+// another one, which gets what the request's cursor says, and hooks hear of both.
 func TestSUB5SubscribeAtTheEnd(t *testing.T) {
 	for name, at := range places {
 		for _, after := range []time.Duration{-1, 0, 1, time.Hour} {
@@ -278,8 +278,8 @@ func TestSUB5SubscribeAtTheEnd(t *testing.T) {
 	}
 }
 
-// Trap 6, SUB-5: an expiry of which the engine reports late, since a refresh is under way that comes too late, does not end
-// the subscription that this begins.
+// Trap 6, SUB-5: an expiry of which the engine reports late, since a refresh is under way that comes too late, does not
+// end the subscription that this begins.
 func TestTrap6LateExpiry(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		p := f.process().own()
@@ -310,8 +310,8 @@ func TestTrap6LateExpiry(t *testing.T) {
 	})
 }
 
-// SUB-5: a subscribe that finds a record whose time is over, although it is live, begins another subscription in its place,
-// and no delivery of the one before goes on.
+// SUB-5: a subscribe that finds a record whose time is over, although it is live, begins another subscription in its
+// place, and no delivery of the one before goes on.
 func TestSUB5FoundLapsed(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		p := f.process().own()

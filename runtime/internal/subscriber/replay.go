@@ -17,11 +17,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// ReplayTime is how long an ActionReplay waits for a check.
+// ReplayTime is the maximum time that an ActionReplay waits for a check.
 const ReplayTime = 10 * time.Second
 
-// replay redelivers the occurrences from the cursor up to the position last, or without an upper limit if last is 0. It
-// never skips unsettled occurrences. After an error, the subscription continues where it was.
+// replay redelivers the occurrences from the cursor up to the position last. If last is 0, there is no upper limit. It
+// never skips unsettled occurrences. After an error, the subscription continues at its previous position.
 func (w *Subscriptions) replay(ctx context.Context, h *Live, cursor string, last store.Position) error {
 	a, ok := h.reader.arguments()
 	if !ok {
@@ -31,15 +31,15 @@ func (w *Subscriptions) replay(ctx context.Context, h *Live, cursor string, last
 	case a.Def.Kernel().NoReplay:
 		return NoReplay(h.Type.Name())
 	case a.Def.Check() == nil:
-		return w.rewind(ctx, h, a, cursor, last)
+		return w.replayFromLog(ctx, h, a, cursor, last)
 	case last > 0:
 		return untilError(h.Type.Name())
 	default:
-		return w.restart(ctx, h, a, cursor)
+		return w.replayFromCheck(ctx, h, a, cursor)
 	}
 }
 
-// NoReplay returns the error for a replay or gap request on a type without replay (CUR-7).
+// NoReplay returns the error for a request to replay occurrences or signal a gap of a type without replay (CUR-7).
 func NoReplay(event string) error {
 	return fmt.Errorf("event type %s has no replay, so there is nothing to replay and no gap to report: %w",
 		event, events.NewError(wire.Unsupported, map[string]string{"feature": "replay"}))
@@ -93,7 +93,7 @@ func (w *Subscriptions) checkCursor(ctx context.Context, et eventtype.Type, prin
 	return nil
 }
 
-// CheckReplay makes the initial checks of an ActionReplay for a subscription that another process owns.
+// CheckReplay performs the initial checks of an ActionReplay for a subscription that another process owns.
 func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, cursor string, last store.Position) error {
 	et, ok := w.host.Type(r.Event)
 	if !ok || et.Current() == nil {
@@ -112,8 +112,8 @@ func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, 
 	return w.checkCursor(ctx, et, r.Principal, a, cursor)
 }
 
-// rewind replays from the type's log.
-func (w *Subscriptions) rewind(ctx context.Context, h *Live, a eventtype.Arguments, cursor string, last store.Position) error {
+// replayFromLog replays from the type's log.
+func (w *Subscriptions) replayFromLog(ctx context.Context, h *Live, a eventtype.Arguments, cursor string, last store.Position) error {
 	unlock, err := w.keys.Lock(ctx, h.ID)
 	if err != nil {
 		return err
@@ -139,15 +139,16 @@ func (w *Subscriptions) rewind(ctx context.Context, h *Live, a eventtype.Argumen
 	return nil
 }
 
-// restart replays from a check. The numbers of a check's occurrences are only valid for one reader, so a new reader
-// replaces the old one. The new reader is opened first, so that the feed that both readers share stays in use. Opening
-// has a timeout and does not hold the key, so that a hanging check does not block other requests.
-func (w *Subscriptions) restart(ctx context.Context, h *Live, a eventtype.Arguments, cursor string) error {
+// replayFromCheck replays from a check. The numbers of a check's occurrences are only valid for one reader, so a new
+// reader replaces the old one. The new reader is opened before the old reader is closed, so the feed that both readers
+// share remains in use. Opening the reader has a timeout and does not require the key, so a hanging check does not
+// block other requests.
+func (w *Subscriptions) replayFromCheck(ctx context.Context, h *Live, a eventtype.Arguments, cursor string) error {
 	if err := w.checkCursor(ctx, h.Type, h.Principal, a, cursor); err != nil {
 		return err
 	}
 	if f, ok := h.reader.(*feedReader); ok {
-		cursor = f.notAfter(cursor)
+		cursor = f.resumeCursor(cursor)
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, ReplayTime, errReplayTime)
 	defer cancel()
@@ -158,7 +159,7 @@ func (w *Subscriptions) restart(ctx context.Context, h *Live, a eventtype.Argume
 		}
 		return err
 	}
-	next, err := w.replace(ctx, h, reader, cursor)
+	next, err := w.startNewLife(ctx, h, reader, cursor)
 	if err != nil {
 		reader.Close()
 		return err
@@ -171,9 +172,9 @@ func (w *Subscriptions) restart(ctx context.Context, h *Live, a eventtype.Argume
 
 var errReplayTime = fmt.Errorf("the check did not return within %s: %w", ReplayTime, events.Upstream(""))
 
-// replace replaces h with a new life of the same subscription that uses the given reader. It does not call the hooks.
-// After an error, h continues.
-func (w *Subscriptions) replace(ctx context.Context, h *Live, reader boundReader, cursor string) (*Live, error) {
+// startNewLife replaces h with a new life of the same subscription. The new life uses the given reader. It does not
+// call the hooks. After an error, h continues.
+func (w *Subscriptions) startNewLife(ctx context.Context, h *Live, reader boundReader, cursor string) (*Live, error) {
 	unlock, err := w.keys.Lock(ctx, h.ID)
 	if err != nil {
 		return nil, err
@@ -183,7 +184,7 @@ func (w *Subscriptions) replace(ctx context.Context, h *Live, reader boundReader
 		return nil, fault.NotFound("subscription")
 	}
 	records := h.ownedShard.owned
-	old, r, err := w.newLife(ctx, records, h.ID, cursor)
+	old, r, err := w.storeNewLife(ctx, records, h.ID, cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -193,11 +194,11 @@ func (w *Subscriptions) replace(ctx context.Context, h *Live, reader boundReader
 	if err == nil && !w.replaceLive(h, next) {
 		// It was ended meanwhile, which does not require the key.
 		next.Handle.Remove()
-		w.undo(&r)
-		return nil, errGone
+		w.deleteUnstarted(&r)
+		return nil, errNoRecord
 	}
 	if err != nil {
-		w.putBack(records, &r, &old)
+		w.restoreRecordOf(records, &r, &old)
 		return nil, err
 	}
 	h.Handle.Remove()
@@ -206,14 +207,14 @@ func (w *Subscriptions) replace(ctx context.Context, h *Live, reader boundReader
 	return next, nil
 }
 
-// newLife stores the record of a new life, which begins at the cursor. It preserves concurrent changes by other
+// storeNewLife stores the record of a new life, which begins at the cursor. It preserves concurrent changes by other
 // processes, such as a new secret.
-func (w *Subscriptions) newLife(ctx context.Context, records engine.Owned, id, cursor string) (old, r store.Subscription, err error) {
+func (w *Subscriptions) storeNewLife(ctx context.Context, records engine.Owned, id, cursor string) (old, r store.Subscription, err error) {
 	for range maxRounds {
 		var ok bool
 		if old, ok, err = w.store.Subscription(ctx, id); err != nil || !ok {
 			if err == nil {
-				err = errGone
+				err = errNoRecord
 			}
 			return old, r, err
 		}
@@ -227,8 +228,8 @@ func (w *Subscriptions) newLife(ctx context.Context, records engine.Owned, id, c
 	return old, r, err
 }
 
-// putBack restores the record of the earlier life, which continues its deliveries.
-func (w *Subscriptions) putBack(records engine.Owned, r, old *store.Subscription) {
+// restoreRecordOf restores the record of the earlier life, so the earlier life continues its deliveries.
+func (w *Subscriptions) restoreRecordOf(records engine.Owned, r, old *store.Subscription) {
 	ctx, cancel := finishContext()
 	defer cancel()
 	old.Revision = r.Revision
@@ -257,8 +258,8 @@ func (w *Subscriptions) replaceLive(h, next *Live) bool {
 	return true
 }
 
-// latest returns the current life of a subscription.
-func (w *Subscriptions) latest(h *Live) *Live {
+// currentLife returns the current life of a subscription.
+func (w *Subscriptions) currentLife(h *Live) *Live {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for h.next != nil {
@@ -267,5 +268,5 @@ func (w *Subscriptions) latest(h *Live) *Live {
 	return h
 }
 
-// Gap signals to the subscription, or to its current life, that occurrences may be missing (HOOK-7).
-func (w *Subscriptions) Gap(h *Live) { w.latest(h).Handle.Gap() }
+// Gap signals to the current life of the subscription that occurrences might be missing (HOOK-7).
+func (w *Subscriptions) Gap(h *Live) { w.currentLife(h).Handle.Gap() }

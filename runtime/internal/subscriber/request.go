@@ -40,11 +40,11 @@ type Request struct {
 	// Expires is the expiry of the caller's token, which limits the subscription's expiry. A zero time means no limit.
 	Expires time.Time
 	// Reply calls f after the response has been written. It returns false if it will not call f. Reply is nil if the
-	// carrier does not report when responses are written.
+	// transport does not report when responses are written.
 	Reply func(f func()) bool
 }
 
-// secretReason returns the reason for a rejected secret that the caller may see.
+// secretReason returns the reason for the rejection of a secret. The reason can be shown to the caller.
 func secretReason(err error) string {
 	var e *webhook.SecretError
 	if errors.As(err, &e) {
@@ -53,12 +53,12 @@ func secretReason(err error) string {
 	return "is not valid"
 }
 
-// Read sets the arguments, URL and secret of q. It reports all of their errors together and resolves the URL's host
+// Read sets the arguments, URL and secret of q. It returns all of their errors together and resolves the URL's host
 // last (SUB-3).
 func (w *Subscriptions) Read(ctx context.Context, q *Request, d eventtype.Definition, p *wire.SubscribeParams) error {
 	var faults []events.FieldError
 	var err error
-	if q.Args, err = w.parse(ctx, hook.Principal(ctx), d, p); err != nil {
+	if q.Args, err = w.parseArguments(ctx, hook.Principal(ctx), d, p); err != nil {
 		var e *events.Error
 		var data wire.FieldErrors
 		if !errors.As(err, &e) || json.Unmarshal(e.Data, &data) != nil {
@@ -87,9 +87,9 @@ func (w *Subscriptions) Read(ctx context.Context, q *Request, d eventtype.Defini
 	return nil
 }
 
-// parse parses the arguments of a subscribe request. When an existing subscription is refreshed, newer limits do not
-// apply to its arguments (CAP-5).
-func (w *Subscriptions) parse(ctx context.Context, principal string, d eventtype.Definition, p *wire.SubscribeParams) (eventtype.Arguments, error) {
+// parseArguments parses the arguments of a subscribe request. When an existing subscription is refreshed, newer limits
+// do not apply to its arguments (CAP-5).
+func (w *Subscriptions) parseArguments(ctx context.Context, principal string, d eventtype.Definition, p *wire.SubscribeParams) (eventtype.Arguments, error) {
 	a, err := eventtype.Parse(d, p.Arguments)
 	if err == nil {
 		return a, nil
@@ -144,7 +144,7 @@ type DeliveryStatus struct {
 }
 
 func statusOf(s delivery.Status) *DeliveryStatus {
-	d := &DeliveryStatus{Active: s.Active, LastDeliveryAt: instant(s.LastDeliveryAt), FailedSince: instant(s.FailedSince),
+	d := &DeliveryStatus{Active: s.Active, LastDeliveryAt: formatTime(s.LastDeliveryAt), FailedSince: formatTime(s.FailedSince),
 		Throttled: s.Throttled, RetryAfterMs: s.RetryAfter.Milliseconds()}
 	if s.LastError != "" {
 		d.LastError = &s.LastError
@@ -152,8 +152,8 @@ func statusOf(s delivery.Status) *DeliveryStatus {
 	return d
 }
 
-// instant formats a time for the wire. It returns nil for the zero time.
-func instant(t time.Time) *string {
+// formatTime formats a time for a response. It returns nil for the zero time.
+func formatTime(t time.Time) *string {
 	if t.IsZero() {
 		return nil
 	}
@@ -166,7 +166,8 @@ func Lapsed(r *store.Subscription, now time.Time) bool {
 	return !r.ExpiresAt.IsZero() && !now.Before(r.ExpiresAt)
 }
 
-// verifyRefresh verifies that the endpoint belongs to the subscriber. It uses the keys after the refresh (VER-2).
+// verifyRefresh verifies that the endpoint belongs to the subscriber. It uses the keys that are valid after the refresh
+// (VER-2).
 func (w *Subscriptions) verifyRefresh(ctx context.Context, q *Request, known *store.Subscription) error {
 	keys, err := ring.Of(known.Secrets)
 	if err != nil {
@@ -179,9 +180,9 @@ func (w *Subscriptions) verifyRefresh(ctx context.Context, q *Request, known *st
 	return err
 }
 
-// lostPosition reports whether the cursor of a refresh belongs to a different life of the log. The subscription
-// continues at its position, but the log may lack entries that the subscriber has read (CUR-8).
-func lostPosition(ctx context.Context, q *Request) (bool, error) {
+// hasLostPosition reports whether the cursor of a refresh belongs to a different life of the log. The subscription
+// continues at its stored position, but the log might lack entries that the subscriber has already read (CUR-8).
+func hasLostPosition(ctx context.Context, q *Request) (bool, error) {
 	t := q.Type.Topic()
 	if q.Replay.Cursor == nil || t == nil {
 		return false, nil
@@ -190,8 +191,8 @@ func lostPosition(ctx context.Context, q *Request) (bool, error) {
 	return !stands, err
 }
 
-// renew applies a refresh to a record.
-func (w *Subscriptions) renew(r *store.Subscription, q *Request) error {
+// applyRefresh applies a refresh to a record.
+func (w *Subscriptions) applyRefresh(r *store.Subscription, q *Request) error {
 	now := w.Now()
 	keys, err := ring.Of(r.Secrets)
 	if err != nil {
@@ -204,19 +205,20 @@ func (w *Subscriptions) renew(r *store.Subscription, q *Request) error {
 	return nil
 }
 
-// Deliveries wait for the subscribe response, because a receiver may reject them before it has the subscription's id.
+// Deliveries wait for the subscribe response, because a receiver might reject a delivery before it knows the
+// subscription's id.
 const (
-	// ReplyTime is how long an owner waits after the record is stored. During this time, the response can be written
-	// and read if the carrier does not report when it is written.
+	// ReplyTime is the time that an owner waits before the first delivery after the record is stored. It allows the
+	// response to be written and read if the transport does not report when the response is written.
 	ReplyTime = 500 * time.Millisecond
 	// MaxReplyTime is the maximum wait for a response that is still being written.
 	MaxReplyTime = 10 * time.Second
-	// SettleTime is the time that a subscriber has to process a response after it is written.
+	// SettleTime is the time available to a subscriber to process a response after it is written.
 	SettleTime = 25 * time.Millisecond
 )
 
 // holdUntil returns the latest time until which deliveries wait for the response. It returns the zero time if the
-// carrier does not report when the response is written.
+// transport does not report when the response is written.
 func (q *Request) holdUntil(now time.Time) time.Time {
 	if q.Reply == nil {
 		return time.Time{}
@@ -242,7 +244,7 @@ type startPosition struct {
 	truncated bool
 }
 
-// startPoint determines the start of the subscription at the time of the request's arrival (SUB-1).
+// startPoint determines the start of a subscription, based on the time at which the request arrived (SUB-1).
 func (w *Subscriptions) startPoint(ctx context.Context, q *Request) (b startPosition, err error) {
 	if q.Args.Def.Check() != nil {
 		b.cursor, b.truncated, err = q.Type.Feeds().Fix(ctx, q.Args.Def.Check(), q.Args.Arguments, q.Sub.Principal, q.Head, q.Replay)
@@ -255,8 +257,8 @@ func (w *Subscriptions) startPoint(ctx context.Context, q *Request) (b startPosi
 	return b, err
 }
 
-// isLive reports whether the pair has a live subscription. It scans all subscriptions. This is acceptable because it is
-// only called when a verification has expired.
+// isLive reports whether the pair has a live subscription. It scans all subscriptions. The scan is acceptable because
+// isLive is only called if a verification has expired.
 func (w *Subscriptions) isLive(p verify.Pair) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// errUnderWay reports that another caller is resending the occurrence or has just resent it.
+// errUnderWay is returned if another caller is resending the occurrence or has just resent it.
 var errUnderWay = fmt.Errorf("%w: an attempt at this occurrence", operator.ErrUnderWay)
 
 // Attempts returns the stored attempts of a subscription, newest first.
@@ -46,15 +46,15 @@ func (w *Subscriptions) LastAttempt(ctx context.Context, id, eventID string, see
 	return all[i], nil
 }
 
-// resends tracks the occurrences that are being resent, per subscription.
-type resends struct {
+// A resendTracker tracks the occurrences of each subscription that are being resent.
+type resendTracker struct {
 	mu   sync.Mutex
 	held map[[2]string]bool
 }
 
 // reserve reserves the occurrence for the caller until free is called. It returns false if another caller is resending
 // it.
-func (s *resends) reserve(id, eventID string) (free func(), ok bool) {
+func (s *resendTracker) reserve(id, eventID string) (free func(), ok bool) {
 	k := [2]string{id, eventID}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *resends) reserve(id, eventID string) (free func(), ok bool) {
 	}, true
 }
 
-// sendAgain makes another attempt at an occurrence that was attempted before.
+// sendAgain repeats the attempt at an occurrence.
 func (w *Subscriptions) sendAgain(ctx context.Context, h *Live, eventID string, seen time.Time) error {
 	free, ok := w.sending.reserve(h.ID, eventID)
 	if !ok {

@@ -11,26 +11,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Revocation ends a principal's subscriptions that were created no later than At. If Names is not empty, it only ends
-// subscriptions to these event types.
+// A Revocation ends the subscriptions of a principal that were created no later than At. If Names is not empty, the
+// revocation only ends subscriptions to the named event types.
 type Revocation struct {
 	Principal string
 	Names     []string
 	At        time.Time
 }
 
-// covers reports whether the revocation applies to the subscription.
-func (v *Revocation) covers(r *store.Subscription) bool {
+// appliesTo reports whether the revocation applies to the subscription.
+func (v *Revocation) appliesTo(r *store.Subscription) bool {
 	return v.Principal == r.Principal && !r.CreatedAt.After(v.At) && (len(v.Names) == 0 || slices.Contains(v.Names, r.Event))
 }
 
-// Ends reports whether the revocation applies to the live subscription.
+// Ends reports whether the revocation ends the live subscription.
 func (v *Revocation) Ends(h *Live) bool {
 	return OfPrincipal(v.Principal, v.Names)(h) && !h.BegunAfter(v.At)
 }
 
-// A Standing contains the recent revocations and gaps by operators. They also apply to subscriptions that are restored
-// later.
+// A Standing contains the recent revocations and gaps that operators have requested. They also apply to subscriptions
+// that are restored later.
 type Standing struct {
 	Revoked []Revocation
 	Gaps    map[string]time.Time // the latest gap of each event type
@@ -39,8 +39,9 @@ type Standing struct {
 // Revoked returns the error that ends a revoked subscription.
 func Revoked() *events.Error { return events.Forbidden("access revoked") }
 
-// keepStanding is how long a process keeps revocations and gaps for subscriptions that become live later. By then, the
-// owner of a new record has certainly read it, because owners compare the records every two minutes.
+// keepStanding is the period for which a process retains revocations and gaps, because they also apply to subscriptions
+// that become live later. After this period, owners have read all new records, because they compare the records every
+// two minutes.
 const keepStanding = 10 * time.Minute
 
 // A knownRevocation is a revocation with the time at which this process was notified of it.
@@ -49,8 +50,8 @@ type knownRevocation struct {
 	heard time.Time
 }
 
-// NoteRevoked records a revocation, so that covered subscriptions end as soon as they become live. The caller must then
-// end the covered subscriptions that are already live.
+// NoteRevoked records a revocation, so the subscriptions that it covers end as soon as they become live. The caller
+// must then end the covered subscriptions that are live already.
 func (w *Subscriptions) NoteRevoked(v Revocation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,7 +81,7 @@ func (w *Subscriptions) noteRevoked(v Revocation) {
 	w.revoked[v.Principal] = append(all, knownRevocation{v, now})
 }
 
-// isRestoring reports whether a shard has records to be restored. The lock must be held.
+// isRestoring reports whether a shard has records that have not been restored. The lock must be held.
 func (w *Subscriptions) isRestoring() bool {
 	for _, p := range w.ownedShards {
 		if p.touched != nil {
@@ -90,9 +91,9 @@ func (w *Subscriptions) isRestoring() bool {
 	return false
 }
 
-// GapOfType signals to all subscriptions to an event type that occurrences may be missing. This includes subscriptions
-// that were created no later than the time at and are restored later. GapOfType returns the number of live
-// subscriptions.
+// GapOfType signals to all subscriptions to an event type that occurrences might be missing. These include
+// subscriptions that were created no later than the time at and are restored later. GapOfType returns the number of
+// live subscriptions.
 func (w *Subscriptions) GapOfType(et eventtype.Type, at time.Time) int {
 	w.mu.Lock()
 	w.noteGapOf(et.Name(), at)
@@ -161,13 +162,13 @@ func (p *ownedShard) endReason(r *store.Subscription) *events.Error {
 	if reason := pendingEndReason(r); reason != nil {
 		return reason
 	}
-	if slices.ContainsFunc(p.w.revoked[r.Principal], func(n knownRevocation) bool { return n.covers(r) }) {
+	if slices.ContainsFunc(p.w.revoked[r.Principal], func(n knownRevocation) bool { return n.appliesTo(r) }) {
 		return Revoked()
 	}
 	return nil
 }
 
-// hasGap reports whether a restored subscription must still be notified of a gap of its type.
+// hasGap reports whether a restored subscription has not been notified of a gap of its event type.
 func (p *ownedShard) hasGap(r *store.Subscription) bool {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()

@@ -66,8 +66,8 @@ func TestEVOL3ChangedWhileLive(t *testing.T) {
 	})
 }
 
-// EVOL-4, REP-16: a refresh at a build with other schemas makes the subscription one of those, wherever it lives: it does
-// not end with the older ones.
+// EVOL-4, REP-16: a refresh at a build with other schemas makes the subscription one of those, wherever it lives: it
+// does not end with the older ones.
 func TestREP16RefreshedAtANewerBuild(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		owner, newer := f.process().own(), f.process(build("2", ""))
@@ -86,8 +86,8 @@ func TestREP16RefreshedAtANewerBuild(t *testing.T) {
 	})
 }
 
-// EVOL-2, REP-16: whoever takes a shard up ends what nobody serves any more, with the reason, and without asking hooks; what
-// only another build understands waits for one, and misses nothing.
+// EVOL-2, REP-16: whoever takes a shard up ends what nobody serves any more, with the reason, and without asking hooks;
+// what only another build understands waits for one, and misses nothing.
 func TestREP16TakenUpByAnotherBuild(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		first := f.process().own()
@@ -116,8 +116,8 @@ func TestREP16TakenUpByAnotherBuild(t *testing.T) {
 	})
 }
 
-// EVOL-2, REP-16: what waits for another build ends when no such build is there any more, unless it was refreshed at one
-// that is; a store that is away then leaves it for later.
+// EVOL-2, REP-16: what waits for another build ends when no such build is there any more, unless it was refreshed at
+// one that is; a store that is away then leaves it for later.
 func TestREP16WhatWaitsForAnotherBuildEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		older := f.process().own()
@@ -150,8 +150,8 @@ func TestREP16WhatWaitsForAnotherBuildEnds(t *testing.T) {
 	})
 }
 
-// EVOL-1, LIST-3: subscriptions of a type that nobody serves by webhook end with the reason, those whose time is over end
-// without a word, and those that somebody has forged stay as they are.
+// EVOL-1, LIST-3: subscriptions of a type that nobody serves by webhook end with the reason, those whose time is over
+// end without a word, and those that somebody has forged stay as they are.
 func TestEVOL1Orphans(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(typ *eventtypetest.Type)

@@ -25,8 +25,8 @@ func (p *process) serve(restored func()) error {
 	return p.Serve(p.f.t.Context(), p.ownership, p.typ, restored)
 }
 
-// SUB-11: a process that is the only one on its store takes its subscriptions up with the registration of their type. Until
-// all were tried it counts as one that restores, and says when it is done.
+// SUB-11: a process that is the only one on its store takes its subscriptions up with the registration of their type.
+// Until all were tried it counts as one that restores, and says when it is done.
 func TestSUB11Served(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		first := f.process()
@@ -144,7 +144,8 @@ func TestEVOL1ServedByNobody(t *testing.T) {
 }
 
 // CUR-7, CUR-8: where the log has begun a new epoch or an older copy of it was put back, a subscription goes on at the
-// oldest entry that there is and reports the gap, by an envelope and to the next refresh; a crash in between changes nothing.
+// oldest entry that there is and reports the gap, by an envelope and to the next refresh; a crash in between changes
+// nothing.
 func TestCUR8PutBack(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
@@ -190,8 +191,8 @@ func TestCUR8PutBack(t *testing.T) {
 	}
 }
 
-// D7, HOOK-7: a subscription that falls behind the log's retention gets a gap envelope, and the next refresh reports the
-// gap although the owner has crashed since.
+// D7, HOOK-7: a subscription that falls behind the log's retention gets a gap envelope, and the next refresh reports
+// the gap although the owner has crashed since.
 func TestD7FallsBehind(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		p := f.process(keeping(3)).own()
@@ -262,7 +263,8 @@ func TestSUB6Grant(t *testing.T) {
 	}
 }
 
-// SUB-6, HOOK-5: a subscription without an end that fails for too long ends with an envelope, and is stored and left once.
+// SUB-6, HOOK-5: a subscription without an end that fails for too long ends with an envelope, and is stored and left
+// once.
 func TestSUB6GivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		p := f.process(func(o *subscriber.Options, _ *eventtypetest.Options) {
@@ -321,8 +323,8 @@ func TestSUB8Quota(t *testing.T) {
 	})
 }
 
-// REP-13: a subscription of which it is not known whether an order has ended it does not go live: it is taken up as soon
-// as that is known, and loses nothing.
+// REP-13: a subscription of which it is not known whether an order has ended it does not go live: it is taken up as
+// soon as that is known, and loses nothing.
 func TestREP13OrdersCannotBeRead(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		p := f.process(func(o *subscriber.Options, _ *eventtypetest.Options) {

@@ -21,14 +21,14 @@ import (
 // notifies the owner and finally answers the caller. If its lease is still valid after the change, the process is
 // itself the owner, and no other process can have owned the shard in between.
 
-// errAgain reports that another process changed a record during a request.
-var errAgain = errors.New("the subscription was changed by another process")
+// errConflict is returned if another process changes a record during a request.
+var errConflict = errors.New("the subscription was changed by another process")
 
-// maxRounds is the maximum number of tries for a request that conflicts with others.
+// maxRounds is the maximum number of attempts to execute a request that conflicts with other requests.
 const maxRounds = 8
 
-// Subscribe refreshes the subscription with the request's id or creates it. After an error, an existing subscription is
-// unchanged, and no new subscription exists (ERR-2).
+// Subscribe refreshes the subscription with the request's id, or creates it if it does not exist. If it returns an
+// error, an existing subscription is unchanged, and no new subscription is created (ERR-2).
 func (w *Subscriptions) Subscribe(ctx context.Context, q *Request) (*Result, error) {
 	unlock, err := w.keys.Lock(ctx, q.Sub.ID)
 	if err != nil {
@@ -37,24 +37,24 @@ func (w *Subscriptions) Subscribe(ctx context.Context, q *Request) (*Result, err
 	defer unlock()
 	for range maxRounds {
 		var res *Result
-		known, ok, err := w.find(ctx, q.Sub.ID)
+		known, ok, err := w.findRecord(ctx, q.Sub.ID)
 		switch {
 		case err != nil:
 		case ok:
 			res, err = w.refresh(ctx, q, &known)
 		default:
-			res, err = w.begin(ctx, q, &known)
+			res, err = w.createSubscription(ctx, q, &known)
 		}
-		if !errors.Is(err, errAgain) {
+		if !errors.Is(err, errConflict) {
 			return res, err
 		}
 	}
-	return nil, fault.Typed(errAgain)
+	return nil, fault.Typed(errConflict)
 }
 
-// find returns the record with the id. The result ok is false if the record does not exist or has expired. If the
-// subscription is waiting to be restored by this process, find restores it first. The caller must hold the key.
-func (w *Subscriptions) find(ctx context.Context, id string) (r store.Subscription, ok bool, err error) {
+// findRecord returns the record with the id. The result ok is false if the record does not exist or has expired. If
+// this process has yet to restore the subscription, findRecord restores it first. The caller must hold the key.
+func (w *Subscriptions) findRecord(ctx context.Context, id string) (r store.Subscription, ok bool, err error) {
 	if r, ok, err = w.store.Subscription(ctx, id); err != nil {
 		return r, false, err
 	}
@@ -64,12 +64,12 @@ func (w *Subscriptions) find(ctx context.Context, id string) (r store.Subscripti
 		w.removeLive(h)
 		h.Handle.Detach() // another process may have refreshed it
 		if ok {
-			if err := h.ownedShard.deleteLapsed(ctx, &r); err != nil && !errors.Is(err, errAgain) && !h.ownedShard.checkFenced(err) {
+			if err := h.ownedShard.deleteLapsed(ctx, &r); err != nil && !errors.Is(err, errConflict) && !h.ownedShard.checkFenced(err) {
 				w.o.Log.Internal(ctx, "deleting webhook subscription "+id, err)
 			}
 		}
 		w.callOnUnsubscribe(h)
-		return r, false, errAgain
+		return r, false, errConflict
 	case over || h != nil:
 		return r, !over, nil
 	}
@@ -84,15 +84,15 @@ func (w *Subscriptions) find(ctx context.Context, id string) (r store.Subscripti
 	return r, ok && !Lapsed(&r, w.Now()), err
 }
 
-// begin creates a new subscription. It replaces an expired record, if there is one.
-func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Subscription) (*Result, error) {
+// createSubscription creates a new subscription. If an expired record exists, it is replaced.
+func (w *Subscriptions) createSubscription(ctx context.Context, q *Request, lapsed *store.Subscription) (*Result, error) {
 	if lapsed.Revision == 0 {
 		if err := w.checkQuotas(ctx, q.Sub.Principal); err != nil {
 			return nil, err
 		}
 	}
-	// Check the memory quota first. Release this charge when the live subscription has its own (CAP-5).
-	charge := w.charge(q.Args)
+	// Check the memory quota first. Release this charge after the live subscription has its own charge (CAP-5).
+	charge := w.argumentsSize(q.Args)
 	if err := w.host.Take(q.Sub.Principal, charge); err != nil {
 		return nil, err
 	}
@@ -123,12 +123,12 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Sub
 		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.grantExpiry(q, now), Progress: at.progress,
 		NotBefore: now.Add(ReplyTime)}
 	owner := w.ownedShardOf(shardOfRecord(&r))
-	if err := w.admit(ctx, &r); err != nil {
+	if err := w.storeWithQuota(ctx, &r); err != nil {
 		var full *engine.QuotaError
 		switch {
 		case errors.Is(err, store.ErrConflict):
 			w.host.Release(q.Sub, q.Args) // another process created it at the same time
-			return nil, errAgain
+			return nil, errConflict
 		case errors.As(err, &full):
 			err = fault.Exhausted("subscriptions", full.Limit)
 		}
@@ -144,7 +144,7 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Sub
 		}
 	}
 	if err != nil {
-		w.undo(&r)
+		w.deleteUnstarted(&r)
 		w.host.Leave(q.Sub, q.Args)
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (w *Subscriptions) begin(ctx context.Context, q *Request, lapsed *store.Sub
 	if q.Args.Def.Check() == nil {
 		cursor = cursorText(q.Type.Topic().Cursor(q.Args.Def.Kernel(), at.progress.Base))
 	}
-	return &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Cursor: cursor, Truncated: truncated || again}, nil
+	return &Result{ID: q.Sub.ID, RefreshBefore: formatTime(r.ExpiresAt), Cursor: cursor, Truncated: truncated || again}, nil
 }
 
 // notifyOwner notifies the owner of a changed record, even if ctx is canceled.
@@ -162,7 +162,7 @@ func (w *Subscriptions) notifyOwner(ctx context.Context, r *store.Subscription) 
 	return w.cluster.Tell(ctx, r.ID, shardOfRecord(r))
 }
 
-// notifyContext returns a context for a notification that must be sent even if the caller's context ends.
+// notifyContext returns a context for a notification that must be sent even if the caller's context is done.
 func notifyContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 }
@@ -210,8 +210,8 @@ func (w *Subscriptions) shards(ctx context.Context, event string) (int, error) {
 	return n, nil
 }
 
-// checkQuotas checks the quotas before the endpoint is verified and hooks are called. The quota is only reserved when
-// the record is stored (REP-12).
+// checkQuotas checks the quotas before the endpoint is verified and the hooks are called. It does not reserve them. The
+// quotas are reserved when the record is stored (REP-12).
 func (w *Subscriptions) checkQuotas(ctx context.Context, principal string) error {
 	own, all, err := w.store.CountSubscriptions(ctx, principal)
 	switch q := w.o.Quota; {
@@ -225,8 +225,8 @@ func (w *Subscriptions) checkQuotas(ctx context.Context, principal string) error
 	return nil
 }
 
-// admit stores a new record if the quotas allow it.
-func (w *Subscriptions) admit(ctx context.Context, r *store.Subscription) error {
+// storeWithQuota stores a new record if the quotas allow it.
+func (w *Subscriptions) storeWithQuota(ctx context.Context, r *store.Subscription) error {
 	quota := engine.Quota{Own: max(w.o.Quota.PerPrincipal, 0), All: max(w.o.Quota.Total, 0)}
 	revision, err := w.store.Admit(ctx, *r, quota)
 	if w.o.Admitted != nil {
@@ -235,8 +235,8 @@ func (w *Subscriptions) admit(ctx context.Context, r *store.Subscription) error 
 	return w.confirmStored(r, revision, err)
 }
 
-// confirmStored handles the result of storing a record with a new generation. If the store's response was lost, it
-// reads the record to find out whether the write succeeded.
+// confirmStored handles the result of a write that stores a record with a new generation. If the store's response was
+// lost, confirmStored reads the record to determine whether the write was successful.
 func (w *Subscriptions) confirmStored(r *store.Subscription, revision uint64, err error) error {
 	if err == nil {
 		r.Revision = revision
@@ -255,7 +255,7 @@ func (w *Subscriptions) confirmStored(r *store.Subscription, revision uint64, er
 }
 
 // startHere starts a subscription with a stored record if this process owns its shard. The field at.ownedShard is the
-// shard before the record was stored. The caller must have called Join.
+// owned shard as of before the record was stored. The caller must have called Join.
 func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subscription,
 	cursor string, at startOptions) (started, truncated bool, err error) {
 	p := w.ownedShardOf(shardOfRecord(r))
@@ -277,7 +277,7 @@ func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subs
 		return false, false, err
 	}
 	q.releaseDeliveries(h, w.Now)
-	// Apply operators' actions since the creation of the record, because they did not include the subscription.
+	// Apply the operators' actions since the creation of the record, because they did not cover the new subscription.
 	if e := p.endReason(r); e != nil {
 		w.End(h, e)
 	} else if !p.ownership.Valid() {
@@ -289,8 +289,8 @@ func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subs
 	return true, truncated, nil
 }
 
-// readProgress updates the progress and health in r from the store. It reports whether the record still exists with the
-// same generation.
+// readProgress updates the progress and health of r from the store. The result there reports whether the record still
+// exists with the same generation.
 func (w *Subscriptions) readProgress(ctx context.Context, r *store.Subscription) (there bool, err error) {
 	now, ok, err := w.store.Subscription(ctx, r.ID)
 	if err != nil || !ok || now.Generation != r.Generation {
@@ -305,32 +305,32 @@ func (w *Subscriptions) refresh(ctx context.Context, q *Request, known *store.Su
 	if err := w.verifyRefresh(ctx, q, known); err != nil {
 		return nil, err
 	}
-	lost, err := lostPosition(ctx, q)
+	lost, err := hasLostPosition(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	var found store.Subscription
 	var unusable error
-	r, err := w.change(ctx, q.Sub.ID, func(r *store.Subscription) bool {
+	r, err := w.editRecord(ctx, q.Sub.ID, func(r *store.Subscription) bool {
 		found = *r
 		unusable = nil
 		if Lapsed(r, w.Now()) {
-			unusable = errAgain
+			unusable = errConflict
 			return false
 		}
-		unusable = w.renew(r, q)
+		unusable = w.applyRefresh(r, q)
 		return unusable == nil
 	})
 	if err == nil {
 		err = unusable
 	}
 	switch {
-	case errors.Is(err, errGone):
-		return nil, errAgain
+	case errors.Is(err, errNoRecord):
+		return nil, errConflict
 	case err != nil:
 		return nil, err
 	}
-	res := &Result{ID: q.Sub.ID, RefreshBefore: instant(r.ExpiresAt), Truncated: found.Truncated || lost}
+	res := &Result{ID: q.Sub.ID, RefreshBefore: formatTime(r.ExpiresAt), Truncated: found.Truncated || lost}
 	if h := w.Get(q.Sub.ID); h != nil {
 		status, ok := h.Handle.Refresh(r, q.holdUntil(w.Now()))
 		if ok {
@@ -355,13 +355,13 @@ func (w *Subscriptions) refresh(ctx context.Context, q *Request, known *store.Su
 	return res, nil
 }
 
-// recordStatus returns the delivery status according to a record.
+// recordStatus returns the delivery status stored in a record.
 func recordStatus(r *store.Subscription) delivery.Status {
 	return delivery.Status{Active: !r.Health.Suspended && r.PausedAt.IsZero(), Paused: !r.PausedAt.IsZero(), Suspended: r.Health.Suspended,
 		LastDeliveryAt: r.Health.LastDeliveryAt, LastError: wire.Category(r.Health.LastError), FailedSince: r.Health.FailedSince}
 }
 
-// storedCursor returns the safe cursor of a subscription based on the store (HOOK-6).
+// storedCursor returns the safe cursor of a subscription according to the store (HOOK-6).
 func (w *Subscriptions) storedCursor(ctx context.Context, et eventtype.Type, d eventtype.Definition,
 	r *store.Subscription) (*string, error) {
 	if d.Check() != nil {
@@ -403,8 +403,9 @@ func (w *Subscriptions) storedCursor(ctx context.Context, et eventtype.Type, d e
 }
 
 // Remove ends the subscription with the id without an envelope. It returns false if the subscription does not exist.
-// Remove deletes the record before it stops deliveries, so that its result survives a crash. It notifies the owner even
-// if the record does not exist, because another process may have crashed after it deleted the record.
+// Remove deletes the record before it stops deliveries, so the removal survives a crash. It notifies the owner even if
+// the record does not exist, because the process that deleted the record might have crashed before it notified the
+// owner.
 func (w *Subscriptions) Remove(ctx context.Context, id string) (bool, error) {
 	unlock, err := w.keys.Lock(ctx, id)
 	if err != nil {

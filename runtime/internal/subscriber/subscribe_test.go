@@ -19,8 +19,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 )
 
-// SUB-1, REP-11: whoever answers a subscribe, what is emitted after its arrival is delivered once, and so is what follows
-// the cursor of the request. It is stored before the answer.
+// SUB-1, REP-11: whoever answers a subscribe, what is emitted after its arrival is delivered once, and so is what
+// follows the cursor of the request. It is stored before the answer.
 func TestSUB1Subscribe(t *testing.T) {
 	for name, at := range map[string]func(f *deployment) (p, later *process){
 		"the owner":                          func(f *deployment) (p, later *process) { p = f.process().own(); return p, p },
@@ -157,8 +157,8 @@ var refusals = map[string]refusal{
 	"the record cannot be stored": {before: faulty("Admit"), hooks: []string{"on bob", "off bob"}},
 }
 
-// ERR-2, SRV-3: whatever refuses a subscribe, the caller gets its error, nothing is stored or delivered, hooks are called in
-// pairs, and the same key can be subscribed later. Other subscriptions go on.
+// ERR-2, SRV-3: whatever refuses a subscribe, the caller gets its error, nothing is stored or delivered, hooks are
+// called in pairs, and the same key can be subscribed later. Other subscriptions go on.
 func TestERR2Refused(t *testing.T) {
 	for name, c := range refusals {
 		t.Run(name, func(t *testing.T) {
@@ -252,8 +252,8 @@ func TestREP12TwoSubscribeAtOnce(t *testing.T) {
 	})
 }
 
-// REP-11: what was ordered after a record was made and before it was live ends it, and an event type that an operator has
-// closed meanwhile does so.
+// REP-11: what was ordered after a record was made and before it was live ends it, and an event type that an operator
+// has closed meanwhile does so.
 func TestREP11OrderedMeanwhile(t *testing.T) {
 	revoked := events.Forbidden("access revoked")
 	for name, order := range map[string]func(f *deployment, p *process){
@@ -291,8 +291,8 @@ func TestSUB3Form(t *testing.T) {
 	})
 }
 
-// SUB-1, CUR-7: a subscription to what a check finds begins at the upstream's present or at the cursor of the request, goes
-// on after a restart where it was, and gets a repeat of nothing.
+// SUB-1, CUR-7: a subscription to what a check finds begins at the upstream's present or at the cursor of the request,
+// goes on after a restart where it was, and gets a repeat of nothing.
 func TestSUB11CheckedTypeOverARestart(t *testing.T) {
 	checks := func(_ *subscriber.Options, e *eventtypetest.Options) { e.Emits, e.Checks = false, true }
 	bubble(t, func(t *testing.T, f *deployment) {
@@ -339,8 +339,8 @@ func TestHooksRunForThePrincipal(t *testing.T) {
 	})
 }
 
-// REP-7, REP-11: what is subscribed at a process that loses its shard at this moment is delivered by the next owner, which
-// hears of it although it has read its records before.
+// REP-7, REP-11: what is subscribed at a process that loses its shard at this moment is delivered by the next owner,
+// which hears of it although it has read its records before.
 func TestREP11TheShardIsLostMeanwhile(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		old := f.process().own()

@@ -51,7 +51,7 @@ type Subscriptions struct {
 
 	reading chan struct{} // semaphore of the shards being read
 	syncs   syncQueue
-	sending resends
+	sending resendTracker
 
 	mu          sync.Mutex
 	closed      bool
@@ -60,7 +60,7 @@ type Subscriptions struct {
 	fans        map[eventtype.Type]*fanout
 	counts      map[string]int // number of shards, by event type
 
-	// Recent actions of operators, for subscriptions that become live later.
+	// Recent actions of operators, which also apply to subscriptions that become live later.
 	revoked map[string][]knownRevocation // by principal
 	gaps    map[string]time.Time         // by event type
 	swept   time.Time                    // time of the last removal of old entries
@@ -78,8 +78,8 @@ type Live struct {
 	ownedShard *ownedShard
 	created    int64 // Unix nanoseconds, like refreshed
 
-	// actions maps the number of each started action to a channel, which is closed after the action was tried. Guarded
-	// by Subscriptions.mu.
+	// actions maps the number of each started action to a channel that is closed after the action has been tried.
+	// Guarded by Subscriptions.mu.
 	actions map[uint64]chan struct{}
 
 	// Guarded by Subscriptions.mu; values of the record that was read last:
@@ -89,7 +89,7 @@ type Live struct {
 	next      *Live // the life that replaced this one, see replace
 }
 
-// Identity returns the description of the subscription that is passed to the author's hooks.
+// Identity returns the subscription as it is described to the author's hooks.
 func (h *Live) Identity() eventtype.Subscription {
 	return eventtype.Subscription{ID: h.ID, Principal: h.Principal, Event: h.Type.Name(), Mode: wire.ModeWebhook}
 }
@@ -97,8 +97,8 @@ func (h *Live) Identity() eventtype.Subscription {
 // CreatedAt returns the time at which the subscription was created.
 func (h *Live) CreatedAt() time.Time { return time.Unix(0, h.created) }
 
-// Arguments returns the arguments for the definition that the reader currently uses.
-func (h *Live) Arguments() eventtype.Arguments { return h.reader.latest() }
+// Arguments returns the arguments, parsed for the definition that the reader currently uses.
+func (h *Live) Arguments() eventtype.Arguments { return h.reader.currentArguments() }
 
 // New creates Subscriptions. [Subscriptions.Own] and [Subscriptions.Serve] restore the stored subscriptions.
 func New(o Options) (*Subscriptions, error) {
@@ -135,8 +135,8 @@ func (h *Live) Waiting() (base store.Position, behind int64, ok bool) {
 	return base, max(int64(head)-int64(base), 0), true
 }
 
-// Restoring returns the number of registered event types with stored subscriptions that were not yet tried. A
-// subscription that cannot be restored, for example because a hook fails, is retried but does not count.
+// Restoring returns the number of registered event types with stored subscriptions that this process has not yet tried
+// to restore. A subscription whose restoration fails, for example because of a hook, is retried but not counted.
 func (w *Subscriptions) Restoring() int { return int(w.restoring.Load()) }
 
 // Lag returns, for each event type, how many entries its slowest live subscription lags behind the log.
@@ -145,8 +145,8 @@ func (w *Subscriptions) Lag() map[string]int64 { return w.engine.Lag() }
 // Pulse returns the recorder of the last hour's attempts.
 func (w *Subscriptions) Pulse() *pulse.Recorder { return w.engine.Pulse() }
 
-// Failing returns the ids of up to limit failing live subscriptions and the total number of failing live subscriptions.
-// A subscription is failing if it is suspended or its last attempt failed.
+// Failing returns the total number of failing live subscriptions and the ids of up to limit of them. A subscription is
+// failing if it is suspended or its last attempt failed.
 func (w *Subscriptions) Failing(limit int) (ids []string, total int) { return w.engine.Failing(limit) }
 
 // Delivering returns the number of subscriptions in the engine.
@@ -161,7 +161,7 @@ func (w *Subscriptions) Flush(ctx context.Context) error { return w.engine.Flush
 // Guard returns the guard that checks callbacks.
 func (w *Subscriptions) Guard() *netguard.Guard { return w.guard }
 
-// A trimmingStore drops items from feed readers when it stores progress that settles them.
+// When a trimmingStore stores progress, it drops the items that the progress settles from the feed readers.
 type trimmingStore struct {
 	engine.Owned
 	w *Subscriptions
@@ -216,7 +216,8 @@ func (w *Subscriptions) Live() map[string]int {
 	return n
 }
 
-// Each calls f for all live subscriptions that satisfy which. It returns the number of calls.
+// Each calls f for all live subscriptions for which the function which returns true. It returns the number of calls to
+// f.
 func (w *Subscriptions) Each(which func(*Live) bool, f func(*Live)) int {
 	w.mu.Lock()
 	var all []*Live
@@ -245,9 +246,9 @@ func (w *Subscriptions) addLive(h *Live) bool {
 	return true
 }
 
-// charge returns the memory used by a subscription's arguments, in bytes. The rest of a subscription has a fixed size,
-// and the quotas limit the number of subscriptions.
-func (w *Subscriptions) charge(a eventtype.Arguments) int {
+// argumentsSize returns the memory used by a subscription's arguments, in bytes. The rest of a subscription has a fixed
+// size, and the quotas limit the number of subscriptions.
+func (w *Subscriptions) argumentsSize(a eventtype.Arguments) int {
 	n := a.Variable()
 	if !w.o.Durable {
 		n += len(a.Canonical()) // the record is also in memory
@@ -282,7 +283,7 @@ func (w *Subscriptions) runInBackground(f func()) bool {
 	return true
 }
 
-// newGeneration returns a random generation, which differs from earlier generations regardless of the clock.
+// newGeneration returns a random generation. It differs from earlier generations even if the clock is set back.
 func newGeneration() uint64 { return rand.Uint64() | 1 }
 
 // storeGap records that the next subscribe response must report a gap (D7). The engine calls it.
@@ -302,43 +303,43 @@ func (w *Subscriptions) storeGap(h *delivery.Handle) {
 	}
 }
 
-// setTruncated sets Truncated in the record, so that the next subscribe response reports a gap. If p is non-nil, it
-// writes as the owner of the shard. It does nothing if the record no longer exists.
+// setTruncated sets Truncated in the record, so the next subscribe response reports a gap. If p is non-nil, it writes
+// as the owner of the shard. It does nothing if the record no longer exists.
 func (w *Subscriptions) setTruncated(ctx context.Context, id string, generation uint64, p *ownedShard) error {
 	put := w.store.PutSubscription
 	if p != nil {
 		put = p.owned.PutSubscription
 	}
-	_, err := w.changeBy(ctx, put, id, func(r *store.Subscription) bool {
+	_, err := w.editRecordWith(ctx, put, id, func(r *store.Subscription) bool {
 		if r.Generation != generation || r.Truncated {
 			return false
 		}
 		r.Truncated = true
 		return true
 	})
-	if errors.Is(err, errGone) {
+	if errors.Is(err, errNoRecord) {
 		return nil
 	}
 	return err
 }
 
-// finishTime is the timeout of a write that must finish even if the caller's context has ended.
+// finishTime is the timeout of a write that must finish even if the caller's context is done.
 const finishTime = 30 * time.Second
 
 func finishContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), finishTime)
 }
 
-// errGone reports that a record does not exist.
-var errGone = errors.New("the subscription has ended")
+// errNoRecord is returned if a record does not exist.
+var errNoRecord = errors.New("the subscription has ended")
 
-// change edits a record by compare-and-swap and returns the resulting record. If edit returns false, the record is left
-// unchanged.
-func (w *Subscriptions) change(ctx context.Context, id string, edit func(*store.Subscription) bool) (store.Subscription, error) {
-	return w.changeBy(ctx, w.store.PutSubscription, id, edit)
+// editRecord edits a record by compare-and-swap and returns the resulting record. If edit returns false, the record is
+// left unchanged.
+func (w *Subscriptions) editRecord(ctx context.Context, id string, edit func(*store.Subscription) bool) (store.Subscription, error) {
+	return w.editRecordWith(ctx, w.store.PutSubscription, id, edit)
 }
 
-func (w *Subscriptions) changeBy(ctx context.Context, put func(context.Context, store.Subscription) (uint64, error), id string,
+func (w *Subscriptions) editRecordWith(ctx context.Context, put func(context.Context, store.Subscription) (uint64, error), id string,
 	edit func(*store.Subscription) bool) (store.Subscription, error) {
 	for {
 		r, ok, err := w.store.Subscription(ctx, id)
@@ -346,7 +347,7 @@ func (w *Subscriptions) changeBy(ctx context.Context, put func(context.Context, 
 			return r, err
 		}
 		if !ok {
-			return r, errGone
+			return r, errNoRecord
 		}
 		if !edit(&r) {
 			return r, nil
@@ -362,7 +363,7 @@ func (w *Subscriptions) changeBy(ctx context.Context, put func(context.Context, 
 	}
 }
 
-// Shutdown stops deliveries. Subscriptions in a durable store continue at the next start. Other subscriptions end
+// Shutdown stops deliveries. Subscriptions in a durable store continue after the next start. Other subscriptions end
 // (SRV-6).
 func (w *Subscriptions) Shutdown(ctx context.Context) error {
 	w.mu.Lock()

@@ -22,9 +22,9 @@ type syncQueue struct {
 	workers int
 }
 
-// Changed queues the record with the id for another read, because another process created, changed or deleted it. The
-// parameter of is the shard to which the record may belong. No new deliveries to the subscription start before the
-// read. Changed does not wait.
+// Changed queues the record with the id for another read after another process has created, changed or deleted it. The
+// parameter of is the shard to which the record might belong. New deliveries to the subscription do not start before
+// the read. Changed does not wait.
 func (w *Subscriptions) Changed(id string, of engine.Shard) {
 	if w == nil {
 		return
@@ -42,10 +42,10 @@ func (w *Subscriptions) Changed(id string, of engine.Shard) {
 	if h != nil {
 		h.Handle.HoldUntil(w.Now().Add(changeTime))
 	}
-	w.queue(id, of)
+	w.queueSync(id, of)
 }
 
-// Compare rereads every record of this process's shards, because notifications may have been lost.
+// Compare rereads all records of this process's shards, because notifications might have been lost.
 func (w *Subscriptions) Compare(ctx context.Context) error {
 	if w == nil {
 		return nil
@@ -55,7 +55,7 @@ func (w *Subscriptions) Compare(ctx context.Context) error {
 	w.mu.Unlock()
 	var failed error
 	for _, p := range parts {
-		if err := p.compare(ctx); err != nil && p.ownership.Context().Err() == nil {
+		if err := p.queueDifferences(ctx); err != nil && p.ownership.Context().Err() == nil {
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -63,7 +63,7 @@ func (w *Subscriptions) Compare(ctx context.Context) error {
 }
 
 const (
-	// changeTime is the maximum time that deliveries wait for a read of a record.
+	// changeTime is the maximum time that deliveries wait while a changed record is read.
 	changeTime = 20 * time.Second
 	// maxSyncs is the maximum number of records that are reread concurrently.
 	maxSyncs = 8
@@ -71,7 +71,7 @@ const (
 	syncPause = 250 * time.Millisecond
 )
 
-func (w *Subscriptions) queue(id string, of engine.Shard) {
+func (w *Subscriptions) queueSync(id string, of engine.Shard) {
 	q := &w.syncs
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,14 +84,14 @@ func (w *Subscriptions) queue(id string, of engine.Shard) {
 	q.waiting[id] = of
 	if q.workers < maxSyncs {
 		q.workers++
-		if !w.runInBackground(w.sync) {
+		if !w.runInBackground(w.syncQueued) {
 			q.workers--
 		}
 	}
 }
 
-// sync reconciles records until the queue is empty.
-func (w *Subscriptions) sync() {
+// syncQueued reconciles the queued records until the queue is empty.
+func (w *Subscriptions) syncQueued() {
 	q := &w.syncs
 	for {
 		q.mu.Lock()
@@ -137,7 +137,7 @@ func (w *Subscriptions) reconcileID(ctx context.Context, id string) error {
 }
 
 // reconcile makes the live subscription with the id match its record, which is nil if it does not exist. It ends the
-// subscription, makes it live, or applies changes and performs pending actions. The caller must hold the key.
+// subscription, makes it live, or applies the changes and starts the pending actions. The caller must hold the key.
 func (w *Subscriptions) reconcile(ctx context.Context, id string, r *store.Subscription) error {
 	var p *ownedShard
 	if r != nil {
@@ -171,12 +171,12 @@ func (w *Subscriptions) reconcile(ctx context.Context, id string, r *store.Subsc
 	case h == nil:
 		return w.restoreRecord(p.ownership.Context(), p, r)
 	}
-	w.apply(h, r)
+	w.applyRecord(h, r)
 	return nil
 }
 
-// apply applies a record to its live subscription.
-func (w *Subscriptions) apply(h *Live, r *store.Subscription) {
+// applyRecord applies a record to its live subscription.
+func (w *Subscriptions) applyRecord(h *Live, r *store.Subscription) {
 	w.mu.Lock()
 	fresh := r.RefreshedAt.UnixNano() > h.refreshed
 	h.refreshed, h.schema = r.RefreshedAt.UnixNano(), r.Schema

@@ -34,8 +34,8 @@ func TestREP11NothingIsSentBeforeTheLook(t *testing.T) {
 	})
 }
 
-// REP-11: what another process has made of a record holds at its owner: a new secret, a pause and its end, an earlier or
-// later end, and another subscription under the same key.
+// REP-11: what another process has made of a record holds at its owner: a new secret, a pause and its end, an earlier
+// or later end, and another subscription under the same key.
 func TestREP11ChangedElsewhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(f *deployment, other *process, id string)
@@ -219,8 +219,8 @@ func TestSUB9Unsubscribe(t *testing.T) {
 	}
 }
 
-// SRV-3: a subscription that is removed and made again at another process, before its owner looks at the record, ends for
-// the owner's author and begins.
+// SRV-3: a subscription that is removed and made again at another process, before its owner looks at the record, ends
+// for the owner's author and begins.
 func TestSRV3MadeAgainElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		owner, other := f.process().own(), f.process()

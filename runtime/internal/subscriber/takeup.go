@@ -17,23 +17,24 @@ import (
 )
 
 const (
-	// restorePause is the initial pause before a failed restore is retried.
+	// restorePause is the initial pause before a failed restoration is retried.
 	restorePause    = time.Second
 	maxRestorePause = time.Minute
-	// loadPage is the number of records per page of a read.
-	loadPage = 500
-	// maxRestores is how many records of a shard are restored concurrently, because the author's hooks may be slow.
+	// recordsPerPage is the number of records per page of a read.
+	recordsPerPage = 500
+	// maxRestores is the maximum number of records of a shard that are restored concurrently. It is greater than 1
+	// because the author's hooks can be slow.
 	maxRestores = 8
 	// maxShardReads is the maximum number of shards that are read concurrently.
 	maxShardReads = 4
 )
 
-// errShardClosed reports that this process no longer owns the shard.
+// errShardClosed is returned if this process no longer owns the shard.
 var errShardClosed = errors.New("the shard has another owner")
 
 // Serve restores the subscriptions of an event type if only one process serves the store. The process owns the shard
 // until it exits. Serve is called when the type is registered. It restores existing subscriptions in the background,
-// because the author's hooks may be slow, and then calls restored. A type that is registered again keeps its shard.
+// because the author's hooks can be slow, and then calls restored. A type that is registered again keeps its shard.
 func (w *Subscriptions) Serve(ctx context.Context, t Ownership, et eventtype.Type, restored func()) error {
 	w.mu.Lock()
 	p := w.ownedShards[t.ShardFence().Shard]
@@ -41,17 +42,17 @@ func (w *Subscriptions) Serve(ctx context.Context, t Ownership, et eventtype.Typ
 	again := p != nil && p.et == et
 	if p != nil && !again { // its source has changed
 		p.shard.Drop()
-		p.forget()
+		p.removeShard()
 	}
 	if !again {
 		if p = w.newOwnedShard(t, et); p == nil {
 			return delivery.ErrClosed
 		}
 	}
-	if err := p.begin(ctx); err != nil {
+	if err := p.openShard(ctx); err != nil {
 		if !again {
 			p.shard.Drop()
-			p.forget()
+			p.removeShard()
 		}
 		return err
 	}
@@ -60,7 +61,7 @@ func (w *Subscriptions) Serve(ctx context.Context, t Ownership, et eventtype.Typ
 	}
 	if some, err := p.owned.Subscriptions(ctx, "", 1); err == nil && len(some) == 0 {
 		p.followChanges(ctx)
-		p.finish()
+		p.markRestored()
 		return nil
 	}
 	w.restoring.Add(1)
@@ -71,8 +72,8 @@ func (w *Subscriptions) Serve(ctx context.Context, t Ownership, et eventtype.Typ
 	return nil
 }
 
-// onRestored calls restored after all records of the shard have been restored. If they are already restored, it calls
-// restored immediately.
+// onRestored calls restored after all records of the shard have been restored. If they have already been restored, it
+// calls restored immediately.
 func (p *ownedShard) onRestored(restored func()) {
 	p.w.mu.Lock()
 	whole := p.whole
@@ -85,8 +86,8 @@ func (p *ownedShard) onRestored(restored func()) {
 	}
 }
 
-// finish records that the shard is whole and calls the functions registered by onRestored.
-func (p *ownedShard) finish() {
+// markRestored records that all records have been restored, and calls the functions registered with onRestored.
+func (p *ownedShard) markRestored() {
 	p.w.mu.Lock()
 	restored := p.restored
 	p.whole, p.restored = true, nil
@@ -98,7 +99,7 @@ func (p *ownedShard) finish() {
 	}
 }
 
-// needsRestore reports whether the record, which is not live, must still be restored.
+// needsRestore reports whether the record, whose subscription is not live, must still be restored.
 func (p *ownedShard) needsRestore(r *store.Subscription) bool {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
@@ -106,16 +107,16 @@ func (p *ownedShard) needsRestore(r *store.Subscription) bool {
 	return !p.whole && !aside
 }
 
-// restore restores the records of the shard until all are live, have ended or are left to other builds. It calls tried
-// after it has tried each record, or when it returns.
+// restore restores the records of the shard until all of them are live, have ended, or are left to other builds. It
+// calls tried after it has tried to restore each record, or when it returns.
 func (p *ownedShard) restore(tried func()) {
 	defer tried()
 	ctx := p.ownership.Context()
 	var records []store.Subscription
-	done := p.retry(ctx, "reading the subscriptions of "+p.ownership.ShardFence().Shard.String(), func() (err error) {
-		records, err = p.read(ctx)
+	done := p.retryUntilDone(ctx, "reading the subscriptions of "+p.ownership.ShardFence().Shard.String(), func() (err error) {
+		records, err = p.readRecords(ctx)
 		return p.fencedToClosed(err)
-	}) && p.retry(ctx, restoringText, func() (err error) {
+	}) && p.retryUntilDone(ctx, restoringText, func() (err error) {
 		records, err = p.restoreAll(ctx, records)
 		tried()
 		return p.setAside(ctx, records, err)
@@ -125,21 +126,21 @@ func (p *ownedShard) restore(tried func()) {
 	}
 	p.followChanges(ctx)
 	if len(records) > 0 {
-		done = p.retry(ctx, restoringText, func() (err error) {
+		done = p.retryUntilDone(ctx, restoringText, func() (err error) {
 			records, err = p.restoreAll(ctx, records)
 			return err
 		})
 	}
 	if done {
-		p.finish()
+		p.markRestored()
 	}
 }
 
-// restoringText is the log message for failed restores.
+// restoringText is the log message for failed restorations.
 const restoringText = "restoring webhook subscriptions"
 
-// setAside stores the records that could not be restored as open, so that the mark does not pass entries that they must
-// receive. The other records need not wait for them. They are retried later.
+// setAside stores the records that could not be restored as open, so the mark does not move past entries that they must
+// receive. The other records then do not wait for them. They are retried later.
 func (p *ownedShard) setAside(ctx context.Context, records []store.Subscription, why error) error {
 	if errors.Is(why, errShardClosed) {
 		return why
@@ -155,7 +156,7 @@ func (p *ownedShard) setAside(ctx context.Context, records []store.Subscription,
 	return nil
 }
 
-// followChanges starts to apply changes of records, after all records have been restored or set aside.
+// followChanges starts to apply record changes. It is called after all records have been restored or set aside.
 func (p *ownedShard) followChanges(ctx context.Context) {
 	w := p.w
 	w.mu.Lock()
@@ -175,8 +176,9 @@ func (p *ownedShard) followChanges(ctx context.Context) {
 	w.Review(p.et)
 }
 
-// retry calls try until it succeeds, with growing pauses, and logs failures. It returns false if the shard is closed.
-func (p *ownedShard) retry(ctx context.Context, doing string, try func() error) bool {
+// retryUntilDone calls try with increasing pauses until it succeeds, and logs failures. It returns false if the shard
+// is closed.
+func (p *ownedShard) retryUntilDone(ctx context.Context, doing string, try func() error) bool {
 	for pause := restorePause; ; pause = min(2*pause, maxRestorePause) {
 		err := try()
 		if err == nil {
@@ -200,8 +202,8 @@ func (p *ownedShard) retry(ctx context.Context, doing string, try func() error) 
 	}
 }
 
-// read reads the records of the shard and then opens the shard.
-func (p *ownedShard) read(ctx context.Context) (records []store.Subscription, err error) {
+// readRecords reads the records of the shard and then opens the shard.
+func (p *ownedShard) readRecords(ctx context.Context) (records []store.Subscription, err error) {
 	w := p.w
 	select {
 	case w.reading <- struct{}{}:
@@ -210,7 +212,7 @@ func (p *ownedShard) read(ctx context.Context) (records []store.Subscription, er
 		return nil, ctx.Err()
 	}
 	for after := ""; ; after = records[len(records)-1].ID {
-		page, err := p.owned.Subscriptions(ctx, after, loadPage)
+		page, err := p.owned.Subscriptions(ctx, after, recordsPerPage)
 		if err != nil {
 			return nil, err
 		}
@@ -219,12 +221,12 @@ func (p *ownedShard) read(ctx context.Context) (records []store.Subscription, er
 		}
 		records = append(records, page...)
 	}
-	return records, p.begin(ctx)
+	return records, p.openShard(ctx)
 }
 
-// begin opens the shard and its log, unless they are open. Opening the log reads its mark. The shard is then notified
-// of each change to its records.
-func (p *ownedShard) begin(ctx context.Context) error {
+// openShard opens the shard and its log if they are not open. Opening the log reads its mark. The shard is then
+// notified of all changes to its records.
+func (p *ownedShard) openShard(ctx context.Context) error {
 	w := p.w
 	w.mu.Lock()
 	log, open := p.log, p.open
@@ -290,7 +292,7 @@ func (p *ownedShard) restoreAll(ctx context.Context, records []store.Subscriptio
 	return rest, failed
 }
 
-// restoreOne restores a record that may have changed since it was read.
+// restoreOne restores a record that might have changed since it was read.
 func (p *ownedShard) restoreOne(ctx context.Context, r store.Subscription) error {
 	w := p.w
 	unlock, err := w.keys.Lock(ctx, r.ID)
@@ -318,15 +320,15 @@ func (p *ownedShard) restoreOne(ctx context.Context, r store.Subscription) error
 }
 
 // restoreRecord makes a stored subscription live. It calls OnSubscribe before delivery continues (REP-17). It ends the
-// subscription for the same reasons as a live one, but leaves a record that this build cannot read to other builds
-// (REP-16). The caller must hold the key.
+// subscription for the same reasons that end a live subscription. However, it leaves a record that this build cannot
+// read to other builds (REP-16). The caller must hold the key.
 func (w *Subscriptions) restoreRecord(ctx context.Context, p *ownedShard, r *store.Subscription) error {
 	if w.isForged(ctx, r) {
 		return nil
 	}
 	if Lapsed(r, w.Now()) {
 		err := p.fencedToClosed(w.endRecord(ctx, p, r, nil))
-		if errors.Is(err, errAgain) {
+		if errors.Is(err, errConflict) {
 			w.Changed(r.ID, shardOfRecord(r))
 			return nil
 		}
@@ -368,7 +370,7 @@ func (w *Subscriptions) restoreRecord(ctx context.Context, p *ownedShard, r *sto
 		w.host.Release(sub, a)
 		return err
 	}
-	// Apply the operators' actions that happened since the record was read.
+	// Apply the operators' actions since the record was read.
 	if e := p.endReason(r); e != nil {
 		w.End(h, e)
 		return nil
@@ -381,7 +383,7 @@ func (w *Subscriptions) restoreRecord(ctx context.Context, p *ownedShard, r *sto
 	return nil
 }
 
-// startStored starts a restored subscription. Nothing is delivered until the caller calls HoldUntil. The caller must
+// startStored starts a restored subscription. Deliveries do not start until the caller calls HoldUntil. The caller must
 // hold the key and have called Join.
 func (w *Subscriptions) startStored(ctx context.Context, p *ownedShard, a eventtype.Arguments, r store.Subscription) (*Live, error) {
 	if r.RefreshedAt.After(r.Health.SuspendedAt) {
@@ -391,15 +393,15 @@ func (w *Subscriptions) startStored(ctx context.Context, p *ownedShard, a eventt
 	if err != nil {
 		return nil, p.fencedToClosed(err)
 	}
-	h, _, err := w.start(ctx, p.et, a, r, cursor, startOptions{ownedShard: p, moved: moved, lost: lost, hold: w.Now().Add(changeTime)})
+	h, _, err := w.start(ctx, p.et, a, r, cursor, startOptions{ownedShard: p, epochChanged: moved, positionLost: lost, hold: w.Now().Add(changeTime)})
 	if errors.Is(err, delivery.ErrClosed) {
 		return nil, errShardClosed
 	}
 	return h, p.fencedToClosed(err)
 }
 
-// convertProgress converts the record's progress to the log's current epoch, which may have entries that this process
-// has not read. The result moved reports whether the new progress differs from the stored progress.
+// convertProgress converts the record's progress to the log's current epoch, which can contain entries that this
+// process has not read. The result moved reports whether the new progress differs from the stored progress.
 func (w *Subscriptions) convertProgress(ctx context.Context, p *ownedShard, d eventtype.Definition, r *store.Subscription) (cursor string, moved, lost bool, err error) {
 	if d.Check() != nil {
 		cursor = r.Progress.Upstream
@@ -425,7 +427,7 @@ func (w *Subscriptions) convertProgress(ctx context.Context, p *ownedShard, d ev
 		r.Progress = store.Progress{Epoch: t.Epoch(), Base: head}
 		return "", true, false, nil
 	}
-	// The new progress is stored after an attempt at the gap envelope.
+	// The new progress is stored after an attempt to send the gap envelope.
 	if err := p.storeOpen(ctx, r); err != nil {
 		return "", false, false, err
 	}
@@ -434,8 +436,8 @@ func (w *Subscriptions) convertProgress(ctx context.Context, p *ownedShard, d ev
 	return "", true, true, nil
 }
 
-// storeOpen stores a record of the shard as open, so that the mark of its log does not pass an entry that the
-// subscription must receive.
+// storeOpen stores a record of the shard as open, so the log's mark does not move past an entry that the subscription
+// must receive.
 func (p *ownedShard) storeOpen(ctx context.Context, r *store.Subscription) error {
 	p.w.mu.Lock()
 	log := p.log
@@ -465,7 +467,7 @@ func (w *Subscriptions) leaveToOthers(ctx context.Context, p *ownedShard, r *sto
 	return nil
 }
 
-// isForged reports whether fields that determine a record's id were changed. With a changed URL, for example, the
+// isForged reports whether fields that determine a record's id have been changed. With a changed URL, for example, the
 // secrets would sign for another endpoint. Such a record is skipped and left unchanged.
 func (w *Subscriptions) isForged(ctx context.Context, r *store.Subscription) bool {
 	canonical, err := wire.Canonical(r.Arguments)
@@ -478,7 +480,7 @@ func (w *Subscriptions) isForged(ctx context.Context, r *store.Subscription) boo
 
 var errForged = errors.New("its principal, URL, event type or arguments do not match its id")
 
-// endRecord ends a stored subscription that is not live, with an envelope if there is a reason.
+// endRecord ends a stored subscription that is not live. If reason is non-nil, it sends a terminated envelope.
 func (w *Subscriptions) endRecord(ctx context.Context, p *ownedShard, r *store.Subscription, reason *events.Error) error {
 	if reason == nil {
 		return p.deleteLapsed(ctx, r)

@@ -81,7 +81,8 @@ func TestREP10CrashRepeatsOnlyWhatIsNotStored(t *testing.T) {
 	})
 }
 
-// REP-7: an owner whose writes are refused, since another process owns the shard, sends nothing any more and ends nothing.
+// REP-7: an owner whose writes are refused, since another process owns the shard, sends nothing any more and ends
+// nothing.
 func TestREP7Fenced(t *testing.T) {
 	for name, do := range map[string]func(f *deployment, old *process, id string){
 		"it delivers": func(_ *deployment, old *process, _ string) { old.emit("1") },
@@ -212,8 +213,8 @@ func panicUntil(n int) error {
 	return nil
 }
 
-// SUB-11: what is over when a shard is taken up does not come back: one whose time is over ends without a word, one that
-// an order has ended with its reason.
+// SUB-11: what is over when a shard is taken up does not come back: one whose time is over ends without a word, one
+// that an order has ended with its reason.
 func TestSUB11WhatIsOver(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		revoked := events.Forbidden("access revoked")
@@ -238,8 +239,8 @@ func TestSUB11WhatIsOver(t *testing.T) {
 	})
 }
 
-// SUB-11, REP-10: more subscriptions than are read or taken up at once all go on, and a store that fails meanwhile costs
-// no more than time.
+// SUB-11, REP-10: more subscriptions than are read or taken up at once all go on, and a store that fails meanwhile
+// costs no more than time.
 func TestSUB11ManyAndAStoreThatFails(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		const n = 600 // more than a page
@@ -375,8 +376,8 @@ func TestREP10ConcludedWhileItIsGivenAway(t *testing.T) {
 	})
 }
 
-// REP-11: when deliveries may begin is stored with a subscription: who delivers after a crash waits for that, too, and a
-// clock that was wrong then holds nothing up for long.
+// REP-11: when deliveries may begin is stored with a subscription: who delivers after a crash waits for that, too, and
+// a clock that was wrong then holds nothing up for long.
 func TestREP11NotBefore(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		p := f.process().own()

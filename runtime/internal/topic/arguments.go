@@ -18,21 +18,21 @@ import (
 )
 
 // Arguments holds one subscription's arguments, validated and compiled to a filter. It is immutable. Subscriptions with
-// the same raw arguments share one Arguments. Its size is a small multiple of the JSON. The author's struct can be much
-// larger, so it is held only by a weak pointer.
+// the same raw arguments share one Arguments. Its size is a small multiple of the size of the JSON. The author's struct
+// can be much larger, so it is held only by a weak pointer.
 type Arguments struct {
 	Of        *Type
 	JSON      json.RawMessage // canonical, or as received if that is shorter
 	plain     bool            // JSON is canonical
 	Key       string          // hash of the canonical form
-	value     atomic.Pointer[weak.Pointer[decoded]]
+	value     atomic.Pointer[weak.Pointer[decodedArguments]]
 	tests     []test
 	shape     []int  // indexes of the rules that test for equality, ascending
 	composite string // key of the tests of shape
 }
 
-// decoded wraps the author's struct, a *A, so that a weak pointer can refer to it.
-type decoded struct{ a any }
+// A decodedArguments wraps a pointer to the author's struct, so a weak pointer can refer to it.
+type decodedArguments struct{ a any }
 
 // Typed returns the author's struct. If the garbage collector has freed the struct, Typed decodes the JSON to recreate
 // it.
@@ -51,7 +51,7 @@ func (a *Arguments) Typed() any {
 }
 
 func (a *Arguments) keep(v any) {
-	w := weak.Make(&decoded{v})
+	w := weak.Make(&decodedArguments{v})
 	a.value.Store(&w)
 }
 
@@ -67,7 +67,8 @@ func (a *Arguments) Canonical() json.RawMessage {
 	return c
 }
 
-// Bare returns a copy without the compiled filter. Such a copy is stored for a poller between polls.
+// Bare returns a copy of the arguments without the compiled filter. Such a copy is stored for a poller between its
+// polls.
 func (a *Arguments) Bare() *Arguments {
 	return &Arguments{Of: a.Of, JSON: a.JSON, plain: a.plain, Key: a.Key}
 }
@@ -78,7 +79,7 @@ func (a *Arguments) size() int {
 	return n + len(a.tests)*int(unsafe.Sizeof(test{})+unsafe.Sizeof(orderedValue{}))
 }
 
-// Variable returns the number of bytes that depend on the content of the arguments.
+// Variable returns the part of the arguments' memory usage that depends on their content, in bytes.
 func (a *Arguments) Variable() int {
 	n := len(a.JSON)
 	for i := range a.tests {
@@ -87,8 +88,8 @@ func (a *Arguments) Variable() int {
 	return n
 }
 
-// argumentsCache is an LRU cache of arguments, keyed by their raw bytes. It avoids validating a poller's arguments on
-// every poll.
+// An argumentsCache is an LRU cache of arguments, keyed by their raw bytes. Because of the cache, a poller's arguments
+// need not be validated on every poll.
 type argumentsCache struct {
 	mu     sync.Mutex
 	byRaw  map[string]*list.Element
@@ -110,8 +111,8 @@ const (
 // cachedOverhead is the estimated overhead of a cache entry, in bytes.
 const cachedOverhead = 512
 
-// Parse validates the raw arguments of a request. Its errors are InvalidParams errors with paths into the arguments. If
-// the arguments are too large, the path is /arguments (CAP-5).
+// Parse validates the raw arguments of a request. Its errors are InvalidParams errors with paths that refer to the
+// arguments. If the arguments are too large, the path is /arguments (CAP-5).
 func (t *Type) Parse(raw json.RawMessage) (*Arguments, error) {
 	c := &t.arguments
 	c.mu.Lock()
@@ -139,8 +140,8 @@ func (t *Type) Parse(raw json.RawMessage) (*Arguments, error) {
 	return a, nil
 }
 
-// Reparse validates arguments that an earlier definition or process has accepted. They are exempt from bounds that were
-// added later (CAP-5).
+// Reparse validates arguments that an earlier definition or process has accepted. Limits that were added later do not
+// apply to them (CAP-5).
 func (t *Type) Reparse(raw json.RawMessage) (*Arguments, error) { return t.compile(raw) }
 
 func (t *Type) bounded(n int, how string) error {
@@ -236,7 +237,7 @@ func (t *Type) compile(raw json.RawMessage) (*Arguments, error) {
 		}
 		made := newTest(i, &t.Rules[i], v)
 		a.tests = append(a.tests, made)
-		if made.indexed() {
+		if made.isIndexed() {
 			a.shape = append(a.shape, i)
 			composite = appendKey(composite, made.text)
 		}
@@ -245,7 +246,7 @@ func (t *Type) compile(raw json.RawMessage) (*Arguments, error) {
 	return a, nil
 }
 
-// equalKeys returns the key that each of the rules compares with. The rules must be part of the shape.
+// equalKeys returns, for each of the rules, the key with which it compares values. The rules must be part of the shape.
 func (a *Arguments) equalKeys(rules []int) []string {
 	keys := make([]string, len(rules))
 	for i, rule := range rules {
@@ -258,7 +259,7 @@ func (a *Arguments) equalKeys(rules []int) []string {
 	return keys
 }
 
-// mayMatch is like matches, but treats expensive tests as passed, so it can be called under the append lock.
+// mayMatch is like matches, but assumes that expensive tests succeed, so it can be called under the append lock.
 func (a *Arguments) mayMatch(ps []place) bool {
 	for i := range a.tests {
 		t := &a.tests[i]

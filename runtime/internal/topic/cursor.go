@@ -26,13 +26,13 @@ func ParseCursor(text string) (wire.Cursor, error) {
 // NullCursor is the cursor of a type without replay, as JSON (CUR-2).
 var NullCursor = []byte("null")
 
-// logCursor returns the JSON encoding of the cursor after position p in the type's log. proof is the proof of the entry
-// at p.
+// logCursor returns the JSON encoding of the cursor after position p in the type's log. The parameter proof is the
+// proof of the entry at p.
 func logCursor(typ *Type, epoch uint64, p store.Position, proof uint32) []byte {
 	if typ.NoReplay {
 		return NullCursor
 	}
-	c := wire.Cursor{Kind: wire.LogCursor, Name: typ.NameHash, Epoch: epoch, Position: uint64(p), Proof: typ.proof(proof)}
+	c := wire.Cursor{Kind: wire.LogCursor, Name: typ.NameHash, Epoch: epoch, Position: uint64(p), Proof: typ.cursorProof(proof)}
 	return frame.AppendString(make([]byte, 0, 64), c.String())
 }
 
@@ -54,10 +54,10 @@ type Start struct {
 }
 
 // Place returns the start as a cursor of typ, without a kind or name.
-func (s *Start) Place(t *Topic, typ *Type) wire.Cursor { return s.life.place(t, typ, s.Position) }
+func (s *Start) Place(t *Topic, typ *Type) wire.Cursor { return s.life.placeAt(t, typ, s.Position) }
 
-func (l *epochLog) place(t *Topic, typ *Type, p store.Position) wire.Cursor {
-	return wire.Cursor{Epoch: l.epoch, Position: uint64(p), Proof: typ.proof(t.cursorProof(l, p))}
+func (l *epochLog) placeAt(t *Topic, typ *Type, p store.Position) wire.Cursor {
+	return wire.Cursor{Epoch: l.epoch, Position: uint64(p), Proof: typ.cursorProof(t.cursorProof(l, p))}
 }
 
 // Replay holds the request parameters that select past events.
@@ -85,8 +85,8 @@ func Milliseconds(n int64) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// Start returns the start position for a request (CUR-2, CUR-5 to CUR-8). head is the head of the log when the request
-// arrived.
+// Start returns the start position for a request (CUR-2, CUR-5 to CUR-8). The parameter head is the head of the log
+// when the request arrived.
 func (t *Topic) Start(ctx context.Context, typ *Type, head store.Position, w Replay) (Start, error) {
 	l := t.life.Load()
 	switch {
@@ -95,7 +95,7 @@ func (t *Topic) Start(ctx context.Context, typ *Type, head store.Position, w Rep
 	case w.Cursor == nil:
 		return t.startSince(ctx, typ, w.Since.resolve(typ))
 	}
-	c, ok := ownCursor(typ, *w.Cursor, wire.LogCursor)
+	c, ok := parseOwnCursor(typ, *w.Cursor, wire.LogCursor)
 	if !ok {
 		return Start{head, true, l}, nil
 	}
@@ -120,30 +120,29 @@ func (t *Topic) Start(ctx context.Context, typ *Type, head store.Position, w Rep
 	return Start{pos, st.Truncated || pos > st.Position, l}, nil
 }
 
-// startSince is like [Topic.Start], but starts at a time in the past. The start is limited by the type's replay
-// ceiling.
+// startSince is like [Topic.Start], but starts at a time in the past. The type's replay ceiling limits the start time.
 func (t *Topic) startSince(ctx context.Context, typ *Type, limit time.Time) (Start, error) {
 	l := t.life.Load()
-	pos, truncated, err := t.since(ctx, typ, limit)
+	pos, truncated, err := t.startAfterTime(ctx, typ, limit)
 	if ceiling, ok := ReplayLimit(typ, nil); err == nil && ok && limit.Before(ceiling) {
 		from := pos
-		pos, _, err = t.since(ctx, typ, ceiling)
+		pos, _, err = t.startAfterTime(ctx, typ, ceiling)
 		truncated = truncated || pos > from
 	}
 	return Start{pos, truncated, l}, err
 }
 
-// ownCursor parses a cursor of the type's log.
-func ownCursor(typ *Type, text string, kinds ...wire.CursorKind) (c wire.Cursor, ok bool) {
+// parseOwnCursor parses a cursor of the type's log.
+func parseOwnCursor(typ *Type, text string, kinds ...wire.CursorKind) (c wire.Cursor, ok bool) {
 	c, err := ParseCursor(text)
 	return c, err == nil && slices.Contains(kinds, c.Kind) && c.Name == typ.NameHash && c.Position <= math.MaxInt64
 }
 
-// Stands reports whether the log contains the cursor's entry or has evicted it. It returns false if the cursor belongs
-// to an earlier epoch or lies beyond the head. It also returns false if the cursor was issued before an older copy of
-// the log was restored (CUR-8). It returns true for a string that is not a cursor of this log.
+// Stands reports whether the log contains, or has evicted, the entry of the cursor. It returns false if the cursor
+// belongs to an earlier epoch or lies beyond the head. It also returns false if the cursor was issued before an older
+// copy of the log was restored (CUR-8). It returns true for a string that is not a cursor of this log.
 func (t *Topic) Stands(ctx context.Context, typ *Type, cursor string) (bool, error) {
-	c, ok := ownCursor(typ, cursor, wire.LogCursor, wire.BothCursor)
+	c, ok := parseOwnCursor(typ, cursor, wire.LogCursor, wire.BothCursor)
 	if !ok || typ.NoReplay {
 		return true, nil
 	}
@@ -169,7 +168,7 @@ func (t *Topic) stands(ctx context.Context, c wire.Cursor) (bool, error) {
 	} else if c.Proof == 0 || p+1 < oldest {
 		return true, nil
 	}
-	proof, err := t.proof(ctx, l, p)
+	proof, err := t.entryProof(ctx, l, p)
 	if err = t.handleNewEpoch(l, err); err != nil {
 		return false, fmt.Errorf("reading entry %d of %s: %w", p, t.current().Name, err)
 	}
@@ -180,7 +179,7 @@ func (t *Topic) stands(ctx context.Context, c wire.Cursor) (bool, error) {
 }
 
 // ReplayLimit returns the earliest timestamp to replay, derived from maxAge and the type's ceiling. The stricter limit
-// wins. It returns false if neither sets a limit.
+// wins. It returns false if neither of them sets a limit.
 func ReplayLimit(typ *Type, maxAge *time.Duration) (time.Time, bool) {
 	age := typ.ReplayCeiling
 	if maxAge != nil && (age <= 0 || *maxAge < age) {
@@ -191,8 +190,7 @@ func ReplayLimit(typ *Type, maxAge *time.Duration) (time.Time, bool) {
 	return typ.Now().Add(-age), true
 }
 
-// FirstSince returns the position before the first entry after pos, up to head, whose timestamp is
-// not before limit.
+// FirstSince returns the position before the first entry after pos, up to head, with a timestamp not before limit.
 func (t *Topic) FirstSince(ctx context.Context, pos, head store.Position, limit time.Time) (store.Position, error) {
 	for pos < head {
 		b, err := t.Read(ctx, pos, 4*ReadChunk)

@@ -11,8 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A damageMap records the unreadable entries of a log. Finding the next readable entry requires trying one entry after
-// another, and the map avoids repeating that search.
+// A damageMap records the unreadable entries of a log. To find the next readable entry, entries must be tried one after
+// another. The map makes it unnecessary to repeat that search.
 type damageMap struct {
 	mu     sync.Mutex
 	ranges []damagedRange // in order; no two of them touch
@@ -25,8 +25,9 @@ type damagedRange struct {
 	reported    bool
 }
 
-// find returns the index of the range that contains p, or the index at which to insert p. d.mu must be held.
-func (d *damageMap) find(p store.Position) (int, bool) {
+// findRange returns the index of the range that contains p, or the index at which to insert p. The caller must hold
+// d.mu.
+func (d *damageMap) findRange(p store.Position) (int, bool) {
 	return slices.BinarySearchFunc(d.ranges, p, func(r damagedRange, p store.Position) int {
 		switch {
 		case r.last < p:
@@ -43,17 +44,17 @@ func (d *damageMap) find(p store.Position) (int, bool) {
 func (d *damageMap) skipDamaged(p store.Position) store.Position {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if i, ok := d.find(p + 1); ok {
+	if i, ok := d.findRange(p + 1); ok {
 		return d.ranges[i].last
 	}
 	return p
 }
 
-// add records the damaged entry at p and returns the last position of its range.
-func (d *damageMap) add(p store.Position, err error) store.Position {
+// addDamaged records that the entry at p is damaged, and returns the last position of its range.
+func (d *damageMap) addDamaged(p store.Position, err error) store.Position {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	i, ok := d.find(p)
+	i, ok := d.findRange(p)
 	if ok {
 		return d.ranges[i].last
 	}
@@ -71,10 +72,10 @@ func (d *damageMap) add(p store.Position, err error) store.Position {
 	return r.last
 }
 
-// report calls f with the range that ends at p, unless that range has already been reported.
-func (d *damageMap) report(p store.Position, f func(first, last store.Position, err error)) {
+// reportRange calls f with the range that ends at p, unless that range has already been reported.
+func (d *damageMap) reportRange(p store.Position, f func(first, last store.Position, err error)) {
 	d.mu.Lock()
-	i, ok := d.find(p)
+	i, ok := d.findRange(p)
 	if !ok || d.ranges[i].reported {
 		d.mu.Unlock()
 		return
@@ -87,8 +88,8 @@ func (d *damageMap) report(p store.Position, f func(first, last store.Position, 
 	}
 }
 
-// count returns the number of damaged entries at or after oldest. It removes the ranges before oldest.
-func (d *damageMap) count(oldest store.Position) (n int64) {
+// countDamaged returns the number of damaged entries at or after oldest. It removes the ranges before oldest.
+func (d *damageMap) countDamaged(oldest store.Position) (n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ranges = slices.DeleteFunc(d.ranges, func(r damagedRange) bool { return r.last < oldest })
@@ -98,34 +99,34 @@ func (d *damageMap) count(oldest store.Position) (n int64) {
 	return n
 }
 
-// Damaged returns the number of retained entries that are known to be damaged. Readers report a gap in place of those
+// Damaged returns the number of retained entries that are known to be damaged. Readers report a gap instead of those
 // entries.
 func (t *Topic) Damaged() int64 {
 	oldest, _ := t.Bounds()
-	return t.life.Load().damage.count(oldest)
+	return t.life.Load().damage.countDamaged(oldest)
 }
 
-// readUndamaged is like [store.EventLog.Read], but skips damaged entries. The batch then reports a gap, and Oldest is
-// the first position after the damaged entries.
+// readUndamaged is like [store.EventLog.Read], but skips damaged entries. If entries are skipped, the batch reports a
+// gap, and its Oldest is the first position after the damaged entries.
 func (t *Topic) readUndamaged(ctx context.Context, l *epochLog, after store.Position, limit int) (store.Batch, error) {
 	from := l.damage.skipDamaged(after)
 	for {
 		b, err := truncateDamaged(l.log.Read(ctx, from, limit))
 		var d *store.DamagedError
 		if errors.As(err, &d) && d.Position > from {
-			from = l.damage.add(d.Position, err)
+			from = l.damage.addDamaged(d.Position, err)
 			continue
 		}
 		if err == nil && from > after {
-			l.damage.report(from, t.options.Damaged)
+			l.damage.reportRange(from, t.options.Damaged)
 			b.Gap, b.Oldest = true, max(b.Oldest, from+1)
 		}
 		return b, err
 	}
 }
 
-// truncateDamaged truncates a batch before the first entry addressed to nobody. Such entries are never appended. The
-// PostgreSQL store returns one for each row that it cannot decode.
+// truncateDamaged truncates a batch before the first entry that has an empty list of targets. Such entries are never
+// appended. The PostgreSQL store returns such an entry for each row that it cannot decode.
 func truncateDamaged(b store.Batch, err error) (store.Batch, error) {
 	for i := range b.Entries {
 		e := &b.Entries[i]

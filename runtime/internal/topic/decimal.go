@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// A decimal is an exact JSON number: 0.digits × 10^point. digits has no leading or trailing zeros and is empty for
-// zero. Parsing and comparing take time linear in the length of the text, regardless of the exponent.
+// A decimal is an exact JSON number with the value 0.digits × 10^point. The field digits has no leading or trailing
+// zeros and is empty for zero. Parsing and comparing take time linear in the length of the text, regardless of the
+// exponent.
 type decimal struct {
 	negative bool
 	digits   string

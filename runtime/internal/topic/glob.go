@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// glob reports whether s matches a pattern in which * matches any text and ? matches one character. It never
-// backtracks: [findRun] searches for the text between stars. The time is linear in the length of s. If the pattern
-// contains a ?, it also grows with len(pattern)/64.
-func glob(pattern, s string) bool {
+// matchGlob reports whether s matches a pattern in which * matches any text and ? matches one character. It does not
+// backtrack, because [findRun] searches for the text between stars. The time is linear in the length of s. If the
+// pattern contains a ?, it also grows with len(pattern)/64.
+func matchGlob(pattern, s string) bool {
 	head, rest, star := strings.Cut(pattern, "*")
 	n, ok := runPrefix(head, s)
 	if !ok || !star {
@@ -20,8 +20,8 @@ func glob(pattern, s string) bool {
 		return false
 	}
 	s = s[:len(s)-n]
-	// The rest of s must contain the runs between the stars in order. The first match of each run leaves the most text
-	// for the next run.
+	// The rest of s must contain the runs between the stars in the same order. The first match of each run leaves the
+	// most text for the next run.
 	for middle := rest[:max(last, 0)]; middle != ""; {
 		var run string
 		run, middle, _ = strings.Cut(middle, "*")
@@ -34,7 +34,7 @@ func glob(pattern, s string) bool {
 	return true
 }
 
-// globCost estimates the time needed to match a value of n bytes, in nanoseconds.
+// globCost estimates the time that matching a value of n bytes takes, in nanoseconds.
 func globCost(pattern string, n int) int {
 	if strings.IndexByte(pattern, '?') < 0 {
 		return len(pattern) + n
@@ -79,7 +79,7 @@ func runSuffix(run, s string) (n int, ok bool) {
 	return n, true
 }
 
-// findRun returns the end of the first match of run in s, or -1 if run does not match. run must not contain stars.
+// findRun returns the end of the first match of run in s, or -1 if run does not match. The run must not contain stars.
 func findRun(run, s string) int {
 	if strings.IndexByte(run, '?') < 0 {
 		i := strings.Index(s, run)

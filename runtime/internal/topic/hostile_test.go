@@ -26,11 +26,11 @@ func TestGlobIsLinear(t *testing.T) {
 		"*" + strings.Repeat("?", 1000) + "b*",
 		"*" + strings.Repeat("a?", 500) + "b*",
 	} {
-		if glob(pattern, text) {
+		if matchGlob(pattern, text) {
 			t.Errorf("%.20s… matches", pattern)
 		}
 	}
-	if !glob("*"+strings.Repeat("a?", 500)+"b*", text+"b") {
+	if !matchGlob("*"+strings.Repeat("a?", 500)+"b*", text+"b") {
 		t.Error("what matches does not")
 	}
 }
@@ -130,7 +130,7 @@ func TestMayMatchIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ps := places(rules, payload)
+		ps := placesIn(rules, payload)
 		for j, v := range values {
 			value, err := validate.Decode(json.RawMessage(v.value))
 			if err != nil {
@@ -165,7 +165,7 @@ func TestTwinsDetach(t *testing.T) {
 			x.detach(all[i])
 			all = slices.Delete(all, i, i+1)
 			woken := 0
-			x.wake(&record{entry: store.Entry{Targets: []string{"a", "b"}}}, func(r *Reader) {
+			x.wakeMatching(&record{entry: store.Entry{Targets: []string{"a", "b"}}}, func(r *Reader) {
 				if !slices.Contains(all, r) {
 					t.Fatal("a reader that is gone is woken")
 				}

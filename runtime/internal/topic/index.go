@@ -5,8 +5,9 @@ import (
 )
 
 // An index finds the parked readers that an occurrence might match. Readers are grouped by shape, the set of rules that
-// their arguments test for equality. Within a shape, they are grouped by the composite of the values. An occurrence is
-// looked up once per shape, regardless of the number of readers. All other rules are evaluated for the readers found.
+// their arguments test for equality. Within a shape, they are grouped by a composite of the tested values. An
+// occurrence is looked up once per shape, regardless of the number of readers. All other rules are evaluated for the
+// readers that the lookup finds.
 //
 // The topic's lock guards it.
 type index struct {
@@ -14,7 +15,7 @@ type index struct {
 	byID   map[string][]*Reader // all attached readers, for targeted occurrences
 }
 
-// Bounds of the index. Once there are maxShapes shapes, a reader with a new shape is indexed only by the first rule of
+// Bounds of the index. After maxShapes shapes exist, a reader with a new shape is indexed only by the first rule of
 // that shape. An occurrence with more than MaxComposites combinations of array elements is compared with every bucket
 // of the shape.
 const (
@@ -38,11 +39,11 @@ type bucket struct {
 // attach adds r to its bucket.
 func (x *index) attach(r *Reader) {
 	rules, key := r.args.shape, r.args.composite
-	s := x.find(rules)
+	s := x.shapeOf(rules)
 	if s == nil && len(x.shapes) >= maxShapes && len(rules) > 1 {
 		rules = rules[:1]
 		key = string(appendKey(nil, r.args.equalKeys(rules)[0]))
-		s = x.find(rules)
+		s = x.shapeOf(rules)
 	}
 	if s == nil {
 		s = &shape{rules: rules, buckets: map[string]*bucket{}}
@@ -93,7 +94,7 @@ func (x *index) detach(r *Reader) {
 	}
 }
 
-func (x *index) find(rules []int) *shape {
+func (x *index) shapeOf(rules []int) *shape {
 next:
 	for _, s := range x.shapes {
 		if len(s.rules) != len(rules) {
@@ -127,8 +128,8 @@ func (x *index) unpark(r *Reader) {
 	r.slot = -1
 }
 
-// wake unparks every parked reader that rec might match and calls woken with it.
-func (x *index) wake(rec *record, woken func(*Reader)) {
+// wakeMatching unparks every parked reader that rec might match and calls woken with it.
+func (x *index) wakeMatching(rec *record, woken func(*Reader)) {
 	if rec.entry.Targets != nil {
 		for _, id := range rec.entry.Targets {
 			for _, r := range x.byID[id] {
@@ -141,10 +142,10 @@ func (x *index) wake(rec *record, woken func(*Reader)) {
 		return
 	}
 	for _, s := range x.shapes {
-		keys, ok := composites(s.rules, rec.places, len(s.buckets))
+		keys, ok := compositeKeys(s.rules, rec.places, len(s.buckets))
 		if !ok {
 			for _, b := range s.buckets {
-				if b.hasAll(rec.places) {
+				if b.matchesPlaces(rec.places) {
 					x.wakeBucket(b, rec, woken)
 				}
 			}
@@ -170,8 +171,8 @@ func (x *index) wakeBucket(b *bucket, rec *record, woken func(*Reader)) {
 	}
 }
 
-// each calls f for all attached readers.
-func (x *index) each(f func(*Reader)) {
+// visitReaders calls f for all attached readers.
+func (x *index) visitReaders(f func(*Reader)) {
 	for _, same := range x.byID {
 		for _, r := range same {
 			f(r)
@@ -179,20 +180,20 @@ func (x *index) each(f func(*Reader)) {
 	}
 }
 
-// hasAll reports whether the places contain all values of the bucket.
-func (b *bucket) hasAll(ps []place) bool {
+// matchesPlaces reports whether the places contain all values of the bucket's readers.
+func (b *bucket) matchesPlaces(ps []place) bool {
 	for i, rule := range b.shape.rules {
-		if !ps[rule].has(b.values[i]) {
+		if !ps[rule].hasKey(b.values[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// composites returns the keys of the buckets that an occurrence might match. It returns false if there are more than
-// MaxComposites keys and more keys than buckets. If a place has no value, the list is empty, because the occurrence
-// cannot match any reader of the shape.
-func composites(rules []int, ps []place, buckets int) ([]string, bool) {
+// compositeKeys returns the keys of the buckets whose readers an occurrence might match. It returns false if there are
+// more than MaxComposites keys and more keys than buckets. If a place has no value, the list is empty, because the
+// occurrence cannot match readers of the shape.
+func compositeKeys(rules []int, ps []place, buckets int) ([]string, bool) {
 	if len(rules) == 1 && len(ps[rules[0]].keys) == 1 {
 		return []string{string(appendKey(nil, ps[rules[0]].keys[0]))}, true
 	}
@@ -224,8 +225,8 @@ func composites(rules []int, ps []place, buckets int) ([]string, bool) {
 	return out, true
 }
 
-// appendKey appends one value to a composite. It prefixes the length, so different sequences of values yield different
-// composites.
+// appendKey appends one value to a composite. It adds the length of the value as a prefix, so different sequences of
+// values result in different composites.
 func appendKey(b []byte, key string) []byte {
 	b = strconv.AppendInt(b, int64(len(key)), 10)
 	b = append(b, ':')

@@ -24,8 +24,8 @@ type Loop struct {
 	Stop   <-chan struct{} // also ends a wait, like ctx; may be nil
 }
 
-// Run calls turn until it returns Over. turn returns the next action and the deadline of the wait. Run does not check
-// ctx between turns, so turn must return Over once ctx is done.
+// Run calls turn until turn returns Over. The function turn returns the next action and the deadline of the wait. Run
+// does not check ctx between turns, so turn must return Over after ctx is done.
 func (l Loop) Run(ctx context.Context, turn func() (Turn, time.Time)) {
 	var timer *time.Timer // created on the first wait; most polls never wait
 	defer func() {

@@ -49,7 +49,8 @@ func NewRule(m events.MatchRule) (Rule, error) {
 
 // A place holds the values found in a payload at a rule's path, in the form that the rule's operator compares. There
 // can be several values if the path contains or ends at an array. The place is empty if the path does not exist or
-// leads to null. Places are built before the append lock is acquired, because a large payload takes long to evaluate.
+// leads to null. Places are built before the append lock is acquired, because evaluating a large payload takes a long
+// time.
 type place struct {
 	keys    []string            // equal, in: distinct keys of the values
 	set     map[string]struct{} // the same keys, if there are more than manyKeys
@@ -58,19 +59,19 @@ type place struct {
 	ordered []orderedValue      // lt, lte, gt, gte
 }
 
-// manyKeys is the number of keys above which a place also stores them in a set.
+// If a place has more than manyKeys keys, it also stores them in a set.
 const manyKeys = 8
 
-// places evaluates the path of every rule against a payload decoded by validate.Decode.
-func places(rules []Rule, payload any) []place {
+// placesIn evaluates the path of every rule against a payload decoded by validate.Decode.
+func placesIn(rules []Rule, payload any) []place {
 	if len(rules) == 0 {
 		return nil
 	}
 	ps := make([]place, len(rules))
 	for i := range rules {
 		p := &ps[i]
-		p.collect(rules[i].Op, payload, rules[i].steps)
-		p.finish()
+		p.collectValues(rules[i].Op, payload, rules[i].steps)
+		p.indexKeys()
 	}
 	return ps
 }
@@ -95,8 +96,8 @@ func (p *place) add(op events.MatchOp, v any) {
 	}
 }
 
-// finish removes duplicate keys and builds the set.
-func (p *place) finish() {
+// indexKeys removes duplicate keys and builds the set.
+func (p *place) indexKeys() {
 	if len(p.keys) < 2 {
 		return
 	}
@@ -111,8 +112,8 @@ func (p *place) finish() {
 	}
 }
 
-// has reports whether the place has a value with the given key.
-func (p *place) has(key string) bool {
+// hasKey reports whether the place contains a value with the given key.
+func (p *place) hasKey(key string) bool {
 	if p.set != nil {
 		_, ok := p.set[key]
 		return ok
@@ -123,9 +124,9 @@ func (p *place) has(key string) bool {
 // everyElement is the path step that selects every element of an array. In an object, it is an ordinary member name.
 const everyElement = "*"
 
-// collect adds the values that the steps select in v. If a selected value is an array, collect adds its elements. It
-// visits each value in v at most once.
-func (p *place) collect(op events.MatchOp, v any, steps []string) {
+// collectValues adds the values of v that the steps select. If a selected value is an array, collect adds its elements.
+// It visits each value in v at most once.
+func (p *place) collectValues(op events.MatchOp, v any, steps []string) {
 	for i, step := range steps {
 		switch t := v.(type) {
 		case map[string]any:
@@ -133,7 +134,7 @@ func (p *place) collect(op events.MatchOp, v any, steps []string) {
 		case []any:
 			if step == everyElement {
 				for _, e := range t {
-					p.collect(op, e, steps[i+1:])
+					p.collectValues(op, e, steps[i+1:])
 				}
 				return
 			}
@@ -239,35 +240,35 @@ func (t *test) size() int {
 	return n
 }
 
-// indexed reports whether the index can use the test to find matching readers.
-func (t *test) indexed() bool { return t.op == events.MatchEqual && !t.not }
+// isIndexed reports whether the index uses the test to find matching readers.
+func (t *test) isIndexed() bool { return t.op == events.MatchEqual && !t.not }
 
-func (t *test) matches(p *place) bool { return t.finds(p) != t.not }
+func (t *test) matches(p *place) bool { return t.isSatisfied(p) != t.not }
 
-// finds reports whether at least one value satisfies the operator.
-func (t *test) finds(p *place) bool {
+// isSatisfied reports whether at least one value satisfies the operator.
+func (t *test) isSatisfied(p *place) bool {
 	if t.never {
 		return false
 	}
 	switch t.op {
 	case events.MatchEqual:
-		return p.has(t.text)
+		return p.hasKey(t.text)
 	case events.MatchIn:
 		return t.in.hasAny(p)
 	case events.MatchGlob:
-		return slices.ContainsFunc(p.texts, func(s string) bool { return glob(t.text, s) })
+		return slices.ContainsFunc(p.texts, func(s string) bool { return matchGlob(t.text, s) })
 	case events.MatchPrefix:
 		return slices.ContainsFunc(p.texts, func(s string) bool { return strings.HasPrefix(s, t.text) })
 	default:
 		return slices.ContainsFunc(p.ordered, func(v orderedValue) bool {
 			c, ok := v.compare(t.ordered)
-			return ok && inOrder(t.op, c)
+			return ok && acceptsOrder(t.op, c)
 		})
 	}
 }
 
-// inOrder reports whether op accepts c, the result of comparing a value with the argument.
-func inOrder(op events.MatchOp, c int) bool {
+// acceptsOrder reports whether the operator accepts c, which is the result of comparing a value with the argument.
+func acceptsOrder(op events.MatchOp, c int) bool {
 	switch op {
 	case events.MatchLT:
 		return c < 0
@@ -296,15 +297,15 @@ func (t *test) cost(p *place) int {
 	return 0 // equal: one look-up
 }
 
-// compareCost estimates the cost of comparing n values with a value of size bytes. length is the total length of the n
-// values in bytes.
+// compareCost estimates the cost of comparing n values with a value of size bytes. The parameter length is the total
+// length of the n values in bytes.
 func compareCost(n, length, size int) int { return 16*n + min(length, n*size)/16 }
 
 // MaxCost is the maximum estimated cost of a test under the append lock, in nanoseconds. Waking a reader costs about
 // the same.
 const MaxCost = 512
 
-// An orderedValue is an operand of lt, lte, gt or gte: a number, an RFC 3339 timestamp or other text.
+// An orderedValue is an operand of lt, lte, gt or gte. It is a number, an RFC 3339 timestamp, or other text.
 type orderedValue struct {
 	number  decimal
 	text    string
@@ -336,8 +337,7 @@ func (o *orderedValue) size() int { return len(o.text) + len(o.number.digits) }
 // maxInstant is the maximum length of a string that is parsed as a timestamp, in bytes.
 const maxInstant = 64
 
-// compare compares two numbers, two timestamps or two strings. It returns false if one operand is a number and the
-// other is a string.
+// compare compares two numbers, two timestamps or two strings. It returns false for a number and a string.
 func (o *orderedValue) compare(with *orderedValue) (int, bool) {
 	switch {
 	case o.numeric != with.numeric:
@@ -350,7 +350,7 @@ func (o *orderedValue) compare(with *orderedValue) (int, bool) {
 	return strings.Compare(o.text, with.text), true
 }
 
-// A keyList is a compact sorted list of the keys of an in test.
+// A keyList is a compact sorted list of the keys in a test with the operator in.
 type keyList struct {
 	text string // the keys one after another
 	ends []uint32
@@ -380,18 +380,19 @@ func (l *keyList) at(i int) string {
 	return l.text[l.ends[i-1]:l.ends[i]]
 }
 
-func (l *keyList) has(key string) bool {
+func (l *keyList) hasKey(key string) bool {
 	_, ok := sort.Find(len(l.ends), func(i int) int { return strings.Compare(key, l.at(i)) })
 	return ok
 }
 
-// hasAny reports whether the list contains one of the place's keys. It iterates over the shorter of the two.
+// hasAny reports whether the list contains at least one of the place's keys. It iterates over the shorter of the two
+// lists.
 func (l *keyList) hasAny(p *place) bool {
 	if p.set == nil || len(p.keys) <= len(l.ends) {
-		return slices.ContainsFunc(p.keys, l.has)
+		return slices.ContainsFunc(p.keys, l.hasKey)
 	}
 	for i := range l.ends {
-		if p.has(l.at(i)) {
+		if p.hasKey(l.at(i)) {
 			return true
 		}
 	}

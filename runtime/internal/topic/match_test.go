@@ -96,7 +96,7 @@ func meets(t *testing.T, rule events.MatchRule, arg, payload string) bool {
 		t.Fatal(err)
 	}
 	test := newTest(0, &r, value)
-	return test.matches(&places([]Rule{r}, data)[0])
+	return test.matches(&placesIn([]Rule{r}, data)[0])
 }
 
 // A * leads through every element of an array, and is the name of a member in an object (MATCH-2).
@@ -142,7 +142,7 @@ func TestGlobProperty(t *testing.T) {
 			pattern += "*" + string(run) + "*"
 		}
 		re := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(pattern))
-		if want := regexp.MustCompile(`^(?s:` + re + `)$`).MatchString(s); glob(pattern, s) != want {
+		if want := regexp.MustCompile(`^(?s:` + re + `)$`).MatchString(s); matchGlob(pattern, s) != want {
 			t.Fatalf("glob(%q, %q) = %v", pattern, s, !want)
 		}
 	})
@@ -173,7 +173,7 @@ func TestIndexProperty(t *testing.T) {
 				if rapid.IntRange(0, 2).Draw(t, "constrained") == 0 {
 					test := newTest(r, &d.Rules[r], rapid.SampledFrom([]any{"x", "y"}).Draw(t, "value"))
 					a.tests = append(a.tests, test)
-					if test.indexed() {
+					if test.isIndexed() {
 						a.shape, composite = append(a.shape, r), appendKey(composite, test.text)
 					}
 				}
@@ -200,7 +200,7 @@ func TestIndexProperty(t *testing.T) {
 					payload[fmt.Sprint("a", r)] = list
 				}
 			}
-			rec := &record{typ: d, places: places(d.Rules, payload), entry: store.Entry{}}
+			rec := &record{typ: d, places: placesIn(d.Rules, payload), entry: store.Entry{}}
 			if rapid.Bool().Draw(t, "targeted") {
 				rec.entry.Targets = []string{"0", "3", "none"}
 			}
@@ -209,14 +209,14 @@ func TestIndexProperty(t *testing.T) {
 			for _, r := range all {
 				waiting[r] = r.slot >= 0
 			}
-			x.wake(rec, func(r *Reader) {
+			x.wakeMatching(rec, func(r *Reader) {
 				if woken[r] {
 					t.Fatal("woken twice")
 				}
 				woken[r] = true
 			})
 			for i, r := range all {
-				want := waiting[r] && r.args.matches(rec.places) && rec.targets(r.id)
+				want := waiting[r] && r.args.matches(rec.places) && rec.isAddressedTo(r.id)
 				if woken[r] != want || woken[r] && r.slot >= 0 {
 					t.Fatalf("reader %d woken %v, want %v", i, woken[r], want)
 				}
@@ -272,9 +272,9 @@ func TestTrap15IndexLooksAtNobodyElse(t *testing.T) {
 			}
 			payload[fmt.Sprint("a", r)] = list
 		}
-		rec := &record{typ: d, places: places(d.Rules, payload)}
+		rec := &record{typ: d, places: placesIn(d.Rules, payload)}
 		woken := map[*Reader]bool{}
-		x.wake(rec, func(r *Reader) { woken[r] = true })
+		x.wakeMatching(rec, func(r *Reader) { woken[r] = true })
 		for r, a := range asked {
 			if want := a.matches(rec.places); woken[r] != want {
 				t.Fatalf("reader %s of rules %v looked at: %v, want %v", r.id, a.shape, woken[r], want)
@@ -306,7 +306,7 @@ func TestTrap15CountlessCombinations(t *testing.T) {
 	x.attach(r)
 	x.park(r)
 	woken := 0
-	x.wake(&record{typ: d, places: places(d.Rules, payload)}, func(*Reader) { woken++ })
+	x.wakeMatching(&record{typ: d, places: placesIn(d.Rules, payload)}, func(*Reader) { woken++ })
 	if woken != 1 {
 		t.Errorf("woken %d times", woken)
 	}

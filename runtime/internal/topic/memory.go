@@ -18,7 +18,7 @@ func (t *Topic) Holding() Holding {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := Holding{Readers: slices.Sorted(maps.Keys(t.index.byID)), Shapes: len(t.index.shapes), Prepared: len(t.pending)}
-	t.index.each(func(r *Reader) {
+	t.index.visitReaders(func(r *Reader) {
 		if r.slot >= 0 {
 			h.Parked++
 		}

@@ -31,7 +31,8 @@ type Parker interface {
 // A Bell is notified when new data might be available. Ring must not block.
 type Bell interface{ Ring() }
 
-// A Wake is a [Bell] that a goroutine can wait for. It is a channel of capacity 1. Other signals can share the channel.
+// A Wake is a [Bell] that a goroutine can wait for. It is a channel of capacity 1. The channel can be shared with other
+// signals.
 type Wake chan struct{}
 
 // NewWake returns a Wake that has not been rung.
@@ -50,17 +51,17 @@ type Pulled struct {
 	Out []Outcome
 	// More reports whether the pull stopped before the head: Out is full, the scan limit was reached, or a gap follows.
 	More bool
-	// Gap reports whether entries were lost after those in Out, because a pull ends at a gap (PUSH-7). A poll continues
-	// after a gap. For a poll, Gap reports whether any entries were lost.
+	// Gap reports whether entries were lost after the entries in Out, because a pull ends at a gap (PUSH-7). A poll
+	// continues after a gap. For a poll, Gap reports whether entries were lost during the poll.
 	Gap bool
 	// Failed lists the upstream failures since the last pull (PUSH-5).
 	Failed []error
-	// Retry is the delay before the next pull if no signal arrives. Zero means to wait for a signal.
+	// Retry is the delay before the next pull if no signal arrives. If Retry is zero, the next pull waits for a signal.
 	Retry time.Duration
 }
 
-// An Outcome is the result of evaluating one matching entry. It is either an occurrence to deliver or the error that
-// prevents its delivery to this subscription (OCC-4).
+// An Outcome is the result of evaluating one matching entry. It contains either an occurrence to deliver or the error
+// that prevents the delivery to the subscription (OCC-4).
 type Outcome struct {
 	rec *record
 	v   *variant

@@ -15,8 +15,8 @@ const (
 	proofTime = 2 * time.Second
 )
 
-// A proofCache caches entry proofs in slots indexed by position. The newest proof is stored separately, so other
-// entries cannot evict it.
+// A proofCache caches entry proofs in slots indexed by position. The newest proof is stored separately, so proofs of
+// other entries cannot evict it.
 type proofCache struct {
 	mu     sync.Mutex
 	newest proven
@@ -55,8 +55,8 @@ func (c *proofCache) get(p store.Position) uint32 {
 	return c.slots[p%provenSlots].proof
 }
 
-// proof returns the proof of the entry at p, from the cache or from the store.
-func (t *Topic) proof(ctx context.Context, l *epochLog, p store.Position) (uint32, error) {
+// entryProof returns the proof of the entry at p, from the cache or from the store.
+func (t *Topic) entryProof(ctx context.Context, l *epochLog, p store.Position) (uint32, error) {
 	if p == 0 {
 		return 0, nil
 	}
@@ -78,6 +78,6 @@ func (t *Topic) cursorProof(l *epochLog, p store.Position) uint32 {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), proofTime)
 	defer cancel()
-	proof, _ := t.proof(ctx, l, p)
+	proof, _ := t.entryProof(ctx, l, p)
 	return proof
 }

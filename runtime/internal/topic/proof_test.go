@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// CUR-8: who comes back with a cursor of long ago goes on there without a loss being reported, and the cursor of a place
-// stays the same, however many entries have followed and whatever is remembered of them.
+// CUR-8: who comes back with a cursor of long ago goes on there without a loss being reported, and the cursor of a
+// place stays the same, however many entries have followed and whatever is remembered of them.
 func TestCUR8CursorOfLongAgo(t *testing.T) {
 	typ := newType(t)
 	topic := open(t, typ, nil, store.LogOptions{})

@@ -30,7 +30,7 @@ func (t *Topic) Reader(a *Arguments, id string, bell Bell, pos store.Position) R
 	return Reader{topic: t, life: t.life.Load(), args: a, id: id, bell: bell, pos: pos, slot: -1}
 }
 
-// ReaderFrom is like [Topic.Reader], but starts at from, in the epoch that from belongs to.
+// ReaderFrom is like [Topic.Reader], but the reader starts at from, in the epoch that from belongs to.
 func (t *Topic) ReaderFrom(a *Arguments, id string, bell Bell, from Start) Reader {
 	r := t.Reader(a, id, bell, from.Position)
 	r.life = from.life
@@ -50,11 +50,11 @@ func (r *Reader) Skip(p store.Position) { r.pos = p }
 func (r *Reader) Cursor() []byte { return r.life.cursor(r.topic, r.args.Of, r.pos) }
 
 // Place returns r's position as a cursor without a kind or name.
-func (r *Reader) Place() wire.Cursor { return r.life.place(r.topic, r.args.Of, r.pos) }
+func (r *Reader) Place() wire.Cursor { return r.life.placeAt(r.topic, r.args.Of, r.pos) }
 
-// PlaceAfter returns the position after e as a cursor without a kind or name. r must have returned e.
+// PlaceAfter returns the position after e as a cursor without a kind or name. The entry e must have been returned by r.
 func (r *Reader) PlaceAfter(e *store.Entry) wire.Cursor {
-	return wire.Cursor{Epoch: r.life.epoch, Position: uint64(e.Position), Proof: r.args.Of.proof(e.Proof())}
+	return wire.Cursor{Epoch: r.life.epoch, Position: uint64(e.Position), Proof: r.args.Of.cursorProof(e.Proof())}
 }
 
 // Pull returns the next occurrences for a stream or webhook subscription, at most [PullBatch] of them.
@@ -117,8 +117,8 @@ func (r *Reader) ParkAt(a *Arguments, pos store.Position) bool {
 	return true
 }
 
-// Unpark ends the wait and returns r's new position. That is the position before the first match or, if nothing
-// matched, the head.
+// Unpark ends the wait and returns r's new position. The new position is the position before the first match, or the
+// head if nothing matched.
 func (r *Reader) Unpark() store.Position {
 	r.topic.mu.Lock()
 	defer r.topic.mu.Unlock()
@@ -159,10 +159,10 @@ func (r *Reader) settle() {
 	r.first, r.parked = 0, false
 }
 
-// Bounds of one pass. The results are also bounded in bytes, because a stalled consumer retains the results of one
+// Bounds of one pass. The size of the results is also limited, because a stalled consumer retains the results of one
 // pass.
 const (
-	// ReadChunk is the number of entries to request in one read of the log.
+	// ReadChunk is the number of entries to request in a single read from the log.
 	ReadChunk = 64
 	// PullBatch is the maximum number of outcomes per pass.
 	PullBatch = 128
@@ -172,11 +172,10 @@ const (
 	PullBytes = 1 << 20
 )
 
-// A Bound limits one pass: the number of outcomes, their total bytes, and the number of entries to examine.
+// A Bound limits the outcomes of a pass, their total size in bytes, and the number of examined entries.
 type Bound struct{ Outcomes, Bytes, Scan int }
 
-// Batch returns the bound on one pass of a stream or webhook subscription that returns at most the given number of
-// outcomes.
+// Batch returns the bound for a pass of a stream or webhook subscription with at most the given number of outcomes.
 func Batch(outcomes int) Bound { return Bound{outcomes, PullBytes, PullScan} }
 
 // Next reads from r.pos until it reaches the head or a limit of the bound. It moves r.pos past every entry that it
@@ -212,7 +211,7 @@ func (r *Reader) Next(ctx context.Context, into []Outcome, b Bound) (Pulled, err
 		}
 		for i := range got.Entries {
 			e := &got.Entries[i]
-			o, ok, err := r.consider(ctx, e)
+			o, ok, err := r.evaluate(ctx, e)
 			if err != nil {
 				return p, err
 			}
@@ -246,20 +245,20 @@ func (r *Reader) restart() {
 	r.pos = oldest - 1
 }
 
-// consider checks one entry against the targets, the x-match rules and the author's Match, then applies Transform and
-// PerPrincipal. It only returns errors of the context. An error for the entry is stored in the outcome.
-func (r *Reader) consider(ctx context.Context, e *store.Entry) (Outcome, bool, error) {
-	return consider(ctx, r.life.record(e, r.args.Of), r.args, r.id)
+// evaluate checks an entry against its targets, the x-match rules and the author's Match, and then applies Transform
+// and PerPrincipal. It only returns errors of the context. An error for the entry is stored in the outcome.
+func (r *Reader) evaluate(ctx context.Context, e *store.Entry) (Outcome, bool, error) {
+	return evaluateEntry(ctx, r.life.recordOf(e, r.args.Of), r.args, r.id)
 }
 
-// Consider evaluates an entry that is not in a topic, as a reader does. cursor is the JSON encoding of the cursor after
-// the entry.
+// Consider evaluates an entry that is not in a topic, as a reader does. The parameter cursor is the JSON encoding of
+// the cursor after the entry.
 func Consider(ctx context.Context, e store.Entry, cursor []byte, a *Arguments, id string) (Outcome, bool, error) {
-	return consider(ctx, newRecord(a.Of, e, cursor), a, id)
+	return evaluateEntry(ctx, newRecord(a.Of, e, cursor), a, id)
 }
 
-func consider(ctx context.Context, rec *record, a *Arguments, id string) (Outcome, bool, error) {
-	if !rec.targets(id) || !a.matches(rec.places) {
+func evaluateEntry(ctx context.Context, rec *record, a *Arguments, id string) (Outcome, bool, error) {
+	if !rec.isAddressedTo(id) || !a.matches(rec.places) {
 		return Outcome{}, false, nil
 	}
 	ok, err := rec.accepts(ctx, a)
@@ -268,7 +267,7 @@ func consider(ctx context.Context, rec *record, a *Arguments, id string) (Outcom
 	}
 	var v *variant
 	if err == nil {
-		v, err = rec.variant(ctx, a)
+		v, err = rec.payloadFor(ctx, a)
 	}
 	if err == nil && rec.typ.PerPrincipal != nil {
 		if v, err = rec.privateView(ctx, a, v); v == nil && err == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A record is a log entry with the data derived from it, which all readers share. This data consists of the places for
-// the rules, the decoded payload for the author's Match, the encoded forms and Transform's results.
+// A record is a log entry with the data derived from it, which all readers share. The derived data consists of the
+// places for the rules, the decoded payload for the author's Match, the encoded forms, and the results of Transform.
 type record struct {
 	entry  store.Entry
 	typ    *Type
@@ -32,8 +32,8 @@ type record struct {
 	evicted  bool          // from the cache; no more variants are stored
 }
 
-// A variant is the payload for subscriptions with the same arguments. Transform is the author's code and can be slow or
-// hang, so no lock is held while it runs. Other readers wait until running is closed or their own context is done.
+// A variant is the payload for subscriptions with the same arguments. Transform is code of the author that can be slow
+// or hang, so it is called without locks. Other readers wait until running is closed or their own context is done.
 type variant struct {
 	running chan struct{} // closed when the computation ends; nil if none runs; guarded by record.mu
 	done    bool          // guarded by record.mu; data and err are final once it is true
@@ -65,7 +65,7 @@ func recordAt(typ *Type, e store.Entry, cursor []byte, ps []place) *record {
 	return r
 }
 
-// placesOf returns the places of an encoded payload; decoded may be nil.
+// placesOf returns the places of an encoded payload. The parameter decoded can be nil.
 func placesOf(typ *Type, data json.RawMessage, decoded any) []place {
 	if len(typ.Rules) == 0 {
 		return nil
@@ -74,11 +74,11 @@ func placesOf(typ *Type, data json.RawMessage, decoded any) []place {
 		// Data that was validated at append always decodes; other bytes match no rule.
 		decoded, _ = validate.Decode(data)
 	}
-	return places(typ.Rules, decoded)
+	return placesIn(typ.Rules, decoded)
 }
 
-// targets reports whether the occurrence is addressed to the subscription with the given id.
-func (r *record) targets(id string) bool {
+// isAddressedTo reports whether the occurrence is addressed to the subscription with the given id.
+func (r *record) isAddressedTo(id string) bool {
 	if r.entry.Targets == nil {
 		return true
 	}
@@ -112,9 +112,9 @@ func (r *record) accepts(ctx context.Context, a *Arguments) (ok bool, err error)
 	return r.typ.Match(ctx, p, a.Typed())
 }
 
-// variant returns the payload for the arguments. Transform is called once for all subscriptions with the same canonical
-// arguments (OCC-4).
-func (r *record) variant(ctx context.Context, a *Arguments) (*variant, error) {
+// payloadFor returns the payload for the arguments. Transform is called once for all subscriptions with the same
+// canonical arguments (OCC-4).
+func (r *record) payloadFor(ctx context.Context, a *Arguments) (*variant, error) {
 	if r.typ.Transform == nil {
 		return &r.plain, nil
 	}
@@ -145,12 +145,12 @@ func (r *record) variant(ctx context.Context, a *Arguments) (*variant, error) {
 	}
 	v.running = make(chan struct{})
 	r.mu.Unlock()
-	return r.compute(ctx, a, v)
+	return r.computeVariant(ctx, a, v)
 }
 
-// compute calls Transform and stores the result in v. The goroutine that set v.running must call it. It wakes the
-// waiting goroutines even after a panic.
-func (r *record) compute(ctx context.Context, a *Arguments, v *variant) (*variant, error) {
+// computeVariant calls Transform and stores the result in v. The goroutine that set v.running must call it. It wakes
+// the waiting goroutines even after a panic.
+func (r *record) computeVariant(ctx context.Context, a *Arguments, v *variant) (*variant, error) {
 	defer func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -176,11 +176,11 @@ func (r *record) transformed(ctx context.Context, a *Arguments) (json.RawMessage
 	if err := r.typ.Transform(ctx, p, a.Typed()); err != nil {
 		return nil, err
 	}
-	return r.typ.encoded("Transform", p)
+	return r.typ.encodePayload("Transform", p)
 }
 
-// privateView returns the payload that the principal of ctx is allowed to see, or nil if the occurrence must be
-// withheld. The result is not shared. After an error, no data of v may be sent (OCC-6).
+// privateView returns the payload that the principal of ctx may see, or nil if the occurrence must be withheld. The
+// result is not shared. After an error, no data of v may be sent (OCC-6).
 func (r *record) privateView(ctx context.Context, a *Arguments, v *variant) (*variant, error) {
 	p, err := r.typ.DecodePayload(v.data)
 	if err != nil {
@@ -190,15 +190,15 @@ func (r *record) privateView(ctx context.Context, a *Arguments, v *variant) (*va
 	if seen == nil || err != nil {
 		return nil, err
 	}
-	data, err := r.typ.encoded("PerPrincipal", seen)
+	data, err := r.typ.encodePayload("PerPrincipal", seen)
 	if err != nil {
 		return nil, err
 	}
 	return &variant{done: true, data: data}, nil
 }
 
-// encoded encodes and checks the payload that a hook returned.
-func (t *Type) encoded(hook string, payload any) (json.RawMessage, error) {
+// encodePayload encodes and checks the payload that a hook returned.
+func (t *Type) encodePayload(hook string, payload any) (json.RawMessage, error) {
 	data, err := codec.Encode(payload)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the result of %s: %w", hook, err)
@@ -225,7 +225,7 @@ func (r *record) frameHead(v *variant) []byte {
 		b = append(b, ',')
 	}
 	if v.head.CompareAndSwap(nil, &b) {
-		r.encoded(v, b)
+		r.chargeEncoded(v, b)
 	}
 	return b
 }
@@ -237,7 +237,7 @@ func (r *record) pollItem(v *variant) []byte {
 	}
 	b := r.appendItem(make([]byte, 0, len(v.data)+len(r.entry.Meta)+192), v, nil)
 	if v.item.CompareAndSwap(nil, &b) {
-		r.encoded(v, b)
+		r.chargeEncoded(v, b)
 	}
 	return b
 }
@@ -302,29 +302,29 @@ func (c recordCache) get(p store.Position, typ *Type) *record {
 	return r
 }
 
-// put stores r unless its slot contains a newer record.
-func (c recordCache) put(r *record) {
+// storeIfNewer stores r unless its slot contains a newer record.
+func (c recordCache) storeIfNewer(r *record) {
 	slot := c.slot(r.entry.Position)
 	old := slot.Load()
 	if old != nil && old.entry.Position >= r.entry.Position && old.typ == r.typ || !slot.CompareAndSwap(old, r) {
-		r.drop() // it was never in the cache
+		r.releaseMemory() // it was never in the cache
 		return
 	}
 	if old != nil {
-		old.drop()
+		old.releaseMemory()
 	}
 	r.charge(recent.Size(&r.entry), "", nil)
 }
 
-// A recordBudget bounds the memory of a topic's records. It evicts the oldest records first and never evicts the
-// newest.
+// A recordBudget limits the memory used by a topic's records. It evicts the oldest records first and never evicts the
+// newest record.
 type recordBudget struct {
 	mu    sync.Mutex // held while trimming
 	bytes atomic.Int64
 	cache recordCache
 }
 
-// charge adds n bytes to the record's memory usage. v is the Transform result that uses them, or nil.
+// charge adds n bytes to the record's memory usage. The parameter v is the Transform result that uses them, or nil.
 func (r *record) charge(n int, key string, v *variant) {
 	if r.budget == nil {
 		return
@@ -343,9 +343,9 @@ func (r *record) charge(n int, key string, v *variant) {
 	}
 }
 
-// encoded charges an encoded form of the original payload. The encoded forms of a Transform result are charged when the
-// result is stored.
-func (r *record) encoded(v *variant, form []byte) {
+// chargeEncoded adds an encoded form of the original payload to the record's memory usage. The encoded forms of a
+// Transform result are charged when the result is stored.
+func (r *record) chargeEncoded(v *variant, form []byte) {
 	if v == &r.plain {
 		r.charge(len(form), "", nil)
 	}
@@ -375,14 +375,14 @@ func (b *recordBudget) trim() {
 			oldest.forget()
 			return
 		case b.cache.slot(oldest.entry.Position).CompareAndSwap(oldest, nil):
-			oldest.drop()
+			oldest.releaseMemory()
 		}
 	}
 }
 
-// drop releases the memory of a record that was removed from the cache. A goroutine that is reading a variant can still
-// use it.
-func (r *record) drop() {
+// releaseMemory releases the memory of a record that was removed from the cache. A goroutine that is reading a variant
+// can still use it.
+func (r *record) releaseMemory() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.budget != nil {

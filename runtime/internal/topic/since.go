@@ -8,13 +8,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Since is a time in the past. It is At or, if At is zero, the time Age before now.
+// A Since is an absolute or relative time in the past. It is At. If At is zero, it is the time Age before the current
+// time.
 type Since struct {
 	At  time.Time
 	Age time.Duration
 }
 
-// resolve returns s as an absolute time. The type's clock determines the current time.
+// resolve converts s to an absolute time. The type's clock determines the current time.
 func (s *Since) resolve(typ *Type) time.Time {
 	if s.At.IsZero() {
 		return typ.Now().Add(-s.Age)
@@ -35,29 +36,29 @@ type Kept struct {
 // Kept returns the retention settings of the log.
 func (t *Topic) Kept() Kept { return t.options.Kept }
 
-// hasAll reports whether a log that has evicted entries still contains every entry since limit. n is the number of
-// entries since limit. If the log had evicted one of them for a reason other than age, it would still contain at least
-// MaxCount later entries.
-func (k *Kept) hasAll(limit, now time.Time, n int) bool {
+// hasAllSince reports whether a log that has evicted entries still contains every entry since limit. The parameter n is
+// the number of entries since limit. If the log had evicted such an entry for a reason other than its age, it would
+// still contain at least MaxCount later entries.
+func (k *Kept) hasAllSince(limit, now time.Time, n int) bool {
 	if k.MaxAge > 0 && now.Sub(limit) > k.MaxAge {
 		return false
 	}
 	return n < k.MaxCount
 }
 
-// slack is the number of entries before the position found that are checked for out-of-order timestamps. Authors set
-// the timestamps, so the entries may be out of order.
-const slack = 4 * ReadChunk
+// timestampSlack is the number of entries before a found position that are checked for out-of-order timestamps. Authors
+// set the timestamps, so they can be out of order.
+const timestampSlack = 4 * ReadChunk
 
-// since returns the start position for a reader of the events since limit. truncated reports whether some of those
-// events might have been evicted.
-func (t *Topic) since(ctx context.Context, typ *Type, limit time.Time) (pos store.Position, truncated bool, err error) {
+// startAfterTime returns the start position for a reader of the events since limit. The result truncated reports
+// whether some of those events might have been evicted.
+func (t *Topic) startAfterTime(ctx context.Context, typ *Type, limit time.Time) (pos store.Position, truncated bool, err error) {
 	oldest, head := t.Bounds()
 	pos, err = t.lastBefore(ctx, oldest, head, limit)
 	if err != nil {
 		return 0, false, err
 	}
-	if pos, err = t.FirstSince(ctx, max(oldest-1, pos-min(pos, slack)), pos, limit); err != nil {
+	if pos, err = t.FirstSince(ctx, max(oldest-1, pos-min(pos, timestampSlack)), pos, limit); err != nil {
 		return 0, false, err
 	}
 	oldest, _ = t.Bounds()
@@ -68,13 +69,13 @@ func (t *Topic) since(ctx context.Context, typ *Type, limit time.Time) (pos stor
 		return pos, false, nil
 	default:
 		evicted := t.Floor()+1 < oldest // by the log, not by a schema change
-		return pos, !evicted || !k.hasAll(limit, typ.Now(), int(head-min(head, pos))), nil
+		return pos, !evicted || !k.hasAllSince(limit, typ.Now(), int(head-min(head, pos))), nil
 	}
 }
 
 // Before returns the position of the last retained entry before limit. If all retained entries are later, it returns
-// the position before the first one. If timestamps are out of order, it returns one of the positions at which they
-// cross limit.
+// the position before the first entry. If the timestamps are out of order, it returns a position at which they cross
+// limit.
 func (t *Topic) Before(ctx context.Context, limit time.Time) (store.Position, error) {
 	oldest, head := t.Bounds()
 	return t.lastBefore(ctx, oldest, head, limit)

@@ -1,7 +1,6 @@
-// Package topic implements the log of an event type and its readers. Appending an entry to the log assigns its
-// position. Each reader has its own position, so replay and live delivery share one loop of reading, matching,
-// transforming and writing. A reader at the head parks in the match index (index.go) until a matching entry is
-// appended.
+// Package topic implements the log of an event type and its readers. An entry gets its position when it is appended to
+// the log. Each reader has its own position, so the same loop reads, matches, transforms and writes entries for replay
+// and live delivery. A reader at the head parks in the match index (index.go) until a matching entry is appended.
 //
 // The main types are [Topic] and [Reader]. [Type] describes an event type, [Arguments] holds the arguments of a
 // subscription, and [Outcome] is an occurrence evaluated for a subscription.
@@ -33,16 +32,16 @@ type Topic struct {
 	typ     *Type // attached readers have arguments of this type
 	head    store.Position
 	index   index
-	pending map[string][]*prepared // by eventId
-	count   int64                  // appended entries
-	rate    rate
+	pending map[string][]*preparedPlaces // by eventId
+	count   int64                        // appended entries
+	rate    decayingRate
 
 	floor    atomic.Uint64             // entries up to this position are treated as evicted
 	advanced atomic.Pointer[Advancing] // notified of appends
 }
 
 // An epochLog is the log during one epoch. A shared store starts a new epoch after its database is replaced, because
-// the new database may lack some entries (REP-19).
+// the new database might lack some entries (REP-19).
 type epochLog struct {
 	log      store.EventLog
 	epoch    uint64
@@ -55,7 +54,7 @@ type epochLog struct {
 	damage   damageMap
 }
 
-// An Advancing is notified of appends while the topic's lock is held. Advanced must not block.
+// An Advancing is a listener that is notified of appends while the topic's lock is held. Advanced must not block.
 type Advancing interface{ Advanced() }
 
 // Options configures a topic.
@@ -79,7 +78,7 @@ type Options struct {
 	Damaged func(first, last store.Position, err error)
 }
 
-// Asked identifies an operation on a log.
+// An Asked identifies an operation on a log.
 type Asked int
 
 // The operations that are measured.
@@ -88,8 +87,9 @@ const (
 	AskedRead
 )
 
-// measure starts measuring an operation on the log. The returned function ends the measurement.
-func (t *Topic) measure(ctx context.Context, what Asked) func(error) {
+// startMeasurement starts measuring an operation on the log. The caller must call the returned function when the
+// operation has finished.
+func (t *Topic) startMeasurement(ctx context.Context, what Asked) func(error) {
 	f := t.options.Asked
 	if f == nil {
 		return func(error) {}
@@ -101,17 +101,17 @@ func (t *Topic) measure(ctx context.Context, what Asked) func(error) {
 // Open opens an event type's log and returns its topic.
 func Open(typ *Type, o Options) (*Topic, error) {
 	t := &Topic{typ: typ, options: o}
-	if err := t.begin(); err != nil {
+	if err := t.openLog(); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// begin opens the log and installs it as the topic's current log.
-func (t *Topic) begin() error {
+// openLog opens the log and installs it as the topic's current log.
+func (t *Topic) openLog() error {
 	l := &epochLog{began: time.Now(), records: make(recordCache, t.options.Slots), cursorOf: t.options.CursorOf}
 	l.budget.cache = l.records
-	log, err := t.options.Open(func(entries []store.Entry) { t.appended(l, entries) })
+	log, err := t.options.Open(func(entries []store.Entry) { t.handleAppended(l, entries) })
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (t *Topic) begin() error {
 	for p := t.floor.Load(); p > uint64(l.head); p = t.floor.Load() { // the floor referred to entries that no longer exist
 		t.floor.CompareAndSwap(p, uint64(l.head))
 	}
-	t.index.each(func(r *Reader) { r.bell.Ring() })
+	t.index.visitReaders(func(r *Reader) { r.bell.Ring() })
 	return nil
 }
 
@@ -166,7 +166,7 @@ func (t *Topic) handleNewEpoch(old *epochLog, err error) error {
 	if t.life.Load() != old {
 		return nil
 	}
-	if again := t.begin(); again != nil {
+	if again := t.openLog(); again != nil {
 		return fmt.Errorf("%w; opening it again: %w", err, again)
 	}
 	return nil
@@ -185,7 +185,7 @@ func (t *Topic) Head() store.Position {
 	return t.head
 }
 
-// Advancing sets the listener that is notified of appends; nil removes it.
+// Advancing sets the listener that is notified of appends. A nil listener removes the current listener.
 func (t *Topic) Advancing(l Advancing) {
 	if l == nil {
 		t.advanced.Store(nil)
@@ -194,21 +194,22 @@ func (t *Topic) Advancing(l Advancing) {
 	t.advanced.Store(&l)
 }
 
-// prepared holds the places of a payload, which are computed before its append.
-type prepared struct {
+// A preparedPlaces holds the places of a payload, which are computed before the payload is appended.
+type preparedPlaces struct {
 	typ    *Type
 	data   json.RawMessage
 	places []place
 }
 
-// Append appends an entry. decoded is its decoded data, or nil. If once is set and the log already contains an entry
-// with the same eventId, Append does not append e. It then returns false, and a non-nil error if the data differs
-// (OCC-5). Entries that have been evicted or belong to another schema are ignored.
+// Append appends an entry. The parameter decoded is the decoded data of the entry, or nil. If once is set and the log
+// already contains an entry with the same eventId, Append does not append e. In this case, it returns false, and also a
+// non-nil error if the data differs (OCC-5). It ignores existing entries that have been evicted or belong to another
+// schema.
 func (t *Topic) Append(ctx context.Context, e store.Entry, decoded any, once bool) (fresh bool, err error) {
 	defer t.prepare(&e, decoded)()
 	for {
 		l := t.life.Load()
-		answered := t.measure(ctx, AskedAppend)
+		answered := t.startMeasurement(ctx, AskedAppend)
 		if once {
 			_, fresh, err = l.log.AppendOnce(ctx, e, t.Floor())
 		} else {
@@ -225,25 +226,25 @@ func (t *Topic) Append(ctx context.Context, e store.Entry, decoded any, once boo
 	}
 }
 
-// prepare computes the places of e for the following append and stores them until forget is called. A large payload
-// takes long to evaluate, so prepare must be called before the append lock is acquired.
+// prepare computes the places of e for the subsequent append and stores them until forget is called. Evaluating a large
+// payload takes a long time, so prepare must be called before the append lock is acquired.
 func (t *Topic) prepare(e *store.Entry, decoded any) (forget func()) {
 	typ := t.current()
 	if len(typ.Rules) == 0 {
 		return func() {}
 	}
-	p := &prepared{typ, e.Data, placesOf(typ, e.Data, decoded)}
+	p := &preparedPlaces{typ, e.Data, placesOf(typ, e.Data, decoded)}
 	id := e.EventID
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.pending == nil {
-		t.pending = map[string][]*prepared{}
+		t.pending = map[string][]*preparedPlaces{}
 	}
 	t.pending[id] = append(t.pending[id], p)
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		rest := slices.DeleteFunc(t.pending[id], func(o *prepared) bool { return o == p })
+		rest := slices.DeleteFunc(t.pending[id], func(o *preparedPlaces) bool { return o == p })
 		if len(rest) == 0 {
 			delete(t.pending, id)
 		} else {
@@ -252,19 +253,19 @@ func (t *Topic) prepare(e *store.Entry, decoded any) (forget func()) {
 	}
 }
 
-// preparedFor returns the prepared places of the entry, or the zero value. Several emits with the same eventId can be
-// in flight, but only one of them is appended.
-func (t *Topic) preparedFor(e *store.Entry) prepared {
+// preparedFor returns the prepared places of the entry, or the zero value if they were not prepared. Several emits with
+// the same eventId can be in flight, but only one of them is appended.
+func (t *Topic) preparedFor(e *store.Entry) preparedPlaces {
 	for _, p := range t.pending[e.EventID] {
 		if bytes.Equal(p.data, e.Data) {
 			return *p
 		}
 	}
-	return prepared{}
+	return preparedPlaces{}
 }
 
-// appended is the log's Appended callback. It moves the head and wakes the readers that the entries might match.
-func (t *Topic) appended(l *epochLog, entries []store.Entry) {
+// handleAppended is the log's Appended callback. It moves the head and wakes the readers that the entries might match.
+func (t *Topic) handleAppended(l *epochLog, entries []store.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.life.Load() != l { // l is still being opened or has ended
@@ -277,13 +278,13 @@ func (t *Topic) appended(l *epochLog, entries []store.Entry) {
 		e := &entries[i]
 		p := t.preparedFor(e)
 		if p.typ != t.typ { // not prepared in this process, or the type has changed since
-			p = prepared{typ: t.typ, places: placesOf(t.typ, e.Data, nil)}
+			p = preparedPlaces{typ: t.typ, places: placesOf(t.typ, e.Data, nil)}
 		}
 		rec := recordAt(p.typ, *e, l.cursorOf(t.typ, e), p.places)
 		rec.budget = &l.budget
-		l.records.put(rec)
+		l.records.storeIfNewer(rec)
 		t.head = e.Position
-		t.index.wake(rec, func(r *Reader) {
+		t.index.wakeMatching(rec, func(r *Reader) {
 			if e.Position <= r.pos {
 				t.index.park(r) // it already read this entry
 				return
@@ -307,7 +308,7 @@ func (t *Topic) Redefine(typ *Type, reset bool) {
 		t.Raise(t.head)
 	}
 	var all []*Reader
-	t.index.each(func(r *Reader) { all = append(all, r) })
+	t.index.visitReaders(func(r *Reader) { all = append(all, r) })
 	for _, r := range all {
 		r.settle()
 		t.index.detach(r)
@@ -319,7 +320,7 @@ func (t *Topic) Redefine(typ *Type, reset bool) {
 func (t *Topic) SignalAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.index.each(func(r *Reader) { r.bell.Ring() })
+	t.index.visitReaders(func(r *Reader) { r.bell.Ring() })
 }
 
 // Raise marks all entries up to and including p as evicted.
@@ -345,14 +346,14 @@ func (t *Topic) Bounds() (oldest, head store.Position) {
 	return max(oldest, t.Floor()+1), head
 }
 
-// Shared reports whether other processes may append to the log. Readers receive those entries like local entries
+// Shared reports whether other processes can append to the log. Readers receive those entries like local entries
 // (REP-2).
 func (t *Topic) Shared() bool {
 	_, ok := t.life.Load().log.(engine.Log)
 	return ok
 }
 
-// catchUp catches up to position p if the log contains it. Another process may have issued a cursor for an entry that
+// catchUp catches up to position p if the log contains it. Another process might have issued a cursor for an entry that
 // this process has not seen (REP-3).
 func (t *Topic) catchUp(ctx context.Context, p store.Position) error {
 	l := t.life.Load()
@@ -367,7 +368,7 @@ func (t *Topic) catchUp(ctx context.Context, p store.Position) error {
 	return nil
 }
 
-// Caught returns nil if the topic last caught up with the log less than fresh ago. Otherwise it queries the store. A
+// Caught returns nil if the topic has caught up with the log within the period fresh. Otherwise it queries the store. A
 // topic with an unshared log is always up to date.
 func (t *Topic) Caught(ctx context.Context, fresh time.Duration) error {
 	if seen, ok := t.Seen(); !ok || time.Since(seen) < fresh {
@@ -377,7 +378,8 @@ func (t *Topic) Caught(ctx context.Context, fresh time.Duration) error {
 	return err
 }
 
-// Seen returns when the log was last checked for appends by other processes. ok is false if the log is not shared.
+// Seen returns the time at which the log was last checked for appends by other processes. The result ok is false if the
+// log is not shared.
 func (t *Topic) Seen() (at time.Time, ok bool) {
 	log, ok := t.life.Load().log.(engine.Log)
 	if !ok {
@@ -408,7 +410,7 @@ func (t *Topic) Read(ctx context.Context, after store.Position, limit int) (stor
 func (t *Topic) read(ctx context.Context, l *epochLog, after store.Position, limit int) (store.Batch, error) {
 	floor := t.Floor()
 	gap := after < floor
-	answered := t.measure(ctx, AskedRead)
+	answered := t.startMeasurement(ctx, AskedRead)
 	b, err := t.readUndamaged(ctx, l, max(after, floor), limit)
 	answered(err)
 	if gap {
@@ -418,13 +420,13 @@ func (t *Topic) read(ctx context.Context, l *epochLog, after store.Position, lim
 	return b, err
 }
 
-// record returns the entry's record for typ. It uses the cached record if there is one.
-func (l *epochLog) record(e *store.Entry, typ *Type) *record {
+// recordOf returns the entry's record for typ. If the record is cached, it returns the cached record.
+func (l *epochLog) recordOf(e *store.Entry, typ *Type) *record {
 	if rec := l.records.get(e.Position, typ); rec != nil {
 		return rec
 	}
 	rec := newRecord(typ, *e, l.cursorOf(typ, e))
 	rec.budget = &l.budget
-	l.records.put(rec)
+	l.records.storeIfNewer(rec)
 	return rec
 }

@@ -32,11 +32,11 @@ type Type struct {
 
 	// DecodeArguments and DecodePayload decode JSON into a new copy of the author's struct.
 	DecodeArguments, DecodePayload func(json.RawMessage) (any, error)
-	// Match and Transform are the author's hooks; they may be nil.
+	// Match and Transform are the author's hooks, which can be nil.
 	Match     func(ctx context.Context, payload, arguments any) (bool, error)
 	Transform func(ctx context.Context, payload, arguments any) error
 	// PerPrincipal is the author's hook for private members. It may be nil. It receives a copy of the payload and
-	// returns the payload that the principal of ctx is allowed to see, or nil to withhold the occurrence.
+	// returns the payload that the principal of ctx may see, or nil to withhold the occurrence.
 	PerPrincipal func(ctx context.Context, payload, arguments any) (any, error)
 	// Encodable returns an error if data cannot be sent as an occurrence's data (OCC-4).
 	Encodable func(data json.RawMessage) error
@@ -44,9 +44,9 @@ type Type struct {
 	arguments argumentsCache
 }
 
-// proof returns the entry proof that a cursor carries. It returns 0 for a type with private members, because a caller
-// could use the hash to verify guesses about them (OCC-6).
-func (t *Type) proof(p uint32) uint32 {
+// cursorProof returns the entry proof that a cursor contains. It returns 0 for a type with private members, because a
+// caller could use the hash to verify guesses about them (OCC-6).
+func (t *Type) cursorProof(p uint32) uint32 {
 	if t.PerPrincipal != nil {
 		return 0
 	}

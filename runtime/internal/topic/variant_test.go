@@ -112,8 +112,8 @@ func TestPanickingTransform(t *testing.T) {
 	})
 }
 
-// OCC-6: PerPrincipal is asked for each reading of each reader and works on Transform's result, of which nobody else sees a
-// change; an entry that it withholds is passed over like one that does not match.
+// OCC-6: PerPrincipal is asked for each reading of each reader and works on Transform's result, of which nobody else
+// sees a change; an entry that it withholds is passed over like one that does not match.
 func TestPerPrincipal(t *testing.T) {
 	typ := newType(t)
 	transformed := 0

@@ -10,13 +10,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 )
 
-// A failureBudget limits failed verifications per destination host and per principal in a sliding minute (VER-3). A
-// host has a multiple of a principal's budget, so that failures of one principal do not block others. Successes do not
-// count, so that a busy shared receiver is not throttled. The remaining budget limits the number of concurrent
-// verifications, because each of them may still fail. Further verifications wait.
+// A failureBudget limits the number of failed verifications per destination host and per principal in a sliding window
+// of one minute (VER-3). The budget of a host is a multiple of a principal's budget, so the failures of one principal
+// do not block other principals. Successful verifications do not count, so a busy shared receiver is not throttled. The
+// remaining budget limits the number of concurrent verifications, because each of them might fail. Further
+// verifications wait.
 type failureBudget struct {
 	mu      sync.Mutex
-	byKey   map[budgetKey]*failures
+	byKey   map[budgetKey]*recentFailures
 	sweepAt int
 }
 
@@ -34,8 +35,8 @@ const (
 	budgetKinds
 )
 
-// failures contains the failures of one key.
-type failures struct {
+// recentFailures contains the failures of one key.
+type recentFailures struct {
 	at       []time.Time // ascending, within the window
 	running  int
 	waiting  []chan struct{} // closed when something has changed
@@ -49,14 +50,14 @@ const (
 	unknownFactor = 2
 	knownFactor   = 4
 	trustTime     = 10 * time.Minute
-	// minSweep is the minimum number of keys for a sweep.
-	minSweep = 1024
+	// minSweepKeys is the number of keys from which idle keys are removed.
+	minSweepKeys = 1024
 )
 
 var errOverBudget = events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications"})
 
-// limit returns the maximum number of failures of a key, given the budget of a principal.
-func (f *failures) limit(kind budgetKind, budget int, now time.Time) int {
+// limit returns the maximum number of failures for a key, given the budget of a principal.
+func (f *recentFailures) limit(kind budgetKind, budget int, now time.Time) int {
 	switch {
 	case kind == ofPrincipal:
 		return budget
@@ -67,13 +68,13 @@ func (f *failures) limit(kind budgetKind, budget int, now time.Time) int {
 	}
 }
 
-func (f *failures) isTrusted(now time.Time) bool {
+func (f *recentFailures) isTrusted(now time.Time) bool {
 	return !f.verified.IsZero() && now.Sub(f.verified) < trustTime
 }
 
-// begin reserves a verification in the budgets of the principal and the host. If necessary, it waits for the outcome of
-// other verifications. The caller must call finish with the outcome.
-func (b *failureBudget) begin(ctx context.Context, principal, host string, budget int) (finish func(ok bool), err error) {
+// reserve reserves a verification in the budgets of the principal and the host. If necessary, it waits for the outcomes
+// of other verifications. The caller must call finish with the outcome.
+func (b *failureBudget) reserve(ctx context.Context, principal, host string, budget int) (finish func(ok bool), err error) {
 	keys := [budgetKinds]budgetKey{
 		ofPrincipal: {ofPrincipal, principal},
 		ofHost:      {ofHost, host},
@@ -85,7 +86,7 @@ func (b *failureBudget) begin(ctx context.Context, principal, host string, budge
 		}
 		if wait == nil {
 			var once sync.Once
-			return func(ok bool) { once.Do(func() { b.complete(keys, ok) }) }, nil
+			return func(ok bool) { once.Do(func() { b.recordOutcome(keys, ok) }) }, nil
 		}
 		select {
 		case <-wait:
@@ -98,16 +99,17 @@ func (b *failureBudget) begin(ctx context.Context, principal, host string, budge
 	}
 }
 
-// tryReserve reserves a slot for all keys. If one of them has no free slot, wait is not nil. If the failures of a key
-// exceed its budget, the error depends on the kind of key. The principal is checked first.
+// tryReserve reserves a slot for each of the keys. If a key has no free slot, it returns the channel wait, which is
+// closed when the state of the key changes. If the failures of a key exceed its budget, the error depends on the kind
+// of key. The principal is checked first.
 func (b *failureBudget) tryReserve(keys [budgetKinds]budgetKey, budget int) (wait chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	b.sweep(now)
-	var all [budgetKinds]*failures
+	b.removeIdle(now)
+	var all [budgetKinds]*recentFailures
 	for i, k := range keys {
-		f := b.get(k, now)
+		f := b.failuresOf(k, now)
 		bound := f.limit(k.kind, budget, now)
 		switch {
 		case len(f.at) >= bound && k.kind == ofHost:
@@ -127,12 +129,12 @@ func (b *failureBudget) tryReserve(keys [budgetKinds]budgetKey, budget int) (wai
 	return nil, nil
 }
 
-func (b *failureBudget) complete(keys [budgetKinds]budgetKey, ok bool) {
+func (b *failureBudget) recordOutcome(keys [budgetKinds]budgetKey, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	for _, k := range keys {
-		f := b.get(k, now)
+		f := b.failuresOf(k, now)
 		f.running--
 		switch {
 		case !ok:
@@ -147,23 +149,23 @@ func (b *failureBudget) complete(keys [budgetKinds]budgetKey, ok bool) {
 	}
 }
 
-// get returns the failures of the key and removes expired ones.
-func (b *failureBudget) get(k budgetKey, now time.Time) *failures {
+// failuresOf returns the failures of the key after it has removed expired failures.
+func (b *failureBudget) failuresOf(k budgetKey, now time.Time) *recentFailures {
 	if b.byKey == nil {
-		b.byKey = map[budgetKey]*failures{}
+		b.byKey = map[budgetKey]*recentFailures{}
 	}
 	f := b.byKey[k]
 	if f == nil {
-		f = &failures{}
+		f = &recentFailures{}
 		b.byKey[k] = f
 	}
 	f.prune(now)
 	return f
 }
 
-// sweep removes keys without state each time the number of keys has doubled.
-func (b *failureBudget) sweep(now time.Time) {
-	if len(b.byKey) < max(b.sweepAt, minSweep) {
+// removeIdle removes keys without state whenever the number of keys has doubled.
+func (b *failureBudget) removeIdle(now time.Time) {
+	if len(b.byKey) < max(b.sweepAt, minSweepKeys) {
 		return
 	}
 	for k, f := range b.byKey {
@@ -174,7 +176,7 @@ func (b *failureBudget) sweep(now time.Time) {
 	b.sweepAt = 2 * len(b.byKey)
 }
 
-func (f *failures) prune(now time.Time) {
+func (f *recentFailures) prune(now time.Time) {
 	n := 0
 	for n < len(f.at) && now.Sub(f.at[n]) >= budgetWindow {
 		n++

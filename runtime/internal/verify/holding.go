@@ -2,7 +2,7 @@ package verify
 
 import "maps"
 
-// A Holding is a snapshot of a [Verifier]'s work in progress and used quotas.
+// A Holding is a snapshot of the work in progress and the used quotas of a [Verifier].
 type Holding struct {
 	Flights  int            // verifications of a pair, running or waiting for a running one
 	Fetching int            // documents of origins being fetched

@@ -17,7 +17,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 )
 
-// receiverDocs caches the documents by which origins consent to callbacks (VER-1), for as long as HTTP allows.
+// A receiverDocs caches the documents with which origins consent to callbacks (VER-1), for as long as the HTTP headers
+// allow.
 type receiverDocs struct {
 	fetching keylock.Locks[string]
 	mu       sync.Mutex
@@ -49,24 +50,24 @@ func (r *receiverDocs) hasCached(u *url.URL) bool {
 	if u.Scheme != "https" {
 		return false
 	}
-	d, _ := r.get(originOf(u))
-	return d.covers(u)
+	d, _ := r.cached(originOf(u))
+	return d.coversCallback(u)
 }
 
-func (r *receiverDocs) get(origin string) (receiverDoc, bool) {
+func (r *receiverDocs) cached(origin string) (receiverDoc, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d, ok := r.byOrigin[origin]
 	if ok && !time.Now().Before(d.until) {
-		r.drop(origin)
+		r.remove(origin)
 		return receiverDoc{}, false
 	}
 	return d, ok
 }
 
-// fetch fetches the origin's document unless it is cached and reports whether it covers the callback. It makes only one
-// request to an origin at a time.
-func (r *receiverDocs) fetch(ctx context.Context, g *netguard.Guard, u *url.URL) bool {
+// fetchAndCheck reports whether the origin's document covers the callback. It fetches the document if it is not cached.
+// It sends only one request to an origin at a time.
+func (r *receiverDocs) fetchAndCheck(ctx context.Context, g *netguard.Guard, u *url.URL) bool {
 	if u.Scheme != "https" {
 		return false // an attacker on the path could consent for a plain http origin
 	}
@@ -76,21 +77,21 @@ func (r *receiverDocs) fetch(ctx context.Context, g *netguard.Guard, u *url.URL)
 		return false
 	}
 	defer unlock()
-	if d, ok := r.get(origin); ok {
-		return d.covers(u)
+	if d, ok := r.cached(origin); ok {
+		return d.coversCallback(u)
 	}
 	d, keep := fetchDocument(ctx, g, u)
 	if keep > 0 && ctx.Err() == nil {
 		d.until = time.Now().Add(keep)
 		r.put(origin, d)
 	}
-	return d.covers(u)
+	return d.coversCallback(u)
 }
 
 func (r *receiverDocs) put(origin string, d receiverDoc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.drop(origin)
+	r.remove(origin)
 	if r.byOrigin == nil || len(r.byOrigin) >= maxDocuments || r.bytes+d.size() > maxDocumentBytes {
 		r.byOrigin, r.bytes = map[string]receiverDoc{}, 0
 	}
@@ -98,8 +99,8 @@ func (r *receiverDocs) put(origin string, d receiverDoc) {
 	r.bytes += d.size()
 }
 
-// drop removes an origin. The caller must hold mu.
-func (r *receiverDocs) drop(origin string) {
+// remove removes an origin. The caller must hold mu.
+func (r *receiverDocs) remove(origin string) {
 	if d, ok := r.byOrigin[origin]; ok {
 		r.bytes -= d.size()
 		delete(r.byOrigin, origin)
@@ -115,7 +116,7 @@ func (d receiverDoc) size() int {
 	return n
 }
 
-// fetchDocument fetches the document. The result keep is how long the document may be cached.
+// fetchDocument fetches the document. The result keep is the time for which the document can be cached.
 func fetchDocument(ctx context.Context, g *netguard.Guard, u *url.URL) (d receiverDoc, keep time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, documentTime)
 	defer cancel()
@@ -134,11 +135,11 @@ func fetchDocument(ctx context.Context, g *netguard.Guard, u *url.URL) (d receiv
 		return d, failureCacheTime
 	}
 	d.prefixes = doc.Receivers
-	return d, cacheTime(a.Header)
+	return d, cacheDuration(a.Header)
 }
 
-// cacheTime returns how long a response may be cached according to its headers and this package's limits.
-func cacheTime(h http.Header) time.Duration {
+// cacheDuration returns the time for which a response can be cached according to its headers and this package's limits.
+func cacheDuration(h http.Header) time.Duration {
 	keep := defaultCacheTime
 	for _, line := range h.Values("Cache-Control") {
 		for _, d := range strings.Split(strings.ToLower(line), ",") {
@@ -159,8 +160,8 @@ func cacheTime(h http.Header) time.Duration {
 	return min(max(keep, 0), maxCacheTime)
 }
 
-// covers reports whether the callback's path starts with a prefix of the document.
-func (d receiverDoc) covers(u *url.URL) bool {
+// coversCallback reports whether the callback's path starts with a prefix of the document.
+func (d receiverDoc) coversCallback(u *url.URL) bool {
 	p, ok := normalPath(u)
 	if !ok {
 		return false
@@ -173,8 +174,8 @@ func (d receiverDoc) covers(u *url.URL) bool {
 	return false
 }
 
-// normalPath returns the path without dot segments and percent-encoding. It returns false for a path that servers may
-// interpret differently.
+// normalPath returns the path without dot segments and percent-encoding. It returns false for a path that servers can
+// interpret in different ways.
 func normalPath(u *url.URL) (string, bool) {
 	escaped := strings.ToLower(u.EscapedPath())
 	for _, odd := range []string{"%2f", "%5c", "%00", "%2e", "%25", "\\", "//"} {

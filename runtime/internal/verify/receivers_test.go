@@ -44,7 +44,7 @@ func TestVER1DocumentCaching(t *testing.T) {
 		{http.Header{"Cache-Control": {"private", "no-store"}}, 0},
 		{http.Header{"Cache-Control": {"No-Cache, max-age=60"}}, 0},
 	} {
-		if got := cacheTime(c.header); got != c.want {
+		if got := cacheDuration(c.header); got != c.want {
 			t.Errorf("%v: %s, want %s", c.header, got, c.want)
 		}
 	}

@@ -12,15 +12,15 @@ import (
 // per principal and in total (VER-3).
 
 const (
-	// SweepBatch is the maximum number of records that one call to the store removes.
+	// SweepBatch is the maximum number of records that a single call to the store removes.
 	SweepBatch = 256
-	// SweepAtMost and sweepAtLeast limit the time between two sweeps.
-	SweepAtMost, sweepAtLeast = 10 * time.Minute, time.Second
+	// SweepAtMost and minSweepPause limit the time between two sweeps.
+	SweepAtMost, minSweepPause = 10 * time.Minute, time.Second
 )
 
 // Sweep removes records that are no longer needed, immediately and then periodically until ctx ends.
 func (v *Verifier) Sweep(ctx context.Context, log *fault.Log) {
-	every := min(max(v.o.CacheFor/4, sweepAtLeast), SweepAtMost)
+	every := min(max(v.o.CacheFor/4, minSweepPause), SweepAtMost)
 	tick := time.NewTimer(0)
 	defer tick.Stop()
 	for {
@@ -42,7 +42,7 @@ func (v *Verifier) Sweep(ctx context.Context, log *fault.Log) {
 	}
 }
 
-// A verifiedQuota counts the running verifications, which may become records.
+// A verifiedQuota counts the running verifications, each of which can result in a record.
 type verifiedQuota struct {
 	mu    sync.Mutex
 	owned map[string]int // by principal
@@ -62,12 +62,11 @@ func (q *verifiedQuota) add(principal string, n int) (own, all int) {
 	return q.owned[principal], q.total
 }
 
-// reserve reserves a slot for a new record before the callback is contacted. It returns an error if the quota is
-// exhausted.
-func (v *Verifier) reserve(ctx context.Context, principal string) (giveBack func(), err error) {
+// reserveRecord reserves a slot for a new record. It is called before the callback is contacted. It returns an error if
+// the quota is exhausted.
+func (v *Verifier) reserveRecord(ctx context.Context, principal string) (giveBack func(), err error) {
 	o := &v.o
-	// Count before querying the store, so that a record that is stored concurrently counts twice rather than not at
-	// all.
+	// Count before querying the store, so a record that is stored concurrently is counted twice and not missed.
 	own, all := v.quota.add(principal, 1)
 	giveBack = func() { v.quota.add(principal, -1) }
 	for swept := false; ; swept = true {

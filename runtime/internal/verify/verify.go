@@ -27,7 +27,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// ByRecord is the method of a record that was stored without a verification.
+// ByRecord is the verification method of a record that was stored without a verification.
 const ByRecord = "stored"
 
 // Verification methods, in the order in which they are tried (VER-1).
@@ -37,14 +37,14 @@ const (
 	byChallenge = "challenge"
 )
 
-// verifyTime is the timeout of the whole verification in one subscribe call, including the wait for other verifications
-// (VER-2).
+// verifyTime is the timeout for the whole verification in a subscribe call, including the time spent waiting for other
+// verifications (VER-2).
 const verifyTime = 7500 * time.Millisecond
 
 // Options configures a [Verifier].
 type Options struct {
 	Limits
-	// Allow lists origins, with or without a path. Callbacks at these origins need no verification.
+	// Allow lists origins, with or without a path. Callbacks at these origins do not require verification.
 	Allow []string
 	// Identity adds the server's signature to challenges. Challenges are also signed with the subscription's secrets.
 	// If it is nil, challenges have no server signature.
@@ -116,7 +116,8 @@ func allowList(receivers []string) ([]*url.URL, error) {
 	return list, nil
 }
 
-// A Pair identifies a verification. A verification is not valid for other principals (VER-3).
+// A Pair identifies a verification. The verification of one principal's callback is not valid for other principals
+// (VER-3).
 type Pair struct{ Principal, URL string }
 
 // A Candidate is a subscription with a callback to verify.
@@ -132,9 +133,10 @@ type Candidate struct {
 	Live func() bool
 }
 
-// Verify returns nil if events may be delivered. The result answered is the callback's response time to a challenge, or
-// 0 without a challenge. Only one verification of a pair runs at a time, and concurrent calls use its result. The error
-// is a CallbackEndpointError, ResourceExhausted, an error of the context or an error of the store.
+// Verify returns a nil error if events may be delivered to the callback. The result answered is the callback's response
+// time to a challenge, or 0 without a challenge. Only one verification of a pair runs at a time. Concurrent calls for
+// the same pair use its result. The error is a CallbackEndpointError, ResourceExhausted, an error of the context or an
+// error of the store.
 func (v *Verifier) Verify(ctx context.Context, c *Candidate) (answered time.Duration, err error) {
 	if v.Allows(c.At) {
 		return 0, nil
@@ -155,29 +157,29 @@ func (v *Verifier) verify(ctx context.Context, c *Candidate) (answered time.Dura
 	if err != nil || ok {
 		return 0, err
 	}
-	giveBack, err := v.reserve(ctx, c.Principal)
+	giveBack, err := v.reserveRecord(ctx, c.Principal)
 	if err != nil {
-		v.count(ctx, byChallenge, "over_quota")
+		v.countOutcome(ctx, byChallenge, "over_quota")
 		return 0, err
 	}
 	defer giveBack()
 	if v.receivers.hasCached(c.At) {
 		return 0, v.storeVerified(ctx, c, byWellKnown)
 	}
-	finish, err := v.budget.begin(ctx, c.Principal, hostOf(c.At), v.o.Budget)
+	finish, err := v.budget.reserve(ctx, c.Principal, hostOf(c.At), v.o.Budget)
 	if err != nil {
-		v.count(ctx, byChallenge, "over_budget")
+		v.countOutcome(ctx, byChallenge, "over_budget")
 		return 0, err
 	}
-	if v.receivers.fetch(ctx, v.guard, c.At) {
+	if v.receivers.fetchAndCheck(ctx, v.guard, c.At) {
 		finish(true)
 		return 0, v.storeVerified(ctx, c, byWellKnown)
 	}
 	began := time.Now()
-	err = v.challenge(ctx, c)
+	err = v.sendChallenge(ctx, c)
 	finish(err == nil)
 	if err != nil {
-		v.count(ctx, byChallenge, outcomeOf(err))
+		v.countOutcome(ctx, byChallenge, outcomeOf(err))
 		return 0, err
 	}
 	return max(time.Since(began), 1), v.storeVerified(ctx, c, byChallenge)
@@ -195,7 +197,7 @@ func callbackError(c wire.Category) *events.Error {
 	return events.NewError(wire.CallbackEndpointError, map[string]wire.Category{"reason": c})
 }
 
-// outcomeOf returns the category of a failure for use in the metric.
+// outcomeOf returns the category of a failure, which is used as a metric attribute.
 func outcomeOf(err error) string {
 	var e *events.Error
 	if errors.As(err, &e) {
@@ -209,10 +211,10 @@ func outcomeOf(err error) string {
 	return "cancelled"
 }
 
-// outcomeVerified is the outcome of a successful verification. Any other outcome is the reason for a failure.
+// outcomeVerified is the outcome of a successful verification. All other outcomes are reasons for a failure.
 const outcomeVerified = "verified"
 
-func (v *Verifier) count(ctx context.Context, way, outcome string) {
+func (v *Verifier) countOutcome(ctx context.Context, way, outcome string) {
 	set := []attribute.KeyValue{telemetry.Verification.String(way), telemetry.Outcome.String(outcomeVerified)}
 	if outcome != outcomeVerified {
 		set = append(set[:1], telemetry.Outcome.String("refused"), telemetry.ErrorType.String(outcome))
@@ -230,7 +232,7 @@ func (v *Verifier) Allows(u *url.URL) bool {
 	return false
 }
 
-// isBelow reports whether the URL's path is equal to path or below it.
+// isBelow reports whether the URL's path is equal to path or within it.
 func isBelow(u *url.URL, path string) bool {
 	path = strings.TrimSuffix(path, "/")
 	if path == "" {
@@ -282,13 +284,13 @@ func (v *Verifier) storeVerified(ctx context.Context, c *Candidate, way string) 
 	now := v.o.Now()
 	err := v.store.PutVerification(ctx, store.Verification{Principal: c.Principal, URL: c.Pair.URL, Method: way, At: now, Until: now.Add(v.o.CacheFor)})
 	if err == nil {
-		v.count(ctx, way, outcomeVerified)
+		v.countOutcome(ctx, way, outcomeVerified)
 	}
 	return err
 }
 
-// challenge requires the callback to echo a nonce that only its receiver can know (VER-2).
-func (v *Verifier) challenge(ctx context.Context, c *Candidate) error {
+// sendChallenge sends a nonce to the callback and verifies that the callback echoes it (VER-2).
+func (v *Verifier) sendChallenge(ctx context.Context, c *Candidate) error {
 	nonce := rand.Text()
 	body, err := webhook.Verification(nonce)
 	if err != nil {

@@ -165,7 +165,8 @@ func (g *rig) verify(ctx context.Context, principal, callback string, live bool)
 	return err
 }
 
-// expect verifies and compares what the subscriber is told, "" for nothing wrong, and what the receiver was asked since.
+// expect verifies and compares what the subscriber is told, "" for nothing wrong, and what the receiver was asked
+// since.
 func (g *rig) expect(what, principal, callback string, live bool, want string, asked ...string) {
 	g.t.Helper()
 	err := g.verify(g.t.Context(), principal, callback, live)
@@ -227,7 +228,7 @@ func TestVER1Ways(t *testing.T) {
 		g.consents = `{"receivers":["/"]}`
 		g.start()
 		u, _ := url.Parse("http://example.com/hooks")
-		if g.receivers.hasCached(u) || g.receivers.fetch(t.Context(), g.guard, u) {
+		if g.receivers.hasCached(u) || g.receivers.fetchAndCheck(t.Context(), g.guard, u) {
 			t.Error("it consents")
 		}
 		g.told("nobody", nil, "")
@@ -362,8 +363,8 @@ func TestVER3Bounds(t *testing.T) {
 	})
 }
 
-// VER-3: failures of one principal at a host that many share are its own, whatever it fails; only those of several close
-// the host to others, who learn that they are not theirs, and not a host that is known to be a receiver.
+// VER-3: failures of one principal at a host that many share are its own, whatever it fails; only those of several
+// close the host to others, who learn that they are not theirs, and not a host that is known to be a receiver.
 func TestVER3OwnFailuresFirst(t *testing.T) {
 	const (
 		own    = "ResourceExhausted: too many failed verifications"

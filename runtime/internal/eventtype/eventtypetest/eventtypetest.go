@@ -47,7 +47,7 @@ type filter struct {
 var rules = []events.MatchRule{{Argument: "severity", Path: "/severity"}, {Argument: "service", Path: "/service"},
 	{Argument: "any", Path: "/severity", Op: events.MatchIn}}
 
-// Options configures a [Type]. With the zero value, the type has neither a log nor a check.
+// Options configures a [Type]. If Options is the zero value, the type has neither a log nor a check.
 type Options struct {
 	// Emits gives the type a log.
 	Emits bool
@@ -152,7 +152,7 @@ func (e *Type) Redefine(inputSchema string) {
 	e.define(&d)
 }
 
-// Unhook registers the type again without webhook delivery. Hook registers it again with webhook delivery.
+// Unhook registers the type again, without webhook delivery. Hook registers it again, with webhook delivery.
 func (e *Type) Unhook() { e.hook(false) }
 func (e *Type) Hook()   { e.hook(true) }
 
@@ -182,7 +182,7 @@ func (e *Type) define(d *Definition) {
 	}
 }
 
-// Refuse makes deliveries of the occurrence with the id fail with err.
+// Refuse makes each delivery of the occurrence with the given id fail with err.
 func (e *Type) Refuse(id string, err error) {
 	k := e.Kernel()
 	k.Transform = func(_ context.Context, p, _ any) error {
@@ -239,22 +239,22 @@ func (e *Type) Put(id string) {
 	e.items = append(e.items, feed.Item{ID: id, Time: time.Now(), Data: data})
 }
 
-// Fail makes the check return err. A nil err makes it succeed.
+// Fail makes the check return err. A nil err makes the check succeed.
 func (e *Type) Fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fail, e.after = err, 0
 }
 
-// FailAfter makes the check return pages of one item and fail with err after the first n items. A nil err makes it
-// succeed.
+// FailAfter makes the check return pages of one item and fail with err after the first n items. If err is nil, the
+// check stops failing.
 func (e *Type) FailAfter(n int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fail, e.after = err, n
 }
 
-// Asked returns the number of calls of the check.
+// Asked returns the number of calls to the check.
 func (e *Type) Asked() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -305,7 +305,7 @@ func (e *Type) Refuses() *events.Error {
 	return e.closed
 }
 
-// Kernel returns the log kernel's view of the type, or nil after the type has been removed. Tests may change it before
+// Kernel returns the log kernel's view of the type, or nil after the type has been removed. Tests can change it before
 // it is used.
 func (e *Type) Kernel() *topic.Type {
 	if d := e.def.Load(); d != nil {
