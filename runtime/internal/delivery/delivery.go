@@ -3,7 +3,7 @@
 // duplicates but no losses.
 //
 // An [Engine] holds the live subscriptions as [Handle] values. Each handle reads its log through a [Reader], which the
-// caller implements. The engine keeps positions, not payloads. For each retry, it reads the occurrence again. A
+// caller implements. The engine keeps positions, not payloads, and reads the occurrence for each attempt. A
 // [Watermark] tracks the position up to which all occurrences are settled. Request bodies and subscribe responses
 // contain its cursor (HOOK-6). An idle subscription has no goroutine and no timer.
 //

@@ -16,7 +16,7 @@ type Replay struct {
 	Settled []store.Span // the positions that were settled when it began, ascending
 }
 
-// Rewind redelivers the occurrences after position p up to last (SRV-8). If last is 0, there is no upper limit. Later
+// Rewind redelivers the occurrences after position p up to last (SRV-8). A last of 0 means no upper limit. Later
 // events keep their state. Rewind returns after the new progress has been stored.
 func (h *Handle) Rewind(ctx context.Context, p, last store.Position) error {
 	e := h.e

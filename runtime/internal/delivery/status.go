@@ -10,7 +10,7 @@ import (
 type Status struct {
 	// Active reports whether deliveries are neither suspended nor paused and the subscription has not ended or expired.
 	Active bool
-	// LastDeliveryAt is the time at which the endpoint last accepted an occurrence, or zero if there is none.
+	// LastDeliveryAt is the time at which the endpoint last accepted an occurrence, or zero if it never did.
 	LastDeliveryAt time.Time
 	// LastError is the category of the last failed attempt, or "".
 	LastError wire.Category

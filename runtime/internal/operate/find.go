@@ -266,8 +266,8 @@ func (l *query) matchListed(listed *engine.Listed) (s subscriptionView, ok bool,
 }
 
 // visitMatches calls found for the subscriptions that match the filter, in id order, until found returns false. After
-// it has examined at least most records, it returns the id of the last examined record. Otherwise it returns "". If
-// most is 0, there is no limit.
+// it has examined at least most records, it returns the id of the last examined record. Otherwise it returns "". A
+// most of 0 means no limit.
 func (l *query) visitMatches(after string, most int, found func(s *subscriptionView) bool) (next string, err error) {
 	w := l.a.o.Webhooks
 	if w == nil {

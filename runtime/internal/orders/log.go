@@ -24,7 +24,7 @@ const (
 	controlChunk = 64
 	// maxBefore is the maximum number of existing orders that are read from a log after its epoch has changed.
 	maxBefore = 1024
-	// maxLookAge is the interval after which the follower looks at the control log again.
+	// maxLookAge is the maximum interval between two reads of the control log by the follower.
 	maxLookAge = 500 * time.Millisecond
 	// orderTime is the timeout for the execution of an order, which can call the author's hooks.
 	orderTime = time.Minute

@@ -23,8 +23,8 @@ type Records interface {
 }
 
 // A Cluster represents the processes that serve the store. The store can also have a single process (package solo).
-// Each process delivers to the subscriptions of its own shards, and can answer requests for all subscriptions (REP-6,
-// REP-11).
+// Each process delivers to the subscriptions of the shards that it owns, and can answer requests for all subscriptions
+// (REP-6, REP-11).
 type Cluster struct {
 	// Now returns the current time of the store, which all records and signatures use (REP-8).
 	Now func() time.Time

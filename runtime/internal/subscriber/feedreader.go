@@ -16,7 +16,7 @@ import (
 )
 
 // A feedReader reads the feed of a check, with or without an emitter, for a webhook subscription. It numbers the
-// occurrences and keeps them until they are settled, because it cannot fetch them again. After a restart, it resumes
+// occurrences and keeps them until they are settled, because it cannot fetch them twice. After a restart, it resumes
 // from a cursor (CUR-1).
 type feedReader struct {
 	binding

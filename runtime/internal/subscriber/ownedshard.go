@@ -87,7 +87,7 @@ func (p *ownedShard) deleteLapsed(ctx context.Context, r *store.Subscription) er
 }
 
 // expire ends a live subscription that has expired, unless it has since been refreshed. It reads the record first,
-// because the notification of a refresh by another process might not have arrived yet.
+// because the notification of a refresh by another process might still be in flight.
 func (w *Subscriptions) expire(ctx context.Context, h *Live) {
 	for range maxRounds {
 		r, ok, err := w.store.Subscription(ctx, h.ID)

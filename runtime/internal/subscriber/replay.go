@@ -20,7 +20,7 @@ import (
 // ReplayTime is the maximum time that an ActionReplay waits for a check.
 const ReplayTime = 10 * time.Second
 
-// replay redelivers the occurrences from the cursor up to the position last. If last is 0, there is no upper limit. It
+// replay redelivers the occurrences from the cursor up to the position last. A last of 0 means no upper limit. It
 // never skips unsettled occurrences. After an error, the subscription continues at its previous position.
 func (w *Subscriptions) replay(ctx context.Context, h *Live, cursor string, last store.Position) error {
 	a, ok := h.reader.arguments()

@@ -42,7 +42,7 @@ func (v *Verifier) Sweep(ctx context.Context, log *fault.Log) {
 	}
 }
 
-// A verifiedQuota counts the running verifications, each of which can result in a record.
+// A verifiedQuota counts the verifications in progress. Each can result in a record.
 type verifiedQuota struct {
 	mu    sync.Mutex
 	owned map[string]int // by principal
