@@ -11,9 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// Audience returns a canonical string for a set of targets, regardless of order and duplicates. It is "" for nil, which
-// means all subscriptions, and otherwise a JSON array. Implementations of [EventLog.AppendOnce] use it to find entries
-// (OCC-5).
+// Audience returns a canonical string for a set of targets, regardless of order and duplicates. It is a JSON array, or
+// "" for nil, which means all subscriptions. Implementations of [EventLog.AppendOnce] use it to find entries (OCC-5).
 func Audience(targets []string) string {
 	if targets == nil {
 		return ""
@@ -26,17 +25,17 @@ func Audience(targets []string) string {
 	return string(b)
 }
 
-// Repeats compares a repeated occurrence with the existing entry for its id and targets. It returns nil if again, the
-// repeated data, and old, the stored data, are equal as JSON; otherwise the error matches [events.ErrIDReused]. Numbers
-// are equal if they have the same text (OCC-5).
-func Repeats(stands Position, old, again json.RawMessage) error {
-	if bytes.Equal(old, again) || sameJSON(old, again) {
+// Repeats compares a repeated occurrence with the existing entry for its id and targets. It returns nil if their data,
+// stored and repeated, are equal as JSON. Otherwise the error matches [events.ErrIDReused]. Numbers are equal if they
+// have the same text (OCC-5).
+func Repeats(at Position, stored, repeated json.RawMessage) error {
+	if bytes.Equal(stored, repeated) || sameJSON(stored, repeated) {
 		return nil
 	}
-	return fmt.Errorf("%w: the event at position %d has %d bytes of data, this one has %d", events.ErrIDReused, stands, len(old), len(again))
+	return fmt.Errorf("%w: the event at position %d has %d bytes of data, this one has %d", events.ErrIDReused, at, len(stored), len(repeated))
 }
 
-// sameJSON reports whether a and b are equal as JSON. Another build may order the members of an object differently.
+// sameJSON reports whether a and b are equal as JSON. Another build can order the members of an object differently.
 func sameJSON(a, b json.RawMessage) bool {
 	x, ok := decode(a)
 	if !ok {

@@ -5,12 +5,12 @@ type Outgoing struct {
 	// Log is the name of the log to append to.
 	Log   string
 	Entry Entry
-	// If Once is true, the entry is appended as by AppendOnce, with Above as its argument. See OCC-5.
+	// If Once is true, the entry is appended as if by AppendOnce with the argument Above. See OCC-5.
 	Once  bool
 	Above Position
 }
 
-// Prepared is an occurrence that an emitter's Prepare returns and a store's transactional emit accepts.
+// Prepared is an occurrence that was returned by an emitter's Prepare and can be emitted in a transaction.
 type Prepared interface {
 	// Outgoing returns the occurrence to append.
 	Outgoing() Outgoing

@@ -25,8 +25,8 @@ var (
 	ErrUncertain = errors.New("store: no response, the write may have succeeded")
 )
 
-// A DamagedError reports that an entry of a log is permanently unreadable: it was changed or is missing. A failure that
-// may be temporary, such as a disk read error, is reported by a different error.
+// A DamagedError indicates that a log entry is permanently unreadable because it is missing or was changed. Failures
+// that may be temporary, such as disk read errors, are reported as different errors.
 type DamagedError struct {
 	Position Position
 	Err      error // describes the fault, and names the position and the log
@@ -50,17 +50,17 @@ type Entry struct {
 	EventID string
 	// Timestamp is when the occurrence happened. Its textual form is preserved.
 	Timestamp events.Time
-	// Data is the payload, and Meta is the author's _meta. Both are compact JSON; Meta may be nil.
+	// Data is the payload, and Meta is the author's _meta. Both are compact JSON, and Meta can be nil.
 	Data, Meta json.RawMessage
 	// Targets are the ids of the subscriptions that receive the occurrence, in any order; nil means all subscriptions.
 	// See SRV-2.
 	Targets []string
-	// Cursor is the cursor after the entry if it cannot be derived from the position; otherwise it is empty. Entries
-	// found by a check have the upstream's cursor. See CUR-1.
+	// Cursor is the cursor after the entry, or empty if it can be derived from the position. Entries found by a check
+	// have the upstream's cursor. See CUR-1.
 	Cursor string
 }
 
-// maxProven is the maximum number of payload bytes in a proof, so that computing a proof is always cheap.
+// maxProven is the maximum number of payload bytes in a proof, so computing a proof is always cheap.
 const maxProven = 256
 
 // Proof returns a number that distinguishes the entry from a different entry at the same position. The log can contain
@@ -86,8 +86,8 @@ type Batch struct {
 	Oldest, Head Position
 }
 
-// An EventLog stores the occurrences of one event type in order of their positions. Implementations are safe for
-// concurrent use.
+// An EventLog stores the occurrences of one event type in order of position. Implementations are safe for concurrent
+// use.
 type EventLog interface {
 	// Append assigns the next position, stores the entry and returns the position. An entry becomes visible in the same
 	// step: no reader ever sees a position before all lower ones. (A cursor created outside that step would skip
@@ -120,15 +120,15 @@ type EventLog interface {
 
 // LogOptions configure the retention of a log and a callback for appended entries.
 type LogOptions struct {
-	// MaxAge is the maximum time since the append of a retained entry; 0 means no limit.
+	// MaxAge is how long an entry is retained after it is appended; 0 means no limit.
 	MaxAge time.Duration
 	// MaxCount is the maximum number of retained entries; 0 means no limit.
 	MaxCount int
-	// MaxBytes is the maximum memory of all retained entries; 0 means no limit. The last entry is always retained. Only
-	// in-memory stores support MaxBytes; a durable store rejects it.
+	// MaxBytes is the maximum total memory in bytes of the retained entries; 0 means no limit. The last entry is always
+	// retained. Only in-memory stores support MaxBytes. Durable stores reject it.
 	MaxBytes int
-	// Appended, if not nil, is called with newly visible entries in order of position. The log makes the call in the
-	// same step that makes the entries visible, before their Append returns. A group commit may pass several entries.
+	// Appended, if not nil, is called with newly visible entries in order of position. The log makes this call in the
+	// same step in which the entries become visible, before Append returns. A group commit can pass several entries.
 	// Appended must not block and must not call the log.
 	Appended func([]Entry)
 }

@@ -14,8 +14,8 @@ var ErrConflict = errors.New("store: changed concurrently")
 type Secret struct {
 	// Key is the decoded secret, 24 to 64 bytes. See SUB-3.
 	Key []byte `json:"key"`
-	// NotAfter is the time after which a replaced secret is no longer used for signing; zero for the current secret.
-	// See SUB-5.
+	// NotAfter is the time after which a replaced secret is no longer used for signing. It is zero for the current
+	// secret. See SUB-5.
 	NotAfter time.Time `json:"notAfter,omitzero"`
 }
 
@@ -33,7 +33,7 @@ type Progress struct {
 	// Settled contains disjoint spans above Base, in ascending order.
 	Settled []Span
 	// Open reports whether an event above Base is pending for the subscription. If so, delivery resumes at Base after a
-	// restart. Otherwise it resumes at the greater of Base and the mark of the log. See REP-10.
+	// restart. Otherwise it resumes at the greater of Base and the log's mark. See REP-10.
 	Open bool
 	// Upstream is the cursor for Base if positions do not survive a restart. It is set for subscriptions of a check
 	// source. See CUR-1.
@@ -45,23 +45,23 @@ type Health struct {
 	// Suspended reports whether deliveries are suspended until a refresh. SuspendedAt is when they were suspended.
 	Suspended   bool
 	SuspendedAt time.Time
-	// FailedSince is when the current series of failures began; zero if the last attempt succeeded.
+	// FailedSince is when the current series of failures began, or zero if the last attempt succeeded.
 	FailedSince time.Time
-	// LastDeliveryAt is when an endpoint last accepted an event; zero if none was ever accepted.
+	// LastDeliveryAt is when an endpoint last accepted an event, or zero if that has never happened.
 	LastDeliveryAt time.Time
-	// LastError is the category of the last failed attempt; "" for none. See ERR-1.
+	// LastError is the category of the last failed attempt, or "" if no attempt has failed. See ERR-1.
 	LastError string
 }
 
 // A Subscription is the record of one webhook subscription. See SUB-4, SUB-11.
 type Subscription struct {
-	// ID is derived from the key: principal, URL, event name and canonical arguments.
+	// ID is derived from the key, which consists of principal, URL, event name and canonical arguments.
 	ID, Principal, URL, Event string
 	// Arguments are canonical JSON.
 	Arguments json.RawMessage
 	// Shard is the subscription's shard number within Event. Only shared stores store it. See REP-6.
 	Shard int
-	// Schema is the fingerprint of the schemas that last accepted Arguments; "" if unknown. Only shared stores store
+	// Schema is the fingerprint of the schemas that last accepted Arguments, or "" if unknown. Only shared stores store
 	// it. See REP-16.
 	Schema string
 	// Secrets are the signing keys, the current one first.
@@ -70,7 +70,7 @@ type Subscription struct {
 	// (-32011 to -32015), and 1 means those of SEP-3415 (-32023 to -32027) (D2).
 	Codes int
 	// Generation distinguishes successive subscriptions with the same key. A late response to an earlier subscription
-	// therefore does not affect a later one.
+	// therefore does not affect its successor.
 	Generation uint64
 	// Revision is the number of changes; see PutSubscription.
 	Revision uint64
@@ -79,11 +79,11 @@ type Subscription struct {
 	// NotBefore is the earliest time for a delivery attempt; zero means no restriction. It ensures that the response to
 	// the subscribe request is sent before the first delivery, even if another process delivers.
 	NotBefore time.Time
-	// PausedAt is when an operator paused deliveries; zero if they are not paused.
+	// PausedAt is when an operator paused deliveries, or zero if they are not paused.
 	PausedAt time.Time
 	// Truncated reports whether there is a gap that no subscribe response has reported. See D7.
 	Truncated bool
-	// Actions are the operators' requests, at most MaxActions, in ascending order by number. See SRV-8.
+	// Actions are the operators' requests, at most MaxActions, in ascending order of their numbers. See SRV-8.
 	Actions  []Action
 	Progress Progress
 	Health   Health
@@ -93,12 +93,12 @@ type Subscription struct {
 const MaxActions = 16
 
 // An Action is an operator's request to the process that delivers to a subscription. It is pending until that process
-// sets Done. A completed action may be dropped to make room for a new one. Stores encode actions as JSON.
+// sets Done. A completed action can be dropped to make room for a new one. Stores encode actions as JSON.
 type Action struct {
 	// Number is the sequence number of the action within its subscription, starting at 1.
 	Number uint64     `json:"number"`
 	Kind   ActionKind `json:"kind"`
-	// At is when the operator made the request, and Actor identifies the operator; "" if unknown.
+	// At is when the operator made the request. Actor identifies the operator, or is "" if unknown.
 	At    time.Time `json:"at"`
 	Actor string    `json:"actor,omitempty"`
 	// Cursor is the start of an ActionReplay, and Last is its last position; 0 means no limit. Once the replay has
@@ -108,13 +108,13 @@ type Action struct {
 	Last    Position `json:"last,omitempty"`
 	Settled []Span   `json:"settled,omitempty"`
 	// EventID is the id of the occurrence to redeliver for an ActionSendAgain. Seen is the time of the latest delivery
-	// attempt that the operator has seen; zero means any.
+	// attempt that the operator has seen, or zero to accept any attempt.
 	EventID string    `json:"eventId,omitempty"`
 	Seen    time.Time `json:"seen,omitzero"`
 	// Reason is the JSON-RPC error object that an ActionEnd sends when it ends the subscription.
 	Reason json.RawMessage `json:"reason,omitempty"`
-	// Done is when the action was completed; zero while it is pending. Failure is the reason why it failed, in a format
-	// defined by package subscriber; nil if it succeeded.
+	// Done is when the action was completed, or zero while it is pending. Failure is the reason why it failed, in a
+	// format defined by package subscriber, or nil if it succeeded.
 	Done    time.Time       `json:"done,omitzero"`
 	Failure json.RawMessage `json:"failure,omitempty"`
 }
@@ -140,7 +140,7 @@ type Update struct {
 	Health     Health
 }
 
-// A Verification records that events of a principal may be sent to a URL. See VER-3.
+// A Verification records that a principal's events may be sent to a URL. See VER-3.
 type Verification struct {
 	Principal, URL string
 	// Method is the method of verification: "allow-list", "stored", "well-known" or "challenge".

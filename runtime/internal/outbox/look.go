@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// wholeEvery is the interval at which the owner reads the outbox from the beginning. This is necessary because a
-	// role with insert permission can set the number of a transaction that ended long ago.
-	wholeEvery = time.Minute
+	// fullSweepInterval is the interval at which the owner reads the outbox from the beginning. This is necessary
+	// because a role with insert permission can set the number of a transaction that ended long ago.
+	fullSweepInterval = time.Minute
 	// maxAge is the maximum plausible age of a row.
 	maxAge = 10 * 365 * 24 * time.Hour
 	// movePause is how long a log is skipped after a failure. moveLogInterval is how often the failure is logged.
@@ -33,7 +33,7 @@ type snapshot struct {
 	active []int64 // earlier transactions that had not ended
 }
 
-// emptySnapshot is a snapshot taken before all transactions.
+// emptySnapshot is a snapshot from before any transaction began.
 var emptySnapshot = snapshot{next: math.MinInt64}
 
 // parseSnapshot parses the text form of a PostgreSQL snapshot, "xmin:xmax:active,active".
@@ -58,18 +58,18 @@ func parseSnapshot(text string) (s snapshot, err error) {
 	return s, nil
 }
 
-// A place is a position in the outbox. Rows are ordered by transaction and then by id. If one transaction begins after
-// another has ended, its number is higher.
-type place struct{ tx, id int64 }
+// A rowPosition is a position in the outbox. Rows are ordered by transaction and then by id. A transaction that begins
+// after another one has ended has a higher number.
+type rowPosition struct{ tx, id int64 }
 
-var first = place{math.MinInt64, math.MinInt64}
+var first = rowPosition{math.MinInt64, math.MinInt64}
 
 // A sweep is one pass over the outbox, page by page. It reads every row that was visible when it began, but not when
 // the previous sweep began.
 type sweep struct {
 	since  snapshot // when the previous sweep began
 	began  *snapshot
-	behind place // position of the last row that was read
+	behind rowPosition // position of the last row that was read
 }
 
 func newSweep(since snapshot) sweep { return sweep{since: since, behind: first} }
@@ -84,7 +84,7 @@ func (w *sweep) advance(p *page) {
 		w.began = &p.at
 	}
 	if p.more {
-		w.behind = p.rows[len(p.rows)-1].place
+		w.behind = p.rows[len(p.rows)-1].rowPosition
 		return
 	}
 	*w = newSweep(*w.began)
@@ -133,16 +133,16 @@ type stuckLog struct {
 	came  time.Time // time of its oldest row
 }
 
-// begin starts a full sweep if one is due.
-func (w *sweeper) begin(now time.Time) {
-	if w.main.began == nil && now.Sub(w.whole) >= wholeEvery {
+// beginFullSweep starts a full sweep if one is due.
+func (w *sweeper) beginFullSweep(now time.Time) {
+	if w.main.began == nil && now.Sub(w.whole) >= fullSweepInterval {
 		w.main, w.whole = newSweep(emptySnapshot), now
 	}
 }
 
-// restarted reports whether the server has restarted or another server has replaced it. If so, it restarts all sweeps,
+// handleRestart restarts all sweeps and returns true if the server has restarted or was replaced by another server,
 // because a standby might reuse transaction numbers.
-func (w *sweeper) restarted(start time.Time) bool {
+func (w *sweeper) handleRestart(start time.Time) bool {
 	if w.start.Equal(start) {
 		return false
 	}
@@ -168,16 +168,17 @@ func (w *sweeper) stuckNames() []string {
 	return names
 }
 
-// due returns up to movers names of stuck logs to retry now. The log that has waited longest comes first.
-func (w *sweeper) due(now time.Time) []string {
+// dueLogs returns the names of up to maxConcurrentLogs stuck logs to retry now. The log that has waited longest comes
+// first.
+func (w *sweeper) dueLogs(now time.Time) []string {
 	names := w.stuckNames()
 	names = slices.DeleteFunc(names, func(name string) bool { return now.Before(w.stuck[name].until) })
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(w.stuck[a].until.UnixNano(), w.stuck[b].until.UnixNano()) })
-	return names[:min(len(names), movers)]
+	return names[:min(len(names), maxConcurrentLogs)]
 }
 
-// failed records that an append to a log failed. It reports whether to log the failure.
-func (w *sweeper) failed(name string, now time.Time, oldest time.Duration) (tell bool) {
+// recordFailure records that an append to a log failed, and reports whether to log the failure.
+func (w *sweeper) recordFailure(name string, now time.Time, oldest time.Duration) (tell bool) {
 	l := w.stuck[name]
 	if l == nil {
 		if w.stuck == nil {
@@ -194,16 +195,16 @@ func (w *sweeper) failed(name string, now time.Time, oldest time.Duration) (tell
 	return tell
 }
 
-// oldest returns the age of the oldest row of all stuck logs.
-func (w *sweeper) oldest(now time.Time) (age time.Duration) {
+// oldestStuck returns the age of the oldest row among all stuck logs.
+func (w *sweeper) oldestStuck(now time.Time) (age time.Duration) {
 	for _, l := range w.stuck {
 		age = max(age, now.Sub(l.came))
 	}
 	return age
 }
 
-// succeeded records that all rows on a page of a stuck log were moved.
-func (w *sweeper) succeeded(name string, p *page) {
+// recordSuccess records that all rows in a page of a stuck log were moved.
+func (w *sweeper) recordSuccess(name string, p *page) {
 	if p.more {
 		w.stuck[name].advance(p)
 		return
@@ -211,9 +212,9 @@ func (w *sweeper) succeeded(name string, p *page) {
 	delete(w.stuck, name) // the main sweep reads later rows
 }
 
-// lookSQL reads a page. $5 to $7 are ranges of places. Each range is expressed only as bounds on (tx, id), so that the
-// query scans only these ranges of that index.
-const lookSQL = `WITH read AS (
+// pageSQL reads a page. $5 to $7 are ranges of row positions. Each range is expressed only as bounds on (tx, id), so
+// the query scans only these ranges of that index.
+const pageSQL = `WITH read AS (
 		SELECT o.* FROM unnest($5::bigint[], $6::bigint[], $7::bigint[]) AS r (tx, id, up_to) CROSS JOIN LATERAL (
 			SELECT * FROM @.outbox WHERE (tx, id) >= (r.tx, r.id) AND tx <= r.up_to AND (log = ANY ($2)) = $8 ORDER BY tx, id LIMIT $1) AS o
 		ORDER BY tx, id LIMIT $1
@@ -228,14 +229,14 @@ const lookSQL = `WITH read AS (
 		CASE WHEN fits THEN targets END, once, above, size, (extract(epoch FROM clock_timestamp()) - extract(epoch FROM b.at))::float8
 	FROM (VALUES (1)) AS one LEFT JOIN bounded b ON before < $3 ORDER BY b.tx, b.id`
 
-// lookArgs returns the arguments of lookSQL for the next page of a sweep. If only is set, the page contains rows of the
+// pageArgs returns the arguments of pageSQL for the next page of a sweep. If only is set, the page contains rows of the
 // given logs. Otherwise it contains rows of all other logs.
-func lookArgs(w *sweep, limit int, logs []string, only bool) []any {
+func pageArgs(w *sweep, limit int, logs []string, only bool) []any {
 	var txs, ids, upTo []int64
 	between := func(from, to int64) { // a range of transactions
-		at := place{from, math.MinInt64}
+		at := rowPosition{from, math.MinInt64}
 		if w.behind.tx >= from {
-			at = place{w.behind.tx, w.behind.id + 1}
+			at = rowPosition{w.behind.tx, w.behind.id + 1}
 		}
 		if at.tx <= to {
 			txs, ids, upTo = append(txs, at.tx), append(ids, at.id), append(upTo, to)
@@ -252,14 +253,14 @@ func lookArgs(w *sweep, limit int, logs []string, only bool) []any {
 	return []any{int64(limit), logs, int64(maxWaiting), int32(MaxName), txs, ids, upTo, only}
 }
 
-// A lookRow is a row of the result of lookSQL. If no rows are found, the only result row contains no outbox row.
-type lookRow struct {
+// A pageRow is a result row of pageSQL. If the page is empty, the only result row contains no outbox row.
+type pageRow struct {
 	at    string
 	start time.Time
 	row   *Row
 }
 
-func scanLooked(row pgx.CollectableRow) (l lookRow, err error) {
+func scanLooked(row pgx.CollectableRow) (l pageRow, err error) {
 	var tx, id, above, size *int64
 	var age *float64
 	var once *bool
@@ -269,7 +270,7 @@ func scanLooked(row pgx.CollectableRow) (l lookRow, err error) {
 	if err != nil || tx == nil {
 		return l, err
 	}
-	l.row = &Row{place: place{*tx, *id}, Outgoing: store.Outgoing{Once: *once}, size: *size, age: Age(*age)}
+	l.row = &Row{rowPosition: rowPosition{*tx, *id}, Outgoing: store.Outgoing{Once: *once}, size: *size, age: Age(*age)}
 	if name == nil {
 		l.row.fault = fmt.Errorf("the name of its log has more than %d bytes", MaxName)
 		return l, nil
@@ -288,21 +289,21 @@ func Age(seconds float64) time.Duration {
 	return 0
 }
 
-// Looking returns the statement that reads the next page of up to limit rows, for measuring its cost. It also returns
+// Looking returns, for cost measurements, the statement that reads the next page of up to limit rows. It also returns
 // the number of ranges that the statement reads. It must not be called before the first step.
 func (t *Table) Looking(limit int) (sql string, args []any, ranges int) {
 	w := t.sweeping.now
-	args = lookArgs(&w.main, limit, w.stuckNames(), false)
-	return t.qualify(lookSQL), args, len(args[4].([]int64))
+	args = pageArgs(&w.main, limit, w.stuckNames(), false)
+	return t.qualify(pageSQL), args, len(args[4].([]int64))
 }
 
-// look reads the next page of a sweep.
-func (t *Table) look(ctx context.Context, db DB, w *sweep, limit int, logs []string, only bool) (*page, error) {
-	var all []lookRow
+// readPage reads the next page of a sweep.
+func (t *Table) readPage(ctx context.Context, db DB, w *sweep, limit int, logs []string, only bool) (*page, error) {
+	var all []pageRow
 	err := db.Read(ctx, func(rows pgx.Rows) (err error) {
 		all, err = pgx.CollectRows(rows, scanLooked)
 		return err
-	}, t.qualify(lookSQL), lookArgs(w, limit, logs, only)...)
+	}, t.qualify(pageSQL), pageArgs(w, limit, logs, only)...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,8 @@
 // Package outbox reads and modifies the two tables of an outbox in PostgreSQL. The table outbox contains the
 // occurrences emitted in the author's transactions. The table rejected contains the occurrences that were set aside. A
 // [Mover] moves rows to their logs. Package postgres provides a Mover for logs in the same database, and package
-// pgoutbox provides one for any other store. Each Mover has its tables in a separate schema. The package has no
-// compatibility guarantee.
+// pgoutbox provides one for any other store. Each Mover uses tables in a separate schema. The package makes no
+// compatibility promise.
 //
 // A role with permission to insert into the table outbox is not otherwise trusted. Rows are validated before they are
 // moved, and their ids and transaction numbers are not trusted. See REP-20.
@@ -30,9 +30,9 @@ import (
 const (
 	// columns lists the columns of both tables.
 	columns = "log, event_id, timestamp, data, meta, targets, once, above"
-	// MaxName is the maximum length of a log's name, in bytes.
+	// MaxName is the maximum length in bytes of a log's name.
 	MaxName = 1024
-	// maxWaiting is the maximum size of a row and of a page, in bytes. A larger row is set aside without being read.
+	// maxWaiting is the maximum size in bytes of a row and of a page. A larger row is set aside without being read.
 	maxWaiting = 16 << 20
 )
 
@@ -62,12 +62,12 @@ type DB interface {
 	Write(ctx context.Context, sql string, args ...any) (affected int64, err error)
 }
 
-// EmitPgx inserts an occurrence as one row in a transaction of the author. It does not acquire locks that block other
+// EmitPgx inserts an occurrence as one row within the author's transaction. It does not acquire locks that block other
 // transactions.
 func (t *Table) EmitPgx(ctx context.Context, tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }, p store.Prepared) error {
-	args, err := args(p)
+	args, err := emitArgs(p)
 	if err == nil && args != nil {
 		// Use an unnamed statement, regardless of the default of the author's connection.
 		_, err = tx.Exec(ctx, t.qualify(emitSQL), append([]any{pgx.QueryExecModeExec}, args...)...)
@@ -75,12 +75,12 @@ func (t *Table) EmitPgx(ctx context.Context, tx interface {
 	return err
 }
 
-// EmitSQL is like [Table.EmitPgx], but uses a transaction of database/sql. It works with any PostgreSQL driver that
-// supports $1 placeholders.
+// EmitSQL is like [Table.EmitPgx], but for database/sql transactions. It supports any PostgreSQL driver with $1
+// placeholders.
 func (t *Table) EmitSQL(ctx context.Context, tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }, p store.Prepared) error {
-	args, err := args(p)
+	args, err := emitArgs(p)
 	if err == nil && args != nil {
 		_, err = tx.ExecContext(ctx, t.qualify(emitSQL), args...)
 	}
@@ -89,8 +89,8 @@ func (t *Table) EmitSQL(ctx context.Context, tx interface {
 
 const emitSQL = `INSERT INTO @.outbox (` + columns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
-// args returns the arguments of emitSQL, or nil for an occurrence without recipients.
-func args(p store.Prepared) ([]any, error) {
+// emitArgs returns the arguments of emitSQL, or nil for an occurrence without recipients.
+func emitArgs(p store.Prepared) ([]any, error) {
 	o := p.Outgoing()
 	e := &o.Entry
 	if engine.ForNobody(e) {
@@ -122,7 +122,7 @@ func nullIfEmpty(b []byte) any {
 
 // A Row is an occurrence in the outbox.
 type Row struct {
-	place
+	rowPosition
 	store.Outgoing
 	size  int64
 	age   time.Duration

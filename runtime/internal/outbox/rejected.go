@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// maxReason is the maximum length of the stored reason for setting a row aside, in bytes.
+// maxReason is the maximum length in bytes of the stored reason for setting a row aside.
 const maxReason = 1024
 
 // putAside moves rows to the table rejected, preserving their order.

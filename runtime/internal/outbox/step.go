@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// movers is the number of logs to which rows are moved concurrently.
-	movers = 4
+	// maxConcurrentLogs is the maximum number of logs to which rows are moved concurrently.
+	maxConcurrentLogs = 4
 	// GroupMax is the maximum number of rows that are moved together. groupBytes is their maximum total size in bytes,
 	// but a single row can be larger.
 	GroupMax   = 512
@@ -47,18 +47,18 @@ func (t *Table) Step(ctx context.Context, db DB, fence uint64, limit int, settle
 		return done, ctx.Err()
 	}
 	limit = min(max(limit, 1), GroupMax)
-	w.begin(time.Now())
-	main, err := t.look(ctx, db, &w.main, limit, w.stuckNames(), false)
+	w.beginFullSweep(time.Now())
+	main, err := t.readPage(ctx, db, &w.main, limit, w.stuckNames(), false)
 	if err != nil {
 		return done, err
 	}
-	if w.restarted(main.start) {
+	if w.handleRestart(main.start) {
 		return engine.Sequenced{More: true}, nil
 	}
 	rows := main.rows
 	tried := map[string]*page{} // stuck logs
-	for _, name := range w.due(time.Now()) {
-		p, err := t.look(ctx, db, &w.stuck[name].sweep, limit, []string{name}, true)
+	for _, name := range w.dueLogs(time.Now()) {
+		p, err := t.readPage(ctx, db, &w.stuck[name].sweep, limit, []string{name}, true)
 		if err != nil {
 			return done, err
 		}
@@ -78,26 +78,26 @@ func (t *Table) Step(ctx context.Context, db DB, fence uint64, limit int, settle
 	}
 	for name, p := range tried {
 		if _, failed := moved.failed[name]; !failed {
-			w.succeeded(name, p)
+			w.recordSuccess(name, p)
 			done.More = done.More || p.more
 		}
 	}
 	for name, f := range moved.failed {
-		if w.failed(name, time.Now(), oldest(rows, name)) {
+		if w.recordFailure(name, time.Now(), oldestOfLog(rows, name)) {
 			t.Logger.Warn("mcp events: events emitted in transactions are waiting, "+f.what, "log", name, "error", f.err)
 		}
 	}
 	w.main.advance(main)
 	done.More = done.More || main.more
-	done.Oldest = w.oldest(time.Now())
+	done.Oldest = w.oldestStuck(time.Now())
 	if main.more {
 		done.Oldest = max(done.Oldest, rows[len(main.rows)-1].age)
 	}
 	return done, nil
 }
 
-// oldest returns the age of the oldest row of a log.
-func oldest(rows []Row, log string) (age time.Duration) {
+// oldestOfLog returns the age of a log's oldest row.
+func oldestOfLog(rows []Row, log string) (age time.Duration) {
 	for i := range rows {
 		if rows[i].Log == log {
 			age = max(age, rows[i].age)
@@ -149,7 +149,7 @@ func (t *Table) Settle(ctx context.Context, m Mover, rows []Row, check func(cont
 	var mu sync.Mutex
 	var ends error // error that aborts the step
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, movers)
+	slots := make(chan struct{}, maxConcurrentLogs)
 	for _, name := range slices.Sorted(maps.Keys(mine)) {
 		slots <- struct{}{}
 		wg.Go(func() {
@@ -192,7 +192,7 @@ func moveAll(ctx context.Context, m Mover, log string, rows []Row) (faulty []Row
 	return faulty, nil
 }
 
-// moveGroup moves rows together. If the store refuses one of them, it moves them one by one.
+// moveGroup moves rows together. If the store refuses a row, it moves the rows one by one.
 func moveGroup(ctx context.Context, m Mover, log string, rows []Row) (faulty []Row, err error) {
 	faults, err := m.Move(ctx, log, rows)
 	switch {

@@ -10,7 +10,7 @@
 // If the process crashes between the append and the commit of the relay's transaction, the relay appends the same
 // occurrences again with the same ids. The log recognizes them as long as it retains them. Delivery from the table is
 // therefore at least once, but the log contains each occurrence only once. Logs must retain events for longer than a
-// relay may be down, and for more than an hour. See REP-20.
+// relay can be down, and for more than an hour. See REP-20.
 package pgoutbox
 
 import (
@@ -33,7 +33,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// DefaultSchema is the default of Options.Schema.
+// DefaultSchema is the schema that an outbox uses if Options.Schema is empty.
 const DefaultSchema = "mcpe_outbox"
 
 // Options configure an [Outbox]. The zero value is ready to use.
@@ -106,11 +106,11 @@ func (b *Outbox) Close() { b.pool.Close() }
 // and migrates lower versions in prepare.
 const schemaVersion = 1
 
-// tables contains the SQL that creates the tables. "@" before a "." represents the schema.
-var tables = "CREATE TABLE @.version (schema_version integer NOT NULL);\n" + outbox.Tables
+// createSQL contains the SQL that creates the tables. "@" before a "." represents the schema.
+var createSQL = "CREATE TABLE @.version (schema_version integer NOT NULL);\n" + outbox.Tables
 
-// in replaces each "@" before a "." with the schema.
-func (b *Outbox) in(sql string) string { return strings.ReplaceAll(sql, "@.", b.table.Schema+".") }
+// qualify replaces each "@" before a "." with the schema.
+func (b *Outbox) qualify(sql string) string { return strings.ReplaceAll(sql, "@.", b.table.Schema+".") }
 
 // prepare creates the schema if it does not exist. It holds a lock that makes other processes wait. It returns an error
 // for a schema that this build cannot use.
@@ -143,7 +143,7 @@ func (b *Outbox) prepare(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("schema %q holds tables of another program", b.name)
 	case ours:
 		var version int
-		if err := tx.QueryRow(ctx, b.in(`SELECT schema_version FROM @.version`)).Scan(&version); err != nil {
+		if err := tx.QueryRow(ctx, b.qualify(`SELECT schema_version FROM @.version`)).Scan(&version); err != nil {
 			return fmt.Errorf("reading the version of schema %q: %w", b.name, err)
 		}
 		if version > schemaVersion {
@@ -156,29 +156,29 @@ func (b *Outbox) prepare(ctx context.Context, tx pgx.Tx) error {
 			return fmt.Errorf("making schema %q: %w", b.name, err)
 		}
 	}
-	if _, err := tx.Conn().PgConn().Exec(ctx, b.in(tables)).ReadAll(); err != nil { // several statements
+	if _, err := tx.Conn().PgConn().Exec(ctx, b.qualify(createSQL)).ReadAll(); err != nil { // several statements
 		return fmt.Errorf("making the tables of schema %q: %w", b.name, err)
 	}
-	_, err = tx.Exec(ctx, b.in(`INSERT INTO @.version VALUES ($1)`), schemaVersion)
+	_, err = tx.Exec(ctx, b.qualify(`INSERT INTO @.version VALUES ($1)`), schemaVersion)
 	return err
 }
 
 // EmitPgx inserts a prepared occurrence into the outbox within the author's transaction. The relay appends the
 // occurrence to the log after the transaction commits. If the transaction does not commit, the occurrence is never
-// appended. EmitPgx inserts one row and does not acquire a lock that other transactions wait for. Occurrences from one
-// transaction keep their order. If a transaction begins after another transaction has committed, its occurrences follow
-// those of the other transaction. See REP-20.
+// appended. EmitPgx inserts one row and does not block other transactions. Occurrences from one transaction keep their
+// order. If a transaction begins after another one has committed, its occurrences follow those of the earlier
+// transaction. See REP-20.
 //
 // The transaction must be in the same database. The role needs USAGE on the schema and on the sequence outbox_id_seq,
-// and INSERT on the table outbox. An occurrence that is invalid, or has an id that the log retains with other data
-// (OCC-5), is detected and set aside when it is moved.
+// and INSERT on the table outbox. When an occurrence is moved, it is set aside if it is invalid or if the log retains
+// its id with different data (OCC-5).
 func (b *Outbox) EmitPgx(ctx context.Context, tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }, p store.Prepared) error {
 	return wrapEmitError(b.table.EmitPgx(ctx, tx, p))
 }
 
-// EmitSQL is like [Outbox.EmitPgx] for a transaction of database/sql, with any PostgreSQL driver that supports $1
+// EmitSQL is like [Outbox.EmitPgx], but for database/sql transactions. It supports any PostgreSQL driver with $1
 // placeholders.
 func (b *Outbox) EmitSQL(ctx context.Context, tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
@@ -197,7 +197,7 @@ func wrapEmitError(err error) error {
 // aside. Waiting counts rows, so its cost grows with their number.
 func (b *Outbox) Waiting(ctx context.Context) (rows int, oldest time.Duration, setAside int, err error) {
 	var age float64
-	err = b.pool.QueryRow(ctx, b.in(`SELECT count(*), coalesce(extract(epoch FROM clock_timestamp()) - extract(epoch FROM min(at)), 0)::float8,
+	err = b.pool.QueryRow(ctx, b.qualify(`SELECT count(*), coalesce(extract(epoch FROM clock_timestamp()) - extract(epoch FROM min(at)), 0)::float8,
 		(SELECT count(*) FROM @.rejected) FROM @.outbox`)).Scan(&rows, &age, &setAside)
 	if err != nil {
 		return 0, 0, 0, fmt.Errorf("counting waiting rows in the outbox: %w", err)

@@ -21,11 +21,11 @@ const (
 	// hangTimeout is how long PostgreSQL waits for a relay that hangs before ending its transaction, so that another
 	// relay can move occurrences.
 	hangTimeout = 30 * time.Second
-	// moveTime is the timeout of an append to one log, and moveAllTime is the timeout of all appends in a step. Both
-	// are well below hangTimeout. If a log takes longer, it is retried separately a second later and recognizes the
-	// entries that were already appended.
-	moveTime    = 2 * time.Second
-	moveAllTime = 20 * time.Second
+	// moveTimeout is the timeout of an append to one log, and moveAllTimeout is the timeout of all appends in a step.
+	// Both are well below hangTimeout. If an append takes longer, it is retried separately a second later, and the log
+	// recognizes the entries that were already appended.
+	moveTimeout    = 2 * time.Second
+	moveAllTimeout = 20 * time.Second
 )
 
 // A relay moves committed occurrences to the logs of a store.
@@ -35,12 +35,12 @@ type relay struct {
 	into engine.Shared
 }
 
-// errBusy reports that another process is moving occurrences.
+// errBusy indicates that another process is moving occurrences.
 var errBusy = errors.New("another process is relaying")
 
-// Sequence implements [engine.Outbox]. It first reads rows. Then, under a separate lock, it moves them in a transaction
-// in the outbox's database: append to the logs, delete, commit. If two processes both consider themselves the owner,
-// one moves the rows and the other rereads its rows.
+// Sequence implements [engine.Outbox]. It first reads rows. Then, under a separate lock, it begins a transaction in the
+// outbox's database, appends the rows to the logs, deletes them and commits. If two processes both consider themselves
+// the owner, one moves the rows and the other rereads its rows.
 func (r *relay) Sequence(ctx context.Context, h engine.ShardFence, limit int, check func(context.Context, store.Outgoing) (fault, err error)) (engine.Sequenced, error) {
 	if h.Shard.Topic != engine.OutboxTopic {
 		return engine.Sequenced{}, fmt.Errorf("%w: %v is not the outbox", engine.ErrFenced, h.Shard)
@@ -50,14 +50,14 @@ func (r *relay) Sequence(ctx context.Context, h engine.ShardFence, limit int, ch
 			return settled, err
 		}
 		err = pgx.BeginFunc(ctx, r.box.pool, func(tx pgx.Tx) error {
-			if rows, err = r.claim(ctx, tx, rows); err != nil {
+			if rows, err = r.claimRows(ctx, tx, rows); err != nil {
 				return err
 			}
-			m := &mover{db: db{tx}, into: r.into, until: time.Now().Add(moveAllTime)}
+			m := &mover{db: db{tx}, into: r.into, until: time.Now().Add(moveAllTimeout)}
 			if settled, err = r.box.table.Settle(ctx, m, rows, check); err != nil {
 				return err
 			}
-			_, err := tx.Exec(ctx, r.box.in(`DELETE FROM @.outbox WHERE id = ANY ($1)`), m.moved)
+			_, err := tx.Exec(ctx, r.box.qualify(`DELETE FROM @.outbox WHERE id = ANY ($1)`), m.moved)
 			return err
 		})
 		return settled, err
@@ -87,8 +87,8 @@ func (r *relay) checkCurrent(ctx context.Context, h engine.ShardFence) error {
 	return fmt.Errorf("%w: %v", engine.ErrFenced, h.Shard)
 }
 
-// claim acquires the lock and returns the rows that another process has not moved in the meantime.
-func (r *relay) claim(ctx context.Context, tx pgx.Tx, rows []outbox.Row) (here []outbox.Row, err error) {
+// claimRows acquires the lock and returns the rows that are still in the outbox.
+func (r *relay) claimRows(ctx context.Context, tx pgx.Tx, rows []outbox.Row) (here []outbox.Row, err error) {
 	ids := make([]int64, len(rows))
 	for i := range rows {
 		ids[i] = rows[i].ID()
@@ -98,7 +98,7 @@ func (r *relay) claim(ctx context.Context, tx pgx.Tx, rows []outbox.Row) (here [
 	b := &pgx.Batch{}
 	b.Queue(`SELECT set_config('idle_in_transaction_session_timeout', $1, true)`, fmt.Sprint(r.box.still.Milliseconds()))
 	b.Queue(`SELECT pg_try_advisory_xact_lock($1)`, pglock.OutboxRelay(r.box.name)).QueryRow(func(row pgx.Row) error { return row.Scan(&locked) })
-	b.Queue(r.box.in(`SELECT id FROM @.outbox WHERE id = ANY ($1)`), ids).Query(func(rows pgx.Rows) (err error) {
+	b.Queue(r.box.qualify(`SELECT id FROM @.outbox WHERE id = ANY ($1)`), ids).Query(func(rows pgx.Rows) (err error) {
 		there, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 		return err
 	})
@@ -130,8 +130,8 @@ type mover struct {
 	moved []int64 // ids of rows
 }
 
-// Move implements [outbox.Mover]. It sets Once on all rows, including rows with generated ids, so that the log
-// recognizes rows that were appended before a crash.
+// Move implements [outbox.Mover]. It sets Once on all rows, including rows with generated ids, so the log recognizes
+// rows that were appended before a crash.
 func (m *mover) Move(ctx context.Context, log string, rows []outbox.Row) (faults []error, err error) {
 	group, ids := make([]store.Outgoing, len(rows)), make([]int64, 0, len(rows))
 	for i := range rows {
@@ -140,7 +140,7 @@ func (m *mover) Move(ctx context.Context, log string, rows []outbox.Row) (faults
 	}
 	ctx, cancel := context.WithDeadline(ctx, m.until)
 	defer cancel()
-	ctx, end := context.WithTimeout(ctx, moveTime)
+	ctx, end := context.WithTimeout(ctx, moveTimeout)
 	defer end()
 	done, err := m.into.AppendGroup(ctx, log, group)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 // A Callback is the state that a client stores for a webhook subscription. After a restart, the client uses it to
 // receive on the same path with the same secrets, and to renew or end the subscription. See CLI-5.
 type Callback struct {
-	// URL is the exact callback URL that the server uses; it is part of the subscription's key. Path is the URL path
+	// URL is the callback URL exactly as the server uses it. It is part of the subscription's key. Path is the URL path
 	// relative to the receiver. See SUB-4.
 	URL  string `json:"url"`
 	Path string `json:"path"`
 	// Secrets are the accepted secrets, newest first.
 	Secrets []store.Secret `json:"secrets"`
-	// Subscription is the id that the server assigned; "" before its first response.
+	// Subscription is the id assigned by the server, or "" before its first response.
 	Subscription string `json:"subscription,omitempty"`
 	// Start is the cursor at which delivery began, or "". It is used until a cursor is committed.
 	Start string `json:"start,omitempty"`
@@ -24,7 +24,7 @@ type Callback struct {
 	EventIDs []string `json:"eventIds,omitempty"`
 }
 
-// A CallbackStore stores callbacks, each under the key of its subscription's cursor. Implementations are safe for
+// A CallbackStore stores callbacks under the keys of their subscriptions' cursors. Implementations are safe for
 // concurrent use, and each method is atomic. Records contain secrets.
 type CallbackStore interface {
 	// Callback returns the record for key and whether it exists.

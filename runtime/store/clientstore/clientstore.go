@@ -2,8 +2,8 @@
 // ([CursorStore]), the callbacks and received bodies of a webhook receiver ([CallbackStore], [ReceivedStore]), and dead
 // letters ([DeadLetterStore]).
 //
-// The packages memory, file and sqlite implement them, and postgres implements all but dead letters. Package storetest
-// is a test suite for implementations. Start with [CursorStore].
+// The packages memory, file and sqlite implement them, and postgres implements all except [DeadLetterStore]. Package
+// storetest is a test suite for implementations. Start with [CursorStore].
 package clientstore
 
 import (
@@ -32,7 +32,7 @@ type CursorStore interface {
 
 // Received is a webhook body that the client has accepted but the application has not yet processed. See CLI-5.
 type Received struct {
-	// Sequence is assigned by PutReceived and increases for each key.
+	// Sequence is assigned by PutReceived and increases within each key.
 	Sequence uint64
 	// EventID identifies the body. For an occurrence, it is the eventId, a string of up to 256 bytes. If the eventId
 	// begins with "envelope " or "event ", the prefix "event " is added. For an envelope, it is "envelope " followed by
@@ -42,8 +42,8 @@ type Received struct {
 	Body json.RawMessage
 }
 
-// A ReceivedStore stores accepted webhook bodies until the application has processed them. A 2xx response to the server
-// is therefore a promise. See CLI-5, CLI-6.
+// A ReceivedStore stores accepted webhook bodies until the application has processed them. The client can therefore
+// respond with 2xx before the application has processed a body. See CLI-5, CLI-6.
 type ReceivedStore interface {
 	// PutReceived stores r under key and returns true, or returns false if the EventID already exists.
 	PutReceived(ctx context.Context, key string, r Received) (fresh bool, err error)

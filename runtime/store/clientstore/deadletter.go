@@ -13,7 +13,7 @@ import (
 // ErrDeadLettersFull is returned by PutDeadLetter if the subscription already has the maximum number of dead letters.
 var ErrDeadLettersFull = errors.New("store: the subscription has the maximum number of dead letters")
 
-// A DeadLetter is an event that a consumer stopped retrying. See CON-3.
+// A DeadLetter is an event that a consumer has stopped retrying. See CON-3.
 type DeadLetter struct {
 	// Sequence is assigned by PutDeadLetter. It increases across all subscriptions and is never reused.
 	Sequence uint64 `json:"sequence"`
@@ -21,16 +21,16 @@ type DeadLetter struct {
 	Key string `json:"key"`
 	// Event is the event type's name.
 	Event string `json:"event"`
-	// EventID is the event's id; "" if the id cannot be read.
+	// EventID is the event's id, or "" if the id cannot be read.
 	EventID string `json:"eventId,omitempty"`
-	// Timestamp is when the event happened; zero if it cannot be read.
+	// Timestamp is when the event happened, or zero if that cannot be read.
 	Timestamp events.Time `json:"timestamp,omitzero"`
 	// Data is the payload as received or, if the event cannot be decoded, the whole event. Meta is its _meta.
 	Data json.RawMessage `json:"data,omitempty"`
 	Meta json.RawMessage `json:"meta,omitempty"`
 	// Error describes why the last attempt failed.
 	Error string `json:"error"`
-	// Tries is the number of handler calls.
+	// Tries is the number of times the handler was called.
 	Tries int `json:"tries"`
 	// First is when the first attempt began, and Last is when the last attempt ended.
 	First time.Time `json:"first"`

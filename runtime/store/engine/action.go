@@ -12,7 +12,7 @@ const (
 	ActionAge = 10 * time.Minute
 	// MaxActions is the maximum number of remembered actions. The oldest are forgotten first.
 	MaxActions = 10_000
-	// MaxAction is the maximum size in bytes of an action's Key, Request and Outcome, each.
+	// MaxAction is the maximum size in bytes of each of an action's Key, Request and Outcome.
 	MaxAction = 4 << 10
 )
 
@@ -21,7 +21,7 @@ var ErrActionGone = errors.New("store: the action is no longer remembered")
 
 // An Action is an operator's request with an idempotency key.
 type Action struct {
-	// Key identifies the action. Request is the operator's request; requests are compared byte by byte.
+	// Key identifies the action. Request is the operator's request. Requests are compared byte by byte.
 	Key     string
 	Request []byte
 	// Outcome is the result. It is nil while the action is in progress, or if the process that claimed the action has
@@ -41,8 +41,8 @@ func (a *Action) Check() error {
 	return nil
 }
 
-// Actions remembers operators' actions for [ActionAge], so that a repeated request takes effect only once. Older
-// actions are forgotten. Processes that share a store see each other's actions.
+// Actions remembers operator actions for [ActionAge], so a repeated request takes effect only once. Older actions are
+// forgotten. Processes that share a store see each other's actions.
 type Actions interface {
 	// ClaimAction stores the action and returns fresh as true. If an action with the same key exists, ClaimAction
 	// returns it as stands instead. For concurrent calls with the same key, only one returns fresh as true: its caller

@@ -14,15 +14,15 @@ type AttemptBounds struct {
 	PerSubscription int
 	// MaxAge is the age after which an attempt is deleted.
 	MaxAge time.Duration
-	// Total is the maximum number of attempts of all subscriptions; the oldest are deleted first.
+	// Total is the maximum number of attempts across all subscriptions; the oldest are deleted first.
 	Total int
 }
 
-// Attempts is implemented by a [store.SubscriptionStore] that records delivery attempts. Deleting a subscription
+// Attempts is the interface of a [store.SubscriptionStore] that records delivery attempts. Deleting a subscription
 // deletes its attempts.
 //
 // An implementation may store the attempts of an update as a unit and delete them together. A subscription can then
-// exceed its bound by the attempts of one update.
+// exceed its bound by up to one update's attempts.
 type Attempts interface {
 	// SaveAttempts is like SaveProgress, but also stores attempts in the same transaction. Attempts are therefore
 	// fenced like progress, and a crash loses those not yet written. For each update, made contains the attempts since

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Shard is a unit of work that only one replica may perform at a time. See REP-6.
+// A Shard is a unit of work that only one replica can perform at a time. See REP-6.
 type Shard struct {
 	// Topic is OutboxTopic, RetentionTopic or an event type. The webhook subscriptions of an event type are divided
 	// into shards.
@@ -24,29 +24,28 @@ func (s Shard) Compare(other Shard) int {
 
 func (s Shard) String() string { return fmt.Sprintf("%s#%d", s.Topic, s.Number) }
 
-// A ShardFence identifies a shard and its owner: the lease with the fence, or none if Fence is 0. Every write by an
-// owner includes a ShardFence.
+// A ShardFence identifies a shard and its owner's lease. Fence is 0 if the shard has no owner. Every write by an owner
+// includes a ShardFence.
 type ShardFence struct {
 	Shard Shard
 	Fence uint64
 }
 
-// A Lease makes a process a replica. The replica measures the lease with its own clock, starting when it sends the
-// request. See REP-6.
+// A Lease gives a process the role of a replica. The replica measures the lease with its own clock, starting when it
+// sends the request. See REP-6.
 type Lease struct {
 	// Fence is the fencing token. It is greater than the fence of every earlier lease and never 0.
 	Fence uint64
-	// Now is the time by the store's clock at which the lease was granted or renewed.
+	// Now is the store's time when the lease was granted or last renewed.
 	Now time.Time
 }
 
 // A Replica is a process with a lease.
 type Replica struct {
-	// Name is the name that the process chose; it is shown to operators.
+	// Name is chosen by the process and shown to operators.
 	Name  string
 	Fence uint64
-	// Types are the event types that the replica has registered, each with the fingerprint of its schemas. See
-	// REP-16.
+	// Types maps the event types that the replica has registered to the fingerprints of their schemas. See REP-16.
 	Types map[string]string
 }
 

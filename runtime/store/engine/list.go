@@ -11,8 +11,8 @@ import (
 // Listed is a subscription in an operator's list, without Secrets and Progress.
 type Listed struct {
 	store.Subscription
-	// Unreadable is the reason why the secrets or progress cannot be read; "" if they can. No replica delivers to an
-	// unreadable subscription.
+	// Unreadable is the reason why the secrets or progress cannot be read, or "" if they are readable. No replica
+	// delivers to an unreadable subscription.
 	Unreadable string
 }
 
@@ -23,7 +23,7 @@ const (
 )
 
 // A Lister is a [store.SubscriptionStore] that can list subscriptions without reading them completely. Its lists
-// include unreadable subscriptions, so that operators can see all of them.
+// include unreadable subscriptions, so operators can see all of them.
 type Lister interface {
 	// ListSubscriptions lists the same subscriptions as Subscriptions, plus the unreadable ones. If known returns true
 	// for an id, ListSubscriptions sets only the ID.
@@ -43,8 +43,8 @@ func ListedOf(sub store.Subscription, err, damaged error) (Listed, error) {
 	return l, err
 }
 
-// Unreadable returns the reason why a record is unreadable, given the error from reading it; "" if the failure may be
-// temporary.
+// Unreadable returns the reason why a record is unreadable, given the error from reading it. It returns "" if the
+// failure may be temporary.
 func Unreadable(err, damaged error) string {
 	switch {
 	case errors.Is(err, sealed.ErrKey):

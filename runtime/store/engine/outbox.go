@@ -42,6 +42,6 @@ type Sequenced struct {
 	More bool
 	// Rejected is the number of rejected occurrences.
 	Rejected int
-	// Oldest is the age of the oldest remaining occurrence; 0 if unknown.
+	// Oldest is the age of the oldest remaining occurrence, or 0 if unknown.
 	Oldest time.Duration
 }

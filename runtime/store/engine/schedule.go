@@ -31,7 +31,7 @@ type Queued struct {
 // An Intake is a batch of occurrences from one source for the queues of one or more schedules.
 type Intake struct {
 	// Source is the name of the source, and Cursor is the position after the batch. One transaction updates the queues
-	// and the cursor, so that a crash neither loses nor duplicates an occurrence.
+	// and the cursor, so a crash neither loses nor duplicates an occurrence.
 	Source, Cursor string
 	// Items are in order. Items of unknown schedules are ignored.
 	Items []Queued

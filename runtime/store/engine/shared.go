@@ -26,14 +26,14 @@ var (
 	ErrNewEpoch = errors.New("store: the log has begun a new epoch")
 	// ErrNoLog is returned by [Shared.AppendGroup] for a log that no process has opened.
 	ErrNoLog = errors.New("store: no server has opened the log")
-	// ErrRefused is returned by [Shared.AppendGroup] if the store can never accept an entry of the group; nothing was
+	// ErrRefused is returned by [Shared.AppendGroup] if the store can never accept an entry of the group. Nothing was
 	// appended.
 	ErrRefused = errors.New("store: the entry cannot be stored")
 	// ErrQuota is matched by every [QuotaError].
 	ErrQuota = errors.New("store: quota exceeded")
 )
 
-// A QuotaError reports that a record was not inserted because a quota is exhausted. See REP-12.
+// A QuotaError indicates that a record was not inserted because a quota is exhausted. See REP-12.
 type QuotaError struct {
 	// Own reports whether the quota is per principal rather than for all principals.
 	Own bool
@@ -57,7 +57,7 @@ type Quota struct {
 }
 
 // Full returns a [*QuotaError] if one more record would exceed the quota; otherwise it returns nil. The arguments own
-// and all are the current numbers of the principal's records and of all records.
+// and all are the current record counts of the principal and of all principals.
 func (q Quota) Full(own, all int) error {
 	switch {
 	case q.Own > 0 && own >= q.Own:
@@ -73,7 +73,7 @@ const (
 	// ControlLog is the log that replicas use to notify each other of record changes. A replica writes the record, then
 	// appends the entry, and then responds to the caller. See REP-13.
 	ControlLog = "/control"
-	// AuditLog is the log of operators' actions. See SRV-8.
+	// AuditLog is the log of operator actions. See SRV-8.
 	AuditLog = "/audit"
 	// OutboxTopic has one shard. Its owner moves occurrences from the outbox to the logs. See REP-20.
 	OutboxTopic = "/outbox"
@@ -87,15 +87,15 @@ const (
 	// the hooks for every subscription instead.
 	ControlAge = time.Hour
 	// GapMark is the name of the shard mark for gap notifications. It contains a time in Unix nanoseconds. The shard's
-	// subscriptions have been notified of the gaps of their event type up to that time.
+	// subscriptions have been notified of gaps in their event type up to that time.
 	GapMark = "/gap"
-	// AuditAge and MaxAudit limit the age and the number of entries of the audit log.
+	// AuditAge and MaxAudit limit the age and the number of audit log entries.
 	AuditAge = 90 * 24 * time.Hour
 	MaxAudit = 100_000
 )
 
 // Owned is the set of subscriptions that one delivering process reads and writes. In a store for a single process, it
-// contains all subscriptions; [Shared.Owned] returns those of one shard.
+// contains all subscriptions. [Shared.Owned] returns those of one shard.
 type Owned interface {
 	PutSubscription(ctx context.Context, s store.Subscription) (revision uint64, err error)
 	DeleteSubscription(ctx context.Context, id string, generation uint64) error
@@ -108,9 +108,9 @@ type Owned interface {
 	Mark(ctx context.Context, log string) (store.Position, error)
 }
 
-// A Log is a [store.EventLog] that other processes also append to. Appended also receives their entries, each once and
-// in order (REP-2), except for entries that were deleted by retention before they could be read. Bounds and Read cover
-// only the entries that Appended has received.
+// A Log is a [store.EventLog] that other processes also append to. Appended also receives their entries, exactly once
+// and in order (REP-2), except for entries that retention deleted before they could be read. Bounds and Read cover only
+// the entries that Appended has received.
 type Log interface {
 	store.EventLog
 	// CatchUp waits until the head has reached p and returns the head. It also returns if a query that began after the
@@ -121,7 +121,7 @@ type Log interface {
 	Seen() time.Time
 }
 
-// Appended is the result of one entry of [Shared.AppendGroup].
+// Appended is the result for one entry passed to [Shared.AppendGroup].
 type Appended struct {
 	// Position is the entry's position in the log.
 	Position store.Position
@@ -153,7 +153,7 @@ type SchemaVersion struct {
 //
 // Any replica can use the methods of [store.SubscriptionStore]. A replica stores a new subscription with [Shared.Admit]
 // and an existing one with PutSubscription, and can delete subscriptions. The store's SaveProgress, SaveMark and Mark
-// are for a process that does not use shards; replicas use those of [Shared.Owned].
+// are for a process that does not use shards. Replicas use those of [Shared.Owned].
 type Shared interface {
 	store.Store
 	store.SubscriptionStore

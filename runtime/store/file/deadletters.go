@@ -52,7 +52,7 @@ func (c *Cursors) readLetters() error {
 	return nil
 }
 
-// changeLetters applies a change and writes it to the journal. If it fails, the letters do not change.
+// changeLetters applies a change and writes it to the journal. If the write fails, the letters do not change.
 func (c *Cursors) changeLetters(ctx context.Context, change func(*letters.List) (sequence uint64, err error)) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err

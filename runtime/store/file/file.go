@@ -38,9 +38,8 @@ type Cursors struct {
 	letters letters.List
 }
 
-// OpenCursors opens the file at path and creates it if it does not exist; its directory must exist. If another process
-// has the file open, OpenCursors waits up to 10 s and then returns an error that matches [ErrBusy]. Call Close after
-// use.
+// OpenCursors opens the file at path, creating it if necessary. The directory must exist. If another process has the
+// file open, OpenCursors waits up to 10 s and then returns an error that matches [ErrBusy]. Call Close after use.
 //
 // OpenCursors never drops data silently. It moves damaged lines to a new file with the suffix ".damaged" and keeps the
 // other lines. It then uses [slog.Default] to log an error with the line numbers, both files and the keys. If the file
@@ -64,7 +63,7 @@ func OpenCursors(path string) (*Cursors, error) {
 	return c, nil
 }
 
-// Close closes the file; later changes fail with [store.ErrClosed].
+// Close closes the file. Later changes fail with [store.ErrClosed].
 func (c *Cursors) Close() error { return c.journal.Close() }
 
 // format describes the file format. A file with a different header is rejected.
@@ -159,8 +158,8 @@ func (c *Cursors) Callback(ctx context.Context, key string) (cb clientstore.Call
 	return cb, ok, err
 }
 
-// PutCallback implements [clientstore.CallbackStore]. The secrets are stored in plain text; only the file's owner can
-// read it.
+// PutCallback implements [clientstore.CallbackStore]. The secrets are stored in plain text, but only the file's owner
+// can read the file.
 func (c *Cursors) PutCallback(ctx context.Context, key string, cb clientstore.Callback) error {
 	return c.put(ctx, kindCallback, key, cb)
 }

@@ -18,9 +18,9 @@ type storedAction struct {
 	Claimed          int64
 }
 
-// action decodes the action with the given subject. The *storedAction is nil if the action does not exist or is older
-// than ActionAge.
-func (s *Store) action(r *reading, subject string) (record, *storedAction, error) {
+// decodeAction decodes the action with the given subject. It returns a nil *storedAction if the action does not exist
+// or is older than ActionAge.
+func (s *Store) decodeAction(r *reading, subject string) (record, *storedAction, error) {
 	x := r.of(subject)
 	if !x.exists() {
 		return x, nil, nil
@@ -48,7 +48,7 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (found engine.
 	subject := actionAt(a.Key)
 	err = s.withLock(ctx, "action "+subject, func(ctx context.Context) error {
 		first, err := s.actions.change(ctx, []string{subject}, func(r *reading) ([]write, error) {
-			x, is, err := s.action(r, subject)
+			x, is, err := s.decodeAction(r, subject)
 			if err != nil {
 				return nil, err
 			}
@@ -83,7 +83,7 @@ func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) er
 	subject := actionAt(key)
 	return s.withLock(ctx, "action "+subject, func(ctx context.Context) error {
 		_, err := s.actions.change(ctx, []string{subject}, func(r *reading) ([]write, error) {
-			x, is, err := s.action(r, subject)
+			x, is, err := s.decodeAction(r, subject)
 			switch {
 			case err != nil:
 				return nil, err
@@ -110,8 +110,8 @@ func (s *Store) ForgetAction(ctx context.Context, key string) error {
 		if x.sequence == 0 {
 			return nil
 		}
-		err = s.api(ctx, "STREAM.MSG.DELETE."+s.actions.stream, map[string]any{"seq": x.sequence, "no_erase": true}, nil)
-		if code(err) == codeDeleteNothing { // the answer to an earlier attempt was lost
+		err = s.callAPI(ctx, "STREAM.MSG.DELETE."+s.actions.stream, map[string]any{"seq": x.sequence, "no_erase": true}, nil)
+		if apiErrorCode(err) == codeDeleteNothing { // the answer to an earlier attempt was lost
 			return nil
 		}
 		return err

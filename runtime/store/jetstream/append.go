@@ -21,19 +21,19 @@ const (
 // Append implements [store.EventLog]. It returns [events.ErrTooLarge] if the servers do not accept an entry of that
 // size.
 func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error) {
-	p, _, err := l.append(ctx, &e, nil)
+	p, _, err := l.appendUnlessExists(ctx, &e, nil)
 	return p, err
 }
 
 // AppendOnce implements [store.EventLog]. The cost does not grow with the log.
 func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
-	return l.append(ctx, &e, func(ctx context.Context, stands *storedEntry) (bool, error) { return l.retains(ctx, stands, above) })
+	return l.appendUnlessExists(ctx, &e, func(ctx context.Context, stands *storedEntry) (bool, error) { return l.isRetained(ctx, stands, above) })
 }
 
-// append appends e, unless an entry with the same id exists and counts returns true for it. If counts is nil, existing
-// entries are ignored. If counts returns true, append returns the existing position and the error of [store.Repeats].
-func (l *Log) append(ctx context.Context, e *store.Entry, counts func(context.Context, *storedEntry) (bool, error)) (p store.Position, fresh bool, err error) {
-	ctx, done, err := l.begin(ctx)
+// appendUnlessExists appends e unless isDuplicate returns true for an existing entry with the same id. In that case, it
+// returns the existing position and the error of [store.Repeats]. If isDuplicate is nil, existing entries are ignored.
+func (l *Log) appendUnlessExists(ctx context.Context, e *store.Entry, isDuplicate func(context.Context, *storedEntry) (bool, error)) (p store.Position, fresh bool, err error) {
+	ctx, done, err := l.beginCall(ctx)
 	if err != nil {
 		return 0, false, err
 	}
@@ -55,7 +55,7 @@ func (l *Log) append(ctx context.Context, e *store.Entry, counts func(context.Co
 	case <-ctx.Done():
 		return 0, false, l.s.wrapClosed(ctx.Err())
 	}
-	if counts != nil {
+	if isDuplicate != nil {
 		for i := len(l.earlier) - 1; i >= 0; i-- { // no entries are added to earlier epochs: looking first is exact
 			old, found, err := l.s.fetchEntry(ctx, l.stream, map[string]any{"last_by_subj": l.subjectUnder(l.earlier[i].token, id)})
 			if err != nil {
@@ -64,7 +64,7 @@ func (l *Log) append(ctx context.Context, e *store.Entry, counts func(context.Co
 			if !found {
 				continue
 			}
-			if is, err := counts(ctx, &old); err != nil {
+			if is, err := isDuplicate(ctx, &old); err != nil {
 				return 0, false, l.s.wrapClosed(err)
 			} else if is {
 				// An entry of the current epoch is newer and takes precedence.
@@ -79,7 +79,7 @@ func (l *Log) append(ctx context.Context, e *store.Entry, counts func(context.Co
 			break
 		}
 	}
-	w := appendCall{l: l, subject: l.subjectUnder(l.token, id), body: body, call: call, counts: counts}
+	w := appendCall{l: l, subject: l.subjectUnder(l.token, id), body: body, call: call, isDuplicate: isDuplicate}
 	err = retry(ctx, func() (bool, error) { return w.step(ctx) })
 	switch {
 	case err != nil && w.unsure:
@@ -107,9 +107,8 @@ func (l *Log) subjectUnder(token, id string) string {
 	return l.s.o.Namespace + ".l." + l.short + "." + token + "." + id
 }
 
-// retains reports whether AppendOnce must consider an existing entry: it follows the position above and is still
-// retained.
-func (l *Log) retains(ctx context.Context, m *storedEntry, above store.Position) (bool, error) {
+// isRetained reports whether an existing entry follows the position above and is still retained.
+func (l *Log) isRetained(ctx context.Context, m *storedEntry, above store.Position) (bool, error) {
 	if m.Position <= above {
 		return false, nil
 	}
@@ -120,7 +119,7 @@ func (l *Log) retains(ctx context.Context, m *storedEntry, above store.Position)
 		return false, nil
 	}
 	if o.MaxCount > 0 {
-		info, err := l.s.info(ctx, l.stream) // other processes append as well
+		info, err := l.s.leaderInfo(ctx, l.stream) // other processes append as well
 		if err != nil {
 			return false, err
 		}
@@ -133,11 +132,11 @@ func (l *Log) retains(ctx context.Context, m *storedEntry, above store.Position)
 
 // An appendCall is the state of one append, which can require several publishes.
 type appendCall struct {
-	l       *Log
-	subject string
-	body    []byte
-	call    uint64
-	counts  func(context.Context, *storedEntry) (bool, error)
+	l           *Log
+	subject     string
+	body        []byte
+	call        uint64
+	isDuplicate func(context.Context, *storedEntry) (bool, error)
 
 	expect uint64
 	unsure bool // a publish was sent and not answered
@@ -169,7 +168,7 @@ func (w *appendCall) step(ctx context.Context) (again bool, err error) {
 		if !s.write.IsConnected() || ctx.Err() != nil {
 			return ctx.Err() == nil && !s.write.IsClosed() && w.unsure, err
 		}
-		if over := w.l.check(ctx, false); errors.Is(over, engine.ErrNewEpoch) {
+		if over := w.l.checkHead(ctx, false); errors.Is(over, engine.ErrNewEpoch) {
 			return false, over
 		}
 		return true, err
@@ -179,7 +178,7 @@ func (w *appendCall) step(ctx context.Context) (again bool, err error) {
 
 // resolveConflict handles a publish that was rejected because the subject's last message has an unexpected sequence.
 func (w *appendCall) resolveConflict(ctx context.Context, wrong *wrongSequence) (again bool, err error) {
-	if wrong.stands == 0 || w.counts == nil && !w.unsure { // the message was evicted, or any existing one is ignored
+	if wrong.stands == 0 || w.isDuplicate == nil && !w.unsure { // the message was evicted, or any existing one is ignored
 		w.expect = wrong.stands
 		return true, wrong
 	}
@@ -194,8 +193,8 @@ func (w *appendCall) resolveConflict(ctx context.Context, wrong *wrongSequence) 
 		w.at = m.Position
 		return false, nil
 	}
-	if w.counts != nil {
-		switch is, err := w.counts(ctx, &m); {
+	if w.isDuplicate != nil {
+		switch is, err := w.isDuplicate(ctx, &m); {
 		case err != nil:
 			return false, err
 		case is:

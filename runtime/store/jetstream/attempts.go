@@ -14,13 +14,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// attemptSubject returns a new subject for the attempts of an update. Its last token is the number of attempts.
+// attemptSubject returns a new subject for an update's attempts. Its last token is the number of attempts.
 func attemptSubject(id string, generation uint64, n int) string {
-	return "a." + token(id) + "." + strconv.FormatUint(generation, 16) + "." + nonce() + "." + strconv.Itoa(n)
+	return "a." + encodeToken(id) + "." + strconv.FormatUint(generation, 16) + "." + nonce() + "." + strconv.Itoa(n)
 }
 
-// parseAttemptSubject returns the subscription and the number of attempts encoded in a subject. The number is 0 for a
-// proof subject.
+// parseAttemptSubject returns the subscription and the number of attempts that are encoded in a subject. The number is
+// 0 for a proof subject.
 func parseAttemptSubject(subject string) (id string, n int) {
 	part := strings.Split(subject, ".")
 	if len(part) != 5 {
@@ -30,10 +30,10 @@ func parseAttemptSubject(subject string) (id string, n int) {
 	return detoken(part[1]), n
 }
 
-// scanAttempts reads attempts with subjects that begin with prefix, in the order in which they were written. It stops
-// after about most records; 0 means no limit.
-func (s *Store) scanAttempts(ctx context.Context, prefix string, most int) ([]record, error) {
-	found, _, err := s.state.scan(ctx, prefix+">", s.proofSubject(prefix), 1, most)
+// scanAttempts reads attempts with subjects that begin with prefix, in the order in which they were written. If limit
+// is positive, it stops after about limit records.
+func (s *Store) scanAttempts(ctx context.Context, prefix string, limit int) ([]record, error) {
+	found, _, err := s.state.scan(ctx, prefix+">", s.proofSubject(prefix), 1, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -45,12 +45,12 @@ func (s *Store) scanAttempts(ctx context.Context, prefix string, most int) ([]re
 
 // Attempts implements [engine.Attempts].
 func (s *Store) Attempts(ctx context.Context, subscription string, limit int) (found []operator.Attempt, err error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	r, err := s.state.read(ctx, true, recordAt(anyShard, subscription))
+	r, err := s.state.read(ctx, true, recordSubject(shardPattern, subscription))
 	if err != nil {
 		return nil, s.wrapClosed(err)
 	}
@@ -58,7 +58,7 @@ func (s *Store) Attempts(ctx context.Context, subscription string, limit int) (f
 	if err != nil || rec.sequence == 0 || limit <= 0 {
 		return nil, err
 	}
-	rows, err := s.scanAttempts(ctx, "a."+token(subscription)+"."+strconv.FormatUint(x.Generation, 16)+".", 0)
+	rows, err := s.scanAttempts(ctx, "a."+encodeToken(subscription)+"."+strconv.FormatUint(x.Generation, 16)+".", 0)
 	if err != nil {
 		return nil, s.wrapClosed(err)
 	}
@@ -76,7 +76,7 @@ func (s *Store) Attempts(ctx context.Context, subscription string, limit int) (f
 // PerSubscription only for subscriptions that it has written attempts for. Any replica can delete attempts that exceed
 // MaxAge or Total.
 func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now time.Time, limit int) (more bool, err error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -88,7 +88,7 @@ func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now ti
 // forgetAttempts deletes the attempts of a deleted subscription. If the deletion fails, the attempts remain until they
 // expire, but can no longer be read.
 func (s *Store) forgetAttempts(ctx context.Context, id string, generation uint64) {
-	err := s.purge(ctx, s.state, "a."+token(id)+"."+strconv.FormatUint(generation, 16)+".>", beyond)
+	err := s.purge(ctx, s.state, "a."+encodeToken(id)+"."+strconv.FormatUint(generation, 16)+".>", beyond)
 	if err != nil {
 		s.log.Debug("jetstream: the attempts of a subscription were not deleted", "subscription", id, "error", err)
 	}
@@ -96,14 +96,14 @@ func (s *Store) forgetAttempts(ctx context.Context, id string, generation uint64
 
 // purge deletes the messages that match the filter and precede the given sequence.
 func (s *Store) purge(ctx context.Context, c *recordStream, filter string, before uint64) error {
-	return s.api(ctx, "STREAM.PURGE."+c.stream, map[string]any{"filter": c.prefix + filter, "seq": before}, nil)
+	return s.callAPI(ctx, "STREAM.PURGE."+c.stream, map[string]any{"filter": c.prefix + filter, "seq": before}, nil)
 }
 
-// attemptTable implements the table that an attemptlog.Trimmer trims.
+// attemptTable implements [attemptlog.Table].
 type attemptTable struct{ s *Store }
 
 func (t attemptTable) byID(ctx context.Context) (counts map[string]int, err error) {
-	subjects, err := t.s.subjects(ctx, "a.>")
+	subjects, err := t.s.listSubjects(ctx, "a.>")
 	counts = map[string]int{}
 	for _, subject := range subjects {
 		if id, n := parseAttemptSubject(subject); n > 0 {
@@ -140,8 +140,8 @@ func row(r record) (attemptlog.Row, error) {
 	return attemptlog.Row{Sequence: int64(r.sequence), Last: scalar.Nanos(made[len(made)-1].At), Count: n}, nil
 }
 
-func (t attemptTable) rows(ctx context.Context, prefix string, most int) (rows []attemptlog.Row, err error) {
-	found, err := t.s.scanAttempts(ctx, prefix, most)
+func (t attemptTable) rows(ctx context.Context, prefix string, limit int) (rows []attemptlog.Row, err error) {
+	found, err := t.s.scanAttempts(ctx, prefix, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (t attemptTable) OldestRows(ctx context.Context, limit int) ([]attemptlog.R
 }
 
 func (t attemptTable) RowsOf(ctx context.Context, subscription string, limit int) ([]attemptlog.Row, error) {
-	rows, err := t.rows(ctx, "a."+token(subscription)+".", 0)
+	rows, err := t.rows(ctx, "a."+encodeToken(subscription)+".", 0)
 	slices.Reverse(rows)
 	return rows[:min(len(rows), limit)], err
 }
@@ -171,7 +171,7 @@ func (t attemptTable) DeleteRows(ctx context.Context, upTo int64) error {
 }
 
 func (t attemptTable) DeleteRowsOf(ctx context.Context, subscription string, upTo int64, limit int) error {
-	rows, err := t.rows(ctx, "a."+token(subscription)+".", 0)
+	rows, err := t.rows(ctx, "a."+encodeToken(subscription)+".", 0)
 	if err != nil {
 		return err
 	}
@@ -182,5 +182,5 @@ func (t attemptTable) DeleteRowsOf(ctx context.Context, subscription string, upT
 	if n == 0 {
 		return nil
 	}
-	return t.s.purge(ctx, t.s.state, "a."+token(subscription)+".>", uint64(rows[n-1].Sequence)+1)
+	return t.s.purge(ctx, t.s.state, "a."+encodeToken(subscription)+".>", uint64(rows[n-1].Sequence)+1)
 }

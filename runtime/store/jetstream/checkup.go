@@ -19,7 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Thresholds for the warnings of a checkup.
+// Thresholds for checkup warnings.
 const (
 	payloadWarn = 512 << 10        // of max_payload: a webhook payload has up to 252 KiB, plus meta and targets (JS-15)
 	skewWarn    = time.Second      // between clocks
@@ -36,7 +36,7 @@ type Checkup struct {
 	Lease time.Duration
 }
 
-// Examine checks the nats-servers and streams of a store with the rights of the connecting user, and reports faults. It
+// Examine checks a store's nats-servers and streams and reports faults. It uses only the rights of the connecting user,
 // writes nothing, and does not read payloads, arguments or secrets. If no server accepts a connection, it returns an
 // error instead of a report.
 func Examine(ctx context.Context, url string, o Options, c Checkup) (*checkup.Report, error) {
@@ -72,12 +72,12 @@ type examination struct {
 	logs   map[string]store.Position // positions that logs are known to have reached, by the token of their names
 }
 
-// addDenied adds a warning for a check that the user lacks the rights for. addNoResponse adds one for a server with
-// unavailable monitoring.
+// addDenied adds a warning for a check that the user lacks the rights for.
 func (e *examination) addDenied(check string, err error) {
 	e.Add(checkup.Warn, check, fmt.Sprintf("unknown: %v", err), "run doctor as a user with this right, or check by other means")
 }
 
+// addNoResponse adds a warning for a server whose monitoring does not respond.
 func (e *examination) addNoResponse(check string, err error) {
 	e.Add(checkup.Warn, check, fmt.Sprintf("unknown: %v", err), "check that the server runs and that -monitor has the URL of its monitoring")
 }
@@ -119,7 +119,7 @@ func (e *examination) checkServer(context.Context) {
 
 func (e *examination) checkAccount(ctx context.Context) {
 	var info jetstream.AccountInfo
-	switch err := e.s.api(ctx, "INFO", nil, &info); {
+	switch err := e.s.callAPI(ctx, "INFO", nil, &info); {
 	case errors.Is(err, ErrRights):
 		e.addDenied("account", err)
 		return
@@ -144,7 +144,7 @@ func (e *examination) checkAccount(ctx context.Context) {
 }
 
 // checkDurability checks whether the servers sync messages to disk before they acknowledge them (JS-43). It queries
-// their monitoring, because clients cannot read that setting.
+// their monitoring endpoints, because clients cannot read that setting.
 func (e *examination) checkDurability(ctx context.Context) {
 	const advice = "set sync_interval: always in the jetstream block of each server and restart them one at a time: a power failure of several servers loses acknowledged events"
 	if len(e.s.o.Monitors) == 0 {
@@ -163,8 +163,8 @@ func (e *examination) checkDurability(ctx context.Context) {
 	}
 }
 
-// checkRights attempts all requests that a server needs. Each publish has a condition that makes the stream reject it,
-// so that nothing is stored.
+// checkRights attempts every kind of request that a server makes. Each publish has a condition that makes the stream
+// reject it, so nothing is stored.
 func (e *examination) checkRights(ctx context.Context) {
 	ns, state := e.s.o.Namespace, e.s.state.stream
 	var lacking []string
@@ -206,13 +206,13 @@ func (e *examination) checkStreams(ctx context.Context) {
 	s := e.s
 	actions, state := s.actionStreamConfig(), s.recordStreamConfig(s.state, "state")
 	good, entries := 0, uint64(0)
-	// look returns nil and true if the stream exists but cannot be examined.
+	// look examines a stream. It returns nil and true if the stream exists but cannot be examined.
 	look := func(name string, check func(*jetstream.StreamInfo) error) (is *jetstream.StreamInfo, there bool) {
 		bound, cancel := context.WithTimeout(ctx, streamTime)
 		defer cancel()
-		info, err := s.info(bound, name)
+		info, err := s.leaderInfo(bound, name)
 		switch {
-		case code(err) == codeNoStream:
+		case apiErrorCode(err) == codeNoStream:
 			return nil, false
 		case err == nil:
 			err = check(info)
@@ -267,7 +267,7 @@ func (e *examination) checkStreams(ctx context.Context) {
 			e.Add(checkup.Fail, "stream", fmt.Sprintf("stream %s, which had %d entries, does not exist", name, e.logs[short]),
 				"restore all streams from a backup; or run mcpe-jetstream prepare: the log restarts empty, and subscribers get truncated")
 		case info == nil:
-		case info.Config.Metadata[metaGroup] != "" && info.Config.Metadata[metaGroup] != group(info):
+		case info.Config.Metadata[metaGroup] != "" && info.Config.Metadata[metaGroup] != raftGroup(info):
 			e.Add(checkup.Fail, "stream", name+" was recreated or restored, and its log has not begun a new epoch",
 				"run mcpe-jetstream prepare: until then, servers that may not change streams refuse its events")
 		case info.Config.MaxAge <= 0 && info.Config.MaxMsgs <= 0:
@@ -304,19 +304,19 @@ func (e *examination) isCurrent(info *jetstream.StreamInfo) bool {
 	return good
 }
 
-// readState reads the leases, topics and shard holds, and collects the known logs. These are the logs of the runtime,
-// of event types that a server serves or has served, and of witnesses. It reads from any server, because a proof would
-// require a write.
+// readState reads the leases, topics and shard holds, and collects the known logs. These are the runtime's logs, the
+// logs of event types that a server serves or has served, and the logs with witnesses. It reads from any server,
+// because a proof would require a write.
 func (e *examination) readState(ctx context.Context) error {
 	for _, name := range []string{engine.ControlLog, engine.AuditLog} {
 		e.logs[logToken(name)] = 0
 	}
-	for _, filter := range []string{"c.>", "y.*.0", witnesses + "*"} {
+	for _, filter := range []string{"c.>", "y.*.0", witnessPrefix + "*"} {
 		for next, more := uint64(1), true; more; {
 			seen := false
 			var err error
 			more, err = e.s.pull(ctx, e.s.state.stream, map[string]any{"seq": next, "next_by_subj": e.s.state.prefix + filter, "batch": pageMax, "max_bytes": pageBytes}, func(m *nats.Msg) error {
-				r, err := e.s.state.record(m)
+				r, err := e.s.state.decodeRecord(m)
 				next, seen = max(next, r.sequence+1), true
 				if err != nil || !r.exists() {
 					return err
@@ -332,7 +332,7 @@ func (e *examination) readState(ctx context.Context) error {
 	return nil
 }
 
-// addRecord adds a record of the state to the examination.
+// addRecord adds a state record to the examination.
 func (e *examination) addRecord(r record) error {
 	switch {
 	case strings.HasPrefix(r.subject, leases):
@@ -362,12 +362,12 @@ func (e *examination) addRecord(r record) error {
 		e.shards[x.Topic] = x.Shards
 	case strings.HasPrefix(r.subject, "y."):
 		e.addLog(strings.Split(r.subject, ".")[1], 0)
-	case strings.HasPrefix(r.subject, witnesses):
+	case strings.HasPrefix(r.subject, witnessPrefix):
 		var w witness
 		if _, err := decodeRecord(r, &w); err != nil {
 			return err
 		}
-		e.addLog(strings.TrimPrefix(r.subject, witnesses), w.Position)
+		e.addLog(strings.TrimPrefix(r.subject, witnessPrefix), w.Position)
 	}
 	return nil
 }

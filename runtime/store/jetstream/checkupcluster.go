@@ -28,7 +28,7 @@ func (e *examination) checkCluster(ctx context.Context) {
 		e.Add(checkup.Fail, "generation", err.Error(), "restore the stream from a backup, then run mcpe-jetstream new-life")
 	case l == nil:
 		e.Add(checkup.Warn, "generation", "no generation has begun", "start a server, or run mcpe-jetstream prepare")
-	case l.Group != group(e.state):
+	case l.Group != raftGroup(e.state):
 		e.Add(checkup.Warn, "generation", fmt.Sprintf("%d; stream %s was recreated or restored since", l.Generation, e.state.Config.Name),
 			"the next server that starts begins a new generation, and subscribers get truncated. If you restored all streams, run mcpe-jetstream new-life")
 	default:
@@ -97,7 +97,7 @@ func (e *examination) checkLatency(ctx context.Context) {
 	var took []time.Duration
 	for range trips {
 		began := time.Now()
-		if err := e.s.barrier(ctx, e.s.state.stream); err != nil {
+		if err := e.s.checkQuorum(ctx, e.s.state.stream); err != nil {
 			e.Add(checkup.Fail, "write", err.Error(), "two of the stream's three servers must be running")
 			return
 		}
@@ -112,7 +112,7 @@ func (e *examination) checkLatency(ctx context.Context) {
 		fmt.Sprintf("make Options.Replica.Lease longer than %d writes, or use faster disks or network for the nats-servers", leaseTrips))
 }
 
-// checkClocks compares this machine's clock with those of the nats-servers.
+// checkClocks compares this machine's clock with the nats-servers' clocks.
 func (e *examination) checkClocks(ctx context.Context) {
 	apart := func(whose string, untold func(string, error), ask func() (time.Time, error)) {
 		began := time.Now()
@@ -131,7 +131,7 @@ func (e *examination) checkClocks(ctx context.Context) {
 	}
 	if e.state != nil {
 		apart("the leader of "+e.s.state.stream, e.addDenied, func() (time.Time, error) {
-			info, err := e.s.info(ctx, e.s.state.stream)
+			info, err := e.s.leaderInfo(ctx, e.s.state.stream)
 			if err != nil {
 				return time.Time{}, err
 			}

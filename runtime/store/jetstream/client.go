@@ -28,22 +28,22 @@ type storedCallback struct {
 	Secrets  []byte
 }
 
-// clientAt returns the subject prefix for a client's key.
-func clientAt(key string) string {
+// clientPrefix returns the subject prefix for a client's key.
+func clientPrefix(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:16]) + "."
 }
 
-func cursorAt(key string) string { return clientAt(key) + "c" }
+func cursorSubject(key string) string { return clientPrefix(key) + "c" }
 
-func callbackAt(key string) string { return clientAt(key) + "b" }
+func callbackSubject(key string) string { return clientPrefix(key) + "b" }
 
-func receivedAt(key, id string) string {
+func receivedSubject(key, id string) string {
 	sum := sha256.Sum256([]byte(id))
-	return clientAt(key) + "r." + hex.EncodeToString(sum[:16])
+	return clientPrefix(key) + "r." + hex.EncodeToString(sum[:16])
 }
 
-// clientRecords returns the stream of client state. The first call creates the stream if it does not exist.
+// clientRecords returns the stream of client state. The first call creates the stream if necessary.
 func (s *Store) clientRecords(ctx context.Context) (*recordStream, error) {
 	unlock, err := s.locks.Lock(ctx, "client")
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Store) clientRecords(ctx context.Context) (*recordStream, error) {
 	defer unlock()
 	if s.client.Load() == nil {
 		c := s.newRecordStream("c", "b.")
-		if _, err := s.ensure(ctx, s.recordStreamConfig(c, "client")); err != nil {
+		if _, err := s.ensureStream(ctx, s.recordStreamConfig(c, "client")); err != nil {
 			return nil, err
 		}
 		s.client.Store(c)
@@ -60,7 +60,7 @@ func (s *Store) clientRecords(ctx context.Context) (*recordStream, error) {
 	return s.client.Load(), nil
 }
 
-// changeClient changes client records of one key.
+// changeClient changes the client records of a key.
 func (s *Store) changeClient(ctx context.Context, key string, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
 	err = s.withLock(ctx, "key "+key, func(ctx context.Context) error {
 		c, err := s.clientRecords(ctx)
@@ -73,9 +73,9 @@ func (s *Store) changeClient(ctx context.Context, key string, subjects []string,
 	return first, err
 }
 
-// readClient decodes one client record into v. It returns false if the record does not exist.
+// readClient decodes a client record into v. It returns false if the record does not exist.
 func (s *Store) readClient(ctx context.Context, subject string, v any) (bool, error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -104,7 +104,7 @@ func decodeRecord(r record, v any) (bool, error) {
 // Load implements [clientstore.CursorStore].
 func (s *Store) Load(ctx context.Context, key string) (clientstore.Saved, bool, error) {
 	var c storedCursor
-	_, err := s.readClient(ctx, cursorAt(key), &c)
+	_, err := s.readClient(ctx, cursorSubject(key), &c)
 	if err != nil || c.Saved.Cursor == "" {
 		return clientstore.Saved{}, false, err
 	}
@@ -122,7 +122,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 }
 
 func (s *Store) commitCursor(ctx context.Context, key string, change func(*storedCursor)) error {
-	subject := cursorAt(key)
+	subject := cursorSubject(key)
 	_, err := s.changeClient(ctx, key, []string{subject}, func(r *reading) ([]write, error) {
 		var c storedCursor
 		if _, err := decodeRecord(r.of(subject), &c); err != nil {
@@ -141,7 +141,7 @@ func (s *Store) PutReceived(ctx context.Context, key string, x clientstore.Recei
 	if err != nil {
 		return false, err
 	}
-	subject, at := receivedAt(key, x.EventID), cursorAt(key)
+	subject, at := receivedSubject(key, x.EventID), cursorSubject(key)
 	first, err := s.changeClient(ctx, key, []string{subject, at}, func(r *reading) ([]write, error) {
 		var c storedCursor
 		if _, err := decodeRecord(r.of(at), &c); err != nil {
@@ -158,15 +158,15 @@ func (s *Store) PutReceived(ctx context.Context, key string, x clientstore.Recei
 // Received implements [clientstore.ReceivedStore].
 func (s *Store) Received(ctx context.Context, key string, after uint64, limit int) (bodies []clientstore.Received, err error) {
 	var c storedCursor
-	if _, err := s.readClient(ctx, cursorAt(key), &c); err != nil {
+	if _, err := s.readClient(ctx, cursorSubject(key), &c); err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	at := clientAt(key) + "r."
+	at := clientPrefix(key) + "r."
 	all, _, err := s.client.Load().scan(ctx, at+"*", s.proofSubject(at), max(after, c.Taken)+1, max(limit, 1))
 	if err != nil {
 		return nil, s.wrapClosed(err)
@@ -204,7 +204,7 @@ func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved
 	if err != nil {
 		return err
 	}
-	if err := s.purge(ctx, c, clientAt(key)+"r.>", upTo+1); err != nil {
+	if err := s.purge(ctx, c, clientPrefix(key)+"r.>", upTo+1); err != nil {
 		s.log.Debug("jetstream: bodies that were taken were not deleted", "error", err)
 	}
 	return nil
@@ -213,7 +213,7 @@ func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved
 // Callback implements [clientstore.CallbackStore].
 func (s *Store) Callback(ctx context.Context, key string) (clientstore.Callback, bool, error) {
 	var x storedCallback
-	is, err := s.readClient(ctx, callbackAt(key), &x)
+	is, err := s.readClient(ctx, callbackSubject(key), &x)
 	if err != nil || !is {
 		return clientstore.Callback{}, false, err
 	}
@@ -234,14 +234,14 @@ func (s *Store) PutCallback(ctx context.Context, key string, c clientstore.Callb
 	if err != nil {
 		return err
 	}
-	subject := callbackAt(key)
+	subject := callbackSubject(key)
 	_, err = s.changeClient(ctx, key, []string{subject}, func(r *reading) ([]write, error) { return []write{put(r.of(subject), body)}, nil })
 	return err
 }
 
 // DeleteCallback implements [clientstore.CallbackStore].
 func (s *Store) DeleteCallback(ctx context.Context, key string) error {
-	subject := callbackAt(key)
+	subject := callbackSubject(key)
 	_, err := s.changeClient(ctx, key, []string{subject}, func(r *reading) ([]write, error) {
 		if x := r.of(subject); x.exists() {
 			return []write{remove(x)}, nil

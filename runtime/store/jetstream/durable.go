@@ -43,8 +43,8 @@ func (s *Store) checkDurability(ctx context.Context) error {
 	return nil
 }
 
-// syncFault queries a server's monitoring for its sync settings. The result is empty if the server syncs each message
-// before it acknowledges the message; otherwise it describes the fault.
+// syncFault queries a server's monitoring endpoint for the sync settings. It returns "" if the server syncs each
+// message before acknowledging it, and otherwise a description of the fault.
 func syncFault(ctx context.Context, at string) (wrong string, err error) {
 	var v struct {
 		Config struct {

@@ -17,7 +17,7 @@ import (
 // formatVersion is the first byte of an entry's message.
 const formatVersion = 1
 
-// A storedEntry is an entry with the metadata of its message.
+// A storedEntry is an entry with its message's metadata.
 type storedEntry struct {
 	store.Entry
 	call  uint64    // random, of the call that appended it
@@ -52,7 +52,7 @@ func encode(e *store.Entry, call uint64) []byte {
 
 var errForm = errors.New("invalid format or checksum")
 
-// decode is the inverse of encode. It does not set the position or the stamp. The entry refers to memory in b.
+// decode is the inverse of encode. It does not set the position or the stamp. The entry shares memory with b.
 func decode(b []byte) (e storedEntry, err error) {
 	if len(b) < 13 || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.BigEndian.Uint32(b[len(b)-4:]) {
 		return e, errForm

@@ -82,7 +82,7 @@ func Decodes(b []byte) error {
 // StateStream returns the stream of a namespace's state, and Marks the subjects of a log's marks in all shards.
 func StateStream(namespace string) string { return strings.ToUpper(namespace) + "_S" }
 
-func Marks(namespace, log string) string { return namespace + ".s." + markAt(anyShard, log) }
+func Marks(namespace, log string) string { return namespace + ".s." + markSubject(shardPattern, log) }
 
 // LifeSubject returns the subject of the life of a namespace's state.
 func LifeSubject(namespace string) string { return namespace + ".s." + generationSubject }
@@ -96,7 +96,7 @@ func (s *Store) Testify(ctx context.Context) error {
 	logs := slices.Collect(maps.Values(s.logs))
 	s.mu.Unlock()
 	for _, l := range logs {
-		if err := l.look(ctx); err != nil {
+		if err := l.pollOnce(ctx); err != nil {
 			return err
 		}
 		if err := l.recordWitness(ctx, time.Now().Add(witnessInterval)); err != nil {

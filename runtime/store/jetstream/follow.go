@@ -132,7 +132,7 @@ func (l *Log) advance(ctx context.Context) error {
 		if head >= want {
 			return nil
 		}
-		found, first, err := l.fetch(ctx, head+1, want, pageMax)
+		found, first, err := l.fetchConsecutive(ctx, head+1, want, pageMax)
 		if err != nil {
 			return err
 		}
@@ -199,19 +199,19 @@ func (l *Log) waitFor(ctx context.Context, p store.Position) error {
 	}
 }
 
-// check queries the stream's leader for the log's epoch and last position, and returns ErrNewEpoch if the epoch has
+// checkHead queries the stream's leader for the log's epoch and last position, and returns ErrNewEpoch if the epoch has
 // changed. If proof is set, it also checks that the stream has a quorum. If the stream has lost delivered entries,
-// check begins a new epoch.
-func (l *Log) check(ctx context.Context, proof bool) error {
-	ask := l.s.info
+// checkHead begins a new epoch.
+func (l *Log) checkHead(ctx context.Context, proof bool) error {
+	ask := l.s.leaderInfo
 	if proof {
-		ask = l.s.proven
+		ask = l.s.provenInfo
 	}
 	l.mu.Lock()
 	head, stamp := l.head, l.stamp // read before the request: the log may advance meanwhile
 	l.mu.Unlock()
 	info, err := ask(ctx, l.stream)
-	if code(err) == codeNoStream {
+	if apiErrorCode(err) == codeNoStream {
 		l.end()
 		return fmt.Errorf("log %s: %w: stream %s does not exist any more", l.name, engine.ErrNewEpoch, l.stream)
 	}
@@ -225,14 +225,14 @@ func (l *Log) check(ctx context.Context, proof bool) error {
 	if err := l.s.checkLogStream(l.name, l.short, info); err != nil {
 		return err
 	}
-	if lostDelivered(info, head, l.s.clock.appendTime(info.State.LastTime), stamp) {
+	if hasLostDelivered(info, head, l.s.clock.appendTime(info.State.LastTime), stamp) {
 		if !proof {
-			return l.check(ctx, true)
+			return l.checkHead(ctx, true)
 		}
 		l.end() // even if the new epoch cannot begin: new entries would get positions below the head
 		want := info.Config
 		l.s.beginEpoch(&want, info)
-		if err := l.s.api(ctx, "STREAM.UPDATE."+l.stream, want, nil); err != nil {
+		if err := l.s.callAPI(ctx, "STREAM.UPDATE."+l.stream, want, nil); err != nil {
 			return err
 		}
 		return fmt.Errorf("log %s: %w", l.name, engine.ErrNewEpoch)
@@ -255,7 +255,7 @@ func (l *Log) check(ctx context.Context, proof bool) error {
 	return nil
 }
 
-// checkLimits returns an error if the stream's limits differ from those set by the latest OpenLog call. In that case
+// checkLimits returns an error if the stream's limits differ from those set by the latest OpenLog call. In that case,
 // the stream was modified, and retained entries may have been lost. OpenLog restores the limits.
 func checkLimits(info *jetstream.StreamInfo) error {
 	c, want := &info.Config, info.Config
@@ -270,24 +270,24 @@ func checkLimits(info *jetstream.StreamInfo) error {
 	return nil
 }
 
-// lostDelivered reports whether the stream was replaced, ends before the delivered head, or has a different entry at
+// hasLostDelivered reports whether the stream was replaced, ends before the delivered head, or has a different entry at
 // the head.
-func lostDelivered(info *jetstream.StreamInfo, head store.Position, last, stamp time.Time) bool {
+func hasLostDelivered(info *jetstream.StreamInfo, head store.Position, last, stamp time.Time) bool {
 	was, end := info.Config.Metadata[metaGroup], store.Position(info.State.LastSeq)
-	return was != "" && was != group(info) || end < head || end == head && !stamp.IsZero() && info.State.Msgs > 0 && !last.Equal(stamp)
+	return was != "" && was != raftGroup(info) || end < head || end == head && !stamp.IsZero() && info.State.Msgs > 0 && !last.Equal(stamp)
 }
 
-// lacks reports whether the stream has lost entries that an ended log had delivered. For an open log, check detects
-// that.
-func (l *Log) lacks(info *jetstream.StreamInfo) bool {
+// hasLostEntries reports whether the stream has lost entries that the log delivered before it ended. For an open log,
+// checkHead detects such a loss.
+func (l *Log) hasLostEntries(info *jetstream.StreamInfo) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ended && lostDelivered(info, l.head, l.s.clock.appendTime(info.State.LastTime), l.stamp)
+	return l.ended && hasLostDelivered(info, l.head, l.s.clock.appendTime(info.State.LastTime), l.stamp)
 }
 
-// look polls the log once. It checks that the stream has a quorum, requests the head from the leader, and reads up to
-// it. It returns early if another call started a poll after this call.
-func (l *Log) look(ctx context.Context) error {
+// pollOnce polls the log once. It checks that the stream has a quorum, requests the head from the leader, and reads up
+// to it. It returns early if another call has completed a poll that began after this call.
+func (l *Log) pollOnce(ctx context.Context) error {
 	called := time.Now()
 	select {
 	case l.looking <- struct{}{}:
@@ -312,7 +312,7 @@ func (l *Log) look(ctx context.Context) error {
 		}
 	}
 	began := time.Now()
-	err := l.check(ctx, true)
+	err := l.checkHead(ctx, true)
 	if err == nil {
 		err = l.follow(ctx)
 	}
@@ -324,16 +324,16 @@ func (l *Log) look(ctx context.Context) error {
 	return err
 }
 
-// lookInBackground polls the log once and records the result for Ping.
-func (l *Log) lookInBackground() {
+// pollInBackground polls the log once and records the result for Ping.
+func (l *Log) pollInBackground() {
 	if l.current() == nil {
-		l.recordResult(l.look(l.s.life))
+		l.recordResult(l.pollOnce(l.s.life))
 	}
 }
 
 // CatchUp implements [engine.Log].
 func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, error) {
-	ctx, done, err := l.begin(ctx)
+	ctx, done, err := l.beginCall(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -344,7 +344,7 @@ func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, er
 	if head >= p {
 		return head, nil
 	}
-	if err := l.look(ctx); err != nil {
+	if err := l.pollOnce(ctx); err != nil {
 		return 0, l.s.wrapClosed(fmt.Errorf("log %s: %w", l.name, err))
 	}
 	l.mu.Lock()
@@ -369,7 +369,7 @@ func (s *Store) poll() {
 		}
 		s.mu.Unlock()
 		for _, l := range logs {
-			l.lookInBackground()
+			l.pollInBackground()
 			if err := l.recordWitness(s.life, time.Now()); err != nil {
 				s.log.Debug("jetstream: the witness of a log was not stored", "log", l.name, "error", err)
 			}

@@ -21,7 +21,7 @@ const (
 	maxGroup = 512
 	// maxReadSubjects is the maximum number of entries read per request. Entries can be large, and a server sends at
 	// most 64 MiB.
-	maxReadSubjects = 64
+	maxReadEntries = 64
 )
 
 // AppendGroup implements [engine.Shared]. It publishes the group as one batch, with an expected sequence for each
@@ -30,7 +30,7 @@ func (s *Store) AppendGroup(ctx context.Context, name string, group []store.Outg
 	if len(group) > maxGroup {
 		return nil, fmt.Errorf("log %s: a group has at most %[3]d entries, but this one has %[2]d", name, len(group), maxGroup)
 	}
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +91,9 @@ func (s *Store) appendGroup(ctx context.Context, name string, group []store.Outg
 
 // step looks up existing entries and sends the remaining entries once.
 func (g *groupAppend) step(ctx context.Context, name string) (again bool, err error) {
-	info, err := g.s.info(ctx, g.stream)
+	info, err := g.s.leaderInfo(ctx, g.stream)
 	switch {
-	case code(err) == codeNoStream:
+	case apiErrorCode(err) == codeNoStream:
 		return false, engine.ErrNoLog
 	case err != nil:
 		return errors.Is(err, ErrUnreachable) && ctx.Err() == nil, err
@@ -116,7 +116,7 @@ func (g *groupAppend) step(ctx context.Context, name string) (again bool, err er
 		switch {
 		case known && stands.call == g.call: // the answer to its batch was lost
 			g.done[i] = engine.Appended{Position: stands.Position, Fresh: true}
-		case known && g.counts(&stands, &g.group[i]):
+		case known && g.isDuplicate(&stands, &g.group[i]):
 			g.done[i] = engine.Appended{Position: stands.Position, Err: store.Repeats(stands.Position, stands.Data, g.group[i].Entry.Data)}
 		default:
 			rest, expect = append(rest, i), append(expect, newest)
@@ -126,7 +126,7 @@ func (g *groupAppend) step(ctx context.Context, name string) (again bool, err er
 		g.unsure = false
 		return false, nil
 	}
-	first, err := g.send(ctx, rest, expect)
+	first, err := g.sendBatch(ctx, rest, expect)
 	var wrong *wrongSequence
 	switch {
 	case err == nil:
@@ -142,7 +142,7 @@ func (g *groupAppend) step(ctx context.Context, name string) (again bool, err er
 	return errors.Is(err, ErrUnreachable) && ctx.Err() == nil && !g.s.write.IsClosed(), err
 }
 
-// readExisting reads the last entry of each subject of the group, in this and earlier epochs, from any server. If the
+// readExisting reads from any server the last entry of each of the group's subjects, in this and earlier epochs. If the
 // response is stale, the expected sequences make the batch fail.
 func (g *groupAppend) readExisting(ctx context.Context) (found map[string]storedEntry, err error) {
 	found = map[string]storedEntry{}
@@ -155,7 +155,7 @@ func (g *groupAppend) readExisting(ctx context.Context) (found map[string]stored
 		}
 	}
 	for len(subjects) > 0 {
-		n := min(len(subjects), maxReadSubjects)
+		n := min(len(subjects), maxReadEntries)
 		_, err := g.s.pull(ctx, g.stream, map[string]any{"multi_last": subjects[:n]}, func(m *nats.Msg) error {
 			e, err := g.s.entryFromMessage(g.stream, m)
 			found[m.Header.Get(jetstream.SubjectHeader)] = e
@@ -182,18 +182,18 @@ func (g *groupAppend) lastEntry(found map[string]storedEntry, o *store.Outgoing)
 	return e, known, 0
 }
 
-// counts reports whether o must not be appended because e already exists, by the rules of AppendOnce.
-func (g *groupAppend) counts(e *storedEntry, o *store.Outgoing) bool {
+// isDuplicate reports whether, by the rules of AppendOnce, the existing entry e prevents o from being appended.
+func (g *groupAppend) isDuplicate(e *storedEntry, o *store.Outgoing) bool {
 	return o.Once && e.Position > o.Above && (g.options.MaxAge <= 0 || g.s.clock.now().Sub(e.stamp) <= g.options.MaxAge) &&
 		(g.options.MaxCount <= 0 || e.Position > g.head || g.head-e.Position < store.Position(g.options.MaxCount))
 }
 
-// send appends entries of the group in one batch and returns the sequence of the first entry.
-func (g *groupAppend) send(ctx context.Context, rest []int, expect []uint64) (first uint64, err error) {
+// sendBatch appends entries of the group in one batch and returns the sequence of the first entry.
+func (g *groupAppend) sendBatch(ctx context.Context, rest []int, expect []uint64) (first uint64, err error) {
 	messages := make([]*nats.Msg, len(rest))
 	for n, i := range rest {
 		messages[n] = &nats.Msg{Subject: g.under(g.token, subjectID(&g.group[i].Entry)), Data: g.bodies[i], Header: nats.Header{
 			jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(expect[n], 10)}}}
 	}
-	return g.s.batch(ctx, g.began, messages)
+	return g.s.publishBatch(ctx, g.began, messages)
 }

@@ -1,29 +1,29 @@
-// Package jetstream stores a server's state in NATS JetStream (nats-server 2.15 or later). The state consists of the
-// logs of event types, webhook subscriptions, and the leases, owned state and actions that the replicas of a cluster
-// share (engine.Shared). Start with [Open].
+// Package jetstream stores a server's state in NATS JetStream (nats-server 2.15 or later). The state consists of event
+// logs, webhook subscriptions, and the leases, owned state and actions that the replicas of a cluster share
+// (engine.Shared). Start with [Open].
 //
 // The store requires three nats-servers on three disks with sync_interval: always. An append takes 2 to 3 ms, and
 // writes stall for 5 to 10 s when a server crashes. An append cannot be part of the author's SQL transaction. Unlike
 // PostgreSQL, the server can lose data in known ways. Unless sync_interval is always, it acknowledges a message before
 // the message is on disk, and clients cannot read that setting. The docs recommend PostgreSQL.
 //
-// Each log has a separate stream that stores only entries; positions are sequence numbers of that stream. The subject
+// Each log has a separate stream that stores only entries. Positions are sequence numbers of that stream. The subject
 // of an entry is derived from its id and audience, and every publish includes the expected sequence for its subject. A
 // late duplicate is therefore rejected, and the lookup of an existing id does not slow down as the log grows. Subjects
-// contain the log's epoch, so that no stream accepts an append for an earlier epoch.
+// contain the log's epoch, so no stream accepts an append for an earlier epoch.
 //
-// Operators' actions and client state have one stream each. All other state is in one stream, <NAMESPACE>_S, as the last
-// message of each subject. Any server can return stale data, so a write includes the expected sequences of the records
-// that it depends on, and several writes form one atomic batch. A result that is returned to the caller comes from a
-// server that has received a message written after the request. An owner's batch also includes the expected sequence of
-// the shard's hold, so that a claim is ordered either before or after the batch.
+// Operator actions and client state are each stored in a separate stream. All other state is in one stream,
+// <NAMESPACE>_S, as the last message of each subject. Any server can return stale data, so a write includes the
+// expected sequences of the records that it depends on, and several writes form one atomic batch. A result that is
+// returned to the caller comes from a server that has received a message written after the request. An owner's batch
+// also includes the expected sequence of the shard's hold, so a claim is ordered either before or after the batch.
 //
-// Leases must survive the crash of a nats-server: set server.Options.Replica.Lease to 30 s. The clocks of the
-// nats-servers must agree. A new subscription writes its record, its progress, its use of a URL and two counters. The
-// whole cluster updates these counters, one subscription at a time. To restore the streams from a backup, stop the
-// replicas, restore all streams and call [Store.BeginEpochs] before you start the replicas. In a cluster, the store
-// immediately detects if only one stream was restored. On a single server, the store detects this only if the stream
-// lacks entries that were observed at least 10 s before its previous end.
+// Leases must survive the crash of a nats-server, so set server.Options.Replica.Lease to 30 s. The clocks of the
+// nats-servers must agree. Adding a subscription writes its record, its progress, its use of a URL and two counters.
+// The whole cluster shares these counters and adds subscriptions one at a time. To restore the streams from a backup,
+// stop the replicas, restore all streams and call [Store.BeginEpochs] before you start the replicas. In a cluster, the
+// store immediately detects if only one stream was restored. On a single server, the store detects this only if the
+// restored stream lacks entries that were observed at least 10 s before the stream's former end.
 //
 // The package makes no compatibility promise.
 package jetstream
@@ -66,8 +66,8 @@ var (
 const DefaultNamespace = "mcpe"
 
 const (
-	// replicas is the number of servers that store a stream, unless Options.Single is set.
-	replicas = 3
+	// replicaCount is the number of servers that store a stream, unless Options.Single is set.
+	replicaCount = 3
 	// callTimeout is how long a call waits for unresponsive servers, even if its context allows more time. An election
 	// takes 5 to 10 s.
 	callTimeout = 15 * time.Second
@@ -81,12 +81,12 @@ type Options struct {
 	// lower-case letters and digits and begins with a letter. The default is [DefaultNamespace]. Clusters of replicas
 	// that share an account need different namespaces.
 	Namespace string
-	// Single stores each stream on one server instead of three. It is intended for tests and development; Open logs a
-	// warning.
+	// Single stores each stream on one server instead of three. It is intended for tests and development, and Open logs
+	// a warning.
 	Single bool
-	// Poll is how often each log polls for entries of other processes; the default is 1 s. Polling finds entries with
-	// lost notifications. A poll takes one round trip to the stream's servers and writes nothing. A process starts at
-	// most 256 polls per second.
+	// Poll is how often each log polls for entries of other processes; the default is 1 s. Polling finds entries whose
+	// notifications were lost. A poll takes one round trip to the stream's servers and writes nothing. A process starts
+	// at most 256 polls per second.
 	Poll time.Duration
 	// Key encrypts the secrets of webhook subscriptions and callbacks at rest with AES-GCM. It must have 16, 24 or 32
 	// bytes, and the operator must store it elsewhere. Every process needs the same key. Without a key, secrets are
@@ -214,7 +214,7 @@ func (s *Store) open(ctx context.Context, url string) (err error) {
 	if most := s.write.MaxPayload(); most < payloadWarn {
 		s.log.Warn("jetstream: max_payload of the servers is small: an event that is larger with its headers is refused; set 1MB", "bytes", most)
 	}
-	if err := s.api(ctx, "INFO", nil, nil); err != nil {
+	if err := s.callAPI(ctx, "INFO", nil, nil); err != nil {
 		return err
 	}
 	if err := s.checkDurability(ctx); err != nil {
@@ -239,7 +239,7 @@ func (s *Store) connect(url string) (*nats.Conn, error) {
 		nats.ReconnectWait(250 * time.Millisecond),
 		nats.ReconnectBufSize(-1), // a message is either sent or known to be unsent
 		nats.ErrorHandler(s.handleError),
-		nats.ReconnectHandler(func(*nats.Conn) { s.resync() }),
+		nats.ReconnectHandler(func(*nats.Conn) { s.pollAll() }),
 	}, s.o.Connect...)...)
 	switch {
 	case err == nil:
@@ -281,12 +281,12 @@ func (s *Store) handleError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	}
 	s.log.Warn("jetstream: the connection failed", "error", err)
 	if sub != nil {
-		s.resync() // a slow consumer has lost messages
+		s.pollAll() // a slow consumer has lost messages
 	}
 }
 
-// resync polls every log and the state for changes with lost notifications.
-func (s *Store) resync() {
+// pollAll polls every log and the state for changes whose notifications were lost.
+func (s *Store) pollAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -294,7 +294,7 @@ func (s *Store) resync() {
 	}
 	s.unheard = "" // the server repeats a denial that still holds
 	for _, l := range s.logs {
-		s.tasks.Go(func() { l.lookInBackground() })
+		s.tasks.Go(func() { l.pollInBackground() })
 	}
 	s.tasks.Go(s.watchGeneration)
 }
@@ -315,7 +315,7 @@ func (s *Store) Durable() bool { return true }
 // Ping implements [store.Pinger]. It checks that the state stream accepts writes. If the latest poll of the state or of
 // an open log failed, it returns that error.
 func (s *Store) Ping(ctx context.Context) error {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return err
 	}
@@ -334,7 +334,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.wrapClosed(s.barrier(ctx, s.state.stream))
+	return s.wrapClosed(s.checkQuorum(ctx, s.state.stream))
 }
 
 // Close implements [store.Store]. It waits until all goroutines of the store have ended.
@@ -356,8 +356,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// begin starts a call. It returns a context that is also canceled when the store is closed.
-func (s *Store) begin(ctx context.Context) (_ context.Context, done func(), err error) {
+// beginCall starts a call. It returns a context that is also canceled when the store is closed.
+func (s *Store) beginCall(ctx context.Context) (_ context.Context, done func(), err error) {
 	if s.life.Err() != nil {
 		return nil, nil, store.ErrClosed
 	}
@@ -369,7 +369,7 @@ func (s *Store) begin(ctx context.Context) (_ context.Context, done func(), err 
 	return ctx, func() { stop(); cancel() }, nil
 }
 
-// wrapClosed returns the error of a call. If Close interrupted the call, the error also matches ErrClosed.
+// wrapClosed returns the error of a failed call. If Close interrupted the call, the error also matches ErrClosed.
 func (s *Store) wrapClosed(err error) error {
 	if err != nil && s.life.Err() != nil {
 		return fmt.Errorf("%w: %w", store.ErrClosed, err)
@@ -413,7 +413,7 @@ func (c *clock) heardWithin(within time.Duration) bool {
 	return time.Since(c.asked) < within
 }
 
-// observe updates the clock with a time reported by a leader. It returns how far that time is ahead of the clock, or 0
+// observe updates the clock with a time reported by a leader. It returns how far that time was ahead of the clock, or 0
 // for the first report.
 func (c *clock) observe(t time.Time) (ahead time.Duration) {
 	c.mu.Lock()

@@ -27,7 +27,7 @@ const (
 )
 
 // A storedLease is the encoding of a lease in the stream. The fence is derived from the sequence of the lease's first
-// message; only later messages contain it.
+// message, and only later messages contain it.
 type storedLease struct {
 	Generation uint64
 	Fence      uint64 `json:",omitempty"`
@@ -40,7 +40,7 @@ type storedLease struct {
 
 func (l *storedLease) fence() uint64 { return cmp.Or(l.Fence, fence(l.Generation, l.record.sequence)) }
 
-// isExpired reports whether the lease has expired at the given time of the nats-servers' clock.
+// isExpired reports whether the lease has expired. The argument now is the time of the nats-servers' clock.
 func (l *storedLease) isExpired(now time.Time) bool { return !now.Before(l.record.stamp.Add(l.TTL)) }
 
 func leaseOf(r record) (l storedLease, err error) {
@@ -57,7 +57,7 @@ type storedTopic struct {
 	Shards int
 }
 
-// A storedHold is the encoding of a hold, the record of a shard's owner, in the stream.
+// A storedHold is the encoding of a hold in the stream. A hold records a shard's owner.
 type storedHold struct {
 	Topic  string
 	Number int
@@ -104,8 +104,8 @@ type follower struct {
 	life *generationRecord
 }
 
-// view returns the leases, topics and holds, which are at least as recent as the call (JS-17).
-func (s *Store) view(ctx context.Context) (view, error) {
+// currentView returns a view that is at least as recent as the call (JS-17).
+func (s *Store) currentView(ctx context.Context) (view, error) {
 	unlock, err := s.locks.Lock(ctx, "view")
 	if err != nil {
 		return view{}, err
@@ -113,12 +113,12 @@ func (s *Store) view(ctx context.Context) (view, error) {
 	defer unlock()
 	f := &s.cluster
 	if time.Since(f.at) > viewMaxAge {
-		f.forget()
+		f.discardView()
 	}
 	began := time.Now()
 	found, upTo, err := s.state.scan(ctx, "c.>", s.state.proof, f.upTo+1, 0)
 	if err == nil && (upTo < f.upTo || f.upTo > 0 && slices.ContainsFunc(found, func(r record) bool { return r.subject == generationSubject })) {
-		f.forget() // another generation has begun: the stream may have been recreated
+		f.discardView() // another generation has begun: the stream may have been recreated
 		found, upTo, err = s.state.scan(ctx, "c.>", s.state.proof, 1, 0)
 	}
 	if err != nil {
@@ -136,8 +136,8 @@ func (s *Store) view(ctx context.Context) (view, error) {
 	return view{now: f.view.now, leases: maps.Clone(f.view.leases), topics: maps.Clone(f.view.topics), holds: maps.Clone(f.view.holds)}, nil
 }
 
-// forget discards the view, so that the next read reloads it completely.
-func (f *follower) forget() {
+// discardView discards the view, so the next read reloads it completely.
+func (f *follower) discardView() {
 	f.upTo, f.view, f.life = 0, view{leases: map[string]storedLease{}, topics: map[string]storedTopic{}, holds: map[string]storedHold{}}, nil
 }
 
@@ -165,14 +165,14 @@ func (s *Store) applyRecord(f *follower, r record) (err error) {
 	return err
 }
 
-// liveView returns a view without expired leases and leases of earlier generations. It first deletes each of these
-// leases by compare-and-swap, so that none of them can be renewed (JS-19).
+// liveView returns a view without expired leases or leases of earlier generations. It first deletes these leases by
+// compare-and-swap, so they cannot be renewed (JS-19).
 func (s *Store) liveView(ctx context.Context) (view, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return view{}, err
 		}
-		v, err := s.view(ctx)
+		v, err := s.currentView(ctx)
 		if err != nil {
 			return v, err
 		}
@@ -211,14 +211,14 @@ func (s *Store) endLease(ctx context.Context, subject string, match func(storedL
 	}
 	unlock, err := s.locks.Lock(ctx, "view") // the message was deleted by an operator
 	if err == nil {
-		s.cluster.forget()
+		s.cluster.discardView()
 		unlock()
 	}
 	return err
 }
 
-// leaseWith returns the lease with the given fence.
-func (v *view) leaseWith(fence uint64) (storedLease, bool) {
+// findLease returns the lease with the given fence.
+func (v *view) findLease(fence uint64) (storedLease, bool) {
 	for _, l := range v.leases {
 		if l.fence() == fence {
 			return l, true
@@ -229,7 +229,7 @@ func (v *view) leaseWith(fence uint64) (storedLease, bool) {
 
 // Join implements [engine.Leases].
 func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (engine.Lease, error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return engine.Lease{}, err
 	}
@@ -267,7 +267,7 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 
 // Renew implements [engine.Leases].
 func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (engine.Lease, error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return engine.Lease{}, err
 	}
@@ -277,7 +277,7 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, type
 	if err != nil {
 		return engine.Lease{}, s.wrapClosed(err)
 	}
-	l, ok := v.leaseWith(fence)
+	l, ok := v.findLease(fence)
 	if !ok {
 		return engine.Lease{}, over
 	}
@@ -302,16 +302,16 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, type
 
 // Leave implements [engine.Leases].
 func (s *Store) Leave(ctx context.Context, fence uint64) error {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	v, err := s.view(ctx)
+	v, err := s.currentView(ctx)
 	if err != nil {
 		return s.wrapClosed(err)
 	}
-	l, ok := v.leaseWith(fence)
+	l, ok := v.findLease(fence)
 	if !ok {
 		return nil
 	}
@@ -320,7 +320,7 @@ func (s *Store) Leave(ctx context.Context, fence uint64) error {
 
 // Cluster implements [engine.Leases].
 func (s *Store) Cluster(ctx context.Context) (c engine.Cluster, err error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return c, err
 	}
@@ -348,7 +348,7 @@ func (s *Store) Establish(ctx context.Context, name string, n int) (int, error) 
 	if n < 1 || n > maxShards {
 		return 0, fmt.Errorf("a topic has 1 to %d shards, not %d", maxShards, n)
 	}
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -374,7 +374,7 @@ var errTaken = errors.New("jetstream: the shard's hold has changed")
 
 // Claim implements [engine.Leases]. The batch needs to check only the hold, because an expired lease cannot be renewed.
 func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.ShardFence) (won []engine.Shard, err error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -383,7 +383,7 @@ func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.ShardFenc
 	if err != nil {
 		return nil, s.wrapClosed(err)
 	}
-	if _, ok := v.leaseWith(fence); !ok {
+	if _, ok := v.findLease(fence); !ok {
 		return nil, fmt.Errorf("lease %d is over: %w", fence, engine.ErrFenced)
 	}
 	var mu sync.Mutex
@@ -393,7 +393,7 @@ func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.ShardFenc
 		if t := v.topics[h.Shard.Topic]; h.Shard.Number < 0 || h.Shard.Number >= t.Shards {
 			continue
 		}
-		if _, held := v.leaseWith(h.Fence); held && h.Fence != 0 {
+		if _, held := v.findLease(h.Fence); held && h.Fence != 0 {
 			continue
 		}
 		turns <- struct{}{}
@@ -434,7 +434,7 @@ func (s *Store) swapHold(ctx context.Context, h engine.ShardFence, to uint64) er
 
 // Release implements [engine.Leases].
 func (s *Store) Release(ctx context.Context, h engine.ShardFence) error {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 	case o.MaxBytes > 0:
 		return nil, fmt.Errorf("open log %s: MaxBytes is %d, but only logs in memory have it", name, o.MaxBytes)
 	}
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -122,16 +122,16 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	info, err := s.info(ctx, stream)
-	if code(err) == codeNoStream {
+	info, err := s.leaderInfo(ctx, stream)
+	if apiErrorCode(err) == codeNoStream {
 		if seen.Position > 0 {
 			s.log.Error("jetstream: the stream is missing and its entries are lost; the log restarts empty", "log", name, "stream", stream, "position", seen.Position)
 		}
 		var token [8]byte
 		rand.Read(token[:])
-		err = s.api(ctx, "STREAM.CREATE."+stream, s.config(name, short, stream, hex.EncodeToString(token[:]), o), nil)
-		if err == nil || code(err) == codeNameInUse { // another process created it first
-			info, err = s.info(ctx, stream)
+		err = s.callAPI(ctx, "STREAM.CREATE."+stream, s.logConfig(name, short, stream, hex.EncodeToString(token[:]), o), nil)
+		if err == nil || apiErrorCode(err) == codeNameInUse { // another process created it first
+			info, err = s.leaderInfo(ctx, stream)
 		}
 	}
 	if err != nil {
@@ -140,34 +140,34 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 	s.mu.Lock()
 	before := s.logs[name]
 	s.mu.Unlock()
-	// There are at most two updates: one for the raft group or the epoch that begins with it, and one for the limits.
+	// There are at most two updates, one for the raft group or the epoch that begins with it, and one for the limits.
 	for range 3 {
 		if err := s.checkLogStream(name, short, info); err != nil {
 			return nil, err
 		}
-		lost, err := s.contradicts(ctx, seen, info)
+		lost, err := s.hasLostWitnessed(ctx, seen, info)
 		if err != nil {
 			return nil, err
 		}
-		if !lost && before != nil && before.token == info.Config.Metadata[metaEpoch] && before.lacks(info) {
-			if info, err = s.proven(ctx, stream); err != nil {
+		if !lost && before != nil && before.token == info.Config.Metadata[metaEpoch] && before.hasLostEntries(info) {
+			if info, err = s.provenInfo(ctx, stream); err != nil {
 				return nil, err
 			}
-			lost = before.lacks(info)
+			lost = before.hasLostEntries(info)
 		}
 		want, change := s.adjustedConfig(info, o, lost)
 		if !change {
 			break
 		}
-		if err := s.api(ctx, "STREAM.UPDATE."+stream, want, nil); err != nil {
+		if err := s.callAPI(ctx, "STREAM.UPDATE."+stream, want, nil); err != nil {
 			return nil, err
 		}
-		if info, err = s.info(ctx, stream); err != nil {
+		if info, err = s.leaderInfo(ctx, stream); err != nil {
 			return nil, err
 		}
 	}
 	began := time.Now() // only a proven response counts as a poll
-	if info, err = s.proven(ctx, stream); err != nil {
+	if info, err = s.provenInfo(ctx, stream); err != nil {
 		return nil, err
 	}
 	l := &Log{s: s, name: name, short: short, stream: stream, token: info.Config.Metadata[metaEpoch], options: o,
@@ -183,7 +183,7 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 		return nil, store.ErrClosed
 	}
 	if before = s.logs[name]; before != nil {
-		if before.token == l.token && before.generation == l.generation && before.reopen(o) {
+		if before.token == l.token && before.generation == l.generation && before.setOptions(o) {
 			return before, nil
 		}
 		before.end()
@@ -192,18 +192,18 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 	return l, nil
 }
 
-// reopen sets the options of an open log. It returns false if the log has ended.
-func (l *Log) reopen(o store.LogOptions) bool {
+// setOptions sets the options of an open log. It returns false if the log has ended.
+func (l *Log) setOptions(o store.LogOptions) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.options, l.young, l.until = o, 0, time.Time{}
 	return !l.ended
 }
 
-// config returns the configuration of a new stream.
-func (s *Store) config(name, short, stream, token string, o store.LogOptions) jetstream.StreamConfig {
+// logConfig returns the configuration of a new stream.
+func (s *Store) logConfig(name, short, stream, token string, o store.LogOptions) jetstream.StreamConfig {
 	c := jetstream.StreamConfig{
-		Name: stream, Storage: jetstream.FileStorage, Replicas: replicas, Discard: jetstream.DiscardOld, Retention: jetstream.LimitsPolicy,
+		Name: stream, Storage: jetstream.FileStorage, Replicas: replicaCount, Discard: jetstream.DiscardOld, Retention: jetstream.LimitsPolicy,
 		AllowDirect: true, AllowAtomicPublish: true, DenyPurge: true, MaxMsgsPerSubject: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1,
 		Metadata: map[string]string{metaVersion: streamVersion, metaLog: name},
 	}
@@ -223,7 +223,7 @@ func (s *Store) setEpoch(c *jetstream.StreamConfig, short, token string) {
 }
 
 // setLimits sets the stream's limits to those of a log. Reads also check the limits, so a delayed deletion has no
-// effect. The stream retains one entry more than MaxCount, for the proof of the last evicted position.
+// effect. The stream retains one more entry than MaxCount allows, for the proof of the last evicted position.
 func setLimits(c *jetstream.StreamConfig, o store.LogOptions) {
 	c.MaxAge, c.MaxMsgs = 0, -1
 	c.Metadata[metaAge], c.Metadata[metaCount] = o.MaxAge.String(), strconv.Itoa(o.MaxCount)
@@ -235,7 +235,7 @@ func setLimits(c *jetstream.StreamConfig, o store.LogOptions) {
 	}
 }
 
-// checkVersion returns an error for a stream of a different version.
+// checkVersion returns an error if the stream has a different version.
 func checkVersion(c *jetstream.StreamConfig) error {
 	switch version := c.Metadata[metaVersion]; {
 	case version == streamVersion:
@@ -256,7 +256,7 @@ func (s *Store) checkLogStream(name, short string, info *jetstream.StreamInfo) e
 	}
 	want := 1
 	if !s.o.Single {
-		want = replicas
+		want = replicaCount
 	}
 	subject := s.o.Namespace + ".l." + short + "." + c.Metadata[metaEpoch] + ".*"
 	if err := checkVersion(c); err != nil {
@@ -284,9 +284,9 @@ func (s *Store) checkLogStream(name, short string, info *jetstream.StreamInfo) e
 	return nil
 }
 
-// group returns the raft group of a stream, or "" without a cluster. A recreated or restored stream has a different
+// raftGroup returns the raft group of a stream, or "" without a cluster. A recreated or restored stream has a different
 // group.
-func group(info *jetstream.StreamInfo) string {
+func raftGroup(info *jetstream.StreamInfo) string {
 	if info.Cluster == nil {
 		return ""
 	}
@@ -301,9 +301,9 @@ func (s *Store) adjustedConfig(info *jetstream.StreamInfo, o store.LogOptions, l
 	if lost {
 		s.beginEpoch(&want, info)
 		change = true
-	} else if was := want.Metadata[metaGroup]; was != group(info) {
+	} else if was := want.Metadata[metaGroup]; was != raftGroup(info) {
 		if was == "" {
-			want.Metadata[metaGroup] = group(info)
+			want.Metadata[metaGroup] = raftGroup(info)
 		} else {
 			s.beginEpoch(&want, info)
 		}
@@ -315,10 +315,10 @@ func (s *Store) adjustedConfig(info *jetstream.StreamInfo, o store.LogOptions, l
 }
 
 // beginEpoch begins a new epoch of the stream. The epoch's token is derived from the previous token and the raft group,
-// so that concurrent processes compute the same token.
+// so concurrent processes compute the same token.
 func (s *Store) beginEpoch(c *jetstream.StreamConfig, info *jetstream.StreamInfo) {
 	before := c.Metadata[metaEpoch]
-	sum := sha256.Sum256([]byte(before + " " + group(info)))
+	sum := sha256.Sum256([]byte(before + " " + raftGroup(info)))
 	kept := earlierOf(info)
 	var list []string
 	for _, e := range append(kept, earlierEpoch{before, store.Position(info.State.LastSeq)}) {
@@ -326,7 +326,7 @@ func (s *Store) beginEpoch(c *jetstream.StreamConfig, info *jetstream.StreamInfo
 			list = append(list, e.token+":"+strconv.FormatUint(uint64(e.last), 10))
 		}
 	}
-	c.Metadata[metaEarlier], c.Metadata[metaGroup] = strings.Join(list, ","), group(info)
+	c.Metadata[metaEarlier], c.Metadata[metaGroup] = strings.Join(list, ","), raftGroup(info)
 	s.setEpoch(c, logToken(c.Metadata[metaLog]), hex.EncodeToString(sum[:8]))
 	s.log.Error("jetstream: the stream was replaced; its log begins a new epoch", "log", c.Metadata[metaLog], "stream", c.Name)
 }
@@ -341,7 +341,7 @@ func earlierOf(info *jetstream.StreamInfo) (found []earlierEpoch) {
 	return found
 }
 
-// end ends the log: all later calls return engine.ErrNewEpoch.
+// end makes all later calls on the log return engine.ErrNewEpoch.
 func (l *Log) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -358,9 +358,9 @@ func (l *Log) lastFault() error {
 	return l.fault
 }
 
-// begin starts a call on the log.
-func (l *Log) begin(ctx context.Context) (context.Context, func(), error) {
-	ctx, done, err := l.s.begin(ctx)
+// beginCall starts a call on the log.
+func (l *Log) beginCall(ctx context.Context) (context.Context, func(), error) {
+	ctx, done, err := l.s.beginCall(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

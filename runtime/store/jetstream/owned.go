@@ -15,9 +15,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// changeOwned calls change on behalf of the owner of a shard, or without an owner if h is nil. The batch begins with a
-// write that expects the sequence of the hold, so that a claim is ordered either before or after the batch (JS-22). The
-// result first is the sequence of the first write returned by step. Each shard has at most one batch in flight (JS-23).
+// changeOwned calls change on behalf of a shard's owner, or without an owner if h is nil. The batch begins with a write
+// that expects the sequence of the hold, so a claim is ordered either before or after the batch (JS-22). The result
+// first is the sequence of the first write returned by step. Each shard has at most one batch in flight (JS-23).
 func (s *Store) changeOwned(ctx context.Context, h *engine.ShardFence, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
 	if h == nil {
 		return s.state.change(ctx, subjects, step)
@@ -48,9 +48,8 @@ func (s *Store) changeOwned(ctx context.Context, h *engine.ShardFence, subjects 
 	return first, err
 }
 
-// scan reads records of the state on behalf of the owner of a shard. Each proof expects the sequence of the hold, so
-// that the result reflects a time at which the hold was current (JS-28). A nil h or fence 0 means that the caller is not
-// an owner.
+// scan reads state records on behalf of a shard's owner. Each proof expects the sequence of the hold, so the result
+// reflects a time at which the hold was current (JS-28). A nil h or fence 0 means that the caller is not an owner.
 func (s *Store) scan(ctx context.Context, h *engine.ShardFence, filter, mark string) (found []record, err error) {
 	prove := s.state.writeMarker
 	if h != nil && h.Fence != 0 {
@@ -60,7 +59,7 @@ func (s *Store) scan(ctx context.Context, h *engine.ShardFence, filter, mark str
 			})
 		}
 	}
-	found, _, err = s.state.scanBy(ctx, prove, filter, mark, 1, 0)
+	found, _, err = s.state.scanWithProof(ctx, prove, filter, mark, 1, 0)
 	return found, err
 }
 
@@ -81,12 +80,12 @@ func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error 
 }
 
 // SaveAttempts implements [engine.Attempts].
-func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
-	return s.saveProgress(ctx, updates, made, nil)
+func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, tried [][]operator.Attempt) error {
+	return s.saveProgress(ctx, updates, tried, nil)
 }
 
-// saveProgress stores updates. Unless made is nil, each update's attempts are stored in the same batch as its progress.
-func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [][]operator.Attempt, h *engine.ShardFence) error {
+// saveProgress stores updates. It stores the attempts of an update, if given, in the same batch as its progress.
+func (s *Store) saveProgress(ctx context.Context, updates []store.Update, tried [][]operator.Attempt, h *engine.ShardFence) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -101,8 +100,8 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [
 			order = append(order, pendingUpdate{})
 		}
 		order[k].Update = u
-		if made != nil && len(made[i]) > 0 {
-			order[k].made = append(order[k].made, attempts{u.Generation, made[i]})
+		if tried != nil && len(tried[i]) > 0 {
+			order[k].made = append(order[k].made, attempts{u.Generation, tried[i]})
 		}
 	}
 	for some := range slices.Chunk(order, maxUpdates) {
@@ -125,22 +124,22 @@ type attempts struct {
 }
 
 func (s *Store) saveSome(ctx context.Context, some []pendingUpdate, h *engine.ShardFence) error {
-	at := anyShard
+	at := shardPattern
 	if h != nil {
 		at = shardPrefix(h.Shard)
 	}
 	var read []string
 	for _, u := range some {
-		read = append(read, recordAt(at, u.ID), progressAt(at, u.ID, u.Generation))
+		read = append(read, recordSubject(at, u.ID), progressSubject(at, u.ID, u.Generation))
 	}
 	var grew map[string]int
 	err := s.withLock(ctx, progressLock(h), func(ctx context.Context) error {
 		_, err := s.changeOwned(ctx, h, read, func(r *reading) (writes []write, err error) {
 			grew = map[string]int{}
 			for _, u := range some {
-				found := r.matching(recordAt(at, u.ID))
+				found := r.findMatching(recordSubject(at, u.ID))
 				if len(found) == 0 && !r.proven { // a server that lags may not have it
-					return nil, errLook
+					return nil, errUnproven
 				}
 				for _, rec := range found {
 					x, err := decodeSubscription(rec)
@@ -148,9 +147,9 @@ func (s *Store) saveSome(ctx context.Context, some []pendingUpdate, h *engine.Sh
 						return nil, err
 					}
 					if x.Generation != u.Generation && !r.proven {
-						return nil, errLook
+						return nil, errUnproven
 					}
-					of := strings.TrimSuffix(rec.subject, "r."+token(u.ID))
+					of := strings.TrimSuffix(rec.subject, "r."+encodeToken(u.ID))
 					for _, a := range u.made {
 						if a.generation == x.Generation {
 							grew[u.ID] += len(a.made)
@@ -164,7 +163,7 @@ func (s *Store) saveSome(ctx context.Context, some []pendingUpdate, h *engine.Sh
 					if err != nil {
 						return nil, err
 					}
-					writes = append(writes, put(r.of(progressAt(of, u.ID, u.Generation)), b))
+					writes = append(writes, put(r.of(progressSubject(of, u.ID, u.Generation)), b))
 				}
 			}
 			return writes, nil
@@ -190,7 +189,7 @@ func (s *Store) saveMark(ctx context.Context, of engine.Shard, log string, to st
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	mark := markAt(shardPrefix(of), log)
+	mark := markSubject(shardPrefix(of), log)
 	err := s.withLock(ctx, progressLock(h), func(ctx context.Context) error {
 		_, err := s.changeOwned(ctx, h, []string{mark}, func(r *reading) ([]write, error) {
 			is := r.of(mark)
@@ -224,12 +223,12 @@ func (s *Store) Mark(ctx context.Context, log string) (store.Position, error) {
 }
 
 func (s *Store) mark(ctx context.Context, of engine.Shard, log string) (store.Position, error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer done()
-	mark := markAt(shardPrefix(of), log)
+	mark := markSubject(shardPrefix(of), log)
 	r, err := s.state.read(ctx, true, mark)
 	if err != nil {
 		return 0, s.wrapClosed(fmt.Errorf("reading the mark of log %s: %w", log, err))
@@ -237,8 +236,8 @@ func (s *Store) mark(ctx context.Context, of engine.Shard, log string) (store.Po
 	return position(r.of(mark))
 }
 
-// sweep deletes progress without a subscription, on behalf of the owner of the shard. If a deletion fails, the next
-// sweep retries it.
+// sweep deletes progress without a subscription on behalf of the shard's owner. If a deletion fails, the next sweep
+// retries it.
 func (s *Store) sweep(ctx context.Context, h *engine.ShardFence, stale []record) {
 	if h == nil || h.Fence == 0 {
 		return
@@ -309,7 +308,7 @@ func (o *ownedShard) Subscriptions(ctx context.Context, after string, limit int)
 }
 
 func (o *ownedShard) scan(ctx context.Context) (subs []store.Subscription, err error) {
-	ctx, done, err := o.s.begin(ctx)
+	ctx, done, err := o.s.beginCall(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -352,8 +351,8 @@ func (o *ownedShard) SaveProgress(ctx context.Context, updates []store.Update) e
 	return o.s.saveProgress(ctx, updates, nil, &o.h)
 }
 
-func (o *ownedShard) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
-	return o.s.saveProgress(ctx, updates, made, &o.h)
+func (o *ownedShard) SaveAttempts(ctx context.Context, updates []store.Update, tried [][]operator.Attempt) error {
+	return o.s.saveProgress(ctx, updates, tried, &o.h)
 }
 
 func (o *ownedShard) SaveMark(ctx context.Context, log string, to store.Position) error {

@@ -21,10 +21,11 @@ func (s *Store) decodeEntry(stream string, sequence uint64, at time.Time, body [
 	return e, nil
 }
 
-// fetch reads at least one and up to n consecutive entries, starting at position from and ending at to at the latest.
-// If the first entries were evicted, it returns no entries and the first position in the stream. An incomplete page may
-// come from a server that lags, so fetch reads from the leader before it reports an entry as missing.
-func (l *Log) fetch(ctx context.Context, from, to store.Position, n int) (found []storedEntry, first store.Position, err error) {
+// fetchConsecutive reads up to n consecutive entries, but at least one. The first is at position from, and none is
+// after position to. If the first entries were evicted, fetchConsecutive returns no entries and the first position in
+// the stream. An incomplete page may come from a server that lags, so fetchConsecutive reads from the leader before it
+// reports an entry as missing.
+func (l *Log) fetchConsecutive(ctx context.Context, from, to store.Position, n int) (found []storedEntry, first store.Position, err error) {
 	err = retry(ctx, func() (bool, error) {
 		found, err = l.s.fetchPage(ctx, l.stream, map[string]any{"seq": uint64(from)}, int(min(store.Position(min(n, pageMax)), to-from+1)))
 		return errors.Is(err, ErrUnreachable), err
@@ -48,14 +49,14 @@ func (l *Log) fetch(ctx context.Context, from, to store.Position, n int) (found 
 	if there {
 		return []storedEntry{one}, 0, nil
 	}
-	info, err := l.s.info(ctx, l.stream)
+	info, err := l.s.leaderInfo(ctx, l.stream)
 	switch {
 	case err != nil:
 		return nil, 0, err
 	case store.Position(info.State.FirstSeq) > from:
 		return nil, store.Position(info.State.FirstSeq), nil
 	}
-	if err := l.check(ctx, true); err != nil { // the stream may have lost more
+	if err := l.checkHead(ctx, true); err != nil { // the stream may have lost more
 		return nil, 0, err
 	}
 	return nil, 0, fmt.Errorf("%w: %s has no message %d between %d and %d", ErrCorrupt, l.stream, from, info.State.FirstSeq, info.State.LastSeq)
@@ -81,7 +82,7 @@ func (l *Log) bounds(ctx context.Context) (oldest, head store.Position, err erro
 		return max(oldest, young), head, nil
 	}
 	cutoff := now.Add(-o.MaxAge)
-	found, err := l.since(ctx, cutoff, !stamp.IsZero())
+	found, err := l.readSince(ctx, cutoff, !stamp.IsZero())
 	if err != nil {
 		return 0, 0, err
 	}
@@ -96,9 +97,9 @@ func (l *Log) bounds(ctx context.Context) (oldest, head store.Position, err erro
 	return min(max(oldest, found[0].Position), head+1), head, nil
 }
 
-// since reads entries from any server, starting at the first entry that is not before the cutoff. A server that lags may
-// return no entries. If there is set, an entry must exist, and since retries until it finds one.
-func (l *Log) since(ctx context.Context, cutoff time.Time, there bool) (found []storedEntry, err error) {
+// readSince reads entries from any server, starting at the first entry that is not before the cutoff. A server that
+// lags may return no entries. If mustExist is set, readSince retries until it finds an entry.
+func (l *Log) readSince(ctx context.Context, cutoff time.Time, mustExist bool) (found []storedEntry, err error) {
 	from := map[string]any{"start_time": cutoff.UTC()}
 	for n := 1; ; n = pageMax {
 		err = retry(ctx, func() (bool, error) {
@@ -106,7 +107,7 @@ func (l *Log) since(ctx context.Context, cutoff time.Time, there bool) (found []
 			switch {
 			case err != nil:
 				return errors.Is(err, ErrUnreachable), err
-			case len(found) == 0 && there:
+			case len(found) == 0 && mustExist:
 				return true, fmt.Errorf("%w: a server of %s is behind", ErrUnreachable, l.stream)
 			}
 			return false, nil
@@ -123,7 +124,7 @@ func (l *Log) since(ctx context.Context, cutoff time.Time, there bool) (found []
 
 // Bounds implements [store.EventLog].
 func (l *Log) Bounds(ctx context.Context) (oldest, head store.Position, err error) {
-	ctx, done, err := l.begin(ctx)
+	ctx, done, err := l.beginCall(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -134,7 +135,7 @@ func (l *Log) Bounds(ctx context.Context) (oldest, head store.Position, err erro
 
 // Read implements [store.EventLog].
 func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.Batch, error) {
-	ctx, done, err := l.begin(ctx)
+	ctx, done, err := l.beginCall(ctx)
 	if err != nil {
 		return store.Batch{}, err
 	}
@@ -175,7 +176,7 @@ func (l *Log) read(ctx context.Context, after store.Position, limit int) (store.
 			b.Entries = slices.Clip(held[:n])
 			return b, nil
 		}
-		found, first, err := l.fetch(ctx, from, head, limit)
+		found, first, err := l.fetchConsecutive(ctx, from, head, limit)
 		if err != nil {
 			return store.Batch{}, err
 		}
@@ -195,7 +196,7 @@ func (l *Log) read(ctx context.Context, after store.Position, limit int) (store.
 
 // Proof implements [store.EventLog].
 func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
-	ctx, done, err := l.begin(ctx)
+	ctx, done, err := l.beginCall(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -213,7 +214,7 @@ func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 	if len(held) > 0 && held[0].Position <= p && held[len(held)-1].Position >= p {
 		return held[p-held[0].Position].Proof(), nil
 	}
-	found, _, err := l.fetch(ctx, p, p, 1)
+	found, _, err := l.fetchConsecutive(ctx, p, p, 1)
 	if err != nil || len(found) == 0 {
 		return 0, l.s.wrapClosed(err)
 	}

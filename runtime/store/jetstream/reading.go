@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A reading contains the last records of a set of subjects.
+// A reading contains the latest records of a set of subjects.
 type reading struct {
 	proven bool // it is as recent as the call
 	all    map[string]record
@@ -24,8 +24,8 @@ func (r *reading) of(subject string) record {
 	return record{subject: subject}
 }
 
-// matching returns the existing records with subjects that match a pattern. A * in the pattern matches one token.
-func (r *reading) matching(pattern string) (found []record) {
+// findMatching returns the existing records with subjects that match a pattern. A * in the pattern matches one token.
+func (r *reading) findMatching(pattern string) (found []record) {
 	want := strings.Split(pattern, ".")
 	for subject, x := range r.all {
 		if x.exists() && matches(want, strings.Split(subject, ".")) {
@@ -47,12 +47,12 @@ func matches(want, have []string) bool {
 	return true
 }
 
-// readMost is the maximum number of subjects per request. A server rejects a request that matches more than 1,024
-// subjects.
-const readMost = 400
+// maxReadSubjects is the maximum number of subjects per read request. A server rejects a request that matches more than
+// 1,024 subjects.
+const maxReadSubjects = 400
 
-// read reads the last message of each subject. Subjects can contain wildcards; together they may match at most 1,000
-// subjects.
+// read reads the last message of each subject. Subjects can contain wildcards, but together they can match at most
+// 1,000 subjects.
 func (c *recordStream) read(ctx context.Context, proven bool, subjects ...string) (*reading, error) {
 	r := &reading{proven: proven, all: map[string]record{}}
 	if c.proof == "" {
@@ -66,7 +66,7 @@ func (c *recordStream) read(ctx context.Context, proven bool, subjects ...string
 		}
 	}
 	for len(subjects) > 0 {
-		n := min(len(subjects), readMost)
+		n := min(len(subjects), maxReadSubjects)
 		list := make([]string, 0, n+1)
 		for _, subject := range subjects[:n] {
 			list = append(list, c.prefix+subject)
@@ -78,7 +78,7 @@ func (c *recordStream) read(ctx context.Context, proven bool, subjects ...string
 		err := retry(ctx, func() (bool, error) {
 			found := map[string]record{}
 			_, err := c.s.pull(ctx, c.stream, map[string]any{"multi_last": list}, func(m *nats.Msg) error {
-				x, err := c.record(m)
+				x, err := c.decodeRecord(m)
 				found[x.subject] = x
 				return err
 			})
@@ -107,7 +107,7 @@ func (c *recordStream) read(ctx context.Context, proven bool, subjects ...string
 // (JS-16), but a returned result, such as a completed action, can be briefly stale.
 func (c *recordStream) readLeader(ctx context.Context, r *reading, subjects []string) error {
 	if r.proven {
-		if err := c.s.barrier(ctx, c.stream); err != nil {
+		if err := c.s.checkQuorum(ctx, c.stream); err != nil {
 			return err
 		}
 	}
@@ -130,16 +130,16 @@ func (c *recordStream) readLeader(ctx context.Context, r *reading, subjects []st
 }
 
 // scan reads all records that match a filter, starting at sequence from, in order and including deleted records. The
-// subject mark must match the filter; it is used for the proof. A single page is a consistent snapshot. If there are
-// several pages, scan reads the messages written in the meantime in another round, until a round has only one page. The
-// result upTo is the last sequence read; it is less than from if the stream ends before from. If most is positive, scan
-// stops once it has read most records.
-func (c *recordStream) scan(ctx context.Context, filter, mark string, from uint64, most int) (found []record, upTo uint64, err error) {
-	return c.scanBy(ctx, c.writeMarker, filter, mark, from, most)
+// subject mark is used for the proof and must match the filter. A single page is a consistent snapshot. If there are
+// several pages, scan reads the messages written since then in further rounds, until a round has only one page. The
+// result upTo is the last sequence read, which is less than from if the stream ends before from. If limit is positive,
+// scan stops once it has read limit records.
+func (c *recordStream) scan(ctx context.Context, filter, mark string, from uint64, limit int) (found []record, upTo uint64, err error) {
+	return c.scanWithProof(ctx, c.writeMarker, filter, mark, from, limit)
 }
 
-// scanBy is like scan, but calls prove to write the proofs.
-func (c *recordStream) scanBy(ctx context.Context, prove func(ctx context.Context, mark string) (at uint64, err error), filter, mark string, from uint64, most int) (found []record, upTo uint64, err error) {
+// scanWithProof is like scan, but calls prove to write the proofs.
+func (c *recordStream) scanWithProof(ctx context.Context, prove func(ctx context.Context, mark string) (at uint64, err error), filter, mark string, from uint64, limit int) (found []record, upTo uint64, err error) {
 	for {
 		at, err := prove(ctx, mark)
 		if err != nil {
@@ -149,8 +149,8 @@ func (c *recordStream) scanBy(ctx context.Context, prove func(ctx context.Contex
 			return found, at, nil
 		}
 		page := pageMax
-		if most > 0 {
-			page = min(page, most)
+		if limit > 0 {
+			page = min(page, limit)
 		}
 		pages, next := 0, from
 		for seen := false; ; {
@@ -160,7 +160,7 @@ func (c *recordStream) scanBy(ctx context.Context, prove func(ctx context.Contex
 				some = nil
 				more, err = c.s.pull(ctx, c.stream, map[string]any{"seq": next, "next_by_subj": c.prefix + filter, "batch": page, "max_bytes": pageBytes},
 					func(m *nats.Msg) error {
-						x, err := c.record(m)
+						x, err := c.decodeRecord(m)
 						some = append(some, x)
 						return err
 					})
@@ -183,7 +183,7 @@ func (c *recordStream) scanBy(ctx context.Context, prove func(ctx context.Contex
 				next = some[len(some)-1].sequence + 1
 			}
 			found = append(found, slices.DeleteFunc(some, func(r record) bool { return isProof(r.subject) })...)
-			if most > 0 && len(found) >= most {
+			if limit > 0 && len(found) >= limit {
 				return found, next - 1, nil
 			}
 			if seen && !more {

@@ -59,7 +59,7 @@ type pendingProof struct {
 }
 
 // newRecordStream returns the record stream with the given name. The argument proofs is the subject prefix of its
-// proofs; "" means that it has no proofs.
+// proofs, or "" if it has no proofs.
 func (s *Store) newRecordStream(name, proofs string) *recordStream {
 	proof := ""
 	if proofs != "" {
@@ -104,7 +104,7 @@ func pack(call uint64, w *write) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// unpack is the inverse of pack. The record's body refers to memory in b.
+// unpack is the inverse of pack. The record's body shares memory with b.
 func unpack(b []byte) (r record, err error) {
 	switch {
 	case len(b) < 22 || crc32.Checksum(b[:len(b)-4], castagnoli) != binary.BigEndian.Uint32(b[len(b)-4:]):
@@ -115,8 +115,8 @@ func unpack(b []byte) (r record, err error) {
 	return record{call: binary.BigEndian.Uint64(b[2:10]), rests: binary.BigEndian.Uint64(b[10:18]), dead: b[1] == 1, body: b[18 : len(b)-4]}, nil
 }
 
-// record decodes a message returned by a direct read.
-func (c *recordStream) record(m *nats.Msg) (r record, err error) {
+// decodeRecord decodes a message returned by a direct read.
+func (c *recordStream) decodeRecord(m *nats.Msg) (r record, err error) {
 	sequence, at, err := messagePosition(c.stream, m)
 	if err != nil {
 		return r, err
@@ -177,7 +177,7 @@ func (c *recordStream) writeMarker(ctx context.Context, subject string) (at uint
 	known := c.acked
 	c.mu.Unlock()
 	err = retry(ctx, func() (bool, error) {
-		at, err = c.s.acknowledged(ctx, m)
+		at, err = c.s.publishAcknowledged(ctx, m)
 		return c.canRetry(ctx, err), err
 	})
 	if err == nil {
@@ -194,8 +194,8 @@ func (c *recordStream) canRetry(ctx context.Context, err error) bool {
 	return (errors.Is(err, ErrUnreachable) || errors.Is(err, errUndecided)) && ctx.Err() == nil && !c.s.write.IsClosed()
 }
 
-// proofSubject returns a subject with the given prefix for this process's proofs. A scan of the prefix reads the proofs
-// but does not return them.
+// proofSubject returns a subject for this process's proofs that begins with the given prefix. A scan of the prefix
+// reads the proofs but does not return them.
 func (s *Store) proofSubject(prefix string) string { return prefix + "-" + s.me }
 
 func isProof(subject string) bool {
@@ -236,7 +236,7 @@ func (c *recordStream) message(call uint64, w *write) *nats.Msg {
 	return m
 }
 
-// commit publishes all writes atomically and returns the sequence of the first write; the other sequences follow it. The
+// commit publishes all writes atomically with consecutive sequences, and returns the sequence of the first write. The
 // argument since is the time at which the first attempt began.
 func (c *recordStream) commit(ctx context.Context, since time.Time, call uint64, writes []write) (first uint64, err error) {
 	messages := make([]*nats.Msg, len(writes))
@@ -257,16 +257,16 @@ func (c *recordStream) commit(ctx context.Context, since time.Time, call uint64,
 			return 0, ctx.Err()
 		}
 	}
-	return c.s.batch(ctx, since, messages)
+	return c.s.publishBatch(ctx, since, messages)
 }
 
-// errLook is returned by a step function that requires a proven reading.
-var errLook = errors.New("jetstream: the state must be read again")
+// errUnproven is returned by a step function that requires a proven reading.
+var errUnproven = errors.New("jetstream: the state must be read again")
 
 // change reads subjects and commits the writes returned by step. If a record has changed since it was read, change
-// repeats both. A final result, which is an error from step or an empty list of writes, is always based on a proven
-// reading. It returns the sequence of the first write, or 0 without writes. If the response to a commit was lost, change
-// reads the records again and identifies its messages by their call (JS-6).
+// rereads the subjects. A final result, which is an error from step or an empty list of writes, is always based on a
+// proven reading. It returns the sequence of the first write, or 0 without writes. If the response to a commit was
+// lost, change reads the records again and identifies its messages by their call (JS-6).
 func (c *recordStream) change(ctx context.Context, subjects []string, step func(*reading) ([]write, error)) (first uint64, err error) {
 	began, call, proven := time.Now(), mathrand.Uint64(), false
 	var unsure []write // sent without a response
@@ -291,7 +291,7 @@ func (c *recordStream) change(ctx context.Context, subjects []string, step func(
 		if err != nil || len(writes) == 0 {
 			if !proven {
 				proven = true
-				return true, errLook
+				return true, errUnproven
 			}
 			final = known
 			return false, err
@@ -316,7 +316,7 @@ func (c *recordStream) change(ctx context.Context, subjects []string, step func(
 	return first, err
 }
 
-// findWrites reports whether the reading contains writes with a lost response, and returns the sequence of the first
+// findWrites reports whether the reading contains writes whose response was lost, and returns the sequence of the first
 // write. The result known is false if the writes may still arrive.
 func findWrites(r *reading, writes []write, call uint64) (first uint64, is, known bool) {
 	for i, w := range writes {
@@ -334,8 +334,8 @@ func findWrites(r *reading, writes []write, call uint64) (first uint64, is, know
 
 var plainToken = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 
-// token encodes a string as a subject token. Its inverse is detoken.
-func token(text string) string {
+// encodeToken encodes a string as a subject token. Its inverse is detoken.
+func encodeToken(text string) string {
 	if plainToken.MatchString(text) {
 		return text
 	}

@@ -50,7 +50,7 @@ func (s *Store) minGeneration() uint64 {
 // recordStreamConfig returns the configuration of a record stream.
 func (s *Store) recordStreamConfig(c *recordStream, kind string) jetstream.StreamConfig {
 	config := jetstream.StreamConfig{
-		Name: c.stream, Subjects: []string{c.prefix + ">"}, Storage: jetstream.FileStorage, Replicas: replicas, Discard: jetstream.DiscardOld,
+		Name: c.stream, Subjects: []string{c.prefix + ">"}, Storage: jetstream.FileStorage, Replicas: replicaCount, Discard: jetstream.DiscardOld,
 		Retention: jetstream.LimitsPolicy, AllowDirect: true, AllowAtomicPublish: true, AllowMsgTTL: true, MaxMsgsPerSubject: 1,
 		MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1, Metadata: map[string]string{metaVersion: streamVersion, metaKind: kind},
 	}
@@ -60,13 +60,13 @@ func (s *Store) recordStreamConfig(c *recordStream, kind string) jetstream.Strea
 	return config
 }
 
-// ensure creates a record stream if it does not exist. It returns an error if an existing stream has a different
+// ensureStream creates a record stream if it does not exist. It returns an error if an existing stream has a different
 // configuration.
-func (s *Store) ensure(ctx context.Context, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
-	info, err := s.info(ctx, want.Name)
-	if code(err) == codeNoStream {
-		if err = s.api(ctx, "STREAM.CREATE."+want.Name, want, nil); err == nil || code(err) == codeNameInUse { // another process created it first
-			info, err = s.info(ctx, want.Name)
+func (s *Store) ensureStream(ctx context.Context, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
+	info, err := s.leaderInfo(ctx, want.Name)
+	if apiErrorCode(err) == codeNoStream {
+		if err = s.callAPI(ctx, "STREAM.CREATE."+want.Name, want, nil); err == nil || apiErrorCode(err) == codeNameInUse { // another process created it first
+			info, err = s.leaderInfo(ctx, want.Name)
 		}
 	}
 	if err != nil {
@@ -114,10 +114,10 @@ func (s *Store) actionStreamConfig() jetstream.StreamConfig {
 
 // setUp creates the streams of the state if they do not exist, and begins or joins the store's generation.
 func (s *Store) setUp(ctx context.Context) error {
-	if _, err := s.ensure(ctx, s.actionStreamConfig()); err != nil {
+	if _, err := s.ensureStream(ctx, s.actionStreamConfig()); err != nil {
 		return err
 	}
-	if _, err := s.ensure(ctx, s.recordStreamConfig(s.state, "state")); err != nil {
+	if _, err := s.ensureStream(ctx, s.recordStreamConfig(s.state, "state")); err != nil {
 		return err
 	}
 	return s.checkGeneration(ctx)
@@ -126,7 +126,7 @@ func (s *Store) setUp(ctx context.Context) error {
 // checkGeneration compares the state stream with the known state. It begins a new generation if the stream was replaced
 // or has lost acknowledged messages (JS-13).
 func (s *Store) checkGeneration(ctx context.Context) error {
-	info, err := s.info(ctx, s.state.stream)
+	info, err := s.leaderInfo(ctx, s.state.stream)
 	if err != nil {
 		return err
 	}
@@ -150,12 +150,12 @@ func (s *Store) checkGeneration(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case l == nil, l.Group != group(info), lost, key:
+	case l == nil, l.Group != raftGroup(info), lost, key:
 		over := uint64(0)
-		if l != nil && (l.Group != group(info) || lost) {
+		if l != nil && (l.Group != raftGroup(info) || lost) {
 			over = l.Generation
 		}
-		return s.beginGeneration(ctx, group(info), over)
+		return s.beginGeneration(ctx, raftGroup(info), over)
 	}
 	s.setGeneration(l.Generation)
 	return s.endOldHolds(ctx)
@@ -167,11 +167,11 @@ func (s *Store) BeginEpochs(ctx context.Context) error {
 		if err := s.checkGeneration(ctx); err != nil {
 			return err
 		}
-		info, err := s.info(ctx, s.state.stream)
+		info, err := s.leaderInfo(ctx, s.state.stream)
 		if err != nil {
 			return err
 		}
-		return s.beginGeneration(ctx, group(info), s.generation.Load())
+		return s.beginGeneration(ctx, raftGroup(info), s.generation.Load())
 	})
 }
 
@@ -204,8 +204,8 @@ func (s *Store) checkKey(l *generationRecord) (write bool, err error) {
 	return string(l.Sealed[:sealed.PrefixSize]) != string(s.box.Prefix()), nil
 }
 
-// beginGeneration begins the first generation if over is 0, or otherwise the generation that follows over. Earlier
-// leases and holds end, and every log begins a new epoch. Only one of several concurrent calls begins the generation.
+// beginGeneration begins the generation after over, or the first generation if over is 0. Earlier leases and holds end,
+// and every log begins a new epoch. Only one of several concurrent calls begins the generation.
 func (s *Store) beginGeneration(ctx context.Context, group string, over uint64) error {
 	var now generationRecord
 	begun := false
@@ -256,14 +256,14 @@ func (s *Store) setGeneration(generation uint64) {
 	}
 }
 
-// endOldHolds ends the holds of earlier generations, so that their owners can no longer write (REP-19). It does so once
-// per generation.
+// endOldHolds ends the holds of earlier generations, so their owners can no longer write (REP-19). It does so once per
+// generation.
 func (s *Store) endOldHolds(ctx context.Context) error {
 	now := s.generation.Load()
 	if s.expelled.Load() == now {
 		return nil
 	}
-	v, err := s.view(ctx)
+	v, err := s.currentView(ctx)
 	if err != nil {
 		return err
 	}
@@ -298,11 +298,11 @@ func (s *Store) watchGeneration() {
 	for i := 0; err == nil && i < len(beside); i++ {
 		stream = beside[i].Name
 		var info *jetstream.StreamInfo
-		if info, err = s.info(s.life, stream); err == nil {
+		if info, err = s.leaderInfo(s.life, stream); err == nil {
 			err = checkRecordStream(&beside[i], &info.Config)
 		}
 	}
-	if code(err) == codeNoStream {
+	if apiErrorCode(err) == codeNoStream {
 		err = fmt.Errorf("%w: stream %s does not exist any more and its data are lost; restart a server to create an empty one, or restore a backup", ErrForeign, stream)
 	}
 	if s.life.Err() != nil {
@@ -322,13 +322,13 @@ func (s *Store) Generation() uint64 { return s.generation.Load() }
 
 // Now implements [engine.Shared]. It returns the time of the nats-servers. Their clocks must agree (JS-33).
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
 	defer done()
 	if !s.clock.heardWithin(time.Second) {
-		if _, err := s.info(ctx, s.state.stream); err != nil {
+		if _, err := s.leaderInfo(ctx, s.state.stream); err != nil {
 			return time.Time{}, s.wrapClosed(err)
 		}
 	}

@@ -26,7 +26,7 @@ func stateAt(key string) string { return "k." + hex.EncodeToString([]byte(key)) 
 
 // States implements [engine.Shared].
 func (s *Store) States(ctx context.Context, prefix, after string, limit int) (states []engine.State, err error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func schemaAt(event string, ordinal int) string {
 
 // History implements [engine.Shared].
 func (s *Store) History(ctx context.Context, event string) ([]engine.SchemaVersion, error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (s *Store) AddSchema(ctx context.Context, event string, v engine.SchemaVers
 // Retain implements [engine.Shared]. It only checks the fence, because the nats-servers delete entries that exceed a
 // log's limits.
 func (s *Store) Retain(ctx context.Context, h engine.ShardFence, limit int) (more bool, err error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return false, err
 	}

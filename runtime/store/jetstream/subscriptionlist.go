@@ -68,12 +68,12 @@ func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (pag
 }
 
 // appendReadable decodes a subscription and appends it to subs. It logs and skips a subscription that cannot be
-// decoded, so that the other subscriptions remain usable. The record remains in the stream.
+// decoded, so the other subscriptions remain usable. The record remains in the stream.
 func (s *Store) appendReadable(subs []store.Subscription, rec record, of func(subject string) record) []store.Subscription {
 	x, err := decodeSubscription(rec)
 	var sub store.Subscription
 	if err == nil {
-		sub, err = s.subscription(rec, of(rec.subject+"."+strconv.FormatUint(x.Generation, 16)))
+		sub, err = s.decodeWithProgress(rec, of(rec.subject+"."+strconv.FormatUint(x.Generation, 16)))
 	}
 	if err != nil {
 		s.log.Error("jetstream: a webhook subscription cannot be read and is skipped", "subject", rec.subject, "error", err)
@@ -84,7 +84,7 @@ func (s *Store) appendReadable(subs []store.Subscription, rec record, of func(su
 
 // loadList loads the ids and subjects of all subscriptions.
 func (s *Store) loadList(ctx context.Context) error {
-	subjects, err := s.subjects(ctx, anyShard+"r.*")
+	subjects, err := s.listSubjects(ctx, shardPattern+"r.*")
 	if err != nil {
 		return err
 	}
@@ -98,9 +98,9 @@ func (s *Store) loadList(ctx context.Context) error {
 	return nil
 }
 
-// subjects returns the subjects of the state that match a filter and have a message. The result is at least as recent
-// as the call.
-func (s *Store) subjects(ctx context.Context, filter string) (found []string, err error) {
+// listSubjects returns the subjects of the state that match a filter and have a message. The result is at least as
+// recent as the call.
+func (s *Store) listSubjects(ctx context.Context, filter string) (found []string, err error) {
 	at, err := s.state.prove(ctx)
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (s *Store) subjects(ctx context.Context, filter string) (found []string, er
 			Limit int `json:"limit"`
 		}
 		err := retry(ctx, func() (bool, error) {
-			err := s.api(ctx, "STREAM.INFO."+s.state.stream, map[string]any{"subjects_filter": s.state.prefix + filter, "offset": offset}, &info)
+			err := s.callAPI(ctx, "STREAM.INFO."+s.state.stream, map[string]any{"subjects_filter": s.state.prefix + filter, "offset": offset}, &info)
 			if err == nil && info.State.LastSeq < at {
 				return true, fmt.Errorf("%w: the leader of %s is behind", ErrUnreachable, s.state.stream)
 			}

@@ -72,8 +72,9 @@ func decodeSubscription(r record) (x storedSubscription, err error) {
 	return x, nil
 }
 
-// subscription decodes a record and its progress. It returns an error if the progress is missing.
-func (s *Store) subscription(r, progress record) (sub store.Subscription, err error) {
+// decodeWithProgress decodes a subscription from its record and its progress. It returns an error if the progress is
+// missing.
+func (s *Store) decodeWithProgress(r, progress record) (sub store.Subscription, err error) {
 	x, err := decodeSubscription(r)
 	if err != nil {
 		return sub, err
@@ -115,19 +116,19 @@ func shardPrefix(s engine.Shard) string {
 	return "o." + logToken(s.Topic) + "." + strconv.Itoa(s.Number) + "."
 }
 
-// anyShard is a pattern that matches the prefix of every shard.
-const anyShard = "o.*.*."
+// shardPattern is a pattern that matches the prefix of every shard.
+const shardPattern = "o.*.*."
 
-// recordAt returns the subject of a subscription's record, and progressAt returns that of its progress in a generation.
-// The argument at is the prefix of the subscription's shard.
-func recordAt(at, id string) string { return at + "r." + token(id) }
+// recordSubject returns the subject of a subscription's record, and progressSubject returns that of its progress in a
+// generation. The argument at is the prefix of the subscription's shard.
+func recordSubject(at, id string) string { return at + "r." + encodeToken(id) }
 
-func progressAt(at, id string, generation uint64) string {
-	return recordAt(at, id) + "." + strconv.FormatUint(generation, 16)
+func progressSubject(at, id string, generation uint64) string {
+	return recordSubject(at, id) + "." + strconv.FormatUint(generation, 16)
 }
 
-// markAt returns the subject of a log's mark in a shard.
-func markAt(at, log string) string { return at + "m." + logToken(log) }
+// markSubject returns the subject of a log's mark in a shard.
+func markSubject(at, log string) string { return at + "m." + logToken(log) }
 
 // pairToken returns a token that identifies a principal and a URL.
 func pairToken(principal, url string) string {
@@ -135,8 +136,8 @@ func pairToken(principal, url string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// counters returns the subjects of the counters for one principal and for all principals.
-func counters(kind, principal string) (own, all string) {
+// counterSubjects returns the subjects of the counters for one principal and for all principals.
+func counterSubjects(kind, principal string) (own, all string) {
 	sum := sha256.Sum256([]byte(principal))
 	return "q." + kind + "." + hex.EncodeToString(sum[:16]), "q." + kind + ".all"
 }
@@ -150,8 +151,8 @@ func counted(r record) (n int, err error) {
 	return n, nil
 }
 
-// count returns a write that adds to a counter. A counter that drops to 0 is deleted.
-func count(r record, by int) (write, error) {
+// addToCounter returns a write that adds to a counter. A counter that drops to 0 is deleted.
+func addToCounter(r record, by int) (write, error) {
 	n, err := counted(r)
 	if n += by; n <= 0 {
 		return remove(r), err
@@ -162,7 +163,7 @@ func count(r record, by int) (write, error) {
 // reserve returns writes that add one record to both counters. It returns an [engine.QuotaError] if a quota is
 // exhausted.
 func reserve(r *reading, kind, principal string, q engine.Quota) ([]write, error) {
-	own, all := counters(kind, principal)
+	own, all := counterSubjects(kind, principal)
 	has, err := counted(r.of(own))
 	if err != nil {
 		return nil, err
@@ -174,22 +175,22 @@ func reserve(r *reading, kind, principal string, q engine.Quota) ([]write, error
 	if err != nil {
 		return nil, err
 	}
-	return recount(r, kind, map[string]int{principal: 1})
+	return adjustCounters(r, kind, map[string]int{principal: 1})
 }
 
-// recount returns writes that add to the counters of principals and to the counter of all principals.
-func recount(r *reading, kind string, by map[string]int) (writes []write, err error) {
+// adjustCounters returns writes that add to the counters of principals and to the counter of all principals.
+func adjustCounters(r *reading, kind string, by map[string]int) (writes []write, err error) {
 	total, all := 0, ""
 	for principal, n := range by {
 		own := ""
-		own, all = counters(kind, principal)
-		w, err := count(r.of(own), n)
+		own, all = counterSubjects(kind, principal)
+		w, err := addToCounter(r.of(own), n)
 		if err != nil {
 			return nil, err
 		}
 		total, writes = total+n, append(writes, w)
 	}
-	w, err := count(r.of(all), total)
+	w, err := addToCounter(r.of(all), total)
 	return append(writes, w), err
 }
 
@@ -203,10 +204,10 @@ func (s *Store) Admit(ctx context.Context, sub store.Subscription, q engine.Quot
 	return s.admit(ctx, sub, q, nil)
 }
 
-// withLock calls f while holding the lock for a key. Concurrent changes of this process with the same key would
+// withLock calls f while holding the lock for a key. Concurrent changes by this process with the same key would
 // otherwise conflict.
 func (s *Store) withLock(ctx context.Context, key string, f func(ctx context.Context) error) error {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return err
 	}
@@ -221,13 +222,13 @@ func (s *Store) withLock(ctx context.Context, key string, f func(ctx context.Con
 
 // subscriptionSubjects returns patterns for all subjects of a subscription, in any shard.
 func subscriptionSubjects(id string) []string {
-	return []string{recordAt(anyShard, id), recordAt(anyShard, id) + ".*"}
+	return []string{recordSubject(shardPattern, id), recordSubject(shardPattern, id) + ".*"}
 }
 
 // findSubscription returns the record of a subscription. The reading must include the patterns returned by
 // subscriptionSubjects. The record is zero if the subscription does not exist.
 func findSubscription(r *reading, id string) (rec record, x storedSubscription, err error) {
-	for _, rec = range r.matching(recordAt(anyShard, id)) {
+	for _, rec = range r.findMatching(recordSubject(shardPattern, id)) {
 		x, err = decodeSubscription(rec)
 		return rec, x, err
 	}
@@ -250,9 +251,9 @@ func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quot
 		return 0, fmt.Errorf("%w: it is of %v", engine.ErrFenced, shard)
 	}
 	at := shardPrefix(shard)
-	own, all := counters(subscriptionQuota, sub.Principal)
-	use := "u." + pairToken(sub.Principal, sub.URL) + "." + token(sub.ID)
-	read := append(subscriptionSubjects(sub.ID), recordAt(at, sub.ID), progressAt(at, sub.ID, sub.Generation), use, own, all)
+	own, all := counterSubjects(subscriptionQuota, sub.Principal)
+	use := "u." + pairToken(sub.Principal, sub.URL) + "." + encodeToken(sub.ID)
+	read := append(subscriptionSubjects(sub.ID), recordSubject(at, sub.ID), progressSubject(at, sub.ID, sub.Generation), use, own, all)
 	var old *storedSubscription
 	step := func(r *reading) (writes []write, err error) {
 		old = nil
@@ -271,7 +272,7 @@ func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quot
 			b, err := json.Marshal(next)
 			return []write{put(rec, b)}, err
 		}
-		writes = []write{put(r.of(recordAt(at, sub.ID)), body), put(r.of(progressAt(at, sub.ID, sub.Generation)), progress)}
+		writes = []write{put(r.of(recordSubject(at, sub.ID)), body), put(r.of(progressSubject(at, sub.ID, sub.Generation)), progress)}
 		if rec.sequence == 0 {
 			counts, err := reserve(r, subscriptionQuota, sub.Principal, q)
 			return append(append(writes, put(r.of(use), nil)), counts...), err
@@ -280,7 +281,7 @@ func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quot
 		if string(x.Principal) != sub.Principal || string(x.URL) != sub.URL {
 			return nil, errors.New("it was of another principal or URL")
 		}
-		return append(writes, deleteRest(r, sub.ID, writes)...), nil
+		return append(writes, deleteOthers(r, sub.ID, writes)...), nil
 	}
 	key := subscriptionQuota
 	if sub.Revision > 0 { // it is already counted
@@ -299,11 +300,11 @@ func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quot
 	return revision, nil
 }
 
-// deleteRest returns writes that delete all records of a subscription, except those with the subjects of the given
+// deleteOthers returns writes that delete all records of a subscription, except those with the subjects of the given
 // writes.
-func deleteRest(r *reading, id string, but []write) (writes []write) {
+func deleteOthers(r *reading, id string, but []write) (writes []write) {
 	for _, pattern := range subscriptionSubjects(id) {
-		for _, x := range r.matching(pattern) {
+		for _, x := range r.findMatching(pattern) {
 			if !slices.ContainsFunc(but, func(w write) bool { return w.subject == x.subject }) {
 				writes = append(writes, remove(x))
 			}
@@ -322,7 +323,7 @@ func (s *Store) delete(ctx context.Context, id string, generation uint64, h *eng
 	err := s.withLock(ctx, subscriptionQuota, func(ctx context.Context) error {
 		var x storedSubscription
 		// The principal and the URL are read first: the subjects of the counters and of the use depend on them.
-		r, err := s.state.read(ctx, true, recordAt(anyShard, id))
+		r, err := s.state.read(ctx, true, recordSubject(shardPattern, id))
 		if err != nil {
 			return err
 		}
@@ -330,8 +331,8 @@ func (s *Store) delete(ctx context.Context, id string, generation uint64, h *eng
 		if err != nil {
 			return err
 		}
-		own, all := counters(subscriptionQuota, string(x.Principal))
-		use := "u." + pairToken(string(x.Principal), string(x.URL)) + "." + token(id)
+		own, all := counterSubjects(subscriptionQuota, string(x.Principal))
+		use := "u." + pairToken(string(x.Principal), string(x.URL)) + "." + encodeToken(id)
 		if rec.sequence == 0 { // the hold is checked even so
 			own, all, use = "q.none", "q.none", "u.none.none"
 		}
@@ -342,8 +343,8 @@ func (s *Store) delete(ctx context.Context, id string, generation uint64, h *eng
 				return nil, err
 			}
 			gone = true
-			counts, err := recount(r, subscriptionQuota, map[string]int{string(x.Principal): -1})
-			return append(append(deleteRest(r, id, nil), remove(r.of(use))), counts...), err
+			counts, err := adjustCounters(r, subscriptionQuota, map[string]int{string(x.Principal): -1})
+			return append(append(deleteOthers(r, id, nil), remove(r.of(use))), counts...), err
 		})
 		return err
 	})
@@ -358,12 +359,12 @@ func (s *Store) delete(ctx context.Context, id string, generation uint64, h *eng
 
 // Subscription implements [store.SubscriptionStore].
 func (s *Store) Subscription(ctx context.Context, id string) (store.Subscription, bool, error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return store.Subscription{}, false, err
 	}
 	defer done()
-	r, err := s.state.read(ctx, true, recordAt(anyShard, id), recordAt(anyShard, id)+".*")
+	r, err := s.state.read(ctx, true, recordSubject(shardPattern, id), recordSubject(shardPattern, id)+".*")
 	if err != nil {
 		return store.Subscription{}, false, s.wrapClosed(err)
 	}
@@ -371,7 +372,7 @@ func (s *Store) Subscription(ctx context.Context, id string) (store.Subscription
 	if err != nil || rec.sequence == 0 {
 		return store.Subscription{}, false, err
 	}
-	sub, err := s.subscription(rec, r.of(rec.subject+"."+strconv.FormatUint(x.Generation, 16)))
+	sub, err := s.decodeWithProgress(rec, r.of(rec.subject+"."+strconv.FormatUint(x.Generation, 16)))
 	if err != nil {
 		return store.Subscription{}, false, err
 	}
@@ -380,16 +381,16 @@ func (s *Store) Subscription(ctx context.Context, id string) (store.Subscription
 
 // CountSubscriptions implements [store.SubscriptionStore].
 func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, all int, err error) {
-	return s.count(ctx, subscriptionQuota, principal)
+	return s.countRecords(ctx, subscriptionQuota, principal)
 }
 
-func (s *Store) count(ctx context.Context, kind, principal string) (own, all int, err error) {
-	ctx, done, err := s.begin(ctx)
+func (s *Store) countRecords(ctx context.Context, kind, principal string) (own, all int, err error) {
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer done()
-	mine, everybodys := counters(kind, principal)
+	mine, everybodys := counterSubjects(kind, principal)
 	r, err := s.state.read(ctx, true, mine, everybodys)
 	if err != nil {
 		return 0, 0, s.wrapClosed(err)

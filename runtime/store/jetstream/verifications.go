@@ -28,7 +28,7 @@ func decodeVerification(r record) (v storedVerification, err error) {
 
 // Verification implements [store.SubscriptionStore].
 func (s *Store) Verification(ctx context.Context, principal, url string) (v store.Verification, ok bool, err error) {
-	ctx, done, err := s.begin(ctx)
+	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return v, false, err
 	}
@@ -61,7 +61,7 @@ func (s *Store) AdmitVerification(ctx context.Context, v store.Verification, q e
 		return err
 	}
 	subject := "v." + pairToken(v.Principal, v.URL)
-	own, all := counters(verificationQuota, v.Principal)
+	own, all := counterSubjects(verificationQuota, v.Principal)
 	return s.withLock(ctx, verificationQuota, func(ctx context.Context) error {
 		_, err := s.state.change(ctx, []string{subject, own, all}, func(r *reading) ([]write, error) {
 			x := r.of(subject)
@@ -84,12 +84,12 @@ func (s *Store) DeleteVerification(ctx context.Context, principal, url string) e
 	})
 }
 
-// deleteVerifications deletes the verifications with the given subjects; the map contains their principals. Unless
-// still is nil, it deletes only verifications for which still returns true.
+// deleteVerifications deletes the verifications with the given subjects. The map contains their principals. If still is
+// not nil, it deletes only verifications for which still returns true.
 func (s *Store) deleteVerifications(ctx context.Context, of map[string]string, still func(record) bool) (n int, err error) {
 	var read []string
 	for subject, principal := range of {
-		own, all := counters(verificationQuota, principal)
+		own, all := counterSubjects(verificationQuota, principal)
 		read = append(read, subject, own, all)
 	}
 	_, err = s.state.change(ctx, read, func(r *reading) (writes []write, err error) {
@@ -103,7 +103,7 @@ func (s *Store) deleteVerifications(ctx context.Context, of map[string]string, s
 		if n = len(writes); n == 0 {
 			return nil, nil
 		}
-		counts, err := recount(r, verificationQuota, by)
+		counts, err := adjustCounters(r, verificationQuota, by)
 		return append(writes, counts...), err
 	})
 	return n, err
@@ -111,7 +111,7 @@ func (s *Store) deleteVerifications(ctx context.Context, of map[string]string, s
 
 // CountVerifications implements [store.SubscriptionStore].
 func (s *Store) CountVerifications(ctx context.Context, principal string) (own, all int, err error) {
-	return s.count(ctx, verificationQuota, principal)
+	return s.countRecords(ctx, verificationQuota, principal)
 }
 
 // sweepBatch is the maximum number of verifications removed per batch.
@@ -164,7 +164,7 @@ func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int
 	return removed, err
 }
 
-// sweepSome removes verifications in over that are unused by subscriptions and unchanged since they were read.
+// sweepSome removes the verifications in over that no subscription uses and that have not changed since they were read.
 func (s *Store) sweepSome(ctx context.Context, over map[string]string, was map[string]record) (removed int, err error) {
 	var uses []string
 	for subject := range over {
@@ -179,7 +179,7 @@ func (s *Store) sweepSome(ctx context.Context, over map[string]string, was map[s
 	}
 	unused := map[string]string{}
 	for subject, principal := range over {
-		if len(r.matching("u."+strings.TrimPrefix(subject, "v.")+".*")) == 0 {
+		if len(r.findMatching("u."+strings.TrimPrefix(subject, "v.")+".*")) == 0 {
 			unused[subject] = principal
 		}
 	}

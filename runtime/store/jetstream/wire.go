@@ -36,11 +36,11 @@ const (
 	pageBytes                              = 8 << 20
 )
 
-// errUnanswered is returned if a request was sent but the response timed out. The request may have had an effect.
+// errUnanswered is returned if a request was sent but no response arrived in time. The request may have had an effect.
 var errUnanswered = fmt.Errorf("%w: the request was sent", ErrUnreachable)
 
-// code returns the code of a server API error, or 0 for any other error.
-func code(err error) jetstream.ErrorCode {
+// apiErrorCode returns the code of a server API error, or 0 for any other error.
+func apiErrorCode(err error) jetstream.ErrorCode {
 	var e *jetstream.APIError
 	if errors.As(err, &e) {
 		return e.ErrorCode
@@ -86,8 +86,8 @@ func (s *Store) wasDenied(subject string, since time.Time) bool {
 	return ok && !at.Before(since)
 }
 
-// subscribeError returns an error if the user may not subscribe to a subject. In that case, responses or republished
-// messages are not received.
+// subscribeError returns an error if the user is not permitted to subscribe to a subject. In that case, responses or
+// republished messages are not received.
 func (s *Store) subscribeError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,9 +116,9 @@ func retry(ctx context.Context, f func() (again bool, err error)) error {
 	}
 }
 
-// api sends a request to the server API and retries until it receives a response. The arguments body and answer may be
-// nil. If the server rejects the request, the error is or wraps a *jetstream.APIError.
-func (s *Store) api(ctx context.Context, op string, body, answer any) error {
+// callAPI sends a request to the server API and retries until it receives a response. The arguments body and answer may
+// be nil. If the server rejects the request, the error is or wraps a *jetstream.APIError.
+func (s *Store) callAPI(ctx context.Context, op string, body, answer any) error {
 	m := nats.NewMsg("$JS.API." + op)
 	if body != nil {
 		b, err := json.Marshal(body)
@@ -158,22 +158,22 @@ func (s *Store) api(ctx context.Context, op string, body, answer any) error {
 	})
 }
 
-// info returns the stream information from the stream's leader. It retries while the stream has no leader or if another
-// server responds. A server that has just started can return incomplete state, name the leader, or report that the
-// stream does not exist.
-func (s *Store) info(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
+// leaderInfo returns the stream information from the stream's leader. It retries while the stream has no leader or if
+// another server responds. A server that has just started can return incomplete state, name the leader, or report that
+// the stream does not exist.
+func (s *Store) leaderInfo(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
 	var info *jetstream.StreamInfo
 	err := retry(ctx, func() (bool, error) {
 		info = &jetstream.StreamInfo{}
-		err := s.api(ctx, "STREAM.INFO."+stream, nil, info)
+		err := s.callAPI(ctx, "STREAM.INFO."+stream, nil, info)
 		if s.absent != nil && s.absent(stream) {
 			err = &jetstream.APIError{ErrorCode: codeNoStream}
 		}
-		if code(err) == codeNoStream {
-			switch proof := s.barrier(ctx, stream); {
+		if apiErrorCode(err) == codeNoStream {
+			switch proof := s.checkQuorum(ctx, stream); {
 			case proof == nil:
 				return true, fmt.Errorf("%w: a server does not know stream %s yet", ErrUnreachable, stream)
-			case code(proof) != codeNoStream:
+			case apiErrorCode(proof) != codeNoStream:
 				return false, proof
 			}
 		}
@@ -200,16 +200,16 @@ func isLeader(info *jetstream.StreamInfo) bool {
 	return c == nil || c.Leader != "" && (c.RaftGroup == "" || c.LeaderSince != nil)
 }
 
-// proven checks that the stream has a quorum, and then returns the leader's stream information. The information
+// provenInfo checks that the stream has a quorum, and then returns the leader's stream information. The information
 // therefore covers all messages acknowledged before the call (JS-9).
-func (s *Store) proven(ctx context.Context, stream string) (info *jetstream.StreamInfo, err error) {
+func (s *Store) provenInfo(ctx context.Context, stream string) (info *jetstream.StreamInfo, err error) {
 	err = retry(ctx, func() (bool, error) {
 		began := time.Now()
-		gone := s.barrier(ctx, stream)
-		if gone != nil && code(gone) != codeNoStream {
+		gone := s.checkQuorum(ctx, stream)
+		if gone != nil && apiErrorCode(gone) != codeNoStream {
 			return false, gone
 		}
-		if info, err = s.info(ctx, stream); err != nil {
+		if info, err = s.leaderInfo(ctx, stream); err != nil {
 			return false, err
 		}
 		if gone != nil || !ledThroughout(info, time.Since(began)) {
@@ -244,12 +244,12 @@ func ledThroughout(info *jetstream.StreamInfo, within time.Duration) bool {
 	return heard > (len(c.Replicas)+1)/2
 }
 
-// barrier checks that the stream has a quorum. It requests the deletion of a nonexistent message, which requires a
+// checkQuorum checks that the stream has a quorum. It requests the deletion of a nonexistent message, which requires a
 // quorum but changes nothing.
-func (s *Store) barrier(ctx context.Context, stream string) error {
-	err := s.api(ctx, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": beyond, "no_erase": true}, nil)
+func (s *Store) checkQuorum(ctx context.Context, stream string) error {
+	err := s.callAPI(ctx, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": beyond, "no_erase": true}, nil)
 	switch {
-	case code(err) == codeDeleteNothing:
+	case apiErrorCode(err) == codeDeleteNothing:
 		return nil
 	case err == nil:
 		return fmt.Errorf("%w: stream %s had a message at sequence %d", ErrForeign, stream, beyond)
@@ -260,14 +260,14 @@ func (s *Store) barrier(ctx context.Context, stream string) error {
 // publish sends a message that is stored only if the last message of the subject has the sequence expect; 0 means that
 // the subject must have no messages. The error is a *wrongSequence, errUndecided, or an error from request.
 func (s *Store) publish(ctx context.Context, subject string, body []byte, expect uint64) (sequence uint64, err error) {
-	return s.acknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
+	return s.publishAcknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(expect, 10)},
 	}})
 }
 
-// acknowledged publishes a message, waits for the acknowledgment and returns the sequence. The error is a
+// publishAcknowledged publishes a message, waits for the acknowledgment and returns the sequence. The error is a
 // *wrongSequence, errUndecided, or an error from request.
-func (s *Store) acknowledged(ctx context.Context, m *nats.Msg) (sequence uint64, err error) {
+func (s *Store) publishAcknowledged(ctx context.Context, m *nats.Msg) (sequence uint64, err error) {
 	r, err := s.request(ctx, m)
 	if err != nil {
 		return 0, err
@@ -301,12 +301,13 @@ func (s *Store) acknowledged(ctx context.Context, m *nats.Msg) (sequence uint64,
 	return 0, fmt.Errorf("publish to %s: %w", m.Subject, ack.Error)
 }
 
-// batch publishes messages atomically and returns the sequence of the first message; the other sequences follow it. The
-// argument since is the time at which the caller's first attempt began. The server reports a missing permission before
-// it responds, but the error handler may run after the response. In that case, only the next attempt returns ErrRights.
-func (s *Store) batch(ctx context.Context, since time.Time, messages []*nats.Msg) (first uint64, err error) {
+// publishBatch publishes messages atomically with consecutive sequences, and returns the sequence of the first message.
+// The argument since is the time at which the caller's first attempt began. The server reports a missing permission
+// before it responds, but the error handler may run after the response. In that case, only the next attempt returns
+// ErrRights.
+func (s *Store) publishBatch(ctx context.Context, since time.Time, messages []*nats.Msg) (first uint64, err error) {
 	if len(messages) == 1 {
-		return s.acknowledged(ctx, messages[0])
+		return s.publishAcknowledged(ctx, messages[0])
 	}
 	id, last := nonce(), len(messages)-1
 	for i, m := range messages {
@@ -320,7 +321,7 @@ func (s *Store) batch(ctx context.Context, since time.Time, messages []*nats.Msg
 			return 0, fmt.Errorf("%w: %s: %w", ErrUnreachable, m.Subject, err)
 		}
 	}
-	sequence, err := s.acknowledged(ctx, messages[last])
+	sequence, err := s.publishAcknowledged(ctx, messages[last])
 	if errors.Is(err, errUndecided) {
 		for _, m := range messages {
 			if s.wasDenied(m.Subject, since) {
@@ -357,8 +358,8 @@ func (s *Store) fetchMessage(ctx context.Context, stream string, by map[string]a
 	var answer struct {
 		Message rawMessage `json:"message"`
 	}
-	err = s.api(ctx, "STREAM.MSG.GET."+stream, by, &answer)
-	if code(err) == codeNoMessage {
+	err = s.callAPI(ctx, "STREAM.MSG.GET."+stream, by, &answer)
+	if apiErrorCode(err) == codeNoMessage {
 		return m, false, nil
 	}
 	return answer.Message, err == nil, err
@@ -389,9 +390,9 @@ func (s *Store) fetchPage(ctx context.Context, stream string, by map[string]any,
 	return found, nil
 }
 
-// pull reads messages from any server and calls each for every message. The result more reports whether the server has
-// more messages.
-func (s *Store) pull(ctx context.Context, stream string, by map[string]any, each func(*nats.Msg) error) (more bool, err error) {
+// pull reads messages from any server and calls handle for every message. The result more reports whether the server
+// has more messages.
+func (s *Store) pull(ctx context.Context, stream string, by map[string]any, handle func(*nats.Msg) error) (more bool, err error) {
 	body, err := json.Marshal(by)
 	if err != nil || s.behind != nil && s.behind() {
 		return false, err
@@ -424,7 +425,7 @@ func (s *Store) pull(ctx context.Context, stream string, by map[string]any, each
 		status, text := m.Header.Get("Status"), m.Header.Get("Description")
 		switch {
 		case status == "":
-			if err := each(m); err != nil {
+			if err := handle(m); err != nil {
 				return false, err
 			}
 		case status == "204":

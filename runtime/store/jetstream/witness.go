@@ -13,10 +13,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// witnesses is the subject prefix for witnesses in the state.
-const witnesses = "w."
+// witnessPrefix is the subject prefix for witnesses in the state.
+const witnessPrefix = "w."
 
-// witnessInterval is how often a process that polls a log records the log's progress in the state.
+// witnessInterval is the minimum time between two witnesses of a log by the same process.
 const witnessInterval = 10 * time.Second
 
 // A witness records the last position of a log that a poll has proven, and the timestamp of that entry. Processes that
@@ -67,7 +67,7 @@ func (l *Log) recordWitness(ctx context.Context, now time.Time) error {
 
 // readWitness returns the witness of a log and its record. If the log has no witness, it returns the zero witness.
 func (s *Store) readWitness(ctx context.Context, short string, proven bool) (w witness, is record, err error) {
-	subject := witnesses + short
+	subject := witnessPrefix + short
 	r, err := s.state.read(ctx, proven, subject)
 	if err != nil {
 		return w, is, err
@@ -76,15 +76,15 @@ func (s *Store) readWitness(ctx context.Context, short string, proven bool) (w w
 	return w, r.of(subject), err
 }
 
-// contradicts reports whether a stream has lost an entry recorded by the witness in the current epoch. It relies on the
-// stream's proven leader.
-func (s *Store) contradicts(ctx context.Context, w witness, info *jetstream.StreamInfo) (bool, error) {
+// hasLostWitnessed reports whether a stream has lost an entry that the witness recorded in the current epoch. It relies
+// on the stream's proven leader.
+func (s *Store) hasLostWitnessed(ctx context.Context, w witness, info *jetstream.StreamInfo) (bool, error) {
 	stream := info.Config.Name
 	switch {
 	case w.Epoch != info.Config.Metadata[metaEpoch] || w.Position == 0:
 		return false, nil
 	case store.Position(info.State.LastSeq) < w.Position: // or the server that answered lags
-		again, err := s.proven(ctx, stream)
+		again, err := s.provenInfo(ctx, stream)
 		return err == nil && store.Position(again.State.LastSeq) < w.Position, err
 	}
 	var stands time.Time // zero if the entry was evicted, or a server lags

@@ -48,10 +48,10 @@ func (m *Actions) ClaimAction(ctx context.Context, a engine.Action) (engine.Acti
 	return engine.Action{}, true, nil
 }
 
-// trim removes expired actions, and then the oldest actions until at most left remain.
-func (m *Actions) trim(now time.Time, left int) {
+// trim removes expired actions, and then the oldest actions until at most limit remain.
+func (m *Actions) trim(now time.Time, limit int) {
 	n := 0
-	for n < len(m.order) && (len(m.order)-n > left || now.Sub(m.order[n].at) >= engine.ActionAge) {
+	for n < len(m.order) && (len(m.order)-n > limit || now.Sub(m.order[n].at) >= engine.ActionAge) {
 		if c := m.order[n]; m.byKey[c.Key] == c {
 			delete(m.byKey, c.Key)
 		}

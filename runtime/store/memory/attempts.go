@@ -19,7 +19,7 @@ type attempts struct {
 	grown          map[string]struct{}        // subscriptions with new attempts since the last trim
 }
 
-// An attemptGroup contains the attempts of one update.
+// An attemptGroup contains one update's attempts.
 type attemptGroup struct {
 	subscription string
 	attempts     []operator.Attempt
@@ -45,8 +45,8 @@ func (a *attempts) add(subscription string, made []operator.Attempt) {
 	a.grown[subscription] = struct{}{}
 }
 
-// drop removes the oldest group of attempts of the subscription.
-func (a *attempts) drop(subscription string) {
+// dropOldest removes the subscription's oldest group of attempts.
+func (a *attempts) dropOldest(subscription string) {
 	of := a.of[subscription]
 	m := of[0]
 	if of[0] = nil; len(of) == 1 {
@@ -69,7 +69,7 @@ func (a *attempts) drop(subscription string) {
 
 func (a *attempts) forget(subscription string) {
 	for len(a.of[subscription]) > 0 {
-		a.drop(subscription)
+		a.dropOldest(subscription)
 	}
 	delete(a.grown, subscription)
 }
@@ -85,14 +85,14 @@ func (a *attempts) trim(b engine.AttemptBounds, now time.Time, limit int) (more 
 		if limit <= 0 {
 			return true
 		}
-		a.drop(m.subscription)
+		a.dropOldest(m.subscription)
 	}
 	for subscription := range a.grown {
 		for a.hasSurplus(subscription, b.PerSubscription) {
 			if limit <= 0 {
 				return true
 			}
-			a.drop(subscription)
+			a.dropOldest(subscription)
 			limit--
 		}
 		if limit--; limit <= 0 && len(a.grown) > 1 {
@@ -118,7 +118,7 @@ func (a *attempts) hasSurplus(subscription string, bound int) bool {
 
 // Attempts implements [engine.Attempts].
 func (s *Store) Attempts(ctx context.Context, subscription string, limit int) (found []operator.Attempt, err error) {
-	err = s.do(ctx, func(x *subscriptions) {
+	err = s.withSubscriptions(ctx, func(x *subscriptions) {
 		of := x.attempts.of[subscription]
 		for i := len(of) - 1; i >= 0; i-- {
 			for _, a := range slices.Backward(of[i].attempts) {
@@ -134,6 +134,6 @@ func (s *Store) Attempts(ctx context.Context, subscription string, limit int) (f
 
 // TrimAttempts implements [engine.Attempts].
 func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now time.Time, limit int) (more bool, err error) {
-	err = s.do(ctx, func(x *subscriptions) { more = x.attempts.trim(b, now, limit) })
+	err = s.withSubscriptions(ctx, func(x *subscriptions) { more = x.attempts.trim(b, now, limit) })
 	return more, err
 }

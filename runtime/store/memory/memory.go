@@ -227,11 +227,11 @@ func (l *Log) scheduleEviction(now time.Time) {
 	})
 }
 
-// deadBytes is the number of bytes of evicted entries that may be kept in memory.
-const deadBytes = 1 << 20
+// maxDeadBytes is the size in bytes up to which evict can keep evicted entries in memory.
+const maxDeadBytes = 1 << 20
 
 // evict advances start past the entries that exceed the retention limits. It frees them once they make up half of the
-// slice, or more than deadBytes and a quarter of the retained bytes.
+// slice, or more than maxDeadBytes and a quarter of the retained bytes.
 func (l *Log) evict(now time.Time) {
 	start := l.start
 	if n := l.options.MaxCount; n > 0 && len(l.entries)-l.start > n {
@@ -253,7 +253,7 @@ func (l *Log) evict(now time.Time) {
 		n := recent.Size(&l.entries[i])
 		l.bytes, l.dead = l.bytes-n, l.dead+n
 	}
-	if dead := l.start; dead > 0 && (dead >= len(l.entries)-dead || l.dead > l.bytes/4 && l.dead > deadBytes) {
+	if dead := l.start; dead > 0 && (dead >= len(l.entries)-dead || l.dead > l.bytes/4 && l.dead > maxDeadBytes) {
 		l.evicted = l.entries[dead-1].Proof()
 		l.entries = append(make([]store.Entry, 0, 2*(len(l.entries)-dead)+8), l.entries[dead:]...)
 		l.stamps = append(make([]time.Time, 0, 2*(len(l.stamps)-dead)+8), l.stamps[dead:]...)

@@ -47,19 +47,19 @@ type idKey struct{ id, audience string }
 func keyOf(e *store.Entry) idKey { return idKey{e.EventID, store.Audience(e.Targets)} }
 
 // An idIndex finds the last position of a key among the retained entries. It has two generations, and drops the older
-// one once the younger one covers all retained entries, so that eviction does not need to update it. It can therefore
+// one once the younger one covers all retained entries. Eviction therefore does not need to update it. It can therefore
 // return the position of an evicted entry.
 type idIndex struct {
 	young, old map[idKey]store.Position
 	since      store.Position // the first position in young, which has all later ones
 }
 
-// generationMin is the minimum number of positions in a generation, so that short logs do not start generations too
-// often.
+// generationMin is the minimum number of positions in a generation. It prevents short logs from starting generations
+// too often.
 const generationMin = 1024
 
-// put adds the key of a new entry; retained is the number of retained entries before it. Keys must be added at
-// consecutive positions.
+// put adds the key of a new entry. The argument retained is the number of retained entries before it. Keys must be
+// added at consecutive positions.
 func (x *idIndex) put(k idKey, p store.Position, retained int) {
 	if x.young == nil || p-x.since >= store.Position(max(retained, generationMin)) {
 		x.young, x.old, x.since = map[idKey]store.Position{}, x.young, p

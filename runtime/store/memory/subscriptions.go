@@ -20,8 +20,8 @@ type subscriptions struct {
 	attempts      attempts
 }
 
-// do calls f with the lock held, unless ctx is done or the store is closed.
-func (s *Store) do(ctx context.Context, f func(*subscriptions)) error {
+// withSubscriptions calls f with the lock held, unless ctx is done or the store is closed.
+func (s *Store) withSubscriptions(ctx context.Context, f func(*subscriptions)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (s *Store) do(ctx context.Context, f func(*subscriptions)) error {
 // PutSubscription implements [store.SubscriptionStore].
 func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (revision uint64, err error) {
 	conflict := false
-	err = s.do(ctx, func(x *subscriptions) {
+	err = s.withSubscriptions(ctx, func(x *subscriptions) {
 		old := x.records[sub.ID]
 		if conflict = old.Revision != sub.Revision; conflict {
 			return
@@ -59,7 +59,7 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (re
 		if old.Revision == 0 {
 			x.ids = nil
 		}
-		x.records[sub.ID] = clone(sub)
+		x.records[sub.ID] = cloneSubscription(sub)
 	})
 	if err == nil && conflict {
 		err = store.ErrConflict
@@ -69,16 +69,16 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (re
 
 // Subscription implements [store.SubscriptionStore].
 func (s *Store) Subscription(ctx context.Context, id string) (sub store.Subscription, ok bool, err error) {
-	err = s.do(ctx, func(x *subscriptions) {
+	err = s.withSubscriptions(ctx, func(x *subscriptions) {
 		sub, ok = x.records[id]
-		sub = clone(sub)
+		sub = cloneSubscription(sub)
 	})
 	return sub, ok, err
 }
 
 // DeleteSubscription implements [store.SubscriptionStore].
 func (s *Store) DeleteSubscription(ctx context.Context, id string, generation uint64) error {
-	return s.do(ctx, func(x *subscriptions) {
+	return s.withSubscriptions(ctx, func(x *subscriptions) {
 		if sub, ok := x.records[id]; ok && sub.Generation == generation {
 			delete(x.records, id)
 			x.ids = nil
@@ -90,7 +90,7 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 
 // Subscriptions implements [store.SubscriptionStore].
 func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (subs []store.Subscription, err error) {
-	err = s.do(ctx, func(x *subscriptions) {
+	err = s.withSubscriptions(ctx, func(x *subscriptions) {
 		if x.ids == nil {
 			x.ids = slices.Sorted(maps.Keys(x.records))
 		}
@@ -99,7 +99,7 @@ func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (sub
 			i++
 		}
 		for _, id := range x.ids[i:min(len(x.ids), i+max(limit, 0))] {
-			subs = append(subs, clone(x.records[id]))
+			subs = append(subs, cloneSubscription(x.records[id]))
 		}
 	})
 	return subs, err
@@ -107,7 +107,7 @@ func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (sub
 
 // CountSubscriptions implements [store.SubscriptionStore].
 func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, all int, err error) {
-	err = s.do(ctx, func(x *subscriptions) {
+	err = s.withSubscriptions(ctx, func(x *subscriptions) {
 		own, all = x.owned[principal], len(x.records)
 	})
 	return own, all, err
@@ -120,14 +120,14 @@ func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error 
 
 // SaveAttempts implements [engine.Attempts].
 func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
-	return s.do(ctx, func(x *subscriptions) {
+	return s.withSubscriptions(ctx, func(x *subscriptions) {
 		for i, u := range updates {
 			sub, ok := x.records[u.ID]
 			if !ok || sub.Generation != u.Generation {
 				continue
 			}
 			sub.Progress, sub.Health = u.Progress, u.Health
-			x.records[u.ID] = clone(sub)
+			x.records[u.ID] = cloneSubscription(sub)
 			x.attempts.add(u.ID, made[i])
 		}
 	})
@@ -135,12 +135,12 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 
 // SaveMark implements [store.SubscriptionStore].
 func (s *Store) SaveMark(ctx context.Context, log string, to store.Position) error {
-	return s.do(ctx, func(x *subscriptions) { x.marks[log] = max(x.marks[log], to) })
+	return s.withSubscriptions(ctx, func(x *subscriptions) { x.marks[log] = max(x.marks[log], to) })
 }
 
 // Mark implements [store.SubscriptionStore].
 func (s *Store) Mark(ctx context.Context, log string) (to store.Position, err error) {
-	err = s.do(ctx, func(x *subscriptions) { to = x.marks[log] })
+	err = s.withSubscriptions(ctx, func(x *subscriptions) { to = x.marks[log] })
 	return to, err
 }
 
@@ -153,22 +153,22 @@ func (x *subscriptions) addOwned(principal string, n int) {
 
 // Verification implements [store.SubscriptionStore].
 func (s *Store) Verification(ctx context.Context, principal, url string) (v store.Verification, ok bool, err error) {
-	err = s.do(ctx, func(x *subscriptions) { v, ok = x.verifications[[2]string{principal, url}] })
+	err = s.withSubscriptions(ctx, func(x *subscriptions) { v, ok = x.verifications[[2]string{principal, url}] })
 	return v, ok, err
 }
 
 // PutVerification implements [store.SubscriptionStore].
 func (s *Store) PutVerification(ctx context.Context, v store.Verification) error {
-	return s.do(ctx, func(x *subscriptions) { x.verifications[[2]string{v.Principal, v.URL}] = v })
+	return s.withSubscriptions(ctx, func(x *subscriptions) { x.verifications[[2]string{v.Principal, v.URL}] = v })
 }
 
 // DeleteVerification implements [store.SubscriptionStore].
 func (s *Store) DeleteVerification(ctx context.Context, principal, url string) error {
-	return s.do(ctx, func(x *subscriptions) { delete(x.verifications, [2]string{principal, url}) })
+	return s.withSubscriptions(ctx, func(x *subscriptions) { delete(x.verifications, [2]string{principal, url}) })
 }
 
-// clone returns a copy that does not share memory that a caller could modify.
-func clone(s store.Subscription) store.Subscription {
+// cloneSubscription returns a copy that does not share memory that a caller could modify.
+func cloneSubscription(s store.Subscription) store.Subscription {
 	s.Arguments = bytes.Clone(s.Arguments)
 	s.Actions = slices.Clone(s.Actions) // the JSON in them never changes
 	s.Secrets = slices.Clone(s.Secrets)

@@ -7,7 +7,7 @@ import (
 
 // CountVerifications implements [store.SubscriptionStore].
 func (s *Store) CountVerifications(ctx context.Context, principal string) (own, all int, err error) {
-	err = s.do(ctx, func(x *subscriptions) {
+	err = s.withSubscriptions(ctx, func(x *subscriptions) {
 		all = len(x.verifications)
 		for pair := range x.verifications {
 			if pair[0] == principal {
@@ -20,7 +20,7 @@ func (s *Store) CountVerifications(ctx context.Context, principal string) (own, 
 
 // SweepVerifications implements [store.SubscriptionStore].
 func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int) (removed int, err error) {
-	err = s.do(ctx, func(x *subscriptions) {
+	err = s.withSubscriptions(ctx, func(x *subscriptions) {
 		used := make(map[[2]string]bool, len(x.records))
 		for _, r := range x.records {
 			used[[2]string{r.Principal, r.URL}] = true

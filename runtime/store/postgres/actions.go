@@ -13,11 +13,11 @@ import (
 
 var _ engine.Actions = (*Store)(nil)
 
-// actionAge is an SQL expression for the time engine.ActionAge ago by the server's clock.
+// actionAge is an SQL expression for the server's current time minus engine.ActionAge.
 var actionAge = fmt.Sprintf("clock_timestamp() - interval '%d seconds'", int(engine.ActionAge.Seconds()))
 
-// forgetActions is the maximum number of expired actions that a claim deletes.
-const forgetActions = 100
+// maxForgottenActions is the maximum number of expired actions that a claim deletes.
+const maxForgottenActions = 100
 
 // ClaimAction implements [engine.Actions].
 func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine.Action, fresh bool, err error) {
@@ -29,7 +29,7 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine
 		stands, fresh = engine.Action{}, false
 		// Skip rows that another replica is deleting.
 		b.Queue(s.qualify(`DELETE FROM @.actions WHERE key IN (
-			SELECT key FROM @.actions WHERE at <= `+actionAge+` ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED)`), int64(forgetActions))
+			SELECT key FROM @.actions WHERE at <= `+actionAge+` ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED)`), int64(maxForgottenActions))
 		b.Queue(s.qualify(`DELETE FROM @.actions WHERE key = $1 AND at <= `+actionAge), key)
 		b.Queue(s.qualify(`INSERT INTO @.actions (key, request, at) VALUES ($1, $2, clock_timestamp()) ON CONFLICT (key) DO NOTHING RETURNING true`),
 			key, scalar.Bytes(a.Request)).QueryRow(func(row pgx.Row) error {
@@ -63,7 +63,7 @@ func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) er
 	if err := a.Check(); err != nil {
 		return err
 	}
-	changed, err := s.change(ctx, `UPDATE @.actions SET outcome = $2 WHERE key = $1 AND at > `+actionAge, []byte(key), scalar.Bytes(outcome))
+	changed, err := s.execChange(ctx, `UPDATE @.actions SET outcome = $2 WHERE key = $1 AND at > `+actionAge, []byte(key), scalar.Bytes(outcome))
 	if err == nil && !changed {
 		err = engine.ErrActionGone
 	}

@@ -75,7 +75,7 @@ type entryRow struct {
 }
 
 func newRow(e *store.Entry) (r entryRow, err error) {
-	r = entryRow{id: []byte(e.EventID), audience: audience(e.Targets), data: e.Data, cursor: []byte(e.Cursor), timestamp: e.Timestamp.String()}
+	r = entryRow{id: []byte(e.EventID), audience: audienceHash(e.Targets), data: e.Data, cursor: []byte(e.Cursor), timestamp: e.Timestamp.String()}
 	if r.data == nil {
 		r.data = []byte{}
 	}
@@ -95,8 +95,8 @@ func (r *entryRow) size() int {
 	return len(r.id) + len(r.audience) + len(r.data) + len(r.meta) + len(r.targets) + len(r.cursor) + len(r.timestamp)
 }
 
-// audience returns a hash of the set of targets, which can be large. It is empty if targets is nil.
-func audience(targets []string) []byte {
+// audienceHash returns a hash of the set of targets, which can be large. It is empty if targets is nil.
+func audienceHash(targets []string) []byte {
 	if targets == nil {
 		return []byte{}
 	}
@@ -140,10 +140,10 @@ func (l *Log) append(ctx context.Context, a *appendCall) (err error) {
 	}
 }
 
-// take removes waiting appends of a log from its queue, up to the size of a group. It returns nil if no appends are
-// waiting. An AppendOnce with an id that is already in the group is left for the next group, which can find the entry.
-// The caller must hold lane.mu.
-func (l *Log) take(bytes int) *logPart {
+// takeGroup removes waiting appends of a log from its queue, up to the size of a group. It returns nil if no appends
+// are waiting. An AppendOnce with an id that is already in the group is left for the next group, which can find the
+// entry. The caller must hold lane.mu.
+func (l *Log) takeGroup(bytes int) *logPart {
 	p := &logPart{log: l}
 	hashes := make(map[int64]bool, min(len(l.queue), maxGroup))
 	for _, a := range l.queue {
@@ -168,8 +168,8 @@ func answer(group []*appendCall, err error) {
 	}
 }
 
-// freshEntries returns the last entries with consecutive positions that a group has appended, and the last position of
-// the group. Earlier entries must be read from the database together with those in between.
+// freshEntries returns the last run of consecutive entries that a group has appended, and the last position of the
+// group. Earlier entries must be read from the database together with the entries in between.
 func freshEntries(group []*appendCall) (own []store.Entry, to store.Position) {
 	for _, a := range group {
 		if to = max(to, a.result.position); a.result.fresh {
@@ -221,22 +221,23 @@ func (in *insert) add(r *entryRow, once bool, above store.Position) {
 	in.once, in.above = append(in.once, once), append(in.above, int64(min(above, 1<<63-1)))
 }
 
-// addAll adds the entries of other, which must not exist in the log.
+// addAll adds the entries of another insert. The log must not contain these entries.
 func (in *insert) addAll(other *insert) {
 	in.ids, in.audiences, in.hashes = append(in.ids, other.ids...), append(in.audiences, other.audiences...), append(in.hashes, other.hashes...)
 	in.data, in.meta, in.targets = append(in.data, other.data...), append(in.meta, other.meta...), append(in.targets, other.targets...)
 	in.cursors, in.timestamps = append(in.cursors, other.cursors...), append(in.timestamps, other.timestamps...)
 }
 
-// highest returns the highest position of the results.
-func (in *insert) highest() (p store.Position) {
+// highestPosition returns the highest position of the results.
+func (in *insert) highestPosition() (p store.Position) {
 	for _, r := range in.results {
 		p = max(p, r.position)
 	}
 	return p
 }
 
-// queueInsert queues the statement that appends in. After the results are read, it sets in.results and calls read.
+// queueInsert queues the statement that appends the entries of an insert. When the results have been read, in.results
+// is set and read is called.
 func (l *Log) queueInsert(b *pgx.Batch, in *insert, read func()) {
 	b.Queue(l.s.qualify(`SELECT n, at, stands FROM @.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`), l.id,
 		in.ids, in.audiences, in.hashes, in.timestamps, in.data, in.meta, in.targets, in.cursors, in.once, in.above).

@@ -33,8 +33,8 @@ func (r *attemptRows) add(u store.Update, made []operator.Attempt) {
 	r.counts, r.made = append(r.counts, int32(len(made))), append(r.made, attemptlog.Encode(made))
 }
 
-// saveAttempts stores the attempts of existing subscriptions. If a shard is given, it ignores subscriptions of other
-// shards.
+// saveAttempts stores the attempts of existing subscriptions. If a shard is given, subscriptions in other shards are
+// ignored.
 func (s *Store) saveAttempts(b *pgx.Batch, r *attemptRows, topic, number any) {
 	if len(r.ids) == 0 {
 		return
@@ -66,7 +66,7 @@ func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now ti
 	return s.attempts.Trim(ctx, attemptTable{s}, b, now, limit)
 }
 
-// attemptTable implements the table that an attemptlog.Trimmer trims.
+// attemptTable implements [attemptlog.Table].
 type attemptTable struct{ s *Store }
 
 func (t attemptTable) CountAttempts(ctx context.Context) (n int, err error) {

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// lanes is the number of concurrent append transactions per process. Each log has the same lane in every process,
-	// so that processes that append to different lanes do not block each other.
-	lanes = 2
+	// laneCount is the number of concurrent append transactions per process. Each log has the same lane in every
+	// process, so processes that append to different lanes do not block each other.
+	laneCount = 2
 	// maxLogs is the maximum number of logs that share a transaction, and maxSharedBytes is the maximum total size of
 	// their appends.
 	maxLogs        = 64
@@ -50,7 +50,7 @@ type lane struct {
 
 func newLane(s *Store) *lane { return &lane{s: s, gathered: make(chan struct{}, 1)} }
 
-// appendQueue contains the waiting appends of a log.
+// An appendQueue contains the waiting appends of a log.
 type appendQueue struct {
 	queue    []*appendCall
 	listed   bool       // it is in lane.logs
@@ -83,7 +83,7 @@ func (n *lane) add(l *Log, a *appendCall) error {
 	case l.alone: // its goroutine continues, or returns the log to the lane
 		return nil
 	case l.apart:
-		n.separate(l)
+		n.removeLog(l)
 		return nil
 	}
 	if n.waiting++; n.waiting == n.expected {
@@ -108,8 +108,9 @@ func (n *lane) enlist(l *Log) {
 	}
 }
 
-// separate removes a log from the lane and commits its appends in separate transactions. The caller must hold mu.
-func (n *lane) separate(l *Log) {
+// removeLog removes a log from the lane, whose appends are then committed in separate transactions. The caller must
+// hold mu.
+func (n *lane) removeLog(l *Log) {
 	l.apart = true
 	if l.listed {
 		l.listed = false
@@ -163,38 +164,38 @@ func (n *lane) run() {
 			n.announce(parts)
 		}
 	})
-	for parts := n.take(); parts != nil; parts = n.take() {
+	for parts := n.takeParts(); parts != nil; parts = n.takeParts() {
 		began, count := time.Now(), 0
 		for _, p := range parts {
 			count += len(p.group)
 		}
 		// Every replica locks logs in the order of their ids.
 		slices.SortFunc(parts, func(a, b *logPart) int { return cmp.Compare(a.log.id, b.log.id) })
-		for each := false; len(parts) > 0; each = true {
-			parts = n.commitTogether(parts, each, committed)
+		for separate := false; len(parts) > 0; separate = true {
+			parts = n.commitTogether(parts, separate, committed)
 		}
 		n.gather(count, time.Since(began))
 	}
 	close(committed)
 }
 
-// take removes waiting appends from their queues, up to the size of a transaction. If no appends are waiting, it returns
-// nil, and run returns. A log with further appends moves to the end of the lane.
-func (n *lane) take() (parts []*logPart) {
+// takeParts removes waiting appends from their queues, up to the size of a transaction. If no appends are waiting, it
+// returns nil, and run returns. A log with further appends moves to the end of the lane.
+func (n *lane) takeParts() (parts []*logPart) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for size := 0; len(n.logs) > 0 && len(parts) < maxLogs; {
 		l := n.logs[0]
 		if len(l.queue) > 0 {
 			if first := l.queue[0].row.size(); first > maxSharedBytes {
-				n.separate(l)
+				n.removeLog(l)
 				continue
 			} else if size+first > maxSharedBytes {
 				break
 			}
 		}
 		n.logs, l.listed = n.logs[1:], false
-		if p := l.take(maxSharedBytes - size); p != nil {
+		if p := l.takeGroup(maxSharedBytes - size); p != nil {
 			parts, size, n.waiting = append(parts, p), size+p.size, n.waiting-len(p.group)
 		}
 	}
@@ -207,9 +208,9 @@ func (n *lane) take() (parts []*logPart) {
 	return parts
 }
 
-// gather waits for further appends from the callers of the last transaction, so that the next transaction includes
-// them. A transaction with many entries costs little more than one with a single entry. It waits for a fraction of the
-// last commit's duration. If there is only one caller, it does not wait.
+// gather waits for further appends from the callers of the last transaction, so the next transaction includes them. A
+// transaction with many entries costs little more than a transaction with a single entry. It waits for a fraction of
+// the last commit's duration. If there is only one caller, it does not wait.
 func (n *lane) gather(last int, took time.Duration) {
 	n.mu.Lock()
 	expected := last + n.waiting
@@ -235,9 +236,9 @@ func (n *lane) gather(last int, took time.Duration) {
 // commitTogether commits the parts of several logs in one transaction, sends them to committed, and returns the parts
 // that need another transaction. If the server rejects the transaction, the next one has a separate statement per log,
 // to identify the faulty log.
-func (n *lane) commitTogether(parts []*logPart, each bool, committed chan<- []*logPart) (again []*logPart) {
+func (n *lane) commitTogether(parts []*logPart, separate bool, committed chan<- []*logPart) (again []*logPart) {
 	life := parts[0].log.incarnation
-	err := n.transact(life, parts, sharedLockTimeout, each)
+	err := n.transact(life, parts, sharedLockTimeout, separate)
 	var in []*logPart // the transaction
 	for _, p := range parts {
 		switch {
@@ -261,7 +262,7 @@ func (n *lane) commitTogether(parts []*logPart, each bool, committed chan<- []*l
 		}
 		return again
 	}
-	if !each && len(in) > 1 {
+	if !separate && len(in) > 1 {
 		return slices.Concat(in, again)
 	}
 	faulty := in
@@ -273,7 +274,7 @@ func (n *lane) commitTogether(parts []*logPart, each bool, committed chan<- []*l
 	defer n.mu.Unlock()
 	for _, p := range faulty {
 		p.log.returned = append(p.log.returned, p)
-		n.separate(p.log)
+		n.removeLog(p.log)
 	}
 	return again
 }
@@ -307,7 +308,7 @@ func (n *lane) takeAlone(l *Log) (p *logPart) {
 		return p
 	}
 	if l.apart {
-		if p = l.take(maxGroupBytes); p != nil {
+		if p = l.takeGroup(maxGroupBytes); p != nil {
 			return p
 		}
 	}
@@ -321,10 +322,10 @@ func (n *lane) takeAlone(l *Log) (p *logPart) {
 // commitAlone commits the part of a single log in a separate transaction and announces it.
 func (n *lane) commitAlone(p *logPart) error {
 	err := n.transact(p.log.incarnation, []*logPart{p}, 0, true)
-	if isMissingLog(err) { // heads detects a restored database and begins new epochs
+	if isMissingLog(err) { // readHeads detects a restored database and begins new epochs
 		ctx, cancel := n.s.withTimeout(n.s.ctx)
 		defer cancel()
-		if _, looked := n.s.heads(ctx, p.log); looked != nil {
+		if _, looked := n.s.readHeads(ctx, p.log); looked != nil {
 			err = looked
 		}
 	}
@@ -351,11 +352,11 @@ func isRefused(err error) bool {
 }
 
 // transact appends the parts of logs that belong to an incarnation. For a part that it omits, it sets err. It retries
-// after a conflict. If each is set, every part has a separate statement.
-func (n *lane) transact(of incarnation, parts []*logPart, lockWait time.Duration, each bool) error {
-	return wrapUncertain(n.s.attempt(context.Background(), func(ctx context.Context) error {
+// after a conflict. If separate is set, it queues one statement per part.
+func (n *lane) transact(of incarnation, parts []*logPart, lockWait time.Duration, separate bool) error {
+	return wrapUncertain(n.s.callWithRetry(context.Background(), func(ctx context.Context) error {
 		b := &pgx.Batch{}
-		_, timeline := n.s.incarnation()
+		_, timeline := n.s.currentIncarnation()
 		n.s.queueBeginIn(b, of, timeline)
 		if lockWait > 0 {
 			b.Queue(`SELECT set_config('lock_timeout', $1, true)`, lockWait.String())
@@ -374,7 +375,7 @@ func (n *lane) transact(of incarnation, parts []*logPart, lockWait time.Duration
 		if len(in) == 0 {
 			return nil
 		}
-		if each || len(in) == 1 {
+		if separate || len(in) == 1 {
 			for _, p := range in {
 				p.log.queueInsert(b, p.in, func() { p.read = true })
 			}
@@ -436,8 +437,8 @@ func (n *lane) queueAll(b *pgx.Batch, parts []*logPart) {
 	}
 }
 
-// detectRestore copies the results of a committed part to its appends. If the database was restored to an older state
-// of the log, it begins new epochs, completes the appends with an error and returns true.
+// detectRestore reports whether the database was restored to an older state of the log. If so, it begins new epochs and
+// completes the appends of the part with an error. It also copies the results of the committed part to its appends.
 func (n *lane) detectRestore(p *logPart) bool {
 	for i, a := range p.group {
 		if a.result = p.in.results[i]; a.result.fresh && a.result.position <= p.told {
@@ -458,7 +459,7 @@ type announcement struct {
 	to    store.Position
 }
 
-// announce delivers the entries of one or more transactions in order, and completes their appends. A log that must be
+// announce delivers the entries of one or more transactions in order and completes their appends. A log that must be
 // read first, or that another goroutine is reading, does not delay the other logs.
 func (n *lane) announce(parts []*logPart) {
 	all := map[*Log]*announcement{}
@@ -481,7 +482,7 @@ func (n *lane) announce(parts []*logPart) {
 		}
 	}
 	ctx, cancel := n.s.withTimeout(n.s.ctx)
-	read, _ := n.s.newest(ctx, behind, upTo) // after an error, each log is read separately
+	read, _ := n.s.readNewest(ctx, behind, upTo) // after an error, each log is read separately
 	cancel()
 	for l, a := range all {
 		if some := read[l]; len(some) > 0 && some[len(some)-1].Position == upTo[l].head {

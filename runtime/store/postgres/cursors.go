@@ -48,9 +48,9 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return s.write(ctx, func(b *pgx.Batch) { b.Queue(s.qualify(`DELETE FROM @.cursors WHERE key = $1`), []byte(key)) })
 }
 
-// PutReceived implements [clientstore.ReceivedStore]. Only one process at a time may store bodies for a key.
+// PutReceived implements [clientstore.ReceivedStore]. Only one process at a time can store bodies for a key.
 func (s *Store) PutReceived(ctx context.Context, key string, r clientstore.Received) (fresh bool, err error) {
-	return s.change(ctx, `INSERT INTO @.received (key, event_id, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+	return s.execChange(ctx, `INSERT INTO @.received (key, event_id, body) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
 		[]byte(key), []byte(r.EventID), scalar.Bytes(r.Body))
 }
 

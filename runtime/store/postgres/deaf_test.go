@@ -31,8 +31,8 @@ func (j *journal) count(words string) int {
 	return strings.Count(j.text.String(), words)
 }
 
-// REP-3: a LISTEN that receives nothing, as through a pooler in transaction mode, is one line in the log that says what to
-// do. Here it listens in another database. A store that hears itself says nothing.
+// REP-3: a LISTEN that receives nothing, as through a pooler in transaction mode, is one line in the log that says what
+// to do. Here it listens in another database. A store that hears itself says nothing.
 func TestListenHearsNothing(t *testing.T) {
 	const words = "LISTEN receives no notifications"
 	dsn := pgtest.URL(t)

@@ -18,11 +18,11 @@ type incarnation struct {
 
 // BeginEpochs implements [engine.Shared]. It begins a new epoch for every log, which is required after the database was
 // restored from a backup. Clients with earlier cursors and webhook subscriptions then restart at the oldest event and
-// are notified of the gap (truncated). Earlier leases end. Processes can keep running during the call; they switch to
-// the new epochs within [Options.Poll]. The SQL equivalent is SELECT mcpe.begin_epochs(). See CUR-8, REP-19.
+// are notified of the gap (truncated). Earlier leases end. Processes can keep running during the call and switch to the
+// new epochs within [Options.Poll]. The SQL equivalent is SELECT mcpe.begin_epochs(). See CUR-8, REP-19.
 func (s *Store) BeginEpochs(ctx context.Context) error {
-	known, _ := s.incarnation()
-	err := s.attempt(ctx, func(ctx context.Context) error {
+	known, _ := s.currentIncarnation()
+	err := s.callWithRetry(ctx, func(ctx context.Context) error {
 		if _, err := s.pool.Exec(ctx, s.qualify(`SELECT @.begin_epochs($1)`), known.generation); err != nil {
 			return err
 		}
@@ -31,9 +31,9 @@ func (s *Store) BeginEpochs(ctx context.Context) error {
 	return wrapUncertain(err)
 }
 
-// beginAfterRestore begins new epochs because the database was restored to a state before entries that a log has
-// delivered. If the store is no longer in the incarnation as, another process has already begun new epochs. It always
-// returns an error.
+// beginAfterRestore begins new epochs because the database was restored to a state without some entries that a log has
+// delivered. If the store is no longer in the given incarnation, another process has already begun new epochs. It
+// always returns an error.
 func (s *Store) beginAfterRestore(ctx context.Context, as incarnation, log string, has, told store.Position) error {
 	raised := false
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
@@ -60,6 +60,6 @@ func (s *Store) beginAfterRestore(ctx context.Context, as incarnation, log strin
 
 // Generation implements [engine.Shared].
 func (s *Store) Generation() uint64 {
-	now, _ := s.incarnation()
+	now, _ := s.currentIncarnation()
 	return uint64(now.generation)
 }

@@ -18,29 +18,29 @@ import (
 
 // Errors that an operator can act on. Use [errors.Is] to test for them.
 var (
-	// ErrConfig reports an invalid connection string or option.
+	// ErrConfig indicates an invalid connection string or option.
 	ErrConfig = errors.New("postgres: bad configuration")
-	// ErrUnreachable reports that a connection failed because of the server, the network or the login.
+	// ErrUnreachable indicates that a connection failed because of the server, the network or the login.
 	ErrUnreachable = errors.New("postgres: cannot connect")
-	// ErrRights reports that the role lacks the privilege named in the message.
+	// ErrRights indicates that the role lacks the privilege named in the message.
 	ErrRights = errors.New("postgres: the role lacks a right")
-	// ErrVersion reports that this build cannot use the schema. Either a newer release changed it, or a build from
+	// ErrVersion indicates that this build cannot use the schema. Either a newer release changed it, or a build from
 	// before the first release created it.
 	ErrVersion = errors.New("postgres: the version of the schema is not supported")
-	// ErrServer reports that the server is too old or the database has an unsupported encoding.
+	// ErrServer indicates that the server is too old or the database has an unsupported encoding.
 	ErrServer = errors.New("postgres: unsupported server version or encoding")
-	// ErrReadOnly reports that the server does not accept writes, because it is a standby or is configured as
+	// ErrReadOnly indicates that the server does not accept writes, because it is a standby or is configured as
 	// read-only.
 	ErrReadOnly = errors.New("postgres: server is read-only")
-	// ErrForeign reports that the schema belongs to another program.
+	// ErrForeign indicates that the schema belongs to another program.
 	ErrForeign = errors.New("postgres: schema belongs to another program")
-	// ErrKey reports that the key is missing, is wrong, or has an invalid length.
+	// ErrKey indicates that the key is missing, is wrong, or has an invalid length.
 	ErrKey = errors.New("postgres: wrong or missing encryption key")
-	// ErrCorrupt reports that data in the database is damaged.
+	// ErrCorrupt indicates that data in the database is damaged.
 	ErrCorrupt = errors.New("postgres: damaged data")
 )
 
-// classify wraps a driver error with the matching error from above, if any.
+// classify wraps a driver error with the corresponding error of this package, if any.
 func classify(err error) error {
 	var pg *pgconn.PgError
 	var parse *pgconn.ParseConfigError
@@ -87,7 +87,7 @@ func isUnsent(err error) bool {
 	return pgconn.SafeToRetry(err) || errors.As(err, &dial)
 }
 
-// mayBeCommitted reports whether a statement was sent but its response was lost, so that the transaction may have been
+// mayBeCommitted reports whether a statement was sent but its response was lost. The transaction may then have been
 // committed.
 func mayBeCommitted(err error) bool {
 	if err == nil || isUnsent(err) {

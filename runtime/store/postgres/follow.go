@@ -36,15 +36,15 @@ func (l *Log) CatchUp(ctx context.Context, p store.Position) (store.Position, er
 // minQueryInterval is the minimum time between two queries for the head of a log.
 const minQueryInterval = 100 * time.Millisecond
 
-// A headQuery is a query for the head of a log and for proofs of entries. Any number of callers can share it.
+// A headQuery is a query for a log's head and for proofs of entries. Any number of callers can share it.
 type headQuery struct {
 	done   chan struct{}
 	proofs map[store.Position]uint32 // of the positions that callers requested
 	err    error
 }
 
-// joinQuery returns the headQuery that has not yet begun. If begins is true, the caller must start it. The caller must
-// hold l.mu.
+// joinQuery returns the pending headQuery, which has not yet begun. If begins is true, the caller must start it. The
+// caller must hold l.mu.
 func (l *Log) joinQuery() (r *headQuery, begins bool) {
 	if l.next != nil {
 		return l.next, false
@@ -81,15 +81,15 @@ func (l *Log) ask(r *headQuery) {
 	l.mu.Unlock()
 	ctx, cancel := l.s.withTimeout(l.s.ctx)
 	defer cancel()
-	if _, r.err = l.look(ctx); r.err == nil && len(r.proofs) > 0 {
+	if _, r.err = l.followHead(ctx); r.err == nil && len(r.proofs) > 0 {
 		r.err = l.prove(ctx, r.proofs)
 	}
 }
 
-// look reads the head from the database and delivers new entries to Appended. It returns the position up to which
-// entries may have been deleted.
-func (l *Log) look(ctx context.Context) (kept store.Position, err error) {
-	heads, err := l.s.heads(ctx, l)
+// followHead reads the head from the database and delivers new entries to Appended. It returns the position up to which
+// entries might have been deleted.
+func (l *Log) followHead(ctx context.Context) (kept store.Position, err error) {
+	heads, err := l.s.readHeads(ctx, l)
 	if err != nil {
 		return 0, err
 	}
@@ -105,11 +105,11 @@ type head struct {
 	maxCount   int
 }
 
-// heads reads the rows of logs. It returns engine.ErrNewEpoch if a log no longer exists, if a log lacks delivered
+// readHeads reads the rows of logs. It returns engine.ErrNewEpoch if a log no longer exists, if a log lacks delivered
 // entries, or if the store is in another incarnation.
-func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) {
+func (s *Store) readHeads(ctx context.Context, logs ...*Log) (map[*Log]head, error) {
 	s.questions.Add(1)
-	as, _ := s.incarnation()
+	as, _ := s.currentIncarnation()
 	now := as
 	at := time.Now()
 	byID := make(map[int64]*Log, len(logs))
@@ -162,12 +162,12 @@ func (s *Store) heads(ctx context.Context, logs ...*Log) (map[*Log]head, error) 
 	return found, nil
 }
 
-// newest reads the entries of several logs that have not been passed to Appended, in one query. It omits logs with too
-// many entries, and reads nothing for a single log.
-func (s *Store) newest(ctx context.Context, logs []*Log, heads map[*Log]head) (map[*Log][]store.Entry, error) {
+// readNewest reads, in one query, the entries of several logs that have not yet been passed to Appended. It omits logs
+// with too many entries, and reads nothing for a single log.
+func (s *Store) readNewest(ctx context.Context, logs []*Log, heads map[*Log]head) (map[*Log][]store.Entry, error) {
 	var ids, after, upTo []int64
 	byID := map[int64]*Log{}
-	left := store.Position(pageMax)
+	left := store.Position(maxPage)
 	for _, l := range logs {
 		l.mu.Lock()
 		at := l.head
@@ -254,11 +254,11 @@ func (l *Log) advance(ctx context.Context, to store.Position, own []store.Entry)
 			l.deliver(own[at+1-own[0].Position:])
 			return nil
 		}
-		upTo := min(to, at+pageMax)
+		upTo := min(to, at+maxPage)
 		if len(own) > 0 {
 			upTo = min(upTo, own[0].Position-1)
 		}
-		some, _, err := l.query(ctx, at, upTo)
+		some, _, err := l.queryEntries(ctx, at, upTo)
 		if err != nil {
 			return err
 		}
@@ -266,7 +266,7 @@ func (l *Log) advance(ctx context.Context, to store.Position, own []store.Entry)
 			l.deliver(some)
 			continue
 		}
-		if err := l.skip(ctx, at); err != nil {
+		if err := l.skipDeleted(ctx, at); err != nil {
 			return err
 		}
 	}
@@ -295,9 +295,9 @@ func (l *Log) tryDeliver(to store.Position, own []store.Entry) bool {
 	return false
 }
 
-// skip advances the head past entries that were deleted by retention before they could be read.
-func (l *Log) skip(ctx context.Context, at store.Position) error {
-	heads, err := l.s.heads(ctx, l)
+// skipDeleted advances the head past entries that were deleted by retention before they could be read.
+func (l *Log) skipDeleted(ctx context.Context, at store.Position) error {
+	heads, err := l.s.readHeads(ctx, l)
 	if err != nil {
 		return err
 	}

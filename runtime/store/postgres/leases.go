@@ -12,8 +12,8 @@ import (
 )
 
 // fenceBits is the number of low bits of a fence that are used within a generation. The higher bits contain the
-// generation, so that a fence lost in a failover is not assigned again (REP-19). The low bits follow the database's
-// clock, in hundredths of a second, so that a restored backup does not assign them again either.
+// generation, so a fence lost in a failover is not assigned again (REP-19). The low bits follow the database's clock,
+// in hundredths of a second, so a restored backup does not assign them again either.
 const fenceBits = 40
 
 func encodeTypes(types map[string]string) (string, error) {
@@ -39,9 +39,9 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 		SELECT fence, now, generation, salt FROM granted`), int32(fenceBits), name, ttl.Microseconds(), text).
 			QueryRow(func(row pgx.Row) error { return scanLease(row, &l, &in.generation, &in.salt) })
 	})
-	if known, _ := s.incarnation(); err == nil && known != in {
+	if known, _ := s.currentIncarnation(); err == nil && known != in {
 		// New epochs began concurrently. A replica with this lease must not read logs of the earlier epochs.
-		err = classify(s.attempt(ctx, s.joinGeneration))
+		err = classify(s.callWithRetry(ctx, s.joinGeneration))
 	}
 	if err != nil {
 		return engine.Lease{}, err
@@ -105,8 +105,8 @@ const clusterSQL = `SELECT @.begin_write($1, $2, $3)::text, l.expired, l.fences,
 		(SELECT coalesce(array_agg(topic::text ORDER BY topic, number), '{}') AS topics, coalesce(array_agg(number ORDER BY topic, number), '{}') AS numbers,
 			coalesce(array_agg(fence ORDER BY topic, number), '{}') AS fences FROM @.shards) AS s`
 
-// Cluster implements [engine.Leases]. It deletes expired leases, so that they remain ended for every process even if
-// the clock is set back.
+// Cluster implements [engine.Leases]. It deletes expired leases, so they remain ended for every process even if the
+// clock is set back.
 func (s *Store) Cluster(ctx context.Context) (engine.Cluster, error) {
 	c, expired, err := s.cluster(ctx)
 	if err == nil && expired {
@@ -125,8 +125,8 @@ func (s *Store) cluster(ctx context.Context) (c engine.Cluster, expired bool, er
 	var fences, holders []int64
 	var names, types, topics []string
 	var numbers []int32
-	err = s.attempt(ctx, func(ctx context.Context) error {
-		now, timeline := s.incarnation()
+	err = s.callWithRetry(ctx, func(ctx context.Context) error {
+		now, timeline := s.currentIncarnation()
 		return s.pool.QueryRow(ctx, s.qualify(clusterSQL), now.generation, timeline, s.durable).
 			Scan(nil, &expired, &fences, &names, &types, &topics, &numbers, &holders)
 	})
@@ -220,7 +220,7 @@ func (s *Store) Claim(ctx context.Context, fence uint64, free []engine.ShardFenc
 
 // Release implements [engine.Leases].
 func (s *Store) Release(ctx context.Context, h engine.ShardFence) error {
-	released, err := s.change(ctx, `UPDATE @.shards SET fence = 0 WHERE topic = $1 AND number = $2 AND fence = $3`, h.Shard.Topic, int32(h.Shard.Number), int64(h.Fence))
+	released, err := s.execChange(ctx, `UPDATE @.shards SET fence = 0 WHERE topic = $1 AND number = $2 AND fence = $3`, h.Shard.Topic, int32(h.Shard.Number), int64(h.Fence))
 	if err == nil && !released {
 		return fmt.Errorf("%v is not held by %d: %w", h.Shard, h.Fence, engine.ErrFenced)
 	}

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// pageMax is the maximum number of entries read per query.
-	pageMax = 512
+	// maxPage is the maximum number of entries read per query.
+	maxPage = 512
 )
 
 // A Log is the [engine.Log] implementation of a [Store].
@@ -62,7 +62,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 		return nil, fmt.Errorf("open log %s: MaxBytes is %d, but only logs in memory have it", name, o.MaxBytes)
 	}
 	var l *Log
-	err := s.attempt(ctx, func(ctx context.Context) (err error) {
+	err := s.callWithRetry(ctx, func(ctx context.Context) (err error) {
 		for l, err = s.openLog(ctx, name, o); err == errBetweenEpochs; { // new epochs began meanwhile
 			l, err = s.openLog(ctx, name, o)
 		}
@@ -78,7 +78,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 var errBetweenEpochs = errors.New("the store began new epochs")
 
 func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*Log, error) {
-	as, _ := s.incarnation()
+	as, _ := s.currentIncarnation()
 	l := &Log{s: s, name: name, incarnation: as, options: o, turn: make(chan struct{}, 1)}
 	asked := time.Now()
 	var epoch, head, kept, proof int64
@@ -90,7 +90,7 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	l.lane, l.epoch = s.lanes[l.id%lanes], epochIn(uint64(epoch), as)
+	l.lane, l.epoch = s.lanes[l.id%laneCount], epochIn(uint64(epoch), as)
 	l.anchor = anchor{store.Position(head), uint32(proof)}
 	l.head, l.kept, l.oldest, l.seen = store.Position(head), store.Position(kept), store.Position(kept)+1, asked
 	s.mu.Lock()
@@ -113,7 +113,7 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 // newEpoch returns a random value for deriving the epochs of a new log.
 func newEpoch() int64 { return int64(rand.Uint64()) }
 
-// epochIn returns the epoch of a log in an incarnation of the store (REP-19).
+// epochIn returns a log's epoch in an incarnation of the store (REP-19).
 func epochIn(stored uint64, in incarnation) uint64 {
 	b := binary.BigEndian.AppendUint64(nil, stored)
 	b = binary.BigEndian.AppendUint64(b, uint64(in.generation))
@@ -124,7 +124,7 @@ func epochIn(stored uint64, in incarnation) uint64 {
 	return max(binary.BigEndian.Uint64(sum[:8]), 1)
 }
 
-// end ends the log: all later calls return engine.ErrNewEpoch.
+// end makes all later calls on the log return engine.ErrNewEpoch.
 func (l *Log) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,8 +190,8 @@ func (l *Log) knownOldest() store.Position {
 	return min(oldest, l.head+1)
 }
 
-// findOldest returns the position of the first entry at or after from that is not older than age, and when the entry
-// expires. It returns 0 if all entries are older.
+// findOldest returns the position of the first entry at or after from that is not older than age, and the time at which
+// the entry expires. It returns 0 if all entries are older.
 func (l *Log) findOldest(ctx context.Context, from store.Position, age time.Duration) (first store.Position, fresh time.Time, err error) {
 	asked := time.Now()
 	err = l.s.query(ctx, func(r pgx.CollectableRow) error {
@@ -224,11 +224,11 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 			return b, nil
 		}
 		want := min(head, from+store.Position(limit))
-		if b.Entries = l.recent(from, want); b.Entries != nil {
+		if b.Entries = l.recentEntries(from, want); b.Entries != nil {
 			return b, nil
 		}
 		cut := false
-		if b.Entries, cut, err = l.page(ctx, from, want); err != nil {
+		if b.Entries, cut, err = l.readPage(ctx, from, want); err != nil {
 			return store.Batch{}, err
 		}
 		if cut || store.Position(len(b.Entries)) == want-from {
@@ -236,7 +236,7 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 		}
 		// There are fewer entries than expected. Either they were deleted since the bounds were read, or they are
 		// missing.
-		kept, err := l.look(ctx)
+		kept, err := l.followHead(ctx)
 		if err != nil {
 			return store.Batch{}, err
 		}
@@ -246,8 +246,8 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 	}
 }
 
-// recent returns the entries after one position up to another from memory. It returns nil if they are not in memory.
-func (l *Log) recent(after, to store.Position) []store.Entry {
+// recentEntries returns the entries with positions in (after, to], or nil if they are not in memory.
+func (l *Log) recentEntries(after, to store.Position) []store.Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	tail := l.tail.All()
@@ -259,13 +259,13 @@ func (l *Log) recent(after, to store.Position) []store.Entry {
 	return tail[i:j:j]
 }
 
-// page reads the entries after one position up to another, using as many queries as necessary. It stops at the first
+// readPage reads the entries with positions in (after, to], using as many queries as necessary. It stops at the first
 // missing entry, or if the entries are large.
-func (l *Log) page(ctx context.Context, after, to store.Position) (entries []store.Entry, cut bool, err error) {
+func (l *Log) readPage(ctx context.Context, after, to store.Position) (entries []store.Entry, cut bool, err error) {
 	for after < to && !cut {
-		upTo := min(to, after+pageMax)
+		upTo := min(to, after+maxPage)
 		var some []store.Entry
-		if some, cut, err = l.query(ctx, after, upTo); err != nil {
+		if some, cut, err = l.queryEntries(ctx, after, upTo); err != nil {
 			return nil, false, err
 		}
 		entries = append(entries, some...)
@@ -277,10 +277,10 @@ func (l *Log) page(ctx context.Context, after, to store.Position) (entries []sto
 	return entries, cut, nil
 }
 
-// query reads consecutive entries after one position up to another. The result cut reports whether it stopped because
-// the entries are large. The database sums up their sizes before it reads them.
-func (l *Log) query(ctx context.Context, after, to store.Position) (entries []store.Entry, cut bool, err error) {
-	err = l.s.attempt(ctx, func(ctx context.Context) error {
+// queryEntries reads consecutive entries with positions in (after, to]. The result cut reports whether it stopped
+// because the entries are large. The database adds up their sizes before it reads them.
+func (l *Log) queryEntries(ctx context.Context, after, to store.Position) (entries []store.Entry, cut bool, err error) {
+	err = l.s.callWithRetry(ctx, func(ctx context.Context) error {
 		entries = entries[:0]
 		rows, err := l.s.pool.Query(ctx, l.s.qualify(`SELECT position, event_id, timestamp, data, meta, targets, cursor FROM (
 			SELECT *, sum(octet_length(data) + coalesce(octet_length(meta), 0)) OVER (ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
@@ -313,7 +313,7 @@ func (l *Log) scan(row pgx.CollectableRow) (e store.Entry, err error) {
 	return l.s.scanEntry(row, func() string { return l.name })
 }
 
-// scanEntry decodes a row of an entry. The columns before those of the entry are scanned into more.
+// scanEntry decodes a row of an entry. Columns that precede those of the entry are scanned into more.
 func (s *Store) scanEntry(row pgx.CollectableRow, log func() string, more ...any) (e store.Entry, err error) {
 	var position int64
 	var id, targets, cursor, data, meta []byte

@@ -38,20 +38,20 @@ func (s *Store) checkServer(ctx context.Context) error {
 	if fsync == "off" || pages == "off" {
 		s.options.Logger.Warn("mcp events: the database may lose acknowledged events when it crashes", "fsync", fsync, "full_page_writes", pages)
 	}
-	s.system, s.timeline, err = s.identity(ctx)
+	s.system, s.timeline, err = s.serverIdentity(ctx)
 	return err
 }
 
-// isUnavailable reports whether the role may not call a function, or the server does not support it. The SQLSTATE is
-// 42501 (insufficient_privilege), 42883 (undefined_function) or 0A000 (feature_not_supported).
+// isUnavailable reports whether the role lacks the privilege to call a function, or the server does not support it. The
+// SQLSTATE is 42501 (insufficient_privilege), 42883 (undefined_function) or 0A000 (feature_not_supported).
 func isUnavailable(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "42501" || pg.Code == "42883" || pg.Code == "0A000")
 }
 
-// identity returns the identifier of the database system and its timeline. A value is empty if the role may not read
-// it.
-func (s *Store) identity(ctx context.Context) (system, timeline string, err error) {
+// serverIdentity returns the identifier of the database system and its timeline. A value is empty if the role lacks the
+// privilege to read it.
+func (s *Store) serverIdentity(ctx context.Context) (system, timeline string, err error) {
 	for _, q := range []struct {
 		sql  string
 		dest *string
@@ -118,15 +118,15 @@ func (s *Store) checkTables(ctx context.Context) error {
 }
 
 // joinGeneration joins the store's generation. It increments the generation if the server has changed (REP-19), because
-// a promoted standby may lack the last commits, and a copy of the database diverges. Values that this role may not read
+// a promoted standby may lack the last commits, and a copy of the database diverges. Values that this role cannot read
 // are left unchanged. If only some processes set SynchronousStandby, the other processes increment the generation even
 // if the new timeline has already been stored.
 func (s *Store) joinGeneration(ctx context.Context) error {
-	system, timeline, err := s.identity(ctx)
+	system, timeline, err := s.serverIdentity(ctx)
 	if err != nil {
 		return err
 	}
-	known, _ := s.incarnation()
+	known, _ := s.currentIncarnation()
 	s.mu.Lock()
 	before := s.timeline
 	s.mu.Unlock()
@@ -139,8 +139,8 @@ func (s *Store) joinGeneration(ctx context.Context) error {
 			return err
 		}
 		older := now.generation < known.generation // the database was restored from a backup
-		moved := differ(system, oldSystem)
-		raised = older || moved || !s.options.SynchronousStandby && (differ(timeline, oldTimeline) || known == now && differ(timeline, before))
+		moved := areDifferent(system, oldSystem)
+		raised = older || moved || !s.options.SynchronousStandby && (areDifferent(timeline, oldTimeline) || known == now && areDifferent(timeline, before))
 		if !raised && (system == "" || system == oldSystem) && (timeline == "" || timeline == oldTimeline) {
 			return nil
 		}
@@ -171,5 +171,5 @@ func (s *Store) joinGeneration(ctx context.Context) error {
 	return nil
 }
 
-// differ reports whether a and b are both known and different.
-func differ(a, b string) bool { return a != "" && b != "" && a != b }
+// areDifferent reports whether a and b are both known and different.
+func areDifferent(a, b string) bool { return a != "" && b != "" && a != b }

@@ -12,13 +12,13 @@ import (
 
 // EmitPgx inserts a prepared occurrence within the author's transaction. The store appends the occurrence only after
 // the transaction commits. The insert adds a row and does not block other transactions. Occurrences of one transaction
-// keep their order. If a transaction begins after another one has committed, its occurrences follow those of the other.
-// See REP-20.
+// keep their order. If a transaction begins after another one has committed, its occurrences follow those of the
+// earlier transaction. See REP-20.
 //
 // The transaction must be in the same database. The role needs USAGE on the schema and its sequences, and INSERT on its
-// outbox. When the occurrence is moved to the log, the store checks its id. If the id is already retained with different
-// data (OCC-5), the store logs an error and drops the occurrence. An invalid occurrence is rejected;
-// see [Store.Rejected].
+// outbox. When the occurrence is moved to the log, the store checks its id. If the id is already retained with
+// different data (OCC-5), the store logs an error and drops the occurrence. An invalid occurrence is rejected; see
+// [Store.Rejected].
 func (s *Store) EmitPgx(ctx context.Context, tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }, p store.Prepared) error {

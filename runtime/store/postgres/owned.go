@@ -35,15 +35,15 @@ func (o ownedShard) DeleteSubscription(ctx context.Context, id string, generatio
 }
 
 func (o ownedShard) Subscriptions(ctx context.Context, after string, limit int) ([]store.Subscription, error) {
-	return o.s.subscriptions(ctx, "AND event = $3 AND shard = $4", after, limit, o.h.Shard.Topic, int32(o.h.Shard.Number))
+	return o.s.listSubscriptions(ctx, "AND event = $3 AND shard = $4", after, limit, o.h.Shard.Topic, int32(o.h.Shard.Number))
 }
 
 func (o ownedShard) SaveProgress(ctx context.Context, updates []store.Update) error {
 	return o.s.saveProgress(ctx, updates, nil, &o.h)
 }
 
-func (o ownedShard) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
-	return o.s.saveProgress(ctx, updates, made, &o.h)
+func (o ownedShard) SaveAttempts(ctx context.Context, updates []store.Update, tried [][]operator.Attempt) error {
+	return o.s.saveProgress(ctx, updates, tried, &o.h)
 }
 
 func (o ownedShard) SaveMark(ctx context.Context, log string, to store.Position) error {

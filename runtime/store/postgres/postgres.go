@@ -1,13 +1,13 @@
 // Package postgres stores events in PostgreSQL 13 or later, for any number of concurrent processes. A [Store] is
 // an [engine.Shared]. Start with [Open].
 //
-// Each batch of appends to a log updates one row to assign positions, so that they are consecutive and become visible in
-// order. A database sequence would guarantee neither. Concurrent appends share a statement. Replicas use NOTIFY to
-// notify each other of appends, in a separate statement after the commit. They also poll for appends
-// every [Options.Poll].
+// Each batch of appends to a log assigns positions by updating one row, so positions are consecutive and become visible
+// in order. A database sequence would guarantee neither. Concurrent appends share a statement. Replicas use NOTIFY to
+// notify each other of appends, in a separate statement after the commit. They also poll for appends every
+// [Options.Poll].
 //
 // Statements are described once per connection and sent unnamed, in one round trip. They do not depend on session
-// state, so that connections can use a pooler in transaction mode.
+// state, so connections can use a pooler in transaction mode.
 package postgres
 
 import (
@@ -42,14 +42,14 @@ type Options struct {
 	// Schema is the name of the store's PostgreSQL schema, at most 48 bytes; the default is [DefaultSchema]. Open
 	// creates the schema if it does not exist. Clusters of replicas that share a database need different schemas.
 	Schema string
-	// Listen is a connection string for LISTEN. It must connect directly to the server. By default, it is the store's
-	// connection string, unless Pooled is set.
+	// Listen is a connection string for LISTEN. It must connect directly to the server. If it is empty and Pooled is
+	// not set, the store's connection string is used.
 	Listen string
 	// Pooled specifies that the store's connection string connects to a pooler, where LISTEN has no effect. If Listen
 	// is also empty, the store finds other replicas' appends only by polling.
 	Pooled bool
-	// Poll is how often the store polls for appends of other processes; the default is 1 s. Polling finds appends with
-	// lost notifications.
+	// Poll is how often the store polls for appends of other processes; the default is 1 s. Polling finds appends whose
+	// notifications were lost.
 	Poll time.Duration
 	// Connections is the maximum number of connections in the pool; the default is 8. LISTEN uses an additional
 	// connection.
@@ -62,7 +62,7 @@ type Options struct {
 	// stored in plain text. Once a store has been opened with a key, it can be opened only with that key and rejects
 	// unencrypted secrets. To introduce a key, see docs/one-process.md.
 	Key []byte
-	// OldKeys are used only to decrypt secrets. The store re-encrypts their secrets with Key in the background, and
+	// OldKeys are used only to decrypt secrets. The store re-encrypts these secrets with Key in the background, and
 	// logs a message when none remain.
 	OldKeys [][]byte
 	// Relaxed accepts the role's synchronous_commit setting. By default, the store overrides off and local in every
@@ -93,7 +93,7 @@ type Store struct {
 	tail     *tail
 
 	questions atomic.Int64 // queries for heads
-	lanes     [lanes]*lane
+	lanes     [laneCount]*lane
 	apart     chan struct{} // capacity: the maximum number of concurrent transactions for single logs
 	outbox    outbox.Table
 
@@ -118,9 +118,9 @@ var (
 )
 
 // Open connects to a database, creates the schema if it does not exist, and starts tailing the logs. The connection
-// string is a URL or consists of key=value pairs, as for libpq. Errors
-// match [ErrConfig], [ErrUnreachable], [ErrServer], [ErrReadOnly], [ErrRights], [ErrVersion], [ErrForeign] or [ErrKey]
-// if one of these applies. They never contain the password.
+// string is a URL or consists of key=value pairs, as for libpq. Errors match [ErrConfig], [ErrUnreachable],
+// [ErrServer], [ErrReadOnly], [ErrRights], [ErrVersion], [ErrForeign] or [ErrKey] if applicable. They never contain the
+// password.
 func Open(ctx context.Context, connString string, o Options) (_ *Store, err error) {
 	s := &Store{options: o, logs: map[string]*Log{}}
 	defer func() {
@@ -277,8 +277,8 @@ func (s *Store) checkOpen(ctx context.Context) error {
 	return nil
 }
 
-// incarnation returns the current incarnation of the store, and the timeline.
-func (s *Store) incarnation() (now incarnation, timeline string) {
+// currentIncarnation returns the store's current incarnation and timeline.
+func (s *Store) currentIncarnation() (now incarnation, timeline string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now, s.timeline
@@ -286,7 +286,7 @@ func (s *Store) incarnation() (now incarnation, timeline string) {
 
 // queueBegin queues the statement that begins every writing transaction.
 func (s *Store) queueBegin(b *pgx.Batch) {
-	now, timeline := s.incarnation()
+	now, timeline := s.currentIncarnation()
 	s.queueBeginIn(b, now, timeline)
 }
 
@@ -307,8 +307,8 @@ func (s *Store) withTimeout(ctx context.Context) (context.Context, context.Cance
 	return context.WithTimeout(ctx, s.options.Timeout)
 }
 
-// attempt calls f and retries after transient errors.
-func (s *Store) attempt(ctx context.Context, f func(context.Context) error) error {
+// callWithRetry calls f and retries after transient errors.
+func (s *Store) callWithRetry(ctx context.Context, f func(context.Context) error) error {
 	if err := s.checkOpen(ctx); err != nil {
 		return err
 	}
@@ -345,9 +345,9 @@ func (s *Store) attempt(ctx context.Context, f func(context.Context) error) erro
 }
 
 // write executes statements in one transaction and one round trip. The statements queued by f read their own results.
-// The function f may be called more than once.
+// The function f can be called more than once.
 func (s *Store) write(ctx context.Context, f func(b *pgx.Batch)) error {
-	err := s.attempt(ctx, func(ctx context.Context) error {
+	err := s.callWithRetry(ctx, func(ctx context.Context) error {
 		b := &pgx.Batch{}
 		s.queueBegin(b)
 		f(b)
@@ -356,17 +356,17 @@ func (s *Store) write(ctx context.Context, f func(b *pgx.Batch)) error {
 	return wrapUncertain(err)
 }
 
-// change executes a statement that modifies rows, and reports whether it modified any rows.
-func (s *Store) change(ctx context.Context, sql string, args ...any) (changed bool, err error) {
+// execChange executes a statement that modifies rows, and reports whether it modified any rows.
+func (s *Store) execChange(ctx context.Context, sql string, args ...any) (changed bool, err error) {
 	err = s.write(ctx, func(b *pgx.Batch) {
 		b.Queue(s.qualify("WITH c AS ("+sql+" RETURNING 1) SELECT count(*) > 0 FROM c"), args...).QueryRow(func(row pgx.Row) error { return row.Scan(&changed) })
 	})
 	return changed && err == nil, err
 }
 
-// transact calls f within a writing transaction. The function f may be called more than once.
+// transact calls f within a writing transaction. The function f can be called more than once.
 func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
-	err := s.attempt(ctx, func(ctx context.Context) error {
+	err := s.callWithRetry(ctx, func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 			b := &pgx.Batch{}
 			s.queueBegin(b)
@@ -379,16 +379,16 @@ func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx
 	return wrapUncertain(err)
 }
 
-// query executes a read-only statement and calls each for every row.
-func (s *Store) query(ctx context.Context, each func(pgx.CollectableRow) error, sql string, args ...any) error {
-	return classify(s.attempt(ctx, func(ctx context.Context) error {
+// query executes a read-only statement and calls handle for every row.
+func (s *Store) query(ctx context.Context, handle func(pgx.CollectableRow) error, sql string, args ...any) error {
+	return classify(s.callWithRetry(ctx, func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, s.qualify(sql), args...)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
 		for rows.Next() {
-			if err := each(rows); err != nil {
+			if err := handle(rows); err != nil {
 				return err
 			}
 		}
@@ -396,10 +396,10 @@ func (s *Store) query(ctx context.Context, each func(pgx.CollectableRow) error, 
 	}))
 }
 
-// collect executes a query and decodes each row with row. A retry discards the rows of the failed attempt. If there are
-// no rows, the result is nil.
+// collect executes a query and calls row to decode each row. A retry discards the rows of the failed attempt. If the
+// query returns nothing, the result is nil.
 func collect[T any](ctx context.Context, s *Store, row pgx.RowToFunc[T], sql string, args ...any) (all []T, err error) {
-	err = s.attempt(ctx, func(ctx context.Context) error {
+	err = s.callWithRetry(ctx, func(ctx context.Context) error {
 		rows, _ := s.pool.Query(ctx, s.qualify(sql), args...) // AppendRows returns the error of rows
 		all, err = pgx.AppendRows([]T(nil), rows, row)
 		return err

@@ -55,7 +55,7 @@ func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 	return r.proofs[p], nil
 }
 
-// prove sets the proofs of the positions in found.
+// prove sets the proof of each position in found.
 func (l *Log) prove(ctx context.Context, found map[store.Position]uint32) error {
 	positions := make([]int64, 0, len(found))
 	for p := range found {

@@ -9,8 +9,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// reserve adds a record to the quotas of the principal and of all principals. It locks the rows in this order to
-// prevent deadlocks.
+// reserve counts a record towards the principal's quota and the total quota. It locks the rows in this order to prevent
+// deadlocks.
 func (s *Store) reserve(ctx context.Context, tx pgx.Tx, kind int32, principal string, q engine.Quota) error {
 	for _, of := range []struct {
 		kind      int32
@@ -29,7 +29,7 @@ func (s *Store) reserve(ctx context.Context, tx pgx.Tx, kind int32, principal st
 	return nil
 }
 
-// unreserve subtracts deleted records from the quotas of their principals and of all principals.
+// unreserve subtracts deleted records from their principals' quotas and the total quota.
 func (s *Store) unreserve(ctx context.Context, tx pgx.Tx, kind int32, principals ...[]byte) error {
 	if len(principals) == 0 {
 		return nil
@@ -44,8 +44,8 @@ func (s *Store) unreserve(ctx context.Context, tx pgx.Tx, kind int32, principals
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// count returns the number of records of the principal and of all principals.
-func (s *Store) count(ctx context.Context, kind int32, principal string) (own, all int, err error) {
+// countRecords returns the number of the principal's records and the total number of records.
+func (s *Store) countRecords(ctx context.Context, kind int32, principal string) (own, all int, err error) {
 	err = s.query(ctx, func(r pgx.CollectableRow) error {
 		var of int32
 		var used int64

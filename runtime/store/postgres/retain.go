@@ -23,7 +23,7 @@ const (
 	deleteSQL = `DELETE FROM @.entries WHERE log = $1 AND position > $2 AND position <= (SELECT kept FROM @.logs WHERE id = $1)`
 )
 
-// Retain implements [engine.Shared]. The limits of a log are those of the latest OpenLog call in any replica.
+// Retain implements [engine.Shared]. A log's limits are those of the latest OpenLog call in any replica.
 func (s *Store) Retain(ctx context.Context, h engine.ShardFence, limit int) (more bool, err error) {
 	if err := s.write(ctx, func(b *pgx.Batch) { s.queueFenceCheck(b, h) }); err != nil {
 		return false, err

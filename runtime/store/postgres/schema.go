@@ -29,8 +29,8 @@ var (
 // SchemaVersion returns the version of the schema that [Open] creates.
 func SchemaVersion() int { return schemaVersion }
 
-// SQLSTATE codes. The first two are raised by the schema's functions. P0002 is no_data_found, for a log that does not
-// exist; 55P03 is lock_not_available, for a lock_timeout.
+// SQLSTATE codes. The first two are raised by the schema's functions. P0002 (no_data_found) is for a log that does not
+// exist, and 55P03 (lock_not_available) is for a lock_timeout.
 const (
 	stateGeneration = "MC001"
 	stateFenced     = "MC002"

@@ -41,7 +41,7 @@ func (s *Store) checkKey(ctx context.Context) error {
 			return err
 		}
 		if check == nil {
-			if err := s.adopt(ctx, tx); err != nil {
+			if err := s.sealAll(ctx, tx); err != nil {
 				return err
 			}
 		} else if err := s.box.Check(check); err != nil || bytes.HasPrefix(check, s.box.Prefix()) {
@@ -52,8 +52,8 @@ func (s *Store) checkKey(ctx context.Context) error {
 	})
 }
 
-// adopt seals all secrets of a store that is opened with a key for the first time.
-func (s *Store) adopt(ctx context.Context, tx pgx.Tx) error {
+// sealAll seals all secrets of a store that is opened with a key for the first time.
+func (s *Store) sealAll(ctx context.Context, tx pgx.Tx) error {
 	for _, t := range sealedTables {
 		var keyed bool // true if somebody removed the check value
 		err := tx.QueryRow(ctx, s.qualify(`SELECT EXISTS (SELECT 1 FROM @.`+t.name+` WHERE substring(secrets FROM 1 FOR 1) = '\x01')`)).Scan(&keyed)
@@ -136,7 +136,7 @@ func (s *Store) resealAll() {
 }
 
 // resealOnce iterates over all secrets, in bounded steps. If the check value identifies another key, it stops and
-// returns false: the keys are being changed, and this process does not have the new key.
+// returns false, because the keys are being changed and this process does not have the new key.
 func (s *Store) resealOnce(ctx context.Context) (left int, done bool, err error) {
 	for _, t := range sealedTables {
 		after := []byte{}

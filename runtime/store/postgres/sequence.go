@@ -50,7 +50,7 @@ func (s *Store) Drop(ctx context.Context, id int64) (bool, error) {
 type outboxDB struct{ s *Store }
 
 func (d outboxDB) Read(ctx context.Context, f func(pgx.Rows) error, sql string, args ...any) error {
-	return classify(d.s.attempt(ctx, func(ctx context.Context) error {
+	return classify(d.s.callWithRetry(ctx, func(ctx context.Context) error {
 		rows, err := d.s.pool.Query(ctx, sql, args...)
 		if err != nil {
 			return err
@@ -74,7 +74,7 @@ func (d outboxDB) write(ctx context.Context, before func(b *pgx.Batch), sql stri
 	return affected, err
 }
 
-// A mover writes on behalf of the owner of the outbox.
+// A mover writes on behalf of the outbox's owner.
 type mover struct {
 	outboxDB
 	h engine.ShardFence
@@ -106,8 +106,8 @@ func (m mover) Move(ctx context.Context, log string, rows []outbox.Row) ([]error
 	return nil, err
 }
 
-// findLog returns the log with the given name, which any server must have opened. The owner of the outbox also moves
-// occurrences of event types that it does not serve.
+// findLog returns the log with the given name, which must have been opened by a server. The owner of the outbox also
+// moves occurrences of event types that it does not serve.
 func (s *Store) findLog(ctx context.Context, name string) (*Log, error) {
 	s.mu.Lock()
 	l := s.logs[name]
@@ -155,9 +155,9 @@ func (s *Store) appendGroup(ctx context.Context, l *Log, group []store.Outgoing,
 		}
 		in.add(&r, group[i].Once, group[i].Above)
 	}
-	err := s.attempt(ctx, func(ctx context.Context) error {
+	err := s.callWithRetry(ctx, func(ctx context.Context) error {
 		b := &pgx.Batch{}
-		generation, timeline := s.incarnation()
+		generation, timeline := s.currentIncarnation()
 		s.queueBeginIn(b, generation, timeline)
 		b.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprint(moveLockTimeout.Milliseconds()))
 		before(b)
@@ -192,7 +192,7 @@ func (s *Store) appendGroup(ctx context.Context, l *Log, group []store.Outgoing,
 	}
 	ctx, cancel := context.WithTimeout(ctx, moveLockTimeout)
 	defer cancel()
-	if err := l.advance(ctx, in.highest(), own); err != nil {
+	if err := l.advance(ctx, in.highestPosition(), own); err != nil {
 		s.tail.handleNotification(" " + allLogs) // the entries are committed; the tail delivers them
 	}
 	return done, nil

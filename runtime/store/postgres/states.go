@@ -29,7 +29,7 @@ func (s *Store) PutState(ctx context.Context, x engine.State) (uint64, error) {
 	if x.Revision == 0 {
 		sql = `INSERT INTO @.states (key, value, revision) VALUES ($1, $2, $3::bigint + 1) ON CONFLICT DO NOTHING`
 	}
-	changed, err := s.change(ctx, sql, x.Key, scalar.Bytes(x.Value), int64(x.Revision))
+	changed, err := s.execChange(ctx, sql, x.Key, scalar.Bytes(x.Value), int64(x.Revision))
 	if err == nil && !changed {
 		err = store.ErrConflict
 	}
@@ -41,7 +41,7 @@ func (s *Store) PutState(ctx context.Context, x engine.State) (uint64, error) {
 
 // DeleteState implements [engine.Shared].
 func (s *Store) DeleteState(ctx context.Context, key string, revision uint64) error {
-	changed, err := s.change(ctx, `DELETE FROM @.states WHERE key = $1 AND revision = $2`, key, int64(revision))
+	changed, err := s.execChange(ctx, `DELETE FROM @.states WHERE key = $1 AND revision = $2`, key, int64(revision))
 	if err == nil && !changed {
 		err = store.ErrConflict
 	}
@@ -61,7 +61,7 @@ func (s *Store) History(ctx context.Context, event string) ([]engine.SchemaVersi
 
 // AddSchema implements [engine.Shared].
 func (s *Store) AddSchema(ctx context.Context, event string, v engine.SchemaVersion, known int) error {
-	added, err := s.change(ctx, `INSERT INTO @.schemas (event, ordinal, fingerprint, input, payload, floor) SELECT $1::text, $2::integer, $3, $4, $5, $6
+	added, err := s.execChange(ctx, `INSERT INTO @.schemas (event, ordinal, fingerprint, input, payload, floor) SELECT $1::text, $2::integer, $3, $4, $5, $6
 		WHERE $2::integer = (SELECT count(*) FROM @.schemas WHERE event = $1::text) ON CONFLICT DO NOTHING`,
 		event, int32(known), v.Fingerprint, scalar.Bytes(v.InputSchema), scalar.Bytes(v.PayloadSchema), int64(v.Floor))
 	if err == nil && !added {

@@ -150,9 +150,9 @@ func (s *Store) scanSubscription(row pgx.CollectableRow) (store.Subscription, er
 	return sub, nil
 }
 
-// subscriptions reads up to limit records that match where and have ids greater than after, ordered by id. It logs and
-// skips a record that cannot be read, so that the other records remain usable. The record remains in the database.
-func (s *Store) subscriptions(ctx context.Context, where, after string, limit int, args ...any) (subs []store.Subscription, err error) {
+// listSubscriptions reads up to limit records that match where and have ids greater than after, ordered by id. It logs
+// and skips a record that cannot be read, so the other records remain usable. The record remains in the database.
+func (s *Store) listSubscriptions(ctx context.Context, where, after string, limit int, args ...any) (subs []store.Subscription, err error) {
 	sql := fmt.Sprintf("SELECT %s FROM @.subscriptions WHERE id > $1 %s ORDER BY id LIMIT $2", subscriptionColumns, where)
 	for {
 		asked, read := limit-len(subs), 0
@@ -198,12 +198,12 @@ func (s *Store) Subscription(ctx context.Context, id string) (sub store.Subscrip
 
 // Subscriptions implements [store.SubscriptionStore].
 func (s *Store) Subscriptions(ctx context.Context, after string, limit int) ([]store.Subscription, error) {
-	return s.subscriptions(ctx, "", after, limit)
+	return s.listSubscriptions(ctx, "", after, limit)
 }
 
 // CountSubscriptions implements [store.SubscriptionStore].
 func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, all int, err error) {
-	return s.count(ctx, subscriptionQuota, principal)
+	return s.countRecords(ctx, subscriptionQuota, principal)
 }
 
 // DeleteSubscription implements [store.SubscriptionStore].
@@ -243,19 +243,19 @@ func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error 
 }
 
 // SaveAttempts implements [engine.Attempts].
-func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
-	return s.saveProgress(ctx, updates, made, nil)
+func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, tried [][]operator.Attempt) error {
+	return s.saveProgress(ctx, updates, tried, nil)
 }
 
-// saveProgress stores updates and, unless made is nil, the attempts of each update. For a process that does not use
-// shards, h is nil.
-func (s *Store) saveProgress(ctx context.Context, updates []store.Update, made [][]operator.Attempt, h *engine.ShardFence) error {
+// saveProgress stores updates and the attempts of each update, if given. For a process that does not use shards, h is
+// nil.
+func (s *Store) saveProgress(ctx context.Context, updates []store.Update, tried [][]operator.Attempt, h *engine.ShardFence) error {
 	var u progressRows
 	var attempts attemptRows
 	byID := make(map[string]store.Update, len(updates))
 	for i, x := range updates {
-		if made != nil {
-			attempts.add(x, made[i])
+		if tried != nil {
+			attempts.add(x, tried[i])
 		}
 		byID[x.ID] = x // the last of several updates applies
 	}

@@ -266,10 +266,10 @@ func (s *Store) openLogs(ids map[int64]bool, all bool) map[int64]*Log {
 }
 
 // poll reads the heads of logs in one query and follows the logs that have grown. It returns the number of new entries,
-// but at most pageMax.
+// but at most maxPage.
 func (t *tail) poll(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup) (found int, err error) {
 	ctx, cancel := t.s.withTimeout(t.s.ctx)
-	heads, err := t.s.heads(ctx, slices.Collect(maps.Values(logs))...)
+	heads, err := t.s.readHeads(ctx, slices.Collect(maps.Values(logs))...)
 	cancel()
 	if errors.Is(err, engine.ErrNewEpoch) {
 		return 0, nil // these logs have ended; their users open them again
@@ -286,12 +286,12 @@ func (t *tail) poll(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup
 		grown = append(grown, l)
 		l.mu.Lock()
 		if h.head > l.head {
-			found = int(min(store.Position(found)+h.head-l.head, pageMax))
+			found = int(min(store.Position(found)+h.head-l.head, maxPage))
 		}
 		l.mu.Unlock()
 	}
 	ctx, cancel = t.s.withTimeout(t.s.ctx)
-	read, err := t.s.newest(ctx, grown, heads)
+	read, err := t.s.readNewest(ctx, grown, heads)
 	cancel()
 	if err != nil {
 		for _, l := range grown {

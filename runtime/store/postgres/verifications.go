@@ -57,7 +57,7 @@ func (s *Store) DeleteVerification(ctx context.Context, principal, url string) e
 
 // CountVerifications implements [store.SubscriptionStore].
 func (s *Store) CountVerifications(ctx context.Context, principal string) (own, all int, err error) {
-	return s.count(ctx, verificationQuota, principal)
+	return s.countRecords(ctx, verificationQuota, principal)
 }
 
 // SweepVerifications implements [store.SubscriptionStore].

@@ -16,7 +16,7 @@ func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine
 	if err := a.Check(); err != nil {
 		return engine.Action{}, false, err
 	}
-	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
+	err = s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		stands, fresh = engine.Action{}, false
 		now := time.Now()
 		if _, err := w.exec(ctx, "DELETE FROM actions WHERE at <= ?", now.Add(-engine.ActionAge).UnixNano()); err != nil {
@@ -57,7 +57,7 @@ func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) er
 	if err := a.Check(); err != nil {
 		return err
 	}
-	n, err := s.change(ctx, "UPDATE actions SET outcome = ? WHERE key = ? AND at > ?", scalar.Bytes(outcome), key, time.Now().Add(-engine.ActionAge).UnixNano())
+	n, err := s.execChange(ctx, "UPDATE actions SET outcome = ? WHERE key = ? AND at > ?", scalar.Bytes(outcome), key, time.Now().Add(-engine.ActionAge).UnixNano())
 	if err == nil && n == 0 {
 		err = engine.ErrActionGone
 	}
@@ -66,6 +66,6 @@ func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) er
 
 // ForgetAction implements [engine.Actions].
 func (s *Store) ForgetAction(ctx context.Context, key string) error {
-	_, err := s.change(ctx, "DELETE FROM actions WHERE key = ?", key)
+	_, err := s.execChange(ctx, "DELETE FROM actions WHERE key = ?", key)
 	return err
 }

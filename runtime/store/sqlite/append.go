@@ -18,8 +18,8 @@ func (l *Log) Append(ctx context.Context, e store.Entry) (store.Position, error)
 	return a.entry.Position, err
 }
 
-// AppendOnce implements [store.EventLog]. It looks up the id within the appending transaction, so that it finds the
-// other appends of its group. It returns after the COMMIT.
+// AppendOnce implements [store.EventLog]. It looks up the id within the appending transaction, so it finds the other
+// appends of its group. It returns after the COMMIT.
 func (l *Log) AppendOnce(ctx context.Context, e store.Entry, above store.Position) (store.Position, bool, error) {
 	a := appendCall{log: l, entry: e, once: true, above: above}
 	if err := a.do(ctx); err != nil {
@@ -44,11 +44,11 @@ type appendCall struct {
 }
 
 func (a *appendCall) do(ctx context.Context) error {
-	a.audience = audience(a.entry.Targets)
+	a.audience = audienceHash(a.entry.Targets)
 	above := a.above
-	err := a.log.s.writer.do(ctx, a.apply, a.committed)
+	err := a.log.s.writer.submit(ctx, a.apply, a.committed)
 	if errors.Is(err, ErrCorrupt) && a.above > above {
-		err = a.log.s.writer.do(ctx, a.apply, a.committed)
+		err = a.log.s.writer.submit(ctx, a.apply, a.committed)
 	}
 	if err != nil {
 		a.entry.Position = 0
@@ -56,7 +56,7 @@ func (a *appendCall) do(ctx context.Context) error {
 	return err
 }
 
-// apply performs the append within a transaction. It may be called again in another transaction.
+// apply performs the append within a transaction. It can be called again in another transaction.
 func (a *appendCall) apply(ctx context.Context, w *session) error {
 	a.now, a.stands = time.Now(), nil
 	// Read the head from the file, because an earlier transaction of the group may have assigned positions and failed.
@@ -86,7 +86,7 @@ func (a *appendCall) apply(ctx context.Context, w *session) error {
 		a.log.id, r.position, r.appended, r.id, r.timestamp, r.data, meta, r.targets, r.cursor, r.checksum(a.log.name), a.audience); err != nil {
 		return err
 	}
-	_, err = w.exec(ctx, "UPDATE logs SET head = ?, oldest = ? WHERE id = ?", r.position, int64(a.log.evicted(a.entry.Position)+1), a.log.id)
+	_, err = w.exec(ctx, "UPDATE logs SET head = ?, oldest = ? WHERE id = ?", r.position, int64(a.log.lastEvicted(a.entry.Position)+1), a.log.id)
 	return err
 }
 
@@ -100,7 +100,7 @@ func (l *Log) visibleHead() store.Position {
 // findExisting finds the last retained entry that the new entry would repeat (OCC-5). It ignores damaged entries,
 // because they cannot be read.
 func (a *appendCall) findExisting(ctx context.Context, w *session, head store.Position) error {
-	after := max(a.above, a.log.evicted(head))
+	after := max(a.above, a.log.lastEvicted(head))
 	if after >= head {
 		return nil
 	}
@@ -109,15 +109,15 @@ func (a *appendCall) findExisting(ctx context.Context, w *session, head store.Po
 	if err != nil {
 		return err
 	}
-	if err = classify(a.search(ctx, st, after)); errors.Is(err, ErrCorrupt) {
+	if err = classify(a.searchEntry(ctx, st, after)); errors.Is(err, ErrCorrupt) {
 		a.above = a.log.visibleHead() // SQLite rejects further writes of this transaction: the next one considers only later entries
 	}
 	return err
 }
 
-// search finds the last readable entry after a position with the same id and audience. It compares the entries
+// searchEntry finds the last readable entry after a position with the same id and audience. It compares the entries
 // themselves, because the index may be damaged.
-func (a *appendCall) search(ctx context.Context, st *sql.Stmt, after store.Position) error {
+func (a *appendCall) searchEntry(ctx context.Context, st *sql.Stmt, after store.Position) error {
 	rows, err := st.QueryContext(ctx, a.log.id, a.entry.EventID, a.audience, int64(after))
 	if err != nil {
 		return err
@@ -143,11 +143,12 @@ func (a *appendCall) committed() {
 	}
 }
 
-// evicted returns the last position that has exceeded its retention. The given head may be ahead of the committed head.
-func (l *Log) evicted(head store.Position) store.Position {
+// lastEvicted returns the position of the last entry that has exceeded its retention. The given head may be ahead of
+// the committed head.
+func (l *Log) lastEvicted(head store.Position) store.Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.retain()
+	l.applyRetention()
 	after := l.oldest - 1
 	if n := store.Position(max(l.options.MaxCount, 0)); n > 0 && head > n {
 		after = max(after, head-n)
@@ -155,8 +156,8 @@ func (l *Log) evicted(head store.Position) store.Position {
 	return after
 }
 
-// audience returns the index value of an entry's targets, a hash of the set. It is empty if targets is nil.
-func audience(targets []string) []byte {
+// audienceHash returns the index value of an entry's targets, a hash of the set. It is empty if targets is nil.
+func audienceHash(targets []string) []byte {
 	if targets == nil {
 		return []byte{}
 	}

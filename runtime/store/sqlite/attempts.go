@@ -13,9 +13,9 @@ import (
 
 var _ engine.Attempts = (*Store)(nil)
 
-// attemptsOf is prepared only once, because a search for failed deliveries executes it thousands of times. It has no
+// attemptsSQL is prepared only once, because a search for failed deliveries executes it thousands of times. It has no
 // LIMIT, because SQLite would replan the statement for each bound value.
-const attemptsOf = "SELECT made FROM attempts WHERE subscription = ? ORDER BY sequence DESC"
+const attemptsSQL = "SELECT made FROM attempts WHERE subscription = ? ORDER BY sequence DESC"
 
 // Attempts implements [engine.Attempts].
 func (s *Store) Attempts(ctx context.Context, subscription string, limit int) ([]operator.Attempt, error) {
@@ -50,7 +50,7 @@ func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now ti
 	return s.attempts.Trim(ctx, attemptTable{s}, b, now, limit)
 }
 
-// attemptTable implements the table that an attemptlog.Trimmer trims.
+// attemptTable implements [attemptlog.Table].
 type attemptTable struct{ s *Store }
 
 func (t attemptTable) CountAttempts(ctx context.Context) (n int, err error) {
@@ -59,7 +59,7 @@ func (t attemptTable) CountAttempts(ctx context.Context) (n int, err error) {
 }
 
 func (t attemptTable) Crowded(ctx context.Context, bound int) (subscriptions []string, err error) {
-	err = t.s.each(ctx, func(rows *sql.Rows) error {
+	err = t.s.forEachRow(ctx, func(rows *sql.Rows) error {
 		var subscription string
 		err := rows.Scan(&subscription)
 		subscriptions = append(subscriptions, subscription)
@@ -69,7 +69,7 @@ func (t attemptTable) Crowded(ctx context.Context, bound int) (subscriptions []s
 }
 
 func (t attemptTable) rows(ctx context.Context, query string, args ...any) (found []attemptlog.Row, err error) {
-	err = t.s.each(ctx, func(rows *sql.Rows) error {
+	err = t.s.forEachRow(ctx, func(rows *sql.Rows) error {
 		var r attemptlog.Row
 		err := rows.Scan(&r.Sequence, &r.Last, &r.Count)
 		found = append(found, r)
@@ -87,12 +87,12 @@ func (t attemptTable) RowsOf(ctx context.Context, subscription string, limit int
 }
 
 func (t attemptTable) DeleteRows(ctx context.Context, upTo int64) error {
-	_, err := t.s.change(ctx, "DELETE FROM attempts WHERE sequence <= ?", upTo)
+	_, err := t.s.execChange(ctx, "DELETE FROM attempts WHERE sequence <= ?", upTo)
 	return err
 }
 
 func (t attemptTable) DeleteRowsOf(ctx context.Context, subscription string, upTo int64, limit int) error {
-	_, err := t.s.change(ctx, `DELETE FROM attempts WHERE sequence IN (
+	_, err := t.s.execChange(ctx, `DELETE FROM attempts WHERE sequence IN (
 		SELECT sequence FROM attempts WHERE subscription = ? AND sequence <= ? ORDER BY sequence LIMIT ?)`, subscription, upTo, limit)
 	return err
 }

@@ -36,12 +36,12 @@ func (s *Store) PutCallback(ctx context.Context, key string, cb clientstore.Call
 	if err != nil {
 		return err
 	}
-	_, err = s.change(ctx, "INSERT OR REPLACE INTO callbacks (key, secrets, record) VALUES (?, ?, ?)", key, secrets, string(record))
+	_, err = s.execChange(ctx, "INSERT OR REPLACE INTO callbacks (key, secrets, record) VALUES (?, ?, ?)", key, secrets, string(record))
 	return err
 }
 
 // DeleteCallback implements [clientstore.CallbackStore].
 func (s *Store) DeleteCallback(ctx context.Context, key string) error {
-	_, err := s.change(ctx, "DELETE FROM callbacks WHERE key = ?", key)
+	_, err := s.execChange(ctx, "DELETE FROM callbacks WHERE key = ?", key)
 	return err
 }

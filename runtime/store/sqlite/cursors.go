@@ -23,7 +23,7 @@ func (s *Store) Load(ctx context.Context, key string) (saved clientstore.Saved, 
 
 // Save implements [clientstore.CursorStore].
 func (s *Store) Save(ctx context.Context, key string, saved clientstore.Saved) error {
-	return s.writer.do(ctx, func(ctx context.Context, w *session) error { return save(ctx, w, key, saved) }, nil)
+	return s.writer.submit(ctx, func(ctx context.Context, w *session) error { return save(ctx, w, key, saved) }, nil)
 }
 
 func save(ctx context.Context, w *session, key string, saved clientstore.Saved) error {
@@ -37,19 +37,19 @@ func save(ctx context.Context, w *session, key string, saved clientstore.Saved) 
 
 // Delete implements [clientstore.CursorStore].
 func (s *Store) Delete(ctx context.Context, key string) error {
-	_, err := s.change(ctx, "DELETE FROM cursors WHERE key = ?", key)
+	_, err := s.execChange(ctx, "DELETE FROM cursors WHERE key = ?", key)
 	return err
 }
 
 // PutReceived implements [clientstore.ReceivedStore].
 func (s *Store) PutReceived(ctx context.Context, key string, r clientstore.Received) (fresh bool, err error) {
-	n, err := s.change(ctx, "INSERT INTO received (key, event_id, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", key, r.EventID, []byte(r.Body))
+	n, err := s.execChange(ctx, "INSERT INTO received (key, event_id, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", key, r.EventID, []byte(r.Body))
 	return n > 0, err
 }
 
 // Received implements [clientstore.ReceivedStore].
 func (s *Store) Received(ctx context.Context, key string, after uint64, limit int) (all []clientstore.Received, err error) {
-	err = s.each(ctx, func(rows *sql.Rows) error {
+	err = s.forEachRow(ctx, func(rows *sql.Rows) error {
 		var r clientstore.Received
 		var sequence int64
 		var body []byte
@@ -63,7 +63,7 @@ func (s *Store) Received(ctx context.Context, key string, after uint64, limit in
 
 // TakeReceived implements [clientstore.ReceivedStore].
 func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved clientstore.Saved) error {
-	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+	return s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		if _, err := w.exec(ctx, "DELETE FROM received WHERE key = ? AND sequence <= ?", key, int64(upTo)); err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ func (s *Store) PutDeadLetter(ctx context.Context, d clientstore.DeadLetter, lim
 		return err
 	}
 	full := false
-	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
+	err = s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		full = false
 		const set = "due = ?, record = ?, data = coalesce(?, x''), meta = coalesce(?, x'')"
 		res, err := w.exec(ctx, "UPDATE dead_letters SET "+set+" WHERE sequence = ? OR ? = 0 AND ? <> '' AND key = ? AND event_id = ?",
@@ -57,7 +57,7 @@ func (s *Store) DueDeadLetters(ctx context.Context, key string, after uint64, li
 }
 
 func (s *Store) deadLetters(ctx context.Context, where string, args ...any) (all []clientstore.DeadLetter, err error) {
-	err = s.each(ctx, func(rows *sql.Rows) error {
+	err = s.forEachRow(ctx, func(rows *sql.Rows) error {
 		var sequence int64
 		var due bool
 		var key, id, record string
@@ -93,6 +93,6 @@ func (s *Store) DeleteDeadLetter(ctx context.Context, sequence uint64) (found bo
 }
 
 func (s *Store) changeDeadLetter(ctx context.Context, change string, sequence uint64) (found bool, err error) {
-	n, err := s.change(ctx, change, int64(min(sequence, 1<<63-1)))
+	n, err := s.execChange(ctx, change, int64(min(sequence, 1<<63-1)))
 	return n > 0, err
 }

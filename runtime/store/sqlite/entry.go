@@ -48,7 +48,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (r *entryRow) checksum(log string) int64 {
 	var b []byte
 	for _, n := range []int64{int64(len(log)), r.position, r.appended, int64(len(r.id)), int64(len(r.timestamp)), int64(len(r.cursor)), int64(len(r.data)),
-		length(r.meta != nil, len(r.meta)), length(r.targets.Valid, len(r.targets.String))} {
+		optionalLength(r.meta != nil, len(r.meta)), optionalLength(r.targets.Valid, len(r.targets.String))} {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
 	b = append(append(append(append(append(b, log...), r.id...), r.timestamp...), r.cursor...), r.targets.String...)
@@ -57,8 +57,8 @@ func (r *entryRow) checksum(log string) int64 {
 	return int64(crc32.Update(sum, castagnoli, r.meta))
 }
 
-// length returns the length of an optional value, or -1 if the value is absent.
-func length(there bool, n int) int64 {
+// optionalLength returns the length of an optional value, or -1 if the value is absent.
+func optionalLength(there bool, n int) int64 {
 	if !there {
 		return -1
 	}

@@ -15,21 +15,21 @@ import (
 
 // Errors that an operator can act on. Use [errors.Is] to test for them.
 var (
-	// ErrCorrupt reports that the file is damaged or is not a store.
+	// ErrCorrupt indicates that the file is damaged or is not a store.
 	ErrCorrupt = errors.New("sqlite: file is corrupt or not a store")
-	// ErrFull reports that the disk is full. The failed write has no effect.
+	// ErrFull indicates that the disk is full. The failed write has no effect.
 	ErrFull = errors.New("sqlite: disk is full")
-	// ErrBusy reports that the file is in use. [Open] returns it if another process, or another Store in this process,
-	// has the file open. A write returns it if it cannot begin because another connection has been writing for too
-	// long.
+	// ErrBusy indicates that the file is in use. [Open] returns it if another process, or another Store in this
+	// process, has the file open. A write returns it if it cannot begin because another connection has been writing for
+	// too long.
 	ErrBusy = errors.New("sqlite: file is in use")
-	// ErrKey reports that the key is missing, is wrong, or has an invalid length.
+	// ErrKey indicates that the key is missing, is wrong, or has an invalid length.
 	ErrKey = errors.New("sqlite: wrong or missing encryption key")
-	// ErrVersion reports that the file was written by a newer release or by a build from before the first release.
+	// ErrVersion indicates that the file was written by a newer release or by a build from before the first release.
 	ErrVersion = errors.New("sqlite: the version of the file is not supported")
 )
 
-// classify wraps a driver error with the matching error from above, if any.
+// classify wraps a driver error with the corresponding error of this package, if any.
 func classify(err error) error {
 	if err == nil || errors.Is(err, store.ErrConflict) {
 		return err

@@ -32,7 +32,7 @@ func (s *Store) Plan(query string, args ...any) (plan []string, err error) {
 // Stall keeps the writer busy until that many writes wait, which then form one group.
 func (s *Store) Stall(t *testing.T) (release func(writes int)) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	go s.writer.do(context.Background(), func(context.Context, *session) error {
+	go s.writer.submit(context.Background(), func(context.Context, *session) error {
 		close(entered)
 		<-leave
 		return nil
@@ -46,7 +46,7 @@ func (s *Store) Stall(t *testing.T) (release func(writes int)) {
 
 // LimitPages makes the file refuse to grow beyond n pages, as a full disk would.
 func (s *Store) LimitPages(n int) error {
-	return s.writer.do(context.Background(), setting(fmt.Sprintf("PRAGMA max_page_count = %d", n)), nil)
+	return s.writer.submit(context.Background(), setting(fmt.Sprintf("PRAGMA max_page_count = %d", n)), nil)
 }
 
 // Pages returns how many pages the file has.
@@ -105,13 +105,13 @@ func (s *Store) AwaitQueued(writes int) {
 // FailCommit appends to the log named log an entry with the id "unstored" that only the COMMIT refuses, and reports
 // whether it became visible.
 func (s *Store) FailCommit() (visible bool, err error) {
-	err = s.writer.do(context.Background(), func(ctx context.Context, w *session) error {
+	err = s.writer.submit(context.Background(), func(ctx context.Context, w *session) error {
 		if _, err := w.exec(ctx, "PRAGMA defer_foreign_keys = ON"); err != nil {
 			return err
 		}
 		// Later members of the group see it as appended.
 		e := store.Entry{EventID: "unstored", Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{"n":1}`)}
-		if err := (&appendCall{log: s.logs["log"], entry: e, audience: audience(nil)}).apply(ctx, w); err != nil {
+		if err := (&appendCall{log: s.logs["log"], entry: e, audience: audienceHash(nil)}).apply(ctx, w); err != nil {
 			return err
 		}
 		_, err := w.exec(ctx, "INSERT INTO entries (log, position, appended, event_id, timestamp, data, cursor, audience, sum) VALUES (999, 1, 1, '', '', x'', '', x'', 0)")
@@ -122,7 +122,7 @@ func (s *Store) FailCommit() (visible bool, err error) {
 
 // Pragma queries the writing connection.
 func (s *Store) Pragma(text string) (value string, err error) {
-	err = s.writer.do(context.Background(), func(ctx context.Context, w *session) error {
+	err = s.writer.submit(context.Background(), func(ctx context.Context, w *session) error {
 		return w.conn.QueryRowContext(ctx, "PRAGMA "+text).Scan(&value)
 	}, nil)
 	return value, err

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// links returns the number of hard links of the file.
-func links(info fs.FileInfo) uint64 {
+// countLinks returns the number of hard links to the file.
+func countLinks(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Nlink)
 	}

@@ -2,4 +2,4 @@ package sqlite
 
 import "io/fs"
 
-func links(fs.FileInfo) uint64 { return 1 }
+func countLinks(fs.FileInfo) uint64 { return 1 }

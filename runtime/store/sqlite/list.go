@@ -9,11 +9,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// ListSubscriptions implements [engine.Lister]. It reads the ids from an index, so that listing a known subscription
-// costs only a tenth of listing an unknown one.
+// ListSubscriptions implements [engine.Lister]. It reads the ids from an index, so listing a known subscription costs
+// only a tenth of listing an unknown one.
 func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) (subs []engine.Listed, err error) {
 	all := true
-	err = s.each(ctx, func(rows *sql.Rows) error {
+	err = s.forEachRow(ctx, func(rows *sql.Rows) error {
 		var sub engine.Listed
 		err := rows.Scan(&sub.ID)
 		all = all && known(sub.ID)
@@ -24,7 +24,7 @@ func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, 
 		return subs, err
 	}
 	subs = subs[:0]
-	err = s.each(ctx, func(rows *sql.Rows) error {
+	err = s.forEachRow(ctx, func(rows *sql.Rows) error {
 		sub, err := s.scanListed(rows)
 		if known(sub.ID) {
 			sub = engine.Listed{Subscription: store.Subscription{ID: sub.ID}}
@@ -50,6 +50,6 @@ func (s *Store) ListSubscription(ctx context.Context, id string) (engine.Listed,
 
 // scanListed decodes a row of subscriptionColumns for a list.
 func (s *Store) scanListed(row scanner) (engine.Listed, error) {
-	sub, err := s.scan(row)
+	sub, err := s.scanSubscription(row)
 	return engine.ListedOf(sub, err, ErrCorrupt)
 }

@@ -47,7 +47,7 @@ func (s *Store) OpenLog(ctx context.Context, name string, o store.LogOptions) (s
 	}
 	s.mu.Unlock()
 	l := &Log{s: s, name: name, options: o, step: maxSweep}
-	err := s.writer.do(ctx, func(ctx context.Context, w *session) error { return l.open(ctx, w) }, func() {
+	err := s.writer.submit(ctx, func(ctx context.Context, w *session) error { return l.open(ctx, w) }, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if first := s.logs[name]; first != nil { // a concurrent OpenLog was first
@@ -91,8 +91,7 @@ func (l *Log) open(ctx context.Context, w *session) error {
 	return nil
 }
 
-// publish makes an entry visible: it advances the head and calls Appended. It must be called in the order of the
-// positions.
+// publish makes an entry visible by advancing the head and calling Appended. It must be called in order of position.
 func (l *Log) publish(e store.Entry, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +113,7 @@ func (l *Log) Epoch() uint64 { return l.epoch }
 func (l *Log) Bounds(context.Context) (oldest, head store.Position, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.retain()
+	l.applyRetention()
 	return l.oldest, l.head, nil
 }
 
@@ -137,9 +136,9 @@ var retainedQueries = [...]string{
 	"SELECT position, appended FROM entries INDEXED BY entries_appended WHERE log = ? AND position >= ? AND appended >= ? ORDER BY appended LIMIT 1",
 }
 
-// retain advances oldest past the entries that exceed the retention limits. It reads the file only after the oldest
-// entry has expired. The caller must hold l.mu.
-func (l *Log) retain() {
+// applyRetention advances oldest past the entries that exceed the retention limits. It reads the file only after the
+// oldest entry has expired. The caller must hold l.mu.
+func (l *Log) applyRetention() {
 	l.applyMaxCount()
 	if l.options.MaxAge <= 0 || l.oldest > l.head {
 		return
@@ -173,7 +172,7 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 	}
 	for {
 		l.mu.Lock()
-		l.retain()
+		l.applyRetention()
 		b := store.Batch{Oldest: l.oldest, Head: l.head}
 		from := max(after, l.oldest-1)
 		b.Gap = from > after
@@ -190,7 +189,7 @@ func (l *Log) Read(ctx context.Context, after store.Position, limit int) (store.
 			return b, nil
 		}
 		l.mu.Unlock()
-		b.Entries, err = l.query(ctx, db, from, min(b.Head, from+store.Position(limit)))
+		b.Entries, err = l.queryEntries(ctx, db, from, min(b.Head, from+store.Position(limit)))
 		if len(b.Entries) > 0 {
 			return b, nil // the next read returns the error
 		}
@@ -211,7 +210,7 @@ func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 		return 0, err
 	}
 	l.mu.Lock()
-	l.retain()
+	l.applyRetention()
 	head, oldest, deleted, proof, tail := l.head, l.oldest, l.deleted, l.proof, l.tail.All()
 	l.mu.Unlock()
 	switch first := head - store.Position(len(tail)) + 1; {
@@ -222,7 +221,7 @@ func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 	case p == deleted:
 		return proof, nil
 	}
-	entries, err := l.query(ctx, db, p-1, p)
+	entries, err := l.queryEntries(ctx, db, p-1, p)
 	if len(entries) > 0 {
 		return entries[0].Proof(), nil
 	}
@@ -232,9 +231,9 @@ func (l *Log) Proof(ctx context.Context, p store.Position) (uint32, error) {
 	return 0, err
 }
 
-// query reads the entries after one position up to another from the file. It returns fewer entries if they are large,
-// and stops before a damaged or missing entry. If the first entry is damaged or missing, it returns an error.
-func (l *Log) query(ctx context.Context, db *sql.DB, after, to store.Position) (entries []store.Entry, err error) {
+// queryEntries reads the entries with positions in (after, to] from the file. It returns fewer entries if they are
+// large, and stops before a damaged or missing entry. If the first entry is damaged or missing, it returns an error.
+func (l *Log) queryEntries(ctx context.Context, db *sql.DB, after, to store.Position) (entries []store.Entry, err error) {
 	rows, err := db.QueryContext(ctx, "SELECT "+entryColumns+" FROM entries WHERE log = ? AND position > ? AND position <= ? ORDER BY position",
 		l.id, int64(after), int64(to))
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/filelock"
 )
 
-// resolve returns the canonical path of the file, which SQLite also uses. The lock file is therefore the same for every
-// path to the file.
-func resolve(path string) (string, error) {
+// resolvePath returns the canonical path of the file, which SQLite also uses. The lock file is therefore the same for
+// every path to the file.
+func resolvePath(path string) (string, error) {
 	switch {
 	case path == "", strings.HasPrefix(path, ":memory:"):
 		return "", fmt.Errorf("%q is not a file; use package memory for a store in memory", path)
@@ -42,9 +42,9 @@ func createFile(path string, opened bool) error {
 		return err // why the file could not be created
 	case !info.Mode().IsRegular():
 		return errors.New("is not a regular file")
-	case links(info) > 1:
+	case countLinks(info) > 1:
 		// Each path would have its own journal, and one would overwrite the writes of the other.
-		return fmt.Errorf("has %d hard links, but a database must have one", links(info))
+		return fmt.Errorf("has %d hard links, but a database must have one", countLinks(info))
 	case opened && info.Size() < minFileSize:
 		return fmt.Errorf("%w: the store was truncated to %d bytes; restore its backup (docs/one-process.md), or remove it, %[3]s-wal and %[3]s-shm to start with an empty store",
 			ErrCorrupt, info.Size(), path)

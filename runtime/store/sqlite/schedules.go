@@ -12,13 +12,13 @@ const putSchedule = "INSERT INTO schedules (id, owner, next_run, record) VALUES 
 
 // PutSchedule implements [engine.Schedules].
 func (s *Store) PutSchedule(ctx context.Context, v engine.Schedule) error {
-	_, err := s.change(ctx, putSchedule, v.ID, v.Owner, scalar.Nanos(v.NextRun), append([]byte{}, v.Record...))
+	_, err := s.execChange(ctx, putSchedule, v.ID, v.Owner, scalar.Nanos(v.NextRun), append([]byte{}, v.Record...))
 	return err
 }
 
 // DeleteSchedule implements [engine.Schedules].
 func (s *Store) DeleteSchedule(ctx context.Context, id string) error {
-	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+	return s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		if _, err := w.exec(ctx, "DELETE FROM queued WHERE schedule = ?", id); err != nil {
 			return err
 		}
@@ -29,7 +29,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, id string) error {
 
 // Schedules implements [engine.Schedules].
 func (s *Store) Schedules(ctx context.Context, after string, limit int) (all []engine.Schedule, err error) {
-	err = s.each(ctx, func(rows *sql.Rows) error {
+	err = s.forEachRow(ctx, func(rows *sql.Rows) error {
 		var v engine.Schedule
 		var next int64
 		var record []byte
@@ -43,7 +43,7 @@ func (s *Store) Schedules(ctx context.Context, after string, limit int) (all []e
 
 // Intake implements [engine.Schedules].
 func (s *Store) Intake(ctx context.Context, in engine.Intake) (dropped map[string]int, err error) {
-	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
+	err = s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		dropped = nil // a retry starts over
 		for _, q := range in.Items {
 			_, err := w.exec(ctx, "INSERT INTO queued (schedule, body) SELECT id, ? FROM schedules WHERE id = ?", append([]byte{}, q.Body...), q.Schedule)
@@ -99,13 +99,13 @@ func (s *Store) IntakeCursor(ctx context.Context, source string) (cursor string,
 
 // ForgetIntake implements [engine.Schedules].
 func (s *Store) ForgetIntake(ctx context.Context, source string) error {
-	_, err := s.change(ctx, "DELETE FROM intakes WHERE source = ?", source)
+	_, err := s.execChange(ctx, "DELETE FROM intakes WHERE source = ?", source)
 	return err
 }
 
 // Queue implements [engine.Schedules].
 func (s *Store) Queue(ctx context.Context, id string, after uint64, limit int) (all []engine.Queued, err error) {
-	err = s.each(ctx, func(rows *sql.Rows) error {
+	err = s.forEachRow(ctx, func(rows *sql.Rows) error {
 		q := engine.Queued{Schedule: id}
 		var sequence int64
 		var body []byte
@@ -125,7 +125,7 @@ func (s *Store) CountQueued(ctx context.Context, id string) (n int, err error) {
 
 // Settle implements [engine.Schedules].
 func (s *Store) Settle(ctx context.Context, v engine.Schedule, upTo uint64) error {
-	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+	return s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		if _, err := w.exec(ctx, "DELETE FROM queued WHERE schedule = ? AND sequence <= ?", v.ID, int64(upTo)); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func (s *Store) checkKey(ctx context.Context, conn *sql.Conn) error {
 		if !s.box.Keyed() {
 			return nil
 		}
-		return s.adopt(ctx, conn)
+		return s.sealAll(ctx, conn)
 	case err != nil:
 		return err
 	}
@@ -36,8 +36,8 @@ func (s *Store) checkKey(ctx context.Context, conn *sql.Conn) error {
 	return s.resealAll(ctx, conn) // an earlier run may have been interrupted, or a page was restored
 }
 
-// adopt seals all secrets of a file that is opened with a key for the first time.
-func (s *Store) adopt(ctx context.Context, conn *sql.Conn) error {
+// sealAll seals all secrets of a file that is opened with a key for the first time.
+func (s *Store) sealAll(ctx context.Context, conn *sql.Conn) error {
 	return inTransaction(ctx, conn, func() error {
 		for _, t := range sealedTables {
 			var keyed bool // true if somebody removed the check value

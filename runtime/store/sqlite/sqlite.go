@@ -6,10 +6,10 @@
 // performs all writes and commits concurrent writes together. A write is neither acknowledged nor visible to readers
 // before its COMMIT has returned. The driver is modernc.org/sqlite, which does not need a C compiler.
 //
-// Every entry of a log has a checksum. If an entry has changed on disk or is missing, reading it returns
-// a [store.DamagedError] that matches [ErrCorrupt]. The entries before and after it can still be read. Encrypted secrets
-// are authenticated. Other damage to the file is detected only by SQLite or if a value cannot be decoded. SQLite treats
-// damage in the journal of a killed process as a torn write and discards all commits after it.
+// Every entry of a log has a checksum. If an entry has changed on disk or is missing, reading it returns a
+// [store.DamagedError] that matches [ErrCorrupt]. The entries before and after it can still be read. Encrypted secrets
+// are authenticated. Other damage to the file is detected only if SQLite reports it or a value cannot be decoded.
+// SQLite treats damage in the journal of a killed process as a torn write and discards all commits after it.
 package sqlite
 
 import (
@@ -34,7 +34,7 @@ import (
 type Synchronous int
 
 const (
-	// Full waits until the data is on disk, so that a commit survives a power failure. It is the default.
+	// Full waits until the data is on disk, so a commit survives a power failure. It is the default.
 	Full Synchronous = iota
 	// Normal lets the operating system write the latest commits to disk later. They survive a process crash, but a
 	// power failure can undo them.
@@ -48,8 +48,8 @@ type Options struct {
 	// by the file's permissions. The first Open with a key encrypts existing secrets. From then on, the file can be
 	// opened only with that key and rejects unencrypted secrets.
 	Key []byte
-	// OldKeys are used only to decrypt secrets. Open re-encrypts their secrets with Key, in transactions of 500, so
-	// that old keys are needed only once.
+	// OldKeys are used only to decrypt secrets. Open re-encrypts these secrets with Key, in transactions of 500, so old
+	// keys are needed only once.
 	OldKeys [][]byte
 	// Synchronous specifies when a COMMIT returns; the default is Full.
 	Synchronous Synchronous
@@ -93,10 +93,10 @@ var (
 	_ clientstore.CallbackStore = (*Store)(nil)
 )
 
-// Open opens the file at path. If the file does not exist, Open creates it with mode 0600; its directory must exist.
+// Open opens the file at path. If the file does not exist, Open creates it with mode 0600. The directory must exist.
 // Open also creates a lock file with the suffix ".lock", which is never removed. While a Store has the file open, other
-// Open calls for the same file wait (see [Options.Wait]), even if they use a different path. Errors
-// match [ErrCorrupt], [ErrFull], [ErrKey], [ErrVersion] or [ErrBusy] if one of these applies.
+// Open calls for the same file wait (see [Options.Wait]), even if they use a different path. Errors match [ErrCorrupt],
+// [ErrFull], [ErrKey], [ErrVersion] or [ErrBusy] if applicable.
 func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -111,7 +111,7 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	if s.box, err = sealed.New(o.Key, o.OldKeys...); err != nil {
 		return nil, err
 	}
-	if path, err = resolve(path); err != nil {
+	if path, err = resolvePath(path); err != nil {
 		return nil, err
 	}
 	if o.Wait == 0 {
@@ -153,7 +153,7 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	}
 	s.read.SetMaxOpenConns(o.Readers)
 	s.read.SetMaxIdleConns(o.Readers)
-	if s.attemptsOf, err = s.read.PrepareContext(ctx, attemptsOf); err != nil {
+	if s.attemptsOf, err = s.read.PrepareContext(ctx, attemptsSQL); err != nil {
 		return nil, errors.Join(classify(err), conn.Close())
 	}
 	s.writer = newWriter(conn)
@@ -162,8 +162,7 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// dsn returns the data source name of the file. It includes the pragmas, so that they apply to every connection of a
-// pool.
+// dsn returns the data source name of the file. It includes the pragmas, so they apply to every connection of a pool.
 func dsn(path string, pragmas ...string) string {
 	q := url.Values{}
 	q.Add("_pragma", "busy_timeout(5000)")
@@ -182,11 +181,11 @@ func (s *Store) Durable() bool { return true }
 // Ping implements [store.Pinger]. It checks that the file can be read and that a write transaction can begin. It does
 // not detect a full disk.
 func (s *Store) Ping(ctx context.Context) error {
-	err := s.each(ctx, func(*sql.Rows) error { return nil }, "PRAGMA user_version")
+	err := s.forEachRow(ctx, func(*sql.Rows) error { return nil }, "PRAGMA user_version")
 	if err != nil {
 		return err
 	}
-	return s.writer.do(ctx, func(context.Context, *session) error { return nil }, nil)
+	return s.writer.submit(ctx, func(context.Context, *session) error { return nil }, nil)
 }
 
 // Close commits pending writes and closes the file. Later calls return [store.ErrClosed]. It can be called more than
@@ -230,8 +229,8 @@ func (s *Store) readPool(ctx context.Context) (*sql.DB, error) {
 	return s.read, nil
 }
 
-// each calls f for each row of a query.
-func (s *Store) each(ctx context.Context, f func(*sql.Rows) error, query string, args ...any) error {
+// forEachRow calls f for each row of a query.
+func (s *Store) forEachRow(ctx context.Context, f func(*sql.Rows) error, query string, args ...any) error {
 	db, err := s.readPool(ctx)
 	if err != nil {
 		return err
@@ -249,7 +248,7 @@ func (s *Store) each(ctx context.Context, f func(*sql.Rows) error, query string,
 	return classify(rows.Err())
 }
 
-// queryRow scans the first row of a query into dest. It returns false if the query returns no rows.
+// queryRow scans the first row of a query into dest. It returns false if the query returns nothing.
 func (s *Store) queryRow(ctx context.Context, query string, args []any, dest ...any) (ok bool, err error) {
 	db, err := s.readPool(ctx)
 	if err != nil {
@@ -262,9 +261,9 @@ func (s *Store) queryRow(ctx context.Context, query string, args []any, dest ...
 	return err == nil, classify(err)
 }
 
-// change executes a statement that modifies rows, and returns the number of rows that it modified.
-func (s *Store) change(ctx context.Context, query string, args ...any) (n int64, err error) {
-	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
+// execChange executes a statement that modifies rows, and returns the number of rows that it modified.
+func (s *Store) execChange(ctx context.Context, query string, args ...any) (n int64, err error) {
+	err = s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		r, err := w.exec(ctx, query, args...)
 		if err == nil {
 			n, err = r.RowsAffected()

@@ -25,7 +25,7 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 	conflict := false
 	p, h := sub.Progress, sub.Health
 	settled, actions := scalar.Spans(p.Settled), scalar.Actions(sub.Actions)
-	err = s.writer.do(ctx, func(ctx context.Context, w *session) error {
+	err = s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		var stored, generation int64
 		err := w.queryRow(ctx, "SELECT revision, generation FROM subscriptions WHERE id = ?", []any{sub.ID}, &stored, &generation)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -57,8 +57,9 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 
 type scanner interface{ Scan(...any) error }
 
-// scan decodes a row of subscriptionColumns. If the record is damaged, it returns the readable fields with the error.
-func (s *Store) scan(row scanner) (sub store.Subscription, err error) {
+// scanSubscription decodes a row of subscriptionColumns. If the record is damaged, it returns the readable fields with
+// the error.
+func (s *Store) scanSubscription(row scanner) (sub store.Subscription, err error) {
 	var arguments, secrets []byte
 	var generation, revision, created, refreshed, expires, suspendedAt, failedSince, lastDelivery, notBefore, pausedAt, epoch, base int64
 	var settled, actions string
@@ -91,7 +92,7 @@ func (s *Store) Subscription(ctx context.Context, id string) (store.Subscription
 	if err != nil {
 		return store.Subscription{}, false, err
 	}
-	sub, err := s.scan(db.QueryRowContext(ctx, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id = ?", id))
+	sub, err := s.scanSubscription(db.QueryRowContext(ctx, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id = ?", id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Subscription{}, false, nil
 	}
@@ -100,7 +101,7 @@ func (s *Store) Subscription(ctx context.Context, id string) (store.Subscription
 
 // DeleteSubscription implements [store.SubscriptionStore].
 func (s *Store) DeleteSubscription(ctx context.Context, id string, generation uint64) error {
-	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+	return s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		r, err := w.exec(ctx, "DELETE FROM subscriptions WHERE id = ? AND generation = ?", id, int64(generation))
 		if err != nil {
 			return err
@@ -113,8 +114,8 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 	}, nil)
 }
 
-// Subscriptions implements [store.SubscriptionStore]. It logs and skips a record that cannot be read, so that the
-// server can start. The record remains in the file.
+// Subscriptions implements [store.SubscriptionStore]. It logs and skips a record that cannot be read, so the server can
+// start. The record remains in the file.
 func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (subs []store.Subscription, err error) {
 	for len(subs) < limit {
 		some, last, full, err := s.readPage(ctx, after, limit-len(subs))
@@ -143,7 +144,7 @@ func (s *Store) readPage(ctx context.Context, after string, limit int) (subs []s
 	defer rows.Close()
 	read := 0
 	for rows.Next() {
-		sub, err := s.scan(rows)
+		sub, err := s.scanSubscription(rows)
 		switch {
 		case err == nil:
 			subs = append(subs, sub)
@@ -159,14 +160,16 @@ func (s *Store) readPage(ctx context.Context, after string, limit int) (subs []s
 
 // CountSubscriptions implements [store.SubscriptionStore].
 func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, all int, err error) {
-	return s.count(ctx, "subscriptions", principal)
+	return s.countRows(ctx, "subscriptions", principal)
 }
 
-// countSQL reads the counters that a table's triggers maintain: the number of rows of a principal and of all rows.
+// countSQL reads the counters maintained by a table's triggers: the number of a principal's rows and the total number
+// of rows.
 const countSQL = "SELECT coalesce((SELECT used FROM quotas WHERE kind = ?1 AND principal = ?2), 0), coalesce((SELECT used FROM totals WHERE kind = ?1), 0)"
 
-// count returns the number of rows of a principal and of all rows. The cost does not depend on the number of rows.
-func (s *Store) count(ctx context.Context, kind, principal string) (own, all int, err error) {
+// countRows returns the number of the principal's rows and the total number of rows. The cost does not depend on the
+// number of rows.
+func (s *Store) countRows(ctx context.Context, kind, principal string) (own, all int, err error) {
 	_, err = s.queryRow(ctx, countSQL, []any{kind, principal}, &own, &all)
 	return own, all, err
 }
@@ -187,7 +190,7 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 		settled[i] = scalar.Spans(u.Progress.Settled)
 	}
 	var kept []int // updates whose attempts were stored
-	return s.writer.do(ctx, func(ctx context.Context, w *session) error {
+	return s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		kept = nil // apply may run twice
 		for i, u := range updates {
 			p, h := u.Progress, u.Health
@@ -223,7 +226,7 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 
 // SaveMark implements [store.SubscriptionStore].
 func (s *Store) SaveMark(ctx context.Context, log string, to store.Position) error {
-	_, err := s.change(ctx, "INSERT INTO marks (log, position) VALUES (?, ?) ON CONFLICT (log) DO UPDATE SET position = max(position, excluded.position)", log, int64(to))
+	_, err := s.execChange(ctx, "INSERT INTO marks (log, position) VALUES (?, ?) ON CONFLICT (log) DO UPDATE SET position = max(position, excluded.position)", log, int64(to))
 	return err
 }
 
@@ -246,12 +249,12 @@ func (s *Store) Verification(ctx context.Context, principal, url string) (v stor
 
 // PutVerification implements [store.SubscriptionStore].
 func (s *Store) PutVerification(ctx context.Context, v store.Verification) error {
-	_, err := s.change(ctx, "INSERT OR REPLACE INTO verifications (principal, url, method, at, until) VALUES (?, ?, ?, ?, ?)", v.Principal, v.URL, v.Method, scalar.Nanos(v.At), scalar.Nanos(v.Until))
+	_, err := s.execChange(ctx, "INSERT OR REPLACE INTO verifications (principal, url, method, at, until) VALUES (?, ?, ?, ?, ?)", v.Principal, v.URL, v.Method, scalar.Nanos(v.At), scalar.Nanos(v.Until))
 	return err
 }
 
 // DeleteVerification implements [store.SubscriptionStore].
 func (s *Store) DeleteVerification(ctx context.Context, principal, url string) error {
-	_, err := s.change(ctx, "DELETE FROM verifications WHERE principal = ? AND url = ?", principal, url)
+	_, err := s.execChange(ctx, "DELETE FROM verifications WHERE principal = ? AND url = ?", principal, url)
 	return err
 }

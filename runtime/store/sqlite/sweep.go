@@ -13,7 +13,7 @@ import (
 const (
 	// sweepInterval is the time between sweeps.
 	sweepInterval = time.Minute
-	// maxSweep is the maximum number of entries that one write deletes, so that it does not delay other writes.
+	// maxSweep is the maximum number of entries that one write deletes. It prevents a sweep from delaying other writes.
 	maxSweep = 1024
 	// sweepThreshold is the number of evicted entries at which an append triggers a sweep.
 	sweepThreshold = 256
@@ -91,10 +91,10 @@ func (l *Log) sweep(ctx context.Context) error {
 }
 
 // sweepSome deletes up to l.step evicted entries and reports whether more may remain. If damaged pages prevent the
-// deletion of an entry, sweepSome reduces the steps until it can skip that entry.
+// deletion of an entry, sweepSome reduces the step size until it can skip that entry.
 func (l *Log) sweepSome(ctx context.Context) (more bool, err error) {
 	l.mu.Lock()
-	l.retain()
+	l.applyRetention()
 	from := l.deleted
 	upTo := min(l.oldest-1, from+l.step)
 	l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *Log) sweepSome(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	err = l.s.writer.do(ctx, func(ctx context.Context, w *session) error {
+	err = l.s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		if _, err := w.exec(ctx, "DELETE FROM entries WHERE log = ? AND position > ? AND position <= ?", l.id, int64(from), int64(upTo)); err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ type write struct {
 	done  chan struct{}
 }
 
-// States of a write. A write is waiting until it is taken into a transaction or withdrawn by its caller.
+// States of a write. A write is waiting until it becomes part of a transaction or its caller withdraws it.
 const (
 	waiting int32 = iota
 	taken
@@ -94,9 +94,9 @@ func newWriter(conn *sql.Conn) *writer {
 	return w
 }
 
-// do queues a write and waits until it is durable or has failed. If ctx is done before the transaction has begun, do
-// withdraws the write. It therefore does not wait beyond that time even if another connection keeps writing.
-func (w *writer) do(ctx context.Context, apply func(context.Context, *session) error, committed func()) error {
+// submit queues a write and waits until it is durable or has failed. If ctx is done before the transaction has begun,
+// submit withdraws the write. It can therefore be canceled even if another connection keeps writing.
+func (w *writer) submit(ctx context.Context, apply func(context.Context, *session) error, committed func()) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (w *writer) run() {
 	}
 }
 
-// hasWaiting removes withdrawn writes from the queue and reports whether any writes are left.
+// hasWaiting removes withdrawn writes from the queue and reports whether it still contains writes.
 func (w *writer) hasWaiting() (some, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,7 +171,7 @@ func (w *writer) runTransaction() {
 		}
 		return
 	}
-	group := w.take()
+	group := w.takeGroup()
 	err := w.applyAll(group)
 	switch {
 	case err == nil:
@@ -186,7 +186,7 @@ func (w *writer) runTransaction() {
 }
 
 // takeFailed removes and returns the writes that fail because a transaction could not begin. If another connection is
-// writing, only writes with too many attempts fail; otherwise all writes fail.
+// writing, only writes with too many attempts fail. Otherwise all writes fail.
 func (w *writer) takeFailed(err error) (failed []*write) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,8 +203,8 @@ func (w *writer) takeFailed(err error) (failed []*write) {
 	return failed
 }
 
-// take removes up to maxGroup waiting writes from the queue.
-func (w *writer) take() (group []*write) {
+// takeGroup removes up to maxGroup waiting writes from the queue.
+func (w *writer) takeGroup() (group []*write) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := min(len(w.queue), maxGroup)
@@ -217,8 +217,8 @@ func (w *writer) take() (group []*write) {
 	return group
 }
 
-// runSeparately performs the writes of a failed group in separate transactions, so that only the faulty writes fail. If
-// a transaction cannot begin, all remaining writes fail. Otherwise each of them would have to wait.
+// runSeparately performs the writes of a failed group in separate transactions, so only the faulty writes fail. If a
+// transaction cannot begin, all remaining writes fail, because each of them would otherwise have to wait.
 func (w *writer) runSeparately(group []*write) {
 	for i, x := range group {
 		if err := w.begin(); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// onceTests are the tests of AppendOnce (OCC-5).
+// onceTests contains the tests of AppendOnce (OCC-5).
 var onceTests = []logTest{
 	{"OCC-5: an id is appended once, whatever the order of its targets", testOnce},
 	{"OCC-5: of concurrent calls with one id one appends", testOnceConcurrent},
@@ -126,7 +126,7 @@ func testOnceRetained(t *testing.T, s store.Store) {
 	check.Once(t, l, check.With(check.Entry("c"), `{}`), 0, 8, false)
 }
 
-// testOnceAge tests AppendOnce with MaxAge. It may run in a synctest bubble.
+// testOnceAge tests AppendOnce with MaxAge. It can run in a synctest bubble.
 func testOnceAge(t *testing.T, s store.Store, c clock) {
 	l := check.OpenLog(t, s, "a", store.LogOptions{MaxAge: time.Minute})
 	check.Once(t, l, check.Entry("x"), 0, 1, true)

@@ -52,7 +52,7 @@ func TestStoreOfClock(t *testing.T, open func(t *testing.T) store.Store, age fun
 	t.Run("OCC-5: expired entries do not count", own(testOnceAge))
 }
 
-// A clock advances time for a test. Its slack is the maximum time that may pass unnoticed during the test.
+// A clock advances time for a test. Its slack is the maximum time that can pass unnoticed during the test.
 type clock struct {
 	pass  func(time.Duration)
 	slack time.Duration
@@ -173,7 +173,7 @@ func testAppended(t *testing.T, s store.Store) {
 }
 
 // testAppendedInside delays a call to Appended. All other tests pass even if a log calls Appended without holding its
-// lock. Three faults are then possible. A reader that sees the entry before Appended is called, and then waits, may
+// lock. Three faults are then possible. A reader that sees the entry before Appended is called, and then waits, might
 // never be woken. If a reader sees a log that ends before an entry passed to Appended, a cursor appears to belong to
 // another log. The next append can also deliver its entry first, out of order.
 func testAppendedInside(t *testing.T, s store.Store) {

@@ -11,9 +11,9 @@ var jetStreamMutants = []mutant{
 	{"retry without expectation", []change{
 		{js + "append.go", "	n, err := s.publish(ctx, w.subject, w.body, w.expect)\n",
 			"	expect := w.expect\n	if w.unsure { // a lost answer\n		expect = beyond\n	}\n	n, err := s.publish(ctx, w.subject, w.body, expect)\n"},
-		{js + "wire.go", "	return s.acknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{\n",
-			"	if expect == beyond {\n		return s.acknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{}})\n	}\n" +
-				"	return s.acknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{\n"}},
+		{js + "wire.go", "	return s.publishAcknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{\n",
+			"	if expect == beyond {\n		return s.publishAcknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{}})\n	}\n" +
+				"	return s.publishAcknowledged(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{\n"}},
 		module("^TestLostAnswer$"), nil},
 	{"undecided taken for fenced", []change{
 		{js + "owned.go", "	if first > 0 {\n		first++\n	}\n", "	if first > 0 {\n		first++\n	}\n	if errors.Is(err, errUndecided) {\n		err = engine.ErrFenced\n	}\n"},
@@ -26,7 +26,7 @@ var jetStreamMutants = []mutant{
 		module("^TestLateWrites$"), nil},
 	{"fence checked by a read", []change{
 		{js + "owned.go", "		return append([]write{{subject: touch, of: held, on: is.sequence}}, writes...), nil\n",
-			"		if again, err := s.state.read(ctx, true, held); err != nil || again.of(held).sequence != is.sequence {\n			return nil, errLook\n		}\n" +
+			"		if again, err := s.state.read(ctx, true, held); err != nil || again.of(held).sequence != is.sequence {\n			return nil, errUnproven\n		}\n" +
 				"		return append([]write{{subject: touch, blind: true}}, writes...), nil\n"}},
 		module("^TestLateWrites$"), nil},
 	{"end of a lease without expectation", []change{{js + "leases.go",
@@ -41,11 +41,11 @@ var jetStreamMutants = []mutant{
 		test{".", "./runtime/internal/shard", "^TestREP8Drift$"}, nil},
 	{"others' leases by the replica's clock", []change{{js + "leases.go", "		v.now = r.stamp\n", "		v.now = s.clock.now()\n"}}, module("^TestLeaseByStamps$"), nil},
 	{"look without a barrier", []change{{js + "follow.go",
-		"	err := l.check(ctx, true)\n", "	err := l.check(ctx, false)\n"}},
+		"	err := l.checkHead(ctx, true)\n", "	err := l.checkHead(ctx, false)\n"}},
 		module("^TestMinority$"), nil},
 	{"Seen moved by a plain INFO", []change{{js + "log.go",
-		"	if info, err = s.proven(ctx, stream); err != nil {\n		return nil, err\n	}\n	l := &Log",
-		"	if info, err = s.info(ctx, stream); err != nil {\n		return nil, err\n	}\n	l := &Log"}},
+		"	if info, err = s.provenInfo(ctx, stream); err != nil {\n		return nil, err\n	}\n	l := &Log",
+		"	if info, err = s.leaderInfo(ctx, stream); err != nil {\n		return nil, err\n	}\n	l := &Log"}},
 		module("^TestOpenLogProves$"), nil},
 	{"an answer without its proof used", []change{{js + "reading.go",
 		"			if x := found[c.proof]; proven && x.sequence < at {\n", "			if x := found[c.proof]; proven && at == 0 {\n"}},
@@ -55,11 +55,11 @@ var jetStreamMutants = []mutant{
 	{"scan without the hold", []change{{js + "owned.go", "	if h != nil && h.Fence != 0 {\n		prove = func(", "	if h != nil && h.Fence == 1 {\n		prove = func("}},
 		module("^TestLateWrites$"), nil},
 	{"no response taken for a new epoch", []change{{js + "append.go",
-		"		if over := w.l.check(ctx, false); errors.Is(over, engine.ErrNewEpoch) {\n			return false, over\n		}\n		return true, err\n",
+		"		if over := w.l.checkHead(ctx, false); errors.Is(over, engine.ErrNewEpoch) {\n			return false, over\n		}\n		return true, err\n",
 		"		return false, engine.ErrNewEpoch\n"}},
 		module("^TestMinority$"), nil},
 	{"the count of all not in the batch", []change{{js + "subscriptions.go",
-		"	w, err := count(r.of(all), total)\n	return append(writes, w), err\n", "	w, err := count(r.of(all), total)\n	w.blind = true\n	return append(writes, w), err\n"}},
+		"	w, err := addToCounter(r.of(all), total)\n	return append(writes, w), err\n", "	w, err := addToCounter(r.of(all), total)\n	w.blind = true\n	return append(writes, w), err\n"}},
 		module("^TestLateAdmission$"), nil},
 	{"mark before progress", []change{{"runtime/internal/delivery/persist.go",
 		"	for i := 0; i < len(snap.updates); i += batch {\n",
@@ -72,12 +72,12 @@ var jetStreamMutants = []mutant{
 		{js + "append.go", "	return l.s.o.Namespace + \".l.\" + l.short + \".\" + token + \".\" + id\n", "	return l.s.o.Namespace + \".l.\" + l.short + \".x.\" + id\n"}},
 		module("^TestLateAppend$"), nil},
 	{"published positions not compared", []change{{js + "follow.go",
-		"	return was != \"\" && was != group(info) || end < head || end == head && !stamp.IsZero() && info.State.Msgs > 0 && !last.Equal(stamp)\n",
-		"	_ = end\n	return was != \"\" && was != group(info)\n"}},
+		"	return was != \"\" && was != raftGroup(info) || end < head || end == head && !stamp.IsZero() && info.State.Msgs > 0 && !last.Equal(stamp)\n",
+		"	_ = end\n	return was != \"\" && was != raftGroup(info)\n"}},
 		module("^TestRestored$"), nil},
-	{"witness not compared", []change{{js + "log.go", "		lost, err := s.contradicts(ctx, seen, info)\n", "		lost, err := false, error(nil)\n"}}, module("^TestWitness$"), nil},
+	{"witness not compared", []change{{js + "log.go", "		lost, err := s.hasLostWitnessed(ctx, seen, info)\n", "		lost, err := false, error(nil)\n"}}, module("^TestWitness$"), nil},
 	{"generation not in the progress", []change{
-		{js + "subscriptions.go", "	return recordAt(at, id) + \".\" + strconv.FormatUint(generation, 16)\n", "	return recordAt(at, id) + \".1\"\n"}},
+		{js + "subscriptions.go", "	return recordSubject(at, id) + \".\" + strconv.FormatUint(generation, 16)\n", "	return recordSubject(at, id) + \".1\"\n"}},
 		module("^TestEarlierGeneration$"), nil},
 	{"reconnect buffer on", []change{{js + "jetstream.go", "		nats.ReconnectBufSize(-1), // a message is either sent or known to be unsent\n", ""}},
 		module("^TestUnsent$"), nil},

@@ -11,7 +11,7 @@ var postgresMutants = []mutant{
 	{"deaf to others' changes", deaf, test{}, nil},
 	{"outbox only of transactions that began after the last look", []change{
 		{"runtime/internal/outbox/look.go", "	for _, tx := range w.since.active {\n		between(tx, tx)\n	}\n", ""},
-		{"runtime/internal/outbox/look.go", "	if w.main.began == nil && now.Sub(w.whole) >= wholeEvery {\n", "	if w.whole.IsZero() {\n"}}, test{}, nil},
+		{"runtime/internal/outbox/look.go", "	if w.main.began == nil && now.Sub(w.whole) >= fullSweepInterval {\n", "	if w.whole.IsZero() {\n"}}, test{}, nil},
 	{"relay that does not look for what was appended before", []change{{"runtime/outbox/pgoutbox/relay.go",
 		"		group[i].Once = true\n", ""}}, test{}, relayArgs},
 	{"relay that deletes before it appends", deletesFirst, test{}, relayArgs},
@@ -23,10 +23,10 @@ var (
 		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n",
 		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n	return\n"}}
 	deletesFirst = []change{{"runtime/outbox/pgoutbox/relay.go",
-		"			m := &mover{db: db{tx}, into: r.into, until: time.Now().Add(moveAllTime)}\n",
-		`			m := &mover{db: db{tx}, into: r.into, until: time.Now().Add(moveAllTime)}
+		"			m := &mover{db: db{tx}, into: r.into, until: time.Now().Add(moveAllTimeout)}\n",
+		`			m := &mover{db: db{tx}, into: r.into, until: time.Now().Add(moveAllTimeout)}
 			for i := range rows {
-				r.box.pool.Exec(ctx, r.box.in("DELETE FROM @.outbox WHERE id = ANY ($1)"), []int64{rows[i].ID()})
+				r.box.pool.Exec(ctx, r.box.qualify("DELETE FROM @.outbox WHERE id = ANY ($1)"), []int64{rows[i].ID()})
 			}
 `}}
 )

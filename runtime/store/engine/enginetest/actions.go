@@ -15,8 +15,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// TestActions runs the test suite for [engine.Actions]. The function open returns an empty store. The function age
-// backdates the actions of a store with a separate clock. It is nil for a store that uses the process's clock.
+// TestActions runs the test suite for [engine.Actions]. The function open returns an empty store. For a store with a
+// separate clock, the function age backdates the actions. For a store that uses the process's clock, age is nil.
 func TestActions(t *testing.T, open func(t *testing.T) engine.Actions, age func(t *testing.T, s engine.Actions, by time.Duration)) {
 	for _, c := range []struct {
 		name string

@@ -38,8 +38,8 @@ func TestAttempts(t *testing.T, open func(t *testing.T) Attempts) {
 	}
 }
 
-// unlimited contains bounds that no test reaches.
-var unlimited = engine.AttemptBounds{PerSubscription: 1000, MaxAge: time.Hour, Total: 1_000_000}
+// highBounds has limits that no test reaches.
+var highBounds = engine.AttemptBounds{PerSubscription: 1000, MaxAge: time.Hour, Total: 1_000_000}
 
 func attempt(n int) operator.Attempt {
 	return operator.Attempt{EventID: fmt.Sprintf("evt_%d", n), Event: "incident.created", Number: 1, At: check.At(n), Took: time.Millisecond, Status: 204}
@@ -62,7 +62,7 @@ func attemptsOf(t *testing.T, s Attempts, id string, limit int) []operator.Attem
 	return found
 }
 
-// trimAll trims s until nothing is left to delete, and returns the number of calls.
+// trimAll calls TrimAttempts until nothing is left to delete, and returns the number of calls.
 func trimAll(t *testing.T, s Attempts, b engine.AttemptBounds, now time.Time, limit int) (steps int) {
 	t.Helper()
 	for {
@@ -92,7 +92,7 @@ func testAttempts(t *testing.T, s Attempts) {
 	check.Equal(t, attemptsOf(t, s, sub.ID, 2), []operator.Attempt{attempt(7), second})
 	check.Equal(t, len(attemptsOf(t, s, sub.ID, 0)), 0)
 	check.Equal(t, len(attemptsOf(t, s, "sub_unknown", 10)), 0)
-	trimAll(t, s, unlimited, check.At(10), 100)
+	trimAll(t, s, highBounds, check.At(10), 100)
 	check.Equal(t, len(attemptsOf(t, s, sub.ID, 10)), 3)
 }
 
@@ -123,7 +123,7 @@ func testAttemptsPerSubscription(t *testing.T, s Attempts) {
 	for n := range 9 {
 		record(t, s, sub, attempt(n+1))
 	}
-	b := unlimited
+	b := highBounds
 	b.PerSubscription = 3
 	trimAll(t, s, b, check.At(20), 100)
 	check.Equal(t, attemptsOf(t, s, sub.ID, 10), []operator.Attempt{attempt(9), attempt(8), attempt(7)})
@@ -143,7 +143,7 @@ func testAttemptAge(t *testing.T, s Attempts) {
 	record(t, s, sub, attempt(1))
 	record(t, s, other, attempt(2))
 	record(t, s, sub, attempt(100))
-	b := unlimited
+	b := highBounds
 	b.MaxAge = time.Minute
 	trimAll(t, s, b, check.At(60), 100)
 	check.Equal(t, len(attemptsOf(t, s, sub.ID, 10)), 2)
@@ -158,7 +158,7 @@ func testAttemptTotal(t *testing.T, s Attempts) {
 		record(t, s, a, attempt(2*n))
 		record(t, s, b, attempt(2*n+1))
 	}
-	bounds := unlimited
+	bounds := highBounds
 	bounds.Total = 3
 	trimAll(t, s, bounds, check.At(10), 100)
 	check.Equal(t, attemptsOf(t, s, a.ID, 10), []operator.Attempt{attempt(4)})
@@ -178,7 +178,7 @@ func testAttemptSteps(t *testing.T, s Attempts) {
 	for n := range 12 {
 		record(t, s, sub, attempt(n))
 	}
-	b := unlimited
+	b := highBounds
 	b.PerSubscription = 2
 	if more, err := s.TrimAttempts(t.Context(), b, check.At(20), 4); err != nil || !more {
 		t.Errorf("more is %v, error %v", more, err)

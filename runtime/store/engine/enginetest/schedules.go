@@ -156,7 +156,7 @@ func putSchedules(t *testing.T, s engine.Schedules, ids ...string) {
 	}
 }
 
-// queueItems returns queue items parsed from strings of the form "schedule:number".
+// queueItems parses strings of the form "schedule:number" into queue items.
 func queueItems(texts ...string) []engine.Queued {
 	var all []engine.Queued
 	for _, text := range texts {

@@ -21,15 +21,14 @@ import (
 type Shared struct {
 	// Open opens a new store twice, as two processes would.
 	Open func(t *testing.T) (a, b engine.Shared)
-	// Slow delays every later change to a subscription record when the store checks the fence. At that point, the
-	// change has read its records and is not yet visible.
+	// Slow delays later changes to subscription records at the point where the store checks the fence. At that point,
+	// the change has read its records and is not yet visible.
 	Slow func(t *testing.T, s engine.Shared)
-	// Run runs a test; if nil, f(t) is called directly. An in-memory store uses synctest.Test.
+	// Run runs a test. If it is nil, f(t) is called directly. An in-memory store uses synctest.Test.
 	Run func(t *testing.T, f func(t *testing.T))
-	// Begin begins an author's transaction; nil if the store has no outbox.
+	// Begin begins an author's transaction. It is nil if the store has no outbox.
 	Begin func(t *testing.T, s engine.Shared) Transaction
-	// Outbox returns the outbox that moves the occurrences of such transactions to the store; nil if the store itself
-	// moves them.
+	// Outbox returns the outbox that moves these occurrences to the store. It is nil if the store moves them itself.
 	Outbox func(t *testing.T, s engine.Shared) engine.Outbox
 }
 
@@ -137,7 +136,7 @@ var quotas = []struct {
 	{"REP-12: two openers never exceed a quota of verifications", sharedVerificationQuota},
 }
 
-// TestQuotas runs only the quota tests of the suite; open opens a new store twice.
+// TestQuotas runs only the quota tests of the suite. The function open opens a new store twice.
 func TestQuotas(t *testing.T, open func(t *testing.T) (a, b Records)) {
 	for _, c := range quotas {
 		t.Run(c.name, func(t *testing.T) {
@@ -161,8 +160,8 @@ func is(t *testing.T, err, want error) {
 	}
 }
 
-// eventually waits until f returns true. The test fails if that takes more than a minute.
-func eventually(t *testing.T, what string, f func() bool) {
+// waitUntil waits until f returns true. The test fails if that takes more than a minute.
+func waitUntil(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {

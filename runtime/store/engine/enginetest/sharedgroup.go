@@ -14,16 +14,16 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 )
 
-// outgoings returns occurrences with the given ids and with Once set.
-func outgoings(ids ...string) (group []store.Outgoing) {
+// newOutgoings returns occurrences with the given ids, with Once set.
+func newOutgoings(ids ...string) (group []store.Outgoing) {
 	for _, id := range ids {
 		group = append(group, store.Outgoing(outgoing(id)))
 	}
 	return group
 }
 
-// idsOf returns the ids of a log's entries, in order.
-func idsOf(t *testing.T, l store.EventLog) (ids []string) {
+// entryIDs returns the ids of a log's entries, in order.
+func entryIDs(t *testing.T, l store.EventLog) (ids []string) {
 	t.Helper()
 	head := check.Must(l.(engine.Log).CatchUp(t.Context(), 1<<40))(t)
 	for at := store.Position(0); at < head; {
@@ -43,13 +43,13 @@ func idsOf(t *testing.T, l store.EventLog) (ids []string) {
 
 func sharedGroup(t *testing.T, a, b engine.Shared) {
 	ctx := t.Context()
-	_, err := a.AppendGroup(ctx, "log", outgoings("lost"))
+	_, err := a.AppendGroup(ctx, "log", newOutgoings("lost"))
 	is(t, err, engine.ErrNoLog)
 	var w witness
 	l := check.OpenLog(t, b, "log", w.options()) // a has not opened it
 	check.Once(t, l, check.Entry("stands"), 0, 1, true)
 
-	group := outgoings("1", "2", "stands", "stands", "3")
+	group := newOutgoings("1", "2", "stands", "stands", "3")
 	group[2].Entry.Data = []byte(`{}`)
 	group[3].Above = 1
 	group[3].Entry.Targets = []string{"sub_1"} // of another audience
@@ -60,22 +60,22 @@ func sharedGroup(t *testing.T, a, b engine.Shared) {
 	done[2].Err = nil
 	check.Equal(t, done, []engine.Appended{{Position: 2, Fresh: true}, {Position: 3, Fresh: true}, {Position: 1}, {Position: 4, Fresh: true},
 		{Position: 5, Fresh: true}, {Position: 6, Fresh: true}})
-	check.Equal(t, idsOf(t, l), []string{"stands", "1", "2", "stands", "3", "generated"})
+	check.Equal(t, entryIDs(t, l), []string{"stands", "1", "2", "stands", "3", "generated"})
 	// A retry after a lost response does not repeat entries.
-	again := outgoings("1", "2", "4", "generated")
+	again := newOutgoings("1", "2", "4", "generated")
 	check.Equal(t, check.Must(a.AppendGroup(ctx, "log", again))(t),
 		[]engine.Appended{{Position: 2}, {Position: 3}, {Position: 7, Fresh: true}, {Position: 6}})
-	eventually(t, "the other opener sees it", func() bool { return w.has("4") })
+	waitUntil(t, "the other opener sees it", func() bool { return w.has("4") })
 	check.Equal(t, w.ids(), []string{"stands", "1", "2", "stands", "3", "generated", "4"})
 
-	// b has the log open and sees the entries that it appends immediately. Above excludes the earlier entry.
-	group = outgoings("1", "5")
+	// Store b has the log open and immediately sees the entries that it appends. Above excludes the earlier entry.
+	group = newOutgoings("1", "5")
 	group[0].Above = 2
 	check.Equal(t, check.Must(b.AppendGroup(ctx, "log", group))(t), []engine.Appended{{Position: 8, Fresh: true}, {Position: 9, Fresh: true}})
-	eventually(t, "it sees them", func() bool { _, head := check.Bounds(t, l); return head == 9 })
+	waitUntil(t, "it sees them", func() bool { _, head := check.Bounds(t, l); return head == 9 })
 	check.Equal(t, check.Must(b.AppendGroup(ctx, "log", nil))(t), []engine.Appended{})
 
-	// A group of the maximum length, with large payloads.
+	// This group has the maximum length and large payloads.
 	group = group[:0]
 	for i := range 512 {
 		o := store.Outgoing(outgoing(fmt.Sprint("many", i)))
@@ -87,7 +87,7 @@ func sharedGroup(t *testing.T, a, b engine.Shared) {
 			t.Fatalf("%d: %+v", i, d)
 		}
 	}
-	if ids := idsOf(t, l); len(ids) != 9+512 || ids[9] != "many0" || ids[520] != "many511" {
+	if ids := entryIDs(t, l); len(ids) != 9+512 || ids[9] != "many0" || ids[520] != "many511" {
 		t.Fatalf("%d entries", len(ids))
 	}
 }
@@ -131,7 +131,7 @@ func sharedGroups(t *testing.T, a, b engine.Shared) {
 		}
 	}
 	wg.Wait()
-	if ids := idsOf(t, l); len(ids) != rounds*size+2*rounds || len(fresh) != rounds*size {
+	if ids := entryIDs(t, l); len(ids) != rounds*size+2*rounds || len(fresh) != rounds*size {
 		t.Fatalf("%d entries, %d fresh: %v", len(ids), len(fresh), ids)
 	}
 	for id, n := range fresh {
@@ -184,7 +184,7 @@ func sharedEpochs(t *testing.T, a, b engine.Shared) {
 	}
 	for name, two := range logs {
 		for i, s := range []engine.Shared{a, b} {
-			eventually(t, "the earlier log has ended", func() bool {
+			waitUntil(t, "the earlier log has ended", func() bool {
 				_, err := two[i].(engine.Log).CatchUp(ctx, 1)
 				return errors.Is(err, engine.ErrNewEpoch)
 			})
@@ -199,13 +199,13 @@ func sharedEpochs(t *testing.T, a, b engine.Shared) {
 		check.Equal(t, two[0].Epoch(), two[1].Epoch())
 		logs[name] = two
 	}
-	check.Equal(t, idsOf(t, logs["log"][1]), []string{"e1", "e2", "e3"})
+	check.Equal(t, entryIDs(t, logs["log"][1]), []string{"e1", "e2", "e3"})
 	check.Add(t, logs["log"][0], 1)
-	check.Equal(t, check.Must(b.AppendGroup(ctx, "log", outgoings("e2", "5")))(t), []engine.Appended{{Position: 2}, {Position: 5, Fresh: true}})
+	check.Equal(t, check.Must(b.AppendGroup(ctx, "log", newOutgoings("e2", "5")))(t), []engine.Appended{{Position: 2}, {Position: 5, Fresh: true}})
 	if states := check.Must(b.States(ctx, "", "", 10))(t); len(states) != 1 {
 		t.Errorf("states %v", states)
 	}
-	eventually(t, "the other opener knows the generation", func() bool { return b.Generation() == a.Generation() })
+	waitUntil(t, "the other opener knows the generation", func() bool { return b.Generation() == a.Generation() })
 	first := logs["log"][0].Epoch()
 	ok(t, b.BeginEpochs(ctx))
 	if again := check.OpenLog(t, b, "log", store.LogOptions{}).Epoch(); again == first {

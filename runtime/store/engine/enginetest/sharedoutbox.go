@@ -71,7 +71,7 @@ func sharedOutbox(t *testing.T, a, b engine.Shared, o Shared) {
 	ok(t, second.Commit())
 	drain()
 	drain()
-	eventually(t, "everything is delivered", func() bool { return w.has("last") })
+	waitUntil(t, "everything is delivered", func() bool { return w.has("last") })
 	check.Equal(t, w.ids(), []string{"e0", "e1", "e2", "e3", "e4", "e5", "e6", "last"})
 	last := w.all()[7]
 	if last.Position != 8 || last.Targets[0] != "sub_1" || string(last.Meta) != `{"k":1}` || last.Timestamp.String() != special.Entry.Timestamp.String() {
@@ -96,7 +96,7 @@ func sharedOutboxLate(t *testing.T, a, b engine.Shared, o Shared) {
 	drain()
 	ok(t, early.Commit())
 	drain()
-	eventually(t, "the late one is delivered", func() bool { return w.has("early") })
+	waitUntil(t, "the late one is delivered", func() bool { return w.has("early") })
 	check.Equal(t, w.ids(), []string{"t0", "t1", "t2", "t3", "t4", "early"})
 }
 
@@ -195,7 +195,7 @@ func sharedOutboxRejects(t *testing.T, a, b engine.Shared, o Shared) {
 	if some := check.Must(of.Rejected(t.Context(), rejected[0].ID, 1))(t); len(some) != 1 || some[0].EventID != "bad2" {
 		t.Fatalf("the second page is %+v", some)
 	}
-	// Its log is open now: put it back. Drop the others.
+	// The log is now open, so put the occurrence back. Drop the others.
 	lost := check.OpenLog(t, b, "no such log", store.LogOptions{})
 	if !check.Must(of.PutBack(t.Context(), rejected[3].ID))(t) || check.Must(of.PutBack(t.Context(), rejected[3].ID))(t) {
 		t.Fatal("PutBack did not report success once and then failure")

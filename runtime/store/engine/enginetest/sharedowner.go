@@ -61,7 +61,7 @@ func sharedLeases(t *testing.T, a, b engine.Shared) {
 	_, err := a.Renew(ctx, last, ttl, nil)
 	is(t, err, engine.ErrFenced)
 	short := check.Must(a.Join(ctx, "short", 10*time.Millisecond, nil))(t)
-	eventually(t, "the lease expires", func() bool {
+	waitUntil(t, "the lease expires", func() bool {
 		return !slices.ContainsFunc(cluster(t, b).Replicas, func(r engine.Replica) bool { return r.Fence == short.Fence })
 	})
 	_, err = a.Renew(ctx, short.Fence, ttl, nil)
@@ -184,7 +184,7 @@ func claimShard(t *testing.T, s engine.Shared, lease engine.Lease, topic string,
 	return engine.ShardFence{}
 }
 
-// subscriptionInShard returns a subscription in the given shard of its event.
+// subscriptionInShard returns a subscription that belongs to the given shard of its event.
 func subscriptionInShard(id string, shard int) store.Subscription {
 	s := check.Subscription(id)
 	s.Shard, s.Schema, s.Progress, s.Health = shard, "f1", store.Progress{Epoch: 1, Base: 7, Open: true}, store.Health{}

@@ -27,7 +27,7 @@ func Must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-// At returns a time that every store can represent: in whole microseconds, without a monotonic clock reading.
+// At returns a time that every store can represent, in whole microseconds and without a monotonic clock reading.
 func At(second int) time.Time { return time.Unix(1_800_000_000+int64(second), 123_456_000) }
 
 // Subscription returns a record with the given id and with every field set.
@@ -137,7 +137,7 @@ func Proof(t *testing.T, l store.EventLog, p store.Position) uint32 {
 	return n
 }
 
-// Once checks the position returned by AppendOnce, and whether the entry is fresh.
+// Once calls AppendOnce and checks the returned position and whether the entry is fresh.
 func Once(t *testing.T, l store.EventLog, e store.Entry, above, want store.Position, wantFresh bool) {
 	t.Helper()
 	p, fresh, err := l.AppendOnce(t.Context(), e, above)

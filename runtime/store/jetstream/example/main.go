@@ -37,8 +37,8 @@ import (
 // connection that has not sent a request.
 const shutdownTime = 8 * time.Second
 
-// lease is how long the other instances wait for a crashed instance. The crash of a nats-server can stall writes for 10
-// s, and a shorter lease might expire in that time.
+// lease is how long other instances wait before they take over from a crashed instance. The crash of a nats-server can
+// stall writes for 10 s, and a shorter lease might expire in that time.
 const lease = 30 * time.Second
 
 type options struct {

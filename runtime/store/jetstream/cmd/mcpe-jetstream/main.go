@@ -55,7 +55,7 @@ EVENTS_KEY is the store's key (Options.Key), in hexadecimal, if it has one.
 "mcpe-jetstream VERB -h" lists a verb's flags.
 `
 
-// errUsage reports an invalid command line. errFound reports that doctor has found a fault.
+// errUsage indicates an invalid command line. errFound indicates that doctor has found a fault.
 var (
 	errUsage = errors.New("usage")
 	errFound = errors.New("doctor found something")
@@ -84,15 +84,15 @@ func usage(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
 }
 
-// A storeAddress is the URL of a store with the options to open it.
+// A storeAddress is the URL of a store and the options for opening it.
 type storeAddress struct {
 	url string
 	jetstream.Options
 }
 
-// flags defines the flags that all verbs share. After parsing, the function at returns the address of the selected
-// store.
-func flags(verb, about string, stderr io.Writer) (fs *flag.FlagSet, at func(env func(string) string) (storeAddress, error)) {
+// newFlagSet returns a flag set with the flags that all subcommands share. After parsing, the function at returns the
+// address of the selected store.
+func newFlagSet(verb, about string, stderr io.Writer) (fs *flag.FlagSet, at func(env func(string) string) (storeAddress, error)) {
 	fs = flag.NewFlagSet(verb, flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.Usage = func() {
@@ -181,7 +181,7 @@ func (n *repeatedFlag) Set(s string) error {
 }
 
 func prepare(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
-	fs, at := flags("prepare", "Create the streams of a store, of the runtime's logs, and of the logs of the named event types, so that servers\nneed no right to create streams. "+
+	fs, at := newFlagSet("prepare", "Create the streams of a store, of the runtime's logs, and of the logs of the named event types, so that servers\nneed no right to create streams. "+
 		"Existing streams keep their events but get the given limits. Use the limits of\nthe servers' Retention: otherwise the servers change them, which needs the right to update streams.", stderr)
 	var events repeatedFlag
 	fs.Var(&events, "event", "`name` of an event type; can be repeated")
@@ -219,7 +219,7 @@ func prepare(ctx context.Context, args []string, env func(string) string, stdout
 }
 
 func newLife(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
-	fs, at := flags("new-life", "Begin a new generation, and a new epoch of every log. Run it after a restore, while no server runs. Clients and webhook\nsubscriptions get truncated and restart at the oldest event.", stderr)
+	fs, at := newFlagSet("new-life", "Begin a new generation, and a new epoch of every log. Run it after a restore, while no server runs. Clients and webhook\nsubscriptions get truncated and restart at the oldest event.", stderr)
 	if err := parse(fs, args); err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func newLife(ctx context.Context, args []string, env func(string) string, stdout
 }
 
 func doctor(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
-	fs, at := flags("doctor", "Check the nats-servers and streams of a store, and report what is wrong. Writes nothing. Run it as the servers'\nuser, on one of their machines.\n\n"+
+	fs, at := newFlagSet("doctor", "Check the nats-servers and streams of a store, and report what is wrong. Writes nothing. Run it as the servers'\nuser, on one of their machines.\n\n"+
 		"Exit codes: 0 if nothing fails, 1 if no server answers, 7 if a check fails or, with -strict, warns.", stderr)
 	var monitors repeatedFlag
 	fs.Var(&monitors, "monitor", "`URL` of a nats-server's monitoring, such as http://nats-1:8222; repeat it for each server")

@@ -47,8 +47,8 @@ type database struct {
 	pauses     []time.Duration // during which the state took no writes
 }
 
-// start launches the servers and the plain publisher.
-func start(ctx context.Context, dir string, f faults) (_ *database, err error) {
+// startDatabase launches the servers and the plain publisher.
+func startDatabase(ctx context.Context, dir string, f faults) (_ *database, err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func start(ctx context.Context, dir string, f faults) (_ *database, err error) {
 	if d.servers, err = newServers(ctx, program, dir, nil); err != nil {
 		return nil, err
 	}
-	if d.conn, err = nats.Connect(d.servers.direct(), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond)); err != nil {
+	if d.conn, err = nats.Connect(d.servers.directURLs(), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond)); err != nil {
 		return nil, err
 	}
 	if d.js, err = js.New(d.conn); err != nil {
@@ -77,10 +77,10 @@ func start(ctx context.Context, dir string, f faults) (_ *database, err error) {
 }
 
 // createPlainStream creates the stream that publish uses if it does not exist. The servers cannot create it while they
-// have no leader, so createPlainStream retries for up to healthTime.
+// have no leader, so createPlainStream retries for up to recoveryTimeout.
 func (d *database) createPlainStream(ctx context.Context) error {
-	config := js.StreamConfig{Name: plainStream, Subjects: []string{"plain.>"}, Replicas: nodes, Storage: js.FileStorage}
-	for end := time.Now().Add(healthTime); ; campaign.Sleep(ctx, 100*time.Millisecond) {
+	config := js.StreamConfig{Name: plainStream, Subjects: []string{"plain.>"}, Replicas: nodeCount, Storage: js.FileStorage}
+	for end := time.Now().Add(recoveryTimeout); ; campaign.Sleep(ctx, 100*time.Millisecond) {
 		_, err := d.js.CreateOrUpdateStream(ctx, config)
 		if err == nil || ctx.Err() != nil || time.Now().After(end) {
 			return err
@@ -107,7 +107,7 @@ func (d *database) Stop() (err error) {
 }
 
 // URL implements [campaign.Database].
-func (d *database) URL(replica int) string { return d.servers.url(replica) }
+func (d *database) URL(replica int) string { return d.servers.replicaURLs(replica) }
 
 // publish sends messages to a separate stream with the plain client until ctx is done, and records the acknowledged
 // messages.
@@ -126,13 +126,13 @@ func (d *database) publish(ctx context.Context) {
 	}
 }
 
-// quorumTimeout is how long a quorum check can take while the state stream accepts writes.
+// quorumTimeout is the timeout of a quorum check. A longer period without a successful check is recorded as a pause.
 const quorumTimeout = time.Second
 
 // recordPauses records the periods in which no server accepts writes to the state, until ctx is done. During these
 // periods, a replica cannot store its delivery progress.
 func (d *database) recordPauses(ctx context.Context, c *campaign.Campaign) {
-	var conns [nodes]*nats.Conn
+	var conns [nodeCount]*nats.Conn
 	for i, n := range d.servers.nodes {
 		conn, err := nats.Connect("nats://"+n.client, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.RetryOnFailedConnect(true))
 		if err != nil {
@@ -143,7 +143,7 @@ func (d *database) recordPauses(ctx context.Context, c *campaign.Campaign) {
 	}
 	for from := time.Now(); campaign.Sleep(ctx, 100*time.Millisecond); {
 		one, cancel := context.WithTimeout(ctx, quorumTimeout)
-		answers := make(chan bool, nodes)
+		answers := make(chan bool, nodeCount)
 		for _, conn := range conns {
 			go func() {
 				m, err := conn.RequestWithContext(one, "$JS.API.STREAM.MSG.DELETE."+stateStream, []byte(`{"seq":4611686018427387904,"no_erase":true}`))
@@ -179,7 +179,7 @@ func (d *database) Note(ctx context.Context) string {
 		return fmt.Sprint("The plain stream cannot be read: ", err)
 	}
 	stood := map[uint64]string{}
-	if err := eachMessage(ctx, stream, func(m js.Msg, at uint64) error {
+	if err := forEachMessage(ctx, stream, func(m js.Msg, at uint64) error {
 		stood[at] = string(m.Data())
 		return nil
 	}); err != nil {
@@ -204,7 +204,7 @@ func (d *database) openStore(ctx context.Context) (*jetstream.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.store == nil {
-		s, err := jetstream.Open(ctx, d.servers.direct(), jetstream.Options{Logger: slog.New(slog.DiscardHandler)})
+		s, err := jetstream.Open(ctx, d.servers.directURLs(), jetstream.Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return nil, err
 		}
@@ -288,7 +288,7 @@ func (d *database) Log(ctx context.Context) (ids []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = eachMessage(ctx, stream, func(m js.Msg, at uint64) error {
+	err = forEachMessage(ctx, stream, func(m js.Msg, at uint64) error {
 		id := ticketID.FindSubmatch(m.Data())
 		if id == nil {
 			return fmt.Errorf("position %d of the log of %s has no ticket", at, tickets.TicketCreatedEventName)
@@ -301,8 +301,8 @@ func (d *database) Log(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
-// eachMessage calls f for every message of a stream, in order.
-func eachMessage(ctx context.Context, stream js.Stream, f func(m js.Msg, at uint64) error) error {
+// forEachMessage calls f for every message in a stream, in order.
+func forEachMessage(ctx context.Context, stream js.Stream, f func(m js.Msg, at uint64) error) error {
 	info, err := stream.Info(ctx)
 	if err != nil || info.State.Msgs == 0 {
 		return err
@@ -317,7 +317,7 @@ func eachMessage(ctx context.Context, stream js.Stream, f func(m js.Msg, at uint
 	}
 	defer messages.Stop()
 	for {
-		m, err := messages.Next(js.NextMaxWait(healthTime))
+		m, err := messages.Next(js.NextMaxWait(recoveryTimeout))
 		if err != nil {
 			return err
 		}

@@ -21,15 +21,15 @@ type faults struct {
 }
 
 const (
-	// fullTime is the duration of a full campaign.
-	fullTime = 20 * time.Minute
-	// maxDowntime is the maximum downtime of a killed server.
+	// fullDuration is the duration of a full campaign.
+	fullDuration = 20 * time.Minute
+	// maxDowntime is the maximum time for which a killed server stays down.
 	maxDowntime = 2 * time.Second
 )
 
 // scale reduces the fault count of a full campaign in proportion to the available time. It returns at least 1.
 func scale(n int, d time.Duration) int {
-	return max(1, int(float64(n)*min(1, d.Seconds()/fullTime.Seconds())))
+	return max(1, int(float64(n)*min(1, d.Seconds()/fullDuration.Seconds())))
 }
 
 // fullFaults returns the faults of a full campaign, scaled to the available time.
@@ -39,7 +39,7 @@ func fullFaults(d time.Duration) faults {
 }
 
 // Faults implements [campaign.Database]. Faults occur one at a time. The next fault begins only when every stream is
-// current on every server, so that two servers are never down at the same time.
+// current on every server, so two servers are never down at the same time.
 func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 	var turn sync.Mutex
 	times := 0
@@ -85,7 +85,7 @@ func (d *database) Faults(c *campaign.Campaign) []campaign.Fault {
 		}),
 		fault("partitions", d.faults.partitions, func(ctx context.Context, one int) error {
 			shut := d.servers.setPartitioned
-			var alone [nodes]*path
+			var alone [nodeCount]*path
 			switch parted++; parted % 3 {
 			case 0:
 				shut = d.servers.setMuted
@@ -138,10 +138,10 @@ func (d *database) chooseServer(ctx context.Context, times int) int {
 	case 1:
 		one = d.leaderIndex(ctx, stateStream)
 	case 2:
-		one = d.servers.leader(ctx)
+		one = d.servers.metaLeader(ctx)
 	}
 	if one < 0 {
-		one = rand.IntN(nodes)
+		one = rand.IntN(nodeCount)
 	}
 	return one
 }

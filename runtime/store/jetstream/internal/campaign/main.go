@@ -1,7 +1,7 @@
 // Command campaign runs the cluster campaign on three nats-servers: make cluster ENGINE=jetstream. It kills, stops,
 // restarts and wipes nats-servers and partitions their network, but never affects two of them at the same time. See
-// runtime/internal/campaign. With -outages, it repeatedly kills all three simultaneously. With -relay, the author's data
-// is in a PostgreSQL database with an outbox, and the campaign kills the relay between append and deletion: make
+// runtime/internal/campaign. With -outages, it repeatedly kills all three simultaneously. With -relay, the author's
+// data is in a PostgreSQL database with an outbox, and the campaign kills the relay between append and deletion: make
 // cluster-relay ENGINE=jetstream.
 //
 // While the replicas run, a plain NATS client publishes to a separate stream. For comparison, the report counts the
@@ -54,7 +54,7 @@ func settings(d time.Duration, f faults) campaign.Settings {
 	s := campaign.Full(d)
 	s.Kills, s.Stops = scale(200, d), scale(20, d)
 	s.Lease, s.Late, s.Transactions = 12*time.Second, 3*time.Minute, false
-	s.Start = func(ctx context.Context, dir string) (campaign.Database, error) { return start(ctx, dir, f) }
+	s.Start = func(ctx context.Context, dir string) (campaign.Database, error) { return startDatabase(ctx, dir, f) }
 	return s
 }
 

@@ -48,7 +48,7 @@ func (g *gate) wait() {
 	}
 }
 
-// newPath starts a path to an address.
+// newPath starts a relay path to an address.
 func newPath(to string) (*path, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -40,7 +40,7 @@ func TestPauses(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &database{servers: s}
-		conn, err := nats.Connect(s.direct())
+		conn, err := nats.Connect(s.directURLs())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestPauses(t *testing.T) {
 		if leader < 0 {
 			t.Fatal("nobody says who leads the stream")
 		}
-		other, err := nats.Connect("nats://" + s.nodes[(leader+1)%nodes].client) // which keeps running
+		other, err := nats.Connect("nats://" + s.nodes[(leader+1)%nodeCount].client) // which keeps running
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestPauses(t *testing.T) {
 			_, err := d.js.Publish(bound, "plain.x", nil)
 			return err
 		}
-		for end := time.Now().Add(healthTime); ; {
+		for end := time.Now().Add(recoveryTimeout); ; {
 			err := write()
 			if err == nil {
 				break
@@ -82,7 +82,7 @@ func TestPauses(t *testing.T) {
 		if err := what(s.nodes[leader]); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(healthTime); ; {
+		for end := time.Now().Add(recoveryTimeout); ; {
 			err := write()
 			if err == nil {
 				return time.Since(from)

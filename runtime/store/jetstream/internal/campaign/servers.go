@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// nodes is the number of nats-servers.
-	nodes = 3
-	// healthTime is how long it can take after a fault until every stream is current on every server.
-	healthTime = 90 * time.Second
-	// endTime is the timeout for the graceful shutdown of a server.
-	endTime = 30 * time.Second
+	// nodeCount is the number of nats-servers.
+	nodeCount = 3
+	// recoveryTimeout is the maximum time after a fault until every stream is current on every server.
+	recoveryTimeout = 90 * time.Second
+	// shutdownTimeout is the timeout for the graceful shutdown of a server.
+	shutdownTimeout = 30 * time.Second
 )
 
 // A node is a nats-server process with its directory and ports.
@@ -39,12 +39,12 @@ type node struct {
 	done  chan struct{} // closed when it has ended
 }
 
-// servers is the cluster of nats-servers. Each route between two servers and each connection from a replica to a server
-// uses a separate path.
+// servers represents the cluster of nats-servers. Each route between two servers and each connection from a replica to
+// a server uses a separate path.
 type servers struct {
-	nodes  [nodes]*node
-	routes [nodes][nodes]*path             // from, to; nil to itself
-	access [campaign.Replicas][nodes]*path // replica, server
+	nodes  [nodeCount]*node
+	routes [nodeCount][nodeCount]*path         // from, to; nil to itself
+	access [campaign.Replicas][nodeCount]*path // replica, server
 }
 
 // newServers starts three nats-servers and waits until they are healthy. It stores their logs and data in dir.
@@ -55,14 +55,14 @@ func newServers(ctx context.Context, program, dir string, env []string) (_ *serv
 			err = errors.Join(err, s.stop())
 		}
 	}()
-	addrs, release, err := freeport.Reserve(3 * nodes)
+	addrs, release, err := freeport.Reserve(3 * nodeCount)
 	if err != nil {
 		return nil, err
 	}
 	release = sync.OnceFunc(release)
 	defer release()
-	for i := range nodes {
-		for j := range nodes {
+	for i := range nodeCount {
+		for j := range nodeCount {
 			if i != j {
 				if s.routes[i][j], err = newPath(addrs[3*j+2]); err != nil {
 					return nil, err
@@ -76,11 +76,11 @@ func newServers(ctx context.Context, program, dir string, env []string) (_ *serv
 		}
 	}
 	release() // the paths have their addresses by now
-	for i := range nodes {
+	for i := range nodeCount {
 		n := &node{name: fmt.Sprintf("n%d", i), program: program, env: env, client: addrs[3*i], monitor: addrs[3*i+1]}
 		n.config, n.store = filepath.Join(dir, n.name+".conf"), filepath.Join(dir, n.name)
 		var routes []string
-		for j := range nodes {
+		for j := range nodeCount {
 			if i != j {
 				routes = append(routes, "nats://"+s.routes[i][j].addr())
 			}
@@ -133,8 +133,8 @@ func (s *servers) stop() (err error) {
 	return err
 }
 
-// url returns the URLs that a replica connects to.
-func (s *servers) url(replica int) string {
+// replicaURLs returns the URLs that a replica connects to.
+func (s *servers) replicaURLs(replica int) string {
 	var all []string
 	for _, p := range s.access[replica] {
 		all = append(all, "nats://"+p.addr())
@@ -142,8 +142,8 @@ func (s *servers) url(replica int) string {
 	return strings.Join(all, ",")
 }
 
-// direct returns the URLs of all servers, bypassing the paths.
-func (s *servers) direct() string {
+// directURLs returns the URLs of all servers, bypassing the paths.
+func (s *servers) directURLs() string {
 	var all []string
 	for _, n := range s.nodes {
 		all = append(all, "nats://"+n.client)
@@ -153,7 +153,7 @@ func (s *servers) direct() string {
 
 // setPartitioned separates one server from the others, or reconnects it.
 func (s *servers) setPartitioned(one int, shut bool) {
-	for other := range nodes {
+	for other := range nodeCount {
 		if other != one {
 			s.routes[one][other].setBlocked(shut)
 			s.routes[other][one].setBlocked(shut)
@@ -161,9 +161,9 @@ func (s *servers) setPartitioned(one int, shut bool) {
 	}
 }
 
-// setMuted blocks or unblocks everything that one server sends to the others. The server still receives their messages.
+// setMuted blocks or unblocks all messages from one server to the others. The server still receives their messages.
 func (s *servers) setMuted(one int, shut bool) {
-	for other := range nodes {
+	for other := range nodeCount {
 		if other != one {
 			s.routes[one][other].there.set(shut)
 			s.routes[other][one].back.set(shut)
@@ -171,12 +171,12 @@ func (s *servers) setMuted(one int, shut bool) {
 	}
 }
 
-// waitHealthy waits until every server reports that all of its streams are current.
+// waitHealthy waits until every server reports that all its streams are current.
 func (s *servers) waitHealthy(ctx context.Context) error {
-	for end := time.Now().Add(healthTime); ; campaign.Sleep(ctx, 100*time.Millisecond) {
+	for end := time.Now().Add(recoveryTimeout); ; campaign.Sleep(ctx, 100*time.Millisecond) {
 		var err error
 		for _, n := range s.nodes {
-			err = errors.Join(err, n.healthy(ctx))
+			err = errors.Join(err, n.checkHealth(ctx))
 		}
 		if err == nil || ctx.Err() != nil || time.Now().After(end) {
 			return err
@@ -184,8 +184,8 @@ func (s *servers) waitHealthy(ctx context.Context) error {
 	}
 }
 
-// leader returns the index of the meta leader, or -1 if the leader is unknown.
-func (s *servers) leader(ctx context.Context) int {
+// metaLeader returns the index of the meta leader, or -1 if the leader is unknown.
+func (s *servers) metaLeader(ctx context.Context) int {
 	for _, n := range s.nodes {
 		var v struct {
 			Meta struct {
@@ -240,7 +240,7 @@ func (n *node) kill() {
 	n.cmd = nil
 }
 
-// shutDown shuts the server down gracefully, so that it first transfers its leadership of streams.
+// shutDown shuts the server down gracefully. The server first transfers its stream leaderships.
 func (n *node) shutDown() error {
 	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -250,14 +250,14 @@ func (n *node) shutDown() error {
 		n.alive.Close()
 		n.cmd = nil
 		return nil
-	case <-time.After(endTime):
+	case <-time.After(shutdownTimeout):
 		n.kill()
-		return fmt.Errorf("%s did not end within %v of SIGTERM", n.name, endTime)
+		return fmt.Errorf("%s did not end within %v of SIGTERM", n.name, shutdownTimeout)
 	}
 }
 
-// healthy returns an error if the server is not healthy.
-func (n *node) healthy(ctx context.Context) error { return n.ask(ctx, "/healthz", nil) }
+// checkHealth returns an error if the server is not healthy.
+func (n *node) checkHealth(ctx context.Context) error { return n.ask(ctx, "/healthz", nil) }
 
 // ask queries the server's monitoring.
 func (n *node) ask(ctx context.Context, path string, answer any) error {
