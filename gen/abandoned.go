@@ -23,8 +23,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/typescript"
 )
 
-// foreignFiles reports user files of another package in an output directory, because the go command rejects a directory
-// with two packages. It ignores files that a build constraint excludes.
+// foreignFiles returns diagnostics about user files of another package in an output directory, because the go command
+// rejects a directory with two packages. It ignores files that a build constraint excludes.
 func foreignFiles(r Request, h location, name string, present map[string][]byte) []source.Diagnostic {
 	var found []source.Diagnostic
 	for file, content := range present {
@@ -50,11 +50,11 @@ func foreignFiles(r Request, h location, name string, present map[string][]byte)
 	return source.Sort(found)
 }
 
-// Abandoned reports generated files below dir, the directory of the configuration, that neither the plan nor a plugin
-// writes. Such files remain if a package, its output directory, its TypeScript or a plugin is renamed or removed from
-// the configuration. They still compile, but are never updated. Abandoned does not delete them, because another tool
-// may generate them or a user may have edited them. It does not search nested modules, directories with a
-// configuration, or hidden directories.
+// Abandoned returns diagnostics about generated files below dir that neither the plan nor a plugin writes. dir is the
+// directory of the configuration. Such files remain if a package, its output directory, its TypeScript or a plugin is
+// renamed or removed from the configuration. They still compile, but are never updated. Abandoned does not delete them,
+// because another tool may generate them or a user may have edited them. It does not search nested modules, directories
+// with a configuration, or hidden directories.
 func (p *Plan) Abandoned(dir string, plugins []Plugin) ([]diagnostic.Diagnostic, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
@@ -105,8 +105,9 @@ func (p *Plan) Abandoned(dir string, plugins []Plugin) ([]diagnostic.Diagnostic,
 	return source.Sort(found), nil
 }
 
-// directories returns the directories below root that contain a file for which could returns true, sorted by path.
-func directories(root string, could func(at string) bool) ([]string, error) {
+// directories returns the directories below root that contain a file for which isCandidate returns true, sorted by
+// path.
+func directories(root string, isCandidate func(at string) bool) ([]string, error) {
 	var dirs []string
 	root += string(filepath.Separator) // root may be a symbolic link
 	err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
@@ -125,7 +126,7 @@ func directories(root string, could func(at string) bool) ([]string, error) {
 					return fs.SkipDir
 				}
 			}
-		case d.Type().IsRegular() && could(at) && !slices.Contains(dirs, filepath.Dir(at)):
+		case d.Type().IsRegular() && isCandidate(at) && !slices.Contains(dirs, filepath.Dir(at)):
 			dirs = append(dirs, filepath.Dir(at))
 		}
 		return nil
@@ -140,7 +141,7 @@ func isGeneratedName(name string) bool {
 		isTypeScript && (part == "events" || slices.Contains(typescript.Parts, part))
 }
 
-// joinFirst joins the first few words and appends the number of the rest.
+// joinFirst joins the first few words and appends the number of remaining words.
 func joinFirst(words []string) string {
 	const shown = 5
 	if more := len(words) - shown; more > 1 {
@@ -163,7 +164,7 @@ func abandonedIn(dir string, planned map[string]bool) (names, sources []string, 
 			continue
 		}
 		if name == plugin.ListFile {
-			var l list
+			var l outputList
 			if json.Unmarshal(present[name], &l) == nil && l.Plugin != "" {
 				names, sources = append(names, name), append(sources, "the plugin "+l.Plugin)
 			}

@@ -2,7 +2,7 @@
 // golden cases.
 //
 // [Generate] reads event files and returns a [Plan], which lists the files to create, update and delete in the output
-// directory. A plan can be compared, printed, verified or applied. Every mode of `mcpe-gen generate` starts with a
+// directory. A plan can be compared, printed, verified or applied. Every mode of `mcpe-gen generate` first creates a
 // plan. [Inspect] returns the model instead.
 //
 // The kind of an error indicates its cause. A diagnostic of severity error is a problem in the event files, a
@@ -40,8 +40,8 @@ type Request struct {
 	Out   string
 	// TypeScript describes the TypeScript to generate for the package. If it is nil, none is generated. See TS-1.
 	TypeScript *TypeScript
-	// Package is the name of the Go package. If it is empty, the `package` of the event files is used or, if they do
-	// not have one, the base name of Out.
+	// Package is the name of the Go package. If it is empty, the `package` of the event files is used or, if the files
+	// do not have a `package`, the base name of Out.
 	Package string
 	// Emit lists the parts to generate in addition to the types: "server", "client", "tools" and "ingress". If the list
 	// is empty, the first three are generated. If it contains only "types", no other part is generated. "ingress"
@@ -50,8 +50,8 @@ type Request struct {
 	// Types maps a schema's format to the Go type of its values, such as
 	// uuid → github.com/google/uuid.UUID.
 	Types map[string]string
-	// Imports maps schema files to import paths. Files must refer to each schema file. The import path is that of the
-	// Go package for the schema file. The generated package declares aliases for the types of that package, so the
+	// Imports maps schema files to import paths. Files must refer to each schema file. The import path is the path of
+	// the Go package for the schema file. The generated package declares aliases for the types of that package, so the
 	// types of both packages are identical.
 	Imports map[string]string
 	// Refs maps URL prefixes of remote schemas to local paths. If a prefix ends in a slash, the path is a directory.
@@ -242,7 +242,7 @@ func loadPackage(ctx context.Context, r Request) (*loadedPackage, []source.Diagn
 	if err != nil {
 		return nil, diags, err
 	}
-	importable, err := r.importable()
+	importable, err := r.importChecker()
 	if err != nil {
 		return nil, diags, err
 	}
@@ -356,7 +356,7 @@ func packageRange(f *schema.File) source.Range {
 // CheckStem returns a [UsageError] if go build would ignore the output of the event file at path. An example is the
 // output of ev_linux.yaml. The stem is the base name without the extension.
 func CheckStem(path, stem string) error {
-	if compiles(stem + golang.Suffix) {
+	if isAlwaysCompiled(stem + golang.Suffix) {
 		return nil
 	}
 	return usage("%s would be written to %s%s, which go build leaves out because of its name: rename the file", path, stem, golang.Suffix)
@@ -378,8 +378,8 @@ func checkStems(set *schema.Set) error {
 	return nil
 }
 
-// compiles reports whether go build compiles a file with this name on all platforms.
-func compiles(name string) bool {
+// isAlwaysCompiled reports whether go build compiles a file with this name on all platforms.
+func isAlwaysCompiled(name string) bool {
 	c := build.Default
 	c.GOOS, c.GOARCH = "none", "none"
 	c.OpenFile = func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("package x\n")), nil }

@@ -15,9 +15,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// importable returns [location.importable] for the Go output directory. It returns nil if r does not have a Go output
-// directory, and an error if r maps a format to a type that cannot be imported.
-func (r Request) importable() (func(path string) bool, error) {
+// importChecker returns the result of [location.importChecker] for the Go output directory. It returns nil if r does
+// not have a Go output directory, and an error if r maps a format to a type that cannot be imported.
+func (r Request) importChecker() (func(path string) bool, error) {
 	if r.Out == "" {
 		return nil, nil
 	}
@@ -25,7 +25,7 @@ func (r Request) importable() (func(path string) bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	importable, err := home.importable()
+	importable, err := home.importChecker()
 	if err != nil {
 		return nil, err
 	}
@@ -37,10 +37,11 @@ func (r Request) importable() (func(path string) bool, error) {
 	return importable, nil
 }
 
-// importable returns a function that reports whether code in the output directory can import a package. It checks only
-// the path, which must be in the standard library, start with a domain, or start with the first element of a module in
-// go.mod. Without a go.mod, or in a workspace, whose modules are not in go.mod, it rejects only paths of one element.
-func (h location) importable() (func(path string) bool, error) {
+// importChecker returns a function that reports whether code in the output directory can import a package. It checks
+// only the path, which must be in the standard library, start with a domain, or start with the first element of a
+// module in go.mod. Without a go.mod, or in a workspace, whose modules are not in go.mod, it rejects only paths of one
+// element.
+func (h location) importChecker() (func(path string) bool, error) {
 	tops := map[string]bool{}
 	content, err := os.ReadFile(filepath.Join(h.base, "go.mod"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

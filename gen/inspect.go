@@ -19,7 +19,8 @@ func Inspect(ctx context.Context, r Request) (*model.Package, []diagnostic.Diagn
 	return p, diags, ctx.Err()
 }
 
-// describe returns the model with the names for all languages. It names source files as in the headers of files in at.
+// describe returns the model with the names for all languages. It names source files like the headers of generated
+// files at the location.
 func (m *loadedPackage) describe(at location) *model.Package {
 	p := m.pkg.Describe()
 	typescript.Name(p)

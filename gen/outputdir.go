@@ -49,7 +49,8 @@ func locate(out string) (location, error) {
 	}
 }
 
-// isNotDirectory reports whether p is not a directory. If a file is in the way, writing reports the error later.
+// isNotDirectory reports whether p is not a directory. If a file with that path exists, the error is returned later,
+// when the output is written.
 func isNotDirectory(p string) bool {
 	info, err := os.Stat(p)
 	return err != nil || !info.IsDir()

@@ -6,8 +6,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 )
 
-// Overrides change schemas as they are read, so that third-party schemas can be used as published. [ReadOverrides]
-// returns them. They record which overrides had an effect in any request. They are not safe for concurrent use.
+// Overrides change schemas as they are read, so third-party schemas can be used as published. [ReadOverrides] returns
+// them. They record which overrides had an effect in any request. They are not safe for concurrent use.
 type Overrides interface {
 	// Unused reports the overrides that had no effect. The usual cause is that the target has moved. If some is true,
 	// only some of the files were read, and overrides for other files are not reported.

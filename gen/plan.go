@@ -133,8 +133,8 @@ func (p *Plan) deleteOrphans(t target) error {
 	return nil
 }
 
-// readOutput reads the files in an output directory. It skips names for which could returns false.
-func readOutput(dir string, could func(name string) bool) (map[string][]byte, error) {
+// readOutput reads the files in an output directory. It skips names for which isCandidate returns false.
+func readOutput(dir string, isCandidate func(name string) bool) (map[string][]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -144,7 +144,7 @@ func readOutput(dir string, could func(name string) bool) (map[string][]byte, er
 	}
 	present := map[string][]byte{}
 	for _, e := range entries {
-		if !could(e.Name()) || e.IsDir() {
+		if !isCandidate(e.Name()) || e.IsDir() {
 			continue // writing reports a directory in place of a file
 		}
 		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
@@ -204,7 +204,7 @@ func (p *Plan) Apply() (err error) {
 			os.Remove(t)
 		}
 		for _, f := range changed[:renamed] {
-			undo(f)
+			restoreFile(f)
 		}
 	}()
 	for _, f := range changed {
@@ -228,8 +228,8 @@ func (p *Plan) Apply() (err error) {
 	return nil
 }
 
-// undo restores the old content of a renamed file on a best-effort basis.
-func undo(f File) {
+// restoreFile restores the old content of a renamed file on a best-effort basis.
+func restoreFile(f File) {
 	if f.Old == nil {
 		os.Remove(f.at)
 		return

@@ -78,7 +78,7 @@ func (p *Plan) planPlugin(ctx context.Context, dir string, of Plugin) ([]source.
 	}
 	names := slices.Sorted(maps.Keys(t.files))
 	if len(names) > 0 {
-		t.files[plugin.ListFile] = encodeList(list{Plugin: of.Name, Files: names})
+		t.files[plugin.ListFile] = encodeList(outputList{Plugin: of.Name, Files: names})
 	}
 	for _, name := range slices.Concat(names, written, []string{plugin.ListFile}) {
 		content, err := readBelow(home.dir, name)
@@ -96,13 +96,14 @@ func (p *Plan) planPlugin(ctx context.Context, dir string, of Plugin) ([]source.
 	return found, p.compare(t)
 }
 
-// A list is the content of plugin.ListFile: the plugin that owns an output directory, and the files that it wrote.
-type list struct {
+// An outputList is the content of plugin.ListFile. It names the plugin that owns an output directory and the files that
+// the plugin wrote.
+type outputList struct {
 	Plugin string   `json:"plugin"`
 	Files  []string `json:"files"`
 }
 
-func encodeList(l list) []byte {
+func encodeList(l outputList) []byte {
 	text, err := json.MarshalIndent(l, "", "  ")
 	if err != nil {
 		panic(err) // strings always encode
@@ -119,7 +120,7 @@ func writtenBefore(dir, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var l list
+	var l outputList
 	if err := json.Unmarshal(text, &l); err != nil {
 		return nil, fmt.Errorf("%s in its output directory is damaged: %w", plugin.ListFile, err)
 	}

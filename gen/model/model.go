@@ -3,7 +3,7 @@
 // packages.
 //
 // The model is stable: within a [Version], members may be added, but never changed or removed (MODEL-2). The model does
-// not depend on Go: data for a language is in a member with the name of that language.
+// not depend on Go. Language-specific data is in a member with the name of that language.
 package model
 
 import (
@@ -108,8 +108,7 @@ type Match struct {
 	Pos    string   `json:"pos"`
 }
 
-// A Coalesce is an x-coalesce: it specifies which events concern the same subject, and when a consumer may deliver
-// them.
+// A Coalesce is an x-coalesce. It specifies which events concern the same subject and when a consumer can deliver them.
 type Coalesce struct {
 	// Key lists JSON Pointers into the payload. Events with equal values at these pointers concern the same subject.
 	Key          []string `json:"key"`
@@ -126,7 +125,7 @@ type From struct {
 	Event    string `json:"event,omitempty"`
 	Action   string `json:"action,omitempty"`
 	ID       string `json:"id,omitempty"`
-	// Fields has the order of the event file. It is absent if the body is the payload.
+	// Fields lists the fields in the order of the event file. It is absent if the body is the payload.
 	Fields []FromField `json:"fields,omitempty"`
 }
 
@@ -325,7 +324,7 @@ type Variant struct {
 	Tags []json.RawMessage `json:"tags,omitempty"`
 	// Title is the variant's name in the schema: the last element of its $ref, or its title.
 	Title string `json:"title,omitempty"`
-	// Has is a member that only this variant has, if that member identifies the variant.
+	// Has is the name of a member that identifies the variant, because only this variant has it.
 	Has  string `json:"has,omitempty"`
 	Type Type   `json:"type"`
 	// Go is the Go type of the variant. It is absent if it is the Go type of Type.

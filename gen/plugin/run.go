@@ -193,8 +193,8 @@ func CheckPath(name string) error {
 // ListFile is the name of the file that lists the files written by a plugin.
 const ListFile = ".mcpe-gen.json"
 
-// A limitedBuffer stores up to max bytes. If more are written, it calls full. It does not embed a bytes.Buffer, because
-// the buffer's ReadFrom method would bypass the limit.
+// A limitedBuffer stores up to max bytes. If more bytes are written, it calls full. It does not embed a bytes.Buffer,
+// because the buffer's ReadFrom method would bypass the limit.
 type limitedBuffer struct {
 	text []byte
 	max  int

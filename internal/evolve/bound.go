@@ -5,14 +5,14 @@ import (
 	"math/big"
 )
 
-// A bound is one end of a range; the zero value means no bound.
+// A bound is an end of a range. The zero value means no bound.
 type bound struct {
 	at     *big.Rat
 	strict bool
 }
 
-// bound returns the tightest limit that the two keywords set. sign is +1 for a lower bound and -1 for an upper one. If
-// p allows only integers, an exclusive bound becomes the next inclusive one.
+// bound returns the tightest bound that the two keywords specify. sign is +1 for a lower bound and -1 for an upper one.
+// If p allows only integers, it converts an exclusive bound to an inclusive bound.
 func (p place) bound(inclusive, exclusive string, sign int) bound {
 	var out bound
 	for _, n := range p {
@@ -25,7 +25,7 @@ func (p place) bound(inclusive, exclusive string, sign int) bound {
 			if p.types()&fraction == 0 {
 				b = b.overIntegers(sign)
 			}
-			if b.tighter(out, sign) {
+			if b.isTighterThan(out, sign) {
 				out = b
 			}
 		}
@@ -44,8 +44,8 @@ func (b bound) overIntegers(sign int) bound {
 	return bound{at: new(big.Rat).SetInt(floor)}
 }
 
-// tighter reports whether b excludes a value that other allows.
-func (b bound) tighter(other bound, sign int) bool {
+// isTighterThan reports whether b excludes a value that the other bound allows.
+func (b bound) isTighterThan(other bound, sign int) bool {
 	switch {
 	case b.at == nil:
 		return false
@@ -87,14 +87,14 @@ func eachTightenedBound(wide, narrow place, report func(keyword string, wide, na
 		if b.free == 0 && n.at != nil && n.at.Sign() <= 0 {
 			continue
 		}
-		if n.tighter(w, b.sign) && !wide.satisfies(b.inclusive, n, b.sign) {
+		if n.isTighterThan(w, b.sign) && !wide.valuesSatisfy(b.inclusive, n, b.sign) {
 			report(b.inclusive, w, n)
 		}
 	}
 }
 
-// satisfies reports whether p lists its values and all of them satisfy the limit.
-func (p place) satisfies(keyword string, limit bound, sign int) bool {
+// valuesSatisfy reports whether p lists its values and all of these values satisfy the limit.
+func (p place) valuesSatisfy(keyword string, limit bound, sign int) bool {
 	values, limited := p.values()
 	for _, v := range values {
 		var size *big.Rat
@@ -108,7 +108,7 @@ func (p place) satisfies(keyword string, limit bound, sign int) bool {
 		default:
 			return false
 		}
-		if size != nil && limit.tighter(bound{at: size}, sign) {
+		if size != nil && limit.isTighterThan(bound{at: size}, sign) {
 			return false
 		}
 	}
@@ -139,7 +139,7 @@ func eachTightenedStep(wide, narrow place, report func(step *big.Rat)) {
 
 // addsUniqueItems reports whether narrow requires unique items and wide does not.
 func addsUniqueItems(wide, narrow place) bool {
-	return wide.types()&narrow.types()&array != 0 && narrow.texts("uniqueItems")["true"] && !wide.texts("uniqueItems")["true"]
+	return wide.types()&narrow.types()&array != 0 && narrow.keywordClosures("uniqueItems")["true"] && !wide.keywordClosures("uniqueItems")["true"]
 }
 
 func inputBoundTightened(p pair, report func(string, string)) {

@@ -14,9 +14,9 @@ import (
 // maxForms limits the number of objects in one closure. Only definitions with many mutual references exceed it.
 const maxForms = 20_000
 
-// closure returns a text that is equal for two schemas if the schemas and all their references are equal. It does not
-// depend on the names of definitions, or on whether a schema is inline or referenced. The closure of a scalar is its
-// JSON.
+// closure returns the canonical text of a schema, in which definitions replace references. Two schemas have the same
+// text if the schemas and the targets of all their references are equal. It does not depend on the names of
+// definitions, or on whether a schema is inline or referenced. The closure of a scalar is its JSON.
 func (n node) closure() string {
 	f := &forms{known: map[string]string{}, open: map[string]int{}, left: maxForms, dependsOn: math.MaxInt}
 	return f.of(n, 0)
@@ -61,7 +61,7 @@ func (f *forms) of(n node, depth int) string {
 		f.dependsOn = min(f.dependsOn, outer)
 		return text
 	}
-	return text(n.schema)
+	return canonicalText(n.schema)
 }
 
 func (f *forms) child(n node, depth int, tokens ...string) string {
@@ -107,9 +107,9 @@ func (f *forms) member(n node, key string, v any, depth int) string {
 		if target, ok := (resolver{}).Target(n, key); ok {
 			return f.of(target, depth+1)
 		}
-		return text(v)
+		return canonicalText(v)
 	case k.Holds == schematree.Nothing:
-		return text(v)
+		return canonicalText(v)
 	}
 	return f.child(n, depth, key)
 }

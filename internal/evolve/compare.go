@@ -23,12 +23,13 @@ type comparison struct {
 	// backward reports whether the first schema is the new one.
 	backward bool
 	budget   int
-	// active holds the findings of the pairs under comparison, to stop recursion. known holds the results so far.
-	// resting holds the keys of results that are not final. dependsOn is the depth on which the current pair depends.
-	active    map[string]*findings
-	known     map[string]verdict
-	resting   []string
-	dependsOn int
+	// active holds the findings of the pairs under comparison, which stops recursion. known holds the results so far.
+	// nonfinalKeys holds the keys of results that are not final. dependsOn is the depth on which the current pair
+	// depends.
+	active       map[string]*findings
+	known        map[string]verdict
+	nonfinalKeys []string
+	dependsOn    int
 }
 
 func (c *comparison) incomparable(path, reason string) Change {
@@ -47,7 +48,7 @@ func (c *comparison) applies(r rule) bool {
 // payloads checks only for lost values.
 func (c *comparison) checksAcceptance() bool { return c.backward || c.feature == InputSchema }
 
-// compare returns the changes between two places. It compares each pair once. In a recursive schema it assumes that a
+// compare returns the changes between two places. It compares each pair once. In a recursive schema, it assumes that a
 // pair under comparison has no further changes.
 func (c *comparison) compare(from, to place) *findings {
 	key := from.key() + "\n" + to.key()
@@ -62,14 +63,14 @@ func (c *comparison) compare(from, to place) *findings {
 	if c.budget <= 0 {
 		return nil
 	}
-	depth, outer, since := len(c.active), c.dependsOn, len(c.resting)
+	depth, outer, since := len(c.active), c.dependsOn, len(c.nonfinalKeys)
 	found := newFindings()
 	found.depth = depth
-	c.active[key], c.dependsOn = found, final
+	c.active[key], c.dependsOn = found, finalDepth
 	c.comparePlaces(from, to, found)
 	delete(c.active, key)
 	found.depth = -1
-	c.settle(key, found, depth, since)
+	c.recordVerdict(key, found, depth, since)
 	c.dependsOn = min(outer, c.dependsOn)
 	return found
 }
@@ -95,8 +96,8 @@ func (c *comparison) comparePlaces(from, to place, found *findings) {
 			})
 		}
 	}
-	found.put("", c.compareTagged(from, to))
-	if found.firm > 0 || len(second) == 0 {
+	found.addNested("", c.compareTagged(from, to))
+	if found.comparableWires > 0 || len(second) == 0 {
 		return
 	}
 	known, kept := taggingOf(second), keptTagging(first, second)
@@ -111,18 +112,18 @@ func (c *comparison) comparePlaces(from, to place, found *findings) {
 		}
 		if !c.backward && kept.excludes(variant) {
 			lost := c.compare(variant.property(kept.property), objects(second)[0].property(kept.property))
-			if lost.breaks() { // variants with other tags may have different members with the same names
-				found.put(wire.Pointer("properties", kept.property), lost)
+			if lost.hasWireChange() { // variants with other tags may have different members with the same names
+				found.addNested(wire.Pointer("properties", kept.property), lost)
 				continue
 			}
 		}
-		found.put("", c.bestFit(variant, i, second))
+		found.addNested("", c.bestFit(variant, i, second))
 	}
 }
 
 // bestFit returns the changes from a variant of the first schema to the best matching variant of the second. If no
-// variant matches as a whole, bestFit compares parts: string or null can match two variants. The search starts at
-// index, where an unchanged union has the same variant.
+// variant matches as a whole, bestFit splits it, because "string or null" can match two variants. The search starts at
+// index, the position of the variant in an unchanged union.
 func (c *comparison) bestFit(v place, index int, among []place) *findings {
 	if of := unionTypes(among); c.backward && of.hasSeveral() && v.types()&^typesKeptAsJSON(of) == 0 {
 		return nil // a new variant, reported by a rule
@@ -137,10 +138,10 @@ func (c *comparison) bestFit(v place, index int, among []place) *findings {
 			continue // matches only a part
 		}
 		found := c.comparePair(v, candidate)
-		if found.none() {
+		if found.isEmpty() {
 			return found
 		}
-		if best == nil || found.lighter(best) {
+		if best == nil || found.isLighterThan(best) {
 			best = found
 		}
 	}
@@ -150,9 +151,9 @@ func (c *comparison) bestFit(v place, index int, among []place) *findings {
 			if byType && !c.checksAcceptance() && part.types()&unionTypes(among) == 0 {
 				continue // a payload may lose a type
 			}
-			changes.put("", c.bestFit(part, 0, among))
+			changes.addNested("", c.bestFit(part, 0, among))
 		}
-		if best == nil || changes.lighter(best) {
+		if best == nil || changes.isLighterThan(best) {
 			return changes
 		}
 	}
@@ -165,7 +166,7 @@ func (c *comparison) bestFit(v place, index int, among []place) *findings {
 // split divides a variant by its listed values, or by its types if it lists none.
 func split(p place) (parts []place, byType bool) {
 	with := func(keyword string, v any) place {
-		return append(slices.Clip(p), node{pointer: keyword + "=" + text(v), schema: map[string]any{keyword: v}, doc: p.document()})
+		return append(slices.Clip(p), node{pointer: keyword + "=" + canonicalText(v), schema: map[string]any{keyword: v}, doc: p.document()})
 	}
 	if values, limited := p.values(); limited {
 		for _, t := range slices.Sorted(mapKeys(values)) {
@@ -208,9 +209,9 @@ func (c *comparison) comparePair(from, to place) *findings {
 	if common&array != 0 {
 		n := max(from.tupleLen(), to.tupleLen())
 		for i := range n {
-			found.put(wire.Pointer("prefixItems", strconv.Itoa(i)), c.compare(from.item(i), to.item(i)))
+			found.addNested(wire.Pointer("prefixItems", strconv.Itoa(i)), c.compare(from.item(i), to.item(i)))
 		}
-		found.put("/items", c.compare(from.item(n), to.item(n)))
+		found.addNested("/items", c.compare(from.item(n), to.item(n)))
 	}
 	return found
 }

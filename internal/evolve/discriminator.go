@@ -14,14 +14,14 @@ import (
 // A tagMap maps the tags of a union to its variants.
 type tagMap struct {
 	property string
-	// declared reports whether the union has a discriminator. Otherwise, constants define the tags.
-	declared bool
+	// hasDiscriminator reports whether the schema declares a discriminator. Otherwise, constants define the tags.
+	hasDiscriminator bool
 	// order lists the tags in source order, and variants maps each tag to its variant.
 	order    []string
 	variants map[string]node
 }
 
-// tagMapOf returns the tags of the union in p with a discriminator, if there is exactly one.
+// tagMapOf returns the tags of the union in p that has a discriminator, if p has exactly one such union.
 func tagMapOf(p place) (tagMap, bool) {
 	var found []node
 	for _, n := range p.views(schematree.Unconditional) {
@@ -35,7 +35,7 @@ func tagMapOf(p place) (tagMap, bool) {
 	n := found[0]
 	property, _ := n.child("discriminator", "propertyName")
 	name, _ := property.schema.(string)
-	d := tagMap{property: name, declared: true, variants: map[string]node{}}
+	d := tagMap{property: name, hasDiscriminator: true, variants: map[string]node{}}
 	mapping := map[string]string{}
 	if m, ok := n.child("discriminator", "mapping"); ok {
 		for tag, to := range m.object() {
@@ -80,16 +80,17 @@ func tagsOf(a node, property string, mapping map[string]string) []string {
 			same = true
 		}
 		if same {
-			tags = append(tags, text(tag))
+			tags = append(tags, canonicalText(tag))
 		}
 	}
 	if len(tags) == 0 && ref != "" {
-		tags = []string{text(lastToken(ref))}
+		tags = []string{canonicalText(lastToken(ref))}
 	}
 	return tags
 }
 
-// constantTags returns the tags of a union without a discriminator: the constants of the member property.
+// constantTags returns the tags of a union without a discriminator. The tags are the constant values of the member
+// property.
 func constantTags(p place, property string) (tagMap, bool) {
 	d := tagMap{property: property, variants: map[string]node{}}
 	variants, ok := expand(p)
@@ -146,8 +147,8 @@ func (n node) alternatives() []node {
 
 func lastToken(ref string) string { return ref[strings.LastIndexAny(ref, "/#")+1:] }
 
-// compareTagged compares two unions by tag if the old one has a discriminator. Readers of the old schema select the
-// variant only by its tag.
+// compareTagged compares the variants with equal tags of two unions if the old union has a discriminator. Readers of
+// the old schema select the variant only by its tag.
 func (c *comparison) compareTagged(from, to place) *findings {
 	if c.live {
 		return nil
@@ -191,7 +192,7 @@ func (c *comparison) compareTagged(from, to place) *findings {
 		if c.backward {
 			before, after = after, before
 		}
-		found.put("", c.compare(place{before}, place{after}))
+		found.addNested("", c.compare(place{before}, place{after}))
 	}
 	return found
 }

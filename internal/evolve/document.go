@@ -84,8 +84,8 @@ func (n node) list(keyword string) []node {
 	return out
 }
 
-// names returns the sorted keys of the object under keyword.
-func (n node) names(keyword string) []string {
+// sortedKeys returns the sorted keys of the object under keyword.
+func (n node) sortedKeys(keyword string) []string {
 	m, _ := n.object()[keyword].(map[string]any)
 	return slices.Sorted(mapKeys(m))
 }
@@ -98,7 +98,7 @@ func (n node) Find(name string) (node, bool) {
 	return n.child(name)
 }
 
-// Elements returns the elements of an array; false if n is not an array.
+// Elements returns the elements of an array, or false if n is not an array.
 func (n node) Elements() (all []node, ok bool) {
 	items, ok := n.schema.([]any)
 	for i := range items {
@@ -167,7 +167,7 @@ func dialectOf(schema any) *schematree.Dialect {
 }
 
 func (d *document) index(n node) {
-	n.each(func(n node) {
+	n.visitAll(func(n node) {
 		m := n.object()
 		d.size++
 		if id, _ := m["$id"].(string); strings.HasPrefix(id, "#") { // an anchor of draft-07
@@ -222,22 +222,22 @@ func isAnnotation(keyword string) bool {
 	return k.Role == schematree.Annotates || strings.HasPrefix(keyword, "x-")
 }
 
-// each calls f for n and the schemas in it, in a fixed order.
-func (n node) each(f func(node)) {
+// visitAll calls f for n and the schemas in it, in a fixed order.
+func (n node) visitAll(f func(node)) {
 	f(n)
-	schematree.Each(schematree.Any, n, func(_, _ string, inner node) { inner.each(f) })
+	schematree.Each(schematree.Any, n, func(_, _ string, inner node) { inner.visitAll(f) })
 }
 
-// text returns a JSON value in a canonical form: members sorted, numbers reduced.
-func text(v any) string {
-	b, err := json.Marshal(reduce(v))
+// canonicalText returns the JSON text of v with sorted members and numbers in a canonical notation.
+func canonicalText(v any) string {
+	b, err := json.Marshal(canonicalValue(v))
 	if err != nil {
 		return fmt.Sprint(v)
 	}
 	return string(b)
 }
 
-func reduce(v any) any {
+func canonicalValue(v any) any {
 	switch v := v.(type) {
 	case json.Number:
 		if r, ok := rational(v); ok {
@@ -247,13 +247,13 @@ func reduce(v any) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, member := range v {
-			out[key] = reduce(member)
+			out[key] = canonicalValue(member)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, item := range v {
-			out[i] = reduce(item)
+			out[i] = canonicalValue(item)
 		}
 		return out
 	}

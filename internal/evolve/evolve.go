@@ -1,9 +1,9 @@
 // Package evolve compares two versions of an event type's schemas and classifies the differences by the users they
-// affect. The server calls [Compare] when a type changes while it runs: an incompatible change ends live
-// subscriptions (EVOL-2), an additive one must not (EVOL-3). The breaking command calls [Differences] for two
+// affect. The server calls [Compare] when a type changes while the server is running. An incompatible change ends live
+// subscriptions (EVOL-2), but an additive change must not (EVOL-3). The breaking command calls [Differences] for two
 // versions of an event file.
 //
-// Each kind of difference is a rule in the table in rules.go. A rule has an ID, a category, a purpose and one function
+// Each kind of difference is a rule in the table in rules.go. A rule has an ID, a category, a purpose and a function
 // that compares two places. A place holds the constraints of one value, with references resolved and allOf merged.
 // Unions are compared variant by variant. The forward comparison, from old to new, finds lost values. For payloads, the
 // backward comparison, from new to old, finds values that readers of the old schema do not expect. To add a rule, add
@@ -18,7 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// The features in the data of an Unsupported error (EVOL-2).
+// Names of features in the data of an Unsupported error (EVOL-2).
 const (
 	InputSchema   = "inputSchema"
 	PayloadSchema = "payloadSchema"
@@ -51,7 +51,7 @@ type Change struct {
 	Category Category
 }
 
-// String returns feature, path and reason.
+// String returns the feature, the path and the reason.
 func (c Change) String() string { return c.Feature + c.Path + ": " + c.Reason }
 
 // Compare returns the incompatible changes from old to new according to EVOL-2. These are removed, renamed or retyped
@@ -99,7 +99,7 @@ func (c *comparison) run(from, to node, size int) []Change {
 	if c.known == nil {
 		c.active, c.known = map[string]*findings{}, map[string]verdict{}
 	}
-	c.budget, c.dependsOn = maxPairs+pairsPerSchema*size, final
+	c.budget, c.dependsOn = maxPairs+pairsPerSchema*size, finalDepth
 	changes := c.compare(place{from}, place{to}).changes()
 	if c.budget <= 0 {
 		c.known = nil // parts that were not visited have no result

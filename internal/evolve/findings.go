@@ -9,13 +9,13 @@ import (
 // All users of a pair share its result, so each definition is compared only once. Shared findings must not be modified.
 type findings struct {
 	items []finding
-	// wires counts the changes of category WIRE, firm counts the comparable changes among them, and all counts all
-	// changes.
-	wires, firm, all int
-	// depth is the depth of a pair under comparison, or -1. leads reports whether items contains findings of such a
-	// pair. The list of changes also includes changes that are added to such findings later.
-	depth int
-	leads bool
+	// wires counts the changes of category WIRE, comparableWires counts the comparable changes among them, and all
+	// counts all changes.
+	wires, comparableWires, all int
+	// depth is the depth of a pair under comparison, or -1. includesActive reports whether items contains findings of
+	// such a pair. The list of changes also includes changes that are added to such findings later.
+	depth          int
+	includesActive bool
 }
 
 // A finding is either a change with its path from the place, or the findings of another pair with their path.
@@ -36,28 +36,29 @@ func (f *findings) add(c Change) {
 	if c.Category == Wire {
 		f.wires = min(f.wires+1, maxCount)
 		if c.Rule != Incomparable {
-			f.firm = min(f.firm+1, maxCount)
+			f.comparableWires = min(f.comparableWires+1, maxCount)
 		}
 	}
 }
 
-// put adds the findings of another pair under a path.
-func (f *findings) put(path string, of *findings) {
-	if of == nil || of.none() && !of.leads && of.depth < 0 {
+// addNested adds the findings of another pair under a path.
+func (f *findings) addNested(path string, of *findings) {
+	if of == nil || of.isEmpty() && !of.includesActive && of.depth < 0 {
 		return
 	}
-	f.leads = f.leads || of.leads || of.depth >= 0
+	f.includesActive = f.includesActive || of.includesActive || of.depth >= 0
 	f.items = append(f.items, finding{path: path, of: of})
-	f.all, f.wires, f.firm = min(f.all+of.all, maxCount), min(f.wires+of.wires, maxCount), min(f.firm+of.firm, maxCount)
+	f.all, f.wires, f.comparableWires = min(f.all+of.all, maxCount), min(f.wires+of.wires, maxCount), min(f.comparableWires+of.comparableWires, maxCount)
 }
 
-func (f *findings) none() bool { return f == nil || f.all == 0 }
+func (f *findings) isEmpty() bool { return f == nil || f.all == 0 }
 
-// breaks reports whether any change has category WIRE.
-func (f *findings) breaks() bool { return f != nil && f.wires > 0 }
+// hasWireChange reports whether any change has category WIRE.
+func (f *findings) hasWireChange() bool { return f != nil && f.wires > 0 }
 
-// lighter reports whether f has fewer WIRE changes than other, or as many and fewer changes overall.
-func (f *findings) lighter(other *findings) bool {
+// isLighterThan reports whether f has fewer WIRE changes than other, or the same number of WIRE changes and fewer
+// changes overall.
+func (f *findings) isLighterThan(other *findings) bool {
 	if f.wires != other.wires {
 		return f.wires < other.wires
 	}
@@ -68,9 +69,9 @@ func (f *findings) lighter(other *findings) bool {
 const maxPaths = 64
 
 // changes returns the changes with their paths. A change occurs once for each path without a repeated pair. If there
-// are more than maxPaths such paths, it occurs only with a shortest path.
+// are more than maxPaths such paths, each change occurs only once, with one of its shortest paths.
 func (f *findings) changes() []Change {
-	if f.none() {
+	if f.isEmpty() {
 		return nil
 	}
 	left := maxPaths
@@ -126,31 +127,31 @@ type verdict struct {
 	dependsOn int
 }
 
-// final is the depth of a verdict that depends on no other pair.
-const final = math.MaxInt
+// finalDepth is the depth of a verdict that does not depend on other pairs.
+const finalDepth = math.MaxInt
 
-// settle records the result of a pair compared at a depth, and finalizes the results that depend on it. If the pair has
-// changes, its result is final. Without changes, the result depends on other pairs until those are final.
-func (c *comparison) settle(key string, f *findings, depth, since int) {
-	resting := c.resting[since:]
+// recordVerdict records the result of a pair compared at a depth, and finalizes the results that depend on it. If the
+// pair has changes, its result is final. Without changes, the result depends on other pairs until those are final.
+func (c *comparison) recordVerdict(key string, f *findings, depth, since int) {
+	resting := c.nonfinalKeys[since:]
 	switch {
-	case !f.none():
+	case !f.isEmpty():
 		for _, k := range resting {
 			if c.known[k].dependsOn <= depth {
 				delete(c.known, k) // it assumed that the pair has no changes
 			}
 		}
-		c.known[key] = verdict{f, final}
-		c.resting = c.resting[:since]
+		c.known[key] = verdict{f, finalDepth}
+		c.nonfinalKeys = c.nonfinalKeys[:since]
 	case c.dependsOn >= depth:
 		for _, k := range resting {
 			if _, ok := c.known[k]; ok {
-				c.known[k] = verdict{nil, final}
+				c.known[k] = verdict{nil, finalDepth}
 			}
 		}
-		c.known[key] = verdict{nil, final}
-		c.resting = c.resting[:since]
-		c.dependsOn = final
+		c.known[key] = verdict{nil, finalDepth}
+		c.nonfinalKeys = c.nonfinalKeys[:since]
+		c.dependsOn = finalDepth
 	default:
 		for _, k := range resting {
 			if v, ok := c.known[k]; ok {
@@ -158,11 +159,11 @@ func (c *comparison) settle(key string, f *findings, depth, since int) {
 			}
 		}
 		c.known[key] = verdict{f, c.dependsOn}
-		c.resting = append(c.resting, key)
+		c.nonfinalKeys = append(c.nonfinalKeys, key)
 	}
 }
 
-// withoutDuplicates removes changes that two comparisons found: by tag and by best fit.
+// withoutDuplicates removes duplicate changes, which the comparisons by tag and by best fit can both find.
 func withoutDuplicates(changes []Change) []Change {
 	seen := make(map[Change]bool, len(changes))
 	return slices.DeleteFunc(changes, func(c Change) bool {

@@ -51,18 +51,18 @@ func newValues(a, b node, left *int) ([]gain, bool) {
 		return g, true
 	}
 	a, b = a.dereferenced(), b.dereferenced()
-	if a.omit("type", "properties").closure() != b.omit("type", "properties").closure() {
+	if a.withoutKeywords("type", "properties").closure() != b.withoutKeywords("type", "properties").closure() {
 		return nil, false
 	}
 	before, after := (place{a}).declaredTypes(), (place{b}).declaredTypes()
-	if before&^after != 0 || !slices.Equal(a.names("properties"), b.names("properties")) {
+	if before&^after != 0 || !slices.Equal(a.sortedKeys("properties"), b.sortedKeys("properties")) {
 		return nil, false
 	}
 	var gains []gain
 	if more := after &^ before; more != 0 {
 		gains = append(gains, gain{of: more})
 	}
-	for _, name := range a.names("properties") {
+	for _, name := range a.sortedKeys("properties") {
 		was, _ := a.child("properties", name)
 		is, _ := b.child("properties", name)
 		inner, ok := newValues(was, is, left)
@@ -80,7 +80,7 @@ func newValues(a, b node, left *int) ([]gain, bool) {
 func newVariantValues(a, b node) ([]gain, bool) {
 	for _, keyword := range []string{"anyOf", "oneOf"} {
 		alternatives := b.list(keyword)
-		if len(alternatives) == 0 || len(b.omit(keyword).object()) > 0 {
+		if len(alternatives) == 0 || len(b.withoutKeywords(keyword).object()) > 0 {
 			continue
 		}
 		i := slices.IndexFunc(alternatives, func(n node) bool { return n.closure() == a.closure() })
@@ -109,7 +109,7 @@ func typesOf(p place) types {
 func (n node) dereferenced() node {
 	for range maxVariants {
 		ref, ok := n.object()["$ref"].(string)
-		if !ok || !n.doc.draft07 && len(n.omit("$ref").object()) > 0 {
+		if !ok || !n.doc.draft07 && len(n.withoutKeywords("$ref").object()) > 0 {
 			break
 		}
 		target, ok := n.resolve(ref)
@@ -121,8 +121,8 @@ func (n node) dereferenced() node {
 	return n
 }
 
-// omit returns a copy of n without annotations and the given keywords.
-func (n node) omit(keywords ...string) node {
+// withoutKeywords returns a copy of n without annotations and the given keywords.
+func (n node) withoutKeywords(keywords ...string) node {
 	rest := maps.Clone(n.object())
 	maps.DeleteFunc(rest, func(key string, _ any) bool {
 		return isAnnotation(key) || slices.Contains(keywords, key)
@@ -139,6 +139,6 @@ func (p place) rejects(path []string, of types) bool {
 			return v.types()&of != 0
 		}
 		member := v.property(path[0])
-		return v.types()&object != 0 && !forbidden(member) && !member.rejects(path[1:], of)
+		return v.types()&object != 0 && !isForbidden(member) && !member.rejects(path[1:], of)
 	})
 }

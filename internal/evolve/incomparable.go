@@ -7,8 +7,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// checkComparable reports changes that it cannot compare: keywords such as not and if, and references to other
-// documents.
+// checkComparable calls report for changes that this package cannot compare. These are changed keywords such as not and
+// if, and changed references to other documents.
 func checkComparable(p pair, report func(string, string)) {
 	narrow, wide := p.new, p.old
 	if p.backward {
@@ -29,16 +29,16 @@ func checkComparable(p pair, report func(string, string)) {
 	}
 }
 
-// checkAmbiguous reports a changed oneOf in arguments if its variants can overlap: a value that matches two of them is
-// invalid. EVOL-2 does not treat this as tightening.
+// checkAmbiguous calls report if a oneOf in arguments changed and its variants can overlap, because a value that
+// matches two variants is invalid. EVOL-2 does not treat this as tightening.
 func checkAmbiguous(u union, report func(string)) {
-	if !u.live && u.feature == InputSchema && len(u.new) > 0 && overlaps(u.from, u.to) {
+	if !u.live && u.feature == InputSchema && len(u.new) > 0 && addsOverlap(u.from, u.to) {
 		report("oneOf has changed, and what matches two of its variants is not valid; give each a required property with another const")
 	}
 }
 
-// overlaps reports whether to has a new oneOf with alternatives that can overlap.
-func overlaps(from, to place) bool {
+// addsOverlap reports whether the place to has a new oneOf with alternatives that can overlap.
+func addsOverlap(from, to place) bool {
 	known := map[string]bool{}
 	for _, n := range oneOfs(from) {
 		c, _ := n.child("oneOf")
@@ -46,7 +46,7 @@ func overlaps(from, to place) bool {
 	}
 	return slices.ContainsFunc(oneOfs(to), func(n node) bool {
 		c, _ := n.child("oneOf")
-		return !known[c.closure()] && !disjoint(n) && !slices.ContainsFunc(oneOfs(from), func(m node) bool { return isWidened(m, n) })
+		return !known[c.closure()] && !areDisjoint(n) && !slices.ContainsFunc(oneOfs(from), func(m node) bool { return isWidened(m, n) })
 	})
 }
 
@@ -64,8 +64,8 @@ func (p place) views(keywords []string) []node {
 	return all
 }
 
-// disjoint reports whether no value matches two alternatives in the oneOf of n.
-func disjoint(n node) bool {
+// areDisjoint reports whether no value matches two alternatives in the oneOf of n.
+func areDisjoint(n node) bool {
 	rest := maps.Clone(n.object())
 	delete(rest, "oneOf")
 	around := n
@@ -102,7 +102,7 @@ func haveNoCommonValue(v, w place) bool {
 		return false
 	}
 	forbids := func(p, q place) bool {
-		return slices.ContainsFunc(sortedKeys(p.required()), func(name string) bool { return forbidden(q.property(name)) })
+		return slices.ContainsFunc(sortedKeys(p.required()), func(name string) bool { return isForbidden(q.property(name)) })
 	}
 	if forbids(v, w) || forbids(w, v) {
 		return true

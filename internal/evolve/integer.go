@@ -39,7 +39,7 @@ func beyondInt64(p place) []*big.Rat {
 }
 
 // listedAsFloats reports whether the variants list values of type number. The Go type of these values is float64,
-// unless one of them has no exact float64.
+// unless a float64 cannot represent one of the values exactly.
 func listedAsFloats(variants []place) bool {
 	typed := false
 	for _, v := range variants {
@@ -62,9 +62,9 @@ func losesPrecision(r *big.Rat) bool {
 	return !ok || written.Cmp(r) != 0
 }
 
-// payloadIntegerOutgrown reports an integer that does not fit into the Go type of the old schema. Some old enums have a
-// Go type that can hold any integer. Such an enum contains a large integer, values of several types, or integers of
-// type number.
+// payloadIntegerOutgrown calls report if an integer of the new schema may not fit into the Go type of the old schema.
+// Some old enums have a Go type that can hold any integer. Such an enum contains a large integer, values of several
+// types, or integers of type number.
 func payloadIntegerOutgrown(u union, report func(string)) {
 	if of := unionTypes(u.old); of&(integer|fraction) != integer || listedAsFloats(u.old) || slices.ContainsFunc(u.old, func(v place) bool {
 		_, limited := v.values()

@@ -24,8 +24,8 @@ func valueForbidden(u union, report func(string)) {
 	}
 }
 
-// typeRemoved reports a variant without a common type. A payload can lose null, because receivers then only see fewer
-// values.
+// typeRemoved calls report if the old and the new variant have no type in common. It ignores the removal of null from a
+// payload, because receivers then only see fewer values.
 func typeRemoved(p pair, report func(string, string)) {
 	harmless := p.feature == PayloadSchema && p.old.types() == null
 	if p.old.types()&p.new.types() == 0 && !harmless {
@@ -43,7 +43,7 @@ func fieldRemoved(p pair, report func(string, string)) {
 			report(wire.Pointer("properties", name), "field removed or renamed")
 		}
 	}
-	if p.old.isMap() && p.new.closed() {
+	if p.old.isMap() && p.new.isClosed() {
 		report("/additionalProperties", "members of any name removed")
 	}
 }
@@ -64,7 +64,7 @@ func difference(a, b map[string]any) []string {
 	var out []string
 	for t, v := range a {
 		if _, ok := b[t]; !ok {
-			out = append(out, shown(v))
+			out = append(out, formatValue(v))
 		}
 	}
 	slices.Sort(out)
@@ -96,7 +96,7 @@ func listedValues(p place) (map[string]any, bool) {
 	return intersect(nil, all), true
 }
 
-func shown(v any) string {
+func formatValue(v any) string {
 	s := fmt.Sprint(v)
 	if t, ok := v.(string); ok {
 		s = fmt.Sprintf("%q", t)

@@ -13,31 +13,31 @@ func (c *comparison) compareMembers(from, to place, found *findings) {
 		below := wire.Pointer("properties", name)
 		switch {
 		case slices.Contains(second, name):
-			found.put(below, c.compare(from.property(name), to.property(name)))
+			found.addNested(below, c.compare(from.property(name), to.property(name)))
 		case c.backward:
-			found.put(below, c.compareAdded(from, to, name))
+			found.addNested(below, c.compareAdded(from, to, name))
 		}
 	}
 	if c.backward || c.feature == InputSchema && !c.live {
 		for _, name := range second {
 			if !slices.Contains(first, name) {
-				found.put(wire.Pointer("properties", name), c.compareClaimed(from, to, name))
+				found.addNested(wire.Pointer("properties", name), c.compareClaimed(from, to, name))
 			}
 		}
 	}
 	c.comparePatterns(from, to, found)
 	// A separate rule reports that an object was closed. Opening an object is never a change.
-	if !from.closed() && !to.closed() && (c.checksAcceptance() || len(from.additional()) > 0) {
-		found.put("/additionalProperties", c.compare(from.additional(), to.additional()))
+	if !from.isClosed() && !to.isClosed() && (c.checksAcceptance() || len(from.additional()) > 0) {
+		found.addNested("/additionalProperties", c.compare(from.additional(), to.additional()))
 	}
-	if kept := to.patternMapSchema(); c.backward && to.closed() && !from.closed() && len(kept) > 0 {
-		if changes := c.compare(from.additional(), kept); changes.breaks() {
-			found.put("/additionalProperties", changes)
+	if kept := to.patternMapSchema(); c.backward && to.isClosed() && !from.isClosed() && len(kept) > 0 {
+		if changes := c.compare(from.additional(), kept); changes.hasWireChange() {
+			found.addNested("/additionalProperties", changes)
 		}
 	}
-	if names := to.under("propertyNames"); len(names) > 0 && c.checksAcceptance() {
+	if names := to.subschemas("propertyNames"); len(names) > 0 && c.checksAcceptance() {
 		text := node{pointer: "name", schema: map[string]any{"type": "string"}, doc: from.document()}
-		found.put("/propertyNames", c.compare(append(place{text}, from.under("propertyNames")...), names))
+		found.addNested("/propertyNames", c.compare(append(place{text}, from.subschemas("propertyNames")...), names))
 	}
 }
 
@@ -51,11 +51,11 @@ func (c *comparison) singleChange(reason, rule string) *findings {
 // compareAdded compares a field that only the new payload declares. The old schema for undeclared members applies to
 // it. A reader that stores such members in a map must be able to decode the new field.
 func (c *comparison) compareAdded(from, to place, name string) *findings {
-	if others := to.property(name); !forbidden(others) {
+	if others := to.property(name); !isForbidden(others) {
 		return c.compare(from.property(name), others)
 	}
 	if kept := to.patternMapSchema(); len(kept) > 0 {
-		if changes := c.compare(from.property(name), kept); changes.breaks() {
+		if changes := c.compare(from.property(name), kept); changes.hasWireChange() {
 			return changes
 		}
 	}
@@ -68,7 +68,7 @@ func (c *comparison) compareAdded(from, to place, name string) *findings {
 func (c *comparison) compareClaimed(from, to place, name string) *findings {
 	others := from.property(name)
 	changes := c.compare(others, to.property(name))
-	if changes.none() || len(others) > 0 || c.backward {
+	if changes.isEmpty() || len(others) > 0 || c.backward {
 		return changes
 	}
 	return c.singleChange("callers could already send an argument of this name, with any value", nameClaimed)
@@ -77,7 +77,7 @@ func (c *comparison) compareClaimed(from, to place, name string) *findings {
 func (c *comparison) comparePatterns(from, to place, found *findings) {
 	all := map[string]bool{}
 	for _, n := range slices.Concat(from, to) {
-		for _, pattern := range n.names("patternProperties") {
+		for _, pattern := range n.sortedKeys("patternProperties") {
 			all[pattern] = true
 		}
 	}
@@ -85,17 +85,17 @@ func (c *comparison) comparePatterns(from, to place, found *findings) {
 		first, _ := from.pattern(pattern, !c.live)
 		second, kept := to.pattern(pattern, false)
 		below := wire.Pointer("patternProperties", pattern)
-		if c.backward && !kept && to.closed() {
+		if c.backward && !kept && to.isClosed() {
 			if kept := to.patternMapSchema(); len(kept) > 0 {
-				if changes := c.compare(first, kept); changes.breaks() {
-					found.put(below, changes)
+				if changes := c.compare(first, kept); changes.hasWireChange() {
+					found.addNested(below, changes)
 					continue
 				}
 			}
-			found.put(below, c.singleChange("field added to a closed object", fieldAdded))
+			found.addNested(below, c.singleChange("field added to a closed object", fieldAdded))
 			continue
 		}
-		found.put(below, c.compare(first, second))
+		found.addNested(below, c.compare(first, second))
 	}
 }
 
@@ -137,7 +137,7 @@ func objects(variants []place) []place {
 }
 
 // keptTagging returns the tagging of the first variants with the values of the second variants. It returns the zero
-// tagging unless all object variants of the second list their values.
+// tagging unless all object variants in second list their values.
 func keptTagging(first, second []place) tagging {
 	t := tagging{property: taggingOf(first).property, values: map[string]bool{}}
 	left := objects(second)
@@ -235,7 +235,7 @@ func (t tagging) excludes(v place) bool {
 func (p place) patternMapSchema() place {
 	var out place
 	for _, n := range p {
-		for _, pattern := range n.names("patternProperties") {
+		for _, pattern := range n.sortedKeys("patternProperties") {
 			if c, ok := n.child("patternProperties", pattern); ok {
 				out = append(out, c)
 			}

@@ -42,12 +42,12 @@ func inputRequiredAdded(p pair, report func(string, string)) {
 }
 
 func inputClosed(p pair, report func(string, string)) {
-	if p.old.types()&p.new.types()&object != 0 && p.new.closed() && !p.old.closed() {
+	if p.old.types()&p.new.types()&object != 0 && p.new.isClosed() && !p.old.isClosed() {
 		report("/additionalProperties", "members that are not declared are no longer accepted")
 	}
 }
 
-// A constraint is a keyword with values that have no order, so any different value is a different constraint.
+// A constraint is a keyword whose values have no order. Each different value is a different constraint.
 type constraint struct {
 	keyword string
 	of      types
@@ -56,16 +56,16 @@ type constraint struct {
 }
 
 // assertedFormats is the set of formats that JSON Schema defines. Any other format accepts every string.
-var assertedFormats = quoted(`date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri
+var assertedFormats = canonicalTexts(`date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri
 	iri-reference uuid uri-template json-pointer relative-json-pointer regex`)
 
 // widerFormats maps a format to the formats that accept all of its strings.
 var widerFormats = map[string][]string{
-	text("uri"):           {text("uri-reference"), text("iri"), text("iri-reference")},
-	text("uri-reference"): {text("iri-reference")},
-	text("iri"):           {text("iri-reference")},
-	text("email"):         {text("idn-email")},
-	text("hostname"):      {text("idn-hostname")},
+	canonicalText("uri"):           {canonicalText("uri-reference"), canonicalText("iri"), canonicalText("iri-reference")},
+	canonicalText("uri-reference"): {canonicalText("iri-reference")},
+	canonicalText("iri"):           {canonicalText("iri-reference")},
+	canonicalText("email"):         {canonicalText("idn-email")},
+	canonicalText("hostname"):      {canonicalText("idn-hostname")},
 }
 
 // isImplied reports whether a string that satisfies all of have also satisfies want.
@@ -82,15 +82,15 @@ func isImplied(have map[string]bool, want string) bool {
 }
 
 // encodings is the set of contentEncodings that affect validity and types.
-var encodings = quoted("base64")
+var encodings = canonicalTexts("base64")
 
 // Asserted reports whether JSON Schema defines the format. The runtime checks arguments against such formats.
-func Asserted(format string) bool { return assertedFormats[text(format)] }
+func Asserted(format string) bool { return assertedFormats[canonicalText(format)] }
 
-func quoted(words string) map[string]bool {
+func canonicalTexts(words string) map[string]bool {
 	set := map[string]bool{}
 	for w := range strings.FieldsSeq(words) {
-		set[text(w)] = true
+		set[canonicalText(w)] = true
 	}
 	return set
 }
@@ -119,7 +119,7 @@ func eachAdded(list []constraint, wide, narrow place, f func(keyword string, cha
 		if common&c.of == 0 {
 			continue
 		}
-		known, now := wide.texts(c.keyword), narrow.texts(c.keyword)
+		known, now := wide.keywordClosures(c.keyword), narrow.keywordClosures(c.keyword)
 		if c.values != nil {
 			maps.DeleteFunc(now, func(text string, _ bool) bool { return !c.values[text] })
 		}

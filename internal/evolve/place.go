@@ -33,8 +33,8 @@ func (p place) document() *document {
 	return p[0].doc
 }
 
-// under returns the values of a keyword in the schemas of p.
-func (p place) under(keyword string) place {
+// subschemas returns the schemas under a keyword in the schemas of p.
+func (p place) subschemas(keyword string) place {
 	var out place
 	for _, n := range p {
 		if c, ok := n.child(keyword); ok {
@@ -170,7 +170,7 @@ func (p place) values() (map[string]any, bool) {
 func intersect(have map[string]any, list []any) map[string]any {
 	out := make(map[string]any, len(list))
 	for _, v := range list {
-		t := text(v)
+		t := canonicalText(v)
 		if _, ok := have[t]; ok || have == nil {
 			out[t] = v
 		}
@@ -182,7 +182,7 @@ func intersect(have map[string]any, list []any) map[string]any {
 func (p place) properties() []string {
 	set := map[string]bool{}
 	for _, n := range p {
-		for _, name := range n.names("properties") {
+		for _, name := range n.sortedKeys("properties") {
 			if c, ok := n.child("properties", name); ok && c.schema != false {
 				set[name] = true
 			}
@@ -197,20 +197,20 @@ func (p place) property(name string) place { return p.orUnevaluated(schematree.M
 // orUnevaluated returns described or, if it is empty, the schemas in unevaluatedProperties.
 func (p place) orUnevaluated(described place) place {
 	if len(described) == 0 {
-		return p.under("unevaluatedProperties")
+		return p.subschemas("unevaluatedProperties")
 	}
 	return described
 }
 
 // pattern returns the schemas for members that match the pattern, and whether p has the pattern. A schema without the
-// pattern contributes its additionalProperties; if sure is set, only if it has no other patterns.
+// pattern contributes its additionalProperties. If sure is set, it does so only if it has no other patterns.
 func (p place) pattern(pattern string, sure bool) (place, bool) {
 	var out place
 	found := false
 	for _, n := range p {
 		if c, ok := n.child("patternProperties", pattern); ok {
 			out, found = append(out, c), true
-		} else if c, ok := n.child("additionalProperties"); ok && (!sure || len(n.names("patternProperties")) == 0) {
+		} else if c, ok := n.child("additionalProperties"); ok && (!sure || len(n.sortedKeys("patternProperties")) == 0) {
 			out = append(out, c)
 		}
 	}
@@ -230,9 +230,9 @@ func (p place) additional() place {
 	return out
 }
 
-// closed reports whether p allows only declared members.
-func (p place) closed() bool {
-	return forbidden(p.additional())
+// isClosed reports whether p allows only declared members.
+func (p place) isClosed() bool {
+	return isForbidden(p.additional())
 }
 
 // isMap reports whether p has a schema for members of any name.
@@ -267,8 +267,8 @@ func (p place) required() map[string]bool {
 	return out
 }
 
-// texts returns the closures of a keyword's values in p.
-func (p place) texts(keyword string) map[string]bool {
+// keywordClosures returns the closures of a keyword's values in p.
+func (p place) keywordClosures(keyword string) map[string]bool {
 	out := map[string]bool{}
 	for _, n := range p {
 		c, ok := n.child(keyword)

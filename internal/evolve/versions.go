@@ -45,7 +45,7 @@ func (v *Versions) compare(feature, event string, old, new *published.Schema) []
 	if err != nil {
 		return unreadable("new", err)
 	}
-	if len(old.Refs)+len(new.Refs) == 0 && text(before.schema) == text(after.schema) {
+	if len(old.Refs)+len(new.Refs) == 0 && canonicalText(before.schema) == canonicalText(after.schema) {
 		return nil
 	}
 	changes := v.comparison(feature, "forward").run(before, after, v.old.size+v.new.size)
@@ -94,7 +94,7 @@ type scope struct {
 	root    node // without a schema if the definitions cannot be separate
 }
 
-// parse parses a schema without its definitions, or with them if they depend on the schema.
+// parse parses a schema without its definitions. It includes definitions that depend on the schema.
 func (l *library) parse(s *published.Schema, at string) (node, error) {
 	if n, ok := l.apart(s, at); ok {
 		return n, nil
@@ -130,7 +130,7 @@ func (l *library) apart(s *published.Schema, at string) (node, bool) {
 func (l *library) scope(doc *document, s *published.Schema, at string, v any) *scope {
 	h := &scope{library: l, of: s}
 	h.root = node{pointer: at, schema: v, base: new(url.URL), doc: doc, scope: h}
-	h.root.each(func(node) { l.size++ })
+	h.root.visitAll(func(node) { l.size++ })
 	return h
 }
 

@@ -12,7 +12,7 @@ import (
 
 func payloadTypeChanged(u union, report func(string)) {
 	old, new := unionTypes(u.old), unionTypes(u.new)
-	if len(u.old) == 0 && u.backward && !forbidden(u.to) {
+	if len(u.old) == 0 && u.backward && !isForbidden(u.to) {
 		report("was contradictory and has values now")
 	}
 	gained := new &^ old
@@ -30,8 +30,8 @@ func payloadTypeChanged(u union, report func(string)) {
 	}
 }
 
-// payloadVariantOfType reports values of a new JSON type in a union of several types. A reader of such a union stores
-// values of other types as raw JSON.
+// payloadVariantOfType calls report if a union of several types may have values of a new JSON type. A reader of such a
+// union stores values of other types as raw JSON.
 func payloadVariantOfType(u union, report func(string)) {
 	old, new := unionTypes(u.old), unionTypes(u.new)
 	if gained := new & typesKeptAsJSON(old); gained != 0 && old.hasSeveral() {
@@ -55,15 +55,15 @@ func payloadNullAdded(u union, report func(string)) {
 	}
 }
 
-// forbidden reports whether p contains the schema false. It does not detect contradictory schemas.
-func forbidden(p place) bool {
+// isForbidden reports whether p contains the schema false. It does not detect contradictory schemas.
+func isForbidden(p place) bool {
 	return slices.ContainsFunc(p, func(n node) bool { return n.schema == false })
 }
 
 // onlyAddsNull reports whether null is the only type in new that is not in old.
 func onlyAddsNull(old, new types) bool { return new&^old == null && new&old != 0 }
 
-// payloadVariantRetyped reports a new variant if no old variant has its type.
+// payloadVariantRetyped calls report if the old and the new variant have no type in common.
 func payloadVariantRetyped(p pair, report func(string, string)) {
 	if p.backward && p.old.types()&p.new.types() == 0 {
 		report("", fmt.Sprintf("was %v and may now be %v", p.old.types(), p.new.types()))
@@ -87,8 +87,8 @@ func payloadFormatChanged(p pair, report func(string, string)) {
 		return
 	}
 	for _, k := range formats {
-		now := p.new.texts(k.keyword)
-		for _, was := range sortedKeys(p.old.texts(k.keyword)) {
+		now := p.new.keywordClosures(k.keyword)
+		for _, was := range sortedKeys(p.old.keywordClosures(k.keyword)) {
 			if k.values[was] && !isImplied(now, was) {
 				report("", k.keyword+" was "+was)
 			}
@@ -97,13 +97,13 @@ func payloadFormatChanged(p pair, report func(string, string)) {
 }
 
 func payloadOpened(p pair, report func(string, string)) {
-	if p.old.types()&p.new.types()&object != 0 && p.old.closed() && !p.new.closed() {
+	if p.old.types()&p.new.types()&object != 0 && p.old.isClosed() && !p.new.isClosed() {
 		report("/additionalProperties", "members that are not declared may be there now")
 	}
 }
 
 func payloadUnionOpened(u union, report func(string)) {
-	if forbidden(u.to) {
+	if isForbidden(u.to) {
 		report("no value was valid here and one may be there now")
 	}
 }
@@ -124,8 +124,8 @@ func payloadEnumWidened(p pair, report func(string, string)) {
 func payloadConstraintRelaxed(p pair, report func(string, string)) {
 	if p.old.types()&p.new.types()&str != 0 {
 		for _, k := range formats { // for a format that JSON Schema does not define, but that may have a Go type
-			for _, was := range sortedKeys(p.old.texts(k.keyword)) {
-				if !k.values[was] && !p.new.texts(k.keyword)[was] {
+			for _, was := range sortedKeys(p.old.keywordClosures(k.keyword)) {
+				if !k.values[was] && !p.new.keywordClosures(k.keyword)[was] {
 					report("", k.keyword+" was "+was)
 				}
 			}
@@ -145,9 +145,9 @@ func payloadConstraintRelaxed(p pair, report func(string, string)) {
 	})
 }
 
-// payloadOverlap reports a oneOf of the old schema if a new payload can match two of its variants.
+// payloadOverlap calls report if a new payload can match two variants of a oneOf in the old schema.
 func payloadOverlap(u union, report func(string)) {
-	if u.backward && overlaps(u.from, u.to) {
+	if u.backward && addsOverlap(u.from, u.to) {
 		report("oneOf has changed, and a value may match two of the old variants")
 	}
 }

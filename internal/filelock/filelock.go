@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// DefaultWait is long enough for the owner to exit during a restart.
+// DefaultWait is a wait that is long enough for the owner to exit during a restart.
 const DefaultWait = 10 * time.Second
 
 // Suffix is appended to the name of a file to form the name of its lock file.
@@ -34,9 +34,9 @@ type Lock struct {
 	file *os.File
 }
 
-// owned is the set of files that this process has locked. On some systems, a lock does not exclude the process that
-// holds it.
-var owned = struct {
+// lockedFiles is the set of files that this process has locked. On some systems, a lock does not exclude the process
+// that holds it.
+var lockedFiles = struct {
 	sync.Mutex
 	paths map[string]bool
 }{paths: map[string]bool{}}
@@ -72,23 +72,23 @@ func Acquire(ctx context.Context, path string, wait time.Duration) (*Lock, error
 		}
 		left := wait - time.Since(begun)
 		if left <= 0 {
-			return nil, &HeldError{Path: path, Holder: holder(path), Waited: max(wait, 0)}
+			return nil, &HeldError{Path: path, Holder: describeOwner(path), Waited: max(wait, 0)}
 		}
 		timer := time.NewTimer(min(pause, left))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, &HeldError{Path: path, Holder: holder(path), Waited: time.Since(begun), Cause: context.Cause(ctx)}
+			return nil, &HeldError{Path: path, Holder: describeOwner(path), Waited: time.Since(begun), Cause: context.Cause(ctx)}
 		}
 	}
 }
 
 // tryLock acquires the lock without waiting, or returns errHeld.
 func tryLock(path string) (_ *Lock, err error) {
-	owned.Lock()
-	defer owned.Unlock()
-	if owned.paths[path] {
+	lockedFiles.Lock()
+	defer lockedFiles.Unlock()
+	if lockedFiles.paths[path] {
 		return nil, errHeld
 	}
 	l := &Lock{path: path}
@@ -117,7 +117,7 @@ func tryLock(path string) (_ *Lock, err error) {
 	if err := l.writeOwner(); err != nil {
 		return nil, fmt.Errorf("writing the lock: %w", err)
 	}
-	owned.paths[path] = true
+	lockedFiles.paths[path] = true
 	return l, nil
 }
 
@@ -131,8 +131,8 @@ func (l *Lock) writeOwner() error {
 	return err
 }
 
-// holder describes the owner of the lock from the content of the lock file.
-func holder(path string) string {
+// describeOwner describes the owner of the lock from the content of the lock file.
+func describeOwner(path string) string {
 	f, err := os.Open(path + Suffix)
 	if err != nil {
 		return "held by a process that cannot be named"
@@ -156,8 +156,8 @@ func holder(path string) string {
 
 // Release releases the lock.
 func (l *Lock) Release() error {
-	owned.Lock()
-	defer owned.Unlock()
-	delete(owned.paths, l.path)
+	lockedFiles.Lock()
+	defer lockedFiles.Unlock()
+	delete(lockedFiles.paths, l.path)
 	return errors.Join(l.file.Truncate(0), l.file.Close())
 }

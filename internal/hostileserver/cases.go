@@ -12,7 +12,8 @@ type Case struct {
 	Name string
 	// Method is the method that the server responds to incorrectly.
 	Method string
-	// Frames lists messages to send before the response, as SSE events or lines. Repeat is how often to send them.
+	// Frames lists messages to send before the response, as SSE events or lines. Repeat is the number of times to send
+	// them.
 	Frames []string
 	Repeat int
 	// Message is the response, or "" for no response.
@@ -30,7 +31,7 @@ type Case struct {
 
 	// Harmless reports whether the client may ignore the misbehavior, because it does not lose any data.
 	Harmless bool
-	// Says is the text that the client's error must contain, or "" if any error is acceptable.
+	// Says is a text that the client's error must contain, or "" if any error is acceptable.
 	Says string
 }
 

@@ -85,16 +85,16 @@ func (s *Server) spoils(method string) (spoil bool, n int, good bool) {
 	return spoil, s.spoiled, s.good
 }
 
-// fill replaces $ID, $N and $NOW in the text of a case.
-func fill(text string, id json.RawMessage, n int) string {
+// expandText replaces $ID, $N and $NOW in the text of a case.
+func expandText(text string, id json.RawMessage, n int) string {
 	now := time.Now().UTC().Format(time.RFC3339)
 	return strings.NewReplacer("$ID", string(id), "$NOW", now, "$N", strconv.Itoa(n)).Replace(text)
 }
 
 const capabilities = `{"events":{"listChanged":false},"extensions":{"io.modelcontextprotocol/events":{"listChanged":false}}}`
 
-// result returns the correct result of a call that is not a stream.
-func (s *Server) result(m message, good bool) string {
+// correctResult returns the correct result of a call that is not a stream.
+func (s *Server) correctResult(m message, good bool) string {
 	switch m.Method {
 	case "server/discover":
 		return `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + capabilities + `}`
@@ -135,9 +135,9 @@ func notification(method, params string) string {
 		method, strings.TrimSuffix(params, "}"), sep)
 }
 
-// play writes a correct stream until ctx ends or the misbehavior restarts.
-func (s *Server) play(ctx context.Context, id json.RawMessage, write func(string) error) {
-	send := func(method, params string) bool { return write(fill(notification(method, params), id, 0)) == nil }
+// writeStream writes a correct stream until ctx is done or the misbehavior restarts.
+func (s *Server) writeStream(ctx context.Context, id json.RawMessage, write func(string) error) {
+	send := func(method, params string) bool { return write(expandText(notification(method, params), id, 0)) == nil }
 	if !send("active", `{"cursor":"c0","truncated":false}`) {
 		return
 	}
@@ -188,7 +188,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if m.Method == Stream {
 		w.Header().Set("Content-Type", "text/event-stream")
-		s.play(r.Context(), m.ID, func(frame string) error { return sse(w, frame) })
+		s.writeStream(r.Context(), m.ID, func(frame string) error { return sse(w, frame) })
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -204,7 +204,7 @@ func sse(w http.ResponseWriter, frame string) error {
 
 // response returns a correct response.
 func (s *Server) response(m message, good bool) string {
-	result := s.result(m, good)
+	result := s.correctResult(m, good)
 	if result == "" {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"MethodNotFound"}}`, m.ID)
 	}
@@ -228,17 +228,17 @@ func (s *Server) spoilHTTP(w http.ResponseWriter, r *http.Request, m message, n 
 		w.WriteHeader(c.Status)
 	}
 	if c.Raw != "" {
-		io.WriteString(w, fill(c.Raw, m.ID, n))
+		io.WriteString(w, expandText(c.Raw, m.ID, n))
 	}
 	if kind == "text/event-stream" && c.Raw == "" {
 		for i, frame := range c.frames() {
-			if sse(w, fill(frame, m.ID, n*1000+i)) != nil {
+			if sse(w, expandText(frame, m.ID, n*1000+i)) != nil {
 				return
 			}
 		}
 	}
 	if c.Message != "" {
-		text := fill(c.Message, m.ID, n)
+		text := expandText(c.Message, m.ID, n)
 		if kind == "text/event-stream" {
 			_ = sse(w, text)
 		} else {
@@ -283,17 +283,17 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) {
 		case len(m.ID) == 0:
 		case spoil:
 			for i, frame := range s.Case.frames() {
-				_ = write(fill(frame, m.ID, n*1000+i))
+				_ = write(expandText(frame, m.ID, n*1000+i))
 			}
 			if s.Case.Message != "" {
-				_ = write(fill(s.Case.Message, m.ID, n))
+				_ = write(expandText(s.Case.Message, m.ID, n))
 			}
 			if s.Case.Abort {
 				return
 			}
 		case m.Method == Stream:
 			streams.Go(func() {
-				s.play(ctx, m.ID, write)
+				s.writeStream(ctx, m.ID, write)
 				_ = write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID))
 			})
 		default:

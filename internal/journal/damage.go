@@ -84,8 +84,8 @@ func lineNumbers(bad []badLine) string {
 	return joinFirst(all)
 }
 
-// keyOf matches the kind and the key in a damaged line.
-var keyOf = regexp.MustCompile(`"kind":"(\w+)","key":("(?:[^"\\]|\\.)*")`)
+// keyPattern matches the kind and the key in a damaged line.
+var keyPattern = regexp.MustCompile(`"kind":"(\w+)","key":("(?:[^"\\]|\\.)*")`)
 
 // damagedKeys lists the keys in the damaged lines. It lists an unreadable key as "an unknown key".
 func damagedKeys(bad []badLine) string {
@@ -93,7 +93,7 @@ func damagedKeys(bad []badLine) string {
 	named := map[string]bool{}
 	for _, b := range bad {
 		key := "an unknown key"
-		if m := keyOf.FindSubmatch(b.text); m != nil {
+		if m := keyPattern.FindSubmatch(b.text); m != nil {
 			key = string(m[1]) + " " + strings.ToValidUTF8(string(m[2][:min(len(m[2]), maxKey)]), "")
 		}
 		if !named[key] {
@@ -104,7 +104,7 @@ func damagedKeys(bad []badLine) string {
 	return joinFirst(keys)
 }
 
-// joinFirst joins the first names and appends the number of the rest.
+// joinFirst joins the first names and appends the number of remaining names.
 func joinFirst(names []string) string {
 	if more := len(names) - maxNamed; more > 0 {
 		return strings.Join(names[:maxNamed], ", ") + " and " + strconv.Itoa(more) + " more"

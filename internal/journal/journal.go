@@ -38,8 +38,8 @@ type Format struct {
 	Effect string
 }
 
-// slack is the allowed size of superseded lines in a small file, in bytes.
-const slack = 64 << 10
+// maxSlack is the maximum size of superseded lines in a small file, in bytes.
+const maxSlack = 64 << 10
 
 // A Journal is an open journal file. It is safe for concurrent use.
 type Journal struct {
@@ -79,7 +79,7 @@ type batch struct {
 //
 // Open moves damaged lines to a new file, PATH.damaged or PATH.damaged.2 to 9, and keeps the others. It then logs an
 // error to [slog.Default] with the line numbers, both file names and the keys. If the file has another format or
-// version, or a damaged first line, Open returns an error and does not change the file. It does the same if it cannot
+// version, or a damaged first line, Open returns an error and does not change the file. Open also does so if it cannot
 // move the damaged lines.
 func Open(ctx context.Context, path string, f Format) (_ *Journal, err error) {
 	if path, err = filelock.Resolve(path); err != nil {
@@ -134,8 +134,8 @@ func (j *Journal) All(kind string) (all []Entry) {
 	return all
 }
 
-// Put stores entries in order and returns after they were written to disk. If an error occurs, the values are
-// unchanged. The next change restores the file. After [Journal.Close], it returns [store.ErrClosed].
+// Put stores entries in order and returns after they are written to disk. If an error occurs, the values are unchanged.
+// The next change restores the file. After [Journal.Close], it returns [store.ErrClosed].
 func (j *Journal) Put(entries ...Entry) error {
 	lines := make([][]byte, len(entries))
 	for i, e := range entries {
@@ -174,7 +174,7 @@ func (j *Journal) write(b *batch) error {
 	live := j.live
 	j.mu.Unlock()
 	var err error
-	if j.file == nil || j.moved() || j.size+int64(len(added)) > 2*live+slack {
+	if j.file == nil || j.isReplaced() || j.size+int64(len(added)) > 2*live+maxSlack {
 		err = j.rewrite(b)
 	} else {
 		err = j.append(added)
@@ -190,8 +190,8 @@ func (j *Journal) write(b *batch) error {
 	return nil
 }
 
-// moved reports whether path no longer refers to the open file.
-func (j *Journal) moved() bool {
+// isReplaced reports whether path no longer refers to the open file.
+func (j *Journal) isReplaced() bool {
 	there, err := os.Stat(j.path)
 	if err != nil {
 		return true

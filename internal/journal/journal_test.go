@@ -111,7 +111,7 @@ func TestWrittenAnew(t *testing.T) {
 		if info.Size() < last {
 			anew++
 		}
-		if last = info.Size(); last > 2*100*1100+slack {
+		if last = info.Size(); last > 2*100*1100+maxSlack {
 			t.Fatalf("%d bytes after %d changes", last, i)
 		}
 	}

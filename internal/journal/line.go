@@ -33,8 +33,8 @@ func encode(v any) ([]byte, error) {
 	return append(text, sumMember+Checksum(text)+sumEnd+"\n"...), nil
 }
 
-// cutChecksum returns the object in a line without the checksum, and reports whether there was a checksum. It returns
-// an error if the checksum does not match.
+// cutChecksum returns the object in a line without the checksum, and reports whether the line has a checksum. It
+// returns an error if the checksum does not match.
 func cutChecksum(text []byte) (object []byte, sealed bool, err error) {
 	at := len(text) - sumSize
 	if at < 0 || !bytes.HasPrefix(text[at:], []byte(sumMember)) || !bytes.HasSuffix(text, []byte(sumEnd)) {

@@ -18,7 +18,7 @@ type Header struct {
 	Version int    `json:"version"`
 }
 
-// Accept returns an error unless found equals h.
+// Accept returns an error unless the header found equals h.
 func (h Header) Accept(found Header) error {
 	switch {
 	case found == h:

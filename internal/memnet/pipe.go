@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// bufferSize is the number of bytes that one end can write before the other reads.
+// bufferSize is the number of bytes that one end can write before the other end reads.
 const bufferSize = 4 << 10
 
 // Pipe returns the two ends of a connection. Like sockets and unlike [net.Pipe], they have a small buffer. Both ends

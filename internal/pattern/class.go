@@ -6,34 +6,34 @@ import (
 	"strings"
 )
 
-// escape parses an escape outside a class. The backslash has already been read.
-func (p *parser) escape() *node {
+// parseEscape parses an escape outside a class. The backslash has already been read.
+func (p *parser) parseEscape() *node {
 	start := p.at
 	p.at++
 	if !p.more() {
 		p.fail(start, `the pattern ends with a lone \`)
 	}
-	switch r := p.next(0); {
+	switch r := p.peek(0); {
 	case r == 'b' || r == 'B':
 		p.at++
-		if p.next(0) == '{' {
+		if p.peek(0) == '{' {
 			p.fail(start, `ECMA-262 knows no \b{…}`)
 		}
 		return &node{op: opBoundary, negated: r == 'B'}
 	case r >= '1' && r <= '9':
 		n, _ := p.number()
 		return p.back(&node{op: opBack, group: n, at: start})
-	case r == 'k' && p.next(1) == '<':
+	case r == 'k' && p.peek(1) == '<':
 		p.at += 2
-		return p.back(&node{op: opBack, name: p.groupName('>'), at: start})
+		return p.back(&node{op: opBack, name: p.parseGroupName('>'), at: start})
 	}
-	if n := p.foreignAnchor(start); n != nil {
+	if n := p.parseForeignAnchor(start); n != nil {
 		return n
 	}
-	if s, ok := p.classEscape(); ok {
+	if s, ok := p.parseClassEscape(); ok {
 		return &node{op: opSet, set: s}
 	}
-	r := p.characterEscape(start, false)
+	r := p.parseCharacterEscape(start, false)
 	return p.foldCase(&node{op: opSet, set: set{{r, r}}}, start)
 }
 
@@ -42,9 +42,9 @@ func (p *parser) back(n *node) *node {
 	return n
 }
 
-// classEscape parses \d, \s, \w, \p{…} and their complements. The backslash has already been read.
-func (p *parser) classEscape() (set, bool) {
-	r := p.next(0)
+// parseClassEscape parses \d, \s, \w, \p{…} and their complements. The backslash has already been read.
+func (p *parser) parseClassEscape() (set, bool) {
+	r := p.peek(0)
 	var s set
 	switch r {
 	case 'd', 'D':
@@ -72,7 +72,7 @@ func (p *parser) classEscape() (set, bool) {
 
 // propertyEscape reads {…} of \p.
 func (p *parser) propertyEscape(start int) set {
-	if p.next(0) != '{' {
+	if p.peek(0) != '{' {
 		p.fail(start, `\%c needs a property in braces, as in \p{L}`, p.text[start+1])
 	}
 	end := slices.Index(p.text[p.at:], '}')
@@ -88,28 +88,28 @@ func (p *parser) propertyEscape(start int) set {
 	return s
 }
 
-// characterEscape parses an escape for one code point. The backslash has already been read.
-func (p *parser) characterEscape(start int, inClass bool) rune {
-	r := p.next(0)
+// parseCharacterEscape parses an escape for one code point. The backslash has already been read.
+func (p *parser) parseCharacterEscape(start int, inClass bool) rune {
+	r := p.peek(0)
 	p.at++
 	switch {
 	case strings.ContainsRune("fnrtv", r):
 		return map[rune]rune{'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'}[r]
-	case r == 'c' && isLetter(p.next(0)):
-		c := p.next(0) % 32
+	case r == 'c' && isLetter(p.peek(0)):
+		c := p.peek(0) % 32
 		p.at++
 		return c
-	case r == '0' && !isDigit(p.next(0)):
+	case r == '0' && !isDigit(p.peek(0)):
 		return 0
-	case r == 'x' && isHex(p.next(0)) && isHex(p.next(1)):
+	case r == 'x' && isHex(p.peek(0)) && isHex(p.peek(1)):
 		return p.hex(2)
 	case r == 'u':
 		p.at--
-		return p.unicodeEscape(start)
+		return p.parseUnicodeEscape(start)
 	case strings.ContainsRune(`^$\.*+?()[]{}|/`, r), inClass && r == '-':
 		return r
 	}
-	return p.foreignCharacter(start, r)
+	return p.parseForeignCharacter(start, r)
 }
 
 func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
@@ -120,7 +120,7 @@ func isHex(r rune) bool { return isDigit(r) || 'a' <= r && r <= 'f' || 'A' <= r 
 func (p *parser) hex(n int) rune {
 	v := rune(0)
 	for range n {
-		d, _ := hexValue(p.next(0))
+		d, _ := hexValue(p.peek(0))
 		v = v*16 + d
 		p.at++
 	}
@@ -139,12 +139,12 @@ func hexValue(r rune) (rune, bool) {
 	return 0, false
 }
 
-// unicodeEscape parses uXXXX, a surrogate pair in this form, or u{…}, starting at the u.
-func (p *parser) unicodeEscape(start int) rune {
+// parseUnicodeEscape parses uXXXX, a surrogate pair in this form, or u{…}, starting at the u.
+func (p *parser) parseUnicodeEscape(start int) rune {
 	p.at++
 	if p.take("{") {
 		v, n := rune(0), 0
-		for ; isHex(p.next(0)); n++ {
+		for ; isHex(p.peek(0)); n++ {
 			if v = v*16 + p.hex(1); v > maxRune {
 				p.fail(start, `\u{…} is beyond U+10FFFF`)
 			}
@@ -157,7 +157,7 @@ func (p *parser) unicodeEscape(start int) rune {
 	unit := func(at int) (rune, bool) {
 		v := rune(0)
 		for i := range 4 {
-			d, ok := hexValue(p.next(at + i))
+			d, ok := hexValue(p.peek(at + i))
 			if !ok {
 				return 0, false
 			}
@@ -186,31 +186,31 @@ type element struct {
 	start int
 }
 
-// class parses a class in brackets.
-func (p *parser) class() *node {
+// parseClass parses a class in brackets.
+func (p *parser) parseClass() *node {
 	start := p.at
 	p.at++
 	negated := p.take("^")
 	p.rejectForeignClass(true)
 	var spans []span
-	for p.next(0) != ']' {
+	for p.peek(0) != ']' {
 		if !p.more() {
 			p.fail(start, "the class %s is not closed", p.excerpt(start))
 		}
-		from := p.element()
-		if p.next(0) != '-' || p.next(1) == ']' || p.next(1) < 0 {
+		from := p.parseElement()
+		if p.peek(0) != '-' || p.peek(1) == ']' || p.peek(1) < 0 {
 			spans = append(spans, from.set...)
 			p.foldElement(from, from)
 			continue
 		}
 		dash := p.at
 		p.at++
-		to := p.element()
+		to := p.parseElement()
 		switch {
-		case !from.point && to.point && to.set[0].low == '-' && p.next(0) == '[':
+		case !from.point && to.point && to.set[0].low == '-' && p.peek(0) == '[':
 			p.fail(dash, "-- takes a set away only with the v flag, and patterns have the u flag")
 		case !from.point || !to.point:
-			p.blame(dash, "a class such as %s cannot end a range", string(p.text[from.start:p.at]))
+			p.recordFault(dash, "a class such as %s cannot end a range", string(p.text[from.start:p.at]))
 			p.change(dash, dash+1, `\-`)
 			spans = append(append(append(spans, from.set...), to.set...), span{'-', '-'})
 		case from.set[0].low > to.set[0].low:
@@ -228,11 +228,11 @@ func (p *parser) class() *node {
 	return &node{op: opSet, set: s}
 }
 
-// element parses one member of a class.
-func (p *parser) element() element {
+// parseElement parses one member of a class.
+func (p *parser) parseElement() element {
 	start := p.at
 	p.rejectForeignClass(false)
-	r := p.next(0)
+	r := p.peek(0)
 	p.at++
 	if r != '\\' {
 		return element{set{{r, r}}, true, start}
@@ -243,10 +243,10 @@ func (p *parser) element() element {
 	if p.take("b") {
 		return element{set{{'\b', '\b'}}, true, start}
 	}
-	if s, ok := p.classEscape(); ok {
+	if s, ok := p.parseClassEscape(); ok {
 		return element{s, false, start}
 	}
-	r = p.characterEscape(start, true)
+	r = p.parseCharacterEscape(start, true)
 	return element{set{{r, r}}, true, start}
 }
 

@@ -41,9 +41,9 @@ func (p *parser) applyEdits() string {
 	return out.String()
 }
 
-// loneBracket records a fault for an unescaped literal brace or bracket, which only Annex B allows.
-func (p *parser) loneBracket(at int) {
-	p.blame(at, "a lone %c must be escaped", p.text[at])
+// rejectLoneBracket records a fault for an unescaped brace or bracket outside a construct, which only Annex B allows.
+func (p *parser) rejectLoneBracket(at int) {
+	p.recordFault(at, "a lone %c must be escaped", p.text[at])
 	p.change(at, at+1, `\`+string(p.text[at]))
 }
 
@@ -53,7 +53,7 @@ func (p *parser) rejectUpTo(at int) {
 	for end < len(p.text) && isDigit(p.text[end]) {
 		end++
 	}
-	if p.next(1) == ',' && end > at+2 && end < len(p.text) && p.text[end] == '}' {
+	if p.peek(1) == ',' && end > at+2 && end < len(p.text) && p.text[end] == '}' {
 		n := string(p.text[at+2 : end])
 		p.fail(at, `{,%s} is not a quantifier: write {0,%s}, or \{,%s\} for the text`, n, n, n)
 	}
@@ -111,10 +111,10 @@ func otherCases(s set) set {
 	return union(spans)
 }
 
-// foreignAnchor parses \A, \z and \Z. It returns nil for other escapes.
-func (p *parser) foreignAnchor(start int) *node {
+// parseForeignAnchor parses \A, \z and \Z. It returns nil for other escapes.
+func (p *parser) parseForeignAnchor(start int) *node {
 	n, form := &node{op: opEnd}, "$"
-	switch r := p.next(0); r {
+	switch r := p.peek(0); r {
 	case 'A':
 		n, form = &node{op: opBegin}, "^"
 	case 'z', 'Z':
@@ -122,14 +122,14 @@ func (p *parser) foreignAnchor(start int) *node {
 		return nil
 	}
 	p.at++
-	p.blame(start, `ECMA-262 has no %s`, string(p.text[start:p.at]))
+	p.recordFault(start, `ECMA-262 has no %s`, string(p.text[start:p.at]))
 	p.change(start, p.at, form)
 	return n
 }
 
-// foreignCharacter handles an escape for one code point that ECMA-262 does not allow with the u flag. The caller has
-// read r.
-func (p *parser) foreignCharacter(start int, r rune) rune {
+// parseForeignCharacter handles an escape for one code point that ECMA-262 does not allow with the u flag. The caller
+// has read r.
+func (p *parser) parseForeignCharacter(start int, r rune) rune {
 	switch {
 	case r == 'x':
 		p.fail(start, `\x needs two hexadecimal digits`)
@@ -138,7 +138,7 @@ func (p *parser) foreignCharacter(start int, r rune) rune {
 	case isLetter(r):
 		p.fail(start, `ECMA-262 has no \%c`, r)
 	}
-	p.blame(start, `with the u flag %c needs no escape and takes none`, r)
+	p.recordFault(start, `with the u flag %c needs no escape and takes none`, r)
 	p.change(start, p.at, string(r))
 	return r
 }
@@ -148,8 +148,8 @@ func (p *parser) inlineFlags() *node {
 	start := p.at
 	p.at += 2
 	on, set := true, p.flags
-	for ; p.more() && p.next(0) != ')' && p.next(0) != ':'; p.at++ {
-		switch r := p.next(0); r {
+	for ; p.more() && p.peek(0) != ')' && p.peek(0) != ':'; p.at++ {
+		switch r := p.peek(0); r {
 		case '-':
 			on = false
 		case 'i':
@@ -167,7 +167,7 @@ func (p *parser) inlineFlags() *node {
 	}
 	p.at++
 	head := string(p.text[start:p.at])
-	p.blame(start, "%s sets flags within the pattern, which JavaScript engines do not know", head)
+	p.recordFault(start, "%s sets flags within the pattern, which JavaScript engines do not know", head)
 	if strings.HasSuffix(head, ")") {
 		p.change(start, p.at, "")
 		p.flags = set
@@ -187,7 +187,7 @@ func (p *parser) inlineFlags() *node {
 func (p *parser) rejectForeignClass(first bool) {
 	switch {
 	case !p.lenient:
-	case first && p.next(0) == ']':
+	case first && p.peek(0) == ']':
 		p.fail(p.at, `a class that begins with ] is empty in ECMA-262; \] is a bracket`)
 	case p.hasPrefix("[:"):
 		p.fail(p.at, "ECMA-262 has no classes with names, such as [:alpha:]")

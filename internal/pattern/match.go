@@ -19,7 +19,7 @@ type machine struct {
 // An entry is a backtracking action on the stack: restore a slot or try an alternative.
 type entry struct {
 	kind entryKind
-	// slot and was restore a slot. pc and at specify an alternative.
+	// slot and was specify a slot to restore. pc and at specify an alternative.
 	pc, at, slot, was int
 }
 
@@ -59,15 +59,15 @@ func (m *machine) set(slot, value int) {
 
 func (m *machine) exhausted() bool { return m.steps > maxSteps || len(m.stack) > maxStack }
 
-// run executes the program from pc at an offset until it matches or all alternatives fail. After a match, the stack has
-// entries that can undo the captures.
+// run executes the program from pc at an offset in the text until it matches or all alternatives fail. After a match,
+// the stack has entries that can undo the captures.
 func (m *machine) run(pc, at int) bool {
 	base := len(m.stack)
 	for {
 		m.steps++
 		if m.exhausted() {
 			m.steps = maxSteps + 1
-			m.undo(base)
+			m.restoreSlots(base)
 			return false
 		}
 		if m.p.steps[pc].code == doMatch {
@@ -175,7 +175,7 @@ func (m *machine) turn(in *instruction, pc, at int) (int, int, bool) {
 	return pc + 1, at, true
 }
 
-// beginTurn starts a turn of a repetition: it increments the count and clears the groups inside.
+// beginTurn starts a turn of a repetition. It increments the count and clears the groups in the repetition.
 func (m *machine) beginTurn(in *instruction, at int) {
 	m.set(in.x, m.slots[in.x]+1)
 	m.set(in.x+1, at)
@@ -194,7 +194,7 @@ func (m *machine) look(in *instruction, pc, at int) bool {
 	base := len(m.stack)
 	found := m.run(pc+1, at)
 	if in.negated {
-		m.undo(base)
+		m.restoreSlots(base)
 		return !found && m.steps <= maxSteps
 	}
 	if found {
@@ -276,8 +276,8 @@ func (m *machine) backtrack(base int) (pc, at int, ok bool) {
 	return 0, 0, false
 }
 
-// undo removes all entries above base and restores their slots.
-func (m *machine) undo(base int) {
+// restoreSlots removes all entries above base and restores their slots.
+func (m *machine) restoreSlots(base int) {
 	for len(m.stack) > base {
 		if top := m.stack[len(m.stack)-1]; top.kind == putBack {
 			m.slots[top.slot] = top.was

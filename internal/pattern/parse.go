@@ -10,8 +10,8 @@ import (
 const maxNesting = 250
 
 // A parser parses ECMA-262 with the u flag (sections 22.2.1 and 22.2.2). It also understands the syntax of other
-// engines, in order to suggest an ECMA-262 equivalent. It records the first fault and collects changes in edits. It
-// stops only at a construct without an ECMA-262 equivalent.
+// engines, to suggest an ECMA-262 equivalent. It records the first fault and collects changes in edits. It stops only
+// at a construct without an ECMA-262 equivalent.
 type parser struct {
 	text   []rune
 	at     int
@@ -67,8 +67,8 @@ func (p *parser) run() (t *tree) {
 	return t
 }
 
-// blame records a fault if it is the first. A lenient parser continues.
-func (p *parser) blame(at int, format string, args ...any) {
+// recordFault records a fault unless an earlier fault was recorded. A lenient parser continues.
+func (p *parser) recordFault(at int, format string, args ...any) {
 	if p.fault == nil {
 		p.fault = &SyntaxError{Offset: at, Reason: fmt.Sprintf(format, args...)}
 	}
@@ -79,14 +79,14 @@ func (p *parser) blame(at int, format string, args ...any) {
 
 // fail records a fault and stops parsing.
 func (p *parser) fail(at int, format string, args ...any) {
-	p.blame(at, format, args...)
+	p.recordFault(at, format, args...)
 	panic(giveUp{})
 }
 
 func (p *parser) more() bool { return p.at < len(p.text) }
 
-// next returns the rune n positions ahead, or -1 past the end.
-func (p *parser) next(n int) rune {
+// peek returns the rune n positions ahead, or -1 beyond the end.
+func (p *parser) peek(n int) rune {
 	if p.at+n < len(p.text) {
 		return p.text[p.at+n]
 	}
@@ -96,7 +96,7 @@ func (p *parser) next(n int) rune {
 // hasPrefix reports whether the remaining text starts with s.
 func (p *parser) hasPrefix(s string) bool {
 	for i, r := range []rune(s) {
-		if p.next(i) != r {
+		if p.peek(i) != r {
 			return false
 		}
 	}
@@ -153,8 +153,8 @@ func (p *parser) disjunction() *node {
 
 func (p *parser) alternative() *node {
 	var parts []*node
-	for p.more() && p.next(0) != '|' && p.next(0) != ')' {
-		if t := p.term(); t != nil {
+	for p.more() && p.peek(0) != '|' && p.peek(0) != ')' {
+		if t := p.parseTerm(); t != nil {
 			parts = append(parts, t)
 		}
 	}
@@ -167,21 +167,21 @@ func (p *parser) alternative() *node {
 	return &node{op: opConcat, parts: parts}
 }
 
-// term parses an assertion, or an atom with its quantifier. It returns nil if the term does not affect matching, such
-// as (?i).
-func (p *parser) term() *node {
+// parseTerm parses an assertion, or an atom with its quantifier. It returns nil if the term does not affect matching,
+// such as (?i).
+func (p *parser) parseTerm() *node {
 	start, first := p.at, p.groups
-	n := p.atom()
+	n := p.parseAtom()
 	if n == nil {
 		return nil
 	}
 	at := p.at
-	least, most, ok := p.quantifier()
+	least, most, ok := p.parseQuantifier()
 	if !ok {
 		return n
 	}
 	if n.op == opBegin || n.op == opEnd || n.op == opBoundary || n.op == opLook {
-		p.blame(at, "a quantifier cannot follow the assertion %s", string(p.text[start:at]))
+		p.recordFault(at, "a quantifier cannot follow the assertion %s", string(p.text[start:at]))
 		p.change(start, start, "(?:")
 		p.change(at, at, ")")
 	}
@@ -190,8 +190,8 @@ func (p *parser) term() *node {
 	return r
 }
 
-// quantifier parses *, +, ? and braces with numbers.
-func (p *parser) quantifier() (least, most int, ok bool) {
+// parseQuantifier parses *, +, ? and braces with numbers.
+func (p *parser) parseQuantifier() (least, most int, ok bool) {
 	switch {
 	case p.take("*"):
 		return 0, unbounded, true
@@ -199,7 +199,7 @@ func (p *parser) quantifier() (least, most int, ok bool) {
 		return 1, unbounded, true
 	case p.take("?"):
 		return 0, 1, true
-	case p.next(0) != '{':
+	case p.peek(0) != '{':
 		return 0, 0, false
 	}
 	from := p.at
@@ -228,8 +228,8 @@ func (p *parser) quantifier() (least, most int, ok bool) {
 // number parses decimal digits. A number that does not fit into an int32 becomes unbounded.
 func (p *parser) number() (int, bool) {
 	n, start := 0, p.at
-	for isDigit(p.next(0)) {
-		n = min(n*10+int(p.next(0)-'0'), unbounded)
+	for isDigit(p.peek(0)) {
+		n = min(n*10+int(p.peek(0)-'0'), unbounded)
 		p.at++
 	}
 	return n, p.at > start
@@ -237,10 +237,10 @@ func (p *parser) number() (int, bool) {
 
 func isDigit(r rune) bool { return '0' <= r && r <= '9' }
 
-// atom parses an atom or an assertion, without a quantifier.
-func (p *parser) atom() *node {
+// parseAtom parses an atom or an assertion, without a quantifier.
+func (p *parser) parseAtom() *node {
 	start := p.at
-	switch r := p.next(0); r {
+	switch r := p.peek(0); r {
 	case '^':
 		p.at++
 		return &node{op: opBegin}
@@ -248,32 +248,32 @@ func (p *parser) atom() *node {
 		p.at++
 		return &node{op: opEnd}
 	case '(':
-		return p.group()
+		return p.parseGroup()
 	case '[':
-		return p.class()
+		return p.parseClass()
 	case '.':
 		p.at++
 		return p.dot(start)
 	case '\\':
-		return p.escape()
+		return p.parseEscape()
 	case '*', '+', '?':
 		p.fail(start, "the quantifier %c has nothing to repeat", r)
 	case '{':
-		if _, _, ok := p.quantifier(); ok {
+		if _, _, ok := p.parseQuantifier(); ok {
 			p.fail(start, "the quantifier %s has nothing to repeat", string(p.text[start:p.at]))
 		}
 		p.rejectUpTo(start)
-		p.loneBracket(start)
+		p.rejectLoneBracket(start)
 	case ']', '}':
-		p.loneBracket(start)
+		p.rejectLoneBracket(start)
 	}
-	r := p.next(0)
+	r := p.peek(0)
 	p.at++
 	return p.literal(r, start)
 }
 
-// group parses a construct that starts with a parenthesis.
-func (p *parser) group() *node {
+// parseGroup parses a construct that starts with a parenthesis.
+func (p *parser) parseGroup() *node {
 	start := p.at
 	switch {
 	case p.take("(?:"):
@@ -289,7 +289,7 @@ func (p *parser) group() *node {
 	case p.take("(?<!"):
 		return p.look(start, true, true)
 	case p.take("(?<"):
-		return p.capture(start, p.groupName('>'))
+		return p.capture(start, p.parseGroupName('>'))
 	case p.hasPrefix("(?"):
 		return p.inlineFlags()
 	}
@@ -332,15 +332,15 @@ func (p *parser) excerpt(at int) string {
 	return string(p.text[at:end])
 }
 
-// groupName parses the name of a group and the delimiter at its end.
-func (p *parser) groupName(end rune) string {
+// parseGroupName parses the name of a group and the delimiter at its end.
+func (p *parser) parseGroupName(end rune) string {
 	start := p.at
 	var name strings.Builder
-	for p.more() && p.next(0) != end {
-		r := p.next(0)
+	for p.more() && p.peek(0) != end {
+		r := p.peek(0)
 		p.at++
-		if r == '\\' && p.next(0) == 'u' {
-			r = p.unicodeEscape(p.at - 1)
+		if r == '\\' && p.peek(0) == 'u' {
+			r = p.parseUnicodeEscape(p.at - 1)
 		}
 		first := name.Len() == 0
 		if r != '$' && r != '_' && !unicode.IsLetter(r) && !unicode.Is(unicode.Nl, r) && !unicode.Is(unicode.Other_ID_Start, r) &&

@@ -71,27 +71,27 @@ var derivedProperties = map[string]func() set{
 	"Any":      func() set { return anything },
 	"Assigned": func() set { return unassigned().complement() },
 	"Alphabetic": sync.OnceValue(func() set {
-		return ofTable(unicode.L, unicode.Nl, unicode.Other_Lowercase, unicode.Other_Uppercase, unicode.Other_Alphabetic)
+		return newTableSet(unicode.L, unicode.Nl, unicode.Other_Lowercase, unicode.Other_Uppercase, unicode.Other_Alphabetic)
 	}),
-	"Lowercase": func() set { return ofTable(unicode.Ll, unicode.Other_Lowercase) },
-	"Uppercase": func() set { return ofTable(unicode.Lu, unicode.Other_Uppercase) },
+	"Lowercase": func() set { return newTableSet(unicode.Ll, unicode.Other_Lowercase) },
+	"Uppercase": func() set { return newTableSet(unicode.Lu, unicode.Other_Uppercase) },
 	"Cased": func() set {
-		return ofTable(unicode.Lu, unicode.Ll, unicode.Lt, unicode.Other_Lowercase, unicode.Other_Uppercase)
+		return newTableSet(unicode.Lu, unicode.Ll, unicode.Lt, unicode.Other_Lowercase, unicode.Other_Uppercase)
 	},
-	"Math":         func() set { return ofTable(unicode.Sm, unicode.Other_Math) },
+	"Math":         func() set { return newTableSet(unicode.Sm, unicode.Other_Math) },
 	"ID_Start":     idStart,
 	"ID_Continue":  idContinue,
-	"XID_Start":    func() set { return idStart().without(notXIDStart) },
-	"XID_Continue": func() set { return idContinue().without(notXIDContinue) },
+	"XID_Start":    func() set { return idStart().subtract(notXIDStart) },
+	"XID_Continue": func() set { return idContinue().subtract(notXIDContinue) },
 	"Default_Ignorable_Code_Point": func() set {
-		return ofTable(unicode.Other_Default_Ignorable_Code_Point, unicode.Cf, unicode.Variation_Selector).
-			without(ofTable(unicode.White_Space, unicode.Prepended_Concatenation_Mark)).
-			without(set{{0xFFF9, 0xFFFB}, {0x13430, 0x13440}})
+		return newTableSet(unicode.Other_Default_Ignorable_Code_Point, unicode.Cf, unicode.Variation_Selector).
+			subtract(newTableSet(unicode.White_Space, unicode.Prepended_Concatenation_Mark)).
+			subtract(set{{0xFFF9, 0xFFFB}, {0x13430, 0x13440}})
 	},
-	"Grapheme_Extend": func() set { return ofTable(unicode.Me, unicode.Mn, unicode.Other_Grapheme_Extend) },
+	"Grapheme_Extend": func() set { return newTableSet(unicode.Me, unicode.Mn, unicode.Other_Grapheme_Extend) },
 	"Grapheme_Base": func() set {
-		return ofTable(unicode.Cc, unicode.Cf, unicode.Cs, unicode.Co, unicode.Zl, unicode.Zp, unicode.Me, unicode.Mn,
-			unicode.Other_Grapheme_Extend).complement().without(unassigned())
+		return newTableSet(unicode.Cc, unicode.Cf, unicode.Cs, unicode.Co, unicode.Zl, unicode.Zp, unicode.Me, unicode.Mn,
+			unicode.Other_Grapheme_Extend).complement().subtract(unassigned())
 	},
 }
 
@@ -103,20 +103,20 @@ var (
 )
 
 func idStart() set {
-	return ofTable(unicode.L, unicode.Nl, unicode.Other_ID_Start).without(ofTable(unicode.Pattern_Syntax, unicode.Pattern_White_Space))
+	return newTableSet(unicode.L, unicode.Nl, unicode.Other_ID_Start).subtract(newTableSet(unicode.Pattern_Syntax, unicode.Pattern_White_Space))
 }
 
 var idContinue = sync.OnceValue(func() set {
-	more := ofTable(unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Other_ID_Continue)
-	return union(append(more, idStart()...)).without(ofTable(unicode.Pattern_Syntax, unicode.Pattern_White_Space))
+	more := newTableSet(unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Other_ID_Continue)
+	return union(append(more, idStart()...)).subtract(newTableSet(unicode.Pattern_Syntax, unicode.Pattern_White_Space))
 })
 
-func unassigned() set { return ofTable(unicode.Cn) }
+func unassigned() set { return newTableSet(unicode.Cn) }
 
 // category returns the code points of the general category with the given short name, or nil.
 func category(name string) set {
 	if t := unicode.Categories[name]; t != nil && len(name) <= 2 {
-		return ofTable(t)
+		return newTableSet(t)
 	}
 	return nil
 }
@@ -140,9 +140,9 @@ func script(name string, extended bool) (set, bool) {
 	if t == nil {
 		return nil, false
 	}
-	s := ofTable(t)
+	s := newTableSet(t)
 	if other := parseRanges(tables()["extension"][name]); extended && len(other) > 0 {
-		return union(append(s.without(other), other.without(s)...)), true
+		return union(append(s.subtract(other), other.subtract(s)...)), true
 	}
 	return s, true
 }
@@ -174,7 +174,7 @@ func propertySet(name string) (set, bool) {
 		return parseRanges(data), true
 	}
 	if sharedProperties[name] {
-		return ofTable(unicode.Properties[name]), true
+		return newTableSet(unicode.Properties[name]), true
 	}
 	return nil, false
 }

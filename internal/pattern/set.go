@@ -43,8 +43,8 @@ func (s set) complement() set {
 	return out
 }
 
-// without returns the code points of s that are not in other.
-func (s set) without(other set) set {
+// subtract returns the set of the code points of s that are not in the other set.
+func (s set) subtract(other set) set {
 	return union(append(slices.Clone(s.complement()), other...)).complement()
 }
 
@@ -69,8 +69,8 @@ func (s set) has(r rune) bool {
 	return found && i < len(s)
 }
 
-// ofTable returns the code points of tables from package unicode.
-func ofTable(tables ...*unicode.RangeTable) set {
+// newTableSet returns the set of the code points in tables from package unicode.
+func newTableSet(tables ...*unicode.RangeTable) set {
 	var all []span
 	add := func(low, high, stride rune) {
 		if stride == 1 {
@@ -92,13 +92,13 @@ func ofTable(tables ...*unicode.RangeTable) set {
 	return union(all)
 }
 
-// The classes of ECMA-262. Without the i flag, \w is ASCII only, even with the u flag.
+// The classes of ECMA-262. Without the i flag, \w matches only ASCII characters, even with the u flag.
 var (
 	digits = set{{'0', '9'}}
 	words  = set{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}
 	// spaces holds WhiteSpace and LineTerminator. Unlike Go's \s, it includes the vertical tab, the no-break space,
 	// U+FEFF and all of category Zs.
-	spaces = union(append(slices.Clone(ofTable(unicode.Zs)), span{'\t', '\r'}, span{0x2028, 0x2029}, span{0xFEFF, 0xFEFF}))
+	spaces = union(append(slices.Clone(newTableSet(unicode.Zs)), span{'\t', '\r'}, span{0x2028, 0x2029}, span{0xFEFF, 0xFEFF}))
 	// lineEnds holds the code points that the dot does not match.
 	lineEnds = set{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}
 	anything = set{{0, maxRune}}

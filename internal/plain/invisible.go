@@ -2,8 +2,8 @@ package plain
 
 import "unicode"
 
-// MaxMarks is the number of consecutive combining marks to show. Some languages need up to four on a letter, for
-// example Hebrew with cantillation. Longer stacks hide text or the lines around it.
+// MaxMarks is the maximum number of consecutive combining marks to show. Some languages need up to four on a letter,
+// for example Hebrew with cantillation. Longer stacks hide text or the lines around it.
 const MaxMarks = 4
 
 // blank holds characters with an empty glyph that Unicode does not classify as invisible. The comments are their names

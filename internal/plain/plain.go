@@ -20,7 +20,7 @@ func Lines(s string) string {
 	return escape(s, func(r rune) bool { return r != '\n' && r != '\t' && Hidden(r) })
 }
 
-// Cut truncates s to at most most bytes without splitting a character.
+// Cut truncates s to the maximum number of bytes without splitting a character.
 func Cut(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -10,8 +10,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
-// grace is how long a program may take to exit after SIGTERM.
-const grace = 3 * time.Second
+// exitTimeout is the time limit for a program to exit after SIGTERM.
+const exitTimeout = 3 * time.Second
 
 // A Program is a running command with its child processes.
 type Program struct {
@@ -26,7 +26,7 @@ type Program struct {
 func Start(command, env []string, stdout, stderr io.Writer) (*Program, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(childenv.WithoutSecrets(cmd.Environ()), env...)
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, grace
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, exitTimeout
 	Lead(cmd)
 	p := &Program{Name: filepath.Base(command[0]), cmd: cmd, exited: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
@@ -68,7 +68,7 @@ func (p *Program) End() bool {
 	select {
 	case <-p.exited:
 		asked = true
-	case <-time.After(grace):
+	case <-time.After(exitTimeout):
 	}
 	p.Kill()
 	return asked

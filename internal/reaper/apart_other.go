@@ -6,4 +6,4 @@ import "os/exec"
 
 func detach(*exec.Cmd) {}
 
-func (p process) end(bool) {}
+func (p process) shutDown(bool) {}

@@ -11,8 +11,8 @@ import (
 // Ctrl-C.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// end sends SIGQUIT, which makes PostgreSQL shut down immediately, or kills the process.
-func (p process) end(kill bool) {
+// shutDown sends SIGQUIT, which makes PostgreSQL shut down immediately, or kills the process.
+func (p process) shutDown(kill bool) {
 	signal := syscall.SIGQUIT
 	if kill {
 		signal = syscall.SIGKILL

@@ -78,7 +78,7 @@ func init() {
 		fmt.Fprintln(os.Stderr, "reaper: bad order", text)
 		os.Exit(1)
 	}
-	o.await()
+	o.waitForExit()
 	o.reap()
 	os.Exit(0)
 }
@@ -86,8 +86,8 @@ func init() {
 // pollInterval is the interval for checking the commands above the starter.
 const pollInterval = 300 * time.Millisecond
 
-// await returns when the starter or a command above it has exited.
-func (o *task) await() {
+// waitForExit returns when the starter or a command above it has exited.
+func (o *task) waitForExit() {
 	ended := make(chan struct{})
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
@@ -108,20 +108,20 @@ func (o *task) await() {
 }
 
 const (
-	// gracePeriod is how long processes have to exit before they are killed. reapTime is how long the reaper looks for
-	// processes.
+	// gracePeriod is the time for processes to exit before they are killed. reapTime is the time for which the reaper
+	// searches for processes.
 	gracePeriod = 2 * time.Second
 	reapTime    = 30 * time.Second
 )
 
-// reap terminates the remaining processes. It repeats this, because the starter may have started others just before it
-// died.
+// reap terminates the remaining processes. It repeats the search, because the starter may have started other processes
+// just before it exited.
 func (o *task) reap() {
 	began := time.Now()
 	for time.Since(began) < reapTime {
 		found := processesIn(o.Dir)
 		for _, p := range found {
-			p.end(time.Since(began) > gracePeriod)
+			p.shutDown(time.Since(began) > gracePeriod)
 		}
 		if len(found) == 0 {
 			os.RemoveAll(o.Dir)

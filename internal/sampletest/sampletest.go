@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Seed is the environment variable that chooses the sample. The Makefile sets it to the commit, so that each commit
-// uses a different sample.
+// Seed is the environment variable that chooses the sample. The Makefile sets it to the commit, so each commit uses a
+// different sample.
 const Seed = "MCPE_TEST_SEED"
 
 // All is the environment variable that disables sampling.

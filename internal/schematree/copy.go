@@ -8,15 +8,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Copy returns a compact schema in which to has replaced each reference in $ref and in discriminator mappings. It does
-// not change data, such as the value of const, names in a mapping, or a nested schema with an $id. Copy also searches
-// the values of unknown keywords. If the text is not JSON, it returns the text unchanged.
+// Copy returns a compact copy of a schema. It replaces each reference in $ref and in discriminator mappings with the
+// result of to. It does not change data, such as the value of const, names in a mapping, or a nested schema with an
+// $id. Copy also searches the values of unknown keywords. If the text is not JSON, it returns the text unchanged.
 func Copy(schema json.RawMessage, to func(ref string) string) json.RawMessage {
 	if !mayRefer(schema) {
 		return schema
 	}
 	f := refFinder{dec: jsontext.NewDecoder(bytes.NewBuffer(schema), jsontext.AllowDuplicateNames(true))}
-	if f.schema() != nil {
+	if f.readSchema() != nil {
 		return schema
 	}
 	out, from := make([]byte, 0, len(schema)+32*len(f.found)), 0
@@ -69,13 +69,13 @@ type placedRef struct {
 	start, end int
 }
 
-// schema reads a schema or a list of schemas. Other values have no references.
-func (f *refFinder) schema() error {
+// readSchema reads a schema or a list of schemas. Other values have no references.
+func (f *refFinder) readSchema() error {
 	if f.dec.PeekKind() == '[' {
 		return f.list()
 	}
 	before, resource := len(f.found), false
-	err := f.members(func(name []byte) error {
+	err := f.readMembers(func(name []byte) error {
 		k, known := Any.keywords[string(name)]
 		switch {
 		case string(name) == "$ref":
@@ -83,9 +83,9 @@ func (f *refFinder) schema() error {
 		case string(name) == "discriminator":
 			return f.discriminator()
 		case k.Holds == Map || k.Holds == SchemasOrNames:
-			return f.members(func([]byte) error { return f.schema() })
+			return f.readMembers(func([]byte) error { return f.readSchema() })
 		case !known || k.Holds != Nothing:
-			return f.schema()
+			return f.readSchema()
 		}
 		resource = resource || string(name) == "$id"
 		return f.dec.SkipValue()
@@ -101,7 +101,7 @@ func (f *refFinder) list() error {
 		return err
 	}
 	for f.dec.PeekKind() != ']' {
-		if err := f.schema(); err != nil {
+		if err := f.readSchema(); err != nil {
 			return err
 		}
 	}
@@ -109,9 +109,9 @@ func (f *refFinder) list() error {
 	return err
 }
 
-// members calls read for the value of each member of an object. It skips any other value. The name is valid only until
-// read calls members.
-func (f *refFinder) members(read func(name []byte) error) error {
+// readMembers calls read for the value of each member of an object. It skips any other value. The name is valid only
+// until read calls members.
+func (f *refFinder) readMembers(read func(name []byte) error) error {
 	if f.dec.PeekKind() != '{' {
 		return f.dec.SkipValue()
 	}
@@ -136,11 +136,11 @@ func (f *refFinder) members(read func(name []byte) error) error {
 
 // discriminator reads OpenAPI's keyword. The values in its mapping are references, or names without a #.
 func (f *refFinder) discriminator() error {
-	return f.members(func(name []byte) error {
+	return f.readMembers(func(name []byte) error {
 		if string(name) != "mapping" {
 			return f.dec.SkipValue()
 		}
-		return f.members(func([]byte) error { return f.ref(true) })
+		return f.readMembers(func([]byte) error { return f.ref(true) })
 	})
 }
 

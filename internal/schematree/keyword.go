@@ -70,11 +70,11 @@ const Draft07URI = "http://json-schema.org/draft-07/schema#"
 
 var (
 	// Draft2020 is draft 2020-12.
-	Draft2020 = newDialect("2020-12", "https://json-schema.org/draft/2020-12/schema", "$defs", false, only2020)
+	Draft2020 = newDialect("2020-12", "https://json-schema.org/draft/2020-12/schema", "$defs", false, draft2020Keywords)
 	// Draft07 is draft-07.
-	Draft07 = newDialect("draft-07", strings.TrimSuffix(Draft07URI, "#"), "definitions", true, only07)
+	Draft07 = newDialect("draft-07", strings.TrimSuffix(Draft07URI, "#"), "definitions", true, draft07Keywords)
 	// Any has the keywords of all dialects. It is for callers that do not depend on the dialect.
-	Any = newDialect("", "", "$defs", false, only2020, only07, map[string]Keyword{"$recursiveRef": {Refers: true}})
+	Any = newDialect("", "", "$defs", false, draft2020Keywords, draft07Keywords, map[string]Keyword{"$recursiveRef": {Refers: true}})
 )
 
 // DialectOf returns the dialect that a $schema identifies, or nil if it is not supported.
@@ -88,8 +88,8 @@ func DialectOf(uri string) *Dialect {
 	return nil
 }
 
-// common holds the keywords that all dialects share.
-var common = merged(map[string]Keyword{
+// commonKeywords holds the keywords that all dialects share.
+var commonKeywords = mergeKeywords(map[string]Keyword{
 	"$ref":                 {Refers: true},
 	"type":                 {},
 	"enum":                 {},
@@ -119,13 +119,13 @@ var common = merged(map[string]Keyword{
 	"x-match":         {Role: Annotates},
 	"x-go-name":       {Role: Annotates},
 },
-	each(Annotates, "title description $comment default examples deprecated readOnly writeOnly"),
-	each(Identifies, "$schema $id"),
-	each(Narrows, `multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength pattern contentMediaType maxItems
+	keywordsWithRole(Annotates, "title description $comment default examples deprecated readOnly writeOnly"),
+	keywordsWithRole(Identifies, "$schema $id"),
+	keywordsWithRole(Narrows, `multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength pattern contentMediaType maxItems
 		minItems uniqueItems maxProperties minProperties required`))
 
-// only2020 holds the keywords of 2020-12 that draft-07 does not have.
-var only2020 = merged(map[string]Keyword{
+// draft2020Keywords holds the keywords of 2020-12 that draft-07 does not have.
+var draft2020Keywords = mergeKeywords(map[string]Keyword{
 	"$dynamicRef":           {Refers: true},
 	"items":                 {Holds: Schema},
 	"prefixItems":           {Holds: List},
@@ -134,17 +134,17 @@ var only2020 = merged(map[string]Keyword{
 	"dependentSchemas":      {Holds: Map, InPlace: true},
 	"contentSchema":         {Holds: Schema, Role: Narrows},
 },
-	each(Identifies, "$anchor $dynamicAnchor $vocabulary"),
-	each(Narrows, "minContains maxContains dependentRequired"))
+	keywordsWithRole(Identifies, "$anchor $dynamicAnchor $vocabulary"),
+	keywordsWithRole(Narrows, "minContains maxContains dependentRequired"))
 
-// only07 holds the keywords of draft-07 that 2020-12 does not have.
-var only07 = map[string]Keyword{
+// draft07Keywords holds the keywords of draft-07 that 2020-12 does not have.
+var draft07Keywords = map[string]Keyword{
 	"items":           {Holds: SchemaOrList},
 	"additionalItems": {Holds: Schema},
 }
 
-// each returns keywords that have the same role and do not contain schemas.
-func each(role Role, names string) map[string]Keyword {
+// keywordsWithRole returns keywords that have the same role and do not contain schemas.
+func keywordsWithRole(role Role, names string) map[string]Keyword {
 	out := map[string]Keyword{}
 	for name := range strings.FieldsSeq(names) {
 		out[name] = Keyword{Role: role}
@@ -152,7 +152,7 @@ func each(role Role, names string) map[string]Keyword {
 	return out
 }
 
-func merged(all ...map[string]Keyword) map[string]Keyword {
+func mergeKeywords(all ...map[string]Keyword) map[string]Keyword {
 	out := map[string]Keyword{}
 	for _, m := range all {
 		maps.Copy(out, m)
@@ -161,5 +161,5 @@ func merged(all ...map[string]Keyword) map[string]Keyword {
 }
 
 func newDialect(name, uri, definitions string, refAlone bool, own ...map[string]Keyword) *Dialect {
-	return &Dialect{name, uri, definitions, refAlone, merged(append([]map[string]Keyword{common}, own...)...)}
+	return &Dialect{name, uri, definitions, refAlone, mergeKeywords(append([]map[string]Keyword{commonKeywords}, own...)...)}
 }

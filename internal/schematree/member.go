@@ -43,8 +43,8 @@ func Element[V Value[V]](views []V, index int) []V {
 	return all
 }
 
-// Elements returns n's schemas for the first elements of an array and for the rest. It reads the keywords of both
-// dialects. It returns false if n has no schema for the rest.
+// Elements returns n's schemas for the first elements and the remaining elements of an array. It reads the keywords of
+// both dialects. It returns false if n has no schema for the remaining elements.
 func Elements[V Value[V]](n V) (first []V, rest V, ok bool) {
 	rest, ok = n.Find("items")
 	if ok {

@@ -59,8 +59,8 @@ func typesOf(k jsontext.Kind) schematree.Types {
 	return 0
 }
 
-// anything is the shape of the schema {}.
-var anything = func() *shape {
+// anyShape is the shape of the schema {}.
+var anyShape = func() *shape {
 	s := &shape{types: schematree.AnyType, maxItems: -1, maxLength: -1}
 	s.additional, s.items = s, s
 	return s

@@ -17,7 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// fieldErrors returns the leaf causes of e, sorted, without duplicates and at most MaxFields.
+// fieldErrors returns at most MaxFields leaf causes of e, sorted and without duplicates.
 func fieldErrors(e *jsonschema.ValidationError) []events.FieldError {
 	out := leaves(e)
 	slices.SortFunc(out, func(a, b events.FieldError) int {
@@ -33,19 +33,19 @@ func fieldErrors(e *jsonschema.ValidationError) []events.FieldError {
 func leaves(e *jsonschema.ValidationError) []events.FieldError {
 	switch k := e.ErrorKind.(type) {
 	case *kind.AnyOf:
-		return alternatives(e)
+		return alternativeErrors(e)
 	case *kind.OneOf:
 		if len(k.Subschemas) == 0 {
-			return alternatives(e)
+			return alternativeErrors(e)
 		}
 	case *kind.PropertyNames:
 		return []events.FieldError{{Path: at(e, k.Property), Message: nameMessage(e)}}
 	case *kind.Contains, *kind.MinContains, *kind.MaxContains, *kind.Not, *kind.ContentSchema:
 		// The causes explain why a particular item or subschema failed, which does not help the reader.
-		return describe(e)
+		return leafErrors(e)
 	}
 	if len(e.Causes) == 0 {
-		return describe(e)
+		return leafErrors(e)
 	}
 	var out []events.FieldError
 	for _, cause := range e.Causes {
@@ -54,10 +54,10 @@ func leaves(e *jsonschema.ValidationError) []events.FieldError {
 	return out
 }
 
-// alternatives explains why an anyOf or oneOf failed. It returns the errors of the branch that was probably intended:
-// the one with the fewest errors in types, constants and enums, which distinguish variants. If several branches are
-// equally likely, it returns only their common type error.
-func alternatives(e *jsonschema.ValidationError) []events.FieldError {
+// alternativeErrors explains why an anyOf or oneOf failed. It returns the errors of the branch that was probably
+// intended. This is the branch with the fewest errors in types, constants and enums, which distinguish variants. If
+// several branches are equally likely, it returns only their common type error.
+func alternativeErrors(e *jsonschema.ValidationError) []events.FieldError {
 	best, meant := -1, []*jsonschema.ValidationError(nil)
 	for _, branch := range e.Causes {
 		switch n := distinctions(branch); {
@@ -100,7 +100,7 @@ func distinctions(e *jsonschema.ValidationError) int {
 	return n
 }
 
-// commonTypes merges the errors of branches if all of them reject the type of the value itself.
+// commonTypes merges the errors of branches if all branches reject the type of the value.
 func commonTypes(e *jsonschema.ValidationError, branches []*jsonschema.ValidationError) (events.FieldError, bool) {
 	var got string
 	var want []string
@@ -130,16 +130,16 @@ func at(e *jsonschema.ValidationError, more ...string) string {
 	return wire.Pointer(e.InstanceLocation...) + wire.Pointer(more...)
 }
 
-// describe returns the errors for a leaf cause. The messages do not contain the caller's values or error texts from
+// leafErrors returns the errors for a leaf cause. The messages do not contain the caller's values or error texts from
 // libraries.
-func describe(e *jsonschema.ValidationError) []events.FieldError {
+func leafErrors(e *jsonschema.ValidationError) []events.FieldError {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		return forEach(e, k.Missing, "is required")
 	case *kind.DependentRequired:
-		return forEach(e, k.Missing, "is required with "+clip(k.Prop))
+		return forEach(e, k.Missing, "is required with "+truncate(k.Prop))
 	case *kind.Dependency:
-		return forEach(e, k.Missing, "is required with "+clip(k.Prop))
+		return forEach(e, k.Missing, "is required with "+truncate(k.Prop))
 	case *kind.AdditionalProperties:
 		return forEach(e, k.Properties, "is not allowed")
 	}
@@ -166,11 +166,11 @@ func message(k jsonschema.ErrorKind) string {
 		return "is not valid " + k.Want
 	case *kind.Format:
 		if fault := (*pattern.SyntaxError)(nil); errors.As(k.Err, &fault) {
-			return "is not a regular expression of ECMA-262: " + clip(fault.Error())
+			return "is not a regular expression of ECMA-262: " + truncate(fault.Error())
 		}
 		return "is not a valid " + k.Want
 	case *kind.Pattern:
-		return "does not match " + clip(k.Want)
+		return "does not match " + truncate(k.Want)
 	case *kind.Minimum:
 		return "must be at least " + number(k.Want)
 	case *kind.Maximum:
@@ -223,21 +223,21 @@ func oneOf(want []any) string {
 		texts[i] = string(text)
 	}
 	if len(texts) == 1 {
-		return "must be " + clip(texts[0])
+		return "must be " + truncate(texts[0])
 	}
-	return "must be one of " + clip(strings.Join(texts, ", "))
+	return "must be one of " + truncate(strings.Join(texts, ", "))
 }
 
 func number(r *big.Rat) string {
 	if r.IsInt() {
-		return clip(r.Num().String())
+		return truncate(r.Num().String())
 	}
 	f, _ := r.Float64()
 	return fmt.Sprint(f)
 }
 
-// clip truncates long texts from the schema.
-func clip(s string) string {
+// truncate truncates long texts from the schema.
+func truncate(s string) string {
 	const most = 120
 	if len(s) <= most {
 		return s

@@ -11,9 +11,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
-// formats lists the formats that this package checks differently from the validator.
-var formats = []*jsonschema.Format{
-	dateTime, uri, uriReference, iri, iriReference, uriTemplate, email, idnEmail, hostname, idnHostname, ipv4, duration,
+// formatOverrides lists the formats that this package checks differently from the validator.
+var formatOverrides = []*jsonschema.Format{
+	dateTime, uri, uriReference, iri, iriReference, uriTemplate, email, idnEmail, hostname, idnHostname, ipv4Format, durationFormat,
 }
 
 // dateTime accepts exactly the values that events.Time can represent, so every valid value can be decoded.

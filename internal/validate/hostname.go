@@ -15,8 +15,8 @@ import (
 var (
 	hostname    = textFormat("hostname", errors.New("is not a host name of RFC 1123"), isHostname)
 	idnHostname = textFormat("idn-hostname", errors.New("is not a host name of RFC 5890"), isIDNHostname)
-	email       = textFormat("email", errors.New("is not a mailbox of RFC 5321"), mailbox(asciiLocal, isHostname))
-	idnEmail    = textFormat("idn-email", errors.New("is not a mailbox of RFC 6531"), mailbox(anyLocal, isMailDomain))
+	email       = textFormat("email", errors.New("is not a mailbox of RFC 5321"), newMailboxCheck(asciiLocal, isHostname))
+	idnEmail    = textFormat("idn-email", errors.New("is not a mailbox of RFC 6531"), newMailboxCheck(anyLocal, isMailDomain))
 )
 
 // Limits of RFC 1035 and RFC 5321, in octets.
@@ -89,8 +89,8 @@ func isULabel(label []rune) bool {
 	return true
 }
 
-// exceptions lists the characters that RFC 5892, section 2.6, allows or rejects regardless of their category.
-var exceptions = map[rune]bool{
+// codePointExceptions lists the characters that RFC 5892, section 2.6, allows or rejects regardless of their category.
+var codePointExceptions = map[rune]bool{
 	0x6FD: true, 0x6FE: true, 0xF0B: true, 0x3007: true,
 	0x640: false, 0x7FA: false, 0x302E: false, 0x302F: false, 0x3031: false, 0x3032: false, 0x3033: false, 0x3034: false, 0x3035: false,
 	0x303B: false,
@@ -105,7 +105,7 @@ func allowedAt(label []rune, i int, r rune) bool {
 	if i+1 < len(label) {
 		after = label[i+1]
 	}
-	if allowed, listed := exceptions[r]; listed {
+	if allowed, listed := codePointExceptions[r]; listed {
 		return allowed
 	}
 	switch {
@@ -127,8 +127,8 @@ func allowedAt(label []rune, i int, r rune) bool {
 	return unicode.In(r, unicode.Ll, unicode.Lu, unicode.Lo, unicode.Lm, unicode.Mn, unicode.Mc, unicode.Nd)
 }
 
-// mailbox returns a check for local@domain. The domain can be an IP address in brackets.
-func mailbox(local *regexp.Regexp, domain func(string) bool) func(string) bool {
+// newMailboxCheck returns a check for local@domain. The domain can be an IP address in brackets.
+func newMailboxCheck(local *regexp.Regexp, domain func(string) bool) func(string) bool {
 	return func(text string) bool {
 		at := strings.LastIndexByte(text, '@')
 		if at < 1 || at > maxLocal || !local.MatchString(text[:at]) {
@@ -140,7 +140,7 @@ func mailbox(local *regexp.Regexp, domain func(string) bool) func(string) bool {
 			if len(literal) > 5 && strings.EqualFold(literal[:5], "IPv6:") {
 				return isIPv6(literal[5:])
 			}
-			return ipv4.Validate(literal) == nil
+			return ipv4Format.Validate(literal) == nil
 		}
 		return domain(host)
 	}

@@ -42,12 +42,12 @@ func (l *Library) compile(s *published.Schema) *Schema {
 	defer l.mu.Unlock()
 	f := l.dialectLibrary(dialect)
 	for _, d := range s.Definitions() {
-		if !f.share(d) {
+		if !f.addDefinition(d) {
 			return nil
 		}
 	}
 	doc, err := Decode(schematree.Copy(s.Short(), func(ref string) string {
-		if to, ok := f.address(s.Refs, ref); ok {
+		if to, ok := f.definitionURL(s.Refs, ref); ok {
 			return to
 		}
 		return ref // within the schema
@@ -84,8 +84,8 @@ func dialectOf(schema json.RawMessage) *schematree.Dialect {
 	return schematree.DialectOf(*top.Schema)
 }
 
-// Movable reports whether a text has the same meaning in a separate document: it has no identifiers, and no references
-// that depend on their location.
+// Movable reports whether a text has the same meaning in a separate document. Such a text does not have identifiers or
+// references that depend on their location.
 func Movable(text []byte) bool {
 	return !slices.ContainsFunc([]string{`"$id"`, `"$anchor"`, `"$dynamicAnchor"`, `"$dynamicRef"`, `"$recursiveAnchor"`, `"$recursiveRef"`},
 		func(keyword string) bool { return bytes.Contains(text, []byte(keyword)) })
@@ -123,26 +123,26 @@ func (l *Library) dialectLibrary(d *schematree.Dialect) *dialectLibrary {
 	return f
 }
 
-// definitions is the prefix of the URLs of definitions.
-const definitions = "mcpe:///definition/"
+// definitionPrefix is the prefix of the URLs of definitions.
+const definitionPrefix = "mcpe:///definition/"
 
 func (f *dialectLibrary) entry(d *published.Schema) *entry {
 	e := f.entries[d]
 	if e == nil {
-		e = &entry{url: definitions + strconv.Itoa(len(f.entries))}
+		e = &entry{url: definitionPrefix + strconv.Itoa(len(f.entries))}
 		f.entries[d] = e
 	}
 	return e
 }
 
-// share adds a definition if it can be shared. It reports whether the definition can be shared.
-func (f *dialectLibrary) share(d *published.Schema) bool {
+// addDefinition adds a definition if it can be shared. It reports whether the definition can be shared.
+func (f *dialectLibrary) addDefinition(d *published.Schema) bool {
 	e := f.entry(d)
 	if e.tried {
 		return e.usable
 	}
 	e.tried = true
-	doc, ok := decodeApart(d, func(ref string) (string, bool) { return f.address(d.Refs, ref) })
+	doc, ok := decodeApart(d, func(ref string) (string, bool) { return f.definitionURL(d.Refs, ref) })
 	if !ok || f.compiler.AddResource(e.url, doc) != nil {
 		return false
 	}
@@ -160,8 +160,8 @@ func Apart(d *published.Schema, keyword string) (doc any, ok bool) {
 	})
 }
 
-// decodeApart is like [Apart], but replaces each reference with the result of to. If to returns false, so does
-// decodeApart.
+// decodeApart is like [Apart], but replaces each reference with the result of to. If to returns false, decodeApart also
+// returns false.
 func decodeApart(d *published.Schema, to func(ref string) (string, bool)) (doc any, ok bool) {
 	if !Movable(d.Head) || bytes.Contains(d.Head, []byte(`"$schema"`)) {
 		return nil, false
@@ -175,8 +175,8 @@ func decodeApart(d *published.Schema, to func(ref string) (string, bool)) (doc a
 	return doc, ok && err == nil
 }
 
-// address returns the URL of the definition that a reference points to, or false for any other reference.
-func (f *dialectLibrary) address(refs []*published.Schema, ref string) (string, bool) {
+// definitionURL returns the URL of the definition that a reference points to, or false for any other reference.
+func (f *dialectLibrary) definitionURL(refs []*published.Schema, ref string) (string, bool) {
 	d, rest, ok := schematree.Definition(refs, f.keyword, ref)
 	if !ok {
 		return "", false

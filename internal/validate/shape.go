@@ -35,10 +35,10 @@ func shapeOf(doc any) *shape {
 
 func (sh *shaper) shape(schema any) (*shape, bool) {
 	if allowed, isBool := schema.(bool); isBool {
-		return anything, allowed
+		return anyShape, allowed
 	}
 	m, _ := schema.(map[string]any)
-	s := &shape{types: schematree.AnyType, additional: anything, items: anything, maxItems: -1, maxLength: -1}
+	s := &shape{types: schematree.AnyType, additional: anyShape, items: anyShape, maxItems: -1, maxLength: -1}
 	asserted := 0
 	for keyword, v := range m {
 		if k, _ := schematree.Any.Keyword(keyword); k.Role == schematree.Annotates || keyword == "$schema" || keyword == "contentMediaType" ||
@@ -60,7 +60,7 @@ func (sh *shaper) shape(schema any) (*shape, bool) {
 	return s, true
 }
 
-// setRequired sets the bits of the required members. It returns false if one of them is not declared.
+// setRequired sets the bits of the required members. It returns false if a required member is not declared.
 func (s *shape) setRequired(names []any) bool {
 	for _, name := range names {
 		text, _ := name.(string)
@@ -128,9 +128,9 @@ func (sh *shaper) keyword(s *shape, keyword string, v any) bool {
 	case "contentEncoding":
 		s.base64 = v == base64Text.Name
 	case "anyOf", "oneOf":
-		s.byKind, ok = sh.union(v)
+		s.byKind, ok = sh.unionShapes(v)
 	case "$ref":
-		s.to, ok = sh.reference(v)
+		s.to, ok = sh.referenceShape(v)
 	default:
 		return false
 	}
@@ -188,8 +188,8 @@ func formatOf(v any) (func(string) bool, bool) {
 	return func(text string) bool { return check.Validate(text) == nil }, err == nil
 }
 
-// union maps each kind of value to a variant. It returns false if two variants accept the same kind.
-func (sh *shaper) union(v any) (map[jsontext.Kind]*shape, bool) {
+// unionShapes maps each kind of value to a variant. It returns false if two variants accept the same kind.
+func (sh *shaper) unionShapes(v any) (map[jsontext.Kind]*shape, bool) {
 	list, _ := v.([]any)
 	out := map[jsontext.Kind]*shape{}
 	for _, schema := range list {
@@ -210,13 +210,13 @@ func (sh *shaper) union(v any) (map[jsontext.Kind]*shape, bool) {
 	return out, len(out) > 0
 }
 
-// reference returns the shape of the target of a reference.
-func (sh *shaper) reference(v any) (*shape, bool) {
+// referenceShape returns the shape of the target of a reference.
+func (sh *shaper) referenceShape(v any) (*shape, bool) {
 	ref, _ := v.(string)
 	if s, ok := sh.done[ref]; ok {
 		return s, s != nil
 	}
-	if sh.external != nil && strings.HasPrefix(ref, definitions) {
+	if sh.external != nil && strings.HasPrefix(ref, definitionPrefix) {
 		sh.externalRefs = append(sh.externalRefs, ref)
 		return sh.external.placeholder(ref), true
 	}

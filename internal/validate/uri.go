@@ -22,10 +22,10 @@ func textFormat(name string, fault error, valid func(string) bool) *jsonschema.F
 
 // The formats of RFC 3986, appendix A, and RFC 3987. An IRI allows more letters than a URI.
 var (
-	uri          = textFormat("uri", errors.New("is not a URI of RFC 3986"), reference("", false))
-	uriReference = textFormat("uri-reference", errors.New("is not a URI reference of RFC 3986"), reference("", true))
-	iri          = textFormat("iri", errors.New("is not an IRI of RFC 3987"), reference(beyondASCII, false))
-	iriReference = textFormat("iri-reference", errors.New("is not an IRI reference of RFC 3987"), reference(beyondASCII, true))
+	uri          = textFormat("uri", errors.New("is not a URI of RFC 3986"), newReferenceCheck("", false))
+	uriReference = textFormat("uri-reference", errors.New("is not a URI reference of RFC 3986"), newReferenceCheck("", true))
+	iri          = textFormat("iri", errors.New("is not an IRI of RFC 3987"), newReferenceCheck(beyondASCII, false))
+	iriReference = textFormat("iri-reference", errors.New("is not an IRI reference of RFC 3987"), newReferenceCheck(beyondASCII, true))
 )
 
 const (
@@ -33,9 +33,9 @@ const (
 	private     = `\x{E000}-\x{F8FF}\x{F0000}-\x{FFFFD}\x{100000}-\x{10FFFD}`
 )
 
-// reference returns a check for URIs and, if relative is set, relative references. more is the set of additional
-// unreserved characters.
-func reference(more string, relative bool) func(string) bool {
+// newReferenceCheck returns a check for URIs and, if relative is set, for relative references. more is the set of
+// additional unreserved characters.
+func newReferenceCheck(more string, relative bool) func(string) bool {
 	form := sync.OnceValue(func() *regexp.Regexp { return referenceForm(more, relative) })
 	return func(text string) bool {
 		found := form().FindStringSubmatch(text)
@@ -78,14 +78,15 @@ func isIPv6(text string) bool {
 	return err == nil && a.Is6() && a.Zone() == ""
 }
 
-// ipv4 is the dotted decimal form of RFC 2673, section 3.2, without leading zeros.
-var ipv4 = textFormat("ipv4", errors.New("is not an IPv4 address"), func(text string) bool {
+// ipv4Format is the format for addresses in the dotted decimal notation of RFC 2673, section 3.2, without leading
+// zeros.
+var ipv4Format = textFormat("ipv4", errors.New("is not an IPv4 address"), func(text string) bool {
 	a, err := netip.ParseAddr(text)
 	return err == nil && a.Is4() && strings.Trim(text, "0123456789.") == ""
 })
 
-// duration is a duration of RFC 3339, appendix A. It cannot skip a unit: P1Y1D is invalid.
-var duration = textFormat("duration", errors.New("is not a duration of RFC 3339"), durationForm.MatchString)
+// durationFormat is the format for durations of RFC 3339, appendix A. It cannot skip a unit, so P1Y1D is invalid.
+var durationFormat = textFormat("duration", errors.New("is not a duration of RFC 3339"), durationForm.MatchString)
 
 var durationForm = func() *regexp.Regexp {
 	const time = `T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)`

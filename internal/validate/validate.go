@@ -1,9 +1,9 @@
-// Package validate validates incoming arguments and outgoing payloads against JSON Schema. Generated types contain no
-// validation code; only this package validates.
+// Package validate validates incoming arguments and outgoing payloads against JSON Schema. Generated types do not
+// contain validation code.
 //
 // Compile a schema once with [Compile]. Then call [Schema.Validate] with raw JSON, from any number of goroutines. The
-// dialect is 2020-12 unless $schema says draft-07. Formats and base64 are asserted, patterns follow ECMA-262, and no
-// external documents are loaded.
+// dialect is 2020-12 unless $schema specifies draft-07. Formats and base64 are asserted, patterns follow ECMA-262, and
+// no external documents are loaded.
 package validate
 
 import (
@@ -62,7 +62,7 @@ func NewCompiler() *jsonschema.Compiler {
 	c.RegisterContentMediaType(anyContent)
 	c.UseLoader(noLoader{})
 	c.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) { return pattern.Compile(text) })
-	for _, f := range formats {
+	for _, f := range formatOverrides {
 		c.RegisterFormat(f)
 	}
 	return c
@@ -93,7 +93,7 @@ func (s *Schema) ValidateValue(v any) error {
 	return &Error{Fields: fieldErrors(failed)}
 }
 
-// An Error lists the errors in a value. It has only leaf causes, sorted by path and at most MaxFields.
+// An Error lists the errors in a value. It contains at most MaxFields leaf causes, sorted by path.
 type Error struct{ Fields []events.FieldError }
 
 // MaxFields limits the number of field errors in an Error.

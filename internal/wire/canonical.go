@@ -18,8 +18,8 @@ const (
 	MaxDepth = 512
 )
 
-// Canonical returns the RFC 8785 form of raw, which identifies subscriptions with equal arguments (SUB-4). For nil,
-// null and {}, the result is {}. The numbers 1, 1.0 and 1e0 are equal. Strings are not normalized.
+// Canonical returns the RFC 8785 form of raw, which identifies subscriptions with equal arguments (SUB-4). It returns
+// {} for nil, null and {}. The numbers 1, 1.0 and 1e0 have the same form. Strings are not normalized.
 //
 // Duplicate names, invalid UTF-8, numbers beyond ±MaxInteger in any notation and nesting beyond MaxDepth are errors.
 // The error is a *FieldErrors with the path of the value.

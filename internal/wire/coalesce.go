@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Values of Keep in a [Coalesce]: keep only the latest event, or all events.
+// Values of Keep in a [Coalesce], which determines whether to keep the latest event or all events.
 const (
 	KeepLatest = "latest"
 	KeepAll    = "all"
@@ -23,8 +23,8 @@ const (
 type Coalesce struct {
 	// Key holds JSON Pointers into the payload. Events with equal values at these pointers concern the same subject.
 	Key []string `json:"key"`
-	// QuietSeconds is how long a key must be quiet before its events are delivered. MaxSeconds is the maximum delay of
-	// the first event.
+	// QuietSeconds is the time without new events for a key before its events are delivered. MaxSeconds is the maximum
+	// delay of the first event.
 	QuietSeconds int `json:"quietSeconds"`
 	MaxSeconds   int `json:"maxSeconds"`
 	// Keep is KeepLatest or KeepAll.

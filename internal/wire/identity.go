@@ -18,7 +18,7 @@ import (
 // replica.
 //
 // Each part of the key is preceded by its length, so different keys have different serializations. The URL is hashed
-// byte for byte. It is empty for poll and push. canonicalArgs is the result of [Canonical].
+// byte for byte. The URL is empty for poll and push. canonicalArgs is the result of [Canonical].
 func SubscriptionID(mode, principal, url, name string, canonicalArgs []byte) string {
 	b := []byte("mcpe-gen subscription 1")
 	for _, part := range []string{mode, principal, url, name, string(canonicalArgs)} {
@@ -31,8 +31,8 @@ func SubscriptionID(mode, principal, url, name string, canonicalArgs []byte) str
 
 // Fingerprint identifies the two published schemas of a descriptor (EVOL-4). It is the first 128 bits of SHA-256 over
 // the RFC 8785 form of {"inputSchema":…,"payloadSchema":…}, in 32 hex digits. An empty schema counts as null. Unlike
-// arguments, schemas may contain integers beyond MaxInteger (a maximum of 2^63−1 is common); RFC 8785 rounds them to
-// a double.
+// arguments, schemas can contain integers beyond MaxInteger, such as a maximum of 2^63−1. RFC 8785 rounds them to
+// doubles.
 func Fingerprint(input, payload json.RawMessage) (string, error) {
 	var canonical [2][]byte
 	for i, schema := range []json.RawMessage{input, payload} {

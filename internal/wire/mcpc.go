@@ -14,7 +14,7 @@ const (
 	MCPCEvent = "mcpc.task"
 )
 
-// The types of a message and the events of a task (MCPC-MSG-2).
+// Message types and task events (MCPC-MSG-2).
 const (
 	MCPCTask        = "task"
 	MCPCServerEvent = "server_event"
@@ -25,7 +25,7 @@ const (
 	MCPCFailed   = "failed"
 )
 
-// The check tool of the releases (MCPC-INIT-1).
+// Names for the check tool in the releases (MCPC-INIT-1).
 const (
 	// MCPCCheck is the documented name in 0.2.0 to 0.2.2.
 	MCPCCheck = "is_mcpc_enabled"
@@ -36,7 +36,7 @@ const (
 	MCPCInfo = "mcpc_info"
 )
 
-// The metadata of a tool call (MCPC-META-1).
+// Names in the metadata of a tool call (MCPC-META-1).
 const (
 	// MCPCMetadata is the argument that contains MCPCMetadataSession and MCPCMetadataTask, up to 0.2.4.
 	MCPCMetadata        = "_metadata"

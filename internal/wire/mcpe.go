@@ -7,7 +7,7 @@ const (
 	MCPEName    = "mcpe"
 	// MCPECapability is the key of the capability object in capabilities.experimental (MCPE-CAP-1).
 	MCPECapability = "mcpe"
-	// MetaMCPE, if true in the _meta of subscriptions/listen, requests MCPE's notifications on that request
+	// MetaMCPE, if true in the _meta of subscriptions/listen, requests MCPE notifications for that request
 	// (MCPE-NOTE-4). In the _meta of an occurrence, it contains the priority and tags of that occurrence.
 	MetaMCPE = "io.modelcontextprotocol/mcpe"
 
@@ -51,5 +51,5 @@ const (
 // MCPETimestamp is the layout of all times that an MCPE server writes, in UTC.
 const MCPETimestamp = "2006-01-02T15:04:05.000Z"
 
-// MCPERateLimited is the name of an InvalidParams error for a call that exceeds a rate (MCPE-RATE-1).
+// MCPERateLimited is the name of the InvalidParams error for a call that exceeds a rate limit (MCPE-RATE-1).
 const MCPERateLimited = "rate_limited"

@@ -10,8 +10,8 @@ type Message struct {
 	// Raw, if set, is a complete single-line message that is sent unchanged instead.
 	Raw json.RawMessage
 	// Written, if set, is called once for each connection that accepted the message. The argument is true after the
-	// message was written and flushed, or false if it will never be written. A written message may still be lost with
-	// the peer. Written must not block.
+	// message was written and flushed, or false if it will never be written. A written message can still be lost if the
+	// peer fails. Written must not block.
 	Written func(bool)
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// SubscribeParams are the params of events/subscribe (SUB-1). A nil Cursor means to start from now.
+// SubscribeParams are the params of events/subscribe (SUB-1). A nil Cursor requests events from now on.
 type SubscribeParams struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
@@ -45,7 +45,7 @@ func DecodeListParams(raw json.RawMessage) (ListParams, error) {
 	var r paramsReader
 	err := r.read(raw, func(name string, val jsontext.Value) {
 		if name == "cursor" {
-			r.text("/cursor", val, &cursor, true)
+			r.readText("/cursor", val, &cursor, true)
 		}
 	})
 	if cursor != nil {
@@ -54,18 +54,18 @@ func DecodeListParams(raw json.RawMessage) (ListParams, error) {
 	return p, r.result(err)
 }
 
-// followMember decodes a member that all requests for occurrences share.
-func (r *paramsReader) followMember(name string, val jsontext.Value, event **string, arguments *json.RawMessage,
+// readSharedMember decodes a member that all requests for occurrences share.
+func (r *paramsReader) readSharedMember(name string, val jsontext.Value, event **string, arguments *json.RawMessage,
 	cursor **string, maxAge **int64) {
 	switch name {
 	case "name":
-		r.text("/name", val, event, false)
+		r.readText("/name", val, event, false)
 	case "arguments":
 		r.arguments(val, arguments)
 	case "cursor":
-		r.text("/cursor", val, cursor, true)
+		r.readText("/cursor", val, cursor, true)
 	case "maxAgeMs":
-		r.integer("/maxAgeMs", val, maxAge, 0)
+		r.readInteger("/maxAgeMs", val, maxAge, 0)
 	}
 }
 
@@ -78,14 +78,14 @@ func DecodePollParams(raw json.RawMessage) (PollParams, error) {
 	err := r.read(raw, func(name string, val jsontext.Value) {
 		switch name {
 		case "maxEvents":
-			r.integer("/maxEvents", val, &p.MaxEvents, 1)
+			r.readInteger("/maxEvents", val, &p.MaxEvents, 1)
 		case "timeoutMs":
-			r.integer("/timeoutMs", val, &p.TimeoutMs, 0)
+			r.readInteger("/timeoutMs", val, &p.TimeoutMs, 0)
 		default:
-			r.followMember(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
+			r.readSharedMember(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
 		}
 	})
-	p.Name = r.requiredText("/name", event)
+	p.Name = r.requireText("/name", event)
 	return p, r.result(err)
 }
 
@@ -95,9 +95,9 @@ func DecodeStreamParams(raw json.RawMessage) (StreamParams, error) {
 	var event *string
 	var r paramsReader
 	err := r.read(raw, func(name string, val jsontext.Value) {
-		r.followMember(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
+		r.readSharedMember(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
 	})
-	p.Name = r.requiredText("/name", event)
+	p.Name = r.requireText("/name", event)
 	return p, r.result(err)
 }
 
@@ -115,27 +115,27 @@ func DecodeSubscribeParams(raw json.RawMessage) (SubscribeParams, error) {
 			delivery = val.Clone()
 		case "ttlMs":
 			p.NoExpiry = val.Kind() == 'n'
-			r.integer("/ttlMs", val, &p.TTLMs, math.MinInt64)
+			r.readInteger("/ttlMs", val, &p.TTLMs, math.MinInt64)
 		default:
-			r.followMember(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
+			r.readSharedMember(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
 		}
 	})
-	p.Name = r.requiredText("/name", event)
+	p.Name = r.requireText("/name", event)
 	var mode, url, secret *string
-	if r.object("/delivery", delivery, func(name string, val jsontext.Value) {
+	if r.readObject("/delivery", delivery, func(name string, val jsontext.Value) {
 		switch name {
 		case "mode":
-			r.text("/delivery/mode", val, &mode, false)
+			r.readText("/delivery/mode", val, &mode, false)
 		case "url":
-			r.text("/delivery/url", val, &url, false)
+			r.readText("/delivery/url", val, &url, false)
 		case "secret":
-			r.text("/delivery/secret", val, &secret, false)
+			r.readText("/delivery/secret", val, &secret, false)
 		}
 	}) {
-		p.Delivery.Mode = r.requiredText("/delivery/mode", mode)
+		p.Delivery.Mode = r.requireText("/delivery/mode", mode)
 		if p.Delivery.Mode == ModeWebhook {
-			p.Delivery.URL = r.requiredText("/delivery/url", url)
-			p.Delivery.Secret = r.requiredText("/delivery/secret", secret)
+			p.Delivery.URL = r.requireText("/delivery/url", url)
+			p.Delivery.Secret = r.requireText("/delivery/secret", secret)
 		}
 	}
 	return p, r.result(err)
@@ -150,21 +150,21 @@ func DecodeUnsubscribeParams(raw json.RawMessage) (UnsubscribeParams, error) {
 	err := r.read(raw, func(name string, val jsontext.Value) {
 		switch name {
 		case "name":
-			r.text("/name", val, &event, false)
+			r.readText("/name", val, &event, false)
 		case "arguments":
 			r.arguments(val, &p.Arguments)
 		case "delivery":
 			delivery = val.Clone()
 		}
 	})
-	p.Name = r.requiredText("/name", event)
+	p.Name = r.requireText("/name", event)
 	var url *string
-	if r.object("/delivery", delivery, func(name string, val jsontext.Value) {
+	if r.readObject("/delivery", delivery, func(name string, val jsontext.Value) {
 		if name == "url" {
-			r.text("/delivery/url", val, &url, false)
+			r.readText("/delivery/url", val, &url, false)
 		}
 	}) {
-		p.Delivery.URL = r.requiredText("/delivery/url", url)
+		p.Delivery.URL = r.requireText("/delivery/url", url)
 	}
 	return p, r.result(err)
 }

@@ -27,10 +27,10 @@ func (r *paramsReader) result(syntax *FieldErrors) error {
 	return nil
 }
 
-// read calls member for each member of raw and checks the syntax of all of raw. It treats absent params and null as an
-// empty object.
+// read checks the syntax of raw and calls member for each member of raw. It treats absent params and null as an empty
+// object.
 func (r *paramsReader) read(raw json.RawMessage, member func(name string, val jsontext.Value)) *FieldErrors {
-	// Long arguments are not checked here: the caller checks them with its own limit.
+	// Long arguments are not checked here, because the caller checks them with its own limit.
 	long := len(raw) > maxCheckedParams
 	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(long))
 	if long {
@@ -80,9 +80,9 @@ func (r *paramsReader) withDuplicateCheck(member func(name string, val jsontext.
 	}
 }
 
-// object calls member for each member of val, the required object at path. The syntax of val must be valid. It reports
-// whether val is an object.
-func (r *paramsReader) object(path string, val jsontext.Value, member func(name string, val jsontext.Value)) bool {
+// readObject calls member for each member of val, the required object at path. The syntax of val must be valid. It
+// reports whether val is an object.
+func (r *paramsReader) readObject(path string, val jsontext.Value, member func(name string, val jsontext.Value)) bool {
 	switch {
 	case len(val) == 0:
 		r.fault(path, "is required")
@@ -114,8 +114,8 @@ func members(dec *jsontext.Decoder, member func(name string, val jsontext.Value)
 	return err
 }
 
-// requiredText returns the text that was read at path. It records an error if the text is missing.
-func (r *paramsReader) requiredText(path string, text *string) string {
+// requireText returns the text that was read at path. It records an error if the text is missing.
+func (r *paramsReader) requireText(path string, text *string) string {
 	if text != nil {
 		return *text
 	}
@@ -128,7 +128,7 @@ func (r *paramsReader) requiredText(path string, text *string) string {
 	return ""
 }
 
-func (r *paramsReader) text(path string, val jsontext.Value, into **string, nullable bool) {
+func (r *paramsReader) readText(path string, val jsontext.Value, into **string, nullable bool) {
 	switch kind := val.Kind(); {
 	case kind == '"':
 		text, _ := jsontext.AppendUnquote(nil, val)
@@ -152,8 +152,8 @@ func (r *paramsReader) arguments(val jsontext.Value, into *json.RawMessage) {
 	}
 }
 
-// integer decodes an integer in any notation. The integer must be at least low, and null counts as absent.
-func (r *paramsReader) integer(path string, val jsontext.Value, into **int64, low int64) {
+// readInteger decodes an integer in any notation. The integer must be at least low, and null counts as absent.
+func (r *paramsReader) readInteger(path string, val jsontext.Value, into **int64, low int64) {
 	if val.Kind() == 'n' {
 		return
 	}
@@ -177,8 +177,8 @@ func integerOf(val jsontext.Value) (int64, bool) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, true
 	}
-	// The number has another notation or does not fit into int64. A double is exact enough for milliseconds and counts,
-	// because servers reduce values above 2^53.
+	// The number has another notation or does not fit into int64. The precision of a double suffices for milliseconds
+	// and counts, because servers reduce values above 2^53.
 	v, err := strconv.ParseFloat(text, 64)
 	switch {
 	case v >= math.MaxInt64:

@@ -54,7 +54,7 @@ const (
 // reason of a CallbackEndpointError (ERR-1).
 type Category string
 
-// The categories. A failed lookup or a blocked address is ConnectionRefused.
+// The categories. ConnectionRefused also represents a failed lookup or a blocked address.
 const (
 	ConnectionRefused Category = "connection_refused"
 	Timeout           Category = "timeout"

@@ -120,7 +120,7 @@ type ListResult struct {
 	Meta       map[string]any `json:"_meta,omitempty"`
 }
 
-// PollParams are the params of events/poll (POLL-1). A nil Cursor means to start from now (CUR-2).
+// PollParams are the params of events/poll (POLL-1). A nil Cursor requests events from now on (CUR-2).
 type PollParams struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`

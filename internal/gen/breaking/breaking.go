@@ -41,13 +41,13 @@ type Package struct {
 	Set *schema.Set
 	// Go contains the options for building the typed model. Only Source rules need it.
 	Go ir.Options
-	// Label returns the displayed form of a path; nil means the path itself.
+	// Label returns the displayed form of a path. If it is nil, paths are displayed unchanged.
 	Label func(path string) string
 }
 
 // Options configures [Compare].
 type Options struct {
-	// Rules selects the rules; the default is Wire.
+	// Rules selects the rules. The default is Wire.
 	Rules rule.Selection
 	// Now is the reference time for announced removals. The default is the current time.
 	Now time.Time
@@ -72,9 +72,9 @@ func Rules() []rule.Rule {
 }
 
 // Compare returns the breaking changes between the packages of two versions. Their ranges are in the new files, or in
-// the old files if an event or a package was removed. The code of a finding is the ID of its rule. An experimental
-// event type may change in any way. If a deprecated event type is removed after the announced date, Compare returns
-// only a note.
+// the old files if an event or a package was removed. The code of a finding is the ID of its rule. Compare does not
+// report changes of event types that were experimental in the old version. If a deprecated event type is removed after
+// the announced date, Compare returns only a note.
 func Compare(old, new []Package, o Options) []source.Diagnostic {
 	if len(o.Rules.Use) == 0 {
 		o.Rules.Use = []string{Wire}
@@ -93,7 +93,7 @@ func Compare(old, new []Package, o Options) []source.Diagnostic {
 	return source.Sort(c.merged())
 }
 
-// comparison is the state of one Compare call.
+// A comparison is the state of one Compare call.
 type comparison struct {
 	old, new []Package
 	now      time.Time
@@ -130,8 +130,8 @@ func (c *comparison) report(id string, at source.Range, event, subject string, d
 	c.found = append(c.found, finding{d, subject})
 }
 
-// selected reports whether any rule of a category is selected.
-func (c *comparison) selected(category string) bool {
+// isSelected reports whether any rule of a category is selected.
+func (c *comparison) isSelected(category string) bool {
 	return slices.ContainsFunc(Rules(), func(r rule.Rule) bool {
 		_, on := c.options.Rules.Level(r)
 		return on && r.Category == category

@@ -22,7 +22,7 @@ func compareDefaults(old, new side, what string) *walk {
 	return old.in.walk(old, new, what+" defaults", func(w *walk) {
 		w.compare = func(_, _ []*source.Node) ([]remark, bool) { return nil, true }
 		w.compareMember = func(name string, before, after, was, is []*source.Node) []remark {
-			if required(new, after, name) && required(old, before, name) {
+			if isRequired(new, after, name) && isRequired(old, before, name) {
 				return nil
 			}
 			return defaultRemark(old, new, what, name, was, is)
@@ -48,8 +48,8 @@ func defaultRemark(old, new side, what, name string, before, after []*source.Nod
 	return found(is.Range, "the default of %s %q went from "+quoted(was)+" to "+quoted(is))
 }
 
-// required reports whether any of the object schemas requires the member.
-func required(of side, objects []*source.Node, name string) bool {
+// isRequired reports whether any of the object schemas requires the member.
+func isRequired(of side, objects []*source.Node, name string) bool {
 	for _, n := range objects {
 		for _, view := range of.of.Set.Views(n) {
 			list := view.Get("required")
@@ -61,8 +61,8 @@ func required(of side, objects []*source.Node, name string) bool {
 	return false
 }
 
-// names returns the members that the object schemas declare, in source order.
-func names(of side, objects []*source.Node) []string {
+// memberNames returns the members that the object schemas declare, in source order.
+func memberNames(of side, objects []*source.Node) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, n := range objects {

@@ -24,8 +24,8 @@ type side struct {
 	in *comparison
 }
 
-// at returns the range of a key of the event, or the range of the event's name if the key is absent.
-func (s side) at(key string) source.Range {
+// keyRange returns the range of a key of the event, or the range of the event's name if the key is absent.
+func (s side) keyRange(key string) source.Range {
 	r := s.NameRange
 	if m := s.Node.Member(key); m != nil {
 		r = m.KeyRange
@@ -64,7 +64,7 @@ func (c *comparison) compareEvents(old *Package) {
 				continue
 			}
 			was := side{e, old, c}
-			is, ok := c.find(old, e.Name)
+			is, ok := c.findEvent(old, e.Name)
 			if !ok {
 				c.removed(was)
 				continue
@@ -79,9 +79,9 @@ func (c *comparison) compareEvents(old *Package) {
 	}
 }
 
-// find returns the event type with that name in the new version. It prefers the same package.
-func (c *comparison) find(old *Package, name string) (side, bool) {
-	all := c.current()[name]
+// findEvent returns the event type with that name in the new version. It prefers the same package.
+func (c *comparison) findEvent(old *Package, name string) (side, bool) {
+	all := c.newSides()[name]
 	for _, s := range all {
 		if s.of.Key == old.Key {
 			return s, true
@@ -93,8 +93,8 @@ func (c *comparison) find(old *Package, name string) (side, bool) {
 	return all[0], true
 }
 
-// current returns the new event types by name.
-func (c *comparison) current() map[string][]side {
+// newSides returns the new event types by name.
+func (c *comparison) newSides() map[string][]side {
 	if c.newEvents == nil {
 		c.newEvents = byName(c.new)
 	}
@@ -132,22 +132,22 @@ func (c *comparison) successor(was side) string {
 	if c.added == nil {
 		c.added = map[[sha256.Size]byte]string{}
 		known := byName(c.old)
-		for _, name := range slices.Sorted(maps.Keys(c.current())) {
+		for _, name := range slices.Sorted(maps.Keys(c.newSides())) {
 			if len(known[name]) > 0 {
 				continue
 			}
-			is := c.current()[name][0]
-			payload := is.published()
+			is := c.newSides()[name][0]
+			payload := is.payloadHash()
 			if _, taken := c.added[payload]; !taken {
 				c.added[payload] = name
 			}
 		}
 	}
-	return c.added[was.published()]
+	return c.added[was.payloadHash()]
 }
 
-// published returns the hash of the published payload schema.
-func (s side) published() [sha256.Size]byte {
+// payloadHash returns the hash of the published payload schema.
+func (s side) payloadHash() [sha256.Size]byte {
 	return sha256.Sum256(s.of.Set.Published(s.Payload))
 }
 
@@ -180,15 +180,15 @@ func (c *comparison) compareSchemas(was, is side) {
 		switch {
 		case !exact:
 			d = d.WithRelated(was.of.label(nameRange(before)), "it was here")
-		case !aboutMember[change.Rule]:
+		case !memberRules[change.Rule]:
 			_, now = followEqual(was, is, before, now)
 		}
 		c.report(id, is.of.label(nameRange(now)), was.Name, was.Name+" "+change.Feature+change.Path, d)
 	}
 }
 
-// aboutMember lists the rules that concern a member of an object instead of its value.
-var aboutMember = map[string]bool{
+// memberRules is the set of rules that concern a member of an object instead of its value.
+var memberRules = map[string]bool{
 	"INPUT_REQUIRED_ADDED": true, "PAYLOAD_REQUIRED_REMOVED": true, "INPUT_NAME_CLAIMED": true, "PAYLOAD_FIELD_ADDED": true,
 }
 
@@ -205,19 +205,19 @@ func deliveryWithdrawn(old, new side, report func(source.Range, source.Diagnosti
 	kept := modes(new)
 	lost := slices.DeleteFunc(slices.Clone(modes(old)), func(m string) bool { return slices.Contains(kept, m) })
 	if len(lost) > 0 {
-		report(new.at("delivery"), source.Diagnostic{Message: "no longer supports " + strings.Join(lost, " and ")})
+		report(new.keyRange("delivery"), source.Diagnostic{Message: "no longer supports " + strings.Join(lost, " and ")})
 	}
 }
 
 func replayWithdrawn(old, new side, report func(source.Range, source.Diagnostic)) {
 	if old.Replay && !new.Replay {
-		report(new.at("replay"), source.Diagnostic{Message: "cursors are null now: subscribers cannot resume where they left off"})
+		report(new.keyRange("replay"), source.Diagnostic{Message: "cursors are null now: subscribers cannot resume where they left off"})
 	}
 }
 
 func stabilityLowered(_, new side, report func(source.Range, source.Diagnostic)) {
 	if new.Stability == "experimental" {
-		report(new.at("stability"), source.Diagnostic{Message: "was stable and is experimental: its subscribers were promised more"})
+		report(new.keyRange("stability"), source.Diagnostic{Message: "was stable and is experimental: its subscribers were promised more"})
 	}
 }
 
@@ -234,7 +234,7 @@ func coalesceChanged(old, new side, report func(source.Range, source.Diagnostic)
 	default:
 		text = fmt.Sprintf("events were joined by %s, and are by %s", strings.Join(was.Key, " and "), strings.Join(is.Key, " and "))
 	}
-	report(new.at("x-coalesce"), source.Diagnostic{Message: text})
+	report(new.keyRange("x-coalesce"), source.Diagnostic{Message: text})
 }
 
 func equal(a, b *source.Node) bool {
@@ -251,10 +251,10 @@ func readToolRenamed(old, new side, report func(source.Range, source.Diagnostic)
 	case !hasTool(old):
 		return
 	case !hasTool(new):
-		report(new.at("inputSchema"), source.Diagnostic{Message: fmt.Sprintf("the read tool was %s and no longer exists", was)})
+		report(new.keyRange("inputSchema"), source.Diagnostic{Message: fmt.Sprintf("the read tool was %s and no longer exists", was)})
 		return
 	case was != is:
-		report(new.at("x-tool-name"), source.Diagnostic{Message: fmt.Sprintf("the read tool was %s and is %s", was, is)})
+		report(new.keyRange("x-tool-name"), source.Diagnostic{Message: fmt.Sprintf("the read tool was %s and is %s", was, is)})
 	}
 	for _, a := range []struct{ was, is, otherwise string }{
 		{old.ToolCursor, new.ToolCursor, "cursor"}, {old.ToolMaxEvents, new.ToolMaxEvents, "maxEvents"},
@@ -262,7 +262,7 @@ func readToolRenamed(old, new side, report func(source.Range, source.Diagnostic)
 		{old.ToolSince, new.ToolSince, "since"},
 	} {
 		if was, is := orElse(a.was, a.otherwise), orElse(a.is, a.otherwise); was != is {
-			report(new.at("x-tool-args"), source.Diagnostic{Message: fmt.Sprintf("the read tool's argument %s is called %s", was, is)})
+			report(new.keyRange("x-tool-args"), source.Diagnostic{Message: fmt.Sprintf("the read tool's argument %s is called %s", was, is)})
 		}
 	}
 }

@@ -30,7 +30,7 @@ func count(n int) string { return strconv.Itoa(n) }
 
 // compareGo compares the generated packages.
 func (c *comparison) compareGo() {
-	if !c.selected(Source) {
+	if !c.isSelected(Source) {
 		return
 	}
 	for i := range c.old {
@@ -39,7 +39,7 @@ func (c *comparison) compareGo() {
 		if !ok {
 			continue
 		}
-		now := c.counterpart(old)
+		now := c.newPackage(old)
 		if now == nil {
 			c.report(goPackage, old.label(at), "", "package "+before.name, source.Diagnostic{Message: "the package is no longer generated"})
 			continue
@@ -55,8 +55,8 @@ func (c *comparison) compareGo() {
 	}
 }
 
-// counterpart returns the new version of an old package, or nil.
-func (c *comparison) counterpart(old *Package) *Package {
+// newPackage returns the new version of an old package, or nil.
+func (c *comparison) newPackage(old *Package) *Package {
 	if len(c.old) == 1 && len(c.new) == 1 {
 		return &c.new[0]
 	}

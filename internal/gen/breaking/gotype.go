@@ -37,7 +37,7 @@ func chosenType(s, now side, change evolve.Change) (string, bool) {
 		case "properties", "patternProperties", "prefixItems":
 			n = min(2, len(tokens))
 		}
-		if here = step(s.of.Set, here, tokens[:n]); len(here) == 0 {
+		if here = subschemas(s.of.Set, here, tokens[:n]); len(here) == 0 {
 			return "", false
 		}
 		tokens = tokens[n:]
@@ -135,8 +135,8 @@ func inputGoTypeChanged(old, new side, report func(source.Range, source.Diagnost
 	}).run(old.Input, new.Input, report)
 }
 
-// chosenRemark compares the Go types that the authors chose for a value. inside is false if the new value has such a
-// type, because the type also decodes the nested values.
+// chosenRemark compares the Go types that the authors chose for a value. inside is false if the author chose a Go type
+// for the new value, because that type also decodes the nested values.
 func chosenRemark(old, new side, before, after []*source.Node) (found []remark, inside bool) {
 	is, chosen := new.goType(after, true)
 	if !chosen {

@@ -19,7 +19,7 @@ func locate(set *schema.Set, root *source.Node, pointer string) (n *source.Node,
 		case "properties", "patternProperties", "prefixItems":
 			n = min(2, len(tokens))
 		}
-		next := step(set, here, tokens[:n])
+		next := subschemas(set, here, tokens[:n])
 		if len(next) == 0 {
 			return keywordOwner(set, here, tokens[0]), false
 		}
@@ -40,7 +40,7 @@ func keywordOwner(set *schema.Set, nodes []*source.Node, keyword string) *source
 	return nodes[0]
 }
 
-// nameRange returns the range of a schema's name, or of the schema itself if it has no name.
+// nameRange returns the range of a schema's name, or of the schema itself if it is unnamed.
 func nameRange(n *source.Node) source.Range {
 	_, at := n.Key()
 	return at
@@ -63,8 +63,8 @@ func followEqual(was, is side, old, new *source.Node) (*source.Node, *source.Nod
 	return old, new
 }
 
-// step returns the subschemas of the given schemas at a keyword and, if present, a name.
-func step(set *schema.Set, from []*source.Node, tokens []string) []*source.Node {
+// subschemas returns the subschemas of the given schemas at a keyword and, if present, a name.
+func subschemas(set *schema.Set, from []*source.Node, tokens []string) []*source.Node {
 	var out []*source.Node
 	for _, n := range from {
 		for _, view := range set.Views(n) {
@@ -88,7 +88,7 @@ func step(set *schema.Set, from []*source.Node, tokens []string) []*source.Node 
 	return out
 }
 
-// summarize returns the first subject and the number of remaining ones.
+// summarize returns the first subject and the number of remaining subjects.
 func summarize(subjects []string) string {
 	subjects = slices.DeleteFunc(subjects, func(s string) bool { return s == "" })
 	switch len(subjects) {

@@ -48,8 +48,8 @@ const (
 // String returns the effect as an adjective for messages.
 func (e effect) String() string { return [...]string{"the same", "fewer", "more", "other"}[e] }
 
-// and returns the combined effect of two changes.
-func (e effect) and(with effect) effect {
+// combine returns the combined effect of two changes.
+func (e effect) combine(with effect) effect {
 	switch {
 	case e == with || with == same:
 		return e
@@ -64,7 +64,7 @@ func effectOf(was, is schema.MatchRule) effect {
 	if was.Not != is.Not {
 		return other
 	}
-	e := operators(was.Op, is.Op).and(paths(was.Path, is.Path))
+	e := operators(was.Op, is.Op).combine(paths(was.Path, is.Path))
 	switch {
 	case was.Not && e == fewer:
 		return more
@@ -74,8 +74,8 @@ func effectOf(was, is schema.MatchRule) effect {
 	return e
 }
 
-// broader maps operators to operators that select at least the same events.
-var broader = map[string][]string{
+// broaderOperators maps operators to operators that select at least the same events.
+var broaderOperators = map[string][]string{
 	"equal": {"prefix", "lte", "gte"},
 	"lt":    {"lte"},
 	"gt":    {"gte"},
@@ -87,9 +87,9 @@ func operators(was, is string) effect {
 	switch {
 	case was == is:
 		return same
-	case slices.Contains(broader[was], is):
+	case slices.Contains(broaderOperators[was], is):
 		return more
-	case slices.Contains(broader[is], was):
+	case slices.Contains(broaderOperators[is], was):
 		return fewer
 	}
 	return other
@@ -110,9 +110,9 @@ func paths(was, is string) effect {
 		switch {
 		case from[i] == to[i]:
 		case to[i] == "*" && isIndex(from[i]):
-			e = e.and(more)
+			e = e.combine(more)
 		case from[i] == "*" && isIndex(to[i]):
-			e = e.and(fewer)
+			e = e.combine(fewer)
 		default:
 			return other
 		}

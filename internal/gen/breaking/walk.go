@@ -165,22 +165,22 @@ func (w *walk) visit(p *schemaPair, pair func(before, after []*source.Node) *sch
 		return
 	}
 	kept := map[string]bool{}
-	for _, name := range names(w.new, p.after) {
+	for _, name := range memberNames(w.new, p.after) {
 		kept[name] = true
 	}
-	for _, name := range names(w.old, p.before) {
+	for _, name := range memberNames(w.old, p.before) {
 		if !kept[name] {
 			continue // a separate finding
 		}
 		tokens := []string{"properties", name}
-		was, is := step(w.old.of.Set, p.before, tokens), step(w.new.of.Set, p.after, tokens)
+		was, is := subschemas(w.old.of.Set, p.before, tokens), subschemas(w.new.of.Set, p.after, tokens)
 		if w.compareMember != nil {
 			p.remarks = append(p.remarks, w.compareMember(name, p.before, p.after, was, is)...)
 		}
 		p.next = append(p.next, passage{wire.Pointer(name), pair(was, is)})
 	}
 	for _, keyword := range []string{"items", "additionalProperties"} {
-		was, is := step(w.old.of.Set, p.before, []string{keyword}), step(w.new.of.Set, p.after, []string{keyword})
+		was, is := subschemas(w.old.of.Set, p.before, []string{keyword}), subschemas(w.new.of.Set, p.after, []string{keyword})
 		if len(was) > 0 && len(is) > 0 {
 			p.next = append(p.next, passage{wire.Pointer("*"), pair(was, is)})
 		}

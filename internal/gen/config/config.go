@@ -32,7 +32,7 @@ type Config struct {
 	Refs map[string]string
 	// Dialect is the default schema dialect, as in [schema.Options].
 	Dialect string
-	// Overrides change third-party schemas as they are read; nil means none.
+	// Overrides change third-party schemas as they are read. It may be nil.
 	Overrides *schema.Overrides
 	// Silences lists the diagnostics to hide in text output.
 	Silences []Silence
@@ -265,10 +265,10 @@ func (l *loader) readPackage(n *source.Node, outs map[string]source.Range) {
 	l.config.Packages = append(l.config.Packages, p)
 }
 
-// importPath matches a Go import path. dots matches a path that contains the element . or ..
+// importPath matches a Go import path. dotElement matches a path that contains the element . or ..
 var (
 	importPath = regexp.MustCompile(`^[A-Za-z0-9_.~-]+(/[A-Za-z0-9_.~-]+)*$`)
-	dots       = regexp.MustCompile(`(^|/)\.\.?(/|$)`)
+	dotElement = regexp.MustCompile(`(^|/)\.\.?(/|$)`)
 )
 
 // readImports reads the import paths of the Go packages that declare the types of files.
@@ -278,7 +278,7 @@ func (l *loader) readImports(n *source.Node) map[string]string {
 		file := &source.Node{Kind: source.String, Text: m.Key, Range: m.KeyRange}
 		switch {
 		case !l.checkRelative(file, "a file of import") || !l.Is(m.Value, source.String, "an import path"):
-		case !importPath.MatchString(m.Value.Text) || dots.MatchString(m.Value.Text):
+		case !importPath.MatchString(m.Value.Text) || dotElement.MatchString(m.Value.Text):
 			l.Report(source.New("MCPE408", m.Value.Range, "%q is not the import path of a Go package", m.Value.Text).
 				WithHint("as in example.com/shop/internal/common"))
 		default:

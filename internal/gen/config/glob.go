@@ -57,7 +57,7 @@ func (c *Config) Among(p Package, paths []string) []string {
 		segments := strings.Split(path.Clean(pattern.Text), "/")
 		for _, name := range paths {
 			rel, err := filepath.Rel(c.Dir, name)
-			if err != nil || hidden(segments, filepath.ToSlash(rel)) {
+			if err != nil || isHidden(segments, filepath.ToSlash(rel)) {
 				continue
 			}
 			if rule.Glob(segments, strings.Split(filepath.ToSlash(rel), "/")) && !slices.Contains(files, name) {
@@ -68,8 +68,8 @@ func (c *Config) Among(p Package, paths []string) []string {
 	return files
 }
 
-// hidden reports whether the pattern contains ** and the path has a hidden element.
-func hidden(pattern []string, name string) bool {
+// isHidden reports whether the pattern contains ** and the path has a hidden element.
+func isHidden(pattern []string, name string) bool {
 	return slices.Contains(pattern, "**") && strings.Contains("/"+name, "/.") && !strings.HasPrefix(name, "../")
 }
 

@@ -39,7 +39,7 @@ func Changes(old, new Package) []Change {
 	var list []Change
 	for _, e := range now {
 		change := Change{Event: e.Name}
-		if was := find(before, e.Name); was == nil {
+		if was := findEvent(before, e.Name); was == nil {
 			change.Notes = []Note{{Text: "is new"}}
 		} else {
 			change.Notes = broken[e.Name]
@@ -52,14 +52,14 @@ func Changes(old, new Package) []Change {
 		}
 	}
 	for _, e := range before {
-		if find(now, e.Name) == nil {
+		if findEvent(now, e.Name) == nil {
 			list = append(list, Change{Event: e.Name, Notes: []Note{{"was removed", len(broken[e.Name]) > 0}}})
 		}
 	}
 	return list
 }
 
-func find(list []model.Event, name string) *model.Event {
+func findEvent(list []model.Event, name string) *model.Event {
 	for i := range list {
 		if list[i].Name == name {
 			return &list[i]

@@ -19,7 +19,7 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"style":      func() template.CSS { return template.CSS(style) },
-	"json":       highlighted,
+	"json":       highlightJSON,
 	"paragraphs": splitParagraphs,
 	"first":      firstSentence,
 	"svg": func(m Mode) template.HTML {
@@ -45,8 +45,8 @@ func (p *Page) HTML() ([]byte, error) {
 	return []byte(source.Visible(b.String())), nil
 }
 
-// highlighted returns indented JSON with syntax highlighting.
-func highlighted(raw []byte) template.HTML {
+// highlightJSON returns indented JSON with syntax highlighting.
+func highlightJSON(raw []byte) template.HTML {
 	n, found := source.Parse("example", raw)
 	if source.HasErrors(found) {
 		return template.HTML(html.EscapeString(string(raw)))

@@ -12,10 +12,10 @@ import (
 // Markdown writes the page as GitHub-flavored Markdown.
 func (p *Page) Markdown() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# %s\n\n", inline(p.Title))
+	fmt.Fprintf(&b, "# %s\n\n", escapeInline(p.Title))
 	b.WriteString("| Event | What it tells | Delivery |\n|---|---|---|\n")
 	for _, e := range p.Events {
-		fmt.Fprintf(&b, "| [%s](#%s)%s | %s | %s |\n", inline(e.Name), e.Anchor, e.marks(), cell(firstSentence(e.Description)), strings.Join(e.Delivery, ", "))
+		fmt.Fprintf(&b, "| [%s](#%s)%s | %s | %s |\n", escapeInline(e.Name), e.Anchor, e.marks(), escapeCell(firstSentence(e.Description)), strings.Join(e.Delivery, ", "))
 	}
 	if p.Since != "" {
 		p.markdownChanges(&b)
@@ -33,20 +33,20 @@ func (p *Page) Markdown() []byte {
 		b.WriteString("\n## Overrides\n\nThe schemas on this page differ from their files here:\n\n| File | Place | Change |\n|---|---|---|\n")
 	}
 	for _, o := range p.Overrides {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(o.File), code(o.At), cell(o.Does))
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", formatCode(o.File), formatCode(o.At), escapeCell(o.Does))
 	}
 	return []byte(source.Visible(b.String()))
 }
 
 func (p *Page) markdownChanges(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\n## Changes since %s\n\n", inline(p.Since))
+	fmt.Fprintf(b, "\n## Changes since %s\n\n", escapeInline(p.Since))
 	if len(p.Changes) == 0 {
 		b.WriteString("None.\n")
 	}
 	for _, c := range p.Changes {
 		name := "`" + c.Event + "`"
 		if c.Anchor != "" {
-			name = fmt.Sprintf("[%s](#%s)", inline(c.Event), c.Anchor)
+			name = fmt.Sprintf("[%s](#%s)", escapeInline(c.Event), c.Anchor)
 		}
 		fmt.Fprintf(b, "- %s\n", name)
 		for _, n := range c.Notes {
@@ -54,7 +54,7 @@ func (p *Page) markdownChanges(b *bytes.Buffer) {
 			if n.Breaking {
 				mark = "**breaking:** "
 			}
-			fmt.Fprintf(b, "  - %s%s\n", mark, inline(n.Text))
+			fmt.Fprintf(b, "  - %s%s\n", mark, escapeInline(n.Text))
 		}
 	}
 }
@@ -71,23 +71,23 @@ func (e Event) marks() string {
 }
 
 func (e Event) markdown(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\n<a id=\"%s\"></a>\n\n## %s\n\n%s\n\n", e.Anchor, inline(e.Name), paragraphs(e.Description))
+	fmt.Fprintf(b, "\n<a id=\"%s\"></a>\n\n## %s\n\n%s\n\n", e.Anchor, escapeInline(e.Name), paragraphs(e.Description))
 	if e.Deprecated != nil {
-		fmt.Fprintf(b, "> **Deprecated.** %s\n\n", inline(e.Farewell()))
+		fmt.Fprintf(b, "> **Deprecated.** %s\n\n", escapeInline(e.Farewell()))
 	}
 	if e.Experimental {
 		b.WriteString("> **Experimental:** it may change in any way.\n\n")
 	}
 	fmt.Fprintf(b, "Delivery: %s. Events are %s%s.\n", strings.Join(e.Delivery, ", "), e.Sources(), e.Keeping())
 	if e.Actor != "" {
-		fmt.Fprintf(b, "\nWho caused an event: %s.\n", code(e.Actor))
+		fmt.Fprintf(b, "\nWho caused an event: %s.\n", formatCode(e.Actor))
 	}
 	if e.Coalesce != "" {
-		fmt.Fprintf(b, "\n%s\n", inline(e.Coalesce))
+		fmt.Fprintf(b, "\n%s\n", escapeInline(e.Coalesce))
 	}
-	fmt.Fprintf(b, "\n### Arguments of %s\n\n", inline(e.Name))
+	fmt.Fprintf(b, "\n### Arguments of %s\n\n", escapeInline(e.Name))
 	markdownTable(b, e.Arguments, "It takes no arguments.")
-	fmt.Fprintf(b, "\n### Payload of %s\n\n", inline(e.Name))
+	fmt.Fprintf(b, "\n### Payload of %s\n\n", escapeInline(e.Name))
 	markdownTable(b, e.Payload, "The payload has no described members.")
 	if e.Example != nil {
 		fmt.Fprintf(b, "\nAn example, as it is delivered:\n\n```json\n%s\n```\n", indented(e.Example))
@@ -103,14 +103,14 @@ func markdownTable(b *bytes.Buffer, rows []Row, none string) {
 	b.WriteString("| Name | Type | |\n|---|---|---|\n")
 	for _, r := range rows {
 		if r.Variant != "" {
-			fmt.Fprintf(b, "| *%s* | | |\n", cell(r.Variant))
+			fmt.Fprintf(b, "| *%s* | | |\n", escapeCell(r.Variant))
 			continue
 		}
-		name := code(r.Path)
+		name := formatCode(r.Path)
 		if r.Required {
 			name += " required"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s |\n", name, cell(r.Type), r.details())
+		fmt.Fprintf(b, "| %s | %s | %s |\n", name, escapeCell(r.Type), r.details())
 	}
 }
 
@@ -118,27 +118,27 @@ func markdownTable(b *bytes.Buffer, rows []Row, none string) {
 func (r Row) details() string {
 	var parts []string
 	if r.Description != "" {
-		parts = append(parts, cell(r.Description))
+		parts = append(parts, escapeCell(r.Description))
 	}
 	if r.Deprecated {
 		parts = append(parts, "**Deprecated.**")
 	}
 	if r.Filter != "" {
-		parts = append(parts, "Filter: "+cell(r.Filter)+".")
+		parts = append(parts, "Filter: "+escapeCell(r.Filter)+".")
 	}
 	var facts []string
 	if len(r.Values) > 0 {
 		var values []string
 		for _, v := range r.Values {
-			values = append(values, code(v))
+			values = append(values, formatCode(v))
 		}
 		facts = append(facts, strings.Join(values, ", "))
 	}
 	for _, l := range r.Limits {
-		facts = append(facts, cell(l))
+		facts = append(facts, escapeCell(l))
 	}
 	if r.Default != "" {
-		facts = append(facts, "default "+code(r.Default))
+		facts = append(facts, "default "+formatCode(r.Default))
 	}
 	if len(facts) > 0 {
 		parts = append(parts, strings.Join(facts, "; ")+".")
@@ -171,17 +171,17 @@ func (e Event) Keeping() string {
 
 var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", `\|`, "[", `\[`, "]", `\]`, "*", `\*`, "_", `\_`, "`", "\\`", "\\", `\\`)
 
-// inline joins the lines of s and escapes Markdown syntax.
-func inline(s string) string { return escapes.Replace(strings.Join(strings.Fields(s), " ")) }
+// escapeInline joins the lines of s and escapes Markdown syntax.
+func escapeInline(s string) string { return escapes.Replace(strings.Join(strings.Fields(s), " ")) }
 
-// cell returns s in a form that is valid in a table cell.
-func cell(s string) string { return inline(s) }
+// escapeCell returns s in a form that is valid in a table cell.
+func escapeCell(s string) string { return escapeInline(s) }
 
 // paragraphs escapes Markdown syntax in s and preserves paragraphs.
 func paragraphs(s string) string {
 	var parts []string
 	for _, p := range splitParagraphs(s) {
-		parts = append(parts, inline(p))
+		parts = append(parts, escapeInline(p))
 	}
 	return strings.Join(parts, "\n\n")
 }
@@ -196,8 +196,8 @@ func splitParagraphs(s string) []string {
 	return parts
 }
 
-// code formats s as inline code that is valid in a table cell.
-func code(s string) string {
+// formatCode formats s as inline code that is valid in a table cell.
+func formatCode(s string) string {
 	s = source.Visible(s)
 	s = strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "|", `\|`)
 	fence := "`"

@@ -167,11 +167,11 @@ func (all types) event(e model.Event, anchor string) Event {
 	out := Event{
 		Anchor: anchor, Name: e.Name, Description: strings.TrimSpace(source.Prose(e.Description)), GoName: e.Go.Prefix, Delivery: e.Delivery,
 		Source: e.Source, Replay: e.Replay, Experimental: e.Stability == "experimental", Deprecated: e.Deprecated,
-		Arguments: all.rowsOf(e.Arguments), Payload: all.rowsOf(e.Payload), From: describeWebhooks(e.From), Coalesce: describeCoalescing(e.Coalesce), Actor: place(e.Actor),
+		Arguments: all.rowsOf(e.Arguments), Payload: all.rowsOf(e.Payload), From: describeWebhooks(e.From), Coalesce: describeCoalescing(e.Coalesce), Actor: formatPath(e.Actor),
 		Fingerprint: e.Fingerprint,
 	}
 	for _, m := range e.Match {
-		out.Filters = append(out.Filters, Filter{Argument: m.Argument, Place: place(m.Path), Says: describeFilter(m, out.Payload)})
+		out.Filters = append(out.Filters, Filter{Argument: m.Argument, Place: formatPath(m.Path), Says: describeFilter(m, out.Payload)})
 	}
 	for i, r := range out.Arguments {
 		for _, m := range out.Filters {
@@ -191,8 +191,8 @@ func occurrence(name string, data json.RawMessage) json.RawMessage {
 	return append(append(out, data...), '}')
 }
 
-// place converts a JSON Pointer with wildcards to table notation.
-func place(path string) string {
+// formatPath converts a JSON Pointer with wildcards to table notation.
+func formatPath(path string) string {
 	tokens, _ := source.SplitPointer(path)
 	var b strings.Builder
 	for i, t := range tokens {
@@ -208,8 +208,8 @@ func place(path string) string {
 	return b.String()
 }
 
-// verbs maps the operators of x-match to descriptions.
-var verbs = map[string]string{
+// operatorPhrases maps the operators of x-match to descriptions.
+var operatorPhrases = map[string]string{
 	"equal": "equals this", "in": "is one of these", "glob": "fits this pattern (* any text, ? one character)",
 	"prefix": "begins with this", "lt": "is less than this", "lte": "is at most this", "gt": "is greater than this", "gte": "is at least this",
 	"min": "is at least this", "max": "is at most this",
@@ -221,7 +221,7 @@ func describeFilter(m model.Match, payload []Row) string {
 	if m.Not {
 		does = "leaves out"
 	}
-	at := place(m.Path)
+	at := formatPath(m.Path)
 	if slices.ContainsFunc(payload, func(r Row) bool { return r.Path == at && strings.HasPrefix(r.Type, arrayOf) }) {
 		at += "[]"
 	}
@@ -231,11 +231,11 @@ func describeFilter(m model.Match, payload []Row) string {
 	}
 	switch {
 	case array == at:
-		return does + " events whose " + at + " " + verbs[m.Op]
+		return does + " events whose " + at + " " + operatorPhrases[m.Op]
 	case member == "":
-		return does + " events with an element of " + array + " that " + verbs[m.Op]
+		return does + " events with an element of " + array + " that " + operatorPhrases[m.Op]
 	}
-	return does + " events with an element of " + array + " whose " + member + " " + verbs[m.Op]
+	return does + " events with an element of " + array + " whose " + member + " " + operatorPhrases[m.Op]
 }
 
 // Command returns a command line that listens to the event.
@@ -278,7 +278,7 @@ func describeCoalescing(c *model.Coalesce) string {
 	}
 	places := make([]string, len(c.Key))
 	for i, key := range c.Key {
-		places[i] = place(key)
+		places[i] = formatPath(key)
 	}
 	what := "the latest of them"
 	if c.Keep == wire.KeepAll {

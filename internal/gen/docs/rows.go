@@ -12,7 +12,7 @@ import (
 // A Row describes one member of the arguments or of a payload.
 type Row struct {
 	// Path is the path of the member in table notation: dots separate names, [] stands for array elements, and * for
-	// members with any name. Name is the last name in it, and Depth the nesting depth.
+	// members with any name. Name is the last name in the path, and Depth is the nesting depth.
 	Path, Name string
 	Depth      int
 	// Variant names the alternative that contains the following members. It is empty for other rows. Within is the
@@ -143,7 +143,7 @@ func (t *table) addUnnamed(of model.Type, any *model.Type, path string, depth in
 func (t *table) addMember(m model.Member, path string, depth int, open []*model.Definition) {
 	of, way := t.types.follow(m.Type)
 	row := Row{Path: join(path, m.Name), Name: m.Name, Depth: depth, Required: m.Required, Within: t.variant,
-		Type: t.types.describe(m.Type, 0), Values: t.types.values(m.Type), Limits: t.types.limits(of),
+		Type: t.types.describe(m.Type, 0), Values: t.types.enumValues(m.Type), Limits: t.types.limits(of),
 		Description: m.Description, Deprecated: m.Deprecated, Default: string(m.Default)}
 	for _, d := range way {
 		row.Deprecated = row.Deprecated || d.Deprecated
@@ -165,7 +165,7 @@ func join(path, name string) string {
 
 // addVariants adds the common members of all variants, followed by the other members of each object variant.
 func (t *table) addVariants(variants []model.Variant, path string, depth int, open []*model.Definition) {
-	shared := t.shared(variants)
+	shared := t.inheritedMembers(variants)
 	for _, m := range shared {
 		t.addMember(m, path, depth, open)
 	}
@@ -179,7 +179,7 @@ func (t *table) addVariants(variants []model.Variant, path string, depth int, op
 		around := t.variant
 		t.variant += "/" + path + " " + name
 		for _, m := range of.Members {
-			if depth < maxDepth && !has(shared, m) {
+			if depth < maxDepth && !containsMember(shared, m) {
 				t.addMember(m, path, depth+1, append(slices.Clip(open), way...))
 			}
 		}
@@ -187,20 +187,20 @@ func (t *table) addVariants(variants []model.Variant, path string, depth int, op
 	}
 }
 
-// shared returns the members that all variants inherit from the same schema.
-func (t *table) shared(variants []model.Variant) []model.Member {
+// inheritedMembers returns the members that all variants inherit from the same schema.
+func (t *table) inheritedMembers(variants []model.Variant) []model.Member {
 	var all []model.Member
 	for i, v := range variants {
 		of, _ := t.types.follow(v.Type)
 		if i == 0 {
 			all = of.Members
 		}
-		all = slices.DeleteFunc(slices.Clone(all), func(m model.Member) bool { return !has(of.Members, m) })
+		all = slices.DeleteFunc(slices.Clone(all), func(m model.Member) bool { return !containsMember(of.Members, m) })
 	}
 	return all
 }
 
-func has(list []model.Member, m model.Member) bool {
+func containsMember(list []model.Member, m model.Member) bool {
 	return slices.ContainsFunc(list, func(o model.Member) bool { return o.Pos == m.Pos && reflect.DeepEqual(o, m) })
 }
 

@@ -77,7 +77,7 @@ func enumTypes(t model.Type) []string {
 			name = "object"
 		case c == '[':
 			name = "array"
-		case t.AnyOther || slices.ContainsFunc(t.Values, func(v model.Value) bool { return fraction(v.Value) }):
+		case t.AnyOther || slices.ContainsFunc(t.Values, func(v model.Value) bool { return isFraction(v.Value) }):
 			name = "number"
 		}
 		if !slices.Contains(names, name) {
@@ -87,13 +87,13 @@ func enumTypes(t model.Type) []string {
 	return names
 }
 
-// fraction reports whether a value is a number written with a fraction or an exponent.
-func fraction(v json.RawMessage) bool {
+// isFraction reports whether a value is a number written with a fraction or an exponent.
+func isFraction(v json.RawMessage) bool {
 	return v[0] != '"' && v[0] != '{' && v[0] != '[' && strings.ContainsAny(string(v), ".eE") && v[0] <= '9'
 }
 
-// values returns the values of a const or an enum as JSON, without null.
-func (all types) values(t model.Type) []string {
+// enumValues returns the values of a const or an enum as JSON, without null.
+func (all types) enumValues(t model.Type) []string {
 	t, _ = all.follow(t)
 	var list []string
 	if t.Kind == model.Const {

@@ -16,7 +16,7 @@ func coalesceKeyOptional(p *pass) {
 			for i, token := range tokens {
 				if !p.requiresAny(here, token) {
 					_, at := e.Node.Get("x-coalesce").Key()
-					p.at(at, e, "add it to required", "%s of the key may be absent: %q is not required", key, token)
+					p.addFinding(at, e, "add it to required", "%s of the key may be absent: %q is not required", key, token)
 					break
 				}
 				here = p.set.At(e.Payload, tokens[:i+1])
@@ -28,7 +28,7 @@ func coalesceKeyOptional(p *pass) {
 // requiresAny reports whether any schema of an object requires the member.
 func (p *pass) requiresAny(objects []*source.Node, name string) bool {
 	for _, n := range objects {
-		if p.requires(n, name) {
+		if p.requiresMember(n, name) {
 			return true
 		}
 	}

@@ -20,9 +20,9 @@ func eventDescription(p *pass) {
 		text := strings.TrimSpace(e.Description)
 		switch {
 		case text == "" || placeholder.MatchString(text):
-			p.at(at, e, "say when the event fires", "the description of %s says nothing", e.Name)
-		case slices.Equal(words(text), words(e.Name)):
-			p.at(at, e, "say when the event fires", "the description of %s repeats its name", e.Name)
+			p.addFinding(at, e, "say when the event fires", "the description of %s says nothing", e.Name)
+		case slices.Equal(splitWords(text), splitWords(e.Name)):
+			p.addFinding(at, e, "say when the event fires", "the description of %s repeats its name", e.Name)
 		}
 	}
 }
@@ -32,7 +32,7 @@ var provisional = regexp.MustCompile(`(?i)experimental|may (still )?change|previ
 func experimentalNote(p *pass) {
 	for _, e := range p.Events {
 		if e.Stability == "experimental" && !provisional.MatchString(e.Description) {
-			p.at(e.Node.Get("description").Range, e, "add for example: its shape may still change", "the description of %s does not say that it is experimental", e.Name)
+			p.addFinding(e.Node.Get("description").Range, e, "add for example: its shape may still change", "the description of %s does not say that it is experimental", e.Name)
 		}
 	}
 }
@@ -52,15 +52,15 @@ func deprecatedReplacement(p *pass) {
 		by := e.Node.Get("deprecated").Get("replacedBy")
 		switch {
 		case by == nil:
-			p.at(at, e, "deprecated: {replacedBy: NAME, removeAfter: DATE}", "%s is deprecated and names no event to use instead", e.Name)
+			p.addFinding(at, e, "deprecated: {replacedBy: NAME, removeAfter: DATE}", "%s is deprecated and names no event to use instead", e.Name)
 		case by.Text == e.Name:
-			p.at(by.Range, e, "", "%s is replaced by itself", e.Name)
+			p.addFinding(by.Range, e, "", "%s is replaced by itself", e.Name)
 		case !slices.Contains(names, by.Text):
 			hint := ""
 			if near := source.Suggest(by.Text, names); near != "" {
 				hint = "did you mean " + near + "?"
 			}
-			p.at(by.Range, e, hint, "%s is replaced by %q, which none of the files describes", e.Name, by.Text)
+			p.addFinding(by.Range, e, hint, "%s is replaced by %q, which none of the files describes", e.Name, by.Text)
 		}
 	}
 }
@@ -71,23 +71,23 @@ func deprecatedOverdue(p *pass) {
 			continue
 		}
 		if date, err := time.Parse(time.DateOnly, e.Deprecated.RemoveAfter); err == nil && p.now.After(date.AddDate(0, 0, 1)) {
-			p.at(e.Node.Get("deprecated").Get("removeAfter").Range, e, "remove the event, or announce a later date", "%s was to be removed after %s", e.Name, e.Deprecated.RemoveAfter)
+			p.addFinding(e.Node.Get("deprecated").Get("removeAfter").Range, e, "remove the event, or announce a later date", "%s was to be removed after %s", e.Name, e.Deprecated.RemoveAfter)
 		}
 	}
 }
 
 func argumentDescription(p *pass) {
-	for _, s := range p.properties() {
-		if s.argument && p.find(s.node, "description", "title") == nil {
-			p.at(s.at, s.event, "add a description", "argument %q is not described", s.property)
+	for _, s := range p.memberSites() {
+		if s.argument && p.findKeyword(s.node, "description", "title") == nil {
+			p.addFinding(s.at, s.event, "add a description", "argument %q is not described", s.property)
 		}
 	}
 }
 
 func propertyDescription(p *pass) {
-	for _, s := range p.properties() {
-		if s.side&payloadSide != 0 && p.find(s.node, "description", "title", "const") == nil {
-			p.at(s.at, s.event, "add a description", "field %q is not described", s.property)
+	for _, s := range p.memberSites() {
+		if s.side&payloadSide != 0 && p.findKeyword(s.node, "description", "title", "const") == nil {
+			p.addFinding(s.at, s.event, "add a description", "field %q is not described", s.property)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func descriptionPeriod(p *pass) {
 			text = strings.TrimSpace(d.Text)
 		}
 		if text != "" && !strings.ContainsAny(text[len(text)-1:], ".!?:)`") {
-			p.at(d.Range, s.event, "end it with a period", "the description does not end like a sentence")
+			p.addFinding(d.Range, s.event, "end it with a period", "the description does not end like a sentence")
 		}
 	}
 	for _, e := range p.Events {

@@ -105,7 +105,7 @@ func unknownRule(code string, at source.Range, id string) source.Diagnostic {
 	return d.WithHint("mcpe-gen rules lists all")
 }
 
-// entry is a rule with its check function.
+// An entry is a rule with its check function.
 type entry struct {
 	rule.Rule
 	check func(*pass)

@@ -7,8 +7,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// checked maps keywords to the types that they apply to. The keywords accept all values of other types.
-var checked = func() map[string][]string {
+// typeKeywords maps keywords to the types that they apply to. A keyword accepts all values of other types.
+var typeKeywords = func() map[string][]string {
 	types := map[string][]string{}
 	for _, of := range []struct {
 		types    []string
@@ -45,22 +45,22 @@ func keywordWithoutEffect(p *pass) {
 			}
 		}
 		for _, m := range s.node.Members {
-			of := checked[m.Key]
+			of := typeKeywords[m.Key]
 			if of == nil || slices.ContainsFunc(of, func(t string) bool { return slices.Contains(types, t) }) {
 				continue
 			}
 			hint := "remove it, or correct the type"
-			if meant := meantBound(m.Key, types); meant != "" {
+			if meant := matchingBound(m.Key, types); meant != "" {
 				hint = "write " + meant + ", or correct the type"
 			}
-			p.at(m.KeyRange, s.event, hint, "%s checks values of type %s only, and this is of type %s: it has no effect", m.Key, of[len(of)-1], strings.Join(types, " or "))
+			p.addFinding(m.KeyRange, s.event, hint, "%s checks values of type %s only, and this is of type %s: it has no effect", m.Key, of[len(of)-1], strings.Join(types, " or "))
 		}
 	}
 }
 
-// meantBound returns the counterpart of a bound keyword for the first type with bounds. It returns "" if none of the
+// matchingBound returns the counterpart of a bound keyword for the first type with bounds. It returns "" if none of the
 // types has bounds.
-func meantBound(keyword string, types []string) string {
+func matchingBound(keyword string, types []string) string {
 	for _, of := range bounds {
 		if i := slices.Index(of[:], keyword); i >= 0 {
 			for _, t := range types {

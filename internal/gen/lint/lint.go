@@ -34,7 +34,7 @@ var Categories = []string{Minimal, Standard, Strict}
 
 // Options configures [Check].
 type Options struct {
-	// Rules selects the rules; the default is Standard. A category includes the smaller ones.
+	// Rules selects the rules. The default is Standard. A category includes all smaller categories.
 	Rules rule.Selection
 	// Now is the reference time for removal dates. The default is the current time.
 	Now time.Time
@@ -69,10 +69,10 @@ func Check(set *schema.Set, o Options) []source.Diagnostic {
 	if len(o.Rules.Use) == 0 {
 		o.Rules.Use = []string{Standard}
 	}
-	o.Rules.Use = widen(o.Rules.Use)
+	o.Rules.Use = expandCategories(o.Rules.Use)
 	c := &checker{set: set, now: o.Now, sides: sidesOf(set)}
 	for _, f := range set.Files {
-		c.files = append(c.files, c.survey(f))
+		c.files = append(c.files, c.collectSites(f))
 	}
 	var found []finding
 	for _, e := range table {
@@ -105,8 +105,8 @@ type finding struct {
 	rule rule.Rule
 }
 
-// widen returns the rules and categories with all included categories.
-func widen(use []string) []string {
+// expandCategories returns the rules and categories with all included categories.
+func expandCategories(use []string) []string {
 	out := slices.Clone(use)
 	for _, word := range use {
 		if i := slices.Index(Categories, word); i > 0 {

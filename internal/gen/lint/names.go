@@ -16,8 +16,8 @@ var (
 	lowerSnake = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 )
 
-// words splits a name into words.
-func words(name string) []string {
+// splitWords splits a name into words.
+func splitWords(name string) []string {
 	var out []string
 	start := 0
 	runes := []rune(name)
@@ -41,7 +41,7 @@ func words(name string) []string {
 }
 
 func lastWord(name string) string {
-	if list := words(name); len(list) > 0 {
+	if list := splitWords(name); len(list) > 0 {
 		return list[len(list)-1]
 	}
 	return ""
@@ -54,18 +54,18 @@ func eventNameStyle(p *pass) {
 		}
 		var parts []string
 		for part := range strings.SplitSeq(e.Name, ".") {
-			parts = append(parts, strings.Join(words(part), "_"))
+			parts = append(parts, strings.Join(splitWords(part), "_"))
 		}
 		hint := ""
 		if better := strings.Join(parts, "."); eventForm.MatchString(better) {
 			hint = "as in " + better
 		}
-		p.at(e.NameRange, e, hint, "event name %q is not lower-case words joined by '_' and '.'", e.Name)
+		p.addFinding(e.NameRange, e, hint, "event name %q is not lower-case words joined by '_' and '.'", e.Name)
 	}
 }
 
-// irregular lists past forms that do not end in -ed.
-var irregular = strings.Fields(`became begun bought broken brought built burnt caught chosen cut done drawn driven fallen felt found
+// irregularPastForms lists past forms that do not end in -ed.
+var irregularPastForms = strings.Fields(`became begun bought broken brought built burnt caught chosen cut done drawn driven fallen felt found
 	frozen gone grown given heard held hidden hit hung kept known laid learnt led left lent lost made met opened overdue paid put
 	quit read reset run said seen sent set shown shrunk shut sold spent split spun stolen stuck taken thrown told torn undone
 	understood upset withdrawn won written`)
@@ -73,12 +73,12 @@ var irregular = strings.Fields(`became begun bought broken brought built burnt c
 func eventNamePast(p *pass) {
 	for _, e := range p.Events {
 		verb := lastWord(e.Name)
-		past := strings.HasSuffix(verb, "ed") || slices.Contains(irregular, verb)
+		past := strings.HasSuffix(verb, "ed") || slices.Contains(irregularPastForms, verb)
 		switch {
 		case !strings.Contains(e.Name, "."):
-			p.at(e.NameRange, e, "as in incident.created", "event name %q is not a noun, a dot and a verb", e.Name)
+			p.addFinding(e.NameRange, e, "as in incident.created", "event name %q is not a noun, a dot and a verb", e.Name)
 		case !past:
-			p.at(e.NameRange, e, "say what happened, as in incident.created", "event name %q does not end in a verb in the past", e.Name)
+			p.addFinding(e.NameRange, e, "say what happened, as in incident.created", "event name %q does not end in a verb in the past", e.Name)
 		}
 	}
 }
@@ -86,14 +86,14 @@ func eventNamePast(p *pass) {
 func schemaNameStyle(p *pass) {
 	for _, e := range p.Schemas {
 		if !upperCamel.MatchString(e.Name) {
-			p.at(e.NameRange, nil, "as in "+camel(e.Name), "schema name %q is not in UpperCamelCase", e.Name)
+			p.addFinding(e.NameRange, nil, "as in "+camel(e.Name), "schema name %q is not in UpperCamelCase", e.Name)
 		}
 	}
 }
 
 func camel(name string) string {
 	var b strings.Builder
-	for _, w := range words(name) {
+	for _, w := range splitWords(name) {
 		b.WriteString(strings.ToUpper(w[:1]) + w[1:])
 	}
 	return b.String()
@@ -102,7 +102,7 @@ func camel(name string) string {
 func propertyNameStyle(p *pass) {
 	// A single word matches both styles. Names with several words determine the style of the file.
 	camels, snakes := 0, 0
-	for _, s := range p.properties() {
+	for _, s := range p.memberSites() {
 		switch {
 		case strings.Contains(s.property, "_") && lowerSnake.MatchString(s.property):
 			snakes++
@@ -110,22 +110,22 @@ func propertyNameStyle(p *pass) {
 			camels++
 		}
 	}
-	for _, s := range p.properties() {
+	for _, s := range p.memberSites() {
 		isCamel, isSnake := lowerCamel.MatchString(s.property), lowerSnake.MatchString(s.property)
 		switch {
 		case !isCamel && !isSnake:
-			p.at(s.at, s.event, "", "property name %q is neither in lowerCamelCase nor in snake_case", s.property)
+			p.addFinding(s.at, s.event, "", "property name %q is neither in lowerCamelCase nor in snake_case", s.property)
 		case !isSnake && snakes > camels:
-			p.at(s.at, s.event, "as in "+strings.Join(words(s.property), "_"), "property name %q is in lowerCamelCase; the others of this file are in snake_case", s.property)
+			p.addFinding(s.at, s.event, "as in "+strings.Join(splitWords(s.property), "_"), "property name %q is in lowerCamelCase; the others of this file are in snake_case", s.property)
 		case !isCamel && camels >= snakes:
 			better := camel(s.property)
-			p.at(s.at, s.event, "as in "+strings.ToLower(better[:1])+better[1:], "property name %q is in snake_case; the others of this file are in lowerCamelCase", s.property)
+			p.addFinding(s.at, s.event, "as in "+strings.ToLower(better[:1])+better[1:], "property name %q is in snake_case; the others of this file are in lowerCamelCase", s.property)
 		}
 	}
 }
 
-// properties returns the sites that describe a member, without duplicates.
-func (p *pass) properties() []*site {
+// memberSites returns the sites that describe a member, without duplicates.
+func (p *pass) memberSites() []*site {
 	return slices.DeleteFunc(slices.Clone(p.sites), func(s *site) bool { return s.property == "" || s.inPlace })
 }
 
@@ -155,7 +155,7 @@ func enumValueStyle(p *pass) {
 			}
 			left := slices.DeleteFunc(slices.Clone(styles), func(style *regexp.Regexp) bool { return !style.MatchString(v.Text) })
 			if len(left) == 0 {
-				p.at(v.Range, s.event, "an enum's values are constants that are read together", "enum value %q is written in another style than those before it", v.Text)
+				p.addFinding(v.Range, s.event, "an enum's values are constants that are read together", "enum value %q is written in another style than those before it", v.Text)
 				break
 			}
 			styles = left

@@ -15,37 +15,37 @@ const (
 	maxFields = 60
 )
 
-// freeText lists the last words in the names of members that usually contain long text.
-var freeText = strings.Fields("body text content contents html markdown description message comment notes transcript diff patch log stacktrace snippet prompt completion")
+// freeTextWords lists the last words in the names of members that usually contain long text.
+var freeTextWords = strings.Fields("body text content contents html markdown description message comment notes transcript diff patch log stacktrace snippet prompt completion")
 
 func payloadFreeText(p *pass) {
-	for _, s := range p.properties() {
-		if s.side&payloadSide == 0 || !slices.Contains(freeText, lastWord(s.property)) || !p.has(s.node, "string") {
+	for _, s := range p.memberSites() {
+		if s.side&payloadSide == 0 || !slices.Contains(freeTextWords, lastWord(s.property)) || !p.declaresType(s.node, "string") {
 			continue
 		}
-		if p.find(s.node, "enum", "const", "format", "contentEncoding") != nil {
+		if p.findKeyword(s.node, "enum", "const", "format", "contentEncoding") != nil {
 			continue
 		}
-		longest := p.find(s.node, "maxLength")
+		longest := p.findKeyword(s.node, "maxLength")
 		if longest == nil {
-			p.at(s.at, s.event, "leave it to a link or a tool call, or bound it by maxLength", "field %q carries free text of any length in every occurrence", s.property)
+			p.addFinding(s.at, s.event, "leave it to a link or a tool call, or bound it by maxLength", "field %q carries free text of any length in every occurrence", s.property)
 		} else if n, err := strconv.ParseFloat(longest.Text, 64); err == nil && n > maxText {
-			p.at(s.at, s.event, "leave it to a link or a tool call", "field %q carries free text of up to %s characters in every occurrence", s.property, longest.Text)
+			p.addFinding(s.at, s.event, "leave it to a link or a tool call", "field %q carries free text of up to %s characters in every occurrence", s.property, longest.Text)
 		}
 	}
 }
 
 func payloadBinary(p *pass) {
-	for _, s := range p.values() {
+	for _, s := range p.valueSites() {
 		if s.side&payloadSide == 0 {
 			continue
 		}
-		encoded := p.find(s.node, "contentEncoding", "contentMediaType") != nil
-		if f := p.find(s.node, "format"); f != nil && slices.Contains([]string{"byte", "binary", "base64"}, f.Text) {
+		encoded := p.findKeyword(s.node, "contentEncoding", "contentMediaType") != nil
+		if f := p.findKeyword(s.node, "format"); f != nil && slices.Contains([]string{"byte", "binary", "base64"}, f.Text) {
 			encoded = true
 		}
 		if encoded {
-			p.at(s.at, s.event, "carry a link or an ID and let who needs the data fetch it", "%s carries encoded data in every occurrence", s.label())
+			p.addFinding(s.at, s.event, "carry a link or an ID and let who needs the data fetch it", "%s carries encoded data in every occurrence", s.label())
 		}
 	}
 }
@@ -53,9 +53,9 @@ func payloadBinary(p *pass) {
 func payloadSize(p *pass) {
 	for _, e := range p.Events {
 		left := maxVisits
-		if n := p.fields(e.Payload, map[*source.Node]bool{}, &left); n > maxFields {
+		if n := p.countFields(e.Payload, map[*source.Node]bool{}, &left); n > maxFields {
 			_, at := e.Payload.Key()
-			p.at(at, e, "carry what a receiver needs to decide, and an ID for the rest", "the payload of %s describes %d fields; %d are read easily", e.Name, n, maxFields)
+			p.addFinding(at, e, "carry what a receiver needs to decide, and an ID for the rest", "the payload of %s describes %d fields; %d are read easily", e.Name, n, maxFields)
 		}
 	}
 }
@@ -64,8 +64,8 @@ func payloadSize(p *pass) {
 // number of visits, the count far exceeds maxFields.
 const maxVisits = 2000
 
-// fields counts the members that a value of n can have, including members of nested objects.
-func (p *pass) fields(n *source.Node, within map[*source.Node]bool, left *int) int {
+// countFields counts the members that a value of n can have, including members of nested objects.
+func (p *pass) countFields(n *source.Node, within map[*source.Node]bool, left *int) int {
 	if *left--; within[n] || *left < 0 {
 		return 0
 	}
@@ -78,7 +78,7 @@ func (p *pass) fields(n *source.Node, within map[*source.Node]bool, left *int) i
 				total++
 			}
 			if k, _ := schematree.Any.Keyword(keyword); !k.InPlace && total <= maxFields {
-				total += p.fields(inner, within, left)
+				total += p.countFields(inner, within, left)
 			}
 		})
 	}
@@ -86,37 +86,37 @@ func (p *pass) fields(n *source.Node, within map[*source.Node]bool, left *int) i
 }
 
 func timeFormat(p *pass) {
-	for _, s := range p.properties() {
-		if last := lastWord(s.property); last != "at" && last != "timestamp" || p.find(s.node, "format", "enum", "const") != nil {
+	for _, s := range p.memberSites() {
+		if last := lastWord(s.property); last != "at" && last != "timestamp" || p.findKeyword(s.node, "format", "enum", "const") != nil {
 			continue
 		}
 		switch {
-		case p.has(s.node, "string"):
-			p.at(s.at, s.event, "add format: date-time", "%q is named like a time and is any string", s.property)
-		case p.has(s.node, "integer") || p.has(s.node, "number"):
-			p.at(s.at, s.event, "use a string of format date-time: it needs neither a unit nor a separate time zone", "%q is named like a time and is a number", s.property)
+		case p.declaresType(s.node, "string"):
+			p.addFinding(s.at, s.event, "add format: date-time", "%q is named like a time and is any string", s.property)
+		case p.declaresType(s.node, "integer") || p.declaresType(s.node, "number"):
+			p.addFinding(s.at, s.event, "use a string of format date-time: it needs neither a unit nor a separate time zone", "%q is named like a time and is a number", s.property)
 		}
 	}
 }
 
 func uriFormat(p *pass) {
-	for _, s := range p.properties() {
+	for _, s := range p.memberSites() {
 		if last := lastWord(s.property); last != "url" && last != "uri" && last != "link" && last != "href" {
 			continue
 		}
-		if p.has(s.node, "string") && p.find(s.node, "format", "enum", "const", "pattern") == nil {
-			p.at(s.at, s.event, "add format: uri", "%q is named like a URL and is any string", s.property)
+		if p.declaresType(s.node, "string") && p.findKeyword(s.node, "format", "enum", "const", "pattern") == nil {
+			p.addFinding(s.at, s.event, "add format: uri", "%q is named like a URL and is any string", s.property)
 		}
 	}
 }
 
 func requiredMissing(p *pass) {
-	for _, s := range p.values() {
+	for _, s := range p.valueSites() {
 		members := s.node.Get("properties")
-		if s.side&payloadSide == 0 || members == nil || len(members.Members) == 0 || p.find(s.node, "required") != nil {
+		if s.side&payloadSide == 0 || members == nil || len(members.Members) == 0 || p.findKeyword(s.node, "required") != nil {
 			continue
 		}
-		p.at(s.at, s.event, "list what is always there under required", "every field of %s may be absent", s.objectLabel())
+		p.addFinding(s.at, s.event, "list what is always there under required", "every field of %s may be absent", s.objectLabel())
 	}
 }
 
@@ -129,22 +129,22 @@ func (s *site) objectLabel() string {
 }
 
 func idOptional(p *pass) {
-	for _, s := range p.properties() {
-		if s.side&payloadSide == 0 || !s.isID() || p.requires(s.owner.node, s.property) {
+	for _, s := range p.memberSites() {
+		if s.side&payloadSide == 0 || !s.isID() || p.requiresMember(s.owner.node, s.property) {
 			continue
 		}
 		// The list may be in a schema around allOf.
-		if s.owner.inPlace || p.find(s.node, "const") != nil {
+		if s.owner.inPlace || p.findKeyword(s.node, "const") != nil {
 			continue
 		}
-		p.at(s.at, s.event, "add it to required", "field %q identifies %s and may be absent", s.property, s.owner.objectLabel())
+		p.addFinding(s.at, s.event, "add it to required", "field %q identifies %s and may be absent", s.property, s.owner.objectLabel())
 	}
 }
 
 // isID reports whether a property is the ID of its object. Examples are id, and incidentId in the payload of
 // incident.created.
 func (s *site) isID() bool {
-	list := words(s.property)
+	list := splitWords(s.property)
 	if slices.Equal(list, []string{"id"}) || slices.Equal(list, []string{"uuid"}) {
 		return true
 	}
@@ -152,5 +152,5 @@ func (s *site) isID() bool {
 		return false
 	}
 	noun, _, _ := strings.Cut(s.event.Name, ".")
-	return slices.Equal(list, append(words(noun), "id"))
+	return slices.Equal(list, append(splitWords(noun), "id"))
 }

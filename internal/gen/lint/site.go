@@ -18,7 +18,7 @@ const (
 	payloadSide
 )
 
-// checker is the state of one Check call, shared by all rules.
+// A checker is the state of one Check call, shared by all rules.
 type checker struct {
 	set   *schema.Set
 	now   time.Time
@@ -39,8 +39,8 @@ type pass struct {
 	report func(at source.Range, event *schema.Event, d source.Diagnostic)
 }
 
-// at reports a finding. hint may be empty.
-func (p *pass) at(at source.Range, event *schema.Event, hint, format string, args ...any) {
+// addFinding adds a finding with an optional hint.
+func (p *pass) addFinding(at source.Range, event *schema.Event, hint, format string, args ...any) {
 	p.report(at, event, source.Diagnostic{Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
@@ -65,8 +65,8 @@ type site struct {
 	argument bool
 }
 
-// survey returns the sites of all schemas in a file.
-func (c *checker) survey(f *schema.File) surveyed {
+// collectSites returns the sites of all schemas in a file.
+func (c *checker) collectSites(f *schema.File) surveyed {
 	s := surveyed{file: f}
 	for _, e := range f.Schemas {
 		s.walk(c, &site{node: e.Node, at: e.NameRange, side: c.sides[e.Node], root: true, entry: e.Name})
@@ -139,9 +139,9 @@ func sidesOf(set *schema.Set) map[*source.Node]side {
 	return sides
 }
 
-// find returns the value of the first keyword found in n or a schema that applies to the same value. It returns nil if
-// it does not find one.
-func (c *checker) find(n *source.Node, keywords ...string) *source.Node {
+// findKeyword returns the value of the first keyword found in n or a schema that applies to the same value. It returns
+// nil if it does not find one.
+func (c *checker) findKeyword(n *source.Node, keywords ...string) *source.Node {
 	for _, view := range c.set.Views(n) {
 		for _, keyword := range keywords {
 			if v := view.Get(keyword); v != nil {
@@ -152,15 +152,15 @@ func (c *checker) find(n *source.Node, keywords ...string) *source.Node {
 	return nil
 }
 
-// has reports whether n declares a type that includes the JSON type.
-func (c *checker) has(n *source.Node, kind string) bool {
+// declaresType reports whether n declares a type that includes the JSON type.
+func (c *checker) declaresType(n *source.Node, kind string) bool {
 	return slices.ContainsFunc(c.set.Views(n), func(view *source.Node) bool {
 		return view.Get("type") != nil && schematree.Declared(view)&schematree.Named(kind) != 0
 	})
 }
 
-// requires reports whether the object n requires the member called name.
-func (c *checker) requires(n *source.Node, name string) bool {
+// requiresMember reports whether the object n requires the member called name.
+func (c *checker) requiresMember(n *source.Node, name string) bool {
 	return slices.ContainsFunc(c.set.Views(n), func(view *source.Node) bool {
 		list := view.Get("required")
 		return list != nil && slices.ContainsFunc(list.Items, func(item *source.Node) bool { return item.Text == name })

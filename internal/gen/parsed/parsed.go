@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// Schemas caches parsed definitions. The zero value is empty. It is safe for concurrent use; callers must not modify
+// Schemas caches parsed definitions. The zero value is empty. It is safe for concurrent use. Callers must not modify
 // the nodes.
 type Schemas struct{ definitions sync.Map }
 

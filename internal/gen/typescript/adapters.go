@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 )
 
-// Files that are the same for all packages except for their header. All of them import events.ts.
+// Contents of files that are the same for all packages except for the header. All of them import events.ts.
 var (
 	//go:embed static/ai-sdk.ts
 	aiSDKText string

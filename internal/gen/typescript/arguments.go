@@ -6,25 +6,25 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 )
 
-// arguments returns names for the types that are different in arguments (TS-10). Enums are closed in arguments, because
-// a server rejects other values. A type that is used only in arguments keeps its name. A type that is also used in
-// payloads has a second declaration.
-func (w *writer) arguments(p *model.Package) map[string]string {
+// argumentNames returns names for the types that are different in arguments (TS-10). Enums are closed in arguments,
+// because a server rejects other values. A type that is used only in arguments keeps its name. A type that is also used
+// in payloads has a second declaration.
+func (w *writer) argumentNames(p *model.Package) map[string]string {
 	in, out := map[string]bool{}, map[string]bool{}
 	for _, e := range p.Events {
-		w.reach(e.Arguments.Type, in)
-		w.reach(e.Payload.Type, out)
+		w.addReachable(e.Arguments.Type, in)
+		w.addReachable(e.Payload.Type, out)
 	}
 	for _, t := range p.Tasks {
-		w.reach(t.Arguments.Type, in)
-		w.reach(t.Update.Type, out)
-		w.reach(t.Result.Type, out)
+		w.addReachable(t.Arguments.Type, in)
+		w.addReachable(t.Update.Type, out)
+		w.addReachable(t.Result.Type, out)
 	}
 	if p.Conversation != nil && p.Conversation.Context != nil {
-		w.reach(p.Conversation.Context.Type, out)
+		w.addReachable(p.Conversation.Context.Type, out)
 	}
 	taken := map[string]bool{}
-	for _, n := range reserved {
+	for _, n := range reservedNames {
 		taken[n] = true
 	}
 	for _, d := range p.Types {
@@ -49,15 +49,15 @@ func (w *writer) arguments(p *model.Package) map[string]string {
 	return names
 }
 
-// reach adds a type and all types that it refers to.
-func (w *writer) reach(name string, into map[string]bool) {
+// addReachable adds a type and all types that it refers to.
+func (w *writer) addReachable(name string, into map[string]bool) {
 	if into[name] {
 		return
 	}
 	into[name] = true
 	eachType(w.types[name].Type, func(t model.Type) {
 		if t.Kind == model.Ref {
-			w.reach(t.Ref, into)
+			w.addReachable(t.Ref, into)
 		}
 	})
 }
@@ -84,13 +84,13 @@ func (w *writer) closedTypes(p *model.Package, among map[string]bool) map[string
 // name returns the name of a type in the current context.
 func (w *writer) name(of string) string {
 	if w.closed {
-		return w.inArguments(of)
+		return w.argumentName(of)
 	}
 	return w.types[of].TS.Name
 }
 
-// inArguments returns the name of a type in arguments.
-func (w *writer) inArguments(of string) string {
+// argumentName returns the name of a type in arguments.
+func (w *writer) argumentName(of string) string {
 	if name := w.argument[of]; name != "" {
 		return name
 	}

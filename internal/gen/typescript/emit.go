@@ -182,7 +182,7 @@ func upper(s string) string {
 // events returns events.ts, which has no imports.
 func events(p *model.Package) []byte {
 	w := newWriter(p)
-	w.argument = w.arguments(p)
+	w.argument = w.argumentNames(p)
 	for i := range p.Types {
 		w.line("")
 		w.declare(&p.Types[i])
@@ -221,7 +221,7 @@ func events(p *model.Package) []byte {
 				}
 			}
 			w.writeComment("  ", text, false, model.Type{})
-			w.line("  %s: { arguments: %s; payload: %s };", quote(e.Name), w.inArguments(e.Arguments.Type), w.types[e.Payload.Type].TS.Name)
+			w.line("  %s: { arguments: %s; payload: %s };", quote(e.Name), w.argumentName(e.Arguments.Type), w.types[e.Payload.Type].TS.Name)
 		}
 		w.line("}")
 	}
@@ -250,7 +250,7 @@ func events(p *model.Package) []byte {
 		for _, t := range p.Tasks {
 			w.writeComment("  ", prose(t.Description), false, model.Type{})
 			w.line("  %s: { arguments: %s; update: %s; result: %s };", quote(t.Name),
-				w.inArguments(t.Arguments.Type), w.types[t.Update.Type].TS.Name, w.types[t.Result.Type].TS.Name)
+				w.argumentName(t.Arguments.Type), w.types[t.Update.Type].TS.Name, w.types[t.Result.Type].TS.Name)
 		}
 		w.line("}")
 	}

@@ -34,8 +34,8 @@ func quote(s string) string {
 
 var identifier = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
-// key returns the name of a member for use in a type. It quotes names that are not identifiers (TS-5).
-func key(name string) string {
+// typeKey returns the name of a member for use in a type. It quotes names that are not identifiers (TS-5).
+func typeKey(name string) string {
 	if identifier.MatchString(name) && name != "__proto__" {
 		return name
 	}
@@ -47,7 +47,7 @@ func valueKey(name string) string {
 	if name == "__proto__" {
 		return "['__proto__']"
 	}
-	return key(name)
+	return typeKey(name)
 }
 
 // number returns a numeric literal. It returns false if a double cannot represent the number exactly.
@@ -66,11 +66,11 @@ func number(text string) (string, bool) {
 	return string(out), err == nil
 }
 
-// maxSafe is the largest safe integer. A double can represent all integers up to it.
+// maxSafe is the largest safe integer. A double can represent all integers up to this value.
 const maxSafe = 1<<53 - 1
 
 // literalType returns the type of a single JSON value, or the narrowest TypeScript type that includes the value.
-func literalType(raw json.RawMessage) string { return literal(raw, key) }
+func literalType(raw json.RawMessage) string { return literal(raw, typeKey) }
 
 // literalValue returns a JSON value as an expression.
 func literalValue(raw json.RawMessage) string { return literal(raw, valueKey) }

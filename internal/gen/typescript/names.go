@@ -6,15 +6,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 )
 
-// reserved lists the names that events.ts uses for other purposes, such as declarations for all event types and
+// reservedNames lists the names that events.ts uses for other purposes, such as declarations for all event types and
 // built-in types.
-var reserved = []string{"Events", "EventName", "Occurrence", "Tasks", "Unlisted", "NoArguments", "Array", "Partial", "Record"}
+var reservedNames = []string{"Events", "EventName", "Occurrence", "Tasks", "Unlisted", "NoArguments", "Array", "Partial", "Record"}
 
 // Name sets the TypeScript name of every type in p. It is the same as the Go name if possible. If that name is taken in
 // TypeScript, Name adds the suffix Type, and also a number if necessary (TS-5).
 func Name(p *model.Package) {
 	names := map[string]bool{}
-	for _, n := range reserved {
+	for _, n := range reservedNames {
 		names[n] = true
 	}
 	yields := func(n string) bool { return names[n] }

@@ -21,7 +21,7 @@ func (w *writer) declare(d *model.Definition) {
 	if orUnknown := d.TS.OrUnknown; orUnknown != "" {
 		w.line("")
 		w.line("/** %s, or an object of a tag that the schema does not list. */", d.TS.Name)
-		w.line("export type %s = %s | { %s: %s; [member: string]: unknown };", orUnknown, d.TS.Name, key(d.Type.Discriminator), w.unlisted(d.Type))
+		w.line("export type %s = %s | { %s: %s; [member: string]: unknown };", orUnknown, d.TS.Name, typeKey(d.Type.Discriminator), w.unlistedTagType(d.Type))
 	}
 	if argument != "" && !w.closed {
 		w.closed = true
@@ -41,7 +41,7 @@ func (w *writer) declareAs(d *model.Definition, name, doc string) {
 		return
 	}
 	text := w.alias(d)
-	if empty(t) && strings.HasPrefix(d.Role, "the arguments of ") { // event types without arguments are common and can share a type
+	if isEmptyObject(t) && strings.HasPrefix(d.Role, "the arguments of ") { // event types without arguments are common and can share a type
 		w.none, text = true, " NoArguments"
 	}
 	w.line("export type %s =%s;", name, text)
@@ -49,19 +49,19 @@ func (w *writer) declareAs(d *model.Definition, name, doc string) {
 
 // alias returns the right-hand side of a type alias.
 func (w *writer) alias(d *model.Definition) string {
-	if w.holdsItself(d) {
+	if w.isCircular(d) {
 		return " unknown" // its variants contain only the type itself
 	}
 	t := d.Type
 	if t.Kind == model.Union && len(t.Variants) > 1 || t.Kind == model.Enum && len(t.Values) > 4 {
-		return "\n  | " + strings.Join(w.parts(t, true), "\n  | ")
+		return "\n  | " + strings.Join(w.formatAlternatives(t, true), "\n  | ")
 	}
-	return " " + w.text(t, true)
+	return " " + w.formatType(t, true)
 }
 
-// holdsItself reports whether an alias refers to itself directly, without an intermediate object, array or map. Such a
+// isCircular reports whether an alias refers to itself directly, without an intermediate object, array or map. Such a
 // type has no values, and TypeScript rejects it.
-func (w *writer) holdsItself(d *model.Definition) bool {
+func (w *writer) isCircular(d *model.Definition) bool {
 	seen := map[string]bool{}
 	var leads func(t model.Type) bool
 	leads = func(t model.Type) bool {
@@ -83,17 +83,18 @@ func (w *writer) holdsItself(d *model.Definition) bool {
 	return leads(d.Type)
 }
 
-// emptyObject is the type of objects without members. Assigning an object with members to it does not compile.
+// emptyObject is the type of objects without members. An assignment of an object with members to this type does not
+// compile.
 const emptyObject = "Record<string, never>"
 
-// empty reports whether t is an object without members.
-func empty(t model.Type) bool {
+// isEmptyObject reports whether t is an object without members.
+func isEmptyObject(t model.Type) bool {
 	return t.Kind == model.Object && len(t.Members) == 0 && t.Extra == nil && len(t.Patterns) == 0 && len(t.Choices) == 0
 }
 
-// unlisted returns the type of unlisted tags. If all tags are strings, the compiler can distinguish it from listed
-// tags.
-func (w *writer) unlisted(t model.Type) string {
+// unlistedTagType returns the type of unlisted tags. If all tags are strings, the compiler can distinguish it from
+// listed tags.
+func (w *writer) unlistedTagType(t model.Type) string {
 	for _, v := range t.Variants {
 		for _, tag := range v.Tags {
 			if tag[0] != '"' {
@@ -112,25 +113,25 @@ func (w *writer) members(t model.Type) {
 		if m.Required {
 			mark = ""
 		}
-		w.line("  %s%s: %s;", key(m.Name), mark, w.text(m.Type, false))
+		w.line("  %s%s: %s;", typeKey(m.Name), mark, w.formatType(m.Type, false))
 	}
 	if t.Extra == nil {
 		return
 	}
 	if t.Extra.Kind != model.Any {
-		w.line("  /** Other members are of type %s. */", strings.ReplaceAll(w.text(*t.Extra, false), "*/", `*\/`))
+		w.line("  /** Other members are of type %s. */", strings.ReplaceAll(w.formatType(*t.Extra, false), "*/", `*\/`))
 	}
 	w.line("  [member: string]: unknown;")
 }
 
-// text returns the text of a type. alias reports whether the type is in an alias. In an alias that refers to itself,
-// TypeScript resolves a Record immediately, but an object type lazily.
-func (w *writer) text(t model.Type, alias bool) string {
-	return strings.Join(w.parts(t, alias), " | ")
+// formatType returns the text of a type. alias reports whether the type is in an alias. In an alias that refers to
+// itself, TypeScript resolves a Record immediately, but an object type lazily.
+func (w *writer) formatType(t model.Type, alias bool) string {
+	return strings.Join(w.formatAlternatives(t, alias), " | ")
 }
 
-// parts returns the alternatives of t as text.
-func (w *writer) parts(t model.Type, alias bool) []string {
+// formatAlternatives returns the alternatives of t as text.
+func (w *writer) formatAlternatives(t model.Type, alias bool) []string {
 	var parts []string
 	add := func(s string) {
 		if !slices.Contains(parts, s) {
@@ -153,7 +154,7 @@ func (w *writer) parts(t model.Type, alias bool) []string {
 	case model.Map:
 		add(w.record(*t.Items, alias))
 	case model.Object:
-		if empty(t) {
+		if isEmptyObject(t) {
 			add(emptyObject)
 			break
 		}
@@ -187,13 +188,13 @@ func (w *writer) parts(t model.Type, alias bool) []string {
 
 func (w *writer) record(of model.Type, alias bool) string {
 	if alias {
-		return "{ [member: string]: " + w.text(of, alias) + " }"
+		return "{ [member: string]: " + w.formatType(of, alias) + " }"
 	}
-	return "Record<string, " + w.text(of, alias) + ">"
+	return "Record<string, " + w.formatType(of, alias) + ">"
 }
 
 func (w *writer) element(t model.Type, alias bool) string {
-	parts := w.parts(t, alias)
+	parts := w.formatAlternatives(t, alias)
 	if len(parts) > 1 {
 		return "(" + strings.Join(parts, " | ") + ")"
 	}
@@ -250,14 +251,15 @@ func enumParts(values []model.Value, isOpen bool) []string {
 	return parts
 }
 
-// variant returns one alternative of a union. It adds the tag if the type of the alternative does not contain it.
+// variant returns the text of an alternative of a union. It adds the tag if the type of the alternative does not
+// contain it.
 func (w *writer) variant(tag string, v model.Variant, alias bool) []string {
 	if tag == "" || len(v.Tags) == 0 {
-		return w.parts(v.Type, alias)
+		return w.formatAlternatives(v.Type, alias)
 	}
 	m := w.memberOf(v.Type, tag)
 	if m != nil && m.Required && m.Type.Kind == model.Const && len(v.Tags) == 1 && literalType(m.Type.Value) == literalType(v.Tags[0]) {
-		return w.parts(v.Type, alias)
+		return w.formatAlternatives(v.Type, alias)
 	}
 	mark := "?"
 	if m != nil && m.Required {
@@ -267,11 +269,11 @@ func (w *writer) variant(tag string, v model.Variant, alias bool) []string {
 	for _, t := range v.Tags {
 		tags = append(tags, literalType(t))
 	}
-	tagged := "{ " + key(tag) + mark + ": " + strings.Join(tags, " | ") + " }"
-	if empty(w.follow(v.Type)) { // the empty object would have no tag
+	tagged := "{ " + typeKey(tag) + mark + ": " + strings.Join(tags, " | ") + " }"
+	if isEmptyObject(w.follow(v.Type)) { // the empty object would have no tag
 		return []string{tagged}
 	}
-	return []string{"(" + w.text(v.Type, alias) + " & " + tagged + ")"}
+	return []string{"(" + w.formatType(v.Type, alias) + " & " + tagged + ")"}
 }
 
 // follow returns the type at the end of a chain of references.

@@ -25,7 +25,7 @@ func (p *printer) writeBlock(n *source.Node, indent int) {
 	margin := strings.Repeat(" ", indent)
 	for _, item := range n.Items {
 		p.WriteString(margin + "- ")
-		if isContainer(item) && !p.fits(item, indent+2) {
+		if isContainer(item) && !p.fitsOnLine(item, indent+2) {
 			// The first line of the element follows the dash.
 			var inner printer
 			inner.writeBlock(item, indent+2)
@@ -37,7 +37,7 @@ func (p *printer) writeBlock(n *source.Node, indent int) {
 	for _, m := range n.Members {
 		key := Scalar(m.Key)
 		p.WriteString(margin + key + ":")
-		if isContainer(m.Value) && (!p.fits(m.Value, indent+len(key)+2) || slices.Contains(multilineKeys, m.Key) && isNested(m.Value)) {
+		if isContainer(m.Value) && (!p.fitsOnLine(m.Value, indent+len(key)+2) || slices.Contains(multilineKeys, m.Key) && isNested(m.Value)) {
 			p.WriteByte('\n')
 			p.writeBlock(m.Value, indent+2)
 			continue
@@ -50,13 +50,13 @@ func (p *printer) writeBlock(n *source.Node, indent int) {
 // writeValue writes a scalar or a short container and ends the line.
 func (p *printer) writeValue(n *source.Node, indent, column int) {
 	if n.Kind == source.String {
-		if text, ok := literal(n.Text, indent+2); ok {
+		if text, ok := literalBlock(n.Text, indent+2); ok {
 			p.WriteString(text)
 			return
 		}
 		p.WriteString(scalar(n.Text, false))
 	} else {
-		p.WriteString(flow(n))
+		p.WriteString(formatFlow(n))
 	}
 	p.WriteByte('\n')
 }
@@ -73,43 +73,44 @@ func isNested(n *source.Node) bool {
 
 // isMultiline reports whether n is a string that can be written as a literal block.
 func isMultiline(n *source.Node) bool {
-	_, ok := literal(n.Text, 0)
+	_, ok := literalBlock(n.Text, 0)
 	return n.Kind == source.String && ok
 }
 
-// fits reports whether n can be written on one line.
-func (p *printer) fits(n *source.Node, column int) bool {
+// fitsOnLine reports whether n can be written on one line.
+func (p *printer) fitsOnLine(n *source.Node, column int) bool {
 	if slices.ContainsFunc(n.Members, func(m source.Member) bool { return isNested(m.Value) || isMultiline(m.Value) }) || slices.ContainsFunc(n.Items, isNested) {
 		return false
 	}
-	text := flow(n)
+	text := formatFlow(n)
 	return column+utf8.RuneCountInString(text) <= lineWidth
 }
 
-// flow returns n on one line.
-func flow(n *source.Node) string {
+// formatFlow returns n as YAML on one line.
+func formatFlow(n *source.Node) string {
 	var parts []string
 	switch n.Kind {
 	case source.String:
 		return scalar(n.Text, true)
 	case source.Array:
 		for _, item := range n.Items {
-			parts = append(parts, flow(item))
+			parts = append(parts, formatFlow(item))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	case source.Object:
 		for _, m := range n.Members {
-			parts = append(parts, Scalar(m.Key)+": "+flow(m.Value))
+			parts = append(parts, Scalar(m.Key)+": "+formatFlow(m.Value))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	}
 	return string(n.JSON())
 }
 
-// literal returns a multiline string as a literal block. It returns false if the string cannot be written that way.
-func literal(s string, indent int) (string, bool) {
+// literalBlock returns a multiline string as a literal block. It returns false if the string cannot be written that
+// way.
+func literalBlock(s string, indent int) (string, bool) {
 	body := strings.TrimSuffix(s, "\n")
-	if !strings.Contains(body, "\n") || !printable(s, "\n") || strings.HasPrefix(body, " ") || strings.HasSuffix(body, "\n") || strings.HasPrefix(body, "\n") {
+	if !strings.Contains(body, "\n") || !isPrintable(s, "\n") || strings.HasPrefix(body, " ") || strings.HasSuffix(body, "\n") || strings.HasPrefix(body, "\n") {
 		return "", false
 	}
 	var b strings.Builder
@@ -137,8 +138,8 @@ var (
 	plainText = regexp.MustCompile(`^[\pL_/(][^\x00-\x1f"'\\{}\[\]]*$`)
 )
 
-// reserved lists words that some YAML parsers do not treat as strings.
-var reserved = []string{"null", "true", "false", "yes", "no", "on", "off"}
+// reservedWords lists words that some YAML parsers do not treat as strings.
+var reservedWords = []string{"null", "true", "false", "yes", "no", "on", "off"}
 
 // Scalar returns s as a single-line YAML scalar that is valid as a value and as a key.
 func Scalar(s string) string { return scalar(s, true) }
@@ -146,14 +147,14 @@ func Scalar(s string) string { return scalar(s, true) }
 // scalar returns a single-line string. Within {…} and […], more strings require quotes.
 func scalar(s string, inFlow bool) string {
 	switch {
-	case slices.Contains(reserved, strings.ToLower(s)):
+	case slices.Contains(reservedWords, strings.ToLower(s)):
 	case plainWord.MatchString(s):
 		return s
-	case !inFlow && plainText.MatchString(s) && printable(s, "") && !strings.Contains(s, ": ") && !strings.Contains(s, " #") &&
+	case !inFlow && plainText.MatchString(s) && isPrintable(s, "") && !strings.Contains(s, ": ") && !strings.Contains(s, " #") &&
 		!strings.HasSuffix(s, ":") && !strings.HasSuffix(s, " "):
 		return s
 	}
-	if printable(s, "") {
+	if isPrintable(s, "") {
 		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
 	}
 	var b strings.Builder
@@ -179,8 +180,8 @@ func scalar(s string, inFlow bool) string {
 	return b.String()
 }
 
-// printable reports whether s can be written without escapes. also lists additional allowed characters.
-func printable(s, also string) bool {
+// isPrintable reports whether s can be written without escapes. also lists additional allowed characters.
+func isPrintable(s, also string) bool {
 	for _, r := range s {
 		if !Shown(r) && !strings.ContainsRune(also, r) {
 			return false

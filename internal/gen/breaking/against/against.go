@@ -99,13 +99,13 @@ func (n New) singleGroup(file string, refs map[string]string) group {
 		if p == file {
 			return now
 		}
-		return relocated(p, filepath.Dir(file), filepath.Dir(now))
+		return movePath(p, filepath.Dir(file), filepath.Dir(now))
 	}
 	return group{files: []string{file}, tools: true, types: n.Types, reading: schema.Options{Refs: refs, Dialect: n.Dialect, Overrides: n.Overrides.Elsewhere(known)}}
 }
 
-// relocated moves a path from one directory to another.
-func relocated(p, from, to string) string {
+// movePath moves a path from one directory to another.
+func movePath(p, from, to string) string {
 	rel, err := filepath.Rel(from, p)
 	if err != nil {
 		return p
@@ -122,13 +122,13 @@ func (v *version) groups(spec string, new New) ([]group, *source.Diagnostic) {
 				if f, ok := now[p]; ok {
 					return f
 				}
-				return relocated(p, v.base, ".")
+				return movePath(p, v.base, ".")
 			}
 			reading := schema.Options{Refs: rebase(new.Refs, ".", v.base), Dialect: new.Dialect, Overrides: new.Overrides.Elsewhere(known)}
 			groups = []group{{files: files, tools: true, types: new.Types, reading: reading}}
 		}
 	} else {
-		groups = v.configured(new.Config)
+		groups = v.configuredGroups(new.Config)
 	}
 	if len(groups) == 0 {
 		d := missing(spec, "it has none of the event files that are compared")
@@ -138,7 +138,7 @@ func (v *version) groups(spec string, new New) ([]group, *source.Diagnostic) {
 }
 
 // matchFiles returns the old files that correspond to the given new files. An old file has the path of a new file, or
-// otherwise its base name. now maps old files to new ones.
+// otherwise its base name. now maps old files to new files.
 func (v *version) matchFiles(files []string) (found []string, now map[string]string) {
 	now = map[string]string{}
 	for _, given := range files {
@@ -163,8 +163,9 @@ func (v *version) matchFiles(files []string) (found []string, now map[string]str
 	return found, now
 }
 
-// configured returns the packages of the old configuration, or of the new configuration applied to the old directory.
-func (v *version) configured(now *config.Config) []group {
+// configuredGroups returns the packages of the old configuration, or of the new configuration applied to the old
+// directory.
+func (v *version) configuredGroups(now *config.Config) []group {
 	var old *config.Config
 	for _, name := range []string{filepath.Base(now.Path), config.Name} {
 		if old, _ = config.Load(filepath.Join(v.root, name), v.read); old != nil && len(old.Packages) > 0 {
@@ -175,7 +176,7 @@ func (v *version) configured(now *config.Config) []group {
 		moved := *now
 		moved.Dir = filepath.Clean(v.root)
 		moved.Refs = rebase(now.Refs, now.Dir, moved.Dir)
-		moved.Overrides = now.Overrides.Elsewhere(func(p string) string { return relocated(p, moved.Dir, now.Dir) })
+		moved.Overrides = now.Overrides.Elsewhere(func(p string) string { return movePath(p, moved.Dir, now.Dir) })
 		for i, p := range moved.Packages {
 			if rel, err := filepath.Rel(now.Dir, p.Place()); err == nil {
 				moved.Packages = slices.Clone(moved.Packages)

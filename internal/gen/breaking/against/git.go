@@ -28,8 +28,8 @@ func (e *RevisionError) Error() string { return fmt.Sprintf("%s: %s", e.Spec, e.
 // ErrNoGit reports that the git command is not installed.
 var ErrNoGit = errors.New("comparing with git:REF needs the program git, which is not in PATH; install it or compare with a directory")
 
-// top is the virtual path of the repository's root directory.
-const top = "/"
+// virtualRoot is the virtual path of the repository's root directory.
+const virtualRoot = "/"
 
 // loadGit loads the old version from a revision: REF or REF:PATH.
 func loadGit(ctx context.Context, rest, spec string, new New) ([]breaking.Package, []source.Diagnostic, error) {
@@ -41,8 +41,8 @@ func loadGit(ctx context.Context, rest, spec string, new New) ([]breaking.Packag
 	if err != nil {
 		return nil, nil, err
 	}
-	v := version{read: g.read, list: g.list, label: func(p string) string { return ref + ":" + strings.TrimPrefix(filepath.ToSlash(p), top) }}
-	here := path.Join(top, g.prefix)
+	v := version{read: g.read, list: g.list, label: func(p string) string { return ref + ":" + strings.TrimPrefix(filepath.ToSlash(p), virtualRoot) }}
+	here := path.Join(virtualRoot, g.prefix)
 	if !hasPath {
 		v.base, v.root = here, here
 		if new.Config != nil {
@@ -52,7 +52,7 @@ func loadGit(ctx context.Context, rest, spec string, new New) ([]breaking.Packag
 			}
 		}
 	} else {
-		place := path.Join(top, at)
+		place := path.Join(virtualRoot, at)
 		if at == "." || strings.HasPrefix(at, "./") || strings.HasPrefix(at, "../") {
 			place = path.Join(here, at)
 		}
@@ -61,7 +61,7 @@ func loadGit(ctx context.Context, rest, spec string, new New) ([]breaking.Packag
 			return packages, ds, nil
 		}
 		if !slices.ContainsFunc(g.names, func(n string) bool { return strings.HasPrefix(n, strings.TrimSuffix(place, "/")+"/") }) {
-			return nil, []source.Diagnostic{missing(spec, "revision %s has no file or directory %s", ref, strings.TrimPrefix(place, top))}, nil
+			return nil, []source.Diagnostic{missing(spec, "revision %s has no file or directory %s", ref, strings.TrimPrefix(place, virtualRoot))}, nil
 		}
 		v.base, v.root = place, place
 	}
@@ -112,7 +112,7 @@ func openGit(ctx context.Context, ref, spec string) (*revision, error) {
 		if !ok || len(fields) != 3 || fields[1] != "blob" {
 			continue // submodules contain no files of this repository
 		}
-		name = path.Join(top, name)
+		name = path.Join(virtualRoot, name)
 		g.blobs[name] = blob{id: fields[2], link: fields[0] == "120000"}
 		g.names = append(g.names, name)
 	}
@@ -158,7 +158,7 @@ func (g *revision) list() []string { return g.names }
 // repositoryPath returns the path of a working tree directory within the repository.
 func (g *revision) repositoryPath(dir string) (string, error) {
 	if !filepath.IsAbs(dir) {
-		return path.Join(top, g.prefix, filepath.ToSlash(dir)), nil
+		return path.Join(virtualRoot, g.prefix, filepath.ToSlash(dir)), nil
 	}
 	root, err := git(g.ctx, "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -168,5 +168,5 @@ func (g *revision) repositoryPath(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return path.Join(top, filepath.ToSlash(rel)), nil
+	return path.Join(virtualRoot, filepath.ToSlash(rel)), nil
 }
