@@ -3,7 +3,7 @@
 // [Host]).
 //
 // Start at [Subscriptions]. One or more processes serve a store ([Cluster]). Each process owns some shards (cluster.go,
-// ownedshard.go), restores their subscriptions from the records (takeup.go) and answers requests for all subscriptions
+// ownedshard.go), restores their subscriptions from the records (restore.go) and answers requests for all subscriptions
 // (subscribe.go). The file request.go parses requests, start.go makes a subscription live, and sync.go applies changes
 // by other processes. The files end.go and obsolete.go end subscriptions. The file change.go handles changed event
 // types and rechecks the author's hooks. The files actions.go and replay.go perform operators' actions and replays. The
