@@ -26,9 +26,9 @@ var plainScenes = []scene{
 // toleranceScenes play servers that are correct but unusual.
 var toleranceScenes = []scene{
 	{name: "the capability at the top level", capability: topLevel, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), checks: []check{
-		{id: "D1", title: "the capability may stand at the top level alone", advice: true, run: expectContinuation}}},
+		{id: "D1", title: "the capability may be only at the top level", advice: true, run: expectContinuation}}},
 	{name: "the capability among extensions", capability: extensionOnly, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), checks: []check{
-		{id: "D1", title: "the capability may stand among the extensions alone", advice: true, run: expectContinuation}}},
+		{id: "D1", title: "the capability may be only among the extensions", advice: true, run: expectContinuation}}},
 	{name: "no resultType", bare: true, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), checks: []check{
 		{id: "D3", title: "a result without resultType is one", advice: true, run: expectContinuation}}},
 	{name: "unknown modes", delivery: []string{"pigeon", "carrier-2"}, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), checks: []check{
