@@ -44,7 +44,7 @@ var lockedFiles = struct {
 // A HeldError reports that the lock has another owner.
 type HeldError struct {
 	Path   string // of the locked file
-	Holder string // "held by pid 4711", as far as that can be told
+	Holder string // such as "held by pid 4711"; less if the holder is unknown
 	Waited time.Duration
 	Cause  error // the error of the context that ended the wait, or nil
 }
