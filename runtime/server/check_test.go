@@ -181,8 +181,8 @@ func TestCheckFails(t *testing.T) {
 	})
 }
 
-// SRV-5: streams with equal arguments and principal share one loop; others do not, unless the check
-// is declared independent of the principal. The loop ends with the last stream.
+// SRV-5: streams with equal arguments and principal share the calls of the check. Others do not, unless the check is
+// declared independent of the principal. The calls end with the last stream.
 func TestCheckCoalesced(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -229,9 +229,8 @@ func TestCheckCoalesced(t *testing.T) {
 	}
 }
 
-// Trap 11, SRV-5: streams that come with any cursor, of a poll, of an earlier stream, behind or
-// ahead of the loop, each get what follows their cursor, once and in order.
-// feedSource.start, catchUp and meet carry it.
+// Trap 11, SRV-5: streams that begin at any cursor, of a poll or of an earlier stream, behind or ahead of others, each get
+// what follows their cursor, once and in order.
 func TestCheckStreamsMeet(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		page := rapid.IntRange(0, 4).Draw(rt, "page")

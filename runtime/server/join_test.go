@@ -62,7 +62,7 @@ func (unreadableLog) Read(context.Context, store.Position, int) (store.Batch, er
 }
 
 // ERR-2, SRV-5: a stream of both sources that finds its start upstream and not in the log leaves no
-// feed, whose loop nobody would end. openFeed carries it.
+// feed, whose calls nobody would end.
 func TestSRV5FailedBothLeavesNoFeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, Options{Store: unreadableStore{memory.New()}})

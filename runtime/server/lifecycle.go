@@ -85,8 +85,8 @@ func (s *Server) isClosed() bool {
 	}
 }
 
-// addFeed makes Shutdown wait for an additional feed. It returns false after Shutdown.
-func (s *Server) addFeed() bool {
+// addCheckCall makes Shutdown wait for an additional call of a check. It returns false after Shutdown.
+func (s *Server) addCheckCall() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -68,7 +68,7 @@ type Options struct {
 	// Heartbeat is the interval between heartbeats on streams; default 15 s. The maximum is 30 s. The server sends
 	// comments at the same interval on other HTTP responses that stay open. See PUSH-4.
 	Heartbeat time.Duration
-	// NextPoll is the default value of nextPollMs and the interval of check loops; default 5 s. See POLL-5.
+	// NextPoll is the default value of nextPollMs and the interval of a check's calls; default 5 s. See POLL-5.
 	NextPoll time.Duration
 	// MaxEvents is the default batch size of a poll (default 100). MaxEventsCap is the maximum batch size (default
 	// 1,000). Larger requests are clamped. See POLL-4.
@@ -254,7 +254,7 @@ type typeOptions struct {
 	noWebhook     bool
 }
 
-// WithNextPoll sets the type's nextPollMs and the interval of its check loops. See POLL-5.
+// WithNextPoll sets the type's nextPollMs and the interval of its check's calls. See POLL-5.
 func WithNextPoll(d time.Duration) TypeOption { return func(o *typeOptions) { o.nextPoll = d } }
 
 // WithMaxStreams limits a principal's live streams of the type; 0 removes the server's limit. See PUSH-10.
@@ -265,7 +265,7 @@ func WithMaxStreams(n int) TypeOption { return func(o *typeOptions) { o.maxStrea
 func WithPollWithoutReplay() TypeOption { return func(o *typeOptions) { o.pollNoReplay = true } }
 
 // WithSharedCheck declares that the check's result does not depend on the principal. Subscriptions with equal
-// arguments then share one check loop. See SRV-5.
+// arguments then share its calls. See SRV-5.
 func WithSharedCheck() TypeOption { return func(o *typeOptions) { o.sharedCheck = true } }
 
 // WithRetention limits the type's log. For zero fields, the server's limit applies.

@@ -30,7 +30,7 @@ func TestSUB5ChallengeOfARotation(t *testing.T) {
 }
 
 // A subscription that ends while its check is asked under a new definition, which hangs, leaves no feed of
-// either definition. feedSource.Rebind carries it.
+// either definition.
 func TestHangingRebindLeavesNoFeed(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t

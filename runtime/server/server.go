@@ -203,7 +203,7 @@ type eventType struct {
 func (et *eventType) Topic() *topic.Topic { return et.topic }
 
 func (et *eventType) Begin() (done func(), ok bool) {
-	return et.server.running.Done, et.server.addFeed()
+	return et.server.running.Done, et.server.addCheckCall()
 }
 
 func (et *eventType) Log() *fault.Log { return &et.server.log }

@@ -16,15 +16,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// PUSH-7, SRV-5: a stream that is read so slowly that the shared feed's log has moved past it asks the upstream itself
-// from where it is: it gets each occurrence once, in order and without a gap, and reads the shared log again
-// afterwards.
+// PUSH-7, SRV-5: a stream that is read so slowly that the feed no longer has the results at its position causes calls
+// from there. It gets each occurrence once, in order and without a gap, and shares the calls again afterwards.
 func TestPUSH7SlowerThanTheFeed(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {
 		s.page = 100
 		slow, fast := s.open("", false), s.open("", false)
 		var want []string
-		for i := range Entries + 300 {
+		for i := range 1500 {
 			want = append(want, fmt.Sprint(i))
 		}
 		s.happen(want...)
@@ -33,9 +32,6 @@ func TestPUSH7SlowerThanTheFeed(t *testing.T) {
 		}
 		if got := slow.read(2 * interval); got != strings.Join(want, " ") || slow.gaps != 0 {
 			t.Errorf("slow got %d bytes, %d gaps", len(got), slow.gaps)
-		}
-		if slow.Asks() {
-			t.Error("it still asks by itself")
 		}
 		s.questions()
 		s.happen("later")
@@ -71,9 +67,6 @@ func TestCUR7AheadOfTheFeed(t *testing.T) {
 		if got := ahead.read(interval / 4); got != "" || ahead.gaps != 0 {
 			t.Errorf("it got %q", got)
 		}
-		if ahead.Asks() {
-			t.Error("it does not share the feed soon")
-		}
 		s.happen("3")
 		if got := ahead.read(2 * interval); got != "3" {
 			t.Errorf("then %q", got)
@@ -92,7 +85,7 @@ func TestPUSH5BadCursors(t *testing.T) {
 	for name, bad := range map[string]string{"none": "", "too long": strings.Repeat("x", MaxUpstream+1)} {
 		t.Run(name, func(t *testing.T) {
 			asking(t, func(t *testing.T, s *service) {
-				var broken atomic.Bool // the feed's loop reads it
+				var broken atomic.Bool // calls in the background read it
 				s.check.Ask = func(ctx context.Context, a any, cursor string) (Page, error) {
 					p, err := s.ask(ctx, a, cursor)
 					if broken.Load() {

@@ -148,11 +148,11 @@ func TestCAP5DistinctChecks(t *testing.T) {
 		s.feeds = new(Feeds)
 		s.feeds.Init(s, Bounds{Checks: 2})
 		s.feeds.Adopt(s.check)()
-		open := func(principal string, i int, later bool) (Source, error) {
+		open := func(principal string, i int, later bool) (*Source, error) {
 			src, _, err := Open(t.Context(), Seat{Feeds: s.feeds, ID: "s", Principal: principal, Bell: topic.NewWake()}, s.check, s.argsOf(i), Start{Later: later})
 			return src, err
 		}
-		var all []Source
+		var all []*Source
 		keep := func(principal string, i int, later bool) {
 			t.Helper()
 			src, err := open(principal, i, later)

@@ -2,51 +2,67 @@ package feed
 
 import (
 	"context"
-	"sync"
+	"errors"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// A feed is a check loop that is shared by all streams with the same event, arguments and principal (SRV-5). It stores
-// the occurrences and their cursors in a private log. It runs as long as at least one stream uses it.
+// A feed calls the check for all sources with the same event, arguments and principal (SRV-5). Sources at the same
+// position, such as all that have reached the upstream's head, share one call per interval. A feed exists as long as at
+// least one source uses it. Feeds.mu guards its fields.
 type feed struct {
 	*upstream
-	key   feedKey
-	topic *topic.Topic
-	log   store.EventLog // of topic
-	gate  chan struct{}  // capacity 1: only one stream at a time determines its start
-	kick  chan struct{}  // capacity 1: check now
-
-	holders int // guarded by Feeds.mu
-
-	mu       sync.Mutex
-	live     bool
-	stopped  bool
-	cancel   context.CancelFunc
-	base     string // cursor before the log's first entry
-	head     string // cursor at headPos; advances even without new entries
-	headPos  store.Position
-	at       checkpoint // of head
-	failures uint64     // checks that failed so far
-	failure  error      // the last of them
-	gaps     uint64     // number of times the upstream rejected the loop's cursor
+	key     feedKey
+	holders int
+	stopped bool                 // it makes no more calls
+	pending map[checkpoint]*call // calls that have not returned, by their position
+	results map[checkpoint]*call // results that other sources can use
+	started int                  // number of calls that have been started
+	backoff time.Duration        // after failed calls, else 0
+	retry   time.Time            // of the next call after a failed one
+	head    head
 }
 
 type feedKey struct{ arguments, principal string }
 
-// Limits of a feed's log, which is also limited to recent.Bytes. Readers fetch evicted entries from the upstream
-// service.
+// A head is the latest known head of an upstream. Its cursor is "" if the head is unknown.
+type head struct {
+	at     checkpoint
+	cursor string
+	number int       // of the call that returned it
+	due    time.Time // of the next call
+}
+
+// A call is a call of the check at a position. It is scheduled, then it runs, and then it contains the result. A call
+// that finds nothing new runs again after the interval.
+type call struct {
+	at      checkpoint
+	waiting map[topic.Bell]struct{} // bells to ring when the call returns; nil after it has returned
+	awaited bool                    // somebody waits even for the result that there is nothing new
+	run     func()
+	timer   *time.Timer // starts run; nil once the call runs
+	cancel  context.CancelFunc
+	number  int // in the order of the starts
+	step    step
+	err     error
+	size    int       // of the result, in bytes
+	until   time.Time // of the next call at the upstream's head
+}
+
+// Limits of the results that a feed keeps.
 const (
-	Entries   = 1024
-	feedSlots = 64
+	maxResults     = 16
+	maxResultBytes = 1 << 20
+	resultOverhead = 256
 	// maxBackoff is the maximum delay after failed checks, unless the type's interval is longer.
 	maxBackoff = time.Minute
 )
+
+// errCanceled is the error of a call after the feed has been stopped or the server has shut down.
+var errCanceled = errors.New("the call of the check was canceled")
 
 // acquireFeed returns the feed of the upstream, creating it if necessary.
 func (u *upstream) acquireFeed() *feed {
@@ -56,20 +72,12 @@ func (u *upstream) acquireFeed() *feed {
 	defer all.mu.Unlock()
 	f := all.byKey[key]
 	if f == nil || f.check != u.check {
-		f = &feed{upstream: u, key: key, gate: make(chan struct{}, 1), kick: make(chan struct{}, 1)}
-		f.topic, _ = topic.Open(u.args.Of, topic.Options{
-			Slots:    feedSlots,
-			CursorOf: func(_ *topic.Type, e *store.Entry) []byte { return frame.AppendString(nil, e.Cursor) },
-			Open: func(appended func([]store.Entry)) (store.EventLog, error) {
-				f.log = memory.NewLog(store.LogOptions{MaxCount: Entries, MaxBytes: recent.Bytes, Appended: appended})
-				return f.log, nil // which cannot fail
-			},
-		})
+		f = &feed{upstream: u, key: key, pending: map[checkpoint]*call{}, results: map[checkpoint]*call{}}
 		if all.check == u.check {
 			if all.byKey == nil {
 				all.byKey = map[feedKey]*feed{}
 			}
-			all.byKey[key] = f // otherwise the type has changed: serve only this stream
+			all.byKey[key] = f // otherwise the type has changed: serve only this source
 		}
 	}
 	f.holders++
@@ -80,184 +88,244 @@ func (u *upstream) acquireFeed() *feed {
 func (f *feed) release() {
 	all := f.feeds
 	all.mu.Lock()
-	f.holders--
-	last := f.holders == 0
-	if last && all.byKey[f.key] == f {
-		delete(all.byKey, f.key)
-	}
-	all.mu.Unlock()
-	if last {
-		f.stop()
-	}
-}
-
-func (f *feed) stop() {
-	f.mu.Lock()
-	f.stopped = true
-	cancel := f.cancel
-	f.mu.Unlock()
-	if cancel != nil {
-		cancel()
-	}
-}
-
-// startLoop starts the loop at c. The parameter s is the step after c if that step has already been fetched, or nil.
-func (f *feed) startLoop(c checkpoint, text string, s *step, wait time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.base, f.head, f.at = text, text, c
-	f.live = true
-	if f.stopped {
+	defer all.mu.Unlock()
+	if f.holders--; f.holders > 0 {
 		return
 	}
+	if all.byKey[f.key] == f {
+		delete(all.byKey, f.key)
+	}
+	f.stop()
+}
+
+// stop ends the calls that have not returned. Feeds.mu must be held.
+func (f *feed) stop() {
+	f.stopped = true
+	for _, c := range f.pending {
+		c.end()
+	}
+}
+
+// call returns the call at a position and reports whether it has returned. If it has not, its return rings the bell. If
+// no result is known, call schedules a call: immediately if now is set or the upstream probably has more, else after the
+// interval. It returns nil if the feed has been stopped.
+func (f *feed) call(at checkpoint, bell topic.Bell, now bool) (c *call, returned bool) {
+	f.feeds.mu.Lock()
+	defer f.feeds.mu.Unlock()
+	if c = f.pending[at]; c != nil {
+		if c.waiting[bell] = struct{}{}; now {
+			c.awaited = true
+			c.runNow()
+		}
+		return c, false
+	}
+	if c = f.results[at]; c != nil && c.isValid(time.Now()) {
+		return c, true
+	}
+	if f.stopped {
+		return nil, false
+	}
+	c = &call{at: at, waiting: map[topic.Bell]struct{}{bell: {}}, awaited: now}
+	f.pending[at] = c
+	due := f.retry
+	if f.isHead(at) && due.Before(f.head.due) {
+		due = f.head.due
+	}
+	if now {
+		due = time.Time{}
+	}
+	f.schedule(c, time.Until(due))
+	return c, false
+}
+
+// schedule schedules a pending call. Feeds.mu must be held.
+func (f *feed) schedule(c *call, wait time.Duration) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	c.run = func() { f.run(ctx, c) }
+	if wait > 0 {
+		c.timer = time.AfterFunc(wait, c.run)
+	} else {
+		go c.run()
+	}
+}
+
+// runNow starts a call that is scheduled for later. Feeds.mu must be held.
+func (c *call) runNow() {
+	if c.timer != nil && c.timer.Stop() {
+		c.timer = nil
+		go c.run()
+	}
+}
+
+// end cancels a call that has not returned.
+func (c *call) end() {
+	c.cancel()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
+// run calls the check.
+func (f *feed) run(ctx context.Context, c *call) {
 	done, ok := f.feeds.host.Begin()
 	if !ok {
-		return // the server is shutting down
+		f.finish(c, step{}, errCanceled)
+		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	f.cancel = cancel
-	go func() {
-		defer done()
-		if s != nil {
-			f.appendStep(ctx, s)
-		}
-		f.runLoop(ctx, wait)
-	}()
+	defer done()
+	f.feeds.mu.Lock()
+	f.started++
+	c.number, c.timer = f.started, nil
+	f.feeds.mu.Unlock()
+	s, err := step{}, ctx.Err()
+	if err == nil {
+		s, err = f.fetchStep(ctx, c.at)
+	}
+	if ctx.Err() != nil {
+		s, err = step{}, errCanceled
+	}
+	f.finish(c, s, err)
 }
 
-// runLoop calls the check periodically until ctx is done. The first call follows after the duration wait.
-func (f *feed) runLoop(ctx context.Context, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	pause := f.check.Interval
-	backoff := pause
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-f.kick:
-		case <-timer.C:
-		}
-		f.mu.Lock()
-		at := f.at
-		f.mu.Unlock()
-		s, err := f.fetchStep(ctx, at)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			f.fail(err)
-			timer.Reset(backoff)
-			backoff = min(2*backoff, max(maxBackoff, pause))
-			continue
-		}
-		backoff = pause
-		f.appendStep(ctx, &s)
-		next := s.nextPoll
-		if next <= 0 {
-			next = pause
-		}
-		if s.more {
-			next = 0
-		}
-		timer.Reset(next)
-	}
-}
-
-func (f *feed) fail(err error) {
-	f.mu.Lock()
-	f.failures++
-	f.failure = err
-	f.mu.Unlock()
-	f.topic.SignalAll()
-}
-
-// appendStep appends the entries of a step and moves the head.
-func (f *feed) appendStep(ctx context.Context, s *step) {
-	if s.truncated {
-		f.mu.Lock()
-		f.gaps++
-		f.mu.Unlock()
-		f.topic.SignalAll()
-	}
+// finish stores the result of a call and rings the bells of those who wait for it.
+func (f *feed) finish(c *call, s step, err error) {
+	size := resultOverhead
 	for i := range s.entries {
-		if _, err := f.topic.Append(ctx, s.entries[i], nil, false); err != nil {
-			return // ctx is done: a memory log returns no other errors
-		}
+		e := &s.entries[i]
+		size += recent.Size(&e.Entry)
+		e.rec = topic.NewRecord(f.args.Of, e.Entry, frame.AppendString(nil, e.Cursor))
 	}
-	_, pos, _ := f.log.Bounds(ctx) // a memory log never fails
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.head, f.headPos, f.at = f.cursorOf(s.next), pos, s.next
+	for bell := range f.record(c, s, err, size) {
+		bell.Ring()
+	}
 }
 
-// cursorAt returns the cursor at a position in the feed's log. It returns false if the position has been evicted.
-func (f *feed) cursorAt(pos store.Position) (string, bool) {
-	f.mu.Lock()
-	head, headPos, base := f.head, f.headPos, f.base
-	f.mu.Unlock()
+// record stores the result of a call. It returns the bells to ring, or nil if there is nothing new.
+func (f *feed) record(c *call, s step, err error, size int) map[topic.Bell]struct{} {
+	f.feeds.mu.Lock()
+	defer f.feeds.mu.Unlock()
+	c.cancel()
+	now, wait := time.Now(), f.check.Interval
+	if s.nextPoll > 0 {
+		wait = s.nextPoll
+	}
 	switch {
-	case pos == headPos:
-		return head, true
-	case pos == 0:
-		return base, true
-	}
-	b, err := f.log.Read(context.Background(), pos-1, 1)
-	if err != nil || b.Gap || len(b.Entries) == 0 {
-		return "", false
-	}
-	return b.Entries[0].Cursor, true
-}
-
-// positionAfter returns the position in the feed's log that corresponds to a cursor.
-func (f *feed) positionAfter(cursor string) (store.Position, bool) {
-	f.mu.Lock()
-	head, headPos, base, live := f.head, f.headPos, f.base, f.live
-	f.mu.Unlock()
-	if !live {
-		return 0, false
-	}
-	if cursor == head {
-		return headPos, true
-	}
-	oldest, _, _ := f.log.Bounds(context.Background()) // a memory log never fails
-	if cursor == base && oldest == 1 {
-		return 0, true
-	}
-	return f.scan(func(e *store.Entry) bool { return e.Cursor == cursor })
-}
-
-// positionOf returns the position of the entry with the given eventId in the feed's log.
-func (f *feed) positionOf(eventID string) (store.Position, bool) {
-	return f.scan(func(e *store.Entry) bool { return e.EventID == eventID })
-}
-
-func (f *feed) scan(is func(*store.Entry) bool) (store.Position, bool) {
-	oldest, _, _ := f.log.Bounds(context.Background()) // a memory log never fails
-	b, err := f.log.Read(context.Background(), oldest-1, Entries)
-	if err != nil {
-		return 0, false
-	}
-	for i := len(b.Entries) - 1; i >= 0; i-- {
-		if is(&b.Entries[i]) {
-			return b.Entries[i].Position, true
+	case errors.Is(err, errCanceled):
+	case err != nil && now.Before(f.retry): // another call has failed at the same time
+	case err != nil:
+		f.backoff = min(max(2*f.backoff, f.check.Interval), max(maxBackoff, f.check.Interval))
+		f.retry = now.Add(f.backoff)
+	default:
+		f.backoff, f.retry = 0, time.Time{}
+		c.until = now.Add(wait)
+		if !s.more && f.head.number <= c.number {
+			f.head = head{s.next, s.cursor, c.number, c.until}
 		}
 	}
-	return 0, false
+	if err == nil && s.next == c.at && !c.awaited && len(c.waiting) > 0 && !f.stopped {
+		f.schedule(c, wait)
+		return nil
+	}
+	c.step, c.err, c.size = s, err, size
+	waiting := c.waiting
+	c.waiting = nil
+	if f.pending[c.at] == c {
+		delete(f.pending, c.at)
+	}
+	if err == nil && s.next != c.at {
+		f.results[c.at] = c
+		f.evict(now)
+	}
+	return waiting
 }
 
-// counters returns the number of failures, the number of gaps, and the last failure of the loop. Readers compare the
-// numbers with the numbers that they last reported.
-func (f *feed) counters() (failures, gaps uint64, failure error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.failures, f.gaps, f.failure
+// isValid reports whether a source at the position of a call can use its result. A result with entries stays valid,
+// because a later call finds the same entries first. A gap and the absence of entries expire.
+func (c *call) isValid(now time.Time) bool {
+	return len(c.step.entries) > 0 && !c.step.truncated || now.Before(c.until)
 }
 
-// checkNow wakes the loop.
-func (f *feed) checkNow() {
-	select {
-	case f.kick <- struct{}{}:
-	default:
+// evict removes the results that have expired, and the oldest ones if the feed keeps too many. Feeds.mu must be held.
+func (f *feed) evict(now time.Time) {
+	for {
+		var oldest *call
+		bytes := 0
+		for at, c := range f.results {
+			if !c.isValid(now) {
+				delete(f.results, at)
+				continue
+			}
+			if bytes += c.size; oldest == nil || c.number < oldest.number {
+				oldest = c
+			}
+		}
+		if len(f.results) <= maxResults && bytes <= maxResultBytes {
+			return
+		}
+		delete(f.results, oldest.at)
 	}
 }
+
+// hasReturned reports whether a call has returned.
+func (f *feed) hasReturned(c *call) bool {
+	f.feeds.mu.Lock()
+	defer f.feeds.mu.Unlock()
+	return c.waiting == nil
+}
+
+// leave stops waiting for a call. It cancels a call that nobody else waits for.
+func (f *feed) leave(c *call, bell topic.Bell) {
+	f.feeds.mu.Lock()
+	defer f.feeds.mu.Unlock()
+	if delete(c.waiting, bell); len(c.waiting) > 0 || f.pending[c.at] != c {
+		return
+	}
+	delete(f.pending, c.at)
+	c.end()
+}
+
+// await returns the result of the check at a position. Concurrent callers share one call.
+func (f *feed) await(ctx context.Context, at checkpoint) (step, error) {
+	f.feeds.mu.Lock()
+	isHead, h := f.isHead(at), f.head
+	f.feeds.mu.Unlock()
+	if isHead {
+		return step{next: h.at, cursor: h.cursor}, nil
+	}
+	bell := topic.NewWake()
+	c, returned := f.call(at, bell, true)
+	if c == nil {
+		return f.fetchStep(ctx, at)
+	}
+	if !returned {
+		select {
+		case <-bell:
+		case <-ctx.Done():
+			f.leave(c, bell)
+			return step{}, ctx.Err()
+		}
+	}
+	if errors.Is(c.err, errCanceled) { // the type has changed
+		return f.fetchStep(ctx, at)
+	}
+	s := c.step
+	s.more = s.more || c.err == nil && !time.Now().Before(c.until) // the head has probably moved since
+	return s, c.err
+}
+
+// current returns the upstream's head and its cursor. If the feed does not know the head of the last two intervals,
+// current calls the check.
+func (f *feed) current(ctx context.Context) (at checkpoint, cursor string, err error) {
+	f.feeds.mu.Lock()
+	h := f.head
+	f.feeds.mu.Unlock()
+	if h.cursor != "" && time.Now().Before(h.due.Add(f.check.Interval)) {
+		return h.at, h.cursor, nil
+	}
+	s, err := f.await(ctx, checkpoint{})
+	return s.next, s.cursor, err
+}
+
+// isHead reports whether a position is the latest known head. Feeds.mu must be held.
+func (f *feed) isHead(at checkpoint) bool { return f.head.cursor != "" && f.head.at == at }

@@ -17,7 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// SRV-5: subscriptions of the same arguments share one loop, which asks once for all and ends with the last of them.
+// SRV-5: subscriptions with the same arguments share the calls of a check, which end with the last of them.
 func TestSRV5Shared(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {
 		s.happen("before")
@@ -37,7 +37,7 @@ func TestSRV5Shared(t *testing.T) {
 		}
 		a.Close()
 		s.happen("4")
-		if got := b.read(2 * interval); got != "4" || a.Asks() {
+		if got := b.read(2 * interval); got != "4" {
 			t.Errorf("b goes on with %q", got)
 		}
 		b.Close()
@@ -126,13 +126,13 @@ func TestPUSH5Failures(t *testing.T) {
 	})
 }
 
-// A server that shuts down begins no loop, and a definition that changes ends those of the one before.
+// A server that shuts down starts no calls, and a changed definition ends those of the one before.
 func TestEnds(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {
 		st := s.open("", false)
 		s.check = &Check{Ask: s.ask, Interval: interval}
 		s.feeds.Adopt(s.check)()
-		if err := st.Rebind(t.Context(), s.check, s.args()); err != nil {
+		if err := st.Rebind(s.check, s.args()); err != nil {
 			t.Fatal(err)
 		}
 		s.happen("1")
@@ -140,10 +140,12 @@ func TestEnds(t *testing.T) {
 			t.Errorf("after the change: %q", got)
 		}
 		st.Close()
-		s.closed = true
+		s.set(func() { s.closed = true })
 		quiet := s.open("", false)
 		s.questions()
-		time.Sleep(5 * interval)
+		if got := quiet.read(5 * interval); got != "" || len(quiet.failed) != 0 {
+			t.Errorf("after the shutdown it got %q, told of %v", got, quiet.failed)
+		}
 		if n := s.questions(); n != 0 {
 			t.Errorf("asked %d times after the shutdown", n)
 		}
@@ -254,9 +256,6 @@ func TestSRV1Both(t *testing.T) {
 		if slices.Sort(got); !slices.Equal(got, []string{"c", "d"}) {
 			t.Errorf("again: %q", got)
 		}
-		if again.Asks() {
-			t.Error("it still asks")
-		}
 		again.Close()
 		s.feeds.NotEmitted("d")
 		if !s.feeds.Emitted("d") {
@@ -296,7 +295,7 @@ func TestSUB1Fix(t *testing.T) {
 					t.Errorf("from there: %q", got)
 				}
 				if text, _ := fix(""); text != st.cursor() {
-					t.Errorf("of a loop that runs: %s and not %s", text, st.cursor())
+					t.Errorf("of a feed in use: %s and not %s", text, st.cursor())
 				}
 				st.Close()
 				s.set(func() { s.kept = 3 })
@@ -354,8 +353,8 @@ func TestOCC2Items(t *testing.T) {
 	})
 }
 
-// SRV-5, CUR-5: a subscription that begins behind a feed asks the upstream itself until it meets the feed's log, and
-// then reads that; failures on the way are told and tried again, and what is too old is passed over and told of.
+// SRV-5, CUR-5: a subscription that begins behind others causes calls until it has reached them, and then shares theirs.
+// It is told of failures, which are retried, and of occurrences that are too old to replay.
 func TestCUR5CatchesUp(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {
 		first := s.open("", false)
@@ -364,9 +363,6 @@ func TestCUR5CatchesUp(t *testing.T) {
 		s.happen("1", "2", "3", "4", "5")
 		ahead := s.open("", false)
 		behind := s.open(at, false)
-		if !behind.Asks() {
-			t.Error("it reads a log that does not have its place")
-		}
 		s.set(func() { s.fail = errors.New("down") })
 		if got := behind.read(2 * interval); got != "1 2" || len(behind.failed) == 0 {
 			t.Errorf("while the upstream is down: %q, %v", got, behind.failed)
@@ -377,16 +373,16 @@ func TestCUR5CatchesUp(t *testing.T) {
 		}
 		s.happen("6")
 		for name, st := range map[string]*stream{"ahead": ahead, "behind": behind} {
-			if got := st.read(3 * interval); got != "6" || st.Asks() {
-				t.Errorf("%s: %q, asks: %v", name, got, st.Asks())
+			if got := st.read(3 * interval); got != "6" {
+				t.Errorf("%s: %q", name, got)
 			}
 		}
 		time.Sleep(10 * interval)
 		s.happen("7")
 		ahead.read(2 * interval)
 		age := 5 * interval
-		for name, cursor := range map[string]string{"by asking": at, "by the log": behind.cursor()} {
-			st := s.openAt(Start{Replay: topic.Replay{Cursor: &cursor, MaxAge: &age}}, name == "by asking")
+		for name, cursor := range map[string]string{"by a call": at, "by a shared result": behind.cursor()} {
+			st := s.openAt(Start{Replay: topic.Replay{Cursor: &cursor, MaxAge: &age}}, name == "by a call")
 			if got := st.read(2 * interval); got != "7" {
 				t.Errorf("not older than %v, %s: %q", age, name, got)
 			}
@@ -407,7 +403,7 @@ func TestRebindBoth(t *testing.T) {
 		s.check = &Check{Ask: s.ask, Interval: interval, Shared: true, Emits: true}
 		stop := s.feeds.Adopt(s.check)
 		s.happen("1")
-		if err := st.Rebind(t.Context(), s.check, s.args()); err != nil {
+		if err := st.Rebind(s.check, s.args()); err != nil {
 			t.Fatal(err)
 		}
 		stop()

@@ -1,6 +1,7 @@
 // Package feed finds occurrences by calling a check. Streams and webhook subscriptions with the same event, arguments
-// and principal share a feed. The feed calls the check in a loop and stores the results in a log, which its subscribers
-// read. A poll calls the check directly. If the type also emits, both sources are combined (bothsources.go).
+// and principal share a feed. Each of them reads a [Source], which has its own position. The feed calls the check in the
+// background and shares the result among the sources at the same position. A poll calls the check directly. If the type
+// also emits, both sources are combined (bothsources.go).
 //
 // Each event type has one [Feeds]. The file upstream.go calls the check, and walk.go reads the results.
 package feed
@@ -27,7 +28,7 @@ type Check struct {
 	Emits bool
 	// Shared reports whether the result of the check is independent of the principal.
 	Shared bool
-	// Interval is the default interval of the loop. The upstream service can set a different interval.
+	// Interval is the default interval of the calls. The upstream service can set a different interval.
 	Interval time.Duration
 }
 
@@ -54,7 +55,7 @@ type Item struct {
 type Host interface {
 	// Topic returns the topic of emitted occurrences, or nil if the type does not have an emitter.
 	Topic() *topic.Topic
-	// Begin registers a loop that the server must wait for during shutdown. It returns false if the server has shut
+	// Begin registers a call that the server must wait for during shutdown. It returns false if the server has shut
 	// down.
 	Begin() (done func(), ok bool)
 	// Log returns the log for failures that are not reported to callers.
@@ -80,13 +81,15 @@ func (f *Feeds) Init(h Host, b Bounds) {
 	f.turns.calls, f.turns.each = b.Calls, b.CallsEach
 }
 
-// Adopt sets the current check, which can be nil. The caller must call stop to end the loops of the previous check.
+// Adopt sets the current check, which can be nil. The caller must call stop to end the calls of the previous check.
 func (f *Feeds) Adopt(c *Check) (stop func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	old := f.byKey
 	f.check, f.byKey = c, nil
 	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		for _, feed := range old {
 			feed.stop()
 		}
@@ -125,29 +128,19 @@ type Seat struct {
 	Bell      topic.Bell
 }
 
-// A Source reads the results of a check for one subscription.
-type Source interface {
-	topic.Source
-	// Rebind switches to the check and arguments of another definition. It keeps the cursor.
-	Rebind(ctx context.Context, c *Check, a *topic.Arguments) error
-	// Asks reports whether the next pull might call the check instead of reading a feed's log. Such a pull can take as
-	// long as the check.
-	Asks() bool
-}
-
 // A Start describes where a source begins to read.
 type Start struct {
 	topic.Replay
 	// Head is the head of the type's log when the request arrived.
 	Head store.Position
-	// Later reports whether the subscription has been accepted before. If so, the limits do not apply, and the feed's
-	// loop calls the check and reports gaps.
+	// Later reports whether the subscription has been accepted before. If so, the limits do not apply, and Open does
+	// not call the check at the cursor: the source reports gaps.
 	Later bool
 }
 
 // Open opens a subscription's source. The result truncated reports whether the source was unable to start at the
 // requested position.
-func Open(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Start) (_ Source, truncated bool, err error) {
+func Open(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Start) (_ *Source, truncated bool, err error) {
 	release, err := at.Feeds.addReader(at.Principal, a, start.Later)
 	if err != nil {
 		return nil, false, err
@@ -155,19 +148,20 @@ func Open(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Star
 	u := at.Feeds.upstream(c, a, at.Principal)
 	w, place, stale := u.resolveStart(start.Replay)
 	src := newSource(at, u, release)
-	if truncated, err = src.start(ctx, place, w, start.Later); err != nil {
-		src.releaseFeed()
-		return nil, false, err
+	truncated, err = src.start(ctx, place, w, start.Later)
+	if err == nil && c.Emits {
+		t := at.Feeds.host.Topic()
+		var from topic.Start
+		if from, err = resolveCombined(ctx, t, a.Of, start.Head, w); err == nil {
+			src.emit = t.ReaderFrom(a, at.ID, at.Bell, from)
+			truncated = truncated || from.Truncated
+		}
 	}
-	if !c.Emits {
-		return src, truncated || stale, nil
-	}
-	both, lost, err := openCombined(ctx, src, start.Head, w)
 	if err != nil {
-		src.Close()
+		src.closeFeed()
 		return nil, false, err
 	}
-	return both, truncated || stale || lost, nil
+	return src, truncated || stale, nil
 }
 
 // Owns reports whether the cursor belongs to the feed of the given arguments and principal (CUR-7).
@@ -189,28 +183,30 @@ func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal
 	}
 	defer release()
 	u := f.upstream(c, a, principal)
+	feed := u.acquireFeed()
+	defer feed.release()
 	asked, place, stale := u.resolveStart(w)
 	limited, cancel := context.WithTimeout(ctx, AskTime)
 	defer cancel()
 	text := ""
 	switch {
 	case place == nil:
-		if text, err = u.headCursor(limited); err != nil {
+		if _, text, err = feed.current(limited); err != nil {
 			if ctx.Err() == nil && limited.Err() != nil {
 				err = fmt.Errorf("%w: the check did not return within %s", events.Upstream(""), AskTime)
 			}
 			return "", false, err
 		}
 	default:
-		s, from, start, err := u.replayFrom(limited, *place, asked.MaxAge)
+		s, from, start, err := u.replayFrom(limited, *place, asked.MaxAge, feed.await)
 		if err != nil && ctx.Err() != nil {
 			return "", false, ctx.Err()
 		}
 		switch text = start; {
 		case err != nil:
-			text = u.cursorOf(*place) // the loop retries
+			text = u.cursorOf(*place) // the source repeats the call
 		case s.truncated && len(s.entries) == 0:
-			text = u.cursorOf(s.next) // the requested position no longer exists
+			text = s.cursor // the requested position no longer exists
 		case s.truncated && start == u.cursorOf(from):
 			text = u.cursorOf(checkpoint{from.upstream, from.offset | afterGapFlag}) // the response reports the gap
 		}
@@ -226,26 +222,6 @@ func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal
 	}
 	both, err := combineCursors(from.Place(t, a.Of), text)
 	return both, truncated || stale || from.Truncated, err
-}
-
-// headCursor returns the cursor of the upstream's head. If the feed's loop is not running, headCursor calls the check.
-func (u *upstream) headCursor(ctx context.Context) (string, error) {
-	u.feeds.mu.Lock()
-	f := u.feeds.byKey[feedKey{u.args.Key, u.principal}]
-	u.feeds.mu.Unlock()
-	if f != nil {
-		f.mu.Lock()
-		live, head := f.live, f.head
-		f.mu.Unlock()
-		if live {
-			return head, nil
-		}
-	}
-	now, _, err := u.fetchHead(ctx)
-	if err != nil {
-		return "", err
-	}
-	return u.cursorOf(now), nil
 }
 
 // combineCursors returns a cursor that combines a position in the type's log with a check's cursor.

@@ -25,20 +25,22 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A service is an upstream whose cursors are how many items it had, with the event type that finds them.
 type service struct {
-	t      *testing.T
-	typ    *topic.Type
-	emits  *topic.Topic
-	feeds  *Feeds
-	check  *Check
-	loops  sync.WaitGroup
-	closed bool
+	t     *testing.T
+	typ   *topic.Type
+	emits *topic.Topic
+	feeds *Feeds
+	check *Check
+	calls sync.WaitGroup
 
-	mu    sync.Mutex
-	items []Item
-	kept  int // items before it are gone
-	page  int
-	fail  error
-	asked []string
+	mu      sync.Mutex
+	closed  bool
+	items   []Item
+	kept    int // items before it are gone
+	page    int
+	fail    error
+	asked   []string
+	delay   time.Duration // of each call
+	hanging int           // calls
 }
 
 const interval = time.Minute
@@ -64,7 +66,8 @@ func asking(t *testing.T, f func(t *testing.T, s *service)) {
 		s.check = &Check{Ask: s.ask, Interval: interval, Shared: true}
 		s.feeds.Adopt(s.check)()
 		f(t, s)
-		s.loops.Wait()
+		s.set(func() { s.closed = true })
+		s.calls.Wait()
 		if n := s.feeds.Len(); n != 0 {
 			t.Errorf("%d feeds are left", n)
 		}
@@ -75,16 +78,32 @@ func (s *service) Topic() *topic.Topic { return s.emits }
 func (s *service) Log() *fault.Log     { return &fault.Log{Logger: slog.New(slog.DiscardHandler)} }
 
 func (s *service) Begin() (done func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.closed {
 		return nil, false
 	}
-	s.loops.Add(1)
-	return s.loops.Done, true
+	s.calls.Add(1)
+	return s.calls.Done, true
 }
 
-func (s *service) ask(_ context.Context, _ any, cursor string) (p Page, err error) {
+func (s *service) ask(ctx context.Context, _ any, cursor string) (p Page, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.delay > 0 {
+		s.hanging++
+		delay := time.After(s.delay)
+		s.mu.Unlock()
+		select {
+		case <-delay:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		s.mu.Lock()
+		if s.hanging--; err != nil {
+			return p, err
+		}
+	}
 	s.asked = append(s.asked, cursor)
 	if s.fail != nil {
 		return p, s.fail
@@ -141,7 +160,7 @@ func (s *service) args() *topic.Arguments {
 // A stream is a subscription.
 type stream struct {
 	t *testing.T
-	Source
+	*Source
 	wake topic.Wake
 	gaps int
 	// failed are the failures that it was told of.
@@ -193,13 +212,8 @@ func (st *stream) read(within time.Duration) string {
 		if p.More || len(p.Out) > 0 || p.Gap || len(p.Failed) > 0 || !st.Park() {
 			continue
 		}
-		var retry <-chan time.Time
-		if p.Retry > 0 {
-			retry = time.After(p.Retry)
-		}
 		select {
 		case <-st.wake:
-		case <-retry:
 		case <-over:
 			st.Unpark()
 			return strings.Join(ids, " ")

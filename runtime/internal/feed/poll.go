@@ -47,14 +47,14 @@ func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments,
 		p.emit = t.ReaderFrom(a, at.ID, at.Bell, from)
 	}
 	if place == nil {
-		now, wait, err := p.u.fetchHead(ctx)
+		s, err := p.u.fetchStep(ctx, checkpoint{})
 		if err != nil {
 			return nil, false, err
 		}
-		p.next, p.last = wait, p.u.cursorOf(now)
+		p.next, p.last = s.nextPoll, s.cursor
 		return p, truncated, nil
 	}
-	s, _, text, err := p.u.replayFrom(ctx, *place, w.MaxAge)
+	s, _, text, err := p.u.replayFrom(ctx, *place, w.MaxAge, p.u.fetchStep)
 	if err != nil {
 		return nil, false, err
 	}

@@ -31,7 +31,7 @@ const MaxUpstream = 16 << 10
 const afterGapFlag = 1 << 31
 
 // An upstream calls a check with the principal and arguments of one feed. It is stateless. Polls use it directly, and
-// feeds use it in their loop.
+// sources share its results in a feed.
 type upstream struct {
 	feeds     *Feeds
 	check     *Check
@@ -95,11 +95,18 @@ func (u *upstream) parseCheckpoint(text string) (checkpoint, bool) {
 
 // A step is the result of one call to the check.
 type step struct {
-	entries   []store.Entry // each with its Cursor
+	entries   []stepEntry // each with its Cursor
 	next      checkpoint
+	cursor    string // of next
 	more      bool
 	truncated bool
 	nextPoll  time.Duration
+}
+
+// A stepEntry is an entry of a step. The sources of a feed share its record, which is nil for a poll.
+type stepEntry struct {
+	store.Entry
+	rec *topic.Record
 }
 
 var errNoCursor = errors.New("the check returned a page without a cursor")
@@ -146,17 +153,16 @@ func (p *Page) checkItemCursors(asked string) error {
 	return nil
 }
 
-// fetchHead calls the check to get the upstream's head (CUR-2).
-func (u *upstream) fetchHead(ctx context.Context) (checkpoint, time.Duration, error) {
-	p, err := u.callCheck(ctx, "")
-	return checkpoint{upstream: p.Cursor}, p.NextPoll, err
-}
-
-// fetchStep fetches the items after c. It logs and skips items that are not valid occurrences.
+// fetchStep fetches the items after c. It logs and skips items that are not valid occurrences. With the zero checkpoint
+// it fetches the upstream's head, without items (CUR-2).
 func (u *upstream) fetchStep(ctx context.Context, c checkpoint) (step, error) {
 	p, err := u.callCheck(ctx, c.upstream)
 	if err != nil {
 		return step{}, err
+	}
+	if c == (checkpoint{}) {
+		next := checkpoint{upstream: p.Cursor}
+		return step{next: next, cursor: u.cursorOf(next), nextPoll: p.NextPoll}, nil
 	}
 	s := step{next: checkpoint{upstream: p.Cursor}, more: p.HasMore, truncated: p.Truncated, nextPoll: p.NextPoll}
 	// A truncated page differs from the same page without a gap, so the offset into one page does not apply to the
@@ -177,6 +183,7 @@ func (u *upstream) fetchStep(ctx context.Context, c checkpoint) (step, error) {
 		s.next.offset = max(uint32(len(p.Items)), uint32(skip)) | mark
 		s.more = false
 	}
+	s.cursor = u.cursorOf(s.next)
 	checked := u.args.Of.Now()
 	at := checkpoint{upstream: c.upstream} // before the item; its offset excludes the mark
 	for i := range p.Items {
@@ -196,12 +203,11 @@ func (u *upstream) fetchStep(ctx context.Context, c checkpoint) (step, error) {
 		if u.check.Emits && !u.feeds.deliversFromCheck(u.hash, e.EventID) {
 			continue
 		}
-		after := checkpoint{at.upstream, at.offset | mark}
-		if i == len(p.Items)-1 {
-			after = s.next
+		e.Cursor = s.cursor
+		if i < len(p.Items)-1 {
+			e.Cursor = u.cursorOf(checkpoint{at.upstream, at.offset | mark})
 		}
-		e.Cursor = u.cursorOf(after)
-		s.entries = append(s.entries, e)
+		s.entries = append(s.entries, stepEntry{Entry: e})
 	}
 	return s, nil
 }
@@ -258,7 +264,7 @@ func derivedID(name string, before checkpoint, data []byte) string {
 }
 
 // dropOld drops the entries that precede the first entry that is not older than limit.
-func dropOld(entries []store.Entry, limit time.Time) (rest, dropped []store.Entry) {
+func dropOld(entries []stepEntry, limit time.Time) (rest, dropped []stepEntry) {
 	for i := range entries {
 		if !entries[i].Timestamp.Before(limit) {
 			return entries[i:], entries[:i]
@@ -270,14 +276,15 @@ func dropOld(entries []store.Entry, limit time.Time) (rest, dropped []store.Entr
 // maxSkips is the maximum number of outdated pages that one request skips.
 const maxSkips = 64
 
-// replayFrom fetches the first step from c, skipping entries that are too old to replay (CUR-5, CUR-6). It returns the
-// step and the checkpoint before it.
-func (u *upstream) replayFrom(ctx context.Context, c checkpoint, maxAge *time.Duration) (s step, from checkpoint, fromText string, err error) {
+// replayFrom fetches the first step from c by calling fetch, skipping entries that are too old to replay (CUR-5,
+// CUR-6). It returns the step and the checkpoint before it.
+func (u *upstream) replayFrom(ctx context.Context, c checkpoint, maxAge *time.Duration,
+	fetch func(context.Context, checkpoint) (step, error)) (s step, from checkpoint, fromText string, err error) {
 	limit, limited := topic.ReplayLimit(u.args.Of, maxAge)
 	from, fromText = c, u.cursorOf(c)
 	truncated := false
 	for i := 0; ; i++ {
-		if s, err = u.fetchStep(ctx, from); err != nil {
+		if s, err = fetch(ctx, from); err != nil {
 			return step{}, from, fromText, err
 		}
 		truncated = truncated || s.truncated
@@ -289,7 +296,7 @@ func (u *upstream) replayFrom(ctx context.Context, c checkpoint, maxAge *time.Du
 				fromText = dropped[len(dropped)-1].Cursor
 			}
 			if len(rest) == 0 && s.more && i < maxSkips {
-				from, fromText = s.next, u.cursorOf(s.next)
+				from, fromText = s.next, s.cursor
 				continue
 			}
 		}

@@ -5,32 +5,31 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A stepWalk reads an upstream one step at a time for a subscription that does not read a feed's log.
+// A stepWalk reads an upstream one step at a time for a subscription.
 type stepWalk struct {
 	u       *upstream
 	id      string // id of the subscription
 	cursors bool   // occurrences have cursors
 
-	last    string        // cursor of the passed position
-	lastID  string        // eventId of the last passed entry
-	at      checkpoint    // checkpoint of the next call
-	backlog []store.Entry // entries of the current step after last
-	after   checkpoint    // of the backlog
+	last    string      // cursor of the passed position
+	at      checkpoint  // checkpoint of the next call
+	backlog []stepEntry // entries of the current step after last
+	after   checkpoint  // after the backlog, with its cursor
+	cursor  string
 }
 
 // setStep sets the step to read next.
 func (w *stepWalk) setStep(s *step) {
-	w.backlog, w.after = s.entries, s.next
+	w.backlog, w.after, w.cursor = s.entries, s.next, s.cursor
 	if len(s.entries) == 0 {
 		w.finishStep()
 	}
 }
 
 // finishStep advances past the current step.
-func (w *stepWalk) finishStep() { w.at, w.last = w.after, w.u.cursorOf(w.after) }
+func (w *stepWalk) finishStep() { w.at, w.last = w.after, w.cursor }
 
 // readMatching appends matching occurrences from the backlog to the slice into, up to the bound. The result done is
 // false if entries remain.
@@ -44,11 +43,15 @@ func (w *stepWalk) readMatching(ctx context.Context, into []topic.Outcome, b top
 			break
 		}
 		e := &w.backlog[0]
-		var cursor []byte
-		if w.cursors {
-			cursor = frame.AppendString(nil, e.Cursor)
+		rec := e.rec
+		if rec == nil {
+			var cursor []byte
+			if w.cursors {
+				cursor = frame.AppendString(nil, e.Cursor)
+			}
+			rec = topic.NewRecord(w.u.args.Of, e.Entry, cursor)
 		}
-		o, ok, err := topic.Consider(ctx, *e, cursor, w.u.args, w.id)
+		o, ok, err := rec.Consider(ctx, w.u.args, w.id)
 		if err != nil {
 			return into, false, err
 		}
@@ -58,7 +61,7 @@ func (w *stepWalk) readMatching(ctx context.Context, into []topic.Outcome, b top
 			}
 			into = append(into, o)
 		}
-		w.last, w.lastID = e.Cursor, e.EventID
+		w.last = e.Cursor
 		if w.backlog = w.backlog[1:]; len(w.backlog) == 0 {
 			w.finishStep()
 		}

@@ -149,7 +149,7 @@ func (f *Follower) pull() (found port.Followed, more bool, wait time.Duration) {
 		st.of.o.Log.Internal(f.run.hooks, "reading "+st.sub.Event, err)
 		return found, false, retryRead
 	}
-	return found, p.More || err != nil, p.Retry
+	return found, p.More || err != nil, 0
 }
 
 // Close implements [port.Follower].

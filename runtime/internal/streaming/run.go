@@ -52,8 +52,7 @@ type run struct {
 	outcomes []topic.Outcome
 	nextBeat time.Time
 	nextAuth time.Time // zero: never
-	retry    time.Time // zero: not waiting to read again
-	failing  bool      // reading the log failed: wait until retry, do not park
+	retry    time.Time // reading the log failed: wait until then, do not park; otherwise zero
 
 	final json.RawMessage // result of Run
 	err   error
@@ -112,7 +111,7 @@ func (r *run) turn() (topic.Turn, time.Time) {
 	switch {
 	case more:
 		return topic.Again, time.Time{}
-	case r.failing:
+	case !r.retry.IsZero():
 		return topic.Pause, r.deadline()
 	}
 	return topic.Rest, r.deadline()
@@ -135,7 +134,7 @@ func (r *run) checkState(now time.Time) bool {
 	if d != args.Def {
 		next, err := eventtype.Reparse(d, args.JSON)
 		if err == nil {
-			err = st.source.rebind(r.hooks, next)
+			err = st.source.rebind(next)
 		}
 		if err != nil {
 			st.Terminate(fault.SchemaChanged(fault.FeatureInput))
@@ -161,7 +160,7 @@ func (r *run) checkState(now time.Time) bool {
 // collect pulls available occurrences and adds their frames. It reports whether more occurrences are available.
 func (r *run) collect() (more bool) {
 	st := r.st
-	r.retry, r.failing = time.Time{}, false
+	r.retry = time.Time{}
 	p, err := st.source.Pull(r.hooks, r.outcomes[:0])
 	r.outcomes = p.Out
 	if p.Gap && len(p.Out) == 0 {
@@ -177,13 +176,10 @@ func (r *run) collect() (more bool) {
 		st.of.o.Log.Internal(r.hooks, "checking "+st.sub.Event, f)
 		r.frames = append(r.frames, frame.Error(wire.NotificationError, fault.Object(f, st.dialect), st.tail))
 	}
-	if p.Retry > 0 {
-		r.retry = time.Now().Add(p.Retry)
-	}
 	if err != nil && r.hooks.Err() == nil {
 		st.of.o.Log.Internal(r.hooks, "reading "+st.sub.Event, err)
 		r.frames = append(r.frames, frame.Error(wire.NotificationError, fault.Object(err, st.dialect), st.tail))
-		r.retry, r.failing = time.Now().Add(retryRead), true
+		r.retry = time.Now().Add(retryRead)
 		return false
 	}
 	return p.More || err != nil

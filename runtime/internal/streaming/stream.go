@@ -48,7 +48,7 @@ type Stream struct {
 type source interface {
 	topic.Source
 	// rebind switches to the arguments of another definition.
-	rebind(ctx context.Context, a eventtype.Arguments) error
+	rebind(a eventtype.Arguments) error
 }
 
 // position determines the start and opens the source.
@@ -186,14 +186,14 @@ func (st *Stream) wrote() {
 // logSource reads the type's log.
 type logSource struct{ topic.Reader }
 
-func (l *logSource) rebind(_ context.Context, a eventtype.Arguments) error {
+func (l *logSource) rebind(a eventtype.Arguments) error {
 	l.Rebind(a.Arguments)
 	return nil
 }
 
 // checkSource reads the results of a check.
-type checkSource struct{ feed.Source }
+type checkSource struct{ *feed.Source }
 
-func (c checkSource) rebind(ctx context.Context, a eventtype.Arguments) error {
-	return c.Rebind(ctx, a.Def.Check(), a.Arguments)
+func (c checkSource) rebind(a eventtype.Arguments) error {
+	return c.Rebind(a.Def.Check(), a.Arguments)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -64,6 +65,35 @@ func TestPUSH4HeldUp(t *testing.T) {
 		time.Sleep(13 * time.Second)
 		l.wrote("no further one at once", "active", "heartbeat", "heartbeat")
 	})
+}
+
+// PUSH-4: heartbeats come in time while a check takes long, also on a stream that begins behind another one with the same
+// arguments.
+func TestPUSH4SlowCheck(t *testing.T) {
+	for _, o := range []eventtypetest.Options{{Checks: true}, {Checks: true, Emits: true}} {
+		inBubble(t, Options{}, o, func(b *bed) {
+			old := b.run(b.request(`{}`))
+			again := b.request(`{}`)
+			again.Replay = from(old.cursorOf(0))
+			old.cancel()
+			<-old.done
+			for i := range 3 {
+				b.Put(fmt.Sprint(i))
+			}
+			first := b.run(b.request(`{}`))
+			b.FailAfter(3, errTest) // pages of one item each
+			behind := b.open(again)
+			b.Delay(100 * time.Second)
+			behind.start()
+			beats := slices.Repeat([]string{"heartbeat"}, 5)
+			time.Sleep(76 * time.Second)
+			behind.wrote("while the check runs", append([]string{"active", "event 0"}, beats...)...)
+			first.wrote("while the check runs", append([]string{"active"}, beats...)...)
+			time.Sleep(125 * time.Second)
+			want := append(append([]string{"active", "event 0"}, beats...), "heartbeat", "event 1")
+			behind.wrote("afterwards", append(append(want, beats...), "heartbeat", "heartbeat", "event 2")...)
+		})
+	}
 }
 
 // PUSH-6, PUSH-8: whatever ends a stream, the first reason counts: it is told where there is one, the request gets its

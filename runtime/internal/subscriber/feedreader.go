@@ -4,7 +4,6 @@ import (
 	"context"
 	"sort"
 	"sync"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
@@ -24,9 +23,9 @@ type feedReader struct {
 	w         *Subscriptions
 	principal string
 
-	// pullMu is held while the source is pulled. A parked source is not pulled.
+	// pullMu is held while the source is pulled or closed. A parked source is not pulled.
 	pullMu sync.Mutex
-	src    feed.Source
+	src    checkSource
 
 	mu     sync.Mutex
 	args   eventtype.Arguments // bound to src
@@ -35,14 +34,16 @@ type feedReader struct {
 	passed string              // cursor of the settled position
 	head   store.Position
 	last   string // cursor of head
-	asking bool   // a check is running, for as long as the author's code takes
-	failed error  // error of the check, for the next Read
-	cancel context.CancelFunc
 	parked bool
-	held   bool // parked without parking src: found is full, or a check is running
+	held   bool // parked without parking src, because found is full
 	more   bool // the source has more occurrences ready
 	closed bool
-	timer  *time.Timer // wakes the reader for a retry
+}
+
+// A checkSource reads the results of a check. It is a [feed.Source] outside tests.
+type checkSource interface {
+	topic.Source
+	Rebind(c *feed.Check, a *topic.Arguments) error
 }
 
 // A feedItem is an occurrence or a gap, together with its position.
@@ -84,8 +85,9 @@ func (w *Subscriptions) openFeedReader(ctx context.Context, et eventtype.Type, s
 	r.et = et
 	r.bound.Store(&a)
 	ctx = hook.WithPrincipal(ctx, sub.Principal)
-	r.src, truncated, err = feed.Open(ctx, feed.Seat{Feeds: et.Feeds(), ID: sub.ID, Principal: sub.Principal, Bell: r},
+	src, truncated, err := feed.Open(ctx, feed.Seat{Feeds: et.Feeds(), ID: sub.ID, Principal: sub.Principal, Bell: r},
 		a.Def.Check(), a.Arguments, feed.Start{Replay: topic.Replay{Cursor: &cursor}, Head: et.Head(), Later: later})
+	r.src = src
 	return r, truncated, err
 }
 
@@ -123,7 +125,7 @@ func (r *feedReader) Read(ctx context.Context, after store.Position, limit int) 
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := delivery.Found{Upto: max(after, r.head), More: r.more && !r.asking && !r.isFull()}
+	f := delivery.Found{Upto: max(after, r.head), More: r.more && !r.isFull()}
 	i := sort.Search(len(r.found), func(i int) bool { return r.found[i].at > after })
 	for ; i < len(r.found); i++ {
 		it := &r.found[i]
@@ -139,61 +141,25 @@ func (r *feedReader) Read(ctx context.Context, after store.Position, limit int) 
 	return f, nil
 }
 
-// pull pulls the source, unless the reader already has items after the position or has reached a limit. If the source
-// must call the check, pull does not wait for the call. A hanging check therefore does not block a worker of the engine
-// (HOOK-4).
+// pull pulls the source, unless the reader already has items after the position or has reached a limit. The source does
+// not wait for the check. A hanging check therefore does not block a worker of the engine (HOOK-4).
 func (r *feedReader) pull(ctx context.Context, after store.Position) error {
 	a, ok := r.arguments()
+	r.pullMu.Lock()
+	defer r.pullMu.Unlock()
 	r.mu.Lock()
-	err := r.failed
-	r.failed = nil
-	wanted := ok && err == nil && !r.closed && !r.asking && after >= r.head && !r.isFull()
+	wanted := ok && !r.closed && after >= r.head && !r.isFull()
 	r.mu.Unlock()
 	if !wanted {
-		return err
+		return nil
 	}
-	r.pullMu.Lock()
-	if r.args == a && !r.src.Asks() {
-		defer r.pullMu.Unlock()
-		return r.pullSource(ctx, a)
-	}
-	r.pullMu.Unlock()
-	r.startPull(a)
-	return nil
-}
-
-// startPull pulls the source in a new goroutine and then calls Ring. Close ends the goroutine.
-func (r *feedReader) startPull(a eventtype.Arguments) {
-	w := r.w
-	ctx, cancel := context.WithCancel(hook.WithPrincipal(w.ctx, r.principal))
-	r.mu.Lock()
-	if r.asking || r.closed {
-		r.mu.Unlock()
-		cancel()
-		return
-	}
-	r.asking, r.cancel = true, cancel
-	r.mu.Unlock()
-	w.runInBackground(func() {
-		defer cancel()
-		r.pullMu.Lock()
-		err := r.pullSource(ctx, a)
-		r.pullMu.Unlock()
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.asking = false; r.closed {
-			r.src.Close()
-			return
-		}
-		r.failed = err
-		r.Ring()
-	})
+	return r.pullSource(ctx, a)
 }
 
 // pullSource pulls the source and adds the results. The caller must hold pullMu.
 func (r *feedReader) pullSource(ctx context.Context, a eventtype.Arguments) error {
 	if r.args != a {
-		if err := r.src.Rebind(ctx, a.Def.Check(), a.Arguments); err != nil {
+		if err := r.src.Rebind(a.Def.Check(), a.Arguments); err != nil {
 			return err
 		}
 		r.mu.Lock()
@@ -216,9 +182,7 @@ func (r *feedReader) pullSource(ctx context.Context, a eventtype.Arguments) erro
 	if p.Gap {
 		r.addItem(feedItem{gap: true, cursor: r.last})
 	}
-	if r.more = p.More; p.Retry > 0 {
-		r.alarm(p.Retry)
-	}
+	r.more = p.More
 	return err
 }
 
@@ -230,14 +194,6 @@ func cursorOrEmpty(cursor []byte) string {
 	return ""
 }
 
-func (r *feedReader) alarm(d time.Duration) {
-	if r.timer == nil {
-		r.timer = time.AfterFunc(d, r.Ring)
-		return
-	}
-	r.timer.Reset(d)
-}
-
 // Park implements [delivery.Reader].
 func (r *feedReader) Park(after store.Position) bool {
 	a, ok := r.arguments()
@@ -246,12 +202,10 @@ func (r *feedReader) Park(after store.Position) bool {
 	switch {
 	case r.closed || !ok:
 		return true
-	case r.failed != nil:
-		return false
-	case r.asking && after >= r.head || r.isFull():
+	case r.isFull():
 		r.held, r.parked = true, true
 		return true
-	case r.asking || after < r.head || r.args != a || r.more:
+	case after < r.head || r.args != a || r.more:
 		return false
 	}
 	r.parked = r.src.Park()
@@ -336,19 +290,15 @@ func (r *feedReader) dropSettled(p store.Position) {
 // Close implements [delivery.Reader].
 func (r *feedReader) Close() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.closed {
+		r.mu.Unlock()
 		return
 	}
 	r.headCursor()
 	r.unpark()
 	r.closed = true
-	if r.timer != nil {
-		r.timer.Stop()
-	}
-	if r.asking {
-		r.cancel() // its goroutine closes the source
-		return
-	}
+	r.mu.Unlock()
+	r.pullMu.Lock()
+	defer r.pullMu.Unlock()
 	r.src.Close()
 }

@@ -2,7 +2,6 @@ package subscriber
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
@@ -21,10 +20,9 @@ type idleSource struct {
 func (s *idleSource) Pull(context.Context, []topic.Outcome) (topic.Pulled, error) {
 	return topic.Pulled{}, nil
 }
-func (s *idleSource) Rebind(context.Context, *feed.Check, *topic.Arguments) error { return nil }
-func (s *idleSource) Asks() bool                                                  { return false }
-func (s *idleSource) Close()                                                      {}
-func (s *idleSource) Cursor() []byte                                              { return []byte(`"source"`) }
+func (s *idleSource) Rebind(*feed.Check, *topic.Arguments) error { return nil }
+func (s *idleSource) Close()                                     {}
+func (s *idleSource) Cursor() []byte                             { return []byte(`"source"`) }
 
 func (s *idleSource) Park() bool {
 	s.parked = true
@@ -78,25 +76,5 @@ func TestFullReaderWaitsAlone(t *testing.T) {
 	}
 	if !r.Park(maxFound) || src.parks != 1 || r.Passed() != maxFound || *r.Cursor(maxFound) != "source" || r.Unpark() != maxFound {
 		t.Errorf("with nothing kept it does not wait with its source: parked %d times", src.parks)
-	}
-}
-
-// What asking the upstream came to is told by the next Read, once, and is not slept over (HOOK-4).
-func TestFailureOfAskingIsToldOnce(t *testing.T) {
-	src := &idleSource{t: t}
-	r := idleFeed(t, src, 0)
-	away := errors.New("away")
-	r.failed = away
-	if r.Park(0) {
-		t.Error("it sleeps over what went wrong")
-	}
-	if _, err := r.Read(t.Context(), 0, 10); !errors.Is(err, away) {
-		t.Errorf("read: %v", err)
-	}
-	if _, err := r.Read(t.Context(), 0, 10); err != nil {
-		t.Errorf("told twice: %v", err)
-	}
-	if !r.Park(0) || src.parks != 1 {
-		t.Error("it does not wait any more")
 	}
 }

@@ -3,7 +3,6 @@ package topic
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -56,8 +55,6 @@ type Pulled struct {
 	Gap bool
 	// Failed lists the upstream failures since the last pull (PUSH-5).
 	Failed []error
-	// Retry is the delay before the next pull if no signal arrives. If Retry is zero, the next pull waits for a signal.
-	Retry time.Duration
 }
 
 // An Outcome is the result of evaluating one matching entry. It contains either an occurrence to deliver or the error

@@ -251,10 +251,19 @@ func (r *Reader) evaluate(ctx context.Context, e *store.Entry) (Outcome, bool, e
 	return evaluateEntry(ctx, r.life.recordOf(e, r.args.Of), r.args, r.id)
 }
 
-// Consider evaluates an entry that is not in a topic, as a reader does. The parameter cursor is the JSON encoding of
-// the cursor after the entry.
-func Consider(ctx context.Context, e store.Entry, cursor []byte, a *Arguments, id string) (Outcome, bool, error) {
-	return evaluateEntry(ctx, newRecord(a.Of, e, cursor), a, id)
+// A Record is an entry that is not in a topic's log. It is decoded, transformed and encoded once for all subscriptions
+// with the same arguments.
+type Record struct{ rec *record }
+
+// NewRecord returns the record of an entry. The parameter cursor is the JSON encoding of the cursor after the entry.
+func NewRecord(of *Type, e store.Entry, cursor []byte) *Record {
+	return &Record{newRecord(of, e, cursor)}
+}
+
+// Consider evaluates the record for a subscription, as a reader does. It reports whether the record concerns the
+// subscription.
+func (r *Record) Consider(ctx context.Context, a *Arguments, id string) (Outcome, bool, error) {
+	return evaluateEntry(ctx, r.rec, a, id)
 }
 
 func evaluateEntry(ctx context.Context, rec *record, a *Arguments, id string) (Outcome, bool, error) {

@@ -78,6 +78,7 @@ type Type struct {
 	fail   error
 	after  int // of so many items on pages of one each
 	asked  int
+	delay  time.Duration
 }
 
 // New returns an event type with the name.
@@ -254,6 +255,13 @@ func (e *Type) FailAfter(n int, err error) {
 	e.fail, e.after = err, n
 }
 
+// Delay makes each call to the check take the time d.
+func (e *Type) Delay(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.delay = d
+}
+
 // Asked returns the number of calls to the check.
 func (e *Type) Asked() int {
 	e.mu.Lock()
@@ -261,7 +269,17 @@ func (e *Type) Asked() int {
 	return e.asked
 }
 
-func (e *Type) ask(_ context.Context, _ any, cursor string) (p feed.Page, err error) {
+func (e *Type) ask(ctx context.Context, _ any, cursor string) (p feed.Page, err error) {
+	e.mu.Lock()
+	delay := e.delay
+	e.mu.Unlock()
+	if delay > 0 {
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return p, ctx.Err()
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.asked++
