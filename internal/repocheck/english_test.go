@@ -207,7 +207,7 @@ func readEnglish(t *testing.T) survey {
 	for _, f := range files(t, []string{".git", "node_modules", "bin", "golden", "testdata"}, ".go", ".md", ".tmpl") {
 		switch name := path.Base(f.path); path.Ext(name) {
 		case ".go":
-			if !strings.HasSuffix(name, "_test.go") && !f.generated() {
+			if !strings.HasSuffix(name, "_test.go") && !f.isGenerated() {
 				s.readGo(f)
 			}
 		case ".md":

@@ -18,7 +18,7 @@ import (
 const root = "../.."
 
 var (
-	update = flag.Bool("update", false, "rewrite the tables in testdata")
+	update = flag.Bool("update", false, "rewrite testdata/english.txt")
 	raise  = flag.Bool("raise", false, "let -update raise rows of testdata/english.txt")
 	places = flag.String("places", "", "print every habit that TestEnglish finds in an `area` or package directory")
 )
@@ -75,28 +75,12 @@ func inside(p string, names []string) bool {
 	return false
 }
 
-// generated reports whether a Go file has the line that marks generated code.
-func (f file) generated() bool {
-	for line := range strings.SplitSeq(f.text, "\n") {
-		if after, ok := strings.CutPrefix(line, "// Code generated "); ok && strings.Contains(after, " DO NOT EDIT") {
-			return true
-		}
-	}
-	return false
-}
-
-// needsGit skips a test if git is not installed.
-func needsGit(t *testing.T) {
+// needsRepository skips a test if git is not installed, or if the files come from a source archive.
+func needsRepository(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("NOTHING WAS CHECKED: git is not installed")
 	}
-}
-
-// needsRepository skips a test if git is not installed, or if the files come from a source archive.
-func needsRepository(t *testing.T) {
-	t.Helper()
-	needsGit(t)
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
 		t.Skipf("NOTHING WAS CHECKED: this is not a git repository: %v", err)
 	}

@@ -1,73 +1,78 @@
 package repocheck
 
 import (
-	"fmt"
-	"maps"
-	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-const sizeTable = "testdata/size.txt"
+// maxCodeLines is the maximum number of lines of shipped Go code. A commit that raises it does nothing else and says why.
+const maxCodeLines = 135_500
 
-// support matches the directories of packages that only tests import.
-var support = regexp.MustCompile(`(test|tests)(/|$)|/(testkit|faults|memcluster|campaign|peers|hostileserver|wrongserver|freeport|` +
-	`slowpeer|memnet|reaper|throwaway|oracle|drivers|browser|pgserver|relayed)(/|$)`)
-
-// sums are the rows after those of the packages.
-var sums = []string{"runtime in all", "everything else", "total"}
-
-// TestSize compares the lines of code in each package with the table. Comments and blank lines do not count.
-func TestSize(t *testing.T) {
-	is := sizes(t)
-	if *update {
-		write(t, sizeTable, renderSizes(is))
-		return
-	}
-	was := map[string]int{}
-	for _, line := range read(t, sizeTable) {
-		number, name, _ := strings.Cut(line, " ")
-		put(t, sizeTable, was, name, number)
-	}
-	var report strings.Builder
-	for _, c := range changes(was, is) {
-		fmt.Fprintf(&report, "\t%s: was %d, is %d\n", c.name, c.was, c.is)
-	}
-	if report.Len() > 0 {
-		t.Errorf("lines of code differ from %s:\n%srun: go test ./internal/repocheck -update\n"+
-			"and give the reason for a rise in the commit body, with the directory of each package that rose", sizeTable, report.String())
-	}
+// support lists the names of directories whose packages only tests import.
+var support = []string{
+	"browser", "campaign", "clitest", "clustertest", "drivers", "enginetest", "eventstest", "eventtypetest", "faults", "freeport",
+	"hostileserver", "memcluster", "memnet", "metertest", "oracle", "peers", "pgserver", "pgtest", "pollingtest", "racetest", "reaper",
+	"relayed", "sampletest", "slowpeer", "storetest", "testkit", "throwaway", "wrongserver",
 }
 
-// sizes counts the lines of code in each package of the repository that is neither generated nor for tests only, and
-// adds the sums.
-func sizes(t *testing.T) map[string]int {
-	t.Helper()
-	found := map[string]int{}
-	for _, name := range sums {
-		found[name] = 0
-	}
+// parts are the parts of the repository for which TestSize prints the sizes. A file belongs to the first one that matches.
+var parts = []struct{ name, prefix string }{
+	{"store/jetstream", "runtime/store/jetstream/"}, {"runtime/internal", "runtime/internal/"}, {"runtime/store", "runtime/store/"},
+	{"runtime, the rest", "runtime/"}, {"conform", "cmd/internal/conform/"}, {"conform", "cmd/mcpe-conform/"}, {"cmd", "cmd/"},
+	{"gen", "gen/"}, {"internal", "internal/"}, {"templates", "templates/"}, {"examples", "examples/"}, {"bench", "bench/"}, {"others", ""},
+}
+
+// TestSize limits the lines of shipped Go code. Lines of comments and blank lines do not count. It prints the lines of
+// each part, and those of templates, TypeScript, SQL and HTML, which have no limit.
+func TestSize(t *testing.T) {
+	total, byPart := 0, map[string]int{}
 	for _, f := range shipped(t) {
 		n := codeLines(f.text)
-		found[path.Dir(f.path)] += n
-		found["total"] += n
-		if strings.HasPrefix(f.path, "runtime/") {
-			found["runtime in all"] += n
-		} else {
-			found["everything else"] += n
+		total += n
+		byPart[f.part()] += n
+	}
+	for _, a := range parts {
+		if n, ok := byPart[a.name]; ok {
+			t.Logf("%7d %s", n, a.name)
+			delete(byPart, a.name)
 		}
 	}
-	return found
+	t.Logf("%7d in all, at most %d", total, maxCodeLines)
+	for _, extension := range []string{".tmpl", ".ts", ".sql", ".html"} {
+		n := 0
+		for _, f := range files(t, []string{"testdata", "golden", "generated"}, extension) {
+			n += strings.Count(f.text, "\n")
+		}
+		t.Logf("%7d %s", n, extension)
+	}
+	if total > maxCodeLines {
+		t.Errorf("the repository has %d lines of shipped Go code, at most %d: remove code, or raise maxCodeLines in a commit that says why",
+			total, maxCodeLines)
+	}
 }
 
 // shipped returns the Go files that are neither generated nor for tests only.
 func shipped(t *testing.T) []file {
 	t.Helper()
-	return slices.DeleteFunc(files(t, []string{"testdata", "node_modules", ".git", "bin"}, ".go"), func(f file) bool {
-		return strings.HasPrefix(f.path, "golden/") || strings.HasSuffix(f.path, "_test.go") || support.MatchString(path.Dir(f.path)) || f.generated()
-	})
+	return slices.DeleteFunc(files(t, []string{"testdata", "golden"}, ".go"), func(f file) bool { return !f.isShipped() })
+}
+
+// isShipped reports whether a Go file is neither generated nor for tests only.
+func (f file) isShipped() bool {
+	return !strings.HasSuffix(f.path, "_test.go") && !inside(f.path, support) && !f.isGenerated()
+}
+
+// isGenerated reports whether the first line of a Go file marks it as generated code.
+func (f file) isGenerated() bool {
+	first, _, _ := strings.Cut(f.text, "\n")
+	return strings.HasPrefix(first, "// Code generated ") && strings.HasSuffix(first, " DO NOT EDIT.")
+}
+
+// part returns the name of the part to which a file belongs.
+func (f file) part() string {
+	i := slices.IndexFunc(parts, func(a struct{ name, prefix string }) bool { return strings.HasPrefix(f.path, a.prefix) })
+	return parts[i].name
 }
 
 // codeLines counts the lines that are neither blank nor a comment that starts with two slashes.
@@ -80,16 +85,36 @@ func codeLines(text string) (n int) {
 	return n
 }
 
-// renderSizes returns the text of the table: the packages by directory, and then the sums.
-func renderSizes(found map[string]int) string {
-	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if !slices.Contains(sums, name) && found[name] > 0 {
-			fmt.Fprintf(&b, "%d %s\n", found[name], name)
+func TestMeasure(t *testing.T) {
+	const marked = "// Code generated by x. DO NOT EDIT.\n"
+	for _, c := range []struct {
+		path, text string
+		shipped    bool
+		lines      int
+	}{
+		{"runtime/a/a.go", "// Package a does.\npackage a\n\nvar x = 1 // one\n", true, 2},
+		{"runtime/a/a_test.go", "package a\n", false, 1},
+		{"runtime/internal/pgtest/a.go", "package a\n", false, 1},
+		{"runtime/internal/pgtest/inner/a.go", "package a\n", false, 1},
+		{"runtime/latest/a.go", "package a\n", true, 1},
+		{"runtime/contests/a.go", "package a\n", true, 1},
+		{"oracle/a.go", "package a\n", false, 1},
+		{"oracle.go", "package a\n", true, 1},
+		{"gen/a.go", marked + "package a\n", false, 1},
+		{"gen/b.go", "package a\n\nconst head = `\n" + marked + "`\n", true, 3},
+		{"gen/c.go", "// Copyright\n\n" + marked + "package a\n", true, 1},
+	} {
+		f := file{c.path, c.text}
+		if got := f.isShipped(); got != c.shipped {
+			t.Errorf("%s: shipped %v, want %v", c.path, got, c.shipped)
+		}
+		if got := codeLines(c.text); got != c.lines {
+			t.Errorf("%s: %d lines of code, want %d", c.path, got, c.lines)
 		}
 	}
-	for _, name := range sums {
-		fmt.Fprintf(&b, "%d %s\n", found[name], name)
+	for _, c := range [][2]string{{"runtime/store/jetstream/a.go", "store/jetstream"}, {"runtime/a.go", "runtime, the rest"}, {"main.go", "others"}} {
+		if got := (file{path: c[0]}).part(); got != c[1] {
+			t.Errorf("%s belongs to %q, want %q", c[0], got, c[1])
+		}
 	}
-	return b.String()
 }
