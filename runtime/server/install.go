@@ -122,11 +122,6 @@ func (s *Server) serve(ctx context.Context, method string, p *rawParams) (*rawRe
 	if p.Carried != nil && method == wire.MethodStream && r.CanStream {
 		return s.acceptStream(ctx, r, p.Carried)
 	}
-	if p.Carried == nil && method == wire.MethodPoll { // the SDK ends a session only after its calls have returned
-		bound, cancel := s.port.UntilGone(ctx, info.extra, r.Principal)
-		defer cancel()
-		ctx = bound
-	}
 	res, err := portAdapter{s}.Call(ctx, r)
 	if err != nil {
 		return nil, err

@@ -246,7 +246,6 @@ var limits = map[string]limit{
 	"Header of the protocol":              {value: "1 KiB", test: "transport.TestLongHeaders"},
 	"Nesting of a message":                {value: "1,000 levels", test: "transport.TestLineErrors"},
 	"JSON-RPC id":                         {value: "1 KiB", test: "transport.TestLineErrors"},
-	"Messages in a batch":                 {value: "100", test: "transport.TestLineErrors"},
 	"Early cancellations kept":            {value: "2 s", test: "transport.TestEarlyCancelsAreBounded"},
 	"Caller's text in a message":          {value: fmt.Sprint(wire.MaxShown, " bytes"), test: "internal/fault.TestRefusalMessages"},
 

@@ -66,35 +66,28 @@ func (c *liveCall) cancel() {
 	}
 }
 
-// register registers all calls of a request, or none if one of their IDs is in use. In the latter case, it returns
-// false. It cancels calls for which an early cancel has arrived.
-func (s *callRegistry) register(live []*liveCall) bool {
+// register registers a call, or returns false if its ID is in use. It cancels the call if an early cancel has arrived.
+func (s *callRegistry) register(c *liveCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range live {
-		if s.live[c.key] != nil {
-			return false
-		}
+	if s.live[c.key] != nil {
+		return false
 	}
 	if s.live == nil {
 		s.live = map[callKey]*liveCall{}
 	}
-	for _, c := range live {
-		s.live[c.key] = c
-		if !c.stays && s.removeEarlyCancel(c.key) {
-			c.cancel()
-		}
+	s.live[c.key] = c
+	if !c.stays && s.removeEarlyCancel(c.key) {
+		c.cancel()
 	}
 	return true
 }
 
-// unregister removes the calls of a request.
-func (s *callRegistry) unregister(live []*liveCall) {
+// unregister removes a call.
+func (s *callRegistry) unregister(c *liveCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range live {
-		delete(s.live, c.key)
-	}
+	delete(s.live, c.key)
 }
 
 // cancel cancels a call, or stores the cancel for a call that has not arrived. It reports whether the SDK must cancel

@@ -147,6 +147,19 @@ func TestCancelOvertakes(t *testing.T) {
 	f.cancel()
 }
 
+// D14: an initialize cannot be cancelled, as the protocol says.
+func TestInitializeIsNotCancelled(t *testing.T) {
+	g := newRig(t, server.Options{})
+	m := modes[2]
+	c := g.connect(m, HandlerOptions{}).(*httpClient)
+	c.notify(methodCancelled, cancelOf(`"i"`))
+	resp := c.post(t.Context(), m.request(`"i"`, methodInitialize, `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`), nil)
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body), `"id":"i"`) {
+		t.Errorf("%s %q %v", resp.Status, body, err)
+	}
+}
+
 // D14: cancels that await their request are bounded in time and number, for one session and in all.
 func TestEarlyCancelsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -156,10 +169,10 @@ func TestEarlyCancelsAreBounded(t *testing.T) {
 		}
 		cancelled := func(k callKey) bool {
 			c := &liveCall{key: k}
-			if !s.register([]*liveCall{c}) {
+			if !s.register(c) {
 				t.Fatal("in use")
 			}
-			s.unregister([]*liveCall{c})
+			s.unregister(c)
 			return c.gone.Load()
 		}
 		for i := range 3 * maxEarlySession {

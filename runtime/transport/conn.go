@@ -177,7 +177,7 @@ func (c *conn) cancelCall(params json.RawMessage) {
 // skipResponse informs the underlying connection that a call will not be answered.
 func (c *conn) skipResponse(id json.RawMessage) {
 	if c.lines != nil {
-		c.out.post(func() error { return c.lines.skipResponse(idKey(id)) })
+		c.lines.closeCall(id)
 	}
 }
 
@@ -219,9 +219,7 @@ func (c *conn) rewriteResponse(m *jsonrpc.Response) *jsonrpc.Response {
 	}
 	if m.ID == c.initialize && m.ID.IsValid() {
 		c.initialize = jsonrpc.ID{}
-		if c.legacy = m.Error == nil; c.legacy && c.lines != nil {
-			c.lines.setRevision(unquote(member(m.Result, "protocolVersion")))
-		}
+		c.legacy = m.Error == nil
 		close(c.greeted)
 		if !c.legacy {
 			c.greeted = nil // the client may retry

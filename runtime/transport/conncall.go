@@ -26,8 +26,7 @@ type call struct {
 	open    port.Stream   // nil until the stream is accepted; guarded by conn.mu
 }
 
-// acceptCall accepts an extension call, unless the SDK must reject it. A stream in a batch is refused, because its
-// frames would precede the response to the batch.
+// acceptCall accepts an extension call, unless the SDK must reject it.
 func (c *conn) acceptCall(req *jsonrpc.Request) (taken bool) {
 	k := &call{conn: c, sdk: req.ID}
 	k.Method, k.Params, k.CanStream = req.Method, req.Params, true
@@ -38,8 +37,8 @@ func (c *conn) acceptCall(req *jsonrpc.Request) (taken bool) {
 	k.extra = &mcp.RequestExtra{}
 	k.session = func(context.Context) (*mcp.ServerSession, func(), error) { return ss, func() {}, nil }
 	switch own := req.Extra.(type) {
-	case *lineCall:
-		k.ID, k.CanStream = own.raw, own.batch == nil
+	case lineID:
+		k.ID = json.RawMessage(own)
 	case *mcp.RequestExtra:
 		if own != nil {
 			k.extra.TokenInfo = own.TokenInfo // from a transport that authenticates the caller
@@ -181,9 +180,9 @@ func (c *conn) writeAnswer(k *call, result json.RawMessage, err error) error {
 	case c.lines == nil:
 		return c.Connection.Write(context.Background(), &jsonrpc.Response{ID: k.sdk, Result: result, Error: err})
 	case err != nil:
-		return c.lines.writeResponse(idKey(k.ID), appendResponse(nil, k.ID, "error", errorValue(err)))
+		return c.lines.writeResponse(k.ID, appendResponse(nil, k.ID, "error", errorValue(err)))
 	}
-	return c.lines.writeResponse(idKey(k.ID), appendResponse(nil, k.ID, "result", result))
+	return c.lines.writeResponse(k.ID, appendResponse(nil, k.ID, "result", result))
 }
 
 // removeCall removes an answered or cancelled call. The caller must hold c.mu.

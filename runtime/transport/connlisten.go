@@ -26,7 +26,7 @@ type listenCall struct {
 
 func (c *conn) acceptListen(req *jsonrpc.Request) {
 	asked := parseListenRequest(c.es, req.Params)
-	if asked.isEmpty() || c.lines != nil && c.lines.isBatched(req.ID) {
+	if asked.isEmpty() {
 		c.registerCall(req.ID, nil)
 		return
 	}

@@ -139,11 +139,15 @@ func parseMessage(data []byte, bound int) (envelope, *malformedError) {
 	return w.readMessage(bound)
 }
 
-// readMessage parses the text as a single message.
+// readMessage parses the text as a single message. It refuses a JSON-RPC batch, which only revision 2025-03-26 has.
 func (w *walker) readMessage(bound int) (env envelope, bad *malformedError) {
-	if w.dec.PeekKind() != '{' {
-		if _, ok := w.readValue(); !ok || !w.atEnd() {
+	if kind := w.dec.PeekKind(); kind != '{' {
+		_, ok := w.readValue()
+		switch {
+		case !ok || !w.atEnd():
 			return env, parseError("the message is not valid JSON")
+		case kind == '[':
+			return env, invalidRequest("JSON-RPC batches are not supported: send each message separately")
 		}
 		return env, invalidRequest("the message is not an object")
 	}

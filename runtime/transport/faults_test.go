@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -281,42 +280,4 @@ func TestRefusedStreamOverHTTP(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A batch, which the oldest legacy revisions allow, cannot hold a stream: Unsupported.
-func TestStreamInBatch(t *testing.T) {
-	old := "2025-03-26"
-	batch := `[{"jsonrpc":"2.0","id":1,"method":"events/stream","params":{"name":"tick"}},{"jsonrpc":"2.0","id":"2.0","method":"events/poll","params":{"name":"tick"}}]`
-	check := func(t *testing.T, g *rig, messages []string) {
-		t.Helper()
-		all := strings.Join(messages, "\n")
-		for _, want := range []string{`"code":-32014`, `{"feature":"deliveryMode","value":"push"}`, `"nextPollMs"`, `"id":"2.0"`} {
-			if !strings.Contains(all, want) {
-				t.Errorf("no %s in %s", want, all)
-			}
-		}
-		if len(g.opened) > 1 { // the poll's
-			t.Error("a stream was opened")
-		}
-	}
-	t.Run("http", func(t *testing.T) {
-		g := newRig(t, server.Options{})
-		m := mode{"http1/2025-03-26", true, false, old}
-		c := g.connect(m, HandlerOptions{}).(*httpClient)
-		resp := c.post(context.Background(), batch, nil)
-		defer resp.Body.Close()
-		b, _ := io.ReadAll(resp.Body)
-		check(t, g, []string{string(b)})
-	})
-	t.Run("stdio", func(t *testing.T) {
-		g := newRig(t, server.Options{})
-		c := g.stdio(mode{"stdio/2025-03-26", false, false, old})
-		f := c.feed("")
-		c.send(batch)
-		msg := f.next()
-		if !strings.HasPrefix(msg, "[") {
-			t.Errorf("a batch is answered by %s", msg)
-		}
-		check(t, g, []string{msg})
-	})
 }

@@ -102,8 +102,9 @@ type handler struct {
 
 // NewHandler returns a handler that serves MCP over Streamable HTTP on one URL. It serves the events of es and all
 // other features of its mcp.Server, for all protocol revisions. Requests with Mcp-Protocol-Version 2026-07-28 or later
-// are stateless. All others belong to legacy sessions. Wrap the handler in authentication as you would the SDK's
-// handler. The same checks and middleware apply to events/stream as to every other method (PUSH-11). See D4.
+// are stateless. All others belong to legacy sessions. JSON-RPC batches, which only revision 2025-03-26 has, are
+// refused. Wrap the handler in authentication as you would the SDK's handler. The same checks and middleware apply to
+// events/stream as to every other method (PUSH-11). See D4.
 //
 // All streams end when es is shut down. For a graceful shutdown, register its Shutdown method:
 //
@@ -250,14 +251,11 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 	if h.sessioned {
 		session = httpSession(r)
 	}
-	if p.batch != nil || !isEvents(p.env.method) {
+	if !isEvents(p.env.method) {
 		defer h.expectReply(r, session)()
 	}
 	principal, _ := h.authenticate(r)
 	switch {
-	case p.batch != nil:
-		h.serveBatch(w, r, p, principal, session)
-		return
 	case h.handlesNotification(session, p.env):
 		h.serveNotification(w, r, h.legacy, session, p)
 		return
@@ -273,12 +271,11 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 		defer stop()
 		r, call.stop = r.WithContext(ctx), stop
 	}
-	live := []*liveCall{call}
-	if !h.calls.register(live) {
+	if !h.calls.register(call) {
 		refuseMalformed(w, idInUse(p.env.id), false)
 		return
 	}
-	defer h.calls.unregister(live)
+	defer h.calls.unregister(call)
 	if call.gone.Load() {
 		writeEmptyStream(w)
 		return
@@ -290,8 +287,7 @@ func idInUse(id json.RawMessage) *malformedError {
 	return &malformedError{code: jsonrpc.CodeInvalidRequest, id: id, reason: "/id is in use by an unanswered request"}
 }
 
-// serveLegacy serves a single message of a legacy revision, or a batch without a session. The call is nil if there is
-// no session or the message is a notification.
+// serveLegacy serves a message of a legacy revision. The call is nil outside a session and for a notification.
 func (h *handler) serveLegacy(w http.ResponseWriter, r *http.Request, p *postBody, call *liveCall) {
 	if isEvents(p.env.method) && p.env.isCall() && (call != nil || !h.sessioned) {
 		h.serveLegacyEvents(w, r, p, call)
@@ -300,7 +296,7 @@ func (h *handler) serveLegacy(w http.ResponseWriter, r *http.Request, p *postBod
 	if call != nil {
 		w = &muteWriter{w, call}
 	}
-	if h.sessioned && httpSession(r) == "" && p.hasInitialize() {
+	if h.sessioned && httpSession(r) == "" && p.env.isCall() && p.env.method == methodInitialize {
 		h.serveInitialize(w, r, p)
 		return
 	}

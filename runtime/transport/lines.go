@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -22,8 +21,8 @@ import (
 
 // A lineConn is a connection with newline-delimited JSON, like the SDK's stdio and io transports. Unlike those, it
 // preserves the bytes of a request's ID, which the extension's responses and notifications repeat unchanged (CAP-6,
-// PUSH-2). It also records whether a request was part of a batch. A malformed line does not end the connection. Read
-// returns a *lineError for it, and the next call continues with the next line.
+// PUSH-2). A malformed line does not end the connection. Read returns a *lineError for it, and the next call continues
+// with the next line.
 type lineConn struct {
 	r     io.ReadCloser
 	w     io.WriteCloser
@@ -34,34 +33,20 @@ type lineConn struct {
 	closed    chan struct{}
 	close     func() error
 
-	queue []jsonrpc.Message // the rest of a batch; only Read uses it
-
 	logging sync.Mutex
 	log     io.Writer // logs messages of both directions in the form of [mcp.LoggingTransport]; may be nil
 
-	mu       sync.Mutex
-	revision string               // the legacy session's
-	open     map[string]*lineCall // the open calls, by idKey
+	mu   sync.Mutex
+	open map[string]struct{} // the open calls, by idKey
 }
 
-// A lineCall is an open call. For extension calls, it is stored in the request's Extra field.
-type lineCall struct {
-	key   string
-	raw   json.RawMessage
-	batch *batch // nil outside a batch
-	place int    // in the batch
-}
+// A lineID is the ID of a call as received. For extension calls, it is stored in the request's Extra field.
+type lineID json.RawMessage
 
 type line struct {
 	data    []byte
 	tooLong bool
 	err     error
-}
-
-// A batch collects the responses to a JSON-RPC batch in the order of its calls.
-type batch struct {
-	responses [][]byte
-	missing   int
 }
 
 // A lineError reports a line that is not a valid message. It does not end the connection.
@@ -81,7 +66,7 @@ func makeLineConn(r io.ReadCloser, w io.WriteCloser, limit, maxParams int) *line
 		limit = mcp.DefaultMaxLineLength
 	}
 	c := &lineConn{r: r, w: w, limit: limit, maxParams: maxParams, incoming: make(chan line), closed: make(chan struct{}),
-		open: map[string]*lineCall{}}
+		open: map[string]struct{}{}}
 	c.close = sync.OnceValue(func() error {
 		err := errors.Join(r.Close(), w.Close())
 		close(c.closed)
@@ -136,11 +121,6 @@ func (c *lineConn) SessionID() string { return "" }
 // Read returns the next message. It can be called again after it has returned a *lineError.
 func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
-		if len(c.queue) > 0 {
-			next := c.queue[0]
-			c.queue = c.queue[1:]
-			return next, nil
-		}
 		var l line
 		select {
 		case <-ctx.Done():
@@ -153,96 +133,66 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, l.err
 		}
 		c.logMessage("read", l.data)
-		if bad := c.enqueue(l); bad != nil {
+		msg, bad := c.decode(l)
+		if bad != nil {
 			return nil, &lineError{bad}
 		}
+		if msg != nil {
+			return msg, nil
+		}
 	}
 }
 
-// enqueue queues either all messages of a line or none.
-func (c *lineConn) enqueue(l line) *malformedError {
+// decode returns the message of a line, and opens it if it is a call. It returns nil if the line needs no answer.
+func (c *lineConn) decode(l line) (jsonrpc.Message, *malformedError) {
 	if l.tooLong {
-		return parseError("the line is longer than " + strconv.Itoa(c.limit) + " bytes")
+		return nil, parseError("the line is longer than " + strconv.Itoa(c.limit) + " bytes")
 	}
-	c.mu.Lock()
-	batches := c.revision < revisionUnbatched
-	c.mu.Unlock()
-	p, bad := parsePostBody(l.data, batches, c.maxParams)
-	if bad != nil {
-		if p.batch == nil && p.env.error != nil && p.env.method == "" {
-			return nil // an error response without an ID must not be answered
-		}
-		return bad
+	p, bad := parsePostBody(l.data, c.maxParams)
+	env := p.env
+	switch {
+	case bad != nil && env.error != nil && env.method == "":
+		return nil, nil // an error response without an ID must not be answered
+	case bad != nil:
+		return nil, bad
+	case env.isCall() && c.isOpen(env.id):
+		// A response with this ID would answer the other call.
+		return nil, invalidRequest("/id " + wire.Shown(string(env.id)) + " is in use by an unanswered request")
+	case isEvents(env.method):
+		id := bytes.Clone(env.id)
+		c.openCall(id)
+		return &jsonrpc.Request{ID: sdkID(id), Method: env.method, Params: env.params, Extra: lineID(id)}, nil
+	case env.isCall() && !isPreservedID(env.id):
+		return nil, invalidIDError(env.id)
 	}
-	parts, envs := p.parts, p.batch
-	if envs == nil {
-		parts, envs = []json.RawMessage{l.data}, []envelope{p.env}
+	msg, err := jsonrpc.DecodeMessage(l.data)
+	if err != nil {
+		return nil, invalidRequest("the message is not valid JSON-RPC")
 	}
-	var opened []*lineCall
-	var b *batch
-	if p.batch != nil {
-		b = &batch{}
+	if env.isCall() {
+		c.openCall(env.id)
 	}
-	var msgs []jsonrpc.Message
-	var unfit *malformedError
-	for i, env := range envs {
-		msg := &jsonrpc.Request{Method: env.method, Params: env.params}
-		if env.isCall() {
-			k := &lineCall{key: idKey(env.id), raw: bytes.Clone(env.id), batch: b, place: len(opened)}
-			opened = append(opened, k)
-			msg.ID, msg.Extra = sdkID(env.id), k
-		}
-		if isEvents(env.method) && env.isCall() {
-			msgs = append(msgs, msg)
-			continue
-		}
-		if env.isCall() && !isPreservedID(env.id) {
-			unfit = invalidIDError(env.id)
-			continue
-		}
-		decoded, err := jsonrpc.DecodeMessage(parts[i])
-		if err != nil {
-			return invalidRequest("the message is not valid JSON-RPC")
-		}
-		msgs = append(msgs, decoded)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, k := range opened {
-		if c.open[k.key] != nil {
-			// A response with this ID would answer the other call.
-			return invalidRequest("/id " + wire.Shown(string(k.raw)) + " is in use by an unanswered request")
-		}
-	}
-	if unfit != nil {
-		if b != nil {
-			unfit.id = nil // the ID of one part; the whole batch is refused
-		}
-		return unfit
-	}
-	for _, k := range opened {
-		c.open[k.key] = k
-	}
-	if b != nil {
-		b.responses, b.missing = make([][]byte, len(opened)), len(opened)
-	}
-	c.queue = msgs
-	return nil
+	return msg, nil
 }
 
-// isBatched reports whether an open call is part of a batch.
-func (c *lineConn) isBatched(id jsonrpc.ID) bool {
+func (c *lineConn) isOpen(id json.RawMessage) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := c.open[idKey(encodeID(id))]
-	return k != nil && k.batch != nil
+	_, open := c.open[idKey(id)]
+	return open
 }
 
-// setRevision sets the revision of the legacy session.
-func (c *lineConn) setRevision(revision string) {
+func (c *lineConn) openCall(id json.RawMessage) {
 	c.mu.Lock()
-	c.revision = revision
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	c.open[idKey(id)] = struct{}{}
+}
+
+// closeCall removes an answered call, or a call that will not be answered.
+func (c *lineConn) closeCall(id json.RawMessage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, idKey(id))
 }
 
 // Write writes one message.
@@ -252,7 +202,7 @@ func (c *lineConn) Write(_ context.Context, msg jsonrpc.Message) error {
 		return err
 	}
 	if resp, ok := msg.(*jsonrpc.Response); ok && resp.ID.IsValid() {
-		return c.writeResponse(idKey(encodeID(resp.ID)), data)
+		return c.writeResponse(encodeID(resp.ID), data)
 	}
 	return c.write(data)
 }
@@ -276,49 +226,10 @@ func (c *lineConn) logMessage(what string, line []byte) {
 	}
 }
 
-// writeResponse writes the response to a call. If the call is part of a batch, it instead writes all responses once the
-// batch is complete.
-func (c *lineConn) writeResponse(key string, response []byte) error {
-	c.mu.Lock()
-	if k := c.open[key]; k != nil {
-		delete(c.open, key)
-		if k.batch != nil {
-			k.batch.responses[k.place] = response
-			response = k.batch.settleCall()
-		}
-	}
-	c.mu.Unlock()
-	if response == nil {
-		return nil
-	}
+// writeResponse writes the response to a call.
+func (c *lineConn) writeResponse(id json.RawMessage, response []byte) error {
+	c.closeCall(id)
 	return c.write(response)
-}
-
-// settleCall records that a call is settled. After the last call, it returns the response to the batch.
-func (b *batch) settleCall() []byte {
-	b.missing--
-	given := slices.DeleteFunc(slices.Clone(b.responses), func(r []byte) bool { return r == nil })
-	if b.missing > 0 || len(given) == 0 {
-		return nil
-	}
-	all := append([]byte{'['}, bytes.Join(given, []byte{','})...)
-	return append(all, ']')
-}
-
-// skipResponse settles a call without a response, which may complete its batch.
-func (c *lineConn) skipResponse(key string) error {
-	c.mu.Lock()
-	k := c.open[key]
-	delete(c.open, key)
-	var data []byte
-	if k != nil && k.batch != nil {
-		data = k.batch.settleCall()
-	}
-	c.mu.Unlock()
-	if data == nil {
-		return nil
-	}
-	return c.write(data)
 }
 
 // joinFrames encodes notifications as lines for a single write.

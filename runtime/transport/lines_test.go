@@ -3,6 +3,7 @@ package transport
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -44,8 +45,8 @@ func TestLineIDs(t *testing.T) {
 		t.Fatal(msgs, err)
 	}
 	for _, m := range msgs {
-		k := m.(*jsonrpc.Request).Extra.(*lineCall)
-		if err := c.writeResponse(k.key, appendResponse(nil, k.raw, "result", []byte(`{}`))); err != nil {
+		id := json.RawMessage(m.(*jsonrpc.Request).Extra.(lineID))
+		if err := c.writeResponse(id, appendResponse(nil, id, "result", []byte(`{}`))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,32 +59,6 @@ func TestLineIDs(t *testing.T) {
 	}
 }
 
-// A batch is answered by one array, in the order of its calls; a call without an answer leaves a
-// gap and not a wait.
-func TestLineBatches(t *testing.T) {
-	c, out := script(`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/initialized"},{"jsonrpc":"2.0","id":"2","method":"ping"},{"jsonrpc":"2.0","id":3,"method":"ping"}]`, 0)
-	defer c.Close()
-	msgs, _ := readAll(t, c)
-	if len(msgs) != 4 {
-		t.Fatal(msgs)
-	}
-	if !c.isBatched(msgs[0].(*jsonrpc.Request).ID) {
-		t.Error("not known to be of a batch")
-	}
-	for _, i := range []int{2, 0} {
-		c.Write(context.Background(), &jsonrpc.Response{ID: msgs[i].(*jsonrpc.Request).ID, Result: []byte(`{}`)})
-	}
-	if out.Len() > 0 {
-		t.Errorf("too early: %s", out)
-	}
-	if err := c.skipResponse(idKey([]byte(`3`))); err != nil {
-		t.Fatal(err)
-	}
-	if got := out.String(); got != `[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":"2","result":{}}]`+"\n" {
-		t.Errorf("wrote %s", got)
-	}
-}
-
 // CAP-6: a line that is no message is an error of its own, and the connection goes on after it.
 func TestLineErrors(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","id":"after","method":"ping"}`
@@ -92,29 +67,28 @@ func TestLineErrors(t *testing.T) {
 		code int64
 		id   string
 	}{
-		"no JSON":             {"hello", -32700, "null"},
-		"BOM":                 {"\ufeff" + ping, -32700, "null"},
-		"half":                {`{"jsonrpc":"2.0","id":1,"meth`, -32700, "null"},
-		"two values":          {ping + ping, -32700, "null"},
-		"trailing text":       {ping + " x", -32700, "null"},
-		"invalid UTF-8":       {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", -32700, "null"},
-		"too deep":            {`{"jsonrpc":"2.0","id":1,"method":"a","params":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`, -32700, "null"},
-		"too long":            {`{"jsonrpc":"2.0","method":"` + strings.Repeat("x", 9000) + `"}`, -32700, "null"},
-		"null":                {"null", -32600, "null"},
-		"number":              {"5", -32600, "null"},
-		"empty batch":         {"[]", -32600, "null"},
-		"id twice in a batch": {`[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":1.0,"method":"b"}]`, -32600, "null"},
-		"no message":          {"{}", -32600, "null"},
-		"batch of junk":       {"[1]", -32600, "null"},
-		"long batch":          {"[" + strings.Repeat(`{"jsonrpc":"2.0","method":"a"},`, maxBatch) + `{"jsonrpc":"2.0","method":"a"}]`, -32600, "null"},
-		"wrong jsonrpc":       {`{"jsonrpc":"1.0","id":1,"method":"a"}`, -32600, "1"},
-		"id true":             {`{"jsonrpc":"2.0","id":true,"method":"a"}`, -32600, "null"},
-		"id object":           {`{"jsonrpc":"2.0","id":{},"method":"a"}`, -32600, "null"},
-		"id too long":         {`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", maxID) + `","method":"a"}`, -32600, "null"},
-		"id twice":            {`{"jsonrpc":"2.0","id":1,"method":"a","id":2}`, -32600, "null"},
-		"method twice":        {`{"jsonrpc":"2.0","id":1.50,"method":"a","method":"a"}`, -32600, "1.50"},
-		"method number":       {`{"jsonrpc":"2.0","id":1,"method":1}`, -32600, "1"},
-		"no method":           {`{"jsonrpc":"2.0","id":1}`, -32600, "null"},
+		"no JSON":       {"hello", -32700, "null"},
+		"BOM":           {"\ufeff" + ping, -32700, "null"},
+		"half":          {`{"jsonrpc":"2.0","id":1,"meth`, -32700, "null"},
+		"two values":    {ping + ping, -32700, "null"},
+		"trailing text": {ping + " x", -32700, "null"},
+		"invalid UTF-8": {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", -32700, "null"},
+		"too deep":      {`{"jsonrpc":"2.0","id":1,"method":"a","params":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`, -32700, "null"},
+		"too long":      {`{"jsonrpc":"2.0","method":"` + strings.Repeat("x", 9000) + `"}`, -32700, "null"},
+		"null":          {"null", -32600, "null"},
+		"number":        {"5", -32600, "null"},
+		"empty batch":   {"[]", -32600, "null"},
+		"no message":    {"{}", -32600, "null"},
+		"open batch":    {"[" + ping, -32700, "null"},
+		"batch":         {"[" + ping + "]", -32600, "null"},
+		"wrong jsonrpc": {`{"jsonrpc":"1.0","id":1,"method":"a"}`, -32600, "1"},
+		"id true":       {`{"jsonrpc":"2.0","id":true,"method":"a"}`, -32600, "null"},
+		"id object":     {`{"jsonrpc":"2.0","id":{},"method":"a"}`, -32600, "null"},
+		"id too long":   {`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", maxID) + `","method":"a"}`, -32600, "null"},
+		"id twice":      {`{"jsonrpc":"2.0","id":1,"method":"a","id":2}`, -32600, "null"},
+		"method twice":  {`{"jsonrpc":"2.0","id":1.50,"method":"a","method":"a"}`, -32600, "1.50"},
+		"method number": {`{"jsonrpc":"2.0","id":1,"method":1}`, -32600, "1"},
+		"no method":     {`{"jsonrpc":"2.0","id":1}`, -32600, "null"},
 	} {
 		c, _ := script(row.line+"\n \r\n"+ping+"\r\n", 8192)
 		_, err := c.Read(context.Background())
@@ -131,14 +105,8 @@ func TestLineErrors(t *testing.T) {
 		}
 		c.Close()
 	}
-	c, _ := script(`[{"jsonrpc":"2.0","id":1,"method":"a"}]`, 0)
-	defer c.Close()
-	c.setRevision("2025-06-18")
-	if _, err := readAll(t, c); err == nil || !strings.Contains(err.Error(), "no batches") {
-		t.Errorf("batch in 2025-06-18: %v", err)
-	}
 	// An answer is never answered, or two peers could do so for ever.
-	c, _ = script(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}`, 0)
+	c, _ := script(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}`, 0)
 	defer c.Close()
 	if msgs, err := readAll(t, c); err != io.EOF || len(msgs) > 0 {
 		t.Errorf("an error without an id: %v, %v", msgs, err)

@@ -25,6 +25,26 @@ func (h *handler) serveNotification(w http.ResponseWriter, r *http.Request, sdk 
 	check.writeTo(&nullWriter{w})
 }
 
+// A nullWriter is the response to a notification. If the SDK's response is an error without an ID, it adds the null ID.
+type nullWriter struct{ http.ResponseWriter }
+
+// Unwrap gives the SDK's response controller access to everything except writing.
+func (w *nullWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *nullWriter) Write(p []byte) (int, error) {
+	env, ok := envelope{}, false
+	if mediaType(w.Header().Get("Content-Type")) == contentTypeJSON {
+		env, ok = parseEnvelope(p)
+	}
+	if !ok || env.error == nil || env.id != nil {
+		return w.ResponseWriter.Write(p)
+	}
+	if _, err := w.ResponseWriter.Write(appendResponse(nil, json.RawMessage(`null`), "error", env.error)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
 // unusedID is an ID that no call uses.
 var unusedID = rand.Text()
 

@@ -12,16 +12,15 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // CONV-2, V2: a notification of a method that is a request for the SDK reaches the adapter that awaits it, once, with its
-// sender and session, alone or in a batch; whatever the SDK refuses of its like reaches nobody.
+// sender and session; whatever the SDK refuses of its like reaches nobody.
 func TestAwaitedNotification(t *testing.T) {
 	said := func(c *httpClient) string { return c.mode.request("", "x/said", `{"n":1}`) }
-	for _, m := range []mode{modes[2], modes[3], {"http1/2025-03-26", true, false, "2025-03-26"}} {
+	for _, m := range []mode{modes[2], modes[3], oldHTTP} {
 		t.Run(m.name, func(t *testing.T) {
 			g := newRig(t, server.Options{})
 			method(t, g.srv, "x/said", func(context.Context) error { t.Error("a notification is called as a request"); return nil })
@@ -78,17 +77,6 @@ func TestAwaitedNotification(t *testing.T) {
 				post("another's session", said(c), http.StatusForbidden, map[string]string{"Authorization": "Bearer mallory"})
 			}
 			heard("refused", 0)
-			if m.version == "2025-03-26" {
-				post("a batch", "["+said(c)+","+said(c)+"]", http.StatusAccepted, nil)
-				heard("a batch", 2)
-				body := post("a batch with a call", "["+said(c)+","+m.request(`7`, "tools/list", "")+"]", http.StatusOK, nil)
-				if !strings.Contains(body, `"id":7,"result":{`) {
-					t.Errorf("the call of the batch is answered by %s", body)
-				}
-				heard("a batch with a call", 1)
-				post("a batch that is refused", "["+said(c)+","+`{"jsonrpc":"2.0","id":7,"method":"tools/call"}]`, http.StatusBadRequest, nil)
-				heard("a batch that is refused", 0)
-			}
 		})
 	}
 }
@@ -185,22 +173,4 @@ func drain[T any](c chan T) (all []T) {
 		all = append(all, <-c)
 	}
 	return all
-}
-
-// A cancel in a batch, which the oldest legacy revisions allow, is as one that comes alone (D14).
-func TestCancelInABatch(t *testing.T) {
-	g := newRig(t, server.Options{})
-	m := mode{"http1/2025-03-26", true, false, "2025-03-26"}
-	c := g.connect(m, HandlerOptions{}).(*httpClient)
-	f := c.stream(`7`, `{"name":"tick"}`)
-	f.want(wire.NotificationActive)
-	resp := c.post(t.Context(), "["+m.request("", methodCancelled, cancelOf(`7`))+"]", nil)
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusAccepted {
-		t.Error(resp.Status)
-	}
-	if rest := f.over(); len(rest) > 0 {
-		t.Errorf("after its cancel %q", rest)
-	}
-	recv(t, g.ended, "the stream freed")
 }

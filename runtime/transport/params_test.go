@@ -62,7 +62,7 @@ func TestLongParamsAreNotLookedInto(t *testing.T) {
 			lines := func(members int) float64 {
 				text := m.request(`1`, wire.MethodPoll, params(members))
 				return testing.AllocsPerRun(5, func() {
-					if _, bad := parsePostBody([]byte(text), false, 256<<10); bad == nil || string(bad.id) != "1" {
+					if _, bad := parsePostBody([]byte(text), 256<<10); bad == nil || string(bad.id) != "1" {
 						t.Fatal(bad)
 					}
 				})

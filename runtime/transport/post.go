@@ -2,7 +2,6 @@ package transport
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,17 +20,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Further limits for POST requests, and protocol revisions.
+// Further limits for POST requests, and the default revision.
 const (
-	// maxBatch is the maximum number of messages in a JSON-RPC batch. The protocol does not limit the number, and each
-	// message may be a call.
-	maxBatch = 100
 	// maxHeader is the maximum length of a protocol header value in bytes.
 	maxHeader = 1 << 10
 	// defaultReadTimeout is the default for HandlerOptions.ReadTimeout.
 	defaultReadTimeout = 30 * time.Second
-	// revisionUnbatched is the first revision without JSON-RPC batches.
-	revisionUnbatched = "2025-06-18"
 	// defaultRevision is the revision of a sessionless request that does not specify one.
 	defaultRevision = "2025-03-26"
 )
@@ -40,12 +33,10 @@ const (
 // boundedHeaders are the routing headers, whose values must not exceed maxHeader bytes.
 var boundedHeaders = []string{headerVersion, headerMethod, headerSession, headerLastEventID}
 
-// A postBody is the body of a POST request with valid JSON-RPC.
+// A postBody is the body of a POST request with a valid JSON-RPC message.
 type postBody struct {
-	body  []byte
-	env   envelope   // the single message; empty for a batch
-	batch []envelope // nil unless the body is a batch
-	parts []json.RawMessage
+	body []byte
+	env  envelope
 }
 
 // readPOST reads and checks the body of a POST request. If it returns false, the request has already been answered. The
@@ -69,7 +60,7 @@ func (h *handler) readPOST(w http.ResponseWriter, r *http.Request, sdk http.Hand
 		sdk.ServeHTTP(w, r)
 		return nil, false
 	}
-	p, bad := parsePostBody(body, !modern && r.Header.Get(headerVersion) < revisionUnbatched, h.es.MaxParams())
+	p, bad := parsePostBody(body, h.es.MaxParams())
 	if bad != nil {
 		refuseMalformed(w, bad, modern)
 		return nil, false
@@ -89,14 +80,11 @@ func refuseMalformed(w http.ResponseWriter, bad *malformedError, modern bool) {
 	_, _ = w.Write(bad.response())
 }
 
-// parsePostBody parses a body, which is a single message or, if the revision supports it, a batch. The bound limits the
-// size of params of the extension's methods.
-func parsePostBody(body []byte, batches bool, bound int) (*postBody, *malformedError) {
+// parsePostBody parses a body. The bound limits the size of params of the extension's methods.
+func parsePostBody(body []byte, bound int) (*postBody, *malformedError) {
 	p := &postBody{body: body}
 	var bad *malformedError
-	if isBatch(body) {
-		p.parts, p.batch, bad = parseBatch(body, batches, bound)
-	} else if p.env, bad = parseMessage(body, bound); bad == nil && p.env.method == "" && p.env.id == nil {
+	if p.env, bad = parseMessage(body, bound); bad == nil && p.env.method == "" && p.env.id == nil {
 		bad = invalidRequest("the message is an error without an id")
 	} else if bad == nil {
 		bad = p.env.checkID()
@@ -113,96 +101,22 @@ func (e envelope) checkID() *malformedError {
 	return nil
 }
 
-// isBatch reports whether data starts with an array.
-func isBatch(data []byte) bool {
-	data = bytes.TrimLeft(data, " \t\r\n")
-	return len(data) > 0 && data[0] == '['
-}
-
-// parseBatch parses and checks all messages of a batch. If one message is malformed, it rejects the whole batch, so no
-// part of it is executed.
-func parseBatch(data []byte, allowed bool, bound int) (parts []json.RawMessage, envs []envelope, bad *malformedError) {
-	if bad = checkText(data); bad != nil {
-		return nil, nil, bad
-	}
-	w := newWalker(data)
-	defer w.release()
-	_, err := w.dec.ReadToken()
-	count := 0
-	for err == nil && w.dec.PeekKind() != ']' {
-		part, ok := w.readValue()
-		if !ok {
-			err = io.ErrUnexpectedEOF
-		} else if count++; count <= maxBatch {
-			parts = append(parts, part)
-		}
-	}
-	if err == nil {
-		_, err = w.dec.ReadToken()
-	}
-	switch {
-	case err != nil:
-		return nil, nil, parseError("the message is not valid JSON")
-	case !w.atEnd():
-		return nil, nil, parseError("the message is followed by something else")
-	case count == 0:
-		return nil, nil, invalidRequest("the batch is empty")
-	case !allowed:
-		return nil, nil, invalidRequest("the protocol revision has no batches")
-	case count > maxBatch:
-		return nil, nil, invalidRequest("the batch holds " + strconv.Itoa(count) + " messages, more than " + strconv.Itoa(maxBatch))
-	}
-	seen := map[string]bool{}
-	for i, part := range parts {
-		env, bad := parseMessage(part, bound)
-		if bad == nil {
-			bad = env.checkID()
-		}
-		if bad == nil && env.metaVersion() >= revisionUnbatched {
-			bad = invalidRequest("the protocol revision has no batches")
-		}
-		if bad == nil && env.isCall() {
-			if key := idKey(env.id); seen[key] {
-				bad = invalidRequest("/id is that of another message of the batch")
-			} else {
-				seen[key] = true
-			}
-		}
-		if bad != nil {
-			bad.id = nil // the ID of one part; the whole batch is refused
-			bad.reason = "message " + strconv.Itoa(i) + " of the batch: " + bad.reason
-			return nil, nil, bad
-		}
-		envs = append(envs, env)
-	}
-	return parts, envs, nil
-}
-
-// checkIDs returns an error if the SDK would alter the ID of a call in the request.
-func (p *postBody) checkIDs() *malformedError {
-	for _, env := range append([]envelope{p.env}, p.batch...) {
-		if env.isCall() && !isPreservedID(env.id) {
-			bad := invalidIDError(env.id)
-			if p.batch != nil {
-				bad.id = nil // the ID of one part; the whole batch is refused
-			}
-			return bad
-		}
-	}
-	return nil
-}
-
-// passToSDK passes a request to the SDK. If the SDK refuses a notification, passToSDK adds the null ID that JSON-RPC
-// requires to the error.
+// passToSDK passes a request to the SDK. If the SDK refuses a call with a text, passToSDK answers with a JSON-RPC error.
+// If it refuses a notification, passToSDK adds the null ID that JSON-RPC requires to the error.
 func (h *handler) passToSDK(sdk http.Handler, w http.ResponseWriter, r *http.Request, p *postBody) {
-	if bad := p.checkIDs(); bad != nil {
-		refuseMalformed(w, bad, true)
-		return
+	setBody(r, p.body)
+	switch {
+	case !p.env.isCall():
+		sdk.ServeHTTP(&nullWriter{w}, r)
+	case !isPreservedID(p.env.id):
+		refuseMalformed(w, invalidIDError(p.env.id), true)
+	default:
+		c := &refusalWriter{ResponseWriter: w}
+		sdk.ServeHTTP(c, r)
+		if c.refused {
+			c.answer(p.env)
+		}
 	}
-	if p.batch == nil && !p.env.isCall() {
-		w = &nullWriter{w}
-	}
-	h.forward(sdk, w, r, p)
 }
 
 // readBody reads up to limit bytes of the request's body, within the deadline set by ServeHTTP. A negative limit means
@@ -262,11 +176,5 @@ func isTimeout(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// isStateless reports whether the body is a single message that specifies a stateless revision.
+// isStateless reports whether the message specifies a stateless revision.
 func (p *postBody) isStateless() bool { return p.env.metaVersion() >= wire.RevisionStateless }
-
-// hasInitialize reports whether the body contains an initialize request.
-func (p *postBody) hasInitialize() bool {
-	begins := func(e envelope) bool { return e.isCall() && e.method == methodInitialize }
-	return begins(p.env) || slices.ContainsFunc(p.batch, begins)
-}

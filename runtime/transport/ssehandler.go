@@ -93,7 +93,7 @@ func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if _, bad := parsePostBody(body, false, h.es.MaxParams()); bad != nil {
+	if _, bad := parsePostBody(body, h.es.MaxParams()); bad != nil {
 		refuseMalformed(w, bad, true)
 		return
 	}
