@@ -54,7 +54,6 @@ var adminVerbs = []adminVerb{
 	{"types URL", "List the event types", nil},
 	{"subscriptions URL", "List webhook subscriptions", [][]string{ofSubscriptions}},
 	{"endpoints URL", "List totals per host, or per URL of one --host", [][]string{ofSubscriptions}},
-	{"activity URL", "List the results per minute of the last hour's attempts by the process you query", [][]string{{"event", "host"}}},
 	{"show URL ID", "Show a subscription", nil},
 	{"attempts URL ID", "List the attempts to deliver to a subscription, and the answers", nil},
 	{"connections URL", "List open streams and pollers", [][]string{{"principal", "event", "mode"}}},
@@ -102,6 +101,7 @@ func newAdmin(c *command) *cobra.Command {
 	for _, v := range adminVerbs {
 		group.AddCommand(c.newAdminVerb(v, tokenFile))
 	}
+	group.AddCommand(adminActivity())
 	return group
 }
 

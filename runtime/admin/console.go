@@ -43,8 +43,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 		}
 		return n
 	},
-	"hour": formatHour, "grouped": formatCount,
-	"indent": indent, "breakable": allowBreaks, "payload": payload, "occurrence": occurrencePath,
+	"grouped": formatCount, "indent": indent, "breakable": allowBreaks, "payload": payload, "occurrence": occurrencePath,
 	"rows":      func(base string, rows []operator.WebhookInfo) endpointTable { return endpointTable{base, rows} },
 	"latencies": func(base string, rows []latencyRow) latencyTable { return latencyTable{base, rows} },
 }).ParseFS(pageFiles, "page/*.html"))
@@ -140,7 +139,6 @@ type view struct {
 	AnyRejected   bool
 	Unread        []string     // the missing parts of the overview, and why
 	Cluster       *clusterBody // nil without a cluster
-	Activity      *chartSet    // nil if not shown
 	Payloads      bool         // payloads are shown
 	Filter        url.Values
 	Subscriptions []operator.WebhookInfo
@@ -199,7 +197,6 @@ func (h *handler) console(add adder) {
 		v := view{Title: "Endpoints", Filter: q, Endpoints: p.Endpoints, Host: q.Get("host"), Picked: listFilters(r), More: nextPageURL(r, p.Next)}
 		if v.Host != "" {
 			v.Title = "Endpoint " + v.Host
-			v.Activity = h.hourCharts(r, actor, "", v.Host)
 			if p.Next == "" && q.Get("after") == "" {
 				v.Sum = sum(p.Endpoints)
 			}
@@ -224,7 +221,7 @@ func (h *handler) console(add adder) {
 	})
 	add("GET", "/types/{name}", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if t, ok := h.eventType(w, r, actor); ok {
-			h.render(w, r, http.StatusOK, "type.html", view{Title: t.Name, Type: &t, Activity: h.hourCharts(r, actor, t.Name, "")})
+			h.render(w, r, http.StatusOK, "type.html", view{Title: t.Name, Type: &t})
 		}
 	})
 	h.occurrencePages(add)

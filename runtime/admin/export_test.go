@@ -4,9 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"strings"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 // Routes are the methods and paths that a handler of NewHandler serves.
@@ -19,12 +16,5 @@ func Detail(ctx context.Context, err error) string {
 	return detail
 }
 
-// Draw is the HTML of an activity, and how many rows its table has.
-func Draw(a *operator.Activity) (html string, rows int) {
-	var b strings.Builder
-	p := draw(a)
-	if err := pages.ExecuteTemplate(&b, "activity", p); err != nil {
-		return err.Error(), 0
-	}
-	return b.String(), len(p.Rows)
-}
+// FormatDuration is what pages show of a duration.
+var FormatDuration = formatDuration

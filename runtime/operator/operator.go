@@ -211,12 +211,6 @@ type Admin interface {
 	// EventType returns the registered event type with the given name.
 	EventType(name string) (EventTypeInfo, error)
 
-	// Activity returns the results of this process's webhook attempts in the last hour. It covers an event type, a host
-	// in the form returned by [HostOf], or all attempts if both are empty. If both are set, Activity returns
-	// events.ErrInvalidParams. The process keeps the results of the 512 most recently used event types and hosts in
-	// memory. In a cluster, each process has its own results. Without webhook delivery, Minutes is empty.
-	Activity(event, host string) (Activity, error)
-
 	// Tail returns a [Tail] that begins at the current end of an event type's log. If event is empty, it covers all
 	// logs. If the type is unknown, Tail returns events.ErrNotFound.
 	Tail(event string) (Tail, error)

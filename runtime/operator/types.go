@@ -396,30 +396,6 @@ func (f AuditFilter) Takes(e *AuditEntry) bool {
 	return !e.At.Before(f.Since)
 }
 
-// A Minute summarizes the webhook delivery attempts that ended in that minute. It includes first attempts, retries and
-// control envelopes, but not verifications.
-type Minute struct {
-	At                 time.Time // when it began
-	Attempts, Failures int64
-	// P50, P95 and P99 are percentiles of the time until an attempt was answered or timed out. They are accurate within
-	// a factor of √2, and times above 65 s are counted as 65 s. Failed connections are excluded. The percentiles are 0
-	// for a minute without such attempts.
-	P50, P95, P99 time.Duration
-	// Behind is the lag, in log entries, of the slowest webhook subscription, sampled once in the minute. It is nil if
-	// no lag was sampled.
-	Behind *int64
-}
-
-// An Activity summarizes this process's webhook delivery attempts in the last hour.
-type Activity struct {
-	// Whole summarizes the hour. Its Behind is the latest sample.
-	Whole Minute
-	// Minutes contains up to 60 consecutive minutes, oldest first. The last minute is in progress. They begin no
-	// earlier than the process. For an event type or host that was first counted after another was evicted, they begin
-	// no earlier than that first count.
-	Minutes []Minute
-}
-
 // A Cluster is the state of the processes that share a store, as seen by one of them.
 type Cluster struct {
 	// Replicas lists the processes with a current lease, in the order in which the leases began.

@@ -452,7 +452,7 @@ func TestScreenshots(t *testing.T) {
 		name, path, theme string
 		width, height     int64
 	}{
-		{"console-overview", "/", "light", 1280, 700},
+		{"console-overview", "/", "light", 1280, 540},
 		{"console-subscription", "/subscriptions/" + good, "dark", 1100, 560},
 		{"console-events", "/events?since=10m", "light", 1280, 760},
 		{"console-tail", "/tail", "light", 1280, 440},

@@ -26,7 +26,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pulse"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
@@ -216,7 +215,6 @@ type Engine struct {
 	perHost bounds
 	inAll   bounds
 	metrics metrics
-	pulse   *pulse.Recorder
 	base    context.Context // for all attempts
 	abort   context.CancelFunc
 
@@ -235,7 +233,6 @@ type Engine struct {
 	due       timerQueue
 	saver     saver
 	trimmer   periodicTask
-	sampler   periodicTask
 	lines     []logLine
 	resending map[resendKey]struct{} // occurrences being sent by an operator
 	idle      chan struct{}          // closed when the last worker of a closing engine exits
@@ -247,7 +244,6 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{o: o, born: time.Now(), perHost: boundsOf(o.PerHost), inAll: boundsOf(o.Workers), shards: map[*Shard]struct{}{}, hosts: map[string]*host{}, tenants: map[string]*tenant{}, guests: map[visit]*guest{}, resending: map[resendKey]struct{}{}, idle: make(chan struct{})}
-	e.pulse = pulse.New(o.Now)
 	e.whole = e.NewShard(ShardOptions{})
 	e.due.now = e.clock
 	e.due.fire, e.saver.batch = e.handleTimer, maxBatch
@@ -258,7 +254,6 @@ func New(o Options) (*Engine, error) {
 	if o.Attempts != nil {
 		e.trimmer.begin(e, trimDelay, e.trimAttempts) // an earlier process may have left some
 	}
-	e.startSampling()
 	return e, nil
 }
 
@@ -272,9 +267,6 @@ func (e *Engine) Len() int {
 	}
 	return n
 }
-
-// Pulse returns the recorder of the last hour's attempts.
-func (e *Engine) Pulse() *pulse.Recorder { return e.pulse }
 
 // now returns the current time, which is stored, signed and compared with stored times.
 func (e *Engine) now() time.Time { return e.o.Now() }

@@ -59,7 +59,6 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		e.due.stop()
 		e.saver.stop()
 		e.trimmer.stop()
-		e.sampler.stop()
 		if e.workers == 0 {
 			close(e.idle)
 		}
@@ -69,7 +68,6 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	err := finishAttempts(ctx, e.idle, e.cancelAttempts, e.Flush)
 	e.abort()
 	e.trimmer.wait()
-	e.sampler.wait()
 	e.closeAll()
 	return err
 }

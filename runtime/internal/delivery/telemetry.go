@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -86,16 +85,15 @@ func (t *metrics) init(e *Engine) (err error) {
 	return err
 }
 
-// A census contains the values of the observed instruments and the lag of the slowest subscription at each lagging
-// host.
+// A census contains the values of the observed instruments.
 type census struct {
-	inFlight   int64
-	live       map[operator.State]int64
-	lag, hosts map[string]int64
+	inFlight int64
+	live     map[operator.State]int64
+	lag      map[string]int64
 }
 
 func (e *Engine) census() census {
-	s := census{live: map[operator.State]int64{operator.StateActive: 0, operator.StateSuspended: 0, operator.StatePaused: 0}, lag: map[string]int64{}, hosts: map[string]int64{}}
+	s := census{live: map[operator.State]int64{operator.StateActive: 0, operator.StateSuspended: 0, operator.StatePaused: 0}, lag: map[string]int64{}}
 	heads := map[*Log]store.Position{}
 	e.mu.Lock()
 	s.inFlight = int64(e.flying)
@@ -126,7 +124,6 @@ func (e *Engine) census() census {
 		behind := int64(0)
 		if base, head := h.marks.Base(), heads[h.log]; !h.isQuiet() && head > base {
 			behind = int64(head - base)
-			s.hosts[h.guest.host.name] = max(s.hosts[h.guest.host.name], behind)
 		}
 		s.lag[h.event] = max(s.lag[h.event], behind)
 	})
@@ -214,11 +211,6 @@ func (t *metrics) startSpan(ctx context.Context, h *Handle, kind string, number 
 		if r.category != "" {
 			outcome = outcomeFailed
 		}
-		took := r.took
-		if r.status == 0 && r.category != wire.Timeout {
-			took = -1 // a refused connection ends at once, however slow the endpoint is
-		}
-		h.e.pulse.Attempt(h.event, h.guest.host.name, r.category != "", took)
 		h.e.mu.Lock()
 		count := t.attributesFor(countKey{event: h.event, envelope: kind, outcome: outcome, category: string(r.category)})
 		timed := t.attributesFor(countKey{category: string(r.category)})

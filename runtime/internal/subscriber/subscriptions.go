@@ -24,7 +24,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pulse"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -141,9 +140,6 @@ func (w *Subscriptions) Restoring() int { return int(w.restoring.Load()) }
 
 // Lag returns, for each event type, how many entries its slowest live subscription lags behind the log.
 func (w *Subscriptions) Lag() map[string]int64 { return w.engine.Lag() }
-
-// Pulse returns the recorder of the last hour's attempts.
-func (w *Subscriptions) Pulse() *pulse.Recorder { return w.engine.Pulse() }
 
 // Failing returns the total number of failing live subscriptions and the ids of up to limit of them. A subscription is
 // failing if it is suspended or its last attempt failed.

@@ -82,15 +82,13 @@ type verb struct {
 }
 
 // Verbs contains the names of the verbs in the order of the help text.
-var Verbs = []string{"types", "subscriptions", "endpoints", "show", "attempts", "connections", "test", "retry", "pause", "unpause", "resume", "replay", "endreplay", "end", "disconnect", "revoke", "activity", "events", "latency", "why", "event", "occurrence", "audit", "cluster", "outbox", "putback", "drop", "tail"}
+var Verbs = []string{"types", "subscriptions", "endpoints", "show", "attempts", "connections", "test", "retry", "pause", "unpause", "resume", "replay", "endreplay", "end", "disconnect", "revoke", "events", "latency", "why", "event", "occurrence", "audit", "cluster", "outbox", "putback", "drop", "tail"}
 
 var verbs = map[string]verb{
 	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "perMinute", "behind", "streams", "pollers", "webhooks", "description"}},
 	"subscriptions": {method: "GET", path: "subscriptions", list: "subscriptions", columns: []string{"id", "principal", "event", "state", "behind", "waitingSince", "failedSince", "lastError", "url"}, row: dropOldError},
 	"endpoints": {method: "GET", path: "endpoints", list: "endpoints",
 		columns: []string{"host", "subscriptions", "active", "suspended", "paused", "failing", "failedSince", "behind", "waitingSince", "url"}},
-	"activity": {method: "GET", path: "activity", list: "minutes", head: "hour",
-		columns: []string{"at", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind"}},
 	"events": {method: "GET", path: "events", list: "occurrences", row: dropUnknownOutcomes,
 		columns: []string{"timestamp", "event", "eventId", "accepted", "waiting", "failed", "attempts", "lastAt", "lastError"}},
 	"latency": {method: "GET", path: "latency", list: "rows", page: mergeLatencies,
@@ -262,7 +260,7 @@ func (o *Options) check(v *verb, ofMany bool) error {
 	if len(o.Args) != len(v.args) {
 		return usage("%s takes %d arguments (%s), got %d", o.Verb, len(v.args), strings.Join(v.args, " "), len(o.Args))
 	}
-	if len(o.Filters) > 0 && !slices.Contains([]string{"subscriptions", "endpoints", "connections", "tail", "event", "events", "latency", "audit", "activity"}, o.Verb) {
+	if len(o.Filters) > 0 && !slices.Contains([]string{"subscriptions", "endpoints", "connections", "tail", "event", "events", "latency", "audit"}, o.Verb) {
 		return usage("%s takes no filters", o.Verb)
 	}
 	if o.Verb == "test" && !json.Valid([]byte(o.Args[1])) {
