@@ -1,4 +1,4 @@
-package operate
+package operate_test
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ func TestSRV8Abandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
-		e := b.event("e", true)
+		e := b.event("e")
 		ctx := operator.WithActor(t.Context(), "olga")
 		ann, bob := b.at("ann", "/a"), b.at("bob", "/b")
 		must(t, b.Pause(ctx, bob))
@@ -109,7 +109,7 @@ func TestSRV8AbandonedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
-		e := b.event("e", true)
+		e := b.event("e")
 		for i := range 3 {
 			b.at(fmt.Sprint("p", i), fmt.Sprint("/", i))
 		}

@@ -1,4 +1,4 @@
-package operate
+package operate_test
 
 import (
 	"context"
@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // SRV-8: attempts tell what was sent and what came back, and one occurrence is sent again under its webhook-id.
@@ -21,7 +20,7 @@ func TestSRV8Attempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
-		e := b.event("e", true)
+		e := b.event("e")
 		ctx := t.Context()
 		ann, bob := b.subscribe("ann"), b.subscribe("bob")
 		r.on(refuse)
@@ -71,7 +70,7 @@ func TestSRV8AttemptsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r, kept: -1})
-		e := b.event("e", true)
+		e := b.event("e")
 		id := b.subscribe("ann")
 		e.Emit(incident{ID: "1"})
 		settle(time.Minute)
@@ -89,7 +88,7 @@ func TestSRV8SendAgainBesideARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
-		e := b.register(eventtypetest.New(t, "e", eventtypetest.Options{Emits: true, Kept: topic.Kept{MaxCount: 1}}), true)
+		e := b.event("e", server.WithRetention(server.Retention{MaxCount: 1}))
 		id := b.subscribe("ann")
 		release := make(chan struct{})
 		r.on(func(w http.ResponseWriter) {
@@ -138,7 +137,7 @@ func TestSRV8AttemptsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newFailingStore()
 		b := newBed(t, setup{store: st, r: receive(t)})
-		b.event("e", true)
+		b.event("e")
 		id := b.subscribe("ann")
 		st.failAttempts(errTest)
 		for _, err := range []error{errorOf(b.Attempts(t.Context(), id)), errorOf(b.SendAgain(t.Context(), id, "1", time.Time{}))} {

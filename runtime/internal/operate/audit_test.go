@@ -1,4 +1,4 @@
-package operate
+package operate_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -29,19 +30,20 @@ func audited(all []operator.AuditEntry) string {
 // SRV-8: the latest first, by filter, in pages.
 func TestSRV8Audit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed(t, setup{})
+		st := memory.New()
+		b := newBed(t, setup{store: st})
 		ctx := t.Context()
 		if all, next, err := b.Audit(ctx, operator.AuditFilter{}, 0, 10); err != nil || len(all) != 0 || next != 0 {
 			t.Errorf("at first: %+v %d %v", all, next, err)
 		}
 		began := time.Now()
 		for i, e := range []operator.AuditEntry{{Actor: "olga", Verb: "pause", Subscription: "s1", Principal: "ann", Event: "e"}, {Actor: "ivan", Verb: "send", Subscription: "s1", EventID: "evt"},
-			{Actor: "olga", Verb: "send", Subscription: "s2"}, {Actor: "olga", Verb: "pause", Outcome: strings.Repeat("ö", maxAuditText)}} {
+			{Actor: "olga", Verb: "send", Subscription: "s2"}, {Actor: "olga", Verb: "pause", Outcome: strings.Repeat("ö", operate.MaxAuditText)}} {
 			e.Key, e.At = fmt.Sprint(i+1), began.Add(time.Duration(i)*2*time.Hour)
 			must(t, b.Note(ctx, e))
 		}
 		// Somebody else's entry is passed over.
-		log, err := b.o.Store.OpenLog(ctx, engine.AuditLog, store.LogOptions{})
+		log, err := st.OpenLog(ctx, engine.AuditLog, store.LogOptions{})
 		must(t, err)
 		_, err = log.Append(ctx, store.Entry{EventID: "x", Timestamp: events.NewTime(began), Data: json.RawMessage(`7`)})
 		must(t, err)
@@ -73,7 +75,7 @@ func TestSRV8Audit(t *testing.T) {
 			}
 		}
 		all, _, err := b.Audit(ctx, operator.AuditFilter{}, 0, 1)
-		if err != nil || all[0].Outcome != strings.Repeat("ö", maxAuditText/2) || !all[0].At.Equal(began.Add(6*time.Hour)) || all[0].Position != 4 {
+		if err != nil || all[0].Outcome != strings.Repeat("ö", operate.MaxAuditText/2) || !all[0].At.Equal(began.Add(6*time.Hour)) || all[0].Position != 4 {
 			t.Errorf("%+v %v", all, err)
 		}
 	})
@@ -84,7 +86,7 @@ func TestSRV8AuditLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, setup{})
 		must(t, b.Note(t.Context(), operator.AuditEntry{Actor: "olga", Key: "1"}))
-		for range maxAuditScan + 100 {
+		for range operate.MaxAuditScan + 100 {
 			must(t, b.Note(t.Context(), operator.AuditEntry{Actor: "ivan"}))
 		}
 		f := operator.AuditFilter{Actor: "olga"}
@@ -109,7 +111,7 @@ var errNoFile = errors.New("no file")
 
 // A store that fails is an error of both.
 func TestSRV8AuditStoreFails(t *testing.T) {
-	a := New(Options{Store: noFile{memory.New()}})
+	a := operate.New(operate.Options{Store: noFile{memory.New()}})
 	if err := a.Note(t.Context(), operator.AuditEntry{}); !errors.Is(err, errNoFile) {
 		t.Error(err)
 	}

@@ -1,4 +1,4 @@
-package operate
+package operate_test
 
 import (
 	"errors"
@@ -8,18 +8,33 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
+
+// A process is one that shares its store with others.
+type process struct {
+	operate.Processes
+	fence  uint64
+	owned  map[string]int
+	oldest time.Duration
+	heard  time.Time
+}
+
+func (p *process) Status() (uint64, map[string]int, bool) { return p.fence, p.owned, true }
+func (p *process) OutboxAge() time.Duration               { return p.oldest }
+func (p *process) LastLook() time.Time                    { return p.heard }
 
 // K10: an operator sees who shares the store, what nobody does, and what waits; where a process is alone there is
 // nothing to see.
 func TestSRV8Cluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if _, err := newBed(t, setup{}).Cluster(t.Context()); !errors.Is(err, events.ErrUnsupported) {
+		if _, err := newBed(t, setup{}).Admin.Cluster(t.Context()); !errors.Is(err, events.ErrUnsupported) {
 			t.Errorf("alone: %v", err)
 		}
 		st := memcluster.New().Open()
-		b := newBed(t, setup{store: st, without: true})
+		p := &process{}
+		a := operate.New(operate.Options{Store: st, Processes: p, Now: time.Now})
 		ctx := t.Context()
 		var fences []uint64
 		for _, name := range []string{"a", "b"} {
@@ -42,23 +57,23 @@ func TestSRV8Cluster(t *testing.T) {
 		}
 		claim(fences[0], engine.Shard{Topic: "e"}, engine.Shard{Topic: "e", Number: 1}, engine.Shard{Topic: engine.OutboxTopic})
 		claim(fences[1], engine.Shard{Topic: "e", Number: 2})
-		b.told.fence, b.told.owned, b.told.oldest, b.told.heard = fences[0], map[string]int{"e": 2, engine.OutboxTopic: 1}, time.Minute, time.Now()
-		c, err := b.Cluster(ctx)
+		p.fence, p.owned, p.oldest, p.heard = fences[0], map[string]int{"e": 2, engine.OutboxTopic: 1}, time.Minute, time.Now()
+		c, err := a.Cluster(ctx)
 		must(t, err)
 		if len(c.Replicas) != 2 || c.Replicas[0].Name != "a" || !c.Replicas[0].This || c.Replicas[0].Shards["e"] != 2 || c.Replicas[0].Shards[engine.OutboxTopic] != 1 ||
 			c.Replicas[1].This || c.Replicas[1].Shards["e"] != 1 || c.Unowned["e"] != 1 || len(c.Unowned) != 1 || !c.Leased || !c.HeardAt.Equal(time.Now()) ||
 			c.OutboxAge == nil || *c.OutboxAge != time.Minute {
 			t.Errorf("%+v", c)
 		}
-		b.told.fence, b.told.owned = 0, map[string]int{}
+		p.fence, p.owned = 0, map[string]int{}
 		time.Sleep(2 * time.Minute)
-		c, err = b.Cluster(ctx)
+		c, err = a.Cluster(ctx)
 		must(t, err)
 		if len(c.Replicas) != 0 || c.Leased || c.Unowned["e"] != 4 || c.OutboxAge != nil {
 			t.Errorf("after the leases: %+v", c)
 		}
 		st.Inject(memcluster.Faults{Fail: func(string) error { return errTest }})
-		if _, err := b.Cluster(ctx); !errors.Is(err, errTest) {
+		if _, err := a.Cluster(ctx); !errors.Is(err, errTest) {
 			t.Errorf("%v", err)
 		}
 	})

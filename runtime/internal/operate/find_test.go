@@ -1,4 +1,4 @@
-package operate
+package operate_test
 
 import (
 	"context"
@@ -12,15 +12,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
-
-// at makes a webhook subscription of a principal to e at a path of the receiver.
-func (b *bed) at(principal, path string) string {
-	b.t.Helper()
-	id, err := b.Subscribe(b.t.Context(), operator.SubscribeRequest{Secret: secret,
-		SubscriptionKey: operator.SubscriptionKey{Principal: principal, URL: origin + path, Event: "e"}})
-	must(b.t, err)
-	return id
-}
 
 // each does something to each subscription that the filter takes and that is one to do, page by page, as a caller's
 // loop does, and returns how many these were.
@@ -86,7 +77,7 @@ func TestSRV8FailingAndLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
-		e := b.event("e", true)
+		e := b.event("e")
 		ctx := t.Context()
 		ann, bob, carl := b.at("ann", "/a?token=hidden"), b.at("bob", "/b"), b.at("carl", "/b")
 		b.finds(operator.Filter{Failing: true})
@@ -164,11 +155,10 @@ func TestSRV8FailingAndLate(t *testing.T) {
 // SRV-8, REP-13: what fails is found wherever it is delivered to; since when it waits is known to its process.
 func TestSRV8FailingElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		owner, other, r, e := pair(t, false)
-		other.subscribe("ann")
-		settle(time.Second)
-		r.on(refuse)
-		e.Emit(incident{ID: "1"})
+		p := newPair(t)
+		owner, other := p.owner, p.other
+		p.r.on(refuse)
+		p.e.Emit(incident{ID: "1"})
 		settle(time.Minute)
 		owner.finds(operator.Filter{Failing: true}, "ann")
 		owner.finds(operator.Filter{Late: time.Second}, "ann")
@@ -183,7 +173,7 @@ func TestSRV8LoopOverPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
-		e := b.event("e", true)
+		e := b.event("e")
 		for _, principal := range []string{"ann", "bob", "carl", "dan", "eve"} {
 			b.at(principal, "/"+principal[:1])
 		}

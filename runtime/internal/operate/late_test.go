@@ -1,4 +1,4 @@
-package operate
+package operate_test
 
 import (
 	"errors"
@@ -11,10 +11,9 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // happenings is what a window says of its occurrences, in pages of any size.
@@ -42,7 +41,7 @@ func TestSRV8Between(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
-		e, other := b.event("e", true), b.event("f", true)
+		e, other := b.event("e"), b.event("f")
 		b.at("ann", "/a")
 		b.at("bob", "/b")
 		e.Emit(incident{ID: "1"})
@@ -95,7 +94,7 @@ func TestSRV8Latency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
-		e := b.event("e", true)
+		e := b.event("e")
 		b.at("ann", "/a")
 		b.at("bob", "/b")
 		r.on(func(http.ResponseWriter) { time.Sleep(3 * time.Second) })
@@ -144,8 +143,8 @@ func (b *bed) why(id, reason, help string, words ...string) operator.Delay {
 func TestSRV8Why(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
-		b := newBed(t, setup{r: r, suspend: delivery.Suspension{Min: 8, Rate: 0.5}})
-		e := b.event("e", true)
+		b := newBed(t, setup{r: r, suspend: server.Suspension{Min: 8, Rate: 0.5}})
+		e := b.event("e")
 		ctx := t.Context()
 		id := b.at("ann", "/a")
 		b.why(id, "", "", "Nothing waits.")
@@ -164,7 +163,7 @@ func TestSRV8Why(t *testing.T) {
 		failed := time.Now()
 		e.Emit(incident{ID: "2"})
 		settle(time.Second)
-		d := b.why(id, "retrying", "send", "failed since "+formatUTC(failed), "http_5xx at "+formatUTC(failed), "next attempt is due at "+formatUTC(failed.Add(5*time.Second)), "is lost: its attempts are used up then")
+		d := b.why(id, "retrying", "send", "failed since "+operate.FormatUTC(failed), "http_5xx at "+operate.FormatUTC(failed), "next attempt is due at "+operate.FormatUTC(failed.Add(5*time.Second)), "is lost: its attempts are used up then")
 		if !d.NextAt.Equal(failed.Add(5*time.Second)) || d.EventID != "2" || !d.Since.Equal(failed) {
 			t.Errorf("%+v", d)
 		}
@@ -192,7 +191,7 @@ func TestSRV8Why(t *testing.T) {
 func TestSRV8WhyRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, setup{r: receive(t)})
-		e := b.register(eventtypetest.New(t, "e", eventtypetest.Options{Emits: true, Fingerprint: "1", Kept: topic.Kept{MaxAge: time.Hour, MaxCount: 10}}), true)
+		e := b.event("e", server.WithRetention(server.Retention{MaxAge: time.Hour, MaxCount: 10}))
 		id := b.at("ann", "/a")
 		must(t, b.Pause(t.Context(), id))
 		began := time.Now()
@@ -210,7 +209,7 @@ func TestSRV8Superseded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
-		e := b.event("e", true)
+		e := b.event("e")
 		ctx := t.Context()
 		id := b.at("ann", "/a")
 		i, err := b.Get(ctx, id)

@@ -1,4 +1,4 @@
-package operate
+package operate_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
@@ -18,7 +19,7 @@ func TestSRV8ReplaySince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
-		e := b.event("e", true)
+		e := b.event("e")
 		ctx := t.Context()
 		ann := b.at("ann", "/a")
 		began := time.Now()
@@ -81,13 +82,13 @@ func TestSRV8ReplaySince(t *testing.T) {
 		missing(t, "an unknown id", errorOf(b.Locate(ctx, "e", operator.Point{EventID: "x"})))
 		missing(t, "an unknown type", errorOf(b.Locate(ctx, "x", operator.Point{Position: 1})))
 		// An id that is older than what is looked at is not said to be missing.
-		for i := range seekBatch {
-			e.Emit(incident{ID: fmt.Sprint("later ", i)})
+		for i := range operate.SeekBatch {
+			e.Emit(incident{ID: fmt.Sprint("later-", i)})
 		}
-		if from, err := positionBefore(ctx, e, "1", seekBatch+1); err != nil || from != 0 {
+		if from, err := b.PositionBefore(ctx, "e", "1", operate.SeekBatch+1); err != nil || from != 0 {
 			t.Errorf("%d %v", from, err)
 		}
-		if _, err := positionBefore(ctx, e, "1", seekBatch); !errors.Is(err, events.ErrInvalidParams) || !strings.Contains(err.Error(), "older ones were not looked at") {
+		if _, err := b.PositionBefore(ctx, "e", "1", operate.SeekBatch); !errors.Is(err, events.ErrInvalidParams) || !strings.Contains(err.Error(), "older ones were not looked at") {
 			t.Errorf("an id beyond the latest entries: %v", err)
 		}
 	})
@@ -99,7 +100,7 @@ func TestSRV8EndReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
-		e := b.event("e", true)
+		e := b.event("e")
 		ctx := operator.WithActor(t.Context(), "olga")
 		ann, bob := b.at("ann", "/a"), b.at("bob", "/b")
 		for i := range 5 {

@@ -1,4 +1,4 @@
-package operate
+package operate_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -40,8 +41,8 @@ func TestSRV8Occurrence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
 		b := newBed(t, setup{r: r})
-		e := b.event("e", true)
-		b.event("other", true)
+		e := b.event("e")
+		b.event("other")
 		ctx := t.Context()
 		ann, bob := b.at("ann", "/a"), b.at("bob", "/b")
 		must(t, b.Pause(ctx, bob))
@@ -90,8 +91,8 @@ func TestSRV8Occurrence(t *testing.T) {
 func TestSRV8FindIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(t, setup{without: true})
-		e := b.event("e", false)
-		const n = 3 * seekBatch
+		e := b.event("e")
+		const n = 3 * operate.SeekBatch
 		for i := range n {
 			e.Emit(incident{ID: fmt.Sprint(i)})
 		}
@@ -100,8 +101,8 @@ func TestSRV8FindIsBounded(t *testing.T) {
 			left  int
 			found int
 			whole bool
-		}{{"0", n, 1, true}, {"0", 2 * seekBatch, 0, false}, {fmt.Sprint(n - 1), seekBatch, 1, false}, {"x", n + 1, 0, true}} {
-			found, whole, err := searchEventID(t.Context(), e, c.id, &c.left)
+		}{{"0", n, 1, true}, {"0", 2 * operate.SeekBatch, 0, false}, {fmt.Sprint(n - 1), operate.SeekBatch, 1, false}, {"x", n + 1, 0, true}} {
+			found, whole, err := b.SearchEventID(t.Context(), "e", c.id, &c.left)
 			if err != nil || len(found) != c.found || whole != c.whole {
 				t.Errorf("%+v: %+v %v %v", c, found, whole, err)
 			}
@@ -112,10 +113,9 @@ func TestSRV8FindIsBounded(t *testing.T) {
 // SRV-8, REP-13: attempts tell what became of it at subscriptions of another process.
 func TestSRV8OccurrenceElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		owner, other, _, e := pair(t, false)
-		other.subscribe("ann")
-		settle(time.Second)
-		e.Emit(incident{ID: "1"})
+		p := newPair(t)
+		owner, other := p.owner, p.other
+		p.e.Emit(incident{ID: "1"})
 		settle(time.Minute)
 		owner.becomes(1, "ann accepted 1")
 		other.becomes(1, "ann accepted 1")

@@ -1,4 +1,4 @@
-package operate
+package operate_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -88,7 +89,7 @@ func TestSRV8OnceWaits(t *testing.T) {
 		}()
 		synctest.Wait()
 		began := time.Now()
-		if _, err := a.Once(t.Context(), "dead", nil, do); !errors.Is(err, operator.ErrUnderWay) || time.Since(began) > onceWait {
+		if _, err := a.Once(t.Context(), "dead", nil, do); !errors.Is(err, operator.ErrUnderWay) || time.Since(began) > operate.OnceWait {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		close(never)

@@ -1,4 +1,4 @@
-package operate
+package operate_test
 
 import (
 	"context"
@@ -68,7 +68,7 @@ func TestSRV8Unreadable(t *testing.T) {
 		r := receive(t)
 		st := &listingStore{Store: memory.New(), damaged: "sub_damaged"}
 		b := newBed(t, setup{r: r, store: st})
-		e := b.event("e", true)
+		e := b.event("e")
 		ctx := t.Context()
 		fails := b.at("ann", "/fails")
 		_, err := st.PutSubscription(ctx, store.Subscription{ID: st.damaged, Principal: "bob", URL: origin + "/damaged", Event: "e", Arguments: []byte(`{}`), Generation: 5, CreatedAt: time.Now()})
@@ -141,7 +141,7 @@ func TestSRV8LooksWithoutRecords(t *testing.T) {
 		r := receive(t)
 		st := &listingStore{Store: memory.New()}
 		b := newBed(t, setup{r: r, store: st})
-		e := b.event("e", true)
+		e := b.event("e")
 		ctx := t.Context()
 		for i := range 20 {
 			b.at(fmt.Sprint("p", i%10), fmt.Sprint("/", i))
@@ -227,7 +227,7 @@ func TestSRV8GivenUpReadsWhatFailed(t *testing.T) {
 		r := receive(t)
 		st := newFailingStore()
 		b := newBed(t, setup{r: r, store: st})
-		e := b.event("e", true)
+		e := b.event("e")
 		ctx := t.Context()
 		began := time.Now()
 		time.Sleep(time.Minute)
