@@ -220,10 +220,11 @@ func TestREP13RecheckAll(t *testing.T) {
 				settle(time.Second)
 				b.refused["ann"] = events.Forbidden("no more")
 				b.hidden["bob"] = nil
+				b.noteListChanged()
 				ob.RecheckAll(t.Context())
 				must(t, ob.Compare(t.Context()))
 				settle(time.Second)
-				b.want(t, "called again", `push ann ends: Forbidden {"reason":"no more"}`, `push bob ends: NotFound {"kind":"event"}`)
+				b.want(t, "called again", `push ann ends: Forbidden {"reason":"no more"}`, `push bob ends: NotFound {"kind":"event"}`, "list changed")
 				if !without {
 					r.want(t, "the webhook", `terminated {"reason":"no more"}`)
 					return

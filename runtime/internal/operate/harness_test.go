@@ -53,7 +53,7 @@ type incident struct {
 	ID string `json:"id"`
 }
 
-// notes collects what streams receive.
+// notes collects what streams and clients are told.
 type notes struct {
 	mu  sync.Mutex
 	all []string
@@ -129,6 +129,11 @@ func newBed(t *testing.T, o setup) *bed {
 	})
 	b.Admin = b.es.Admin().(*operate.Admin)
 	return b
+}
+
+// noteListChanged makes later changes of the list of event types notes.
+func (b *bed) noteListChanged() {
+	port.Of(b.es).OnListChanged(func() { b.note("list changed") })
 }
 
 func (b *bed) visible(_ context.Context, principal, _ string) bool {

@@ -221,9 +221,10 @@ func TestAUTH2Reauthorize(t *testing.T) {
 		b.want(t, "refused", `push ann ends: Forbidden {"reason":"no more"}`)
 		r.want(t, "refused", `terminated {"reason":"no more"}`)
 		b.hidden["bob"], b.hidden["eve"] = nil, errTest
+		b.noteListChanged()
 		must(t, b.RefreshVisibility(t.Context()))
 		settle(time.Second)
-		b.want(t, "hidden", `push bob ends: NotFound {"kind":"event"}`)
+		b.want(t, "hidden", `push bob ends: NotFound {"kind":"event"}`, "list changed")
 		r.want(t, "hidden", `terminated {"kind":"event"}`)
 		if got := b.log(); strings.Count(got, "asking Visible again") != 2 || !strings.Contains(got, errTest.Error()) {
 			t.Errorf("logged: %s", got)
