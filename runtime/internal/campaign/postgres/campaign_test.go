@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/campaigntest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/relayed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 )
@@ -70,38 +69,6 @@ func TestRollingDeploy(t *testing.T) {
 
 func campaigned(t *testing.T, s campaign.Settings) {
 	t.Helper()
-	s.Dir, s.Env = t.ArtifactDir(), []string{asReplica + "=1"}
-	var err error
-	if s.Program, err = os.Executable(); err != nil {
-		t.Fatal(err)
-	}
-	r, err := campaign.Run(t.Context(), s)
-	if err != nil {
-		logs(t, s.Dir)
-	}
-	if r != nil {
-		var b strings.Builder
-		r.Print(&b)
-		t.Log("\n"+b.String(), r.Short())
-	}
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// logs shows the ends of the replicas' logs, without what their goroutines did.
-func logs(t *testing.T, dir string) {
-	t.Helper()
-	all, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range all {
-		text, err := os.ReadFile(dir + "/" + f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _, _ = bytes.Cut(text, []byte("\nSIGQUIT"))
-		t.Logf("%s:\n%s", f.Name(), text[max(0, len(text)-8_000):])
-	}
+	s.Env = []string{asReplica + "=1"}
+	campaigntest.Run(t, s)
 }
