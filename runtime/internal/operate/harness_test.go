@@ -213,9 +213,6 @@ func (e *eventType) Head() store.Position {
 	return i.Head
 }
 
-// terminated returns the error that a poll of the type returns, or nil.
-func (e *eventType) terminated() error { return e.b.poll(e, "nobody") }
-
 func (b *bed) request(method, principal, params string) port.Request {
 	return port.Request{Method: method, Params: json.RawMessage(params), ID: json.RawMessage("1"), Principal: principal, Stateless: true, CanStream: true}
 }
@@ -244,8 +241,8 @@ func (b *bed) pollers() (all []string) {
 type stream struct {
 	b         *bed
 	principal string
-	id        string // of the subscription
-	active    atomic.Bool
+	id        string        // of the subscription
+	cursor    string        // of the last active
 	goOn      chan struct{} // has a value unless the stream is blocked
 }
 
@@ -272,16 +269,21 @@ func (b *bed) stream(e *eventType, principal string) *stream {
 // Write implements [port.Carrier].
 func (s *stream) Write(frames []frame.Frame) error {
 	for _, f := range frames {
-		var p struct{ Error wire.ErrorObject }
+		var p struct {
+			Cursor    string
+			Truncated bool
+			Error     wire.ErrorObject
+		}
 		if err := json.Unmarshal(f.Params(), &p); err != nil {
 			return err
 		}
 		kind, _, _ := strings.Cut(p.Error.Message, ":")
 		switch f.Method() {
 		case wire.NotificationActive:
-			if s.active.Swap(true) {
-				s.b.note("%s hears: a gap", s.principal)
+			if s.cursor != "" {
+				s.b.note("%s hears: %s", s.principal, map[bool]string{true: "a gap", false: "active"}[p.Truncated])
 			}
+			s.cursor = p.Cursor
 		case wire.NotificationError:
 			s.b.note("%s hears: %s %s", s.principal, kind, p.Error.Data)
 		case wire.NotificationTerminated:

@@ -8,9 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -54,6 +57,7 @@ func TestSRV8Raise(t *testing.T) {
 		b.want(t, "errors", `ann hears: UpstreamError {"reason":"maintenance"}`, `ann hears: UpstreamError {"reason":"yours"}`,
 			`bob hears: UpstreamError {"reason":"maintenance"}`)
 
+		before := ann.cursor
 		if n, err := b.RaiseGap(ctx, ofType); n != 3 || err != nil || e.Head() != 1 || quiet.Head() != 0 {
 			t.Errorf("%d %v, marked up to %d and %d", n, err, e.Head(), quiet.Head())
 		}
@@ -62,8 +66,14 @@ func TestSRV8Raise(t *testing.T) {
 			t.Errorf("%d %v, marked up to %d", n, err, e.Head())
 		}
 		settle(time.Second)
+		if i, err := b.Get(ctx, id); err != nil || !i.Truncated {
+			t.Errorf("%+v %v", i, err)
+		}
 		r.want(t, "gaps", "gap", "gap")
 		b.want(t, "gaps", "ann hears: a gap", "bob hears: a gap")
+		if ann.cursor == before {
+			t.Error("the cursor of the gap is that before it")
+		}
 		missing(t, "a gap of an unknown type", errorOf(b.RaiseGap(ctx, operator.Target{Event: "nope"})))
 		missing(t, "an error of an unknown type", errorOf(b.RaiseError(ctx, operator.Target{Event: "nope"}, nil)))
 
@@ -97,7 +107,11 @@ func TestCUR7NoGap(t *testing.T) {
 		b := newBed(t, setup{r: r})
 		e := b.register(events.Info{Name: "e", NoReplay: true})
 		st := b.stream(e, "ann")
-		for _, target := range []operator.Target{{Event: "e"}, {ID: st.id}, {ID: b.subscribe("bob")}} {
+		id := b.subscribe("bob")
+		if err := b.Replay(t.Context(), id, "x", 0); !errors.Is(err, events.ErrUnsupported) {
+			t.Errorf("a replay: %v", err)
+		}
+		for _, target := range []operator.Target{{Event: "e"}, {ID: st.id}, {ID: id}} {
 			n, err := b.RaiseGap(t.Context(), target)
 			if n != 0 || !errors.Is(err, events.ErrUnsupported) || !strings.HasPrefix(err.Error(), "raising a gap: event type e has no replay") {
 				t.Errorf("%+v: %d %v", target, n, err)
@@ -146,8 +160,21 @@ func TestSRV8Terminate(t *testing.T) {
 			t.Errorf("%q poll", got)
 		}
 		missing(t, "the type's webhook", errorOf(b.Get(ctx, ann)))
-		if err := b.poll(e, "ann"); err == nil || !strings.Contains(err.Error(), "Forbidden") {
-			t.Errorf("a poll of the closed type: %v", err)
+		// The type stays closed in all modes, after the check of the mode.
+		const webhook = `{"name":"e","delivery":{"mode":"webhook","url":"` + plain + `","secret":"` + secret + `"}}`
+		inside := port.Of(b.es)
+		for what, c := range map[string]struct {
+			err  error
+			code int64
+		}{
+			"poll":              {b.poll(e, "ann"), -32012},
+			"stream":            {errorOf(inside.Open(ctx, b.request(wire.MethodStream, "ann", `{"name":"e"}`))), -32012},
+			"webhook":           {errorOf(inside.Call(ctx, b.request(wire.MethodSubscribe, "ann", webhook))), -32012},
+			"subscribe by push": {errorOf(inside.Call(ctx, b.request(wire.MethodSubscribe, "ann", strings.Replace(webhook, `"webhook"`, `"push"`, 1)))), -32014},
+		} {
+			if refused, ok := errors.AsType[*jsonrpc.Error](c.err); !ok || refused.Code != c.code {
+				t.Errorf("%s of the closed type: %v, want %d", what, c.err, c.code)
+			}
 		}
 		must(t, b.poll(other, "ann"))
 

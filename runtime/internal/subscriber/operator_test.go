@@ -198,8 +198,8 @@ func TestSRV8ReplayRefused(t *testing.T) {
 		other := wire.Cursor{Kind: wire.LogCursor, Name: 7, Position: 1}.String()
 		ahead := wire.Cursor{Kind: wire.LogCursor, Name: wire.NameHash("e"), Epoch: p.typ.Topic().Epoch(), Position: 99}.String()
 		checked := wire.Cursor{Kind: wire.CheckCursor, Name: wire.NameHash("e"), Upstream: "1"}.String()
-		for cursor, want := range map[string]string{"rubbish": "malformed", other: "another event type", ahead: "beyond the head", checked: "not a log cursor"} {
-			if err := p.replay(t.Context(), res.ID, cursor, 0); kindOf(err) != wire.InvalidParams || !contains(err, want) {
+		for cursor, want := range map[string]string{"": "malformed", "rubbish": "malformed", (*res.Cursor)[:10]: "malformed", other: "another event type", ahead: "beyond the head", checked: "not a log cursor"} {
+			if err := p.replay(t.Context(), res.ID, cursor, 0); kindOf(err) != wire.InvalidParams || !contains(err, want) || cursor != "" && contains(err, cursor) {
 				t.Errorf("from %q: %v", cursor, err)
 			}
 			r, _ := f.stored(res.ID)
