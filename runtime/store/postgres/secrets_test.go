@@ -6,17 +6,16 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/secrettest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/sqltest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
-var oneKey, anotherKey = secrettest.OneKey, secrettest.AnotherKey
+var oneKey, anotherKey = sqltest.OneKey, sqltest.AnotherKey
 
-// K13, S5.
-func TestFirstKey(t *testing.T) {
-	schema := pgtest.Schema(t)
-	secrettest.TestFirstKey(t, secrettest.Engine{
-		Open: func(key []byte, old ...[]byte) (secrettest.Store, error) {
+// engineOf returns the engine of the stores in a schema.
+func engineOf(t *testing.T, schema string) sqltest.Engine {
+	return sqltest.Engine{
+		Open: func(key []byte, old ...[]byte) (sqltest.Store, error) {
 			return postgres.Open(t.Context(), pgtest.URL(t), quiet(postgres.Options{Schema: schema, Key: key, OldKeys: old}))
 		},
 		Exec: func(statement string) { t.Helper(); pgtest.Exec(t, pgtest.URL(t), statement) },
@@ -27,12 +26,19 @@ func TestFirstKey(t *testing.T) {
 			}
 			return n
 		},
-		Schema: schema + ".",
-		Plain:  func(text string) string { return `'\x00'::bytea || convert_to('` + text + `', 'UTF8')` },
-		Sealed: "get_byte(secrets, 0) = 1",
-		Forget: "UPDATE " + schema + ".store SET sealed = NULL",
-		ErrKey: postgres.ErrKey, ErrCorrupt: postgres.ErrCorrupt,
-	})
+		Schema:  schema + ".",
+		Plain:   func(text string) string { return `'\x00'::bytea || convert_to('` + text + `', 'UTF8')` },
+		Sealed:  "get_byte(secrets, 0) = 1",
+		Garbage: "'x'",
+		Forget:  "UPDATE " + schema + ".store SET sealed = NULL",
+		ErrKey:  postgres.ErrKey, ErrCorrupt: postgres.ErrCorrupt,
+	}
+}
+
+// K13, S5.
+func TestFirstKey(t *testing.T) {
+	schema := pgtest.Schema(t)
+	sqltest.TestFirstKey(t, engineOf(t, schema))
 	isRefused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: oneKey}, postgres.ErrKey, "is missing")
 }
 
@@ -41,17 +47,17 @@ func TestFirstKey(t *testing.T) {
 func TestNewKey(t *testing.T) {
 	schema := pgtest.Schema(t)
 	first := open(t, schema, postgres.Options{Key: oneKey})
-	secrettest.Put(t, first, "sub_1", "sub_2")
+	sqltest.Put(t, first, "sub_1", "sub_2")
 	told := open(t, schema, postgres.Options{Key: oneKey, OldKeys: [][]byte{anotherKey}})
 	first.Close()
 	now := open(t, schema, postgres.Options{Key: anotherKey, OldKeys: [][]byte{oneKey}})
-	secrettest.Have(t, now, "sub_1", "sub_2")
+	sqltest.Have(t, now, "sub_1", "sub_2")
 	prefixes := "SELECT string_agg(DISTINCT substring(secrets FROM 1 FOR 5)::text, ' ') = substring((SELECT sealed FROM " + schema + ".store) FROM 1 FOR 5)::text FROM " + schema + ".subscriptions"
 	waitFor(t, "all lie under the new key", func() bool { return pgtest.Query(t, pgtest.URL(t), prefixes) == "t" })
-	secrettest.Have(t, told, "sub_1", "sub_2")
+	sqltest.Have(t, told, "sub_1", "sub_2")
 	told.Close()
 	now.Close()
 	isRefused(t, pgtest.URL(t), postgres.Options{Schema: schema, Key: oneKey}, postgres.ErrKey)
 	isRefused(t, as(t, pgtest.URL(t), func(*url.URL, url.Values) {}), postgres.Options{Schema: schema, OldKeys: [][]byte{anotherKey}}, postgres.ErrKey)
-	secrettest.Have(t, open(t, schema, postgres.Options{Key: anotherKey}), "sub_1", "sub_2")
+	sqltest.Have(t, open(t, schema, postgres.Options{Key: anotherKey}), "sub_1", "sub_2")
 }

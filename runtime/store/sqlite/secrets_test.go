@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/secrettest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/sqltest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
 
@@ -16,17 +17,18 @@ func keyed(key []byte, old ...[]byte) sqlite.Options {
 	return sqlite.Options{Key: key, OldKeys: old, Synchronous: sqlite.Normal, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// K13, S5.
-func TestFirstKey(t *testing.T) {
+// engineOf returns the engine of the stores in a new file.
+func engineOf(t *testing.T) sqltest.Engine {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "events.db")
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { db.Close() })
 	db.SetMaxIdleConns(0) // no connection is open next to a store's
-	secrettest.TestFirstKey(t, secrettest.Engine{
-		Open: func(key []byte, old ...[]byte) (secrettest.Store, error) {
+	return sqltest.Engine{
+		Open: func(key []byte, old ...[]byte) (sqltest.Store, error) {
 			return sqlite.Open(t.Context(), path, keyed(key, old...))
 		},
 		Exec: func(statement string) {
@@ -42,10 +44,21 @@ func TestFirstKey(t *testing.T) {
 			}
 			return n
 		},
-		Plain:  func(text string) string { return "CAST(x'00' || '" + text + "' AS BLOB)" },
-		Sealed: "substr(secrets, 1, 1) = x'01'",
-		Forget: "DELETE FROM key_check",
-		ErrKey: sqlite.ErrKey, ErrCorrupt: sqlite.ErrCorrupt,
+		Plain:   func(text string) string { return "CAST(x'00' || '" + text + "' AS BLOB)" },
+		Sealed:  "substr(secrets, 1, 1) = x'01'",
+		Garbage: "x'78'",
+		Forget:  "DELETE FROM key_check",
+		ErrKey:  sqlite.ErrKey, ErrCorrupt: sqlite.ErrCorrupt,
+	}
+}
+
+// K13, S5.
+func TestFirstKey(t *testing.T) { sqltest.TestFirstKey(t, engineOf(t)) }
+
+// K2.
+func TestDamagedSubscription(t *testing.T) {
+	sqltest.TestDamagedSubscription(t, engineOf(t), 0, func(sqltest.Store) map[string]func(string, int) ([]store.Subscription, error) {
+		return map[string]func(string, int) ([]store.Subscription, error){}
 	})
 }
 
@@ -56,17 +69,17 @@ func TestNewKey(t *testing.T) {
 	for i := range 60 {
 		ids = append(ids, fmt.Sprintf("sub_%02d", i))
 	}
-	for i, o := range []sqlite.Options{keyed(secrettest.OneKey), keyed(secrettest.AnotherKey, secrettest.OneKey), keyed(secrettest.AnotherKey)} {
+	for i, o := range []sqlite.Options{keyed(sqltest.OneKey), keyed(sqltest.AnotherKey, sqltest.OneKey), keyed(sqltest.AnotherKey)} {
 		s := open(t, path, o)
 		if i == 0 {
-			secrettest.Put(t, s, ids...)
+			sqltest.Put(t, s, ids...)
 		}
-		secrettest.Have(t, s, ids...)
+		sqltest.Have(t, s, ids...)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if i == 1 {
-			if s, err := sqlite.Open(t.Context(), path, keyed(secrettest.OneKey)); !errors.Is(err, sqlite.ErrKey) {
+			if s, err := sqlite.Open(t.Context(), path, keyed(sqltest.OneKey)); !errors.Is(err, sqlite.ErrKey) {
 				if err == nil {
 					s.Close()
 				}

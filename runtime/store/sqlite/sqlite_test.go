@@ -1,9 +1,6 @@
 package sqlite_test
 
 import (
-	"database/sql"
-	"fmt"
-	"log/slog"
 	"path/filepath"
 	"testing"
 
@@ -80,51 +77,4 @@ func TestLister(t *testing.T) {
 func TestActions(t *testing.T) {
 	t.Parallel()
 	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return fresh(t) }, nil)
-}
-
-// K2: an unreadable record of a subscription does not prevent the start of a server: the others are listed.
-func TestDamagedSubscription(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "events.db")
-	s := open(t, path, sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
-	for i := range 9 {
-		sub := store.Subscription{ID: fmt.Sprint("sub_", i), Event: "e", Generation: 1, Arguments: []byte(`{}`)}
-		if _, err := s.PutSubscription(t.Context(), sub); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, q := range []string{"UPDATE subscriptions SET secrets = x'78' WHERE id IN ('sub_2', 'sub_3')", "UPDATE subscriptions SET settled = '{' WHERE id IN ('sub_4', 'sub_8')"} {
-		if _, err := db.Exec(q); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, path, sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
-	for limit := 1; limit < 10; limit++ {
-		var ids []string
-		for after := ""; ; {
-			page, err := s.Subscriptions(t.Context(), after, limit)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, sub := range page {
-				ids = append(ids, sub.ID)
-			}
-			if len(page) < limit {
-				break
-			}
-			after = page[limit-1].ID
-		}
-		if got := fmt.Sprint(ids); got != "[sub_0 sub_1 sub_5 sub_6 sub_7]" {
-			t.Errorf("by %d: %s", limit, got)
-		}
-	}
 }

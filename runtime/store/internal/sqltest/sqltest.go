@@ -1,9 +1,11 @@
-// Package secrettest tests SQL stores that seal their secrets with keys. It makes no compatibility promise.
-package secrettest
+// Package sqltest tests stores on SQL databases whose tables it changes. It makes no compatibility promise.
+package sqltest
 
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -30,6 +32,8 @@ type Engine struct {
 	// Plain returns the SQL expression of a text as an unsealed secret. Sealed is the SQL condition for sealed ones.
 	Plain  func(text string) string
 	Sealed string
+	// Garbage is the SQL expression of secrets that cannot be read.
+	Garbage string
 	// Forget is the statement that deletes the proof by which a store recognizes its key.
 	Forget string
 	// ErrKey is the error for a wrong key, and ErrCorrupt the one for damaged data.
@@ -146,4 +150,81 @@ func TestFirstKey(t *testing.T, e Engine) {
 	e.Exec(e.Forget)
 	refused("without its proof", OneKey)
 	refused("without its proof, with another key", AnotherKey)
+}
+
+// TestDamagedSubscription tests that unreadable records do not prevent others from being listed, that a page of them
+// does not end a list, and that an operator sees which records are unreadable (K2). Lists returns further lists of a
+// store that have the same subscriptions.
+func TestDamagedSubscription(t *testing.T, e Engine, shard int, lists func(s Store) map[string]func(after string, limit int) ([]store.Subscription, error)) {
+	open := func() Store {
+		t.Helper()
+		s, err := e.Open(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := open()
+	for i := range 9 {
+		sub := store.Subscription{ID: fmt.Sprint("sub_", i), Event: "e", Shard: shard, Generation: 1, Arguments: []byte(`{}`)}
+		if _, err := s.PutSubscription(t.Context(), sub); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e.Exec("UPDATE " + e.Schema + "subscriptions SET secrets = " + e.Garbage + " WHERE id IN ('sub_2', 'sub_3')")
+	e.Exec("UPDATE " + e.Schema + "subscriptions SET settled = '{' WHERE id IN ('sub_4', 'sub_8')")
+	s = open()
+	defer s.Close()
+	all := lists(s)
+	all["all"] = func(after string, limit int) ([]store.Subscription, error) {
+		return s.Subscriptions(t.Context(), after, limit)
+	}
+	for name, list := range all {
+		for limit := 1; limit < 10; limit++ {
+			var ids []string
+			for after := ""; ; {
+				page, err := list(after, limit)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, sub := range page {
+					ids = append(ids, sub.ID)
+				}
+				if len(page) < limit {
+					break
+				}
+				after = page[limit-1].ID
+			}
+			if got := fmt.Sprint(ids); got != "[sub_0 sub_1 sub_5 sub_6 sub_7]" {
+				t.Errorf("%s by %d: %s", name, limit, got)
+			}
+		}
+	}
+	if _, ok, err := s.Subscription(t.Context(), "sub_2"); ok || err == nil {
+		t.Errorf("an unreadable one: %v, %v", ok, err)
+	}
+	for _, known := range []string{"", "sub_5", "sub_2"} {
+		listed, err := s.ListSubscriptions(t.Context(), "", 10, func(id string) bool { return id == known })
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, l := range listed {
+			if l.Unreadable != "" {
+				got += l.ID + " "
+			}
+			if l.Unreadable != "" && l.Unreadable != engine.UnreadableDamaged || (l.Event == "") != (l.ID == known) {
+				t.Errorf("%+v", l)
+			}
+		}
+		if want := strings.ReplaceAll("sub_2 sub_3 sub_4 sub_8 ", known+" ", ""); known != "" && got != want || len(listed) != 9 {
+			t.Errorf("%d are listed, unreadable %q", len(listed), got)
+		}
+	}
+	if one, ok, err := s.ListSubscription(t.Context(), "sub_2"); !ok || err != nil || one.Unreadable != engine.UnreadableDamaged {
+		t.Errorf("%+v %t %v", one, ok, err)
+	}
 }
