@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"net/http"
 	"strings"
@@ -162,39 +161,6 @@ func TestHOOK8DeliveryStatus(t *testing.T) {
 		}
 		if d := w.subscribe("alice", params(plain, secretA, "")).DeliveryStatus; d == nil || !d.Active || d.FailedSince != nil || d.LastDeliveryAt == nil {
 			t.Errorf("next: %+v", d)
-		}
-	})
-}
-
-// TestD7TruncatedUntilReported signals a gap by envelope and reports it in one subscribe response
-// (D7, HOOK-7).
-func TestD7TruncatedUntilReported(t *testing.T) {
-	bubble(t, func(o *Options) { o.Retention = Retention{MaxCount: 4} }, func(w *world) {
-		t := w.t
-		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		s := w.subscribe("alice", params(plain, secretA, ""))
-		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { time.Sleep(3 * time.Second); return false })
-		for i := range 30 {
-			emit(t, e, incident{ID: fmt.Sprint("i", i)})
-		}
-		w.settle(20 * time.Minute)
-		gaps := 0
-		for _, d := range w.r.all() {
-			if d.body.Type == wire.EnvelopeGap {
-				gaps++
-				if d.body.Cursor == nil || !d.signedBy(secretA) || !strings.HasPrefix(d.header.Get("webhook-id"), "msg_gap_") {
-					t.Errorf("HOOK-7: %s %v", d.raw, d.header)
-				}
-			}
-		}
-		if i, _ := w.Admin().Get(t.Context(), s.ID); gaps == 0 || !i.Truncated {
-			t.Fatalf("%d gaps, %+v", gaps, i)
-		}
-		if r := w.subscribe("alice", params(plain, secretA, "")); !r.Truncated || !r.DeliveryStatus.Active {
-			t.Errorf("the gap is not reported: %+v", r)
-		}
-		if r := w.subscribe("alice", params(plain, secretA, "")); r.Truncated {
-			t.Errorf("the gap is reported twice: %+v", r)
 		}
 	})
 }

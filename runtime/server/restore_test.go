@@ -104,47 +104,6 @@ func TestSUB11Restart(t *testing.T) {
 	})
 }
 
-// TestSUB11WhatDoesNotComeBack restarts after an end: what was unsubscribed, revoked or has
-// expired stays gone.
-func TestSUB11WhatDoesNotComeBack(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
-		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		for i := range 4 {
-			w.subscribe(fmt.Sprint("p", i), params(fmt.Sprint(plain, i), secretA, `,"ttlMs":600000`))
-		}
-		w.unsubscribe("p0", plain+"0")
-		w.Revoke(t.Context(), "p1")
-		w.subscribe("p2", params(plain+"2", secretA, `,"ttlMs":7200000`))
-		w.restart(nil)
-		w.settle(time.Hour - time.Minute) // the type is registered late; orphans would be ended
-		if subs := w.Subscriptions(); len(subs) != 0 {
-			t.Fatal(subs)
-		}
-	})
-	bubble(t, durably, func(w *world) {
-		t := w.t
-		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		w.subscribe("p3", params(plain+"3", secretA, `,"ttlMs":60000`))
-		w.subscribe("p2", params(plain+"2", secretA, `,"ttlMs":7200000`))
-		if err := w.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		w.restart(nil)
-		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		w.settle(time.Second)
-		if subs := w.Subscriptions(); len(subs) != 1 || subs[0].Principal != "p2" {
-			t.Fatal(subs)
-		}
-		emit(t, e, incident{ID: "i1"})
-		w.settle(time.Second)
-		wantStrings(t, "delivered", w.r.shorts(), "i1")
-		w.unsubscribe("p2", plain+"2")
-		w.nothingLeft(nil)
-	})
-}
-
 // TestSUB11OnSubscribeAtRestore holds delivery back until OnSubscribe accepts, tries again when it
 // fails, and ends the subscription when it refuses (SUB-11, SRV-3).
 func TestSUB11OnSubscribeAtRestore(t *testing.T) {
@@ -182,40 +141,6 @@ func TestSUB11OnSubscribeAtRestore(t *testing.T) {
 		w.settle(time.Second)
 		wantStrings(t, "delivered", w.r.shorts()[before:], "i1", `terminated -32012 Forbidden {"reason":"not any more"}`)
 		w.nothingLeft(nil)
-	})
-}
-
-// TestSUB11RefreshWhileRestoring lets requests come before the restoring has.
-func TestSUB11RefreshWhileRestoring(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
-		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		for i := range 20 {
-			w.subscribe("alice", params(plain, secretA, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i)))
-		}
-		w.restart(nil)
-		slow := make(chan struct{})
-		register(t, w.Server, "e", Hooks[filterArgs, incident]{OnSubscribe: func(_ context.Context, _ Subscription, a *filterArgs) error {
-			if *a.MinLevel != 7 && *a.MinLevel != 8 {
-				<-slow
-			}
-			return nil
-		}})
-		if r := w.subscribe("alice", params(plain, secretA, `,"arguments":{"minLevel":7}`)); r.DeliveryStatus == nil {
-			t.Errorf("not the restored one: %+v", r)
-		}
-		raw, rerr := call(w.Server, "alice", wire.MethodUnsubscribe, `{"name":"e","arguments":{"minLevel":8},"delivery":{"url":"`+plain+`"}}`)
-		if rerr != nil {
-			t.Fatalf("%s %v", raw, rerr)
-		}
-		close(slow)
-		synctest.Wait()
-		if n := len(w.Subscriptions()); n != 19 {
-			t.Errorf("%d subscriptions", n)
-		}
-		if _, n, err := w.webhooks.Store().CountSubscriptions(t.Context(), "alice"); n != 19 || err != nil {
-			t.Errorf("counted %d, %v", n, err)
-		}
 	})
 }
 

@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -217,26 +216,4 @@ func TestVER2AnswerIsFinal(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestVER1DocumentBounds: a consent document with too many entries is none (VER-1).
-func TestVER1DocumentBounds(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
-		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		entries := verify.MaxReceivers + 1
-		w.r.document = func(rw http.ResponseWriter) {
-			fmt.Fprintf(rw, `{"receivers":["/hooks/"%s]}`, strings.Repeat(`,"/"`, entries-1))
-		}
-		w.subscribe("alice", params(secure, secretA, ""))
-		if n := len(w.r.challenges()); n != 1 {
-			t.Errorf("%d challenges with a document of too many entries", n)
-		}
-		entries = verify.MaxReceivers
-		w.settle(2 * time.Hour)
-		w.subscribe("alice", params(secure, secretA, ""))
-		if n := len(w.r.challenges()); n != 1 {
-			t.Errorf("%d challenges with a document of as many entries as may be", n)
-		}
-	})
 }

@@ -233,6 +233,12 @@ func TestVER1Ways(t *testing.T) {
 		}
 		g.told("nobody", nil, "")
 	})
+	verifying(t, "as many receivers as may be", func(t *testing.T, g *rig) {
+		all, _ := json.Marshal(wire.Receivers{Receivers: slices.Repeat([]string{"/hooks/"}, MaxReceivers)})
+		g.consents = string(all)
+		g.start()
+		g.expect("covered", "ann", hook, false, "", "GET")
+	})
 	verifying(t, "a document that is none", func(t *testing.T, g *rig) {
 		many, _ := json.Marshal(wire.Receivers{Receivers: slices.Repeat([]string{"/"}, MaxReceivers+1)})
 		for _, text := range []string{"{", `["/"]`, string(many), `{"receivers":["hooks/","https://example.com/"]}`} {
