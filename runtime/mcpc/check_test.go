@@ -29,11 +29,11 @@ func TestCheckTools(t *testing.T) {
 				if tool == "_mcpc_init" {
 					args = `{"mcpc_info":{"mcpc_version":"0.2.6"}}`
 				}
-				if r := p.call(tool, args); r.text() != want || r.IsError || r.Content[0].Type != "text" {
+				if r := p.Call(tool, args); text(r) != want || r.IsError || r.Content[0].Type != "text" {
 					t.Errorf("%s: %+v", tool, r)
 				}
 			}
-			list := string(p.rpc("tools/list", `{}`).Result)
+			list := string(p.RPC("tools/list", `{}`).Result)
 			if strings.Contains(list, `"is_mcpc_enabled"`) != listed || strings.Contains(list, "_mcpc_init") || strings.Contains(list, `"_is_mcpc`) {
 				t.Errorf("listed %v: %s", listed, list)
 			}
@@ -46,8 +46,8 @@ func TestProbedSession(t *testing.T) {
 	for _, version := range eras {
 		bubble(t, mcpc.Options{}, nil, func(g *rig) {
 			p := g.dial(version)
-			p.call("is_mcpc_enabled", `{}`)
-			m := p.call("count", `{"steps":0}`).messages(t)[0]
+			p.Call("is_mcpc_enabled", `{}`)
+			m := messages(t, p.Call("count", `{"steps":0}`))[0]
 			if m.Event != "created" || m.SessionID != "default" || m.TaskID == "" {
 				t.Errorf("%+v", m)
 			}
@@ -101,8 +101,8 @@ func TestNotInTheProtocol(t *testing.T) {
 		return result{}, ctx.Err()
 	}, func(g *rig) {
 		p := g.dial(legacy)
-		p.call("count", withTask(1, "t"))
-		if r := p.call("count", withTask(2, "t")); !r.IsError || len(g.a.Tasks()) != 1 {
+		p.Call("count", withTask(1, "t"))
+		if r := p.Call("count", withTask(2, "t")); !r.IsError || len(g.a.Tasks()) != 1 {
 			t.Errorf("a second call for a running task: %+v", r)
 		}
 	})

@@ -46,8 +46,8 @@ func TestServerEvents(t *testing.T) {
 			}
 			p, q, plain := g.dial(version), g.dial(version), g.dial(version)
 			_ = plain
-			q.call("_mcpc_init", `{}`)
-			p.call("count", `{"steps":0,"mcpc_params":{"session_id":"talk","task_id":"t"}}`)
+			q.Call("_mcpc_init", `{}`)
+			p.Call("count", `{"steps":0,"mcpc_params":{"session_id":"talk","task_id":"t"}}`)
 			p.heard()
 			all := g.a.Sessions()
 			i := slices.IndexFunc(all, func(s mcpc.Session) bool { return s.ID == "talk" })
@@ -75,7 +75,7 @@ func TestServerEvents(t *testing.T) {
 				t.Errorf("%+v", m)
 			}
 			equal(t, "the other", q.heard())
-			p.hangUp()
+			p.HangUp()
 			synctest.Wait()
 			if err := mcpc.SendEvent(ctx, g.a, all[i], e, incident{"i3"}); !errors.Is(err, mcpc.ErrUnreachable) {
 				t.Errorf("a session that is over: %v", err)
@@ -89,12 +89,12 @@ func TestServerEvents(t *testing.T) {
 func TestForward(t *testing.T) {
 	bubble(t, mcpc.Options{Forward: func(event string) bool { return event == "incident.created" }}, nil, func(g *rig) {
 		early := g.dial(modern)
-		early.call("_mcpc_init", `{}`)
+		early.Call("_mcpc_init", `{}`)
 		e := register(t, g.es) // after the session has come
 		late, unasked, plain := g.dial(legacy), g.dial(legacy), g.dial(legacy)
-		unasked.call("count", withTask(0, "t")) // speaks MCPC without a check
+		unasked.Call("count", withTask(0, "t")) // speaks MCPC without a check
 		synctest.Wait()
-		late.call("is_mcpc_enabled", `{}`)
+		late.Call("is_mcpc_enabled", `{}`)
 		// Whoever was answered is sent what occurs from then on.
 		if err := e.Emit(t.Context(), incident{"i1"}); err != nil {
 			t.Fatal(err)
@@ -105,9 +105,9 @@ func TestForward(t *testing.T) {
 		}
 		equal(t, "unasked", unasked.heard(), `t complete {"total":0}`, ` incident.created {"id":"i1"}`)
 		equal(t, "plain", plain.heard())
-		early.hangUp()
-		unasked.hangUp()
-		late.hangUp()
+		early.HangUp()
+		unasked.HangUp()
+		late.HangUp()
 		synctest.Wait()
 		if subs := g.es.Subscriptions(); len(subs) > 0 {
 			t.Errorf("subscriptions are left: %+v", subs)
@@ -129,7 +129,7 @@ func TestTypesStayAsTheyAre(t *testing.T) {
 			}
 			p := g.dial(legacy)
 			var r struct{ Events []json.RawMessage }
-			if err := json.Unmarshal(p.rpc("events/list", `{}`).Result, &r); err != nil {
+			if err := json.Unmarshal(p.RPC("events/list", `{}`).Result, &r); err != nil {
 				t.Fatal(err)
 			}
 			for _, d := range r.Events {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,15 +14,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/peertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const legacy, modern = "2025-11-25", "2026-07-28"
+const legacy, modern = peertest.Legacy, peertest.Modern
 
 type arguments struct {
 	Steps int    `json:"steps"`
@@ -113,141 +112,52 @@ func bubble(t *testing.T, o mcpc.Options, work mcpc.Func[arguments, update, resu
 	})
 }
 
-// A peer speaks JSON-RPC to the rig over an in-memory transport, without a client of anybody's.
+// A peer keeps the order of what came, and the callbacks.
 type peer struct {
-	t       testing.TB
-	conn    mcp.Connection
-	version string
-	hangUp  func()
-
+	*peertest.Peer
 	mu       sync.Mutex
-	last     int
-	answers  map[string]chan *jsonrpc.Response
-	order    []string // what came, in order: "id <n>", "callback <event>", "<method> <message>"
+	order    []string // "id <n>", "callback <event>", "<method> <message>"
 	messages []task.Message
 }
 
-// dial connects a peer; a legacy one shakes hands.
+// dial connects a peer.
 func (g *rig) dial(version string) *peer {
 	g.t.Helper()
-	ct, st := mcp.NewInMemoryTransports()
-	ctx, cancel := context.WithCancel(context.Background())
-	g.ran.Go(func() { _ = transport.Run(ctx, g.es, st) })
-	conn, err := ct.Connect(ctx)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	p := &peer{t: g.t, conn: conn, version: version, answers: map[string]chan *jsonrpc.Response{}}
-	g.ran.Go(p.read)
-	p.hangUp = sync.OnceFunc(func() { conn.Close(); cancel() })
-	g.stops = append(g.stops, p.hangUp)
-	if version == legacy {
-		p.rpc("initialize", `{"protocolVersion":"`+legacy+`","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
-		p.send(&jsonrpc.Request{Method: "notifications/initialized", Params: json.RawMessage(`{}`)})
-		p.rpc("ping", `{}`)
-	}
+	p := &peer{}
+	p.Peer = peertest.Dial(g.t, g.es, &g.ran, version, `{}`, func(m jsonrpc.Message) { p.take(g.t, m) })
+	g.stops = append(g.stops, p.HangUp)
 	return p
 }
 
-func (p *peer) read() {
-	for {
-		m, err := p.conn.Read(context.Background())
-		p.mu.Lock()
-		if err != nil {
-			for _, c := range p.answers {
-				close(c)
-			}
-			p.answers = nil
-			p.mu.Unlock()
+func (p *peer) take(t testing.TB, m jsonrpc.Message) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch m := m.(type) {
+	case *jsonrpc.Response:
+		id := fmt.Sprint(m.ID.Raw())
+		if id != "MCPC_CALLBACK" {
+			p.order = append(p.order, "id "+id)
 			return
 		}
-		switch m := m.(type) {
-		case *jsonrpc.Response:
-			id := fmt.Sprint(m.ID.Raw())
-			if id == "MCPC_CALLBACK" {
-				var r toolResult
-				if err := json.Unmarshal(m.Result, &r); err != nil || len(r.Content) != 1 {
-					p.t.Errorf("callback %s: %v", m.Result, err)
-					break
-				}
-				msg := r.messages(p.t)[0]
-				p.order = append(p.order, "callback "+msg.Event)
-				p.messages = append(p.messages, msg)
-				break
-			}
-			p.order = append(p.order, "id "+id)
-			if c := p.answers[id]; c != nil {
-				c <- m
-				delete(p.answers, id)
-			}
-		case *jsonrpc.Request:
-			var n struct {
-				Progress float64
-				Message  string
-			}
-			_ = json.Unmarshal(m.Params, &n)
-			p.order = append(p.order, fmt.Sprintf("%s %v %s", m.Method, n.Progress, n.Message))
+		var r peertest.Result
+		if err := json.Unmarshal(m.Result, &r); err != nil || len(r.Content) != 1 {
+			t.Errorf("callback %s: %v", m.Result, err)
+			return
 		}
-		p.mu.Unlock()
+		msg := messages(t, &r)[0]
+		p.order = append(p.order, "callback "+msg.Event)
+		p.messages = append(p.messages, msg)
+	case *jsonrpc.Request:
+		var n struct {
+			Progress float64
+			Message  string
+		}
+		_ = json.Unmarshal(m.Params, &n)
+		p.order = append(p.order, fmt.Sprintf("%s %v %s", m.Method, n.Progress, n.Message))
 	}
 }
 
-func (p *peer) send(m jsonrpc.Message) {
-	if err := p.conn.Write(context.Background(), m); err != nil {
-		p.t.Errorf("writing: %v", err)
-	}
-}
-
-const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}`
-
-// params adds what the era wants to params, and more _meta.
-func (p *peer) params(params, meta string) string {
-	if p.version == modern {
-		meta = strings.TrimSuffix(modernMeta+","+meta, ",")
-	}
-	if meta == "" {
-		return params
-	}
-	sep := ","
-	if params == `{}` {
-		sep = ""
-	}
-	return strings.TrimSuffix(params, "}") + sep + `"_meta":{` + meta + "}}"
-}
-
-// start sends a request and returns where its answer comes.
-func (p *peer) start(method, params string) (id int, answer chan *jsonrpc.Response) {
-	p.mu.Lock()
-	p.last++
-	id = p.last
-	answer = make(chan *jsonrpc.Response, 1)
-	p.answers[strconv.Itoa(id)] = answer
-	p.mu.Unlock()
-	made, _ := jsonrpc.MakeID(float64(id))
-	p.send(&jsonrpc.Request{ID: made, Method: method, Params: json.RawMessage(params)})
-	return id, answer
-}
-
-func (p *peer) rpc(method, params string) *jsonrpc.Response {
-	p.t.Helper()
-	_, answer := p.start(method, p.params(params, ""))
-	res, ok := <-answer
-	if !ok {
-		p.t.Fatalf("%s: connection ended", method)
-	}
-	return res
-}
-
-// A toolResult is a tool's result as it came.
-type toolResult struct {
-	IsError bool `json:"isError"`
-	Content []struct {
-		Type, Text string
-	} `json:"content"`
-	Structured json.RawMessage `json:"structuredContent"`
-}
-
-func (r *toolResult) messages(t testing.TB) []task.Message {
+func messages(t testing.TB, r *peertest.Result) []task.Message {
 	t.Helper()
 	var all []task.Message
 	for _, b := range r.Content {
@@ -260,26 +170,12 @@ func (r *toolResult) messages(t testing.TB) []task.Message {
 	return all
 }
 
-func (r *toolResult) text() string {
+func text(r *peertest.Result) string {
 	var all []string
 	for _, b := range r.Content {
 		all = append(all, b.Text)
 	}
 	return strings.Join(all, "\n")
-}
-
-// call calls a tool.
-func (p *peer) call(tool, args string) *toolResult {
-	p.t.Helper()
-	res := p.rpc("tools/call", `{"name":"`+tool+`","arguments":`+args+`}`)
-	if res.Error != nil {
-		p.t.Fatalf("%s: %v", tool, res.Error)
-	}
-	r := &toolResult{}
-	if err := json.Unmarshal(res.Result, r); err != nil {
-		p.t.Fatal(err)
-	}
-	return r
 }
 
 // heard are the callbacks so far, as "task event result".

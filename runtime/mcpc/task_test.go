@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/peertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
 )
 
@@ -45,9 +46,9 @@ func TestCallbacks(t *testing.T) {
 				}
 				bubble(t, mcpc.Options{}, work, func(g *rig) {
 					p := g.dial(version)
-					r := p.call("count", c.args)
-					created := r.messages(t)
-					if len(created) != 1 || created[0].Event != "created" || r.IsError || string(r.Structured) != r.text() {
+					r := p.Call("count", c.args)
+					created := messages(t, r)
+					if len(created) != 1 || created[0].Event != "created" || r.IsError || string(r.Structured) != text(r) {
 						t.Fatalf("answer %+v", r)
 					}
 					id := created[0].TaskID
@@ -72,7 +73,7 @@ func TestCallbacks(t *testing.T) {
 func TestMetadataAndValidation(t *testing.T) {
 	bubble(t, mcpc.Options{}, nil, func(g *rig) {
 		p := g.dial(legacy)
-		if list, _, _ := strings.Cut(string(p.rpc("tools/list", `{}`).Result), `"outputSchema"`); strings.Contains(list, "mcpc") || strings.Contains(list, "metadata") || !strings.Contains(list, `"count"`) {
+		if list, _, _ := strings.Cut(string(p.RPC("tools/list", `{}`).Result), `"outputSchema"`); strings.Contains(list, "mcpc") || strings.Contains(list, "metadata") || !strings.Contains(list, `"count"`) {
 			t.Errorf("tools/list: %s", list)
 		}
 		for args, want := range map[string]string{
@@ -83,7 +84,7 @@ func TestMetadataAndValidation(t *testing.T) {
 			`{"steps":1,"mcpc_params":{"task_id":7}}`:                                     "mcpc_params.task_id",
 			`{"steps":1,"_metadata":{"mcpc_task_id":"` + strings.Repeat("x", 300) + `"}}`: "at most 256",
 		} {
-			if r := p.call("count", args); !r.IsError || !strings.Contains(r.text(), want) {
+			if r := p.Call("count", args); !r.IsError || !strings.Contains(text(r), want) {
 				t.Errorf("%s: %+v", args, r)
 			}
 		}
@@ -113,10 +114,10 @@ func TestFailures(t *testing.T) {
 		"typed": `"Forbidden: {\"reason\":\"not yours\"}"`, "update": `"The task failed."`} {
 		bubble(t, mcpc.Options{}, work, func(g *rig) {
 			p := g.dial(legacy)
-			p.call("count", `{"steps":1,"fail":"`+fail+`","mcpc_params":{"task_id":"t"}}`)
+			p.Call("count", `{"steps":1,"fail":"`+fail+`","mcpc_params":{"task_id":"t"}}`)
 			equal(t, fail, p.heard(), "t failed "+want)
-			if r := p.call("count", `{"steps":1,"fail":"`+fail+`","mcpc_params":{"task_id":"t"}}`); r.IsError {
-				t.Errorf("the id is not free again: %s", r.text())
+			if r := p.Call("count", `{"steps":1,"fail":"`+fail+`","mcpc_params":{"task_id":"t"}}`); r.IsError {
+				t.Errorf("the id is not free again: %s", text(r))
 			}
 		})
 	}
@@ -136,14 +137,14 @@ func TestCheckStopAndBound(t *testing.T) {
 	}
 	bubble(t, mcpc.Options{MaxTasks: 2}, work, func(g *rig) {
 		p, q := g.dial(legacy), g.dial(legacy)
-		p.call("count", withTask(1, "a"))
+		p.Call("count", withTask(1, "a"))
 		synctest.Wait() // tasks of a session are not ordered among each other
-		p.call("count", withTask(7, "b"))
-		if r := p.call("count", withTask(1, "c")); !r.IsError || !strings.Contains(r.text(), "at most 2") {
+		p.Call("count", withTask(7, "b"))
+		if r := p.Call("count", withTask(1, "c")); !r.IsError || !strings.Contains(text(r), "at most 2") {
 			t.Errorf("the bound: %+v", r)
 		}
-		q.call("count", withTask(1, "a")) // another session's ids are its own
-		if r := q.call("count", withTask(1, "a")); !r.IsError || !strings.Contains(r.text(), "already") {
+		q.Call("count", withTask(1, "a")) // another session's ids are its own
+		if r := q.Call("count", withTask(1, "a")); !r.IsError || !strings.Contains(text(r), "already") {
 			t.Errorf("the same id: %+v", r)
 		}
 		synctest.Wait()
@@ -188,11 +189,11 @@ func TestSessionDiesMidTask(t *testing.T) {
 		}
 		bubble(t, mcpc.Options{}, work, func(g *rig) {
 			p, q := g.dial(version), g.dial(version)
-			p.call("count", withTask(1, "a"))
-			q.call("count", withTask(1, "a"))
+			p.Call("count", withTask(1, "a"))
+			q.Call("count", withTask(1, "a"))
 			synctest.Wait()
 			gone := g.a.Sessions()
-			p.hangUp()
+			p.HangUp()
 			synctest.Wait()
 			if all := g.a.Tasks(); len(all) != 1 || len(causes) != 1 || causes[0] == nil {
 				t.Fatalf("%s: tasks %+v, causes %v", version, all, causes)
@@ -214,13 +215,13 @@ func TestHangingTask(t *testing.T) {
 		}
 		g := newRig(t, serverQuiet(), mcpc.Options{}, work)
 		p := g.dial(legacy)
-		p.call("count", withTask(1, "a"))
+		p.Call("count", withTask(1, "a"))
 		plain := g.dial(legacy)
-		id, answer := plain.start("tools/call", `{"name":"count","arguments":{"steps":1}}`)
+		id, answer := plain.Start("tools/call", `{"name":"count","arguments":{"steps":1}}`)
 		synctest.Wait()
 		g.a.StopTask(g.a.Sessions()[0], "a")
 		made, _ := json.Marshal(map[string]any{"requestId": id})
-		plain.send(&jsonrpc.Request{Method: "notifications/cancelled", Params: made})
+		plain.Send(&jsonrpc.Request{Method: "notifications/cancelled", Params: made})
 		time.Sleep(6 * time.Second)
 		equal(t, "callbacks", p.heard(), `a failed "The task was stopped."`)
 		if left := g.a.Tasks(); len(left) != 0 {
@@ -250,18 +251,18 @@ func TestPlainClient(t *testing.T) {
 		}
 		bubble(t, mcpc.Options{}, work, func(g *rig) {
 			aware, p := g.dial(version), g.dial(version)
-			aware.call("_mcpc_init", `{}`)
-			id, answer := p.start("tools/call", p.params(`{"name":"count","arguments":{"steps":2}}`, `"progressToken":"tok"`))
-			var r toolResult
-			if err := json.Unmarshal((<-answer).Result, &r); err != nil {
+			aware.Call("_mcpc_init", `{}`)
+			id, answer := p.Start("tools/call", p.Params(`{"name":"count","arguments":{"steps":2}}`, `"progressToken":"tok"`))
+			r := &peertest.Result{}
+			if err := json.Unmarshal((<-answer).Result, r); err != nil {
 				t.Fatal(err)
 			}
-			if string(r.Structured) != `{"total":2}` || r.text() != `{"total":2}` || r.IsError || way != mcpc.Plain {
+			if string(r.Structured) != `{"total":2}` || text(r) != `{"total":2}` || r.IsError || way != mcpc.Plain {
 				t.Errorf("%s: %+v by %v", version, r, way)
 			}
 			order := p.came()
 			equal(t, version, order[len(order)-3:], `notifications/progress 1 {"step":1}`, `notifications/progress 2 {"step":2}`, "id "+string(rune('0'+id)))
-			if r := p.call("count", `{"steps":1,"fail":"No."}`); !r.IsError || r.text() != "No." {
+			if r := p.Call("count", `{"steps":1,"fail":"No."}`); !r.IsError || text(r) != "No." {
 				t.Errorf("failed: %+v", r)
 			}
 			equal(t, "callbacks", p.heard())
@@ -277,16 +278,16 @@ func TestOutputSchema(t *testing.T) {
 	for _, version := range eras {
 		for order, before := range map[string]func(p *peer) (list string){
 			"list, greet, call": func(p *peer) string {
-				list := string(p.rpc("tools/list", `{}`).Result)
-				p.call("_mcpc_init", `{}`)
+				list := string(p.RPC("tools/list", `{}`).Result)
+				p.Call("_mcpc_init", `{}`)
 				return list
 			},
-			"list, call with metadata": func(p *peer) string { return string(p.rpc("tools/list", `{}`).Result) },
+			"list, call with metadata": func(p *peer) string { return string(p.RPC("tools/list", `{}`).Result) },
 			"greet, list, call": func(p *peer) string {
-				p.call("_mcpc_init", `{}`)
-				return string(p.rpc("tools/list", `{}`).Result)
+				p.Call("_mcpc_init", `{}`)
+				return string(p.RPC("tools/list", `{}`).Result)
 			},
-			"list, call of a plain client": func(p *peer) string { return string(p.rpc("tools/list", `{}`).Result) },
+			"list, call of a plain client": func(p *peer) string { return string(p.RPC("tools/list", `{}`).Result) },
 		} {
 			bubble(t, mcpc.Options{}, nil, func(g *rig) {
 				p := g.dial(version)
@@ -298,20 +299,20 @@ func TestOutputSchema(t *testing.T) {
 				case "list, call of a plain client":
 					want = ""
 				}
-				r := p.call("count", args)
+				r := p.Call("count", args)
 				if err := schema.Validate(r.Structured); err != nil || r.IsError {
 					t.Errorf("%s, %s: %s: %v", version, order, r.Structured, err)
 				}
 				switch got := string(r.Structured); {
-				case want == "" && (got != `{"total":2}` || r.text() != got):
-					t.Errorf("%s, %s: %s and %s", version, order, got, r.text())
-				case want != "" && (got != r.text() || r.messages(t)[0].Event != want):
-					t.Errorf("%s, %s: %s and %s", version, order, got, r.text())
+				case want == "" && (got != `{"total":2}` || text(r) != got):
+					t.Errorf("%s, %s: %s and %s", version, order, got, text(r))
+				case want != "" && (got != text(r) || messages(t, r)[0].Event != want):
+					t.Errorf("%s, %s: %s and %s", version, order, got, text(r))
 				}
 				if all := strings.Join(p.came(), ","); strings.Contains(all, "list_changed") {
 					t.Errorf("%s, %s: the list is the same, and told to have changed: %s", version, order, all)
 				}
-				if again := outputOf(t, string(g.dial(version).rpc("tools/list", `{}`).Result), "count"); again.Validate(json.RawMessage(`{"other":1}`)) == nil {
+				if again := outputOf(t, string(g.dial(version).RPC("tools/list", `{}`).Result), "count"); again.Validate(json.RawMessage(`{"other":1}`)) == nil {
 					t.Errorf("%s: everything is valid", version)
 				}
 			})
@@ -363,20 +364,20 @@ func TestSessionOf(t *testing.T) {
 			return &mcp.CallToolResult{}, nil, nil
 		})
 		p, q := g.dial(legacy), g.dial(legacy)
-		p.call("count", withTask(1, "a"))
+		p.Call("count", withTask(1, "a"))
 		tk := <-started
 		if s := tk.Session(); tk.ID() != "a" || !slices.Contains(g.a.Sessions(), s) || s != g.a.Tasks()[0].Session {
 			t.Errorf("task %q of session %+v, tasks %+v", tk.ID(), s, g.a.Tasks())
 		}
-		q.call("count", withTask(1, "b"))
+		q.Call("count", withTask(1, "b"))
 		if s := (<-started).Session(); s == tk.Session() {
 			t.Errorf("both tasks are of session %+v", s)
 		}
-		if r := q.call("stop", `{"task":"a"}`); !r.IsError {
+		if r := q.Call("stop", `{"task":"a"}`); !r.IsError {
 			t.Error("another session stopped the task")
 		}
-		if r := p.call("stop", `{"task":"a"}`); r.IsError {
-			t.Errorf("its own session cannot stop it: %s", r.text())
+		if r := p.Call("stop", `{"task":"a"}`); r.IsError {
+			t.Errorf("its own session cannot stop it: %s", text(r))
 		}
 		equal(t, "p", p.heard(), `a failed "The task was stopped."`)
 	})

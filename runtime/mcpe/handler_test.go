@@ -23,6 +23,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/peertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
@@ -217,7 +218,7 @@ func TestBashIsNotForRemoteClients(t *testing.T) {
 	for _, remote := range []bool{false, true} {
 		g := newRig(t, server.Options{Principal: as("ann")}, mcpe.Options{Bash: &mcpe.BashOptions{Allow: []string{cmd}, Args: map[string][][]string{cmd: {{"**"}}}, Remote: remote}})
 		ts := httptest.NewServer(handlerOf(g))
-		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"events_subscribe","arguments":{"handler":{"type":"bash","command":` + quote(cmd) + `}},` + modernMeta + `}}}`
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"events_subscribe","arguments":{"handler":{"type":"bash","command":` + quote(cmd) + `}},"_meta":{` + peertest.ModernMeta + `}}}`
 		req, _ := http.NewRequest(http.MethodPost, ts.URL, strings.NewReader(body))
 		for k, v := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": modern, "Mcp-Method": "tools/call", "Mcp-Name": "events_subscribe"} {
 			req.Header.Set(k, v)

@@ -190,7 +190,7 @@ func TestDisconnected(t *testing.T) {
 	bubble(t, mcpe.Options{}, func(g *rig) {
 		p := g.dial(legacy)
 		p.subscribe(`{}`)
-		p.hangUp()
+		p.HangUp()
 		sleep(time.Second)
 		g.emit("github.push", 1)
 		sleep(time.Second)

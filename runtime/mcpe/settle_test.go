@@ -16,13 +16,13 @@ func TestQueueIsSettledWhenWritten(t *testing.T) {
 	bubbleWith(t, server.Options{Principal: as("alice")}, mcpe.Options{}, func(g *rig) {
 		p := g.dial(modern)
 		p.subscribe(`{"delivery":` + cron("@hourly", "") + `}`)
-		p.hangUp()
+		p.HangUp()
 		sleep(time.Second)
 		g.emit("github.push", 1, 2)
 		pending := func(want int) {
 			t.Helper()
 			q := g.dial(modern)
-			defer q.hangUp()
+			defer q.HangUp()
 			if l := q.list(`{}`); len(l) != 1 || *l[0].PendingEvents != want {
 				t.Errorf("pending %d, want %d", *l[0].PendingEvents, want)
 			}

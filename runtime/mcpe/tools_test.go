@@ -17,10 +17,10 @@ import (
 )
 
 func (p *peer) tools() map[string]map[string]json.RawMessage {
-	p.t.Helper()
+	p.T.Helper()
 	var l struct{ Tools []map[string]json.RawMessage }
-	if err := json.Unmarshal(p.rpc("tools/list", `{}`).Result, &l); err != nil {
-		p.t.Fatal(err)
+	if err := json.Unmarshal(p.RPC("tools/list", `{}`).Result, &l); err != nil {
+		p.T.Fatal(err)
 	}
 	all := map[string]map[string]json.RawMessage{}
 	for _, t := range l.Tools {
@@ -113,7 +113,7 @@ func TestSwitchedOff(t *testing.T) {
 func (g *rig) capability(version string) string {
 	g.t.Helper()
 	p := g.dial("")
-	p.version = version
+	p.Version = version
 	method, params := "server/discover", `{}`
 	if version == legacy {
 		method, params = "initialize", `{"protocolVersion":"`+legacy+`","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`
@@ -123,7 +123,7 @@ func (g *rig) capability(version string) string {
 			Experimental struct{ Mcpe json.RawMessage }
 		}
 	}
-	res := p.rpc(method, params)
+	res := p.RPC(method, params)
 	if res.Error != nil || json.Unmarshal(res.Result, &r) != nil {
 		g.t.Fatal(res.Error)
 	}
@@ -140,7 +140,7 @@ func TestLenientInput(t *testing.T) {
 			`{"expiresAt":"2030-01-01t00:00:00.123456789+05:30"}`} {
 			p.subscribe(args)
 		}
-		res := p.rpc("tools/call", `{"name":"events_subscribe"}`)
+		res := p.RPC("tools/call", `{"name":"events_subscribe"}`)
 		if res.Error != nil || strings.Contains(string(res.Result), `"isError":true`) {
 			t.Errorf("without arguments: %s %v", res.Result, res.Error)
 		}
@@ -267,7 +267,7 @@ func TestIsolation(t *testing.T) {
 			if l := q.list(`{}`); len(l) != 1 || l[0].ID != s.ID {
 				t.Errorf("list %+v", l)
 			}
-			p.hangUp()
+			p.HangUp()
 			sleep(time.Second)
 			g.emit("github.push", 2)
 			q.want("event(2)")
@@ -324,7 +324,7 @@ func TestEventsClientsSeeNothing(t *testing.T) {
 	bubble(t, mcpe.Options{}, func(g *rig) {
 		p := g.dial(legacy)
 		var l struct{ Events []struct{ Name string } }
-		if err := json.Unmarshal(p.rpc("events/list", `{}`).Result, &l); err != nil {
+		if err := json.Unmarshal(p.RPC("events/list", `{}`).Result, &l); err != nil {
 			t.Fatal(err)
 		}
 		var names []string
@@ -335,7 +335,7 @@ func TestEventsClientsSeeNothing(t *testing.T) {
 			t.Errorf("types %v", names)
 		}
 		p.subscribe(`{}`)
-		p.start("events/stream", `{"name":"github.push","cursor":null}`)
+		p.Start("events/stream", `{"name":"github.push","cursor":null}`)
 		p.got()
 		g.emit("github.push", 1)
 		stream := p.notifications("notifications/events/event")
