@@ -5,7 +5,6 @@ package adopt
 
 import (
 	"fmt"
-	"go/ast"
 	"path"
 	"slices"
 	"strconv"
@@ -99,7 +98,7 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 			step.Note = "Here srv is the server: put it into a variable first."
 		}
 		switch {
-		case found.isInLoop(p):
+		case found.isWithin(p.file, p.call, isLoop):
 			step.Note = strings.TrimSpace(step.Note + " A loop makes several servers here. Each has separate events: an emitted event reaches only its clients.")
 		case single > 1:
 			step.Note = strings.TrimSpace(step.Note + " There are several servers: one of them has the events, and an emitted event reaches only its clients.")
@@ -127,7 +126,9 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 			return nil, err
 		}
 		m := all[0]
-		here := slices.IndexFunc(all, func(m serverPlace) bool { return m.place != nil && declarationOf(m.place) == declarationOf(&p) })
+		here := slices.IndexFunc(all, func(m serverPlace) bool {
+			return m.place != nil && declarationOf(m.place.file, m.place.call) == declarationOf(p.file, p.call)
+		})
 		if here >= 0 {
 			m = all[here]
 		}
@@ -143,7 +144,7 @@ func (w Wiring) Steps(dir string, found *Found) ([]Step, error) {
 			}
 			notes = append(notes, note+".")
 		}
-		if p.Kind != Run && found.isReachedFrom(&p, handlerBody) {
+		if p.Kind != Run && found.isWithin(p.file, p.call, isRequestHandler) {
 			notes = append(notes, "Make this handler once, when the program starts, and not for each request.")
 		}
 		g := found.getterOf(&p)
@@ -165,16 +166,6 @@ type serverPlace struct {
 	place *Place
 	srv   string
 	names nameSet
-}
-
-// declarationOf returns the top-level declaration that contains a place.
-func declarationOf(p *Place) ast.Node {
-	for _, d := range p.file.syntax.Decls {
-		if d.Pos() <= p.call.Pos() && p.call.End() <= d.End() {
-			return d
-		}
-	}
-	return nil
 }
 
 // defaultNames returns the names to use if no names are known to be taken.

@@ -15,6 +15,8 @@ type getter struct {
 	// function is set if the function is a literal. body is its body, if that is known.
 	function *ast.FuncLit
 	body     *ast.BlockStmt
+	// server is the variable that the function returns, or whose field it returns, or nil.
+	server *ast.Ident
 }
 
 // getterOf analyzes the function that a handler gets its server from. It looks up a named function in the files that
@@ -59,6 +61,8 @@ func (found *Found) getterOf(p *Place) getter {
 				g.mayReturnNil = true
 			case id.Obj != nil && of.Params.Pos() <= id.Obj.Pos() && id.Obj.Pos() < g.body.End():
 				g.choosesServer = true // a local variable of the function
+			default:
+				g.server = id
 			}
 		}
 		return true
@@ -83,18 +87,10 @@ func initializer(id *ast.Ident) *ast.FuncLit {
 	if id.Obj == nil {
 		return nil
 	}
-	var names, values []ast.Expr
-	switch d := id.Obj.Decl.(type) {
-	case *ast.AssignStmt:
-		names, values = d.Lhs, d.Rhs
-	case *ast.ValueSpec:
-		for _, name := range d.Names {
-			names = append(names, name)
-		}
-		values = d.Values
-	}
+	declaration, _ := id.Obj.Decl.(ast.Node)
+	names, values := assignment(declaration)
 	for i, name := range names {
-		if n, ok := name.(*ast.Ident); ok && n.Name == id.Name && i < len(values) {
+		if isNamed(name, id.Name) && i < len(values) {
 			fun, _ := ast.Unparen(values[i]).(*ast.FuncLit)
 			return fun
 		}
@@ -123,58 +119,98 @@ func (found *Found) functionsNamed(name string) []*ast.FuncDecl {
 	return all
 }
 
-// isFactory reports whether a NewServer call creates a server for each request. It does if it is in a function that
-// handles a request, in a function called by such a function, or if the handler is created for each request. If a
-// function chooses the handler's server, calls in that function, in functions that it calls, and in functions that
-// return a server also create one for each request.
+// isFactory reports whether a NewServer call creates a server for each request. It does if the function of a request, or
+// the function with which a handler chooses its server, contains the call or leads to it. If a function value, or the
+// look-up of a handler, returns a server that no call leads to, each function that hands out a server may have created it.
 func (found *Found) isFactory(p *Place) bool {
-	if isMadeOnce(p) {
-		return false
-	}
-	if found.isReachedFrom(p, handlerBody) || found.isMadeForHandler(p) {
-		return true
-	}
-	fun, _ := declarationOf(p).(*ast.FuncDecl)
+	var choosers []ast.Node
+	unknown := false
 	for i := range found.Places {
 		h := &found.Places[i]
-		g := found.getterOf(h)
-		if !g.choosesServer {
-			continue
-		}
-		if g.function != nil && h.file == p.file && g.function.Pos() <= p.call.Pos() && p.call.End() <= g.function.End() {
-			return true
-		}
-		if fun != nil && (found.returnsServer(p.file, fun) || g.body != nil && found.reaches(g.body, fun, map[*ast.FuncDecl]bool{})) {
-			return true
+		unknown = unknown || found.servesUnknown(h)
+		if g := found.getterOf(h); g.choosesServer {
+			choosers = append(choosers, h.call.Args[0], g.body)
 		}
 	}
-	return false
+	return !found.isWithin(p.file, p.call, isOnce) && found.isWithin(p.file, p.call, func(f *file, n ast.Node) bool {
+		if fun, ok := n.(*ast.FuncDecl); ok && (len(choosers) > 0 && found.returnsServer(f, fun) || unknown && found.isHandedOut(fun)) {
+			return true
+		}
+		return isRequestHandler(f, n) || slices.Contains(choosers, n)
+	})
 }
 
-// reaches reports whether code calls a function directly or through other functions. It compares only names.
-func (found *Found) reaches(body ast.Node, fun *ast.FuncDecl, seen map[*ast.FuncDecl]bool) bool {
-	does := false
-	ast.Inspect(body, func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok || does {
-			return !does
+// servesUnknown reports whether a handler that is created for each request serves what a function value returns.
+func (found *Found) servesUnknown(h *Place) bool {
+	server := found.getterOf(h).server
+	if server == nil || server.Obj == nil || !found.isWithin(h.file, h.call, isRequestHandler) {
+		return false
+	}
+	unknown := false
+	ast.Inspect(declarationOf(h.file, h.call), func(n ast.Node) bool {
+		names, values := assignment(n)
+		if len(values) == 0 {
+			return true
 		}
-		var called []*ast.FuncDecl
-		switch name := ast.Unparen(call.Fun).(type) {
-		case *ast.Ident:
-			called = slices.DeleteFunc(found.functionsNamed(name.Name), func(f *ast.FuncDecl) bool { return f.Recv != nil })
-		case *ast.SelectorExpr:
-			called = found.functionsNamed(name.Sel.Name)
+		id, _ := names[0].(*ast.Ident)
+		if call, ok := values[0].(*ast.CallExpr); ok && id != nil && id.Obj == server.Obj {
+			unknown = unknown || len(found.functionsNamed(calledName(call))) == 0
 		}
-		for _, f := range called {
-			if !seen[f] {
-				seen[f] = true
-				does = does || f == fun || found.reaches(f.Body, fun, seen)
-			}
-		}
-		return !does
+		return true
 	})
-	return does
+	return unknown
+}
+
+// calledName returns the name of the function or method that a call invokes, or "".
+func calledName(call *ast.CallExpr) string {
+	switch fun := ast.Unparen(call.Fun).(type) {
+	case *ast.Ident:
+		return fun.Name
+	case *ast.SelectorExpr:
+		return fun.Sel.Name
+	}
+	return ""
+}
+
+// isHandedOut reports whether the server that a function creates is served by other code. Function main is excluded
+// because it runs only once.
+func (found *Found) isHandedOut(fun *ast.FuncDecl) bool {
+	return (fun.Recv != nil || fun.Name.Name != "main") && !slices.ContainsFunc(found.Places, func(p Place) bool {
+		return p.Kind != NewServer && declarationOf(p.file, p.call) == ast.Node(fun)
+	})
+}
+
+// isWithin reports whether a node that a test accepts contains a call, or leads to it by the calls of functions.
+func (found *Found) isWithin(f *file, call *ast.CallExpr, accepts func(*file, ast.Node) bool) bool {
+	seen := map[ast.Node]bool{}
+	var within func(f *file, call *ast.CallExpr) bool
+	within = func(f *file, call *ast.CallExpr) bool {
+		accepted := false
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if accepted || !contains(n, call) {
+				return false
+			}
+			accepted = accepts(f, n)
+			return true
+		})
+		fun, ok := declarationOf(f, call).(*ast.FuncDecl)
+		if accepted || !ok || seen[fun] {
+			return accepted
+		}
+		seen[fun] = true
+		return slices.ContainsFunc(found.callers(f, fun), func(c caller) bool { return within(c.file, c.call) })
+	}
+	return within(f, call)
+}
+
+// declarationOf returns the top-level declaration that contains a call.
+func declarationOf(f *file, call *ast.CallExpr) ast.Node {
+	for _, d := range f.syntax.Decls {
+		if contains(d, call) {
+			return d
+		}
+	}
+	return nil
 }
 
 // returnsServer reports whether one of a function's results is the SDK's *Server.
@@ -227,90 +263,81 @@ func (found *Found) sdkType(f *file, t ast.Expr, depth int) string {
 	return ""
 }
 
-// isMadeOnce reports whether a server is created in a function that is passed to sync.Once or sync.OnceValue.
-func isMadeOnce(p *Place) bool {
-	once := false
-	ast.Inspect(p.file.syntax, func(n ast.Node) bool {
-		if n == nil || n.Pos() > p.call.Pos() || n.End() < p.call.End() {
-			return false
-		}
-		if call, ok := n.(*ast.CallExpr); ok && len(call.Args) == 1 {
-			sel, ok := call.Fun.(*ast.SelectorExpr)
-			once = once || ok && slices.Contains([]string{"Do", "OnceFunc", "OnceValue", "OnceValues"}, sel.Sel.Name)
-		}
-		return !once
-	})
-	return once
+// isOnce reports whether a node calls a function of sync.Once or sync.OnceValue.
+func isOnce(_ *file, n ast.Node) bool {
+	call, ok := n.(*ast.CallExpr)
+	return ok && len(call.Args) == 1 && slices.Contains([]string{"Do", "OnceFunc", "OnceValue", "OnceValues"}, calledName(call))
 }
 
-// handlerBody returns the body of n if n is a function that handles an HTTP request.
-func handlerBody(n ast.Node) ast.Node {
+// isRequestHandler reports whether a node is a function that handles an HTTP request.
+func isRequestHandler(_ *file, n ast.Node) bool {
 	var of *ast.FuncType
-	var body *ast.BlockStmt
 	switch n := n.(type) {
 	case *ast.FuncDecl:
-		of, body = n.Type, n.Body
+		of = n.Type
 	case *ast.FuncLit:
-		of, body = n.Type, n.Body
+		of = n.Type
+	default:
+		return false
 	}
-	if body == nil || !slices.ContainsFunc(of.Params.List, func(f *ast.Field) bool {
+	return slices.ContainsFunc(of.Params.List, func(f *ast.Field) bool {
 		sel, ok := f.Type.(*ast.SelectorExpr)
 		return ok && sel.Sel.Name == "ResponseWriter"
-	}) {
-		return nil
-	}
-	return body
+	})
 }
 
-// loopOf returns n if it is a loop, or nil.
-func loopOf(n ast.Node) ast.Node {
+// isLoop reports whether a node is a loop.
+func isLoop(_ *file, n ast.Node) bool {
 	switch n.(type) {
 	case *ast.ForStmt, *ast.RangeStmt:
-		return n
+		return true
 	}
-	return nil
+	return false
 }
 
-// isInLoop reports whether a loop may create the server at a place more than once.
-func (found *Found) isInLoop(p *Place) bool { return found.isReachedFrom(p, loopOf) }
+// A caller is a call of a function.
+type caller struct {
+	file *file
+	call *ast.CallExpr
+}
 
-// isReachedFrom reports whether a node that find returns contains the call at a place, or calls the function that
-// contains it.
-func (found *Found) isReachedFrom(p *Place, find func(ast.Node) ast.Node) bool {
-	fun, _ := declarationOf(p).(*ast.FuncDecl)
-	reached := false
+// callers returns the calls of a function in a file. It compares only names and the number of arguments.
+func (found *Found) callers(in *file, fun *ast.FuncDecl) []caller {
+	var callers []caller
 	for _, f := range found.files {
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
-			if part := find(n); part != nil && !reached {
-				reached = f == p.file && part.Pos() <= p.call.Pos() && p.call.End() <= part.End() || fun != nil && callsFrom(f, part, p.file, fun)
+			call, ok := n.(*ast.CallExpr)
+			if !ok || calledName(call) != fun.Name.Name || !accepts(fun.Type.Params, len(call.Args)) {
+				return true
 			}
-			return !reached
+			sel, _ := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+			does := sel == nil && fun.Recv == nil && path.Dir(f.path) == path.Dir(in.path)
+			if sel != nil {
+				of, _ := sel.X.(*ast.Ident)
+				does = fun.Recv == nil && f.importsPackage(of, in) || fun.Recv != nil && !f.isImport(of)
+			}
+			if does {
+				callers = append(callers, caller{f, call})
+			}
+			return true
 		})
 	}
-	return reached
+	return callers
 }
 
-// callsFrom reports whether a part of a file calls a function of another file. It compares only names and the number of
-// arguments.
-func callsFrom(f *file, part ast.Node, in *file, fun *ast.FuncDecl) bool {
-	does := false
-	ast.Inspect(part, func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok || len(call.Args) != fun.Type.Params.NumFields() {
-			return !does
+// accepts reports whether parameters accept a number of arguments.
+func accepts(params *ast.FieldList, n int) bool {
+	if last := len(params.List) - 1; last >= 0 {
+		if _, variadic := params.List[last].Type.(*ast.Ellipsis); variadic {
+			return n >= params.NumFields()-1
 		}
-		switch name := ast.Unparen(call.Fun).(type) {
-		case *ast.Ident:
-			does = does || name.Name == fun.Name.Name && fun.Recv == nil && path.Dir(f.path) == path.Dir(in.path)
-		case *ast.SelectorExpr:
-			if name.Sel.Name == fun.Name.Name {
-				of, _ := name.X.(*ast.Ident)
-				does = does || f.importsPackage(of, in) == (fun.Recv == nil)
-			}
-		}
-		return !does
-	})
-	return does
+	}
+	return n == params.NumFields()
+}
+
+// isImport reports whether a name refers to an import.
+func (f *file) isImport(name *ast.Ident) bool {
+	return name != nil && name.Obj == nil && slices.ContainsFunc(f.syntax.Imports, func(spec *ast.ImportSpec) bool { return nameOf(spec) == name.Name })
 }
 
 // importsPackage reports whether a name refers to the package of another file. It compares only names.
@@ -321,10 +348,38 @@ func (f *file) importsPackage(name *ast.Ident, in *file) bool {
 	})
 }
 
+// contains reports whether a node contains another one of the same file.
+func contains(outer, inner ast.Node) bool {
+	return outer != nil && outer.Pos() <= inner.Pos() && inner.End() <= outer.End()
+}
+
+// assignment returns the operands of an assignment or of a declaration of variables.
+func assignment(n ast.Node) (names, values []ast.Expr) {
+	switch n := n.(type) {
+	case *ast.AssignStmt:
+		return n.Lhs, n.Rhs
+	case *ast.DeclStmt:
+		if d, ok := n.Decl.(*ast.GenDecl); ok && len(d.Specs) == 1 {
+			return assignment(d.Specs[0])
+		}
+	case *ast.ValueSpec:
+		for _, name := range n.Names {
+			names = append(names, name)
+		}
+		return names, n.Values
+	}
+	return nil, nil
+}
+
+func isNamed(e ast.Expr, name string) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && id.Name == name
+}
+
 // isServedIn reports whether the function that creates a server also serves it over HTTP.
 func (found *Found) isServedIn(p *Place) bool {
 	for i := range found.Places {
-		if h := &found.Places[i]; (h.Kind == Handler || h.Kind == SSE) && declarationOf(h) == declarationOf(p) {
+		if h := &found.Places[i]; (h.Kind == Handler || h.Kind == SSE) && declarationOf(h.file, h.call) == declarationOf(p.file, p.call) {
 			return true
 		}
 	}

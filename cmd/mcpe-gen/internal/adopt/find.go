@@ -191,27 +191,25 @@ func importName(syntax *ast.File, of string) string {
 		if p, err := strconv.Unquote(spec.Path.Value); err != nil || p != of {
 			continue
 		}
-		if spec.Name != nil {
-			return spec.Name.Name
-		}
-		return path.Base(of)
+		return nameOf(spec)
 	}
 	return ""
+}
+
+// nameOf returns the name of an import. It assumes that a package has the name of its directory.
+func nameOf(spec *ast.ImportSpec) string {
+	if spec.Name != nil {
+		return spec.Name.Name
+	}
+	return path.Base(strings.Trim(spec.Path.Value, `"`))
 }
 
 // assignedVariable returns the variable that the result of a call is assigned to, or nil if there is not exactly one.
 func assignedVariable(syntax *ast.File, call *ast.CallExpr) *ast.Ident {
 	var id *ast.Ident
 	ast.Inspect(syntax, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.AssignStmt:
-			if len(n.Lhs) == 1 && len(n.Rhs) == 1 && n.Rhs[0] == ast.Expr(call) {
-				id, _ = n.Lhs[0].(*ast.Ident)
-			}
-		case *ast.ValueSpec:
-			if len(n.Names) == 1 && len(n.Values) == 1 && n.Values[0] == ast.Expr(call) {
-				id = n.Names[0]
-			}
+		if names, values := assignment(n); len(names) == 1 && len(values) == 1 && values[0] == ast.Expr(call) {
+			id, _ = names[0].(*ast.Ident)
 		}
 		return id == nil
 	})

@@ -63,7 +63,7 @@ func Write(dir string, found *Found, w Wiring) (*Edit, error) {
 		if server != nil {
 			return nil, fmt.Errorf("there are several servers, at %s:%d and %s:%d", server.Path, server.Line, p.Path, p.Line)
 		}
-		if found.isInLoop(&found.Places[i]) {
+		if found.isWithin(p.file, p.call, isLoop) {
 			return nil, fmt.Errorf("%s:%d: a loop makes several servers", p.Path, p.Line)
 		}
 		server = &found.Places[i]
