@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/adopt/adopttest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
@@ -152,10 +153,11 @@ func TestAdoptFlags(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it builds a server")
 	}
-	dir, said := adoptCopy(t, "testdata/adopt/before", "--write", "--store", "sqlite", "--auth", "bearer", "--webhooks", "--console")
+	dir, said := adoptCopy(t, "testdata/adopt/before", "--format", "json", "--store", "sqlite", "--auth", "bearer", "--webhooks", "--console")
 	if !strings.Contains(said, "tokens.json has who may call") {
 		t.Errorf("init says\n%s", said)
 	}
+	adopttest.Apply(t, dir, adopttest.Parse(t, []byte(said)))
 	name := filepath.Join(dir, "main.go")
 	text := readText(t, name)
 	for _, edit := range [][2]string{

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,16 +9,24 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
-	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/adopt"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/adopt/adopttest"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/starter"
 )
 
 // serverShapes are programs as people have them: VAR is the server's variable, SERVE what serves it.
 var serverShapes = map[string]string{
-	"main":  "func main() {\n\tVAR := mcp.NewServer(impl, nil)\n\tSERVE\n}\n",
-	"error": "func main() { _ = serve() }\n\nfunc serve() error {\n\tVAR := mcp.NewServer(impl, nil)\n\tSERVE\n\treturn nil\n}\n",
-	"none":  "func main() { serve() }\n\nfunc serve() {\n\tVAR := mcp.NewServer(impl, nil)\n\tSERVE\n}\n",
-	"value": "func main() { _ = serve() }\n\ntype app struct{}\n\nfunc serve() *app {\n\tVAR := mcp.NewServer(impl, nil)\n\tSERVE\n\treturn &app{}\n}\n",
+	"main":        "func main() {\n\tVAR := mcp.NewServer(impl, nil)\n\tSERVE\n}\n",
+	"error":       "func main() { _ = serve() }\n\nfunc serve() error {\n\tVAR := mcp.NewServer(impl, nil)\n\tSERVE\n\treturn nil\n}\n",
+	"none":        "func main() { serve() }\n\nfunc serve() {\n\tVAR := mcp.NewServer(impl, nil)\n\tSERVE\n}\n",
+	"value":       "func main() { _ = serve() }\n\ntype app struct{}\n\nfunc serve() *app {\n\tVAR := mcp.NewServer(impl, nil)\n\tSERVE\n\treturn &app{}\n}\n",
+	"constructor": "func main() {\n\tVAR := newServer()\n\tSERVE\n}\n\nfunc newServer() *mcp.Server {\n\tmade := mcp.NewServer(impl, nil)\n\treturn made\n}\n",
+	"constructorerror": "func main() {\n\tVAR, err := newServer()\n\tif err != nil {\n\t\tpanic(err)\n\t}\n\tSERVE\n}\n\n" +
+		"func newServer() (*mcp.Server, error) {\n\treturn mcp.NewServer(impl, nil), nil\n}\n",
+	"commands": "func main() {\n\tswitch {\n\tcase impl == nil:\n\t\tVAR := mcp.NewServer(impl, nil)\n\t\tSERVE\n\tdefault:\n\t\tpanic(1)\n\t}\n}\n",
+	"logrus":   "import log \"github.com/sirupsen/logrus\"\n\nfunc main() {\n\tVAR := mcp.NewServer(impl, nil)\n\tlog.Info(1)\n\tSERVE\n}\n",
+	"otherlog": "import log \"example.com/adopt/log\"\n\nfunc main() {\n\tVAR := mcp.NewServer(impl, nil)\n\tlog.Info(1)\n\tSERVE\n}\n",
+	"names": "import \"log\"\n\nfunc main() {\n\tlog.Print()\n\tlog, os, transport, events, notes, github, es := 1, 2, 3, 4, 5, 6, 7\n\tVAR := mcp.NewServer(impl, nil)\n\tSERVE\n" +
+		"\tprintln(log, os, transport, events, notes, github, es)\n}\n",
 }
 
 var servedBy = map[string]string{
@@ -28,7 +35,7 @@ var servedBy = map[string]string{
 	"stdio": "_ = VAR.Run(context.Background(), &mcp.StdioTransport{})",
 }
 
-// E3: the lines that init prints compile where it says that they go, in functions of every shape, on every transport,
+// E3: the edits that init prints compile as they are, in functions of every shape, on every transport,
 // for every source.
 func TestAdoptLines(t *testing.T) {
 	t.Parallel()
@@ -58,7 +65,12 @@ func TestAdoptLines(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			write("go.mod", "module example.com/adopt\n\ngo 1.26.0\n")
+			const logrus = "github.com/sirupsen/logrus"
+			write("go.mod", "module example.com/adopt\n\ngo 1.26.0\n\nrequire "+logrus+" v1.9.3\n\nreplace "+logrus+" => ./logrus\n")
+			for name, text := range map[string]string{"logrus/go.mod": "module " + logrus + "\n\ngo 1.26.0\n", "logrus/logrus.go": "package logrus\n\nfunc Fatal(...any) {}\n\nfunc Info(...any) {}\n",
+				"log/log.go": "package log\n\nfunc Fatal(int) {}\n\nfunc Info(int) {}\n"} {
+				write(name, text)
+			}
 			write("go.sum", readText(t, "../../go.sum"))
 			// All combinations for one source, all shapes for the others.
 			names, packages := []string{"srv", "server", "s"}, 0
@@ -74,8 +86,8 @@ func TestAdoptLines(t *testing.T) {
 						packages++
 						text := strings.NewReplacer("SERVE", serve).Replace(text)
 						write(fmt.Sprintf("%s%s%s/main.go", name, shape, transport), "package main\n\nimport (\n\t\"context\"\n\t\"net/http\"\n\n"+
-							"\t\"github.com/modelcontextprotocol/go-sdk/mcp\"\n)\n\nvar (\n\timpl = &mcp.Implementation{Name: \"a\", Version: \"1\"}\n"+
-							"\t_    = context.Background\n\t_    = http.Handle\n)\n\n"+strings.ReplaceAll(text, "VAR", name))
+							"\t\"github.com/modelcontextprotocol/go-sdk/mcp\"\n)\n\n"+strings.ReplaceAll(text, "VAR", name)+
+							"\nvar (\n\timpl = &mcp.Implementation{Name: \"a\", Version: \"1\"}\n\t_    = context.Background\n\t_    = http.Handle\n)\n")
 					}
 				}
 			}
@@ -84,64 +96,31 @@ func TestAdoptLines(t *testing.T) {
 			if code := run(args, &stdout, &stderr, cli.VersionOf(nil)); code != cli.OK {
 				t.Fatalf("init: exit code %d\n%s", code, &stderr)
 			}
-			var result struct{ Steps []adopt.Step }
-			if err := json.Unmarshal(stdout.Bytes(), &result); err != nil {
-				t.Fatal(err)
+			edits := adopttest.Parse(t, stdout.Bytes())
+			if last := edits[len(edits)-1]; len(edits) != 2*packages || last.Line == 0 {
+				t.Fatalf("%d edits for %d packages, last %+v", len(edits), packages, last)
 			}
-			if len(result.Steps) != 2*packages {
-				t.Fatalf("%d steps", len(result.Steps))
-			}
-			for _, step := range result.Steps {
-				name := filepath.Join(dir, filepath.FromSlash(step.Place.Path))
-				text := readText(t, name)
-				if step.Place.Kind == adopt.NewServer {
-					text = strings.Replace(text, step.Place.Text+"\n", step.Place.Text+"\n"+strings.Join(step.Lines, "\n")+"\n", 1)
-				} else {
-					at := strings.Index(text, step.Place.Text)
-					call := strings.Index(text[at:], "mcp.New") + at
-					end := strings.Index(text[at:], ")\n") + at // the last of the line closes http.Handle
-					if step.Place.Kind == adopt.Run {
-						call, end = strings.Index(text[at:], "= ")+2+at, end+1
-					}
-					text = text[:call] + step.Lines[0] + text[end:]
-				}
-				if len(step.Imports) > 0 {
-					text = strings.Replace(text, "import (\n", "import (\n"+strings.Join(step.Imports, "\n")+"\n", 1)
-				}
-				if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
+			adopttest.Apply(t, dir, edits)
 			goRun(t, dir, "list", "-deps", "./...", "tool")
 			goRun(t, dir, "list", "-export", "./...") // compiles and does not link
 		})
 	}
 }
 
-// Of several files all are changed, or none.
-func TestReplaceFiles(t *testing.T) {
+// A file is changed, or stays as it was.
+func TestOverwrite(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, map[string]string{"go.mod": "module long\n", "main.go": "old"})
-	mod, main := adopt.Edit{Path: "go.mod", Old: []byte("module long\n"), New: []byte("module x\n")}, adopt.Edit{Path: "main.go", Old: []byte("old"), New: []byte("longer")}
-	last := []adopt.Edit{{Path: "missing.go", Old: []byte("old"), New: []byte("new")}}
+	write(t, dir, map[string]string{"go.mod": "module long\n"})
+	name := filepath.Join(dir, "go.mod")
+	if err := overwrite(name, []byte("module long\n"), []byte("module x\n")); err != nil || readText(t, name) != "module x\n" {
+		t.Errorf("the file is %q, %v", readText(t, name), err)
+	}
+	if err := overwrite(filepath.Join(dir, "missing"), nil, []byte("new")); err == nil {
+		t.Error("a missing file was written")
+	}
 	if _, err := os.Stat("/dev/full"); err == nil { // which can be opened, and then takes nothing
-		if err := os.Symlink("/dev/full", filepath.Join(dir, "full.go")); err != nil {
-			t.Fatal(err)
+		if err := overwrite("/dev/full", []byte("old"), []byte("new")); err == nil {
+			t.Error("a full device was written")
 		}
-		last = append(last, adopt.Edit{Path: "full.go", Old: []byte("old"), New: []byte("new")})
-	}
-	for _, e := range last {
-		if err := replaceFiles(dir, []adopt.Edit{mod, main, e}); err == nil {
-			t.Errorf("%s was written", e.Path)
-		}
-		if m, s := readText(t, filepath.Join(dir, "go.mod")), readText(t, filepath.Join(dir, "main.go")); m != string(mod.Old) || s != "old" {
-			t.Errorf("%s: the files are %q and %q", e.Path, m, s)
-		}
-	}
-	if err := replaceFiles(dir, []adopt.Edit{mod, main}); err != nil {
-		t.Fatal(err)
-	}
-	if m, s := readText(t, filepath.Join(dir, "go.mod")), readText(t, filepath.Join(dir, "main.go")); m != string(mod.New) || s != "longer" {
-		t.Errorf("the files are %q and %q", m, s)
 	}
 }

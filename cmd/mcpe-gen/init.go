@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/adopt"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/starter"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/templates"
@@ -50,10 +51,11 @@ and cloudevents have an example each.
 In a directory with a go.mod, init adds events to that module: events/, mcpe.yaml, the
 generated package and generate.go. The only existing file it changes is go.mod, and it
 shows the change. It does not edit your server: it finds where the server is created and
-served, and prints the lines to add there. --write adds them and shows the change, or
-explains why you have to do it by hand. The code for --store, --auth and --console goes
-into internal/eventsetup. Without --auth your program's own authentication identifies
-callers.
+served, and prints the lines to paste there. With --format json it prints the same lines
+as a list of edits that a coding agent applies: each has a file, the line before which
+"insert" goes, the lines that it replaces, and the imports that it needs. The code for
+--store, --auth and --console goes into internal/eventsetup. Without --auth your
+program's own authentication identifies callers.
 
 No network is used. The last lines of the output are the commands to run next;
 the first of them, "go mod tidy", fetches the modules.
@@ -78,8 +80,8 @@ type initOptions struct {
 	webhooks, console bool
 	// typescript adds TypeScript code. It also works in an existing module.
 	typescript bool
-	// write lets init edit the existing server. isExistingModule reports whether the module already exists.
-	write, isExistingModule bool
+	// isExistingModule reports whether the module already exists.
+	isExistingModule bool
 	// chosenEvents is the comma-separated answer to the question about event types, or "" if the question was not
 	// asked.
 	chosenEvents string
@@ -119,8 +121,8 @@ func newInit(c *command) *cobra.Command {
   mcpe-gen init demo --transport http --store sqlite --webhooks --auth oauth --console
   mcpe-gen init demo --from github --events issues.opened,release
   mcpe-gen init demo --replace ../mcpe-gen
-  mcpe-gen init --write  # in a module that has a server
-  mcpe-gen init --write --store sqlite --auth bearer --webhooks`,
+  mcpe-gen init --store sqlite --auth bearer --webhooks  # in a module that has a server
+  mcpe-gen init --format json  # the same, with the edits of the server for a coding agent`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -136,15 +138,16 @@ func newInit(c *command) *cobra.Command {
 				s.dir = args[0]
 			}
 			given := cmd.Flags().Changed
+			if given("write") {
+				return cli.Refuse(errors.New("init does not edit the server: paste the lines that it prints without --write, " +
+					"or let a coding agent apply the list of {file, line, insert, imports} that --format json prints"))
+			}
 			if err := s.fromService(given); err != nil {
 				return cli.Refuse(err)
 			}
 			module, err := moduleIn(s.dir)
 			if err != nil {
 				return err
-			}
-			if module == nil && s.write {
-				return cli.Refuse(fmt.Errorf("--write edits the server of a module that is there, and %s has no go.mod", s.dir))
 			}
 			if module != nil && given("transport") {
 				return cli.Refuse(errors.New("--transport is for a new module, and the server of this one is there already; leave the flag out"))
@@ -176,7 +179,8 @@ func newInit(c *command) *cobra.Command {
 	flags.StringVar(&s.service, "from", "", "service whose webhooks become events: `"+strings.Join(starter.Services, "|")+"`")
 	flags.StringSliceVar(&s.events, "events", nil, "event types of the --from service to start with: `a,b`")
 	flags.StringVar(&s.replace, "replace", "", "`path` of a checkout of mcpe-gen to use instead of a released version")
-	flags.BoolVar(&s.write, "write", false, "in an existing module: edit its server too")
+	flags.Bool("write", false, "")
+	_ = flags.MarkHidden("write") // it is refused
 	cli.CompleteWords(cmd, "transport", templates.Transports...)
 	cli.CompleteWords(cmd, "source", templates.Sources...)
 	cli.CompleteWords(cmd, "store", templates.Stores...)
@@ -365,7 +369,7 @@ func (c *command) showStarted(ctx context.Context, s initOptions, scaffold templ
 	if c.Format == "json" {
 		return c.PrintJSON(map[string]any{"from": s.service, "module": scaffold.Module, "directory": s.dir, "transport": s.transport, "source": s.source,
 			"store": scaffold.Store, "auth": scaffold.Auth, "webhooks": scaffold.Webhooks, "console": scaffold.Console, "files": files,
-			"kept": append([]string{}, present.Kept...), "extended": append([]string{}, present.Extended...), "next": next})
+			"kept": append([]string{}, present.Kept...), "extended": append([]string{}, present.Extended...), "edits": []adopt.Edit{}, "next": next})
 	}
 	theirs := ""
 	if len(present.Kept) > 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,25 +126,12 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 	if err != nil {
 		return cli.Refuse(err)
 	}
-	wiring := wiringOf(scaffold)
-	steps, err := wiring.Steps(s.dir, found)
-	if err != nil {
-		return cli.Refuse(err)
-	}
-	edits := []adopt.Edit{{Path: "go.mod", Old: gomod, New: changed}}
-	server, err := adopt.Write(s.dir, found, wiring)
-	if s.write {
-		if err != nil {
-			return cli.Refuse(fmt.Errorf("--write: %w; nothing was written. Without --write init says which lines go where", err))
-		}
-		edits = append(edits, *server)
-	}
 	var written []string
 	_, err = templates.Write(s.dir, files, func() (err error) {
 		if written, err = c.generateIn(ctx, s.dir); err != nil {
 			return err
 		}
-		return replaceFiles(s.dir, edits)
+		return overwrite(filepath.Join(s.dir, "go.mod"), gomod, changed)
 	}, generatedDirs(scaffold)...)
 	if err != nil {
 		if _, ok := errors.AsType[*templates.ExistsError](err); ok {
@@ -154,7 +142,12 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 	for _, f := range files {
 		written = append(written, f.Path)
 	}
-	return c.showAdopted(ctx, s, adoptResult{scaffold, written, edits, server, found, steps})
+	result := adoptResult{scaffold: scaffold, files: written, changes: []change{}, edits: wiringOf(scaffold).Edits(s.dir, found)}
+	if string(changed) != string(gomod) {
+		diff := unifiedDiff("update", gen.File{Path: "go.mod", Old: gomod, Content: changed})
+		result.changes = append(result.changes, change{Path: "go.mod", Action: "update", Diff: diff})
+	}
+	return c.showAdopted(ctx, s, result)
 }
 
 // useServer sets the transport to that of the existing server. It rejects options that the server does not support.
@@ -182,31 +175,23 @@ func (s *initOptions) useServer(found *adopt.Found) error {
 	return nil
 }
 
-// replaceFiles writes the edits to existing files. It changes either all of them or none.
-func replaceFiles(dir string, edits []adopt.Edit) (err error) {
-	files := make([]*os.File, len(edits))
-	for i, e := range edits {
-		if files[i], err = os.OpenFile(filepath.Join(dir, filepath.FromSlash(e.Path)), os.O_WRONLY, 0); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, files[i].Close()) }()
-	}
-	for i, e := range edits {
-		if err := overwrite(files[i], e.New); err != nil {
-			for j, changed := range edits[:i+1] {
-				err = errors.Join(err, overwrite(files[j], changed.Old))
-			}
-			return err
-		}
-	}
-	return nil
-}
-
-func overwrite(f *os.File, content []byte) error {
-	if _, err := f.WriteAt(content, 0); err != nil {
+// overwrite replaces the content of an existing file. If it fails, it restores the old one.
+func overwrite(name string, old, content []byte) (err error) {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
 		return err
 	}
-	return f.Truncate(int64(len(content)))
+	defer func() { err = errors.Join(err, f.Close()) }()
+	write := func(content []byte) error {
+		if _, err := f.WriteAt(content, 0); err != nil {
+			return err
+		}
+		return f.Truncate(int64(len(content)))
+	}
+	if err := write(content); err != nil {
+		return errors.Join(err, write(old))
+	}
+	return nil
 }
 
 // packageLines returns the lines to add to mcpe.yaml for the scaffold's event file.
@@ -294,18 +279,9 @@ func rootPackage(dir, name string) (string, error) {
 type adoptResult struct {
 	scaffold templates.Scaffold
 	files    []string
-	// edits are the changes to existing files. server is the edit to the server that --write applies, or nil if init
-	// cannot make it.
-	edits  []adopt.Edit
-	server *adopt.Edit
-	found  *adopt.Found
-	// steps are the manual changes that the user has to make if server is nil.
-	steps []adopt.Step
-}
-
-// diffOf returns the diff of an edit.
-func diffOf(e adopt.Edit) string {
-	return unifiedDiff("update", gen.File{Path: e.Path, Old: e.Old, Content: e.New})
+	// init has made the changes, in existing files. The user makes the edits.
+	changes []change
+	edits   []adopt.Edit
 }
 
 // showAdopted prints the written files, the changes, the lines to add to the server and the commands to run next.
@@ -314,95 +290,58 @@ func (c *command) showAdopted(ctx context.Context, s initOptions, a adoptResult)
 	next, work := firstCommands(ctx, s.dir)
 	next = append(append(append(next, "go mod tidy"), vendorCommand(s.dir, work)...), "go build ./...")
 	next = append(next, webCommands(a.scaffold)...)
-	changes := []change{}
-	for _, e := range a.edits {
-		if string(e.Old) != string(e.New) {
-			changes = append(changes, change{Path: e.Path, Action: "update", Diff: diffOf(e)})
-		}
-	}
 	if c.Format == "json" {
 		return c.PrintJSON(map[string]any{"adopted": true, "from": s.service, "module": a.scaffold.Module, "directory": s.dir,
-			"source": s.source, "files": a.files, "changes": changes, "places": append([]adopt.Place{}, a.found.Places...),
-			"steps": a.steps, "next": next})
+			"source": s.source, "files": a.files, "changes": a.changes, "edits": a.edits, "notes": a.notes(), "next": next})
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Events for module %s in %s:\n  %s\n", a.scaffold.Module, s.dir, strings.Join(a.files, "\n  "))
-	for _, ch := range changes {
+	for _, ch := range a.changes {
 		b.WriteString("\n" + ch.Diff)
 	}
-	if !s.write {
-		a.serverLines(&b)
+	for _, e := range a.edits {
+		printEdit(&b, e)
 	}
-	b.WriteString(a.manualSteps())
-	fmt.Fprintf(&b, "\nNext:\n  %s\n", strings.Join(next, "\n  "))
+	fmt.Fprintf(&b, "\n%s\n\nNext:\n  %s\n", strings.Join(a.notes(), "\n"), strings.Join(next, "\n  "))
 	return c.Printf("%s", b.String())
 }
 
-// serverLines prints the lines to add to the existing server and where they belong.
-func (a adoptResult) serverLines(b *strings.Builder) {
-	if a.server != nil {
-		b.WriteString("\nThe server is at\n")
-		for _, p := range a.found.Places {
-			fmt.Fprintf(b, "    %s:%d: %s\n", p.Path, p.Line, p.Text)
-		}
-		fmt.Fprintf(b, "Change it like this, which init --write would have done too:\n\n%s", diffOf(*a.server))
-	} else {
-		a.printManualLines(b)
-	}
-	b.WriteString("\nBefore an HTTP server is shut down, es.Shutdown(ctx) ends its event streams.\n")
-}
-
-// manualSteps returns the manual steps that the flags require, other than adding lines.
-func (a adoptResult) manualSteps() string {
-	var b strings.Builder
+// notes returns what else the user has to do.
+func (a adoptResult) notes() []string {
+	notes := []string{"Before an HTTP server is shut down, es.Shutdown(ctx) ends its event streams."}
 	if a.scaffold.Store != "memory" {
-		b.WriteString("After es.Shutdown(ctx) the store is closed, by its Close.\n")
+		notes = append(notes, "After es.Shutdown(ctx) the store is closed, by its Close.")
 	}
 	if a.scaffold.Webhooks && a.scaffold.Auth == "none" {
-		b.WriteString("Webhooks are for callers with a name: the UserID of the SDK's token info, or what server.Options.Principal says.\n")
+		notes = append(notes, "Webhooks are for callers with a name: the UserID of the SDK's token info, or what server.Options.Principal says.")
 	}
 	if a.scaffold.Auth == "bearer" {
-		b.WriteString("tokens.json has who may call, as in {\"s3cret-of-ada\": \"ada\"}: keep it out of the repository.\n")
+		notes = append(notes, "tokens.json has who may call, as in {\"s3cret-of-ada\": \"ada\"}: keep it out of the repository.")
 	}
-	if b.Len() > 0 {
-		return "\n" + b.String()
-	}
-	return ""
+	return notes
 }
 
-// printManualLines prints the lines and their locations if the user has to decide how the function ends or how values
-// are passed on.
-func (a adoptResult) printManualLines(b *strings.Builder) {
-	indented := func(lines []string) string { return "    " + strings.Join(lines, "\n    ") + "\n" }
-	served := 0
-	for _, step := range a.steps {
-		p := step.Place
-		switch {
-		case p.Path == "":
-			what := "No call of mcp.NewServer was found."
-			if a.found.Makes() {
-				what = "Where the program makes its one server then:"
-			}
-			fmt.Fprintf(b, "\n%s Import\n%sand after what makes the server, srv, add\n%s", what, indented(step.Imports), indented(step.Lines))
-			continue
-		case len(step.Lines) == 0:
-			fmt.Fprintf(b, "\n%s:%d\n    %s\n", p.Path, p.Line, p.Text)
-		case p.Kind == adopt.NewServer:
-			fmt.Fprintf(b, "\n%s:%d\n    %s\nImport\n%sand after it add\n%s", p.Path, p.Line, p.Text, indented(step.Imports), indented(step.Lines))
-		default:
-			served++
-			fmt.Fprintf(b, "\n%s:%d\n    %s\nImport\n%sand instead of the call write\n%s", p.Path, p.Line, p.Text, indented(step.Imports), indented(step.Lines))
-		}
-		if step.Note != "" {
-			b.WriteString(step.Note + "\n")
-		}
+// printEdit prints where an edit goes, its lines as they are pasted, its imports and its note.
+func printEdit(b *strings.Builder, e adopt.Edit) {
+	b.WriteString("\n")
+	switch {
+	case e.Line == 0 && e.Insert != "":
+		fmt.Fprintf(b, "%s: write\n%s", cmp.Or(e.File, "A new file"), e.Insert)
+	case e.Line == 0 && e.File != "":
+		fmt.Fprintf(b, "%s:\n", e.File)
+	case e.Replace != "" && e.Insert != "":
+		fmt.Fprintf(b, "%s:%d: instead of\n%swrite\n%s", e.File, e.Line, e.Replace, e.Insert)
+	case e.Replace != "":
+		fmt.Fprintf(b, "%s:%d: delete, because nothing uses it any more\n%s", e.File, e.Line, e.Replace)
+	case e.Insert != "":
+		fmt.Fprintf(b, "%s:%d: after\n%sadd\n%s", e.File, e.Line-1, e.Context, e.Insert)
+	case e.Line > 0:
+		fmt.Fprintf(b, "%s:%d:\n%s", e.File, e.Line, e.Context)
 	}
-	if served == 0 {
-		b.WriteString("\nNo call of mcp.NewStreamableHTTPHandler or Run was found. The server is served by one of\n" +
-			"    transport.NewHandler(es, transport.HandlerOptions{}) // an http.Handler\n" +
-			"    transport.Run(ctx, es, &mcp.StdioTransport{})\n")
+	if len(e.Imports) > 0 {
+		fmt.Fprintf(b, "and import\n\t%s\n", strings.Join(e.Imports, "\n\t"))
 	}
-	for _, name := range a.found.Broken {
-		fmt.Fprintf(b, "\n%s does not parse and was not looked at.\n", name)
+	if e.Note != "" {
+		b.WriteString(e.Note + "\n")
 	}
 }

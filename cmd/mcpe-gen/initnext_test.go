@@ -44,7 +44,7 @@ func TestAdoptWorkspace(t *testing.T) {
 	}
 	write(t, root, map[string]string{"go.work": "go 1.24\n\nuse ./lib\n", "lib/go.mod": "module example.com/lib\n\ngo 1.24\n", "lib/lib.go": "package lib\n"})
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"init", dir, "--write", "--replace", checkout}, &stdout, &stderr, cli.VersionOf(nil)); code != cli.OK {
+	if code := run([]string{"init", dir, "--replace", checkout}, &stdout, &stderr, cli.VersionOf(nil)); code != cli.OK {
 		t.Fatalf("init: exit code %d\n%s", code, &stderr)
 	}
 	_, said, _ := strings.Cut(stdout.String(), "\nNext:\n  ")

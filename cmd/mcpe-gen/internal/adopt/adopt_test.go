@@ -1,12 +1,15 @@
 package adopt
 
 import (
+	"encoding/json"
 	"go/ast"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/adopt/adopttest"
 )
 
 var added = Wiring{Import: "example.com/x/internal/notes", Package: "notes", Events: []string{"NoteAdded"}}
@@ -104,7 +107,7 @@ func TestFind(t *testing.T) {
 	})
 	var got []string
 	for _, p := range found.Places {
-		got = append(got, p.Path+" "+string(p.Kind)+" "+p.Text)
+		got = append(got, p.Path+" "+string(p.Kind)+" "+strings.TrimSpace(p.file.lines(p.Line, p.Line)))
 	}
 	want := []string{"a/a.go NewServer s := m.NewServer(nil, nil)", "a/a.go Run s.Run(nil, nil)", "a/a.go Run s.Run(nil, &m.StdioTransport{})",
 		"b.go NewServer var s = NewServer(nil, nil)", "b.go NewSSEHandler var h = NewSSEHandler(nil, nil)"}
@@ -120,8 +123,30 @@ const head = "package %\n\nimport (\n\t\"context\"\n\t\"net/http\"\n\n\t\"github
 
 func program(pkg, body string) string { return strings.Replace(head, "%", pkg, 1) + body }
 
-// What --write does to functions of other shapes than main's.
-func TestWrite(t *testing.T) {
+// edited applies the edits of the module to main.go. It returns the text and the notes.
+func edited(t *testing.T, w Wiring, dir string, found *Found) (text, notes string) {
+	t.Helper()
+	document, err := json.Marshal(map[string]any{"edits": w.Edits(dir, found)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edits := adopttest.Parse(t, document)
+	adopttest.Apply(t, dir, edits)
+	for _, e := range edits {
+		notes += e.Note + "\n"
+		if e.Line == 0 {
+			notes += e.Insert
+		}
+	}
+	after, err := os.ReadFile(filepath.Join(dir, "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(after), notes
+}
+
+// The edits of functions of other shapes than main's have nothing left to do.
+func TestEdits(t *testing.T) {
 	for name, c := range map[string]struct {
 		text        string
 		want, lacks []string
@@ -138,8 +163,8 @@ func TestWrite(t *testing.T) {
 				"\thandle(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, opts))\n"+
 				"\terr := context.Cause(nil)\n\t_, _, _, _ = notes, es, transport, err\n}\n"),
 			want: []string{"eventServer, eventsErr := eventserver.New(server, eventserver.Options{})",
-				"if eventsErr != nil {\n\t\tlog.Fatal(eventsErr)\n", "noteAdded, eventsErr := notesevents.RegisterNoteAdded(",
-				"notesevents \"example.com/x/internal/notes\"\n", "\t\"log\"\n",
+				"if eventsErr != nil {\n\t\tlog.Fatal(eventsErr)\n", "noteAdded, eventsErr := eventnotes.RegisterNoteAdded(",
+				"eventnotes \"example.com/x/internal/notes\"\n", "\t\"log\"\n",
 				"eventtransport.NewHandler(eventServer, eventtransport.HandlerOptions{Streamable: opts})"},
 			lacks: []string{"net/http", "NewStreamableHTTPHandler"},
 		},
@@ -148,54 +173,106 @@ func TestWrite(t *testing.T) {
 			want:  []string{"noteAddedEmitter, err := notes.RegisterNoteAdded(", "_ = noteAddedEmitter // noteAddedEmitter.Emit tells"},
 			lacks: []string{"noteAdded, err"},
 		},
-		"imports, of which the first goes": {
-			text: "package main\n\nimport (\n\t\"net/http\"\n\n\t\"github.com/modelcontextprotocol/go-sdk/mcp\"\n)\n\nfunc main() {\n" +
-				"\ts := mcp.NewServer(nil, nil)\n\tuse(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))\n}\n",
-			want:  []string{"import (\n\t\"log\"\n\n\t\"example.com/x/internal/notes\"\n"},
-			lacks: []string{"net/http"},
-		},
 		"a single import": {
 			text: "package main\n\nimport \"github.com/modelcontextprotocol/go-sdk/mcp\"\n\nfunc main() {\n" +
 				"\ts := mcp.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n",
-			want: []string{"go-sdk/mcp\"\n\nimport (\n\t\"log\"\n\n\t\"example.com/x/internal/notes\"\n"},
+			want: []string{"import (\n\t\"example.com/x/internal/notes\"\n"},
+		},
+		"a clause": {
+			text: program("main", "func main() {\n\tswitch {\n\tcase true:\n\t\ts := mcp.NewServer(nil, nil)\n\t\ts.Run(nil, nil)\n\t}\n}\n"),
+			want: []string{"\t\tes, err := server.New(s, server.Options{})\n\t\tif err != nil {\n\t\t\tlog.Fatal(err)\n", "\t\ttransport.Run(nil, es, nil)\n"},
+		},
+		"a field": {
+			text: program("main", "func main() {\n\ta := new(app)\n\ta.srv = mcp.NewServer(nil, nil)\n\ta.srv.Run(nil, &mcp.StdioTransport{})\n}\n"),
+			want: []string{"es, err := server.New(a.srv, server.Options{})", "\ttransport.Run(nil, es, &mcp.StdioTransport{})\n"},
+		},
+		"a constructor with an error": {
+			text: program("main", "func newServer() (*mcp.Server, error) {\n\ts := mcp.NewServer(nil, nil)\n\treturn s, nil\n}\n\n"+
+				"func main() {\n\ts, err := newServer()\n\tif err != nil {\n\t\tpanic(err)\n\t}\n\ts.Run(nil, &mcp.StdioTransport{})\n}\n"),
+			want: []string{"\treturn s, nil\n", "\t\tpanic(err)\n\t}\n\tes, err := server.New(s, server.Options{})\n", "\ttransport.Run(nil, es, &mcp.StdioTransport{})\n"},
+		},
+		"a constructor without an error, with options, of another package's kind": {
+			text: program("app", "func New(opts ...int) *mcp.Server {\n\treturn bare()\n}\n\nfunc bare() *mcp.Server { return mcp.NewServer(nil, nil) }\n\n"+
+				"func Run(ctx context.Context) error {\n\tsrv := New(1, 2)\n\treturn srv.Run(ctx, &mcp.StdioTransport{})\n}\n"),
+			want:  []string{"\tsrv := New(1, 2)\n\tes, err := server.New(srv, server.Options{})\n\tif err != nil {\n\t\treturn err\n", "\treturn transport.Run(ctx, es, "},
+			lacks: []string{"log.Fatal"},
+		},
+		"two handlers on a line": {
+			text: program("main", "func main() {\n\ts := mcp.NewServer(nil, nil)\n\tget := func(*http.Request) *mcp.Server { return s }\n\t_ = get\n"+
+				"\tuse(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil), mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return s }, nil))\n}\n"),
+			want: []string{"\tuse(transport.NewHandler(es, transport.HandlerOptions{}), transport.NewSSEHandler(s, es, nil))\n", "\"net/http\""},
+		},
+		"net/http, which the lines use": {
+			text: program("main", "func main() {\n\ts := mcp.NewServer(nil, nil)\n\tuse(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))\n}\n"),
+			want: []string{"\t\"net/http\"\n", "\tmetadata := http.NewServeMux()\n", "\tuse(authenticate(transport.NewHandler(es, transport.HandlerOptions{})))\n"},
+		},
+		"log is another package": {
+			text: strings.Replace(program("main", "func main() {\n\ts := mcp.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n"), "\"context\"", "log \"example.com/log\"", 1),
+			want: []string{"\t\tfmt.Fprintln(os.Stderr, err)\n\t\tos.Exit(1)\n", "\"fmt\"\n", "\"os\"\n"}, lacks: []string{"log.Fatal", "\t\"log\""},
+		},
+		"log is logrus": {
+			text: strings.Replace(program("main", "func main() {\n\ts := mcp.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n"), "\"context\"", "log \"github.com/sirupsen/logrus\"", 1),
+			want: []string{"\t\tlog.Fatal(err)\n"}, lacks: []string{"\t\"log\"", "fmt"},
+		},
+		"log and os are variables": {
+			text: strings.Replace(program("main", "func main() {\n\tlog, os := 1, 2\n\ts := mcp.NewServer(nil, nil)\n\ts.Run(log, os)\n}\n"), "\"context\"", "\"log\"", 1),
+			want: []string{"\t\tfmt.Fprintln(eventos.Stderr, err)\n\t\teventos.Exit(1)\n", "eventos \"os\"\n"},
+		},
+		"log is a name of another file": {
+			text: program("main", "func main() {\n\ts := mcp.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n"),
+			want: []string{"fmt.Fprintln(os.Stderr, err)"},
 		},
 	} {
-		dir, found := module(t, map[string]string{"main.go": c.text})
-		edit, err := Write(dir, found, added)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
+		files := map[string]string{"main.go": c.text}
+		if name == "log is a name of another file" {
+			files["other.go"] = "package main\n\nvar log = 1\n"
 		}
+		dir, found := module(t, files)
+		w := added
+		if name == "net/http, which the lines use" {
+			w.Auth, w.Setup = "oauth", "example.com/x/internal/eventsetup"
+		}
+		text, notes := edited(t, w, dir, found)
 		for _, want := range c.want {
-			if !strings.Contains(string(edit.New), want) {
-				t.Errorf("%s: %q is not in\n%s", name, want, edit.New)
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q is not in\n%s", name, want, text)
 			}
 		}
 		for _, lacks := range c.lacks {
-			if strings.Contains(string(edit.New), lacks) {
-				t.Errorf("%s: %q is in\n%s", name, lacks, edit.New)
+			if strings.Contains(text, lacks) {
+				t.Errorf("%s: %q is in\n%s", name, lacks, text)
 			}
+		}
+		if notes = strings.TrimSpace(notes); notes != "" {
+			t.Errorf("%s: the notes are %s", name, notes)
 		}
 	}
 }
 
-func TestWriteRefuses(t *testing.T) {
+// What the edits leave to the user is in their notes.
+func TestNotes(t *testing.T) {
 	const made, handler = "\ts := mcp.NewServer(nil, nil)\n", "mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)"
 	for want, text := range map[string]string{
-		"main.go:11: the server is not in a variable":                      program("main", "func make() *mcp.Server {\n\treturn mcp.NewServer(nil, nil)\n}\n"),
-		"main.go:11: the function cannot return":                           program("app", "func f() {\n"+made+"\ts.Run(nil, nil)\n}\n"),
-		"main.go:11: what serves s was not found":                          program("main", "func main() {\n"+made+"\t_ = s\n}\n"),
-		"main.go:15: the server is made and served in different functions": program("main", "func main() {\n"+made+"\t_ = s\n}\n\nfunc g() { use("+handler+") }\n"),
-		"a function chooses the server": program("main", "func main() {\n"+made+
+		"Line 10 creates the server, s, outside of functions":                    program("main", "var s = mcp.NewServer(nil, nil)\n"),
+		"Line 10: set s to the server on a separate line.":                       program("main", "func main() { s := mcp.NewServer(nil, nil); s.Run(nil, nil) }\n"),
+		"set srv to the server on a separate line":                               program("main", "func main() {\n\trun(mcp.NewServer(nil, nil))\n}\n"),
+		"change func f() to func f() error, and its callers":                     program("app", "func f() {\n"+made+"\ts.Run(nil, nil)\n}\n"),
+		"change func f(n int) *app to func f(n int) (*app, error)":               program("app", "func f(n int) *app {\n"+made+"\treturn &app{s}\n}\n"),
+		"change func f() (a *app) to func f() (a *app, err error)":               program("app", "func f() (a *app) {\n"+made+"\treturn &app{s}\n}\n"),
+		"No call of mcp.NewStreamableHTTPHandler or Run was found":               program("main", "func main() {\n"+made+"\t_ = s\n}\n"),
+		"Here es is the *server.Server (runtime/server) that server.New returns": program("main", "func main() {\n"+made+"\t_ = s\n}\n\nfunc g() { use("+handler+") }\n"),
+		"could choose a server for each request": program("main", "func main() {\n"+made+
 			"\tuse(mcp.NewStreamableHTTPHandler(choose, nil))\n}\n"),
-		"may want the SDK's type":                  program("main", "func main() {\n"+made+"\tvar h *mcp.StreamableHTTPHandler = "+handler+"\n\tuse(h)\n}\n"),
-		"main.go:12: a loop makes several servers": program("main", "func main() {\n\tfor _, o := range owners {\n\t"+made+"\tuse(o, "+handler+")\n\t}\n}\n"),
-		"other code follows":                       program("main", "func main() {\n\ts := mcp.NewServer(nil, nil); _ = s\n\ts.Run(nil, nil)\n}\n"),
-		"main.go does not parse":                   program("main", "func main() {\n"+made+"\ts.Run(nil, nil)\n"),
+		"use this type instead of *mcp.StreamableHTTPHandler": program("main", "func main() {\n"+made+"\tvar h *mcp.StreamableHTTPHandler = "+handler+"\n\tuse(h)\n}\n"),
+		"Delete get if nothing else uses it":                  program("main", "func main() {\n"+made+"\tget := func(*http.Request) *mcp.Server { return s }\n\tuse(mcp.NewStreamableHTTPHandler(get, nil))\n}\n"),
+		"A loop makes several servers here":                   program("main", "func main() {\n\tfor _, o := range owners {\n\t"+made+"\tuse(o, "+handler+")\n\t}\n}\n"),
+		"There are several servers":                           program("main", "func newServer() *mcp.Server { return mcp.NewServer(nil, nil) }\n\nfunc main() {\n\ts := newServer()\n\tt := newServer()\n\tuse(s, t)\n}\n"),
+		"This file does not parse":                            program("main", "func main() {\n"+made+"\ts.Run(nil, nil)\n"),
+		"This function creates a server with events":          "package main\n\nfunc main() {}\n",
 	} {
 		dir, found := module(t, map[string]string{"main.go": text})
-		if _, err := Write(dir, found, added); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
+		if _, notes := edited(t, added, dir, found); !strings.Contains(notes, want) {
+			t.Errorf("the notes are\n%s\nwant %q", notes, want)
 		}
 	}
 }
@@ -275,33 +352,36 @@ func TestFactories(t *testing.T) {
 			"\treturn a.srv\n}\n", false},
 	} {
 		dir, found := module(t, map[string]string{"main.go": "package app\n\nimport (\n\t\"net/http\"\n\n\t" + sdk + "\n)\n\n" + c.text})
-		steps, err := added.Steps(dir, found)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		for _, s := range steps {
-			if s.Place.Kind != NewServer {
-				continue
-			}
-			if (len(s.Lines) == 0) != c.factory || strings.Contains(s.Note, "for each request") != c.factory {
-				t.Errorf("%s: the lines are %q, %q", name, s.Lines, s.Note)
+		edits := added.Edits(dir, found)
+		var made, served []Edit
+		for _, e := range edits {
+			if strings.Contains(e.Insert, "transport.New") {
+				served = append(served, e)
+			} else if e.Insert != "" || e.Replace == "" {
+				made = append(made, e)
 			}
 		}
-		if served := steps[len(steps)-1]; served.Place.Kind == NewServer || len(served.Lines) != 1 || !strings.Contains(served.Lines[0], "Handler(") ||
-			strings.Contains(served.Note, "refused callers") != (name == "one, by a method") {
+		isFactory := slices.ContainsFunc(made, func(e Edit) bool {
+			return e.Insert == "" && strings.HasPrefix(e.Note, "A server is created for each request here")
+		})
+		if isFactory != c.factory || slices.ContainsFunc(made, func(e Edit) bool { return e.Insert != "" && e.Line > 0 }) == c.factory {
+			t.Errorf("%s: the edits are %+v", name, made)
+		}
+		if len(served) != 1 {
+			t.Errorf("%s: what serves it is %+v", name, served)
+			continue
+		}
+		if strings.Contains(served[0].Note, "refused callers") != (name == "one, by a method") {
 			t.Errorf("%s: what serves it is %+v", name, served)
 		}
-		if answering := strings.Contains(c.text, ".ServeHTTP(w, r)"); strings.Contains(steps[len(steps)-1].Note, "Make this handler once") != answering {
-			t.Errorf("%s: the note is %q", name, steps[len(steps)-1].Note)
+		if answering := strings.Contains(c.text, ".ServeHTTP(w, r)"); strings.Contains(served[0].Note, "Make this handler once") != answering {
+			t.Errorf("%s: the note is %q", name, served[0].Note)
 		}
 		// E2: where a choice is lost that is none of a server for each request, the notes say so.
 		looped := name == "a loop" || name == "a function that a loop calls"
-		if chosen := looped || name == "another Server" || name == "one, when it is first asked for"; strings.Contains(steps[len(steps)-1].Note, "could choose a server for each request") != chosen ||
-			strings.Contains(steps[0].Note, "A loop makes several servers") != looped {
-			t.Errorf("%s: the notes are %q and %q", name, steps[0].Note, steps[len(steps)-1].Note)
-		}
-		if _, err := Write(dir, found, added); c.factory && (err == nil || !strings.Contains(err.Error(), "made for each request")) {
-			t.Errorf("%s: --write: %v", name, err)
+		if chosen := looped || name == "another Server" || name == "one, when it is first asked for"; strings.Contains(served[0].Note, "could choose a server for each request") != chosen ||
+			strings.Contains(made[0].Note, "A loop makes several servers") != looped {
+			t.Errorf("%s: the notes are %q and %q", name, made[0].Note, served[0].Note)
 		}
 	}
 }

@@ -33,12 +33,11 @@ const (
 
 // A Place is a call in a program that is relevant to events.
 type Place struct {
-	Kind Kind `json:"kind"`
+	Kind Kind
 	// Path is relative to the module's directory and uses slashes.
-	Path string `json:"path"`
-	// Line counts from 1. Text is the line without its indentation.
-	Line int    `json:"line"`
-	Text string `json:"text"`
+	Path string
+	// Line counts from 1.
+	Line int
 	file *file
 	call *ast.CallExpr
 }
@@ -139,7 +138,8 @@ func (found *Found) addPlaces(name string, text []byte) {
 			return true
 		}
 		if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Run" {
-			if id, ok := sel.X.(*ast.Ident); ok && id.Obj != nil && (servers[id.Obj.Pos()] || f.isTransport(call.Args[1])) {
+			id, ok := sel.X.(*ast.Ident)
+			if ok && id.Obj != nil && servers[id.Obj.Pos()] || f.isTransport(call.Args[1]) {
 				found.place(f, Run, call)
 			}
 		}
@@ -148,10 +148,7 @@ func (found *Found) addPlaces(name string, text []byte) {
 }
 
 func (found *Found) place(f *file, kind Kind, call *ast.CallExpr) {
-	at := f.fset.Position(call.Pos())
-	line := bytes.Split(f.text, []byte("\n"))[at.Line-1]
-	found.Places = append(found.Places, Place{Kind: kind, Path: f.path, Line: at.Line,
-		Text: string(bytes.TrimSpace(line)), file: f, call: call})
+	found.Places = append(found.Places, Place{Kind: kind, Path: f.path, Line: f.line(call.Pos()), file: f, call: call})
 }
 
 // sdkCall returns the name of the SDK function that a call invokes, or "" for any other call.

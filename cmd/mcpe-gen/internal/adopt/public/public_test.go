@@ -14,6 +14,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/adopt/adopttest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
@@ -94,28 +95,19 @@ func published(t *testing.T, path, below string) *module {
 	return m
 }
 
-// A step is one of init's, as its JSON has it.
-type step struct {
-	Place struct {
-		Kind, Path, Text string
-		Line             int
-	}
-	Imports, Lines []string
-	Note           string
-}
-
-// init runs init, with flags, and gives the steps that it leaves to a person.
-func (m *module) init(flags ...string) []step {
+// init runs init and gives the edits that it prints.
+func (m *module) init() []adopttest.Edit {
 	m.t.Helper()
 	command := filepath.Join(m.t.TempDir(), "mcpe-gen.exe")
 	root := &module{m.t, checkout(m.t)}
 	root.run("go", "build", "-o", command, "./cmd/mcpe-gen")
-	out := m.run(command, append([]string{"init", "--format", "json", "--replace", root.dir}, flags...)...)
-	var said struct{ Steps []step }
-	if err := json.Unmarshal(out, &said); err != nil {
-		m.t.Fatal(err)
-	}
-	return said.Steps
+	return adopttest.Parse(m.t, m.run(command, "init", "--format", "json", "--replace", root.dir))
+}
+
+// addImports adds imports to a file, and those that the author's part needs.
+func (m *module) addImports(name string, specs ...string) {
+	m.t.Helper()
+	adopttest.AddImports(m.t, filepath.Join(m.dir, filepath.FromSlash(name)), append(specs, `"github.com/mcpe-gen/mcpe-gen/runtime/events"`, `"time"`))
 }
 
 // receive subscribes, acts on the same connection, and expects the text in the event.
@@ -145,13 +137,17 @@ func receive(t *testing.T, to mcp.Transport, act func(*mcp.ClientSession), want 
 	t.Fatalf("no event: %v", ctx.Err())
 }
 
-// The memory server of the SDK, with init --write: what its tool adds to the graph arrives as an event.
+// The memory server of the SDK, with the edits of init: what its tool adds to the graph arrives as an event.
 func TestMemory(t *testing.T) {
 	m := published(t, "github.com/modelcontextprotocol/go-sdk", "examples/server/memory")
 	m.run("go", "mod", "init", "example.com/memory")
-	if steps := m.init("--write"); len(steps) == 0 {
-		t.Error("init has no steps")
+	edits := m.init()
+	for _, e := range edits {
+		if e.Line == 0 || e.Note != "" {
+			t.Errorf("init leaves to a person: %+v", e)
+		}
 	}
+	adopttest.Apply(t, m.dir, edits)
 	m.edit("main.go", "	_ = noteAdded // noteAdded.Emit tells every subscriber\n", "",
 		"	}, kb.CreateEntities)", `	}, func(ctx context.Context, req *mcp.CallToolRequest, in CreateEntitiesArgs) (*mcp.CallToolResult, CreateEntitiesResult, error) {
 		res, out, err := kb.CreateEntities(ctx, req, in)
@@ -165,7 +161,8 @@ func TestMemory(t *testing.T) {
 			}
 		}
 		return res, out, nil
-	})`, "	\"os\"\n", "	\"os\"\n	\"time\"\n\n	\"github.com/mcpe-gen/mcpe-gen/runtime/events\"\n")
+	})`)
+	m.addImports("main.go")
 	m.run("go", "mod", "tidy")
 	m.run("go", "build", "-o", "memory.exe", ".")
 
@@ -177,37 +174,37 @@ func TestMemory(t *testing.T) {
 	}, `"Ada"`)
 }
 
-// gopls makes a server for each connection by SSE, which init refuses to write into, and runs one on stdio, which gets
-// the lines that init prints. What its tools are asked for arrives as events on the same connection.
+// gopls makes a server for each connection by SSE, for which init has no lines, and runs one on stdio, which gets the
+// lines that init prints. What its tools are asked for arrives as events on the same connection.
 func TestGopls(t *testing.T) {
 	m := published(t, "golang.org/x/tools/gopls", "")
 	// gopls imports internals of x/tools, which fit at one version only; adopting would take a newer one.
 	// docs/adopting.md, What init does, says to keep it by a replace line.
 	tools := strings.TrimSpace(string(m.run("go", "list", "-m", "-f", "{{.Version}}", "golang.org/x/tools")))
 	m.run("go", "mod", "edit", "-replace=golang.org/x/tools=golang.org/x/tools@"+tools)
-	var lines, imports []string
-	instead := map[string]string{}
+	var lines adopttest.Edit
+	var runs []adopttest.Edit
 	refused := false
-	for _, s := range m.init() {
-		switch s.Place.Kind {
-		case "": // where the one server is made
-			lines, imports = s.Lines, append(imports, s.Imports...)
-		case "NewServer":
-			refused = len(s.Lines) == 0 && strings.Contains(s.Note, "docs/adopting.md, A server for each caller")
-		case "Run":
-			instead[s.Place.Text] = s.Lines[0]
-			imports = append(imports, s.Imports...)
+	for _, e := range m.init() {
+		switch {
+		case e.Line == 0: // where the one server is made
+			lines = e
+		case e.Insert == "":
+			refused = refused || strings.Contains(e.Note, "docs/adopting.md, A server for each caller")
+		case strings.Contains(e.Replace, "s.Run("):
+			runs = append(runs, e)
 		}
 	}
-	if !refused || len(lines) == 0 || len(instead) != 2 {
-		t.Fatalf("init: refused %v, lines %q, instead %q", refused, lines, instead)
+	if !refused || lines.Insert == "" || len(runs) != 2 {
+		t.Fatalf("init: refused %v, lines %+v, instead %+v", refused, lines, runs)
 	}
+	adopttest.Apply(t, m.dir, runs)
 	const made = "	s := NewServer(session, server, rootsHandler)\n"
 	var added strings.Builder
 	fmt.Fprintf(&added, "%s	srv := s\n", made)
-	for _, line := range lines {
+	for line := range strings.Lines(lines.Insert) {
 		if !strings.HasPrefix(line, "_ = noteAdded") {
-			added.WriteString("	" + line + "\n")
+			added.WriteString("	" + line)
 		}
 	}
 	// The author's part: every call of a tool is told.
@@ -221,17 +218,8 @@ func TestGopls(t *testing.T) {
 		}
 	})
 `)
-	imports = append(imports, `"github.com/mcpe-gen/mcpe-gen/runtime/events"`, `"time"`)
-	unique := map[string]bool{}
-	block := ""
-	for _, spec := range imports {
-		if !unique[spec] {
-			unique[spec], block = true, block+"	"+spec+"\n"
-		}
-	}
-	m.edit("internal/mcp/mcp.go", made, added.String(), "import (\n", "import (\n"+block,
-		"s.Run(ctx, &mcp.LoggingTransport{\n			Transport: &mcp.StdioTransport{},\n			Writer:    rpcLog,\n		})", instead["return s.Run(ctx, &mcp.LoggingTransport{"],
-		"s.Run(ctx, &mcp.StdioTransport{})", instead["return s.Run(ctx, &mcp.StdioTransport{})"])
+	m.edit("internal/mcp/mcp.go", made, added.String())
+	m.addImports("internal/mcp/mcp.go", lines.Imports...)
 	m.run("go", "mod", "tidy")
 	m.run("go", "build", "-o", "gopls.exe", ".")
 
