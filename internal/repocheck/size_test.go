@@ -11,9 +11,9 @@ const maxCodeLines = 135_500
 
 // support lists the names of directories whose packages only tests import.
 var support = []string{
-	"browser", "campaign", "clitest", "clustertest", "drivers", "enginetest", "eventstest", "eventtypetest", "faults", "freeport",
-	"hostileserver", "memcluster", "memnet", "metertest", "oracle", "peers", "pgserver", "pgtest", "pollingtest", "racetest", "reaper",
-	"relayed", "sampletest", "slowpeer", "storetest", "testkit", "throwaway", "wrongserver",
+	"adopttest", "browser", "campaign", "clitest", "clustertest", "drivers", "enginetest", "eventstest", "eventtypetest", "faults",
+	"freeport", "hostileserver", "memcluster", "memnet", "metertest", "oracle", "peers", "peertest", "pgserver", "pgtest", "pollingtest", "racetest",
+	"reaper", "relayed", "sampletest", "slowpeer", "sqltest", "storetest", "testkit", "throwaway", "wrongserver",
 }
 
 // parts are the parts of the repository for which TestSize prints the sizes. A file belongs to the first one that matches.
