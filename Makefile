@@ -78,7 +78,7 @@ quick: ## Run the tests without the race detector, databases and builds of gener
 	$(TEST) -short ./...
 
 .PHONY: night
-night: ## Run the long proofs (80 minutes on a quiet machine); PARTS="oracle fuzz" runs parts, listed in .ci/night.
+night: ## Run the long proofs (5 hours on a quiet machine); PARTS="oracle fuzz" runs parts, listed in .ci/night.
 	@.ci/night $(PARTS)
 
 .PHONY: lint
