@@ -470,7 +470,7 @@ func TestScreenshots(t *testing.T) {
 		}
 		var png []byte
 		p.do(chromedp.CaptureScreenshot(&png))
-		if len(png) < 5000 || len(png) > 100_000 {
+		if len(png) < 5000 || len(png) > 150_000 {
 			t.Errorf("%s has %d bytes", c.name, len(png))
 		}
 		if *update {
