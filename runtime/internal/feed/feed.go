@@ -104,6 +104,7 @@ func (f *feed) stop() {
 	for _, c := range f.pending {
 		c.end()
 	}
+	clear(f.pending) // nobody joins a call that has ended
 }
 
 // call returns the call at a position and reports whether it has returned. If it has not, its return rings the bell. If

@@ -232,6 +232,24 @@ func TestPendingCallsEnd(t *testing.T) {
 	})
 }
 
+// EVOL-1: who begins where a failed call waits for its retry does not wait when the type changes at that moment.
+func TestRetryEndsWithTheFeed(t *testing.T) {
+	asking(t, func(t *testing.T, s *service) {
+		s.happen("1")
+		s.set(func() { s.fail = errors.New("down") })
+		st := s.openAt(Start{Replay: replay(s.cursor(0)), Later: true}, false)
+		st.read(interval / 4)
+		s.set(func() { s.fail = nil })
+		s.feeds.Adopt(&Check{Ask: s.ask, Interval: interval})()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if found, err := st.f.await(ctx, checkpoint{upstream: "0"}); err != nil || len(found.entries) != 1 {
+			t.Errorf("%+v, %v", found, err)
+		}
+		st.Close()
+	})
+}
+
 // CUR-2: who begins without a cursor begins now, although the only other subscription has not been read for long.
 func TestCUR2StaleHead(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {
