@@ -279,7 +279,7 @@ func rootPackage(dir, name string) (string, error) {
 type adoptResult struct {
 	scaffold templates.Scaffold
 	files    []string
-	// init has made the changes, in existing files. The user makes the edits.
+	// changes lists what init has changed in existing files. edits lists what the user changes.
 	changes []change
 	edits   []adopt.Edit
 }
