@@ -76,7 +76,7 @@ func TestSUB11Restart(t *testing.T) {
 			}
 		}
 		wantStrings(t, "hooks", hooks.lines(), "on P1", "on P1", "delivery", "delivery")
-		if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != operator.StateActive || i.ExpiresAt.Sub(i.RefreshedAt) != 10*time.Hour {
+		if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != operator.StateActive || i.ExpiresAt.Sub(i.RefreshedAt).Round(time.Microsecond) != 10*time.Hour {
 			t.Errorf("%+v %v", i, err)
 		}
 		w.subscribe("alice", p1)

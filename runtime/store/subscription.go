@@ -42,9 +42,10 @@ type Progress struct {
 
 // Health summarizes the results of deliveries to a subscription. See HOOK-5, HOOK-8.
 type Health struct {
-	// Suspended reports whether deliveries are suspended until a refresh. SuspendedAt is when they were suspended.
-	Suspended   bool
-	SuspendedAt time.Time
+	// Suspended reports whether deliveries are suspended until a refresh. SuspendedAfter is the RefreshedAt of the last
+	// refresh that preceded the suspension: a later refresh ends the suspension.
+	Suspended      bool
+	SuspendedAfter time.Time
 	// FailedSince is when the current series of failures began, or zero if the last attempt succeeded.
 	FailedSince time.Time
 	// LastDeliveryAt is when an endpoint last accepted an event, or zero if that has never happened.
@@ -74,7 +75,8 @@ type Subscription struct {
 	Generation uint64
 	// Revision is the number of changes; see PutSubscription.
 	Revision uint64
-	// ExpiresAt is zero if the subscription does not expire. See SUB-6.
+	// ExpiresAt is zero if the subscription does not expire. See SUB-6. RefreshedAt increases with every refresh, even if
+	// the clock is set back.
 	CreatedAt, RefreshedAt, ExpiresAt time.Time
 	// NotBefore is the earliest time for a delivery attempt; zero means no restriction. It ensures that the response to
 	// the subscribe request is sent before the first delivery, even if another process delivers.

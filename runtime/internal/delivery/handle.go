@@ -32,26 +32,27 @@ type Handle struct {
 	dialect    wire.Dialect
 
 	// The engine's mutex e.mu guards the fields below.
-	ring     webhook.Ring
-	expires  instant // 0: never
-	marks    Watermark
-	window   []*pendingEvent // parallel to the open positions of marks
-	controls []*controlEnvelope
-	stats    *attemptCounts
-	made     *[]operator.Attempt // attempts since the last write; nil for none
-	asked    *Replay             // replay in progress; nil for none
-	limiter  *rate.Limiter
-	health   health
-	failing  instant // first failure of the current run since this engine started
-	notUntil moment  // earliest attempt, by a limit or the endpoint's wish
-	pausedAt instant // when an operator paused the subscription; 0 if not paused
-	held     moment  // earliest attempt, because the subscriber may not know the subscription before
-	wakeAt   moment  // time of the entry in e.due
-	slot     int     // in e.due, or -1
-	inFlight int
-	width    int // current limit of attempts in flight
-	intake   intake
-	phase    phase
+	ring      webhook.Ring
+	refreshed instant // RefreshedAt of the record
+	expires   instant // 0: never
+	marks     Watermark
+	window    []*pendingEvent // parallel to the open positions of marks
+	controls  []*controlEnvelope
+	stats     *attemptCounts
+	made      *[]operator.Attempt // attempts since the last write; nil for none
+	asked     *Replay             // replay in progress; nil for none
+	limiter   *rate.Limiter
+	health    health
+	failing   instant // first failure of the current run since this engine started
+	notUntil  moment  // earliest attempt, by a limit or the endpoint's wish
+	pausedAt  instant // when an operator paused the subscription; 0 if not paused
+	held      moment  // earliest attempt, because the subscriber may not know the subscription before
+	wakeAt    moment  // time of the entry in e.due
+	slot      int     // in e.due, or -1
+	inFlight  int
+	width     int // current limit of attempts in flight
+	intake    intake
+	phase     phase
 
 	class   class
 	queued  bool // in guest.ready
@@ -129,11 +130,12 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	}
 	h := &Handle{
 		e: e, shard: n.Shard, log: n.Log, reader: n.Reader, id: s.ID, event: s.Event, url: s.URL, generation: s.Generation, epoch: s.Progress.Epoch,
-		dialect: wire.Dialect(s.Codes), ring: keys, expires: instantOf(s.ExpiresAt), marks: NewWatermark(s.Progress), health: healthOf(s.Health),
+		dialect: wire.Dialect(s.Codes), ring: keys, refreshed: instantOf(s.RefreshedAt), expires: instantOf(s.ExpiresAt), marks: NewWatermark(s.Progress),
 		open: n.Log != nil && s.Progress.Open, touched: n.Moved, asked: n.Replay,
 		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), intake: intake{woken: true}, class: n.initialClass(),
 	}
 	now := e.now()
+	h.health = healthOf(s.Health, now)
 	if h.health.suspended {
 		h.failing = instantOf(now)
 	}
@@ -219,7 +221,7 @@ func (h *Handle) Refresh(s store.Subscription, hold time.Time) (found Status, ok
 	if err != nil || h.phase > delivering || e.closing || h.isExpired(now) || s.Generation != h.generation {
 		return found, false
 	}
-	h.ring, h.dialect, h.expires = keys, wire.Dialect(s.Codes), instantOf(s.ExpiresAt)
+	h.ring, h.dialect, h.refreshed, h.expires = keys, wire.Dialect(s.Codes), instantOf(s.RefreshedAt), instantOf(s.ExpiresAt)
 	h.resume(now)
 	h.setHold(now, s.NotBefore, hold)
 	h.touched = true

@@ -9,19 +9,24 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// health is a compact store.Health.
+// health is a compact store.Health. suspendedAt is when the suspension began in this process. It is not stored.
 type health struct {
-	suspended                              bool
-	suspendedAt, failedSince, lastDelivery instant
-	lastError                              string
+	suspended                                              bool
+	suspendedAt, suspendedAfter, failedSince, lastDelivery instant
+	lastError                                              string
 }
 
-func healthOf(s store.Health) health {
-	return health{s.Suspended, instantOf(s.SuspendedAt), instantOf(s.FailedSince), instantOf(s.LastDeliveryAt), s.LastError}
+func healthOf(s store.Health, now time.Time) health {
+	h := health{suspended: s.Suspended, suspendedAfter: instantOf(s.SuspendedAfter), failedSince: instantOf(s.FailedSince),
+		lastDelivery: instantOf(s.LastDeliveryAt), lastError: s.LastError}
+	if h.suspended {
+		h.suspendedAt = instantOf(now)
+	}
+	return h
 }
 
 func (h *health) stored() store.Health {
-	return store.Health{Suspended: h.suspended, SuspendedAt: h.suspendedAt.time(), FailedSince: h.failedSince.time(), LastDeliveryAt: h.lastDelivery.time(), LastError: h.lastError}
+	return store.Health{Suspended: h.suspended, SuspendedAfter: h.suspendedAfter.time(), FailedSince: h.failedSince.time(), LastDeliveryAt: h.lastDelivery.time(), LastError: h.lastError}
 }
 
 // windowSlices is the number of slices of a [Suspension]'s window.
@@ -65,7 +70,7 @@ func (h *Handle) countAttempt(now time.Time, failed bool) {
 	o := &h.e.o
 	h.stats.add(now, o.Suspend.Window, failed)
 	if failed && !h.health.suspended && h.stats.exceedsLimits(o.Suspend) {
-		h.health.suspended, h.health.suspendedAt = true, instantOf(now)
+		h.health.suspended, h.health.suspendedAt, h.health.suspendedAfter = true, instantOf(now), h.refreshed
 		h.stats = nil
 		for _, u := range h.window {
 			u.item = nil // reread after a refresh
@@ -84,7 +89,7 @@ func (h *Handle) resume(now time.Time) {
 	if h.pausedAt == 0 { // otherwise Unpause counts the time
 		h.extendWindows(now.Sub(h.health.suspendedAt.time()))
 	}
-	h.health.suspended, h.health.suspendedAt = false, 0
+	h.health.suspended, h.health.suspendedAt, h.health.suspendedAfter = false, 0, 0
 	h.notUntil = 0
 	h.e.scheduleWrite(h)
 	h.e.queueLog(slog.LevelInfo, "webhook subscription resumed", h)

@@ -63,7 +63,7 @@ func TestTrap13Suspension(t *testing.T) {
 			t.Fatalf("%d attempts while suspended", n-100)
 		}
 		stored, _, _ := db.Subscription(ctx, r.ID)
-		if !stored.Health.Suspended || stored.Health.SuspendedAt.IsZero() || stored.Progress.Base != 0 {
+		if !stored.Health.Suspended || !stored.Health.SuspendedAfter.Equal(r.RefreshedAt) || stored.Progress.Base != 0 {
 			t.Errorf("stored: %+v", stored)
 		}
 		found, ok := h.Refresh(r, time.Time{})
@@ -97,7 +97,7 @@ func TestTrap13RestoredSuspended(t *testing.T) {
 		s := &script{}
 		top := newTopic(store.LogOptions{})
 		r := record("sub_1")
-		r.Health = store.Health{Suspended: true, SuspendedAt: time.Now(), LastError: "timeout"}
+		r.Health = store.Health{Suspended: true, SuspendedAfter: r.RefreshedAt, LastError: "timeout"}
 		if _, err := db.PutSubscription(ctx, r); err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestHOOK5NoExpirySuspended(t *testing.T) {
 		top := newTopic(store.LogOptions{})
 		r := record("sub_1")
 		r.ExpiresAt = time.Time{}
-		r.Health = store.Health{Suspended: true, SuspendedAt: time.Now(), LastError: "timeout"}
+		r.Health = store.Health{Suspended: true, SuspendedAfter: r.RefreshedAt, LastError: "timeout"}
 		top.join(t, e, r, true)
 		time.Sleep(time.Hour - 1)
 		if ended.Load() != 0 {

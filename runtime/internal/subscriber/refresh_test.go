@@ -340,7 +340,7 @@ func TestHOOK5RefreshedWithoutAnOwner(t *testing.T) {
 		id := owner.subscribe("ann", origin+"a").ID
 		owner.crash()
 		r, _ := f.stored(id)
-		r.Health.Suspended, r.Health.SuspendedAt, r.Health.LastError, r.Health.FailedSince = true, time.Now(), string(wire.HTTP5xx), time.Now()
+		r.Health.Suspended, r.Health.SuspendedAfter, r.Health.LastError, r.Health.FailedSince = true, r.RefreshedAt, string(wire.HTTP5xx), time.Now()
 		if err := f.db.SaveProgress(t.Context(), []store.Update{{ID: id, Generation: r.Generation, Progress: r.Progress, Health: r.Health}}); err != nil {
 			t.Fatal(err)
 		}

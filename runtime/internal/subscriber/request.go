@@ -200,9 +200,18 @@ func (w *Subscriptions) applyRefresh(r *store.Subscription, q *Request) error {
 	}
 	r.Truncated = false
 	r.Secrets = ring.Stored(keys.Rotate(q.Secret, now, w.o.Grace))
-	r.Codes, r.RefreshedAt, r.ExpiresAt = int(q.Dialect), now, w.grantExpiry(q, now)
+	r.Codes, r.RefreshedAt, r.ExpiresAt = int(q.Dialect), nextRefresh(r.RefreshedAt, now), w.grantExpiry(q, now)
 	r.NotBefore, r.Schema = now.Add(ReplyTime), q.Args.Def.Fingerprint()
 	return nil
+}
+
+// nextRefresh returns the RefreshedAt of a refresh. It is later than that of the last refresh even if another process,
+// whose clock is ahead, stored that one. Owners therefore detect every refresh.
+func nextRefresh(last, now time.Time) time.Time {
+	if now.After(last) {
+		return now
+	}
+	return last.Add(time.Nanosecond)
 }
 
 // Deliveries wait for the subscribe response, because a receiver might reject a delivery before it knows the

@@ -386,8 +386,8 @@ func (w *Subscriptions) restoreRecord(ctx context.Context, p *ownedShard, r *sto
 // startStored starts a restored subscription. Deliveries do not start until the caller calls HoldUntil. The caller must
 // hold the key and have called Join.
 func (w *Subscriptions) startStored(ctx context.Context, p *ownedShard, a eventtype.Arguments, r store.Subscription) (*Live, error) {
-	if r.RefreshedAt.After(r.Health.SuspendedAt) {
-		r.Health.Suspended, r.Health.SuspendedAt = false, time.Time{} // the refresh did not reach its owner (SUB-5)
+	if r.RefreshedAt.After(r.Health.SuspendedAfter) {
+		r.Health.Suspended, r.Health.SuspendedAfter = false, time.Time{} // the refresh did not reach its owner (SUB-5)
 	}
 	cursor, moved, lost, err := w.convertProgress(ctx, p, a.Def, &r)
 	if err != nil {

@@ -38,18 +38,18 @@ type storedSubscription struct {
 
 // A storedProgress is the encoding of a subscription's progress and health in the stream.
 type storedProgress struct {
-	Epoch, Base                            uint64
-	Settled                                []store.Span
-	Open                                   bool
-	Upstream                               []byte
-	Suspended                              bool
-	SuspendedAt, FailedSince, LastDelivery int64
-	LastError                              string
+	Epoch, Base                               uint64
+	Settled                                   []store.Span
+	Open                                      bool
+	Upstream                                  []byte
+	Suspended                                 bool
+	SuspendedAfter, FailedSince, LastDelivery int64
+	LastError                                 string
 }
 
 func progressOf(p store.Progress, h store.Health) ([]byte, error) {
 	return json.Marshal(storedProgress{Epoch: p.Epoch, Base: uint64(p.Base), Settled: p.Settled, Open: p.Open, Upstream: []byte(p.Upstream),
-		Suspended: h.Suspended, SuspendedAt: scalar.Nanos(h.SuspendedAt), FailedSince: scalar.Nanos(h.FailedSince), LastDelivery: scalar.Nanos(h.LastDeliveryAt), LastError: h.LastError})
+		Suspended: h.Suspended, SuspendedAfter: scalar.Nanos(h.SuspendedAfter), FailedSince: scalar.Nanos(h.FailedSince), LastDelivery: scalar.Nanos(h.LastDeliveryAt), LastError: h.LastError})
 }
 
 // encodeSubscription encodes a subscription with sealed secrets as the body of a record.
@@ -94,7 +94,7 @@ func (s *Store) decodeWithProgress(r, progress record) (sub store.Subscription, 
 		return sub, fmt.Errorf("%w: %s: %w", ErrCorrupt, progress.subject, err)
 	}
 	sub.Progress = store.Progress{Epoch: p.Epoch, Base: store.Position(p.Base), Settled: p.Settled, Open: p.Open, Upstream: string(p.Upstream)}
-	sub.Health = store.Health{Suspended: p.Suspended, SuspendedAt: scalar.Time(p.SuspendedAt), FailedSince: scalar.Time(p.FailedSince),
+	sub.Health = store.Health{Suspended: p.Suspended, SuspendedAfter: scalar.Time(p.SuspendedAfter), FailedSince: scalar.Time(p.FailedSince),
 		LastDeliveryAt: scalar.Time(p.LastDelivery), LastError: p.LastError}
 	return sub, nil
 }

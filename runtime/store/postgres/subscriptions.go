@@ -14,7 +14,7 @@ import (
 )
 
 const subscriptionColumns = "id, event, shard, principal, url, arguments, secrets, codes, generation, revision, created, refreshed, expires, " +
-	"not_before, truncated, epoch, base, settled, open, upstream, suspended, suspended_at, failed_since, last_delivery, last_error, paused_at, schema, actions"
+	"not_before, truncated, epoch, base, settled, open, upstream, suspended, suspended_after, failed_since, last_delivery, last_error, paused_at, schema, actions"
 
 // subscriptionValues contains the columns as named arguments.
 var subscriptionValues = "@" + strings.ReplaceAll(subscriptionColumns, ", ", ", @")
@@ -30,7 +30,7 @@ type subscriptionRow struct {
 	Epoch, Base                                      int64
 	Settled                                          string
 	Upstream                                         []byte
-	SuspendedAt, FailedSince, LastDelivery           int64
+	SuspendedAfter, FailedSince, LastDelivery        int64
 	LastError, Schema, Actions                       string
 }
 
@@ -44,7 +44,7 @@ func subscriptionArgs(sub store.Subscription, secrets []byte) pgx.NamedArgs {
 		"created": scalar.Nanos(sub.CreatedAt), "refreshed": scalar.Nanos(sub.RefreshedAt), "expires": scalar.Nanos(sub.ExpiresAt),
 		"not_before": scalar.Nanos(sub.NotBefore), "paused_at": scalar.Nanos(sub.PausedAt),
 		"epoch": int64(p.Epoch), "base": int64(p.Base), "settled": scalar.Spans(p.Settled), "open": p.Open, "upstream": []byte(p.Upstream),
-		"suspended": h.Suspended, "suspended_at": scalar.Nanos(h.SuspendedAt), "failed_since": scalar.Nanos(h.FailedSince),
+		"suspended": h.Suspended, "suspended_after": scalar.Nanos(h.SuspendedAfter), "failed_since": scalar.Nanos(h.FailedSince),
 		"last_delivery": scalar.Nanos(h.LastDeliveryAt), "last_error": h.LastError, "actions": scalar.Actions(sub.Actions),
 	}
 }
@@ -135,7 +135,7 @@ func (s *Store) scanSubscription(row pgx.CollectableRow) (store.Subscription, er
 		CreatedAt: scalar.Time(r.Created), RefreshedAt: scalar.Time(r.Refreshed), ExpiresAt: scalar.Time(r.Expires),
 		NotBefore: scalar.Time(r.NotBefore), PausedAt: scalar.Time(r.PausedAt),
 		Progress: store.Progress{Epoch: uint64(r.Epoch), Base: store.Position(r.Base), Open: r.Open, Upstream: string(r.Upstream)},
-		Health: store.Health{Suspended: r.Suspended, SuspendedAt: scalar.Time(r.SuspendedAt), FailedSince: scalar.Time(r.FailedSince),
+		Health: store.Health{Suspended: r.Suspended, SuspendedAfter: scalar.Time(r.SuspendedAfter), FailedSince: scalar.Time(r.FailedSince),
 			LastDeliveryAt: scalar.Time(r.LastDelivery), LastError: r.LastError},
 	}
 	if sub.Secrets, err = s.box.Open(sub.ID, r.Secrets); err != nil {
@@ -273,13 +273,13 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, tried 
 		// Lock rows in the order of their ids to prevent deadlocks.
 		b.Queue(s.qualify(`SELECT 1 FROM @.subscriptions WHERE id = ANY ($1) ORDER BY id FOR UPDATE`), u.ids)
 		b.Queue(s.qualify(`UPDATE @.subscriptions s SET epoch = u.epoch, base = u.base, settled = u.settled, open = u.open, upstream = u.upstream, suspended = u.suspended,
-			suspended_at = u.suspended_at, failed_since = u.failed_since, last_delivery = u.last_delivery, last_error = u.last_error
+			suspended_after = u.suspended_after, failed_since = u.failed_since, last_delivery = u.last_delivery, last_error = u.last_error
 			FROM unnest(@ids::text[], @generations::bigint[], @epochs::bigint[], @bases::bigint[], @settled::text[], @open::boolean[], @upstream::bytea[],
-				@suspended::boolean[], @suspended_at::bigint[], @failed_since::bigint[], @last_delivery::bigint[], @last_error::text[])
-				AS u (id, generation, epoch, base, settled, open, upstream, suspended, suspended_at, failed_since, last_delivery, last_error)
+				@suspended::boolean[], @suspended_after::bigint[], @failed_since::bigint[], @last_delivery::bigint[], @last_error::text[])
+				AS u (id, generation, epoch, base, settled, open, upstream, suspended, suspended_after, failed_since, last_delivery, last_error)
 			WHERE s.id = u.id AND s.generation = u.generation AND (@topic::text IS NULL OR s.event = @topic AND s.shard = @number::integer)`),
 			pgx.NamedArgs{"ids": u.ids, "generations": u.generations, "epochs": u.epochs, "bases": u.bases, "settled": u.settled, "open": u.open, "upstream": u.upstream,
-				"suspended": u.suspended, "suspended_at": u.suspendedAt, "failed_since": u.failedSince, "last_delivery": u.lastDelivery,
+				"suspended": u.suspended, "suspended_after": u.suspendedAfter, "failed_since": u.failedSince, "last_delivery": u.lastDelivery,
 				"last_error": u.lastError, "topic": topic, "number": number})
 		s.saveAttempts(b, &attempts, topic, number)
 	})
@@ -291,10 +291,10 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, tried 
 
 // progressRows contains updates, with one array per column.
 type progressRows struct {
-	ids, settled, lastError                                            []string
-	generations, epochs, bases, suspendedAt, failedSince, lastDelivery []int64
-	upstream                                                           [][]byte
-	open, suspended                                                    []bool
+	ids, settled, lastError                                               []string
+	generations, epochs, bases, suspendedAfter, failedSince, lastDelivery []int64
+	upstream                                                              [][]byte
+	open, suspended                                                       []bool
 }
 
 func (u *progressRows) add(x store.Update) {
@@ -302,6 +302,6 @@ func (u *progressRows) add(x store.Update) {
 	u.ids, u.generations = append(u.ids, x.ID), append(u.generations, int64(x.Generation))
 	u.epochs, u.bases, u.settled = append(u.epochs, int64(p.Epoch)), append(u.bases, int64(p.Base)), append(u.settled, scalar.Spans(p.Settled))
 	u.open, u.upstream, u.suspended = append(u.open, p.Open), append(u.upstream, []byte(p.Upstream)), append(u.suspended, h.Suspended)
-	u.suspendedAt, u.failedSince = append(u.suspendedAt, scalar.Nanos(h.SuspendedAt)), append(u.failedSince, scalar.Nanos(h.FailedSince))
+	u.suspendedAfter, u.failedSince = append(u.suspendedAfter, scalar.Nanos(h.SuspendedAfter)), append(u.failedSince, scalar.Nanos(h.FailedSince))
 	u.lastDelivery, u.lastError = append(u.lastDelivery, scalar.Nanos(h.LastDeliveryAt)), append(u.lastError, h.LastError)
 }

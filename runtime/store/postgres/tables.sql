@@ -61,7 +61,7 @@ CREATE TABLE @.subscriptions (
 	open boolean NOT NULL, -- something above base is not settled
 	upstream bytea NOT NULL,
 	suspended boolean NOT NULL,
-	suspended_at bigint NOT NULL,
+	suspended_after bigint NOT NULL,
 	failed_since bigint NOT NULL,
 	last_delivery bigint NOT NULL,
 	last_error text NOT NULL,

@@ -42,7 +42,7 @@ CREATE TABLE subscriptions (
 	open INTEGER NOT NULL, -- 1 if something above base is not settled
 	upstream TEXT NOT NULL,
 	suspended INTEGER NOT NULL,
-	suspended_at INTEGER NOT NULL,
+	suspended_after INTEGER NOT NULL,
 	failed_since INTEGER NOT NULL,
 	last_delivery INTEGER NOT NULL,
 	last_error TEXT NOT NULL,

@@ -1,0 +1,88 @@
+package subscriber_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+)
+
+// withClock lets a process take the store's time for different from what it is by the duration, now.
+func withClock(ahead *time.Duration) setting {
+	return func(o *subscriber.Options, _ *eventtypetest.Options) {
+		o.Cluster.Now = func() time.Time { return time.Now().Add(*ahead) }
+	}
+}
+
+const secretC = "whsec_CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCA="
+
+// SUB-5, REP-13: the last of several rotations applies, although the process that took an earlier one has a clock ahead,
+// or the clock of the one process was set back in between.
+func TestSUB5LastRotation(t *testing.T) {
+	for name, ask := range map[string]func(f *deployment, owner *process, subscribe func(p *process, secret string)){
+		"apart": func(f *deployment, owner *process, subscribe func(*process, string)) {
+			ahead, right := 400*time.Millisecond, time.Duration(0)
+			subscribe(f.process(withClock(&ahead)), secretB)
+			subscribe(f.process(withClock(&right)), secretC)
+		},
+		"set back": func(f *deployment, owner *process, subscribe func(*process, string)) {
+			var clock time.Duration
+			p := f.process(withClock(&clock))
+			subscribe(p, secretB)
+			clock = -time.Minute
+			subscribe(p, secretC)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *deployment) {
+				owner := f.process().own()
+				owner.subscribe("ann", origin+"a")
+				ask(f, owner, func(p *process, secret string) {
+					if _, err := p.ask(t.Context(), "ann", origin+"a", withSecret(secret)); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(100 * time.Millisecond)
+				})
+				owner.emit("1")
+				time.Sleep(while)
+				f.r.wants("after the rotations", "a", "1")
+				for _, d := range f.r.to("a") {
+					if !d.signedBy(secretC) {
+						t.Error("the last secret does not sign")
+					}
+				}
+			})
+		})
+	}
+}
+
+// HOOK-5, SUB-11: a refresh revives a suspended subscription at the next owner, although the clock of the owner that
+// suspended it was ahead and its last write came after the refresh.
+func TestHOOK5RevivedByAClockBehind(t *testing.T) {
+	bubble(t, func(t *testing.T, f *deployment) {
+		ahead := time.Minute
+		owner := f.process(withClock(&ahead), func(o *subscriber.Options, _ *eventtypetest.Options) {
+			o.Delivery.Suspend = delivery.Suspension{Window: time.Hour, Min: 3, Rate: 0.5}
+		}).own()
+		f.r.on(func(*received) int { return 500 })
+		id := owner.subscribe("ann", origin+"a").ID
+		f.locked(func() { f.unheard = true })
+		owner.emit("1", "2", "3")
+		time.Sleep(while)
+		if r, _ := f.stored(id); !r.Health.Suspended {
+			t.Fatalf("%+v is not suspended", r.Health)
+		}
+		other := f.process()
+		other.subscribe("ann", origin+"a")
+		owner.crash()
+		f.r.on(nil)
+		before := len(f.r.to("a"))
+		other.own()
+		time.Sleep(while)
+		if n := len(f.r.to("a")) - before; n != 3 {
+			t.Errorf("%d deliveries at the next owner, want 3", n)
+		}
+	})
+}
