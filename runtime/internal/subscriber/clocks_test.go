@@ -86,3 +86,28 @@ func TestHOOK5RevivedByAClockBehind(t *testing.T) {
 		}
 	})
 }
+
+// SUB-1, REP-11: deliveries wait for the response of a process whose clock is ahead no longer than for another's.
+func TestSUB1HeldByAClockAhead(t *testing.T) {
+	ahead := 20 * time.Second
+	for name, delivers := range map[string]func(f *deployment) (owner, other *process){
+		"refreshed": func(f *deployment) (owner, other *process) {
+			owner = f.process().own()
+			owner.subscribe("ann", origin+"a")
+			return owner, f.process(withClock(&ahead))
+		},
+		"created": func(f *deployment) (owner, other *process) {
+			return f.process().own(), f.process(withClock(&ahead))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *deployment) {
+				owner, other := delivers(f)
+				other.subscribe("ann", origin+"a")
+				owner.emit("1")
+				time.Sleep(while)
+				f.r.wants("in time", "a", "1")
+			})
+		})
+	}
+}

@@ -69,7 +69,7 @@ func (w *Subscriptions) End(h *Live, reason *events.Error) {
 	w.mu.Lock()
 	dialect, refreshed := h.dialect, time.Unix(0, h.refreshed)
 	w.mu.Unlock()
-	h.Handle.HoldUntil(refreshed.Add(ReplyTime)) // do not wait for another read of the record
+	h.Handle.HoldUntil(w.limitHold(refreshed.Add(ReplyTime))) // do not wait for another read of the record
 	h.Handle.Terminate(*fault.Object(reason, dialect))
 	w.callOnUnsubscribe(h)
 	w.logEvent(ctx, "webhook subscription is terminated: "+reason.Kind.String(), h)

@@ -226,6 +226,15 @@ const (
 	SettleTime = 25 * time.Millisecond
 )
 
+// limitHold returns the earlier of t and ReplyTime from now. The time t, until which deliveries wait for a response, was
+// stored by a process whose clock may be ahead, or before the clock was set back.
+func (w *Subscriptions) limitHold(t time.Time) time.Time {
+	if latest := w.Now().Add(ReplyTime); t.After(latest) {
+		return latest
+	}
+	return t
+}
+
 // holdUntil returns the latest time until which deliveries wait for the response. It returns the zero time if the
 // transport does not report when the response is written.
 func (q *Request) holdUntil(now time.Time) time.Time {

@@ -326,6 +326,7 @@ func (w *Subscriptions) restoreRecord(ctx context.Context, p *ownedShard, r *sto
 	if w.isForged(ctx, r) {
 		return nil
 	}
+	r.NotBefore = w.limitHold(r.NotBefore)
 	if Lapsed(r, w.Now()) {
 		err := p.fencedToClosed(w.endRecord(ctx, p, r, nil))
 		if errors.Is(err, errConflict) {

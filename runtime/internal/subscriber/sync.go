@@ -177,6 +177,7 @@ func (w *Subscriptions) reconcile(ctx context.Context, id string, r *store.Subsc
 
 // applyRecord applies a record to its live subscription.
 func (w *Subscriptions) applyRecord(h *Live, r *store.Subscription) {
+	r.NotBefore = w.limitHold(r.NotBefore)
 	w.mu.Lock()
 	fresh := r.RefreshedAt.UnixNano() > h.refreshed
 	h.refreshed, h.schema = r.RefreshedAt.UnixNano(), r.Schema
