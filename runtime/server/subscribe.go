@@ -35,7 +35,8 @@ func (s *Server) subscribe(ctx context.Context, r *port.Request) (json.RawMessag
 		return nil, err
 	}
 	q := &subscriber.Request{Type: et, RawURL: p.Delivery.URL, Dialect: s.dialectFor(r.DeclaresExtension),
-		Replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), Head: et.Head(), TTLMs: p.TTLMs, Forever: p.NoExpiry, Reply: r.AfterReply}
+		Replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), Head: et.Head(), TTLMs: p.TTLMs, Forever: p.NoExpiry, Reply: r.AfterReply,
+		Admitted: s.webhooks.Position()}
 	if s.options.Webhook.EndWithToken {
 		q.Expires = r.Expires
 	}

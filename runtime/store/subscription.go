@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,6 +55,25 @@ type Health struct {
 	LastError string
 }
 
+// A ControlPosition is a position in the sequence of requests that end subscriptions or signal gaps. A subscription has the position of the latest request before it was admitted. Times cannot order them,
+// because the clocks of processes differ and can be set back. See REP-13.
+type ControlPosition struct {
+	// Generation is the generation of the store. It never decreases.
+	Generation uint64 `json:"generation"`
+	// Position is a position in the control log of a shared store. In a store for one process, it counts requests.
+	Position Position `json:"position"`
+}
+
+// Next returns the position after p in the same generation.
+func (p ControlPosition) Next() ControlPosition {
+	return ControlPosition{p.Generation, p.Position + 1}
+}
+
+// Compare returns a negative number if p is before other, 0 if they are equal, and otherwise a positive number.
+func (p ControlPosition) Compare(other ControlPosition) int {
+	return cmp.Or(cmp.Compare(p.Generation, other.Generation), cmp.Compare(p.Position, other.Position))
+}
+
 // A Subscription is the record of one webhook subscription. See SUB-4, SUB-11.
 type Subscription struct {
 	// ID is derived from the key, which consists of principal, URL, event name and canonical arguments.
@@ -75,6 +95,9 @@ type Subscription struct {
 	Generation uint64
 	// Revision is the number of changes; see PutSubscription.
 	Revision uint64
+	// Admitted orders the creation of the subscription and the requests that end subscriptions. Like CreatedAt, it does
+	// not change within a generation.
+	Admitted ControlPosition
 	// ExpiresAt is zero if the subscription does not expire. See SUB-6. RefreshedAt increases with every refresh, even if
 	// the clock is set back.
 	CreatedAt, RefreshedAt, ExpiresAt time.Time

@@ -45,9 +45,10 @@ type Processes interface {
 	// Now returns the common time. Refresh updates it if it may be inaccurate.
 	Now() time.Time
 	Refresh(ctx context.Context)
-	// Stamp calls Refresh and returns Now.
-	Stamp(ctx context.Context) time.Time
 
+	// Request returns the position of a new revocation or gap, which covers the subscriptions that any process has admitted
+	// before the call. If it fails, the position covers the admissions of this process.
+	Request(ctx context.Context) (store.ControlPosition, error)
 	// Tell notifies the other processes of an action that this process has performed. Ask requests an action that this
 	// process could not perform, for example because the subscription is live in another process.
 	Tell(ctx context.Context, o orders.Order) error

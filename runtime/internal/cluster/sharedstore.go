@@ -17,6 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -48,7 +49,7 @@ const (
 func (c *Many) Records(context.Context) (subscriber.Records, *subscriber.Cluster, error) {
 	unknown := rate.NewLimiter(unknownRate, unknownBurst)
 	return c.store, &subscriber.Cluster{
-		Now: c.clock.now, Shards: Shards,
+		Now: c.clock.now, Shards: Shards, Position: func() store.ControlPosition { return c.Log.Position() },
 		May: func(t subscriber.Ownership) func() bool {
 			return func() bool { return c.Heard() && t.Valid() }
 		},

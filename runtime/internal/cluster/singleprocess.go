@@ -41,7 +41,7 @@ func (p *localProcesses) Records(ctx context.Context) (subscriber.Records, *subs
 	if p.stored, err = solo.Open(ctx, kept); err != nil {
 		return nil, nil, fmt.Errorf("webhooks: reading the stored subscriptions: %w", err)
 	}
-	return p.stored, solo.Cluster(func(id string, of engine.Shard) { p.webhooks.Changed(id, of) }), nil
+	return p.stored, p.stored.Cluster(func(id string, of engine.Shard) { p.webhooks.Changed(id, of) }), nil
 }
 
 // Join schedules the end of stored subscriptions whose event types are not registered in time (EVOL-1).
@@ -84,7 +84,13 @@ func (p *localProcesses) Now() time.Time { return time.Now() }
 
 func (p *localProcesses) Refresh(context.Context) {}
 
-func (p *localProcesses) Stamp(context.Context) time.Time { return time.Now() }
+// Request returns the zero position without webhook delivery, because nothing else is restored.
+func (p *localProcesses) Request(context.Context) (store.ControlPosition, error) {
+	if p.stored == nil {
+		return store.ControlPosition{}, nil
+	}
+	return p.stored.Request(), nil
+}
 
 // Tell does nothing, because this is the only process.
 func (p *localProcesses) Tell(context.Context, orders.Order) error { return nil }

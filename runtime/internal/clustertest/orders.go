@@ -23,6 +23,7 @@ var orderTests = []test{
 	{name: "REP-11: concurrent subscribes for one key at several processes create one subscription", run: sameKeyAtOnce},
 	{name: "REP-13: an operator's actions reach the owner of the subscription", run: actionsReachTheOwner},
 	{name: "REP-13: revocation, reauthorization and hiding end subscriptions wherever they live", run: revokeElsewhere},
+	{name: "REP-13, SUB-5: a request to one process right after a subscribe at another applies", run: requestedAtOnce},
 	{name: "REP-13: orders given while the owner was dying are executed by the next owner", run: ordersSurviveTheOwner},
 	{name: "REP-13: a subscription that its owner revokes during a restore ends when it goes live", run: func(f *fleet) {
 		revokedWhileTakenUp(f, f.owner)
@@ -219,7 +220,6 @@ func revokeElsewhere(f *fleet) {
 	n := 0
 	begin := func() *member {
 		f.Helper()
-		time.Sleep(time.Millisecond) // an order ends what begins in the same instant, and time in a bubble stands still
 		s := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
 		n++
 		id := fmt.Sprint("i", n)
@@ -235,6 +235,7 @@ func revokeElsewhere(f *fleet) {
 		f.soon(want, func() bool { return strings.HasPrefix(f.r.last().summary(), want) })
 	}
 	ended(begin().Revoke(f.Context(), "ann"), `terminated -32012 Forbidden {"reason":"access revoked"}`)
+	f.waitForOrders() // until then, the order ends what begins at another process
 	other := begin()
 	f.repeatOrder()
 	f.waitForOrders()
@@ -249,6 +250,49 @@ func revokeElsewhere(f *fleet) {
 	hidden.Store(false)
 	_, err := begin().Admin().Terminate(f.Context(), operator.Target{Event: "e"}, events.Forbidden("closed"))
 	ended(err, `terminated -32012 Forbidden {"reason":"closed"}`)
+}
+
+// requestedAtOnce tests a refresh and a revocation at each process that follow a subscribe at each other process, with no
+// time in between. A clock that is ahead or behind does not change their order.
+func requestedAtOnce(f *fleet) {
+	f.start(3)
+	eachPair := func(do func(pair, principal string, n int, first, second *member)) {
+		f.Helper()
+		for i, first := range f.members {
+			for j, second := range f.members {
+				n := len(f.members)*i + j
+				do(fmt.Sprintf("%s, then %s", first.name, second.name), fmt.Sprint("p", n), 2*n, first, second)
+			}
+		}
+	}
+	eachPair(func(_, principal string, n int, first, second *member) {
+		first.subscribe(principal, params(hook(n), secretA, ""))
+		second.subscribe(principal, params(hook(n), secretB, ""))
+	})
+	f.waitForOrders()
+	f.members[0].emit(incident{ID: "1"})
+	eachPair(func(pair, _ string, n int, _, _ *member) {
+		f.soon(pair+": the delivery", func() bool { return len(f.r.requestsTo(hook(n))) > 0 })
+	})
+	for _, d := range f.r.all() {
+		if !d.signedBy(secretB) {
+			f.Errorf("%s: the new secret does not sign", d.url)
+		}
+	}
+	eachPair(func(_, principal string, n int, first, second *member) {
+		first.subscribe(principal, params(hook(n+1), secretA, ""))
+		if err := second.Revoke(f.Context(), principal); err != nil {
+			f.Fatal(err)
+		}
+	})
+	f.waitForOrders()
+	f.members[0].emit(incident{ID: "late"})
+	f.idle()
+	const terminated = `terminated -32012 Forbidden {"reason":"access revoked"}`
+	eachPair(func(pair, _ string, n int, _, _ *member) {
+		f.equal(pair+": rotated", f.r.requestsTo(hook(n)), "1", terminated)
+		f.equal(pair+": revoked", f.r.requestsTo(hook(n+1)), terminated)
+	})
 }
 
 // repeatOrder appends the last order again, as if it had arrived late or twice.

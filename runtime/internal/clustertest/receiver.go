@@ -148,6 +148,13 @@ func (r *receiver) requestsTo(url string) (ids []string) {
 	return ids
 }
 
+// all returns all requests, in order of arrival.
+func (r *receiver) all() []*webhookRequest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.got)
+}
+
 // last returns the last request.
 func (r *receiver) last() *webhookRequest {
 	r.mu.Lock()

@@ -119,9 +119,8 @@ func TestREP13Obey(t *testing.T) {
 			}
 			settle(time.Second)
 		}
-		now := func(o orders.Order) orders.Order { o.At = time.Now(); return o }
-		early := time.Now()
-		time.Sleep(time.Second)
+		later := store.ControlPosition{Generation: 1, Position: 100} // than all that this process admits
+		now := func(o orders.Order) orders.Order { o.At = later; return o }
 		id := b.subscribe("ann")
 		st, bobs := b.stream(e, "ann"), b.stream(e, "bob")
 		b.poller(e, "ann")
@@ -147,13 +146,13 @@ func TestREP13Obey(t *testing.T) {
 		b.want(t, "of another process's")
 
 		// An order does not apply to what began after it.
-		for _, o := range []orders.Order{{Kind: orders.Revoke, Principal: "ann", At: early}, now(orders.To(operator.Target{Event: "e"}, orders.Gap, nil))} {
+		for _, o := range []orders.Order{{Kind: orders.Revoke, Principal: "ann"}, now(orders.To(operator.Target{Event: "e"}, orders.Gap, nil))} {
 			ob.Prepare(o)
 			e.Emit(incident{ID: string(o.Kind)})
 			settle(time.Minute)
 			r.want(t, "it is not stopped", string(o.Kind))
 		}
-		do(orders.Order{Kind: orders.Revoke, Principal: "ann", Names: []string{"other"}, At: time.Now()})
+		do(orders.Order{Kind: orders.Revoke, Principal: "ann", Names: []string{"other"}, At: later})
 		must(t, errorOf(b.Get(ctx, id)))
 		ob.Prepare(now(orders.Order{Kind: orders.Revoke, Principal: "ann"}))
 		e.Emit(incident{ID: "late"})

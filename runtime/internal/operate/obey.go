@@ -54,7 +54,7 @@ func (o *Obeyer) Do(ctx context.Context, what orders.Order) error {
 	switch what.Kind {
 	case orders.Revoke:
 		a.revokeConnected(ctx, what.Principal, what.Names)
-		a.revokeWebhooks(ctx, revocationOf(&what))
+		a.executeRevocation(ctx, &what)
 	case orders.Recheck:
 		a.reauthorize(ctx, what.Principal, what.Names)
 	case orders.Visibility:

@@ -89,8 +89,9 @@ type Processes interface {
 	// could not perform, for example because the target is live in another process.
 	Tell(ctx context.Context, o orders.Order) error
 	Ask(ctx context.Context, o orders.Order) error
-	// Stamp returns the timestamp for a new order.
-	Stamp(ctx context.Context) time.Time
+	// Request returns the position of a new revocation or gap, which covers the subscriptions that any process has admitted
+	// before the call. If it fails, the position covers the admissions of this process.
+	Request(ctx context.Context) (store.ControlPosition, error)
 	// CloseType stores the termination of an event type, or deletes it if e is nil.
 	CloseType(ctx context.Context, event string, e *events.Error) error
 	// ClosedType returns the stored termination.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
@@ -144,21 +143,27 @@ func (a *Admin) raiseError(t operator.Target, e *events.Error) (int, error) {
 }
 
 func (a *Admin) RaiseGap(ctx context.Context, t operator.Target) (int, error) {
-	if r, err := a.webhookRecord(ctx, t); r != nil || err != nil {
+	r, err := a.webhookRecord(ctx, t)
+	if r != nil || err != nil {
 		if err == nil {
 			err = a.raiseGapOf(ctx, r)
 		}
 		return countOrZero(1, wrapError("raising a gap", err))
 	}
 	o := orders.To(t, orders.Gap, nil)
-	o.At = a.o.Processes.Stamp(ctx)
+	var storeErr error
+	o.At, storeErr = a.o.Processes.Request(ctx)
 	n, err := a.raiseGap(ctx, t, o.At, true)
+	if err == nil && storeErr != nil {
+		return n, wrapError("raising a gap", storeErr)
+	}
 	return n, a.notify(ctx, "raising a gap", o, err)
 }
 
-// raiseGap is like RaiseGap, but only affects the subscriptions in this process. If marks is set, it also appends a
+// raiseGap is like RaiseGap, but only affects the subscriptions in this process. A gap of a type also applies to
+// subscriptions that were admitted before at and are restored later. If marks is set, it also appends a
 // mark to the log. Otherwise it reads the log up to the mark of the process that sent the order.
-func (a *Admin) raiseGap(ctx context.Context, t operator.Target, at time.Time, marks bool) (int, error) {
+func (a *Admin) raiseGap(ctx context.Context, t operator.Target, at store.ControlPosition, marks bool) (int, error) {
 	f, err := a.findTarget(t)
 	if err == nil {
 		err = a.markTypes(ctx, f.eventTypes(), marks)

@@ -32,12 +32,18 @@ func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...
 
 // Revoke ends the principal's live subscriptions in all processes (AUTH-2).
 func (a *Admin) Revoke(ctx context.Context, principal string, names []string) error {
-	o := orders.Order{Kind: orders.Revoke, Principal: principal, Names: names, At: a.o.Processes.Stamp(ctx)}
+	o := orders.Order{Kind: orders.Revoke, Principal: principal, Names: names}
 	a.revokeConnected(ctx, principal, names)
-	if w := a.o.Webhooks; w != nil {
+	if w := a.o.Webhooks; w != nil { // do not wait for the store: end all that is live here
+		o.At = w.Position().Next()
 		w.NoteRevoked(revocationOf(&o))
+		a.revokeWebhooks(ctx, subscriber.OfPrincipal(principal, names))
 	}
-	a.revokeWebhooks(ctx, revocationOf(&o))
+	var err error
+	if o.At, err = a.o.Processes.Request(ctx); err != nil {
+		return wrapError("revoking", err)
+	}
+	a.executeRevocation(ctx, &o) // it covers what this process has restored meanwhile
 	return wrapError("revoking", a.o.Processes.Tell(ctx, o))
 }
 
@@ -50,13 +56,21 @@ func (a *Admin) revokeConnected(ctx context.Context, principal string, names []s
 	}
 }
 
-// revokeWebhooks ends the webhook subscriptions that a revocation covers.
-func (a *Admin) revokeWebhooks(ctx context.Context, v subscriber.Revocation) {
+// executeRevocation ends the webhook subscriptions that a revoke order covers. They include subscriptions that become
+// live later.
+func (a *Admin) executeRevocation(ctx context.Context, o *orders.Order) {
 	if w := a.o.Webhooks; w != nil {
-		w.Each(v.Ends, func(h *subscriber.Live) {
-			w.End(h, cmp.Or(a.o.Host.Refused(ctx, h.Principal, h.Arguments()), subscriber.Revoked()))
-		})
+		v := revocationOf(o)
+		w.NoteRevoked(v)
+		a.revokeWebhooks(ctx, v.Ends)
 	}
+}
+
+// revokeWebhooks ends the selected webhook subscriptions.
+func (a *Admin) revokeWebhooks(ctx context.Context, which func(*subscriber.Live) bool) {
+	a.o.Webhooks.Each(which, func(h *subscriber.Live) {
+		a.o.Webhooks.End(h, cmp.Or(a.o.Host.Refused(ctx, h.Principal, h.Arguments()), subscriber.Revoked()))
+	})
 }
 
 // Reauthorize calls the author's hooks for the principal's live subscriptions in all processes (AUTH-2).

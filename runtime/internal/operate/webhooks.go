@@ -228,7 +228,7 @@ func (a *Admin) Subscribe(ctx context.Context, r operator.SubscribeRequest) (id 
 		return fail(errors.New("it has no principal"))
 	}
 	q := &subscriber.Request{Type: et, RawURL: r.URL, Dialect: a.o.Dialect, Replay: topic.Replay{Cursor: r.Cursor}, Head: et.Head(),
-		Forever: r.TTL < 0, Secret: webhook.NewSecret()}
+		Forever: r.TTL < 0, Secret: webhook.NewSecret(), Admitted: w.Position()}
 	if r.TTL > 0 {
 		ms := r.TTL.Milliseconds()
 		q.TTLMs = &ms

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -56,8 +57,9 @@ type Log struct {
 	following sync.WaitGroup
 
 	mu      sync.Mutex
-	log     store.EventLog // nil until it is opened, and after its epoch has ended
-	pos     store.Position // of the follower
+	log     store.EventLog        // nil until it is opened, and after its epoch has ended
+	pos     store.ControlPosition // of the follower, in the generation of the log
+	known   store.ControlPosition // latest position that this process has read or appended
 	opened  bool
 	lost    bool                // it was reopened: orders in between may be missing
 	own     map[string]struct{} // eventIds of this process's orders that the follower has not met
@@ -91,7 +93,7 @@ func (l *Log) Follow(ctx context.Context, host Host) error {
 // openAtEnd opens the log at its current end. If the epoch has changed, it opens the log at the first order that might
 // be new.
 func (l *Log) openAtEnd(ctx context.Context) error {
-	log, err := l.o.Store.OpenLog(ctx, engine.ControlLog, store.LogOptions{MaxAge: engine.ControlAge, Appended: func([]store.Entry) { l.wake.Ring() }})
+	log, generation, err := l.openInGeneration(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,8 +112,55 @@ func (l *Log) openAtEnd(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lost, l.opened = l.lost || l.opened, true
-	l.log, l.pos = log, pos
+	l.log, l.pos = log, store.ControlPosition{Generation: generation, Position: pos}
+	l.noteKnown(l.pos)
 	return nil
+}
+
+// openInGeneration opens the log and returns the generation of the store to which the opened log belongs.
+func (l *Log) openInGeneration(ctx context.Context) (store.EventLog, uint64, error) {
+	for {
+		generation := l.o.Store.Generation()
+		log, err := l.o.Store.OpenLog(ctx, engine.ControlLog, store.LogOptions{MaxAge: engine.ControlAge, Appended: func([]store.Entry) { l.wake.Ring() }})
+		if err != nil || l.o.Store.Generation() == generation {
+			return log, generation, err
+		}
+	}
+}
+
+// noteKnown notes that p is in the log. The lock must be held.
+func (l *Log) noteKnown(p store.ControlPosition) {
+	if p.Compare(l.known) > 0 {
+		l.known = p
+	}
+}
+
+// Position returns the latest position that this process has read or appended. It is the position of a subscription
+// that the process begins to admit now (REP-13).
+func (l *Log) Position() store.ControlPosition {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known
+}
+
+// Request returns the position of a new request, which is after the head of the log in the store. The request covers the
+// subscriptions that any process has admitted before the call. If the store fails, Request also returns a position that
+// covers the admissions of this process.
+func (l *Log) Request(ctx context.Context) (store.ControlPosition, error) {
+	for {
+		log, pos, err := l.openLog(ctx)
+		if err == nil {
+			pos.Position, err = log.(engine.Log).CatchUp(ctx, math.MaxInt64) // openAtEnd has checked the type
+		}
+		switch {
+		case err == nil:
+			return pos.Next(), nil
+		case errors.Is(err, engine.ErrNewEpoch):
+			l.closeOldEpoch(log)
+		default:
+			return l.Position().Next(), fmt.Errorf("reading the control log: %w", err)
+		}
+	}
 }
 
 // positionBefore returns the position before the first order since the given time, but at most maxBefore orders before
@@ -132,7 +181,7 @@ func positionBefore(ctx context.Context, log store.EventLog, head store.Position
 }
 
 // openLog returns the log and the follower's position. It opens the log if necessary.
-func (l *Log) openLog(ctx context.Context) (store.EventLog, store.Position, error) {
+func (l *Log) openLog(ctx context.Context) (store.EventLog, store.ControlPosition, error) {
 	l.mu.Lock()
 	log, pos := l.log, l.pos
 	l.mu.Unlock()
@@ -140,7 +189,7 @@ func (l *Log) openLog(ctx context.Context) (store.EventLog, store.Position, erro
 		return log, pos, nil
 	}
 	if err := l.openAtEnd(ctx); err != nil {
-		return nil, 0, err
+		return nil, pos, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,12 +233,6 @@ func (l *Log) Shutdown() {
 	l.orders.wait()
 }
 
-// Stamp returns the time for a new order (REP-8).
-func (l *Log) Stamp(ctx context.Context) time.Time {
-	l.o.Refresh(ctx)
-	return l.o.Now()
-}
-
 // Tell sends an order to the other processes for an action that this process has performed. If the store's response is
 // lost, it retries until ctx is done, as Emit does.
 func (l *Log) Tell(ctx context.Context, o Order) error { return l.appendOrder(ctx, o, true) }
@@ -199,10 +242,9 @@ func (l *Log) Tell(ctx context.Context, o Order) error { return l.appendOrder(ct
 func (l *Log) Ask(ctx context.Context, o Order) error { return l.appendOrder(ctx, o, false) }
 
 func (l *Log) appendOrder(ctx context.Context, o Order, done bool) (err error) {
-	if o.At.IsZero() {
-		o.At = l.Stamp(ctx)
-	}
-	if err := l.storeEffect(ctx, &o); err != nil {
+	l.o.Refresh(ctx)
+	now := l.o.Now()
+	if err := l.storeEffect(ctx, &o, now); err != nil {
 		return fmt.Errorf("storing the effect of an order: %w", err)
 	}
 	data, err := json.Marshal(o)
@@ -223,14 +265,17 @@ func (l *Log) appendOrder(ctx context.Context, o Order, done bool) (err error) {
 			delete(l.own, id)
 		}
 	}()
-	e := store.Entry{EventID: id, Timestamp: events.NewTime(l.o.Now()), Data: data}
+	e := store.Entry{EventID: id, Timestamp: events.NewTime(now), Data: data}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		log, _, err := l.openLog(ctx)
+		log, pos, err := l.openLog(ctx)
 		if err == nil {
-			_, _, err = log.AppendOnce(ctx, e, 0)
+			pos.Position, _, err = log.AppendOnce(ctx, e, 0)
 		}
 		switch {
 		case err == nil:
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.noteKnown(pos)
 			return nil
 		case errors.Is(err, engine.ErrNewEpoch):
 			l.closeOldEpoch(log)
@@ -297,7 +342,7 @@ func (l *Log) readOrders() (more bool, err error) {
 	}
 	shared := log.(engine.Log) // open has checked this
 	if time.Since(shared.Seen()) >= maxLookAge {
-		if _, err := shared.CatchUp(l.ctx, pos+1); errors.Is(err, engine.ErrNewEpoch) {
+		if _, err := shared.CatchUp(l.ctx, pos.Position+1); errors.Is(err, engine.ErrNewEpoch) {
 			l.closeOldEpoch(log)
 			return true, nil
 		} else if err != nil {
@@ -305,7 +350,7 @@ func (l *Log) readOrders() (more bool, err error) {
 		}
 	}
 	seen := shared.Seen()
-	b, err := log.Read(l.ctx, pos, controlChunk)
+	b, err := log.Read(l.ctx, pos.Position, controlChunk)
 	if errors.Is(err, engine.ErrNewEpoch) {
 		l.closeOldEpoch(log)
 		return true, nil
@@ -355,7 +400,8 @@ func (l *Log) setPosition(of store.EventLog, to store.Position) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.log == of {
-		l.pos = max(l.pos, to)
+		l.pos.Position = max(l.pos.Position, to)
+		l.noteKnown(l.pos)
 	}
 }
 

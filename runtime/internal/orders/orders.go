@@ -6,12 +6,12 @@ package orders
 
 import (
 	"context"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -25,8 +25,9 @@ type Order struct {
 	Error     *wire.ErrorObject `json:"error,omitempty"`
 	// Shard is the shard of the subscription, within the type of Target.
 	Shard int `json:"shard,omitempty"`
-	// At is the time of the order. The order does not affect subscriptions that are created later.
-	At time.Time `json:"at,omitzero"`
+	// At is the position of a revocation or a gap of an event type, see [Log.Request]. The order affects the subscriptions
+	// that were admitted before At.
+	At store.ControlPosition `json:"at,omitzero"`
 }
 
 // A Kind is the kind of an order. A process ignores unknown kinds.

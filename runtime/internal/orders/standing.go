@@ -33,21 +33,23 @@ type revokedState struct {
 	All       []revokedAt `json:"all"`
 }
 
-type revokedAt struct {
-	Names []string  `json:"names,omitempty"`
-	At    time.Time `json:"at"`
+// A lastingOrder is the stored part of an order. Time only determines when the state is deleted.
+type lastingOrder struct {
+	At   store.ControlPosition `json:"at"`
+	Time time.Time             `json:"time"`
 }
 
-// A gapState contains the time at which an operator last signaled a gap of an event type.
-type gapState struct {
-	At time.Time `json:"at"`
+type revokedAt struct {
+	Names []string `json:"names,omitempty"`
+	lastingOrder
 }
 
 // storeEffect stores the effect of an order that affects many subscriptions.
-func (l *Log) storeEffect(ctx context.Context, o *Order) error {
+func (l *Log) storeEffect(ctx context.Context, o *Order, now time.Time) error {
+	lasting := lastingOrder{o.At, now}
 	switch {
 	case o.Kind == Revoke:
-		if err := l.deleteOldStates(ctx, o.At); err != nil {
+		if err := l.deleteOldStates(ctx, now); err != nil {
 			return err
 		}
 		hash := sha256.Sum256([]byte(o.Principal))
@@ -56,12 +58,12 @@ func (l *Log) storeEffect(ctx context.Context, o *Order) error {
 			if json.Unmarshal(value, &r) != nil || r.Principal != o.Principal {
 				r = revokedState{Principal: o.Principal}
 			}
-			r.All = slices.DeleteFunc(r.All, func(a revokedAt) bool { return isOutdated(a.At, o.At) || slices.Equal(a.Names, o.Names) })
-			r.All = append(r.All, revokedAt{o.Names, o.At})
+			r.All = slices.DeleteFunc(r.All, func(a revokedAt) bool { return isOutdated(a.Time, now) || slices.Equal(a.Names, o.Names) })
+			r.All = append(r.All, revokedAt{o.Names, lasting})
 			return r
 		})
 	case o.Kind == Gap && o.Of() == "":
-		return l.putState(ctx, gapPrefix+o.Target.Event, func([]byte) any { return gapState{o.At} })
+		return l.putState(ctx, gapPrefix+o.Target.Event, func([]byte) any { return lasting })
 	}
 	return nil
 }
@@ -103,7 +105,7 @@ func (l *Log) putState(ctx context.Context, key string, change func(value []byte
 
 // Standing returns the stored effects of recent orders and deletes outdated effects.
 func (l *Log) Standing(ctx context.Context) (s subscriber.Standing, err error) {
-	s.Gaps = map[string]time.Time{}
+	s.Gaps = map[string]store.ControlPosition{}
 	now := l.o.Now()
 	for _, prefix := range []string{revokedPrefix, gapPrefix} {
 		for after := ""; ; {
@@ -130,8 +132,8 @@ func (l *Log) Standing(ctx context.Context) (s subscriber.Standing, err error) {
 // addState adds the recent entries of a state to s. It returns false if the state has no recent entries.
 func (l *Log) addState(s *subscriber.Standing, state *engine.State, now time.Time) (recent bool) {
 	if event, ok := strings.CutPrefix(state.Key, gapPrefix); ok {
-		var g gapState
-		if json.Unmarshal(state.Value, &g) != nil || isOutdated(g.At, now) {
+		var g lastingOrder
+		if json.Unmarshal(state.Value, &g) != nil || isOutdated(g.Time, now) {
 			return false
 		}
 		s.Gaps[event] = g.At
@@ -142,7 +144,7 @@ func (l *Log) addState(s *subscriber.Standing, state *engine.State, now time.Tim
 		return false
 	}
 	for _, a := range r.All {
-		if !isOutdated(a.At, now) {
+		if !isOutdated(a.Time, now) {
 			s.Revoked = append(s.Revoked, subscriber.Revocation{Principal: r.Principal, Names: a.Names, At: a.At})
 			recent = true
 		}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -19,14 +20,16 @@ const page = 500
 type Records struct {
 	store.SubscriptionStore
 	subscriptions, verifications reservations
+	generation                   uint64        // greater than that of each record of an earlier process
+	requests                     atomic.Uint64 // calls of Request
 
 	mu   sync.Mutex
 	used map[string]bool // event types that have, or have had, records
 }
 
-// Open returns the records of s. It reads all of them to find their event types.
+// Open returns the records of s. It reads all of them to find their event types and the latest generation.
 func Open(ctx context.Context, s store.SubscriptionStore) (*Records, error) {
-	r := &Records{SubscriptionStore: s, used: map[string]bool{}}
+	r := &Records{SubscriptionStore: s, generation: 1, used: map[string]bool{}}
 	r.subscriptions.init()
 	r.verifications.init()
 	for after := ""; ; {
@@ -39,9 +42,20 @@ func Open(ctx context.Context, s store.SubscriptionStore) (*Records, error) {
 		}
 		for i := range some {
 			r.used[some[i].Event] = true
+			r.generation = max(r.generation, some[i].Admitted.Generation+1)
 		}
 		after = some[len(some)-1].ID
 	}
+}
+
+// position returns the position of a subscription that is admitted now.
+func (r *Records) position() store.ControlPosition {
+	return store.ControlPosition{Generation: r.generation, Position: store.Position(r.requests.Load())}
+}
+
+// Request returns the position of a new request, which covers the subscriptions that were admitted before the call.
+func (r *Records) Request() store.ControlPosition {
+	return store.ControlPosition{Generation: r.generation, Position: store.Position(r.requests.Add(1))}
 }
 
 // Events returns the event types that have, or have had, records.

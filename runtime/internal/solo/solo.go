@@ -19,10 +19,11 @@ import (
 )
 
 // Cluster returns a cluster that consists of this process. changed is called for each changed record.
-func Cluster(changed func(id string, of engine.Shard)) *subscriber.Cluster {
+func (r *Records) Cluster(changed func(id string, of engine.Shard)) *subscriber.Cluster {
 	return &subscriber.Cluster{
-		Now: time.Now,
-		May: func(subscriber.Ownership) func() bool { return nil },
+		Now:      time.Now,
+		Position: r.position,
+		May:      func(subscriber.Ownership) func() bool { return nil },
 		Tell: func(_ context.Context, id string, of engine.Shard) error {
 			changed(id, of)
 			return nil

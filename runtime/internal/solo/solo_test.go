@@ -102,3 +102,38 @@ func TestREP6OneShard(t *testing.T) {
 		t.Errorf("%d shards, %v", n, err)
 	}
 }
+
+// AUTH-2: a request of an operator covers what earlier processes have admitted and what this one has admitted before it.
+func TestAUTH2RequestsCover(t *testing.T) {
+	s := memory.New()
+	old := open(t, s)
+	earlier := subscription("sub_1", "a")
+	for range 3 {
+		old.Request()
+	}
+	earlier.Admitted = old.position()
+	if _, err := old.Admit(t.Context(), earlier, engine.Quota{}); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, s)
+	before := r.position()
+	first := r.Request()
+	between := r.position()
+	second := r.Request()
+	for what, c := range map[string]struct {
+		admitted, request store.ControlPosition
+		covered           bool
+	}{
+		"of an earlier process":    {earlier.Admitted, first, true},
+		"before the first":         {before, first, true},
+		"after the first":          {between, first, false},
+		"before the second":        {between, second, true},
+		"after both":               {r.position(), second, false},
+		"of an unknown position":   {store.ControlPosition{}, first, true},
+		"without a request so far": {before, store.ControlPosition{}, false},
+	} {
+		if got := c.admitted.Compare(c.request) < 0; got != c.covered {
+			t.Errorf("%s: %v and %v: covered is %v", what, c.admitted, c.request, got)
+		}
+	}
+}

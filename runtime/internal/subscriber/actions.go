@@ -61,7 +61,7 @@ func (w *Subscriptions) Ask(ctx context.Context, id string, a store.Action) erro
 			return err
 		}
 	}
-	return w.awaitAction(ctx, id, &a, tried)
+	return w.awaitAction(ctx, &r, &a, tried)
 }
 
 // findLive returns the live subscription with the id. If this process has yet to restore the subscription, findLive
@@ -114,9 +114,10 @@ func (w *Subscriptions) addAction(r *store.Subscription, a *store.Action) error 
 	return nil
 }
 
-// awaitAction waits for an action and returns its result. The channel tried is closed after this process has tried to
-// perform the action. The channel is nil if another process performs the action.
-func (w *Subscriptions) awaitAction(ctx context.Context, id string, a *store.Action, tried <-chan struct{}) error {
+// awaitAction waits for an action and returns its result. The record asked contains the action. The channel tried is closed
+// after this process has tried to perform the action. The channel is nil if another process performs the action.
+func (w *Subscriptions) awaitAction(ctx context.Context, asked *store.Subscription, a *store.Action, tried <-chan struct{}) error {
+	id := asked.ID
 	accepted := &operator.AcceptedError{Subscription: id, Number: a.Number}
 	limit := w.guard.Timeout()
 	if a.Kind == store.ActionReplay {
@@ -144,7 +145,7 @@ func (w *Subscriptions) awaitAction(ctx context.Context, id string, a *store.Act
 		case i >= 0 && r.Actions[i].Done.IsZero():
 		case i >= 0:
 			return decodeFailure(r.Actions[i].Failure)
-		case ok && !r.CreatedAt.After(a.At):
+		case ok && r.CreatedAt.Equal(asked.CreatedAt):
 			return nil // it is done, and a newer action has replaced it
 		case a.Kind == store.ActionEnd:
 			return nil

@@ -236,7 +236,8 @@ func TestREP13GapsOverAChangeOfOwners(t *testing.T) {
 		owner.subscribe("ann", origin+"a")
 		time.Sleep(while)
 		owner.crash()
-		f.locked(func() { f.standing.Gaps = map[string]time.Time{"e": time.Now(), "other": time.Now()} })
+		at := f.request()
+		f.locked(func() { f.standing.Gaps = map[string]store.ControlPosition{"e": at, "other": at} })
 		time.Sleep(time.Second)
 		next := f.process().own()
 		next.subscribe("bob", origin+"b")
@@ -247,7 +248,7 @@ func TestREP13GapsOverAChangeOfOwners(t *testing.T) {
 		third := f.process().own()
 		time.Sleep(while)
 		f.r.wants("told once", "a", "gap")
-		at := time.Now()
+		at = f.request()
 		f.locked(func() { f.standing.Gaps["e"] = at })
 		if n := third.GapOfType(third.typ, at); n != 2 {
 			t.Errorf("%d are told", n)

@@ -7,6 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 // withClock lets a process take the store's time for different from what it is by the duration, now.
@@ -23,7 +24,7 @@ const secretC = "whsec_CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCA="
 func TestSUB5LastRotation(t *testing.T) {
 	for name, ask := range map[string]func(f *deployment, owner *process, subscribe func(p *process, secret string)){
 		"apart": func(f *deployment, owner *process, subscribe func(*process, string)) {
-			ahead, right := 400*time.Millisecond, time.Duration(0)
+			ahead, right := 20*time.Second, time.Duration(0)
 			subscribe(f.process(withClock(&ahead)), secretB)
 			subscribe(f.process(withClock(&right)), secretC)
 		},
@@ -85,6 +86,52 @@ func TestHOOK5RevivedByAClockBehind(t *testing.T) {
 			t.Errorf("%d deliveries at the next owner, want 3", n)
 		}
 	})
+}
+
+// AUTH-2, REP-13: the next owner applies a revocation and a gap to the subscriptions that were admitted before, and not
+// to those admitted later, although it has heard of neither.
+func TestREP13RequestsOverAnAdmission(t *testing.T) {
+	bubble(t, func(t *testing.T, f *deployment) {
+		other := f.process()
+		f.request()
+		other.subscribe("ann", origin+"before")
+		other.subscribe("bob", origin+"told")
+		f.revoke("ann")
+		other.subscribe("ann", origin+"between")
+		at := f.request()
+		f.locked(func() { f.standing.Gaps = map[string]store.ControlPosition{"e": at} })
+		other.subscribe("bob", origin+"after")
+		f.process().own()
+		time.Sleep(while)
+		f.r.wants("revoked", "before", terminated(subscriber.Revoked()))
+		f.r.wants("admitted after the revocation", "between", "gap")
+		f.r.wants("admitted before the gap", "told", "gap")
+		f.r.wants("admitted after the gap", "after")
+	})
+}
+
+// AUTH-2, REP-13: the latest of several revocations applies to what becomes live later, in whichever order a process
+// hears of them.
+func TestREP13RevokedRepeatedly(t *testing.T) {
+	for name, heard := range map[string][]int{"in order": {0, 1}, "out of order": {1, 0}, "repeated": {0, 1, 0, 1}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *deployment) {
+				other, next := f.process(), f.process()
+				first := f.request()
+				other.subscribe("ann", origin+"a")
+				all := []store.ControlPosition{first, f.request()}
+				other.subscribe("ann", origin+"b")
+				for _, i := range heard {
+					next.NoteRevoked(subscriber.Revocation{Principal: "ann", At: all[i]})
+				}
+				next.own()
+				next.emit("1")
+				time.Sleep(while)
+				f.r.wants("before the second", "a", terminated(subscriber.Revoked()))
+				f.r.wants("after both", "b", "1")
+			})
+		})
+	}
 }
 
 // SUB-1, REP-11: deliveries wait for the response of a process whose clock is ahead no longer than for another's.

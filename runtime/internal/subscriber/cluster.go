@@ -32,6 +32,9 @@ type Cluster struct {
 	// ownership is valid and this process is up to date with the changes of other processes (REP-8, REP-11). If the
 	// function is nil, every attempt is allowed.
 	May func(Ownership) func() bool
+	// Position returns the position of the latest request to end subscriptions or signal a gap that this process knows. A
+	// subscription that the process begins to admit now is not covered by that request and earlier ones (REP-13).
+	Position func() store.ControlPosition
 	// Tell notifies the owner of the shard that a record was created, changed or deleted. A zero Shard means that the
 	// shard is unknown.
 	Tell func(ctx context.Context, id string, of engine.Shard) error
@@ -72,19 +75,19 @@ type ownedShard struct {
 	left     map[string]string // the schemas of records that this build cannot read
 	whole    bool              // every record is live, has ended or is in left
 	restored []func()          // called once whole is true
-	// gaps is the time up to which all subscriptions have been notified of gaps of the event type. marked is the last
+	// gaps is the position up to which all subscriptions have been notified of gaps of the event type. marked is the last
 	// stored value of gaps.
-	gaps, marked time.Time
+	gaps, marked store.ControlPosition
 }
 
 // Ours reports whether this process is certain to own the subscription.
 func (h *Live) Ours() bool { return h.ownedShard.ownership.Valid() }
 
-// BegunAfter reports whether the subscription was created after t.
-func (h *Live) BegunAfter(t time.Time) bool { return h.created > t.UnixNano() }
-
 // Now returns the current time of the store.
 func (w *Subscriptions) Now() time.Time { return w.cluster.Now() }
+
+// Position returns the position of a subscription that this process begins to admit now, see [Request.Admitted].
+func (w *Subscriptions) Position() store.ControlPosition { return w.cluster.Position() }
 
 // ownedShardOf returns the ownedShard for s, or nil if subscriptions cannot be started in it.
 func (w *Subscriptions) ownedShardOf(s engine.Shard) *ownedShard {
@@ -99,7 +102,7 @@ func (w *Subscriptions) ownedShardOf(s engine.Shard) *ownedShard {
 // lookPause is the interval at which the owner of a shard checks whether an unserved event type has been registered.
 const lookPause = 500 * time.Millisecond
 
-// markPause is the interval at which an owner stores the time up to which gaps have been signaled.
+// markPause is the interval at which an owner stores the position up to which gaps have been signaled.
 const markPause = time.Second
 
 // Own delivers to the subscriptions of a shard while this process owns it. It returns after all deliveries have

@@ -60,6 +60,7 @@ type deployment struct {
 	unheard  bool                // nobody hears what records others have changed
 	untold   bool                // and whoever tells of it gets an error
 	standing subscriber.Standing // what operators have done of late, as processes read it
+	requests store.Position      // of operators; every process knows all of them at once
 	obsolete func(schema string, read bool) *events.Error
 }
 
@@ -165,7 +166,7 @@ func (f *deployment) process(settings ...setting) *process {
 		Verify: verify.Options{Allow: []string{origin}, Limits: verify.Limits{Timeout: 5 * time.Second, Budget: 100, CacheFor: time.Hour,
 			PerPrincipal: 100, Total: 1000}, Meter: noop.Meter{}},
 		Delivery: delivery.Options{Jitter: -1, Logger: quiet}}
-	o.Cluster = &subscriber.Cluster{Now: time.Now, Shards: 1, Tell: f.tell, May: func(t subscriber.Ownership) func() bool { return t.Valid },
+	o.Cluster = &subscriber.Cluster{Now: time.Now, Position: f.position, Shards: 1, Tell: f.tell, May: func(t subscriber.Ownership) func() bool { return t.Valid },
 		Standing: f.stands, Obsolete: f.isObsolete}
 	e := eventtypetest.Options{Emits: true, Fingerprint: "1", Log: func(name string, o store.LogOptions) (store.EventLog, error) {
 		return p.store.OpenLog(context.Background(), name, o)
@@ -211,10 +212,25 @@ func (f *deployment) stands(context.Context) (subscriber.Standing, error) {
 	return f.standing, nil
 }
 
+func (f *deployment) position() store.ControlPosition {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return store.ControlPosition{Generation: 1, Position: f.requests}
+}
+
+// request is the position of a request of an operator. Later subscriptions are not meant.
+func (f *deployment) request() store.ControlPosition {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests++
+	return store.ControlPosition{Generation: 1, Position: f.requests}
+}
+
 // revoke has an operator revoke what the principal has, of which no process hears but those that take up a shard.
 func (f *deployment) revoke(principal string) {
+	at := f.request()
 	f.locked(func() {
-		f.standing.Revoked = append(f.standing.Revoked, subscriber.Revocation{Principal: principal, At: time.Now()})
+		f.standing.Revoked = append(f.standing.Revoked, subscriber.Revocation{Principal: principal, At: at})
 	})
 }
 
@@ -377,7 +393,7 @@ func lasting(d time.Duration) wish {
 func (p *process) ask(ctx context.Context, principal, url string, wishes ...wish) (*subscriber.Result, error) {
 	ctx = hook.WithPrincipal(ctx, principal)
 	params := wire.SubscribeParams{Name: "e", Arguments: json.RawMessage(`{}`), Delivery: wire.Delivery{Mode: wire.ModeWebhook, URL: url, Secret: secretA}}
-	q := &subscriber.Request{Type: p.typ, RawURL: url, Dialect: wire.SEP, Head: p.typ.Head()}
+	q := &subscriber.Request{Type: p.typ, RawURL: url, Dialect: wire.SEP, Head: p.typ.Head(), Admitted: p.Position()}
 	for _, w := range wishes {
 		w(q, &params)
 	}

@@ -67,7 +67,7 @@ func TestREP7AFenceEndsThePart(t *testing.T) {
 				}
 			},
 			"a mark": func(p *ownedShard) {
-				p.owned, p.gaps = failingOwned{err: err}, time.Now()
+				p.owned, p.gaps = failingOwned{err: err}, store.ControlPosition{Position: 1}
 				p.saveGapMark()
 			},
 			"a lapse": func(p *ownedShard) {
@@ -157,10 +157,11 @@ func TestSRV8AwaitWhatHasLeftTheRecord(t *testing.T) {
 		there   bool
 		gone    bool // the error is NotFound
 	}{
-		"done and dropped":         {at.Add(-time.Hour), store.ActionGap, true, false},
+		"done and dropped":         {at, store.ActionGap, true, false},
 		"ended":                    {at, store.ActionEnd, false, false},
 		"ended and begun again":    {at.Add(time.Second), store.ActionEnd, true, false},
 		"of the one that was gone": {at.Add(time.Second), store.ActionGap, true, true},
+		"gone, and a clock behind": {at.Add(-time.Second), store.ActionGap, true, true},
 		"of one that is gone":      {at, store.ActionGap, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +170,7 @@ func TestSRV8AwaitWhatHasLeftTheRecord(t *testing.T) {
 				s.r = store.Subscription{ID: "s", CreatedAt: c.created, Actions: []store.Action{{Number: 1, At: at.Add(time.Minute)}, {Number: 18, At: at.Add(time.Minute)}}}
 			}
 			w := &Subscriptions{store: s, guard: guard}
-			err := w.awaitAction(t.Context(), "s", &store.Action{Number: 2, Kind: c.kind, At: at}, nil)
+			err := w.awaitAction(t.Context(), &store.Subscription{ID: "s", CreatedAt: at}, &store.Action{Number: 2, Kind: c.kind, At: at}, nil)
 			if (err != nil) != c.gone || c.gone && !errors.Is(err, events.ErrNotFound) {
 				t.Error(err)
 			}

@@ -188,7 +188,7 @@ func (w *Subscriptions) startNewLife(ctx context.Context, h *Live, reader boundR
 	if err != nil {
 		return nil, err
 	}
-	next := &Live{ownedShard: h.ownedShard, created: h.created, ID: h.ID, Principal: h.Principal, Type: h.Type, Generation: r.Generation,
+	next := &Live{ownedShard: h.ownedShard, admitted: h.admitted, created: h.created, ID: h.ID, Principal: h.Principal, Type: h.Type, Generation: r.Generation,
 		charge: h.charge, reader: reader}
 	next.Handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: reader, Shard: h.ownedShard.shard, Begin: reader.attach})
 	if err == nil && !w.replaceLive(h, next) {

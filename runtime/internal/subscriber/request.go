@@ -33,6 +33,9 @@ type Request struct {
 	Dialect wire.Dialect
 	Replay  topic.Replay
 	Head    store.Position // the log's head when the request arrived
+	// Admitted is [Subscriptions.Position] before a hook was called for the request. A revocation that is requested
+	// while the hooks decide therefore ends the new subscription.
+	Admitted store.ControlPosition
 	// TTLMs is the requested time until the next refresh in milliseconds, or nil. Forever requests a subscription
 	// without expiry.
 	TTLMs   *int64

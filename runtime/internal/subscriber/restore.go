@@ -91,7 +91,7 @@ func (p *ownedShard) markRestored() {
 	p.w.mu.Lock()
 	restored := p.restored
 	p.whole, p.restored = true, nil
-	p.gaps = laterTime(p.gaps, p.w.gaps[p.et.Name()])
+	p.gaps = later(p.gaps, p.w.gaps[p.et.Name()])
 	p.w.mu.Unlock()
 	p.saveGapMark()
 	for _, f := range restored {

@@ -316,8 +316,8 @@ func TestSUB11RequestsWhileItIsTakenUp(t *testing.T) {
 			}
 			return []string{"1", "2"}
 		},
-		"a revocation": func(_ *testing.T, _ *deployment, p *process, _, _ string) []string {
-			p.NoteRevoked(subscriber.Revocation{Principal: "bob", At: time.Now()})
+		"a revocation": func(_ *testing.T, f *deployment, p *process, _, _ string) []string {
+			p.NoteRevoked(subscriber.Revocation{Principal: "bob", At: f.request()})
 			return []string{terminated(subscriber.Revoked())}
 		},
 	} {
@@ -434,7 +434,7 @@ func TestSUB11HooksThatHang(t *testing.T) {
 		time.Sleep(time.Minute)
 		f.r.wants("while they hang", "b", "1")
 		f.r.wants("while it hangs", "a0")
-		if at := time.Now(); next.GapOfType(next.typ, at) != 1 {
+		if next.GapOfType(next.typ, f.request()) != 1 {
 			t.Error("one is live")
 		}
 		if mark, err := f.db.Owned(next.ownership.ShardFence()).Mark(t.Context(), "e"); err != nil || mark != 1 {

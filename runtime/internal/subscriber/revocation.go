@@ -2,38 +2,38 @@ package subscriber
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// A Revocation ends the subscriptions of a principal that were created no later than At. If Names is not empty, the
+// A Revocation ends the subscriptions of a principal that were admitted before At. If Names is not empty, the
 // revocation only ends subscriptions to the named event types.
 type Revocation struct {
 	Principal string
 	Names     []string
-	At        time.Time
+	At        store.ControlPosition
 }
 
 // appliesTo reports whether the revocation applies to the subscription.
 func (v *Revocation) appliesTo(r *store.Subscription) bool {
-	return v.Principal == r.Principal && !r.CreatedAt.After(v.At) && (len(v.Names) == 0 || slices.Contains(v.Names, r.Event))
+	return v.Principal == r.Principal && r.Admitted.Compare(v.At) < 0 && (len(v.Names) == 0 || slices.Contains(v.Names, r.Event))
 }
 
 // Ends reports whether the revocation ends the live subscription.
 func (v *Revocation) Ends(h *Live) bool {
-	return OfPrincipal(v.Principal, v.Names)(h) && !h.BegunAfter(v.At)
+	return OfPrincipal(v.Principal, v.Names)(h) && h.admitted.Compare(v.At) < 0
 }
 
 // A Standing contains the recent revocations and gaps that operators have requested. They also apply to subscriptions
 // that are restored later.
 type Standing struct {
 	Revoked []Revocation
-	Gaps    map[string]time.Time // the latest gap of each event type
+	Gaps    map[string]store.ControlPosition // the latest gap of each event type
 }
 
 // Revoked returns the error that ends a revoked subscription.
@@ -75,10 +75,12 @@ func (w *Subscriptions) noteRevoked(v Revocation) {
 		}
 	}
 	all := w.revoked[v.Principal]
-	if slices.ContainsFunc(all, func(n knownRevocation) bool { return n.At.Equal(v.At) && slices.Equal(n.Names, v.Names) }) {
-		return
+	i := slices.IndexFunc(all, func(n knownRevocation) bool { return slices.Equal(n.Names, v.Names) })
+	if i < 0 {
+		w.revoked[v.Principal] = append(all, knownRevocation{v, now})
+	} else if n := &all[i]; v.At.Compare(n.At) >= 0 {
+		n.At, n.heard = v.At, now
 	}
-	w.revoked[v.Principal] = append(all, knownRevocation{v, now})
 }
 
 // isRestoring reports whether a shard has records that have not been restored. The lock must be held.
@@ -92,9 +94,9 @@ func (w *Subscriptions) isRestoring() bool {
 }
 
 // GapOfType signals to all subscriptions to an event type that occurrences might be missing. These include
-// subscriptions that were created no later than the time at and are restored later. GapOfType returns the number of
-// live subscriptions.
-func (w *Subscriptions) GapOfType(et eventtype.Type, at time.Time) int {
+// subscriptions that were admitted before at and are restored later. GapOfType returns the number of live
+// subscriptions.
+func (w *Subscriptions) GapOfType(et eventtype.Type, at store.ControlPosition) int {
 	w.mu.Lock()
 	w.noteGapOf(et.Name(), at)
 	var told []*ownedShard
@@ -108,25 +110,29 @@ func (w *Subscriptions) GapOfType(et eventtype.Type, at time.Time) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range told {
-		p.gaps = laterTime(p.gaps, at)
+		p.gaps = later(p.gaps, at)
 	}
 	return n
 }
 
 // noteGapOf records a gap of an event type. The lock must be held.
-func (w *Subscriptions) noteGapOf(event string, at time.Time) {
+func (w *Subscriptions) noteGapOf(event string, at store.ControlPosition) {
 	if w.gaps == nil {
-		w.gaps = map[string]time.Time{}
+		w.gaps = map[string]store.ControlPosition{}
 	}
-	w.gaps[event] = laterTime(w.gaps[event], at)
+	w.gaps[event] = later(w.gaps[event], at)
 }
 
-func laterTime(a, b time.Time) time.Time {
-	if b.After(a) {
+func later(a, b store.ControlPosition) store.ControlPosition {
+	if b.Compare(a) > 0 {
 		return b
 	}
 	return a
 }
+
+// gapMark returns the name of the shard mark for gaps of a generation. The shard's subscriptions have been notified of
+// the gaps of their event type up to the mark, which is a position of the control log.
+func gapMark(generation uint64) string { return fmt.Sprintf("/gap/%d", generation) }
 
 // readStanding reads the recent actions of operators and the mark of the gaps that owners of the shard have signaled.
 func (p *ownedShard) readStanding(ctx context.Context) error {
@@ -134,18 +140,17 @@ func (p *ownedShard) readStanding(ctx context.Context) error {
 	if w.cluster.Standing == nil {
 		return nil
 	}
-	told, err := p.owned.Mark(ctx, engine.GapMark)
-	if err != nil {
-		return err
-	}
 	s, err := w.cluster.Standing(ctx)
 	if err != nil {
 		return err
 	}
+	told := s.Gaps[p.et.Name()]
+	if told.Position, err = p.owned.Mark(ctx, gapMark(told.Generation)); err != nil {
+		return err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.gaps = time.Unix(0, int64(told))
-	p.marked = p.gaps
+	p.gaps, p.marked = told, told
 	for _, v := range s.Revoked {
 		w.noteRevoked(v)
 	}
@@ -173,7 +178,7 @@ func (p *ownedShard) hasGap(r *store.Subscription) bool {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	at := p.w.gaps[p.et.Name()]
-	return at.After(p.gaps) && !r.CreatedAt.After(at)
+	return at.Compare(p.gaps) > 0 && r.Admitted.Compare(at) < 0
 }
 
 // saveGapMark stores p.gaps if it has changed.
@@ -181,14 +186,14 @@ func (p *ownedShard) saveGapMark() {
 	w := p.w
 	w.mu.Lock()
 	to := p.gaps
-	due := to.After(p.marked) && p.whole && w.cluster.Standing != nil
+	due := to.Compare(p.marked) > 0 && p.whole && w.cluster.Standing != nil
 	w.mu.Unlock()
 	if !due {
 		return
 	}
 	ctx, cancel := context.WithTimeout(p.ownership.Context(), finishTime)
 	defer cancel()
-	err := p.owned.SaveMark(ctx, engine.GapMark, store.Position(to.UnixNano()))
+	err := p.owned.SaveMark(ctx, gapMark(to.Generation), to.Position)
 	if err == nil {
 		w.mu.Lock()
 		p.marked = to

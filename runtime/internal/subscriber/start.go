@@ -31,7 +31,7 @@ type startOptions struct {
 func (w *Subscriptions) start(ctx context.Context, et eventtype.Type, a eventtype.Arguments, r store.Subscription, cursor string, at startOptions) (h *Live, truncated bool, err error) {
 	sub := identityOf(&r)
 	h = &Live{ID: r.ID, Principal: r.Principal, Type: et, Generation: r.Generation, charge: w.argumentsSize(a),
-		ownedShard: at.ownedShard, created: r.CreatedAt.UnixNano(), refreshed: r.RefreshedAt.UnixNano(), schema: r.Schema, dialect: wire.Dialect(r.Codes)}
+		ownedShard: at.ownedShard, admitted: r.Admitted, created: r.CreatedAt.UnixNano(), refreshed: r.RefreshedAt.UnixNano(), schema: r.Schema, dialect: wire.Dialect(r.Codes)}
 	if a.Def.Check() != nil {
 		if h.reader, truncated, err = w.openFeedReader(ctx, et, sub, a, cursor, true); err != nil {
 			return nil, false, err

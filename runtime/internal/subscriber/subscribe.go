@@ -120,7 +120,7 @@ func (w *Subscriptions) createSubscription(ctx context.Context, q *Request, laps
 		Arguments: q.Args.Canonical(),
 		Shard:     shardOf(q.Sub.Event, q.Args, q.Sub.Principal, n), Schema: q.Args.Def.Fingerprint(),
 		Secrets: ring.Stored(keys), Codes: int(q.Dialect), Generation: newGeneration(), Revision: lapsed.Revision,
-		CreatedAt: now, RefreshedAt: now, ExpiresAt: w.grantExpiry(q, now), Progress: at.progress,
+		Admitted: q.Admitted, CreatedAt: now, RefreshedAt: now, ExpiresAt: w.grantExpiry(q, now), Progress: at.progress,
 		NotBefore: now.Add(ReplyTime)}
 	owner := w.ownedShardOf(shardOfRecord(&r))
 	if err := w.storeWithQuota(ctx, &r); err != nil {

@@ -257,8 +257,8 @@ func TestREP12TwoSubscribeAtOnce(t *testing.T) {
 func TestREP11OrderedMeanwhile(t *testing.T) {
 	revoked := events.Forbidden("access revoked")
 	for name, order := range map[string]func(f *deployment, p *process){
-		"a revocation": func(_ *deployment, p *process) {
-			p.NoteRevoked(subscriber.Revocation{Principal: "bob", Names: []string{"e", "f"}, At: time.Now().Add(time.Second)})
+		"a revocation": func(f *deployment, p *process) {
+			p.NoteRevoked(subscriber.Revocation{Principal: "bob", Names: []string{"e", "f"}, At: f.request()})
 		},
 		"the type is closed": func(_ *deployment, p *process) { p.typ.Close(revoked) },
 	} {

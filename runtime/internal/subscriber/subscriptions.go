@@ -60,9 +60,9 @@ type Subscriptions struct {
 	counts      map[string]int // number of shards, by event type
 
 	// Recent actions of operators, which also apply to subscriptions that become live later.
-	revoked map[string][]knownRevocation // by principal
-	gaps    map[string]time.Time         // by event type
-	swept   time.Time                    // time of the last removal of old entries
+	revoked map[string][]knownRevocation     // by principal
+	gaps    map[string]store.ControlPosition // by event type
+	swept   time.Time                        // time of the last removal of old entries
 }
 
 // A Live is one live webhook subscription.
@@ -75,6 +75,7 @@ type Live struct {
 	reader     boundReader
 	charge     int // for its arguments, in bytes
 	ownedShard *ownedShard
+	admitted   store.ControlPosition
 	created    int64 // Unix nanoseconds, like refreshed
 
 	// actions maps the number of each started action to a channel that is closed after the action has been tried.

@@ -86,9 +86,6 @@ const (
 	// ControlAge is how long entries of the control log are retained. A process that was disconnected for longer calls
 	// the hooks for every subscription instead.
 	ControlAge = time.Hour
-	// GapMark is the name of the shard mark for gap notifications. It contains a time in Unix nanoseconds. The shard's
-	// subscriptions have been notified of gaps in their event type up to that time.
-	GapMark = "/gap"
 	// AuditAge and MaxAudit limit the age and the number of audit log entries.
 	AuditAge = 90 * 24 * time.Hour
 	MaxAudit = 100_000

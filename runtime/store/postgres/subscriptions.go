@@ -14,7 +14,8 @@ import (
 )
 
 const subscriptionColumns = "id, event, shard, principal, url, arguments, secrets, codes, generation, revision, created, refreshed, expires, " +
-	"not_before, truncated, epoch, base, settled, open, upstream, suspended, suspended_after, failed_since, last_delivery, last_error, paused_at, schema, actions"
+	"not_before, truncated, epoch, base, settled, open, upstream, suspended, suspended_after, failed_since, last_delivery, last_error, paused_at, " +
+	"admitted_generation, admitted, schema, actions"
 
 // subscriptionValues contains the columns as named arguments.
 var subscriptionValues = "@" + strings.ReplaceAll(subscriptionColumns, ", ", ", @")
@@ -26,6 +27,7 @@ type subscriptionRow struct {
 	Principal, URL, Arguments, Secrets               []byte
 	Generation, Revision                             int64
 	Created, Refreshed, Expires, NotBefore, PausedAt int64
+	AdmittedGeneration, Admitted                     int64
 	Truncated, Open, Suspended                       bool
 	Epoch, Base                                      int64
 	Settled                                          string
@@ -43,6 +45,7 @@ func subscriptionArgs(sub store.Subscription, secrets []byte) pgx.NamedArgs {
 		"generation": int64(sub.Generation), "revision": int64(sub.Revision + 1), "truncated": sub.Truncated,
 		"created": scalar.Nanos(sub.CreatedAt), "refreshed": scalar.Nanos(sub.RefreshedAt), "expires": scalar.Nanos(sub.ExpiresAt),
 		"not_before": scalar.Nanos(sub.NotBefore), "paused_at": scalar.Nanos(sub.PausedAt),
+		"admitted_generation": int64(sub.Admitted.Generation), "admitted": int64(sub.Admitted.Position),
 		"epoch": int64(p.Epoch), "base": int64(p.Base), "settled": scalar.Spans(p.Settled), "open": p.Open, "upstream": []byte(p.Upstream),
 		"suspended": h.Suspended, "suspended_after": scalar.Nanos(h.SuspendedAfter), "failed_since": scalar.Nanos(h.FailedSince),
 		"last_delivery": scalar.Nanos(h.LastDeliveryAt), "last_error": h.LastError, "actions": scalar.Actions(sub.Actions),
@@ -134,6 +137,7 @@ func (s *Store) scanSubscription(row pgx.CollectableRow) (store.Subscription, er
 		Generation: uint64(r.Generation), Revision: uint64(r.Revision), Truncated: r.Truncated,
 		CreatedAt: scalar.Time(r.Created), RefreshedAt: scalar.Time(r.Refreshed), ExpiresAt: scalar.Time(r.Expires),
 		NotBefore: scalar.Time(r.NotBefore), PausedAt: scalar.Time(r.PausedAt),
+		Admitted: store.ControlPosition{Generation: uint64(r.AdmittedGeneration), Position: store.Position(r.Admitted)},
 		Progress: store.Progress{Epoch: uint64(r.Epoch), Base: store.Position(r.Base), Open: r.Open, Upstream: string(r.Upstream)},
 		Health: store.Health{Suspended: r.Suspended, SuspendedAfter: scalar.Time(r.SuspendedAfter), FailedSince: scalar.Time(r.FailedSince),
 			LastDeliveryAt: scalar.Time(r.LastDelivery), LastError: r.LastError},

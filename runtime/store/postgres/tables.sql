@@ -66,6 +66,8 @@ CREATE TABLE @.subscriptions (
 	last_delivery bigint NOT NULL,
 	last_error text NOT NULL,
 	paused_at bigint NOT NULL,
+	admitted_generation bigint NOT NULL,
+	admitted bigint NOT NULL, -- position in the generation
 	actions text NOT NULL, -- JSON array, empty for none
 	schema text NOT NULL
 ) WITH (fillfactor = 70);

@@ -48,6 +48,8 @@ CREATE TABLE subscriptions (
 	last_error TEXT NOT NULL,
 	not_before INTEGER NOT NULL,
 	paused_at INTEGER NOT NULL,
+	admitted_generation INTEGER NOT NULL,
+	admitted INTEGER NOT NULL, -- position in the generation
 	actions TEXT NOT NULL -- JSON array, empty for none
 ) STRICT;
 CREATE INDEX subscriptions_callback ON subscriptions (principal, url);

@@ -14,7 +14,7 @@ import (
 )
 
 const subscriptionColumns = "id, principal, url, event, arguments, codes, generation, revision, created, refreshed, expires, truncated, " +
-	"suspended, suspended_after, failed_since, last_delivery, last_error, not_before, paused_at, actions, secrets, epoch, base, settled, open, upstream"
+	"suspended, suspended_after, failed_since, last_delivery, last_error, not_before, paused_at, admitted_generation, admitted, actions, secrets, epoch, base, settled, open, upstream"
 
 // PutSubscription implements [store.SubscriptionStore].
 func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
@@ -39,11 +39,11 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 				secrets, sub.Codes, int64(sub.Revision+1), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt), actions, sub.ID)
 			return err
 		}
-		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			sub.ID, sub.Principal, sub.URL, sub.Event, []byte(sub.Arguments), sub.Codes, int64(sub.Generation), int64(sub.Revision+1),
 			scalar.Nanos(sub.CreatedAt), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated,
 			h.Suspended, scalar.Nanos(h.SuspendedAfter), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt),
-			actions, secrets, int64(p.Epoch), int64(p.Base), settled, true, p.Upstream)
+			int64(sub.Admitted.Generation), int64(sub.Admitted.Position), actions, secrets, int64(p.Epoch), int64(p.Base), settled, true, p.Upstream)
 		return err
 	}, nil)
 	if err == nil && conflict {
@@ -61,15 +61,16 @@ type scanner interface{ Scan(...any) error }
 // the error.
 func (s *Store) scanSubscription(row scanner) (sub store.Subscription, err error) {
 	var arguments, secrets []byte
-	var generation, revision, created, refreshed, expires, suspendedAfter, failedSince, lastDelivery, notBefore, pausedAt, epoch, base int64
+	var generation, revision, created, refreshed, expires, suspendedAfter, failedSince, lastDelivery, notBefore, pausedAt, admittedGeneration, admitted, epoch, base int64
 	var settled, actions string
 	p, h := &sub.Progress, &sub.Health
 	if err := row.Scan(&sub.ID, &sub.Principal, &sub.URL, &sub.Event, &arguments, &sub.Codes, &generation, &revision, &created, &refreshed, &expires,
-		&sub.Truncated, &h.Suspended, &suspendedAfter, &failedSince, &lastDelivery, &h.LastError, &notBefore, &pausedAt,
+		&sub.Truncated, &h.Suspended, &suspendedAfter, &failedSince, &lastDelivery, &h.LastError, &notBefore, &pausedAt, &admittedGeneration, &admitted,
 		&actions, &secrets, &epoch, &base, &settled, &p.Open, &p.Upstream); err != nil {
 		return sub, err
 	}
 	sub.Arguments, sub.Generation, sub.Revision = arguments, uint64(generation), uint64(revision)
+	sub.Admitted = store.ControlPosition{Generation: uint64(admittedGeneration), Position: store.Position(admitted)}
 	sub.CreatedAt, sub.RefreshedAt, sub.ExpiresAt = scalar.Time(created), scalar.Time(refreshed), scalar.Time(expires)
 	sub.NotBefore, sub.PausedAt = scalar.Time(notBefore), scalar.Time(pausedAt)
 	h.SuspendedAfter, h.FailedSince, h.LastDeliveryAt = scalar.Time(suspendedAfter), scalar.Time(failedSince), scalar.Time(lastDelivery)

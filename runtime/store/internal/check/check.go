@@ -38,6 +38,7 @@ func Subscription(id string) store.Subscription {
 		Secrets:    []store.Secret{{Key: []byte("new-secret-of-thirty-two-bytes--")}, {Key: []byte("old"), NotAfter: At(300)}},
 		Codes:      1,
 		Generation: 1<<63 + 5, // generations use all 64 bits
+		Admitted:   store.ControlPosition{Generation: 1<<63 + 1, Position: 1<<62 + 2},
 		CreatedAt:  At(0), RefreshedAt: At(1), ExpiresAt: At(2), Truncated: true, NotBefore: At(6), PausedAt: At(7),
 		Actions: []store.Action{
 			{Number: 1, Kind: store.ActionReplay, At: At(8).UTC(), Actor: "ann", Cursor: "c", Last: 9, Settled: []store.Span{{From: 3, To: 9}}, Done: At(9).UTC(), Failure: json.RawMessage(`{"text":"no"}`)},
