@@ -128,14 +128,12 @@ type service struct {
 
 func (s *service) serve(method string, handle func(context.Context, Message) (*answer, error)) error {
 	err := mcp.AddReceivingCustomMethod(s.es.MCP(), method, func(ctx context.Context, ss *mcp.ServerSession, p *port.Params) (*answerResult, error) {
-		if p == nil {
-			p = &port.Params{} // a request without params
-		}
+		principal, _ := s.es.Authenticate(ctx, p.Request.Extra)
 		m, err := decodeMessage(p.Raw)
 		if err != nil {
 			return nil, jsonrpcError(events.NewError(wire.InvalidParams, err))
 		}
-		a, err := s.answerMessage(ctx, m, handle)
+		a, err := s.answerMessage(port.AsPrincipal(ctx, principal), m, handle)
 		if err != nil {
 			return nil, err
 		}
@@ -147,23 +145,8 @@ func (s *service) serve(method string, handle func(context.Context, Message) (*a
 	if err != nil {
 		return fmt.Errorf("conversation: %w", err)
 	}
-	s.es.AddMiddleware(s.withCaller(method))
 	s.es.OnNotification(method, func(ctx context.Context, n wire.Notification) { s.handleNotification(ctx, n, handle) })
 	return nil
-}
-
-// withCaller returns middleware that adds the caller to the context of the method's handler, because the SDK does not
-// pass the request to the handler.
-func (s *service) withCaller(method string) mcp.Middleware {
-	return func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, m string, req mcp.Request) (mcp.Result, error) {
-			if m == method {
-				principal, _ := s.es.Authenticate(ctx, req.GetExtra())
-				ctx = port.AsPrincipal(ctx, principal)
-			}
-			return next(ctx, m, req)
-		}
-	}
 }
 
 // answerMessage answers a message. The returned error can be sent to the client, because it contains no internal

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
-	"strings"
 	"sync"
 	"weak"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -49,21 +49,14 @@ func (s *Server) install() error {
 	return nil
 }
 
-// requestKey is the context key for the *requestInfo that the middleware passes to the method's handler.
-type requestKey struct{}
-
-type requestInfo struct {
-	extra             *mcp.RequestExtra
-	stateless         bool
-	declaresExtension bool
-}
-
 func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if strings.HasPrefix(method, wire.MethodPrefix) {
-			ctx = context.WithValue(ctx, requestKey{}, infoOf(req))
-		}
-		switch req.(type) {
+		switch r := req.(type) {
+		case *mcp.ServerRequest[*rawParams]:
+			if r.Params == nil {
+				r.Params = &rawParams{} // the SDK's accessors need params
+			}
+			r.Params.Request = r
 		case *mcp.CallToolRequest, *mcp.GetPromptRequest, *mcp.ReadResourceRequest, *mcp.CompleteRequest: // answered by the author's handlers
 			ctx = s.withCaller(ctx, req.GetExtra())
 		}
@@ -84,41 +77,34 @@ func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-func infoOf(req mcp.Request) *requestInfo {
-	info := &requestInfo{extra: req.GetExtra()}
-	r, ok := req.(*mcp.ServerRequest[*rawParams])
-	if !ok {
-		return info
-	}
-	var version string
-	var capabilities *mcp.ClientCapabilities
-	if r.Params != nil { // the SDK's accessors need params
-		version, capabilities = r.ProtocolVersion(), r.ClientCapabilities()
-	} else if init := r.Session.InitializeParams(); init != nil {
-		version, capabilities = init.ProtocolVersion, init.Capabilities
-	}
-	info.stateless = version >= wire.RevisionStateless
-	if capabilities != nil {
-		_, info.declaresExtension = capabilities.Extensions[wire.ExtensionID]
-	}
-	return info
-}
+// errRevision is returned if middleware changes the revision that a request follows. The carrier has already chosen
+// the form of the response.
+var errRevision = &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
+	Message: "InternalError: middleware changed " + mcp.MetaKeyProtocolVersion + " in _meta of the request, which determines the form of its response: leave it unchanged"}
 
 // serve handles every events/* method. Carried is set if the call comes from a carrier. All other calls come from the
-// SDK's transports, which cannot carry a stream.
+// SDK's transports, which cannot carry a stream. Whatever middleware has replaced is used: the method, the params, the
+// context and the token.
 func (s *Server) serve(ctx context.Context, method string, p *rawParams) (*rawResult, error) {
-	info, _ := ctx.Value(requestKey{}).(*requestInfo)
-	if info == nil {
-		info = &requestInfo{} // other middleware replaced the context
+	if p == nil || p.Request == nil {
+		return nil, errors.New("the params of " + method + " did not pass the middleware of mcpe-gen: pass on the params that were received")
 	}
-	if p == nil {
-		p = &rawParams{}
+	raw, err := p.Encode()
+	if err != nil {
+		return nil, err
 	}
-	r := port.Request{Method: method, Params: p.Raw, Stateless: info.stateless, DeclaresExtension: info.declaresExtension}
-	if p.Carried != nil {
-		r = p.Carried.Request
+	r := port.Request{Method: method, Params: raw, Stateless: p.Request.ProtocolVersion() >= wire.RevisionStateless}
+	if capabilities := p.Request.ClientCapabilities(); capabilities != nil {
+		_, r.DeclaresExtension = capabilities.Extensions[wire.ExtensionID]
 	}
-	r.Principal, r.Expires = s.authenticate(ctx, info.extra)
+	if c := p.Carried; c != nil {
+		version, _ := p.Meta[mcp.MetaKeyProtocolVersion].(string)
+		if c.Stateless != (version >= wire.RevisionStateless) {
+			return nil, errRevision
+		}
+		r.ID, r.Stateless, r.CanStream, r.AfterReply = c.ID, c.Stateless, c.CanStream, c.AfterReply
+	}
+	r.Principal, r.Expires = s.authenticate(ctx, p.Request.Extra)
 	if p.Carried != nil && method == wire.MethodStream && r.CanStream {
 		return s.acceptStream(ctx, r, p.Carried)
 	}
@@ -139,8 +125,38 @@ func (s *Server) acceptStream(ctx context.Context, r port.Request, c *port.Carri
 	if c.Stream != nil {
 		c.Stream.Close()
 	}
-	c.Stream = st
-	return newRawResult(json.RawMessage(`{}`)), nil
+	c.Stream = &streamOf{Stream: st, values: context.WithoutCancel(ctx)}
+	res, ok := c.Accepted.(*rawResult)
+	if !ok {
+		res = newRawResult(json.RawMessage(`{}`))
+		c.Accepted = res
+	}
+	return res, nil
+}
+
+// A streamOf is a stream whose hooks receive the values of the context that middleware passed to the method.
+type streamOf struct {
+	port.Stream
+	values context.Context
+}
+
+// Run implements [port.Stream].
+func (st *streamOf) Run(ctx context.Context, c port.Carrier) (json.RawMessage, error) {
+	return st.Stream.Run(valuesOf{ctx, st.values}, c)
+}
+
+// A valuesOf is a context with the values of another one, which is never done.
+type valuesOf struct {
+	context.Context
+	values context.Context
+}
+
+// Value returns a value of the other context or, if it has none, of this one.
+func (c valuesOf) Value(key any) any {
+	if v := c.values.Value(key); v != nil {
+		return v
+	}
+	return c.Context.Value(key)
 }
 
 // rawParams preserves the exact bytes of the params.

@@ -163,12 +163,15 @@ func TestCarried(t *testing.T) {
 	})
 	const id = `9007199254740993`
 	run := func(c *port.Carried) error {
-		p := &rawParams{Raw: c.Params, Carried: c}
+		p := &rawParams{}
+		_ = p.UnmarshalJSON(c.Params)
+		p.Carried = c
 		_, err := handle(t.Context(), c.Method, &mcp.ServerRequest[*rawParams]{Params: p, Extra: &mcp.RequestExtra{
 			TokenInfo: &auth.TokenInfo{UserID: "ann", Expiration: time.Now().Add(-time.Hour)}}})
 		return err
 	}
-	c := &port.Carried{Request: port.Request{Method: wire.MethodStream, Params: json.RawMessage(`{"name":"e"}`), ID: json.RawMessage(id), Stateless: true, CanStream: true}}
+	params := json.RawMessage(`{"name":"e","_meta":{"` + mcp.MetaKeyProtocolVersion + `":"` + wire.RevisionStateless + `"}}`)
+	c := &port.Carried{Request: port.Request{Method: wire.MethodStream, Params: params, ID: json.RawMessage(id), Stateless: true, CanStream: true}}
 	var first port.Stream
 	for range 2 {
 		if err := run(c); err != nil || c.Stream == first {

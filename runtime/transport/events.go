@@ -5,7 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log"
+	"maps"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -48,8 +52,13 @@ func isEvents(method string) bool {
 }
 
 // answerCall answers a call. If it accepts an events/stream call, it sets c.Stream and the result has no meaning. It
-// returns errors from the method or from middleware unchanged.
+// returns errors from the method or from middleware unchanged, and an internal error if middleware panics.
 func (rt *dispatcher) answerCall(ctx context.Context, c *eventsCall) (result json.RawMessage, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			result, err = nil, rt.panicked(ctx, c, v)
+		}
+	}()
 	c.AfterReply = c.reply.Add
 	if middleware := rt.es.Receiving(); middleware != nil {
 		result, err = c.answerThroughMiddleware(ctx, middleware)
@@ -67,6 +76,29 @@ func (rt *dispatcher) answerCall(ctx context.Context, c *eventsCall) (result jso
 	return result, err
 }
 
+// panicked returns the error for a call in which middleware has panicked. It writes the panic to the log of the
+// http.Server, as net/http does, or to the server's own log if the call did not come over HTTP.
+func (rt *dispatcher) panicked(ctx context.Context, c *eventsCall, v any) error {
+	if c.Stream != nil {
+		c.Stream.Close()
+		c.Stream = nil
+	}
+	if v == http.ErrAbortHandler {
+		return http.ErrAbortHandler
+	}
+	text, stack := fmt.Sprintf("mcp events: panic in %s: %v", c.Method, v), string(debug.Stack())
+	srv, ok := ctx.Value(http.ServerContextKey).(*http.Server)
+	switch {
+	case !ok:
+		rt.es.Logger().ErrorContext(ctx, text, "stack", stack)
+	case srv.ErrorLog != nil:
+		srv.ErrorLog.Print(text, "\n", stack)
+	default:
+		log.Print(text, "\n", stack)
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: wire.Internal.String()}
+}
+
 // answerThroughMiddleware passes a call to receiving middleware. The innermost handler is registered by package server.
 func (c *eventsCall) answerThroughMiddleware(ctx context.Context, middleware mcp.MethodHandler) (json.RawMessage, error) {
 	ss, endSession, err := c.session(ctx)
@@ -80,20 +112,59 @@ func (c *eventsCall) answerThroughMiddleware(ctx context.Context, middleware mcp
 	}
 	params.Carried = &c.Carried
 	res, err := middleware(ctx, c.Method, &mcp.ServerRequest[*port.Params]{Session: ss, Params: params, Extra: c.extra})
-	var b bytes.Buffer
+	var result json.RawMessage
 	if err == nil {
-		to := json.NewEncoder(&b)
-		to.SetEscapeHTML(false)
-		err = to.Encode(res)
+		result, err = encodeResult(c.Method, res)
 	}
-	if err != nil {
-		if c.Stream != nil {
-			c.Stream.Close()
-			c.Stream = nil
-		}
+	switch {
+	case c.Stream == nil:
+	case err != nil || res != c.Accepted: // middleware refuses the stream, or answers the call itself
+		c.Stream.Close()
+		c.Stream = nil
+	case len(result) > len(`{}`):
+		c.Stream = &amendedStream{c.Stream, result}
+	}
+	return result, err
+}
+
+// encodeResult encodes the result that middleware has returned. Every result of MCP is an object.
+func encodeResult(method string, res mcp.Result) (json.RawMessage, error) {
+	var b bytes.Buffer
+	to := json.NewEncoder(&b)
+	to.SetEscapeHTML(false)
+	if err := to.Encode(res); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	result := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	if !isObject(result) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
+			Message: "InternalError: middleware returned the result " + wire.Shown(string(result)) + " for " + method + ": return an object or an error"}
+	}
+	return result, nil
+}
+
+// An amendedStream is a stream to whose final result middleware has added members.
+type amendedStream struct {
+	port.Stream
+	added json.RawMessage
+}
+
+// Run implements [port.Stream].
+func (st *amendedStream) Run(ctx context.Context, c port.Carrier) (json.RawMessage, error) {
+	final, err := st.Stream.Run(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var members, own map[string]json.RawMessage
+	if json.Unmarshal(st.added, &members) != nil || json.Unmarshal(final, &own) != nil {
+		return final, nil
+	}
+	meta := members["_meta"]
+	maps.Copy(members, own)
+	if final, err = jsonv2.Marshal(members, jsonv2.Deterministic(true)); err == nil && meta != nil && own["_meta"] != nil {
+		final = addMeta(final, meta)
+	}
+	return final, err
 }
 
 // errorValue returns an error as JSON, encoded as the SDK does.

@@ -100,11 +100,18 @@ func inBothWays(t *testing.T, o server.Options, f func(t *testing.T, g *rig)) {
 // plainRig is a rig whose server has no receiving middleware of its author. It does not count polls.
 func plainRig(t testing.TB, o server.Options) *rig {
 	t.Helper()
+	return rigAround(t, o)
+}
+
+// rigAround is a rig whose server has middleware of its author from before it served events.
+func rigAround(t testing.TB, o server.Options, inner ...mcp.Middleware) *rig {
+	t.Helper()
 	g := &rig{t: t, ended: make(chan string, 2000), opened: make(chan string, 2000)}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	g.srv = mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
+	g.srv.AddReceivingMiddleware(inner...)
 	mcp.AddTool(g.srv, &mcp.Tool{Name: "noop"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
 		return &mcp.CallToolResult{}, nil, nil
 	})

@@ -98,6 +98,8 @@ func (h *handler) serveEvents(ctx context.Context, r *http.Request, p *postBody,
 		c.Stream.Close()
 	}
 	switch {
+	case err == http.ErrAbortHandler:
+		panic(http.ErrAbortHandler) // as middleware asked
 	case live != nil && live.gone.Load():
 		if !a.stopMessages() {
 			writeEmptyStream(a.w)
