@@ -54,10 +54,11 @@ type earlyCancel struct {
 // A liveCall is an unanswered request.
 type liveCall struct {
 	key   callKey
-	gone  atomic.Bool // cancelled: nothing more is written
-	stop  func()      // ends the call here; called once; may be nil
-	sdk   bool        // the SDK has to end the call as well
-	stays bool        // cannot be cancelled
+	id    json.RawMessage // as received
+	gone  atomic.Bool     // cancelled: nothing more is written
+	stop  func()          // ends the call here; called once; may be nil
+	sdk   bool            // the SDK has to end the call as well
+	stays bool            // cannot be cancelled
 }
 
 func (c *liveCall) cancel() {
@@ -90,18 +91,21 @@ func (s *callRegistry) unregister(c *liveCall) {
 	delete(s.live, c.key)
 }
 
-// cancel cancels a call, or stores the cancel for a call that has not arrived. It reports whether the SDK must cancel
-// the call as well. If not, the cancel must not reach the SDK, which would process it later, when another call may
-// already use the ID.
-func (s *callRegistry) cancel(key callKey) (sdk bool) {
+// cancel cancels a call, or stores the cancel for a call that has not arrived. It returns the ID of the call if the SDK
+// must cancel the call as well. If not, the cancel must not reach the SDK, which would process it later, when another
+// call may already use the ID.
+func (s *callRegistry) cancel(key callKey) (sdk json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.live[key]; c != nil {
 		c.cancel()
-		return c.sdk
+		if c.sdk {
+			return c.id
+		}
+		return nil
 	}
 	s.storeEarlyCancel(key)
-	return false
+	return nil
 }
 
 // storeEarlyCancel stores a cancel that arrived before its request. The caller must hold s.mu.

@@ -103,7 +103,7 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 func (c *conn) intercept(req *jsonrpc.Request) (taken bool) {
 	switch {
 	case req.Method == methodCancelled:
-		c.cancelCall(req.Params)
+		c.cancelCall(req)
 	case req.Method == methodInitialized:
 		c.openSession()
 	case !req.IsCall() && !isEvents(req.Method):
@@ -138,7 +138,7 @@ func (c *conn) passNotification(req *jsonrpc.Request) {
 	if !c.es.Awaits(req.Method) {
 		return
 	}
-	principal, _ := c.es.Authenticate(c.ctx, nil)
+	principal, _ := c.es.Authenticate(c.ctx, extraOf(req))
 	c.mu.Lock()
 	session := c.session
 	c.mu.Unlock()
@@ -147,10 +147,15 @@ func (c *conn) passNotification(req *jsonrpc.Request) {
 
 // cancelCall cancels a call immediately (PUSH-8, POLL-9). For any method, it suppresses the call's pending output and
 // the SDK's later error response.
-func (c *conn) cancelCall(params json.RawMessage) {
-	raw := member(params, memberRequestID)
+func (c *conn) cancelCall(req *jsonrpc.Request) {
+	raw := member(req.Params, memberRequestID)
 	if !isID(raw) {
 		return
+	}
+	if c.lines != nil {
+		if raw = c.lines.received(raw); !isPreservedID(raw) {
+			req.Params = cancelOfCall(req.Params, raw)
+		}
 	}
 	id := sdkID(raw)
 	c.mu.Lock()

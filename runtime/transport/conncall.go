@@ -34,15 +34,12 @@ func (c *conn) acceptCall(req *jsonrpc.Request) (taken bool) {
 	if ss == nil {
 		return false // the session belongs to another server, which may not have events
 	}
-	k.extra = &mcp.RequestExtra{}
+	if k.extra = extraOf(req); k.extra == nil {
+		k.extra = &mcp.RequestExtra{}
+	}
 	k.session = func(context.Context) (*mcp.ServerSession, func(), error) { return ss, func() {}, nil }
-	switch own := req.Extra.(type) {
-	case lineID:
-		k.ID = json.RawMessage(own)
-	case *mcp.RequestExtra:
-		if own != nil {
-			k.extra.TokenInfo = own.TokenInfo // from a transport that authenticates the caller
-		}
+	if own, ok := req.Extra.(*lineCall); ok {
+		k.ID = own.id
 	}
 	if k.ID == nil && !req.IsCall() {
 		return false
@@ -65,10 +62,8 @@ func (c *conn) acceptCall(req *jsonrpc.Request) (taken bool) {
 	}
 	k.Stateless, k.DeclaresExtension = modern, who.declares
 	switch {
-	case !ok && isPreservedID(k.ID):
-		return false
 	case !ok:
-		c.refuse(k, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: invalidIDError(k.ID).Error()})
+		return false
 	case c.calls[idKey(k.ID)] != nil:
 		c.refuse(k, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: idInUse(k.ID).Error()})
 	default:
@@ -80,6 +75,18 @@ func (c *conn) acceptCall(req *jsonrpc.Request) (taken bool) {
 		go k.serve()
 	}
 	return true
+}
+
+// extraOf returns the token and the headers of a request if its transport authenticates the caller, otherwise nil.
+func extraOf(req *jsonrpc.Request) *mcp.RequestExtra {
+	own, _ := req.Extra.(*mcp.RequestExtra)
+	if l, ok := req.Extra.(*lineCall); ok {
+		own = l.extra
+	}
+	if own == nil {
+		return nil
+	}
+	return &mcp.RequestExtra{TokenInfo: own.TokenInfo, Header: own.Header}
 }
 
 // refuse answers a call with an error.

@@ -263,7 +263,7 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 		h.serveLegacy(w, r, p, nil)
 		return
 	}
-	call := &liveCall{key: newCallKey(principal, session, p.env.id), sdk: !isEvents(p.env.method)}
+	call := &liveCall{key: newCallKey(principal, session, p.env.id), id: p.env.id, sdk: !isEvents(p.env.method)}
 	if p.env.method == methodInitialize {
 		call.stays = true
 	} else {

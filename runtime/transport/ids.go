@@ -1,15 +1,19 @@
 package transport
 
 import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"math/big"
+	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
-	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // maxID is the maximum length of a JSON-RPC request ID in bytes, as sent. The ID is stored until the request ends and
@@ -29,21 +33,56 @@ func isID(value json.RawMessage) bool {
 // float64.
 const maxNumber = 1 << 53
 
-// isPreservedID reports whether the SDK preserves an ID. It preserves strings of valid Unicode, and integers of up to
-// 53 bits that are written without a fraction or an exponent.
+// isPreservedID reports whether the SDK returns an ID byte for byte. It does so for strings of ASCII characters that it
+// does not escape, and for integers of up to 53 bits that are written without a fraction or an exponent.
 func isPreservedID(raw json.RawMessage) bool {
 	if raw[0] == '"' {
-		_, err := jsontext.AppendUnquote(nil, raw)
-		return err == nil
+		return !bytes.ContainsFunc(raw, func(c rune) bool { return c >= utf8.RuneSelf || strings.ContainsRune(`\<>&`, c) })
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	return err == nil && n >= -maxNumber && n <= maxNumber && string(raw) != "-0"
 }
 
-// invalidIDError returns the error for a call to an SDK method with an ID that the SDK would alter (CAP-6).
-func invalidIDError(id json.RawMessage) *malformedError {
-	return &malformedError{code: jsonrpc.CodeInvalidRequest, id: id, reason: "/id " + wire.Shown(string(id)) + " cannot be kept for this method: " +
-		"use a string, or a whole number between -2^53 and 2^53"}
+// aliasPrefix begins the strings that the SDK receives instead of the IDs that it would alter (CAP-6). The rest of such
+// an alias is the ID in hexadecimal. Clients cannot guess the prefix.
+var aliasPrefix = "id-" + rand.Text() + "-"
+
+// restoreIDs replaces each alias in a message of the SDK by its ID.
+func restoreIDs(message []byte) []byte {
+	for {
+		before, after, found := bytes.Cut(message, []byte(`"`+aliasPrefix))
+		if !found {
+			return message
+		}
+		digits, rest, _ := bytes.Cut(after, []byte(`"`))
+		id, err := hex.DecodeString(string(digits))
+		if err != nil {
+			return message
+		}
+		message = slices.Concat(before, id, rest)
+	}
+}
+
+// An aliasWriter is the SDK's response to a call whose ID it would alter. The SDK writes whole messages.
+type aliasWriter struct{ http.ResponseWriter }
+
+// Unwrap gives response controllers access to flushing and deadlines.
+func (w *aliasWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *aliasWriter) Write(p []byte) (int, error) {
+	if _, err := w.ResponseWriter.Write(restoreIDs(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// cancelOfCall returns the params of a cancel, with the ID by which the SDK knows the call.
+func cancelOfCall(params, call json.RawMessage) json.RawMessage {
+	members := map[string]json.RawMessage{}
+	_ = json.Unmarshal(params, &members) // they are an object, because they have a request ID
+	members[memberRequestID], _ = json.Marshal(sdkID(call).Raw())
+	b, _ := json.Marshal(members)
+	return b
 }
 
 // idKey returns a key for comparing IDs by JSON type and value (D14). The IDs 1, 1.0 and 10e-1 have the same key, but
@@ -78,10 +117,13 @@ func idKey(raw json.RawMessage) string {
 	return "n" + sign + significant + "e" + exp.String()
 }
 
-// sdkID converts an ID from JSON to the SDK's type. The result is invalid if value is not an ID.
+// sdkID converts an ID from JSON to the SDK's type, as an alias if the SDK would alter it. The result is invalid if
+// value is not an ID.
 func sdkID(value json.RawMessage) jsonrpc.ID {
 	var v any
-	if len(value) == 0 || json.Unmarshal(value, &v) != nil {
+	if isID(value) && !isPreservedID(value) {
+		v = aliasPrefix + hex.EncodeToString(value)
+	} else if len(value) == 0 || json.Unmarshal(value, &v) != nil {
 		return jsonrpc.ID{}
 	}
 	id, err := jsonrpc.MakeID(v)

@@ -37,14 +37,18 @@ type lineConn struct {
 	log     io.Writer // logs messages of both directions in the form of [mcp.LoggingTransport]; may be nil
 
 	mu   sync.Mutex
-	open map[string]struct{} // the open calls, by idKey
+	open map[string]json.RawMessage // the IDs of the open calls as received, by idKey
 }
 
-// A lineID is the ID of a call as received. For extension calls, it is stored in the request's Extra field.
-type lineID json.RawMessage
+// A lineCall is stored in the Extra field of an extension call.
+type lineCall struct {
+	id    json.RawMessage // as received
+	extra *mcp.RequestExtra
+}
 
 type line struct {
 	data    []byte
+	extra   *mcp.RequestExtra // of the POST over HTTP+SSE, otherwise nil
 	tooLong bool
 	err     error
 }
@@ -66,7 +70,7 @@ func makeLineConn(r io.ReadCloser, w io.WriteCloser, limit, maxParams int) *line
 		limit = mcp.DefaultMaxLineLength
 	}
 	c := &lineConn{r: r, w: w, limit: limit, maxParams: maxParams, incoming: make(chan line), closed: make(chan struct{}),
-		open: map[string]struct{}{}}
+		open: map[string]json.RawMessage{}}
 	c.close = sync.OnceValue(func() error {
 		err := errors.Join(r.Close(), w.Close())
 		close(c.closed)
@@ -161,18 +165,27 @@ func (c *lineConn) decode(l line) (jsonrpc.Message, *malformedError) {
 	case isEvents(env.method):
 		id := bytes.Clone(env.id)
 		c.openCall(id)
-		return &jsonrpc.Request{ID: sdkID(id), Method: env.method, Params: env.params, Extra: lineID(id)}, nil
-	case env.isCall() && !isPreservedID(env.id):
-		return nil, invalidIDError(env.id)
+		return &jsonrpc.Request{ID: sdkID(id), Method: env.method, Params: env.params, Extra: &lineCall{id, l.extra}}, nil
 	}
-	msg, err := jsonrpc.DecodeMessage(l.data)
-	if err != nil {
-		return nil, invalidRequest("the message is not valid JSON-RPC")
+	var req *jsonrpc.Request
+	if env.isCall() && !isPreservedID(env.id) {
+		req = &jsonrpc.Request{ID: sdkID(env.id), Method: env.method, Params: env.params}
+	} else {
+		msg, err := jsonrpc.DecodeMessage(l.data)
+		if err != nil {
+			return nil, invalidRequest("the message is not valid JSON-RPC")
+		}
+		if req, _ = msg.(*jsonrpc.Request); req == nil {
+			return msg, nil // a response
+		}
 	}
 	if env.isCall() {
-		c.openCall(env.id)
+		c.openCall(bytes.Clone(env.id))
 	}
-	return msg, nil
+	if l.extra != nil {
+		req.Extra = l.extra
+	}
+	return req, nil
 }
 
 func (c *lineConn) isOpen(id json.RawMessage) bool {
@@ -185,7 +198,17 @@ func (c *lineConn) isOpen(id json.RawMessage) bool {
 func (c *lineConn) openCall(id json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open[idKey(id)] = struct{}{}
+	c.open[idKey(id)] = id
+}
+
+// received returns the ID of an open call as received, given an equal ID, or id if the call is not open.
+func (c *lineConn) received(id json.RawMessage) json.RawMessage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if own := c.open[idKey(id)]; own != nil {
+		return own
+	}
+	return id
 }
 
 // closeCall removes an answered call, or a call that will not be answered.
@@ -202,9 +225,9 @@ func (c *lineConn) Write(_ context.Context, msg jsonrpc.Message) error {
 		return err
 	}
 	if resp, ok := msg.(*jsonrpc.Response); ok && resp.ID.IsValid() {
-		return c.writeResponse(encodeID(resp.ID), data)
+		return c.writeResponse(encodeID(resp.ID), restoreIDs(data))
 	}
-	return c.write(data)
+	return c.write(restoreIDs(data))
 }
 
 // write writes lines. The last line need not end with a newline.
@@ -250,11 +273,11 @@ func joinFrames(frames []frame.Frame) []byte {
 // Close closes both ends.
 func (c *lineConn) Close() error { return c.close() }
 
-// encodeID returns a JSON-RPC ID as JSON, encoded as the SDK does.
+// encodeID returns a JSON-RPC ID as JSON, encoded as the SDK does. It replaces an alias by its ID.
 func encodeID(id jsonrpc.ID) json.RawMessage {
 	b, err := jsonv2.Marshal(id.Raw())
 	if err != nil {
 		return json.RawMessage("null")
 	}
-	return b
+	return restoreIDs(b)
 }

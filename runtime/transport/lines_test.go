@@ -3,7 +3,6 @@ package transport
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -45,7 +44,7 @@ func TestLineIDs(t *testing.T) {
 		t.Fatal(msgs, err)
 	}
 	for _, m := range msgs {
-		id := json.RawMessage(m.(*jsonrpc.Request).Extra.(lineID))
+		id := m.(*jsonrpc.Request).Extra.(*lineCall).id
 		if err := c.writeResponse(id, appendResponse(nil, id, "result", []byte(`{}`))); err != nil {
 			t.Fatal(err)
 		}

@@ -249,7 +249,7 @@ func TestMiddlewareAmendsStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.want(wire.NotificationEvent)
-		go g.stop()
+		go g.es.Shutdown(context.Background())
 		final := f.want("")
 		meta := member(final.result, "_meta")
 		if string(member(meta, "audit")) != `"7"` {

@@ -75,7 +75,15 @@ func (h *handler) handleNotification(r *http.Request, session string, message js
 		return
 	}
 	id := member(env.params, memberRequestID)
-	if isID(id) && h.calls.cancel(newCallKey(principal, session, id)) {
-		h.legacy.ServeHTTP(newRecorder(), withBody(r, message))
+	if !isID(id) {
+		return
 	}
+	call := h.calls.cancel(newCallKey(principal, session, id))
+	if call == nil {
+		return
+	}
+	if !isPreservedID(call) {
+		message = []byte(`{"jsonrpc":"2.0","method":"` + methodCancelled + `","params":` + string(cancelOfCall(env.params, call)) + `}`)
+	}
+	h.legacy.ServeHTTP(newRecorder(), withBody(r, message))
 }

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
@@ -101,6 +103,14 @@ func (e envelope) checkID() *malformedError {
 	return nil
 }
 
+// A jsonrpcCall is a call that is encoded for the SDK.
+type jsonrpcCall struct {
+	Version string          `json:"jsonrpc"`
+	ID      any             `json:"id"`
+	Method  string          `json:"method"`
+	Params  json.RawMessage `json:"params,omitempty"`
+}
+
 // passToSDK passes a request to the SDK. If the SDK refuses a call with a text, passToSDK answers with a JSON-RPC error.
 // If it refuses a notification, passToSDK adds the null ID that JSON-RPC requires to the error.
 func (h *handler) passToSDK(sdk http.Handler, w http.ResponseWriter, r *http.Request, p *postBody) {
@@ -108,9 +118,12 @@ func (h *handler) passToSDK(sdk http.Handler, w http.ResponseWriter, r *http.Req
 	switch {
 	case !p.env.isCall():
 		sdk.ServeHTTP(&nullWriter{w}, r)
-	case !isPreservedID(p.env.id):
-		refuseMalformed(w, invalidIDError(p.env.id), true)
 	default:
+		if !isPreservedID(p.env.id) {
+			b, _ := jsonv2.Marshal(&jsonrpcCall{"2.0", sdkID(p.env.id).Raw(), p.env.method, p.env.params}) // its values are valid
+			setBody(r, b)
+			w = &aliasWriter{w}
+		}
 		c := &refusalWriter{ResponseWriter: w}
 		sdk.ServeHTTP(c, r)
 		if c.refused {

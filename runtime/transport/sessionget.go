@@ -13,6 +13,7 @@ import (
 // notifications, or the resumed stream of a call. The SDK allows only one request per stream. Older requests for the
 // stream are ended, because their connections may be dead but not closed.
 func (h *handler) serveGET(w http.ResponseWriter, r *http.Request) {
+	w = &aliasWriter{w} // a resumed stream may have the response to a call
 	stream, _, _ := strings.Cut(r.Header.Get(headerLastEventID), "_")
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()

@@ -97,8 +97,13 @@ func (h *sseHandler) post(w http.ResponseWriter, r *http.Request) {
 		refuseMalformed(w, bad, true)
 		return
 	}
+	extra := &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context()), Header: r.Header}
+	if principal, _ := h.es.Authenticate(r.Context(), extra); s.principal != "" && principal != s.principal {
+		http.Error(w, "the session belongs to another principal", http.StatusForbidden)
+		return
+	}
 	select {
-	case s.lines.incoming <- line{data: body}:
+	case s.lines.incoming <- line{data: body, extra: extra}:
 		w.WriteHeader(http.StatusAccepted)
 	case <-s.lines.closed:
 		http.Error(w, "session not found", http.StatusNotFound)
@@ -127,7 +132,7 @@ func (h *sseHandler) serveStream(w http.ResponseWriter, r *http.Request) {
 	out := &sseWriter{to: &eventWriter{w: w, rc: http.NewResponseController(w), timeout: defaultWriteTimeout}}
 	// The response must not be written after the request has ended.
 	defer out.Close()
-	s := &sseSession{makeLineConn(http.NoBody, out, -1, h.es.MaxParams())}
+	s := &sseSession{makeLineConn(http.NoBody, out, -1, h.es.MaxParams()), principal}
 	defer s.lines.Close()
 	h.mu.Lock()
 	h.sessions[id] = s
@@ -157,7 +162,10 @@ func (h *sseHandler) serveStream(w http.ResponseWriter, r *http.Request) {
 }
 
 // An sseSession is the transport of one session.
-type sseSession struct{ lines *lineConn }
+type sseSession struct {
+	lines     *lineConn
+	principal string // of the GET
+}
 
 // Connect implements [mcp.Transport].
 func (s *sseSession) Connect(context.Context) (mcp.Connection, error) { return s.lines, nil }

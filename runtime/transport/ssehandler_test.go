@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -309,4 +310,49 @@ func TestSSEStalledReader(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("the handler waits for a client that reads nothing")
 	}
+}
+
+// AUTH-3: a call over HTTP+SSE belongs to the principal of its POST, for middleware, for the events methods and for tools.
+// A POST of another principal than that of the GET is refused.
+func TestSSEPrincipals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, server.Options{})
+		var seen []string
+		g.srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+				if x := req.GetExtra(); x != nil && x.TokenInfo != nil {
+					seen = append(seen, method+" "+x.TokenInfo.UserID)
+				}
+				return next(ctx, method, req)
+			}
+		})
+		mcp.AddTool(g.srv, &mcp.Tool{Name: "who"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: server.PrincipalOf(ctx)}}}, nil, nil
+		})
+		token := "ann"
+		sse := NewSSEHandler(g.srv, g.es, nil)
+		c := g.sse(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Set("Authorization", "Bearer "+token)
+			bearer(sse).ServeHTTP(w, r)
+		}))
+		if got := c.rpc(`1`, "tools/call", `{"name":"who","arguments":{}}`); !strings.Contains(string(got.result), `"ann"`) {
+			t.Errorf("a tool: %s %s", got.result, got.error)
+		}
+		seen = nil
+		if got := c.rpc(`2`, wire.MethodUnsubscribe, `{"name":"tick","delivery":{"mode":"webhook","url":"https://a.example"}}`); errorOf(t, got).Code == -32012 {
+			t.Errorf("unsubscribe is forbidden: %s", got.error)
+		}
+		if want := []string{wire.MethodUnsubscribe + " ann"}; !slices.Equal(seen, want) {
+			t.Errorf("middleware saw %q, want %q", seen, want)
+		}
+		c.post(http.StatusAccepted, modes[0].request(`3`, wire.MethodStream, `{"name":"tick"}`))
+		c.feed.want(wire.NotificationActive)
+		if subs := g.es.Subscriptions(); len(subs) != 1 || subs[0].Principal != "ann" {
+			t.Errorf("%+v", subs)
+		}
+		token = "bob"
+		c.post(http.StatusForbidden, modes[0].request(`4`, wire.MethodList, ``))
+		g.stop()
+		c.feed.over()
+	})
 }
