@@ -73,6 +73,10 @@ func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollPa
 	if err != nil {
 		return nil, err
 	}
+	replay := topic.ReplayOf(p.Cursor, p.MaxAgeMs)
+	if head, err = et.now(ctx, d, head, replay); err != nil {
+		return nil, err
+	}
 	limit := s.options.MaxEvents
 	if p.MaxEvents != nil {
 		limit = int(min(*p.MaxEvents, int64(s.options.MaxEventsCap)))
@@ -92,7 +96,7 @@ func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollPa
 		return leave
 	}
 	return &polling.Request{Type: et, Sub: sub, Args: args,
-		Replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), Head: head, Limit: limit, MaxPage: s.options.MaxPage, Scan: s.options.ScanLimit,
+		Replay: replay, Head: head, Limit: limit, MaxPage: s.options.MaxPage, Scan: s.options.ScanLimit,
 		Wait: wait, Closing: s.closing, NextPoll: d.options.nextPoll, Enter: enter}, nil
 }
 

@@ -47,8 +47,12 @@ func (s *Server) open(ctx context.Context, r *port.Request) (*streaming.Stream, 
 	if err != nil {
 		return nil, err
 	}
+	replay := topic.ReplayOf(p.Cursor, p.MaxAgeMs)
+	if head, err = et.now(ctx, d, head, replay); err != nil {
+		return nil, err
+	}
 	return s.streams.Open(ctx, streaming.Request{Type: et, Sub: eventtype.Identify(wire.ModePush, r.Principal, "", a), Args: a,
-		Replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), Head: head, Max: d.options.maxStreams,
+		Replay: replay, Head: head, Max: d.options.maxStreams,
 		ID: r.ID, Stateless: r.Stateless, Dialect: s.dialectFor(r.DeclaresExtension), Expires: r.Expires})
 }
 

@@ -24,6 +24,7 @@ import (
 var streamTests = []test{
 	{name: "REP-2: all streams get the events of all processes, in one order, once", run: func(f *fleet) { streamsOfAll(f) }},
 	{name: "REP-2: streams of a type without replay do so as well", run: func(f *fleet) { f.typ.Info.NoReplay = true; streamsOfAll(f) }},
+	{name: "CUR-2: without a cursor, each process begins after what the others have acknowledged", run: fromNow},
 	{name: "REP-14: a client that moves between processes misses nothing and gets nothing twice", run: continueAnywhere},
 	{name: "REP-13: an order at one process affects the streams of all, once each", run: ordersReachAll},
 	{name: "REP-13: a terminated type stays closed everywhere until its next registration", run: staysClosed},

@@ -85,6 +85,16 @@ func Milliseconds(n int64) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
+// Now returns the position at which a request without a cursor starts. The parameter head is the head that this process
+// knew when the request arrived. If the log is shared, Now queries the store, because another process may have
+// acknowledged entries that this process has not read (CUR-2). For other requests, Now returns head.
+func (t *Topic) Now(ctx context.Context, typ *Type, head store.Position, w Replay) (store.Position, error) {
+	if _, shared := t.Seen(); !shared || !typ.NoReplay && (w.Cursor != nil || w.Since != nil) {
+		return head, nil
+	}
+	return t.Latest(ctx)
+}
+
 // Start returns the start position for a request (CUR-2, CUR-5 to CUR-8). The parameter head is the head of the log
 // when the request arrived.
 func (t *Topic) Start(ctx context.Context, typ *Type, head store.Position, w Replay) (Start, error) {
