@@ -76,6 +76,7 @@ var adminVerbs = []adminVerb{
 	{"end URL ID", "End a subscription, for good", [][]string{{"yes"}}},
 	{"disconnect URL ID", "End a stream, or the lease of a poller", nil},
 	{"revoke URL PRINCIPAL", "End everything that a principal has; Authorize decides whether it may come back", [][]string{{"yes"}}},
+	{"reopen URL TYPE", "End the termination of an event type", nil},
 	{"outbox URL", "List events from transactions that were put aside as invalid", nil},
 	{"putback URL ID", "Retry an event that was put aside", nil},
 	{"drop URL ID", "Delete an event that was put aside", [][]string{{"yes"}}},

@@ -99,6 +99,8 @@ func (t *task) setObject(r *http.Request, verb Verb) {
 		t.action.Connection = r.PathValue("id")
 	case PutBack, Drop:
 		t.action.Rejected = r.PathValue("id")
+	case Reopen:
+		t.action.Event = r.PathValue("name")
 	default:
 		t.action.Subscription = r.PathValue("id")
 	}
@@ -178,7 +180,11 @@ func (h *handler) authorizeAndPerform(w http.ResponseWriter, r *http.Request, ac
 	if err != nil {
 		return h.failureOutcome(r.Context(), "the request", err), true
 	}
-	content, _ := json.Marshal([]any{t.action.Verb, t.action.Subscription, t.action.Connection + t.action.Rejected, t.request}) // cannot fail
+	object := t.action.Connection + t.action.Rejected
+	if t.action.Verb == Reopen {
+		object = t.action.Event
+	}
+	content, _ := json.Marshal([]any{t.action.Verb, t.action.Subscription, object, t.request}) // cannot fail
 	return h.performOnce(r, actor, t.key, content, func(ctx context.Context) outcome { return h.perform(ctx, actor, &t, missing) }), true
 }
 
@@ -236,7 +242,7 @@ func (h *handler) addOwner(ctx context.Context, t *task) error {
 		if len(t.request.Events) == 1 {
 			a.Event = t.request.Events[0]
 		}
-	case a.Rejected != "":
+	case a.Rejected != "", a.Verb == Reopen:
 	case a.Connection != "":
 		c, err := h.admin.Connection(a.Connection)
 		if err != nil {
@@ -286,6 +292,8 @@ func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 			err = h.admin.End(ctx, a.Subscription, nil)
 		case Disconnect:
 			err = h.admin.EndConnection(a.Connection, nil)
+		case Reopen:
+			err = h.admin.Reopen(ctx, a.Event)
 		case PutBack, Drop:
 			var id int64
 			if id, err = t.rejectedID(); err != nil {

@@ -28,7 +28,7 @@ import (
 // A Verb is the operation that a request performs.
 type Verb string
 
-// The verbs. Test, Send, Replay, EndReplay, Pause, Unpause, Resume, End, Disconnect, Revoke, PutBack and Drop change
+// The verbs. Test, Send, Replay, EndReplay, Pause, Unpause, Resume, End, Disconnect, Revoke, Reopen, PutBack and Drop change
 // state.
 const (
 	// ListTypes lists event types. ListSubscriptions and ListConnections list subscriptions and connections that match
@@ -66,6 +66,8 @@ const (
 	Disconnect Verb = "disconnect"
 	// Revoke ends all subscriptions of a principal.
 	Revoke Verb = "revoke"
+	// Reopen ends the termination of an event type.
+	Reopen Verb = "reopen"
 	// ListAudit lists the audit log.
 	ListAudit Verb = "audit"
 	// ShowCluster shows the processes that share the store.

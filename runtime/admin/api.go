@@ -117,6 +117,7 @@ func (h *handler) api(add adder) {
 	for _, verb := range []Verb{PutBack, Drop} {
 		add("POST", "/api/outbox/{id}/"+string(verb), h.apiAction(verb))
 	}
+	add("POST", "/api/types/{name}/reopen", h.apiAction(Reopen))
 	add("POST", "/api/revoke", h.apiAction(Revoke))
 }
 

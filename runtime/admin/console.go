@@ -249,6 +249,7 @@ func (h *handler) console(add adder) {
 	for _, verb := range []Verb{PutBack, Drop} {
 		add("POST", "/outbox/{id}/"+string(verb), h.buttonAction(verb))
 	}
+	add("POST", "/types/{name}/reopen", h.buttonAction(Reopen))
 	add("POST", "/revoke", h.buttonAction(Revoke))
 	add("GET", "/act", h.manyPage)
 	add("POST", "/act", h.actOnMany)
@@ -431,6 +432,8 @@ func (h *handler) buttonAction(verb Verb) page {
 			to = basePath(r) + "/connections"
 		case PutBack, Drop:
 			to = basePath(r) + "/outbox"
+		case Reopen:
+			to = basePath(r) + "/types/" + url.PathEscape(t.action.Event)
 		case Test, Send, Pause, Unpause, Replay, EndReplay, Resume:
 			done := string(verb)
 			if out.Status == http.StatusAccepted {

@@ -187,9 +187,13 @@ type Admin interface {
 
 	// Terminate ends the target's live subscriptions with the error. A nil error means Forbidden. Streams receive a
 	// terminated notification, and webhooks receive an envelope. Terminate returns the number of subscriptions. If the
-	// target is a type, the type remains closed until its next registration. In the meantime, requests for it return
-	// the same error after the mode check.
+	// target is a type, the type remains closed until Reopen, or until it is registered again in a running process. In
+	// the meantime, requests for it return the same error after the mode check. If processes can share the store, a
+	// restart does not open the type.
 	Terminate(ctx context.Context, t Target, e *events.Error) (int, error)
+
+	// Reopen ends the termination of an event type in all processes. Ended subscriptions do not return.
+	Reopen(ctx context.Context, event string) error
 
 	// RevokePrincipal is server.Server.Revoke for operators. It returns the number of subscriptions in this process.
 	RevokePrincipal(ctx context.Context, principal string, names ...string) (int, error)

@@ -215,6 +215,15 @@ type EventType struct {
 	Streams  int `json:"streams"`
 	Pollers  int `json:"pollers"`
 	Webhooks int `json:"webhooks"`
+	// Terminated is set while the type is closed.
+	Terminated *Termination `json:"terminated,omitempty"`
+}
+
+// A Termination says who has closed an event type, and when. Both are empty for a termination that an earlier version
+// of the server has stored.
+type Termination struct {
+	By string    `json:"by"`
+	At time.Time `json:"at,omitzero"`
 }
 
 // An EventTypeInfo is an event type with its schemas, as shown to subscribers.

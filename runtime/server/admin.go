@@ -97,6 +97,11 @@ func (et *eventType) Describe(schemas bool) (i operator.EventTypeInfo, ok bool) 
 		return i, false
 	}
 	i.EventType = operator.EventType{Name: et.name, Description: d.info.Description, Delivery: d.deliveryModes(true, "anybody"), Replay: !d.info.NoReplay}
+	et.mu.Lock()
+	if et.terminated != nil {
+		i.Terminated = &et.terminated.Termination
+	}
+	et.mu.Unlock()
 	if schemas {
 		i.InputSchema, i.PayloadSchema = d.inputSchema.JSON(), d.payloadSchema.JSON()
 	}
@@ -108,15 +113,18 @@ func (et *eventType) EmitJSON(ctx context.Context, data json.RawMessage, o ...ev
 	return et.emit(ctx, &data, o)
 }
 
-func (et *eventType) Close(e *events.Error) {
+func (et *eventType) Close(c *eventtype.Closing) {
 	et.mu.Lock()
 	defer et.mu.Unlock()
-	et.terminated = e
+	et.terminated = c
 }
 
 // Refuses returns the error that an operator closed the type with, or nil while the type is open.
 func (et *eventType) Refuses() *events.Error {
 	et.mu.Lock()
 	defer et.mu.Unlock()
-	return et.terminated
+	if et.terminated == nil {
+		return nil
+	}
+	return et.terminated.Err
 }

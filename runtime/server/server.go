@@ -32,6 +32,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/history"
@@ -196,7 +197,7 @@ type eventType struct {
 	mu  sync.Mutex
 	def *definition // nil once removed
 
-	terminated *events.Error // non-nil if an operator closed the type
+	terminated *eventtype.Closing // non-nil if an operator closed the type
 }
 
 // Topic implements [feed.Host].
@@ -380,7 +381,7 @@ func (s *Server) redefine(et *eventType, d *definition) error {
 	if err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
-	if err := s.admin.Reopen(context.Background(), et); err != nil {
+	if err := s.admin.Registered(context.Background(), et); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
 	changes := evolve.Compare(old.descriptor(), d.descriptor())
@@ -429,7 +430,7 @@ func (s *Server) revive(et *eventType, d *definition) error {
 	if err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
-	if err := s.admin.Reopen(context.Background(), et); err != nil {
+	if err := s.admin.Registered(context.Background(), et); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
 	et.adopt(d, !s.isShared())

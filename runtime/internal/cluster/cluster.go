@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
@@ -53,10 +52,10 @@ type Processes interface {
 	// process could not perform, for example because the subscription is live in another process.
 	Tell(ctx context.Context, o orders.Order) error
 	Ask(ctx context.Context, o orders.Order) error
-	// CloseType stores the termination of an event type, or deletes it if e is nil.
-	CloseType(ctx context.Context, event string, e *events.Error) error
+	// CloseType stores the termination of an event type, or deletes it if c is nil.
+	CloseType(ctx context.Context, event string, c *eventtype.Closing) error
 	// ClosedType returns the stored termination. RecallLater schedules a read of it.
-	ClosedType(ctx context.Context, event string) (*events.Error, error)
+	ClosedType(ctx context.Context, event string) (*eventtype.Closing, error)
 	RecallLater(event string)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
@@ -109,9 +110,9 @@ func TestREP13Orders(t *testing.T) {
 		if _, _, ok := emitting.Status(); ok {
 			t.Error("it has a lease")
 		}
-		must(t, a.CloseType(t.Context(), "e", events.Forbidden("closed")))
+		must(t, a.CloseType(t.Context(), "e", &eventtype.Closing{Err: events.Forbidden("closed")}))
 		for _, p := range []*process{a, b, emitting} {
-			if e, err := p.ClosedType(t.Context(), "e"); err != nil || e == nil || string(e.Data) != `{"reason":"closed"}` {
+			if e, err := p.ClosedType(t.Context(), "e"); err != nil || e == nil || string(e.Err.Data) != `{"reason":"closed"}` {
 				t.Errorf("%v %v", e, err)
 			}
 		}
@@ -420,7 +421,7 @@ func TestOne(t *testing.T) {
 		if err := p.Ask(t.Context(), orders.Order{}); !errors.Is(err, events.ErrNotFound) {
 			t.Error(err)
 		}
-		must(t, p.CloseType(t.Context(), "e", events.Forbidden("no")))
+		must(t, p.CloseType(t.Context(), "e", &eventtype.Closing{Err: events.Forbidden("no")}))
 		if e, err := p.ClosedType(t.Context(), "e"); e != nil || err != nil {
 			t.Error(e, err)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
@@ -101,8 +100,10 @@ func (p *localProcesses) Ask(context.Context, orders.Order) error {
 }
 
 // CloseType does nothing, because the event type itself stores the termination until the process exits.
-func (p *localProcesses) CloseType(context.Context, string, *events.Error) error { return nil }
+func (p *localProcesses) CloseType(context.Context, string, *eventtype.Closing) error { return nil }
 
-func (p *localProcesses) ClosedType(context.Context, string) (*events.Error, error) { return nil, nil }
+func (p *localProcesses) ClosedType(context.Context, string) (*eventtype.Closing, error) {
+	return nil, nil
+}
 
 func (p *localProcesses) RecallLater(string) {}

@@ -27,7 +27,7 @@ var streamTests = []test{
 	{name: "CUR-2: without a cursor, each process begins after what the others have acknowledged", run: fromNow},
 	{name: "REP-14: a client that moves between processes misses nothing and gets nothing twice", run: continueAnywhere},
 	{name: "REP-13: an order at one process affects the streams of all, once each", run: ordersReachAll},
-	{name: "REP-13: a terminated type stays closed everywhere until its next registration", run: staysClosed},
+	{name: "REP-13: a terminated type stays closed everywhere until an operator or its next registration opens it", run: staysClosed},
 	{name: "REP-13: a target by id may live in another process", run: targetsElsewhere},
 	{name: "REP-13: if an order cannot be sent to other processes, the caller gets an error", run: othersCannotBeTold},
 	{name: "REP-13, REP-21: a process that only emits can also give orders", run: ordersOfAWorker},
@@ -306,7 +306,7 @@ func staysClosed(f *fleet) {
 		return rerr != nil && rerr.Code == -32012 && string(rerr.Data) == `{"reason":"closed"}`
 	}
 	a, b := f.members[0], f.members[1]
-	if _, err := a.Admin().Terminate(f.Context(), operator.Target{Event: "e"}, events.Forbidden("closed")); err != nil {
+	if _, err := a.Admin().Terminate(operator.WithActor(f.Context(), "ann"), operator.Target{Event: "e"}, events.Forbidden("closed")); err != nil {
 		f.Fatal(err)
 	}
 	if !refuses(a) {
@@ -318,6 +318,25 @@ func staysClosed(f *fleet) {
 	if !refuses(c) {
 		f.Fatal("the type is open in a process that starts later")
 	}
+	for _, m := range []*member{b, c} {
+		if t := m.Admin().EventTypes()[0].Terminated; t == nil || t.By != "ann" || t.At.IsZero() {
+			f.Errorf("%s shows the termination %+v", m.name, t)
+		}
+	}
+	if err := c.Admin().Reopen(f.Context(), "e"); err != nil {
+		f.Fatal(err)
+	}
+	if refuses(c) || c.Admin().EventTypes()[0].Terminated != nil {
+		f.Fatal("the type stays closed at the process that opens it")
+	}
+	f.soon("opened at the other process", func() bool { return !refuses(b) })
+	if err := c.Admin().Reopen(f.Context(), "no"); !errors.Is(err, events.ErrNotFound) {
+		f.Errorf("opening an unknown type: %v", err)
+	}
+	if _, err := c.Admin().Terminate(f.Context(), operator.Target{Event: "e"}, events.Forbidden("closed")); err != nil {
+		f.Fatal(err)
+	}
+	f.soon("closed again", func() bool { return refuses(b) })
 	if _, err := server.Register(c.Server, f.typ, f.hooks); err != nil {
 		f.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -87,4 +88,10 @@ func Behind(t Type, passed store.Position) *int64 {
 	}
 	n := max(int64(t.Head())-int64(passed), 0)
 	return &n
+}
+
+// A Closing is the termination of an event type by an operator.
+type Closing struct {
+	Err *events.Error // what requests for the type return
+	operator.Termination
 }

@@ -57,8 +57,8 @@ type EventType interface {
 	Describe(schemas bool) (operator.EventTypeInfo, bool)
 	// EmitJSON emits an occurrence with the payload data.
 	EmitJSON(ctx context.Context, data json.RawMessage, o ...events.EmitOption) error
-	// Close makes Refuses return e. If e is nil, Close reopens the type.
-	Close(e *events.Error)
+	// Close makes Refuses return the error of c. If c is nil, Close reopens the type.
+	Close(c *eventtype.Closing)
 }
 
 // A Connection is an open stream or a poller between two polls.
@@ -92,10 +92,10 @@ type Processes interface {
 	// Request returns the position of a new revocation or gap, which covers the subscriptions that any process has admitted
 	// before the call. If it fails, the position covers the admissions of this process.
 	Request(ctx context.Context) (store.ControlPosition, error)
-	// CloseType stores the termination of an event type, or deletes it if e is nil.
-	CloseType(ctx context.Context, event string, e *events.Error) error
+	// CloseType stores the termination of an event type, or deletes it if c is nil.
+	CloseType(ctx context.Context, event string, c *eventtype.Closing) error
 	// ClosedType returns the stored termination.
-	ClosedType(ctx context.Context, event string) (*events.Error, error)
+	ClosedType(ctx context.Context, event string) (*eventtype.Closing, error)
 	// Status, OutboxAge and LastLook return this process's state in the cluster. See [cluster.Processes].
 	Status() (fence uint64, owned map[string]int, ok bool)
 	OutboxAge() time.Duration

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
@@ -221,11 +222,12 @@ func (a *Admin) appendMark(ctx context.Context, et eventtype.Type) error {
 
 func (a *Admin) Terminate(ctx context.Context, t operator.Target, e *events.Error) (int, error) {
 	e = cmp.Or(e, events.Forbidden("terminated"))
+	c := &eventtype.Closing{Err: e, Termination: operator.Termination{By: actor.Of(ctx), At: a.o.Now().UTC()}}
 	if t.ID == "" {
 		if _, err := a.findTarget(t); err != nil {
 			return 0, fmt.Errorf("terminating: %w", err)
 		}
-		if err := a.o.Processes.CloseType(ctx, t.Event, e); err != nil {
+		if err := a.o.Processes.CloseType(ctx, t.Event, c); err != nil {
 			return 0, fmt.Errorf("terminating: %w", err)
 		}
 	}
@@ -235,31 +237,31 @@ func (a *Admin) Terminate(ctx context.Context, t operator.Target, e *events.Erro
 		}
 		return countOrZero(1, wrapError("terminating", err))
 	}
-	n, err := a.terminate(t, e)
+	n, err := a.terminate(t, c)
 	return n, a.notify(ctx, "terminating", orders.To(t, orders.Terminate, e), err)
 }
 
-func (a *Admin) terminate(t operator.Target, e *events.Error) (int, error) {
+func (a *Admin) terminate(t operator.Target, c *eventtype.Closing) (int, error) {
 	f, err := a.findTarget(t)
 	if err != nil {
 		return 0, fmt.Errorf("terminating: %w", err)
 	}
 	if f.et != nil {
-		return a.closeType(f.et, e), nil
+		return a.closeType(f.et, c), nil
 	}
-	return a.end(f, e), nil
+	return a.end(f, c.Err), nil
 }
 
 // closeType closes the event type and ends its live subscriptions, including subscriptions that are just being created.
-func (a *Admin) closeType(et EventType, e *events.Error) int {
-	et.Close(e)
+func (a *Admin) closeType(et EventType, closing *eventtype.Closing) int {
+	et.Close(closing)
 	f := a.objectsOf(et)
 	for _, c := range a.o.Host.Pollers() {
 		if c.Type() == et {
-			c.Terminate(e)
+			c.Terminate(closing.Err)
 		}
 	}
-	return a.end(f, e)
+	return a.end(f, closing.Err)
 }
 
 func (a *Admin) end(f *targetObjects, e *events.Error) int {
@@ -274,25 +276,42 @@ func (a *Admin) end(f *targetObjects, e *events.Error) int {
 
 // Recall opens or closes the type according to its state in the store.
 func (a *Admin) Recall(ctx context.Context, et EventType) error {
-	e, err := a.o.Processes.ClosedType(ctx, et.Name())
+	c, err := a.o.Processes.ClosedType(ctx, et.Name())
 	if err != nil {
 		return fmt.Errorf("reading whether it was terminated: %w", err)
 	}
-	if e == nil {
+	if c == nil {
 		et.Close(nil)
 		return nil
 	}
-	a.closeType(et, e)
+	a.closeType(et, c)
 	return nil
 }
 
-// Reopen ends, in all processes, the termination of a type that is being registered.
-func (a *Admin) Reopen(ctx context.Context, et EventType) error {
+// Reopen implements [operator.Admin].
+func (a *Admin) Reopen(ctx context.Context, event string) error {
+	et := a.o.Host.EventType(event)
+	if et == nil {
+		return fault.NotFound("event")
+	}
+	if err := a.o.Processes.CloseType(ctx, event, nil); err != nil {
+		return fmt.Errorf("opening it again: %w", err)
+	}
+	et.Close(nil)
+	return a.tellReopened(ctx, event)
+}
+
+// Registered ends, in all processes, the termination of a type that is being registered.
+func (a *Admin) Registered(ctx context.Context, et EventType) error {
 	if et.Refuses() == nil {
 		return nil
 	}
 	if err := a.o.Processes.CloseType(ctx, et.Name(), nil); err != nil {
 		return fmt.Errorf("opening it again: %w", err)
 	}
-	return a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Reopened, Target: &operator.Target{Event: et.Name()}})
+	return a.tellReopened(ctx, et.Name())
+}
+
+func (a *Admin) tellReopened(ctx context.Context, event string) error {
+	return a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Reopened, Target: &operator.Target{Event: event}})
 }

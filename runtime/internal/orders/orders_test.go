@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -232,18 +233,18 @@ func TestREP13ClosedTypes(t *testing.T) {
 		is := func(want string) {
 			t.Helper()
 			for _, p := range []*process{a, b} {
-				e, err := p.ClosedType(t.Context(), "e")
+				c, err := p.ClosedType(t.Context(), "e")
 				must(t, err)
-				if got := fmt.Sprint(e); want == "" && e != nil || want != "" && (e == nil || !strings.Contains(got+string(e.Data), want)) {
-					t.Errorf("%v, want %q", e, want)
+				if want == "" && c != nil || want != "" && (c == nil || !strings.Contains(string(c.Err.Data), want)) {
+					t.Errorf("%v, want %q", c, want)
 				}
 			}
 		}
 		is("")
-		must(t, a.CloseType(t.Context(), "e", events.Forbidden("one")))
-		must(t, a.CloseType(t.Context(), "ee", events.Forbidden("no prefix counts")))
+		must(t, a.CloseType(t.Context(), "e", &eventtype.Closing{Err: events.Forbidden("one")}))
+		must(t, a.CloseType(t.Context(), "ee", &eventtype.Closing{Err: events.Forbidden("no prefix counts")}))
 		is("one")
-		must(t, b.CloseType(t.Context(), "e", events.Forbidden("two")))
+		must(t, b.CloseType(t.Context(), "e", &eventtype.Closing{Err: events.Forbidden("two")}))
 		is("two")
 		must(t, a.CloseType(t.Context(), "e", nil))
 		must(t, a.CloseType(t.Context(), "e", nil))

@@ -260,7 +260,7 @@ func TestREP11OrderedMeanwhile(t *testing.T) {
 		"a revocation": func(f *deployment, p *process) {
 			p.NoteRevoked(subscriber.Revocation{Principal: "bob", Names: []string{"e", "f"}, At: f.request()})
 		},
-		"the type is closed": func(_ *deployment, p *process) { p.typ.Close(revoked) },
+		"the type is closed": func(_ *deployment, p *process) { p.typ.Close(&eventtype.Closing{Err: revoked}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, f *deployment) {

@@ -104,6 +104,13 @@ func dropOldError(row map[string]any) {
 	}
 }
 
+// shortTermination replaces who closed an event type, and when, by one text.
+func shortTermination(row map[string]any) {
+	if t, ok := row["terminated"].(map[string]any); ok {
+		row["terminated"] = fmt.Sprintf("by %v at %s", t["by"], localTime(t["at"]))
+	}
+}
+
 // dropUnknownOutcomes removes the outcomes of an event without recorded attempts because they are unknown.
 func dropUnknownOutcomes(row map[string]any) {
 	if row["attempts"] == float64(0) {

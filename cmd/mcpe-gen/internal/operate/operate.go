@@ -82,10 +82,10 @@ type verb struct {
 }
 
 // Verbs contains the names of the verbs in the order of the help text.
-var Verbs = []string{"types", "subscriptions", "endpoints", "show", "attempts", "connections", "test", "retry", "pause", "unpause", "resume", "replay", "endreplay", "end", "disconnect", "revoke", "events", "latency", "why", "event", "occurrence", "audit", "cluster", "outbox", "putback", "drop", "tail"}
+var Verbs = []string{"types", "subscriptions", "endpoints", "show", "attempts", "connections", "test", "retry", "pause", "unpause", "resume", "replay", "endreplay", "end", "disconnect", "revoke", "reopen", "events", "latency", "why", "event", "occurrence", "audit", "cluster", "outbox", "putback", "drop", "tail"}
 
 var verbs = map[string]verb{
-	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "perMinute", "behind", "streams", "pollers", "webhooks", "description"}},
+	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "perMinute", "behind", "streams", "pollers", "webhooks", "terminated", "description"}, row: shortTermination},
 	"subscriptions": {method: "GET", path: "subscriptions", list: "subscriptions", columns: []string{"id", "principal", "event", "state", "behind", "waitingSince", "failedSince", "lastError", "url"}, row: dropOldError},
 	"endpoints": {method: "GET", path: "endpoints", list: "endpoints",
 		columns: []string{"host", "subscriptions", "active", "suspended", "paused", "failing", "failedSince", "behind", "waitingSince", "url"}},
@@ -122,6 +122,7 @@ var verbs = map[string]verb{
 	"outbox":  {method: "GET", path: "outbox", list: "rejected", columns: []string{"id", "at", "log", "eventId", "bytes", "reason"}},
 	"putback": {method: "POST", path: "outbox/%s/putback", args: []string{"ID"}},
 	"drop":    {method: "POST", path: "outbox/%s/drop", args: []string{"ID"}, final: "delete the row %s, which was put aside"},
+	"reopen":  {method: "POST", path: "types/%s/reopen", args: []string{"TYPE"}},
 	"revoke": {method: "POST", path: "revoke", args: []string{"PRINCIPAL"}, final: "end everything that %s has",
 		body: func(args []string) any { return map[string]string{"principal": args[0]} }},
 }

@@ -211,11 +211,13 @@ func (e *Type) Arguments(raw string) (eventtype.Arguments, error) {
 	return eventtype.Parse(d, json.RawMessage(raw))
 }
 
-// Close makes Refuses return err. If err is nil, Close reopens the type.
-func (e *Type) Close(err *events.Error) {
+// Close makes Refuses return the error of c. If c is nil, Close reopens the type.
+func (e *Type) Close(c *eventtype.Closing) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.closed = err
+	if e.closed = nil; c != nil {
+		e.closed = c.Err
+	}
 }
 
 // Emit appends an occurrence with the given time or the current time.
