@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -390,7 +391,7 @@ func (t *Topic) Seen() (at time.Time, ok bool) {
 
 // Latest returns the position of the last entry in the log. It queries the store if the log is shared.
 func (t *Topic) Latest(ctx context.Context) (store.Position, error) {
-	if err := t.catchUp(ctx, t.Head()+1); err != nil {
+	if err := t.catchUp(ctx, math.MaxInt64); err != nil { // the next position can arrive before later ones are known
 		return 0, err
 	}
 	return t.Head(), nil
