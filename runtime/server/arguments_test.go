@@ -321,6 +321,7 @@ func TestRetainedArguments(t *testing.T) {
 			"structs":    `"wide":[` + fill(`{}`, size) + `]`,
 			"a text":     `"text":"` + strings.Repeat("x", size) + `"`,
 			"a pattern":  `"glob":"` + strings.Repeat("?", min(size, topic.MaxPattern)) + `"`,
+			"runs":       `"glob":"` + strings.Repeat("*?a", min(size, topic.MaxPattern)/3) + `*"`,
 			"exponents":  `"float":[` + fill(`1e5`, size) + `]`,
 			"everything": `"list":[` + numbered(size/3) + `],"text":"` + strings.Repeat("y", size/3) + `","wide":[` + fill(`{}`, size/3) + `]`,
 		} {

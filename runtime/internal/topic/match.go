@@ -56,6 +56,7 @@ type place struct {
 	set     map[string]struct{} // the same keys, if there are more than manyKeys
 	texts   []string            // glob, prefix: the strings
 	length  int                 // of texts or ordered, in bytes
+	longest int                 // the length of the longest text, in bytes
 	ordered []orderedValue      // lt, lte, gt, gte
 }
 
@@ -87,6 +88,7 @@ func (p *place) add(op events.MatchOp, v any) {
 		if s, ok := v.(string); ok {
 			p.texts = append(p.texts, s)
 			p.length += len(s)
+			p.longest = max(p.longest, len(s))
 		}
 	case events.MatchLT, events.MatchLTE, events.MatchGT, events.MatchGTE:
 		if o, ok := newOrdered(v); ok {
@@ -200,6 +202,7 @@ type test struct {
 	rule    int // index in the definition's rules
 	op      events.MatchOp
 	text    string        // equal: the key; glob: the pattern; prefix
+	glob    *glob         // glob
 	in      *keyList      // in
 	ordered *orderedValue // lt, lte, gt, gte
 	never   bool          // the op does not support the kind of the value
@@ -221,6 +224,9 @@ func newTest(i int, r *Rule, value any) test {
 	case events.MatchGlob, events.MatchPrefix:
 		text, ok := value.(string)
 		t.text, t.never = text, !ok
+		if r.Op == events.MatchGlob {
+			t.glob = compileGlob(text)
+		}
 	case events.MatchLT, events.MatchLTE, events.MatchGT, events.MatchGTE:
 		o, ok := newOrdered(value)
 		t.ordered, t.never = &o, !ok
@@ -231,6 +237,9 @@ func newTest(i int, r *Rule, value any) test {
 // size returns the memory that the test references, in bytes. It does not include the struct.
 func (t *test) size() int {
 	n := len(t.text)
+	if t.glob != nil {
+		n += t.glob.size()
+	}
 	if t.in != nil {
 		n += len(t.in.text) + 4*len(t.in.ends)
 	}
@@ -256,7 +265,7 @@ func (t *test) isSatisfied(p *place) bool {
 	case events.MatchIn:
 		return t.in.hasAny(p)
 	case events.MatchGlob:
-		return slices.ContainsFunc(p.texts, func(s string) bool { return matchGlob(t.text, s) })
+		return p.longest >= int(t.glob.shortest) && slices.ContainsFunc(p.texts, t.glob.matches)
 	case events.MatchPrefix:
 		return slices.ContainsFunc(p.texts, func(s string) bool { return strings.HasPrefix(s, t.text) })
 	default:
@@ -288,7 +297,7 @@ func (t *test) cost(p *place) int {
 	case events.MatchIn:
 		return t.in.cost(p)
 	case events.MatchGlob:
-		return len(p.texts)*globCost(t.text, 0) + globCost(t.text, p.length) - globCost(t.text, 0)
+		return t.glob.cost(len(p.texts), p.length, p.longest)
 	case events.MatchPrefix:
 		return compareCost(len(p.texts), p.length, len(t.text))
 	case events.MatchLT, events.MatchLTE, events.MatchGT, events.MatchGTE:

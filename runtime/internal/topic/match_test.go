@@ -42,6 +42,10 @@ func TestMatchRules(t *testing.T) {
 		{"glob", `"*.[x]"`, `{"a":{"b":"a.[x]"}}`, true},
 		{"glob", `"a?c"`, `{"a":{"b":"aéc"}}`, true},
 		{"glob", `"a?c"`, `{"a":{"b":"ac"}}`, false},
+		{"glob", `"*a??c*"`, `{"a":{"b":"xaéc"}}`, false},
+		{"glob", `"*?*"`, `{"a":{"b":"é"}}`, true},
+		{"glob", `"*?*?"`, `{"a":{"b":"é"}}`, false},
+		{"glob", `"*?é*é"`, `{"a":{"b":"€éé"}}`, true},
 		{"glob", `"*"`, `{"a":{"b":1}}`, false},
 		{"prefix", `"we"`, `{"a":{"b":["x","web"]}}`, true},
 		{"prefix", `"we"`, `{"a":{"b":"ew"}}`, false},
@@ -142,7 +146,7 @@ func TestGlobProperty(t *testing.T) {
 			pattern += "*" + string(run) + "*"
 		}
 		re := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(pattern))
-		if want := regexp.MustCompile(`^(?s:` + re + `)$`).MatchString(s); matchGlob(pattern, s) != want {
+		if want := regexp.MustCompile(`^(?s:` + re + `)$`).MatchString(s); compileGlob(pattern).matches(s) != want {
 			t.Fatalf("glob(%q, %q) = %v", pattern, s, !want)
 		}
 	})
