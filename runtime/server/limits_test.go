@@ -88,6 +88,12 @@ var limits = map[string]limit{
 	"Glob pattern": {value: bytesText(topic.MaxPattern), exceed: func(t *testing.T) {
 		wantInvalid(t, `{"service":"`+strings.Repeat("*", topic.MaxPattern+1)+`"}`, "/service", "is a pattern of 1025 bytes, at most 1024")
 	}},
+	"Part of a glob pattern between two stars, if it contains a ?": {value: fmt.Sprint(topic.MaxRun, " bytes"), exceed: func(t *testing.T) {
+		for _, pattern := range []string{"*" + strings.Repeat("?", topic.MaxRun) + "*", "*" + strings.Repeat("a", topic.MaxRun+1) + "*", strings.Repeat("?", 500) + "*" + strings.Repeat("?", 500)} {
+			wantInvalid(t, `{"service":"`+pattern+`"}`, "", "")
+		}
+		wantInvalid(t, `{"service":"*`+strings.Repeat("a", topic.MaxRun)+`?*"}`, "/service", "has 129 bytes with a ? between two stars, at most 128")
+	}},
 	"Kept for one principal":               {value: bytesText(defaultShare), test: "server.TestMemoryShares"},
 	"Kept for callers without a principal": {value: bytesText(defaultTotal / anonymousShare), test: "server.TestMemoryShares"},
 	"Kept for all callers":                 {value: bytesText(defaultTotal), test: "server.TestMemoryShares"},

@@ -152,15 +152,27 @@ func (t *Type) bounded(n int, how string) error {
 		Message: fmt.Sprintf("is %d bytes of JSON%s, at most %d", n, how, t.MaxArguments)})
 }
 
-// MaxPattern is the maximum length of a glob pattern, in bytes.
-const MaxPattern = 1024
+// Limits of a glob pattern, in bytes. MaxPattern limits the whole pattern, and MaxRun the text between two stars if it
+// contains a ?.
+const (
+	MaxPattern = 1024
+	MaxRun     = 128
+)
 
 func (a *Arguments) boundedPatterns() error {
 	var faults []events.FieldError
+	refuse := func(t *test, message string) {
+		faults = append(faults, events.FieldError{Path: wire.Pointer(a.Of.Rules[t.rule].Argument), Message: message})
+	}
 	for i := range a.tests {
-		if t := &a.tests[i]; t.op == events.MatchGlob && len(t.text) > MaxPattern {
-			faults = append(faults, events.FieldError{Path: wire.Pointer(a.Of.Rules[t.rule].Argument),
-				Message: fmt.Sprintf("is a pattern of %d bytes, at most %d", len(t.text), MaxPattern)})
+		t := &a.tests[i]
+		if t.glob == nil {
+			continue
+		}
+		if len(t.text) > MaxPattern {
+			refuse(t, fmt.Sprintf("is a pattern of %d bytes, at most %d", len(t.text), MaxPattern))
+		} else if n := t.glob.longestRun(); n > MaxRun {
+			refuse(t, fmt.Sprintf("has %d bytes with a ? between two stars, at most %d", n, MaxRun))
 		}
 	}
 	if len(faults) > 0 {

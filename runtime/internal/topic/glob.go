@@ -69,11 +69,22 @@ func (w *runWord) set(bit int, c byte) {
 	}
 }
 
+// longestRun returns the length of the longest run between stars that contains a ?, in bytes.
+func (g *glob) longestRun() int {
+	longest := 0
+	for run := range strings.SplitSeq(g.middle, "*") {
+		if strings.IndexByte(run, '?') >= 0 {
+			longest = max(longest, len(run))
+		}
+	}
+	return longest
+}
+
 // size returns the memory that the glob uses in addition to the pattern, in bytes.
 func (g *glob) size() int { return int(unsafe.Sizeof(*g)) + len(g.words)*int(unsafe.Sizeof(runWord{})) }
 
 // cost estimates the time to match n values with a total length in bytes, in nanoseconds. The parameter longest is the
-// length of the longest value. The estimate has a bound that does not depend on the pattern, because [MaxPattern] limits
+// length of the longest value. The estimate has a bound that does not depend on the pattern, because [MaxRun] limits
 // widest.
 func (g *glob) cost(n, length, longest int) int {
 	if longest < int(g.shortest) {
@@ -160,8 +171,8 @@ func runSuffix(run, s string) (n int, ok bool) {
 	return n, true
 }
 
-// maxWords is the maximum number of words of a run within MaxPattern, which can begin at any position of a word.
-const maxWords = MaxPattern/64 + 1
+// maxWords is the maximum number of words of a run within MaxRun, which can begin at any position of a word.
+const maxWords = MaxRun/64 + 1
 
 // findRun returns the end of the first match in s of the run with the given positions, or -1 if the run does not match.
 // It is Shift-And (Baeza-Yates and Gonnet, "A new approach to text searching", 1992): a bit of state is set if the run
