@@ -94,6 +94,7 @@ var limits = map[string]limit{
 		}
 		wantInvalid(t, `{"service":"*`+strings.Repeat("a", topic.MaxRun)+`?*"}`, "/service", "has 129 bytes with a ? between two stars, at most 128")
 	}},
+	"Estimated time of one `x-match` test, for each byte of the payload": {value: fmt.Sprint(topic.FilterCost, " ns"), test: "internal/topic.FuzzGlob"},
 	"Kept for one principal":               {value: bytesText(defaultShare), test: "server.TestMemoryShares"},
 	"Kept for callers without a principal": {value: bytesText(defaultTotal / anonymousShare), test: "server.TestMemoryShares"},
 	"Kept for all callers":                 {value: bytesText(defaultTotal), test: "server.TestMemoryShares"},
@@ -111,7 +112,7 @@ var limits = map[string]limit{
 			}
 		}
 	}},
-	"Entries looked at by one poll": {value: "4,096", exceed: func(t *testing.T) {
+	"Work of one poll": {value: "4,096 units", exceed: func(t *testing.T) {
 		s := newServer(t, Options{})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
 		c := pollFrom(t, s, nil, "").Cursor
@@ -121,6 +122,16 @@ var limits = map[string]limit{
 		r := pollFrom(t, s, c, `,"arguments":{"severity":"P1"}`)
 		if len(r.Events) != 0 || !*r.HasMore || position(t, *r.Cursor) != 4096 {
 			t.Errorf("hasMore %v at %d", *r.HasMore, position(t, *r.Cursor))
+		}
+		for i := range 1100 {
+			emit(t, e, incident{ID: fmt.Sprint("y", i), Service: strings.Repeat("a", 3*topic.UnitBytes)})
+		}
+		// The rest of the small entries, and then entries of 4 units, or 14 more for a pattern that takes 147 µs.
+		for pattern, want := range map[string]int{"b*": 4097 + 4095/4 + 1, "*" + strings.Repeat("a?", 60) + "b*": 4097 + 4095/18 + 1} {
+			dear := pollFrom(t, s, r.Cursor, `,"arguments":{"service":"`+pattern+`"}`)
+			if len(dear.Events) != 0 || !*dear.HasMore || position(t, *dear.Cursor) != uint64(want) {
+				t.Errorf("%s: hasMore %v at %d, want %d", pattern, *dear.HasMore, position(t, *dear.Cursor), want)
+			}
 		}
 	}},
 	"Time of a held poll": {value: "30 s", exceed: func(t *testing.T) {

@@ -103,7 +103,9 @@ type Options struct {
 	MaxStreams, MaxStreamsPerType int
 	// Checks limits the calls to authors' checks.
 	Checks Checks
-	// ScanLimit is the maximum number of entries that one poll examines; default 4,096. See POLL-7.
+	// ScanLimit is the maximum work of one poll, in units; default 4,096. An entry is one unit, and one more for each 4 KiB
+	// of its payload and each 10 µs of the estimated time of its x-match tests. If the type has a check and also emits,
+	// the limit applies to each. See POLL-7.
 	ScanLimit int
 	// MaxPayload is the maximum size of an encoded payload in bytes. The default is 1 MiB (HOOK-1).
 	MaxPayload int

@@ -126,6 +126,25 @@ func TestPUSH5Failures(t *testing.T) {
 	})
 }
 
+// POLL-7: a poll of a check stops within a page whose entries are dear. A page of cheap ones is examined as a whole.
+func TestPOLL7Units(t *testing.T) {
+	asking(t, func(t *testing.T, s *service) {
+		for _, tc := range []struct {
+			payload, scan, want int
+		}{{2, 1, 10}, {2, 30, 10}, {3 * topic.UnitBytes, 1, 3}, {3 * topic.UnitBytes, 30, 8}, {3 * topic.UnitBytes, 100, 10}} {
+			p := &Poll{stepWalk: stepWalk{u: &upstream{args: s.args()}}, found: &step{cursor: "10"}}
+			for i := range 10 {
+				e := store.Entry{EventID: fmt.Sprint(i + 1), Cursor: fmt.Sprint(i + 1), Data: json.RawMessage(`"` + strings.Repeat("a", tc.payload) + `"`)}
+				p.found.entries = append(p.found.entries, stepEntry{Entry: e})
+			}
+			got, err := p.Fill(t.Context(), nil, topic.Bound{Outcomes: 20, Bytes: 1 << 20, Scan: tc.scan})
+			if err != nil || len(got.Out) != tc.want || got.More != (tc.want < 10) || string(p.Cursor()) != fmt.Sprintf(`"%d"`, tc.want) {
+				t.Errorf("payloads of %d bytes and %d units: %d entries, more %v, at %s: %v", tc.payload, tc.scan, len(got.Out), got.More, p.Cursor(), err)
+			}
+		}
+	})
+}
+
 // A server that shuts down starts no calls, and a changed definition ends those of the one before.
 func TestEnds(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {

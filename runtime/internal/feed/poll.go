@@ -68,13 +68,14 @@ func (p *Poll) Replays() bool { return p.found != nil }
 // NextPoll returns the delay before the next call that the upstream requested, or 0 if it did not request one.
 func (p *Poll) NextPoll() time.Duration { return p.next }
 
-// Fill reads results up to the bound. It calls the check repeatedly while more pages are available.
+// Fill reads results up to the bound. It calls the check repeatedly while more pages are available. The bound's Scan
+// applies to the check and to the log separately.
 func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error) {
 	got := topic.Pulled{Out: into}
 	if p.emits {
 		p.from = p.emit.Place()
 	}
-	scanned := 0
+	left := b.Scan
 	for {
 		if p.found == nil {
 			s, err := p.u.fetchStep(ctx, p.at)
@@ -92,13 +93,14 @@ func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (t
 		got.Gap = got.Gap || s.truncated
 		p.next = s.nextPoll
 		p.setStep(s)
-		out, done, err := p.readMatching(ctx, got.Out, topic.Bound{Outcomes: b.Outcomes, Bytes: b.Bytes, Scan: len(s.entries)})
+		scan := max(left, len(s.entries)) // a page of cheap entries is examined as a whole
+		out, rest, err := p.readMatching(ctx, got.Out, topic.Bound{Outcomes: b.Outcomes, Bytes: b.Bytes, Scan: scan})
 		got.Out, p.checked = out, len(out)
 		if err != nil {
 			return got, err
 		}
-		scanned += len(s.entries) + topic.ReadChunk // an empty page also has a cost
-		if !done || s.more && (len(out) == b.Outcomes || scanned >= b.Scan) {
+		left -= scan - rest + topic.ReadChunk // an empty page also has a cost
+		if len(p.backlog) > 0 || s.more && (len(out) == b.Outcomes || left <= 0) {
 			got.More = true
 			return got, nil
 		}
@@ -119,6 +121,7 @@ func (p *Poll) fillEmitted(ctx context.Context, into *topic.Pulled, b topic.Boun
 		if err != nil {
 			return err
 		}
+		b.Scan = got.Left
 		kept := got.Out[:n]
 		for _, o := range got.Out[n:] {
 			if p.u.feeds.deliversFromEmit(p.u.hash, o.Entry().EventID) {

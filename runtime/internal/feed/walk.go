@@ -31,17 +31,15 @@ func (w *stepWalk) setStep(s *step) {
 // finishStep advances past the current step.
 func (w *stepWalk) finishStep() { w.at, w.last = w.after, w.cursor }
 
-// readMatching appends matching occurrences from the backlog to the slice into, up to the bound. The result done is
-// false if entries remain.
-func (w *stepWalk) readMatching(ctx context.Context, into []topic.Outcome, b topic.Bound) (out []topic.Outcome, done bool, err error) {
+// readMatching appends matching occurrences from the backlog to the slice into, up to the bound. The result left is the
+// rest of the bound's Scan. Entries remain if the backlog is not empty.
+func (w *stepWalk) readMatching(ctx context.Context, into []topic.Outcome, b topic.Bound) (out []topic.Outcome, left int, err error) {
 	bytes := b.Bytes
 	for i := range into {
 		bytes -= into[i].Size()
 	}
-	for range b.Scan {
-		if len(w.backlog) == 0 {
-			break
-		}
+	left = b.Scan
+	for left > 0 && len(w.backlog) > 0 {
 		e := &w.backlog[0]
 		rec := e.rec
 		if rec == nil {
@@ -51,13 +49,14 @@ func (w *stepWalk) readMatching(ctx context.Context, into []topic.Outcome, b top
 			}
 			rec = topic.NewRecord(w.u.args.Of, e.Entry, cursor)
 		}
-		o, ok, err := rec.Consider(ctx, w.u.args, w.id)
+		o, ok, cost, err := rec.Consider(ctx, w.u.args, w.id)
+		left -= cost
 		if err != nil {
-			return into, false, err
+			return into, left, err
 		}
 		if ok {
 			if bytes -= o.Size(); len(into) == b.Outcomes || bytes < 0 && len(into) > 0 {
-				return into, false, nil // the cursor stays before this entry
+				return into, left, nil // the cursor stays before this entry
 			}
 			into = append(into, o)
 		}
@@ -66,5 +65,5 @@ func (w *stepWalk) readMatching(ctx context.Context, into []topic.Outcome, b top
 			w.finishStep()
 		}
 	}
-	return into, len(w.backlog) == 0, nil
+	return into, left, nil
 }

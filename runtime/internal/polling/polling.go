@@ -37,8 +37,8 @@ type Request struct {
 	Args   eventtype.Arguments
 	Replay topic.Replay
 	Head   store.Position // of the log when the request arrived
-	// Limit is the maximum number of occurrences, and Scan the maximum number of entries to examine. MaxPage is the
-	// maximum size of the answer in bytes, including its cursor and other members.
+	// Limit is the maximum number of occurrences, and Scan the maximum work, in the units of [topic.Bound]. MaxPage
+	// is the maximum size of the answer in bytes, including its cursor and other members.
 	Limit, MaxPage, Scan int
 	// Wait is the maximum time to wait for occurrences. The wait ends early if Closing is closed.
 	Wait    time.Duration

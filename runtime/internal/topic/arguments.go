@@ -282,12 +282,16 @@ func (a *Arguments) mayMatch(ps []place) bool {
 	return true
 }
 
-// matches reports whether a payload with the given places satisfies the x-match rules.
-func (a *Arguments) matches(ps []place) bool {
+// matches reports whether a payload with the given places satisfies the x-match rules. It also returns the estimated
+// cost of the tests, in nanoseconds.
+func (a *Arguments) matches(ps []place) (ok bool, cost int) {
 	for i := range a.tests {
-		if t := &a.tests[i]; !t.matches(&ps[t.rule]) {
-			return false
+		t := &a.tests[i]
+		p := &ps[t.rule]
+		cost += t.cost(p)
+		if !t.matches(p) {
+			return false, cost
 		}
 	}
-	return true
+	return true, cost
 }

@@ -293,15 +293,15 @@ func acceptsOrder(op events.MatchOp, c int) bool {
 
 // cost estimates the time that matches takes, in nanoseconds.
 func (t *test) cost(p *place) int {
-	switch t.op {
-	case events.MatchIn:
+	switch {
+	case t.in != nil:
 		return t.in.cost(p)
-	case events.MatchGlob:
+	case t.glob != nil:
 		return t.glob.cost(len(p.texts), p.length, p.longest)
-	case events.MatchPrefix:
-		return compareCost(len(p.texts), p.length, len(t.text))
-	case events.MatchLT, events.MatchLTE, events.MatchGT, events.MatchGTE:
+	case t.ordered != nil:
 		return compareCost(len(p.ordered), p.length, t.size())
+	case t.op == events.MatchPrefix:
+		return compareCost(len(p.texts), p.length, len(t.text))
 	}
 	return 0 // equal: one look-up
 }
@@ -313,6 +313,10 @@ func compareCost(n, length, size int) int { return 16*n + min(length, n*size)/16
 // MaxCost is the maximum estimated cost of a test under the append lock, in nanoseconds. Waking a reader costs about
 // the same.
 const MaxCost = 512
+
+// FilterCost is the maximum estimated cost of a test for each byte of a payload, in nanoseconds. It does not depend on
+// the argument.
+const FilterCost = 32
 
 // An orderedValue is an operand of lt, lte, gt or gte. It is a number, an RFC 3339 timestamp, or other text.
 type orderedValue struct {

@@ -53,6 +53,8 @@ type Pulled struct {
 	// Gap reports whether entries were lost after the entries in Out, because a pull ends at a gap (PUSH-7). A poll
 	// continues after a gap. For a poll, Gap reports whether entries were lost during the poll.
 	Gap bool
+	// Left is the rest of the bound's Scan. It can be negative, because the last entry can cost more than was left.
+	Left int
 	// Failed lists the upstream failures since the last pull (PUSH-5).
 	Failed []error
 }

@@ -62,11 +62,13 @@ func (r *Reader) Pull(ctx context.Context, into []Outcome) (Pulled, error) {
 	return r.Next(ctx, into, Batch(PullBatch))
 }
 
-// Fill reads entries for a poll. It continues after a gap and sets More only if a later entry might match.
+// Fill reads entries for a poll. It continues after a gap and sets More only if a later entry might match. The bound's
+// Scan limits all of this together.
 func (r *Reader) Fill(ctx context.Context, into []Outcome, b Bound) (Pulled, error) {
 	gap := false
 	for {
 		p, err := r.Next(ctx, into, b)
+		b.Scan = p.Left
 		if err == nil && p.Gap {
 			gap, into = !r.args.Of.NoReplay, p.Out
 			continue
@@ -166,14 +168,27 @@ const (
 	ReadChunk = 64
 	// PullBatch is the maximum number of outcomes per pass.
 	PullBatch = 128
-	// PullScan is the maximum number of entries that one pass examines.
+	// PullScan is the maximum cost of the entries that one pass examines, in units.
 	PullScan = 16 * ReadChunk
 
 	PullBytes = 1 << 20
 )
 
-// A Bound limits the outcomes of a pass, their total size in bytes, and the number of examined entries.
+// A Bound limits the outcomes of a pass, their total size in bytes, and the cost of the examined entries in units. A
+// pass examines at least one entry, whatever it costs.
+//
+// An entry costs one unit, and one more for each UnitBytes of its payload and each UnitTime of the estimated time of
+// the x-match tests. The time of the author's hooks does not count, so a pass calls each hook at most Scan times.
 type Bound struct{ Outcomes, Bytes, Scan int }
+
+// The cost of a unit, in bytes and in nanoseconds.
+const (
+	UnitBytes = 4 << 10
+	UnitTime  = 10_000
+)
+
+// units returns the cost of an entry whose x-match tests take the given time in nanoseconds.
+func units(e *store.Entry, time int) int { return 1 + len(e.Data)/UnitBytes + time/UnitTime }
 
 // Batch returns the bound for a pass of a stream or webhook subscription with at most the given number of outcomes.
 func Batch(outcomes int) Bound { return Bound{outcomes, PullBytes, PullScan} }
@@ -182,18 +197,18 @@ func Batch(outcomes int) Bound { return Bound{outcomes, PullBytes, PullScan} }
 // examines, whether the entry matches or not. Otherwise a filtered scan would never advance (trap 12). The first
 // outcome is returned regardless of its size. The pass stops at a gap.
 func (r *Reader) Next(ctx context.Context, into []Outcome, b Bound) (Pulled, error) {
-	p := Pulled{Out: into}
-	bytes, scan := b.Bytes, b.Scan
+	p := Pulled{Out: into, Left: b.Scan}
+	bytes := b.Bytes
 	for i := range into {
 		bytes -= into[i].Size()
 	}
-	for scan > 0 && len(p.Out) < b.Outcomes {
+	for p.Left > 0 && len(p.Out) < b.Outcomes {
 		if r.life != r.topic.life.Load() {
 			r.restart()
 			p.Gap, p.More = true, true
 			return p, nil
 		}
-		got, err := r.topic.read(ctx, r.life, r.pos, min(scan, ReadChunk))
+		got, err := r.topic.read(ctx, r.life, r.pos, min(p.Left, ReadChunk))
 		if err != nil {
 			if err = r.topic.handleNewEpoch(r.life, err); err == nil {
 				continue
@@ -209,9 +224,10 @@ func (r *Reader) Next(ctx context.Context, into []Outcome, b Bound) (Pulled, err
 			r.pos = max(r.pos, got.Head) // no entries in between: a log has no holes
 			return p, nil
 		}
-		for i := range got.Entries {
+		for i := 0; i < len(got.Entries) && p.Left > 0; i++ {
 			e := &got.Entries[i]
-			o, ok, err := r.evaluate(ctx, e)
+			o, ok, cost, err := r.evaluate(ctx, e)
+			p.Left -= cost
 			if err != nil {
 				return p, err
 			}
@@ -222,7 +238,6 @@ func (r *Reader) Next(ctx context.Context, into []Outcome, b Bound) (Pulled, err
 				}
 			}
 			r.pos = e.Position
-			scan--
 			if ok {
 				if p.Out = append(p.Out, o); len(p.Out) == b.Outcomes {
 					break
@@ -246,8 +261,9 @@ func (r *Reader) restart() {
 }
 
 // evaluate checks an entry against its targets, the x-match rules and the author's Match, and then applies Transform
-// and PerPrincipal. It only returns errors of the context. An error for the entry is stored in the outcome.
-func (r *Reader) evaluate(ctx context.Context, e *store.Entry) (Outcome, bool, error) {
+// and PerPrincipal. It also returns the cost in units. It only returns errors of the context. An error for the entry is
+// stored in the outcome.
+func (r *Reader) evaluate(ctx context.Context, e *store.Entry) (o Outcome, ok bool, cost int, err error) {
 	return evaluateEntry(ctx, r.life.recordOf(e, r.args.Of), r.args, r.id)
 }
 
@@ -261,15 +277,26 @@ func NewRecord(of *Type, e store.Entry, cursor []byte) *Record {
 }
 
 // Consider evaluates the record for a subscription, as a reader does. It reports whether the record concerns the
-// subscription.
-func (r *Record) Consider(ctx context.Context, a *Arguments, id string) (Outcome, bool, error) {
+// subscription, and the cost in units.
+func (r *Record) Consider(ctx context.Context, a *Arguments, id string) (o Outcome, ok bool, cost int, err error) {
 	return evaluateEntry(ctx, r.rec, a, id)
 }
 
-func evaluateEntry(ctx context.Context, rec *record, a *Arguments, id string) (Outcome, bool, error) {
-	if !rec.isAddressedTo(id) || !a.matches(rec.places) {
-		return Outcome{}, false, nil
+func evaluateEntry(ctx context.Context, rec *record, a *Arguments, id string) (o Outcome, ok bool, cost int, err error) {
+	if !rec.isAddressedTo(id) {
+		return Outcome{}, false, units(&rec.entry, 0), nil
 	}
+	ok, time := a.matches(rec.places)
+	cost = units(&rec.entry, time)
+	if ok {
+		o, ok, err = applyHooks(ctx, rec, a)
+	}
+	return o, ok, cost, err
+}
+
+// applyHooks returns the outcome of a record that satisfies the x-match rules. It returns false if a hook of the author
+// withholds it.
+func applyHooks(ctx context.Context, rec *record, a *Arguments) (Outcome, bool, error) {
 	ok, err := rec.accepts(ctx, a)
 	if err == nil && !ok {
 		return Outcome{}, false, nil
@@ -292,9 +319,10 @@ func evaluateEntry(ctx context.Context, rec *record, a *Arguments, id string) (O
 	return Outcome{rec: rec, v: v}, true, nil
 }
 
-// Waiting reports whether one of the next scan entries might match. It does not move r.
+// Waiting reports whether a later entry might match. It examines entries for up to scan units, but at least one entry,
+// and does not move r.
 func (r *Reader) Waiting(ctx context.Context, scan int) (bool, error) {
 	ahead := r.topic.ReaderFrom(r.args, r.id, nil, Start{Position: r.pos, life: r.life})
-	p, err := ahead.Next(ctx, nil, Bound{1, PullBytes, scan}) // the first outcome is returned regardless of its size
+	p, err := ahead.Next(ctx, nil, Bound{1, PullBytes, max(scan, 1)}) // the first outcome is returned regardless of its size
 	return p.Gap || p.More || len(p.Out) > 0, err
 }

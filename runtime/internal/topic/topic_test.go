@@ -99,6 +99,71 @@ func pull(t testing.TB, s Source) (ids []string, p Pulled) {
 	return ids, p
 }
 
+// A pass stops when the cost of its entries reaches the bound, whatever makes them dear, but only after an entry; the
+// passes together examine every entry once (POLL-7).
+func TestPOLL7Units(t *testing.T) {
+	typ := newType(t)
+	for _, m := range []events.MatchRule{{Argument: "glob", Path: "/text", Op: events.MatchGlob}, {Argument: "prefix", Path: "/text", Op: events.MatchPrefix}} {
+		rule, err := NewRule(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		typ.Rules = append(typ.Rules, rule)
+	}
+	examined := 0
+	typ.Match = func(context.Context, any, any) (bool, error) { examined++; return false, nil }
+	topic := open(t, typ, nil, store.LogOptions{MaxCount: 1000})
+	for i := range 100 {
+		add(t, topic, incident{ID: fmt.Sprint("short", i), Tag: "a"})
+	}
+	for i := range 100 {
+		add(t, topic, incident{ID: fmt.Sprint("long", i), Tag: "a", Text: strings.Repeat("a", 4*UnitBytes)})
+	}
+	for _, tc := range []struct {
+		what, args string
+		scan       int
+		passes     []store.Position // where the first ones end
+	}{
+		{"small entries and large ones of 5 units", `{"tag":"a"}`, 50, []store.Position{50, 100, 110, 120}},
+		{"a pattern that no text is long enough for", `{"glob":"` + strings.Repeat("?", 4*UnitBytes+1) + `"}`, 50, []store.Position{50, 100, 110, 120}},
+		{"a pattern of 19 units", `{"glob":"*` + strings.Repeat("a?", 63) + `b*"}`, 50, []store.Position{50, 100, 103, 106}},
+		{"two tests", `{"glob":"*` + strings.Repeat("a?", 63) + `a*","prefix":"b"}`, 50, []store.Position{50, 100, 103, 106}},
+		{"a test that is not made", `{"tag":"b","glob":"*` + strings.Repeat("a?", 63) + `b*"}`, 50, []store.Position{50, 100, 110, 120}},
+		{"an entry beyond the bound", `{"glob":"*` + strings.Repeat("a?", 63) + `b*"}`, 1, []store.Position{1, 2, 3, 4}},
+	} {
+		a, err := typ.Reparse(json.RawMessage(tc.args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		examined = 0
+		r := topic.Reader(a, "sub", nil, 0)
+		var ends []store.Position
+		for more := true; more; {
+			p, err := r.Fill(t.Context(), nil, Bound{10, PullBytes, tc.scan})
+			if err != nil || len(p.Out) > 0 || len(ends) > 0 && r.Position() <= ends[len(ends)-1] {
+				t.Fatalf("%s: at %d after %v: %+v, %v", tc.what, r.Position(), ends, p, err)
+			}
+			ends, more = append(ends, r.Position()), p.More
+		}
+		if !slices.Equal(ends[:len(tc.passes)], tc.passes) || ends[len(ends)-1] != 200 {
+			t.Errorf("%s: passes end at %v, want %v first", tc.what, ends, tc.passes)
+		}
+		if strings.Contains(tc.args, `"a"}`) && examined != 200 {
+			t.Errorf("%s: %d entries examined", tc.what, examined)
+		}
+	}
+	// Whether more is waiting is found out with what is left of the bound.
+	typ.Match = func(context.Context, any, any) (bool, error) { examined++; return examined == 1, nil }
+	for scan, want := range map[int]int{50: 50, 1: 2} {
+		examined = 0
+		r := topic.Reader(parse(t, typ, `{"tag":"a"}`), "sub", nil, 0)
+		p, err := r.Fill(t.Context(), nil, Bound{1, PullBytes, scan})
+		if err != nil || len(p.Out) != 1 || !p.More || r.Position() != 1 || examined != want {
+			t.Errorf("%d units: %d entries examined, at %d: %+v, %v", scan, examined, r.Position(), p, err)
+		}
+	}
+}
+
 // A reader gets what matches, in order; parked at the head it is woken for nothing else, passes what
 // does not concern it without reading it, and never gaps, whatever is evicted meanwhile (trap 15).
 func TestReader(t *testing.T) {
