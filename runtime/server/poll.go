@@ -97,7 +97,7 @@ func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollPa
 	}
 	return &polling.Request{Type: et, Sub: sub, Args: args,
 		Replay: replay, Head: head, Limit: limit, MaxPage: s.options.MaxPage, Scan: s.options.ScanLimit,
-		Wait: wait, Closing: s.closing, NextPoll: d.options.nextPoll, Enter: enter}, nil
+		Wait: wait, Closing: s.closing, NextPoll: d.options.nextPoll, Current: s.cluster.Heard, Enter: enter}, nil
 }
 
 // Hold implements [polling.Type].

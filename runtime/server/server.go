@@ -150,7 +150,7 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 		Private: s.options.Visible != nil}
 	s.memoryUsage.limits = s.options.MemoryQuota
 	s.members.Host, s.leases.Members = leaseHost{s}, &s.members
-	s.streams = streaming.New(streaming.Options{Members: &s.members, Refused: s.recheck, Wrote: countFrames, Heartbeat: s.options.Heartbeat,
+	s.streams = streaming.New(streaming.Options{Members: &s.members, Refused: s.recheck, Current: func() bool { return s.cluster.Heard() }, Wrote: countFrames, Heartbeat: s.options.Heartbeat,
 		Reauthorize: s.options.Reauthorize, MaxStreams: s.options.MaxStreams, Log: &s.log})
 	var err error
 	if s.metrics, err = newMetrics(s.options.meter()); err != nil {

@@ -31,6 +31,8 @@ type Processes interface {
 	Serve(et eventtype.Type, restored func()) error
 	// Shutdown releases all shards. It waits for the work in progress until ctx ends.
 	Shutdown(ctx context.Context) error
+	// Heard reports whether this process has read the recent orders of the other processes. See [orders.Log.Heard].
+	Heard() bool
 	// LastLook returns the start of the last look at the control log after which all orders of other processes were
 	// read. It returns zero before the first such look.
 	LastLook() time.Time

@@ -73,6 +73,9 @@ func (p *localProcesses) Shutdown(context.Context) error {
 	return nil
 }
 
+// Heard returns true, because this process gives all orders.
+func (p *localProcesses) Heard() bool { return true }
+
 func (p *localProcesses) LastLook() time.Time { return time.Time{} }
 
 func (p *localProcesses) Status() (uint64, map[string]int, bool) { return 0, nil, false }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -31,6 +33,7 @@ var orderTests = []test{
 	{name: "REP-13: a subscription that another process revokes during a restore ends when it goes live", run: func(f *fleet) {
 		revokedWhileTakenUp(f, f.other)
 	}},
+	{name: "AUTH-2, REP-11: a process that has not read a revocation stops streams and polls after two seconds", run: unreadRevocation},
 	{name: "REP-11: a subscription that an order ends gets no more events while the order waits", run: orderWaits},
 	{name: "REP-13: a request with one key at two processes is executed once", run: onceOverReplicas},
 	{name: "REP-17, SUB-11: hooks run at the subscribing process and at each takeover", run: hooksRun},
@@ -428,6 +431,7 @@ func orderWaits(f *fleet) {
 	}
 	end := other.subscribe("eve", params(hook(30), secretA, one))
 	f.soon("all are live", func() bool { return f.live() == 22 })
+	st := f.owner(s.ID).stream("ann", `{"name":"e"`+one+`}`)
 	slow.Store(true)
 	if err := other.Reauthorize(context.WithValue(f.Context(), quick{}, true), "bob"); err != nil {
 		f.Fatal(err)
@@ -442,11 +446,48 @@ func orderWaits(f *fleet) {
 	f.waitForOrders()
 	other.emit(incident{ID: "late", Severity: "P1"})
 	f.waitForOrders()
+	f.equal("the revoked principal's stream", st.ids())
 	close(goOn)
 	f.soon("the envelopes", func() bool { return len(f.r.requestsTo(hook(0))) > 0 && len(f.r.requestsTo(hook(30))) > 0 })
 	f.idle()
+	<-st.done
+	f.equal("the revoked principal's stream", st.ids())
 	f.equal("the revoked principal", f.r.requestsTo(hook(0)), `terminated -32012 Forbidden {"reason":"access revoked"}`)
 	f.equal("the ended subscription", f.r.requestsTo(hook(30)), `terminated -32012 Forbidden {"reason":"no more"}`)
+}
+
+// unreadRevocation tests a process that does not read the control log, as after a pause of the process or in a partition,
+// but receives occurrences. When it reads the log, it ends the revoked connections and serves the others.
+func unreadRevocation(f *fleet) {
+	if f.Silence == nil {
+		f.Skip("the engine cannot hide appends")
+	}
+	f.start(2)
+	frozen, other := f.members[0], f.members[1]
+	ann, bob := frozen.stream("ann", `{"name":"e"}`), frozen.stream("bob", `{"name":"e"}`)
+	cursor := frozen.poll(nil, "").Cursor
+	f.Silence(frozen.store, engine.ControlLog)
+	time.Sleep(2*time.Second + 100*time.Millisecond)
+	polled := make(chan *jsonrpc.Error, 1)
+	go func() {
+		_, rerr := frozen.call("ann", wire.MethodPoll, fmt.Sprintf(`{"name":"e","cursor":%q,"timeoutMs":20000}`, *cursor))
+		polled <- rerr
+	}()
+	time.Sleep(time.Second)
+	if err := other.Revoke(f.Context(), "ann"); err != nil {
+		f.Fatal(err)
+	}
+	other.emit(incident{ID: "1"})
+	time.Sleep(3 * time.Second)
+	f.equal("revoked, unread", ann.ids())
+	f.equal("not revoked, unread", bob.ids())
+	f.Silence(frozen.store, "no log")
+	f.soon("the stream of another principal continues", func() bool { return len(bob.ids()) > 0 })
+	<-ann.done
+	f.equal("revoked", ann.ids())
+	if rerr := <-polled; rerr == nil || !strings.Contains(string(rerr.Data), "access revoked") {
+		f.Errorf("the revoked poll: %+v", rerr)
+	}
 }
 
 func onceOverReplicas(f *fleet) {

@@ -43,6 +43,9 @@ func SchemaChanged(feature string) *events.Error {
 	}{feature, "schema_changed"})
 }
 
+// Revoked returns the error that ends a subscription whose principal's access was revoked (AUTH-2).
+func Revoked() *events.Error { return events.Forbidden("access revoked") }
+
 // Exhausted returns the error for a limit that has been reached, with its maximum (CAP-5).
 func Exhausted(limit string, max int) *events.Error {
 	return events.NewError(wire.ResourceExhausted, struct {

@@ -267,6 +267,9 @@ func (l *Lease) Refused(ctx context.Context) *events.Error {
 	return l.of.Members.Host.Refused(ctx, l.sub.Principal, args)
 }
 
+// Hold ends the running polls as revoked, because a request cannot wait for the author's hooks.
+func (l *Lease) Hold() { l.Terminate(fault.Revoked()) }
+
 // Terminate ends the lease. It also ends the running polls with the given reason.
 func (l *Lease) Terminate(reason *events.Error) {
 	l.of.endLease(l)

@@ -88,13 +88,19 @@ func targetOf(o orders.Order) operator.Target {
 
 // Prepare implements [orders.Host].
 func (o *Obeyer) Prepare(what orders.Order) {
-	w := o.Admin.o.Webhooks
-	if w == nil || what.Kind != orders.Revoke {
+	if what.Kind != orders.Revoke {
 		return
 	}
-	v := revocationOf(&what)
-	w.NoteRevoked(v)
-	w.Each(v.Ends, func(h *subscriber.Live) { h.Handle.Stop() })
+	for _, c := range o.Admin.allConnections() {
+		if matchesRevocation(c, what.Principal, what.Names) {
+			c.Hold()
+		}
+	}
+	if w := o.Admin.o.Webhooks; w != nil {
+		v := revocationOf(&what)
+		w.NoteRevoked(v)
+		w.Each(v.Ends, func(h *subscriber.Live) { h.Handle.Stop() })
+	}
 }
 
 // revocationOf converts a revoke order to a [subscriber.Revocation].

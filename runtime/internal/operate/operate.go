@@ -70,6 +70,8 @@ type Connection interface {
 	Behind() *int64
 	// Refused calls the author's hooks for the connection and returns their error, or nil if they allow it.
 	Refused(ctx context.Context) *events.Error
+	// Hold stops the writes of occurrences until Terminate is called. It calls no hook.
+	Hold()
 	// Terminate ends a stream or the polls in flight of a poller with the error.
 	Terminate(e *events.Error)
 }

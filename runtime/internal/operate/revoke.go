@@ -51,7 +51,7 @@ func (a *Admin) revokeConnected(ctx context.Context, principal string, names []s
 	a.o.Host.Deciding()
 	for _, c := range a.allConnections() {
 		if matchesRevocation(c, principal, names) {
-			c.Terminate(cmp.Or(c.Refused(ctx), subscriber.Revoked()))
+			c.Terminate(cmp.Or(c.Refused(ctx), fault.Revoked()))
 		}
 	}
 }
@@ -69,7 +69,7 @@ func (a *Admin) executeRevocation(ctx context.Context, o *orders.Order) {
 // revokeWebhooks ends the selected webhook subscriptions.
 func (a *Admin) revokeWebhooks(ctx context.Context, which func(*subscriber.Live) bool) {
 	a.o.Webhooks.Each(which, func(h *subscriber.Live) {
-		a.o.Webhooks.End(h, cmp.Or(a.o.Host.Refused(ctx, h.Principal, h.Arguments()), subscriber.Revoked()))
+		a.o.Webhooks.End(h, cmp.Or(a.o.Host.Refused(ctx, h.Principal, h.Arguments()), fault.Revoked()))
 	})
 }
 

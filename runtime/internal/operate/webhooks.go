@@ -143,7 +143,7 @@ func (a *Admin) Resume(ctx context.Context, id string) error {
 }
 
 func (a *Admin) End(ctx context.Context, id string, e *events.Error) error {
-	reason, err := json.Marshal(fault.Stored(cmp.Or(e, subscriber.Revoked())))
+	reason, err := json.Marshal(fault.Stored(cmp.Or(e, fault.Revoked())))
 	if err != nil {
 		return err
 	}

@@ -66,8 +66,17 @@ type Log struct {
 	closing map[string]struct{} // event types whose permanent state must be read
 	orders  orderQueue
 
-	upToNow atomic.Pointer[time.Time] // start of the last look after which everything was read
-	swept   atomic.Int64              // when old states were last deleted, in Unix nanoseconds
+	upToNow atomic.Pointer[look] // the last look after which everything was read
+	swept   atomic.Int64         // when old states were last deleted, in Unix nanoseconds
+}
+
+// A look is the start of a look at the log, by the monotonic clock and by the wall clock.
+type look struct{ at, wall time.Time }
+
+// isRecent reports whether the look is recent by both clocks. The monotonic clock may stop while the machine sleeps, and
+// the wall clock may be set back.
+func (k *look) isRecent(now time.Time) bool {
+	return now.Sub(k.at) <= MaxUnheard && now.Round(0).Sub(k.wall) <= MaxUnheard
 }
 
 // New returns a Log that can send orders. If [Log.Follow] is used, it must be called before all other methods.
@@ -105,7 +114,7 @@ func (l *Log) openAtEnd(ctx context.Context) error {
 		return err
 	}
 	if seen := l.upToNow.Load(); seen != nil {
-		if pos, err = positionBefore(ctx, log, pos, l.o.Now().Add(-time.Since(*seen)-MaxUnheard)); err != nil {
+		if pos, err = positionBefore(ctx, log, pos, l.o.Now().Add(-time.Since(seen.at)-MaxUnheard)); err != nil {
 			return err
 		}
 	}
@@ -205,14 +214,14 @@ func (l *Log) EventLog(ctx context.Context) (store.EventLog, error) {
 // Heard reports whether this process has read the recent orders of the other processes (REP-11).
 func (l *Log) Heard() bool {
 	seen := l.upToNow.Load()
-	return seen != nil && time.Since(*seen) <= MaxUnheard
+	return seen != nil && seen.isRecent(time.Now())
 }
 
 // LastLook returns the start time of the last look at the log after which all orders had been read. It returns zero
 // before the first such look.
 func (l *Log) LastLook() time.Time {
 	if seen := l.upToNow.Load(); seen != nil {
-		return *seen
+		return seen.at
 	}
 	return time.Time{}
 }
@@ -367,7 +376,7 @@ func (l *Log) readOrders() (more bool, err error) {
 		l.setPosition(log, b.Entries[i].Position)
 	}
 	if len(b.Entries) == 0 && !b.Gap {
-		l.upToNow.Store(&seen)
+		l.upToNow.Store(&look{seen, seen.Round(0)})
 	}
 	return len(b.Entries) > 0, nil
 }

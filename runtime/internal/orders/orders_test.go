@@ -325,3 +325,22 @@ func TestREP13AwayForLongerThanOrdersAreKept(t *testing.T) {
 		}
 	})
 }
+
+// REP-11: a look at the log is recent if both clocks say so.
+func TestREP11RecentByBothClocks(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		at, wall time.Duration // ago
+		recent   bool
+	}{
+		"both":                      {time.Second, time.Second, true},
+		"neither":                   {3 * time.Second, 3 * time.Second, false},
+		"a machine that slept":      {time.Second, time.Hour, false},
+		"a clock that was set back": {3 * time.Second, -time.Hour, false},
+	} {
+		k := look{now.Add(-c.at), now.Round(0).Add(-c.wall)}
+		if got := k.isRecent(now); got != c.recent {
+			t.Errorf("%s: recent is %v", name, got)
+		}
+	}
+}

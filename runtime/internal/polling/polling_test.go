@@ -262,3 +262,49 @@ func TestAnyOfOneType(t *testing.T) {
 		t.Errorf("%q, want %q; passed %d", got, want, e.Passed.Load())
 	}
 }
+
+// REP-11, AUTH-2: a poll is answered only after the requests of operators have been read, which may end it, and fails if
+// they cannot be read.
+func TestREP11NothingUnread(t *testing.T) {
+	polls := map[string]func(ctx context.Context, q *polling.Request) error{
+		"one": func(ctx context.Context, q *polling.Request) error {
+			_, err := polling.Read(ctx, q)
+			return err
+		},
+		"any": func(ctx context.Context, q *polling.Request) error {
+			_, _, _, err := polling.Any(ctx, []*polling.Request{q}, noTick)
+			return err
+		},
+	}
+	revoked := events.Forbidden("no more")
+	for name, poll := range polls {
+		for what, c := range map[string]struct {
+			unread  time.Duration
+			end     bool
+			took    time.Duration
+			refused bool
+		}{
+			"read in time":  {unread: 3 * time.Second, took: 3 * time.Second},
+			"read and over": {unread: 3 * time.Second, end: true, took: 2 * time.Second, refused: true},
+			"never read":    {unread: time.Hour, took: 5 * time.Second, refused: true},
+		} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := pollingtest.New(t, "e", true, false)
+					cursor := read(t, request(t, e, `{}`, 0, nil)).Cursor
+					e.Emit(incident{ID: "1"})
+					q := request(t, e, `{}`, time.Minute, cursor)
+					began := time.Now()
+					q.Current = func() bool { return time.Since(began) >= c.unread }
+					if c.end {
+						time.AfterFunc(2*time.Second, func() { q.End(revoked) })
+					}
+					err := poll(t.Context(), q)
+					if took := time.Since(began).Round(time.Second); (err != nil) != c.refused || c.end && !errors.Is(err, revoked) || took != c.took {
+						t.Errorf("%v after %v", err, took)
+					}
+				})
+			})
+		}
+	}
+}

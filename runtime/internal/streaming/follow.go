@@ -80,6 +80,9 @@ func (f *Follower) Next(ctx context.Context) (port.Followed, error) {
 		if !f.run.checkState(time.Now()) {
 			return topic.Again, time.Time{}
 		}
+		if !f.st.mayWrite() {
+			return topic.Pause, time.Now().Add(retryWrite)
+		}
 		var more bool
 		var wait time.Duration
 		if found, more, wait = f.pull(); len(found.Occurrences) > 0 || found.Gap {

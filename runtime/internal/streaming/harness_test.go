@@ -45,6 +45,7 @@ type bed struct {
 	refuse  error         // what OnSubscribe says
 	during  func()        // called by OnSubscribe
 	refused *events.Error // what the hooks say when they are asked again
+	unread  bool          // requests of operators have not been read
 	frames  int           // that were written, of which so many are occurrences
 	events  int
 	logged  strings.Builder
@@ -56,7 +57,7 @@ func inBubble(t *testing.T, o Options, e eventtypetest.Options, f func(b *bed)) 
 	synctest.Test(t, func(t *testing.T) {
 		b := &bed{t: t, Type: eventtypetest.New(t, "e", e)}
 		b.members.Host = b
-		o.Members, o.Refused, o.Wrote, o.Log = &b.members, b.ask, b.wrote, &fault.Log{Logger: slog.New(slog.NewTextHandler(b, nil))}
+		o.Members, o.Refused, o.Current, o.Wrote, o.Log = &b.members, b.ask, b.current, b.wrote, &fault.Log{Logger: slog.New(slog.NewTextHandler(b, nil))}
 		if o.Heartbeat == 0 {
 			o.Heartbeat = 15 * time.Second
 		}
@@ -100,6 +101,19 @@ func (b *bed) ask(context.Context, string, eventtype.Arguments) *events.Error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.refused
+}
+
+func (b *bed) current() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.unread
+}
+
+// read sets whether the requests of operators have been read.
+func (b *bed) read(read bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unread = !read
 }
 
 func (b *bed) forbid(e *events.Error) {

@@ -20,6 +20,9 @@ import (
 // retryRead is the delay after a failed read of the log.
 const retryRead = time.Second
 
+// retryWrite is the delay until the next check whether a stream may write occurrences.
+const retryWrite = 100 * time.Millisecond
+
 // keptFrames is the maximum capacity of the frame buffer of an idle stream.
 const keptFrames = 8
 
@@ -52,7 +55,8 @@ type run struct {
 	outcomes []topic.Outcome
 	nextBeat time.Time
 	nextAuth time.Time // zero: never
-	retry    time.Time // reading the log failed: wait until then, do not park; otherwise zero
+	more     bool      // the source has more occurrences
+	retry    time.Time // reading the log failed, or occurrences must not be written: wait until then, do not park; otherwise zero
 
 	final json.RawMessage // result of Run
 	err   error
@@ -89,7 +93,7 @@ func (r *run) turn() (topic.Turn, time.Time) {
 	if !r.checkState(time.Now()) {
 		return topic.Again, time.Time{}
 	}
-	more := r.collect()
+	r.collect()
 	r.addRaised()
 	if now := time.Now(); !now.Before(r.nextBeat) {
 		r.frames = append(r.frames, frame.Heartbeat(st.source.Cursor(), st.tail))
@@ -104,12 +108,16 @@ func (r *run) turn() (topic.Turn, time.Time) {
 	if r.err = r.ctx.Err(); r.err != nil {
 		return topic.Over, time.Time{}
 	}
+	if r.events > 0 && !st.mayWrite() {
+		r.retry = time.Now().Add(retryWrite)
+		return topic.Pause, r.deadline()
+	}
 	if r.err = r.flush(); r.err != nil {
 		return topic.Over, time.Time{}
 	}
 	st.wrote()
 	switch {
-	case more:
+	case r.more:
 		return topic.Again, time.Time{}
 	case !r.retry.IsZero():
 		return topic.Pause, r.deadline()
@@ -157,10 +165,14 @@ func (r *run) checkState(now time.Time) bool {
 	return true
 }
 
-// collect pulls available occurrences and adds their frames. It reports whether more occurrences are available.
-func (r *run) collect() (more bool) {
+// collect pulls available occurrences and adds their frames, unless they must not be written.
+func (r *run) collect() {
 	st := r.st
-	r.retry = time.Time{}
+	r.more, r.retry = false, time.Time{}
+	if !st.mayWrite() {
+		r.retry = time.Now().Add(retryWrite)
+		return
+	}
 	p, err := st.source.Pull(r.hooks, r.outcomes[:0])
 	r.outcomes = p.Out
 	if p.Gap && len(p.Out) == 0 {
@@ -180,9 +192,9 @@ func (r *run) collect() (more bool) {
 		st.of.o.Log.Internal(r.hooks, "reading "+st.sub.Event, err)
 		r.frames = append(r.frames, frame.Error(wire.NotificationError, fault.Object(err, st.dialect), st.tail))
 		r.retry = time.Now().Add(retryRead)
-		return false
+		return
 	}
-	return p.More || err != nil
+	r.more = p.More || err != nil
 }
 
 // addRaised adds frames for the errors and gaps that an operator has raised.

@@ -37,6 +37,7 @@ type Stream struct {
 	mu      sync.Mutex
 	args    eventtype.Arguments
 	running bool
+	held    bool // no occurrences are written until the end
 	ended   bool
 	reason  *events.Error   // reason of the end; nil without a terminated message
 	raised  []*events.Error // raised by an operator; nil means a gap
@@ -93,6 +94,21 @@ func (st *Stream) Terminate(reason *events.Error) {
 		cancel() // a hook that runs for this stream stops
 	}
 	st.wake.Ring()
+}
+
+// Hold stops the writes of occurrences until [Stream.Terminate] is called.
+func (st *Stream) Hold() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.held = true
+}
+
+// mayWrite reports whether occurrences may be written now.
+func (st *Stream) mayWrite() bool {
+	st.mu.Lock()
+	held := st.held
+	st.mu.Unlock()
+	return !held && st.of.o.Current()
 }
 
 // End implements [port.Stream].

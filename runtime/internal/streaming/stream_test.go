@@ -471,3 +471,45 @@ func TestPUSH7GapAfterEvents(t *testing.T) {
 		l.wrote("in all", want...)
 	})
 }
+
+// REP-11, AUTH-2: while requests of operators have not been read, and while a stream is held, it writes heartbeats and no
+// occurrence, also none that it has read before. Nothing is lost or repeated if it goes on.
+func TestREP11NothingUnread(t *testing.T) {
+	log := new(fadingLog)
+	inBubble(t, Options{Heartbeat: 10 * time.Second}, eventtypetest.Options{Emits: true, Log: log.open}, func(b *bed) {
+		l := b.run(b.request(`{}`))
+		b.read(false)
+		b.Emit(incident{ID: "1"})
+		time.Sleep(11 * time.Second)
+		l.wrote("unread", "active", "heartbeat")
+		b.read(true)
+		time.Sleep(time.Second)
+		l.wrote("read", "active", "heartbeat", "event 1")
+
+		log.after(0, func() { b.read(false) })
+		b.Emit(incident{ID: "2"})
+		time.Sleep(time.Second)
+		l.wrote("unread after the events", "active", "heartbeat", "event 1")
+		b.read(true)
+		time.Sleep(time.Second)
+		l.wrote("read again", "active", "heartbeat", "event 1", "event 2")
+
+		l.Hold()
+		b.Emit(incident{ID: "3"})
+		time.Sleep(5 * time.Second)
+		l.Terminate(events.Forbidden("no more"))
+		l.over(nil)
+		if all := l.lines(); all[len(all)-1] != `terminated {"reason":"no more"}` || slices.Contains(all, "event 3") {
+			t.Errorf("held: %q", all)
+		}
+	})
+	inBubble(t, Options{}, emits, func(b *bed) {
+		f := b.follow(b.request(`{}`))
+		b.read(false)
+		b.Emit(incident{ID: "1"})
+		b.next(f, context.DeadlineExceeded.Error())
+		b.read(true)
+		b.next(f, "1")
+		f.Close()
+	})
+}

@@ -29,6 +29,9 @@ type Options struct {
 	// Refused calls the author's hooks for an open subscription. It returns their error if they refuse the
 	// subscription, or nil (AUTH-2).
 	Refused func(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
+	// Current reports whether this process has read the recent requests of operators. Streams and followers pass on no
+	// occurrences while it returns false, because a request might have ended them (REP-11).
+	Current func() bool
 	// Wrote is called after each write with the number of frames and the number of occurrences among them.
 	Wrote func(ctx context.Context, et eventtype.Type, frames, occurrences int)
 	// Heartbeat is the interval between heartbeats. Reauthorize is the interval between calls to Refused; 0 or less

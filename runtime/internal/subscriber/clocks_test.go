@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -103,7 +104,7 @@ func TestREP13RequestsOverAnAdmission(t *testing.T) {
 		other.subscribe("bob", origin+"after")
 		f.process().own()
 		time.Sleep(while)
-		f.r.wants("revoked", "before", terminated(subscriber.Revoked()))
+		f.r.wants("revoked", "before", terminated(fault.Revoked()))
 		f.r.wants("admitted after the revocation", "between", "gap")
 		f.r.wants("admitted before the gap", "told", "gap")
 		f.r.wants("admitted after the gap", "after")
@@ -127,7 +128,7 @@ func TestREP13RevokedRepeatedly(t *testing.T) {
 				next.own()
 				next.emit("1")
 				time.Sleep(while)
-				f.r.wants("before the second", "a", terminated(subscriber.Revoked()))
+				f.r.wants("before the second", "a", terminated(fault.Revoked()))
 				f.r.wants("after both", "b", "1")
 			})
 		})

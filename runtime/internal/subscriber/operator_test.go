@@ -12,6 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -80,7 +81,7 @@ func TestHOOK7Ended(t *testing.T) {
 // order that has ended it ends it when the record is met, and OnSubscribe does not hear of that.
 func TestHOOK7EndedWhileTheStoreIsAway(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
-		reason := subscriber.Revoked()
+		reason := fault.Revoked()
 		p := f.process().own()
 		id := p.subscribe("ann", origin+"a").ID
 		p.faults("Owned.DeleteSubscription")

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -318,7 +319,7 @@ func TestSUB11RequestsWhileItIsTakenUp(t *testing.T) {
 		},
 		"a revocation": func(_ *testing.T, f *deployment, p *process, _, _ string) []string {
 			p.NoteRevoked(subscriber.Revocation{Principal: "bob", At: f.request()})
-			return []string{terminated(subscriber.Revoked())}
+			return []string{terminated(fault.Revoked())}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

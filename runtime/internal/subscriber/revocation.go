@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -35,9 +36,6 @@ type Standing struct {
 	Revoked []Revocation
 	Gaps    map[string]store.ControlPosition // the latest gap of each event type
 }
-
-// Revoked returns the error that ends a revoked subscription.
-func Revoked() *events.Error { return events.Forbidden("access revoked") }
 
 // keepStanding is the period for which a process retains revocations and gaps, because they also apply to subscriptions
 // that become live later. After this period, owners have read all new records, because they compare the records every
@@ -168,7 +166,7 @@ func (p *ownedShard) endReason(r *store.Subscription) *events.Error {
 		return reason
 	}
 	if slices.ContainsFunc(p.w.revoked[r.Principal], func(n knownRevocation) bool { return n.appliesTo(r) }) {
-		return Revoked()
+		return fault.Revoked()
 	}
 	return nil
 }
