@@ -134,17 +134,13 @@ func occurrences(t *testing.T, url, user, cursor string, args task.Arguments, wa
 	if want == 0 {
 		wait = 200 * time.Millisecond
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), wait)
-	defer cancel()
-	sub, err := client.Subscribe(ctx, c, task.Event, args, client.WithCursor(cursor))
+	sub, err := client.Subscribe(t.Context(), c, task.Event, args, client.WithCursor(cursor))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer sub.Close()
-	go func() {
-		<-ctx.Done()
-		sub.Close()
-	}()
+	over := time.AfterFunc(wait, func() { sub.Close() }) // connecting may take long
+	defer over.Stop()
 	for ev, err := range sub.Events() {
 		if client.Final(err) {
 			break
