@@ -19,6 +19,12 @@ type lateLog struct {
 	told     store.Position
 }
 
+func (l *lateLog) open(appended func([]store.Entry)) *lateLog {
+	l.appended = appended
+	l.EventLog = memory.NewLog(store.LogOptions{Appended: func(all []store.Entry) { l.late = append(l.late, all...) }})
+	return l
+}
+
 func (l *lateLog) receive(n int) {
 	for _, e := range l.late[:n] {
 		l.told = e.Position
@@ -42,9 +48,7 @@ func (l *lateLog) Seen() time.Time { return time.Now() }
 func TestCUR2LatestWhileEntriesArrive(t *testing.T) {
 	l := &lateLog{}
 	topic, err := Open(newType(t), Options{Slots: 64, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
-		l.appended = appended
-		l.EventLog = memory.NewLog(store.LogOptions{Appended: func(all []store.Entry) { l.late = append(l.late, all...) }})
-		return l, nil
+		return l.open(appended), nil
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -56,5 +60,52 @@ func TestCUR2LatestWhileEntriesArrive(t *testing.T) {
 	}
 	if head, err := topic.Latest(t.Context()); head != 3 || err != nil {
 		t.Errorf("the latest entry is %d, %v", head, err)
+	}
+}
+
+// CUR-2: a request without a usable cursor begins at the latest entry of a shared log, which this process might not have
+// received. Another one, and any to an unshared log, begins no later than at the head when it arrived.
+func TestCUR2Now(t *testing.T) {
+	cursor, since := "c", Since{Age: time.Hour}
+	for _, tt := range []struct {
+		name             string
+		shared, noReplay bool
+		replay           Replay
+		want             store.Position
+	}{
+		{"without a cursor", true, false, Replay{}, 3},
+		{"a cursor", true, false, Replay{Cursor: &cursor}, 0},
+		{"a time", true, false, Replay{Since: &since}, 0},
+		{"a cursor of a type without replay", true, true, Replay{Cursor: &cursor}, 3},
+		{"a time of a type without replay", true, true, Replay{Since: &since}, 3},
+		{"an unshared log", false, false, Replay{}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, typ := &lateLog{}, newType(t)
+			typ.NoReplay = tt.noReplay
+			topic, err := Open(typ, Options{Slots: 64, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
+				if !tt.shared {
+					return memory.NewLog(store.LogOptions{Appended: appended}), nil
+				}
+				return l.open(appended), nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			arrived := topic.Head()
+			for _, id := range []string{"1", "2", "3"} {
+				add(t, topic, incident{ID: id})
+			}
+			head, err := topic.Now(t.Context(), typ, arrived, tt.replay)
+			if err != nil || head != tt.want {
+				t.Errorf("now is %d, %v, want %d", head, err, tt.want)
+			}
+			if tt.replay != (Replay{}) && !tt.noReplay {
+				return
+			}
+			if at, err := topic.Start(t.Context(), typ, head, tt.replay); err != nil || at.Position != tt.want {
+				t.Errorf("it begins at %d, %v, want %d", at.Position, err, tt.want)
+			}
+		})
 	}
 }
