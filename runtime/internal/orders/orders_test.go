@@ -33,6 +33,7 @@ type process struct {
 	mu    sync.Mutex
 	notes []string
 	do    func(o Order) error // nil does nothing more
+	ready func()              // called by Prepare and Recall; nil does nothing
 	types []string            // EventTypes
 	fails map[string]error    // errors of the others' calls, by name
 }
@@ -68,7 +69,14 @@ func (p *process) Do(_ context.Context, o Order) error {
 	return nil
 }
 
+func (p *process) isReady() {
+	if p.ready != nil {
+		p.ready()
+	}
+}
+
 func (p *process) Prepare(o Order) {
+	p.isReady()
 	if o.Kind == Revoke {
 		p.note("prepare %s", o.Principal)
 	}
@@ -77,6 +85,7 @@ func (p *process) Prepare(o Order) {
 func (p *process) Changed(id string, of engine.Shard) { p.note("changed %s of %v", id, of) }
 
 func (p *process) Recall(_ context.Context, event string) error {
+	p.isReady()
 	p.note("recall %s", event)
 	return p.failing("recall")
 }
@@ -167,6 +176,58 @@ func TestREP11ChangesDoNotWait(t *testing.T) {
 		close(goOn)
 		b.did(t, "afterwards", "do revoke bob")
 		a.did(t, "who told", changed)
+	})
+}
+
+// REP-11: a process that is not notified of the orders of others reads them all the same, in time for its deliveries to
+// go on.
+func TestREP11WithoutNotifications(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		a, b := join(t, c, false), join(t, c, false)
+		b.store.Inject(memcluster.Faults{Deaf: true})
+		for range 3 {
+			told := time.Now()
+			must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "ann"}))
+			time.Sleep(time.Millisecond)
+			b.RecallLater("e")
+			if synctest.Wait(); b.LastLook().After(told) {
+				t.Error("it was woken for another reason, and takes this for a look")
+			}
+			time.Sleep(2 * maxLookAge)
+			if got := b.took(); !slices.Equal(got, []string{"recall e", "prepare ann", "do revoke ann"}) || !b.Heard() {
+				t.Errorf("it did %q, and has heard: %v", got, b.Heard())
+			}
+			time.Sleep(time.Minute + maxLookAge/2) // not when it looks
+			if !b.Heard() {
+				t.Error("it has not heard that there is nothing new")
+			}
+		}
+	})
+}
+
+// REP-11: a process has not heard while orders wait to be read, so its deliveries do not go on before the last of them.
+func TestREP11OrdersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const orders, takes = 10 * controlChunk, 10 * time.Millisecond
+		c := memcluster.New()
+		b := join(t, c, false, func(p *process) { p.ready = func() { time.Sleep(takes) } })
+		log, err := c.Open().OpenLog(t.Context(), engine.ControlLog, store.LogOptions{})
+		must(t, err)
+		for i := range orders {
+			_, err := log.Append(t.Context(), store.Entry{EventID: fmt.Sprint(i), Timestamp: events.NewTime(time.Now()), Data: []byte(`{"kind":"revoke"}`)})
+			must(t, err)
+		}
+		began := time.Now()
+		for time.Since(began) < orders*takes {
+			if time.Sleep(takes); b.Heard() && time.Since(began) > MaxUnheard && time.Since(began) < orders*takes {
+				t.Fatalf("it has heard after %v, when the last of %d orders is read after %v", time.Since(began), orders, orders*takes)
+			}
+		}
+		time.Sleep(time.Second)
+		if !b.Heard() || time.Since(b.LastLook()) > time.Second {
+			t.Errorf("when all are read: last look at %v, heard: %v", b.LastLook(), b.Heard())
+		}
 	})
 }
 
@@ -266,6 +327,42 @@ func TestREP13ClosedTypes(t *testing.T) {
 	})
 }
 
+// REP-13: a termination or its withdrawal that meets another one takes effect after it.
+func TestREP13ClosedAtOnce(t *testing.T) {
+	one, two := &eventtype.Closing{Err: events.Forbidden("one")}, &eventtype.Closing{Err: events.Forbidden("two")}
+	for _, tt := range []struct {
+		name                string
+		before, meets, does *eventtype.Closing // nil is open
+	}{
+		{"two terminations", nil, one, two},
+		{"a termination of a closed type", one, nil, two},
+		{"a withdrawal that meets a termination", one, two, nil},
+		{"two withdrawals", one, nil, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := memcluster.New()
+				a, b := join(t, c, false), join(t, c, false)
+				must(t, a.CloseType(t.Context(), "e", tt.before))
+				var met bool
+				a.store.Inject(memcluster.Faults{Fail: func(op string) error {
+					if (op == "PutState" || op == "DeleteState") && !met {
+						met = true
+						return b.CloseType(t.Context(), "e", tt.meets)
+					}
+					return nil
+				}})
+				must(t, a.CloseType(t.Context(), "e", tt.does))
+				got, err := b.ClosedType(t.Context(), "e")
+				must(t, err)
+				if !met || (got == nil) != (tt.does == nil) || got != nil && string(got.Err.Data) != string(tt.does.Err.Data) {
+					t.Errorf("in the end %+v, want %+v", got, tt.does)
+				}
+			})
+		})
+	}
+}
+
 // REP-13: after reopening the log because of a new epoch, a process makes up for orders that it may have missed, and
 // continues.
 func TestREP13Missed(t *testing.T) {
@@ -300,30 +397,44 @@ func TestREP13Missed(t *testing.T) {
 // revocations and terminations: it reads the permanent states and the records, and rechecks everything that is live
 // with the hooks.
 func TestREP13AwayForLongerThanOrdersAreKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := memcluster.New()
-		a, b := join(t, c, false), join(t, c, false, func(p *process) { p.types = []string{"e"} })
-		away := errors.New("cut off")
-		b.store.Inject(memcluster.Faults{Fail: func(op string) error {
-			if strings.HasPrefix(op, "Owned") {
-				return nil
-			}
-			return away
-		}})
-		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "ann"}))
-		time.Sleep(engine.ControlAge + time.Minute)
-		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "bob"}))
-		b.did(t, "while it is away")
-		b.store.Inject(memcluster.Faults{})
-		time.Sleep(3 * time.Second)
-		got := slices.Sorted(slices.Values(b.took()))
-		if want := []string{"compare", "do revoke bob", "prepare bob", "recall e", "recheck all"}; !slices.Equal(got, want) {
-			t.Errorf("when it is back: %q, want %q", got, want)
-		}
-		if !b.Heard() {
-			t.Error("it has heard of nothing since")
-		}
-	})
+	for name, since := range map[string]bool{"an order since": true, "none since": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := memcluster.New()
+				a, b := join(t, c, false), join(t, c, false, func(p *process) {
+					p.types = []string{"e"}
+					p.ready = func() {
+						if p.Heard() {
+							t.Error("it has heard before it makes up for everything")
+						}
+					}
+				})
+				away := errors.New("cut off")
+				b.store.Inject(memcluster.Faults{Fail: func(op string) error {
+					if strings.HasPrefix(op, "Owned") {
+						return nil
+					}
+					return away
+				}})
+				must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "ann"}))
+				time.Sleep(engine.ControlAge + time.Minute)
+				want := []string{"compare", "recall e", "recheck all"}
+				if since {
+					must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "bob"}))
+					want = []string{"compare", "do revoke bob", "prepare bob", "recall e", "recheck all"}
+				}
+				b.did(t, "while it is away")
+				b.store.Inject(memcluster.Faults{})
+				time.Sleep(3 * time.Second)
+				if got := slices.Sorted(slices.Values(b.took())); !slices.Equal(got, want) {
+					t.Errorf("when it is back: %q, want %q", got, want)
+				}
+				if !b.Heard() {
+					t.Error("it has heard of nothing since")
+				}
+			})
+		})
+	}
 }
 
 // REP-11: a look at the log is recent if both clocks say so.

@@ -119,6 +119,28 @@ func TestREP13RequestsCover(t *testing.T) {
 	})
 }
 
+// REP-13: of two revocations of a principal that meet in the store, both stand.
+func TestREP13StandingAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		a, b := join(t, c, false), join(t, c, false)
+		var met bool
+		a.store.Inject(memcluster.Faults{Fail: func(op string) error {
+			if op == "PutState" && !met {
+				met = true
+				return b.Tell(t.Context(), Order{Kind: Revoke, Principal: "ann", Names: []string{"e"}})
+			}
+			return nil
+		}})
+		must(t, a.Tell(t.Context(), Order{Kind: Revoke, Principal: "ann", Names: []string{"f"}}))
+		s, err := b.Standing(t.Context())
+		must(t, err)
+		if len(s.Revoked) != 2 || s.Revoked[0].Names[0] != "e" || s.Revoked[1].Names[0] != "f" {
+			t.Errorf("%+v", s.Revoked)
+		}
+	})
+}
+
 // A betweenGenerations store begins a generation while the control log is opened.
 type betweenGenerations struct {
 	engine.Shared
