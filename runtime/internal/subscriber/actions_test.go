@@ -2,6 +2,8 @@ package subscriber_test
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -187,6 +189,105 @@ func TestSRV8ReplayAtTheNextOwner(t *testing.T) {
 		time.Sleep(time.Minute)
 		f.r.wants("what was not delivered before", "a", "1", "2", "3", "4")
 	})
+}
+
+// SRV-8: a replay that was ended is not shown any more, neither at its owner nor at the next one, although an event that
+// was unsettled before it still is.
+func TestSRV8EndedReplayIsNotShown(t *testing.T) {
+	bubble(t, func(t *testing.T, f *deployment) {
+		owner := f.process().own()
+		res := owner.subscribe("ann", origin+"a")
+		f.r.on(func(d *received) int {
+			return map[string]int{"1": http.StatusServiceUnavailable}[d.what]
+		})
+		owner.emit("1", "2", "3")
+		time.Sleep(while)
+		shown := func(what string, p *process, want int64) {
+			t.Helper()
+			var left int64
+			r, _ := f.stored(res.ID)
+			if in := subscriber.ReplayIn(&r); in != nil {
+				left = in.Left
+			}
+			if s := p.Get(res.ID).Handle.Status(); left != want || int64(s.Replaying) != want {
+				t.Errorf("%s: %d events are left, and %d at its owner, want %d", what, left, s.Replaying, want)
+			}
+		}
+		if err := owner.replay(t.Context(), res.ID, *res.Cursor, 0); err != nil {
+			t.Fatal(err)
+		}
+		shown("in progress", owner, 3)
+		if err := owner.Ask(t.Context(), res.ID, store.Action{Kind: store.ActionEndReplay}); err != nil {
+			t.Fatal(err)
+		}
+		shown("ended", owner, 0)
+		owner.crash()
+		next := f.process().own()
+		time.Sleep(while)
+		shown("at the next owner", next, 0)
+	})
+}
+
+// SRV-8: a replay that has nothing to deliver is not shown, wherever it was to end.
+func TestSRV8ReplayOfNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, f *deployment) {
+		p := f.process().own()
+		id := p.subscribe("ann", origin+"a").ID
+		p.emit("1")
+		time.Sleep(while)
+		present := p.subscribe("bob", origin+"b").Cursor
+		if err := p.replay(t.Context(), id, *present, 9); err != nil {
+			t.Fatal(err)
+		}
+		if r, _ := f.stored(id); subscriber.ReplayIn(&r) != nil {
+			t.Errorf("shown as %+v", subscriber.ReplayIn(&r))
+		}
+		f.r.wants("in all", "a", "1")
+	})
+}
+
+// SRV-8: the latest replay that has begun is in progress until it is ended or has arrived. What is pending or has failed
+// does not count.
+func TestSRV8ReplayInARecord(t *testing.T) {
+	const pending, done, failed = 0, 1, 2
+	act := func(kind store.ActionKind, state int, last store.Position) store.Action {
+		a := store.Action{Kind: kind, Last: last, Actor: fmt.Sprint(last)}
+		if state != pending {
+			a.Done = time.Now()
+		}
+		if state == failed {
+			a.Failure = []byte(`{"text":"no"}`)
+		}
+		return a
+	}
+	replay := func(state int, last store.Position) store.Action { return act(store.ActionReplay, state, last) }
+	end := func(state int) store.Action { return act(store.ActionEndReplay, state, 0) }
+	gap := act(store.ActionGap, done, 0)
+	for _, tt := range []struct {
+		name string
+		all  []store.Action
+		want string // who asked for the replay in progress
+	}{
+		{"none", []store.Action{gap}, ""},
+		{"pending", []store.Action{replay(pending, 5)}, ""},
+		{"begun", []store.Action{replay(done, 5), gap}, "5"},
+		{"failed", []store.Action{replay(failed, 5)}, ""},
+		{"arrived", []store.Action{replay(done, 3)}, ""},
+		{"ended", []store.Action{replay(done, 5), gap, end(done)}, ""},
+		{"about to be ended", []store.Action{replay(done, 5), end(pending)}, "5"},
+		{"an end that has failed", []store.Action{replay(done, 5), end(failed)}, "5"},
+		{"ended and begun again", []store.Action{replay(done, 5), end(done), replay(done, 6)}, "6"},
+		{"another one that has failed", []store.Action{replay(done, 5), replay(failed, 6)}, "5"},
+		{"another one that is pending", []store.Action{replay(done, 5), replay(pending, 6)}, "5"},
+		{"another one that has arrived", []store.Action{replay(done, 5), replay(done, 3)}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := subscriber.ReplayIn(&store.Subscription{Progress: store.Progress{Base: 3}, Actions: tt.all})
+			if (got == nil) != (tt.want == "") || got != nil && got.AskedBy != tt.want {
+				t.Errorf("%+v, want that of %q", got, tt.want)
+			}
+		})
+	}
 }
 
 // SRV-8: a record holds so many actions; one more is refused while all are pending, and takes the place of a done one.

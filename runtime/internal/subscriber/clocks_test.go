@@ -135,6 +135,41 @@ func TestREP13RevokedRepeatedly(t *testing.T) {
 	}
 }
 
+// AUTH-2, REP-13: a revocation ends at the next owner what the principal has of the named types, and nothing of others,
+// whatever other revocations there are.
+func TestREP13RevokedTypes(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		before, after [][]string // the types of each revocation, before and after the subscription to e is admitted
+		ends          bool
+	}{
+		{"all types", nil, [][]string{nil}, true},
+		{"its type", nil, [][]string{{"f", "e"}}, true},
+		{"another type", nil, [][]string{{"f"}}, false},
+		{"another type, then its type", nil, [][]string{{"f"}, {"e"}}, true},
+		{"its type, then another type", nil, [][]string{{"e"}, {"f"}}, true},
+		{"its type before, and another type after", [][]string{{"e"}}, [][]string{{"f"}}, false},
+		{"all types before, and another type after", [][]string{nil}, [][]string{{"f"}}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *deployment) {
+				other := f.process()
+				for _, names := range tt.before {
+					f.revoke("ann", names...)
+				}
+				other.subscribe("ann", origin+"a")
+				for _, names := range tt.after {
+					f.revoke("ann", names...)
+				}
+				next := f.process().own()
+				next.emit("1")
+				time.Sleep(while)
+				f.r.wants("at the next owner", "a", map[bool]string{false: "1", true: terminated(fault.Revoked())}[tt.ends])
+			})
+		})
+	}
+}
+
 // SUB-1, REP-11: deliveries wait for the response of a process whose clock is ahead no longer than for another's.
 func TestSUB1HeldByAClockAhead(t *testing.T) {
 	ahead := 20 * time.Second

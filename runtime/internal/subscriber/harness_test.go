@@ -226,11 +226,12 @@ func (f *deployment) request() store.ControlPosition {
 	return store.ControlPosition{Generation: 1, Position: f.requests}
 }
 
-// revoke has an operator revoke what the principal has, of which no process hears but those that take up a shard.
-func (f *deployment) revoke(principal string) {
+// revoke has an operator revoke what the principal has, of the named types or of all, of which no process hears but those
+// that take up a shard.
+func (f *deployment) revoke(principal string, names ...string) {
 	at := f.request()
 	f.locked(func() {
-		f.standing.Revoked = append(f.standing.Revoked, subscriber.Revocation{Principal: principal, At: at})
+		f.standing.Revoked = append(f.standing.Revoked, subscriber.Revocation{Principal: principal, Names: names, At: at})
 	})
 }
 

@@ -244,6 +244,49 @@ func TestSUB5Expiry(t *testing.T) {
 	}
 }
 
+// SUB-5: an owner that is about to delete a record whose time is over looks again if another process has just changed it:
+// a refreshed subscription goes on, and one that others keep changing without a refresh ends all the same.
+func TestSUB5ChangedAtTheEnd(t *testing.T) {
+	for name, tt := range map[string]struct {
+		times  int // that the record is changed just before the owner writes it
+		change func(r *store.Subscription)
+		goesOn bool
+	}{
+		"refreshed": {1, func(r *store.Subscription) {
+			r.RefreshedAt, r.ExpiresAt = time.Now(), time.Now().Add(10*time.Hour)
+		}, true},
+		"changed":       {1, func(r *store.Subscription) { r.Truncated = true }, false},
+		"changed often": {100, func(r *store.Subscription) { r.Truncated = !r.Truncated }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *deployment) {
+				owner := f.process().own()
+				id := owner.subscribe("ann", origin+"a", lasting(61*time.Minute)).ID // an owner compares every other minute
+				r, _ := f.stored(id)
+				time.Sleep(time.Until(r.ExpiresAt) - time.Second)
+				left := tt.times
+				owner.inject([]string{"Owned.PutSubscription"}, func() error {
+					if left > 0 {
+						left--
+						f.change(id, tt.change)
+					}
+					return nil
+				})
+				time.Sleep(while)
+				owner.emit("1")
+				time.Sleep(while)
+				if tt.goesOn {
+					f.r.wants("refreshed", "a", "1")
+					owner.hooks("refreshed", "on ann")
+					return
+				}
+				f.r.wants("over", "a")
+				owner.hooks("over", "on ann", "off ann")
+			})
+		})
+	}
+}
+
 // SUB-5, SUB-6, trap 6: up to its very end a subscription is refreshed in place; from then on a subscribe begins
 // another one, which gets what the request's cursor says, and hooks hear of both.
 func TestSUB5SubscribeAtTheEnd(t *testing.T) {
