@@ -207,6 +207,64 @@ func TestHOOK4Shares(t *testing.T) {
 	})
 }
 
+// TestHOOK4SlowShares counts what is under way once all endpoints are known to be slow: half of the places of a host and
+// of the workers, of which one principal has half while there is another one, even if that has nothing to do. The only
+// principal has no more than while its endpoints were unknown.
+func TestHOOK4SlowShares(t *testing.T) {
+	for _, tt := range []struct {
+		name              string
+		principals, hosts int // with subscriptions of each principal at each host
+		workers           int
+		other             bool // another principal has a subscription at the first host
+		want              int
+	}{
+		{"several principals at a host", 4, 1, 64, false, 4},
+		{"one principal at a host", 1, 1, 64, true, 2},
+		{"the only principal at a host", 1, 1, 64, false, 3},
+		{"one principal at several hosts", 1, 8, 8, true, 2},
+		{"the only principal at several hosts", 1, 8, 8, false, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				var flying, most atomic.Int32
+				s := &script{answer: func(context.Context, got) (int, http.Header, error) {
+					n := flying.Add(1)
+					defer flying.Add(-1)
+					if time.Since(began) > 3*time.Minute { // each has been sent an event, and is known to be slow
+						most.Store(max(most.Load(), n))
+					}
+					time.Sleep(2 * time.Second)
+					return 200, nil, nil
+				}}
+				e := newEngine(t, Options{Sender: s, Workers: tt.workers, PerHost: 8})
+				defer shutdown(t, e)
+				top := newTopic(store.LogOptions{})
+				var ids []string
+				add := func(principal string, host int) string {
+					r := record(fmt.Sprintf("sub_%s_%d_%d", principal, host, len(ids)))
+					r.Principal, r.URL = principal, fmt.Sprintf("http://host%d.test/", host)
+					top.join(t, e, r, false)
+					return r.ID
+				}
+				for i := range 4 * tt.principals * tt.hosts {
+					ids = append(ids, add(fmt.Sprint(i%tt.principals), i/tt.principals%tt.hosts))
+				}
+				if tt.other {
+					add("other", 0)
+				}
+				for i := range 120 {
+					top.emit(t, fmt.Sprint("evt_", i), ids...)
+				}
+				time.Sleep(5 * time.Minute)
+				if n := int(most.Load()); n != tt.want {
+					t.Errorf("%d under way, want %d", n, tt.want)
+				}
+			})
+		})
+	}
+}
+
 // TestHOOK4Fair gives a subscription with one event its turn among others with thousands.
 func TestHOOK4Fair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -101,7 +101,8 @@ type view struct {
 	bad    func(store.Entry) bool // cannot be encoded
 	fail   atomic.Bool            // reads fail
 	fails  atomic.Int64           // how many did
-	found  atomic.Pointer[func()] // called by each read that found something, before it returns
+	// called is called with the name of a method before it returns, by Read only if it found something.
+	called atomic.Pointer[func(method string)]
 
 	h      *Handle // under t.mu, and so below
 	parked bool
@@ -153,13 +154,20 @@ func (v *view) Read(ctx context.Context, after store.Position, limit int) (Found
 		}
 	}
 	f.More = f.Upto < b.Head
-	if found := v.found.Load(); found != nil && len(f.Items) > 0 {
-		(*found)()
+	if len(f.Items) > 0 {
+		v.call("Read")
 	}
 	return f, nil
 }
 
+func (v *view) call(method string) {
+	if called := v.called.Load(); called != nil {
+		(*called)(method)
+	}
+}
+
 func (v *view) Park(after store.Position) bool {
+	defer v.call("Park")
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
 	if v.t.head > after {
@@ -170,6 +178,7 @@ func (v *view) Park(after store.Position) bool {
 }
 
 func (v *view) Unpark() store.Position {
+	defer v.call("Unpark")
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
 	p := v.passed()
@@ -178,6 +187,7 @@ func (v *view) Unpark() store.Position {
 }
 
 func (v *view) Passed() store.Position {
+	defer v.call("Passed")
 	v.t.mu.Lock()
 	defer v.t.mu.Unlock()
 	return v.passed()
