@@ -239,8 +239,9 @@ func TestSRV8ReplayOfNothing(t *testing.T) {
 		if err := p.replay(t.Context(), id, *present, 9); err != nil {
 			t.Fatal(err)
 		}
-		if r, _ := f.stored(id); subscriber.ReplayIn(&r) != nil {
-			t.Errorf("shown as %+v", subscriber.ReplayIn(&r))
+		r, _ := f.stored(id)
+		if in, live := subscriber.ReplayIn(&r), p.Get(id).Handle.Replaying(); in != nil || live != nil {
+			t.Errorf("shown as %+v, and %+v at its owner", in, live)
 		}
 		f.r.wants("in all", "a", "1")
 	})
