@@ -14,7 +14,8 @@
 //	mux.Handle("/mcp", resource.RequireToken(transport.NewHandler(es, transport.HandlerOptions{})))
 //
 // Each token is introspected (RFC 7662) at most once a minute, or verified by [Options.Verify]. The subject becomes the
-// principal, and a stream ends when the token that opened it expires.
+// principal, and a stream ends when the token that opened it expires. Set server.Options.Authorize to
+// [Resource.Authorize] to end the subscriptions of a principal whose tokens were revoked.
 //
 // # Junk tokens
 //

@@ -92,9 +92,10 @@ func exp(in time.Duration) string { return fmt.Sprintf(`,"exp":%d`, time.Now().A
 // An endpoint answers with the principal of the token that a request has.
 type endpoint struct {
 	*issuer
-	mux  *http.ServeMux
-	gate *gate
-	log  *strings.Builder
+	resource *Resource
+	mux      *http.ServeMux
+	gate     *gate
+	log      *strings.Builder
 }
 
 func newEndpoint(t *testing.T, change func(*Options)) *endpoint {
@@ -109,6 +110,7 @@ func newEndpoint(t *testing.T, change func(*Options)) *endpoint {
 		t.Fatal(err)
 	}
 	r.Register(e.mux)
+	e.resource = r
 	e.gate = r.tokens.gate
 	e.mux.Handle("/mcp", r.RequireToken(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := auth.TokenInfoFromContext(r.Context())

@@ -31,7 +31,7 @@ const (
 // errUnavailable is returned if a token cannot be checked. Its text is safe for any caller, and the cause is logged.
 var errUnavailable = errors.New("tokens cannot be checked now")
 
-// A tokenHash identifies a token, so the tokens themselves are not stored.
+// A tokenHash identifies a token. Only seenTokens also stores the text of tokens.
 type tokenHash [sha256.Size]byte
 
 // A tokenChecker checks tokens and caches the results.
@@ -43,13 +43,19 @@ type tokenChecker struct {
 	mu       sync.Mutex
 	good     *cache
 	bad      *cache
+	seen     *seenTokens
 	pending  map[tokenHash]*pendingCheck
 	trouble  string    // text of the last error of check, "" after a result
 	overload time.Time // time of the last log message
+
+	rechecks    chan struct{} // a value for each check that Authorize has started
+	failures    int           // of rechecks, in succession
+	pausedUntil time.Time     // Authorize starts no recheck before
 }
 
 func newTokens(ask func(context.Context, string) (*auth.TokenInfo, error), logger *slog.Logger) *tokenChecker {
-	return &tokenChecker{check: ask, logger: logger, gate: newGate(), good: newCache(), bad: newCache(), pending: map[tokenHash]*pendingCheck{}}
+	return &tokenChecker{check: ask, logger: logger, gate: newGate(), good: newCache(), bad: newCache(), seen: newSeenTokens(),
+		pending: map[tokenHash]*pendingCheck{}, rechecks: make(chan struct{}, maxRechecks)}
 }
 
 // A pendingCheck is a check in progress, for which several requests may wait. The first request runs it.
@@ -83,6 +89,7 @@ func (t *tokenChecker) verify(ctx context.Context, token, sender string) (*auth.
 		if q == nil {
 			q = &pendingCheck{done: make(chan struct{})}
 			t.pending[hash] = q
+			wasGood = wasGood || t.seen.byHash[hash] != nil
 			t.mu.Unlock()
 			t.runCheck(ctx, q, hash, token, sender, wasGood)
 			return q.info, q.err
@@ -104,7 +111,7 @@ func (t *tokenChecker) verify(ctx context.Context, token, sender string) (*auth.
 func (t *tokenChecker) runCheck(ctx context.Context, q *pendingCheck, hash tokenHash, token, sender string, wasGood bool) {
 	var info *auth.TokenInfo
 	err, turn := errUnavailable, t.gate.acquire(ctx, sender, wasGood)
-	defer func() { t.finish(q, hash, turn, info, err) }() // also after a panic of Options.Verify
+	defer func() { t.finish(q, hash, token, turn, info, err) }() // also after a panic of Options.Verify
 	if turn != entered {
 		return
 	}
@@ -115,7 +122,7 @@ func (t *tokenChecker) runCheck(ctx context.Context, q *pendingCheck, hash token
 }
 
 // finish caches the result of a check and wakes the requests that wait for it.
-func (t *tokenChecker) finish(q *pendingCheck, hash tokenHash, turn outcome, info *auth.TokenInfo, err error) {
+func (t *tokenChecker) finish(q *pendingCheck, hash tokenHash, token string, turn outcome, info *auth.TokenInfo, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer close(q.done)
@@ -136,6 +143,7 @@ func (t *tokenChecker) finish(q *pendingCheck, hash tokenHash, turn outcome, inf
 	if invalid || info == nil || !info.Expiration.IsZero() && !info.Expiration.After(now) {
 		t.good.remove(hash)
 		t.bad.put(hash, answer{until: now.Add(badTTL)})
+		t.seen.removeInvalid(hash, now)
 		q.err = auth.ErrInvalidToken
 		return
 	}
@@ -148,6 +156,7 @@ func (t *tokenChecker) finish(q *pendingCheck, hash tokenHash, turn outcome, inf
 		until = kept.Expiration
 	}
 	t.good.put(hash, answer{info: &kept, until: until})
+	t.seen.addValid(kept.UserID, seenToken{text: token, hash: hash, until: until, expires: info.Expiration})
 	q.info, q.err = &kept, nil
 }
 

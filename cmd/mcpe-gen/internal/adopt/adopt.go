@@ -65,6 +65,7 @@ func (w Wiring) linesAfter(sc *scope, n *nameSet, fail []string, served bool) []
 	if w.Webhooks {
 		options = append(options, "Webhook: &"+server+".WebhookOptions{}")
 	}
+	options = append(options, w.authLines(b, sc, n)...)
 	b.must("%s, %s := %s.New(%s, %s.Options{%s})", n.es, n.err, server, n.srv, server, strings.Join(options, ", "))
 	var fields []string
 	for _, e := range w.Events {
@@ -94,7 +95,14 @@ func (w Wiring) linesAfter(sc *scope, n *nameSet, fail []string, served bool) []
 		b.must("%s, %s := %s.Handler(%s, %s.Options{})", webhooks, n.err, incoming, service, ingress)
 		b.add("_ = %s // an http.Handler: mount it outside of what asks for tokens", webhooks)
 	}
-	w.authLines(b, sc, n, served)
+	if n.authenticate != "" && !served {
+		b.add("_ = %s // goes around the handler where the server is served", n.authenticate)
+	}
+	if w.Console {
+		console := sc.free("console", "operatorConsole")
+		b.must(`%s, %s := %s.ConsoleHandler(%s, %s.Getenv("OPERATOR_TOKEN"), "localhost,127.0.0.1")`, console, n.err, sc.use(w.Setup), n.es, sc.use("os"))
+		b.add("_ = %s // an http.Handler for operators: serve it on a separate address", console)
+	}
 	return strings.Split(strings.Join(b.lines, "\n"), "\n")
 }
 
@@ -118,28 +126,21 @@ func (w Wiring) storeLines(b *block, sc *scope, server string) (options []string
 	return options
 }
 
-// authLines adds the lines that authenticate callers and operators.
-func (w Wiring) authLines(b *block, sc *scope, n *nameSet, served bool) {
-	if w.Auth != "" {
-		n.authenticate = sc.free("authenticate", "authenticateCaller")
-	}
+// authLines adds the lines that authenticate callers. It returns the options for it.
+func (w Wiring) authLines(b *block, sc *scope, n *nameSet) (options []string) {
 	switch w.Auth {
 	case "bearer":
+		n.authenticate = sc.free("authenticate", "authenticateCaller")
 		b.must(`%s, %s := %s.Authentication("tokens.json")`, n.authenticate, n.err, sc.use(w.Setup))
 	case "oauth":
-		metadata := sc.free("metadata", "authMetadata")
+		metadata, tokens := sc.free("metadata", "authMetadata"), sc.free("tokens", "accessTokens")
 		b.add("// Mount %s at /.well-known/oauth-protected-resource and below, outside of what asks for tokens.", metadata)
 		b.add("%s := %s.NewServeMux()", metadata, sc.use("net/http"))
-		b.must("%s, %s := %s.OAuth(%s)", n.authenticate, n.err, sc.use(w.Setup), metadata)
+		b.must("%s, %s := %s.OAuth(%s)", tokens, n.err, sc.use(w.Setup), metadata)
+		n.authenticate = tokens + ".RequireToken"
+		options = append(options, "Authorize: "+tokens+".Authorize")
 	}
-	if w.Auth != "" && !served {
-		b.add("_ = %s // goes around the handler where the server is served", n.authenticate)
-	}
-	if w.Console {
-		console := sc.free("console", "operatorConsole")
-		b.must(`%s, %s := %s.ConsoleHandler(%s, %s.Getenv("OPERATOR_TOKEN"), "localhost,127.0.0.1")`, console, n.err, sc.use(w.Setup), n.es, sc.use("os"))
-		b.add("_ = %s // an http.Handler for operators: serve it on a separate address", console)
-	}
+	return options
 }
 
 // replacementOf returns the expression that replaces the call at a place and reuses its arguments.

@@ -204,7 +204,7 @@ func TestEdits(t *testing.T) {
 		},
 		"net/http, which the lines use": {
 			text: program("main", "func main() {\n\ts := mcp.NewServer(nil, nil)\n\tuse(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))\n}\n"),
-			want: []string{"\t\"net/http\"\n", "\tmetadata := http.NewServeMux()\n", "\tuse(authenticate(transport.NewHandler(es, transport.HandlerOptions{})))\n"},
+			want: []string{"\t\"net/http\"\n", "\tmetadata := http.NewServeMux()\n", "server.Options{Authorize: tokens.Authorize}", "\tuse(tokens.RequireToken(transport.NewHandler(es, transport.HandlerOptions{})))\n"},
 		},
 		"log is another package": {
 			text: strings.Replace(program("main", "func main() {\n\ts := mcp.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n"), "\"context\"", "log \"example.com/log\"", 1),
