@@ -125,7 +125,7 @@ func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 	now := time.Now()
 	s.updated = now
 	if ch.filter != nil {
-		s.filter = *ch.filter
+		s.filter, s.withdrawn = *ch.filter, nil
 	}
 	if ch.handler != nil || ch.dropHandler {
 		s.handler = ch.handler
@@ -153,6 +153,6 @@ func (a *Adapter) update(ctx context.Context, c *call) (any, *refusal) {
 		a.armLocked(s)
 	})
 	view := s.toWire()
-	view.Warnings = warnings
+	view.Warnings = append(view.Warnings, warnings...)
 	return view, nil
 }

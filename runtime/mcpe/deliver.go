@@ -151,6 +151,9 @@ func (a *Adapter) sendRealtimeLocked(s *subscription, e *mcpewire.Event) {
 func (a *Adapter) notifyBatch(s *subscription, batch []mcpewire.Event, aggregate bool) (sent []*receipt, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if s.status != wire.MCPEActive || slices.ContainsFunc(batch, func(e mcpewire.Event) bool { return slices.Contains(s.withdrawn, e.Type) }) {
+		return nil, retryDelivery // it changed after the hooks were asked
+	}
 	for i := range batch {
 		r := s.owner.limits.notify.Reserve()
 		if d := r.Delay(); d > 0 {
@@ -195,6 +198,9 @@ func (a *Adapter) reveal(s *subscription) {
 		a.sendRealtimeLocked(s, &s.early[i])
 	}
 	s.early = nil
+	if s.status == wire.MCPEExpired {
+		a.notifyExpiredLocked(s) // it ended meanwhile
+	}
 	a.armLocked(s)
 }
 

@@ -46,7 +46,7 @@ const (
 	outcomeDone    = "done"
 	outcomeFailed  = "failed"
 	outcomeTimeout = "timeout"
-	outcomeStopped = "stopped" // by Shutdown
+	outcomeStopped = "stopped" // by Shutdown, or because the client may no longer receive the events
 )
 
 // runners returns the runners of the enabled handler kinds.
@@ -160,20 +160,41 @@ func (a *Adapter) runNext(s *subscription) bool {
 	}
 	next := q.jobs[0]
 	q.jobs = q.jobs[1:]
-	r := &run{subscription: s.id, client: s.owner.clientID, handler: s.handler, events: next.events, event: next.events[0], session: s.server}
-	if next.batch {
-		r.event = batchEvent(s.id, next.events)
-	}
+	r := &run{subscription: s.id, client: s.owner.clientID, handler: s.handler, session: s.server}
 	a.mu.Unlock()
 
-	limit := k.timeout(r.handler)
-	ctx, cancel := context.WithTimeout(a.ctx, limit)
+	refused, err := a.refusedTypes(a.ctx, s, next.events)
+	running, stop := context.WithCancelCause(a.ctx)
+	a.mu.Lock()
+	for i := range next.events {
+		if event := next.events[i].Type; !refused[event] && !slices.Contains(s.withdrawn, event) {
+			r.events = append(r.events, next.events[i])
+		}
+	}
+	q.running, q.stop = r.events, stop
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		q.running = nil
+		a.mu.Unlock()
+		stop(nil)
+	}()
+	a.tell.drop(droppedRefused, len(next.events)-len(r.events))
+	if len(r.events) == 0 {
+		return true
+	}
+	if r.event = r.events[0]; next.batch {
+		r.event = batchEvent(s.id, r.events)
+	}
+	ctx, cancel := context.WithTimeout(running, k.timeout(r.handler))
 	begun := time.Now()
-	err := recoverPanic(func() error { return k.run(ctx, r) })
+	if err == nil {
+		err = recoverPanic(func() error { return k.run(ctx, r) })
+	}
 	outcome := outcomeDone
 	switch {
 	case err == nil:
-	case a.ctx.Err() != nil:
+	case running.Err() != nil:
 		outcome = outcomeStopped
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		outcome = outcomeTimeout

@@ -3,6 +3,8 @@ package mcpe
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -171,19 +173,33 @@ func (a *Adapter) deliverQueue(s *subscription, j *job) {
 			a.finish(s, j)
 			return
 		}
-		batch := decodeQueue(queue)
+		all, batch := queue, decodeQueue(queue)
+		refused, err := a.refusedTypes(a.ctx, s, batch)
+		if err != nil {
+			if !errors.Is(err, errUnregistered) {
+				a.logError("asking whether the client may receive the queue", s, err)
+			}
+			a.scheduleRetry(s, j, retryDelivery)
+			return
+		}
+		queue, batch = withoutTypes(queue, batch, refused)
 		a.handleBatch(s, j, queue, batch, aggregate)
 		receipts, wait := a.notifyBatch(s, batch, aggregate)
 		sent := 0
 		for sent < len(receipts) && receipts[sent].wait(a.ctx) {
 			sent++
 		}
-		if sent > 0 {
-			if err := a.removeDelivered(s, j, queue[sent-1].Sequence); err != nil {
+		settled := len(all) // with the refused events before the first that was not sent
+		if sent < len(batch) {
+			settled = slices.IndexFunc(all, func(q engine.Queued) bool { return q.Sequence == queue[sent].Sequence })
+		}
+		if settled > 0 {
+			if err := a.removeDelivered(s, j, all[settled-1].Sequence); err != nil {
 				a.logError("settling the queue", s, err)
 				a.scheduleRetry(s, j, retryDelivery)
 				return
 			}
+			a.tell.drop(droppedRefused, settled-sent)
 		}
 		if sent < len(batch) {
 			if sent < len(receipts) { // accepted but not written: the peer is gone or was disconnected
@@ -211,7 +227,7 @@ func decodeQueue(queue []engine.Queued) []mcpewire.Event {
 // (MCPE-HAN-4).
 func (a *Adapter) handleBatch(s *subscription, j *job, queue []engine.Queued, batch []mcpewire.Event, aggregate bool) {
 	a.mu.Lock()
-	if s.handler == nil || queue[len(queue)-1].Sequence <= j.handled {
+	if s.handler == nil || len(queue) == 0 || queue[len(queue)-1].Sequence <= j.handled {
 		a.mu.Unlock()
 		return
 	}

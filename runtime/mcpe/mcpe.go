@@ -65,6 +65,8 @@ type Adapter struct {
 	heads   map[string]string // cursors of types that are new, until a watch has them
 	known   map[string]bool   // types seen so far
 	scope   string            // distinguishes the clientIds of sessions
+
+	started time.Time
 }
 
 // New serves MCPE for the event types of es, including types that are registered later. It restores subscriptions from
@@ -81,7 +83,8 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	inside := port.Of(es)
 	a := &Adapter{es: inside, srv: inside.MCP(), o: o, durable: o.Store, passing: memory.NewSchedules(),
 		subs: map[string]*subscription{}, owners: map[string]*owner{}, watches: map[string]*watch{},
-		heads: map[string]string{}, known: map[string]bool{}, slots: make(chan struct{}, o.MaxHandlers), scope: rand.Text()}
+		heads: map[string]string{}, known: map[string]bool{}, slots: make(chan struct{}, o.MaxHandlers), scope: rand.Text(),
+		started: time.Now()}
 	if a.durable == nil {
 		a.durable = memory.NewSchedules()
 	}

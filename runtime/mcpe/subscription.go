@@ -28,6 +28,9 @@ type subscription struct {
 	status  string
 	created time.Time
 	updated time.Time
+	// withdrawn lists types that the filter matches but the client may no longer receive, until it changes the filter.
+	withdrawn []string
+
 	expires time.Time          // zero for never
 	session string             // that created it; "" in the stateless era
 	server  *mcp.ServerSession // for handlers that use sampling
@@ -44,8 +47,10 @@ type subscription struct {
 
 	delivering bool // from a queue
 	handling   struct {
-		busy bool
-		jobs []handlerCall
+		busy    bool
+		jobs    []handlerCall
+		running []mcpewire.Event        // events of the current run
+		stop    context.CancelCauseFunc // stops the current run
 	}
 }
 
@@ -59,12 +64,14 @@ type record struct {
 	Updated  time.Time         `json:"updated"`
 	Expires  time.Time         `json:"expires,omitzero"`
 	Told     bool              `json:"told,omitempty"`
+	// Withdrawn lists the types that were taken away (MCPE-AUTH-1).
+	Withdrawn []string `json:"withdrawn,omitempty"`
 }
 
 // row returns the subscription's row in the store. The caller holds a.mu.
 func (s *subscription) row() engine.Schedule {
 	return engine.Schedule{ID: s.id, Owner: s.owner.principal, Record: encode(&record{Filter: s.filter, Delivery: s.plan.wire,
-		Handler: s.handler, Status: s.status, Created: s.created, Updated: s.updated, Expires: s.expires, Told: s.told})}
+		Handler: s.handler, Status: s.status, Created: s.created, Updated: s.updated, Expires: s.expires, Told: s.told, Withdrawn: s.withdrawn})}
 }
 
 // toWire converts the subscription to the form used in tool results. The caller holds a.mu.
@@ -73,6 +80,9 @@ func (s *subscription) toWire() *mcpewire.Subscription {
 		Handler: s.handler, Status: s.status, CreatedAt: stamp(s.created), UpdatedAt: stamp(s.updated)}
 	if !s.expires.IsZero() {
 		v.ExpiresAt = stamp(s.expires)
+	}
+	for _, event := range s.withdrawn {
+		v.Warnings = append(v.Warnings, "You may no longer receive "+event+".")
 	}
 	return v
 }
@@ -208,7 +218,7 @@ func (a *Adapter) restoreOne(row engine.Schedule, rows map[string]engine.Schedul
 	defer a.mu.Unlock()
 	o := a.principalOwner(row.Owner)
 	s := &subscription{id: row.ID, owner: o, filter: r.Filter, handler: r.Handler, status: r.Status, created: r.Created,
-		updated: r.Updated, expires: r.Expires, told: r.Told, revealed: true}
+		updated: r.Updated, expires: r.Expires, told: r.Told, withdrawn: r.Withdrawn, revealed: true}
 	s.setPlan(p, time.Now())
 	for _, j := range s.jobs {
 		if kept, ok := rows[j.key]; ok {

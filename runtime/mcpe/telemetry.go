@@ -16,7 +16,7 @@ const scopeName = "github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 type Stats struct {
 	// Notified counts notifications that a connection accepted.
 	Notified int64
-	// Dropped counts events lost because of a disconnection, a rate limit, a full queue or a gap.
+	// Dropped counts events lost because of a disconnection, a rate limit, a full queue, a gap or a refusal.
 	Dropped int64
 	// Handled and Failed count successful and failed handler runs.
 	Handled, Failed int64
@@ -29,6 +29,7 @@ const (
 	droppedQueue        = "queue_full"
 	droppedHandler      = "handler_queue_full"
 	droppedGap          = "gap"
+	droppedRefused      = "refused"
 )
 
 type metrics struct {
@@ -51,6 +52,9 @@ func (t *metrics) notify(method string) {
 }
 
 func (t *metrics) drop(reason string, n int) {
+	if n == 0 {
+		return
+	}
 	t.dropped.Add(int64(n))
 	t.drops.Add(context.Background(), int64(n), metric.WithAttributes(telemetry.ErrorType.String(reason)))
 }

@@ -197,7 +197,7 @@ func (a *Adapter) subscribe(ctx context.Context, c *call) (any, *refusal) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	view := s.toWire()
-	view.Warnings = warnings
+	view.Warnings = append(view.Warnings, warnings...)
 	return view, nil
 }
 
@@ -259,7 +259,7 @@ func (a *Adapter) list(ctx context.Context, c *call) (any, *refusal) {
 	}
 	slices.SortFunc(found, func(x, y *subscription) int { return cmp.Or(x.created.Compare(y.created), cmp.Compare(x.id, y.id)) })
 	views := make([]*mcpewire.Subscription, len(found))
-	keys := make([][]string, len(found))
+	keys, withdrawn := make([][]string, len(found)), make([][]string, len(found))
 	for i, s := range found {
 		v := s.toWire()
 		var next time.Time
@@ -272,6 +272,7 @@ func (a *Adapter) list(ctx context.Context, c *call) (any, *refusal) {
 		if !next.IsZero() && s.status != wire.MCPEExpired {
 			v.NextRun = stamp(next)
 		}
+		withdrawn[i] = slices.Clone(s.withdrawn)
 		n := len(s.early)
 		v.PendingEvents = &n
 		views[i] = v
@@ -279,7 +280,7 @@ func (a *Adapter) list(ctx context.Context, c *call) (any, *refusal) {
 	a.mu.Unlock()
 	for i, v := range views {
 		for _, key := range keys[i] {
-			n, err := a.storeOf(c.owner).CountQueued(ctx, key)
+			n, err := a.countPending(ctx, c.owner, key, withdrawn[i])
 			if err != nil {
 				return nil, a.internal("counting queued events", err)
 			}

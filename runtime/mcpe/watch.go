@@ -73,13 +73,15 @@ func (a *Adapter) subsOfLocked(principal string, f func(*subscription)) {
 	}
 }
 
-// hasSubscribers reports whether an active subscription of the principal matches the type, and whether such a
-// subscription has a queue.
+// hasSubscribers reports whether a subscription of the principal needs a follower of the type, and whether such a
+// subscription has a queue. A paused subscription with a queue needs a follower, because a revocation ends the follower
+// and must also drop the queue (MCPE-AUTH-1).
 func (a *Adapter) hasSubscribers(principal, event string) (wanted, queued bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.subsOfLocked(principal, func(s *subscription) {
-		if s.status != wire.MCPEActive || queued || !typeMatches(&s.filter, event) && (s.trying == nil || !typeMatches(s.trying, event)) {
+		holds := s.status == wire.MCPEActive || s.status == wire.MCPEPaused && len(s.jobs) > 0
+		if !holds || queued || !s.receives(event) && (s.trying == nil || !typeMatches(s.trying, event)) {
 			return
 		}
 		wanted = true
@@ -123,6 +125,7 @@ func (a *Adapter) reconcile(ctx context.Context, principal string, required []st
 	}
 	shown := map[string]bool{}
 	var refused error
+	var lost []string
 	failed := false
 	for _, info := range infos {
 		shown[info.Name] = true
@@ -132,7 +135,10 @@ func (a *Adapter) reconcile(ctx context.Context, principal string, required []st
 		case !wanted && f != nil:
 			a.unfollow(w, f)
 		case wanted && f == nil && a.ctx.Err() == nil:
-			err := a.follow(ctx, w, info, queued)
+			stored, err := a.follow(ctx, w, info, queued)
+			if stored && isRefusal(err) {
+				lost = append(lost, info.Name)
+			}
 			var known *events.Error
 			if err == nil {
 				break
@@ -155,6 +161,10 @@ func (a *Adapter) reconcile(ctx context.Context, principal string, required []st
 			a.unfollow(w, f)
 		}
 	}
+	for _, name := range lost {
+		a.withdrawStored(w, name)
+		a.forgetCursor(w, name)
+	}
 	if failed && w.again == nil && a.ctx.Err() == nil {
 		w.again = time.AfterFunc(retryFollow, func() {
 			w.changing.Lock()
@@ -173,10 +183,13 @@ func (a *Adapter) reconcile(ctx context.Context, principal string, required []st
 	return refused
 }
 
+// sourceOf returns the name of the stored cursor for a type.
+func (w *watch) sourceOf(event string) string { return w.principal + "\x00" + event }
+
 // follow starts a follower that reads a type from the queues' stored cursor or, without one, from the current position.
-// The caller holds w.changing.
-func (a *Adapter) follow(ctx context.Context, w *watch, info events.Info, queued bool) error {
-	f := &follower{info: info, source: w.principal + "\x00" + info.Name, limit: a.o.PublishRate.limiter(), done: make(chan struct{})}
+// stored reports whether there was a stored cursor. The caller holds w.changing.
+func (a *Adapter) follow(ctx context.Context, w *watch, info events.Info, queued bool) (stored bool, err error) {
+	f := &follower{info: info, source: w.sourceOf(info.Name), limit: a.o.PublishRate.limiter(), done: make(chan struct{})}
 	r := port.FollowRequest{Event: info.Name, Principal: w.principal, Mode: modeName, Arguments: a.arguments(w.principal, info.Name)}
 	a.mu.Lock()
 	head := a.heads[info.Name]
@@ -187,15 +200,14 @@ func (a *Adapter) follow(ctx context.Context, w *watch, info events.Info, queued
 	if queued {
 		cursor, ok, err := a.durable.IntakeCursor(ctx, f.source)
 		if err != nil {
-			return fmt.Errorf("reading how far %s was read: %w", info.Name, err)
+			return false, fmt.Errorf("reading how far %s was read: %w", info.Name, err)
 		}
 		if ok && cursor != "" {
-			r.Cursor = &cursor
+			stored, r.Cursor = true, &cursor
 		}
 	}
-	var err error
 	if f.Follower, err = a.es.Follow(ctx, r); err != nil {
-		return err
+		return stored, err
 	}
 	w.followers[info.Name] = f
 	if queued {
@@ -205,7 +217,7 @@ func (a *Adapter) follow(ctx context.Context, w *watch, info events.Info, queued
 		defer close(f.done)
 		a.runFollower(w, f)
 	})
-	return nil
+	return stored, nil
 }
 
 // keepCursor stores the current cursor and makes the follower store all later cursors. Therefore, queues receive all
@@ -232,12 +244,18 @@ func (a *Adapter) unfollow(w *watch, f *follower) {
 		delete(w.followers, f.info.Name)
 	}
 	f.Close()
-	if a.ctx.Err() == nil {
-		ctx, cancel := context.WithTimeout(a.ctx, storeTimeout)
-		defer cancel()
-		if err := a.durable.ForgetIntake(ctx, f.source); err != nil {
-			a.o.Logger.Error("mcpe: forgetting how far an event type was read failed", "event", f.info.Name, "error", err)
-		}
+	a.forgetCursor(w, f.info.Name)
+}
+
+// forgetCursor deletes the stored cursor of a type.
+func (a *Adapter) forgetCursor(w *watch, event string) {
+	if a.ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, storeTimeout)
+	defer cancel()
+	if err := a.durable.ForgetIntake(ctx, w.sourceOf(event)); err != nil {
+		a.o.Logger.Error("mcpe: forgetting how far an event type was read failed", "event", event, "error", err)
 	}
 }
 
@@ -248,7 +266,7 @@ func (a *Adapter) runFollower(w *watch, f *follower) {
 		found, err := f.Next(a.ctx)
 		if err != nil {
 			if a.ctx.Err() == nil && !errors.Is(err, events.ErrClosed) {
-				a.runInBackground(func() { a.handleEnd(w, f) })
+				a.runInBackground(func() { a.handleEnd(w, f, err) })
 			}
 			return
 		}
@@ -261,11 +279,14 @@ func (a *Adapter) runFollower(w *watch, f *follower) {
 }
 
 // handleEnd removes a follower that the server has ended, and calls reconcile. If the type was changed, a new follower
-// replaces the old one.
-func (a *Adapter) handleEnd(w *watch, f *follower) {
+// replaces the old one. If the principal may no longer receive the type, handleEnd withdraws it.
+func (a *Adapter) handleEnd(w *watch, f *follower, reason error) {
 	w.changing.Lock()
 	ours := w.followers[f.info.Name] == f
-	if ours {
+	switch {
+	case ours && isRefusal(reason):
+		a.withdrawFollowed(w, f.info.Name)
+	case ours:
 		a.unfollow(w, f)
 	}
 	w.changing.Unlock()
@@ -309,7 +330,7 @@ func (a *Adapter) dispatchEvent(w *watch, f *follower, e *mcpewire.Event) (sched
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.subsOfLocked(w.principal, func(s *subscription) {
-		if s.status != wire.MCPEActive || !matches(&s.filter, e) {
+		if s.status != wire.MCPEActive || !s.receives(e.Type) || !matches(&s.filter, e) {
 			return
 		}
 		if s.plan.has(wire.MCPERealtime) {
