@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
@@ -149,4 +152,51 @@ func TestTypesStayAsTheyAre(t *testing.T) {
 	if !slices.Equal(with, []string{"incident.created", "mcpc.task"}) || rest != without {
 		t.Errorf("%v\n%s\n%s", with, rest, without)
 	}
+}
+
+// MCPC-SRV-4: what waits for a slow session is not sent after the access was taken away.
+func TestForwardAfterRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refused, open atomic.Bool
+		so := server.Options{Authorize: func(context.Context, string, string, json.RawMessage) error {
+			if refused.Load() {
+				return events.Forbidden("")
+			}
+			return nil
+		}}
+		g := newRig(t, so, mcpc.Options{Forward: func(event string) bool { return event == "incident.created" }}, nil)
+		defer g.stop()
+		e := register(t, g.es)
+		var connection string
+		stop := port.Of(g.es).OnOutlet(func(o port.Outlet) { connection = o.Session })
+		p := g.dial(modern)
+		p.Call("_mcpc_init", `{}`)
+		synctest.Wait()
+		stop()
+		var sent []string
+		closed := port.Of(g.es).OpenOutlet(port.Outlet{Session: connection, Send: func(m port.Message) bool {
+			if open.Load() {
+				sent = append(sent, string(m.Raw))
+			}
+			return open.Load()
+		}})
+		defer closed()
+		for _, id := range []string{"i1", "i2", "i3"} {
+			if err := e.Emit(t.Context(), incident{id}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		refused.Store(true)
+		if err := g.es.Reauthorize(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		open.Store(true)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(sent) > 0 {
+			t.Errorf("sent after the refusal: %q", sent)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -77,13 +78,33 @@ func (a *Adapter) follow(ctx context.Context, p *peer, event string, begun func(
 		if err != nil {
 			return
 		}
+		asked := time.Now()
+		check := func() error { // occurrences that wait for a slow session may no longer be sent
+			if time.Since(asked) < maxPause {
+				return nil
+			}
+			asked = time.Now()
+			return a.refusal(ctx, p, event)
+		}
 		for _, o := range found.Occurrences {
 			a.mu.Lock()
 			session := p.id
 			a.mu.Unlock()
-			if err := a.serverEvent(ctx, p, session, event, o.Raw); err != nil {
+			if err := a.serverEvent(ctx, p, session, event, o.Raw, check); err != nil {
 				return
 			}
 		}
 	}
+}
+
+// refusal calls the hooks. It returns their error if they refuse the type to the peer's principal, or nil.
+func (a *Adapter) refusal(ctx context.Context, p *peer, event string) error {
+	ctx, cancel := context.WithTimeout(ctx, lastTimeout)
+	defer cancel()
+	err := a.es.MayFollow(ctx, p.principal, event, nil)
+	var refused *events.Error
+	if !errors.As(err, &refused) || refused.Kind == wire.Internal || refused.Kind == wire.UpstreamError {
+		return nil // a hook that fails decides nothing
+	}
+	return err
 }

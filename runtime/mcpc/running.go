@@ -165,7 +165,7 @@ func (r *runningTask) send(ctx context.Context, event string, result json.RawMes
 	}
 	switch r.way {
 	case Callback:
-		return r.a.deliver(ctx, r.peer.connection, text)
+		return r.a.deliver(ctx, r.peer.connection, text, nil)
 	case Collected:
 		r.collect(text)
 	}

@@ -47,13 +47,19 @@ const (
 	maxPause   = time.Second
 )
 
-// deliver sends a callback as soon as the peer accepts it.
-func (a *Adapter) deliver(ctx context.Context, connection string, text []mcp.Content) error {
+// deliver sends a callback as soon as the peer accepts it. If check is not nil, deliver calls it before each attempt and
+// returns its error.
+func (a *Adapter) deliver(ctx context.Context, connection string, text []mcp.Content, check func() error) error {
 	raw, err := newCallback(text)
 	if err != nil {
 		return err
 	}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		if check != nil {
+			if err := check(); err != nil {
+				return err
+			}
+		}
 		if a.es.Send(connection, port.Message{Raw: raw}) {
 			return nil
 		}
@@ -108,16 +114,16 @@ func (a *Adapter) sendEvent(ctx context.Context, to Session, event string, data 
 	if !reachable {
 		return fmt.Errorf("mcpc: sending %s: %w", event, ErrUnreachable)
 	}
-	if err := a.serverEvent(ctx, p, to.ID, event, data); err != nil {
+	if err := a.serverEvent(ctx, p, to.ID, event, data, nil); err != nil {
 		return fmt.Errorf("mcpc: sending %s: %w", event, err)
 	}
 	return nil
 }
 
-func (a *Adapter) serverEvent(ctx context.Context, p *peer, session, event string, data json.RawMessage) error {
+func (a *Adapter) serverEvent(ctx context.Context, p *peer, session, event string, data json.RawMessage, check func() error) error {
 	text, err := messageContent(task.Message{Type: wire.MCPCServerEvent, Event: event, SessionID: session, Result: data})
 	if err != nil {
 		return err
 	}
-	return a.deliver(ctx, p.connection, text)
+	return a.deliver(ctx, p.connection, text, check)
 }
