@@ -74,7 +74,7 @@ func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollPa
 		return nil, err
 	}
 	replay := topic.ReplayOf(p.Cursor, p.MaxAgeMs)
-	if head, err = et.now(ctx, d, head, replay); err != nil {
+	if head, err = et.topic.Now(ctx, d.Kernel(), head, replay); err != nil {
 		return nil, err
 	}
 	limit := s.options.MaxEvents

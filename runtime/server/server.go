@@ -217,14 +217,6 @@ func (et *eventType) Head() (head store.Position) {
 	return head
 }
 
-// now returns the position at which a request without a cursor starts; see [topic.Topic.Now].
-func (et *eventType) now(ctx context.Context, d *definition, head store.Position, w topic.Replay) (store.Position, error) {
-	if et.topic == nil {
-		return head, nil
-	}
-	return et.topic.Now(ctx, d.Kernel(), head, w)
-}
-
 // current returns the current definition, or nil if the type was removed.
 func (et *eventType) current() *definition {
 	et.mu.Lock()

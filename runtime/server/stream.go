@@ -48,7 +48,7 @@ func (s *Server) open(ctx context.Context, r *port.Request) (*streaming.Stream, 
 		return nil, err
 	}
 	replay := topic.ReplayOf(p.Cursor, p.MaxAgeMs)
-	if head, err = et.now(ctx, d, head, replay); err != nil {
+	if head, err = et.topic.Now(ctx, d.Kernel(), head, replay); err != nil {
 		return nil, err
 	}
 	return s.streams.Open(ctx, streaming.Request{Type: et, Sub: eventtype.Identify(wire.ModePush, r.Principal, "", a), Args: a,

@@ -46,7 +46,7 @@ func (s *Server) subscribe(ctx context.Context, r *port.Request) (json.RawMessag
 	if err := s.authorize(ctx, r.Principal, q.Args); err != nil {
 		return nil, err
 	}
-	if q.Head, err = et.now(ctx, d, q.Head, q.Replay); err != nil {
+	if q.Head, err = et.topic.Now(ctx, d.Kernel(), q.Head, q.Replay); err != nil {
 		return nil, err
 	}
 	q.Sub = eventtype.Identify(wire.ModeWebhook, r.Principal, q.RawURL, q.Args)

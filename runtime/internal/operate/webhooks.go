@@ -238,10 +238,8 @@ func (a *Admin) Subscribe(ctx context.Context, r operator.SubscribeRequest) (id 
 		return fail(err)
 	}
 	q.Args = eventtype.Arguments{Arguments: args, Def: d}
-	if t := et.Topic(); t != nil {
-		if q.Head, err = t.Now(ctx, args.Of, q.Head, q.Replay); err != nil {
-			return fail(err)
-		}
+	if q.Head, err = et.Topic().Now(ctx, args.Of, q.Head, q.Replay); err != nil {
+		return fail(err)
 	}
 	if q.URL, err = w.Guard().ParseURL(r.URL); err != nil {
 		return fail(err)

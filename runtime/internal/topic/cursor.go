@@ -87,8 +87,12 @@ func Milliseconds(n int64) time.Duration {
 
 // Now returns the position at which a request without a cursor starts. The parameter head is the head that this process
 // knew when the request arrived. If the log is shared, Now queries the store, because another process may have
-// acknowledged entries that this process has not read (CUR-2). For other requests, Now returns head.
+// acknowledged entries that this process has not read (CUR-2). For other requests, and for a nil Topic of an event type
+// without a log, Now returns head.
 func (t *Topic) Now(ctx context.Context, typ *Type, head store.Position, w Replay) (store.Position, error) {
+	if t == nil {
+		return head, nil
+	}
 	if _, shared := t.Seen(); !shared || !typ.NoReplay && (w.Cursor != nil || w.Since != nil) {
 		return head, nil
 	}
