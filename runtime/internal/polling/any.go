@@ -22,8 +22,10 @@ func Any(ctx context.Context, polls []*Request, tick func(until time.Time) time.
 	ctx, leave := enter(ctx, polls...)
 	defer leave()
 	found, each, wrong, err = hold(ctx, polls, tick)
-	if unread := awaitCurrent(ctx, polls[0]); err == nil && unread != nil {
-		found, each, wrong, err = nil, nil, 0, unread
+	if err == nil {
+		if err = awaitCurrent(ctx, polls[0]); err != nil {
+			found, each = nil, nil
+		}
 	}
 	if e := causeOf(ctx); e != nil {
 		return nil, nil, slices.Index(polls, e.q), e.reason

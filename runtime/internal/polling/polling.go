@@ -155,8 +155,8 @@ func Read(ctx context.Context, q *Request) (*Answer, error) {
 	}
 	r.limit, r.bytes = q.Limit, q.MaxPage-pageOverhead
 	err := r.read()
-	if unread := awaitCurrent(ctx, q); err == nil {
-		err = unread
+	if err == nil {
+		err = awaitCurrent(ctx, q)
 	}
 	if e := causeOf(ctx); e != nil {
 		err = e.reason
