@@ -162,8 +162,8 @@ func (a *Admin) RaiseGap(ctx context.Context, t operator.Target) (int, error) {
 }
 
 // raiseGap is like RaiseGap, but only affects the subscriptions in this process. A gap of a type also applies to
-// subscriptions that were admitted before at and are restored later. If marks is set, it also appends a
-// mark to the log. Otherwise it reads the log up to the mark of the process that sent the order.
+// subscriptions that were admitted before at and are restored later. If marks is set, raiseGap also appends a mark to the
+// log. Otherwise it reads the log up to the mark of the process that sent the order.
 func (a *Admin) raiseGap(ctx context.Context, t operator.Target, at store.ControlPosition, marks bool) (int, error) {
 	f, err := a.findTarget(t)
 	if err == nil {

@@ -70,7 +70,7 @@ type Log struct {
 	swept   atomic.Int64         // when old states were last deleted, in Unix nanoseconds
 }
 
-// A look is the start of a look at the log, by the monotonic clock and by the wall clock.
+// A look records when the process began to read the log, by the monotonic clock and by the wall clock.
 type look struct{ at, wall time.Time }
 
 // isRecent reports whether the look is recent by both clocks. The monotonic clock may stop while the machine sleeps, and

@@ -114,8 +114,8 @@ func (w *Subscriptions) addAction(r *store.Subscription, a *store.Action) error 
 	return nil
 }
 
-// awaitAction waits for an action and returns its result. The record asked contains the action. The channel tried is closed
-// after this process has tried to perform the action. The channel is nil if another process performs the action.
+// awaitAction waits for an action and returns its result. The record asked contains the action. The channel tried is
+// closed after this process has tried to perform the action. It is nil if another process performs the action.
 func (w *Subscriptions) awaitAction(ctx context.Context, asked *store.Subscription, a *store.Action, tried <-chan struct{}) error {
 	id := asked.ID
 	accepted := &operator.AcceptedError{Subscription: id, Number: a.Number}
