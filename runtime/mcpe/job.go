@@ -309,13 +309,17 @@ func (a *Adapter) expire(s *subscription) {
 		drop = append(drop, j.key)
 	}
 	s.jobs = nil
-	a.notifyExpiredLocked(s)
 	row := s.row()
 	principal := s.owner.principal
 	a.mu.Unlock()
 	if err := a.save(a.ctx, s.owner, []engine.Schedule{row}, drop); err != nil {
 		a.logError("storing the expiry", s, err)
 	}
+	a.mu.Lock()
+	if !s.gone {
+		a.notifyExpiredLocked(s) // it also stores the record, so the expiry must be stored before
+	}
+	a.mu.Unlock()
 	a.runInBackground(func() { a.reconcile(a.ctx, principal, nil) })
 }
 
