@@ -407,7 +407,7 @@ func (s *Server) redefine(et *eventType, d *definition) error {
 // new payloadSchema (OCC-1).
 func (et *eventType) adopt(d *definition, reset bool) {
 	et.mu.Lock()
-	et.def, et.terminated = d, nil
+	et.def = d
 	stop := et.feeds.Adopt(d.check)
 	et.mu.Unlock()
 	if et.topic != nil {

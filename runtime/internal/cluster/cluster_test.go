@@ -421,9 +421,11 @@ func TestOne(t *testing.T) {
 		if err := p.Ask(t.Context(), orders.Order{}); !errors.Is(err, events.ErrNotFound) {
 			t.Error(err)
 		}
-		must(t, p.CloseType(t.Context(), "e", &eventtype.Closing{Err: events.Forbidden("no")}))
-		if e, err := p.ClosedType(t.Context(), "e"); e != nil || err != nil {
-			t.Error(e, err)
+		for _, c := range []*eventtype.Closing{nil, {Err: events.Forbidden("no")}, nil} {
+			must(t, p.CloseType(t.Context(), "e", c))
+			if got, err := p.ClosedType(t.Context(), "e"); got != c || err != nil {
+				t.Errorf("%+v, %v", got, err)
+			}
 		}
 		if _, _, ok := p.Status(); ok || !p.Now().Equal(time.Now()) {
 			t.Error("it has a lease, or another time")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
@@ -23,6 +24,7 @@ type localProcesses struct {
 	stop     context.CancelFunc
 	stored   *solo.Records // nil without webhook delivery
 	webhooks *subscriber.Subscriptions
+	closed   sync.Map // event type → *eventtype.Closing, nil if an operator opened the type again
 }
 
 func newLocalProcesses(o Options) *localProcesses {
@@ -102,11 +104,16 @@ func (p *localProcesses) Ask(context.Context, orders.Order) error {
 	return fault.NotFound("subscription")
 }
 
-// CloseType does nothing, because the event type itself stores the termination until the process exits.
-func (p *localProcesses) CloseType(context.Context, string, *eventtype.Closing) error { return nil }
+// CloseType remembers the termination until the process exits.
+func (p *localProcesses) CloseType(_ context.Context, event string, c *eventtype.Closing) error {
+	p.closed.Store(event, c)
+	return nil
+}
 
-func (p *localProcesses) ClosedType(context.Context, string) (*eventtype.Closing, error) {
-	return nil, nil
+func (p *localProcesses) ClosedType(_ context.Context, event string) (*eventtype.Closing, error) {
+	c, _ := p.closed.Load(event)
+	closing, _ := c.(*eventtype.Closing)
+	return closing, nil
 }
 
 func (p *localProcesses) RecallLater(string) {}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // A pair is two servers that share a store and have an event type e, and the webhook subscription id of ann to it. Stop
@@ -97,6 +99,53 @@ func TestREP13NobodyAnswers(t *testing.T) {
 			t.Errorf("%+v %v", i.Actions, err)
 		}
 		must(t, other.Resume(t.Context(), id)) // it takes the place of one that is done
+	})
+}
+
+// A slowReplies is a store whose next reply with states arrives a second after they were read.
+type slowReplies struct {
+	*memcluster.Store
+	slow atomic.Bool
+}
+
+func (s *slowReplies) States(ctx context.Context, prefix, after string, limit int) ([]engine.State, error) {
+	found, err := s.Store.States(ctx, prefix, after, limit)
+	if s.slow.CompareAndSwap(true, false) {
+		time.Sleep(time.Second)
+	}
+	return found, err
+}
+
+// REP-13: an order that reads whether a type is closed does not undo what an operator does during the read.
+func TestREP13ReadBeforeDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &slowReplies{Store: memcluster.New().Open()}
+		b := newBed(t, setup{store: st})
+		b.event("e")
+		settle(time.Second)
+		ob := &operate.Obeyer{Admin: b.Admin}
+		terminate := func() error {
+			_, err := b.Terminate(t.Context(), operator.Target{Event: "e"}, nil)
+			return err
+		}
+		for name, c := range map[string]struct {
+			before, during func() error
+			closed         bool
+		}{
+			"closed during the read": {func() error { return b.Reopen(t.Context(), "e") }, terminate, true},
+			"opened during the read": {terminate, func() error { return b.Reopen(t.Context(), "e") }, false},
+		} {
+			must(t, c.before())
+			settle(time.Second)
+			st.slow.Store(true)
+			go func() { must(t, ob.Recall(t.Context(), "e")) }()
+			settle(100 * time.Millisecond)
+			must(t, c.during())
+			settle(2 * time.Second)
+			if i, err := b.EventType("e"); err != nil || (i.Terminated != nil) != c.closed {
+				t.Errorf("%s: the termination is %+v, %v", name, i.Terminated, err)
+			}
+		}
 	})
 }
 

@@ -9,6 +9,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -127,6 +129,9 @@ type Admin struct {
 	own memory.Actions // used if the store does not remember actions
 
 	auditLog auditStore
+
+	loading sync.Mutex    // held while a type is opened or closed
+	loads   atomic.Uint64 // number of times that a type was opened or closed
 }
 
 // New returns an Admin for the server o.Host.

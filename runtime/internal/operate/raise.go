@@ -237,31 +237,31 @@ func (a *Admin) Terminate(ctx context.Context, t operator.Target, e *events.Erro
 		}
 		return countOrZero(1, wrapError("terminating", err))
 	}
-	n, err := a.terminate(t, c)
+	n, err := a.terminate(ctx, t, e)
 	return n, a.notify(ctx, "terminating", orders.To(t, orders.Terminate, e), err)
 }
 
-func (a *Admin) terminate(t operator.Target, c *eventtype.Closing) (int, error) {
+func (a *Admin) terminate(ctx context.Context, t operator.Target, e *events.Error) (int, error) {
 	f, err := a.findTarget(t)
 	if err != nil {
 		return 0, fmt.Errorf("terminating: %w", err)
 	}
-	if f.et != nil {
-		return a.closeType(f.et, c), nil
+	if f.et == nil {
+		return a.end(f, e), nil
 	}
-	return a.end(f, c.Err), nil
+	_, err = a.loadClosing(ctx, f.et)
+	return a.endType(f.et, e), err
 }
 
-// closeType closes the event type and ends its live subscriptions, including subscriptions that are just being created.
-func (a *Admin) closeType(et EventType, closing *eventtype.Closing) int {
-	et.Close(closing)
+// endType ends the live subscriptions of a closed event type, including subscriptions that are just being created.
+func (a *Admin) endType(et EventType, e *events.Error) int {
 	f := a.objectsOf(et)
 	for _, c := range a.o.Host.Pollers() {
 		if c.Type() == et {
-			c.Terminate(closing.Err)
+			c.Terminate(e)
 		}
 	}
-	return a.end(f, closing.Err)
+	return a.end(f, e)
 }
 
 func (a *Admin) end(f *targetObjects, e *events.Error) int {
@@ -276,16 +276,32 @@ func (a *Admin) end(f *targetObjects, e *events.Error) int {
 
 // Recall opens or closes the type according to its state in the store.
 func (a *Admin) Recall(ctx context.Context, et EventType) error {
-	c, err := a.o.Processes.ClosedType(ctx, et.Name())
-	if err != nil {
-		return fmt.Errorf("reading whether it was terminated: %w", err)
+	c, err := a.loadClosing(ctx, et)
+	if c != nil {
+		a.endType(et, c.Err)
 	}
-	if c == nil {
-		et.Close(nil)
-		return nil
+	return err
+}
+
+// loadClosing opens or closes the type according to its state in the store, and returns the stored termination. If
+// another call has done this during the read, it reads again, because its result may be the older one.
+func (a *Admin) loadClosing(ctx context.Context, et EventType) (*eventtype.Closing, error) {
+	for {
+		before := a.loads.Load()
+		c, err := a.o.Processes.ClosedType(ctx, et.Name())
+		if err != nil {
+			return nil, fmt.Errorf("reading whether it was terminated: %w", err)
+		}
+		a.loading.Lock()
+		isNewest := a.loads.CompareAndSwap(before, before+1)
+		if isNewest {
+			et.Close(c)
+		}
+		a.loading.Unlock()
+		if isNewest {
+			return c, nil
+		}
 	}
-	a.closeType(et, c)
-	return nil
 }
 
 // Reopen implements [operator.Admin].
@@ -294,11 +310,7 @@ func (a *Admin) Reopen(ctx context.Context, event string) error {
 	if et == nil {
 		return fault.NotFound("event")
 	}
-	if err := a.o.Processes.CloseType(ctx, event, nil); err != nil {
-		return fmt.Errorf("opening it again: %w", err)
-	}
-	et.Close(nil)
-	return a.tellReopened(ctx, event)
+	return a.reopen(ctx, et)
 }
 
 // Registered ends, in all processes, the termination of a type that is being registered.
@@ -306,12 +318,16 @@ func (a *Admin) Registered(ctx context.Context, et EventType) error {
 	if et.Refuses() == nil {
 		return nil
 	}
-	if err := a.o.Processes.CloseType(ctx, et.Name(), nil); err != nil {
-		return fmt.Errorf("opening it again: %w", err)
-	}
-	return a.tellReopened(ctx, et.Name())
+	return a.reopen(ctx, et)
 }
 
-func (a *Admin) tellReopened(ctx context.Context, event string) error {
-	return a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Reopened, Target: &operator.Target{Event: event}})
+func (a *Admin) reopen(ctx context.Context, et EventType) error {
+	err := a.o.Processes.CloseType(ctx, et.Name(), nil)
+	if err == nil {
+		_, err = a.loadClosing(ctx, et)
+	}
+	if err != nil {
+		return fmt.Errorf("opening it again: %w", err)
+	}
+	return a.o.Processes.Tell(ctx, orders.Order{Kind: orders.Reopened, Target: &operator.Target{Event: et.Name()}})
 }
