@@ -209,12 +209,8 @@ func (s *Store) saveMark(ctx context.Context, of engine.Shard, log string, to st
 }
 
 func position(r record) (p store.Position, err error) {
-	if r.exists() {
-		if err := json.Unmarshal(r.body, &p); err != nil {
-			return 0, fmt.Errorf("%w: %s: %w", ErrCorrupt, r.subject, err)
-		}
-	}
-	return p, nil
+	_, err = decodeRecord(r, &p)
+	return p, err
 }
 
 // Mark implements [store.SubscriptionStore].
