@@ -13,7 +13,7 @@ import (
 )
 
 // The cluster suite on three nats-servers. Every second process gets no republished messages, and looks often
-// (REP-2).
+// (REP-2). Their clocks are apart, as after a leader that was ahead, because a clock never moves backward (REP-8, JS-33).
 func TestCluster(t *testing.T) {
 	clustertest.Run(t, clustertest.Engine{
 		Lease: 6 * time.Second, // joining takes several round trips
@@ -26,6 +26,7 @@ func TestCluster(t *testing.T) {
 					o.Poll = 100 * time.Millisecond
 				}
 				s := open(t, cluster[opened%3].ClientURL(), o)
+				s.Hear(time.Now().Add(time.Duration(opened%3) * 450 * time.Millisecond))
 				if deaf {
 					s.Deafen()
 				}
