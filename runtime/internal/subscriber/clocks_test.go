@@ -1,6 +1,7 @@
 package subscriber_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,10 +12,17 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// withClock lets a process take the store's time for different from what it is by the duration, now.
-func withClock(ahead *time.Duration) setting {
+// ahead returns the lead of a clock, which withClock reads.
+func ahead(d time.Duration) *atomic.Int64 {
+	lead := new(atomic.Int64)
+	lead.Store(int64(d))
+	return lead
+}
+
+// withClock lets a process take the store's time for different from what it is by the lead, now.
+func withClock(lead *atomic.Int64) setting {
 	return func(o *subscriber.Options, _ *eventtypetest.Options) {
-		o.Cluster.Now = func() time.Time { return time.Now().Add(*ahead) }
+		o.Cluster.Now = func() time.Time { return time.Now().Add(time.Duration(lead.Load())) }
 	}
 }
 
@@ -25,15 +33,14 @@ const secretC = "whsec_CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCA="
 func TestSUB5LastRotation(t *testing.T) {
 	for name, ask := range map[string]func(f *deployment, owner *process, subscribe func(p *process, secret string)){
 		"apart": func(f *deployment, owner *process, subscribe func(*process, string)) {
-			ahead, right := 20*time.Second, time.Duration(0)
-			subscribe(f.process(withClock(&ahead)), secretB)
-			subscribe(f.process(withClock(&right)), secretC)
+			subscribe(f.process(withClock(ahead(20*time.Second))), secretB)
+			subscribe(f.process(withClock(ahead(0))), secretC)
 		},
 		"set back": func(f *deployment, owner *process, subscribe func(*process, string)) {
-			var clock time.Duration
-			p := f.process(withClock(&clock))
+			lead := ahead(0)
+			p := f.process(withClock(lead))
 			subscribe(p, secretB)
-			clock = -time.Minute
+			lead.Store(int64(-time.Minute))
 			subscribe(p, secretC)
 		},
 	} {
@@ -64,8 +71,7 @@ func TestSUB5LastRotation(t *testing.T) {
 // suspended it was ahead and its last write came after the refresh.
 func TestHOOK5RevivedByAClockBehind(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
-		ahead := time.Minute
-		owner := f.process(withClock(&ahead), func(o *subscriber.Options, _ *eventtypetest.Options) {
+		owner := f.process(withClock(ahead(time.Minute)), func(o *subscriber.Options, _ *eventtypetest.Options) {
 			o.Delivery.Suspend = delivery.Suspension{Window: time.Hour, Min: 3, Rate: 0.5}
 		}).own()
 		f.r.on(func(*received) int { return 500 })
@@ -172,15 +178,15 @@ func TestREP13RevokedTypes(t *testing.T) {
 
 // SUB-1, REP-11: deliveries wait for the response of a process whose clock is ahead no longer than for another's.
 func TestSUB1HeldByAClockAhead(t *testing.T) {
-	ahead := 20 * time.Second
+	const lead = 20 * time.Second
 	for name, delivers := range map[string]func(f *deployment) (owner, other *process){
 		"refreshed": func(f *deployment) (owner, other *process) {
 			owner = f.process().own()
 			owner.subscribe("ann", origin+"a")
-			return owner, f.process(withClock(&ahead))
+			return owner, f.process(withClock(ahead(lead)))
 		},
 		"created": func(f *deployment) (owner, other *process) {
-			return f.process().own(), f.process(withClock(&ahead))
+			return f.process().own(), f.process(withClock(ahead(lead)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
