@@ -138,7 +138,11 @@ func TestREP13ReadBeforeDecision(t *testing.T) {
 			must(t, c.before())
 			settle(time.Second)
 			st.slow.Store(true)
-			go func() { must(t, ob.Recall(t.Context(), "e")) }()
+			go func() {
+				if err := ob.Recall(t.Context(), "e"); err != nil {
+					t.Error(err)
+				}
+			}()
 			settle(100 * time.Millisecond)
 			must(t, c.during())
 			settle(2 * time.Second)
@@ -146,6 +150,32 @@ func TestREP13ReadBeforeDecision(t *testing.T) {
 				t.Errorf("%s: the termination is %+v, %v", name, i.Terminated, err)
 			}
 		}
+	})
+}
+
+// REP-13: a termination that is stored closes the type here, also if it cannot be read afterwards.
+func TestREP13TerminatedUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memcluster.New().Open()
+		b := newBed(t, setup{store: st})
+		b.event("e")
+		settle(time.Second)
+		var stored atomic.Bool
+		st.Inject(memcluster.Faults{Fail: func(op string) error {
+			if op == "PutState" {
+				stored.Store(true)
+			}
+			if op == "States" && stored.Load() {
+				return errors.New("unreadable")
+			}
+			return nil
+		}})
+		_, err := b.Terminate(t.Context(), operator.Target{Event: "e"}, nil)
+		must(t, err)
+		if i, err := b.EventType("e"); err != nil || i.Terminated == nil {
+			t.Errorf("the termination is %+v, %v", i.Terminated, err)
+		}
+		st.Inject(memcluster.Faults{})
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -70,7 +71,7 @@ func (o *Obeyer) Do(ctx context.Context, what orders.Order) error {
 			o.Log.RecallLater(target.Event)
 			break
 		}
-		_, err = a.terminate(ctx, target, what.Err())
+		_, err = a.terminate(ctx, target, &eventtype.Closing{Err: what.Err()})
 	}
 	if errors.Is(err, events.ErrNotFound) {
 		return nil // the target lives elsewhere

@@ -130,8 +130,8 @@ type Admin struct {
 
 	auditLog auditStore
 
-	loading sync.Mutex    // held while a type is opened or closed
-	loads   atomic.Uint64 // number of times that a type was opened or closed
+	closing  sync.Mutex    // held while a type is opened or closed
+	closings atomic.Uint64 // number of times that a type was opened or closed
 }
 
 // New returns an Admin for the server o.Host.

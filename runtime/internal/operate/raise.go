@@ -237,20 +237,22 @@ func (a *Admin) Terminate(ctx context.Context, t operator.Target, e *events.Erro
 		}
 		return countOrZero(1, wrapError("terminating", err))
 	}
-	n, err := a.terminate(ctx, t, e)
+	n, err := a.terminate(ctx, t, c)
 	return n, a.notify(ctx, "terminating", orders.To(t, orders.Terminate, e), err)
 }
 
-func (a *Admin) terminate(ctx context.Context, t operator.Target, e *events.Error) (int, error) {
+func (a *Admin) terminate(ctx context.Context, t operator.Target, c *eventtype.Closing) (int, error) {
 	f, err := a.findTarget(t)
 	if err != nil {
 		return 0, fmt.Errorf("terminating: %w", err)
 	}
 	if f.et == nil {
-		return a.end(f, e), nil
+		return a.end(f, c.Err), nil
 	}
-	_, err = a.loadClosing(ctx, f.et)
-	return a.endType(f.et, e), err
+	if _, err := a.loadClosing(ctx, f.et); err != nil {
+		a.setClosing(f.et, c, a.closings.Load()) // it is stored, so it applies although it cannot be read
+	}
+	return a.endType(f.et, c.Err), nil
 }
 
 // endType ends the live subscriptions of a closed event type, including subscriptions that are just being created.
@@ -287,21 +289,26 @@ func (a *Admin) Recall(ctx context.Context, et EventType) error {
 // another call has done this during the read, it reads again, because its result may be the older one.
 func (a *Admin) loadClosing(ctx context.Context, et EventType) (*eventtype.Closing, error) {
 	for {
-		before := a.loads.Load()
+		before := a.closings.Load()
 		c, err := a.o.Processes.ClosedType(ctx, et.Name())
 		if err != nil {
 			return nil, fmt.Errorf("reading whether it was terminated: %w", err)
 		}
-		a.loading.Lock()
-		isNewest := a.loads.CompareAndSwap(before, before+1)
-		if isNewest {
-			et.Close(c)
-		}
-		a.loading.Unlock()
-		if isNewest {
+		if a.setClosing(et, c, before) {
 			return c, nil
 		}
 	}
+}
+
+// setClosing opens or closes the type. It does nothing and returns false if the number of earlier calls is not before.
+func (a *Admin) setClosing(et EventType, c *eventtype.Closing, before uint64) bool {
+	a.closing.Lock()
+	defer a.closing.Unlock()
+	if !a.closings.CompareAndSwap(before, before+1) {
+		return false
+	}
+	et.Close(c)
+	return true
 }
 
 // Reopen implements [operator.Admin].
