@@ -104,7 +104,7 @@ func (p *localProcesses) Ask(context.Context, orders.Order) error {
 	return fault.NotFound("subscription")
 }
 
-// CloseType remembers the termination until the process exits.
+// CloseType stores the termination until the process exits.
 func (p *localProcesses) CloseType(_ context.Context, event string, c *eventtype.Closing) error {
 	p.closed.Store(event, c)
 	return nil

@@ -12,14 +12,14 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// ahead returns the lead of a clock, which withClock reads.
+// ahead returns a lead for withClock. The test may change it.
 func ahead(d time.Duration) *atomic.Int64 {
 	lead := new(atomic.Int64)
 	lead.Store(int64(d))
 	return lead
 }
 
-// withClock lets a process take the store's time for different from what it is by the lead, now.
+// withClock adds the current lead to what a process takes for the store's time.
 func withClock(lead *atomic.Int64) setting {
 	return func(o *subscriber.Options, _ *eventtypetest.Options) {
 		o.Cluster.Now = func() time.Time { return time.Now().Add(time.Duration(lead.Load())) }
