@@ -23,7 +23,7 @@ var layers = []string{
 	"internal/orders", "internal/solo",
 	"internal/subscriber",
 	"internal/waittool", "internal/polling", "internal/streaming", "internal/history",
-	"internal/lease",
+	"internal/access", "internal/lease",
 	"internal/eventtype",
 	"internal/feed", "internal/topic",
 	"internal/delivery",

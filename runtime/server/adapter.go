@@ -62,7 +62,7 @@ func (s portAdapter) Types(ctx context.Context, principal string) ([]events.Info
 		if d == nil {
 			continue
 		}
-		ok, err := s.isVisible(ctx, principal, et.name)
+		ok, err := s.access.IsVisible(ctx, principal, et.name)
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -29,12 +30,15 @@ func (s *Server) KeySet() http.Handler {
 func (s *Server) Admin() operator.Admin { return s.admin }
 
 func newAdmin(s *Server) *operate.Admin {
-	return operate.New(operate.Options{Host: operateHost{s}, Processes: s.cluster, Webhooks: s.webhooks, Store: s.options.Store, Outbox: s.options.Outbox, Dialect: s.dialectFor(false),
+	return operate.New(operate.Options{Host: operateHost{s.access, s}, Processes: s.cluster, Webhooks: s.webhooks, Store: s.options.Store, Outbox: s.options.Outbox, Dialect: s.dialectFor(false),
 		Now: s.now, Closing: s.closing, Log: &s.log})
 }
 
 // An operateHost adapts the server to [operate.Host].
-type operateHost struct{ s *Server }
+type operateHost struct {
+	*access.Gate
+	s *Server
+}
 
 func (h operateHost) EventTypes() (all []operate.EventType) {
 	for _, et := range h.s.eventTypes() {
@@ -76,14 +80,6 @@ func (h operateHost) Poller(subscription string) operate.Connection {
 		return l
 	}
 	return nil
-}
-
-func (h operateHost) Visible(ctx context.Context, principal, event string) (bool, error) {
-	return h.s.isVisible(ctx, principal, event)
-}
-
-func (h operateHost) Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
-	return h.s.recheck(ctx, principal, a)
 }
 
 func (h operateHost) Deciding() { h.s.leases.Deciding() }

@@ -3,15 +3,11 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
@@ -61,58 +57,13 @@ func (s *Server) authenticate(ctx context.Context, extra *mcp.RequestExtra) (pri
 	return principal, expires
 }
 
-// isVisible reports whether the Visible hook allows the principal to see the event type (LIST-4).
-func (s *Server) isVisible(ctx context.Context, principal, event string) (ok bool, err error) {
-	if s.options.Visible == nil {
-		return true, nil
-	}
-	err = guard("Visible", func() error { ok = s.options.Visible(ctx, principal, event); return nil })
-	return ok, err
-}
-
-// authorize calls both Authorize hooks (AUTH-1).
-func (s *Server) authorize(ctx context.Context, principal string, a eventtype.Arguments) error {
-	d := definitionOf(a)
-	if f := s.options.Authorize; f != nil {
-		if err := guard("Authorize", func() error { return f(ctx, principal, d.info.Name, a.Canonical()) }); err != nil {
-			return fault.AsForbidden(ctx, err)
-		}
-	}
-	if f := d.hooks.Authorize; f != nil {
-		if err := d.guard("Authorize", func() error { return f(ctx, principal, a.Typed()) }); err != nil {
-			return fault.AsForbidden(ctx, err)
-		}
-	}
-	return nil
-}
-
 // parseArguments parses the arguments of a request and authorizes them with both Authorize hooks.
 func (s *Server) parseArguments(ctx context.Context, principal string, d *definition, raw json.RawMessage) (eventtype.Arguments, error) {
 	a, err := eventtype.Parse(d, raw)
 	if err == nil {
-		err = s.authorize(ctx, principal, a)
+		err = s.access.Admit(ctx, principal, a)
 	}
 	return a, err
-}
-
-// recheck runs the hooks again for a live subscription. It returns the error that ends the subscription, or nil if the
-// subscription continues. A failing hook or a canceled context does not end the subscription (AUTH-2, LIST-4).
-func (s *Server) recheck(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
-	ok, err := s.isVisible(ctx, principal, definitionOf(a).info.Name)
-	if err == nil && !ok {
-		return fault.NotFound("event")
-	}
-	if err == nil {
-		err = s.authorize(ctx, principal, a)
-	}
-	var e *events.Error
-	if errors.As(err, &e) && e.Kind != wire.Internal && e.Kind != wire.UpstreamError {
-		return e
-	}
-	if err != nil {
-		s.log.Internal(ctx, "asking Authorize again", err)
-	}
-	return nil
 }
 
 // Revoke ends the principal's live subscriptions to the named events, or to all events if none are named. Streams,

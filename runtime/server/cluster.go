@@ -25,7 +25,7 @@ type Replica struct {
 // newProcesses connects the server to the processes that share its store.
 func (s *Server) newProcesses(ctx context.Context) (cluster.Processes, error) {
 	r := s.options.Replica
-	return cluster.New(ctx, cluster.Options{Host: clusterHost{webhookHost{s}}, Store: s.options.Store, Outbox: s.options.Outbox, EmitOnly: s.options.emitOnly,
+	return cluster.New(ctx, cluster.Options{Host: clusterHost{webhookHost{s.access, s}}, Store: s.options.Store, Outbox: s.options.Outbox, EmitOnly: s.options.emitOnly,
 		Name: r.Name, Lease: r.Lease, Log: &s.log, Logger: s.options.Logger})
 }
 

@@ -164,6 +164,11 @@ func (d *definition) initType() {
 // definitionOf returns the definition against which the arguments were validated.
 func definitionOf(a eventtype.Arguments) *definition { return a.Def.(*definition) }
 
+// authorizeHook returns the Authorize hook of the arguments' event type, or nil.
+func authorizeHook(a eventtype.Arguments) func(ctx context.Context, principal string, arguments any) error {
+	return definitionOf(a).hooks.Authorize
+}
+
 // checkModes returns an error if the description leaves the type without a delivery mode (LIST-3). Such a type could
 // not deliver events to any subscriber. Modes that the author disabled with options are not an error.
 func (d *definition) checkModes(o Options) error {

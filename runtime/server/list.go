@@ -52,7 +52,7 @@ func (s *Server) listEvents(ctx context.Context, r *port.Request) (json.RawMessa
 		if len(modes) == 0 {
 			continue // this caller could not subscribe to it
 		}
-		ok, err := s.isVisible(ctx, r.Principal, et.name)
+		ok, err := s.access.IsVisible(ctx, r.Principal, et.name)
 		if err != nil {
 			return nil, err
 		}

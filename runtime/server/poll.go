@@ -89,7 +89,7 @@ func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollPa
 	enter := func(ctx context.Context, q *polling.Request) (leave func()) {
 		leave = l.Enter(q)
 		if s.leases.Decisions() != decisions { // the hooks may have changed their decision meanwhile
-			if e := s.recheck(ctx, principal, args); e != nil {
+			if e := s.access.Refused(ctx, principal, args); e != nil {
 				q.End(e)
 			}
 		}
@@ -97,7 +97,7 @@ func (s *Server) checkPoll(ctx context.Context, principal string, p *wire.PollPa
 	}
 	return &polling.Request{Type: et, Sub: sub, Args: args,
 		Replay: replay, Head: head, Limit: limit, MaxPage: s.options.MaxPage, Scan: s.options.ScanLimit,
-		Wait: wait, Closing: s.closing, NextPoll: d.options.nextPoll, Current: s.cluster.Heard, Enter: enter}, nil
+		Wait: wait, Closing: s.closing, NextPoll: d.options.nextPoll, Access: s.access, Enter: enter}, nil
 }
 
 // Hold implements [polling.Type].

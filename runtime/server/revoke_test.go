@@ -47,7 +47,10 @@ func revoked(t *testing.T, c revocable, at int) {
 	var lost atomic.Bool
 	change := func(f *fleet) {
 		f.options.Principal = func(context.Context, *mcp.RequestExtra) string { return "ann" }
-		f.options.Authorize = func(context.Context, string, string, json.RawMessage) error {
+		f.options.Authorize = func(ctx context.Context, principal, _ string, _ json.RawMessage) error {
+			if got := PrincipalOf(ctx); got != principal {
+				t.Errorf("Authorize is called for %q with the principal %q in its context", principal, got)
+			}
 			if c.denied && lost.Load() {
 				return events.Forbidden("not any more")
 			}

@@ -31,6 +31,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/evolve"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
@@ -71,6 +72,7 @@ type Server struct {
 
 	listeners listeners.Set[func()] // for changes of the list
 
+	access      *access.Gate
 	members     lease.Members
 	leases      lease.Leases
 	streams     *streaming.Streams
@@ -149,8 +151,9 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	s.tools.Options = waittool.Options{Host: toolHost{s}, MCP: srv, Log: &s.log, MaxWait: s.options.MaxToolWait, MaxParams: s.options.MaxParams,
 		Private: s.options.Visible != nil}
 	s.memoryUsage.limits = s.options.MemoryQuota
-	s.members.Host, s.leases.Members = leaseHost{s}, &s.members
-	s.streams = streaming.New(streaming.Options{Members: &s.members, Refused: s.recheck, Current: func() bool { return s.cluster.Heard() }, Wrote: countFrames, Heartbeat: s.options.Heartbeat,
+	s.access = &access.Gate{Visible: s.options.Visible, Authorize: s.options.Authorize, OfType: authorizeHook, Heard: func() bool { return s.cluster.Heard() }, Log: &s.log}
+	s.members.Host, s.leases.Members = leaseHost{s.access, s}, &s.members
+	s.streams = streaming.New(streaming.Options{Members: &s.members, Access: s.access, Wrote: countFrames, Heartbeat: s.options.Heartbeat,
 		Reauthorize: s.options.Reauthorize, MaxStreams: s.options.MaxStreams, Log: &s.log})
 	var err error
 	if s.metrics, err = newMetrics(s.options.meter()); err != nil {
@@ -488,7 +491,7 @@ func (s *Server) lookup(ctx context.Context, principal, name string) (*eventType
 	if d == nil {
 		return nil, nil, fault.NotFound("event")
 	}
-	ok, err := s.isVisible(ctx, principal, name)
+	ok, err := s.access.IsVisible(ctx, principal, name)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
@@ -79,7 +79,10 @@ func (s portAdapter) Follow(ctx context.Context, r port.FollowRequest) (port.Fol
 }
 
 // A leaseHost calls the author's hooks when subscriptions begin and end. It implements [lease.Host].
-type leaseHost struct{ s *Server }
+type leaseHost struct {
+	*access.Gate
+	s *Server
+}
 
 // hookTimeout limits a call to OnUnsubscribe, which runs after its request or stream has ended.
 const hookTimeout = 30 * time.Second
@@ -111,10 +114,6 @@ func (h leaseHost) Unsubscribed(sub eventtype.Subscription, a eventtype.Argument
 	if err != nil {
 		h.s.log.Internal(ctx, "OnUnsubscribe", err)
 	}
-}
-
-func (h leaseHost) Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
-	return h.s.recheck(hook.WithPrincipal(ctx, principal), principal, a)
 }
 
 func (h leaseHost) Take(principal string, n int) error { return h.s.memoryUsage.charge(principal, n) }

@@ -43,7 +43,7 @@ func (s *Server) subscribe(ctx context.Context, r *port.Request) (json.RawMessag
 	if err := s.webhooks.Read(ctx, q, d, &p); err != nil {
 		return nil, err
 	}
-	if err := s.authorize(ctx, r.Principal, q.Args); err != nil {
+	if err := s.access.Admit(ctx, r.Principal, q.Args); err != nil {
 		return nil, err
 	}
 	if q.Head, err = et.topic.Now(ctx, d.Kernel(), q.Head, q.Replay); err != nil {

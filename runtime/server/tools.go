@@ -62,7 +62,7 @@ func (h toolHost) Offers(ctx context.Context) (all []waittool.Offer) {
 		if d == nil || !d.offersPoll() {
 			continue
 		}
-		ok, err := h.s.isVisible(ctx, hook.Principal(ctx), et.name)
+		ok, err := h.s.access.IsVisible(ctx, hook.Principal(ctx), et.name)
 		if err != nil {
 			h.s.log.Internal(ctx, "listing tool "+WaitTool, err)
 		} else if ok {

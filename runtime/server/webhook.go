@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/history"
@@ -37,7 +37,7 @@ func newWebhooks(s *Server) (*subscriber.Subscriptions, error) {
 		deliveries.Attempts, deliveries.AttemptBounds = attempts, engine.AttemptBounds(o.Attempts)
 	}
 	w, err := subscriber.New(subscriber.Options{
-		Host: webhookHost{s}, Store: records, Admitted: s.writes.recordResult, Cluster: cluster, Durable: st.Durable(), Guard: guard,
+		Host: webhookHost{s.access, s}, Store: records, Admitted: s.writes.recordResult, Cluster: cluster, Durable: st.Durable(), Guard: guard,
 		Terms: o.subscriptionTerms(), Grace: o.Grace, Quota: subscriber.Quota(o.Quota),
 		Verify:   verify.Options{Limits: verify.Limits(o.Verify), Allow: o.AllowReceivers, Identity: o.Identity, Meter: s.options.meter()},
 		Delivery: deliveries, Reauthorize: s.options.Reauthorize, Log: &s.log,
@@ -89,7 +89,10 @@ func (s *Server) saveSchemas(d *definition, m *history.Recollection) {
 }
 
 // A webhookHost adapts the server to [subscriber.Host].
-type webhookHost struct{ s *Server }
+type webhookHost struct {
+	*access.Gate
+	s *Server
+}
 
 func (h webhookHost) Type(event string) (eventtype.Type, bool) {
 	et := h.s.eventType(event)
@@ -106,15 +109,6 @@ func (h webhookHost) Leave(sub eventtype.Subscription, a eventtype.Arguments) {
 
 func (h webhookHost) Release(sub eventtype.Subscription, a eventtype.Arguments) {
 	h.s.members.Release(sub, a)
-}
-
-func (h webhookHost) Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error {
-	return h.s.recheck(ctx, principal, a)
-}
-
-func (h webhookHost) Asks(a eventtype.Arguments) bool {
-	o := &h.s.options
-	return o.Visible != nil || o.Authorize != nil || definitionOf(a).hooks.Authorize != nil
 }
 
 func (h webhookHost) Take(principal string, n int) error { return h.s.memoryUsage.charge(principal, n) }

@@ -226,6 +226,7 @@ func (h webhookHost) Asks(eventtype.Arguments) bool                             
 func (h webhookHost) Take(string, int) error                                             { return nil }
 func (h webhookHost) Keep(string, int)                                                   {}
 func (h webhookHost) Give(string, int)                                                   {}
+func (h webhookHost) Current() bool                                                      { return true }
 func (h webhookHost) Refused(context.Context, string, eventtype.Arguments) *events.Error { return nil }
 
 // An obeyer records orders.

@@ -50,9 +50,6 @@ func (c *Many) Records(context.Context) (subscriber.Records, *subscriber.Cluster
 	unknown := rate.NewLimiter(unknownRate, unknownBurst)
 	return c.store, &subscriber.Cluster{
 		Now: c.clock.now, Shards: Shards, Position: func() store.ControlPosition { return c.Log.Position() },
-		May: func(t subscriber.Ownership) func() bool {
-			return func() bool { return c.Heard() && t.Valid() }
-		},
 		Tell: func(ctx context.Context, id string, of engine.Shard) error {
 			o := orders.Order{Kind: orders.Changed, Target: &operator.Target{ID: id}}
 			if of.Topic != "" {

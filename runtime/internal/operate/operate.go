@@ -40,8 +40,8 @@ type Host interface {
 	Pollers() []Connection
 	Poller(subscription string) Connection
 
-	// Visible calls the author's hook to decide whether the event type is visible to the principal.
-	Visible(ctx context.Context, principal, event string) (bool, error)
+	// IsVisible calls the author's hook to decide whether the event type is visible to the principal.
+	IsVisible(ctx context.Context, principal, event string) (bool, error)
 	// Refused calls all hooks for a webhook subscription and returns nil if they allow it (LIST-4, AUTH-2).
 	Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
 	// Deciding is called before the [Connection.Refused] calls for all live connections. It makes a poll that the hooks

@@ -108,7 +108,7 @@ func (a *Admin) RefreshVisibility(ctx context.Context) error {
 
 func (a *Admin) refreshVisibility(ctx context.Context) {
 	hidden := func(principal, event string) bool {
-		ok, err := a.o.Host.Visible(ctx, principal, event)
+		ok, err := a.o.Host.IsVisible(ctx, principal, event)
 		if err != nil {
 			a.o.Log.Internal(ctx, "asking Visible again", err)
 		}

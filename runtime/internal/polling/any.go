@@ -23,7 +23,7 @@ func Any(ctx context.Context, polls []*Request, tick func(until time.Time) time.
 	defer leave()
 	found, each, wrong, err = hold(ctx, polls, tick)
 	if err == nil {
-		if err = awaitCurrent(ctx, polls[0]); err != nil {
+		if err = polls[0].Access.Await(ctx); err != nil {
 			found, each = nil, nil
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
@@ -47,9 +48,8 @@ type Request struct {
 	Quiet time.Duration
 	// NextPoll is the recommended delay before the caller's next poll. A check can override it.
 	NextPoll time.Duration
-	// Current reports whether this process has read the recent requests of operators. The poll is not answered while it
-	// returns false, because a request might have ended the poll (REP-11).
-	Current func() bool
+	// Access decides whether the poll may be answered now.
+	Access *access.Gate
 	// Enter is called when the poll starts, and leave when it has finished. [Request.End] may be called in between.
 	// Enter may be nil if the poll is never ended early.
 	Enter func(ctx context.Context, q *Request) (leave func())
@@ -156,7 +156,7 @@ func Read(ctx context.Context, q *Request) (*Answer, error) {
 	r.limit, r.bytes = q.Limit, q.MaxPage-pageOverhead
 	err := r.read()
 	if err == nil {
-		err = awaitCurrent(ctx, q)
+		err = q.Access.Await(ctx)
 	}
 	if e := causeOf(ctx); e != nil {
 		err = e.reason
@@ -167,30 +167,6 @@ func Read(ctx context.Context, q *Request) (*Answer, error) {
 	}
 	return &r.a, nil
 }
-
-const (
-	// checkCurrent is the interval between calls of Current, and maxUnread the maximum wait.
-	checkCurrent = 10 * time.Millisecond
-	maxUnread    = 5 * time.Second
-)
-
-// awaitCurrent waits until the process has read the recent requests of operators. It returns an error if it cannot read
-// them.
-func awaitCurrent(ctx context.Context, q *Request) error {
-	for end := time.Now().Add(maxUnread); !q.Current(); {
-		if time.Now().After(end) {
-			return fault.Typed(errUnread)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(checkCurrent):
-		}
-	}
-	return nil
-}
-
-var errUnread = errors.New("the requests of operators in other processes cannot be read")
 
 // A pollSource reads occurrences for one poll.
 type pollSource interface {

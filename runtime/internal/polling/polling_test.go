@@ -295,7 +295,7 @@ func TestREP11NothingUnread(t *testing.T) {
 					e.Emit(incident{ID: "1"})
 					q := request(t, e, `{}`, time.Minute, cursor)
 					began := time.Now()
-					q.Current = func() bool { return time.Since(began) >= c.unread }
+					q.Access.Heard = func() bool { return time.Since(began) >= c.unread }
 					if c.end {
 						time.AfterFunc(2*time.Second, func() { q.End(revoked) })
 					}

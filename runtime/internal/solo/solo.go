@@ -23,7 +23,6 @@ func (r *Records) Cluster(changed func(id string, of engine.Shard)) *subscriber.
 	return &subscriber.Cluster{
 		Now:      time.Now,
 		Position: r.position,
-		May:      func(subscriber.Ownership) func() bool { return nil },
 		Tell: func(_ context.Context, id string, of engine.Shard) error {
 			changed(id, of)
 			return nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
@@ -57,7 +58,7 @@ func inBubble(t *testing.T, o Options, e eventtypetest.Options, f func(b *bed)) 
 	synctest.Test(t, func(t *testing.T) {
 		b := &bed{t: t, Type: eventtypetest.New(t, "e", e)}
 		b.members.Host = b
-		o.Members, o.Refused, o.Current, o.Wrote, o.Log = &b.members, b.ask, b.current, b.wrote, &fault.Log{Logger: slog.New(slog.NewTextHandler(b, nil))}
+		o.Members, o.Access, o.Wrote, o.Log = &b.members, &access.Gate{Authorize: b.authorize, Heard: b.current}, b.wrote, &fault.Log{Logger: slog.New(slog.NewTextHandler(b, nil))}
 		if o.Heartbeat == 0 {
 			o.Heartbeat = 15 * time.Second
 		}
@@ -97,9 +98,12 @@ func (b *bed) note(line string) {
 	b.heard = append(b.heard, line)
 }
 
-func (b *bed) ask(context.Context, string, eventtype.Arguments) *events.Error {
+func (b *bed) authorize(context.Context, string, string, json.RawMessage) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.refused == nil {
+		return nil
+	}
 	return b.refused
 }
 

@@ -157,7 +157,7 @@ func (r *run) checkState(now time.Time) bool {
 		r.nextAuth = now.Add(st.of.o.Reauthorize)
 		ctx, cancel := context.WithTimeout(r.hooks, st.of.o.Heartbeat)
 		defer cancel()
-		if e := st.of.o.Refused(ctx, st.sub.Principal, args); e != nil {
+		if e := st.of.o.Access.Refused(ctx, st.sub.Principal, args); e != nil {
 			st.Terminate(e)
 			return false
 		}

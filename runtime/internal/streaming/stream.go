@@ -108,7 +108,7 @@ func (st *Stream) mayWrite() bool {
 	st.mu.Lock()
 	held := st.held
 	st.mu.Unlock()
-	return !held && st.of.o.Current()
+	return !held && st.of.o.Access.Current()
 }
 
 // End implements [port.Stream].
@@ -189,7 +189,7 @@ func (st *Stream) Raise(e *events.Error) {
 
 // Refused calls the author's hooks. It returns their error if they refuse the subscription, or nil (AUTH-2).
 func (st *Stream) Refused(ctx context.Context) *events.Error {
-	return st.of.o.Refused(ctx, st.sub.Principal, st.arguments())
+	return st.of.o.Access.Refused(ctx, st.sub.Principal, st.arguments())
 }
 
 // wrote records the stream's position. It must be called from the goroutine that reads the source.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
@@ -26,16 +27,12 @@ import (
 // Options configures [Streams].
 type Options struct {
 	Members *lease.Members
-	// Refused calls the author's hooks for an open subscription. It returns their error if they refuse the
-	// subscription, or nil (AUTH-2).
-	Refused func(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
-	// Current reports whether this process has read the recent requests of operators. Streams and followers pass on no
-	// occurrences while it returns false, because a request might have ended them (REP-11).
-	Current func() bool
+	// Access decides whether a stream or follower continues, and whether it may pass on occurrences now.
+	Access *access.Gate
 	// Wrote is called after each write with the number of frames and the number of occurrences among them.
 	Wrote func(ctx context.Context, et eventtype.Type, frames, occurrences int)
-	// Heartbeat is the interval between heartbeats. Reauthorize is the interval between calls to Refused; 0 or less
-	// disables these calls.
+	// Heartbeat is the interval between heartbeats. Reauthorize is the interval between calls to Access.Refused; 0
+	// or less disables these calls.
 	Heartbeat, Reauthorize time.Duration
 	// MaxStreams is the maximum number of streams per principal. A value of 0 or less means no limit (PUSH-10).
 	MaxStreams int

@@ -24,6 +24,7 @@ func (h host) Refused(ctx context.Context, principal string, a eventtype.Argumen
 	return h.p.author.Refused(ctx, principal, a)
 }
 func (h host) Asks(eventtype.Arguments) bool { return true }
+func (h host) Current() bool                 { return !h.p.deaf.Load() }
 func (h host) Take(principal string, n int) error {
 	h.Keep(principal, n)
 	return nil

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
 // Redefined ends the webhook subscriptions that are incompatible with a type's new definition. It wakes the other
@@ -27,7 +26,7 @@ func OfPrincipal(principal string, names []string) func(*Live) bool {
 // Recheck calls the author's hooks for a live subscription and ends the subscription if a hook refuses it (AUTH-2,
 // LIST-4).
 func (w *Subscriptions) Recheck(ctx context.Context, h *Live) {
-	if e := w.host.Refused(hook.WithPrincipal(ctx, h.Principal), h.Principal, h.Arguments()); e != nil {
+	if e := w.host.Refused(ctx, h.Principal, h.Arguments()); e != nil {
 		w.End(h, e)
 	}
 }

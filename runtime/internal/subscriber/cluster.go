@@ -28,10 +28,6 @@ type Records interface {
 type Cluster struct {
 	// Now returns the current time of the store, which all records and signatures use (REP-8).
 	Now func() time.Time
-	// May returns a function that is called before every attempt under an ownership. The function reports whether the
-	// ownership is valid and this process is up to date with the changes of other processes (REP-8, REP-11). If the
-	// function is nil, every attempt is allowed.
-	May func(Ownership) func() bool
 	// Position returns the position of the latest request to end subscriptions or signal a gap that this process knows. A
 	// subscription that the process begins to admit now is not covered by that request and earlier ones (REP-13).
 	Position func() store.ControlPosition

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,6 +142,7 @@ type process struct {
 	ownership *ownership // nil without a shard
 	owning    chan struct{}
 	stopped   bool
+	deaf      atomic.Bool // it does not know the requests of operators
 
 	mu      sync.Mutex
 	charged map[string]int // by principal
@@ -166,7 +168,7 @@ func (f *deployment) process(settings ...setting) *process {
 		Verify: verify.Options{Allow: []string{origin}, Limits: verify.Limits{Timeout: 5 * time.Second, Budget: 100, CacheFor: time.Hour,
 			PerPrincipal: 100, Total: 1000}, Meter: noop.Meter{}},
 		Delivery: delivery.Options{Jitter: -1, Logger: quiet}}
-	o.Cluster = &subscriber.Cluster{Now: time.Now, Position: f.position, Shards: 1, Tell: f.tell, May: func(t subscriber.Ownership) func() bool { return t.Valid },
+	o.Cluster = &subscriber.Cluster{Now: time.Now, Position: f.position, Shards: 1, Tell: f.tell,
 		Standing: f.stands, Obsolete: f.isObsolete}
 	e := eventtypetest.Options{Emits: true, Fingerprint: "1", Log: func(name string, o store.LogOptions) (store.EventLog, error) {
 		return p.store.OpenLog(context.Background(), name, o)
@@ -250,12 +252,13 @@ type ownership struct {
 	ctx      context.Context
 	end      context.CancelFunc
 	draining chan struct{}
+	lapsed   atomic.Bool // by the clock, although nobody has said so
 }
 
 func (t *ownership) ShardFence() engine.ShardFence { return t.hold }
 func (t *ownership) Context() context.Context      { return t.ctx }
 func (t *ownership) Draining() <-chan struct{}     { return t.draining }
-func (t *ownership) Valid() bool                   { return t.ctx.Err() == nil }
+func (t *ownership) Valid() bool                   { return t.ctx.Err() == nil && !t.lapsed.Load() }
 func (t *ownership) Fenced()                       { t.end() }
 
 // own makes the process the owner of the shard, which nobody may own any more.

@@ -30,6 +30,8 @@ type Host interface {
 	Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
 	// Asks reports whether there are hooks to call.
 	Asks(a eventtype.Arguments) bool
+	// Current reports whether deliveries may be attempted now (REP-11).
+	Current() bool
 
 	// Take charges n bytes to a principal. It returns an error if that would exceed the quota (CAP-5). Keep charges n
 	// bytes even above the quota.

@@ -18,7 +18,7 @@ func (w *Subscriptions) newOwnedShard(t Ownership, et eventtype.Type) *ownedShar
 	p := &ownedShard{w: w, ownership: t, et: et, owned: w.store.Owned(t.ShardFence()), live: map[*Live]struct{}{},
 		touched: map[string]bool{}, left: map[string]string{}}
 	p.shard = w.engine.NewShard(delivery.ShardOptions{Store: &trimmingStore{p.owned, w}, Fenced: t.Fenced,
-		Undivided: w.cluster.Shards == 1, May: w.cluster.May(t)})
+		Undivided: w.cluster.Shards == 1, May: func() bool { return w.host.Current() && t.Valid() }})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {

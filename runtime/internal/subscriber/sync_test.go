@@ -3,6 +3,7 @@ package subscriber_test
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,26 @@ func TestREP11NothingIsSentBeforeTheLook(t *testing.T) {
 		f.r.wants("only looked at", "stays", "1")
 		owner.hooks("at the owner", "on ann", "on ann", "off ann")
 	})
+}
+
+// REP-8, REP-11: no attempt begins while the owner does not know the requests of operators, or its ownership has lapsed.
+func TestREP11Deaf(t *testing.T) {
+	for name, of := range map[string]func(p *process) *atomic.Bool{
+		"deaf":   func(p *process) *atomic.Bool { return &p.deaf },
+		"lapsed": func(p *process) *atomic.Bool { return &p.ownership.lapsed },
+	} {
+		bubble(t, func(_ *testing.T, f *deployment) {
+			owner := f.process().own()
+			owner.subscribe("ann", origin+"a")
+			of(owner).Store(true)
+			owner.emit("1")
+			time.Sleep(time.Minute)
+			f.r.wants(name, "a")
+			of(owner).Store(false)
+			time.Sleep(time.Second)
+			f.r.wants("no longer "+name, "a", "1")
+		})
+	}
 }
 
 // REP-11: what another process has made of a record holds at its owner: a new secret, a pause and its end, an earlier

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling"
@@ -43,7 +44,7 @@ func (e *Type) Request(arguments string, wait time.Duration) (*polling.Request, 
 	if err != nil {
 		return nil, err
 	}
-	return &polling.Request{Type: e, Current: func() bool { return true }, Sub: eventtype.Identify(wire.ModePoll, "", "", a), Args: a, Head: e.Head(),
+	return &polling.Request{Type: e, Access: &access.Gate{Heard: func() bool { return true }}, Sub: eventtype.Identify(wire.ModePoll, "", "", a), Args: a, Head: e.Head(),
 		Limit: 50, MaxPage: 1 << 20, Scan: 1000, Wait: wait, Closing: e.Closing, NextPoll: time.Second}, nil
 }
 
