@@ -122,7 +122,7 @@ ENGINE ?= postgres
 CLUSTERTIME ?= $(if $(filter jetstream,$(ENGINE)),20m,5m)
 
 .PHONY: cluster
-cluster: ## Kill, stop and replace replicas for CLUSTERTIME and show that nothing is lost (needs PostgreSQL; ENGINE=jetstream downloads nats-server).
+cluster: ## Kill, stop and replace replicas for CLUSTERTIME while an operator acts, and show that nothing is lost (needs PostgreSQL; ENGINE=jetstream downloads nats-server).
 	@mkdir -p bin
 	@$(GO) run ./runtime/internal/campaign/build -engine $(ENGINE) -o bin/campaign
 	@./bin/campaign -time $(CLUSTERTIME)

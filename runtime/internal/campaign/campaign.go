@@ -272,6 +272,13 @@ func (c *Campaign) drive(ctx context.Context) (*Report, error) {
 			}
 			guests.Go(func() { g.run(visiting) })
 		}
+		for i := range min(operated, c.Guests) {
+			g, err := newGuest(c, c.Guests+i)
+			if err != nil {
+				return nil, err
+			}
+			guests.Go(func() { g.runOperated(visiting) })
+		}
 		guests.Go(func() { c.exceedQuota(visiting) })
 	}
 	// On a slow machine the faults can take longer, up to c.Late.

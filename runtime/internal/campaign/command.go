@@ -1,9 +1,10 @@
 // Package campaign tests that replicas lose no occurrences. It runs three servers on one database behind a round-robin
 // load balancer, with emitters, pollers, streams, clients and webhook receivers. It kills, suspends and replaces the
-// servers. At the same time, it causes faults of the database and adds and removes webhooks. At the end, every consumer
-// must have received exactly the acknowledged occurrences that match its filter, in the order of the log. Only a
-// webhook receiver can have received a delivery twice, if a replica could not store the delivery before a fault. Main
-// prints a table and exits with status 1 if there are findings.
+// servers. At the same time, it causes faults of the database, adds and removes webhooks, and acts as an operator
+// (operator.go). At the end, every consumer must have received exactly the acknowledged occurrences that match its
+// filter, in the order of the log. Only a webhook receiver can have received a delivery twice, if a replica could not
+// store the delivery before a fault, or an operator asked for it. Main prints a table and exits with status 1 if
+// there are findings.
 //
 // Each engine has a program that calls [Main]. The program for PostgreSQL is in directory postgres, and the program for
 // JetStream is in the module of its store. Each replica is another process of the same program, started as "campaign

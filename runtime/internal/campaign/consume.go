@@ -103,6 +103,7 @@ func callAs(ctx context.Context, hc *http.Client, base, token, method string, pa
 // An occurrence contains the data that consumers check. They identify an occurrence by its ticket, not by its eventId,
 // because generated eventIds would hide that an occurrence was appended twice.
 type occurrence struct {
+	Type      string    `json:"type"` // of an envelope
 	Timestamp time.Time `json:"timestamp"`
 	Data      struct {
 		TicketID string `json:"ticketId"`

@@ -19,8 +19,8 @@ type Database interface {
 	URL(replica int) string
 	// Owner returns the name of the replica that owns a shard of the topic, "" for none.
 	Owner(ctx context.Context, topic string) (name string, err error)
-	// Log returns the ids of the tickets in the log of ticket.created, by position. It returns an error if positions
-	// are missing.
+	// Log returns the ids of the tickets in the log of ticket.created, by position, with "" for a mark of a gap. It
+	// returns an error if positions are missing.
 	Log(ctx context.Context) (ids []string, err error)
 	// Waiting returns the number of occurrences in the outbox.
 	Waiting(ctx context.Context) (int, error)

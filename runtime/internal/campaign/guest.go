@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -41,6 +42,10 @@ type guest struct {
 	token    string
 	endpoint *webhook.Endpoint
 	secret   webhook.Secret
+	id       string  // of its subscription
+	answers  answers // to the operator
+	unknown  bool    // the last action got 404 after an earlier request had failed
+	unsure   bool    // a pause was requested several times, and one of them may be applied late
 }
 
 func newGuest(c *Campaign, number int) (*guest, error) {
@@ -108,8 +113,13 @@ func (g *guest) visit(ctx context.Context, way string) bool {
 
 // retry calls f until it succeeds. It returns false if f fails permanently or ctx is done.
 func (g *guest) retry(ctx context.Context, what string, f func(context.Context) error) bool {
-	for end := time.Now().Add(settleTime); ctx.Err() == nil; {
-		bound, cancel := context.WithTimeout(ctx, answerTime)
+	return g.retryWithin(ctx, what, answerTime, settleTime, f)
+}
+
+// retryWithin is like retry, but with another timeout of a call and of all calls.
+func (g *guest) retryWithin(ctx context.Context, what string, timeout, all time.Duration, f func(context.Context) error) bool {
+	for end := time.Now().Add(all); ctx.Err() == nil; {
+		bound, cancel := context.WithTimeout(ctx, timeout)
 		err := f(bound)
 		cancel()
 		if err == nil {
@@ -118,7 +128,7 @@ func (g *guest) retry(ctx context.Context, what string, f func(context.Context) 
 		var r *refusal
 		if errors.As(err, &r) && !temporary(r.Code) || time.Now().After(end) {
 			if ctx.Err() == nil {
-				g.c.fail(fmt.Errorf("%s: %s: %w", g.token, what, err))
+				g.c.fail(fmt.Errorf("%s: %s: %w\n%s", g.token, what, err, g.c.history(ctx, g.endpoint.Path(), g.answers)))
 			}
 			return false
 		}
@@ -147,7 +157,7 @@ func (g *guest) subscribe(ctx context.Context, ttl time.Duration) (until time.Ti
 		if err := decode(resp, &result); err != nil {
 			return err
 		}
-		until = result.RefreshBefore
+		until, g.id = result.RefreshBefore, result.ID
 		g.endpoint.Activate(result.ID, func(context.Context, webhook.Delivery) error { return nil })
 		return nil
 	})
@@ -169,19 +179,11 @@ func (g *guest) unsubscribe(ctx context.Context) error {
 }
 
 func (g *guest) revoke(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.c.balancer.URL+"/revoke?principal="+g.token, http.NoBody)
-	if err != nil {
-		return err
+	status, text, err := g.request(ctx, http.MethodPost, "/ops/api/revoke", rand.Text(), map[string]any{"principal": g.token})
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%d %s", status, text)
 	}
-	resp, err := g.c.hc.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return errors.New(resp.Status)
-	}
-	return nil
+	return err
 }
 
 // exceedQuota repeatedly subscribes more callbacks concurrently than the quota allows and checks the number of stored

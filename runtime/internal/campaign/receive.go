@@ -29,6 +29,7 @@ type attempt struct {
 	begin, end      time.Time
 	accepted        bool
 	signed          time.Time // by the store's clock, in whole seconds
+	id              string    // the webhook-id
 }
 
 // terms are the conditions that delivery attempts to one endpoint must satisfy.
@@ -65,11 +66,13 @@ type reception struct {
 	handler *webhook.Receiver
 	server  *httptest.Server
 
-	mu       sync.Mutex
-	attempts []attempt
-	steady   bool             // it no longer fails
-	terms    map[string]terms // by path
-	fail     func(error)
+	mu         sync.Mutex
+	attempts   []attempt
+	envelopes  []attempt // of gaps and ends, with the type as the event
+	operations []operation
+	steady     bool             // it no longer fails
+	terms      map[string]terms // by path
+	fail       func(error)
 }
 
 // forgetRotations forgets all rotations. After a restore, replicas sign with the restored secrets until the next
@@ -130,15 +133,21 @@ func (r *reception) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		again.Body = io.NopCloser(bytes.NewReader(body))
 		r.handler.ServeHTTP(answer, again)
 	}
-	if o.Data.TicketID != "" {
+	if o.Data.TicketID != "" || o.Type != "" {
 		source, _, _ := net.SplitHostPort(req.RemoteAddr)
 		seconds, _ := strconv.ParseInt(req.Header.Get(wire.HeaderWebhookTimestamp), 10, 64)
-		a := attempt{req.URL.Path, o.Data.TicketID, source, begin, time.Now(), answer.Code/100 == 2, time.Unix(seconds, 0)}
+		a := attempt{req.URL.Path, o.Data.TicketID, source, begin, time.Now(), answer.Code/100 == 2, time.Unix(seconds, 0),
+			req.Header.Get(wire.HeaderWebhookID)}
 		r.mu.Lock()
-		r.attempts = append(r.attempts, a)
+		if o.Type != "" {
+			a.event = o.Type
+			r.envelopes = append(r.envelopes, a)
+		} else {
+			r.attempts = append(r.attempts, a)
+		}
 		holds := r.terms[req.URL.Path]
 		r.mu.Unlock()
-		if err := holds.check(a, req.Header, body); err != nil {
+		if err := holds.check(a, req.Header, body); err != nil && o.Type == "" {
 			r.fail(err)
 		}
 	}
@@ -157,11 +166,19 @@ type hook struct {
 	ttl       time.Duration // 0 for an hour
 	every     time.Duration // between refreshes, each with a new secret; 0 for none
 
-	answers []string // responses to the last subscribe requests, with their times
+	answers answers
 }
 
-// maxAnswers is the number of responses that a hook keeps.
+// answers are the responses to the last requests for a webhook, with their times.
+type answers []string
+
+// maxAnswers is the number of responses that answers keep.
 const maxAnswers = 40
+
+func (a *answers) add(asked time.Time, what ...any) {
+	kept := (*a)[max(0, len(*a)+1-maxAnswers):]
+	*a = append(kept, fmt.Sprintf("%s to %s: %v", asked.UTC().Format(stamp), time.Now().UTC().Format(stamp), what))
+}
 
 func newHook(c caller, r *reception) (*hook, error) {
 	e, err := r.handler.Open(webhook.EndpointOptions{})
@@ -222,10 +239,7 @@ func (h *hook) refresh(ctx context.Context, expiry time.Time) {
 func (h *hook) subscribe(ctx context.Context) (id string, err error) {
 	asked := time.Now()
 	defer func() {
-		if len(h.answers) == maxAnswers {
-			h.answers = h.answers[1:]
-		}
-		h.answers = append(h.answers, fmt.Sprintf("%s to %s: %s %v", asked.UTC().Format(stamp), time.Now().UTC().Format(stamp), id, err))
+		h.answers.add(asked, "subscribe", id, err)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

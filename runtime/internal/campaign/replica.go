@@ -19,8 +19,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/next"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
@@ -96,8 +98,15 @@ func (o *replicaOptions) serve(ctx context.Context, open Open) (err error) {
 	if kept.Authors != nil {
 		mux.HandleFunc("POST /transaction", desk.transaction)
 	}
-	mux.HandleFunc("POST /revoke", func(w http.ResponseWriter, r *http.Request) {
-		desk.answer(w, es.Revoke(r.Context(), r.URL.Query().Get("principal")))
+	operators, err := admin.NewHandler(es, admin.Options{Hosts: []string{"127.0.0.1"}, Logger: slog.New(slog.DiscardHandler),
+		Authenticate: func(*http.Request) (string, error) { return "operator", nil }})
+	if err != nil {
+		return err
+	}
+	mux.Handle("/ops/", http.StripPrefix("/ops", operators))
+	mux.HandleFunc("POST /gap", func(w http.ResponseWriter, r *http.Request) { // not part of the operators' API
+		_, err := es.Admin().RaiseGap(r.Context(), operator.Target{ID: r.URL.Query().Get("id")})
+		desk.answer(w, err)
 	})
 	ln, err := net.Listen("tcp", o.addr)
 	if err != nil {
@@ -115,8 +124,8 @@ func (o *replicaOptions) serve(ctx context.Context, open Open) (err error) {
 	ending, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
 	err = errors.Join(err, es.Shutdown(ending))
-	if e := web.Shutdown(ending); e != nil {
-		err = errors.Join(err, e, web.Close())
+	if web.Shutdown(ending) != nil { // an operator's request waits for a store that takes no writes
+		err = errors.Join(err, web.Close())
 	}
 	return err
 }
@@ -130,7 +139,8 @@ func (o *replicaOptions) webhooks() *server.WebhookOptions {
 	w.Retry.Schedule = []time.Duration{0, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
 		5 * time.Second, 10 * time.Second}
 	w.MinTTL, w.Quota.PerPrincipal, w.Verify.Budget = time.Second, quota, 1<<20
-	w.Retry.Suspend.Min = 1 << 30 // receivers fail intentionally, and their subscriptions must not be suspended
+	w.Attempts.PerSubscription = 2000 // an operator sends events again that came seconds ago
+	w.Retry.Suspend.Min = 1 << 30     // receivers fail intentionally, and their subscriptions must not be suspended
 	return w
 }
 

@@ -54,7 +54,8 @@ type consumed struct {
 func (c *Campaign) judge(ctx context.Context, took time.Duration) *Report {
 	c.mu.Lock()
 	r := &Report{took: took, done: c.done, wanted: c.wanted,
-		names: append(c.names, unsubscribed, expired, revoked, rotated, overfull)}
+		names: append(c.names, unsubscribed, expired, revoked, rotated, overfull,
+			paused, replayed, replayEnded, sent, gapped, ended, kept)}
 	for _, d := range c.deaths {
 		if !d.next.IsZero() {
 			r.failover = append(r.failover, d.next.Sub(d.at))
@@ -81,7 +82,7 @@ func (c *Campaign) judge(ctx context.Context, took time.Duration) *Report {
 			c.fail(fmt.Errorf("%s of %q: %w", l.kind, l.severity, err))
 		}
 		if h, ok := x.(*hook); ok && l.missing > 0 {
-			c.fail(fmt.Errorf("%s of %q: %s", l.kind, l.severity, c.history(ctx, h)))
+			c.fail(fmt.Errorf("%s of %q: %s", l.kind, l.severity, c.history(ctx, h.endpoint.Path(), h.answers)))
 		}
 		r.consumers = append(r.consumers, l)
 	}
@@ -144,27 +145,20 @@ func (l *ledger) consumed(r *record, log []string) (x consumed, err error) {
 // stamp is the time format in a history, as in the replicas' logs.
 const stamp = "15:04:05.000"
 
-// history describes everything known about a webhook with missing deliveries. It must be called while the replicas are
-// still running.
-func (c *Campaign) history(ctx context.Context, h *hook) string {
+// history describes everything known about a webhook with missing deliveries, with the answers to the last requests for
+// it. It must be called while the replicas are still running.
+func (c *Campaign) history(ctx context.Context, path string, answers []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n  answers to its last subscribes:\n", h.endpoint.Path())
-	for _, a := range h.answers {
+	fmt.Fprintf(&b, "%s\n  answers to the last requests:\n", path)
+	for _, a := range answers {
 		fmt.Fprintln(&b, "    "+a)
 	}
-	c.reception.mu.Lock()
-	var made []attempt
-	for _, a := range c.reception.attempts {
-		if a.receiver == h.endpoint.Path() {
-			made = append(made, a)
-		}
-	}
-	c.reception.mu.Unlock()
+	made, _ := c.reception.of(path)
 	fmt.Fprintf(&b, "  the last of %d attempts:\n", len(made))
 	for _, a := range made[max(0, len(made)-maxAnswers):] {
 		fmt.Fprintf(&b, "    %s %s from %s, accepted %v\n", a.begin.UTC().Format(stamp), a.event, a.source, a.accepted)
 	}
-	b.WriteString(c.db.Story(ctx, h.endpoint.Path()))
+	b.WriteString(c.db.Story(ctx, path))
 	return b.String()
 }
 
@@ -173,6 +167,7 @@ func (c *Campaign) history(ctx context.Context, h *hook) string {
 func (c *Campaign) judgeAttempts(r *Report) {
 	c.reception.mu.Lock()
 	attempts, holds := slices.Clone(c.reception.attempts), maps.Clone(c.reception.terms)
+	operations := slices.Clone(c.reception.operations)
 	c.reception.mu.Unlock()
 	slices.SortFunc(attempts, func(a, b attempt) int { return a.begin.Compare(b.begin) })
 	r.attempts, r.repeats, r.doubled = len(attempts), map[string]int{}, map[string]int{}
@@ -188,12 +183,20 @@ func (c *Campaign) judgeAttempts(r *Report) {
 		}
 	}
 	accepted := map[[2]string]attempt{}
+	ids := map[string]string{} // webhook-ids, by event
 	for _, a := range attempts {
+		if id, ok := ids[a.event]; ok && id != a.id {
+			c.fail(fmt.Errorf("events keep their webhook-ids: %s was sent to %s as %s and %s", a.event, a.receiver, id, a.id))
+		}
+		ids[a.event] = a.id
 		key := [2]string{a.receiver, a.event}
 		if before, ok := accepted[key]; ok {
 			why, ok := c.excuse(before)
 			if !ok && before.end.Before(holds[a.receiver].anew) {
 				why, ok = "its subscription had ended and another one had begun", true
+			}
+			if !ok && slices.ContainsFunc(operations, func(o operation) bool { return o.repeats(before, a) }) {
+				why, ok = "an operator asked for it", true
 			}
 			if r.repeats[why]++; !ok {
 				c.fail(fmt.Errorf("%s was accepted at %s from %s at %v and repeated by %s at %v without a fault at that time (%s)", a.event,

@@ -77,7 +77,7 @@ func (d *database) Log(ctx context.Context) (ids []string, err error) {
 		if err := conn.QueryRow(ctx, "SELECT count(*) FROM mcpe.outbox").Scan(&waiting); err != nil || waiting > 0 {
 			return errors.Join(err, fmt.Errorf("%d occurrences wait in the outbox", waiting))
 		}
-		rows, err := conn.Query(ctx, `SELECT e.position, convert_from(e.data, 'UTF8')::json ->> 'ticketId'
+		rows, err := conn.Query(ctx, `SELECT e.position, coalesce(convert_from(e.data, 'UTF8')::json ->> 'ticketId', '')
 			FROM mcpe.entries e JOIN mcpe.logs l ON l.id = e.log WHERE l.name = $1 ORDER BY e.position`, tickets.TicketCreatedEventName)
 		if err != nil {
 			return err
