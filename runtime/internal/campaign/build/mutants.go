@@ -15,6 +15,12 @@ var postgresMutants = []mutant{
 	{"relay that does not look for what was appended before", []change{{"runtime/outbox/pgoutbox/relay.go",
 		"		group[i].Once = true\n", ""}}, test{}, relayArgs},
 	{"relay that deletes before it appends", deletesFirst, test{}, relayArgs},
+	{"deaf to others' revocations", []change{
+		{"runtime/internal/operate/obey.go", "		a.executeRevocation(ctx, &what)\n", ""},
+		{"runtime/internal/operate/obey.go", "	if what.Kind != orders.Revoke {\n", "	if what.Kind != \"\" {\n"}}, test{}, nil},
+	{"pause forgotten at a takeover", []change{
+		{"runtime/internal/delivery/handle.go", "pausedAt: instantOf(s.PausedAt), ", ""},
+		{"runtime/internal/subscriber/ownedshard.go", "				h.Handle.Paused() == r.PausedAt.IsZero(), h", "				h"}}, test{}, nil},
 }
 
 // Faults that are found on every engine.
