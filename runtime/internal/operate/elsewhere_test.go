@@ -213,7 +213,7 @@ func TestREP13Obey(t *testing.T) {
 		if e.Head() != 1 {
 			t.Errorf("marked up to %d", e.Head())
 		}
-		do(orders.To(operator.Target{Event: "e"}, orders.Gap, nil)) // the process that gave the order has marked the log
+		do(now(orders.To(operator.Target{Event: "e"}, orders.Gap, nil))) // the process that gave the order has marked the log
 		if e.Head() != 1 {
 			t.Errorf("marked up to %d", e.Head())
 		}

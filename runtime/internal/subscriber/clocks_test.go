@@ -1,11 +1,13 @@
 package subscriber_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
@@ -114,6 +116,41 @@ func TestREP13RequestsOverAnAdmission(t *testing.T) {
 		f.r.wants("admitted after the revocation", "between", "gap")
 		f.r.wants("admitted before the gap", "told", "gap")
 		f.r.wants("admitted after the gap", "after")
+	})
+}
+
+// HOOK-7, REP-13: a gap covers the subscriptions that the owner does not know yet, and those that it is about to start,
+// and not those that were admitted after it and are live before the owner hears of it.
+func TestREP13GapAroundAnAdmission(t *testing.T) {
+	bubble(t, func(t *testing.T, f *deployment) {
+		owner, other := f.process().own(), f.process()
+		raise := func() { owner.GapOfType(owner.typ, f.request()) }
+		f.locked(func() { f.unheard = true })
+		other.subscribe("ann", origin+"unknown")
+		raise()
+		f.locked(func() { f.unheard = false })
+		if err := owner.Compare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(while)
+		f.r.wants("admitted before the gap was raised", "unknown", "gap")
+
+		owner.author.set(func(a *author) {
+			a.accepts = func(context.Context, eventtype.Subscription) error { raise(); return nil }
+		})
+		owner.subscribe("bob", origin+"starts")
+		owner.author.set(func(a *author) { a.accepts = nil })
+		time.Sleep(while)
+		f.r.wants("admitted while the gap was raised", "starts", "gap")
+
+		at := f.request()
+		owner.subscribe("eve", origin+"after")
+		if n := owner.GapOfType(owner.typ, at); n != 2 {
+			t.Errorf("%d are told", n)
+		}
+		time.Sleep(while)
+		f.r.wants("admitted after the gap was raised", "after")
+		f.r.wants("admitted before", "starts", "gap", "gap")
 	})
 }
 

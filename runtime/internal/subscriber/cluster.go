@@ -72,8 +72,8 @@ type ownedShard struct {
 	whole    bool              // every record is live, has ended or is in left
 	restored []func()          // called once whole is true
 	// gaps is the position up to which all subscriptions have been notified of gaps of the event type. marked is the last
-	// stored value of gaps.
-	gaps, marked store.ControlPosition
+	// stored value of gaps, and told is the value stored by earlier owners.
+	gaps, marked, told store.ControlPosition
 }
 
 // Ours reports whether this process is certain to own the subscription.

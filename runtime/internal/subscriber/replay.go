@@ -250,7 +250,7 @@ func (w *Subscriptions) replaceLive(h, next *Live) bool {
 	if w.byID[h.ID] != h {
 		return false
 	}
-	next.dialect, next.refreshed, next.schema, next.actions = h.dialect, h.refreshed, h.schema, h.actions
+	next.dialect, next.refreshed, next.schema, next.gaps, next.actions = h.dialect, h.refreshed, h.schema, h.gaps, h.actions
 	h.next = next
 	w.byID[h.ID] = next
 	delete(h.ownedShard.live, h)

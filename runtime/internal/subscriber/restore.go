@@ -376,9 +376,7 @@ func (w *Subscriptions) restoreRecord(ctx context.Context, p *ownedShard, r *sto
 		w.End(h, e)
 		return nil
 	}
-	if p.hasGap(r) {
-		w.Gap(h)
-	}
+	w.signalGap(h)
 	h.Handle.HoldUntil(r.NotBefore)
 	w.startActions(h, r.Actions)
 	return nil

@@ -91,9 +91,8 @@ func (w *Subscriptions) isRestoring() bool {
 	return false
 }
 
-// GapOfType signals to all subscriptions to an event type that occurrences might be missing. These include
-// subscriptions that were admitted before at and are restored later. GapOfType returns the number of live
-// subscriptions.
+// GapOfType signals to the subscriptions to an event type that were admitted before at that occurrences might be
+// missing. These include subscriptions that become live later. GapOfType returns the number of live subscriptions.
 func (w *Subscriptions) GapOfType(et eventtype.Type, at store.ControlPosition) int {
 	w.mu.Lock()
 	w.noteGapOf(et.Name(), at)
@@ -104,7 +103,7 @@ func (w *Subscriptions) GapOfType(et eventtype.Type, at store.ControlPosition) i
 		}
 	}
 	w.mu.Unlock()
-	n := w.Each(OfType(et), w.Gap)
+	n := w.Each(func(h *Live) bool { return h.Type == et && h.admitted.Compare(at) < 0 }, w.signalGap)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range told {
@@ -148,7 +147,7 @@ func (p *ownedShard) readStanding(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.gaps, p.marked = told, told
+	p.told, p.gaps, p.marked = told, told, told
 	for _, v := range s.Revoked {
 		w.noteRevoked(v)
 	}
@@ -171,12 +170,19 @@ func (p *ownedShard) endReason(r *store.Subscription) *events.Error {
 	return nil
 }
 
-// hasGap reports whether a restored subscription has not been notified of a gap of its event type.
-func (p *ownedShard) hasGap(r *store.Subscription) bool {
-	p.w.mu.Lock()
-	defer p.w.mu.Unlock()
-	at := p.w.gaps[p.et.Name()]
-	return at.Compare(p.gaps) > 0 && r.Admitted.Compare(at) < 0
+// signalGap signals the latest gap of the event type to a live subscription that was admitted before the gap. It does
+// nothing if the subscription has been notified.
+func (w *Subscriptions) signalGap(h *Live) {
+	w.mu.Lock()
+	at := w.gaps[h.Type.Name()]
+	due := h.admitted.Compare(at) < 0 && h.gaps.Compare(at) < 0
+	if due {
+		h.gaps = at
+	}
+	w.mu.Unlock()
+	if due {
+		w.Gap(h)
+	}
 }
 
 // saveGapMark stores p.gaps if it has changed.

@@ -280,7 +280,10 @@ func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subs
 	// Apply the operators' actions since the creation of the record, because they did not cover the new subscription.
 	if e := p.endReason(r); e != nil {
 		w.End(h, e)
-	} else if !p.ownership.Valid() {
+		return true, truncated, nil
+	}
+	w.signalGap(h)
+	if !p.ownership.Valid() {
 		// Another process may have taken the shard over before the record existed.
 		if err := w.notifyOwner(ctx, r); err != nil {
 			w.o.Log.Internal(ctx, "telling of webhook subscription "+r.ID, err)

@@ -87,6 +87,8 @@ type Live struct {
 	schema    string
 	dialect   wire.Dialect
 	next      *Live // the life that replaced this one, see replace
+
+	gaps store.ControlPosition // gaps up to it have been signaled; guarded by Subscriptions.mu
 }
 
 // Identity returns the subscription as it is described to the author's hooks.
@@ -238,6 +240,7 @@ func (w *Subscriptions) addLive(h *Live) bool {
 		return false
 	}
 	h.ownedShard.live[h] = struct{}{}
+	h.gaps = h.ownedShard.told
 	w.byID[h.ID] = h
 	w.host.Keep(h.Principal, h.charge)
 	return true
