@@ -32,6 +32,7 @@ var orderTests = []test{
 	}},
 	{name: "AUTH-2, REP-11: a process that has not read a revocation stops streams and polls after two seconds", run: unreadRevocation},
 	{name: "REP-11: a subscription that an order ends gets no more events while the order waits", run: orderWaits},
+	{name: "REP-13: a gap reaches the subscriptions that were admitted before it, once, and no others", run: gapMeetsASubscribe},
 	{name: "REP-13: a request with one key at two processes is executed once", run: onceOverReplicas},
 	{name: "REP-17, SUB-11: hooks run at the subscribing process and at each takeover", run: hooksRun},
 }
