@@ -75,11 +75,12 @@ func (a *author) Unsubscribed(sub eventtype.Subscription, _ eventtype.Arguments)
 
 func (a *author) Refused(_ context.Context, principal string, _ eventtype.Arguments) *events.Error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.refuses == nil {
+	refuses := a.refuses
+	a.mu.Unlock()
+	if refuses == nil {
 		return nil
 	}
-	return a.refuses(principal)
+	return refuses(principal)
 }
 
 func (a *author) Take(string, int) error { return nil }

@@ -3,6 +3,7 @@ package subscriber
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
@@ -31,6 +32,10 @@ func (w *Subscriptions) Recheck(ctx context.Context, h *Live) {
 	}
 }
 
+// maxRechecks is the maximum number of live subscriptions that reauthorize rechecks concurrently. It is greater than 1
+// because the author's hooks can be slow.
+const maxRechecks = 8
+
 // reauthorize rechecks all live subscriptions once per interval (AUTH-2).
 func (w *Subscriptions) reauthorize() {
 	tick := time.NewTimer(w.o.Reauthorize)
@@ -42,11 +47,18 @@ func (w *Subscriptions) reauthorize() {
 		case <-tick.C:
 		}
 		next := time.Now().Add(w.o.Reauthorize)
+		var all sync.WaitGroup
+		turns := make(chan struct{}, maxRechecks)
 		w.Each(func(h *Live) bool { return w.host.Asks(h.Arguments()) }, func(h *Live) {
-			if w.ctx.Err() == nil && w.Get(h.ID) == h {
-				w.Recheck(w.ctx, h)
-			}
+			turns <- struct{}{}
+			all.Go(func() {
+				defer func() { <-turns }()
+				if w.ctx.Err() == nil && w.Get(h.ID) == h {
+					w.Recheck(w.ctx, h)
+				}
+			})
 		})
+		all.Wait()
 		tick.Reset(max(time.Until(next), 0))
 	}
 }

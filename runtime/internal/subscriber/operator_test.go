@@ -3,8 +3,10 @@ package subscriber_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -284,6 +286,40 @@ func TestSRV8ReplayOfACheck(t *testing.T) {
 		}
 		f.gone("ended", res.ID)
 		p.hooks("one subscription all the time", "on ann", "off ann")
+	})
+}
+
+// AUTH-2: all subscriptions are asked for once per interval, although the hook is slow, and not all at the same time.
+// Those that the hook refuses end.
+func TestAUTH2SlowHook(t *testing.T) {
+	bubble(t, func(t *testing.T, f *deployment) {
+		const n, limit = 50, 8
+		p := f.process(func(o *subscriber.Options, _ *eventtypetest.Options) { o.Reauthorize = 10 * time.Minute }).own()
+		for i := range n {
+			p.subscribe(fmt.Sprint("ann", i), origin+fmt.Sprint(i))
+		}
+		refused := events.Forbidden("no more")
+		var asked, now atomic.Int64
+		p.author.set(func(a *author) {
+			a.refuses = func(principal string) *events.Error {
+				asked.Add(1)
+				if c := now.Add(1); c > limit {
+					t.Errorf("%d at the same time", c)
+				}
+				defer now.Add(-1)
+				time.Sleep(time.Minute)
+				if principal == "ann7" {
+					return refused
+				}
+				return nil
+			}
+		})
+		time.Sleep(18 * time.Minute) // one interval and most of the next
+		if asked.Load() != n {
+			t.Errorf("asked %d times, want %d", asked.Load(), n)
+		}
+		f.r.wants("refused", "7", terminated(refused))
+		f.r.wants("allowed", "8")
 	})
 }
 
