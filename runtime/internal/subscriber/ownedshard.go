@@ -87,35 +87,30 @@ func (p *ownedShard) deleteLapsed(ctx context.Context, r *store.Subscription) er
 }
 
 // expire ends a live subscription that has expired, unless it has since been refreshed. It reads the record first,
-// because the notification of a refresh by another process might still be in flight.
+// because the notification of a refresh by another process might still be in flight. If another process changes the
+// record meanwhile, expire queues it for another read, which extends or ends the subscription.
 func (w *Subscriptions) expire(ctx context.Context, h *Live) {
-	for range maxRounds {
-		r, ok, err := w.store.Subscription(ctx, h.ID)
-		if err == nil && ok && r.Generation == h.Generation {
-			if !Lapsed(&r, w.Now()) {
-				h.Handle.Extend(r.ExpiresAt)
-				w.applyRecord(h, &r)
-				return
-			}
-			if err = h.ownedShard.deleteLapsed(ctx, &r); errors.Is(err, errConflict) {
-				continue
-			}
-		}
-		if err != nil {
-			if !h.ownedShard.checkFenced(err) {
-				w.o.Log.Internal(ctx, "ending webhook subscription "+h.ID, err)
-			}
-			w.Changed(h.ID, h.ownedShard.ownership.ShardFence().Shard)
+	r, ok, err := w.store.Subscription(ctx, h.ID)
+	if err == nil && ok && r.Generation == h.Generation {
+		if !Lapsed(&r, w.Now()) {
+			h.Handle.Extend(r.ExpiresAt)
+			w.applyRecord(h, &r)
 			return
 		}
-		if w.removeLive(h) {
-			h.Handle.Remove()
-			w.callOnUnsubscribe(h)
-			w.logEvent(ctx, "webhook subscription expires", h)
+		err = h.ownedShard.deleteLapsed(ctx, &r)
+	}
+	if err != nil {
+		if !errors.Is(err, errConflict) && !h.ownedShard.checkFenced(err) {
+			w.o.Log.Internal(ctx, "ending webhook subscription "+h.ID, err)
 		}
+		w.Changed(h.ID, h.ownedShard.ownership.ShardFence().Shard)
 		return
 	}
-	w.Changed(h.ID, h.ownedShard.ownership.ShardFence().Shard) // other processes keep changing it
+	if w.removeLive(h) {
+		h.Handle.Remove()
+		w.callOnUnsubscribe(h)
+		w.logEvent(ctx, "webhook subscription expires", h)
+	}
 }
 
 // compareEvery is the interval at which an owner compares its live subscriptions with the records. The comparison is

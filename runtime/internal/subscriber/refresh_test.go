@@ -281,6 +281,7 @@ func TestSUB5ChangedAtTheEnd(t *testing.T) {
 					return
 				}
 				f.r.wants("over", "a")
+				f.gone("over", id)
 				owner.hooks("over", "on ann", "off ann")
 			})
 		})
