@@ -81,6 +81,10 @@ type recheck struct {
 }
 
 // startRecheck checks a token in the background, unless a recheck of it is in progress. The caller holds mu.
+//
+// A Resource has no Close, so nothing waits for the goroutine. It ends after its turn: maxRechecks run concurrently, and
+// each takes at most queueTimeout and checkTimeout if Options.Verify respects its context. There is at most one per
+// remembered token.
 func (t *tokenChecker) startRecheck(ctx context.Context, s *seenToken) *recheck {
 	if s.recheck != nil {
 		return s.recheck
