@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
@@ -55,6 +56,26 @@ func (s *Server) authenticate(ctx context.Context, extra *mcp.RequestExtra) (pri
 		}
 	}
 	return principal, expires
+}
+
+// lookup returns the type with the given name if the principal may see it.
+func (s *Server) lookup(ctx context.Context, principal, name string) (*eventType, *definition, error) {
+	et := s.eventType(name)
+	if et == nil {
+		return nil, nil, fault.NotFound("event")
+	}
+	d := et.current()
+	if d == nil {
+		return nil, nil, fault.NotFound("event")
+	}
+	ok, err := s.access.IsVisible(ctx, principal, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !ok {
+		return nil, nil, fault.NotFound("event")
+	}
+	return et, d, nil
 }
 
 // parseArguments parses the arguments of a request and authorizes them with both Authorize hooks.

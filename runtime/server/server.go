@@ -151,7 +151,8 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	s.tools.Options = waittool.Options{Host: toolHost{s}, MCP: srv, Log: &s.log, MaxWait: s.options.MaxToolWait, MaxParams: s.options.MaxParams,
 		Private: s.options.Visible != nil}
 	s.memoryUsage.limits = s.options.MemoryQuota
-	s.access = &access.Gate{Visible: s.options.Visible, Authorize: s.options.Authorize, OfType: authorizeHook, Heard: func() bool { return s.cluster.Heard() }, Log: &s.log}
+	s.access = &access.Gate{Visible: s.options.Visible, Authorize: s.options.Authorize, OfType: authorizeHook,
+		Heard: func() bool { return s.cluster.Heard() }, Log: &s.log}
 	s.members.Host, s.leases.Members = leaseHost{s.access, s}, &s.members
 	s.streams = streaming.New(streaming.Options{Members: &s.members, Access: s.access, Wrote: countFrames, Heartbeat: s.options.Heartbeat,
 		Reauthorize: s.options.Reauthorize, MaxStreams: s.options.MaxStreams, Log: &s.log})
@@ -479,24 +480,4 @@ func (s *Server) eventType(name string) *eventType {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.types[name]
-}
-
-// lookup returns the type with the given name if the principal may see it.
-func (s *Server) lookup(ctx context.Context, principal, name string) (*eventType, *definition, error) {
-	et := s.eventType(name)
-	if et == nil {
-		return nil, nil, fault.NotFound("event")
-	}
-	d := et.current()
-	if d == nil {
-		return nil, nil, fault.NotFound("event")
-	}
-	ok, err := s.access.IsVisible(ctx, principal, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !ok {
-		return nil, nil, fault.NotFound("event")
-	}
-	return et, d, nil
 }
