@@ -5,10 +5,11 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,7 +24,8 @@ const (
 	awsCertificates = 8        // SNS has one per region and replaces it within a year
 )
 
-// An awsClient fetches the signing certificates of SNS and confirms subscriptions. It sends requests only to SNS hosts.
+// An awsClient fetches the signing certificates of SNS and confirms subscriptions. It sends requests only to the SNS
+// hosts of the topics.
 type awsClient struct {
 	http  *http.Client
 	slots chan struct{} // holds a value for each request in flight
@@ -38,16 +40,29 @@ func newAWSClient(c *http.Client) *awsClient {
 	return &awsClient{http: &own, slots: make(chan struct{}, awsFetches), certificates: map[string]*x509.Certificate{}}
 }
 
-// Patterns for SNS hosts and for the paths of SNS certificates.
+// Patterns for regions of AWS and for the paths of SNS certificates.
 var (
-	snsHost            = regexp.MustCompile(`^sns\.[a-z0-9-]+\.amazonaws\.com(\.cn)?$`)
+	awsRegion          = regexp.MustCompile(`^[a-z]+(-[a-z]+)+-[0-9]+$`)
 	snsCertificatePath = regexp.MustCompile(`^/SimpleNotificationService-[A-Za-z0-9]+\.pem$`)
 )
 
-// isSNS parses text as a URL and reports whether it is an https URL of an SNS host, without a port and user.
-func isSNS(text string) (*url.URL, bool) {
-	u, err := url.Parse(text)
-	return u, err == nil && u.Scheme == "https" && u.User == nil && snsHost.MatchString(u.Host)
+// snsName is the name in the certificates of SNS.
+const snsName = "sns.amazonaws.com"
+
+// snsHostOf returns the SNS host of a topic's region. No other host is trusted: names such as sns.s3.amazonaws.com belong
+// to the owner of the bucket "sns".
+func snsHostOf(arn string) (host string, ok bool) {
+	parts := strings.Split(arn, ":")
+	if len(parts) != 6 || parts[0] != "arn" || parts[2] != "sns" || !awsRegion.MatchString(parts[3]) || parts[5] == "" {
+		return "", false
+	}
+	switch host = "sns." + parts[3] + ".amazonaws.com"; parts[1] {
+	case "aws", "aws-us-gov":
+		return host, true
+	case "aws-cn":
+		return host + ".cn", true
+	}
+	return "", false
 }
 
 var (
@@ -55,10 +70,11 @@ var (
 	errConfirm     = &Refusal{http.StatusServiceUnavailable, "SNS did not confirm the subscription"}
 )
 
-// fetchCertificate returns the certificate at a URL, from the cache if possible.
-func (c *awsClient) fetchCertificate(ctx context.Context, at string) (*x509.Certificate, error) {
-	u, ok := isSNS(at)
-	if !ok || !snsCertificatePath.MatchString(u.Path) || u.RawQuery != "" {
+// fetchCertificate returns the certificate at a URL of the host, from the cache if possible. SNS publishes it without the
+// chain, so only its name and the host are checked.
+func (c *awsClient) fetchCertificate(ctx context.Context, host, at string) (*x509.Certificate, error) {
+	path, ok := strings.CutPrefix(at, "https://"+host)
+	if !ok || !snsCertificatePath.MatchString(path) {
 		return nil, ErrHeaders
 	}
 	c.mu.Lock()
@@ -71,6 +87,9 @@ func (c *awsClient) fetchCertificate(ctx context.Context, at string) (*x509.Cert
 		}
 		if certificate, err = parseCertificate(text); err != nil {
 			return nil, errCertificate
+		}
+		if certificate.VerifyHostname(snsName) != nil && certificate.VerifyHostname(host) != nil {
+			return nil, ErrSignature
 		}
 		c.store(at, certificate)
 	}
@@ -101,10 +120,10 @@ func (c *awsClient) store(at string, certificate *x509.Certificate) {
 	c.certificates[at] = certificate
 }
 
-// confirmSubscription confirms a subscription by requesting its URL.
-func (c *awsClient) confirmSubscription(ctx context.Context, at string) error {
-	if _, ok := isSNS(at); !ok {
-		return errors.New("SubscribeURL is not a URL of SNS")
+// confirmSubscription confirms a subscription by requesting its URL, which must be of the host.
+func (c *awsClient) confirmSubscription(ctx context.Context, host, at string) error {
+	if !strings.HasPrefix(at, "https://"+host+"/") {
+		return fmt.Errorf("SubscribeURL is not a URL of %s", host)
 	}
 	if _, err := c.get(ctx, at); err != nil {
 		return errConfirm

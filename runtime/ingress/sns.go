@@ -19,7 +19,7 @@ import (
 // SNSOptions configures [NewSNS].
 type SNSOptions struct {
 	// Topics lists the ARNs of the accepted topics. The messages of every topic in every AWS account have valid
-	// signatures, so a message is authorized only by its topic.
+	// signatures, so a message is authorized only by its topic. The partitions aws, aws-us-gov and aws-cn are supported.
 	Topics []string
 	// JSON specifies that each Message is parsed as JSON. Routes can then refer to its members, such as
 	// /Message/detail/state. Otherwise Message is a string.
@@ -39,9 +39,9 @@ type SNSOptions struct {
 // SNS signs the time of publication and may repeat a message for up to an hour, so Receive accepts old messages.
 // Because of the eventId, a repeated message is not emitted twice while the log retains it.
 type SNS struct {
-	topics []string
-	json   bool
-	aws    *awsClient
+	hosts map[string]string // of SNS, by topic
+	json  bool
+	aws   *awsClient
 }
 
 // NewSNS returns the service. At least one topic is required, and each topic must be the ARN of an SNS topic.
@@ -49,12 +49,15 @@ func NewSNS(o SNSOptions) (*SNS, error) {
 	if len(o.Topics) == 0 {
 		return nil, errors.New("ingress: sns: no topic given: without one anybody with an AWS account could send events")
 	}
+	hosts := map[string]string{}
 	for _, arn := range o.Topics {
-		if parts := strings.Split(arn, ":"); len(parts) != 6 || parts[0] != "arn" || parts[2] != "sns" || parts[5] == "" {
+		host, ok := snsHostOf(arn)
+		if !ok {
 			return nil, fmt.Errorf("ingress: sns: %q is not the ARN of a topic, such as arn:aws:sns:us-east-1:123456789012:orders", arn)
 		}
+		hosts[arn] = host
 	}
-	return &SNS{slices.Clone(o.Topics), o.JSON, newAWSClient(cmp.Or(o.Client, http.DefaultClient))}, nil
+	return &SNS{hosts, o.JSON, newAWSClient(cmp.Or(o.Client, http.DefaultClient))}, nil
 }
 
 // Provider returns the name of the service for routes.
@@ -95,15 +98,17 @@ func (s *SNS) Receive(r *http.Request) (Result, error) {
 		return Result{}, err
 	}
 	var m snsMessage
-	if err := decode(body, &m); err != nil || m.Type != kind || !slices.Contains(s.topics, m.TopicArn) {
+	err = decode(body, &m)
+	host, ok := s.hosts[m.TopicArn]
+	if err != nil || m.Type != kind || !ok {
 		return Result{}, fmt.Errorf("%w: the body is not a message of an accepted topic", ErrHeaders)
 	}
-	if err := s.verify(r, &m); err != nil {
+	if err := s.verify(r, host, &m); err != nil {
 		return Result{}, err
 	}
 	switch m.Type {
 	case snsConfirmation:
-		return Result{Answer: &Answer{}}, s.aws.confirmSubscription(r.Context(), m.SubscribeURL)
+		return Result{Answer: &Answer{}}, s.aws.confirmSubscription(r.Context(), host, m.SubscribeURL)
 	case snsUnsubscribed:
 		return Result{}, nil
 	}
@@ -120,13 +125,13 @@ func (s *SNS) Receive(r *http.Request) (Result, error) {
 	return singleDelivery(Delivery{ID: m.MessageId, Event: topic, Time: at, Body: body}), nil
 }
 
-// verify checks the signature of a message.
-func (s *SNS) verify(r *http.Request, m *snsMessage) error {
+// verify checks the signature of a message with the certificate from the topic's SNS host.
+func (s *SNS) verify(r *http.Request, host string, m *snsMessage) error {
 	signature, err := base64.StdEncoding.DecodeString(m.Signature)
 	if err != nil || m.SignatureVersion != "2" {
 		return fmt.Errorf("%w: the message has no signature of version 2", ErrHeaders)
 	}
-	certificate, err := s.aws.fetchCertificate(r.Context(), m.SigningCertURL)
+	certificate, err := s.aws.fetchCertificate(r.Context(), host, m.SigningCertURL)
 	if err != nil {
 		return err
 	}

@@ -42,11 +42,16 @@ type awsHost struct {
 
 func newAWSHost(t testing.TB, until time.Duration) *awsHost {
 	t.Helper()
+	return newNamedHost(t, "sns.amazonaws.com", until)
+}
+
+func newNamedHost(t testing.TB, name string, until time.Duration) *awsHost {
+	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "sns.amazonaws.com"},
+	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(until)}
 	der, err := x509.CreateCertificate(rand.Reader, of, of, &key.PublicKey, key)
 	if err != nil {
@@ -120,7 +125,10 @@ func snsHeader(kind string) map[string]string {
 
 func sns(t *testing.T, a *awsHost, o ingress.SNSOptions) *ingress.SNS {
 	t.Helper()
-	o.Topics, o.Client = []string{topicARN}, &http.Client{Transport: a}
+	o.Client = &http.Client{Transport: a}
+	if o.Topics == nil {
+		o.Topics = []string{topicARN}
+	}
 	s, err := ingress.NewSNS(o)
 	if err != nil {
 		t.Fatal(err)
@@ -192,6 +200,12 @@ func TestSNSConfirmation(t *testing.T) {
 		"no certificate":   {with("SigningCertURL", ""), "", 401, 0},
 		"their own":        {with("SigningCertURL", "https://evil.example.com/SimpleNotificationService-0.pem"), "", 401, 0},
 		"a bucket":         {with("SigningCertURL", "https://s3.us-west-2.amazonaws.com/evil/SimpleNotificationService-0.pem"), "", 401, 0},
+		"another region":   {with("SigningCertURL", strings.Replace(certificateURL, "us-west-2", "us-east-1", 1)), "", 401, 0},
+		"their bucket":     {with("SigningCertURL", strings.Replace(certificateURL, "us-west-2", "s3", 1)), "", 401, 0},
+		"a bucket there":   {with("SigningCertURL", strings.Replace(certificateURL, "us-west-2", "s3-us-west-2", 1)), "", 401, 0},
+		"another key":      {with("SigningCertURL", certificateURL+"#1"), "", 401, 0},
+		"an empty query":   {with("SigningCertURL", certificateURL+"?"), "", 401, 0},
+		"of another host":  {with("SubscribeURL", strings.Replace(subscribeURL, "us-west-2", "s3", 1)), "", 400, 1},
 		"another file":     {with("SigningCertURL", "https://sns.us-west-2.amazonaws.com/?Action=Publish"), "", 401, 0},
 		"version 1":        {with("SignatureVersion", "1"), "", 401, 0},
 		"of unsubscribing": {with("Type", "UnsubscribeConfirmation"), "", 202, 1},
@@ -239,6 +253,12 @@ func TestSNSCertificate(t *testing.T) {
 	if err := verify(sns(t, old, ingress.SNSOptions{}), headerOf(snsHeader("Notification")), []byte(old.sign(t, notification()))); !errors.Is(err, ingress.ErrSignature) {
 		t.Errorf("an expired certificate: %v", err)
 	}
+	for name, want := range map[string]error{"sns.us-west-2.amazonaws.com": nil, "evil.example.com": ingress.ErrSignature, "sns.us-east-1.amazonaws.com": ingress.ErrSignature} {
+		a := newNamedHost(t, name, time.Hour)
+		if err := verify(sns(t, a, ingress.SNSOptions{}), headerOf(snsHeader("Notification")), []byte(a.sign(t, notification()))); !errors.Is(err, want) {
+			t.Errorf("a certificate for %s: %v, want %v", name, err, want)
+		}
+	}
 }
 
 // Every signed member counts, and a message that is not of SNS is refused before its body is read.
@@ -272,9 +292,19 @@ func TestSNSRefuses(t *testing.T) {
 			t.Errorf("type %q: %d after %d bytes", kind, w.Code, body.read)
 		}
 	}
-	for _, topics := range [][]string{nil, {""}, {"orders"}, {topicARN, "arn:aws:sqs:us-west-2:123456789012:orders"}} {
+	for _, topics := range [][]string{nil, {""}, {"orders"}, {topicARN, "arn:aws:sqs:us-west-2:123456789012:orders"},
+		{"arn:aws:sns:s3:123456789012:orders"}, {"arn:aws:sns:evil.example.com/:1:orders"}, {"arn:aws-iso:sns:us-iso-east-1:123456789012:orders"}} {
 		if _, err := ingress.NewSNS(ingress.SNSOptions{Topics: topics}); err == nil {
 			t.Errorf("topics %q are accepted", topics)
+		}
+	}
+	for region, host := range map[string]string{"aws-cn:sns:cn-north-1": "sns.cn-north-1.amazonaws.com.cn", "aws-us-gov:sns:us-gov-west-1": "sns.us-gov-west-1.amazonaws.com"} {
+		a, m := newNamedHost(t, host, time.Hour), notification()
+		m["TopicArn"] = "arn:" + region + ":123456789012:orders"
+		m["SigningCertURL"] = strings.Replace(certificateURL, "sns.us-west-2.amazonaws.com", host, 1)
+		s := sns(t, a, ingress.SNSOptions{Topics: []string{m["TopicArn"]}})
+		if err := verify(s, headerOf(snsHeader("Notification")), []byte(a.sign(t, m))); err != nil {
+			t.Errorf("%s: %v", region, err)
 		}
 	}
 }
