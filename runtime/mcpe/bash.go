@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
@@ -24,11 +25,12 @@ type BashOptions struct {
 	// Allow lists the names of the allowed commands. [New] looks up each command in PATH. A command without an entry in
 	// Args takes no arguments.
 	Allow []string
-	// Args maps a command's name in Allow to patterns of its whole list of arguments. "*" matches one argument that
-	// does not begin with "-", "**" at the end of a pattern matches any number of such arguments, and any other word
-	// matches itself:
+	// Args maps a command's name in Allow to patterns of its whole list of arguments. "*" matches one plain argument: it
+	// is not empty, does not begin or end with white space, does not begin with "-", "+" or "@", and contains neither
+	// "=" nor control characters. "**" matches any number of plain arguments. "{event}" at the end of a pattern matches
+	// the event, which a handler with input "args" appends. Any other word matches itself:
 	//
-	//	Args: map[string][][]string{"deploy": {{"--dry-run", "*"}, {"status"}}}
+	//	Args: map[string][][]string{"deploy": {{"--dry-run", "*"}, {"status"}, {"notify", "{event}"}}}
 	Args map[string][][]string
 	// Remote allows such handlers for callers over HTTP, not only for the parent process over stdio.
 	Remote bool
@@ -139,9 +141,6 @@ func (b *bash) check(o object, h *mcpewire.Handler, local bool) (err *refusal) {
 	if len(h.Args) > maxArgs || slices.ContainsFunc(h.Args, func(s string) bool { return strings.ContainsRune(s, 0) }) {
 		return invalidField(o.path("args"), "must be at most %d strings without zero bytes", maxArgs)
 	}
-	if !b.allowsArgs(h) {
-		return invalidField(o.path("args"), "%.64q does not take these arguments here", h.Command)
-	}
 	if h.Cwd, err = o.text("cwd"); err != nil {
 		return err
 	}
@@ -165,16 +164,28 @@ func (b *bash) check(o object, h *mcpewire.Handler, local bool) (err *refusal) {
 	if inputs := []string{inputStdin, inputEnv, inputArgs}; !slices.Contains(inputs, h.Input) {
 		return invalidField(o.path("input"), "%.32q is not one of %s", h.Input, strings.Join(inputs, ", "))
 	}
+	if !b.allowsArgs(h) {
+		return invalidField(o.path("args"), "%.64q does not take these arguments here, with the event as %s", h.Command, h.Input)
+	}
 	return nil
 }
 
 // Wildcards in BashOptions.Args.
 const (
-	anyArg  = "*"
-	anyArgs = "**"
+	anyArg   = "*"
+	anyArgs  = "**"
+	eventArg = "{event}"
 )
 
-// patterns copies Args. It returns an error for a command that is not allowed, or for "**" before the end of a
+// cutEvent removes the event from the end of a pattern. It reports whether it was there.
+func cutEvent(pattern []string) (words []string, found bool) {
+	if n := len(pattern); n > 0 && pattern[n-1] == eventArg {
+		return pattern[:n-1], true
+	}
+	return pattern, false
+}
+
+// patterns copies Args. It returns an error for a command that is not allowed, or for a wildcard at a wrong place of a
 // pattern.
 func (b *bash) patterns(given map[string][][]string) (map[string][][]string, error) {
 	copied := map[string][][]string{}
@@ -183,8 +194,12 @@ func (b *bash) patterns(given map[string][][]string) (map[string][][]string, err
 			return nil, fmt.Errorf("arguments are given for %q, which is not an allowed command", name)
 		}
 		for _, pattern := range patterns {
-			if i := slices.Index(pattern, anyArgs); i >= 0 && i < len(pattern)-1 {
-				return nil, fmt.Errorf("arguments of %q: ** must be the last word of a pattern", name)
+			words, _ := cutEvent(pattern)
+			if slices.Contains(words, eventArg) {
+				return nil, fmt.Errorf("arguments of %q: %s must be the last word of a pattern", name, eventArg)
+			}
+			if i := slices.Index(words, anyArgs); i >= 0 && i < len(words)-1 {
+				return nil, fmt.Errorf("arguments of %q: only %s can follow ** in a pattern", name, eventArg)
 			}
 			copied[name] = append(copied[name], slices.Clone(pattern))
 		}
@@ -192,10 +207,16 @@ func (b *bash) patterns(given map[string][][]string) (map[string][][]string, err
 	return copied, nil
 }
 
-// allowsArgs reports whether a handler's arguments match a pattern of its command.
+// allowsArgs reports whether a handler's arguments, with the event if it is one, match a pattern of its command.
 func (b *bash) allowsArgs(h *mcpewire.Handler) bool {
-	matches := func(pattern []string) bool { return matchArgs(pattern, h.Args) }
-	return len(h.Args) == 0 && len(b.o.Args[h.Command]) == 0 || slices.ContainsFunc(b.o.Args[h.Command], matches)
+	patterns := b.o.Args[h.Command]
+	if len(patterns) == 0 {
+		return len(h.Args) == 0 && h.Input != inputArgs
+	}
+	return slices.ContainsFunc(patterns, func(pattern []string) bool {
+		words, event := cutEvent(pattern)
+		return event == (h.Input == inputArgs) && matchArgs(words, h.Args)
+	})
 }
 
 func matchArgs(pattern, args []string) bool {
@@ -203,15 +224,20 @@ func matchArgs(pattern, args []string) bool {
 		rest := args[min(i, len(args)):]
 		switch {
 		case word == anyArgs:
-			return !slices.ContainsFunc(rest, isOption)
-		case len(rest) == 0 || word == anyArg && isOption(rest[0]) || word != anyArg && word != rest[0]:
+			return !slices.ContainsFunc(rest, isSpecial)
+		case len(rest) == 0 || word == anyArg && isSpecial(rest[0]) || word != anyArg && word != rest[0]:
 			return false
 		}
 	}
 	return len(args) == len(pattern)
 }
 
-func isOption(arg string) bool { return strings.HasPrefix(arg, "-") }
+// isSpecial reports whether a command may read an argument as an option, an assignment or the name of a file with
+// arguments.
+func isSpecial(arg string) bool {
+	return arg == "" || strings.ContainsAny(arg[:1], "-+@") || strings.TrimSpace(arg) != arg ||
+		strings.ContainsFunc(arg, func(r rune) bool { return r == '=' || unicode.IsControl(r) })
+}
 
 // resolveDir resolves symbolic links in a working directory and checks that the directory is allowed.
 func (b *bash) resolveDir(cwd string) (string, error) {

@@ -39,7 +39,7 @@ func TestBashVariables(t *testing.T) {
 // MCPE-HAN-1, trap 14: an event too large for an argument or a variable is an error that says so, and
 // nothing is run; by its input it has any size. bash.run carries it.
 func TestBashLargeEvents(t *testing.T) {
-	b, err := newBash(BashOptions{Allow: []string{"true"}})
+	b, err := newBash(BashOptions{Allow: []string{"true"}, Args: map[string][][]string{"true": {{}, {"{event}"}}}})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -124,7 +124,7 @@ func TestBashDirectories(t *testing.T) {
 // into the subscription's. bash.run carries it.
 func TestBashSharesNothing(t *testing.T) {
 	env := append(make([]string, 0, 100), "PATH=/usr/bin:/bin")
-	b, err := newBash(BashOptions{Allow: []string{"true"}, Args: map[string][][]string{"true": {{"**"}}}, Env: env})
+	b, err := newBash(BashOptions{Allow: []string{"true"}, Args: map[string][][]string{"true": {{"**"}, {"**", "{event}"}}}, Env: env})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -157,13 +157,15 @@ func TestBashArgs(t *testing.T) {
 		want bool
 	}{
 		{"find", true}, {"find a b", true}, {"find . -maxdepth 0 -exec touch OUT ;", false}, {"find - a", false},
-		{"tar -t -f a.tar", true}, {"tar", false}, {"tar -t -f -a", false}, {"tar -t -f a.tar --checkpoint=1 --checkpoint-action=exec=touch\tOUT", false}, {"tar cf OUT .", false},
+		{"tar -t -f a.tar", true}, {"tar", false}, {"tar -t -f -a", false}, {"tar -t -f a.tar --checkpoint=1 --checkpoint-action=exec=touch_OUT", false}, {"tar cf OUT .", false},
 		{"sort", true}, {"sort -- a x", true}, {"sort -o OUT", false}, {"sort a", false}, {"sort -- -oOUT x", false}, {"true", true}, {"true a", false},
+		{"tar -t -f +x", false}, {"tar -t -f @/etc/passwd", false}, {"tar -t -f of=OUT", false}, {"tar -t -f EMPTY", false}, {"tar -t -f aLINEb", false},
+		{"find /etc/x a+b x@y", true}, {"find a LINE-rf", false}, {"find a_", false},
 	} {
 		dir := t.TempDir()
 		words := strings.Fields(c.line)
 		for i, word := range words {
-			words[i] = strings.ReplaceAll(strings.ReplaceAll(word, "OUT", filepath.Join(dir, "out")), "\t", " ")
+			words[i] = strings.NewReplacer("OUT", filepath.Join(dir, "out"), "_", " ", "EMPTY", "", "LINE", "\n").Replace(word)
 		}
 		h := &mcpewire.Handler{Command: words[0], Args: words[1:], Input: inputStdin}
 		if got := b.allowsArgs(h); got != c.want {
@@ -177,7 +179,22 @@ func TestBashArgs(t *testing.T) {
 			t.Errorf("%s has written", c.line)
 		}
 	}
-	for _, args := range []map[string][][]string{{"ls": {{"*"}}}, {"find": {{"**", "a"}}}} {
+	for pattern, want := range map[string][2]bool{"*": {true, false}, "* {event}": {false, true}, "** {event}": {false, true}, "** {event},a": {true, true}, "": {}} {
+		b.o.Args = map[string][][]string{"true": nil}
+		for p := range strings.SplitSeq(pattern, ",") {
+			b.o.Args["true"] = append(b.o.Args["true"], strings.Fields(p))
+		}
+		for i, input := range []string{inputStdin, inputArgs} {
+			if got := b.allowsArgs(&mcpewire.Handler{Command: "true", Args: []string{"a"}, Input: input}); got != want[i] {
+				t.Errorf("%q with the event as %s: allowed %v", pattern, input, got)
+			}
+		}
+	}
+	b.o.Args = nil
+	if b.allowsArgs(&mcpewire.Handler{Command: "true", Input: inputArgs}) {
+		t.Error("a command without arguments takes the event")
+	}
+	for _, args := range []map[string][][]string{{"ls": {{"*"}}}, {"find": {{"**", "a"}}}, {"find": {{"**", "{event}", "{event}"}}}, {"find": {{"{event}", "a"}}}} {
 		if _, err := newBash(BashOptions{Allow: []string{"find"}, Args: args}); err == nil {
 			t.Errorf("%q is accepted", args)
 		}

@@ -72,7 +72,7 @@ env > "$2.env"
 mv "$2.tmp" "$2"`)
 	for _, input := range []string{"stdin", "env", "args"} {
 		t.Run(input, func(t *testing.T) {
-			g := newRig(t, server.Options{}, mcpe.Options{Bash: &mcpe.BashOptions{Allow: []string{cmd}, Args: map[string][][]string{cmd: {{"**"}}}, Dirs: []string{dir}, AllowEnv: []string{"EXTRA"}}})
+			g := newRig(t, server.Options{}, mcpe.Options{Bash: &mcpe.BashOptions{Allow: []string{cmd}, Args: map[string][][]string{cmd: {{"**"}, {"**", "{event}"}}}, Dirs: []string{dir}, AllowEnv: []string{"EXTRA"}}})
 			defer g.stop()
 			p := g.dial(legacy)
 			file := out + "-" + input
