@@ -34,6 +34,8 @@ type Callbacks struct {
 	AllowPrefixes []netip.Prefix
 	// DenyPrefixes lists public address blocks that requests must not reach. It overrides all Allow fields.
 	DenyPrefixes []netip.Prefix
+	// Ports lists the ports that callbacks may use; default all. AllowOrigins are exempt.
+	Ports []uint16
 	// Loopback allows callbacks to the loopback interface, with any certificate. Use it to try out a server and a
 	// receiver on one machine. Never set it on a server that others can reach, because they could send requests to
 	// services on this machine.

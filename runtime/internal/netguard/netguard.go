@@ -21,6 +21,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +35,7 @@ import (
 type Options struct {
 	AllowHosts, AllowOrigins    []string
 	AllowPrefixes, DenyPrefixes []netip.Prefix
+	Ports                       []uint16
 	Loopback                    bool
 
 	Proxy         *url.URL
@@ -177,6 +179,12 @@ func (g *Guard) isOriginAllowed(t target) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return g.origins[t.origin()] > 0
+}
+
+// isPortAllowed reports whether callbacks may use the port of t.
+func (g *Guard) isPortAllowed(t target) bool {
+	port, _ := strconv.ParseUint(t.port, 10, 16) // checked by targetOf
+	return len(g.o.Ports) == 0 || slices.Contains(g.o.Ports, uint16(port)) || g.isOriginAllowed(t)
 }
 
 // isExempt reports whether the address of t does not need to be checked.

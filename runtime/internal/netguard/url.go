@@ -54,6 +54,9 @@ func (g *Guard) ParseURL(raw string) (*url.URL, error) {
 	if u.Scheme != "https" && !g.isOriginAllowed(t) {
 		return nil, &URLError{"is not https"}
 	}
+	if !g.isPortAllowed(t) {
+		return nil, &URLError{"has a port that is not allowed"}
+	}
 	return u, nil
 }
 

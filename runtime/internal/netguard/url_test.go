@@ -162,6 +162,14 @@ func TestSSRF1Allowing(t *testing.T) {
 		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("93.184.0.0/16")}})
 	check(denying, "https://a.test/", false)
 	check(denying, "https://public.test/", false)
+
+	ports := newGuard(t, Options{Resolver: resolver, AllowHosts: []string{"a.test"}, AllowOrigins: []string{"https://b.test:9443"}, Ports: []uint16{443, 8443}})
+	check(ports, "https://public.test/", true)
+	check(ports, "https://public.test:8443/", true)
+	check(ports, "https://public.test:22/", false)
+	check(ports, "https://a.test:9443/", false)
+	check(ports, "https://b.test:9443/", true)
+	check(ports, "https://b.test:9444/", false)
 }
 
 // TestOptionsRefused names what New and AllowOrigin do not accept.
