@@ -81,6 +81,10 @@ func (in *introspector) verify(ctx context.Context, token string) (*auth.TokenIn
 	if err != nil {
 		return failed("the answer cannot be read", err)
 	}
+	// A token that is bound to a key (RFC 8705, RFC 9449) is not a bearer token, and a refresh token gives no access.
+	if said.bound || said.kind != "" && !strings.EqualFold(said.kind, "Bearer") {
+		return nil, auth.ErrInvalidToken
+	}
 	// A token for another server or from another issuer is invalid.
 	if !said.active || said.sub == "" || !slices.Contains(said.aud, in.URL) || said.iss != "" && said.iss != in.Issuer {
 		return nil, auth.ErrInvalidToken
@@ -97,6 +101,8 @@ func (in *introspector) verify(ctx context.Context, token string) (*auth.TokenIn
 // An introspectionResponse is the content of an introspection response.
 type introspectionResponse struct {
 	active          bool
+	bound           bool   // cnf is present
+	kind            string // token_type
 	sub, scope, iss string
 	aud             []string
 	exp             float64 // seconds since 1970, in any notation
@@ -151,6 +157,10 @@ func (said *introspectionResponse) set(name string, value json.RawMessage) error
 		return json.Unmarshal(value, &said.scope)
 	case "iss":
 		return json.Unmarshal(value, &said.iss)
+	case "token_type":
+		return json.Unmarshal(value, &said.kind)
+	case "cnf":
+		said.bound = true
 	case "exp":
 		said.expires = true
 		return json.Unmarshal(value, &said.exp)

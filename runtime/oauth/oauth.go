@@ -35,6 +35,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,6 +60,9 @@ type Options struct {
 	// Issuer is the URL of the authorization server.
 	Issuer string
 
+	// Scopes lists the scopes that every token must have. The response to a request without one of them is 403.
+	Scopes []string
+
 	// Introspection is the URL of the authorization server's introspection endpoint.
 	Introspection string
 	// ClientID and ClientSecret authenticate this server for introspection with HTTP Basic. If ClientID is empty, no
@@ -69,7 +73,7 @@ type Options struct {
 	HTTPClient *http.Client
 
 	// Verify is used instead of introspection, for example to check the signature of a JWT. It must also check the
-	// token's audience and issuer. For an invalid token, it must return an error that wraps auth.ErrInvalidToken. Any
+	// token's audience and issuer, and that it is not bound to a key (cnf). For an invalid token, it must return an error that wraps auth.ErrInvalidToken. Any
 	// other error is logged, and the response is 503. If Expiration is zero, the token expires 10 minutes after the
 	// check.
 	Verify func(ctx context.Context, token string) (*auth.TokenInfo, error)
@@ -126,9 +130,10 @@ func New(o Options) (*Resource, error) {
 			Resource:               o.URL,
 			AuthorizationServers:   []string{o.Issuer},
 			BearerMethodsSupported: []string{"header"},
+			ScopesSupported:        slices.Clone(o.Scopes),
 			ResourceName:           o.Name,
 		}),
-		require: auth.RequireBearerToken(infoFromContext, &auth.RequireBearerTokenOptions{ResourceMetadataURL: metadata.String()}),
+		require: auth.RequireBearerToken(infoFromContext, &auth.RequireBearerTokenOptions{ResourceMetadataURL: metadata.String(), Scopes: slices.Clone(o.Scopes)}),
 		sender:  sender,
 		tokens:  newTokens(verify, logger),
 	}, nil

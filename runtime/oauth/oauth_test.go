@@ -175,6 +175,12 @@ func TestTokens(t *testing.T) {
 		"with-a-fraction":         {active(exp(time.Hour) + ".5"), 200},
 		"with-an-exponent":        {active(`,"exp":9.9e9`), 200},
 		"of-the-issuer":           {active(`,"iss":"https://idp.example.com"` + exp(time.Hour)), 200},
+		"of-the-type":             {active(`,"token_type":"bearer"`), 200},
+		"of-no-type":              {active(`,"token_type":null,"cnf":null`), 200},
+		"of-type-dpop":            {active(`,"token_type":"DPoP"`), 401},
+		"bound-to-a-key":          {active(`,"token_type":"Bearer","cnf":{"jkt":"x"}`), 401},
+		"bound-to-a-certificate":  {active(`,"cnf":{"x5t#S256":"x"}`), 401},
+		"that-refreshes":          {active(`,"token_type":"refresh_token"`), 401},
 		"guessed":                 {nil, 401},
 		"of-another-issuer":       {active(`,"iss":"https://evil.example.com"` + exp(time.Hour)), 401},
 		"for-another-server":      {answering(200, `{"active":true,"sub":"ada","aud":["https://other.example.com"]`+exp(time.Hour)+`}`), 401},
@@ -199,6 +205,21 @@ func TestTokens(t *testing.T) {
 	}
 	if got := e.get(t, "/mcp", strings.Repeat("x", maxToken+1), proxy); got.Code != http.StatusUnauthorized {
 		t.Errorf("a token beyond the bound: %d", got.Code)
+	}
+}
+
+// TestScopes refuses tokens that lack a scope, and names the scopes in the metadata.
+func TestScopes(t *testing.T) {
+	e := newEndpoint(t, func(o *Options) { o.Scopes = []string{"events", "admin"} })
+	e.answer("one", active(""))
+	e.answer("both", answering(200, `{"active":true,"sub":"ada","scope":"admin x events","aud":"`+resource+`"}`))
+	for token, want := range map[string]int{"one": 403, "both": 200, "junk": 401} {
+		if got := e.get(t, "/mcp", token, proxy); got.Code != want {
+			t.Errorf("%s: status %d, want %d", token, got.Code, want)
+		}
+	}
+	if body := e.get(t, MetadataPath, "", proxy).Body.String(); !strings.Contains(body, `"scopes_supported":["events","admin"]`) {
+		t.Errorf("metadata %s", body)
 	}
 }
 
