@@ -127,7 +127,7 @@ func (g *Guesses) report() {
 func (g *Guesses) address(r *http.Request) string {
 	if g.Client != nil {
 		if named := g.Client(r); named != "" {
-			return network(named)
+			return network(named, 64)
 		}
 	}
 	return Address(r)
@@ -135,21 +135,27 @@ func (g *Guesses) address(r *http.Request) string {
 
 // Address returns the remote address of a request, ignoring proxies. For IPv6, it returns the /64 network, because a
 // single host usually owns the whole network.
-func Address(r *http.Request) string {
+func Address(r *http.Request) string { return network(remote(r), 64) }
+
+// Site is like Address, but returns the /48 network for IPv6, which is the most that a provider assigns to one customer
+// (RFC 6177).
+func Site(r *http.Request) string { return network(remote(r), 48) }
+
+func remote(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		host = r.RemoteAddr
+		return r.RemoteAddr
 	}
-	return network(host)
+	return host
 }
 
-func network(host string) string {
+func network(host string, bits int) string {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
 		return host
 	}
 	if ip = ip.Unmap().WithZone(""); ip.Is6() && !ip.IsLoopback() {
-		if p, err := ip.Prefix(64); err == nil {
+		if p, err := ip.Prefix(bits); err == nil {
 			return p.String()
 		}
 	}

@@ -9,17 +9,20 @@ import (
 )
 
 const (
-	// maxRunning is the maximum number of concurrent checks, and maxWaiting is the maximum number of waiting checks.
-	maxRunning, maxWaiting = 32, 8192
+	// defaultRunning is the default maximum number of concurrent checks, and maxWaiting is the maximum number of waiting
+	// checks.
+	defaultRunning, maxWaiting = 32, 1024
 	// queueCount is the number of queues for the senders of unknown tokens.
 	queueCount = 256
 )
 
-// A gate limits the number of concurrent checks to maxRunning. Checks of tokens that were recently valid have priority.
+// A gate limits the number of concurrent checks to max. Checks of tokens that were recently valid have priority.
 // Other checks wait in a queue selected by the hash of the sender. The queues take turns (stochastic fair queuing), so
-// a sender of many tokens delays only itself and the few senders in the same queue.
+// a sender of many tokens delays only itself and the few senders in the same queue. Each queue serves its newest check
+// first: if more arrive than can be served, some are served at once, instead of all just before they are given up.
 type gate struct {
 	seed maphash.Seed
+	max  int
 
 	mu      sync.Mutex
 	running int
@@ -44,12 +47,18 @@ const (
 	abandoned                // the context ended
 )
 
-func newGate() *gate { return &gate{seed: maphash.MakeSeed()} }
+// newGate returns a gate for up to n concurrent checks, or the default if n is 0 or less.
+func newGate(n int) *gate {
+	if n <= 0 {
+		n = defaultRunning
+	}
+	return &gate{seed: maphash.MakeSeed(), max: n}
+}
 
 // acquire waits until a check for the sender may run, and returns the outcome of waiting.
 func (g *gate) acquire(ctx context.Context, sender string, wasGood bool) outcome {
 	g.mu.Lock()
-	if g.running < maxRunning {
+	if g.running < g.max {
 		g.running++
 		g.mu.Unlock()
 		return entered
@@ -60,7 +69,7 @@ func (g *gate) acquire(ctx context.Context, sender string, wasGood bool) outcome
 	}
 	e := p.queue.PushBack(p)
 	if g.waiting++; g.waiting > maxWaiting {
-		g.evictNewest()
+		g.evictOldest()
 	}
 	g.mu.Unlock()
 
@@ -104,18 +113,22 @@ func (g *gate) release() {
 		g.running--
 		return
 	}
-	g.resolve(q, q.Front(), entered)
+	if q == &g.renewed {
+		g.resolve(q, q.Front(), entered)
+		return
+	}
+	g.resolve(q, q.Back(), entered)
 }
 
-// evictNewest refuses the newest waiter in the longest queue of unknown tokens. The caller holds mu.
-func (g *gate) evictNewest() {
+// evictOldest refuses the oldest waiter in the longest queue of unknown tokens. The caller holds mu.
+func (g *gate) evictOldest() {
 	longest := &g.renewed
 	for i := range g.unknown {
 		if q := &g.unknown[i]; q.Len() > 0 && (longest == &g.renewed || q.Len() > longest.Len()) {
 			longest = q
 		}
 	}
-	g.resolve(longest, longest.Back(), refused)
+	g.resolve(longest, longest.Front(), refused)
 }
 
 // resolve removes a waiter from its queue and sends the outcome to it. The caller holds mu.

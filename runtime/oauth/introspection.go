@@ -1,12 +1,14 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -23,6 +25,7 @@ const maxAnswer = 64 << 10
 // An introspector introspects tokens at the authorization server (RFC 7662).
 type introspector struct {
 	Options
+	at     *url.URL
 	client http.Client
 }
 
@@ -40,17 +43,24 @@ func newIntrospector(o Options) (*introspector, error) {
 	if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" {
 		return nil, fmt.Errorf("oauth: Options.Introspection is %q; set it to the http or https URL of the introspection endpoint, or set Options.Verify", o.Introspection)
 	}
-	in := &introspector{Options: o}
+	in := &introspector{Options: o, at: at}
 	if o.HTTPClient != nil {
 		in.client = *o.HTTPClient
 	} else if t, ok := http.DefaultTransport.(*http.Transport); ok {
 		t = t.Clone()
-		t.MaxIdleConnsPerHost = maxRunning
+		t.MaxIdleConnsPerHost = cmp.Or(max(o.MaxChecks, 0), defaultRunning)
 		in.client.Transport = t
 	}
 	// A redirect would send the token to another URL and, on the same host, also the client's secret.
 	in.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return in, nil
+}
+
+// isReadable reports whether the tokens go over a network in plain text.
+func (in *introspector) isReadable() bool {
+	ip, err := netip.ParseAddr(in.at.Hostname())
+	local := in.at.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+	return in.at.Scheme == "http" && !local
 }
 
 // verify introspects a token. The error wraps auth.ErrInvalidToken or is an *introspectionError.

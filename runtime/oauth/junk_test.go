@@ -66,10 +66,66 @@ func TestJunkRefusesNobody(t *testing.T) {
 		if good.Load() != 30*21 {
 			t.Errorf("%d good requests", good.Load())
 		}
-		if e.most > maxRunning {
-			t.Errorf("%d introspections at a time, want at most %d", e.most, maxRunning)
+		if e.most > defaultRunning {
+			t.Errorf("%d introspections at a time, want at most %d", e.most, defaultRunning)
 		}
 	})
+}
+
+// TestUnseenUnderJunk: users whose tokens were never seen come during a flood that is more than the authorization server
+// can answer. At the same address some are refused, and the others do not wait long. Outside of the flood's network none is.
+func TestUnseenUnderJunk(t *testing.T) {
+	for name, c := range map[string]struct {
+		delay   time.Duration
+		junk    int // a second
+		from    func(n int) string
+		refused int32
+		wait    time.Duration
+	}{
+		"the same address":  {500 * time.Millisecond, 100, func(int) string { return proxy }, 17, 3 * time.Second},
+		"a network of IPv6": {100 * time.Millisecond, 1000, func(n int) string { return fmt.Sprintf("[2001:db8:7:%x::1]", n%1000) }, 0, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEndpoint(t, nil)
+				e.delay = c.delay
+				user := proxy
+				if c.refused == 0 {
+					user = e.stranger("2001:db8:7::/48")
+				}
+				var all sync.WaitGroup
+				var refused atomic.Int32
+				var waited atomic.Int64 // of all users who got an answer
+				end := time.Now().Add(15 * time.Second)
+				all.Go(func() {
+					for n := 0; time.Now().Before(end); n++ {
+						all.Go(func() { e.get(t, "/mcp", fmt.Sprint("junk", n), c.from(n)) })
+						time.Sleep(time.Second / time.Duration(c.junk))
+					}
+				})
+				for n := range 20 {
+					time.Sleep(600 * time.Millisecond)
+					token := fmt.Sprint("user", n)
+					e.answer(token, active(""))
+					all.Go(func() {
+						began := time.Now()
+						if e.get(t, "/mcp", token, user).Code != http.StatusOK {
+							refused.Add(1)
+							return
+						}
+						waited.Add(int64(time.Since(began)))
+					})
+				}
+				all.Wait()
+				if refused.Load() > c.refused {
+					t.Errorf("%d of 20 refused, want at most %d", refused.Load(), c.refused)
+				}
+				if mean := time.Duration(waited.Load() / int64(20-refused.Load())); mean > c.wait {
+					t.Errorf("the others waited for %v, want at most %v", mean, c.wait)
+				}
+			})
+		})
+	}
 }
 
 // TestFloodDelaysItself: a flood of junk from one address at a slow authorization server delays a user elsewhere by a
@@ -117,8 +173,8 @@ func TestFloodDelaysItself(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				if n := refused.Load(); n != maxWaiting-maxRunning {
-					t.Errorf("%d of the flood are refused for want of room, want %d", n, maxWaiting-maxRunning)
+				if n := refused.Load(); n != maxWaiting-defaultRunning {
+					t.Errorf("%d of the flood are refused for want of room, want %d", n, maxWaiting-defaultRunning)
 				}
 				for token, from := range map[string]string{"known": "192.0.2.66", "newcomer": e.stranger("192.0.2.66")} {
 					start := time.Now()
@@ -145,7 +201,7 @@ func TestWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEndpoint(t, nil)
 		var all sync.WaitGroup
-		for n := range 3 * maxRunning {
+		for n := range 3 * defaultRunning {
 			e.answer(fmt.Sprint("t", n), func(r *http.Request) (*http.Response, error) {
 				<-r.Context().Done()
 				return nil, r.Context().Err()

@@ -19,12 +19,13 @@
 //
 // # Junk tokens
 //
-// Guessed tokens should delay their senders, but affect the users of valid tokens as little as possible. No caller is
-// refused because of other callers. Invalid tokens are not counted by address, because all callers behind a proxy have
-// the same address. Instead, only a few introspections run at a time, and further tokens wait. Tokens that were valid a
-// minute ago have priority. Then the senders of unknown tokens take turns, so a flood from one address delays only its
-// own tokens. Valid and invalid tokens have separate caches, so invalid tokens evict only other invalid tokens. The
-// response is 503 if a token has waited for 10 seconds, or if the authorization server is unavailable.
+// Guessed tokens should delay their senders, but affect the users of valid tokens as little as possible. Invalid
+// tokens are not counted by address, because all callers behind a proxy have the same address. Instead, only a few
+// checks run at a time, and further tokens wait. Tokens that were valid a minute ago have priority. Then the senders
+// of unknown tokens take turns, so a flood from one address delays mainly its own tokens; a valid token from that
+// address that was never seen before can be refused. Valid and invalid tokens have separate caches, so invalid tokens
+// evict only other invalid tokens. The response is 503 if a token has waited for 10 seconds, or if the authorization
+// server is unavailable.
 package oauth
 
 import (
@@ -79,10 +80,13 @@ type Options struct {
 	Verify func(ctx context.Context, token string) (*auth.TokenInfo, error)
 
 	// Sender returns a string that identifies the sender of a request. It is used to let the senders of unknown tokens
-	// take turns. The default is the remote address of the connection, without the last 64 bits of an IPv6 address.
+	// take turns. The default is the remote address of the connection, of an IPv6 address only the first 48 bits.
 	// Behind a proxy, return the address from the header that the proxy sets, such as X-Real-IP. Never use a header
 	// that clients can set.
 	Sender func(*http.Request) string
+
+	// MaxChecks limits the introspections or calls of Verify that run concurrently; default 32.
+	MaxChecks int
 
 	// Logger logs errors of the authorization server, once for each change. If it is nil, slog.Default() is used.
 	Logger *slog.Logger
@@ -116,11 +120,14 @@ func New(o Options) (*Resource, error) {
 		if err != nil {
 			return nil, err
 		}
+		if in.isReadable() {
+			logger.Warn("oauth: the introspection endpoint is plain http: everybody on the way can read the tokens", "url", o.Introspection)
+		}
 		verify = in.verify
 	}
 	sender := o.Sender
 	if sender == nil {
-		sender = inbound.Address
+		sender = inbound.Site
 	}
 	below := MetadataPath + at.EscapedPath()
 	metadata := url.URL{Scheme: at.Scheme, Host: at.Host, Path: MetadataPath + at.Path, RawPath: below}
@@ -135,7 +142,7 @@ func New(o Options) (*Resource, error) {
 		}),
 		require: auth.RequireBearerToken(infoFromContext, &auth.RequireBearerTokenOptions{ResourceMetadataURL: metadata.String(), Scopes: slices.Clone(o.Scopes)}),
 		sender:  sender,
-		tokens:  newTokens(verify, logger),
+		tokens:  newTokens(verify, o.MaxChecks, logger),
 	}, nil
 }
 

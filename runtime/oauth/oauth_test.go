@@ -246,6 +246,17 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// TestPlainIntrospection: a warning says that tokens are sent in plain text, unless they stay on this machine.
+func TestPlainIntrospection(t *testing.T) {
+	for at, want := range map[string]bool{"http://idp.internal/introspect": true, "https://idp.internal/introspect": false,
+		"http://127.0.0.1:8080/introspect": false, "http://[::1]/introspect": false, "http://localhost/introspect": false} {
+		e := newEndpoint(t, func(o *Options) { o.Introspection = at })
+		if got := strings.Contains(e.log.String(), "plain http"); got != want {
+			t.Errorf("%s: a warning %v, want %v", at, got, want)
+		}
+	}
+}
+
 // TestVerify replaces introspection, as for JWTs.
 func TestVerify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

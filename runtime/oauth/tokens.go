@@ -53,8 +53,8 @@ type tokenChecker struct {
 	pausedUntil time.Time     // Authorize starts no recheck before
 }
 
-func newTokens(ask func(context.Context, string) (*auth.TokenInfo, error), logger *slog.Logger) *tokenChecker {
-	return &tokenChecker{check: ask, logger: logger, gate: newGate(), good: newCache(), bad: newCache(), seen: newSeenTokens(),
+func newTokens(ask func(context.Context, string) (*auth.TokenInfo, error), maxChecks int, logger *slog.Logger) *tokenChecker {
+	return &tokenChecker{check: ask, logger: logger, gate: newGate(maxChecks), good: newCache(), bad: newCache(), seen: newSeenTokens(),
 		pending: map[tokenHash]*pendingCheck{}, rechecks: make(chan struct{}, maxRechecks)}
 }
 
