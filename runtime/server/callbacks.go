@@ -82,11 +82,11 @@ type Retry struct {
 	// Window limits the time between the first and the last attempt to deliver an occurrence; default 15 min.
 	Window time.Duration
 
-	// Workers limits the attempts in flight; default 512. At most half of them are used for endpoints that hang, are
-	// unreachable or have not been tried.
+	// Workers limits the attempts in flight; default 512. At most half of them are used for endpoints that hang or are
+	// unreachable.
 	Workers int
 	// PerHost limits the attempts in flight to one host and port; default 16. At most half of them are used for
-	// endpoints that hang, are unreachable or have not been tried.
+	// endpoints that hang or are unreachable.
 	PerHost int
 	// PerSubscription limits the attempts in flight for one subscription; default 8. If it is 1, an occurrence is sent
 	// only after all earlier occurrences are settled.

@@ -306,7 +306,7 @@ func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) 
 		if r.category == "" {
 			r.category = wire.Timeout
 		}
-		h.class = slow
+		h.recordResponse(quickLimit)
 	default:
 		r.category, r.status = answer.Category(), answer.Status
 		r.final = answer.Status == http.StatusGone || answer.Status == http.StatusRequestEntityTooLarge
@@ -315,7 +315,7 @@ func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) 
 		if at := retryAfter(answer.Header, now); r.category != "" && !at.IsZero() {
 			r.wish = e.momentOf(at, now)
 		}
-		h.class = classOf(r.took)
+		h.recordResponse(r.took)
 	}
 	t.failed = r.category
 	e.mu.Unlock()
@@ -382,7 +382,7 @@ func (h *Handle) recordSuccess(now time.Time) {
 }
 
 func (h *Handle) recordFailure(now time.Time, r attemptResult) {
-	if h.width = 1; h.class == quick {
+	if h.width = 1; !h.slow {
 		h.width = max(1, h.e.o.PerSubscription/4)
 	}
 	if h.failing == 0 {

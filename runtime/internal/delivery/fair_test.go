@@ -220,9 +220,9 @@ func TestHOOK4SlowShares(t *testing.T) {
 	}{
 		{"several principals at a host", 4, 1, 64, false, 4},
 		{"one principal at a host", 1, 1, 64, true, 2},
-		{"the only principal at a host", 1, 1, 64, false, 3},
+		{"the only principal at a host", 1, 1, 64, false, 4},
 		{"one principal at several hosts", 1, 8, 8, true, 2},
-		{"the only principal at several hosts", 1, 8, 8, false, 3},
+		{"the only principal at several hosts", 1, 8, 8, false, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -50,11 +50,12 @@ type Handle struct {
 	wakeAt    moment  // time of the entry in e.due
 	slot      int     // in e.due, or -1
 	inFlight  int
-	width     int // current limit of attempts in flight
+	width     int    // current limit of attempts in flight
+	seen      uint32 // guest.breaks at the last response; 0 without one
 	intake    intake
 	phase     phase
 
-	class   class
+	slow    bool // the last attempt or the challenge was not answered in time
 	queued  bool // in guest.ready
 	dirty   bool // in shard.dirty
 	open    bool // stored as open; never without a log
@@ -95,18 +96,15 @@ type Entry struct {
 	Answered time.Duration
 }
 
-// initialClass returns the class for the first turn, based on the last stored attempt or on the challenge.
-func (n *Entry) initialClass() class {
+// responseTime returns the response time of the last stored attempt or of the challenge, or 0 if it is not known.
+func (n *Entry) responseTime() time.Duration {
 	switch wire.Category(n.Subscription.Health.LastError) {
 	case wire.Timeout, wire.ConnectionRefused, wire.TLSError:
 		if !n.Subscription.Health.FailedSince.IsZero() {
-			return slow
+			return quickLimit
 		}
 	}
-	if n.Answered > 0 {
-		return classOf(n.Answered)
-	}
-	return unknown
+	return n.Answered
 }
 
 // maxHold limits the delay before the first attempt, because the record's NotBefore might have been set by a different
@@ -132,7 +130,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 		e: e, shard: n.Shard, log: n.Log, reader: n.Reader, id: s.ID, event: s.Event, url: s.URL, generation: s.Generation, epoch: s.Progress.Epoch,
 		dialect: wire.Dialect(s.Codes), ring: keys, refreshed: instantOf(s.RefreshedAt), expires: instantOf(s.ExpiresAt), marks: NewWatermark(s.Progress),
 		open: n.Log != nil && s.Progress.Open, touched: n.Moved, asked: n.Replay,
-		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), intake: intake{woken: true}, class: n.initialClass(),
+		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), intake: intake{woken: true},
 	}
 	now := e.now()
 	h.health = healthOf(s.Health, now)
@@ -151,6 +149,9 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	}
 	h.setHold(now, s.NotBefore, n.Hold)
 	h.guest = e.joinGuest(strings.ToLower(u.Host), s.Principal)
+	if took := n.responseTime(); took > 0 {
+		h.recordResponse(took)
+	}
 	h.shard.handles[h] = struct{}{}
 	if n.Log != nil && n.Log.ready {
 		h.touched = true // the record may be older than the last update of an earlier handle

@@ -11,21 +11,42 @@ import (
 type class uint8
 
 const (
-	quick   class = iota // the last attempt or the challenge was answered in time
-	unknown              // no attempt or challenge so far
-	slow                 // the last attempt or the challenge was not answered in time
+	quick    class = iota // the last attempt or the challenge was answered in time
+	unknown               // no attempt or challenge so far
+	doubtful              // a slow endpoint of the guest casts doubt on this one, which has not been slow
+	slow                  // the last attempt or the challenge was not answered in time
 	classes
 )
 
 // quickLimit is the response time below which an endpoint belongs to the quick class.
 const quickLimit = time.Second
 
-// classOf returns the class of an endpoint with the given response time.
-func classOf(took time.Duration) class {
-	if took < quickLimit {
+// class returns the current class of the endpoint.
+func (h *Handle) class() class {
+	switch {
+	case h.slow:
+		return slow
+	case h.seen == h.guest.breaks:
 		return quick
+	case h.seen == 0 && !h.guest.slow:
+		return unknown
 	}
-	return slow
+	return doubtful
+}
+
+// recordResponse records the response time of an attempt or a challenge. For an attempt without a response, it is
+// quickLimit.
+func (h *Handle) recordResponse(took time.Duration) {
+	g, was := h.guest, h.class()
+	h.slow = took >= quickLimit
+	g.slow = h.slow
+	switch {
+	case !h.slow:
+		g.trust++
+	case was == quick:
+		g.breaks++
+	}
+	h.seen = g.breaks
 }
 
 // turnCounts contains the number of running turns of each class.
@@ -48,29 +69,36 @@ func (t *turnCounts) hasRoom(of class, b *bound) bool {
 	}
 }
 
-// bounds contains the bounds that divide the slots of a host or the workers of the engine.
+// bounds contains the bounds that divide the slots of a host or the workers of the engine. Each principal has
+// a few basic turns, which start while there is room at all. Further turns start only while about half of the slots are
+// free, so several principals with hanging endpoints leave the rest to the others.
 type bounds struct {
-	all   bound // of all principals: three quarters for unknown and slow endpoints, half for slow endpoints
-	one   bound // of one principal among others: half of all, so that hanging endpoints leave the rest to the others
-	alone bound // of the only principal; unknown endpoints have half, since others may follow
+	all   bound // of all principals
+	more  bound // of all principals, for further turns
+	alone bound // of the only principal
+	basic int32 // basic turns of each principal
 }
 
 func boundsOf(n int) (b bounds) {
-	for c := range classes {
-		b.all[c] = int32(max(1, n*(4-int(c))/4))
-		b.one[c] = max(1, b.all[c]/2)
-	}
-	b.alone = b.all
-	b.alone[unknown] = b.one[unknown]
+	part := func(eighths int) int32 { return int32(max(1, n*eighths/8)) }
+	b.all = bound{part(8), part(8), part(5), part(4)}
+	b.more = bound{part(4), part(3), part(3), part(2)}
+	b.alone = bound{part(8), part(5), part(5), part(4)} // fewer for unknown endpoints, because others may follow
+	b.basic = int32(max(1, n/64))
 	return b
 }
 
-// perPrincipal returns the bound for each principal, given the number of principals.
+// perPrincipal returns the bound for further turns, given the number of principals.
 func (b *bounds) perPrincipal(all int) *bound {
 	if all > 1 {
-		return &b.one
+		return &b.more
 	}
 	return &b.alone
+}
+
+// hasBasic reports whether a principal with the given turns can start another basic turn.
+func (b *bounds) hasBasic(t *turnCounts) bool {
+	return t[quick]+t[unknown]+t[doubtful]+t[slow] < b.basic
 }
 
 // A host is one destination, identified by host and port.
@@ -96,6 +124,9 @@ type guest struct {
 	visit
 	handles int32
 	active  turnCounts
+	trust   int32  // responses in time since the guest was idle
+	breaks  uint32 // 1 and how often a quick endpoint has become slow
+	slow    bool   // the last response was not in time
 	ready   [classes]queue[*Handle]
 	inLine  [classes]bool // of the host, or held by the tenant
 }
@@ -118,7 +149,7 @@ func (e *Engine) joinGuest(name, principal string) *guest {
 	}
 	g := e.guests[visit{ho, t}]
 	if g == nil {
-		g = &guest{visit: visit{ho, t}}
+		g = &guest{visit: visit{ho, t}, breaks: 1}
 		e.guests[g.visit] = g
 		ho.guests++
 		t.guests++
@@ -144,8 +175,9 @@ func (e *Engine) leaveGuest(g *guest) {
 // enqueue queues a handle that has work.
 func (e *Engine) enqueue(h *Handle) {
 	h.queued = true
-	h.guest.ready[h.class].push(h)
-	e.enqueueGuest(h.guest, h.class)
+	c := h.class()
+	h.guest.ready[c].push(h)
+	e.enqueueGuest(h.guest, c)
 }
 
 // enqueueGuest appends a guest with ready handles to the queue of its host and then queues the host.
@@ -180,22 +212,44 @@ func (e *Engine) dequeue(c class) *Handle {
 	for i := 0; i < line.len(); {
 		g := line.at(i)
 		switch {
-		case !g.active.hasRoom(c, e.perHost.perPrincipal(int(ho.guests))):
+		case !e.hasPlace(g, c):
 			i++
-		case !g.tenant.active.hasRoom(c, e.inAll.perPrincipal(len(e.tenants))):
+		case !e.inAll.hasBasic(&g.tenant.active) && !e.active.hasRoom(c, e.inAll.perPrincipal(len(e.tenants))):
 			g.tenant.held[c].push(line.removeAt(i))
 		default:
 			g.inLine[c] = false
 			line.removeAt(i)
-			return g.ready[c].removeAt(0)
+			h := g.ready[c].removeAt(0)
+			if h.class() == c {
+				return h
+			}
+			e.enqueue(h) // its class changed while it waited
+			e.enqueueGuest(g, c)
+			return nil
 		}
 	}
 	return nil
 }
 
+// hasPlace reports whether the guest can start another turn of the class at its host, which has room for one. Among
+// others, and as long as its endpoints are unknown, a guest starts with one turn. Each response in time allows one more.
+func (e *Engine) hasPlace(g *guest, c class) bool {
+	guests := int(g.host.guests)
+	switch {
+	case e.perHost.hasBasic(&g.active):
+		return true
+	case (c == unknown || c == quick && guests > 1) && g.active[c] > g.trust:
+		return false
+	}
+	return g.host.active.hasRoom(c, e.perHost.perPrincipal(guests))
+}
+
 // endTurn ends a turn and gives its slots to waiting guests and hosts.
 func (e *Engine) endTurn(g *guest, c class) {
 	e.addTurns(g, c, -1)
+	if g.active == (turnCounts{}) && g.ready == ([classes]queue[*Handle]{}) {
+		g.trust = 0 // a later burst starts with one turn
+	}
 	e.requeueWaiting(g)
 }
 

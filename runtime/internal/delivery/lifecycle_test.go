@@ -277,7 +277,8 @@ func TestSRV6Shutdown(t *testing.T) {
 				if _, err := db.PutSubscription(ctx, r); err != nil {
 					t.Fatal(err)
 				}
-				h, v := top.join(t, e, r, false)
+				r.Progress.Open = true
+				h, v := top.attend(t, e, Entry{Subscription: r, Answered: time.Millisecond})
 				for i := range 10 {
 					top.emit(t, fmt.Sprint("evt_", i))
 				}

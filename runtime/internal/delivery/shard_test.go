@@ -399,6 +399,8 @@ func TestREP7FencedWriteEndsTheShard(t *testing.T) {
 		a := top.openLane(t, e, "a", db, ShardOptions{Fenced: func() { told.Add(1) }}, nil)
 		b := top.openLane(t, e, "b", db, ShardOptions{}, nil)
 		h := top.enter(t, e, a, admit(t, db, "a", "a2", 0))
+		top.emit(t, "answered")
+		time.Sleep(time.Second)
 		top.emit(t, "hangs")
 		time.Sleep(time.Second)
 		a.db.fenced.Store(true)
@@ -427,7 +429,7 @@ func TestREP7FencedWriteEndsTheShard(t *testing.T) {
 				t.Errorf("%s was sent to %s", g.id, g.sub)
 			}
 		}
-		if got := s.ids("b1"); !same(got, "hangs", "then", "after") {
+		if got := s.ids("b1"); !same(got, "answered", "hangs", "then", "after") {
 			t.Errorf("b1 got %v", got)
 		}
 		if told.Load() != 1 {

@@ -66,8 +66,14 @@ func TestTelemetry(t *testing.T) {
 			t.Fatal(err)
 		}
 		top.track.Ready()
-		top.join(t, e, record("sub_good"), false)
-		bad, _ := top.join(t, e, record("sub_bad"), false)
+		answered := func(id string) *Handle {
+			r := record(id)
+			r.Progress.Open = true
+			h, _ := top.attend(t, e, Entry{Subscription: r, Answered: time.Millisecond})
+			return h
+		}
+		answered("sub_good")
+		bad := answered("sub_bad")
 		top.emit(t, "evt_1")
 		const (
 			inFlight  = "mcp.events.webhook.attempt.in_flight"
