@@ -300,6 +300,41 @@ func TestHOOK4Fair(t *testing.T) {
 	})
 }
 
+// TestHOOK4FullHost gives each principal the same number of turns at a host that more of them could fill.
+func TestHOOK4FullHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{answer: func(context.Context, got) (int, http.Header, error) {
+			time.Sleep(950 * time.Millisecond)
+			return 200, nil, nil
+		}}
+		e := newEngine(t, Options{Sender: s})
+		defer shutdown(t, e)
+		top := newTopic(store.LogOptions{})
+		const principals = 32
+		for p := range principals {
+			for i := range 1 + p%2*9 {
+				r := record(fmt.Sprintf("sub_%02d_%d", p, i))
+				r.Principal = fmt.Sprint(p)
+				top.join(t, e, r, false)
+			}
+		}
+		synctest.Wait()
+		for i := range 100 {
+			top.emit(t, fmt.Sprint("evt_", i))
+		}
+		time.Sleep(time.Minute)
+		turns := map[string]int{}
+		for _, g := range s.all() {
+			turns[g.sub[:len("sub_00")]]++
+		}
+		for p := range principals {
+			if n := turns[fmt.Sprintf("sub_%02d", p)]; n < 20 || n > 45 {
+				t.Errorf("principal %d had %d turns", p, n)
+			}
+		}
+	})
+}
+
 // TestHOOK8UnsettledBound pauses reading when too much is unsettled, and reports it as throttled
 // (HOOK-8).
 func TestHOOK8UnsettledBound(t *testing.T) {

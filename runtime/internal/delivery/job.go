@@ -209,11 +209,10 @@ func (e *Engine) runWorker() {
 // nextJob starts one turn. It rotates through the classes, the hosts of a class, the principals of a host and the
 // subscriptions of a principal.
 func (e *Engine) nextJob() (job, bool) {
-	e.class = (e.class + 1) % classes
-	for !e.needsWorker(e.class) {
-		e.class = (e.class + 1) % classes
+	class := (e.class + 1) % classes
+	for !e.needsWorker(class) {
+		class = (class + 1) % classes
 	}
-	class := e.class
 	h := e.dequeue(class)
 	if h == nil {
 		return job{}, false
@@ -229,7 +228,7 @@ func (e *Engine) nextJob() (job, bool) {
 	}
 	j.shard = h.shard
 	j.shard.busy++
-	j.class = class
+	j.class, e.class = class, class
 	e.addTurns(h.guest, class, 1)
 	switch {
 	case j.read:
