@@ -92,7 +92,7 @@ func (in *introspector) verify(ctx context.Context, token string) (*auth.TokenIn
 		return failed("the answer cannot be read", err)
 	}
 	// A token that is bound to a key (RFC 8705, RFC 9449) is not a bearer token, and a refresh token gives no access.
-	if said.bound || said.kind != "" && !strings.EqualFold(said.kind, "Bearer") {
+	if said.bound || said.kind != "" && !strings.EqualFold(said.kind, "Bearer") || said.use != "" && said.use != "access_token" {
 		return nil, auth.ErrInvalidToken
 	}
 	// A token for another server or from another issuer is invalid.
@@ -113,6 +113,7 @@ type introspectionResponse struct {
 	active          bool
 	bound           bool   // cnf is present
 	kind            string // token_type
+	use             string // token_use, an extension of Ory Hydra
 	sub, scope, iss string
 	aud             []string
 	exp             float64 // seconds since 1970, in any notation
@@ -169,6 +170,8 @@ func (said *introspectionResponse) set(name string, value json.RawMessage) error
 		return json.Unmarshal(value, &said.iss)
 	case "token_type":
 		return json.Unmarshal(value, &said.kind)
+	case "token_use":
+		return json.Unmarshal(value, &said.use)
 	case "cnf":
 		said.bound = true
 	case "exp":

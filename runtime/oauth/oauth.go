@@ -74,9 +74,9 @@ type Options struct {
 	HTTPClient *http.Client
 
 	// Verify is used instead of introspection, for example to check the signature of a JWT. It must also check the
-	// token's audience and issuer, and that it is not bound to a key (cnf). For an invalid token, it must return an error that wraps auth.ErrInvalidToken. Any
-	// other error is logged, and the response is 503. If Expiration is zero, the token expires 10 minutes after the
-	// check.
+	// token's audience and issuer, and that it is not bound to a key (cnf). For an invalid token, it must return an
+	// error that wraps auth.ErrInvalidToken. Any other error is logged, and the response is 503. If Expiration is zero,
+	// the token expires 10 minutes after the check.
 	Verify func(ctx context.Context, token string) (*auth.TokenInfo, error)
 
 	// Sender returns a string that identifies the sender of a request. It is used to let the senders of unknown tokens
@@ -110,6 +110,7 @@ func New(o Options) (*Resource, error) {
 	if o.Issuer == "" {
 		return nil, errors.New("oauth: Options.Issuer is empty; set it to the URL of the authorization server")
 	}
+	o.Scopes = slices.Clone(o.Scopes)
 	logger := cmp.Or(o.Logger, slog.Default())
 	verify := o.Verify
 	switch {
@@ -137,12 +138,12 @@ func New(o Options) (*Resource, error) {
 			Resource:               o.URL,
 			AuthorizationServers:   []string{o.Issuer},
 			BearerMethodsSupported: []string{"header"},
-			ScopesSupported:        slices.Clone(o.Scopes),
+			ScopesSupported:        o.Scopes,
 			ResourceName:           o.Name,
 		}),
-		require: auth.RequireBearerToken(infoFromContext, &auth.RequireBearerTokenOptions{ResourceMetadataURL: metadata.String(), Scopes: slices.Clone(o.Scopes)}),
+		require: auth.RequireBearerToken(infoFromContext, &auth.RequireBearerTokenOptions{ResourceMetadataURL: metadata.String(), Scopes: o.Scopes}),
 		sender:  sender,
-		tokens:  newTokens(verify, o.MaxChecks, logger),
+		tokens:  newTokens(verify, &o, logger),
 	}, nil
 }
 

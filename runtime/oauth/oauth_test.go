@@ -180,6 +180,8 @@ func TestTokens(t *testing.T) {
 		"of-type-dpop":            {active(`,"token_type":"DPoP"`), 401},
 		"bound-to-a-key":          {active(`,"token_type":"Bearer","cnf":{"jkt":"x"}`), 401},
 		"bound-to-a-certificate":  {active(`,"cnf":{"x5t#S256":"x"}`), 401},
+		"for-use":                 {active(`,"token_use":"access_token"`), 200},
+		"for-refresh":             {active(`,"token_use":"refresh_token"`), 401},
 		"that-refreshes":          {active(`,"token_type":"refresh_token"`), 401},
 		"guessed":                 {nil, 401},
 		"of-another-issuer":       {active(`,"iss":"https://evil.example.com"` + exp(time.Hour)), 401},

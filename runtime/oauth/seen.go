@@ -30,7 +30,7 @@ const (
 //
 // Authorize knows the valid tokens that the principal has recently presented to this Resource, and checks them at most
 // once a minute. It refuses the principal if a token was revoked and no other one is valid. A token is revoked if a
-// check finds it invalid more than a minute before its expiry. Expired tokens are not checked, so Authorize does not
+// check finds it invalid, or without one of [Options.Scopes], more than a minute before its expiry. Expired tokens are not checked, so Authorize does not
 // notice that they were revoked. A principal whose tokens are unknown is allowed, for example after a restart, and so is
 // a principal whose tokens cannot be checked at the moment. [Options.Verify] reveals only what it checks: the signature
 // of a JWT remains valid after the token was revoked.

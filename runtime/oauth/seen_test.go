@@ -60,6 +60,9 @@ func TestAuthorize(t *testing.T) {
 		{"revoked", map[string]time.Duration{"a": time.Hour}, func(_ *testing.T, e *endpoint) { e.answer("a", nil) }, true, 1},
 		{"revoked, without an expiry", map[string]time.Duration{"a": 0}, func(_ *testing.T, e *endpoint) { e.answer("a", nil) }, true, 1},
 		{"without an expiry", map[string]time.Duration{"a": 0}, nil, false, 1},
+		{"without its scope", map[string]time.Duration{"a": time.Hour}, func(_ *testing.T, e *endpoint) {
+			e.answer("a", answering(http.StatusOK, `{"active":true,"sub":"ada","aud":"`+resource+`"}`))
+		}, true, 1},
 		{"both revoked", map[string]time.Duration{"a": time.Hour, "b": time.Hour}, func(_ *testing.T, e *endpoint) {
 			e.answer("a", nil)
 			e.answer("b", nil)
@@ -89,7 +92,7 @@ func TestAuthorize(t *testing.T) {
 			e.present(t, "new", http.StatusOK)
 		}, false, 0},
 		{"the token of another subject revoked", map[string]time.Duration{"a": time.Hour}, func(t *testing.T, e *endpoint) {
-			e.answer("bob's", answering(http.StatusOK, `{"active":true,"sub":"bob","aud":"`+resource+`"}`))
+			e.answer("bob's", answering(http.StatusOK, `{"active":true,"sub":"bob","scope":"events","aud":"`+resource+`"}`))
 			e.present(t, "bob's", http.StatusOK)
 			e.answer("bob's", nil)
 			time.Sleep(2 * goodTTL)
@@ -101,7 +104,7 @@ func TestAuthorize(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := newEndpoint(t, nil)
+				e := newEndpoint(t, func(o *Options) { o.Scopes = []string{"events"} })
 				start := time.Now()
 				for token, lifetime := range c.tokens {
 					e.answer(token, active(""))

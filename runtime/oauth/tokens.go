@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +38,7 @@ type tokenHash [sha256.Size]byte
 // A tokenChecker checks tokens and caches the results.
 type tokenChecker struct {
 	check  func(context.Context, string) (*auth.TokenInfo, error)
+	scopes []string // of every token
 	logger *slog.Logger
 	gate   *gate
 
@@ -53,8 +55,8 @@ type tokenChecker struct {
 	pausedUntil time.Time     // Authorize starts no recheck before
 }
 
-func newTokens(ask func(context.Context, string) (*auth.TokenInfo, error), maxChecks int, logger *slog.Logger) *tokenChecker {
-	return &tokenChecker{check: ask, logger: logger, gate: newGate(maxChecks), good: newCache(), bad: newCache(), seen: newSeenTokens(),
+func newTokens(ask func(context.Context, string) (*auth.TokenInfo, error), o *Options, logger *slog.Logger) *tokenChecker {
+	return &tokenChecker{check: ask, scopes: o.Scopes, logger: logger, gate: newGate(o.MaxChecks), good: newCache(), bad: newCache(), seen: newSeenTokens(),
 		pending: map[tokenHash]*pendingCheck{}, rechecks: make(chan struct{}, maxRechecks)}
 }
 
@@ -156,7 +158,11 @@ func (t *tokenChecker) finish(q *pendingCheck, hash tokenHash, token string, tur
 		until = kept.Expiration
 	}
 	t.good.put(hash, answer{info: &kept, until: until})
-	t.seen.addValid(kept.UserID, seenToken{text: token, hash: hash, until: until, expires: info.Expiration})
+	if slices.ContainsFunc(t.scopes, func(scope string) bool { return !slices.Contains(info.Scopes, scope) }) {
+		t.seen.removeInvalid(hash, now)
+	} else {
+		t.seen.addValid(kept.UserID, seenToken{text: token, hash: hash, until: until, expires: info.Expiration})
+	}
 	q.info, q.err = &kept, nil
 }
 
