@@ -148,8 +148,9 @@ type Options struct {
 type Checks struct {
 	// Calls is the maximum number of concurrent calls; default 32. Additional calls wait, and principals take turns.
 	Calls int
-	// CallsPerPrincipal is the maximum number of concurrent calls for one principal; default 8. All callers without a
-	// principal are treated as one principal.
+	// CallsPerPrincipal is the maximum number of concurrent calls for one principal; default 8. Its first call can use any
+	// free one of Calls. Further calls start only while fewer than half of Calls run, so that principals whose checks
+	// hang leave the rest to others. All callers without a principal are treated as one principal.
 	CallsPerPrincipal int
 	// PerPrincipal is the maximum number of distinct arguments that the check is called with for one principal; default
 	// 100. The limit applies to streams, held polls and webhook subscriptions. All callers without a principal share 16

@@ -12,7 +12,7 @@ import (
 // Bounds limits the calls to the check of one event type. A value that is not positive means no limit.
 type Bounds struct {
 	// Calls is the maximum number of concurrent calls. CallsEach is the maximum number of concurrent calls per
-	// principal.
+	// principal. Of a principal with a running call, further calls start only while fewer than half of Calls run.
 	Calls, CallsEach int
 	// Checks is the maximum number of distinct arguments that the readers of one principal can use. All callers without
 	// a principal share a limit that is anonymousFactor times as high.
@@ -23,14 +23,15 @@ type Bounds struct {
 const anonymousFactor = 16
 
 // A callLimiter limits concurrent calls. Principals with waiting calls take turns. The calls of each principal run in
-// order of arrival.
+// order of arrival. A principal has one basic call, which starts while there is room at all. Its further calls start
+// only while less than half of the room is used, so several principals whose checks hang leave the rest to the others.
 type callLimiter struct {
 	calls, each int // 0 or less: no limit
 
 	mu      sync.Mutex
 	running int
 	by      map[string]*queue
-	line    []*queue // queues with a call that only waits for a free slot
+	line    []*queue // queues with a call that only waits for room; fewer than calls of them cannot use a free slot
 }
 
 // A queue holds the calls of one principal.
@@ -87,7 +88,7 @@ func (t *callLimiter) freeSlot(principal string, q *queue) {
 	t.removeIdle(principal, q)
 }
 
-// enqueue adds a principal to the line if it has a call that waits only for a free slot. t.mu must be held.
+// enqueue adds a principal to the line if it has a call that only waits for room. t.mu must be held.
 func (t *callLimiter) enqueue(q *queue) {
 	if !q.inLine && len(q.waiting) > 0 && (t.each <= 0 || q.running < t.each) {
 		q.inLine = true
@@ -95,10 +96,20 @@ func (t *callLimiter) enqueue(q *queue) {
 	}
 }
 
-// startWaiting starts waiting calls while there are free slots. t.mu must be held.
+// hasRoom reports whether the principal can use a free slot. t.mu must be held.
+func (t *callLimiter) hasRoom(q *queue) bool {
+	return q.running == 0 || t.calls <= 0 || t.running < t.calls/2
+}
+
+// startWaiting starts waiting calls while there is room. t.mu must be held.
 func (t *callLimiter) startWaiting() {
-	for len(t.line) > 0 && (t.calls <= 0 || t.running < t.calls) {
-		q := t.line[0]
+	for t.calls <= 0 || t.running < t.calls {
+		i := slices.IndexFunc(t.line, t.hasRoom)
+		if i < 0 {
+			return
+		}
+		q := t.line[i]
+		copy(t.line[1:], t.line[:i]) // i is less than t.calls
 		t.line = t.line[1:]
 		q.inLine = false
 		if len(q.waiting) == 0 {
