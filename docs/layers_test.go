@@ -28,7 +28,7 @@ var layers = []string{
 	"internal/feed", "internal/topic",
 	"internal/delivery",
 	"internal/verify",
-	"internal/port", "internal/fault", "internal/hook", "internal/frame", "internal/keylock",
+	"internal/port", "internal/fault", "internal/hook", "internal/frame", "internal/keylock", "internal/fairsem",
 }
 
 const runtimePath = "github.com/mcpe-gen/mcpe-gen/runtime/"

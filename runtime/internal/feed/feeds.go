@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fairsem"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -66,7 +67,7 @@ type Host interface {
 type Feeds struct {
 	host    Host
 	origins originTracker
-	turns   callLimiter
+	calls   fairsem.Semaphore
 	checks  int // [Bounds.Checks]
 
 	mu    sync.Mutex
@@ -78,7 +79,7 @@ type Feeds struct {
 // Init sets the host and the limits of the check. It must be called once, before any other method.
 func (f *Feeds) Init(h Host, b Bounds) {
 	f.host, f.checks = h, b.Checks
-	f.turns.calls, f.turns.each = b.Calls, b.CallsEach
+	f.calls.Init(b.Calls, b.CallsEach)
 }
 
 // Adopt sets the current check, which can be nil. The caller must call stop to end the calls of the previous check.

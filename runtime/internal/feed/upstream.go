@@ -114,11 +114,11 @@ var errNoCursor = errors.New("the check returned a page without a cursor")
 // callCheck waits until the limits on concurrent calls permit a call, and then calls the check once. Its errors can be
 // shown to callers (PUSH-5).
 func (u *upstream) callCheck(ctx context.Context, cursor string) (p Page, err error) {
-	done, err := u.feeds.turns.acquireSlot(ctx, u.asker)
+	release, err := u.feeds.calls.Acquire(ctx, u.asker)
 	if err != nil {
 		return p, fault.AsUpstream(ctx, err)
 	}
-	defer done()
+	defer release()
 	p, err = u.check.Ask(hook.WithPrincipal(ctx, u.principal), u.args.Typed(), cursor)
 	switch {
 	case err != nil:
