@@ -119,29 +119,15 @@ func (a *Adapter) handleLocked(s *subscription, h handlerCall) {
 	}
 }
 
-// runHandlers runs the queued calls of a subscription's handler one by one. It releases its slots between calls.
+// runHandlers runs the queued calls of a subscription's handler one by one. It releases its slot between calls.
 func (a *Adapter) runHandlers(s *subscription) {
-	for a.takeSlot(s.owner.slots) {
-		if !a.takeSlot(a.slots) {
-			<-s.owner.slots
+	for more := true; more; {
+		release, err := a.handlers.Acquire(a.ctx, s.owner.key)
+		if err != nil { // after Shutdown
 			return
 		}
-		more := a.runNext(s)
-		<-a.slots
-		<-s.owner.slots
-		if !more {
-			return
-		}
-	}
-}
-
-// takeSlot waits for a slot. It returns false after Shutdown.
-func (a *Adapter) takeSlot(slots chan struct{}) bool {
-	select {
-	case slots <- struct{}{}:
-		return true
-	case <-a.ctx.Done():
-		return false
+		more = a.runNext(s)
+		release()
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -387,4 +388,43 @@ func TestSampling(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestHandlersOfSeveralClients: the handlers of some clients hang. Those of another one run at once, until each slot is
+// used by a different client.
+func TestHandlersOfSeveralClients(t *testing.T) {
+	for _, k := range []int{1, 2, 3, 10, 19} {
+		t.Run(fmt.Sprint(k), func(t *testing.T) {
+			var hanging, handled atomic.Int32
+			o := mcpe.Options{Agent: &mcpe.AgentOptions{Handle: func(ctx context.Context, r mcpe.AgentRequest) error {
+				if r.Instructions == "hang" {
+					hanging.Add(1)
+					<-ctx.Done()
+				} else {
+					handled.Add(1)
+				}
+				return ctx.Err()
+			}}}
+			bubble(t, o, func(g *rig) {
+				for range k {
+					noisy := g.dial(legacy)
+					for range 8 {
+						noisy.subscribe(`{"filter":{"eventTypes":["github.push"]},"handler":{"type":"agent","instructions":"hang"}}`)
+					}
+				}
+				quiet := g.dial(legacy)
+				quiet.subscribe(`{"filter":{"eventTypes":["slack.message"]},"handler":{"type":"agent","instructions":"note"}}`)
+				g.emit("github.push", 1)
+				sleep(time.Second)
+				if n := int(hanging.Load()); n < min(4*k, 16) || n > 31 {
+					t.Errorf("%d handlers hang", n)
+				}
+				g.emit("slack.message", 2)
+				sleep(0)
+				if handled.Load() != 1 {
+					t.Error("the handler of another client waits")
+				}
+			})
+		})
+	}
 }

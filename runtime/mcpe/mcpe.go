@@ -34,6 +34,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fairsem"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -50,12 +51,12 @@ type Adapter struct {
 	tell    metrics
 	kinds   map[string]runner // of handlers that are allowed
 
-	ctx    context.Context // ends with Shutdown
-	cancel context.CancelFunc
-	work   sync.WaitGroup
-	slots  chan struct{} // limits concurrent handlers
-	stops  []func()
-	closed sync.Once
+	ctx      context.Context // ends with Shutdown
+	cancel   context.CancelFunc
+	work     sync.WaitGroup
+	handlers fairsem.Semaphore // by the key of the owner
+	stops    []func()
+	closed   sync.Once
 
 	mu      sync.Mutex
 	ending  bool
@@ -83,8 +84,9 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	inside := port.Of(es)
 	a := &Adapter{es: inside, srv: inside.MCP(), o: o, durable: o.Store, passing: memory.NewSchedules(),
 		subs: map[string]*subscription{}, owners: map[string]*owner{}, watches: map[string]*watch{},
-		heads: map[string]string{}, known: map[string]bool{}, slots: make(chan struct{}, o.MaxHandlers), scope: rand.Text(),
+		heads: map[string]string{}, known: map[string]bool{}, scope: rand.Text(),
 		started: time.Now()}
+	a.handlers.Init(o.MaxHandlers, o.MaxHandlersPerClient)
 	if a.durable == nil {
 		a.durable = memory.NewSchedules()
 	}
@@ -180,8 +182,7 @@ type owner struct {
 	principal string
 	session   string // set if the owner is a session
 	subs      map[string]*subscription
-	bound     []string      // its sessions, latest first
-	slots     chan struct{} // limits concurrent handlers
+	bound     []string // its sessions, latest first
 	limits    clientLimiters
 }
 
@@ -231,7 +232,7 @@ func (a *Adapter) principalOwner(principal string) *owner {
 }
 
 func (a *Adapter) newOwner(key string) *owner {
-	o := &owner{key: key, subs: map[string]*subscription{}, slots: make(chan struct{}, a.o.MaxHandlersPerClient), limits: a.o.newLimits()}
+	o := &owner{key: key, subs: map[string]*subscription{}, limits: a.o.newLimits()}
 	a.owners[key] = o
 	return o
 }

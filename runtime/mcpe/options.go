@@ -60,7 +60,8 @@ type Options struct {
 	Bash    *BashOptions
 	Webhook *WebhookOptions
 	Agent   *AgentOptions
-	// MaxHandlers and MaxHandlersPerClient limit the concurrent handlers; default 16 and 4.
+	// MaxHandlers and MaxHandlersPerClient limit the concurrent handlers; default 32 and 4. A client with a running
+	// handler gets another one only while fewer than half of MaxHandlers run.
 	MaxHandlers, MaxHandlersPerClient int
 	// MaxHandlerQueue limits the calls queued for one subscription's handler; default 100. Additional events are
 	// dropped and counted.
@@ -116,7 +117,7 @@ func (o *Options) setDefaults() {
 	set(&o.MaxFilters, 100)
 	set(&o.MaxQueue, 10_000)
 	set(&o.MaxBatch, 1000)
-	set(&o.MaxHandlers, 16)
+	set(&o.MaxHandlers, 32)
 	set(&o.MaxHandlersPerClient, 4)
 	set(&o.MaxHandlerQueue, 100)
 	o.SubscribeRate = o.SubscribeRate.or(10, 200)
