@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -201,5 +203,57 @@ func TestConversationOverSSE(t *testing.T) {
 		if got := next(); !strings.Contains(got, c[1]) {
 			t.Errorf("%s\nis answered by %s\nwant %s", c[0], got, c[1])
 		}
+	}
+}
+
+// TestNotificationsOfSeveralSenders: some senders flood the server with notifications that take as long as they may. The
+// notification of another sender is answered.
+func TestNotificationsOfSeveralSenders(t *testing.T) {
+	for _, k := range []int{1, 2, 3, 10, 30} {
+		synctest.Test(t, func(t *testing.T) {
+			es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil), server.Options{Logger: quiet})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer es.Shutdown(context.Background())
+			var answered atomic.Int32
+			answer := func(ctx context.Context, _ Message) (Answer[Memories], error) {
+				if server.PrincipalOf(ctx) == "quiet" {
+					answered.Add(1)
+					return Answer[Memories]{}, nil
+				}
+				<-ctx.Done()
+				return Answer[Memories]{}, ctx.Err()
+			}
+			if err := Register(es, Handler[Memories]{OnUserMessage: answer}, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			handler := auth.RequireBearerToken(func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+				return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
+			}, nil)(transport.NewHandler(es, transport.HandlerOptions{Logger: quiet}))
+			say := func(principal string) {
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(`{"jsonrpc":"2.0","method":"`+MethodUserMessage+
+					`","params":{"messageId":"m","content":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"`+wire.RevisionStateless+
+					`","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+				for name, value := range map[string]string{"Authorization": "Bearer " + principal, "Content-Type": "application/json",
+					"Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": wire.RevisionStateless, "Mcp-Method": MethodUserMessage} {
+					r.Header.Set(name, value)
+				}
+				w := httptest.NewRecorder()
+				if handler.ServeHTTP(w, r); w.Code != http.StatusAccepted {
+					t.Fatalf("status %d: %s", w.Code, w.Body)
+				}
+			}
+			for range 100 {
+				for n := range k {
+					say(fmt.Sprint("noisy_", n))
+				}
+			}
+			say("quiet")
+			synctest.Wait()
+			if answered.Load() != 1 {
+				t.Errorf("with %d others, the notification of a sender is dropped", k)
+			}
+		})
 	}
 }

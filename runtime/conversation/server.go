@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fairsem"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
@@ -30,8 +32,8 @@ type Handler[S any] struct {
 
 // Options configures [Register]. The zero value is ready to use.
 type Options struct {
-	// MaxPending is the maximum number of notifications that are answered concurrently. Further notifications are
-	// dropped. The default is 64.
+	// MaxPending is the maximum number of notifications that are answered concurrently; default 64. A sender with a
+	// pending notification gets another one only while fewer than half are pending. Further notifications are dropped.
 	MaxPending int
 	// NotificationTimeout is the timeout for answering a notification, because its sender cannot cancel it. The default
 	// is 5 s.
@@ -67,7 +69,8 @@ func Register[S any](es Server, h Handler[S], o Options) error {
 	if err := inside.Claim("conversation with context"); err != nil {
 		return fmt.Errorf("conversation: %w", err)
 	}
-	s := &service{es: inside, options: o, slots: make(chan struct{}, o.MaxPending)}
+	s := &service{es: inside, options: o}
+	s.pending.Init(o.MaxPending, 0)
 	for method, f := range map[string]func(context.Context, Message) (Answer[S], error){
 		MethodUserMessage: h.OnUserMessage, MethodAssistantResponse: h.OnAssistantResponse,
 	} {
@@ -123,7 +126,7 @@ func callHandler[S any](ctx context.Context, f func(context.Context, Message) (A
 type service struct {
 	es      *port.Port
 	options Options
-	slots   chan struct{} // holds a value for each pending notification
+	pending fairsem.Semaphore // notifications, by principal or session
 }
 
 func (s *service) serve(method string, handle func(context.Context, Message) (*answer, error)) error {
@@ -173,14 +176,13 @@ func jsonrpcError(e *events.Error) error {
 // handleNotification answers a notification in a separate goroutine. It drops the answer if the sender cannot be
 // reached. Pending answers are cancelled when the server shuts down.
 func (s *service) handleNotification(ctx context.Context, n wire.Notification, handle func(context.Context, Message) (*answer, error)) {
-	select {
-	case s.slots <- struct{}{}:
-	default:
+	release, ok := s.pending.TryAcquire(cmp.Or(n.Principal, n.Session))
+	if !ok {
 		s.es.Logger().WarnContext(ctx, "conversation: too many messages at once, one was dropped")
 		return
 	}
 	go func() {
-		defer func() { <-s.slots }()
+		defer release()
 		ctx, cancel := context.WithTimeout(port.AsPrincipal(ctx, n.Principal), s.options.NotificationTimeout)
 		defer cancel()
 		go func() {
