@@ -73,7 +73,9 @@ type Verify struct {
 	Timeout time.Duration
 	// Budget is the number of a principal's verifications that can fail per minute before further ones are refused;
 	// default 10. The budget of a destination host is twice that number, or four times that number if a verification
-	// for the host succeeded in the last 10 minutes. Successes do not count (VER-3).
+	// for the host succeeded in the last 10 minutes. It limits the challenges to a host that never consented. When half
+	// of it is used, further verifications of a principal that had a failure at the host are refused, so that several
+	// principals whose verifications fail do not close the host to newcomers. Successes do not count (VER-3).
 	Budget int
 	// CacheFor is how long a callback remains verified after its last subscription was refreshed; default 1 h. See
 	// VER-3.

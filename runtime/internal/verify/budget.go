@@ -11,8 +11,10 @@ import (
 )
 
 // A failureBudget limits the number of failed verifications per destination host and per principal in a sliding window
-// of one minute (VER-3). The budget of a host is a multiple of a principal's budget, so the failures of one principal
-// do not block other principals. Successful verifications do not count, so a busy shared receiver is not throttled. The
+// of one minute (VER-3). The budget of a host is a multiple of a principal's budget, whoever asks, so a host that never
+// consented gets at most that many challenges. A principal without a failed or running verification at the host can use
+// all of it. Further verifications of a principal use at most half, so several principals whose verifications fail do
+// not close the host to newcomers. Successful verifications do not count, so a busy shared receiver is not throttled. The
 // remaining budget limits the number of concurrent verifications, because each of them might fail. Further
 // verifications wait.
 type failureBudget struct {
@@ -21,16 +23,17 @@ type failureBudget struct {
 	sweepAt int
 }
 
-// A budgetKey identifies a principal or a host.
+// A budgetKey identifies a principal, a host or a guest, which is a principal at a host.
 type budgetKey struct {
-	kind budgetKind
-	name string
+	kind            budgetKind
+	principal, host string
 }
 
 type budgetKind uint8
 
 const (
 	ofPrincipal budgetKind = iota
+	ofGuest
 	ofHost
 	budgetKinds
 )
@@ -56,16 +59,12 @@ const (
 
 var errOverBudget = events.NewError(wire.ResourceExhausted, map[string]string{"limit": "verifications"})
 
-// limit returns the maximum number of failures for a key, given the budget of a principal.
-func (f *recentFailures) limit(kind budgetKind, budget int, now time.Time) int {
-	switch {
-	case kind == ofPrincipal:
-		return budget
-	case f.isTrusted(now):
+// hostBudget returns the maximum number of failures at the host, given the budget of a principal.
+func (f *recentFailures) hostBudget(budget int, now time.Time) int {
+	if f.isTrusted(now) {
 		return knownFactor * budget
-	default:
-		return unknownFactor * budget
 	}
+	return unknownFactor * budget
 }
 
 func (f *recentFailures) isTrusted(now time.Time) bool {
@@ -76,8 +75,9 @@ func (f *recentFailures) isTrusted(now time.Time) bool {
 // of other verifications. The caller must call finish with the outcome.
 func (b *failureBudget) reserve(ctx context.Context, principal, host string, budget int) (finish func(ok bool), err error) {
 	keys := [budgetKinds]budgetKey{
-		ofPrincipal: {ofPrincipal, principal},
-		ofHost:      {ofHost, host},
+		ofPrincipal: {kind: ofPrincipal, principal: principal},
+		ofGuest:     {ofGuest, principal, host},
+		ofHost:      {kind: ofHost, host: host},
 	}
 	for {
 		wait, err := b.tryReserve(keys, budget)
@@ -99,9 +99,9 @@ func (b *failureBudget) reserve(ctx context.Context, principal, host string, bud
 	}
 }
 
-// tryReserve reserves a slot for each of the keys. If a key has no free slot, it returns the channel wait, which is
-// closed when the state of the key changes. If the failures of a key exceed its budget, the error depends on the kind
-// of key. The principal is checked first.
+// tryReserve reserves a slot for each of the keys. If the principal or the host has no free slot, it returns the channel
+// wait, which is closed when the state of that key changes. If the failures exceed a budget, the error depends on the
+// kind of key. The principal is checked first.
 func (b *failureBudget) tryReserve(keys [budgetKinds]budgetKey, budget int) (wait chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,24 +109,34 @@ func (b *failureBudget) tryReserve(keys [budgetKinds]budgetKey, budget int) (wai
 	b.removeIdle(now)
 	var all [budgetKinds]*recentFailures
 	for i, k := range keys {
-		f := b.failuresOf(k, now)
-		bound := f.limit(k.kind, budget, now)
-		switch {
-		case len(f.at) >= bound && k.kind == ofHost:
-			return nil, fault.Unverified(fault.ReasonOthers)
-		case len(f.at) >= bound:
-			return nil, errOverBudget
-		case len(f.at)+f.running >= bound:
-			wait = make(chan struct{})
-			f.waiting = append(f.waiting, wait)
-			return wait, nil
-		}
-		all[i] = f
+		all[i] = b.failuresOf(k, now)
+	}
+	principal, guest, host := all[ofPrincipal], all[ofGuest], all[ofHost]
+	ofAll := host.hostBudget(budget, now)
+	if len(guest.at)+guest.running > 0 {
+		ofAll /= 2
+	}
+	switch {
+	case len(principal.at) >= budget:
+		return nil, errOverBudget
+	case len(principal.at)+principal.running >= budget:
+		return principal.wait(), nil
+	case len(host.at) >= ofAll && guest.running == 0:
+		return nil, fault.Unverified(fault.ReasonOthers)
+	case len(host.at)+host.running >= ofAll:
+		return host.wait(), nil
 	}
 	for _, f := range all {
 		f.running++
 	}
 	return nil, nil
+}
+
+// wait returns a channel that is closed when something has changed.
+func (f *recentFailures) wait() chan struct{} {
+	changed := make(chan struct{})
+	f.waiting = append(f.waiting, changed)
+	return changed
 }
 
 func (b *failureBudget) recordOutcome(keys [budgetKinds]budgetKey, ok bool) {
