@@ -69,7 +69,8 @@ type HandlerOptions struct {
 	// (CAP-7).
 	MaxOpen int
 	// MaxSessions limits legacy sessions in the same way as MaxOpen limits requests; 0 means 1,024. Beyond the limit, a
-	// new session replaces the session that has been idle longest. If no session is idle, the response is 429.
+	// new session replaces the session that has been idle longest, and first of all a session that was only
+	// initialized. If no session is idle, the response is 429.
 	MaxSessions int
 	// Streamable is passed to the SDK's handlers. JSONResponse is ignored, because this package chooses the form of
 	// each response. If Stateless is set, legacy revisions have neither sessions nor list_changed.
@@ -193,7 +194,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Header.Del(port.ReplyHeader) // only this package may set it
 	modern := r.Header.Get(headerVersion) >= wire.RevisionStateless
 	if id := r.Header.Get(headerSession); id != "" && !modern && h.sessioned {
-		defer h.sessions.registerRequest(id)()
+		defer h.sessions.registerRequest(id, r.Method)()
 	}
 	switch {
 	case r.Method == http.MethodPost && modern:

@@ -15,7 +15,7 @@ import (
 const defaultSessionTimeout = 30 * time.Minute
 
 // A sessionTable holds the legacy sessions of a handler. A session without an open request is idle. It ends after a
-// timeout. When an account has reached its limit, its longest idle session ends to make room for a new one.
+// timeout. When an account has reached its limit, one of its idle sessions ends to make room for a new one.
 type sessionTable struct {
 	timeout time.Duration // for idle sessions; 0 or less means none
 	max     int           // limit of a principal; negative for no limit
@@ -30,7 +30,17 @@ type sessionTable struct {
 type account struct {
 	count  int       // sessions that have not ended
 	ending int       // the ones being ended here that still have calls
-	idle   list.List // of *session, longest idle first
+	unused list.List // of *session, the idle ones without a call after initialize, longest idle first
+	idle   list.List // of *session, the other idle ones, longest idle first
+}
+
+// first returns the element of the session that ends first to make room, or nil. An unused session ends before all
+// others, so a caller that only initializes sessions ends its own.
+func (a *account) first() *list.Element {
+	if e := a.unused.Front(); e != nil {
+		return e
+	}
+	return a.idle.Front()
 }
 
 // A session exists from its initialize request until the SDK has ended it. The fields are guarded by sessionTable.mu.
@@ -38,9 +48,10 @@ type session struct {
 	payer   accountKey
 	ss      *mcp.ServerSession // nil until initialize has succeeded
 	open    int                // open requests
+	posts   int                // POST requests after initialize
 	ending  bool
 	over    bool
-	idle    []*list.Element // its elements in its accounts' idle lists, while idle
+	idle    []*list.Element // its elements in its accounts' lists, while idle
 	since   time.Time       // when it became idle
 	timer   *time.Timer
 	calls   map[*func()]struct{} // functions that end the extension's calls
@@ -52,7 +63,7 @@ func newSessions(timeout time.Duration, most int, ending func(session, principal
 }
 
 // reserve reserves a slot for a new session of p with one open request. If an account of p is full, reserve ends the
-// account's longest idle session. If no session is idle, it returns the key of the account.
+// account's first idle session. If no session is idle, it returns the key of the account.
 func (s *sessionTable) reserve(p accountKey) (sess *session, full *accountKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,11 +73,11 @@ func (s *sessionTable) reserve(p accountKey) (sess *session, full *accountKey) {
 		if a == nil || limit < 0 || a.count-a.ending < limit {
 			continue
 		}
-		oldest := a.idle.Front()
-		if oldest == nil || a.ending >= key.limit(max(s.max, defaultMaxSessions)) { // clients that restart often end many
+		first := a.first()
+		if first == nil || a.ending >= key.limit(max(s.max, defaultMaxSessions)) { // clients that restart often end many
 			return nil, &key
 		}
-		s.end(oldest.Value.(*session))
+		s.end(first.Value.(*session))
 	}
 	for _, key := range accounts {
 		if s.accounts[key] == nil {
@@ -122,7 +133,7 @@ func (s *sessionTable) releaseSlot(sess *session) {
 
 // registerRequest registers a request in the session with the given ID. The caller must call leave at the end of the
 // request.
-func (s *sessionTable) registerRequest(id string) (leave func()) {
+func (s *sessionTable) registerRequest(id, httpMethod string) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess := s.byID[id]
@@ -130,6 +141,9 @@ func (s *sessionTable) registerRequest(id string) (leave func()) {
 		return func() {}
 	}
 	sess.open++
+	if httpMethod == http.MethodPost {
+		sess.posts++
+	}
 	s.removeIdle(sess)
 	return func() { s.endRequest(sess) }
 }
@@ -148,7 +162,12 @@ func (s *sessionTable) endRequest(sess *session) {
 	}
 	sess.since = time.Now()
 	for _, key := range sess.payer.accounts() {
-		sess.idle = append(sess.idle, s.accounts[key].idle.PushBack(sess))
+		a := s.accounts[key]
+		idle := &a.idle
+		if sess.posts < 2 { // the first is notifications/initialized
+			idle = &a.unused
+		}
+		sess.idle = append(sess.idle, idle.PushBack(sess))
 	}
 	if s.timeout > 0 {
 		sess.timer = time.AfterFunc(s.timeout, func() { s.expire(sess) })
@@ -162,7 +181,9 @@ func (s *sessionTable) removeIdle(sess *session) {
 		sess.timer = nil
 	}
 	for i, e := range sess.idle {
-		s.accounts[sess.payer.accounts()[i]].idle.Remove(e)
+		a := s.accounts[sess.payer.accounts()[i]]
+		a.unused.Remove(e) // Remove ignores an element of the other list
+		a.idle.Remove(e)
 	}
 	sess.idle = nil
 }

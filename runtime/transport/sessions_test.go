@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -50,6 +51,11 @@ func (v visitor) lives(session string) bool {
 	w := httptest.NewRecorder()
 	v.h.ServeHTTP(w, v.request(context.Background(), http.MethodPost, session, `{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 	return w.Code == http.StatusOK
+}
+
+// initialized completes the handshake of a session.
+func (v visitor) initialized(session string) {
+	v.h.ServeHTTP(httptest.NewRecorder(), v.request(context.Background(), http.MethodPost, session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 }
 
 // hold keeps the session's standing GET open until close is called.
@@ -151,6 +157,69 @@ func TestCAP7IdleSessionsMakeRoom(t *testing.T) {
 			t.Errorf("%d sessions, want two of each", n)
 		}
 	})
+}
+
+// CAP-7: whoever only initializes sessions ends its own, not the idle ones of others that share its account.
+func TestCAP7UnusedSessionsMakeRoom(t *testing.T) {
+	const most = 4
+	for name, row := range map[string]struct {
+		token      string
+		users      int
+		user, from func(i int) string
+	}{
+		"principal": {"alice", most - 1, func(int) string { return "192.0.2.1:1" }, func(int) string { return "192.0.2.2:1" }},
+		"proxy":     {"", most - 1, func(int) string { return "192.0.2.1:1" }, func(int) string { return "192.0.2.1:2" }},
+		"nobody": {"", anonymousFactor*most - 1, func(i int) string { return fmt.Sprintf("192.0.2.%d:1", i) },
+			func(i int) string { return fmt.Sprintf("198.51.100.%d:1", i%200) }},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			g := newRig(t, server.Options{})
+			defer g.stop()
+			h := NewHandler(g.es, HandlerOptions{MaxSessions: most, SessionTimeout: -1})
+			if row.token != "" {
+				h = bearer(h)
+			}
+			at := func(address string) visitor { return visitor{t, h, address, row.token} }
+			var used []string
+			for i := range row.users {
+				v := at(row.user(i))
+				_, session := v.begin()
+				v.initialized(session)
+				if !v.lives(session) {
+					t.Fatal("a new session does not answer")
+				}
+				used = append(used, session)
+			}
+			time.Sleep(time.Hour)
+			last := ""
+			for i := range 300 {
+				v := at(row.from(i))
+				code, session := v.begin()
+				if code != http.StatusOK {
+					t.Fatalf("initialize %d gets %d", i, code)
+				}
+				v.initialized(session)
+				v.hold(session)() // as the SDK's client does
+				synctest.Wait()
+				last = session
+			}
+			for i, session := range used {
+				if !at(row.user(i)).lives(session) {
+					t.Errorf("used session %d has ended", i)
+				}
+			}
+			if !at(row.from(299)).lives(last) {
+				t.Error("the newest session has ended")
+			}
+			n := 0
+			for range g.srv.Sessions() {
+				n++
+			}
+			if n != len(used)+1 {
+				t.Errorf("%d sessions, want %d", n, len(used)+1)
+			}
+		})
+	}
 }
 
 // CAP-7: without a principal the bound is one of an address, and of all of these together.
