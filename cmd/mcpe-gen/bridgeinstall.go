@@ -21,9 +21,10 @@ The file is the user's own: ~/.claude.json, ~/.codex/config.toml or ~/.cursor/mc
 (CLAUDE_CONFIG_DIR and CODEX_HOME count). With --project it is .mcp.json,
 .codex/config.toml or .cursor/mcp.json in the current directory.
 
-Everything else in the file stays as it is. An entry that starts a bridge already gets the
-new command and arguments; one of another server is refused. A file that cannot be parsed
-is refused with line and column.`
+Everything else in the file stays as it is. If an entry of the same name starts mcpe-gen
+bridge, it gets the new command and arguments. The entry of another program is refused;
+choose another name with --name. A file that cannot be parsed is refused with line and
+column.`
 
 func newBridgeInstall(c *command) *cobra.Command {
 	var o installOptions

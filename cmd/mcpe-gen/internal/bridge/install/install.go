@@ -21,14 +21,17 @@ type Agent struct {
 	// home and project are the paths of its file relative to the user's home directory and to a project. If the
 	// environment variable homeVar is set, it replaces the directory of the path home.
 	home, project, homeVar string
-	edit                   func(f *file, e Entry) ([]byte, string, error)
+	// servers is the key of the servers in the file.
+	servers string
+	edit    func(f *file, e Entry) ([]byte, string, error)
+	decode  func(text []byte) (map[string]any, error)
 }
 
 // Agents are the supported agents.
 var Agents = []Agent{
-	{Name: "claude", Title: "Claude Code", home: ".claude.json", project: ".mcp.json", homeVar: "CLAUDE_CONFIG_DIR", edit: editJSON},
-	{Name: "codex", Title: "Codex CLI", home: ".codex/config.toml", project: ".codex/config.toml", homeVar: "CODEX_HOME", edit: editTOML},
-	{Name: "cursor", Title: "Cursor", home: ".cursor/mcp.json", project: ".cursor/mcp.json", edit: editJSON},
+	{Name: "claude", Title: "Claude Code", home: ".claude.json", project: ".mcp.json", homeVar: "CLAUDE_CONFIG_DIR", servers: serversKey, edit: editJSON, decode: decodeJSON},
+	{Name: "codex", Title: "Codex CLI", home: ".codex/config.toml", project: ".codex/config.toml", homeVar: "CODEX_HOME", servers: "mcp_servers", edit: editTOML, decode: decodeTOML},
+	{Name: "cursor", Title: "Cursor", home: ".cursor/mcp.json", project: ".cursor/mcp.json", servers: serversKey, edit: editJSON, decode: decodeJSON},
 }
 
 // Find returns the agent with the given name.
@@ -59,8 +62,44 @@ func (e Entry) Check() error {
 	return nil
 }
 
-// bridgeVerb is the first argument of every entry that this package writes.
-const bridgeVerb = "bridge"
+// program is the name of the command in an entry that this package writes, and bridgeVerb is its first argument.
+const (
+	program    = "mcpe-gen"
+	bridgeVerb = "bridge"
+)
+
+// isBridge reports whether an existing entry starts a bridge. The entry of another program keeps its environment, which
+// may contain secrets.
+func (e Entry) isBridge(entry map[string]any) bool {
+	command, _ := entry["command"].(string)
+	args, _ := entry["args"].([]any)
+	ours := command == e.Command || strings.TrimSuffix(filepath.Base(command), ".exe") == program
+	return ours && len(args) > 0 && args[0] == bridgeVerb
+}
+
+// verify reports whether after contains the entry e and otherwise the same as before.
+func (a *Agent) verify(before, after []byte, e Entry) bool {
+	old, err := a.decode(before)
+	if err != nil {
+		return false
+	}
+	now, err := a.decode(after)
+	if err != nil {
+		return false
+	}
+	servers, _ := now[a.servers].(map[string]any)
+	entry, _ := servers[e.Name].(map[string]any)
+	if entry["command"] != e.Command || fmt.Sprintf("%q", entry["args"]) != fmt.Sprintf("%q", e.Args) {
+		return false
+	}
+	oldServers, exist := old[a.servers].(map[string]any)
+	if was, ok := oldServers[e.Name].(map[string]any); ok {
+		entry["command"], entry["args"] = was["command"], was["args"]
+	} else if delete(servers, e.Name); !exist {
+		delete(now, a.servers)
+	}
+	return fmt.Sprintf("%#v", old) == fmt.Sprintf("%#v", now) // NaN equals itself in this form
+}
 
 // A file is a configuration file that has been read.
 type file struct {
@@ -77,8 +116,8 @@ func (f *file) errorAt(offset int, format string, args ...any) error {
 }
 
 // errTaken returns an error for an existing entry that is not a bridge.
-func (f *file) errTaken(offset int, name string) error {
-	return f.errorAt(offset, "%q is another server; choose another name with --name", name)
+func (f *file) errTaken(name string) error {
+	return fmt.Errorf("%s: %q is another server; choose another name with --name; nothing was written", f.path, name)
 }
 
 // newline returns the line ending of the file.
@@ -131,6 +170,9 @@ func (a *Agent) Plan(project string, e Entry) (*Change, error) {
 	}
 	if c.after, c.Shown, err = a.edit(&file{path: c.Path, text: c.before}, e); err != nil {
 		return nil, err
+	}
+	if !a.verify(c.before, c.after, e) {
+		return nil, fmt.Errorf("%s: %s has a form that this command does not change; nothing was written; write this by hand:\n%s", c.Path, a.servers, c.Shown)
 	}
 	c.Current = c.Exists && string(c.after) == string(c.before)
 	return c, nil

@@ -124,12 +124,12 @@ func TestBRIDGE10JSON(t *testing.T) {
 // BRIDGE-10: an entry of an earlier bridge is changed in its command and arguments, in JSON and in TOML.
 func TestBRIDGE10Changed(t *testing.T) {
 	for name, test := range map[string]struct{ agent, before, after string }{
-		"JSON": {"cursor", "{\n  \"mcpServers\": {\n    \"events\": {\n      \"args\": [\"bridge\", \"https://old.example\", \"e\"],\n      \"env\": {\"A\": \"b\"},\n      \"command\": \"old\"\n    }\n  }\n}\n",
+		"JSON": {"cursor", "{\n  \"mcpServers\": {\n    \"events\": {\n      \"args\": [\"bridge\", \"https://old.example\", \"e\"],\n      \"env\": {\"A\": \"b\"},\n      \"command\": \"/old/mcpe-gen\"\n    }\n  }\n}\n",
 			"{\n  \"mcpServers\": {\n    \"events\": {\n      \"args\": [\"bridge\",\"--config\",\"/home/me/my \\\"bridge\\\".yaml\"],\n      \"env\": {\"A\": \"b\"},\n      \"command\": \"/bin/mcpe-gen\"\n    }\n  }\n}\n"},
-		"TOML": {"codex", "[mcp_servers.events] # mine\nargs = [ 'bridge', # old\n  \"e\", ]\nenabled = true\ncommand = \"old\" # too\n[other]\ncommand = 1\n",
+		"TOML": {"codex", "[mcp_servers.events] # mine\nargs = [ 'bridge', # old\n  \"e]\", ]\nenabled = true\ncommand = \"mcpe-gen\" # too\n[other]\ncommand = 1\n",
 			"[mcp_servers.events] # mine\nargs = [\"bridge\", \"--config\", \"/home/me/my \\\"bridge\\\".yaml\"]\nenabled = true\ncommand = \"/bin/mcpe-gen\" # too\n[other]\ncommand = 1\n"},
-		"TOML without command": {"codex", "[mcp_servers.events]\nargs = [\"bridge\"]\n",
-			"[mcp_servers.events]\ncommand = \"/bin/mcpe-gen\"\nargs = [\"bridge\", \"--config\", \"/home/me/my \\\"bridge\\\".yaml\"]\n"},
+		"TOML in quotes": {"codex", "n = nan\r\n[ \"mcp_servers\" . 'events' ]\r\n\"command\" = '''/old/mcpe-gen.exe'''\r\nenv.A = \"b\"\r\n'args'=[\"bridge\"]",
+			"n = nan\r\n[ \"mcp_servers\" . 'events' ]\r\n\"command\" = \"/bin/mcpe-gen\"\r\nenv.A = \"b\"\r\n'args'=[\"bridge\", \"--config\", \"/home/me/my \\\"bridge\\\".yaml\"]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, path := at(t, test.agent, test.before)
@@ -152,6 +152,7 @@ func TestBRIDGE10TOML(t *testing.T) {
 		"text = \"\"\"\n[mcp_servers.events]\n\\\"\"\"\"\"\n[mcp_servers.x]\ncommand = 'c:\\x'\n[mcp_servers.x.env]\nA = '''\n'x'''\n": "\n",
 		"[[list]]\n[[list]]\n": "\n",
 		"[mcp_servers]\n\n[mcp_servers.\"events2\"]\nx = -1.5\n": "\n",
+		"x = nan\nmcp_servers.y.command = 'y'\n":                 "\n",
 	} {
 		a, path := at(t, "codex", before)
 		if got := write(t, a, path, entry); got != before+lead+table {
@@ -175,23 +176,30 @@ func TestBRIDGE10Refused(t *testing.T) {
 		{"claude", `{"é": 1, "mcpServers": []}`, ":1:24: mcpServers must be a JSON object"},
 		{"claude", `{"mcpServers": {}, "mcpServers": {}}`, `:1:20: the configuration has "mcpServers" twice`},
 		{"claude", "{\"mcpServers\": {\n\"events\": 1}}", ":2:11: events must be a JSON object"},
-		{"claude", "{\"mcpServers\": {\n\"events\": {\"command\": \"node\", \"args\": [\"x\"]}}}", ":2:11: \"events\" is another server; choose another name with --name"},
-		{"cursor", `{"mcpServers": {"events": {"url": "https://x"}}}`, `"events" is another server`},
-		{"codex", "a = 1\nb\n", ":2:2: this is not TOML: = is missing after a key"},
-		{"codex", "a = \n", ":1:5: this is not TOML: a value is missing"},
-		{"codex", "a = \"x\n", ":1:5: this is not TOML: a string does not end in its line"},
-		{"codex", "a = '''x\n", ":1:5: this is not TOML: a string does not end"},
-		{"codex", "a = [1 2]\n", ":1:8: this is not TOML: ] is missing"},
-		{"codex", "a = {b 1}\n", ":1:8: this is not TOML: = is missing after a key"},
-		{"codex", "a = " + strings.Repeat("[", 200), "too many arrays in arrays"},
-		{"codex", "[a\n", ":1:3: this is not TOML: ] is missing after the name of a table"},
-		{"codex", "a = 1 b\n", ":1:7: this is not TOML: the line does not end here"},
-		{"codex", "= 1\n", ":1:1: this is not TOML: a key is missing"},
-		{"codex", "a = 1\nmcp_servers = {}\n", ":2:1: mcp_servers has a form here that is not changed"},
-		{"codex", "mcp_servers.events.command = 'x'\n", ":1:1: mcp_servers has a form"},
-		{"codex", "[mcp_servers]\nevents = {command = 'x'}\n", ":2:1: mcp_servers has a form"},
-		{"codex", "[[mcp_servers]]\n", ":1:1: mcp_servers has a form"},
-		{"codex", "\n[mcp_servers.events]\ncommand = 'x'\n", ":2:1: \"events\" is another server"},
+		{"claude", "{\"mcpServers\": {\n\"events\": {\"command\": \"node\", \"args\": [\"x\"]}}}", ": \"events\" is another server; choose another name with --name"},
+		{"claude", `{"mcpServers": {"\u0065vents": {"command": "node"}}}`, `"events" is another server`},
+		{"claude", `{"mcpServers": {"events": {"command": "other", "args": ["bridge", "up"], "env": {"SECRET": "s"}}}}`, `"events" is another server`},
+		{"cursor", `{"mcpServers": {"events": {"command": "mcpe-generic", "args": ["bridge"]}}}`, `"events" is another server`},
+		{"cursor", `{"mcpServers": {"events": {"command": "/bin/mcpe-gen", "args": ["serve"]}}}`, `"events" is another server`},
+		{"cursor", `{"mcpServers": {"events": {"url": "https://x", "args": ["bridge"]}}}`, `"events" is another server`},
+		{"codex", "a = 1\nb\n", ":2:2: this is not TOML: toml: expected '='"},
+		{"codex", "a = \"x\n", ":1:7: this is not TOML: toml: basic strings"},
+		{"codex", "a = [1 2]\n", ":1:8: this is not TOML: toml: expected ','"},
+		{"codex", "a = 1\n\"\\u0061\" = 2\n", ":2:1: this is not TOML: toml: key a is already defined"},
+		{"codex", "[mcp_servers.x]\n[mcp_servers.\"\\u0078\"]\n", ":2:2: this is not TOML: toml: table x already exists"},
+		{"codex", "a = 1\nmcp_servers = {}\n", ": mcp_servers has a form that this command does not change"},
+		{"codex", "mcp_servers = {x = {command = 'x'}}\n", ": mcp_servers has a form"},
+		{"codex", "[[mcp_servers]]\n", ": mcp_servers has a form"},
+		{"codex", "mcp_servers = 1\n", ": mcp_servers has a form"},
+		{"codex", "[mcp_servers.\"\\u0065vents\"]\ncommand = 'mcpe-gen'\nargs = ['bridge']\n", ": mcp_servers has a form"},
+		{"codex", "mcp_servers.events = {command = 'mcpe-gen', args = ['bridge']}\n", ": mcp_servers has a form"},
+		{"codex", "[mcp_servers.events]\nargs = ['bridge']\nenv = {A = '''\ncommand = 'mcpe-gen'\n'''}\ncommand = 'mcpe-gen'\n", ": mcp_servers has a form"},
+		{"codex", "mcp_servers.events.command = 'x'\n", ": \"events\" is another server"},
+		{"codex", "[mcp_servers]\nevents = {command = 'x'}\n", ": \"events\" is another server"},
+		{"codex", "[mcp_servers.\"\\u0065vents\"]\ncommand = 'x'\n", ": \"events\" is another server"},
+		{"codex", "[mcp_servers.events.env]\nSECRET = 's'\n", ": \"events\" is another server"},
+		{"codex", "\n[mcp_servers.events]\nargs = ['bridge']\n", ": \"events\" is another server"},
+		{"codex", "\n[mcp_servers.events]\ncommand = 'other'\nargs = ['bridge']\nenv = {SECRET = 's'}\n", ": \"events\" is another server"},
 	} {
 		a, path := at(t, test.agent, test.before)
 		_, err := a.Plan("", entry)
@@ -265,6 +273,9 @@ func FuzzTOML(f *testing.F) {
 		in := &file{path: "config.toml", text: []byte(text)}
 		after, _, err := editTOML(in, entry)
 		if err != nil {
+			return
+		}
+		if !Agents[1].verify(in.text, after, entry) {
 			return
 		}
 		twice, _, err := editTOML(&file{path: "config.toml", text: after}, entry)

@@ -43,9 +43,12 @@ func editJSON(f *file, e Entry) ([]byte, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	var had []string
-	if m := entry.memberWithKey("args"); m == nil || json.Unmarshal(f.text[m.start:m.end], &had) != nil || len(had) == 0 || had[0] != bridgeVerb {
-		return nil, "", f.errTaken(there.start, e.Name)
+	had, err := decodeJSON(f.text[entry.start:entry.end])
+	if err != nil {
+		return nil, "", err
+	}
+	if !e.isBridge(had) {
+		return nil, "", f.errTaken(e.Name)
 	}
 	// Edit from the end so that earlier offsets remain valid.
 	changed := *f
@@ -57,6 +60,17 @@ func editJSON(f *file, e Entry) ([]byte, string, error) {
 		changed.text = changed.setMember(entry, m.key, m.value)
 	}
 	return changed.text, preview(serversKey, tree{{e.Name, tree{{"command", command}, {"args", args}}}}), nil
+}
+
+// decodeJSON returns the content of a JSON file. White space is an empty object.
+func decodeJSON(text []byte) (map[string]any, error) {
+	root := map[string]any{}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return root, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	return root, dec.Decode(&root)
 }
 
 func newEntry(command, args string) tree {

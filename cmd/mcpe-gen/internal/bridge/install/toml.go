@@ -1,70 +1,76 @@
 package install
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/pelletier/go-toml/v2"
 )
 
-// editTOML adds a bridge to a TOML file.
+// editTOML adds a bridge to a TOML file. It changes lines of text; [Agent.Plan] then verifies what they mean.
 func editTOML(f *file, e Entry) ([]byte, string, error) {
-	table := []string{"mcp_servers", e.Name}
-	command, args := "command = "+quoted(e.Command), "args = "+quotedList(e.Args)
-	shown := fmt.Sprintf("[mcp_servers.%s]\n%s\n%s\n", e.Name, command, args)
-	items, err := f.tomlItems()
+	args := quotedList(e.Args)
+	shown := fmt.Sprintf("[mcp_servers.%s]\ncommand = %s\nargs = %s\n", e.Name, quoted(e.Command), args)
+	root, err := decodeTOML(f.text)
 	if err != nil {
-		return nil, "", err
-	}
-	var header *item
-	var had [2]*item // command and args
-	for i := range items {
-		k := &items[i]
-		switch {
-		case k.header && slices.Equal(k.path, table) && !k.list:
-			header = k
-		case !k.header && header != nil && slices.Equal(k.table, table) && slices.Equal(k.path, []string{"command"}):
-			had[0] = k
-		case !k.header && header != nil && slices.Equal(k.table, table) && slices.Equal(k.path, []string{"args"}):
-			had[1] = k
-		case k.header && k.list && (slices.Equal(k.path, table) || slices.Equal(k.path, table[:1])),
-			!k.header && definesTable(append(slices.Clone(k.table), k.path...), k.table, table):
-			return nil, "", f.errorAt(k.at, "mcp_servers has a form here that is not changed by this command; add what is printed without --write by hand:\n%s", shown)
+		line, column := 1, 1
+		if bad, ok := errors.AsType[*toml.DecodeError](err); ok {
+			line, column = bad.Position()
 		}
+		return nil, "", fmt.Errorf("%s:%d:%d: this is not TOML: %w; nothing was written", f.path, line, column, err)
 	}
-	newline := f.newline()
-	if header == nil {
-		text := shown + "tool_timeout_sec = 60\n"
-		lead := ""
+	servers, _ := root["mcp_servers"].(map[string]any)
+	there, exists := servers[e.Name]
+	if !exists {
+		text, newline, lead := shown+"tool_timeout_sec = 60\n", f.newline(), ""
 		if body := strings.TrimRight(string(f.text), " \t\r\n"); body != "" {
 			lead = strings.Repeat(newline, max(0, 2-strings.Count(string(f.text[len(body):]), "\n")))
 		}
 		return append(slices.Clone(f.text), lead+strings.ReplaceAll(text, "\n", newline)...), text, nil
 	}
-	if had[1] == nil || !strings.HasPrefix(compactArray(string(f.text[had[1].start:had[1].end])), "["+quoted(bridgeVerb)) {
-		return nil, "", f.errTaken(header.at, e.Name)
+	entry, _ := there.(map[string]any)
+	if !e.isBridge(entry) {
+		return nil, "", f.errTaken(e.Name)
 	}
-	// Edit from the end so that earlier offsets remain valid.
-	text := f.replace(had[1].start, had[1].end, strings.TrimPrefix(args, "args = "))
-	if compactArray(string(f.text[had[1].start:had[1].end])) == compactArray(strings.TrimPrefix(args, "args = ")) {
-		text = slices.Clone(f.text)
-	}
-	rest := &file{path: f.path, text: text}
-	switch {
-	case had[0] == nil:
-		text = rest.replace(header.end, header.end, newline+command)
-	case had[0].start < had[1].start:
-		text = rest.replace(had[0].start, had[0].end, quoted(e.Command))
-	default: // it comes after the arguments
-		moved := len(text) - len(f.text)
-		text = rest.replace(had[0].start+moved, had[0].end+moved, quoted(e.Command))
-	}
-	return text, shown, nil
+	changed := f.setTOML(e.Name, "command", entry["command"], quoted(e.Command))
+	changed = (&file{path: f.path, text: changed}).setTOML(e.Name, "args", entry["args"], args)
+	return changed, shown, nil
 }
 
-// definesTable reports whether a key outside the wanted table defines a part of it.
-func definesTable(whole, in, wanted []string) bool {
-	n := min(len(whole), len(wanted))
-	return slices.Equal(whole[:n], wanted[:n]) && !(len(in) >= len(wanted) && slices.Equal(in[:len(wanted)], wanted))
+// decodeTOML returns the content of a TOML file.
+func decodeTOML(text []byte) (map[string]any, error) {
+	root := map[string]any{}
+	return root, toml.Unmarshal(text, &root)
+}
+
+// tomlKey returns a regular expression for a key with or without quotes.
+func tomlKey(key string) string {
+	key = regexp.QuoteMeta(key)
+	return `(?:` + key + `|"` + key + `"|'` + key + `')`
+}
+
+// setTOML replaces a value, had, in the table of a server. It finds the table and the key in their usual forms only.
+func (f *file) setTOML(server, key string, had any, value string) []byte {
+	pair := regexp.MustCompile(`(?ms)^[ \t]*\[[ \t]*` + tomlKey("mcp_servers") + `[ \t]*\.[ \t]*` + tomlKey(server) + `[ \t]*\]` +
+		`.*?^[ \t]*` + tomlKey(key) + `[ \t]*=[ \t]*`).FindIndex(f.text)
+	if pair == nil {
+		return f.text
+	}
+	start := pair[1]
+	for end := start + 1; end <= len(f.text); end++ {
+		if !strings.ContainsRune(`]"'`, rune(f.text[end-1])) { // the ends of lists and strings
+			continue
+		}
+		found, err := decodeTOML(slices.Concat([]byte("x = "), f.text[start:end]))
+		if err == nil && reflect.DeepEqual(found["x"], had) {
+			return f.replace(start, end, value)
+		}
+	}
+	return f.text
 }
 
 func quotedList(all []string) string {
@@ -73,32 +79,4 @@ func quotedList(all []string) string {
 		parts = append(parts, quoted(s))
 	}
 	return "[" + strings.Join(parts, ", ") + "]"
-}
-
-// compactArray returns an array without white space after brackets and commas. Simple strings are in double quotes.
-func compactArray(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; c {
-		case ' ', '\t', '\r', '\n':
-		case '"', '\'':
-			end := i + 1
-			for end < len(s) && s[end] != c {
-				if c == '"' && s[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			text := s[i+1 : min(end, len(s))]
-			if c == '\'' {
-				b.WriteString(quoted(text))
-			} else {
-				b.WriteString(`"` + text + `"`)
-			}
-			i = end
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return strings.Replace(b.String(), ",]", "]", 1)
 }
