@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/install"
 )
 
@@ -24,7 +26,12 @@ The file is the user's own: ~/.claude.json, ~/.codex/config.toml or ~/.cursor/mc
 Everything else in the file stays as it is. If an entry of the same name starts mcpe-gen
 bridge, it gets the new command and arguments. The entry of another program is refused;
 choose another name with --name. A file that cannot be parsed is refused with line and
-column.`
+column.
+
+Before the first change, the file is copied to FILE.before-mcpe-gen. A symbolic link stays
+a link; a link without a target is refused. Installs wait for each other, but agents do not
+wait for them: close the agent first, because the command overwrites changes that the agent
+makes while the file is replaced.`
 
 func newBridgeInstall(c *command) *cobra.Command {
 	var o installOptions
@@ -51,7 +58,9 @@ func newBridgeInstall(c *command) *cobra.Command {
 			}
 			return all, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return c.bridgeInstall(o, args[0], args[1:]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.bridgeInstall(cmd.Context(), o, args[0], args[1:])
+		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -78,7 +87,7 @@ func agentNames() string {
 	return strings.Join(all, ", ")
 }
 
-func (c *command) bridgeInstall(o installOptions, name string, args []string) error {
+func (c *command) bridgeInstall(ctx context.Context, o installOptions, name string, args []string) error {
 	agent, err := install.Find(name)
 	if err != nil {
 		return cli.Usagef("%w", err)
@@ -113,6 +122,13 @@ func (c *command) bridgeInstall(o installOptions, name string, args []string) er
 	if o.project {
 		project = "."
 	}
+	if o.write {
+		lock, err := bridge.LockInstalls(ctx)
+		if err != nil {
+			return err
+		}
+		defer lock.Release()
+	}
 	change, err := agent.Plan(project, e)
 	if err != nil {
 		return cli.Refuse(err)
@@ -122,8 +138,10 @@ func (c *command) bridgeInstall(o installOptions, name string, args []string) er
 
 // bridgeChange prints or writes a change.
 func (c *command) bridgeChange(change *install.Change, write bool) error {
+	backup := ""
 	if write {
-		if err := change.Write(); err != nil {
+		var err error
+		if backup, err = change.Write(); err != nil {
 			return err
 		}
 	}
@@ -133,6 +151,9 @@ func (c *command) bridgeChange(change *install.Change, write bool) error {
 		said = change.Path + " has this already"
 	case write:
 		said = "wrote " + change.Path
+		if backup != "" {
+			said += "; the file as it was is " + backup
+		}
 	case !change.Exists:
 		said = "nothing is written; --write makes the new file " + change.Path
 	}

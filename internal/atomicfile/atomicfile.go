@@ -8,7 +8,13 @@ import (
 
 // Write writes data to a temporary file in the directory of path, syncs it and renames it to path. If an error occurs,
 // it removes the temporary file and leaves path unchanged.
-func Write(path string, data []byte) (err error) {
+func Write(path string, data []byte) error {
+	return WriteIf(path, data, func() error { return nil })
+}
+
+// WriteIf writes data to path as [Write] does, but calls check just before the rename. If check returns an error, WriteIf
+// leaves path unchanged and returns the error.
+func WriteIf(path string, data []byte, check func() error) (err error) {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -27,6 +33,9 @@ func Write(path string, data []byte) (err error) {
 		return err
 	}
 	if err = tmp.Close(); err != nil {
+		return err
+	}
+	if err = check(); err != nil {
 		return err
 	}
 	if err = os.Rename(tmp.Name(), path); err != nil {

@@ -104,3 +104,21 @@ func stateHome() (string, error) {
 	}
 	return filepath.Join(home, ".local", "state"), nil
 }
+
+// LockInstalls keeps other processes of this user from installing a bridge. The lock is in the state directory, because
+// agents create their locks next to their files, such as .claude.json.lock.
+func LockInstalls(ctx context.Context) (*filelock.Lock, error) {
+	base, err := stateHome()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(base, "mcpe-gen", "bridge")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	path, err := filelock.Resolve(filepath.Join(dir, "install"))
+	if err != nil {
+		return nil, err
+	}
+	return filelock.Acquire(ctx, path, filelock.DefaultWait)
+}

@@ -4,6 +4,7 @@
 package install
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -128,6 +129,9 @@ func (f *file) newline() string {
 	return "\n"
 }
 
+// BackupSuffix is appended to the name of a file to form the name of its backup.
+const BackupSuffix = ".before-mcpe-gen"
+
 // A Change is a change to a configuration file. [Change.Write] writes it.
 type Change struct {
 	Path string
@@ -136,9 +140,52 @@ type Change struct {
 	// Shown is the new or changed section of the file.
 	Shown string
 
-	mode   fs.FileMode
-	before []byte
+	given  string // the path before symbolic links are resolved
+	before snapshot
 	after  []byte
+}
+
+// A snapshot is a file as it was when it was read. If the file did not exist, info is nil.
+type snapshot struct {
+	path string // without symbolic links
+	info fs.FileInfo
+	text []byte
+}
+
+// takeSnapshot reads the file at a path.
+func takeSnapshot(path string) (s snapshot, err error) {
+	if s.path, err = resolve(path); err != nil {
+		return s, err
+	}
+	info, err := os.Stat(s.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s, nil
+	case err != nil:
+		return s, err
+	case !info.Mode().IsRegular():
+		return s, fmt.Errorf("%s is not a regular file", s.path)
+	}
+	s.info = info
+	s.text, err = os.ReadFile(s.path)
+	return s, err
+}
+
+// resolve returns an absolute path without symbolic links. The end of the path need not exist. It refuses a link to a
+// file or directory that does not exist: a file in its place would be in the way when the target is created, for example
+// by a checkout of the user's dotfiles.
+func resolve(path string) (string, error) {
+	for at := path; ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); errors.Is(err, fs.ErrNotExist) && at != filepath.Dir(at) {
+			continue
+		}
+		whole, err := filepath.EvalSymlinks(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			target, _ := os.Readlink(at)
+			return "", fmt.Errorf("%s is a link to %s, which leads to nothing; nothing was written; create the target or remove the link", at, target)
+		}
+		return filepath.Join(whole, strings.TrimPrefix(path, at)), err
+	}
 }
 
 // Plan returns the change that makes the agent start the bridge. It does not write the file. If project is empty, Plan
@@ -151,30 +198,18 @@ func (a *Agent) Plan(project string, e Entry) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Change{Path: path, mode: 0o600}
-	if whole, err := filepath.EvalSymlinks(path); err == nil {
-		c.Path = whole // keep a symbolic link
-	}
-	info, err := os.Stat(c.Path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", c.Path)
-	default:
-		c.Exists, c.mode = true, info.Mode().Perm()
-		if c.before, err = os.ReadFile(c.Path); err != nil {
-			return nil, err
-		}
-	}
-	if c.after, c.Shown, err = a.edit(&file{path: c.Path, text: c.before}, e); err != nil {
+	before, err := takeSnapshot(path)
+	if err != nil {
 		return nil, err
 	}
-	if !a.verify(c.before, c.after, e) {
+	c := &Change{Path: before.path, Exists: before.info != nil, given: path, before: before}
+	if c.after, c.Shown, err = a.edit(&file{path: c.Path, text: before.text}, e); err != nil {
+		return nil, err
+	}
+	if !a.verify(before.text, c.after, e) {
 		return nil, fmt.Errorf("%s: %s has a form that this command does not change; nothing was written; write this by hand:\n%s", c.Path, a.servers, c.Shown)
 	}
-	c.Current = c.Exists && string(c.after) == string(c.before)
+	c.Current = c.Exists && bytes.Equal(c.after, before.text)
 	return c, nil
 }
 
@@ -189,26 +224,55 @@ func (a *Agent) path(project string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("no home directory: %w; use --project", err)
 	}
-	return filepath.Join(home, filepath.FromSlash(a.home)), nil
+	return filepath.Abs(filepath.Join(home, filepath.FromSlash(a.home)))
 }
 
-// Write replaces the whole file. It returns an error if the file has changed since Plan.
-func (c *Change) Write() error {
-	now, err := os.ReadFile(c.Path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if string(now) != string(c.before) {
-		return fmt.Errorf("%s has changed meanwhile; run this again", c.Path)
-	}
+// Write replaces the whole file, which keeps its mode. Before the first change, it makes a backup and returns its path.
+// It returns an error if the file has changed since Plan.
+func (c *Change) Write() (backup string, err error) {
 	if c.Current {
-		return nil
+		return "", c.unchanged()
 	}
 	if err := os.MkdirAll(filepath.Dir(c.Path), 0o700); err != nil {
+		return "", err
+	}
+	mode := fs.FileMode(0o600)
+	if c.Exists {
+		mode = c.before.info.Mode().Perm()
+		if backup, err = c.backUp(mode); err != nil {
+			return "", err
+		}
+	}
+	if err := atomicfile.WriteIf(c.Path, c.after, c.unchanged); err != nil {
+		if backup != "" {
+			os.Remove(backup) // the next change is the first
+		}
+		return "", err
+	}
+	return backup, os.Chmod(c.Path, mode)
+}
+
+// backUp makes the backup and returns its path, or "" if there is one already.
+func (c *Change) backUp(mode fs.FileMode) (string, error) {
+	path := c.Path + BackupSuffix
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err := atomicfile.Write(path, c.before.text); err != nil {
+		return "", err
+	}
+	return path, os.Chmod(path, mode)
+}
+
+// unchanged returns an error if the file or its content has changed since Plan.
+func (c *Change) unchanged() error {
+	now, err := takeSnapshot(c.given)
+	if err != nil {
 		return err
 	}
-	if err := atomicfile.Write(c.Path, c.after); err != nil {
-		return err
+	same := now.path == c.Path && bytes.Equal(now.text, c.before.text) && (now.info != nil) == c.Exists
+	if !same || c.Exists && !os.SameFile(now.info, c.before.info) {
+		return fmt.Errorf("%s has changed meanwhile; nothing was written; run this again", c.Path)
 	}
-	return os.Chmod(c.Path, c.mode)
+	return nil
 }

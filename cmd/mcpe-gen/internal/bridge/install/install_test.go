@@ -43,7 +43,7 @@ func write(t *testing.T, a *Agent, path string, e Entry) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Write(); err != nil || c.Path != path {
+	if _, err := c.Write(); err != nil || c.Path != path {
 		t.Fatal(c.Path, err)
 	}
 	after, err := os.ReadFile(path)
@@ -54,7 +54,7 @@ func write(t *testing.T, a *Agent, path string, e Entry) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.Write(); err != nil || !again.Current {
+	if _, err := again.Write(); err != nil || !again.Current {
 		t.Fatal("the second time changes something:", err)
 	}
 	if now, err := os.ReadFile(path); err != nil || string(now) != string(after) {
@@ -140,6 +140,19 @@ func TestBRIDGE10Changed(t *testing.T) {
 	}
 }
 
+// BRIDGE-10: an entry with the command of this program, whatever its name, is changed too.
+func TestBRIDGE10Renamed(t *testing.T) {
+	for _, name := range []string{"claude", "codex"} {
+		a, path := at(t, name, "")
+		renamed := Entry{Name: "events", Command: "/bin/bridge-of-mine", Args: []string{"bridge", "--config", "old"}}
+		write(t, a, path, renamed)
+		renamed.Args = []string{"bridge", "--config", "new"}
+		if got := write(t, a, path, renamed); !strings.Contains(got, `"new"]`) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 // BRIDGE-10: a table is added after all that a file of TOML has, whatever that is.
 func TestBRIDGE10TOML(t *testing.T) {
 	const table = "[mcp_servers.events]\ncommand = \"/bin/mcpe-gen\"\nargs = [\"bridge\", \"--config\", \"/home/me/my \\\"bridge\\\".yaml\"]\ntool_timeout_sec = 60\n"
@@ -194,6 +207,7 @@ func TestBRIDGE10Refused(t *testing.T) {
 		{"codex", "[mcp_servers.\"\\u0065vents\"]\ncommand = 'mcpe-gen'\nargs = ['bridge']\n", ": mcp_servers has a form"},
 		{"codex", "mcp_servers.events = {command = 'mcpe-gen', args = ['bridge']}\n", ": mcp_servers has a form"},
 		{"codex", "[mcp_servers.events]\nargs = ['bridge']\nenv = {A = '''\ncommand = 'mcpe-gen'\n'''}\ncommand = 'mcpe-gen'\n", ": mcp_servers has a form"},
+		{"codex", "[mcp_servers.events]\nargs = ['bridge']\nenv = {A = '''\ncommand = '/bin/mcpe-gen'\n'''}\ncommand = '/bin/mcpe-gen'\n", ": mcp_servers has a form"},
 		{"codex", "mcp_servers.events.command = 'x'\n", ": \"events\" is another server"},
 		{"codex", "[mcp_servers]\nevents = {command = 'x'}\n", ": \"events\" is another server"},
 		{"codex", "[mcp_servers.\"\\u0065vents\"]\ncommand = 'x'\n", ": \"events\" is another server"},
@@ -219,9 +233,9 @@ func TestBRIDGE10Refused(t *testing.T) {
 	}
 }
 
-// BRIDGE-10: the file keeps its mode, and a link to it stays one; a file that has changed since it was read is not
-// written. A project and the variables of the agents have files of their own.
-func TestBRIDGE10Files(t *testing.T) {
+// BRIDGE-10: the file keeps its mode, and a link to it stays one. The backup is what the file was before the first
+// change, with its mode.
+func TestBRIDGE10Backup(t *testing.T) {
 	a, path := at(t, "claude", "{}")
 	real := path + ".real"
 	if err := os.Rename(path, real); err != nil {
@@ -230,27 +244,107 @@ func TestBRIDGE10Files(t *testing.T) {
 	if err := os.Symlink(real, path); err != nil {
 		t.Skip(err)
 	}
-	stale, err := a.Plan("", entry)
-	if err != nil {
-		t.Fatal(err)
+	for i, name := range []string{"first", "second"} {
+		e := entry
+		e.Name = name
+		c, err := a.Plan("", e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := real + BackupSuffix
+		if i > 0 {
+			want = ""
+		}
+		if backup, err := c.Write(); err != nil || backup != want {
+			t.Fatalf("the %s change has the backup %q, want %q; %v", name, backup, want, err)
+		}
+		if text, err := os.ReadFile(real + BackupSuffix); err != nil || string(text) != "{}" {
+			t.Errorf("the backup is %q, %v", text, err)
+		}
+		for _, file := range []string{real, real + BackupSuffix} {
+			info, err := os.Stat(file)
+			if err != nil || info.Mode().Perm() != 0o640 && runtime.GOOS != "windows" {
+				t.Errorf("%s: %v, %v", file, info.Mode(), err)
+			}
+		}
+		if link, err := os.Readlink(path); err != nil || link != real {
+			t.Error(link, err)
+		}
 	}
-	c, err := a.Plan("", entry)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// BRIDGE-10: a link that leads to nothing is refused and stays, whether it is the file or its directory.
+func TestBRIDGE10Dangling(t *testing.T) {
+	for _, rest := range []string{"", "/config.toml"} {
+		a, path := at(t, "codex", "")
+		link, target := strings.TrimSuffix(path, filepath.FromSlash(rest)), filepath.Join(t.TempDir(), "dotfiles")
+		if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, link); err != nil {
+			t.Skip(err)
+		}
+		if _, err := a.Plan("", entry); err == nil || !strings.Contains(err.Error(), link+" is a link to "+target+", which leads to nothing") {
+			t.Errorf("%q: %v", rest, err)
+		}
+		if now, err := os.Readlink(link); err != nil || now != target {
+			t.Error(now, err)
+		}
 	}
-	if err := c.Write(); err != nil {
-		t.Fatal(err)
+}
+
+// BRIDGE-10: a file that another program has changed, replaced, created or removed since it was read is not written, and
+// has no backup.
+func TestBRIDGE10Meanwhile(t *testing.T) {
+	put := func(text string) func(path string) error {
+		return func(path string) error { return os.WriteFile(path, []byte(text), 0o600) }
 	}
-	info, err := os.Stat(real)
-	if err != nil || info.Mode().Perm() != 0o640 && runtime.GOOS != "windows" {
-		t.Errorf("%v, %v", info.Mode(), err)
+	for name, test := range map[string]struct {
+		before string
+		change func(path string) error
+	}{
+		"changed": {"{}", put(`{"a": 1}`)},
+		"created": {"", put("")},
+		"removed": {"{}", os.Remove},
+		"replaced": {"{}", func(path string) error {
+			if err := put("{}")(path + ".new"); err != nil {
+				return err
+			}
+			return os.Rename(path+".new", path)
+		}},
+		"link": {"{}", func(path string) error {
+			if err := os.Rename(path, path+".real"); err != nil {
+				return err
+			}
+			return os.Symlink(path+".real", path)
+		}},
+		"installed": {`{"mcpServers": {"events": {"type": "stdio", "command": "/bin/mcpe-gen", "args": ["bridge", "--config", "/home/me/my \"bridge\".yaml"]}}}`, put(`{}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, path := at(t, "claude", test.before)
+			c, err := a.Plan("", entry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := test.change(path); err != nil {
+				t.Fatal(err)
+			}
+			want, _ := os.ReadFile(path)
+			if backup, err := c.Write(); err == nil || backup != "" || !strings.Contains(err.Error(), "has changed meanwhile; nothing was written") {
+				t.Errorf("%q, %v", backup, err)
+			}
+			if now, _ := os.ReadFile(path); string(now) != string(want) {
+				t.Errorf("it is %q now, want %q", now, want)
+			}
+			if left, err := filepath.Glob(path + "*"); err != nil || strings.Contains(strings.Join(left, " "), BackupSuffix) {
+				t.Error(left, err)
+			}
+		})
 	}
-	if link, err := os.Readlink(path); err != nil || link != real {
-		t.Error(link, err)
-	}
-	if err := stale.Write(); err == nil || !strings.Contains(err.Error(), "has changed meanwhile") {
-		t.Error(err)
-	}
+}
+
+// BRIDGE-10: a project and the variables of the agents have files of their own.
+func TestBRIDGE10Files(t *testing.T) {
 	other := t.TempDir()
 	t.Setenv("CODEX_HOME", other)
 	t.Setenv("CLAUDE_CONFIG_DIR", other)
