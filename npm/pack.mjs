@@ -39,9 +39,9 @@ function pack(dist) {
       mkdirSync(join(directory, "bin"), { recursive: true });
       copyFileSync(join(dist, "bin", target, binary), join(directory, "bin", binary));
       chmodSync(join(directory, "bin", binary), 0o755);
-      const { homepage, repository, license } = wrapper;
+      const { homepage, repository, license, publishConfig } = wrapper;
       const description = `The binary of mcpe-gen for ${os} on ${cpu}`;
-      write(join(directory, "package.json"), { name, version, description, homepage, repository, license, os: [os], cpu: [cpu], files: ["bin"] });
+      write(join(directory, "package.json"), { name, version, description, homepage, repository, license, publishConfig, os: [os], cpu: [cpu], files: ["bin"] });
       optionalDependencies[name] = version;
       directories.push(directory);
     }

@@ -175,6 +175,29 @@ func TestReleased(t *testing.T) {
 	if !strings.Contains(workflow, "run: make release\n") || !strings.Contains(workflow, "id-token: write") || !strings.Contains(workflow, "subject-checksums: dist/checksums.txt") {
 		t.Errorf("the workflow neither releases nor attests: %s", workflow)
 	}
+	// Nothing that can sign or publish starts before the actions of its workflow are found to be pinned.
+	for name, job := range map[string]string{"release": "release", "npm": "publish"} {
+		var workflow struct {
+			Permissions map[string]string
+			Jobs        map[string]struct {
+				Needs string
+				Steps []struct{ Uses, Run string }
+			}
+		}
+		readYAML(t, ".github/workflows/"+name+".yml", &workflow)
+		steps, guarded := workflow.Jobs[job].Steps, workflow.Jobs[job].Needs == "pinned"
+		if guarded {
+			steps = workflow.Jobs["pinned"].Steps
+		} else {
+			guarded = !slices.ContainsFunc(steps, func(s struct{ Uses, Run string }) bool { return s.Uses != "" })
+		}
+		if !guarded || len(steps) < 2 || steps[1].Run != ".ci/pinned" || workflow.Permissions["contents"] != "read" {
+			t.Errorf("%s.yml does not check its actions first: %+v", name, workflow)
+		}
+	}
+	if npm := readText(t, "../../.github/workflows/npm.yml"); !strings.Contains(npm, "id-token: write") || !strings.Contains(npm, ".ci/publish-npm") {
+		t.Errorf("the workflow does not publish with provenance: %s", npm)
+	}
 	if len(config.Sboms) != 1 || config.Sboms[0].Artifacts != "binary" || config.Sboms[0].Cmd != "cyclonedx-gomod" ||
 		len(config.Signs) != 1 || config.Signs[0].Artifacts != "checksum" || config.Signs[0].Cmd != "cosign" {
 		t.Errorf("SBOMs and signatures are %+v and %+v", config.Sboms, config.Signs)
@@ -209,6 +232,89 @@ func TestReleased(t *testing.T) {
 	// GoReleaser writes dist/ before it builds: not ignored, it would make the tree a changed one.
 	if !strings.Contains(readText(t, "../../.gitignore"), "/dist/\n") {
 		t.Error(".gitignore lacks /dist/")
+	}
+}
+
+// TestPinned runs .ci/pinned on workflows with and without actions that can be moved.
+func TestPinned(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the script is for a POSIX shell")
+	}
+	commit := strings.Repeat("0123456789abcdef0123", 2)
+	for text, want := range map[string]bool{
+		"steps:\n  - run: make\n  # uses: a/b@v1\n": true,
+		"  - uses: a/b@" + commit + "\n":            true,
+		"    uses: a/b/c@" + commit + " # v1.2.3\n": true,
+		"  - uses: a/b@v1\n":                        false,
+		"  - uses: a/b@main # " + commit + "\n":     false,
+		"  - uses: a/b@" + commit[1:] + "\n":        false,
+		"  - uses: a/b@" + commit + "0\n":           false,
+		"  - uses: docker://a/b:1\n":                false,
+		"  - \"uses\" : a/b@v1\n":                   false,
+		"  - {name: x, uses: a/b@v1}\n":             false,
+	} {
+		file := filepath.Join(t.TempDir(), "workflow.yml")
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), "../../.ci/pinned", file).CombinedOutput()
+		if (err == nil) != want || !want && !strings.Contains(string(out), file+":1:") {
+			t.Errorf("%q: %v\n%s", text, err, out)
+		}
+	}
+	if out, err := exec.CommandContext(t.Context(), "../../.ci/pinned", "absent.yml").CombinedOutput(); err == nil {
+		t.Errorf("a workflow that does not exist is accepted: %s", out)
+	}
+}
+
+// TestPublishNPM runs .ci/publish-npm with an npm that prints what it is asked.
+func TestPublishNPM(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the script is for a POSIX shell")
+	}
+	for _, test := range []struct{ version, ref, want string }{
+		{"v1.2.3", "v1.2.3", "publish ./dist/npm/mcpe-gen-linux-x64-1.2.3.tgz --provenance --tag latest\n" +
+			"@mcpe-gen/win32-x64@1.2.3 is published already\n" +
+			"publish ./dist/npm/mcpe-gen-1.2.3.tgz --provenance --tag latest\n"},
+		{"v1.2.3-rc.1", "v1.2.3-rc.1", "publish ./dist/npm/mcpe-gen-linux-x64-1.2.3-rc.1.tgz --provenance --tag next\n" +
+			"publish ./dist/npm/mcpe-gen-win32-x64-1.2.3-rc.1.tgz --provenance --tag next\n" +
+			"publish ./dist/npm/mcpe-gen-1.2.3-rc.1.tgz --provenance --tag next\n"},
+		{"v1.2.3", "v1.2.4", "publish-npm: dist has version 1.2.3, and the release is v1.2.4"},
+		{"v1.2.3", "", "publish-npm: dist has version 1.2.3, and the release is unknown"},
+	} {
+		dir := t.TempDir()
+		number := strings.TrimPrefix(test.version, "v")
+		for name, text := range map[string]string{
+			".ci/publish-npm": readText(t, "../../.ci/publish-npm"),
+			"dist/VERSION":    test.version + "\n",
+			"bin/npm":         "#!/bin/sh\n[ \"$1\" = view ] || echo \"$@\"\ncase \"$*\" in *win32-x64@1.2.3\\ version) echo 1.2.3 ;; esac\n",
+			"dist/npm/x":      "",
+		} {
+			path := filepath.Join(dir, filepath.FromSlash(name))
+			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for file, name := range map[string]string{"mcpe-gen": "mcpe-gen", "mcpe-gen-linux-x64": "@mcpe-gen/linux-x64", "mcpe-gen-win32-x64": "@mcpe-gen/win32-x64"} {
+			pack := filepath.Join(dir, "package", "package.json")
+			if err := os.MkdirAll(filepath.Dir(pack), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(pack, []byte("{\n  \"name\": \""+name+"\",\n  \"version\": \""+number+"\"\n}\n"), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			succeed(t, dir, "tar", "-czf", "dist/npm/"+file+"-"+number+".tgz", "package/package.json")
+		}
+		cmd := exec.CommandContext(t.Context(), "sh", ".ci/publish-npm")
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "GITHUB_REF_NAME="+test.ref)
+		out, err := cmd.CombinedOutput()
+		if refused := strings.HasPrefix(test.want, "publish-npm:"); (err != nil) != refused || !strings.HasPrefix(string(out), test.want) || !refused && string(out) != test.want {
+			t.Errorf("%s of %q: %v\ngot  %s\nwant %s", test.version, test.ref, err, out, test.want)
+		}
 	}
 }
 
