@@ -254,8 +254,17 @@ func insertRaw(ctx context.Context, pool *pgxpool.Pool, group []rawRow) {
 	}
 }
 
-// serveClock serves a receiver that records the age of each occurrence on arrival.
+// serveClock serves a receiver that records the age of each occurrence on arrival, except at noisy endpoints. They take
+// as long as their paths say, from the second request on.
 func serveClock(mux *http.ServeMux) {
+	var seen sync.Map
+	mux.HandleFunc("POST /noisy/{took}/", func(w http.ResponseWriter, r *http.Request) {
+		took, _ := time.ParseDuration(r.PathValue("took"))
+		if _, again := seen.LoadOrStore(r.URL.Path, true); again {
+			time.Sleep(took)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
 	var mu sync.Mutex
 	ages := []time.Duration{}
 	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -75,7 +76,8 @@ func (p *process) counts() (c counts, err error) {
 
 // serveWebhook serves a server on which /admin/subscribe?n=…&url=…&matching=… creates n subscriptions. The first ones
 // match the emitted incident. They are stored in st, or in memory by default. &attempts=N limits the stored attempts of
-// each subscription. If N is -1, no attempts are stored. The operators' console is on /ops/.
+// each subscription. If N is -1, no attempts are stored. &principal=P sets the principal, which begins the path of the
+// URLs. The operators' console is on /ops/.
 func serveWebhook(mux *http.ServeMux, st store.Store) error {
 	var emitter *sample.BenchSampleEmitter
 	var es *server.Server
@@ -91,7 +93,7 @@ func serveWebhook(mux *http.ServeMux, st store.Store) error {
 			}
 		}
 		if err == nil {
-			err = register(r.Context(), es, q.Get("url"), n, matching)
+			err = register(r.Context(), es, q.Get("url"), cmp.Or(q.Get("principal"), "hooks"), n, matching)
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -138,7 +140,7 @@ func (p *process) emitCost(rounds int) (float64, error) {
 }
 
 // register adds n subscriptions. It adds many concurrently, because a store may write them in one step.
-func register(ctx context.Context, es *server.Server, url string, n, matching int) error {
+func register(ctx context.Context, es *server.Server, url, principal string, n, matching int) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(64)
 	for i := range n {
@@ -148,7 +150,7 @@ func register(ctx context.Context, es *server.Server, url string, n, matching in
 		}
 		g.Go(func() error {
 			_, err := es.Admin().Subscribe(ctx, operator.SubscribeRequest{SubscriptionKey: operator.SubscriptionKey{
-				Principal: "bench", Event: "bench.sample", URL: fmt.Sprintf("%s/hooks/%d", url, i), Arguments: json.RawMessage(`{"incident":"` + incident + `"}`)}})
+				Principal: principal, Event: "bench.sample", URL: fmt.Sprintf("%s/%s/%d", url, principal, i), Arguments: json.RawMessage(`{"incident":"` + incident + `"}`)}})
 			return err
 		})
 	}
