@@ -33,6 +33,7 @@ var notSeen = map[string]string{
 	"OCC-5":   "nothing from outside emits",
 	"MATCH-3": "nothing from outside changes an event type",
 	"OCC-6":   "only its author knows what a principal may see",
+	"OCC-7":   "only its author knows what a principal may see",
 	"CUR-6":   "a cap is the server's choice, and takes as long as it is",
 	"CUR-8":   "needs a store that is put back",
 	"CUR-9":   "needs a store that is damaged",

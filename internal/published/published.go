@@ -27,6 +27,8 @@ type Schema struct {
 type Description struct {
 	// Input and Payload are the schemas of a generated package. They are nil in any other description.
 	Input, Payload *Schema
+	// Private describes the payload members with x-private, or is nil.
+	Private Private
 	// Err is the error from reading the schemas of a generated package. It means that mcpe.schemas.json was changed or
 	// does not match the Go files. Registering the type returns it.
 	Err error

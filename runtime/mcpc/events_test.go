@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
@@ -198,5 +199,38 @@ func TestForwardAfterRefusal(t *testing.T) {
 		if len(sent) > 0 {
 			t.Errorf("sent after the refusal: %q", sent)
 		}
+	})
+}
+
+// OCC-7: SendEvent runs no hooks, so it removes private members.
+func TestSendEventPrivate(t *testing.T) {
+	bubble(t, mcpc.Options{}, nil, func(g *rig) {
+		type person struct {
+			Name   string            `json:"name"`
+			Pay    json.Number       `json:"pay,omitzero"`
+			People []person          `json:"people,omitzero"`
+			Teams  map[string]person `json:"teams,omitzero"`
+		}
+		hired := events.Type[noArguments, person]{Info: events.Info{Name: "person.hired", Description: "A person.",
+			InputSchema: created.InputSchema, PayloadSchema: json.RawMessage(`{"type":"object"}`)}}
+		published.Of(&hired.Info).Private = published.Private{{"/pay": published.Remove, "/people": 1, "/teams": 2}, {"*": 3}, {"/open": published.Keep, "*": 3}, {"/pay": published.Remove}}
+		e, err := server.Register(g.es, hired, server.Hooks[noArguments, person]{PerPrincipal: func(_ context.Context, _ string, p *person, _ *noArguments) (*person, error) {
+			return p, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := g.dial(modern)
+		p.Call("_mcpc_init", `{}`)
+		to := g.a.Sessions()[0]
+		ann := person{Name: "ann", Pay: "1.50", People: []person{{Name: "bob", Pay: "2"}}, Teams: map[string]person{"red": {Name: "cy", Pay: "3"}, "open": {Name: "di", Pay: "4.0"}}}
+		if err := mcpc.SendEvent(t.Context(), g.a, to, e, ann); err != nil {
+			t.Error(err)
+		}
+		if err := mcpc.SendEventNamed(t.Context(), g.a, to, "person.hired", ann); err != nil {
+			t.Error(err)
+		}
+		want := ` person.hired {"name":"ann","people":[{"name":"bob"}],"teams":{"open":{"name":"di","pay":4.0},"red":{"name":"cy"}}}`
+		equal(t, "sent", p.heard(), want, want)
 	})
 }

@@ -78,9 +78,9 @@ func (a *Adapter) deliver(ctx context.Context, connection string, text []mcp.Con
 
 // SendEvent sends a payload of an event type as a server event to a session. If the session is slow, SendEvent waits
 // until ctx ends. E is a pointer to a server.Emitter or to the emitter of a generated package. It cannot be a wrapper,
-// because SendEvent does not call Emit. SendEvent returns the same errors as Emit for an invalid payload. It returns
-// [ErrUnreachable] if the session has ended or uses HTTP, where clients subscribe to the event type instead. See
-// MCPC-SRV-4.
+// because SendEvent does not call Emit. SendEvent runs no hooks and removes private members. It returns the same errors
+// as Emit for an invalid payload, and [ErrUnreachable] if the session has ended or uses HTTP, where clients subscribe
+// to the event type instead. See MCPC-SRV-4, OCC-7.
 func SendEvent[P any, T server.AnyEmitter, E interface {
 	*T
 	Emit(ctx context.Context, p P, o ...events.EmitOption) error

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -26,7 +27,8 @@ type definition struct {
 	emits      bool
 	meta       map[string]any   // the descriptor's _meta
 	payload    *validate.Schema // nil when payloads are not validated
-	hooked     bool             // webhook delivery is offered to callers with a principal
+	private    published.Private
+	hooked     bool // webhook delivery is offered to callers with a principal
 
 	// inputSchema and payloadSchema replace the schemas of info, because many types may share most of their schemas.
 	inputSchema, payloadSchema *published.Schema
@@ -41,7 +43,7 @@ type definition struct {
 }
 
 func (s *Server) newDefinition(info *events.Info, h *untypedHooks, check feed.Ask, emits bool, opts []TypeOption) (*definition, error) {
-	d := &definition{info: *info, options: s.options.forType(opts), emits: emits, hooks: h}
+	d := &definition{info: *info, options: s.options.forType(opts), emits: emits, hooks: h, private: published.Of(info).Private}
 	d.inputSchema, d.payloadSchema = published.Of(info).Schemas(info.InputSchema, info.PayloadSchema)
 	d.info.InputSchema, d.info.PayloadSchema = nil, nil
 	if check != nil {
@@ -143,7 +145,10 @@ func (d *definition) initType() {
 			return ok, err
 		}
 	}
-	if d.hooks.PerPrincipal != nil {
+	switch {
+	case d.hooks.PerPrincipal == nil && d.private != nil:
+		d.PerPrincipal = func(_ context.Context, p, _ any) (any, error) { return d.withoutPrivate(p) }
+	case d.hooks.PerPrincipal != nil:
 		d.PerPrincipal = func(ctx context.Context, p, a any) (seen any, err error) {
 			err = d.guard("PerPrincipal", func() error {
 				var err error
@@ -240,6 +245,19 @@ func (d *definition) checkData(data json.RawMessage) (any, error) {
 		}
 	}
 	return v, nil
+}
+
+// withoutPrivate returns a copy of a payload without its private members. The copy has the form of decoded JSON (OCC-7).
+func (d *definition) withoutPrivate(payload any) (any, error) {
+	data, err := codec.Encode(payload)
+	if err != nil {
+		return nil, err
+	}
+	v, err := validate.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	return v, d.guard("removal of private members", func() error { d.private.RemoveFrom(v); return nil })
 }
 
 // guard calls f, which runs a hook of the type, and converts a panic to an error.

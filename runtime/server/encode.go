@@ -24,12 +24,18 @@ func (s *Server) encodePayload(event string, p any) (json.RawMessage, error) {
 	return et.encode(p)
 }
 
-// encode encodes and validates the payload to which p points.
+// encode encodes and validates the payload to which p points, without its private members.
 func (et *eventType) encode(p any) (json.RawMessage, error) {
 	fail := func(err error) (json.RawMessage, error) { return nil, fmt.Errorf("encoding %s: %w", et.name, err) }
 	d := et.current()
 	if d == nil {
 		return fail(fault.NotFound("event"))
+	}
+	var err error
+	if d.private != nil {
+		if p, err = d.withoutPrivate(p); err != nil {
+			return fail(fmt.Errorf("%w: %w", events.ErrInvalidPayload, err))
+		}
 	}
 	data, err := codec.Encode(p)
 	if err != nil {

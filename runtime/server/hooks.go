@@ -47,7 +47,8 @@ type PointerHooks[PA, PP any] struct {
 	// Transform, for each subscription and each read. It receives a copy that it can modify and return. The server
 	// validates the result and checks its size. If PerPrincipal fails or panics, the server withholds the occurrence
 	// from this subscription and logs the error. Subscriptions do not share results, so each subscription requires a
-	// call, an encoding and a validation. See OCC-6.
+	// call, an encoding and a validation. If PerPrincipal is nil, the server removes members with x-private. See OCC-6,
+	// OCC-7.
 	PerPrincipal func(ctx context.Context, principal string, p PP, a PA) (PP, error)
 	// OnSubscribe is called once for each new subscription, before its first delivery. An error refuses the
 	// subscription. See SRV-3.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
@@ -315,5 +316,59 @@ func TestPerPrincipalCursors(t *testing.T) {
 	}
 	if of("a", Hooks[filterArgs, incident]{}) == of("b", Hooks[filterArgs, incident]{}) {
 		t.Error("this does not test what it says")
+	}
+}
+
+// secretType is an event type "e" whose member secret is private.
+func secretType(private published.Private) events.Type[filterArgs, incident] {
+	t := incidentType("e")
+	published.Of(&t.Info).Private = private
+	return t
+}
+
+// OCC-7: without PerPrincipal, nobody gets a private member, whichever way it reads.
+func TestPrivateMembers(t *testing.T) {
+	for way, open := range everyWay {
+		t.Run(way, func(t *testing.T) {
+			bubble(t, func(o *Options) {
+				o.Principal = func(context.Context, *mcp.RequestExtra) string { return asking }
+			}, func(w *world) {
+				t := w.t
+				e, err := Register(w.Server, secretType(published.Private{{"/secret": published.Remove}}), Hooks[filterArgs, incident]{})
+				if err = errors.Join(err, w.AddReadTools(readTool("e")), w.AddWaitTool()); err != nil {
+					t.Fatal(err)
+				}
+				read := open(w, "ann")
+				emit(t, e, incident{ID: "one", Service: "db", Secret: cardNumber})
+				w.settle(time.Second)
+				if got := read(); !strings.Contains(got, `"one"`) || !strings.Contains(got, `"db"`) || strings.Contains(got, "ecret") || strings.Contains(got, cardNumber) {
+					t.Errorf("ann gets: %s", got)
+				}
+			})
+		})
+	}
+}
+
+// OCC-7: an event is withheld if its private members cannot be removed, and cursors and ids do not tell them apart.
+func TestPrivateMembersFailClosed(t *testing.T) {
+	for name, private := range map[string]published.Private{
+		"a required member": {{"/id": published.Remove}},
+		"a damaged table":   {{"/secret": published.Remove, "/service": 7}},
+		"an empty table":    {},
+	} {
+		s := newServer(t, Options{})
+		e, err := Register(s, secretType(private), Hooks[filterArgs, incident]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := poll(t, s, `{"name":"e"}`).Cursor
+		emit(t, e, incident{ID: "one", Service: "db", Secret: cardNumber})
+		raw, refused := call(s, "", wire.MethodPoll, fmt.Sprintf(`{"name":"e","cursor":%q}`, *c))
+		if refused != nil || strings.Contains(string(raw), "one") || strings.Contains(string(raw), cardNumber) {
+			t.Errorf("%s: %s %v", name, raw, refused)
+		}
+		if c, err := wire.ParseCursor(*poll(t, s, `{"name":"e"}`).Cursor); err != nil || c.Proof != 0 {
+			t.Errorf("%s: the cursor has the proof %d, %v", name, c.Proof, err)
+		}
 	}
 }

@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
@@ -24,7 +26,12 @@ func init() {
 
 func registration(register func(*Server, *events.Info, *untypedHooks, feed.Ask, []TypeOption) (*eventType, error)) untyped.Registration {
 	return func(s any, t *events.Info, hooks, ask, options any) (any, error) {
-		et, err := register(s.(*Server), t, hooks.(*untypedHooks), ask.(feed.Ask), options.([]TypeOption))
+		h := hooks.(*untypedHooks)
+		if published.Of(t).Private != nil && h.PerPrincipal == nil && !s.(*Server).options.emitOnly {
+			return nil, fmt.Errorf("registering event %q: its payload has the private members %s, but the hook PerPrincipal is nil: set it to decide who sees them",
+				t.Name, strings.Join(published.Of(t).Private.Names(), ", "))
+		}
+		et, err := register(s.(*Server), t, h, ask.(feed.Ask), options.([]TypeOption))
 		if et == nil || err != nil {
 			return nil, err
 		}

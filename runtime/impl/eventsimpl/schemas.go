@@ -21,8 +21,8 @@ import (
 // The format of the file is {"$defs": {KEY: schema}, "refs": {KEY: [definition, …]}, "events": {NAME: {"description":
 // …, "fingerprint": …, "inputSchema": …, "payloadSchema": …}}, "tasks": {NAME: {"inputSchema": …, "updateSchema": …,
 // "resultSchema": …}}}. An event type also contains those of the following members whose values differ from the
-// default: "delivery", "meta", "source", "noReplay", "match" and "mcpe", which are fields of [events.Info], and "tool",
-// which readtool.All reads.
+// default: "delivery", "meta", "source", "noReplay", "match" and "mcpe", which are fields of [events.Info], "private",
+// which describes the private members, and "tool", which readtool.All reads.
 //
 // At the top level of a schema, $defs or definitions can be a list. The list contains the definitions to which the
 // schema refers, in order. An object with the schema's private definitions can precede them. "refs" lists the
@@ -123,7 +123,7 @@ func (m rawMembers) describe(i *events.Info) error {
 		to   any
 	}{
 		{"description", &i.Description}, {"delivery", &i.Delivery}, {"fingerprint", &i.Fingerprint}, {"source", &i.Source},
-		{"noReplay", &i.NoReplay}, {"match", &i.Match}, {"mcpe", &i.MCPE},
+		{"noReplay", &i.NoReplay}, {"match", &i.Match}, {"mcpe", &i.MCPE}, {"private", &published.Of(i).Private},
 	} {
 		if raw := m[field.name]; raw != nil {
 			if err := json.Unmarshal(raw, field.to); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -90,5 +91,28 @@ func TestRegisterCheck(t *testing.T) {
 		if err != nil || (e != nil) != emits {
 			t.Errorf("%s: emitter %v, %v", source, e, err)
 		}
+	}
+}
+
+// OCC-7: a generated type with private members is registered with PerPrincipal, or in a process that delivers nothing.
+func TestRegisterPrivate(t *testing.T) {
+	file := published(`"private":[{"/salary":-1,"/people":1},{"*":2},{"/age":-1}],`)
+	e, err := serverimpl.Register(newServer(t), file, "e", nil, noHooks(), nil)
+	want := `registering event "e": its payload has the private members age, salary, but the hook PerPrincipal is nil: set it to decide who sees them`
+	if e != nil || err == nil || err.Error() != want {
+		t.Errorf("without PerPrincipal: %v", err)
+	}
+	hooks := serverimpl.NewHooks(&server.Hooks[arguments, payload]{
+		PerPrincipal: func(_ context.Context, _ string, p *payload, _ *arguments) (*payload, error) { return p, nil }})
+	if _, err := serverimpl.Register(newServer(t), file, "e", nil, hooks, nil); err != nil {
+		t.Error(err)
+	}
+	worker, err := server.NewEmitOnly(server.Options{Store: memcluster.New().Open()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer worker.Shutdown(t.Context())
+	if _, err := serverimpl.Register(worker, file, "e", nil, noHooks(), nil); err != nil {
+		t.Error(err)
 	}
 }
