@@ -117,6 +117,7 @@ var commonKeywords = mergeKeywords(map[string]Keyword{
 	"x-go-type":       {},
 	"x-enum-varnames": {Role: Narrows},
 	"x-match":         {Role: Annotates},
+	"x-private":       {Role: Annotates},
 	"x-go-name":       {Role: Annotates},
 },
 	keywordsWithRole(Annotates, "title description $comment default examples deprecated readOnly writeOnly"),

@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -283,4 +286,34 @@ func TestEmitTellsNoCause(t *testing.T) {
 	if w.Code != 500 || strings.Contains(w.Body.String(), "events:") || strings.Contains(w.Body.String(), "closed") || !strings.Contains(log.String(), "not emitted: ") {
 		t.Errorf("%d %s, log %q", w.Code, w.Body, log.String())
 	}
+}
+
+// OCC-7: what is served without hooks has no private members.
+func TestPrivate(t *testing.T) {
+	const private = `version: 1
+events:
+  - {name: tick, description: Ticks., inputSchema: {type: object}, payloadSchema: {type: object, properties: {n: {type: string, x-private: true}}}}
+`
+	set, found := schema.Load([]string{"events.yaml"}, schema.Options{ReadFile: func(string) ([]byte, error) { return []byte(private), nil }})
+	if source.HasErrors(found) {
+		t.Fatal(found)
+	}
+	typ, err := TypeOf(set, set.Files[0].Events[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		es := eventstest.NewServer(t)
+		tick, err := server.Register(es, typ, server.Hooks[json.RawMessage, json.RawMessage]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub := eventstest.Subscribe(t, eventstest.NewClient(t, es), func(ctx context.Context, c *client.Client, args json.RawMessage, o ...client.SubscribeOption) (*client.TypedSubscription[json.RawMessage, json.RawMessage], error) {
+			return client.Subscribe(ctx, c, typ, args, o...)
+		}, json.RawMessage(`{}`))
+		eventstest.Emit(t, tick, json.RawMessage(`{"n":"secret","m":1.50}`))
+		if got := string(sub.Next(time.Second).Raw); got != `{"m":1.50}` {
+			t.Errorf("received %s", got)
+		}
+	})
 }

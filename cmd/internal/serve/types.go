@@ -28,7 +28,7 @@ func TypeOf(set *schema.Set, e *schema.Event) (events.Type[json.RawMessage, json
 	input, payload := set.Shared(e.Input), set.Shared(e.Payload)
 	info := events.Info{Name: e.Name, Description: e.Description, Delivery: e.Delivery, NoReplay: !e.Replay,
 		InputSchema: input.JSON(), PayloadSchema: payload.JSON()}
-	*published.Of(&info) = published.Description{Input: input, Payload: payload}
+	*published.Of(&info) = published.Description{Input: input, Payload: payload, Private: e.Private}
 	for _, m := range e.Match {
 		info.Match = append(info.Match, events.MatchRule{Argument: m.Argument, Path: m.Path, Op: events.MatchOp(m.Op), Not: m.Not})
 	}

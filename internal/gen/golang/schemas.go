@@ -233,6 +233,9 @@ func eventDescription(e *ir.Event, o Options) []byte {
 	if len(s.Match) > 0 {
 		value("match", matchRules(s.Match))
 	}
+	if s.Private != nil {
+		value("private", s.Private)
+	}
 	if m := s.MCPE; m != nil {
 		priority := m.Priority
 		if priority == "normal" {

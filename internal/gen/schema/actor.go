@@ -97,5 +97,7 @@ func (l *loader) checkActor(e *Event, rule MatchRule) {
 			WithRelated(to.here[0].Range, "the place in the payload"))
 		return
 	}
-	e.Match = append(e.Match, rule)
+	if l.isOpen(e, "x-actor", e.Actor, rule.Range) {
+		e.Match = append(e.Match, rule)
+	}
 }

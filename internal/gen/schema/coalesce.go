@@ -87,6 +87,9 @@ func (l *loader) checkCoalesce(e *Event) {
 				WithHint("%s", end.suggestion(l.set, "describe it under properties of the payloadSchema")))
 			continue
 		}
+		if !l.isOpen(e, "x-coalesce key", at.Text, at.Range) {
+			continue
+		}
 		if k := l.set.kindsOfFirst(here) &^ kNull; k == 0 || k&^(kBoolean|kNumber|anyString) != 0 {
 			l.Report(source.New("MCPE161", at.Range, "x-coalesce key %q must be a string, a number or a boolean, not %s", at.Text, k).
 				WithRelated(here[0].Range, "the place in the payload"))

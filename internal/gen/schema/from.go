@@ -135,6 +135,14 @@ type body struct {
 // checkFrom checks the `from:` of an event against its payload schema and the webhook bodies of the service.
 func (l *loader) checkFrom(e *Event) {
 	n := e.Node.Get("from")
+	for _, f := range e.From.Fields {
+		if f.Source == e.From.ID { // all callers see the eventId
+			l.isOpen(e, "from id", f.Target, n.Get("id").Range)
+		}
+	}
+	if len(e.From.Fields) == 0 && strings.HasPrefix(e.From.ID, "/") {
+		l.isOpen(e, "from id", e.From.ID, n.Get("id").Range)
+	}
 	sent, known := l.webhookBody(e.From, n)
 	if !known {
 		return // already reported

@@ -3,6 +3,7 @@ package schema_test
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,6 +117,9 @@ func TestGoldenPublished(t *testing.T) {
 					got.WriteString(e.Name + " payloadSchema " + string(set.Published(e.Payload)) + "\n")
 					for _, m := range e.Match {
 						got.WriteString(e.Name + " match " + m.Argument + " " + m.Words() + " " + m.Path + "\n")
+					}
+					if e.Private != nil {
+						fmt.Fprintln(&got, e.Name, "private", e.Private)
 					}
 					compiles(t, set.Published(e.Input))
 					compiles(t, set.Published(e.Payload))

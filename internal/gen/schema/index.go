@@ -201,7 +201,7 @@ var keywordReplacements = map[string]string{
 }
 
 // ownKeys lists the schema keywords that this generator defines.
-var ownKeys = []string{"x-match", "x-go-name", "x-go-type", "x-enum-varnames"}
+var ownKeys = []string{"x-match", privateKey, "x-go-name", "x-go-type", "x-enum-varnames"}
 
 // checkUnknownKeyword reports unsupported keywords, and warns about unknown keywords that are probably mistakes. JSON
 // Schema allows other unknown keywords.

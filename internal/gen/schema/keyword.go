@@ -49,6 +49,11 @@ func (l *loader) checkKeyword(r *root, n *source.Node, m *source.Member) {
 		}
 	case "x-match":
 		r.matches = append(r.matches, v)
+	case privateKey:
+		l.hasPrivate = true
+		if !v.True() {
+			l.fail(r, source.New("MCPE165", v.Range, "x-private must be true").WithHint("leave it out for a member that all callers may see"))
+		}
 	case "x-go-name":
 		if !l.Is(v, source.String, m.Key) || !l.checkGoName(v) {
 			r.isBroken = true

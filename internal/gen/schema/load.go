@@ -65,6 +65,8 @@ type loader struct {
 	conversation *Conversation
 	// bodies caches webhook bodies by provider, event and action.
 	bodies map[[3]string]*body
+	// hasPrivate reports whether any schema has x-private.
+	hasPrivate bool
 	// nearKeywords caches the results of nearKeyword.
 	nearKeywords map[string]string
 }

@@ -26,7 +26,8 @@ var operatorAliases = map[string]string{"=": "equal", "==": "equal", "eq": "equa
 // everyElement is the path token that matches every element of an array.
 const everyElement = "*"
 
-// checkEvents checks events after all schemas are loaded. It checks object types, x-match, x-coalesce and `from:`.
+// checkEvents checks events after all schemas are loaded. It checks object types, x-match, x-coalesce, x-private and
+// `from:`.
 func (l *loader) checkEvents() {
 	used := make(map[*source.Node]bool)
 	byNode := make(map[*source.Node]*root, len(l.roots))
@@ -54,6 +55,9 @@ func (l *loader) checkEvents() {
 		}
 	}
 	for _, r := range l.roots {
+		if l.hasPrivate && !r.isBroken {
+			l.checkPrivate(r)
+		}
 		for _, m := range r.matches {
 			if !used[m] {
 				l.Report(source.New("MCPE153", m.Range, "x-match has no effect here").
@@ -115,7 +119,7 @@ func (l *loader) readMatches(e *Event, sound, used map[*source.Node]bool) {
 			if end != nil {
 				l.Report(source.New("MCPE151", at.Range, "x-match path %q: %s", at.Text, end.message("the payload")).
 					WithHint("%s", end.suggestion(l.set, describePayload)))
-			} else if sound[e.Input] && l.typesFit(to, m.Value, rule, at) {
+			} else if l.isOpen(e, "x-match path", rule.Path, at.Range) && sound[e.Input] && l.typesFit(to, m.Value, rule, at) {
 				e.Match = append(e.Match, rule)
 				l.checkMatchable(to, m.Value, rule)
 			}

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
@@ -87,6 +88,8 @@ type Event struct {
 	Actor string
 	// notBy is the x-match of the argument [wire.NotBy].
 	notBy *source.Node
+	// Private describes the payload members with x-private, or is nil.
+	Private published.Private
 	// Coalesce is the checked x-coalesce, or nil if absent. Its paths lead to scalars in the payload schema.
 	Coalesce *wire.Coalesce
 	// From describes how webhooks become events of this type. It is nil if the event has no `from:`.

@@ -16,8 +16,8 @@ import (
 )
 
 // Published returns the schema as the protocol transmits it. This is the author's schema as compact JSON, without
-// x-match, x-go-* and x-tool-*. References within the schema are not changed. Other referenced schemas are copied to
-// $defs (definitions in draft-07) under their names. If a name is taken, Published appends a number.
+// x-match, x-private, x-go-* and x-tool-*. References within the schema are not changed. Other referenced schemas are
+// copied to $defs (definitions in draft-07) under their names. If a name is taken, Published appends a number.
 //
 // Published adds $schema to a draft-07 schema if the author declared the dialect elsewhere.
 //
@@ -346,7 +346,7 @@ func (b *bundle) appendSchema(out []byte, n *source.Node, moved bool) []byte {
 
 // GeneratorOnly reports whether a keyword is intended only for the generator and therefore not published.
 func GeneratorOnly(key string) bool {
-	return key == "x-match" || strings.HasPrefix(key, "x-go-") || strings.HasPrefix(key, "x-tool-")
+	return key == "x-match" || key == privateKey || strings.HasPrefix(key, "x-go-") || strings.HasPrefix(key, "x-tool-")
 }
 
 // appendMember appends a keyword of the schema n and its value, after a comma if necessary.

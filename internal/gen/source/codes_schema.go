@@ -73,4 +73,11 @@ var schemaCodes = []Code{
 		"argument of that name, and describe the arguments by its own properties."},
 	{ID: "MCPE164", Title: "x-actor to an unusable place", Explanation: "The pointer of an x-actor names a member that the payloadSchema does not describe, so that no event would " +
 		"ever have an actor, or a member that is not a string. The member may be optional or null: an event without it is by nobody."},
+	{ID: "MCPE165", Title: "misplaced x-private", Explanation: "`x-private: true` on a named member of a payloadSchema, or on the schema that its $ref names, means that only the " +
+		"hook PerPrincipal decides which callers see the member and its content. Otherwise the runtime removes the member, so it must not be " +
+		"required. The keyword has no meaning in an inputSchema, in tasks and in the conversation, on the whole payload, on elements of an array, or " +
+		"below keywords such as if and not."},
+	{ID: "MCPE166", Title: "filter on a private member", Explanation: "An x-match, x-actor, x-coalesce or the id of `from` names a member with x-private, a part of one, or a value that " +
+		"contains one. A caller who does not see the member could learn its value from the events that arrive. Name another member, or " +
+		"remove x-private."},
 }
