@@ -17,6 +17,24 @@ func payloadDefaultChanged(old, new side, report func(source.Range, source.Diagn
 	compareDefaults(old, new, "payload field").run(old.Payload, new.Payload, report)
 }
 
+// privateChanged compares the x-private of payload fields present in both versions.
+func privateChanged(old, new side, report func(source.Range, source.Diagnostic)) {
+	old.in.walk(old, new, "private members", func(w *walk) {
+		w.compare = func(_, _ []*source.Node) ([]remark, bool) { return nil, true }
+		w.compareMember = func(name string, _, _, before, after []*source.Node) []remark {
+			was, is := old.of.Set.PrivateSchema(before...), new.of.Set.PrivateSchema(after...)
+			at, words := nameRange(after[0]), "payload field %q was private, and all callers see it now"
+			switch {
+			case (was == nil) == (is == nil):
+				return nil
+			case is != nil:
+				at, words = is.Member("x-private").KeyRange, "payload field %q is private now: callers no longer receive it unless PerPrincipal returns it"
+			}
+			return []remark{{wire.Pointer(name), new.of.label(at), func(path string) string { return fmt.Sprintf(words, path[1:]) }}}
+		}
+	}).run(old.Payload, new.Payload, report)
+}
+
 // compareDefaults returns a walk that compares the defaults of members present in both versions.
 func compareDefaults(old, new side, what string) *walk {
 	return old.in.walk(old, new, what+" defaults", func(w *walk) {
