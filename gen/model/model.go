@@ -293,6 +293,8 @@ type Member struct {
 	Default     json.RawMessage `json:"default,omitempty"`
 	Description string          `json:"description,omitempty"`
 	Deprecated  bool            `json:"deprecated,omitempty"`
+	// Private is set if the member has x-private. A server removes it unless the author's code discloses it.
+	Private bool `json:"private,omitempty"`
 	// Go is absent if the Go struct does not have a field for the member.
 	Go  *GoMember `json:"go,omitempty"`
 	Pos string    `json:"pos"`

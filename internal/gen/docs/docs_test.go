@@ -209,6 +209,7 @@ func TestRows(t *testing.T) {
 		"named":{"type":"object","patternProperties":{"^n":{"type":"number"}},"additionalProperties":{"type":"string"},"maxProperties":9},
 		"either":{"type":"object","properties":{"id":{"type":"string"}},"anyOf":[{"title":"A","properties":{"x":{"type":"string"}}},{"$ref":"#/$defs/Q"}]},
 		"base":{"allOf":[{"$ref":"#/$defs/P"},{"type":"object","properties":{"more":{"type":"null"}}}]},
+		"pay":{"type":"number","x-private":true},
 		"text":{"$ref":"#/$defs/T"}},
 		"required":["id"],"$defs":{"Q":{"properties":{"x":{"type":"integer"}},"required":["x"]},"T":{"type":"string","description":"What.","default":"d"},"P":{"description":"Who.","type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}`
 	var lines []string
@@ -274,6 +275,7 @@ either: object
 base: object: Who.
   base.name: string, required
   base.more: null
+pay: number, not for all callers
 text: string, default "d": What.`
 	if got := strings.Join(lines, "\n"); got != want {
 		t.Errorf("got\n%s\n\nwant\n%s", got, want)

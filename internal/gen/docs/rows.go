@@ -145,6 +145,9 @@ func (t *table) addMember(m model.Member, path string, depth int, open []*model.
 	row := Row{Path: join(path, m.Name), Name: m.Name, Depth: depth, Required: m.Required, Within: t.variant,
 		Type: t.types.describe(m.Type, 0), Values: t.types.enumValues(m.Type), Limits: t.types.limits(of),
 		Description: m.Description, Deprecated: m.Deprecated, Default: string(m.Default)}
+	if m.Private {
+		row.Limits = append(row.Limits, "not for all callers")
+	}
 	for _, d := range way {
 		row.Deprecated = row.Deprecated || d.Deprecated
 		if row.Description == "" && !slices.Contains(open, d) {

@@ -197,7 +197,7 @@ func (d *describer) member(m member, of string) model.Member {
 	if out.Type.Kind != model.Ref { // the definition has the remaining details
 		doc = d.authorDoc(m.node)
 	}
-	out.Description, out.Deprecated = doc.Text, doc.Deprecated
+	out.Description, out.Deprecated, out.Private = doc.Text, doc.Deprecated, d.set.PrivateSchema(m.node) != nil
 	for _, n := range schematree.Views(d.set, m.node, schematree.Unconditional) {
 		if def := n.Get("default"); def != nil && out.Default == nil {
 			out.Default = def.JSON()
