@@ -105,7 +105,8 @@ func TestREP13RequestsCover(t *testing.T) {
 			}
 			if round == 1 {
 				must(t, c.BeginEpoch(2)) // the log loses its last two orders, so positions repeat
-				covers("of an earlier generation", revoke(b), a.Position(), true)
+				earlier := a.Position()  // before a can read what b requests
+				covers("of an earlier generation", revoke(b), earlier, true)
 				time.Sleep(maxLookAge + time.Second)
 			}
 		}
