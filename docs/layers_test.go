@@ -19,9 +19,11 @@ import (
 var layers = []string{
 	"transport", "mcpe", "mcpc", "conversation",
 	"server",
+	"internal/durable",
 	"internal/cluster", "internal/operate",
 	"internal/orders", "internal/solo",
 	"internal/subscriber",
+	"internal/part",
 	"internal/waittool", "internal/polling", "internal/streaming", "internal/history",
 	"internal/access", "internal/lease",
 	"internal/eventtype",

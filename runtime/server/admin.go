@@ -7,9 +7,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
@@ -19,74 +17,12 @@ const KeySetPath = wire.PathKeySet
 
 // KeySet returns a handler that serves the public keys for the server's webhook signatures as a JWK set. It responds
 // with 404 if the server has no identity. See HOOK-10.
-func (s *Server) KeySet() http.Handler {
-	if s.webhooks == nil || s.options.Webhook.Identity == nil {
-		return http.NotFoundHandler()
-	}
-	return s.options.Webhook.Identity
-}
+func (s *Server) KeySet() http.Handler { return s.parts.KeySet() }
 
 // Admin returns the interface for operators.
-func (s *Server) Admin() operator.Admin { return s.admin }
+func (s *Server) Admin() operator.Admin { return s.parts.Admin() }
 
-func newAdmin(s *Server) *operate.Admin {
-	return operate.New(operate.Options{Host: operateHost{s.access, s}, Processes: s.cluster, Webhooks: s.webhooks, Store: s.options.Store, Outbox: s.options.Outbox, Dialect: s.dialectFor(false),
-		Now: s.now, Closing: s.closing, Log: &s.log})
-}
-
-// An operateHost adapts the server to [operate.Host].
-type operateHost struct {
-	*access.Gate
-	s *Server
-}
-
-func (h operateHost) EventTypes() (all []operate.EventType) {
-	for _, et := range h.s.eventTypes() {
-		all = append(all, et)
-	}
-	return all
-}
-
-func (h operateHost) EventType(name string) operate.EventType {
-	if et := h.s.eventType(name); et != nil {
-		return et
-	}
-	return nil
-}
-
-func (h operateHost) Streams() (all []operate.Stream) {
-	for _, st := range h.s.streams.All() {
-		all = append(all, st)
-	}
-	return all
-}
-
-func (h operateHost) Stream(number uint64) operate.Stream {
-	if st := h.s.streams.Stream(number); st != nil {
-		return st
-	}
-	return nil
-}
-
-func (h operateHost) Pollers() (all []operate.Connection) {
-	for _, l := range h.s.leases.All() {
-		all = append(all, l)
-	}
-	return all
-}
-
-func (h operateHost) Poller(subscription string) operate.Connection {
-	if l := h.s.leases.Of(subscription); l != nil {
-		return l
-	}
-	return nil
-}
-
-func (h operateHost) Deciding() { h.s.leases.Deciding() }
-
-func (h operateHost) ListChanged() { h.s.notifyListChanged() }
-
-// Describe implements [operate.EventType].
+// Describe implements [part.EventType].
 func (et *eventType) Describe(schemas bool) (i operator.EventTypeInfo, ok bool) {
 	d := et.current()
 	if d == nil {
@@ -104,7 +40,7 @@ func (et *eventType) Describe(schemas bool) (i operator.EventTypeInfo, ok bool) 
 	return i, true
 }
 
-// EmitJSON implements [operate.EventType].
+// EmitJSON implements [part.EventType].
 func (et *eventType) EmitJSON(ctx context.Context, data json.RawMessage, o ...events.EmitOption) error {
 	return et.emit(ctx, &data, o)
 }

@@ -91,7 +91,7 @@ func TestArgumentsAreBounded(t *testing.T) {
 		if n := len(s.leases.All()); n != 4 {
 			t.Errorf("%d leases", n)
 		}
-		if n := len(s.webhooks.Holding().Live); n != 4 {
+		if n := len(s.live().Holding().Live); n != 4 {
 			t.Errorf("%d webhook subscriptions", n)
 		}
 	})
@@ -250,8 +250,8 @@ func TestMemoryOfWebhooks(t *testing.T) {
 			err = sub(n)
 		}
 		wantError(t, asRPC(err), -32013, `{"limit":"bytes","max":20000}`)
-		if n < 4 || n > 8 || len(w.webhooks.Holding().Live) != n-1 {
-			t.Errorf("refused at %d, %d live", n, len(w.webhooks.Holding().Live))
+		if n < 4 || n > 8 || len(w.live().Holding().Live) != n-1 {
+			t.Errorf("refused at %d, %d live", n, len(w.live().Holding().Live))
 		}
 		if got, _ := w.Admin().List(t.Context(), "", 100); len(got) != n-1 {
 			t.Errorf("%d are stored", len(got))

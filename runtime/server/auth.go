@@ -92,20 +92,22 @@ func (s *Server) parseArguments(ctx context.Context, principal string, d *defini
 // also end. Revoke does not block new subscriptions, which are decided by the hooks. On a shared store, every process
 // does the same. An error means that some processes may not have received the request (REP-13). See AUTH-2.
 func (s *Server) Revoke(ctx context.Context, principal string, names ...string) error {
-	return s.admin.Revoke(ctx, principal, names)
+	return s.parts.Revoke(ctx, principal, names)
 }
 
 // Reauthorize rechecks the principal's live subscriptions to the named events, or to all events if none are named. It
 // ends the streams, pollers, webhook subscriptions, and waiting polls and tools that the hooks reject. Other processes
 // on the same store do the same, as with [Server.Revoke]. See AUTH-2.
 func (s *Server) Reauthorize(ctx context.Context, principal string, names ...string) error {
-	return s.admin.Reauthorize(ctx, principal, names)
+	return s.parts.Reauthorize(ctx, principal, names)
 }
 
 // RefreshVisibility reruns the Visible hook for every live stream, poller and webhook subscription. Subscriptions to
 // types that have become hidden end with NotFound. Clients are notified that their lists may have changed. Other
 // processes on the same store do the same, as with [Server.Revoke]. See LIST-4, LIST-5.
-func (s *Server) RefreshVisibility(ctx context.Context) error { return s.admin.RefreshVisibility(ctx) }
+func (s *Server) RefreshVisibility(ctx context.Context) error {
+	return s.parts.RefreshVisibility(ctx)
+}
 
 // guard calls f, which runs a hook from the options, and converts a panic to an error.
 func guard(name string, f func() error) error { return hook.Place{Hook: name}.Run(f) }

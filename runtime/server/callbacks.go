@@ -3,14 +3,11 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
@@ -127,13 +124,13 @@ type Suspension struct {
 	Min int
 }
 
-// engineOptions converts r to the options of the delivery engine.
-func (r Retry) engineOptions(log *slog.Logger, meter metric.Meter, tracer trace.Tracer) delivery.Options {
+// part converts r to the options of the delivery engine.
+func (r Retry) part() delivery.Options {
 	return delivery.Options{
 		Schedule: r.Schedule, Jitter: r.Jitter, RetryWindow: r.Window,
 		Workers: r.Workers, PerHost: r.PerHost, PerSubscription: r.PerSubscription,
 		SubscriptionLimit: delivery.Limit(r.SubscriptionLimit), HostLimit: delivery.Limit(r.HostLimit),
 		Suspend: delivery.Suspension(r.Suspend), NoExpiryRemoval: r.NoExpiryRemoval, MaxUnsettled: r.MaxUnsettled,
-		FlushInterval: r.FlushInterval, RetryHeaders: r.Headers, Logger: log, Meter: meter, Tracer: tracer,
+		FlushInterval: r.FlushInterval, RetryHeaders: r.Headers,
 	}
 }

@@ -8,7 +8,7 @@ import (
 // HOOK-3, HOOK-5, HOOK-9: every field of Retry reaches the delivery engine.
 func TestRetryReachesTheEngine(t *testing.T) {
 	var r Retry
-	none := r.engineOptions(nil, nil, nil)
+	none := r.part()
 	var each func(name string, v reflect.Value)
 	each = func(name string, v reflect.Value) {
 		if v.Kind() == reflect.Struct {
@@ -27,7 +27,7 @@ func TestRetryReachesTheEngine(t *testing.T) {
 		default:
 			v.SetInt(7)
 		}
-		if reflect.DeepEqual(r.engineOptions(nil, nil, nil), none) {
+		if reflect.DeepEqual(r.part(), none) {
 			t.Errorf("%s does not reach the engine", name)
 		}
 		v.SetZero()

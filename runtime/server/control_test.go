@@ -45,7 +45,7 @@ func TestREP13MissedOrders(t *testing.T) {
 	// Retention deletes what b has not read; then it looks.
 	pgtest.Exec(t, pgtest.URL(t), fmt.Sprintf(`UPDATE %s.logs SET kept = head WHERE name = '/control'`, schema),
 		fmt.Sprintf(`DELETE FROM %s.entries e USING %[1]s.logs l WHERE e.log = l.id AND l.name = '/control'`, schema))
-	log, err := b.cluster.(*cluster.Many).EventLog(t.Context())
+	log, err := b.processes().(*cluster.Many).EventLog(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

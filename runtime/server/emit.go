@@ -80,7 +80,7 @@ func (et *eventType) newOccurrence(ctx context.Context, p any, opts []events.Emi
 	}
 	at := o.Timestamp
 	if at.IsZero() {
-		et.server.cluster.Refresh(ctx)
+		et.server.parts.Refresh(ctx)
 		at = et.server.now()
 	}
 	e.Timestamp = events.NewTime(at)

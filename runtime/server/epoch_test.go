@@ -69,7 +69,7 @@ func TestREP19ServersGoOnInANewEpoch(t *testing.T) {
 
 func orderEpoch(t *testing.T, m member) uint64 {
 	t.Helper()
-	log, err := m.cluster.(*cluster.Many).EventLog(t.Context())
+	log, err := m.processes().(*cluster.Many).EventLog(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,10 +57,8 @@ func (s *Server) Ready(ctx context.Context) error {
 			return fmt.Errorf("server: %s has not caught up with other processes' appends: %w", et.name, err)
 		}
 	}
-	if s.webhooks != nil {
-		if n := s.webhooks.Restoring(); n > 0 {
-			return fmt.Errorf("server: webhook subscriptions of %d event types are still being restored", n)
-		}
+	if err := s.parts.Ready(); err != nil {
+		return fmt.Errorf("server: %w", err)
 	}
 	return nil
 }
@@ -120,8 +118,5 @@ func (s *Server) touchAll() {
 	}
 	s.leases.All()
 	s.streams.All()
-	if s.webhooks != nil {
-		s.webhooks.Get("")
-		s.webhooks.Delivering()
-	}
+	s.parts.Touch()
 }

@@ -2,13 +2,11 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 )
 
 // Subscriptions returns the live subscriptions: open streams, pollers with an unexpired lease, and webhook
@@ -28,9 +26,7 @@ func (s *Server) Subscriptions() []Subscription {
 	for _, l := range s.leases.All() {
 		add(l.Subscription())
 	}
-	if s.webhooks != nil {
-		s.webhooks.Each(anyWebhook, func(h *subscriber.Live) { add(h.Identity()) })
-	}
+	s.parts.Each(add)
 	slices.SortFunc(subs, func(a, b Subscription) int {
 		if a.Event != b.Event {
 			return strings.Compare(a.Event, b.Event)
@@ -53,13 +49,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 	s.streams.Close()
 	done := make(chan struct{})
-	var webhooksErr error
+	var partsErr error
 	go func() {
 		defer close(done)
-		webhooksErr = s.cluster.Shutdown(ctx)
-		if s.webhooks != nil {
-			webhooksErr = errors.Join(webhooksErr, s.webhooks.Shutdown(ctx))
-		}
+		partsErr = s.parts.Shutdown(ctx)
 		s.streams.Wait()
 		s.running.Wait()
 		s.leases.Close()
@@ -67,8 +60,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}()
 	select {
 	case <-done:
-		if webhooksErr != nil {
-			return fmt.Errorf("shutting down: %w", webhooksErr)
+		if partsErr != nil {
+			return fmt.Errorf("shutting down: %w", partsErr)
 		}
 		return nil
 	case <-ctx.Done():

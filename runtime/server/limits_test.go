@@ -407,8 +407,8 @@ func exceedWebhooks(t *testing.T, change func(*Options), n int, principal func(i
 		}
 		_, rerr := call(w.Server, principal(n), wire.MethodSubscribe, p(n))
 		wantError(w.t, rerr, -32013, fmt.Sprintf(`{"limit":"subscriptions","max":%d}`, n))
-		if len(w.webhooks.Holding().Live) != n {
-			w.t.Errorf("%d live", len(w.webhooks.Holding().Live))
+		if len(w.live().Holding().Live) != n {
+			w.t.Errorf("%d live", len(w.live().Holding().Live))
 		}
 	})
 }

@@ -23,9 +23,9 @@ type memoryUsage struct {
 // callers with a principal.
 const anonymousShare = 4
 
-// charge adds n bytes to the principal's usage. If that would exceed a quota, it adds nothing and returns
+// Take adds n bytes to the principal's usage. If that would exceed a quota, it adds nothing and returns
 // ResourceExhausted.
-func (h *memoryUsage) charge(principal string, n int) error {
+func (h *memoryUsage) Take(principal string, n int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	share := h.limits.PerPrincipal
@@ -42,15 +42,15 @@ func (h *memoryUsage) charge(principal string, n int) error {
 	return nil
 }
 
-// chargeRestored charges a previously accepted subscription to the principal, even above the quota.
-func (h *memoryUsage) chargeRestored(principal string, n int) {
+// Keep charges a previously accepted subscription to the principal, even above the quota.
+func (h *memoryUsage) Keep(principal string, n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.add(principal, n)
 }
 
-// refund subtracts n bytes from the principal's usage.
-func (h *memoryUsage) refund(principal string, n int) {
+// Give subtracts n bytes from the principal's usage.
+func (h *memoryUsage) Give(principal string, n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.add(principal, -n)

@@ -16,10 +16,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// durable is a memory store that claims to survive.
-type durable struct{ *memory.Store }
+// durableMemory is a memory store that claims to survive.
+type durableMemory struct{ *memory.Store }
 
-func (durable) Durable() bool { return true }
+func (durableMemory) Durable() bool { return true }
 
 // TestSUB6TTL negotiates the time until a refresh with all clamps (SUB-6).
 func TestSUB6TTL(t *testing.T) {
@@ -57,7 +57,7 @@ func TestSUB6TTL(t *testing.T) {
 		if err != nil {
 			t.Fatal(c.name, err)
 		}
-		terms := o.subscriptionTerms()
+		terms := o.part().Terms
 		got := terms.Until(c.ttl, c.forever, now)
 		switch {
 		case c.want == 0 && !got.IsZero():

@@ -53,11 +53,11 @@ func (w *world) state() map[string]string {
 		}
 	}
 	put("live", s.Subscriptions())
-	h := s.webhooks.Holding()
+	h := s.live().Holding()
 	put("webhooks", h.Live)
 	put("locks of subscriptions", h.Locks)
 	put("verifications", h.Verification)
-	st := s.webhooks.Store().(*solo.Records).SubscriptionStore.(*failingStore).Store
+	st := s.live().Store().(*solo.Records).SubscriptionStore.(*failingStore).Store
 	records, err := st.Subscriptions(context.Background(), "", 100)
 	if err != nil {
 		w.t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-func durably(o *Options) { o.Store = durable{memory.New()} }
+func durably(o *Options) { o.Store = durableMemory{memory.New()} }
 
 func refuseAll(rw http.ResponseWriter, d *delivered) bool {
 	rw.WriteHeader(http.StatusServiceUnavailable)
@@ -111,7 +111,7 @@ func TestSUB11OnSubscribeAtRestore(t *testing.T) {
 		t := w.t
 		w.r.on(refuseAll)
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		w.webhooks.Store().PutVerification(t.Context(), store.Verification{Principal: "alice", URL: plain})
+		w.live().Store().PutVerification(t.Context(), store.Verification{Principal: "alice", URL: plain})
 		w.subscribe("alice", params(plain, secretA, ""))
 		emit(t, e, incident{ID: "i1"})
 		w.settle(time.Second)
@@ -202,7 +202,7 @@ func TestEVOLAtRestart(t *testing.T) {
 
 // restartStore counts what is read from its logs.
 type restartStore struct {
-	durable
+	durableMemory
 	reads, entries atomic.Int64
 }
 
@@ -212,7 +212,7 @@ type restartLog struct {
 }
 
 func (s *restartStore) OpenLog(ctx context.Context, name string, o store.LogOptions) (store.EventLog, error) {
-	l, err := s.durable.OpenLog(ctx, name, o)
+	l, err := s.durableMemory.OpenLog(ctx, name, o)
 	return &restartLog{l, s}, err
 }
 
@@ -226,7 +226,7 @@ func (l *restartLog) Read(ctx context.Context, after store.Position, limit int) 
 // TestTrap15Restart has many subscriptions that nothing concerns: a restart reads nothing again
 // for them, although they were begun long ago (trap 15).
 func TestTrap15Restart(t *testing.T) {
-	s := &restartStore{durable: durable{memory.New()}}
+	s := &restartStore{durableMemory: durableMemory{memory.New()}}
 	bubble(t, func(o *Options) {
 		o.Store = s
 		o.Webhook.AllowReceivers = []string{"http://receiver.test"}
@@ -317,7 +317,7 @@ type bareStore struct {
 func TestSUB11StoreOfOnesOwn(t *testing.T) {
 	bubble(t, func(o *Options) {
 		kept := memory.New()
-		o.Store = bareStore{durable{kept}, kept}
+		o.Store = bareStore{durableMemory{kept}, kept}
 	}, func(w *world) {
 		t := w.t
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})

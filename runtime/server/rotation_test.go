@@ -15,7 +15,7 @@ func TestSUB5ChallengeOfARotation(t *testing.T) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))
-		if err := w.webhooks.Store().DeleteVerification(t.Context(), "alice", plain); err != nil {
+		if err := w.live().Store().DeleteVerification(t.Context(), "alice", plain); err != nil {
 			t.Fatal(err)
 		}
 		w.subscribe("alice", params(plain, secretB, ""))

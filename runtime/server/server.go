@@ -9,10 +9,9 @@
 // Internally, every event type has a log and every consumer is a reader with a position (package internal/topic).
 // Occurrences found by a check are stored in the log of a feed (package internal/feed), which is read in the same way.
 // Streams and followers (package internal/streaming) and held polls (package internal/polling) read the log in a
-// topic.Loop. Package internal/subscriber manages webhook subscriptions, and package internal/delivery runs their
-// readers. The files webhook.go and subscribe.go connect both to the server. Package internal/operate implements the
-// actions of operators and authors. The file admin.go connects it to the server. docs/packages.md has a map of the
-// packages.
+// topic.Loop. The file parts.go connects the server to its parts: package internal/subscriber manages webhook
+// subscriptions, package internal/delivery runs their readers, and package internal/operate implements the actions of
+// operators and authors. docs/packages.md has a map of the packages.
 package server
 
 import (
@@ -28,21 +27,18 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/evolve"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/history"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/lease"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/listeners"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/streaming"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/waittool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -77,9 +73,7 @@ type Server struct {
 	leases      lease.Leases
 	streams     *streaming.Streams
 	memoryUsage memoryUsage
-	webhooks    *subscriber.Subscriptions // nil without webhook delivery
-	cluster     cluster.Processes
-	admin       *operate.Admin
+	parts       part.Service
 	log         fault.Log
 	tools       waittool.Tools
 	history     *history.Memory
@@ -152,7 +146,7 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 		Private: s.options.Visible != nil}
 	s.memoryUsage.limits = s.options.MemoryQuota
 	s.access = &access.Gate{Visible: s.options.Visible, Authorize: s.options.Authorize, OfType: authorizeHook,
-		Heard: func() bool { return s.cluster.Heard() }, Log: &s.log}
+		Heard: func() bool { return s.parts.Heard() }, Log: &s.log}
 	s.members.Host, s.leases.Members = leaseHost{s.access, s}, &s.members
 	s.streams = streaming.New(streaming.Options{Members: &s.members, Access: s.access, Wrote: countFrames, Heartbeat: s.options.Heartbeat,
 		Reauthorize: s.options.Reauthorize, MaxStreams: s.options.MaxStreams, Log: &s.log})
@@ -161,16 +155,10 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.port = &port.Port{Hub: new(port.Hub), Inside: portAdapter{s}}
-	if s.cluster, err = s.newProcesses(context.Background()); err != nil {
+	if s.parts, err = s.newParts(context.Background()); err != nil {
 		return nil, err
 	}
-	if srv != nil && o.Webhook != nil {
-		if s.webhooks, err = newWebhooks(s); err != nil {
-			return nil, err
-		}
-	}
-	s.admin = newAdmin(s)
-	if err = s.cluster.Join(s.webhooks); err != nil {
+	if err = s.parts.Join(); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -178,7 +166,7 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 
 // now returns the current time for calculating the timestamps and ages of occurrences. On a shared store, it uses the
 // store's clock (REP-8).
-func (s *Server) now() time.Time { return s.cluster.Now().UTC() }
+func (s *Server) now() time.Time { return s.parts.Now().UTC() }
 
 // isShared reports whether other processes can use the store.
 func (s *Server) isShared() bool {
@@ -278,11 +266,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	if err := s.restore(et, d, m); err != nil {
 		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
 	}
-	if err := s.admin.Recall(context.Background(), et); err != nil {
-		return nil, fmt.Errorf("registering event %q: %w", d.info.Name, err)
-	}
 	s.addType(et)
-	s.cluster.RecallLater(et.name)
 	return et, nil
 }
 
@@ -354,7 +338,7 @@ func (s *Server) addType(et *eventType) {
 	s.order = append(s.order, et)
 	delete(s.retired, et.name)
 	s.mu.Unlock()
-	s.cluster.Hurry()
+	s.parts.Added(et)
 	s.notifyListChanged()
 }
 
@@ -377,29 +361,21 @@ func (s *Server) redefine(et *eventType, d *definition) error {
 	if err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
-	if err := s.admin.Registered(context.Background(), et); err != nil {
+	if err := s.parts.Reopen(context.Background(), et); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
-	changes := evolve.Compare(old.descriptor(), d.descriptor())
-	var reset bool
-	for _, c := range changes {
-		reset = reset || c.Feature == fault.FeaturePayload
-	}
+	changes := s.parts.Changes(old.descriptor(), d.descriptor())
 	d.lineage, d.changed = old.lineage, ""
 	if len(changes) > 0 {
-		d.lineage, d.changed = old.lineage+1, changes[0].Feature
+		d.lineage, d.changed = old.lineage+1, changes[0]
 	}
-	et.adopt(d, reset && !s.isShared())
-	if s.webhooks != nil {
-		s.webhooks.Redefined(et)
-		if err := s.cluster.Serve(et, func() {}); err != nil {
-			return fmt.Errorf("registering event %q again: %w", et.name, err)
-		}
+	et.adopt(d, slices.Contains(changes, fault.FeaturePayload) && !s.isShared())
+	if err := s.parts.Redefined(et); err != nil {
+		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
-	s.cluster.Hurry()
 	s.saveSchemas(d, m)
 	if len(changes) > 0 {
-		s.streams.EndType(et, fault.SchemaChanged(changes[0].Feature))
+		s.streams.EndType(et, fault.SchemaChanged(changes[0]))
 	} else {
 		s.streams.Ring(et)
 	}
@@ -426,7 +402,7 @@ func (s *Server) revive(et *eventType, d *definition) error {
 	if err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
-	if err := s.admin.Registered(context.Background(), et); err != nil {
+	if err := s.parts.Reopen(context.Background(), et); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
 	et.adopt(d, !s.isShared())
@@ -457,13 +433,12 @@ func (s *Server) Remove(name string) error {
 	stop := et.feeds.Adopt(nil)
 	et.mu.Unlock()
 	s.streams.EndType(et, fault.NotFound("event"))
-	s.webhooks.Review(et)
+	s.parts.Removed(et)
 	if et.topic != nil {
 		et.topic.SignalAll()
 	}
 	stop()
 	s.leases.EndType(et)
-	s.cluster.Hurry()
 	s.notifyListChanged()
 	return nil
 }

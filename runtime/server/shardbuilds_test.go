@@ -112,7 +112,7 @@ func TestREP16UnreadableArgumentsAreLeftToOthers(t *testing.T) {
 		f.settled()
 		send(newer)
 		time.Sleep(2 * time.Second) // marks go on
-		if newer.webhooks.Get(s.ID) != nil {
+		if newer.live().Get(s.ID) != nil {
 			t.Fatal("it is live at a build that cannot read it")
 		}
 		f.input = ""
@@ -137,7 +137,7 @@ func TestREP16Orphans(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
-		if f.members[0].webhooks.Settled("e") != cluster.Shards || other.webhooks.Settled("e") != 0 {
+		if f.members[0].live().Settled("e") != cluster.Shards || other.live().Settled("e") != 0 {
 			t.Fatal("a process that does not know the type owns shards of it")
 		}
 		emit(t, f.members[0].emitter, incident{ID: "1"})
@@ -157,7 +157,7 @@ func TestREP16Orphans(t *testing.T) {
 		// It comes back: its shards go to who serves it.
 		f.payload = ""
 		f.members[0].emitter = f.register(f.members[0].Server, "")
-		waitUntil(t, "it is owned again", func() bool { return f.members[0].webhooks.Settled("e") == cluster.Shards })
+		waitUntil(t, "it is owned again", func() bool { return f.members[0].live().Settled("e") == cluster.Shards })
 	})
 }
 

@@ -100,8 +100,8 @@ func (m *sailor) report(t testing.TB) {
 	if !t.Failed() {
 		return
 	}
-	t.Logf("%s hears: %t, last read of the control log: %v", m.name, m.cluster.(*cluster.Many).Heard(), m.cluster.(*cluster.Many).LastLook())
-	m.webhooks.Each(anyWebhook, func(h *subscriber.Live) {
+	t.Logf("%s hears: %t, last read of the control log: %v", m.name, m.processes().(*cluster.Many).Heard(), m.processes().(*cluster.Many).LastLook())
+	m.live().Each(anyWebhook, func(h *subscriber.Live) {
 		attempts, err := m.Admin().Attempts(context.Background(), h.ID)
 		t.Logf("%s delivers to %s %s: %+v, %+v, %+v %v", m.name, h.ID, h.Handle.URL(), h.Handle.Status(), h.Handle.Base(), attempts, err)
 	})
@@ -144,8 +144,8 @@ func (f *fleet) sink(m *sailor) {
 	f.mu.Lock()
 	m.gone = true
 	f.mu.Unlock()
-	m.cluster.(*cluster.Many).Crash()
-	go m.cluster.(*cluster.Many).Log.Shutdown() // it waits for nobody
+	m.processes().(*cluster.Many).Crash()
+	go m.processes().(*cluster.Many).Log.Shutdown() // it waits for nobody
 }
 
 // leave shuts a server down.
@@ -166,7 +166,7 @@ func (f *fleet) settled() {
 		n, fair := 0, true
 		all := f.afloat()
 		for _, m := range all {
-			has := m.webhooks.Settled("e")
+			has := m.live().Settled("e")
 			n += has
 			fair = fair && has >= cluster.Shards/len(all)-2
 		}
@@ -179,7 +179,7 @@ func (f *fleet) owner(id string) (m *sailor) {
 	f.t.Helper()
 	waitUntil(f.t, "the subscription is live", func() bool {
 		for _, m = range f.afloat() {
-			if m.webhooks.Get(id) != nil {
+			if m.live().Get(id) != nil {
 				return true
 			}
 		}

@@ -116,5 +116,5 @@ func (h leaseHost) Unsubscribed(sub eventtype.Subscription, a eventtype.Argument
 	}
 }
 
-func (h leaseHost) Take(principal string, n int) error { return h.s.memoryUsage.charge(principal, n) }
-func (h leaseHost) Give(principal string, n int)       { h.s.memoryUsage.refund(principal, n) }
+func (h leaseHost) Take(principal string, n int) error { return h.s.memoryUsage.Take(principal, n) }
+func (h leaseHost) Give(principal string, n int)       { h.s.memoryUsage.Give(principal, n) }

@@ -204,25 +204,25 @@ func (m *metrics) countSequenced(done engine.Sequenced) {
 }
 
 func (m *metrics) observeShards(s *Server, o metric.Observer) {
-	fence, owned, ok := s.cluster.Status()
+	st, ok := s.parts.Status()
 	if !ok {
 		return
 	}
 	n := int64(0)
-	if fence != 0 {
+	if st.Fence != 0 {
 		n = 1
 	}
 	o.ObserveInt64(m.lease, n)
-	if owned[engine.OutboxTopic] > 0 {
-		o.ObserveFloat64(m.outbox, s.cluster.OutboxAge().Seconds())
+	if st.Owned[engine.OutboxTopic] > 0 {
+		o.ObserveFloat64(m.outbox, st.OutboxAge.Seconds())
 	}
-	if at := s.cluster.LastLook(); !at.IsZero() {
-		o.ObserveFloat64(m.control, time.Since(at).Seconds())
+	if !st.LastLook.IsZero() {
+		o.ObserveFloat64(m.control, time.Since(st.LastLook).Seconds())
 	}
 	if g, ok := s.options.Store.(engine.Shared); ok {
 		o.ObserveInt64(m.generation, int64(g.Generation()))
 	}
-	for work, n := range owned {
+	for work, n := range st.Owned {
 		o.ObserveInt64(m.shards, int64(n), metric.WithAttributes(telemetry.Work.String(work)))
 	}
 }

@@ -285,7 +285,7 @@ func TestSharedMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitUntil(t, "it is moved", func() bool { return m.Observed(t)["mcp.events.outbox.age"] == 0 })
-	s.cluster.(*cluster.Many).Crash()
+	s.processes().(*cluster.Many).Crash()
 	waitUntil(t, "the lease is lost", func() bool { return m.Observed(t)["mcp.events.lease.held"] == 0 })
 }
 

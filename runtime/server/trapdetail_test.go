@@ -132,7 +132,7 @@ func TestTrap9ShorterThanCanonical(t *testing.T) {
 		subscribed := func(arguments string) string {
 			return w.subscribe("alice", params(plain, secretA, `,"arguments":`+arguments)).ID
 		}
-		if a, b := subscribed(short), subscribed(long); a != b || len(w.webhooks.Holding().Live) != 1 {
+		if a, b := subscribed(short), subscribed(long); a != b || len(w.live().Holding().Live) != 1 {
 			t.Errorf("subscribe: %s and %s", a, b)
 		}
 		_, rerr := call(w.Server, "alice", wire.MethodUnsubscribe, `{"name":"e","arguments":`+short+`,"delivery":{"url":"`+plain+`"}}`)

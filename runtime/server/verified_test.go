@@ -14,7 +14,7 @@ import (
 // verifications are how many records there are.
 func (w *world) verifications() int {
 	w.t.Helper()
-	_, all, err := w.webhooks.Store().CountVerifications(w.t.Context(), "")
+	_, all, err := w.live().Store().CountVerifications(w.t.Context(), "")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestVER3LiveStaysVerified(t *testing.T) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))
 		w.settle(20 * time.Minute)
-		if _, ok, err := w.webhooks.Store().Verification(t.Context(), "alice", plain); !ok || err != nil {
+		if _, ok, err := w.live().Store().Verification(t.Context(), "alice", plain); !ok || err != nil {
 			t.Fatalf("the record of a live subscription was removed (%v)", err)
 		}
 		w.subscribe("alice", params(plain, secretA, `,"arguments":{"redact":true}`))

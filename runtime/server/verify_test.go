@@ -229,7 +229,7 @@ func TestVER3FailedReverification(t *testing.T) {
 		t := w.t
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		s := w.subscribe("alice", params(plain, secretA, ""))
-		if err := w.webhooks.Store().DeleteVerification(t.Context(), "alice", plain); err != nil {
+		if err := w.live().Store().DeleteVerification(t.Context(), "alice", plain); err != nil {
 			t.Fatal(err)
 		}
 		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { return d.body.Type == wire.EnvelopeVerification })

@@ -30,7 +30,7 @@ func TestVER1Ways(t *testing.T) {
 				t.Errorf("%s is accepted", u)
 			}
 		}
-		err := w.webhooks.Store().PutVerification(t.Context(), store.Verification{Principal: "alice", URL: secure, Method: "stored"})
+		err := w.live().Store().PutVerification(t.Context(), store.Verification{Principal: "alice", URL: secure, Method: "stored"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -381,7 +381,7 @@ func TestPresets(t *testing.T) {
 	if _, err := newServerErr(o); err == nil || !strings.Contains(err.Error(), "durable") {
 		t.Errorf("ChatGPT without a durable store: %v", err)
 	}
-	o.Store = durable{memory.New()}
+	o.Store = durableMemory{memory.New()}
 	s := newServer(t, o)
 	register(t, s, "e", Hooks[filterArgs, incident]{})
 	raw, rerr := call(s, "alice", wire.MethodUnsubscribe, `{"name":"e","delivery":{"url":"x"}}`)

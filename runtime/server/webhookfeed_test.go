@@ -299,7 +299,7 @@ func TestWebhookSlowUpstream(t *testing.T) {
 			t.Errorf("%+v after %s", r, time.Since(began))
 		}
 		wantStrings(t, "delivered", w.r.shorts(), "m0")
-		if r, _, err := w.webhooks.Store().Subscription(t.Context(), w.r.last().header.Get("X-MCP-Subscription-Id")); err != nil || r.Health.LastDeliveryAt.IsZero() {
+		if r, _, err := w.live().Store().Subscription(t.Context(), w.r.last().header.Get("X-MCP-Subscription-Id")); err != nil || r.Health.LastDeliveryAt.IsZero() {
 			t.Errorf("progress is not stored: %+v %v", r, err)
 		}
 		m.put("slow", mail("m1"))

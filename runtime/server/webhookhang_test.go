@@ -168,7 +168,7 @@ func TestFoundIsBounded(t *testing.T) {
 		}
 		w.settle(time.Minute)
 		kept := func() (bytes, sum int) {
-			h := w.webhooks.Holding()
+			h := w.live().Holding()
 			return h.Counted, h.Found
 		}
 		if bytes, sum := kept(); bytes != sum || bytes < subscriber.MaxFoundBytes || bytes > subscriber.MaxFoundBytes+topic.PullBytes+each+1024 {

@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/durable"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -169,7 +173,13 @@ func (o *Options) cloneWebhook() WebhookOptions {
 	return *o.Webhook
 }
 
-// subscriptionTerms converts the TTL options to [subscriber.Terms].
-func (o *WebhookOptions) subscriptionTerms() subscriber.Terms {
-	return subscriber.Terms{Min: o.MinTTL, Default: o.DefaultTTL, Max: o.MaxTTL, NoExpiry: o.AllowNoExpiry}
+// part converts o to the options of the part.
+func (o *WebhookOptions) part() *durable.Webhooks {
+	return &durable.Webhooks{
+		Callbacks: netguard.Options(o.Callbacks), Delivery: o.Retry.part(), Attempts: engine.AttemptBounds(o.Attempts),
+		Verify: verify.Limits(o.Verify), Allow: o.AllowReceivers,
+		Terms: subscriber.Terms{Min: o.MinTTL, Default: o.DefaultTTL, Max: o.MaxTTL, NoExpiry: o.AllowNoExpiry},
+		Grace: o.Grace, Quota: subscriber.Quota(o.Quota), Identity: o.Identity,
+		EndWithToken: o.EndWithToken, IdempotentUnsubscribe: o.IdempotentUnsubscribe,
+	}
 }

@@ -191,10 +191,10 @@ func (w *world) nothingLeft(hooks *journal) {
 	if subs := w.Subscriptions(); len(subs) != 0 {
 		w.t.Errorf("live: %v", subs)
 	}
-	if page, err := w.webhooks.Store().Subscriptions(context.Background(), "", 10); err != nil || len(page) != 0 {
+	if page, err := w.live().Store().Subscriptions(context.Background(), "", 10); err != nil || len(page) != 0 {
 		w.t.Errorf("stored: %v %v", page, err)
 	}
-	if _, n, err := w.webhooks.Store().CountSubscriptions(context.Background(), ""); err != nil || n != 0 {
+	if _, n, err := w.live().Store().CountSubscriptions(context.Background(), ""); err != nil || n != 0 {
 		w.t.Errorf("counted: %d in all, %v", n, err)
 	}
 	w.Server.memoryUsage.mu.Lock()

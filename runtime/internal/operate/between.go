@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -75,7 +76,7 @@ func parseTypePosition(text string) (p typePosition, err error) {
 // occurrencesBetween returns up to limit retained occurrences of an event type that follow a position and have
 // timestamps between two times. The result more reports whether more occurrences follow. Authors can set timestamps out
 // of order, so occurrencesBetween also examines seekBatch entries on either side.
-func occurrencesBetween(ctx context.Context, et EventType, since, until time.Time, after store.Position, limit int) (found []operator.Happened, more bool, err error) {
+func occurrencesBetween(ctx context.Context, et part.EventType, since, until time.Time, after store.Position, limit int) (found []operator.Happened, more bool, err error) {
 	log := et.Topic()
 	if _, err := log.Latest(ctx); err != nil {
 		return nil, false, err

@@ -7,6 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -86,7 +87,7 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 
 // positionBefore returns the position before the latest occurrence with the id. It examines up to most entries of the
 // log, newest first.
-func positionBefore(ctx context.Context, et EventType, eventID string, most int) (from store.Position, err error) {
+func positionBefore(ctx context.Context, et part.EventType, eventID string, most int) (from store.Position, err error) {
 	left := most
 	found, whole, err := searchEventID(ctx, et, eventID, &left)
 	switch {

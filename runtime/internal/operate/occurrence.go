@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -20,7 +21,7 @@ const (
 )
 
 // occurrenceWithCursor converts an entry to an occurrence that includes the cursor after it.
-func occurrenceWithCursor(et EventType, e *store.Entry) operator.Occurrence {
+func occurrenceWithCursor(et part.EventType, e *store.Entry) operator.Occurrence {
 	o := occurrenceOf(et, e)
 	if d := et.Current(); d != nil && !d.Kernel().NoReplay {
 		if c := et.Topic().Cursor(d.Kernel(), e.Position); len(c) > 2 && c[0] == '"' {
@@ -32,7 +33,7 @@ func occurrenceWithCursor(et EventType, e *store.Entry) operator.Occurrence {
 
 // loggedTypes returns the event types that have a log. If event is not empty, loggedTypes only returns the event type
 // with that name.
-func (a *Admin) loggedTypes(event string) ([]EventType, error) {
+func (a *Admin) loggedTypes(event string) ([]part.EventType, error) {
 	t := tail{a: a, event: event}
 	types := t.followedTypes()
 	if event != "" && len(types) == 0 {
@@ -61,7 +62,7 @@ func (a *Admin) FindOccurrences(ctx context.Context, event, eventID string) (fou
 }
 
 // searchEventID searches a log backward from the head for an event id. It examines up to left entries.
-func searchEventID(ctx context.Context, et EventType, eventID string, left *int) (found []operator.Occurrence, whole bool, err error) {
+func searchEventID(ctx context.Context, et part.EventType, eventID string, left *int) (found []operator.Occurrence, whole bool, err error) {
 	oldest, head := et.Topic().Bounds()
 	for end := head; end >= oldest && end > 0; {
 		if *left <= 0 {
@@ -98,7 +99,7 @@ func (a *Admin) Occurrence(ctx context.Context, event string, p store.Position) 
 }
 
 // readEntry reads one entry of an event type's log.
-func (a *Admin) readEntry(ctx context.Context, event string, p store.Position) (EventType, *store.Entry, error) {
+func (a *Admin) readEntry(ctx context.Context, event string, p store.Position) (part.EventType, *store.Entry, error) {
 	types, err := a.loggedTypes(event)
 	if err != nil || event == "" {
 		return nil, nil, fault.NotFound("event")

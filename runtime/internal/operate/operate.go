@@ -7,7 +7,6 @@ package operate
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -28,9 +28,9 @@ import (
 // A Host is the server that an [Admin] operates.
 type Host interface {
 	// EventTypes returns the registered event types.
-	EventTypes() []EventType
+	EventTypes() []part.EventType
 	// EventType returns the event type with the name, or nil.
-	EventType(name string) EventType
+	EventType(name string) part.EventType
 
 	// Streams and Pollers return the open connections.
 	Streams() []Stream
@@ -49,18 +49,6 @@ type Host interface {
 	Deciding()
 	// ListChanged notifies clients that their lists may have changed.
 	ListChanged()
-}
-
-// An EventType is an event type, independent of its current registration. Equal values represent the same type.
-type EventType interface {
-	eventtype.Type
-	// Describe returns the description of the current registration, with or without schemas. It returns false if the
-	// type was removed.
-	Describe(schemas bool) (operator.EventTypeInfo, bool)
-	// EmitJSON emits an occurrence with the payload data.
-	EmitJSON(ctx context.Context, data json.RawMessage, o ...events.EmitOption) error
-	// Close makes Refuses return the error of c. If c is nil, Close reopens the type.
-	Close(c *eventtype.Closing)
 }
 
 // A Connection is an open stream or a poller between two polls.

@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 // sortedTypes returns the registered event types, sorted by name.
-func (a *Admin) sortedTypes() []EventType {
+func (a *Admin) sortedTypes() []part.EventType {
 	types := a.o.Host.EventTypes()
-	slices.SortFunc(types, func(a, b EventType) int { return cmp.Compare(a.Name(), b.Name()) })
+	slices.SortFunc(types, func(a, b part.EventType) int { return cmp.Compare(a.Name(), b.Name()) })
 	return types
 }
 
@@ -54,7 +55,7 @@ func (a *Admin) EventTypes() []operator.EventType {
 }
 
 // addLogOverview returns t with additional information from the event type's log.
-func addLogOverview(et EventType, t operator.EventType) operator.EventType {
+func addLogOverview(et part.EventType, t operator.EventType) operator.EventType {
 	if log := et.Topic(); log != nil {
 		t.Oldest, t.Head = log.Bounds()
 		t.Damaged = log.Damaged()

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -32,7 +33,7 @@ func (a *Admin) notify(ctx context.Context, what string, o orders.Order, err err
 // targetObjects contains the objects in this process that a target selects, which are the subscriptions to an event
 // type or the live subscriptions with an id.
 type targetObjects struct {
-	et       EventType // nil for a target with an id
+	et       part.EventType // nil for a target with an id
 	streams  []Stream
 	webhooks []*subscriber.Live
 }
@@ -114,7 +115,7 @@ func (a *Admin) raiseGapOf(ctx context.Context, r *store.Subscription) error {
 }
 
 // objectsOf returns the live subscriptions to an event type.
-func (a *Admin) objectsOf(et EventType) *targetObjects {
+func (a *Admin) objectsOf(et part.EventType) *targetObjects {
 	f := &targetObjects{et: et}
 	for _, st := range a.o.Host.Streams() {
 		if st.Type() == et {
@@ -256,7 +257,7 @@ func (a *Admin) terminate(ctx context.Context, t operator.Target, c *eventtype.C
 }
 
 // endType ends the live subscriptions of a closed event type, including subscriptions that are just being created.
-func (a *Admin) endType(et EventType, e *events.Error) int {
+func (a *Admin) endType(et part.EventType, e *events.Error) int {
 	f := a.objectsOf(et)
 	for _, c := range a.o.Host.Pollers() {
 		if c.Type() == et {
@@ -277,7 +278,7 @@ func (a *Admin) end(f *targetObjects, e *events.Error) int {
 }
 
 // Recall opens or closes the type according to its state in the store.
-func (a *Admin) Recall(ctx context.Context, et EventType) error {
+func (a *Admin) Recall(ctx context.Context, et part.EventType) error {
 	c, err := a.loadClosing(ctx, et)
 	if c != nil {
 		a.endType(et, c.Err)
@@ -287,7 +288,7 @@ func (a *Admin) Recall(ctx context.Context, et EventType) error {
 
 // loadClosing opens or closes the type according to its state in the store, and returns the stored termination. If
 // another call has done this during the read, it reads again, because its result may be the older one.
-func (a *Admin) loadClosing(ctx context.Context, et EventType) (*eventtype.Closing, error) {
+func (a *Admin) loadClosing(ctx context.Context, et part.EventType) (*eventtype.Closing, error) {
 	for {
 		before := a.closings.Load()
 		c, err := a.o.Processes.ClosedType(ctx, et.Name())
@@ -301,7 +302,7 @@ func (a *Admin) loadClosing(ctx context.Context, et EventType) (*eventtype.Closi
 }
 
 // setClosing opens or closes the type. It does nothing and returns false if the number of earlier calls is not before.
-func (a *Admin) setClosing(et EventType, c *eventtype.Closing, before uint64) bool {
+func (a *Admin) setClosing(et part.EventType, c *eventtype.Closing, before uint64) bool {
 	a.closing.Lock()
 	defer a.closing.Unlock()
 	if !a.closings.CompareAndSwap(before, before+1) {
@@ -321,14 +322,14 @@ func (a *Admin) Reopen(ctx context.Context, event string) error {
 }
 
 // Registered ends, in all processes, the termination of a type that is being registered.
-func (a *Admin) Registered(ctx context.Context, et EventType) error {
+func (a *Admin) Registered(ctx context.Context, et part.EventType) error {
 	if et.Refuses() == nil {
 		return nil
 	}
 	return a.reopen(ctx, et)
 }
 
-func (a *Admin) reopen(ctx context.Context, et EventType) error {
+func (a *Admin) reopen(ctx context.Context, et part.EventType) error {
 	err := a.o.Processes.CloseType(ctx, et.Name(), nil)
 	if err == nil {
 		_, err = a.loadClosing(ctx, et)

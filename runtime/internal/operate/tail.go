@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -28,12 +29,12 @@ const (
 type tail struct {
 	a     *Admin
 	event string
-	at    map[EventType]store.Position
+	at    map[part.EventType]store.Position
 	first int // the event type at which the next read begins
 }
 
 func (a *Admin) Tail(event string) (operator.Tail, error) {
-	t := &tail{a: a, event: event, at: map[EventType]store.Position{}}
+	t := &tail{a: a, event: event, at: map[part.EventType]store.Position{}}
 	types := t.followedTypes()
 	if event != "" && len(types) == 0 {
 		return nil, fmt.Errorf("following %s: %w", event, fault.NotFound("event"))
@@ -45,13 +46,13 @@ func (a *Admin) Tail(event string) (operator.Tail, error) {
 }
 
 // followedTypes returns the event types that the tail follows, sorted by name.
-func (t *tail) followedTypes() (all []EventType) {
+func (t *tail) followedTypes() (all []part.EventType) {
 	if t.event == "" {
 		all = t.a.sortedTypes()
 	} else if et := t.a.o.Host.EventType(t.event); et != nil {
-		all = []EventType{et}
+		all = []part.EventType{et}
 	}
-	return slices.DeleteFunc(all, func(et EventType) bool { return et.Topic() == nil })
+	return slices.DeleteFunc(all, func(et part.EventType) bool { return et.Topic() == nil })
 }
 
 // Next implements [operator.Tail].
@@ -71,7 +72,7 @@ func (t *tail) Next(ctx context.Context) (found []operator.Occurrence, skipped i
 }
 
 // occurrenceOf converts an entry to an occurrence.
-func occurrenceOf(et EventType, e *store.Entry) operator.Occurrence {
+func occurrenceOf(et part.EventType, e *store.Entry) operator.Occurrence {
 	data := e.Data
 	if topic.Sound(e) != nil {
 		data = nil // invalid JSON would break the response
