@@ -63,6 +63,14 @@ func Compare(old, new wire.Descriptor) []Change {
 	return v.Differences("", sideOf(old), sideOf(new))
 }
 
+// Features returns the features of the changes that Compare finds.
+func Features(old, new wire.Descriptor) (features []string) {
+	for _, c := range Compare(old, new) {
+		features = append(features, c.Feature)
+	}
+	return features
+}
+
 // Differences returns the changes from old to new that any rule finds. Without a WIRE change, valid arguments remain
 // valid, except for members that only new declares (STRICT). A payload of the new schema also decodes with types
 // generated from the old one, in which enums and tagged unions are open. Without WIRE and STRICT changes, the payload

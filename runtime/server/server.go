@@ -28,6 +28,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
@@ -141,7 +142,7 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	s := &Server{options: o.withDefaults(), mcp: srv, closing: make(chan struct{}),
 		types: map[string]*eventType{}, retired: map[string]*eventType{}}
 	s.log.Logger = s.options.Logger
-	s.history = history.Of(s.options.Store, s.now)
+	s.history = history.Of(s.options.Store, s.now, func(old, now wire.Descriptor) []string { return s.parts.Changes(old, now) })
 	s.tools.Options = waittool.Options{Host: toolHost{s}, MCP: srv, Log: &s.log, MaxWait: s.options.MaxToolWait, MaxParams: s.options.MaxParams,
 		Private: s.options.Visible != nil}
 	s.memoryUsage.limits = s.options.MemoryQuota

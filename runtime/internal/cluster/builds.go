@@ -7,10 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/evolve"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/history"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -104,8 +105,9 @@ func (b *buildTracker) findChange(event, older string, d eventtype.Definition) (
 	}
 	from, to := place(known, older), place(known, newer)
 	if !judged && from >= 0 && from < to {
-		if changes := history.Changes(known[from], b.host.Descriptor(d)); len(changes) > 0 {
-			feature = changes[0].Feature
+		old := wire.Descriptor{InputSchema: known[from].InputSchema, PayloadSchema: known[from].PayloadSchema}
+		if changes := evolve.Features(old, b.host.Descriptor(d)); len(changes) > 0 {
+			feature = changes[0]
 		}
 	}
 	b.mu.Lock()

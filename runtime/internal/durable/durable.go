@@ -148,12 +148,7 @@ func (s *Service) Status() (st part.Status, ok bool) {
 }
 
 // Changes implements [part.Service].
-func (s *Service) Changes(old, now wire.Descriptor) (features []string) {
-	for _, c := range evolve.Compare(old, now) {
-		features = append(features, c.Feature)
-	}
-	return features
-}
+func (s *Service) Changes(old, now wire.Descriptor) []string { return evolve.Features(old, now) }
 
 // Restore implements [part.Service].
 func (s *Service) Restore(ctx context.Context, et part.EventType, restored func()) error {

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/evolve"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
@@ -27,6 +26,7 @@ import (
 type Memory struct {
 	schemas schemaStore
 	shared  bool
+	changes func(old, now wire.Descriptor) []string
 }
 
 // A schemaStore is the subset of [engine.Shared] that a Memory uses.
@@ -35,12 +35,13 @@ type schemaStore interface {
 	AddSchema(ctx context.Context, event string, v engine.SchemaVersion, known int) error
 }
 
-// Of returns the Memory that uses the given store. The function now provides the timestamps of new entries.
-func Of(s store.Store, now func() time.Time) *Memory {
+// Of returns the Memory that uses the given store. The function now provides the timestamps of new entries, and changes
+// returns the features that changed incompatibly between two registrations (EVOL-2).
+func Of(s store.Store, now func() time.Time, changes func(old, now wire.Descriptor) []string) *Memory {
 	if shared, ok := s.(engine.Shared); ok {
-		return &Memory{shared, true}
+		return &Memory{shared, true, changes}
 	}
-	return &Memory{&latestSchemas{store: s, now: now, logs: map[string]store.EventLog{}}, false}
+	return &Memory{&latestSchemas{store: s, now: now, logs: map[string]store.EventLog{}}, false, changes}
 }
 
 // A Recollection compares a registration with the stored schemas of its type.
@@ -121,11 +122,11 @@ func (r *Recollection) findRegistration(ctx context.Context) error {
 	}
 	last := known[len(known)-1]
 	r.v.Floor = last.Floor
-	changes := Changes(last, r.now)
+	changes := r.memory.changes(wire.Descriptor{InputSchema: last.InputSchema, PayloadSchema: last.PayloadSchema}, r.now)
 	if len(changes) > 0 {
-		r.Changed = changes[0].Feature
+		r.Changed = changes[0]
 	}
-	if r.topic != nil && slices.ContainsFunc(changes, func(c evolve.Change) bool { return c.Feature == fault.FeaturePayload }) {
+	if r.topic != nil && slices.Contains(changes, fault.FeaturePayload) {
 		r.v.Floor, err = r.topic.Latest(ctx)
 	}
 	return err
@@ -142,11 +143,6 @@ func (r *Recollection) raiseFloor(ctx context.Context) error {
 		r.topic.Raise(min(r.v.Floor, head))
 	}
 	return err
-}
-
-// Changes returns the incompatible changes to a type since a version of its schemas (EVOL-2).
-func Changes(since engine.SchemaVersion, d wire.Descriptor) []evolve.Change {
-	return evolve.Compare(wire.Descriptor{Name: d.Name, InputSchema: since.InputSchema, PayloadSchema: since.PayloadSchema}, d)
 }
 
 // latestSchemas is a schemaStore that stores only the latest schemas of each type. It stores them in a log.
