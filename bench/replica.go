@@ -21,6 +21,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -77,7 +81,7 @@ func serveWorker(mux *http.ServeMux, database string) error {
 	if err != nil {
 		return err
 	}
-	es, err := server.NewEmitOnly(server.Options{Store: kept, Logger: log})
+	es, err := server.NewEmitOnly(server.Options{Store: kept, Replicas: replicas.New(replicas.Options{}), Logger: log})
 	if err != nil {
 		return err
 	}
@@ -94,7 +98,7 @@ func serveWorker(mux *http.ServeMux, database string) error {
 func serveReplica(mux *http.ServeMux, place string) error {
 	database, receiver, _ := strings.Cut(place, " ")
 	receiver, text, ok := strings.Cut(receiver, " ")
-	var replica server.Replica
+	var replica replicas.Options
 	if ok {
 		var err error
 		if replica.Lease, err = time.ParseDuration(text); err != nil {
@@ -111,13 +115,12 @@ func serveReplica(mux *http.ServeMux, place string) error {
 	if err != nil {
 		return err
 	}
-	var hooks *server.WebhookOptions
+	o := server.Options{Store: kept, Replicas: replicas.New(replica), Operators: operators.New(), Logger: log}
 	if receiver != "" {
-		hooks = &server.WebhookOptions{AllowReceivers: []string{receiver}}
-		hooks.Callbacks.AllowOrigins = hooks.AllowReceivers
+		o.Webhooks = webhooks.New(webhooks.Options{AllowReceivers: []string{receiver}, Callbacks: callbacks.Options{AllowOrigins: []string{receiver}}})
 	}
 	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-	es, err := server.New(srv, server.Options{Store: kept, Webhook: hooks, Replica: replica, Logger: log})
+	es, err := server.New(srv, o)
 	if err != nil {
 		return err
 	}

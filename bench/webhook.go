@@ -25,6 +25,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/bench/sample"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -174,14 +177,15 @@ func hookServer(receiver string, st store.Store, attempts int) (*server.Server, 
 		MemoryQuota: server.Quota{PerPrincipal: -1, Total: -1},
 		Logger:      slog.New(slog.DiscardHandler),
 		Principal:   func(context.Context, *mcp.RequestExtra) string { return "bench" },
-		Webhook: &server.WebhookOptions{
-			Callbacks: server.Callbacks{AllowOrigins: []string{receiver}}, AllowReceivers: []string{receiver},
-			Quota:    server.Quota{PerPrincipal: -1, Total: -1},
-			Verify:   server.Verify{PerPrincipal: -1, Total: -1},
-			Attempts: server.Attempts{PerSubscription: attempts},
-		},
+		Webhooks: webhooks.New(webhooks.Options{
+			Callbacks: callbacks.Options{AllowOrigins: []string{receiver}}, AllowReceivers: []string{receiver},
+			Quota:    webhooks.Quota{PerPrincipal: -1, Total: -1},
+			Verify:   webhooks.Verify{PerPrincipal: -1, Total: -1},
+			Attempts: webhooks.Attempts{PerSubscription: attempts},
+			Retry:    webhooks.Retry{PerHost: hookWorkers},
+		}),
+		Operators: operators.New(),
 	}
-	o.Webhook.Retry.PerHost = hookWorkers
 	return server.New(srv, o)
 }
 

@@ -280,10 +280,13 @@ func (w *walk) args(list *types.TypeList) {
 	}
 }
 
-// engine reports whether a type is the runtime's business with a store (docs/versioning.md): what the
-// methods of a store take and return for it, and the interfaces by which an option takes a store, which
-// authors pass on as they got it.
+// engine reports whether a type is the runtime's business with a store or a part (docs/versioning.md): what the
+// methods of a store take and return for it, and the interfaces by which an option takes a store or a part,
+// which authors pass on as they got it.
 func (w *walk) engine(obj *types.TypeName) bool {
+	if obj.Pkg().Path() == w.main+"/runtime/internal/part" && obj.Name() == "Part" {
+		return true
+	}
 	return obj.Pkg().Path() == w.main+"/runtime/store/engine" &&
 		(types.IsInterface(obj.Type()) || strings.HasPrefix(w.pkgPath, w.main+"/runtime/store/"))
 }

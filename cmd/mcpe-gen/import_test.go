@@ -15,6 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -52,7 +53,7 @@ func TestImportRoundTrip(t *testing.T) {
 func advertised(t *testing.T, file string) []client.Descriptor {
 	t.Helper()
 	// A type that is offered by webhook alone needs a server with webhooks.
-	p, err := clitest.NewPeer(file, server.Options{Webhook: &server.WebhookOptions{}})
+	p, err := clitest.NewPeer(file, server.Options{Webhooks: webhooks.New(webhooks.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func newDoctor(c *command) *cobra.Command {
 	flags.SortFlags = false
 	flags.StringVar(&d.Schema, "schema", "mcpe", "the store's `schema` in PostgreSQL")
 	flags.StringVar(&d.Outbox, "outbox", pgoutbox.DefaultSchema, "the `schema` of an outbox with a relay in PostgreSQL, if there is one")
-	flags.DurationVar(&d.Lease, "lease", 10*time.Second, "the servers' Options.Replica.Lease, the `time` that delays are compared with")
+	flags.DurationVar(&d.Lease, "lease", 10*time.Second, "the servers' replicas.Options.Lease, the `time` that delays are compared with")
 	flags.BoolVar(&d.strict, "strict", false, "treat warnings as failures")
 	flags.BoolVar(&d.json, "json", false, "the same as --format json")
 	return cmd

@@ -16,6 +16,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -78,7 +80,8 @@ func (f *fixture) start(ctx context.Context) error {
 func (f *fixture) build(ctx context.Context) (err error) {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-conformance fixture", Version: "0.1.0"}, nil)
 	es, err := server.New(srv, server.Options{
-		Store: f.store, PageSize: 3, NextPoll: 500 * time.Millisecond, Heartbeat: f.options.heartbeat, Logger: f.log,
+		Operators: operators.New(),
+		Store:     f.store, PageSize: 3, NextPoll: 500 * time.Millisecond, Heartbeat: f.options.heartbeat, Logger: f.log,
 		Retention: server.Retention{MaxAge: 10 * time.Minute, MaxCount: 100_000},
 		Principal: func(_ context.Context, extra *mcp.RequestExtra) string {
 			if extra.TokenInfo != nil {
@@ -86,15 +89,15 @@ func (f *fixture) build(ctx context.Context) (err error) {
 			}
 			return f.options.anonymousAs
 		},
-		Webhook: &server.WebhookOptions{
+		Webhooks: webhooks.New(webhooks.Options{
 			AllowReceivers: []string{allowListed}, DefaultTTL: time.Hour, MinTTL: time.Minute, AllowNoExpiry: true,
-			Verify: server.Verify{Timeout: 3 * time.Second, Budget: 20},
-			Quota:  server.Quota{PerPrincipal: -1, Total: -1},
-			Retry: server.Retry{
+			Verify: webhooks.Verify{Timeout: 3 * time.Second, Budget: 20},
+			Quota:  webhooks.Quota{PerPrincipal: -1, Total: -1},
+			Retry: webhooks.Retry{
 				Schedule: []time.Duration{0, 1200 * time.Millisecond, 1200 * time.Millisecond, 2500 * time.Millisecond, 2500 * time.Millisecond},
 				Jitter:   -1, NoExpiryRemoval: f.options.gcWindow,
 			},
-		},
+		}),
 	})
 	if err != nil {
 		return err

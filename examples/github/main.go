@@ -32,6 +32,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/github"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -97,15 +98,15 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, kept.Close()) }()
-	webhooks, err := o.webhooks.server()
-	if err != nil {
+	so := server.Options{Store: kept, Operators: operators.New(), Heartbeat: o.heartbeat, NextPoll: time.Second, Logger: log}
+	if err := o.webhooks.apply(&so); err != nil {
 		return err
 	}
-	if webhooks != nil && o.tokens == "" {
+	if o.webhooks.on && o.tokens == "" {
 		log.Warn("webhooks are on, but without -tokens nobody can own a subscription")
 	}
 	srv := mcp.NewServer(&mcp.Implementation{Name: "github-events", Version: "0.1.0"}, nil)
-	es, err := server.New(srv, o.webhooks.apply(server.Options{Store: kept, Webhook: webhooks, Heartbeat: o.heartbeat, NextPoll: time.Second, Logger: log}))
+	es, err := server.New(srv, so)
 	if err != nil {
 		return err
 	}

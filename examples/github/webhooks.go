@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
@@ -69,32 +70,28 @@ func (o *webhookOptions) openStore(ctx context.Context) (store.Store, error) {
 	return sqlite.Open(ctx, o.db, sqlite.Options{})
 }
 
-// apply applies the preset to the server's options.
-func (o *webhookOptions) apply(so server.Options) server.Options {
-	switch o.preset {
-	case "chatgpt":
-		return server.PresetChatGPT(so)
-	case "sep":
-		return server.PresetSEP(so)
-	}
-	return so
-}
-
-// server returns the server's webhook options, or nil if webhooks are disabled.
-func (o *webhookOptions) server() (*server.WebhookOptions, error) {
+// apply sets the options of a server for webhook delivery, if it is enabled.
+func (o *webhookOptions) apply(so *server.Options) error {
 	if !o.on {
-		return nil, nil
+		return nil
 	}
-	w := &server.WebhookOptions{MinTTL: o.minTTL, AllowNoExpiry: o.noExpiry, Retry: server.Retry{Schedule: o.retry}}
+	w := webhooks.Options{MinTTL: o.minTTL, AllowNoExpiry: o.noExpiry, Retry: webhooks.Retry{Schedule: o.retry}}
 	w.Callbacks.Loopback = o.dev
 	if o.callbackCA != "" {
 		roots, err := rootsWith(o.callbackCA)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		w.Callbacks.TLS = &tls.Config{RootCAs: roots}
 	}
-	return w, nil
+	switch o.preset {
+	case "chatgpt":
+		w = webhooks.PresetChatGPT(w)
+	case "sep":
+		so.Codes = server.CodesSEP
+	}
+	so.Webhooks = webhooks.New(w)
+	return nil
 }
 
 // rootsWith returns the system's root certificates and the certificates in a PEM file.

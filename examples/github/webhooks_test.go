@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 )
 
 func TestWebhookFlags(t *testing.T) {
@@ -25,10 +28,11 @@ func TestWebhookFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := o.webhooks.server()
-	if err != nil {
+	var so server.Options
+	if err := o.webhooks.apply(&so); err != nil {
 		t.Fatal(err)
 	}
+	w := so.Webhooks.Value().Options.(*webhooks.Options)
 	if len(w.Retry.Schedule) != 3 || w.Retry.Schedule[2] != 2*time.Second || w.MinTTL != 5*time.Second || !w.AllowNoExpiry || !w.Callbacks.Loopback {
 		t.Errorf("options %+v", w)
 	}
@@ -39,7 +43,7 @@ func TestCallbackCA(t *testing.T) {
 	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&webhookOptions{on: true, callbackCA: file}).server(); err == nil || !strings.Contains(err.Error(), file) {
+	if err := (&webhookOptions{on: true, callbackCA: file}).apply(new(server.Options)); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("a file without a certificate: %v", err)
 	}
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -80,9 +81,9 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 
 	srv := mcp.NewServer(&mcp.Implementation{Name: "metrics", Version: "0.1.0"}, nil)
 	es, err := server.New(srv, server.Options{
-		Meter:   meters.Meter("github.com/mcpe-gen/mcpe-gen"),
-		Webhook: &server.WebhookOptions{},
-		Logger:  log,
+		Meter:    meters.Meter("github.com/mcpe-gen/mcpe-gen"),
+		Webhooks: webhooks.New(webhooks.Options{}),
+		Logger:   log,
 	})
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -34,7 +35,7 @@ type downstream struct {
 // serve registers the relayed types and starts listening.
 func serve(ctx context.Context, o options, up *upstream, log *slog.Logger, failed context.CancelCauseFunc) (*downstream, error) {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-relay", Version: "0.1.0"}, nil)
-	es, err := server.New(srv, server.Options{NextPoll: o.interval, SkipPayloadValidation: true, Logger: log})
+	es, err := server.New(srv, server.Options{Operators: operators.New(), NextPoll: o.interval, SkipPayloadValidation: true, Logger: log})
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
@@ -58,9 +61,9 @@ func newOrigin(t *testing.T) *origin {
 	roots := o.certificate()
 	srv := mcp.NewServer(&mcp.Implementation{Name: "origin", Version: "1"}, nil)
 	var err error
-	o.es, err = server.New(srv, server.Options{Store: memory.New(), Logger: slog.New(slog.DiscardHandler),
+	o.es, err = server.New(srv, server.Options{Operators: operators.New(), Store: memory.New(), Logger: slog.New(slog.DiscardHandler),
 		Principal: func(context.Context, *mcp.RequestExtra) string { return "relay" },
-		Webhook:   &server.WebhookOptions{Callbacks: server.Callbacks{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, TLS: &tls.Config{RootCAs: roots}}}})
+		Webhooks:  webhooks.New(webhooks.Options{Callbacks: callbacks.Options{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, TLS: &tls.Config{RootCAs: roots}}})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -92,7 +93,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 
 	srv := mcp.NewServer(&mcp.Implementation{Name: "tickets", Version: "0.1.0"}, nil)
 	es, err := server.New(srv, server.Options{
-		Store: kept, NextPoll: time.Second, Replica: server.Replica{Lease: o.lease}, Logger: log})
+		Store: kept, NextPoll: time.Second, Replicas: replicas.New(replicas.Options{Lease: o.lease}), Logger: log})
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
 	"github.com/mcpe-gen/mcpe-gen/runtime/oauth"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -168,7 +170,7 @@ func subjects(t *testing.T, s *failing) []subject {
 	identity, err := webhook.NewIdentity(webhook.SigningKey{Private: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))})
 	must(err)
 	srv := mcp.NewServer(&mcp.Implementation{Name: "a", Version: "1"}, nil)
-	es, err := server.New(srv, server.Options{Store: s, Logger: log, Webhook: &server.WebhookOptions{}})
+	es, err := server.New(srv, server.Options{Store: s, Logger: log, Webhooks: webhooks.New(webhooks.Options{}), Operators: operators.New()})
 	must(err)
 	t.Cleanup(func() { es.Shutdown(context.Background()) })
 	object := json.RawMessage(`{"type":"object"}`)

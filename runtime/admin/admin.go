@@ -153,6 +153,8 @@ func NewHandler(es *server.Server, o Options) (http.Handler, error) {
 	switch {
 	case es == nil:
 		return nil, errors.New("admin.NewHandler: no server given")
+	case es.Admin() == nil:
+		return nil, errors.New("admin.NewHandler: the server has no part for operators: set server.Options.Operators to operators.New()")
 	case o.Authenticate == nil:
 		return nil, errors.New("admin.NewHandler: Options.Authenticate is missing: anybody could do anything")
 	case len(o.Hosts) == 0:

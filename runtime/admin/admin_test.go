@@ -13,9 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -33,6 +36,13 @@ func TestOptions(t *testing.T) {
 		if _, err := admin.NewHandler(w.es, o); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
+	}
+	bare, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.NewHandler(bare, admin.Options{Authenticate: ok, Hosts: []string{"admin.test"}}); err == nil || !strings.Contains(err.Error(), "operators.New()") {
+		t.Errorf("a server without a part for operators: %v", err)
 	}
 	if _, err := admin.NewHandler(nil, admin.Options{Authenticate: ok, Hosts: []string{"admin.test"}}); err == nil {
 		t.Error("no server is accepted")

@@ -14,6 +14,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 )
 
 // K10: the processes that share a store, and what is wrong among them, are shown by the API, on a page and on the
@@ -27,8 +30,8 @@ func TestSRV8Cluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t}
 		st := memcluster.New().Open()
-		es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{Store: st,
-			Replica: server.Replica{Name: "<b>one"}, Webhook: &server.WebhookOptions{}, Logger: slog.New(slog.DiscardHandler)})
+		es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{Store: st, Operators: operators.New(),
+			Replicas: replicas.New(replicas.Options{Name: "<b>one"}), Webhooks: webhooks.New(webhooks.Options{}), Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,11 +9,14 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 )
 
 func ExampleNewHandler() {
 	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "incidents", Version: "1"}, nil), server.Options{
-		Webhook: &server.WebhookOptions{},
+		Operators: operators.New(),
+		Webhooks:  webhooks.New(webhooks.Options{}),
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -23,6 +23,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -80,9 +83,10 @@ func newWorld(t *testing.T) *world {
 	logger := slog.New(slog.NewJSONHandler(w, nil))
 	var err error
 	w.es, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{
-		Logger: slog.New(slog.DiscardHandler), Store: w.store,
-		Webhook: &server.WebhookOptions{Callbacks: server.Callbacks{AllowOrigins: []string{w.endpoint.URL}},
-			Retry: server.Retry{Schedule: []time.Duration{0, time.Hour}, Suspend: server.Suspension{Rate: 0.5, Min: 1}}},
+		Operators: operators.New(),
+		Logger:    slog.New(slog.DiscardHandler), Store: w.store,
+		Webhooks: webhooks.New(webhooks.Options{Callbacks: callbacks.Options{AllowOrigins: []string{w.endpoint.URL}},
+			Retry: webhooks.Retry{Schedule: []time.Duration{0, time.Hour}, Suspend: webhooks.Suspension{Rate: 0.5, Min: 1}}}),
 	})
 	if err != nil {
 		t.Fatal(err)

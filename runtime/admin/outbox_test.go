@@ -15,6 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -59,7 +60,7 @@ func TestREP20PutAside(t *testing.T) {
 	for id := range int64(5) {
 		st.rows = append(st.rows, operator.Rejected{ID: id + 1, At: time.Now(), Reason: "it is <b>no</b> JSON", Log: "ping", EventID: "e"})
 	}
-	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{Store: st, Logger: slog.New(slog.DiscardHandler)})
+	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{Store: st, Operators: operators.New(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 )
 
 // A reading is a client of a live tail.
@@ -91,7 +92,7 @@ func newTailed(t *testing.T, payloads bool) *tailed {
 	t.Helper()
 	w := &tailed{t: t}
 	var err error
-	w.es, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{Logger: slog.New(slog.DiscardHandler)})
+	w.es, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{Operators: operators.New(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -73,8 +75,13 @@ func (h *house) start() {
 		so.SupportedProtocolVersions = []string{wire.RevisionLegacy}
 	}
 	h.srv = mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, &so)
+	o := h.o
+	if o.Webhooks != nil { // a part belongs to one server
+		o.Webhooks = webhooks.New(*o.Webhooks.Value().Options.(*webhooks.Options))
+		o.Operators = operators.New()
+	}
 	var err error
-	if h.es, err = server.New(h.srv, h.o); err != nil {
+	if h.es, err = server.New(h.srv, o); err != nil {
 		h.t.Fatal(err)
 	}
 	h.ticks, err = server.Register(h.es, tickType(h.t, ""), server.Hooks[tickArguments, tickPayload]{})

@@ -17,6 +17,8 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
@@ -51,11 +53,11 @@ func (w *hookWire) options() *WebhookOptions {
 
 func (w *hookWire) server() server.Options {
 	return server.Options{Store: lasting{memory.New()}, Principal: func(context.Context, *mcp.RequestExtra) string { return "me" },
-		Webhook: &server.WebhookOptions{Callbacks: server.Callbacks{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
+		Webhooks: webhooks.New(webhooks.Options{Callbacks: callbacks.Options{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")},
 			TLS: &tls.Config{RootCAs: w.roots},
 			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 				return w.l.Load().DialContext(ctx, network, address)
-			}}}}
+			}}})}
 }
 
 // all reads n words in any order: webhooks keep none.

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -159,7 +160,8 @@ func TestWrongWebhooks(t *testing.T) {
 		hooks := eventstest.NewWebhooks(f)
 		var o server.Options
 		hooks.ServerOptions(&o)
-		if found, err := o.Webhook.Callbacks.Resolver.LookupNetIP(t.Context(), "ip", "elsewhere.example"); err == nil {
+		network := o.Webhooks.Value().Options.(*webhooks.Options).Callbacks
+		if found, err := network.Resolver.LookupNetIP(t.Context(), "ip", "elsewhere.example"); err == nil {
 			t.Errorf("found %v", found)
 		}
 		var co eventstest.Options
@@ -175,7 +177,7 @@ func TestWrongWebhooks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tr := &http.Transport{DialContext: o.Webhook.Callbacks.DialContext, TLSClientConfig: o.Webhook.Callbacks.TLS}
+			tr := &http.Transport{DialContext: network.DialContext, TLSClientConfig: network.TLS}
 			defer tr.CloseIdleConnections()
 			res, err := tr.RoundTrip(r)
 			if err != nil {

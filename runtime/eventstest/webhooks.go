@@ -24,6 +24,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -89,13 +90,13 @@ func NewWebhooks(t testing.TB) *Webhooks {
 
 // ServerOptions sets the options of a server that delivers to callbacks on this network.
 func (w *Webhooks) ServerOptions(o *server.Options) {
-	webhooks := server.WebhookOptions{}
-	if o.Webhook != nil {
-		webhooks = *o.Webhook
+	var given webhooks.Options
+	if o.Webhooks != nil {
+		given = *o.Webhooks.Value().Options.(*webhooks.Options)
 	}
-	c := &webhooks.Callbacks
+	c := &given.Callbacks
 	c.Proxy, c.ProxyResolves, c.Resolver, c.DialContext, c.TLS = nil, false, resolver{}, w.network.DialContext, &tls.Config{RootCAs: w.roots}
-	o.Webhook = &webhooks
+	o.Webhooks = webhooks.New(given)
 }
 
 // ClientOptions sets the options of a client that subscribes by webhook on this network. If Principal is empty, it sets

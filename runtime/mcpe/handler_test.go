@@ -27,6 +27,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/peertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -256,7 +257,7 @@ func TestWebhook(t *testing.T) {
 	ts.Start()
 	defer ts.Close()
 	secret := webhook.NewSecret()
-	g := newRig(t, server.Options{}, mcpe.Options{Webhook: &mcpe.WebhookOptions{Secret: secret, Callbacks: server.Callbacks{AllowOrigins: []string{ts.URL}}}})
+	g := newRig(t, server.Options{}, mcpe.Options{Webhook: &mcpe.WebhookOptions{Secret: secret, Callbacks: callbacks.Options{AllowOrigins: []string{ts.URL}}}})
 	defer g.stop()
 	p := g.dial(legacy)
 	for url, field := range map[string]string{"http://example.com/x": "handler.url", "ftp://example.com": "handler.url", "": "handler.url", "https://user:pw@example.com/": "handler.url"} {
@@ -296,7 +297,7 @@ func TestWebhookTimeout(t *testing.T) {
 		go io.Copy(io.Discard, b)
 		return a, nil
 	}
-	o := mcpe.Options{Webhook: &mcpe.WebhookOptions{Attempts: 1, Callbacks: server.Callbacks{AllowOrigins: []string{"http://hooks.test"}, DialContext: silent, Resolver: fixed{}}}}
+	o := mcpe.Options{Webhook: &mcpe.WebhookOptions{Attempts: 1, Callbacks: callbacks.Options{AllowOrigins: []string{"http://hooks.test"}, DialContext: silent, Resolver: fixed{}}}}
 	bubble(t, o, func(g *rig) {
 		p := g.dial(legacy)
 		s := p.subscribe(`{"handler":{"type":"webhook","url":"http://hooks.test/"}}`)

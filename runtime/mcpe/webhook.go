@@ -13,7 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -21,7 +21,7 @@ import (
 type WebhookOptions struct {
 	// Callbacks restricts the addresses that requests may reach. The zero value allows public addresses over https.
 	// MaxTimeout replaces its Timeout.
-	Callbacks server.Callbacks
+	Callbacks callbacks.Options
 	// Timeout is the default timeout of a handler (default 10 s). MaxTimeout is its maximum timeout (default 1 min).
 	Timeout, MaxTimeout time.Duration
 	// Secret is used to sign every request according to Standard Webhooks. The zero value disables signatures.

@@ -12,12 +12,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 )
 
 // An operator looks up an occurrence by its id, and finds out where a replay of the last hour would begin.
 func ExampleAdmin() {
 	ctx := context.Background()
-	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "incidents", Version: "1"}, nil), server.Options{})
+	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "incidents", Version: "1"}, nil), server.Options{Operators: operators.New()})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,7 +19,7 @@ const KeySetPath = wire.PathKeySet
 // with 404 if the server has no identity. See HOOK-10.
 func (s *Server) KeySet() http.Handler { return s.parts.KeySet() }
 
-// Admin returns the interface for operators.
+// Admin returns the interface for operators, or nil without Options.Operators.
 func (s *Server) Admin() operator.Admin { return s.parts.Admin() }
 
 // Describe implements [part.EventType].

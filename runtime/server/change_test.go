@@ -16,6 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 )
 
 type listResult struct {
@@ -242,7 +243,7 @@ func TestChangeInPlace(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newServer(t, Options{})
+				s := newServer(t, Options{Operators: operators.New()})
 				e := register(t, s, "e", Hooks[filterArgs, incident]{})
 				changes := 0
 				stop := s.inside().OnListChanged(func() { changes++ })

@@ -26,6 +26,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
@@ -161,8 +163,8 @@ func TestCrashChild(t *testing.T) {
 	origin := url[:strings.Index(url[8:], "/")+8]
 	s, err := New(mcp.NewServer(&mcp.Implementation{Name: "crash", Version: "1"}, nil), Options{Store: &crashingStore{db, c},
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Webhook: &WebhookOptions{AllowNoExpiry: true, Callbacks: Callbacks{AllowOrigins: []string{origin}},
-			Retry: Retry{Schedule: []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond}, FlushInterval: 20 * time.Millisecond}}})
+		Webhooks: webhooks.New(webhooks.Options{AllowNoExpiry: true, Callbacks: callbacks.Options{AllowOrigins: []string{origin}},
+			Retry: webhooks.Retry{Schedule: []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond, 100 * time.Millisecond}, FlushInterval: 20 * time.Millisecond}})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
@@ -179,7 +180,7 @@ func TestCUR9UndecodedEntry(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := newServer(t, Options{Store: st})
+	s := newServer(t, Options{Operators: operators.New(), Store: st})
 	register(t, s, "e", Hooks[filterArgs, incident]{})
 	now, err := wire.ParseCursor(*pollFrom(t, s, nil, "").Cursor)
 	if err != nil {

@@ -93,7 +93,7 @@ func (d *definition) prepare(o Options, schemas *validate.Library) error {
 		}
 		d.Rules = append(d.Rules, r)
 	}
-	d.hooked = (o.Webhook != nil || o.emitOnly) && !d.options.noWebhook && d.allows(wire.ModeWebhook)
+	d.hooked = (o.Webhooks != nil || o.emitOnly) && !d.options.noWebhook && d.allows(wire.ModeWebhook)
 	if d.hooked {
 		d.options.maxPayload = min(d.options.maxPayload, wire.MaxPayload) // HOOK-1
 	}
@@ -181,8 +181,8 @@ func (d *definition) checkModes(o Options) error {
 		return nil
 	}
 	switch offered := strings.Join(d.info.Delivery, ", "); {
-	case d.allows(wire.ModeWebhook) && !d.options.noWebhook && o.Webhook == nil:
-		return fmt.Errorf("its delivery is [%s], but webhooks are off: set Options.Webhook, or add another mode", offered)
+	case d.allows(wire.ModeWebhook) && !d.options.noWebhook && o.Webhooks == nil:
+		return fmt.Errorf("its delivery is [%s], but webhooks are off: set Options.Webhooks to webhooks.New(webhooks.Options{}), or add another mode", offered)
 	case d.allows(wire.ModePoll) && !d.options.noPoll:
 		return fmt.Errorf("its delivery is [%s], but it has no replay: register it WithPollWithoutReplay, or add another mode", offered)
 	}

@@ -15,12 +15,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
 // A server delivers by webhook to a callback on loopback, which only the option AllowOrigins makes
 // reachable. The callback answers the challenge and verifies what it gets.
-func ExampleWebhookOptions() {
+func ExampleOptions_webhooks() {
 	ctx := context.Background()
 	secret := webhook.NewSecret()
 	arrived := make(chan string, 1)
@@ -49,9 +52,12 @@ func ExampleWebhookOptions() {
 	roots.AddCert(callback.Certificate())
 
 	srv := mcp.NewServer(&mcp.Implementation{Name: "incidents", Version: "1"}, nil)
-	es, err := server.New(srv, server.Options{Webhook: &server.WebhookOptions{
-		Callbacks: server.Callbacks{AllowOrigins: []string{callback.URL}, TLS: &tls.Config{RootCAs: roots}},
-	}})
+	es, err := server.New(srv, server.Options{
+		Webhooks: webhooks.New(webhooks.Options{
+			Callbacks: callbacks.Options{AllowOrigins: []string{callback.URL}, TLS: &tls.Config{RootCAs: roots}},
+		}),
+		Operators: operators.New(),
+	})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -36,9 +36,9 @@ func FuzzRequest(f *testing.F) {
 	w := newWorld(f, func(o *Options) {
 		o.Codes = CodesAuto
 		o.MaxWait = time.Millisecond
-		o.Webhook.Verify.Budget = 1 << 30
-		dial := o.Webhook.Callbacks.DialContext
-		o.Webhook.Callbacks.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		o.webhook().Verify.Budget = 1 << 30
+		dial := o.webhook().Callbacks.DialContext
+		o.webhook().Callbacks.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if strings.HasSuffix(address, ":80") {
 				return dial(ctx, network, address)
 			}

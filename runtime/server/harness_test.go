@@ -82,7 +82,7 @@ func newServer(t testing.TB, o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	s, err := New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), o)
+	s, err := New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), o.withParts())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -92,7 +93,7 @@ func TestReady(t *testing.T) {
 // A process that hangs is unhealthy, however often it is asked, and healthy again when it goes on. One
 // look waits for what hangs, not one for each question.
 func TestHealthyOfAHang(t *testing.T) {
-	s := newServer(t, Options{})
+	s := newServer(t, Options{Operators: operators.New()})
 	register(t, s, "e", Hooks[filterArgs, incident]{})
 	et := s.types["e"]
 	et.mu.Lock()

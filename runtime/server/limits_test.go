@@ -21,6 +21,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 )
 
 // A limit is a row of the table in docs/limits.md.
@@ -252,7 +253,7 @@ var limits = map[string]limit{
 		exceedWebhooks(t, func(o *Options) {}, 100, func(int) string { return "ada" })
 	}},
 	"Webhook subscriptions": {value: "100,000", exceed: func(t *testing.T) {
-		exceedWebhooks(t, func(o *Options) { o.Webhook.Quota.Total = 5 }, 5, func(i int) string { return fmt.Sprint("p", i) })
+		exceedWebhooks(t, func(o *Options) { o.webhook().Quota.Total = 5 }, 5, func(i int) string { return fmt.Sprint("p", i) })
 	}},
 	"Test of one subscriber under the append lock": {value: fmt.Sprint(topic.MaxCost, " ns"), test: "internal/topic.TestMayMatchIsBounded"},
 
@@ -269,7 +270,7 @@ var limits = map[string]limit{
 	// Of webhooks.
 	"Callback URL":                       {value: "2,048 bytes", test: "internal/netguard.TestSUB3ParseURL"},
 	"Webhook secret":                     {value: fmt.Sprint(wire.MinSecret, " to ", wire.MaxSecret, " bytes"), test: "server.TestWrongCalls"},
-	"Lifetime of a webhook subscription": {value: "1 min to 24 h", test: "server.TestSUB6TTL"},
+	"Lifetime of a webhook subscription": {value: "1 min to 24 h", test: "server/webhooks.TestSUB6TTL"},
 	"Verified callbacks of a principal":  {value: "2,000", test: "server.TestVER3Quota"},
 	"Verified callbacks":                 {value: "200,000", test: "server.TestVER3Quota"},
 	"Failed verifications a minute, of a principal; twice as many of a host": {value: "10", test: "server.TestVER3Budget"},
@@ -327,10 +328,9 @@ func TestLimits(t *testing.T) {
 	if rows == 0 {
 		t.Error("the table cannot be read")
 	}
-	o := Options{Webhook: &WebhookOptions{}}.withDefaults()
-	w, err := o.Webhook.withDefaults(o.Store)
-	if err != nil || o.MaxEventsCap != 1000 || o.ScanLimit != 4096 || o.MaxWait != 30*time.Second || o.PageSize != 100 || o.MaxStreams != 0 ||
-		o.Retention != (Retention{MaxAge: time.Hour, MaxCount: 10_000}) || w.Quota != (Quota{100, 100_000}) || o.Heartbeat != 15*time.Second ||
+	o := Options{Webhooks: webhooks.New(webhooks.Options{})}.withDefaults()
+	if o.MaxEventsCap != 1000 || o.ScanLimit != 4096 || o.MaxWait != 30*time.Second || o.PageSize != 100 || o.MaxStreams != 0 ||
+		o.Retention != (Retention{MaxAge: time.Hour, MaxCount: 10_000}) || o.Heartbeat != 15*time.Second ||
 		o.MaxPayload != defaultMaxBytes || o.MaxArguments != defaultMaxArguments || o.MaxPage != defaultMaxPage || o.MemoryQuota != (Quota{defaultShare, defaultTotal}) {
 		t.Errorf("the options' defaults are others than those of the table: %+v", o)
 	}

@@ -16,9 +16,9 @@ import (
 func TestSUB6NoExpiry(t *testing.T) {
 	bubble(t, func(o *Options) {
 		durably(o)
-		o.Webhook.AllowNoExpiry = true
-		o.Webhook.Retry.NoExpiryRemoval = 3 * time.Hour
-		o.Webhook.Retry.Schedule = []time.Duration{0, time.Second, time.Second}
+		o.webhook().AllowNoExpiry = true
+		o.webhook().Retry.NoExpiryRemoval = 3 * time.Hour
+		o.webhook().Retry.Schedule = []time.Duration{0, time.Second, time.Second}
 	}, func(w *world) {
 		t := w.t
 		hooks := &journal{}

@@ -14,6 +14,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
@@ -37,7 +39,7 @@ func eachStore(t *testing.T, f func(t *testing.T, s store.Store)) {
 func TestEmitOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, st store.Store) {
 		m := &metertest.Meter{}
-		s := newServer(t, Options{Store: st, Webhook: &WebhookOptions{}, Meter: m})
+		s := newServer(t, Options{Store: st, Webhooks: webhooks.New(webhooks.Options{}), Meter: m})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
 		start := pollFrom(t, s, nil, "").Cursor
 		for range 3 {
@@ -92,7 +94,7 @@ func TestEmitOnce(t *testing.T) {
 // OCC-5: of Emits of one id at once, one appends.
 func TestEmitOnceConcurrent(t *testing.T) {
 	eachStore(t, func(t *testing.T, st store.Store) {
-		s := newServer(t, Options{Store: st})
+		s := newServer(t, Options{Operators: operators.New(), Store: st})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
 		start := pollFrom(t, s, nil, "").Cursor
 		var want []string
@@ -113,7 +115,7 @@ func TestEmitOnceConcurrent(t *testing.T) {
 // may emit under any id after them.
 func TestEmitOnceAndGapMarks(t *testing.T) {
 	eachStore(t, func(t *testing.T, st store.Store) {
-		s := newServer(t, Options{Store: st})
+		s := newServer(t, Options{Operators: operators.New(), Store: st})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
 		seen := map[string]bool{}
 		for range 3 {
@@ -140,7 +142,7 @@ func TestEmitOnceAndGapMarks(t *testing.T) {
 // OCC-5, EVOL-2: what was emitted under schemas that were changed incompatibly does not count.
 func TestEmitOnceRedefined(t *testing.T) {
 	eachStore(t, func(t *testing.T, st store.Store) {
-		s := newServer(t, Options{Store: st})
+		s := newServer(t, Options{Operators: operators.New(), Store: st})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
 		emit(t, e, incident{ID: "a"})
 		typ := incidentType("e")
@@ -163,7 +165,7 @@ func TestEmitOnceRedefined(t *testing.T) {
 
 // OCC-5, SRV-1: an emit that fails does not take back that its id came by emitting before.
 func TestEmitOnceBoth(t *testing.T) {
-	s := newServer(t, Options{})
+	s := newServer(t, Options{Operators: operators.New()})
 	m := &mailbox{}
 	e, err := RegisterBoth(s, incidentType("e"), m.check, Hooks[filterArgs, incident]{})
 	if err != nil {

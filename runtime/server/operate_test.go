@@ -12,7 +12,7 @@ import (
 
 // TestAttemptsOff keeps nothing where none are wanted.
 func TestAttemptsOff(t *testing.T) {
-	bubble(t, func(o *Options) { o.Webhook.Attempts.PerSubscription = -1 }, func(w *world) {
+	bubble(t, func(o *Options) { o.webhook().Attempts.PerSubscription = -1 }, func(w *world) {
 		t := w.t
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		s := w.subscribe("alice", params(plain, secretA, ""))

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -50,6 +51,10 @@ type Quota struct {
 	// Total limits the combined usage of all principals.
 	Total int
 }
+
+// A Part is an optional part of a server: the result of webhooks.New, replicas.New or operators.New. Programs link only
+// the parts that they use. A Part belongs to one server.
+type Part = part.Part
 
 // Options configures a [Server]. The zero value configures a server that has no principals and keeps its logs in
 // memory.
@@ -130,10 +135,13 @@ type Options struct {
 	// endpoints receive traceparent and tracestate, but never baggage. Values set with events.WithMeta take precedence.
 	// If the trace context would make the occurrence too large, it is omitted.
 	PropagateTrace bool
-	// Replica configures this process if several processes share Store, as with package postgres.
-	Replica Replica
-	// Webhook enables webhook delivery for callers with a principal; nil disables it. See LIST-3.
-	Webhook *WebhookOptions
+	// Webhooks enables webhook delivery for callers with a principal: webhooks.New. See LIST-3.
+	Webhooks Part
+	// Replicas connects this process to the other processes on Store: replicas.New. A shared store, such as package
+	// postgres, requires it.
+	Replicas Part
+	// Operators enables [Server.Admin]: operators.New.
+	Operators Part
 	// Logger logs internal errors and warnings, which are never sent to callers; default slog.Default().
 	Logger *slog.Logger
 	// Meter and Tracer default to OpenTelemetry's global providers.

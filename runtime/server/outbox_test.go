@@ -19,6 +19,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -107,7 +109,7 @@ func TestREP20AnOutboxApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
 		st, other := c.Open(), memcluster.New().Open()
-		s, err := New(mcp.NewServer(&mcp.Implementation{}, nil), Options{Store: st, Outbox: apart{c.Open()}})
+		s, err := New(mcp.NewServer(&mcp.Implementation{}, nil), Options{Store: st, Replicas: replicas.New(replicas.Options{}), Outbox: apart{c.Open()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +179,7 @@ func TestREP16OutboxOfAnotherBuild(t *testing.T) {
 // K3: an entry that somebody has damaged in its log breaks no answer: it is passed over, and what follows arrives.
 func TestOCC4DamagedEntry(t *testing.T) {
 	st := memory.New()
-	s := newServer(t, Options{Store: st})
+	s := newServer(t, Options{Operators: operators.New(), Store: st})
 	e := register(t, s, "e", Hooks[filterArgs, incident]{})
 	start := pollFrom(t, s, nil, "").Cursor
 	follow, err := s.Admin().Tail("e")

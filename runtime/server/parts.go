@@ -2,24 +2,21 @@ package server
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/durable"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// newParts returns the parts of the server.
+// newParts starts the parts of the server.
 func (s *Server) newParts(ctx context.Context) (part.Service, error) {
 	o := &s.options
-	parts := durable.Options{Name: o.Replica.Name, Lease: o.Replica.Lease}
-	if s.mcp != nil && o.Webhook != nil {
-		w, err := o.Webhook.withDefaults(o.Store)
-		if err != nil {
-			return nil, err
-		}
-		parts.Webhooks = w.part()
+	given, err := o.takeParts()
+	if err != nil {
+		return nil, err
 	}
 	core := &part.Core{
 		Types: typesOf{s}, Memory: &s.memoryUsage, Access: s.access, Members: &s.members, Leases: &s.leases, Streams: s.streams,
@@ -27,7 +24,50 @@ func (s *Server) newParts(ctx context.Context) (part.Service, error) {
 		Admitted: s.writes.recordResult, Saved: s.newProgressRecorder(), Sequenced: s.metrics.countSequenced, Closing: s.closing,
 		Log: &s.log, Logger: o.Logger, Meter: o.meter(), Given: o.Meter, Tracer: o.Tracer,
 	}
-	return durable.New(ctx, core, parts)
+	if len(given) == 0 {
+		return part.Alone{Core: core}, nil
+	}
+	service, err := given[0].Value().Start(ctx, core, given)
+	if err != nil {
+		releaseParts(given)
+	}
+	return service, err
+}
+
+// takeParts reserves the parts for a server. It returns an error if one is missing, used by another server, or of
+// another kind than its option.
+func (o *Options) takeParts() (given []Part, err error) {
+	_, shared := o.Store.(engine.Shared)
+	switch {
+	case shared && o.Replicas == nil:
+		return nil, fmt.Errorf("the store (%T) is shared by processes: set Options.Replicas to replicas.New(replicas.Options{})", o.Store)
+	case !shared && o.Replicas != nil:
+		return nil, fmt.Errorf("the store (%T) belongs to one process: remove Options.Replicas, or use a shared store such as package postgres", o.Store)
+	}
+	kinds := []part.Kind{part.Webhooks, part.Replicas, part.Operators}
+	for i, p := range []Part{o.Webhooks, o.Replicas, o.Operators} {
+		if p == nil {
+			continue
+		}
+		switch v := p.Value(); {
+		case v.Kind != kinds[i]:
+			err = fmt.Errorf("the part in Options.%s is for Options.%s", kinds[i], v.Kind)
+		case !v.Take():
+			err = fmt.Errorf("the part in Options.%s belongs to another server: call New of its package for each server", v.Kind)
+		}
+		if err != nil {
+			releaseParts(given)
+			return nil, err
+		}
+		given = append(given, p)
+	}
+	return given, nil
+}
+
+func releaseParts(parts []Part) {
+	for _, p := range parts {
+		p.Value().Release()
+	}
 }
 
 // typesOf implements [part.Types].

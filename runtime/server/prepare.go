@@ -64,8 +64,8 @@ func NewEmitOnly(o Options) (*Server, error) {
 	if _, ok := o.Store.(engine.Shared); !ok {
 		return nil, errors.New("server.NewEmitOnly: Options.Store is not shared between processes (engine.Shared): no other process would see the events")
 	}
-	if o.Webhook != nil {
-		return nil, errors.New("server.NewEmitOnly: Options.Webhook is set, but an emit-only process delivers nothing")
+	if o.Webhooks != nil {
+		return nil, errors.New("server.NewEmitOnly: Options.Webhooks is set, but an emit-only process delivers nothing")
 	}
 	if o.Outbox != nil {
 		return nil, errors.New("server.NewEmitOnly: Options.Outbox is set, but an emit-only process does not relay an outbox")

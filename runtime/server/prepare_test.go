@@ -14,6 +14,8 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
@@ -22,7 +24,7 @@ import (
 func newEmitOnly(t testing.TB, schema string, o Options) (*Server, *postgres.Store) {
 	t.Helper()
 	st := openShared(t, schema, postgres.Options{})
-	o.Store = st
+	o.Store, o.Replicas = st, replicas.New(replicas.Options{})
 	s, err := NewEmitOnly(o)
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +207,7 @@ func TestREP21EmitOnly(t *testing.T) {
 	}
 	schema := pgtest.Schema(t)
 	worker, st := newEmitOnly(t, schema, Options{})
-	if _, err := NewEmitOnly(Options{Store: st, Webhook: &WebhookOptions{}}); err == nil || !strings.Contains(err.Error(), "Options.Webhook") {
+	if _, err := NewEmitOnly(Options{Store: st, Webhooks: webhooks.New(webhooks.Options{})}); err == nil || !strings.Contains(err.Error(), "Options.Webhook") {
 		t.Errorf("with webhooks: %v", err)
 	}
 	e := register(t, worker, "e", Hooks[filterArgs, incident]{})

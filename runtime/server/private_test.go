@@ -19,6 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 )
 
 // cardNumber is what only ann may see.
@@ -301,7 +302,7 @@ func TestPerPrincipalOfCheck(t *testing.T) {
 // cursors whatever is in them.
 func TestPerPrincipalCursors(t *testing.T) {
 	of := func(secret string, h Hooks[filterArgs, incident]) (proof uint32) {
-		s := newServer(t, Options{})
+		s := newServer(t, Options{Operators: operators.New()})
 		e := register(t, s, "e", h)
 		emit(t, e, incident{ID: "1", Secret: secret}, events.WithTimestamp(time.Unix(1e9, 0)))
 		c, err := wire.ParseCursor(*poll(t, s, `{"name":"e"}`).Cursor)
@@ -356,7 +357,7 @@ func TestPrivateMembersFailClosed(t *testing.T) {
 		"a damaged table":   {{"/secret": published.Remove, "/service": 7}},
 		"an empty table":    {},
 	} {
-		s := newServer(t, Options{})
+		s := newServer(t, Options{Operators: operators.New()})
 		e, err := Register(s, secretType(private), Hooks[filterArgs, incident]{})
 		if err != nil {
 			t.Fatal(err)

@@ -22,6 +22,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -292,10 +294,10 @@ func newReceiver(t testing.TB) (*receiver, Options) {
 	}()
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate)
-	o := Options{Webhook: &WebhookOptions{
-		Callbacks: Callbacks{AllowOrigins: []string{"http://receiver.test"}, DialContext: r.dial, Resolver: &r.network, TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"}},
-		Retry:     Retry{Jitter: -1},
-	}}
+	o := Options{Webhooks: webhooks.New(webhooks.Options{
+		Callbacks: callbacks.Options{AllowOrigins: []string{"http://receiver.test"}, DialContext: r.dial, Resolver: &r.network, TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"}},
+		Retry:     webhooks.Retry{Jitter: -1},
+	})}
 	t.Cleanup(func() {
 		hs.Close()
 		<-served

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -20,62 +20,6 @@ import (
 type durableMemory struct{ *memory.Store }
 
 func (durableMemory) Durable() bool { return true }
-
-// TestSUB6TTL negotiates the time until a refresh with all clamps (SUB-6).
-func TestSUB6TTL(t *testing.T) {
-	ms := func(n int64) *int64 { return &n }
-	now := time.Unix(1_800_000_000, 123_456_789)
-	floor := now.Truncate(time.Millisecond).Sub(now) // grants end on a whole millisecond
-	for _, c := range []struct {
-		name    string
-		store   durableOrNot
-		o       WebhookOptions
-		ttl     *int64
-		forever bool
-		want    time.Duration // 0: no expiry
-	}{
-		{"absent", false, WebhookOptions{}, nil, false, 30 * time.Minute},
-		{"absent, own default", true, WebhookOptions{DefaultTTL: 2 * time.Hour}, nil, false, 2 * time.Hour},
-		{"absent, default above the max of a memory store", false, WebhookOptions{DefaultTTL: 2 * time.Hour}, nil, false, time.Hour},
-		{"as suggested", false, WebhookOptions{}, ms(600_000), false, 10 * time.Minute},
-		{"zero", false, WebhookOptions{}, ms(0), false, time.Minute},
-		{"negative", false, WebhookOptions{}, ms(-5), false, time.Minute},
-		{"the least", false, WebhookOptions{}, ms(math.MinInt64), false, time.Minute},
-		{"below the floor", false, WebhookOptions{}, ms(1), false, time.Minute},
-		{"own floor", false, WebhookOptions{MinTTL: 2 * time.Second}, ms(1), false, 2 * time.Second},
-		{"huge", false, WebhookOptions{}, ms(math.MaxInt64), false, time.Hour},
-		{"huge, durable", true, WebhookOptions{}, ms(math.MaxInt64), false, 24 * time.Hour},
-		{"just too much for nanoseconds", true, WebhookOptions{}, ms(math.MaxInt64/1_000_000 + 1), false, 24 * time.Hour},
-		{"own max", true, WebhookOptions{MaxTTL: 45 * time.Minute}, ms(math.MaxInt64), false, 45 * time.Minute},
-		{"own max above what is possible", true, WebhookOptions{MaxTTL: 999 * time.Hour}, ms(math.MaxInt64), false, 24 * time.Hour},
-		{"null, not allowed", true, WebhookOptions{}, nil, true, 24 * time.Hour},
-		{"null, memory", false, WebhookOptions{}, nil, true, time.Hour},
-		{"null, allowed", true, WebhookOptions{AllowNoExpiry: true}, nil, true, 0},
-		{"a number where null is allowed", true, WebhookOptions{AllowNoExpiry: true}, ms(math.MaxInt64), false, 24 * time.Hour},
-	} {
-		o, err := c.o.withDefaults(c.store)
-		if err != nil {
-			t.Fatal(c.name, err)
-		}
-		terms := o.part().Terms
-		got := terms.Until(c.ttl, c.forever, now)
-		switch {
-		case c.want == 0 && !got.IsZero():
-			t.Errorf("%s: got %s, want no expiry", c.name, got)
-		case c.want != 0 && got.Sub(now) != c.want+floor:
-			t.Errorf("%s: got %s, want %s", c.name, got.Sub(now), c.want)
-		}
-	}
-	for _, o := range []WebhookOptions{{AllowNoExpiry: true}, {RequireDurableStore: true}, {MinTTL: 2 * time.Hour}} {
-		if _, err := o.withDefaults(durableOrNot(false)); err == nil {
-			t.Errorf("%+v is accepted without a durable store", o)
-		}
-	}
-}
-
-type durableOrNot bool
-
-func (d durableOrNot) Durable() bool { return bool(d) }
 
 // TestSUB5Refresh refreshes with another secret: deliveries are signed with both for the grace
 // window, so that a receiver that knows only one accepts them, and with the new one after it
@@ -122,9 +66,9 @@ func TestSUB5Refresh(t *testing.T) {
 // delivery.Handle.Refresh and resume carry it.
 func TestHOOK8DeliveryStatus(t *testing.T) {
 	bubble(t, func(o *Options) {
-		o.Webhook.Retry.Suspend = Suspension{Min: 3, Window: time.Hour}
-		o.Webhook.Retry.Schedule = []time.Duration{0, time.Second, time.Second, time.Second}
-		o.Webhook.Retry.Window = time.Minute
+		o.webhook().Retry.Suspend = webhooks.Suspension{Min: 3, Window: time.Hour}
+		o.webhook().Retry.Schedule = []time.Duration{0, time.Second, time.Second, time.Second}
+		o.webhook().Retry.Window = time.Minute
 	}, func(w *world) {
 		t := w.t
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
@@ -188,7 +132,7 @@ func TestSUB10Principals(t *testing.T) {
 // not, whatever they mean (SUB-4, trap 9).
 func TestSUB4Identity(t *testing.T) {
 	bubble(t, func(o *Options) {
-		o.Webhook.AllowReceivers = []string{"https://receiver.test", "https://RECEIVER.test:443"}
+		o.webhook().AllowReceivers = []string{"https://receiver.test", "https://RECEIVER.test:443"}
 	}, func(w *world) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})

@@ -207,8 +207,8 @@ func refusing(t *testing.T, f func(w *world, st *failingStore, hooks *journal)) 
 	bubble(t, func(o *Options) {
 		o.Store, o.MaxStreams = st, 1
 		o.MemoryQuota.PerPrincipal = 32 << 10
-		o.Webhook.Quota.PerPrincipal = 1
-		o.Webhook.Verify.CacheFor = 10 * time.Minute
+		o.webhook().Quota.PerPrincipal = 1
+		o.webhook().Verify.CacheFor = 10 * time.Minute
 		o.Visible = func(_ context.Context, _, event string) bool { return event != "hidden" }
 		o.Authorize = func(_ context.Context, principal, _ string, _ json.RawMessage) error {
 			switch principal {

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -229,8 +230,8 @@ func TestTrap15Restart(t *testing.T) {
 	s := &restartStore{durableMemory: durableMemory{memory.New()}}
 	bubble(t, func(o *Options) {
 		o.Store = s
-		o.Webhook.AllowReceivers = []string{"http://receiver.test"}
-		o.Webhook.Quota = Quota{PerPrincipal: -1}
+		o.webhook().AllowReceivers = []string{"http://receiver.test"}
+		o.webhook().Quota = webhooks.Quota{PerPrincipal: -1}
 	}, func(w *world) {
 		t := w.t
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})

@@ -21,6 +21,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
@@ -38,7 +39,7 @@ func oneLife(t *testing.T, st store.Store, f func(w lifetime)) {
 	t.Helper()
 	r, o := newReceiver(t)
 	o.Store, o.Logger = st, slog.New(slog.NewTextHandler(io.Discard, nil))
-	s, err := New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), o)
+	s, err := New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), o.withParts())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +249,7 @@ func TestCUR8RestoredDatabase(t *testing.T) {
 // CUR-8: cursors without a proof, which are given out while the store does not answer, go on, at the head, in the log
 // and at the last evicted entry, and come back proven.
 func TestCUR8CursorsWithoutProof(t *testing.T) {
-	s := newServer(t, Options{})
+	s := newServer(t, Options{Operators: operators.New()})
 	e := register(t, s, "e", Hooks[filterArgs, incident]{}, WithRetention(Retention{MaxCount: 2}))
 	for i := range 4 {
 		emit(t, e, incident{ID: fmt.Sprint(i)})
@@ -272,7 +273,7 @@ func TestCUR8CursorsWithoutProof(t *testing.T) {
 // not at the head, not page by page.
 func TestCUR8ProofsAreCheap(t *testing.T) {
 	st := &countedStore{Store: openShared(t, pgtest.Schema(t), postgres.Options{})}
-	s := newServer(t, Options{Store: st})
+	s := newServer(t, Options{Operators: operators.New(), Store: st})
 	e := register(t, s, "e", Hooks[filterArgs, incident]{})
 	start := pollFrom(t, s, nil, "").Cursor
 	for i := range 200 {
@@ -293,7 +294,7 @@ func TestCUR8ProofsAreCheap(t *testing.T) {
 		t.Errorf("the store was asked for %d proofs of what was emitted here", n)
 	}
 	old := pollFrom(t, s, start, `,"maxEvents":7`).Cursor
-	again := newServer(t, Options{Store: st}) // which has nothing in memory of it
+	again := newServer(t, Options{Operators: operators.New(), Store: st}) // which has nothing in memory of it
 	register(t, again, "e", Hooks[filterArgs, incident]{})
 	began = st.asked.Load()
 	for range 10 {

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 )
 
 // revocable lets the caller have its access taken away: by the hooks' answers, and by what tells the server of it.
@@ -161,7 +162,7 @@ func TestAUTH2PollsThatBegin(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newServer(t, Options{})
+				s := newServer(t, Options{Operators: operators.New()})
 				var lost atomic.Bool
 				var once sync.Once
 				during := func(hook string) {

@@ -3,7 +3,7 @@
 // events/subscribe.
 //
 // Start with [New]. Generated code calls [Register], [RegisterCheck] or [RegisterBoth] with the author's [Hooks].
-// [WebhookOptions] enables webhooks, and operators manage them with [operator.Admin]. Package transport serves the MCP
+// [Options.Webhooks] enables webhooks, and operators manage them with [operator.Admin]. Package transport serves the MCP
 // server over HTTP, stdio and in memory.
 //
 // Internally, every event type has a log and every consumer is a reader with a position (package internal/topic).

@@ -18,7 +18,7 @@ var narrowInput = strings.Replace(filterSchema, `,"tag":{"type":"string"}`, ``, 
 // REP-16: an additive build beside the older one, handovers in both directions, the older one restarted beside
 // it, and a rollback end nothing and lose nothing.
 func TestREP16WebhooksOverAdditiveBuilds(t *testing.T) {
-	sail(t, 1, func(f *fleet) { f.payload, f.options.Replica.Lease = oldPayload, 3*time.Second }, func(t *testing.T, f *fleet) {
+	sail(t, 1, func(f *fleet) { f.payload, f.options.replica().Lease = oldPayload, 3*time.Second }, func(t *testing.T, f *fleet) {
 		var sent []string
 		for i := range 6 {
 			f.members[0].subscribe(t, "ann", params(fmt.Sprint(plain, i), secretA, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i)))
@@ -35,7 +35,7 @@ func TestREP16WebhooksOverAdditiveBuilds(t *testing.T) {
 			f.join()
 			f.settled()
 			send()
-			time.Sleep(f.options.Replica.Lease + time.Second/2) // long enough for an ending
+			time.Sleep(f.options.replica().Lease + time.Second/2) // long enough for an ending
 			f.leave(f.afloat()[0])
 			send()
 		}
@@ -54,7 +54,7 @@ func TestREP16WebhooksOverAdditiveBuilds(t *testing.T) {
 // a lease; those of the newer build stay.
 func TestREP16EndingsWaitForTheLastOlderBuild(t *testing.T) {
 	const grace = 8 * time.Second // a restart takes its time
-	sail(t, 1, func(f *fleet) { f.payload, f.options.Replica.Lease = oldPayload, grace }, func(t *testing.T, f *fleet) {
+	sail(t, 1, func(f *fleet) { f.payload, f.options.replica().Lease = oldPayload, grace }, func(t *testing.T, f *fleet) {
 		for i := range 6 {
 			f.members[0].subscribe(t, "ann", params(fmt.Sprint(plain, i), secretA, fmt.Sprintf(`,"arguments":{"minLevel":%d}`, i)))
 		}
@@ -95,7 +95,7 @@ func TestREP16EndingsWaitForTheLastOlderBuild(t *testing.T) {
 // REP-16: an owner that cannot read a record's arguments leaves it to others and loses nothing of what they
 // deliver later.
 func TestREP16UnreadableArgumentsAreLeftToOthers(t *testing.T) {
-	sail(t, 1, func(f *fleet) { f.options.Replica.Lease = time.Hour }, func(t *testing.T, f *fleet) {
+	sail(t, 1, func(f *fleet) { f.options.replica().Lease = time.Hour }, func(t *testing.T, f *fleet) {
 		s := f.members[0].subscribe(t, "ann", params(plain, secretA, `,"arguments":{"tag":"x"}`))
 		var sent []string
 		send := func(m *sailor) {
@@ -164,7 +164,7 @@ func TestREP16Orphans(t *testing.T) {
 // REP-10, REP-6: processes come, leave and crash while all emit and subscriptions come and go at any: each
 // gets everything from when it was made, whoever delivers.
 func TestREP10NothingIsMissed(t *testing.T) {
-	sail(t, 3, func(f *fleet) { f.options.Replica.Lease = 2 * time.Second }, func(t *testing.T, f *fleet) {
+	sail(t, 3, func(f *fleet) { f.options.replica().Lease = 2 * time.Second }, func(t *testing.T, f *fleet) {
 		type made struct {
 			url  string
 			from int // index of the first emit that began after the answer

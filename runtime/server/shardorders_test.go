@@ -13,6 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
@@ -82,6 +83,7 @@ func TestREP8OccurrencesHaveTheStoresTime(t *testing.T) {
 			s = newServer(t, o)
 		} else {
 			var err error
+			o.Replicas = replicas.New(replicas.Options{})
 			if s, err = NewEmitOnly(o); err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +137,7 @@ func (s *drifting) Now(ctx context.Context) (time.Time, error) {
 func TestREP8EmittingAsksForTheTimeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &drifting{Store: memcluster.New().Open()}
-		s, err := NewEmitOnly(Options{Store: st})
+		s, err := NewEmitOnly(Options{Store: st, Replicas: replicas.New(replicas.Options{})})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
@@ -73,7 +74,7 @@ func newFleet(t testing.TB, open func() engine.Shared) *fleet {
 	t.Helper()
 	f := &fleet{t: t, open: open}
 	f.r, f.options = newReceiver(t)
-	f.options.Replica.Lease = 3 * time.Second
+	f.options.replica().Lease = 3 * time.Second
 	if testing.Verbose() {
 		f.options.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
@@ -84,9 +85,9 @@ func (f *fleet) join() *sailor {
 	f.t.Helper()
 	o := f.options
 	f.n++
-	o.Replica.Name = fmt.Sprint("r", f.n)
+	o.Replicas = replicas.New(replicas.Options{Name: fmt.Sprint("r", f.n), Lease: f.options.replica().Lease})
 	o.Store = f.open()
-	m := &sailor{Server: newServer(f.t, o), store: o.Store.(engine.Shared), name: o.Replica.Name}
+	m := &sailor{Server: newServer(f.t, o), store: o.Store.(engine.Shared), name: o.replica().Name}
 	m.emitter = f.register(m.Server, f.payload)
 	f.t.Cleanup(func() { m.report(f.t) })
 	f.mu.Lock()

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
@@ -29,7 +30,7 @@ const ofE = "mcp.events.type=e"
 func TestServerMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &metertest.Meter{}
-		s := newServer(t, Options{Meter: m})
+		s := newServer(t, Options{Operators: operators.New(), Meter: m})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
 		start := pollFrom(t, s, nil, "").Cursor
 		emit(t, e, incident{ID: "a"})
@@ -101,7 +102,7 @@ func TestServerMetrics(t *testing.T) {
 func TestStreamLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &metertest.Meter{}
-		s := newServer(t, Options{Meter: m})
+		s := newServer(t, Options{Operators: operators.New(), Meter: m})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
 		opened, rerr := openStream(s, "", `{"name":"e","cursor":null}`)
 		if rerr != nil {
@@ -154,7 +155,7 @@ func TestStreamLag(t *testing.T) {
 
 // A poller is behind by what came since its last poll.
 func TestPollerBehind(t *testing.T) {
-	s := newServer(t, Options{})
+	s := newServer(t, Options{Operators: operators.New()})
 	e := register(t, s, "e", Hooks[filterArgs, incident]{})
 	behind := func() int64 {
 		t.Helper()
@@ -184,7 +185,7 @@ func TestPollerBehind(t *testing.T) {
 func TestWaitToolMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &metertest.Meter{}
-		s := newServer(t, Options{Meter: m})
+		s := newServer(t, Options{Operators: operators.New(), Meter: m})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
 		register(t, s, "f", Hooks[filterArgs, incident]{})
 		held := func() float64 {

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 )
 
 func newMCP() *mcp.Server { return mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil) }
@@ -20,7 +21,7 @@ func newMCP() *mcp.Server { return mcp.NewServer(&mcp.Implementation{Name: "test
 // types nobody could subscribe to any more. Shutdown changes nothing about that; what could not be made does not count.
 func TestOneServerPerMCPServer(t *testing.T) {
 	srv := newMCP()
-	if _, err := server.New(srv, server.Options{Webhook: &server.WebhookOptions{AllowNoExpiry: true}}); err == nil {
+	if _, err := server.New(srv, server.Options{Webhooks: webhooks.New(webhooks.Options{AllowNoExpiry: true})}); err == nil {
 		t.Fatal("a subscription that never expires needs a durable store")
 	}
 	es, err := server.New(srv, server.Options{})

@@ -15,7 +15,7 @@ import (
 // VER-2).
 func TestUserAgent(t *testing.T) {
 	for option, want := range map[string]string{"": "mcpe-gen", "tickets/1.2 (+https://tickets.example.com)": "tickets/1.2 (+https://tickets.example.com)"} {
-		bubble(t, func(o *Options) { o.Webhook.Callbacks.UserAgent = option }, func(w *world) {
+		bubble(t, func(o *Options) { o.webhook().Callbacks.UserAgent = option }, func(w *world) {
 			e := register(w.t, w.Server, "e", Hooks[filterArgs, incident]{})
 			w.r.document = func(rw http.ResponseWriter) { fmt.Fprint(rw, `{"receivers":["/other"]}`) }
 			w.subscribe("carol", params(secure, secretA, ""))
@@ -31,7 +31,7 @@ func TestUserAgent(t *testing.T) {
 		})
 	}
 	_, o := newReceiver(t)
-	o.Webhook.Callbacks.UserAgent = "a\r\nb"
+	o.webhook().Callbacks.UserAgent = "a\r\nb"
 	if _, err := New(mcp.NewServer(&mcp.Implementation{Name: "a", Version: "1"}, nil), o); err == nil || !strings.Contains(err.Error(), "user agent") {
 		t.Errorf("a user agent of two lines: %v", err)
 	}

@@ -85,7 +85,7 @@ func TestVER3Quota(t *testing.T) {
 	const over = `{"limit":"verifications","max":%d}`
 	bubble(t, func(o *Options) {
 		durably(o)
-		o.Webhook.Verify.PerPrincipal, o.Webhook.Verify.Total = 3, 5
+		o.webhook().Verify.PerPrincipal, o.webhook().Verify.Total = 3, 5
 	}, func(w *world) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
@@ -122,7 +122,7 @@ func TestVER3Quota(t *testing.T) {
 func TestVER3QuotaAtOnce(t *testing.T) {
 	bubble(t, func(o *Options) {
 		durably(o)
-		o.Webhook.Verify.PerPrincipal, o.Webhook.Verify.Budget = 4, 100
+		o.webhook().Verify.PerPrincipal, o.webhook().Verify.Budget = 4, 100
 	}, func(w *world) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
@@ -158,7 +158,7 @@ func TestVER3QuotaAtOnce(t *testing.T) {
 func TestVER3LiveStaysVerified(t *testing.T) {
 	bubble(t, func(o *Options) {
 		durably(o)
-		o.Webhook.Verify.CacheFor = time.Minute
+		o.webhook().Verify.CacheFor = time.Minute
 	}, func(w *world) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})

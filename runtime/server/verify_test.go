@@ -145,7 +145,7 @@ func TestVER2NoConnection(t *testing.T) {
 		w.r.network.Close()
 		ask(t, w, secure, wire.ConnectionRefused)
 	})
-	bubble(t, func(o *Options) { o.Webhook.Callbacks.TLS = nil }, func(w *world) {
+	bubble(t, func(o *Options) { o.webhook().Callbacks.TLS = nil }, func(w *world) {
 		register(w.t, w.Server, "e", Hooks[filterArgs, incident]{})
 		ask(w.t, w, secure, wire.TLSError)
 	})

@@ -14,7 +14,7 @@ import (
 // the origin's well-known document without a challenge (VER-1).
 func TestVER1Ways(t *testing.T) {
 	bubble(t, func(o *Options) {
-		o.Webhook.AllowReceivers = []string{"https://trusted.test", "https://partly.test:8443/hooks"}
+		o.webhook().AllowReceivers = []string{"https://trusted.test", "https://partly.test:8443/hooks"}
 	}, func(w *world) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})

@@ -20,6 +20,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -199,7 +200,7 @@ func TestLIST3Webhook(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := newServer(t, Options{Webhook: &WebhookOptions{}})
+	s := newServer(t, Options{Webhooks: webhooks.New(webhooks.Options{})})
 	fill(s)
 	if got := modes(s, "alice"); got != "all:poll,push,webhook without:poll,push only:webhook named:push,webhook" {
 		t.Error(got)
@@ -371,13 +372,13 @@ func TestLogsTellNoSecrets(t *testing.T) {
 	})
 }
 
-// TestPresets: what they set, what they refuse, and that they change nothing of the caller's.
-func TestPresets(t *testing.T) {
-	own := &WebhookOptions{MaxTTL: time.Hour}
-	o := PresetChatGPT(Options{Codes: CodesSEP, Webhook: own})
-	if o.Codes != CodesSketch || !o.Webhook.IdempotentUnsubscribe || own.IdempotentUnsubscribe || o.Webhook.MaxTTL != time.Hour {
-		t.Errorf("%+v", o)
+// TestPresetChatGPT: what it sets and refuses, and that it changes nothing else.
+func TestPresetChatGPT(t *testing.T) {
+	w := webhooks.PresetChatGPT(webhooks.Options{MaxTTL: time.Hour})
+	if !w.IdempotentUnsubscribe || !w.RequireDurableStore || w.MaxTTL != time.Hour {
+		t.Errorf("%+v", w)
 	}
+	o := Options{Webhooks: webhooks.New(w)}
 	if _, err := newServerErr(o); err == nil || !strings.Contains(err.Error(), "durable") {
 		t.Errorf("ChatGPT without a durable store: %v", err)
 	}
@@ -392,11 +393,11 @@ func TestPresets(t *testing.T) {
 	if err != nil || string(raw) != `{}` {
 		t.Errorf("D6, D3: %s %v", raw, err)
 	}
-	sep := newServer(t, PresetSEP(Options{Webhook: own}))
+	sep := newServer(t, Options{Codes: CodesSEP, Webhooks: webhooks.New(webhooks.Options{})})
 	_, rerr = call(sep, "alice", wire.MethodUnsubscribe, `{"name":"e","delivery":{"url":"x"}}`)
 	wantError(t, rerr, -32023, `{"kind":"subscription"}`)
 }
 
 func newServerErr(o Options) (*Server, error) {
-	return New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), o)
+	return New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), o.withParts())
 }

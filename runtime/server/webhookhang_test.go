@@ -18,8 +18,8 @@ import (
 
 // oneWorker leaves the engine one worker, so that who occupies it holds up everybody.
 func oneWorker(o *Options) {
-	o.Webhook.Retry.Workers = 1
-	o.Webhook.AllowReceivers = []string{"http://receiver.test"}
+	o.webhook().Retry.Workers = 1
+	o.webhook().AllowReceivers = []string{"http://receiver.test"}
 }
 
 // stuckMailbox is a mailbox whose check does not answer, after a switch, those who are behind.
@@ -195,7 +195,7 @@ func TestHOOK4HangingTransform(t *testing.T) {
 	const workers = 4
 	few := func(o *Options) {
 		oneWorker(o)
-		o.Webhook.Retry.Workers = workers
+		o.webhook().Retry.Workers = workers
 	}
 	bubble(t, few, func(w *world) {
 		t := w.t

@@ -23,7 +23,7 @@ func TestHOOK10Identity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bubble(t, func(o *Options) { o.Webhook.Identity = identity }, func(w *world) {
+	bubble(t, func(o *Options) { o.webhook().Identity = identity }, func(w *world) {
 		t := w.t
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))

@@ -11,7 +11,7 @@ import (
 // HOOK-4, VER-2: the answer to its challenge shows that a newcomer is quick. It gets its first event while
 // many principals' endpoints at the same host, which nobody has challenged, hang.
 func TestHOOK4ChallengeIsProof(t *testing.T) {
-	trusted := func(o *Options) { o.Webhook.AllowReceivers = []string{"http://receiver.test/trusted"} }
+	trusted := func(o *Options) { o.webhook().AllowReceivers = []string{"http://receiver.test/trusted"} }
 	bubble(t, trusted, func(w *world) {
 		w.r.on(func(_ http.ResponseWriter, d *delivered) bool {
 			if strings.Contains(d.url, "/trusted/") {

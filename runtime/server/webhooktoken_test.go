@@ -33,7 +33,7 @@ func TestSUB6GrantEndsWithToken(t *testing.T) {
 		{"without the option", false, 6 * time.Second, "3600000", time.Hour, 0, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			change := func(o *Options) { o.Webhook.EndWithToken, o.Webhook.AllowNoExpiry = row.end, false }
+			change := func(o *Options) { o.webhook().EndWithToken, o.webhook().AllowNoExpiry = row.end, false }
 			bubble(t, change, func(w *world) {
 				t := w.t
 				e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})

@@ -10,11 +10,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// timed is a shared store that has the time, which is all that a process is asked for that emits nothing.
+// timed is a shared store with what a process needs that emits nothing.
 type timed struct{ engine.Shared }
+
+func (timed) Durable() bool { return false }
 
 func (timed) Now(context.Context) (time.Time, error) {
 	return time.Now(), nil
@@ -22,7 +25,7 @@ func (timed) Now(context.Context) (time.Time, error) {
 
 // REP-21: what only emits is refused by carriers, without a panic.
 func TestREP21EmitOnlyServesNothing(t *testing.T) {
-	es, err := server.NewEmitOnly(server.Options{Store: timed{}})
+	es, err := server.NewEmitOnly(server.Options{Store: timed{}, Replicas: replicas.New(replicas.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}

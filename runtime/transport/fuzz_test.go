@@ -19,6 +19,8 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -54,10 +56,10 @@ func FuzzRequest(f *testing.F) {
 		Store:     memory.New(),
 		MaxWait:   time.Millisecond,
 		Principal: func(context.Context, *mcp.RequestExtra) string { return "alice" },
-		Webhook: &server.WebhookOptions{Verify: server.Verify{Budget: 1 << 30}, Callbacks: server.Callbacks{
+		Webhooks: webhooks.New(webhooks.Options{Verify: webhooks.Verify{Budget: 1 << 30}, Callbacks: callbacks.Options{
 			Resolver:    nowhere{},
 			DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no network") },
-		}},
+		}}),
 	})
 	if err != nil {
 		f.Fatal(err)

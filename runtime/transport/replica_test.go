@@ -16,6 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
@@ -28,7 +29,7 @@ func newReplicas(t *testing.T, n int) (rigs []*rig) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { st.Close() })
-		rigs = append(rigs, newRig(t, server.Options{Store: st}))
+		rigs = append(rigs, newRig(t, server.Options{Store: st, Replicas: replicas.New(replicas.Options{})}))
 	}
 	return rigs
 }
@@ -92,7 +93,7 @@ func TestREP15OlderRevisionsBehindRoundRobin(t *testing.T) {
 			var rigs []*rig
 			balancer := &roundRobin{}
 			for range 2 {
-				g := newRig(t, server.Options{Store: c.Open()})
+				g := newRig(t, server.Options{Store: c.Open(), Replicas: replicas.New(replicas.Options{})})
 				rigs = append(rigs, g)
 				balancer.all = append(balancer.all, bearer(NewHandler(g.es, HandlerOptions{Streamable: &mcp.StreamableHTTPOptions{Stateless: true}})))
 				defer g.stop()

@@ -21,6 +21,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 )
 
 // A moment is when something happened first.
@@ -101,8 +103,8 @@ func TestSUB1ResponseBeforeDelivery(t *testing.T) {
 				go func() { hs.Serve(l); close(served) }()
 				g := newRig(t, server.Options{
 					Principal: func(context.Context, *mcp.RequestExtra) string { return "alice" },
-					Webhook: &server.WebhookOptions{AllowReceivers: []string{"http://receiver.test"},
-						Callbacks: server.Callbacks{AllowOrigins: []string{"http://receiver.test"}, DialContext: l.DialContext, Resolver: anywhere{}}}})
+					Webhooks: webhooks.New(webhooks.Options{AllowReceivers: []string{"http://receiver.test"},
+						Callbacks: callbacks.Options{AllowOrigins: []string{"http://receiver.test"}, DialContext: l.DialContext, Resolver: anywhere{}}})})
 				raw, err := port.Of(g.es).Call(t.Context(), port.Request{Method: wire.MethodPoll, Params: json.RawMessage(`{"name":"tick"}`), Principal: "alice"})
 				var polled struct{ Cursor string }
 				if err != nil || json.Unmarshal(raw, &polled) != nil {

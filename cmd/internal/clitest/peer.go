@@ -24,6 +24,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -114,9 +116,9 @@ func StartPeer(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		o.Store = memory.New()
 		o.Principal = func(context.Context, *mcp.RequestExtra) string { return "me" }
-		o.Webhook = &server.WebhookOptions{Callbacks: server.Callbacks{
+		o.Webhooks = webhooks.New(webhooks.Options{Callbacks: callbacks.Options{
 			AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, TLS: &tls.Config{RootCAs: roots}},
-			Retry: server.Retry{Schedule: []time.Duration{0, 500 * time.Millisecond, time.Second}}}
+			Retry: webhooks.Retry{Schedule: []time.Duration{0, 500 * time.Millisecond, time.Second}}})
 	}
 	p, err := NewPeer(ts.MkAbs(args[0]), o)
 	ts.Check(err)

@@ -18,6 +18,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -81,8 +83,8 @@ func right(t *testing.T, n *site, plain bool) http.Handler {
 			}
 			return ""
 		},
-		Webhook: &server.WebhookOptions{Callbacks: server.Callbacks{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-			TLS: memnet.ClientTLS(), DialContext: n.DialContext}}})
+		Webhooks: webhooks.New(webhooks.Options{Callbacks: callbacks.Options{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			TLS: memnet.ClientTLS(), DialContext: n.DialContext}})})
 	if err != nil {
 		t.Fatal(err)
 	}

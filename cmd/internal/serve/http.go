@@ -21,6 +21,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -35,29 +37,27 @@ func principal(_ context.Context, extra *mcp.RequestExtra) string {
 	return extra.TokenInfo.UserID
 }
 
-// webhooks returns the options for webhook delivery, or nil if no caller can have a principal.
-func (o Options) webhooks() (*server.WebhookOptions, error) {
+// webhooks returns the part for webhook delivery, or nil if no caller can have a principal.
+func (o Options) webhooks() (server.Part, error) {
 	if o.Token == "" || o.HTTP == "" {
 		return nil, nil
 	}
-	w := &server.WebhookOptions{}
-	w.Callbacks.Loopback = o.Dev
-	if o.CallbackCA == "" {
-		return w, nil
+	c := callbacks.Options{Loopback: o.Dev}
+	if o.CallbackCA != "" {
+		pem, err := os.ReadFile(o.CallbackCA)
+		if err != nil {
+			return nil, fmt.Errorf("--callback-ca: %w", err)
+		}
+		roots, err := x509.SystemCertPool()
+		if err != nil {
+			roots = x509.NewCertPool()
+		}
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, usagef("--callback-ca %s: no certificate in PEM", o.CallbackCA)
+		}
+		c.TLS = &tls.Config{RootCAs: roots}
 	}
-	pem, err := os.ReadFile(o.CallbackCA)
-	if err != nil {
-		return nil, fmt.Errorf("--callback-ca: %w", err)
-	}
-	roots, err := x509.SystemCertPool()
-	if err != nil {
-		roots = x509.NewCertPool()
-	}
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, usagef("--callback-ca %s: no certificate in PEM", o.CallbackCA)
-	}
-	w.Callbacks.TLS = &tls.Config{RootCAs: roots}
-	return w, nil
+	return webhooks.New(webhooks.Options{Callbacks: c}), nil
 }
 
 // serveHTTP serves MCP at /mcp and accepts events at /emit/ until ctx is done.

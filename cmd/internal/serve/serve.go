@@ -135,7 +135,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	t.es, err = server.New(srv, server.Options{Store: memory.New(), NextPoll: time.Second, Heartbeat: 2 * time.Second,
-		Webhook: webhooks, Principal: principal,
+		Webhooks: webhooks, Principal: principal,
 		Logger: slog.New(slog.NewTextHandler(t, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		return err

@@ -32,6 +32,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 )
 
 // required is set where tests must not be skipped, as in CI.
@@ -124,9 +127,10 @@ func newSite(t *testing.T, description string) *site {
 	t.Cleanup(s.endpoint.Close)
 	var err error
 	s.es, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{
-		Logger: slog.New(slog.DiscardHandler),
-		Webhook: &server.WebhookOptions{Callbacks: server.Callbacks{AllowOrigins: []string{s.endpoint.URL}}, Quota: server.Quota{PerPrincipal: -1},
-			Retry: server.Retry{Schedule: []time.Duration{0, time.Hour}, Suspend: server.Suspension{Rate: 0.5, Min: 1}}},
+		Operators: operators.New(),
+		Logger:    slog.New(slog.DiscardHandler),
+		Webhooks: webhooks.New(webhooks.Options{Callbacks: callbacks.Options{AllowOrigins: []string{s.endpoint.URL}}, Quota: webhooks.Quota{PerPrincipal: -1},
+			Retry: webhooks.Retry{Schedule: []time.Duration{0, time.Hour}, Suspend: webhooks.Suspension{Rate: 0.5, Min: 1}}}),
 	})
 	if err != nil {
 		t.Fatal(err)

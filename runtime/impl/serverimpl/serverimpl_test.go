@@ -13,6 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 )
 
 type arguments struct{}
@@ -107,7 +108,7 @@ func TestRegisterPrivate(t *testing.T) {
 	if _, err := serverimpl.Register(newServer(t), file, "e", nil, hooks, nil); err != nil {
 		t.Error(err)
 	}
-	worker, err := server.NewEmitOnly(server.Options{Store: memcluster.New().Open()})
+	worker, err := server.NewEmitOnly(server.Options{Store: memcluster.New().Open(), Replicas: replicas.New(replicas.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}

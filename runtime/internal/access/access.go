@@ -39,6 +39,16 @@ func (g *Gate) IsVisible(ctx context.Context, principal, event string) (ok bool,
 	return ok, err
 }
 
+// IsHidden reports whether the Visible hook hides the event type from the principal. It logs an error of the hook, which
+// hides nothing.
+func (g *Gate) IsHidden(ctx context.Context, principal, event string) bool {
+	ok, err := g.IsVisible(ctx, principal, event)
+	if err != nil {
+		g.Log.Internal(ctx, "asking Visible again", err)
+	}
+	return err == nil && !ok
+}
+
 // Admit calls both Authorize hooks for a new subscription and returns their error (AUTH-1).
 func (g *Gate) Admit(ctx context.Context, principal string, a eventtype.Arguments) error {
 	event := a.Def.Kernel().Name

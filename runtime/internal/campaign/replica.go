@@ -24,6 +24,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/next"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -74,11 +78,12 @@ func (o *replicaOptions) serve(ctx context.Context, open Open) (err error) {
 	}
 	defer func() { err = errors.Join(err, kept.Close()) }()
 	so := server.Options{
-		Store: kept.Store, Outbox: kept.Outbox, Heartbeat: heartbeat, NextPoll: 200 * time.Millisecond, Retention: server.Retention{MaxCount: -1},
-		Replica: server.Replica{Name: o.name, Lease: o.lease}, Logger: log,
+		Operators: operators.New(),
+		Store:     kept.Store, Outbox: kept.Outbox, Heartbeat: heartbeat, NextPoll: 200 * time.Millisecond, Retention: server.Retention{MaxCount: -1},
+		Replicas: replicas.New(replicas.Options{Name: o.name, Lease: o.lease}), Logger: log,
 	}
 	if o.callbacks != "" {
-		so.Webhook = o.webhooks()
+		so.Webhooks = webhooks.New(o.webhooks())
 	}
 	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "tickets", Version: "1"}, nil), so)
 	if err != nil {
@@ -132,10 +137,10 @@ func (o *replicaOptions) serve(ctx context.Context, open Open) (err error) {
 
 // webhooks returns the options for delivering to the campaign's receivers. Each replica uses a different source
 // address, by which a receiver identifies it.
-func (o *replicaOptions) webhooks() *server.WebhookOptions {
+func (o *replicaOptions) webhooks() webhooks.Options {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(o.source)}}
-	w := &server.WebhookOptions{}
-	w.Callbacks = server.Callbacks{AllowOrigins: []string{o.callbacks}, DialContext: dialer.DialContext}
+	w := webhooks.Options{}
+	w.Callbacks = callbacks.Options{AllowOrigins: []string{o.callbacks}, DialContext: dialer.DialContext}
 	w.Retry.Schedule = []time.Duration{0, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
 		5 * time.Second, 10 * time.Second}
 	w.MinTTL, w.Quota.PerPrincipal, w.Verify.Budget = time.Second, quota, 1<<20

@@ -86,7 +86,7 @@ func TestREP6Refused(t *testing.T) {
 		st.Inject(memcluster.Faults{})
 		p, err := start(t, st, func(o *Options) { o.Lease = time.Second - 1 })
 		must(t, err)
-		if err := p.Join(p.webhooks); err == nil || err.Error() != "Options.Replica.Lease is 999.999999ms, must be at least 1s" {
+		if err := p.Join(p.webhooks); err == nil || err.Error() != "replicas.Options.Lease is 999.999999ms, must be at least 1s" {
 			t.Error(err)
 		}
 		must(t, p.webhooks.Shutdown(t.Context()))

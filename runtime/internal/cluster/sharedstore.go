@@ -90,7 +90,7 @@ func (c *Many) Join(w *subscriber.Subscriptions) error {
 	}
 	if c.o.Lease != 0 && c.o.Lease < minLease {
 		c.Log.Shutdown()
-		return fmt.Errorf("Options.Replica.Lease is %v, must be at least %v", c.o.Lease, minLease)
+		return fmt.Errorf("replicas.Options.Lease is %v, must be at least %v", c.o.Lease, minLease)
 	}
 	if c.o.Name == "" {
 		host, _ := os.Hostname()

@@ -47,7 +47,7 @@ func (u *upstream) check(_ context.Context, _ filter, cursor string) (events.Pag
 // repeat deliveries.
 func checksGoOn(f *fleet) {
 	u := &upstream{}
-	f.options.Replica.Lease = 2 * time.Second
+	f.lease = 2 * time.Second
 	f.register = func(s *server.Server) (*server.Emitter[incident], error) {
 		return nil, server.RegisterCheck(s, f.typ, u.check, f.hooks, server.WithNextPoll(20*time.Millisecond))
 	}

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -85,9 +85,9 @@ func unsubscribeOfWhoHasGone(f *fleet) {
 // refreshOfASuspendedOne tests a refresh that arrives after the owner has crashed, when no process can be notified. The
 // refresh still reactivates the subscription (SUB-5).
 func refreshOfASuspendedOne(f *fleet) {
-	f.options.Replica.Lease = 2 * time.Second
-	f.options.Webhook.Retry.Suspend = server.Suspension{Min: 1}
-	f.options.Webhook.Retry.Schedule = []time.Duration{0, time.Hour}
+	f.lease = 2 * time.Second
+	f.webhooks.Retry.Suspend = webhooks.Suspension{Min: 1}
+	f.webhooks.Retry.Schedule = []time.Duration{0, time.Hour}
 	f.start(2)
 	sub := f.members[0].subscribe("ann", params(hook(0), secretA, ""))
 	f.r.setHandler(refuse)

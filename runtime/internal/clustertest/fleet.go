@@ -18,6 +18,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -48,10 +51,12 @@ type fleet struct {
 	bubble   bool
 	shortest time.Duration // the minimum lease
 	Store
-	watch   engine.Shared // used by no server
-	options server.Options
-	typ     events.Type[filter, incident]
-	hooks   server.Hooks[filter, incident]
+	watch    engine.Shared // used by no server
+	options  server.Options
+	lease    time.Duration // of the members
+	webhooks webhooks.Options
+	typ      events.Type[filter, incident]
+	hooks    server.Hooks[filter, incident]
 	// register registers the event type with a new server. By default, the type has an emitter.
 	register func(s *server.Server) (*server.Emitter[incident], error)
 	r        *receiver
@@ -76,11 +81,9 @@ func newFleet(t *testing.T, e Engine) *fleet {
 	f.register = func(s *server.Server) (*server.Emitter[incident], error) { return server.Register(s, f.typ, f.hooks) }
 	f.Store = e.New(t)
 	f.watch = f.Open()
-	f.options = server.Options{
-		Replica: server.Replica{Lease: 20 * time.Second}, // without a crash, no lease expires, even on a busy machine
-		Webhook: &server.WebhookOptions{Callbacks: f.r.callbacks(), Retry: server.Retry{Jitter: -1}},
-		Logger:  slog.New(slog.DiscardHandler),
-	}
+	f.lease = 20 * time.Second // without a crash, no lease expires, even on a busy machine
+	f.webhooks = webhooks.Options{Callbacks: f.r.callbacks(), Retry: webhooks.Retry{Jitter: -1}}
+	f.options = server.Options{Logger: slog.New(slog.DiscardHandler)}
 	if testing.Verbose() {
 		f.options.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
@@ -103,7 +106,8 @@ func (f *fleet) join() *member {
 	m.name = fmt.Sprint("r", len(f.members))
 	f.mu.Unlock()
 	o := f.options
-	o.Store, o.Replica.Name, o.Replica.Lease = m.store, m.name, max(o.Replica.Lease, f.shortest)
+	o.Store, o.Webhooks, o.Operators = m.store, webhooks.New(f.webhooks), operators.New()
+	o.Replicas = replicas.New(replicas.Options{Name: m.name, Lease: max(f.lease, f.shortest)})
 	var err error
 	if m.Server, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), o); err != nil {
 		f.Fatal(err)

@@ -211,7 +211,7 @@ func askedElsewhere(f *fleet) {
 }
 
 func sentOnce(f *fleet) {
-	f.options.Webhook.Retry.Schedule = []time.Duration{0, 50 * time.Millisecond}
+	f.webhooks.Retry.Schedule = []time.Duration{0, 50 * time.Millisecond}
 	f.start(2)
 	var ids []string
 	for i := range 6 {

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -69,7 +70,7 @@ func (f *fleet) recordHooks() *journal {
 // quota tests that a subscribe request beyond the quota fails with ResourceExhausted, even if many requests run
 // concurrently. Each call to OnSubscribe is followed by a call to OnUnsubscribe.
 func quota(f *fleet) {
-	f.options.Webhook.Quota = server.Quota{PerPrincipal: 4, Total: 6}
+	f.webhooks.Quota = webhooks.Quota{PerPrincipal: 4, Total: 6}
 	j := f.recordHooks()
 	f.start(3)
 	var wg sync.WaitGroup
@@ -210,7 +211,7 @@ func actionsReachTheOwner(f *fleet) {
 // ordersSurviveTheOwner tests that the next owner sends the envelopes. A subscription that began after an order
 // continues even if its owner crashes.
 func ordersSurviveTheOwner(f *fleet) {
-	f.options.Replica.Lease = 2 * time.Second
+	f.lease = 2 * time.Second
 	f.start(2)
 	const p1 = `,"arguments":{"severity":"P1"}`
 	var ids []string

@@ -103,7 +103,7 @@ func rollingRestart(f *fleet) {
 // crash tests that the next owner starts at most the lease plus about two seconds later. It repeats only events that
 // were not settled.
 func crash(f *fleet) {
-	f.options.Replica.Lease = 3 * time.Second
+	f.lease = 3 * time.Second
 	f.start(3)
 	const subs = 8
 	var first string

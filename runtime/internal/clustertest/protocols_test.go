@@ -13,6 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -36,7 +37,7 @@ func TestREP18SharedStoreIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
-			es, err := server.New(srv, server.Options{Store: memcluster.New().Open(), Logger: slog.New(slog.DiscardHandler)})
+			es, err := server.New(srv, server.Options{Store: memcluster.New().Open(), Replicas: replicas.New(replicas.Options{}), Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}

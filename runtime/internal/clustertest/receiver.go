@@ -16,7 +16,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -93,12 +93,12 @@ func serve(t *testing.T) *receiver {
 }
 
 // callbacks returns the options for servers that deliver to the receiver.
-func (r *receiver) callbacks() server.Callbacks {
-	return server.Callbacks{AllowOrigins: []string{origin}, DialContext: r.net.DialContext, Resolver: r,
+func (r *receiver) callbacks() callbacks.Options {
+	return callbacks.Options{AllowOrigins: []string{origin}, DialContext: r.net.DialContext, Resolver: r,
 		Timeout: time.Minute} // so that delayed attempts do not time out on a busy machine
 }
 
-// LookupNetIP implements [server.Resolver].
+// LookupNetIP implements [callbacks.Resolver].
 func (r *receiver) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, error) {
 	return []netip.Addr{netip.MustParseAddr("93.184.216.34")}, ctx.Err()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -395,7 +396,7 @@ func othersCannotBeTold(f *fleet) {
 func ordersOfAWorker(f *fleet) {
 	f.start(1)
 	s := f.members[0].stream("ann", `{"name":"e"}`)
-	worker, err := server.NewEmitOnly(server.Options{Store: f.Open(), Logger: f.options.Logger})
+	worker, err := server.NewEmitOnly(server.Options{Store: f.Open(), Replicas: replicas.New(replicas.Options{}), Logger: f.options.Logger})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -96,14 +96,14 @@ const (
 	Failed
 )
 
-// Suspension is server.Suspension (HOOK-5).
+// Suspension is webhooks.Suspension (HOOK-5).
 type Suspension struct {
 	Rate   float64
 	Window time.Duration
 	Min    int
 }
 
-// A Limit is server.RateLimit (HOOK-9).
+// A Limit is webhooks.RateLimit (HOOK-9).
 type Limit struct {
 	Rate  rate.Limit
 	Burst int
@@ -122,7 +122,7 @@ type Options struct {
 	// Identity adds the server's signature (HOOK-10). If it is nil, requests have no server signature.
 	Identity *webhook.Identity
 
-	// server.Retry documents these options and their defaults (HOOK-3, HOOK-5, HOOK-9). RetryWindow is its Window. The
+	// webhooks.Retry documents these options and their defaults (HOOK-3, HOOK-5, HOOK-9). RetryWindow is its Window. The
 	// Sender should keep up to PerHost idle connections to each host.
 	Schedule                          []time.Duration
 	Jitter                            float64

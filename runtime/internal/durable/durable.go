@@ -35,12 +35,42 @@ type Options struct {
 	// Name and Lease are those of [cluster.Options].
 	Name  string
 	Lease time.Duration
+	// Operators reports whether operators can use the server.
+	Operators bool
+}
+
+// A value implements [part.Part].
+type value struct {
+	shared part.Value
+	apply  func(core *part.Core, o *Options) error
+}
+
+func (v *value) Value() *part.Value { return &v.shared }
+
+// NewPart returns a part. The function apply sets the options that the part adds to the parts of its server.
+func NewPart(kind part.Kind, options any, apply func(core *part.Core, o *Options) error) part.Part {
+	return &value{part.Value{Kind: kind, Options: options, Start: start}, apply}
+}
+
+// start starts the parts of a server, which were made by [NewPart].
+func start(ctx context.Context, core *part.Core, all []part.Part) (part.Service, error) {
+	var o Options
+	for _, p := range all {
+		if err := p.(*value).apply(core, &o); err != nil {
+			return nil, err
+		}
+	}
+	s, err := newService(ctx, core, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Webhooks configures webhook delivery.
 type Webhooks struct {
 	Callbacks netguard.Options
-	Delivery  delivery.Options // without the fields that [New] sets
+	Delivery  delivery.Options // without the fields that the Service sets
 	Attempts  engine.AttemptBounds
 	Verify    verify.Limits
 	// Allow lists callbacks that are accepted without verification.
@@ -64,8 +94,7 @@ type Service struct {
 	Operators *operate.Admin
 }
 
-// New returns the parts of a server.
-func New(ctx context.Context, core *part.Core, o Options) (*Service, error) {
+func newService(ctx context.Context, core *part.Core, o Options) (*Service, error) {
 	s := &Service{core: core, options: o}
 	var err error
 	if s.Processes, err = cluster.New(ctx, cluster.Options{Host: clusterHost{host{core.Access, core.Memory, s}}, Store: core.Store, Outbox: core.Outbox,
@@ -256,7 +285,12 @@ func (s *Service) RefreshVisibility(ctx context.Context) error {
 }
 
 // Admin implements [part.Service].
-func (s *Service) Admin() operator.Admin { return s.Operators }
+func (s *Service) Admin() operator.Admin {
+	if !s.options.Operators {
+		return nil
+	}
+	return s.Operators
+}
 
 // KeySet implements [part.Service].
 func (s *Service) KeySet() http.Handler {

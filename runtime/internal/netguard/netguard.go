@@ -30,7 +30,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Options configures a [Guard]. The fields are documented in server.Callbacks. The zero value allows public addresses
+// Options configures a [Guard]. The fields are documented in webhooks.Callbacks. The zero value allows public addresses
 // over https.
 type Options struct {
 	AllowHosts, AllowOrigins    []string

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -38,7 +39,7 @@ func newPair(t *testing.T) pair {
 	var beds []*bed
 	for _, name := range []string{"a", "b"} {
 		st := c.Open()
-		b := newBed(t, setup{store: st, r: p.r, replica: server.Replica{Name: name, Lease: 5 * time.Minute}})
+		b := newBed(t, setup{store: st, r: p.r, replica: replicas.Options{Name: name, Lease: 5 * time.Minute}})
 		p.e = b.event("e")
 		stores[b] = st
 		beds = append(beds, b)

@@ -29,7 +29,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -100,8 +105,8 @@ type setup struct {
 	kept    int // attempts per subscription; 0 is the default, negative keeps none
 	without bool
 	r       *receiver
-	suspend server.Suspension
-	replica server.Replica
+	suspend webhooks.Suspension
+	replica replicas.Options
 }
 
 func newBed(t *testing.T, o setup) *bed {
@@ -110,14 +115,18 @@ func newBed(t *testing.T, o setup) *bed {
 	if o.store == nil {
 		o.store = memory.New()
 	}
-	so := server.Options{Store: o.store, Visible: b.visible, Authorize: b.authorize, Reauthorize: -1, Replica: o.replica,
+	so := server.Options{Store: o.store, Visible: b.visible, Authorize: b.authorize, Reauthorize: -1, Operators: operators.New(),
 		Logger: slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	if _, ok := o.store.(engine.Shared); ok {
+		so.Replicas = replicas.New(o.replica)
+	}
 	if !o.without {
-		so.Webhook = &server.WebhookOptions{Callbacks: server.Callbacks{AllowOrigins: []string{origin}, Resolver: resolver{}}, DefaultTTL: time.Hour, MaxTTL: time.Hour,
-			Retry: server.Retry{Jitter: -1, Suspend: o.suspend}, Attempts: server.Attempts{PerSubscription: o.kept}}
+		w := webhooks.Options{Callbacks: callbacks.Options{AllowOrigins: []string{origin}, Resolver: resolver{}}, DefaultTTL: time.Hour, MaxTTL: time.Hour,
+			Retry: webhooks.Retry{Jitter: -1, Suspend: o.suspend}, Attempts: webhooks.Attempts{PerSubscription: o.kept}}
 		if o.r != nil {
-			so.Webhook.Callbacks.DialContext = o.r.net.DialContext
+			w.Callbacks.DialContext = o.r.net.DialContext
 		}
+		so.Webhooks = webhooks.New(w)
 	}
 	var err error
 	b.es, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), so)

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 )
 
 // happenings is what a window says of its occurrences, in pages of any size.
@@ -143,7 +144,7 @@ func (b *bed) why(id, reason, help string, words ...string) operator.Delay {
 func TestSRV8Why(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
-		b := newBed(t, setup{r: r, suspend: server.Suspension{Min: 8, Rate: 0.5}})
+		b := newBed(t, setup{r: r, suspend: webhooks.Suspension{Min: 8, Rate: 0.5}})
 		e := b.event("e")
 		ctx := t.Context()
 		id := b.at("ann", "/a")

@@ -7,6 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -92,7 +93,7 @@ func (o *Obeyer) Prepare(what orders.Order) {
 		return
 	}
 	for _, c := range o.Admin.allConnections() {
-		if matchesRevocation(c, what.Principal, what.Names) {
+		if part.Belongs(c, what.Principal, what.Names) {
 			c.Hold()
 		}
 	}

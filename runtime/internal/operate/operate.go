@@ -19,7 +19,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
-	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -40,8 +39,8 @@ type Host interface {
 	Pollers() []Connection
 	Poller(subscription string) Connection
 
-	// IsVisible calls the author's hook to decide whether the event type is visible to the principal.
-	IsVisible(ctx context.Context, principal, event string) (bool, error)
+	// IsHidden calls the author's hook to decide whether the event type is hidden from the principal.
+	IsHidden(ctx context.Context, principal, event string) bool
 	// Refused calls all hooks for a webhook subscription and returns nil if they allow it (LIST-4, AUTH-2).
 	Refused(ctx context.Context, principal string, a eventtype.Arguments) *events.Error
 	// Deciding is called before the [Connection.Refused] calls for all live connections. It makes a poll that the hooks
@@ -53,17 +52,12 @@ type Host interface {
 
 // A Connection is an open stream or a poller between two polls.
 type Connection interface {
-	// Info describes the connection, without ID and Behind.
-	Info() operator.Connection
+	part.Connection
 	Type() eventtype.Type
 	// Behind returns the number of log entries that the connection has not passed, or nil if the number is unknown.
 	Behind() *int64
-	// Refused calls the author's hooks for the connection and returns their error, or nil if they allow it.
-	Refused(ctx context.Context) *events.Error
 	// Hold stops the writes of occurrences until Terminate is called. It calls no hook.
 	Hold()
-	// Terminate ends a stream or the polls in flight of a poller with the error.
-	Terminate(e *events.Error)
 }
 
 // A Stream is a [Connection] to which the server writes.

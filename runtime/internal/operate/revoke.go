@@ -3,24 +3,17 @@ package operate
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 )
-
-// matchesRevocation reports whether a connection belongs to the principal and to one of the named event types. If names
-// is empty, all event types match.
-func matchesRevocation(c Connection, principal string, names []string) bool {
-	i := c.Info()
-	return i.Principal == principal && (len(names) == 0 || slices.Contains(names, i.Event))
-}
 
 func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...string) (int, error) {
 	ids := map[string]bool{}
 	for _, c := range a.allConnections() {
-		if matchesRevocation(c, principal, names) {
+		if part.Belongs(c, principal, names) {
 			ids[c.Info().Subscription] = true
 		}
 	}
@@ -49,11 +42,7 @@ func (a *Admin) Revoke(ctx context.Context, principal string, names []string) er
 
 func (a *Admin) revokeConnected(ctx context.Context, principal string, names []string) {
 	a.o.Host.Deciding()
-	for _, c := range a.allConnections() {
-		if matchesRevocation(c, principal, names) {
-			c.Terminate(cmp.Or(c.Refused(ctx), fault.Revoked()))
-		}
-	}
+	part.Revoke(ctx, a.allConnections(), principal, names)
 }
 
 // executeRevocation ends the webhook subscriptions that a revoke order covers. They include subscriptions that become
@@ -80,21 +69,14 @@ func (a *Admin) Reauthorize(ctx context.Context, principal string, names []strin
 }
 
 func (a *Admin) reauthorize(ctx context.Context, principal string, names []string) {
-	a.recheckSelected(ctx, func(c Connection) bool { return matchesRevocation(c, principal, names) }, subscriber.OfPrincipal(principal, names))
+	a.recheckSelected(ctx, func(c Connection) bool { return part.Belongs(c, principal, names) }, subscriber.OfPrincipal(principal, names))
 }
 
 // recheckSelected calls the author's hooks for the selected subscriptions and ends the subscriptions that the hooks
 // refuse.
 func (a *Admin) recheckSelected(ctx context.Context, pick func(Connection) bool, which func(*subscriber.Live) bool) {
 	a.o.Host.Deciding()
-	for _, c := range a.allConnections() {
-		if !pick(c) {
-			continue
-		}
-		if e := c.Refused(ctx); e != nil {
-			c.Terminate(e)
-		}
-	}
+	part.Recheck(ctx, a.allConnections(), pick)
 	if w := a.o.Webhooks; w != nil {
 		w.Each(which, func(h *subscriber.Live) { w.Recheck(ctx, h) })
 	}
@@ -107,19 +89,9 @@ func (a *Admin) RefreshVisibility(ctx context.Context) error {
 }
 
 func (a *Admin) refreshVisibility(ctx context.Context) {
-	hidden := func(principal, event string) bool {
-		ok, err := a.o.Host.IsVisible(ctx, principal, event)
-		if err != nil {
-			a.o.Log.Internal(ctx, "asking Visible again", err)
-		}
-		return err == nil && !ok
-	}
+	hidden := func(principal, event string) bool { return a.o.Host.IsHidden(ctx, principal, event) }
 	a.o.Host.Deciding()
-	for _, c := range a.allConnections() {
-		if i := c.Info(); hidden(i.Principal, i.Event) {
-			c.Terminate(fault.NotFound("event"))
-		}
-	}
+	part.Hide(a.allConnections(), hidden)
 	if w := a.o.Webhooks; w != nil {
 		w.Each(anyWebhook, func(h *subscriber.Live) {
 			if hidden(h.Principal, h.Type.Name()) {

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -22,7 +23,7 @@ import (
 func TestSRV8Webhooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
-		b := newBed(t, setup{r: r, suspend: server.Suspension{Rate: 0.5, Min: 2, Window: time.Hour}})
+		b := newBed(t, setup{r: r, suspend: webhooks.Suspension{Rate: 0.5, Min: 2, Window: time.Hour}})
 		e := b.event("e")
 		ctx := t.Context()
 		ann, bob := b.subscribe("ann"), b.subscribe("bob")

@@ -25,6 +25,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -74,7 +75,7 @@ func documented(t *testing.T) (instruments map[string]measured, attributes []str
 // and the keys of their attributes.
 func TestMetrics(t *testing.T) {
 	m := &metertest.Meter{}
-	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{Meter: m, Webhook: &server.WebhookOptions{}})
+	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{Meter: m, Webhooks: webhooks.New(webhooks.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}

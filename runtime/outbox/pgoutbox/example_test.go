@@ -12,6 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/outbox/pgoutbox"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
@@ -50,7 +52,7 @@ func createTicket(ctx context.Context, id string) error {
 	}
 	defer box.Close()
 	srv := mcp.NewServer(&mcp.Implementation{Name: "tickets", Version: "1"}, nil)
-	es, err := server.New(srv, server.Options{Store: st, Outbox: box.Relay(st), Retention: server.Retention{MaxAge: day}})
+	es, err := server.New(srv, server.Options{Store: st, Replicas: replicas.New(replicas.Options{}), Operators: operators.New(), Outbox: box.Relay(st), Retention: server.Retention{MaxAge: day}})
 	if err != nil {
 		return err
 	}

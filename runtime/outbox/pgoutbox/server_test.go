@@ -20,6 +20,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/outbox/pgoutbox"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -64,6 +66,7 @@ func newSite(t *testing.T, o server.Options) *site {
 	s := &site{schema: pgtest.Schema(t), store: memcluster.New().Open(), meter: &metertest.Meter{}, told: &logged{}}
 	logger := slog.New(slog.NewTextHandler(s.told, nil))
 	s.box = openBox(t, pgtest.URL(t), s.schema, logger)
+	o.Replicas, o.Operators = replicas.New(replicas.Options{}), operators.New()
 	o.Store, o.Outbox, o.Meter, o.Logger = s.store, s.box.Relay(s.store), s.meter, logger
 	var err error
 	s.Server, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "tickets"}, nil), o)
@@ -221,7 +224,7 @@ func TestOB1Retention(t *testing.T) {
 	// A store with the outbox in its database appends and deletes atomically.
 	told := &logged{}
 	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "tickets"}, nil),
-		server.Options{Store: memcluster.New().Open(), Logger: slog.New(slog.NewTextHandler(told, nil))})
+		server.Options{Store: memcluster.New().Open(), Replicas: replicas.New(replicas.Options{}), Logger: slog.New(slog.NewTextHandler(told, nil))})
 	must(t, err)
 	defer es.Shutdown(context.Background())
 	if _, err := server.Register(es, ticketCreated, server.Hooks[arguments, payload]{}); err != nil || told.String() != "" {

@@ -145,6 +145,13 @@ type SchemaVersion struct {
 	Floor store.Position
 }
 
+// A SchemaComparer is a [store.Store] that knows which changes of schemas are compatible (EVOL-2). For other stores of
+// one process, each change is incompatible, unless the server has a part.
+type SchemaComparer interface {
+	// IncompatibleFeatures returns the features of an event type that changed incompatibly, the first one first.
+	IncompatibleFeatures(old, now SchemaVersion) []string
+}
+
 // Shared is a [store.Store] that several processes, the replicas of a cluster, use concurrently. Its logs
 // implement [Log]. No transaction spans two shards, or a shard and a log.
 //

@@ -32,7 +32,7 @@ const (
 
 // A Checkup contains parameters for [Examine] in addition to the options of the store.
 type Checkup struct {
-	// Lease is the value of server.Options.Replica.Lease that the servers use.
+	// Lease is the value of replicas.Options.Lease that the servers use.
 	Lease time.Duration
 }
 

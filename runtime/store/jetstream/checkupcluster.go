@@ -46,7 +46,7 @@ func (e *examination) checkCluster(ctx context.Context) {
 		live[l.fence()] = true
 		left = min(left, l.record.stamp.Add(l.TTL).Sub(e.state.TimeStamp))
 		if l.TTL < shortLease {
-			e.Add(checkup.Warn, "lease", fmt.Sprintf("%s has a lease of %v", l.Name, l.TTL), "set Options.Replica.Lease to 30s: otherwise the crash of one nats-server can end every lease")
+			e.Add(checkup.Warn, "lease", fmt.Sprintf("%s has a lease of %v", l.Name, l.TTL), "set replicas.Options.Lease to 30s: otherwise the crash of one nats-server can end every lease")
 		}
 	}
 	found := fmt.Sprintf("%d live servers, %d expired leases", len(e.leased), e.over)
@@ -57,7 +57,7 @@ func (e *examination) checkCluster(ctx context.Context) {
 		e.Add(checkup.Warn, "lease", found, "check why these servers died or did not renew: look for `the lease is lost` in their logs. Other servers take over within seconds")
 	case left < e.Lease/3: // leases are renewed after a third of their time
 		e.Add(checkup.Warn, "lease", fmt.Sprintf("%s; the next to expire has %v of %v left", found, left.Round(100*time.Millisecond), e.Lease),
-			"renewals are late: the nats-servers are slow, or a server hangs; check that -lease equals Options.Replica.Lease")
+			"renewals are late: the nats-servers are slow, or a server hangs; check that -lease equals replicas.Options.Lease")
 	default:
 		e.Add(checkup.OK, "lease", found, "")
 	}
@@ -109,7 +109,7 @@ func (e *examination) checkLatency(ctx context.Context) {
 		state = checkup.Warn
 	}
 	e.Add(state, "write", fmt.Sprintf("%v from here; a lease of %v has time for %d", trip.Round(10*time.Microsecond), e.Lease, int(e.Lease/max(trip, 1))),
-		fmt.Sprintf("make Options.Replica.Lease longer than %d writes, or use faster disks or network for the nats-servers", leaseTrips))
+		fmt.Sprintf("make replicas.Options.Lease longer than %d writes, or use faster disks or network for the nats-servers", leaseTrips))
 }
 
 // checkClocks compares this machine's clock with the nats-servers' clocks.

@@ -18,7 +18,7 @@
 // returned to the caller comes from a server that has received a message written after the request. An owner's batch
 // also includes the expected sequence of the shard's hold, so a claim is ordered either before or after the batch.
 //
-// Leases must survive the crash of a nats-server, so set server.Options.Replica.Lease to 30 s. The clocks of the
+// Leases must survive the crash of a nats-server, so set replicas.Options.Lease to 30 s. The clocks of the
 // nats-servers must agree. Adding a subscription writes its record, its progress, its use of a URL and two counters.
 // The whole cluster shares these counters and adds subscriptions one at a time. To restore the streams from a backup,
 // stop the replicas, restore all streams and call [Store.BeginEpochs] before you start the replicas. In a cluster, the

@@ -237,7 +237,7 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 	if ttl < shortLease {
 		s.warn.Do(func() {
 			s.log.Warn("jetstream: leases are short: if one nats-server crashes, writes stall for up to 10 s, and every replica may lose its lease; "+
-				"set Options.Replica.Lease to 30s", "lease", ttl)
+				"set replicas.Options.Lease to 30s", "lease", ttl)
 		})
 	}
 	if err := s.checkGeneration(ctx); err != nil {

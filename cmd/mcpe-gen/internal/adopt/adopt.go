@@ -61,9 +61,12 @@ func (w Wiring) linesAfter(sc *scope, n *nameSet, fail []string, served bool) []
 	b := &block{fail: fail, err: n.err}
 	server, generated := sc.use(serverPath), sc.use(w.Import)
 	n.es = sc.free("es", "eventServer")
-	options := w.storeLines(b, sc, server)
+	options := w.storeLines(b, sc)
 	if w.Webhooks {
-		options = append(options, "Webhook: &"+server+".WebhookOptions{}")
+		options = append(options, partOption(sc, "Webhooks", webhooksPath))
+	}
+	if w.Console {
+		options = append(options, fmt.Sprintf("Operators: %s.New()", sc.use(operatorsPath)))
 	}
 	options = append(options, w.authLines(b, sc, n)...)
 	b.must("%s, %s := %s.New(%s, %s.Options{%s})", n.es, n.err, server, n.srv, server, strings.Join(options, ", "))
@@ -107,7 +110,7 @@ func (w Wiring) linesAfter(sc *scope, n *nameSet, fail []string, served bool) []
 }
 
 // storeLines adds the lines that open the store. It returns the options for it.
-func (w Wiring) storeLines(b *block, sc *scope, server string) (options []string) {
+func (w Wiring) storeLines(b *block, sc *scope) (options []string) {
 	if w.Store == "" {
 		return nil
 	}
@@ -120,10 +123,18 @@ func (w Wiring) storeLines(b *block, sc *scope, server string) (options []string
 	}
 	b.must("%s, %s := %s.OpenStore(%s.Background(), %s)", kept, b.err, setup, sc.use("context"), at)
 	options = []string{"Store: " + kept}
-	if w.Store == "jetstream" {
-		options = append(options, fmt.Sprintf("Replica: %s.Replica{Lease: %s.Lease}", server, setup))
+	switch w.Store {
+	case "postgres":
+		options = append(options, partOption(sc, "Replicas", replicasPath))
+	case "jetstream":
+		options = append(options, fmt.Sprintf("Replicas: %[1]s.New(%[1]s.Options{Lease: %[2]s.Lease})", sc.use(replicasPath), setup))
 	}
 	return options
+}
+
+// partOption returns the option of a server that adds a part with its default options.
+func partOption(sc *scope, name, path string) string {
+	return fmt.Sprintf("%[1]s: %[2]s.New(%[2]s.Options{})", name, sc.use(path))
 }
 
 // authLines adds the lines that authenticate callers. It returns the options for it.

@@ -15,6 +15,9 @@ import (
 // The packages that the lines use, besides the generated ones.
 const (
 	serverPath    = RuntimePath + "/runtime/server"
+	webhooksPath  = serverPath + "/webhooks"
+	replicasPath  = serverPath + "/replicas"
+	operatorsPath = serverPath + "/operators"
 	transportPath = RuntimePath + "/runtime/transport"
 	ingressPath   = RuntimePath + "/runtime/ingress"
 )
@@ -57,7 +60,7 @@ func (w Wiring) newScope(dir string, f *file, declaration ast.Node) *scope {
 			}
 		}
 	}
-	for _, of := range append([]string{serverPath, transportPath, ingressPath, sdkPath, w.Import, w.Setup, "context", "fmt", "net/http", "os"}, loggers...) {
+	for _, of := range append([]string{serverPath, webhooksPath, replicasPath, operatorsPath, transportPath, ingressPath, sdkPath, w.Import, w.Setup, "context", "fmt", "net/http", "os"}, loggers...) {
 		name := importName(f.syntax, of)
 		if name == "" || name == "_" || name == "." || local[name] {
 			name = s.free(path.Base(of), "event"+path.Base(of))

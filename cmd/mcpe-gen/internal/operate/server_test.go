@@ -19,6 +19,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 )
 
 // E1, E6, SRV-8: a server's operator pauses the subscriptions of a host, lets them go on, and has the events sent that
@@ -37,8 +40,8 @@ func TestManyAtServer(t *testing.T) {
 		came[r.Header.Get("webhook-id")]++
 	}))
 	defer endpoint.Close()
-	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{Logger: slog.New(slog.DiscardHandler),
-		Webhook: &server.WebhookOptions{Callbacks: server.Callbacks{AllowOrigins: []string{endpoint.URL}}, Retry: server.Retry{Schedule: []time.Duration{0}}}})
+	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{Operators: operators.New(), Logger: slog.New(slog.DiscardHandler),
+		Webhooks: webhooks.New(webhooks.Options{Callbacks: callbacks.Options{AllowOrigins: []string{endpoint.URL}}, Retry: webhooks.Retry{Schedule: []time.Duration{0}}})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -300,7 +300,7 @@ func (p *checker) checkLeases(ctx context.Context, tx pgx.Tx) error {
 			state = checkup.Warn
 		}
 		p.Add(state, "lease", fmt.Sprintf("%d servers live; the first lease to end has %v of %v left", live, left.Round(100*time.Millisecond), p.Lease),
-			"renewals are late: the database answers slowly, or a server stands still; compare --lease with Options.Replica.Lease")
+			"renewals are late: the database answers slowly, or a server stands still; compare --lease with replicas.Options.Lease")
 	}
 	var took []time.Duration
 	for range trips {
@@ -317,7 +317,7 @@ func (p *checker) checkLeases(ctx context.Context, tx pgx.Tx) error {
 		state = checkup.Warn
 	}
 	p.Add(state, "round trip", fmt.Sprintf("%v from here, a lease of %v lasts %d", trip.Round(10*time.Microsecond), p.Lease, int(p.Lease/max(trip, 1))),
-		fmt.Sprintf("make Options.Replica.Lease longer than %d round trips, or bring servers and database closer together", leaseTrips))
+		fmt.Sprintf("make replicas.Options.Lease longer than %d round trips, or bring servers and database closer together", leaseTrips))
 	return nil
 }
 

@@ -22,7 +22,7 @@ type Options struct {
 	Schema string
 	// Outbox is the schema of an outbox with a relay. If it is "", no outbox is checked.
 	Outbox string
-	// Lease is the lease duration of the servers (Options.Replica.Lease).
+	// Lease is the lease duration of the servers (replicas.Options.Lease).
 	Lease time.Duration
 	// JSON writes the report as a single JSON document.
 	JSON   bool

@@ -29,6 +29,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -98,7 +99,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	defer func() { err = errors.Join(err, kept.Close()) }()
 	srv := mcp.NewServer(&mcp.Implementation{Name: "tickets", Version: "0.1.0"}, nil)
 	es, err := server.New(srv, server.Options{
-		Store: kept, NextPoll: time.Second, Replica: server.Replica{Lease: lease}, Logger: log})
+		Store: kept, NextPoll: time.Second, Replicas: replicas.New(replicas.Options{Lease: lease}), Logger: log})
 	if err != nil {
 		return err
 	}

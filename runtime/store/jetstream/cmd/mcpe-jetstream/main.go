@@ -245,7 +245,7 @@ func doctor(ctx context.Context, args []string, env func(string) string, stdout,
 		"Exit codes: 0 if nothing fails, 1 if no server answers, 7 if a check fails or, with -strict, warns.", stderr)
 	var monitors repeatedFlag
 	fs.Var(&monitors, "monitor", "`URL` of a nats-server's monitoring, such as http://nats-1:8222; repeat it for each server")
-	lease := fs.Duration("lease", 30*time.Second, "the servers' Options.Replica.Lease")
+	lease := fs.Duration("lease", 30*time.Second, "the servers' replicas.Options.Lease")
 	asJSON := fs.Bool("json", false, "write one JSON document")
 	strict := fs.Bool("strict", false, "treat warnings as failures")
 	if err := parse(fs, args); err != nil {

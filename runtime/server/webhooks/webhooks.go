@@ -1,4 +1,5 @@
-package server
+// Package webhooks delivers the events of a server to callbacks, which clients register with events/subscribe.
+package webhooks
 
 import (
 	"cmp"
@@ -8,19 +9,32 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/durable"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// WebhookOptions configures webhook delivery. The zero value is a secure default. It allows only public https callbacks
-// and verifies each callback before the first delivery. Options.Store must implement store.SubscriptionStore, like the
-// stores in this module.
-type WebhookOptions struct {
+// New returns the part of a server that delivers to webhooks. Set server.Options.Webhooks to it. The server's store must
+// implement store.SubscriptionStore, like the stores in this module.
+func New(o Options) part.Part {
+	return durable.NewPart(part.Webhooks, &o, func(core *part.Core, all *durable.Options) error {
+		w, err := o.withDefaults(core.Store)
+		if err == nil {
+			all.Webhooks = w.part()
+		}
+		return err
+	})
+}
+
+// Options configures webhook delivery. The zero value is a secure default. It allows only public https callbacks and
+// verifies each callback before the first delivery.
+type Options struct {
 	// Callbacks configures which callbacks requests may reach, and how. The default is public addresses over https,
 	// with a timeout of 5 s (SSRF-1).
-	Callbacks Callbacks
+	Callbacks callbacks.Options
 	// Retry configures the schedule and limits of delivery attempts, and when deliveries are suspended.
 	Retry Retry
 	// AllowReceivers lists callbacks that are accepted without verification or a DNS lookup. An entry is an origin,
@@ -53,9 +67,18 @@ type WebhookOptions struct {
 	// RequireDurableStore makes New return an error if the store is not durable.
 	RequireDurableStore bool
 
-	// Identity adds a signature with the server's key to the signature with the subscription's secret. [Server.KeySet]
+	// Identity adds a signature with the server's key to the signature with the subscription's secret. Server.KeySet
 	// serves its public keys (HOOK-10).
 	Identity *webhook.Identity
+}
+
+// A Quota sets a limit per principal and a total limit. A zero field means the default, and a negative field means no
+// limit.
+type Quota struct {
+	// PerPrincipal limits the subscriptions of one principal.
+	PerPrincipal int
+	// Total limits the subscriptions of all principals.
+	Total int
 }
 
 // Attempts limits the delivery attempts that are kept for operators. Only results are kept, not requests or responses.
@@ -91,7 +114,7 @@ type Verify struct {
 	PerPrincipal, Total int
 }
 
-// Bounds and defaults of WebhookOptions.
+// Bounds and defaults of [Options].
 const (
 	defaultMinTTL    = time.Minute
 	defaultTTL       = 30 * time.Minute
@@ -105,7 +128,7 @@ const (
 )
 
 // withDefaults returns o with the defaults set. It returns an error if options contradict each other.
-func (o WebhookOptions) withDefaults(s interface{ Durable() bool }) (WebhookOptions, error) {
+func (o Options) withDefaults(s interface{ Durable() bool }) (Options, error) {
 	durable := s.Durable()
 	switch {
 	case o.RequireDurableStore && !durable:
@@ -145,41 +168,27 @@ func (o WebhookOptions) withDefaults(s interface{ Durable() bool }) (WebhookOpti
 	return o, nil
 }
 
-// PresetChatGPT returns o configured for clients that follow OpenAI's ChatGPT guide. It sets CodesSketch,
-// IdempotentUnsubscribe and RequireDurableStore.
+// PresetChatGPT returns o configured for clients that follow OpenAI's ChatGPT guide. It sets IdempotentUnsubscribe and
+// RequireDurableStore. Such clients also need the error codes that are the default of server.Options.Codes.
 func PresetChatGPT(o Options) Options {
-	o.Codes = CodesSketch
-	w := o.cloneWebhook()
-	w.IdempotentUnsubscribe, w.RequireDurableStore = true, true
-	o.Webhook = &w
+	o.IdempotentUnsubscribe, o.RequireDurableStore = true, true
 	return o
-}
-
-// PresetSEP returns o configured for clients that strictly follow SEP-3415. It sets CodesSEP and clears
-// IdempotentUnsubscribe.
-func PresetSEP(o Options) Options {
-	o.Codes = CodesSEP
-	w := o.cloneWebhook()
-	w.IdempotentUnsubscribe = false
-	o.Webhook = &w
-	return o
-}
-
-// cloneWebhook returns a copy of the webhook options, so that presets do not modify the caller's options.
-func (o *Options) cloneWebhook() WebhookOptions {
-	if o.Webhook == nil {
-		return WebhookOptions{}
-	}
-	return *o.Webhook
 }
 
 // part converts o to the options of the part.
-func (o *WebhookOptions) part() *durable.Webhooks {
+func (o *Options) part() *durable.Webhooks {
 	return &durable.Webhooks{
 		Callbacks: netguard.Options(o.Callbacks), Delivery: o.Retry.part(), Attempts: engine.AttemptBounds(o.Attempts),
 		Verify: verify.Limits(o.Verify), Allow: o.AllowReceivers,
 		Terms: subscriber.Terms{Min: o.MinTTL, Default: o.DefaultTTL, Max: o.MaxTTL, NoExpiry: o.AllowNoExpiry},
 		Grace: o.Grace, Quota: subscriber.Quota(o.Quota), Identity: o.Identity,
 		EndWithToken: o.EndWithToken, IdempotentUnsubscribe: o.IdempotentUnsubscribe,
+	}
+}
+
+// setDefault replaces a zero or negative value with the default.
+func setDefault[T int | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
 	}
 }
