@@ -21,7 +21,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -42,22 +41,24 @@ func (o Options) webhooks() (server.Part, error) {
 	if o.Token == "" || o.HTTP == "" {
 		return nil, nil
 	}
-	c := callbacks.Options{Loopback: o.Dev}
-	if o.CallbackCA != "" {
-		pem, err := os.ReadFile(o.CallbackCA)
-		if err != nil {
-			return nil, fmt.Errorf("--callback-ca: %w", err)
-		}
-		roots, err := x509.SystemCertPool()
-		if err != nil {
-			roots = x509.NewCertPool()
-		}
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, usagef("--callback-ca %s: no certificate in PEM", o.CallbackCA)
-		}
-		c.TLS = &tls.Config{RootCAs: roots}
+	var w webhooks.Options
+	w.Callbacks.Loopback = o.Dev
+	if o.CallbackCA == "" {
+		return webhooks.New(w), nil
 	}
-	return webhooks.New(webhooks.Options{Callbacks: c}), nil
+	pem, err := os.ReadFile(o.CallbackCA)
+	if err != nil {
+		return nil, fmt.Errorf("--callback-ca: %w", err)
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, usagef("--callback-ca %s: no certificate in PEM", o.CallbackCA)
+	}
+	w.Callbacks.TLS = &tls.Config{RootCAs: roots}
+	return webhooks.New(w), nil
 }
 
 // serveHTTP serves MCP at /mcp and accepts events at /emit/ until ctx is done.
