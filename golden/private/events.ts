@@ -22,7 +22,7 @@ export type Salary = number;
 export interface Person {
   name: string;
   salary?: Salary;
-  /** Who reports to this person. */
+  /** The employees that this person manages. */
   reports?: Person[];
 }
 
@@ -47,5 +47,5 @@ export const eventNames = [
 
 /** What identifies the schemas of each event type; a server says it in `_meta`. */
 export const fingerprints = {
-  'person.hired': '44db629b8bf05841f6b6e82aa46700f6',
+  'person.hired': 'e6b9f60082c944f590f9da0ac64384ed',
 } as const;

@@ -82,13 +82,13 @@ func (s *PersonHiredSubscription) Subscription() *client.Subscription {
 
 // SubscribePersonHired subscribes to person.hired.
 func SubscribePersonHired(ctx context.Context, c *client.Client, args PersonHiredArguments, o ...client.SubscribeOption) (*PersonHiredSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PersonHiredEventName, "44db629b8bf05841f6b6e82aa46700f6", &args, o)
+	s, err := clientimpl.Subscribe(ctx, c, PersonHiredEventName, "e6b9f60082c944f590f9da0ac64384ed", &args, o)
 	return (*PersonHiredSubscription)(s), err
 }
 
 // HandlePersonHired binds f to the occurrences of person.hired: see [client.Handle].
 func HandlePersonHired(args PersonHiredArguments, f func(context.Context, *PersonHiredEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PersonHiredEventName, "44db629b8bf05841f6b6e82aa46700f6", &args, f, o)
+	return clientimpl.Handle(PersonHiredEventName, "e6b9f60082c944f590f9da0ac64384ed", &args, f, o)
 }
 
 // Salary is the shared type Salary.
@@ -100,7 +100,7 @@ type Salary = float64
 type Person struct {
 	Name   string  `json:"name"`
 	Salary *Salary `json:"salary,omitzero"`
-	// Who reports to this person.
+	// The employees that this person manages.
 	Reports []Person `json:"reports,omitzero"`
 }
 
