@@ -82,7 +82,7 @@ func TestUnseenUnderJunk(t *testing.T) {
 		refused int32
 		wait    time.Duration
 	}{
-		"the same address":  {500 * time.Millisecond, 100, func(int) string { return proxy }, 17, 3 * time.Second},
+		"the same address":  {500 * time.Millisecond, 100, func(int) string { return proxy }, 13, 5 * time.Second},
 		"a network of IPv6": {100 * time.Millisecond, 1000, func(n int) string { return fmt.Sprintf("[2001:db8:7:%x::1]", n%1000) }, 0, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
