@@ -127,9 +127,10 @@ type Action struct {
 	At    time.Time `json:"at"`
 	Actor string    `json:"actor,omitempty"`
 	// Cursor is the start of an ActionReplay, and Last is its last position; 0 means no limit. Once the replay has
-	// started, Last is the last position that it repeats, and Settled contains the positions settled before the replay,
+	// Begun, Last is the last position that it repeats, and Settled contains the positions settled before the replay,
 	// in ascending order.
 	Cursor  string   `json:"cursor,omitempty"`
+	Begun   bool     `json:"begun,omitempty"`
 	Last    Position `json:"last,omitempty"`
 	Settled []Span   `json:"settled,omitempty"`
 	// EventID is the id of the occurrence to redeliver for an ActionSendAgain. Seen is the time of the latest delivery

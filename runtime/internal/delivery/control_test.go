@@ -424,7 +424,7 @@ func TestSRV8Rewind(t *testing.T) {
 					time.Sleep(time.Minute)
 				}
 				n := len(s.all())
-				if err := h.Rewind(t.Context(), 2, 0); err != nil {
+				if err := h.Rewind(t.Context(), 2, 0, unstored); err != nil {
 					t.Fatal(err)
 				}
 				if c := *h.Watermark(); c != "c2" {
@@ -435,7 +435,7 @@ func TestSRV8Rewind(t *testing.T) {
 					t.Errorf("%d deliveries after the rewind, watermark %s", got, *h.Watermark())
 				}
 				h.Remove()
-				if err := h.Rewind(t.Context(), 0, 0); err == nil {
+				if err := h.Rewind(t.Context(), 0, 0, unstored); err == nil {
 					t.Error("rewound after the end")
 				}
 			})
@@ -486,7 +486,7 @@ func TestSRV8RewindWithAnEnd(t *testing.T) {
 			return ids
 		}
 		since()
-		if err := h.Rewind(actor.With(t.Context(), "olga"), 2, 5); err != nil {
+		if err := h.Rewind(actor.With(t.Context(), "olga"), 2, 5, unstored); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(1500 * time.Millisecond) // evt_2 has come again, evt_3 is under way
@@ -557,14 +557,14 @@ func TestSRV8EndReplay(t *testing.T) {
 				top.emit(t, "late") // refused, and due again in five minutes
 				time.Sleep(10 * time.Second)
 				n := len(s.all())
-				if err := h.Rewind(actor.With(t.Context(), "olga"), 2, last); err != nil {
+				if err := h.Rewind(actor.With(t.Context(), "olga"), 2, last, unstored); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(10500 * time.Millisecond)
 				if st := h.Status(); st.AskedBy != "olga" || st.Replaying < many-50 || st.Replaying > many {
 					t.Errorf("under way: %+v", st)
 				}
-				if err := h.Rewind(actor.With(t.Context(), "ivan"), 1, last); err != nil { // another one, which is ended with it
+				if err := h.Rewind(actor.With(t.Context(), "ivan"), 1, last, unstored); err != nil { // another one, which is ended with it
 					t.Fatal(err)
 				}
 				top.emit(t, "meanwhile")
@@ -619,7 +619,7 @@ func TestHOOK8ForgottenAnswerCountsNothing(t *testing.T) {
 		h, _ := top.join(t, e, record("sub_1"), false)
 		top.emit(t, "evt_1")
 		synctest.Wait()
-		if err := h.Rewind(t.Context(), 1, 0); err != nil { // behind it
+		if err := h.Rewind(t.Context(), 1, 0, unstored); err != nil { // behind it
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)

@@ -41,6 +41,7 @@ type Handle struct {
 	stats     *attemptCounts
 	made      *[]operator.Attempt // attempts since the last write; nil for none
 	asked     *Replay             // replay in progress; nil for none
+	before    *store.Progress     // progress to store until the replay has been stored; nil for none
 	limiter   *rate.Limiter
 	health    health
 	failing   instant // first failure of the current run since this engine started
@@ -266,7 +267,11 @@ func (h *Handle) Concerned(ctx context.Context, p store.Position) (concerned, se
 	return len(f.Items) > 0 && f.Items[0].Position == p, h.marks.Settled(p), nil
 }
 
+// progress returns the progress to store.
 func (h *Handle) progress() store.Progress {
+	if h.before != nil {
+		return *h.before
+	}
 	return store.Progress{Epoch: h.epoch, Base: h.marks.Base(), Settled: h.marks.Spans(), Open: h.open}
 }
 

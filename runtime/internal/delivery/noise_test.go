@@ -112,7 +112,7 @@ func special() []scene {
 		{kind: "almost slow", answer: after(950*time.Millisecond, 200), noisy: 10, began: warm},
 		{kind: "hanging after a challenge", answer: hanging, noisy: 1, began: fresh, answered: time.Millisecond},
 		{kind: "replayed", answer: quick, noisy: 1, began: fresh, then: func(t *testing.T, h *Handle) {
-			if err := h.Rewind(t.Context(), 0, 0); err != nil {
+			if err := h.Rewind(t.Context(), 0, 0, unstored); err != nil {
 				t.Error(err)
 			}
 		}},

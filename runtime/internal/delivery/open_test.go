@@ -237,7 +237,7 @@ func TestREP10RewindOpens(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		h := a.all()[0]
 		h.Pause(time.Now())
-		if err := h.Rewind(t.Context(), 1, 0); err != nil {
+		if err := h.Rewind(t.Context(), 1, 0, unstored); err != nil {
 			t.Fatal(err)
 		}
 		if got := stored(t, db)[0].Progress; !got.Open || got.Base != 1 {

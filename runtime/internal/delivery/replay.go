@@ -17,8 +17,11 @@ type Replay struct {
 }
 
 // Rewind redelivers the occurrences after position p up to last (SRV-8). A last of 0 means no upper limit. Later
-// events keep their state. Rewind returns after the new progress has been stored.
-func (h *Handle) Rewind(ctx context.Context, p, last store.Position) error {
+// events keep their state. Rewind calls begun to store the replay before it stores the new progress, because the replay
+// alone then has the positions that were settled. If begun returns false, the stored progress stays before the replay,
+// and Rewind returns [ErrClosed]. Otherwise, it returns after the new progress has been stored. Callers must not call it
+// concurrently.
+func (h *Handle) Rewind(ctx context.Context, p, last store.Position, begun func(*Replay) bool) error {
 	e := h.e
 	e.mu.Lock()
 	if h.hasEnded() || e.closing {
@@ -37,12 +40,22 @@ func (h *Handle) Rewind(ctx context.Context, p, last store.Position) error {
 		asked.Last, asked.Settled = max(asked.Last, earlier.Last), mergeSpans(asked.Settled, earlier.Settled)
 	}
 	h.asked = asked
+	before := h.progress()
+	before.Open = true
+	h.before = &before
 	h.dropWindow()
 	h.marks = NewWatermark(again)
 	h.intake.rewind()
 	h.touched, h.untold = true, false
 	e.markDirty(h)
 	e.scheduleNow(h)
+	e.mu.Unlock()
+	if !begun(asked) {
+		return ErrClosed
+	}
+	e.mu.Lock()
+	h.before, h.touched = nil, true
+	e.markDirty(h)
 	e.mu.Unlock()
 	return e.Flush(ctx)
 }

@@ -43,7 +43,7 @@ func rewindDuring(t *testing.T, during string, last store.Position) {
 			return
 		}
 		h.Pause(time.Now()) // nothing is read before the method has returned
-		go func() { rewinds <- h.Rewind(t.Context(), 0, last) }()
+		go func() { rewinds <- h.Rewind(t.Context(), 0, last, unstored) }()
 		for h.Replaying() == nil {
 			time.Sleep(time.Millisecond)
 		}
@@ -101,7 +101,7 @@ func TestSRV8RewindWhileSendingAgain(t *testing.T) {
 		slow.Store(true)
 		time.AfterFunc(time.Second, func() {
 			h.Pause(time.Now()) // nothing is read before the attempt has ended
-			if err := h.Rewind(t.Context(), 0, 0); err != nil {
+			if err := h.Rewind(t.Context(), 0, 0, unstored); err != nil {
 				t.Error(err)
 			}
 		})
@@ -143,7 +143,7 @@ func TestSRV8EndedReplayKeepsWhatIsUnsettled(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				h.Pause(time.Now()) // nothing is read before the replay is ended
-				if err := h.Rewind(t.Context(), 0, 0); err != nil {
+				if err := h.Rewind(t.Context(), 0, 0, unstored); err != nil {
 					t.Fatal(err)
 				}
 				if err := h.EndReplay(t.Context()); err != nil {

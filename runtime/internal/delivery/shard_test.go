@@ -414,7 +414,7 @@ func TestREP7FencedWriteEndsTheShard(t *testing.T) {
 		h.Wake()
 		h.Resume()
 		h.Terminate(wire.ErrorObject{})
-		if err := h.Rewind(t.Context(), 0, 0); !errors.Is(err, ErrClosed) {
+		if err := h.Rewind(t.Context(), 0, 0, unstored); !errors.Is(err, ErrClosed) {
 			t.Errorf("Rewind: %v", err)
 		}
 		if _, ok := h.Refresh(one, time.Time{}); ok {

@@ -169,7 +169,7 @@ func pendingEndReason(r *store.Subscription) *events.Error {
 func lastReplay(r *store.Subscription) *store.Action {
 	for i := range r.Actions {
 		a := &r.Actions[len(r.Actions)-1-i]
-		if a.Done.IsZero() || a.Failure != nil {
+		if a.Done.IsZero() && !a.Begun || a.Failure != nil {
 			continue
 		}
 		switch {
@@ -268,20 +268,26 @@ func (w *Subscriptions) performAction(h *Live, a *store.Action) {
 	if errors.Is(err, delivery.ErrClosed) || a.Kind == store.ActionEnd || !h.ownedShard.ownership.Valid() {
 		return // an end stays pending until its record is deleted
 	}
-	failure, replay := encodeFailure(err), w.currentLife(h).Handle.Replaying()
-	h.ownedShard.retryUntilDone(h.ownedShard.ownership.Context(), "storing that an action of subscription "+h.ID+" is done", func() error {
-		_, err := w.editRecordWith(h.ownedShard.ownership.Context(), h.ownedShard.owned.PutSubscription, h.ID, func(r *store.Subscription) bool {
+	failure, replaying := encodeFailure(err), w.currentLife(h).Handle.Replaying() != nil
+	w.editAction(h, a, "done", func(stored *store.Action) {
+		if stored.Done, stored.Failure = w.Now(), failure; !replaying {
+			stored.Last, stored.Settled = 0, nil
+		}
+	})
+}
+
+// editAction stores a pending action after edit has changed it to the given state. It returns false if the process no
+// longer owns the subscription.
+func (w *Subscriptions) editAction(h *Live, a *store.Action, state string, edit func(stored *store.Action)) bool {
+	ctx := h.ownedShard.ownership.Context()
+	return h.ownedShard.retryUntilDone(ctx, "storing that an action of subscription "+h.ID+" is "+state, func() error {
+		_, err := w.editRecordWith(ctx, h.ownedShard.owned.PutSubscription, h.ID, func(r *store.Subscription) bool {
 			i := slices.IndexFunc(r.Actions, func(o store.Action) bool { return o.Number == a.Number && o.At.Equal(a.At) })
 			if i < 0 || !r.Actions[i].Done.IsZero() {
 				return false
 			}
 			r.Actions = slices.Clone(r.Actions)
-			done := &r.Actions[i]
-			if done.Done, done.Failure = w.Now(), failure; done.Kind == store.ActionReplay {
-				if done.Last = 0; replay != nil {
-					done.Last, done.Settled = replay.Last, replay.Settled
-				}
-			}
+			edit(&r.Actions[i])
 			return true
 		})
 		if errors.Is(err, errNoRecord) {
@@ -299,7 +305,7 @@ func (w *Subscriptions) act(ctx context.Context, h *Live, a *store.Action) error
 		h.Handle.Resume()
 		return nil
 	case store.ActionReplay:
-		return w.replay(ctx, h, a.Cursor, a.Last)
+		return w.replay(ctx, h, a)
 	case store.ActionEndReplay:
 		err := h.Handle.EndReplay(ctx)
 		if errors.Is(err, delivery.ErrNoReplay) {

@@ -148,47 +148,61 @@ func TestSRV8EndedWhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
-// SRV-8: a replay goes on at the next owner, who knows of it and can end it.
+// SRV-8: a replay goes on at the next owner, who knows of it and can end it, whatever the owner before had stored of it.
 func TestSRV8ReplayAtTheNextOwner(t *testing.T) {
-	bubble(t, func(t *testing.T, f *deployment) {
-		owner := f.process().own()
-		res := owner.subscribe("ann", origin+"a")
-		owner.emit("1", "2", "3")
-		time.Sleep(while)
-		f.r.wants("delivered", "a", "1", "2", "3")
-		if err := owner.SetPaused(t.Context(), res.ID, true); err != nil {
-			t.Fatal(err)
+	for name, written := range map[string]int{"nothing is stored": 0, "it is stored as begun": 1, "it is stored as done": 2} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *deployment) { replayAtTheNextOwner(t, f, written) })
+		})
+	}
+}
+
+func replayAtTheNextOwner(t *testing.T, f *deployment, written int) {
+	owner := f.process().own()
+	res := owner.subscribe("ann", origin+"a")
+	owner.emit("1", "2", "3")
+	time.Sleep(while)
+	f.r.wants("delivered", "a", "1", "2", "3")
+	if err := owner.SetPaused(t.Context(), res.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	writes := 0
+	owner.inject([]string{"Owned.PutSubscription"}, func() error {
+		if writes++; writes > written {
+			return errStore
 		}
-		if err := owner.replay(actor.With(t.Context(), "olga"), res.ID, *res.Cursor, 0); err != nil {
-			t.Fatal(err)
-		}
-		owner.emit("4")
-		time.Sleep(while)
-		owner.crash()
-		next, other := f.process().own(), f.process()
-		time.Sleep(while)
-		r, _ := f.stored(res.ID)
-		if got := subscriber.ReplayIn(&r); got == nil || *got != (operator.Replay{AskedBy: "olga", Left: 3}) {
-			t.Errorf("the replay under way: %+v", got)
-		}
-		if s := next.Get(res.ID).Handle.Status(); s.Replaying != 3 || s.AskedBy != "olga" {
-			t.Errorf("at its owner: %+v", s)
-		}
-		if err := other.Ask(t.Context(), res.ID, store.Action{Kind: store.ActionEndReplay}); err != nil {
-			t.Error(err)
-		}
-		if err := other.Ask(t.Context(), res.ID, store.Action{Kind: store.ActionEndReplay}); kindOf(err) != events.KindNotFound {
-			t.Errorf("a second time: %v", err)
-		}
-		if r, _ = f.stored(res.ID); subscriber.ReplayIn(&r) != nil {
-			t.Error("it is still under way")
-		}
-		if err := next.SetPaused(t.Context(), res.ID, false); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		f.r.wants("what was not delivered before", "a", "1", "2", "3", "4")
+		return nil
 	})
+	err := owner.replay(actor.With(t.Context(), "olga"), res.ID, *res.Cursor, 0)
+	if (err == nil) != (written > 1) {
+		t.Fatal(err)
+	}
+	owner.emit("4")
+	time.Sleep(while)
+	owner.crash()
+	next, other := f.process().own(), f.process()
+	time.Sleep(while)
+	r, _ := f.stored(res.ID)
+	if got := subscriber.ReplayIn(&r); got == nil || *got != (operator.Replay{AskedBy: "olga", Left: 3}) {
+		t.Errorf("the replay under way: %+v", got)
+	}
+	if s := next.Get(res.ID).Handle.Status(); s.Replaying != 3 || s.AskedBy != "olga" {
+		t.Errorf("at its owner: %+v", s)
+	}
+	if err := other.Ask(t.Context(), res.ID, store.Action{Kind: store.ActionEndReplay}); err != nil {
+		t.Error(err)
+	}
+	if err := other.Ask(t.Context(), res.ID, store.Action{Kind: store.ActionEndReplay}); kindOf(err) != events.KindNotFound {
+		t.Errorf("a second time: %v", err)
+	}
+	if r, _ = f.stored(res.ID); subscriber.ReplayIn(&r) != nil {
+		t.Error("it is still under way")
+	}
+	if err := next.SetPaused(t.Context(), res.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+	f.r.wants("what was not delivered before", "a", "1", "2", "3", "4")
 }
 
 // SRV-8: a replay that was ended is not shown any more, neither at its owner nor at the next one, although an event that
@@ -271,7 +285,8 @@ func TestSRV8ReplayInARecord(t *testing.T) {
 	}{
 		{"none", []store.Action{gap}, ""},
 		{"pending", []store.Action{replay(pending, 5)}, ""},
-		{"begun", []store.Action{replay(done, 5), gap}, "5"},
+		{"begun", []store.Action{{Kind: store.ActionReplay, Begun: true, Last: 5, Actor: "5"}, gap}, "5"},
+		{"done", []store.Action{replay(done, 5), gap}, "5"},
 		{"failed", []store.Action{replay(failed, 5)}, ""},
 		{"arrived", []store.Action{replay(done, 3)}, ""},
 		{"ended", []store.Action{replay(done, 5), gap, end(done)}, ""},

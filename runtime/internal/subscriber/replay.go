@@ -20,9 +20,9 @@ import (
 // ReplayTime is the maximum time that an ActionReplay waits for a check.
 const ReplayTime = 10 * time.Second
 
-// replay redelivers the occurrences from the cursor up to the position last. A last of 0 means no upper limit. It
-// never skips unsettled occurrences. After an error, the subscription continues at its previous position.
-func (w *Subscriptions) replay(ctx context.Context, h *Live, cursor string, last store.Position) error {
+// replay performs an ActionReplay. It never skips unsettled occurrences. After an error, the subscription continues at its
+// previous position.
+func (w *Subscriptions) replay(ctx context.Context, h *Live, r *store.Action) error {
 	a, ok := h.reader.arguments()
 	if !ok {
 		return fault.NotFound("event")
@@ -31,11 +31,11 @@ func (w *Subscriptions) replay(ctx context.Context, h *Live, cursor string, last
 	case a.Def.Kernel().NoReplay:
 		return NoReplay(h.Type.Name())
 	case a.Def.Check() == nil:
-		return w.replayFromLog(ctx, h, a, cursor, last)
-	case last > 0:
+		return w.replayFromLog(ctx, h, a, r)
+	case r.Last > 0:
 		return untilError(h.Type.Name())
 	default:
-		return w.replayFromCheck(ctx, h, a, cursor)
+		return w.replayFromCheck(ctx, h, a, r.Cursor)
 	}
 }
 
@@ -113,7 +113,7 @@ func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, 
 }
 
 // replayFromLog replays from the type's log.
-func (w *Subscriptions) replayFromLog(ctx context.Context, h *Live, a eventtype.Arguments, cursor string, last store.Position) error {
+func (w *Subscriptions) replayFromLog(ctx context.Context, h *Live, a eventtype.Arguments, r *store.Action) error {
 	unlock, err := w.keys.Lock(ctx, h.ID)
 	if err != nil {
 		return err
@@ -122,15 +122,20 @@ func (w *Subscriptions) replayFromLog(ctx context.Context, h *Live, a eventtype.
 	if w.Get(h.ID) != h {
 		return fault.NotFound("subscription")
 	}
-	if err := w.checkCursor(ctx, h.Type, h.Principal, a, cursor); err != nil {
+	if err := w.checkCursor(ctx, h.Type, h.Principal, a, r.Cursor); err != nil {
 		return err
 	}
 	_, head := h.Type.Topic().Bounds()
-	from, err := h.Type.Topic().Start(ctx, a.Def.Kernel(), head, topic.Replay{Cursor: &cursor})
+	from, err := h.Type.Topic().Start(ctx, a.Def.Kernel(), head, topic.Replay{Cursor: &r.Cursor})
 	if err != nil {
 		return err
 	}
-	if err := h.Handle.Rewind(ctx, min(from.Position, h.Handle.Base()), last); err != nil {
+	begun := func(replay *delivery.Replay) bool {
+		return w.editAction(h, r, "begun", func(stored *store.Action) {
+			stored.Begun, stored.Last, stored.Settled = true, replay.Last, replay.Settled
+		})
+	}
+	if err := h.Handle.Rewind(ctx, min(from.Position, h.Handle.Base()), r.Last, begun); err != nil {
 		return err
 	}
 	if from.Truncated {
