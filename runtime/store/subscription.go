@@ -53,6 +53,8 @@ type Health struct {
 	LastDeliveryAt time.Time
 	// LastError is the category of the last failed attempt, or "" if no attempt has failed. See ERR-1.
 	LastError string
+	// Slow reports whether the endpoint did not answer the last attempt or challenge within a second.
+	Slow bool
 }
 
 // A ControlPosition is a position in the sequence of requests that end subscriptions or signal gaps. A subscription has the position of the latest request before it was admitted. Times cannot order them,

@@ -97,17 +97,6 @@ type Entry struct {
 	Answered time.Duration
 }
 
-// responseTime returns the response time of the last stored attempt or of the challenge, or 0 if it is not known.
-func (n *Entry) responseTime() time.Duration {
-	switch wire.Category(n.Subscription.Health.LastError) {
-	case wire.Timeout, wire.ConnectionRefused, wire.TLSError:
-		if !n.Subscription.Health.FailedSince.IsZero() {
-			return quickLimit
-		}
-	}
-	return n.Answered
-}
-
 // maxHold limits the delay before the first attempt, because the record's NotBefore might have been set by a different
 // clock.
 const maxHold = 30 * time.Second
@@ -150,9 +139,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 	}
 	h.setHold(now, s.NotBefore, n.Hold)
 	h.guest = e.joinGuest(strings.ToLower(u.Host), s.Principal)
-	if took := n.responseTime(); took > 0 {
-		h.recordResponse(took)
-	}
+	h.restoreClass(s.Health, n.Answered)
 	h.shard.handles[h] = struct{}{}
 	if n.Log != nil && n.Log.ready {
 		h.touched = true // the record may be older than the last update of an earlier handle

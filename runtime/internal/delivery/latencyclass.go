@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 // A class represents the expected response time of an endpoint. Slower classes have fewer slots, so hanging endpoints
@@ -34,11 +36,26 @@ func (h *Handle) class() class {
 	return doubtful
 }
 
+// restoreClass sets the class from the response time of a challenge, or else from the stored health. An endpoint that
+// was quick in an earlier process is unknown: the first of many to be restored would otherwise take all slots.
+func (h *Handle) restoreClass(stored store.Health, answered time.Duration) {
+	if stored.Slow && answered == 0 {
+		answered = quickLimit
+	}
+	h.slow = stored.Slow
+	if answered > 0 {
+		h.recordResponse(answered)
+	}
+}
+
 // recordResponse records the response time of an attempt or a challenge. For an attempt without a response, it is
 // quickLimit.
 func (h *Handle) recordResponse(took time.Duration) {
 	g, was := h.guest, h.class()
-	h.slow = took >= quickLimit
+	if h.slow != (took >= quickLimit) {
+		h.slow = !h.slow
+		h.e.scheduleWrite(h)
+	}
 	g.slow = h.slow
 	switch {
 	case !h.slow:

@@ -27,7 +27,7 @@ type scene struct {
 	began    start
 	apart    time.Duration             // between the same event of one noisy principal and of the next
 	answered time.Duration             // that the noisy endpoints took for their challenges
-	failed   int                       // subscriptions of each noisy principal whose last attempt timed out before the process began
+	slow     int                       // subscriptions of each noisy principal that were slow before the process began
 	settling int                       // first events that are not measured
 	then     func(*testing.T, *Handle) // what an operator does to each noisy subscription after the first event
 }
@@ -106,8 +106,9 @@ func special() []scene {
 		{kind: "hanging", answer: hanging, noisy: 10, hosts: 100, began: warm},
 		{kind: "hanging for some time", answer: hanging, noisy: 20, began: warm, settling: 11},
 		{kind: "slow since a challenge", answer: after(3*time.Second, 200), noisy: 20, began: fresh, answered: 2 * time.Second},
-		{kind: "hanging since one did", answer: hanging, noisy: 20, began: restored, failed: 1},
-		{kind: "hanging since all did", answer: hanging, noisy: 20, began: restored, failed: 100},
+		{kind: "hanging since one did", answer: hanging, noisy: 20, began: restored, slow: 1},
+		{kind: "hanging since all did", answer: hanging, noisy: 20, began: restored, slow: 100},
+		{kind: "slow since all were", answer: after(3*time.Second, 200), noisy: 20, began: restored, slow: 100},
 		{kind: "hanging", answer: hanging, noisy: 10, began: warm, apart: 20 * time.Millisecond},
 		{kind: "almost slow", answer: after(950*time.Millisecond, 200), noisy: 10, began: warm},
 		{kind: "hanging after a challenge", answer: hanging, noisy: 1, began: fresh, answered: time.Millisecond},
@@ -169,12 +170,10 @@ func (c scene) play(t *testing.T) []time.Duration {
 			time.Sleep(c.apart)
 		}
 	}
-	join := func(group int, id, principal, host string, answered time.Duration, failed bool) *Handle {
+	join := func(group int, id, principal, host string, answered time.Duration, slow bool) *Handle {
 		targets[group] = append(targets[group], id)
 		r := record(id)
-		if failed {
-			r.Health = store.Health{FailedSince: time.Now(), LastError: "timeout"}
-		}
+		r.Health.Slow = slow
 		r.Principal, r.URL = principal, "http://"+host+"/"+id
 		if c.began != restored {
 			r.Progress = store.Progress{Base: top.Head(), Open: true}
@@ -193,7 +192,7 @@ func (c scene) play(t *testing.T) []time.Duration {
 			if c.hosts > 0 {
 				host = fmt.Sprintf("other%d.test", i%c.hosts)
 			}
-			noisy = append(noisy, join(p, fmt.Sprintf("noisy_%d_%d", p, i), fmt.Sprint("noisy_", p), host, c.answered, i < c.failed))
+			noisy = append(noisy, join(p, fmt.Sprintf("noisy_%d_%d", p, i), fmt.Sprint("noisy_", p), host, c.answered, i < c.slow))
 		}
 	}
 	others := func(n int) {

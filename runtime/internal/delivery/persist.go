@@ -304,7 +304,7 @@ func (s *Shard) collect(marks bool) *snapshot {
 		}
 		h.open = open && h.log != nil
 		snap.updates = append(snap.updates, store.Update{ID: h.id, Generation: h.generation, Progress: h.progress(),
-			Health: h.health.stored()})
+			Health: h.storedHealth()})
 		made := h.takeUnsaved()
 		snap.attempts = append(snap.attempts, made)
 		snap.made = snap.made || len(made) > 0

@@ -25,8 +25,11 @@ func healthOf(s store.Health, now time.Time) health {
 	return h
 }
 
-func (h *health) stored() store.Health {
-	return store.Health{Suspended: h.suspended, SuspendedAfter: h.suspendedAfter.time(), FailedSince: h.failedSince.time(), LastDeliveryAt: h.lastDelivery.time(), LastError: h.lastError}
+// storedHealth returns the health to store.
+func (h *Handle) storedHealth() store.Health {
+	s := &h.health
+	return store.Health{Suspended: s.suspended, SuspendedAfter: s.suspendedAfter.time(), FailedSince: s.failedSince.time(),
+		LastDeliveryAt: s.lastDelivery.time(), LastError: s.lastError, Slow: h.slow}
 }
 
 // windowSlices is the number of slices of a [Suspension]'s window.

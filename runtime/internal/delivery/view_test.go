@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -162,11 +161,10 @@ func TestHOOK4HangingOnesAfterARestart(t *testing.T) {
 		top := newTopic(store.LogOptions{})
 		for i := range 100 {
 			sub := record(fmt.Sprint("dead", i))
-			sub.Health = store.Health{LastError: string(wire.Timeout), FailedSince: time.Now().Add(-time.Hour)}
+			sub.Health.Slow = true
 			top.join(t, e, sub, true)
 		}
 		quick := record("quick")
-		quick.Health.LastDeliveryAt = time.Now()
 		top.join(t, e, quick, true)
 		synctest.Wait()
 		top.emit(t, "1")
@@ -175,4 +173,54 @@ func TestHOOK4HangingOnesAfterARestart(t *testing.T) {
 			t.Errorf("the quick one got %d within a second", n)
 		}
 	})
+}
+
+// HOOK-4: whether an endpoint is slow is stored, even if it accepts everything, so it survives a restart.
+func TestHOOK4ASlowEndpointIsStored(t *testing.T) {
+	for name, c := range map[string]struct {
+		answered time.Duration // for the challenge
+		answers  []time.Duration
+		want     bool
+	}{
+		"quick":                  {0, []time.Duration{900 * time.Millisecond}, false},
+		"slow":                   {0, []time.Duration{2 * time.Second}, true},
+		"hanging":                {0, []time.Duration{time.Hour}, true},
+		"slow for its challenge": {2 * time.Second, nil, true},
+		"quick at last":          {2 * time.Second, []time.Duration{2 * time.Second, time.Millisecond}, false},
+		"slow at last":           {time.Millisecond, []time.Duration{0, 0, 3 * time.Second}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n int
+				s := &script{answer: func(ctx context.Context, _ got) (int, http.Header, error) {
+					took := c.answers[min(n, len(c.answers)-1)]
+					n++
+					return after(took, 204)(ctx, 0)
+				}}
+				db := memory.New()
+				e := newEngine(t, Options{Sender: s}, db)
+				top := newTopic(store.LogOptions{})
+				sub := record("a")
+				if _, err := db.PutSubscription(t.Context(), sub); err != nil {
+					t.Fatal(err)
+				}
+				top.attend(t, e, Entry{Subscription: sub, Answered: c.answered})
+				for i := range c.answers {
+					top.emit(t, fmt.Sprint(i))
+					time.Sleep(time.Minute)
+				}
+				shutdown(t, e)
+				r := stored(t, db)[0]
+				if r.Health.Slow != c.want {
+					t.Fatalf("stored as slow: %t, want %t", r.Health.Slow, c.want)
+				}
+				next := newEngine(t, Options{Sender: s}, db)
+				defer shutdown(t, next)
+				h, _ := top.attend(t, next, Entry{Subscription: r})
+				if got := h.class() == slow; got != c.want {
+					t.Errorf("slow after a restart: %t, want %t", got, c.want)
+				}
+			})
+		})
+	}
 }

@@ -46,11 +46,12 @@ type storedProgress struct {
 	Suspended                                 bool
 	SuspendedAfter, FailedSince, LastDelivery int64
 	LastError                                 string
+	Slow                                      bool
 }
 
 func progressOf(p store.Progress, h store.Health) ([]byte, error) {
 	return json.Marshal(storedProgress{Epoch: p.Epoch, Base: uint64(p.Base), Settled: p.Settled, Open: p.Open, Upstream: []byte(p.Upstream),
-		Suspended: h.Suspended, SuspendedAfter: scalar.Nanos(h.SuspendedAfter), FailedSince: scalar.Nanos(h.FailedSince), LastDelivery: scalar.Nanos(h.LastDeliveryAt), LastError: h.LastError})
+		Suspended: h.Suspended, SuspendedAfter: scalar.Nanos(h.SuspendedAfter), FailedSince: scalar.Nanos(h.FailedSince), LastDelivery: scalar.Nanos(h.LastDeliveryAt), LastError: h.LastError, Slow: h.Slow})
 }
 
 // encodeSubscription encodes a subscription with sealed secrets as the body of a record.
@@ -96,7 +97,7 @@ func (s *Store) decodeWithProgress(r, progress record) (sub store.Subscription, 
 	}
 	sub.Progress = store.Progress{Epoch: p.Epoch, Base: store.Position(p.Base), Settled: p.Settled, Open: p.Open, Upstream: string(p.Upstream)}
 	sub.Health = store.Health{Suspended: p.Suspended, SuspendedAfter: scalar.Time(p.SuspendedAfter), FailedSince: scalar.Time(p.FailedSince),
-		LastDeliveryAt: scalar.Time(p.LastDelivery), LastError: p.LastError}
+		LastDeliveryAt: scalar.Time(p.LastDelivery), LastError: p.LastError, Slow: p.Slow}
 	return sub, nil
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 const subscriptionColumns = "id, event, shard, principal, url, arguments, secrets, codes, generation, revision, created, refreshed, expires, " +
-	"not_before, truncated, epoch, base, settled, open, upstream, suspended, suspended_after, failed_since, last_delivery, last_error, paused_at, " +
+	"not_before, truncated, epoch, base, settled, open, upstream, suspended, suspended_after, failed_since, last_delivery, last_error, slow, paused_at, " +
 	"admitted_generation, admitted, schema, actions"
 
 // subscriptionValues contains the columns as named arguments.
@@ -28,7 +28,7 @@ type subscriptionRow struct {
 	Generation, Revision                             int64
 	Created, Refreshed, Expires, NotBefore, PausedAt int64
 	AdmittedGeneration, Admitted                     int64
-	Truncated, Open, Suspended                       bool
+	Truncated, Open, Suspended, Slow                 bool
 	Epoch, Base                                      int64
 	Settled                                          string
 	Upstream                                         []byte
@@ -48,7 +48,7 @@ func subscriptionArgs(sub store.Subscription, secrets []byte) pgx.NamedArgs {
 		"admitted_generation": int64(sub.Admitted.Generation), "admitted": int64(sub.Admitted.Position),
 		"epoch": int64(p.Epoch), "base": int64(p.Base), "settled": scalar.Spans(p.Settled), "open": p.Open, "upstream": []byte(p.Upstream),
 		"suspended": h.Suspended, "suspended_after": scalar.Nanos(h.SuspendedAfter), "failed_since": scalar.Nanos(h.FailedSince),
-		"last_delivery": scalar.Nanos(h.LastDeliveryAt), "last_error": h.LastError, "actions": scalar.Actions(sub.Actions),
+		"last_delivery": scalar.Nanos(h.LastDeliveryAt), "last_error": h.LastError, "slow": h.Slow, "actions": scalar.Actions(sub.Actions),
 	}
 }
 
@@ -140,7 +140,7 @@ func (s *Store) scanSubscription(row pgx.CollectableRow) (store.Subscription, er
 		Admitted: store.ControlPosition{Generation: uint64(r.AdmittedGeneration), Position: store.Position(r.Admitted)},
 		Progress: store.Progress{Epoch: uint64(r.Epoch), Base: store.Position(r.Base), Open: r.Open, Upstream: string(r.Upstream)},
 		Health: store.Health{Suspended: r.Suspended, SuspendedAfter: scalar.Time(r.SuspendedAfter), FailedSince: scalar.Time(r.FailedSince),
-			LastDeliveryAt: scalar.Time(r.LastDelivery), LastError: r.LastError},
+			LastDeliveryAt: scalar.Time(r.LastDelivery), LastError: r.LastError, Slow: r.Slow},
 	}
 	if sub.Secrets, err = s.box.Open(sub.ID, r.Secrets); err != nil {
 		return sub, err
@@ -277,14 +277,14 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, tried 
 		// Lock rows in the order of their ids to prevent deadlocks.
 		b.Queue(s.qualify(`SELECT 1 FROM @.subscriptions WHERE id = ANY ($1) ORDER BY id FOR UPDATE`), u.ids)
 		b.Queue(s.qualify(`UPDATE @.subscriptions s SET epoch = u.epoch, base = u.base, settled = u.settled, open = u.open, upstream = u.upstream, suspended = u.suspended,
-			suspended_after = u.suspended_after, failed_since = u.failed_since, last_delivery = u.last_delivery, last_error = u.last_error
+			suspended_after = u.suspended_after, failed_since = u.failed_since, last_delivery = u.last_delivery, last_error = u.last_error, slow = u.slow
 			FROM unnest(@ids::text[], @generations::bigint[], @epochs::bigint[], @bases::bigint[], @settled::text[], @open::boolean[], @upstream::bytea[],
-				@suspended::boolean[], @suspended_after::bigint[], @failed_since::bigint[], @last_delivery::bigint[], @last_error::text[])
-				AS u (id, generation, epoch, base, settled, open, upstream, suspended, suspended_after, failed_since, last_delivery, last_error)
+				@suspended::boolean[], @suspended_after::bigint[], @failed_since::bigint[], @last_delivery::bigint[], @last_error::text[], @slow::boolean[])
+				AS u (id, generation, epoch, base, settled, open, upstream, suspended, suspended_after, failed_since, last_delivery, last_error, slow)
 			WHERE s.id = u.id AND s.generation = u.generation AND (@topic::text IS NULL OR s.event = @topic AND s.shard = @number::integer)`),
 			pgx.NamedArgs{"ids": u.ids, "generations": u.generations, "epochs": u.epochs, "bases": u.bases, "settled": u.settled, "open": u.open, "upstream": u.upstream,
 				"suspended": u.suspended, "suspended_after": u.suspendedAfter, "failed_since": u.failedSince, "last_delivery": u.lastDelivery,
-				"last_error": u.lastError, "topic": topic, "number": number})
+				"last_error": u.lastError, "slow": u.slow, "topic": topic, "number": number})
 		s.saveAttempts(b, &attempts, topic, number)
 	})
 	for i, id := range attempts.ids {
@@ -298,7 +298,7 @@ type progressRows struct {
 	ids, settled, lastError                                               []string
 	generations, epochs, bases, suspendedAfter, failedSince, lastDelivery []int64
 	upstream                                                              [][]byte
-	open, suspended                                                       []bool
+	open, suspended, slow                                                 []bool
 }
 
 func (u *progressRows) add(x store.Update) {
@@ -308,4 +308,5 @@ func (u *progressRows) add(x store.Update) {
 	u.open, u.upstream, u.suspended = append(u.open, p.Open), append(u.upstream, []byte(p.Upstream)), append(u.suspended, h.Suspended)
 	u.suspendedAfter, u.failedSince = append(u.suspendedAfter, scalar.Nanos(h.SuspendedAfter)), append(u.failedSince, scalar.Nanos(h.FailedSince))
 	u.lastDelivery, u.lastError = append(u.lastDelivery, scalar.Nanos(h.LastDeliveryAt)), append(u.lastError, h.LastError)
+	u.slow = append(u.slow, h.Slow)
 }

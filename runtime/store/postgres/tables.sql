@@ -65,6 +65,7 @@ CREATE TABLE @.subscriptions (
 	failed_since bigint NOT NULL,
 	last_delivery bigint NOT NULL,
 	last_error text NOT NULL,
+	slow boolean NOT NULL, -- the last response took a second or longer
 	paused_at bigint NOT NULL,
 	admitted_generation bigint NOT NULL,
 	admitted bigint NOT NULL, -- position in the generation

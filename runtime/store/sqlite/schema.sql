@@ -46,6 +46,7 @@ CREATE TABLE subscriptions (
 	failed_since INTEGER NOT NULL,
 	last_delivery INTEGER NOT NULL,
 	last_error TEXT NOT NULL,
+	slow INTEGER NOT NULL, -- 1 if the last response took a second or longer
 	not_before INTEGER NOT NULL,
 	paused_at INTEGER NOT NULL,
 	admitted_generation INTEGER NOT NULL,

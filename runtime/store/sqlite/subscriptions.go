@@ -14,7 +14,7 @@ import (
 )
 
 const subscriptionColumns = "id, principal, url, event, arguments, codes, generation, revision, created, refreshed, expires, truncated, " +
-	"suspended, suspended_after, failed_since, last_delivery, last_error, not_before, paused_at, admitted_generation, admitted, actions, secrets, epoch, base, settled, open, upstream"
+	"suspended, suspended_after, failed_since, last_delivery, last_error, slow, not_before, paused_at, admitted_generation, admitted, actions, secrets, epoch, base, settled, open, upstream"
 
 // PutSubscription implements [store.SubscriptionStore].
 func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
@@ -39,10 +39,10 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 				secrets, sub.Codes, int64(sub.Revision+1), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt), actions, sub.ID)
 			return err
 		}
-		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			sub.ID, sub.Principal, sub.URL, sub.Event, []byte(sub.Arguments), sub.Codes, int64(sub.Generation), int64(sub.Revision+1),
 			scalar.Nanos(sub.CreatedAt), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated,
-			h.Suspended, scalar.Nanos(h.SuspendedAfter), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt),
+			h.Suspended, scalar.Nanos(h.SuspendedAfter), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, h.Slow, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt),
 			int64(sub.Admitted.Generation), int64(sub.Admitted.Position), actions, secrets, int64(p.Epoch), int64(p.Base), settled, true, p.Upstream)
 		return err
 	}, nil)
@@ -65,7 +65,7 @@ func (s *Store) scanSubscription(row scanner) (sub store.Subscription, err error
 	var settled, actions string
 	p, h := &sub.Progress, &sub.Health
 	if err := row.Scan(&sub.ID, &sub.Principal, &sub.URL, &sub.Event, &arguments, &sub.Codes, &generation, &revision, &created, &refreshed, &expires,
-		&sub.Truncated, &h.Suspended, &suspendedAfter, &failedSince, &lastDelivery, &h.LastError, &notBefore, &pausedAt, &admittedGeneration, &admitted,
+		&sub.Truncated, &h.Suspended, &suspendedAfter, &failedSince, &lastDelivery, &h.LastError, &h.Slow, &notBefore, &pausedAt, &admittedGeneration, &admitted,
 		&actions, &secrets, &epoch, &base, &settled, &p.Open, &p.Upstream); err != nil {
 		return sub, err
 	}
@@ -195,8 +195,8 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 		kept = nil // apply may run twice
 		for i, u := range updates {
 			p, h := u.Progress, u.Health
-			r, err := w.exec(ctx, "UPDATE subscriptions SET epoch = ?, base = ?, settled = ?, open = ?, upstream = ?, suspended = ?, suspended_after = ?, failed_since = ?, last_delivery = ?, last_error = ? WHERE id = ? AND generation = ?",
-				int64(p.Epoch), int64(p.Base), settled[i], p.Open, p.Upstream, h.Suspended, scalar.Nanos(h.SuspendedAfter), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, u.ID, int64(u.Generation))
+			r, err := w.exec(ctx, "UPDATE subscriptions SET epoch = ?, base = ?, settled = ?, open = ?, upstream = ?, suspended = ?, suspended_after = ?, failed_since = ?, last_delivery = ?, last_error = ?, slow = ? WHERE id = ? AND generation = ?",
+				int64(p.Epoch), int64(p.Base), settled[i], p.Open, p.Upstream, h.Suspended, scalar.Nanos(h.SuspendedAfter), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, h.Slow, u.ID, int64(u.Generation))
 			if err != nil {
 				return err
 			}

@@ -46,7 +46,7 @@ func Subscription(id string) store.Subscription {
 			{Number: 3, Kind: store.ActionEnd, At: At(12).UTC(), Reason: json.RawMessage(`{"code":-32012}`)},
 		},
 		Progress: store.Progress{Epoch: 1<<64 - 1, Base: 7, Settled: []store.Span{{From: 9, To: 9}, {From: 12, To: 20}}, Open: true, Upstream: "u7"},
-		Health:   store.Health{Suspended: true, SuspendedAfter: At(3), FailedSince: At(4), LastDeliveryAt: At(5), LastError: "timeout"},
+		Health:   store.Health{Suspended: true, SuspendedAfter: At(3), FailedSince: At(4), LastDeliveryAt: At(5), LastError: "timeout", Slow: true},
 	}
 }
 
