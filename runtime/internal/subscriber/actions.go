@@ -221,19 +221,22 @@ func (h *Live) hasUnstartedActions(r *store.Subscription) bool {
 	return slices.ContainsFunc(r.Actions, func(a store.Action) bool { return a.Done.IsZero() && h.actions[a.Number] == nil })
 }
 
-// startActions starts the pending actions of a live subscription that have not been started. It returns a channel that
-// is closed after an attempt to perform the newest pending action, or nil if no action is pending.
+// startActions starts the pending actions of a live subscription that have not been started. Replays and their ends are
+// performed one after another, in their order. It returns a channel that is closed after an attempt to perform the newest
+// pending action, or nil if no action is pending.
 func (w *Subscriptions) startActions(h *Live, actions []store.Action) (tried <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed || len(actions) == 0 {
 		return nil
 	}
+	var replayed <-chan struct{} // the replay or end of a replay before
 	for i := range actions {
 		a := &actions[i]
 		if !a.Done.IsZero() {
 			continue
 		}
+		before, isReplay := replayed, a.Kind == store.ActionReplay || a.Kind == store.ActionEndReplay
 		ended := h.actions[a.Number]
 		if ended == nil {
 			ended = make(chan struct{})
@@ -243,8 +246,14 @@ func (w *Subscriptions) startActions(h *Live, actions []store.Action) (tried <-c
 			h.actions[a.Number] = ended
 			w.tasks.Go(func() {
 				defer close(ended)
+				if isReplay && before != nil {
+					<-before
+				}
 				w.performAction(h, a)
 			})
+		}
+		if isReplay {
+			replayed = ended
 		}
 		tried = ended
 	}

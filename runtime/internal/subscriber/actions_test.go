@@ -205,6 +205,40 @@ func replayAtTheNextOwner(t *testing.T, f *deployment, written int) {
 	f.r.wants("what was not delivered before", "a", "1", "2", "3", "4")
 }
 
+// SRV-8: a replay and its end that the owner learns of together are performed in that order.
+func TestSRV8ReplaysInOrder(t *testing.T) {
+	bubble(t, func(t *testing.T, f *deployment) {
+		owner, other := f.process().own(), f.process()
+		res := owner.subscribe("ann", origin+"a")
+		owner.emit("1", "2", "3")
+		time.Sleep(while)
+		if err := owner.SetPaused(t.Context(), res.ID, true); err != nil {
+			t.Fatal(err)
+		}
+		owner.crash()
+		for _, a := range []store.Action{
+			{Kind: store.ActionReplay, Cursor: *res.Cursor}, {Kind: store.ActionReplay, Cursor: *res.Cursor}, {Kind: store.ActionEndReplay},
+		} {
+			if err := other.Ask(t.Context(), res.ID, a); !errors.As(err, new(*operator.AcceptedError)) {
+				t.Fatal(err)
+			}
+		}
+		next := f.process().own()
+		time.Sleep(while)
+		r, _ := f.stored(res.ID)
+		for _, a := range r.Actions {
+			if a.Done.IsZero() || a.Failure != nil {
+				t.Errorf("%s: done %v, failure %s", a.Kind, a.Done, a.Failure)
+			}
+		}
+		if err := next.SetPaused(t.Context(), res.ID, false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		f.r.wants("after the end", "a", "1", "2", "3")
+	})
+}
+
 // SRV-8: a replay that was ended is not shown any more, neither at its owner nor at the next one, although an event that
 // was unsettled before it still is.
 func TestSRV8EndedReplayIsNotShown(t *testing.T) {
