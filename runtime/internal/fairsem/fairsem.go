@@ -25,38 +25,81 @@ type Semaphore struct {
 type queue struct {
 	key     string
 	running int
-	waiting []chan struct{} // each channel is closed when its call can start
+	waiting []*Call
 	inLine  bool
+}
+
+// A Call waits for a slot. It can wait for several keys, for example if several principals need its result, and uses the
+// slot of the first key that gets one.
+type Call struct {
+	s       *Semaphore
+	start   chan struct{}       // closed when the call can start
+	queues  map[*queue]struct{} // of its keys; nil once it can start or has been canceled
+	granted *queue              // of the key whose slot it uses
 }
 
 // Init sets the maximum number of concurrent calls in total and of each key. A limit that is not positive means no
 // limit. Call Init before any other method.
 func (s *Semaphore) Init(slots, perKey int) { s.slots, s.perKey = slots, perKey }
 
-// Acquire waits until a call of the key can start. The caller must call release after the call. Acquire returns an error
-// only if ctx is done.
+// NewCall returns a call without a key. The caller must call [Call.Wait].
+func (s *Semaphore) NewCall() *Call {
+	return &Call{s: s, start: make(chan struct{}), queues: map[*queue]struct{}{}}
+}
+
+// Acquire waits until a call of the key can start, like [Call.Wait].
 func (s *Semaphore) Acquire(ctx context.Context, key string) (release func(), err error) {
+	c := s.NewCall()
+	c.Join(key)
+	return c.Wait(ctx)
+}
+
+// Join adds a key to a call that waits, and reports whether the call still waits.
+func (c *Call) Join(key string) (waits bool) {
+	s := c.s
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.queues == nil {
+		return false
+	}
 	q := s.queueOf(key)
-	turn := make(chan struct{})
-	q.waiting = append(q.waiting, turn)
-	s.enqueue(q)
-	s.startWaiting()
-	s.mu.Unlock()
-	select {
-	case <-turn:
-		return func() { s.release(q) }, nil
-	case <-ctx.Done():
+	if _, ok := c.queues[q]; !ok {
+		c.queues[q] = struct{}{}
+		q.waiting = append(q.waiting, c)
+		s.enqueue(q)
+		s.startWaiting()
+	}
+	return c.queues != nil
+}
+
+// Wait waits until the call can start. The caller must call release after the call. Wait returns an error only if ctx is
+// done. It must be called once.
+func (c *Call) Wait(ctx context.Context) (release func(), err error) {
+	s := c.s
+	if ctx.Err() == nil {
+		select {
+		case <-c.start:
+			return func() { s.release(c.granted) }, nil
+		case <-ctx.Done():
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.Index(q.waiting, turn); i >= 0 {
-		q.waiting = slices.Delete(q.waiting, i, i+1)
-		s.removeIdle(q)
-	} else { // the call was admitted concurrently
-		s.endCall(q)
+	if c.granted != nil { // the call was admitted concurrently
+		s.endCall(c.granted)
 	}
+	c.leave()
 	return nil, ctx.Err()
+}
+
+// leave removes the call from its queues. s.mu must be held.
+func (c *Call) leave() {
+	for q := range c.queues {
+		i := slices.Index(q.waiting, c)
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+		c.s.removeIdle(q)
+	}
+	c.queues = nil
 }
 
 // TryAcquire is like Acquire, but returns false if it would have to wait.
@@ -118,10 +161,12 @@ func (s *Semaphore) startWaiting() {
 		}
 		q := s.line[i]
 		s.removeFromLine(i)
-		close(q.waiting[0])
-		q.waiting = q.waiting[1:]
 		s.running++
 		q.running++
+		c := q.waiting[0]
+		c.granted = q
+		close(c.start)
+		c.leave()
 		s.enqueue(q)
 	}
 }

@@ -22,8 +22,8 @@ func (s *Semaphore) empty(t *testing.T) {
 	}
 }
 
-// TestRandomCalls: many keys have calls of random lengths, and some callers give up. The limits hold at any time, no call
-// is forgotten, and nothing is left.
+// TestRandomCalls: many keys have calls of random lengths, other keys join some of them, and some callers give up. The
+// limits hold at any time, no call is forgotten, and nothing is left.
 func TestRandomCalls(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -51,19 +51,25 @@ func TestRandomCalls(t *testing.T) {
 				if rand.N(3) == 0 {
 					patience = rand.N(time.Second)
 				}
+				joins := rand.N(5) - 2
 				calls.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					defer cancel()
-					release, err := s.Acquire(ctx, key)
+					c := s.NewCall()
+					c.Join(key)
+					for range joins {
+						time.AfterFunc(rand.N(time.Second), func() { c.Join(fmt.Sprint(rand.N(keys))) })
+					}
+					release, err := c.Wait(ctx)
 					if err != nil {
 						if patience == time.Hour {
 							t.Error("a call never started")
 						}
 						return
 					}
-					enter(key, 1)
+					enter(c.granted.key, 1)
 					time.Sleep(length)
-					enter(key, -1)
+					enter(c.granted.key, -1)
 					release()
 				})
 				time.Sleep(rand.N(20 * time.Millisecond))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fairsem"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
@@ -40,8 +41,9 @@ type head struct {
 // that finds nothing new runs again after the interval.
 type call struct {
 	at      checkpoint
-	waiting map[topic.Bell]struct{} // bells to ring when the call returns; nil after it has returned
-	awaited bool                    // somebody waits even for the result that there is nothing new
+	waiting map[topic.Bell]string // bells to ring when the call returns, with their principals; nil after it has returned
+	awaited bool                  // somebody waits even for the result that there is nothing new
+	slot    *fairsem.Call         // of those principals; nil before the call runs
 	run     func()
 	timer   *time.Timer // starts run; nil once the call runs
 	cancel  context.CancelFunc
@@ -110,11 +112,15 @@ func (f *feed) stop() {
 // call returns the call at a position and reports whether it has returned. If it has not, its return rings the bell. If
 // no result is known, call schedules a call: immediately if now is set or the upstream probably has more, else after the
 // interval. It returns nil if the feed has been stopped.
-func (f *feed) call(at checkpoint, bell topic.Bell, now bool) (c *call, returned bool) {
+func (f *feed) call(at checkpoint, s Seat, now bool) (c *call, returned bool) {
 	f.feeds.mu.Lock()
 	defer f.feeds.mu.Unlock()
 	if c = f.pending[at]; c != nil {
-		if c.waiting[bell] = struct{}{}; now {
+		c.waiting[s.Bell] = s.Principal
+		if c.slot != nil {
+			c.slot.Join(s.Principal)
+		}
+		if now {
 			c.awaited = true
 			c.runNow()
 		}
@@ -126,7 +132,7 @@ func (f *feed) call(at checkpoint, bell topic.Bell, now bool) (c *call, returned
 	if f.stopped {
 		return nil, false
 	}
-	c = &call{at: at, waiting: map[topic.Bell]struct{}{bell: {}}, awaited: now}
+	c = &call{at: at, waiting: map[topic.Bell]string{s.Bell: s.Principal}, awaited: now}
 	f.pending[at] = c
 	due := f.retry
 	if f.isHead(at) && due.Before(f.head.due) {
@@ -142,7 +148,7 @@ func (f *feed) call(at checkpoint, bell topic.Bell, now bool) (c *call, returned
 // schedule schedules a pending call. Feeds.mu must be held.
 func (f *feed) schedule(c *call, wait time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c.cancel = cancel
+	c.cancel, c.slot = cancel, nil
 	c.run = func() { f.run(ctx, c) }
 	if wait > 0 {
 		c.timer = time.AfterFunc(wait, c.run)
@@ -178,11 +184,14 @@ func (f *feed) run(ctx context.Context, c *call) {
 	f.feeds.mu.Lock()
 	f.started++
 	c.number, c.timer = f.started, nil
-	f.feeds.mu.Unlock()
-	s, err := step{}, ctx.Err()
-	if err == nil {
-		s, err = f.fetchStep(ctx, c.at)
+	c.slot = f.feeds.calls.NewCall()
+	for _, principal := range c.waiting {
+		if !c.slot.Join(principal) {
+			break
+		}
 	}
+	f.feeds.mu.Unlock()
+	s, err := f.fetchStep(ctx, c.at, c.slot)
 	if ctx.Err() != nil {
 		s, err = step{}, errCanceled
 	}
@@ -203,7 +212,7 @@ func (f *feed) finish(c *call, s step, err error) {
 }
 
 // record stores the result of a call. It returns the bells to ring, or nil if there is nothing new.
-func (f *feed) record(c *call, s step, err error, size int) map[topic.Bell]struct{} {
+func (f *feed) record(c *call, s step, err error, size int) map[topic.Bell]string {
 	f.feeds.mu.Lock()
 	defer f.feeds.mu.Unlock()
 	c.cancel()
@@ -286,8 +295,13 @@ func (f *feed) leave(c *call, bell topic.Bell) {
 	c.end()
 }
 
+// awaitFor returns a fetch that awaits the result for a principal.
+func (f *feed) awaitFor(principal string) fetch {
+	return func(ctx context.Context, at checkpoint) (step, error) { return f.await(ctx, at, principal) }
+}
+
 // await returns the result of the check at a position. Concurrent callers share one call.
-func (f *feed) await(ctx context.Context, at checkpoint) (step, error) {
+func (f *feed) await(ctx context.Context, at checkpoint, principal string) (step, error) {
 	f.feeds.mu.Lock()
 	isHead, h := f.isHead(at), f.head
 	f.feeds.mu.Unlock()
@@ -295,9 +309,9 @@ func (f *feed) await(ctx context.Context, at checkpoint) (step, error) {
 		return step{next: h.at, cursor: h.cursor}, nil
 	}
 	bell := topic.NewWake()
-	c, returned := f.call(at, bell, true)
+	c, returned := f.call(at, Seat{Principal: principal, Bell: bell}, true)
 	if c == nil {
-		return f.fetchStep(ctx, at)
+		return f.fetchFor(principal)(ctx, at)
 	}
 	if !returned {
 		select {
@@ -308,7 +322,7 @@ func (f *feed) await(ctx context.Context, at checkpoint) (step, error) {
 		}
 	}
 	if errors.Is(c.err, errCanceled) { // the type has changed
-		return f.fetchStep(ctx, at)
+		return f.fetchFor(principal)(ctx, at)
 	}
 	s := c.step
 	s.more = s.more || c.err == nil && !time.Now().Before(c.until) // the head has probably moved since
@@ -317,14 +331,14 @@ func (f *feed) await(ctx context.Context, at checkpoint) (step, error) {
 
 // current returns the upstream's head and its cursor. If the feed does not know the head of the last two intervals,
 // current calls the check.
-func (f *feed) current(ctx context.Context) (at checkpoint, cursor string, err error) {
+func (f *feed) current(ctx context.Context, principal string) (at checkpoint, cursor string, err error) {
 	f.feeds.mu.Lock()
 	h := f.head
 	f.feeds.mu.Unlock()
 	if h.cursor != "" && time.Now().Before(h.due.Add(f.check.Interval)) {
 		return h.at, h.cursor, nil
 	}
-	s, err := f.await(ctx, checkpoint{})
+	s, err := f.await(ctx, checkpoint{}, principal)
 	return s.next, s.cursor, err
 }
 

@@ -192,14 +192,14 @@ func (f *Feeds) Fix(ctx context.Context, c *Check, a *topic.Arguments, principal
 	text := ""
 	switch {
 	case place == nil:
-		if _, text, err = feed.current(limited); err != nil {
+		if _, text, err = feed.current(limited, principal); err != nil {
 			if ctx.Err() == nil && limited.Err() != nil {
 				err = fmt.Errorf("%w: the check did not return within %s", events.Upstream(""), AskTime)
 			}
 			return "", false, err
 		}
 	default:
-		s, from, start, err := u.replayFrom(limited, *place, asked.MaxAge, feed.await)
+		s, from, start, err := u.replayFrom(limited, *place, asked.MaxAge, feed.awaitFor(principal))
 		if err != nil && ctx.Err() != nil {
 			return "", false, ctx.Err()
 		}

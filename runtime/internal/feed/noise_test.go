@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/sampletest"
@@ -192,6 +193,60 @@ func TestCAP5FullCalls(t *testing.T) {
 			if len(calls) != 60 || most-least > 1 {
 				t.Errorf("%v each: %d principals have %d to %d calls, want 60 with equally many: %v", d, len(calls), least, most, calls)
 			}
+		})
+	}
+}
+
+// CAP-5: a feed that a noisy principal opened has its check called for anyone who needs the result: one that comes first or
+// while the call waits for a slot.
+func TestCAP5SharedFeedOfANoisyPrincipal(t *testing.T) {
+	for name, noiseFirst := range map[string]bool{"the other comes while the call waits": true, "the other was there": false} {
+		t.Run(name, func(t *testing.T) {
+			asking(t, func(t *testing.T, s *service) {
+				const each = 2
+				s.feeds = new(Feeds)
+				s.feeds.Init(s, Bounds{Calls: 32, CallsEach: each, Checks: 100})
+				var mu sync.Mutex
+				hanging := 0
+				s.check = &Check{Shared: true, Interval: interval, Ask: func(ctx context.Context, _ any, _ string) (Page, error) {
+					mu.Lock()
+					hang := hanging < each
+					hanging++
+					mu.Unlock()
+					if hang {
+						<-ctx.Done()
+					}
+					return Page{Cursor: "c"}, nil
+				}}
+				s.feeds.Adopt(s.check)()
+				ctx, cancel := context.WithCancel(t.Context())
+				var opens sync.WaitGroup
+				open := func(ctx context.Context, principal string, i int) error {
+					seat := Seat{Feeds: s.feeds, ID: "s", Principal: principal, Bell: topic.NewWake()}
+					src, _, err := Open(ctx, seat, s.check, s.argsOf(i), Start{})
+					if err == nil {
+						src.Close()
+					}
+					return err
+				}
+				for i := range each {
+					opens.Go(func() { _ = open(ctx, "noisy", i) })
+				}
+				synctest.Wait()
+				asked := func(principal string) { opens.Go(func() { _ = open(ctx, principal, each) }) }
+				if noiseFirst {
+					asked("noisy")
+					synctest.Wait()
+				}
+				began := time.Now()
+				limited, stop := context.WithTimeout(ctx, time.Minute)
+				defer stop()
+				if err := open(limited, "quiet", each); err != nil || time.Since(began) > 0 {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+				cancel()
+				opens.Wait()
+			})
 		})
 	}
 }

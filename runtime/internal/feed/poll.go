@@ -14,6 +14,7 @@ import (
 // type has both sources, it then reads the type's log.
 type Poll struct {
 	stepWalk
+	fetch   fetch
 	emits   bool
 	emit    topic.Reader // of the type's log, if emits
 	from    wire.Cursor  // position of emit before the last Fill
@@ -35,7 +36,8 @@ func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments,
 			release()
 		}
 	}()
-	p = &Poll{stepWalk: stepWalk{u: f.upstream(c, a, at.Principal), id: at.ID}, emits: c.Emits, release: release}
+	u := f.upstream(c, a, at.Principal)
+	p = &Poll{stepWalk: stepWalk{u: u, id: at.ID}, fetch: u.fetchFor(at.Principal), emits: c.Emits, release: release}
 	w, place, truncated := p.u.resolveStart(start.Replay)
 	if c.Emits {
 		t := f.host.Topic()
@@ -47,14 +49,14 @@ func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments,
 		p.emit = t.ReaderFrom(a, at.ID, at.Bell, from)
 	}
 	if place == nil {
-		s, err := p.u.fetchStep(ctx, checkpoint{})
+		s, err := p.fetch(ctx, checkpoint{})
 		if err != nil {
 			return nil, false, err
 		}
 		p.next, p.last = s.nextPoll, s.cursor
 		return p, truncated, nil
 	}
-	s, _, text, err := p.u.replayFrom(ctx, *place, w.MaxAge, p.u.fetchStep)
+	s, _, text, err := p.u.replayFrom(ctx, *place, w.MaxAge, p.fetch)
 	if err != nil {
 		return nil, false, err
 	}
@@ -78,7 +80,7 @@ func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (t
 	left := b.Scan
 	for {
 		if p.found == nil {
-			s, err := p.u.fetchStep(ctx, p.at)
+			s, err := p.fetch(ctx, p.at)
 			if err != nil && ctx.Err() == nil && len(got.Out) > len(into) {
 				got.More = true // return the earlier occurrences; the next poll returns the error
 				return got, nil

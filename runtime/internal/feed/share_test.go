@@ -243,7 +243,7 @@ func TestRetryEndsWithTheFeed(t *testing.T) {
 		s.feeds.Adopt(&Check{Ask: s.ask, Interval: interval})()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if found, err := st.f.await(ctx, checkpoint{upstream: "0"}); err != nil || len(found.entries) != 1 {
+		if found, err := st.f.await(ctx, checkpoint{upstream: "0"}, ""); err != nil || len(found.entries) != 1 {
 			t.Errorf("%+v, %v", found, err)
 		}
 		st.Close()

@@ -30,14 +30,14 @@ func newSource(at Seat, u *upstream, release func()) *Source {
 // start determines the start: place, or the upstream's head if place is nil.
 func (s *Source) start(ctx context.Context, place *checkpoint, w topic.Replay, later bool) (truncated bool, err error) {
 	if place == nil {
-		s.at, s.last, err = s.f.current(ctx)
+		s.at, s.last, err = s.f.current(ctx, s.seat.Principal)
 		return false, err
 	}
 	s.at, s.last = *place, s.u.cursorOf(*place)
 	if later {
 		return false, nil
 	}
-	found, from, text, err := s.u.replayFrom(ctx, *place, w.MaxAge, s.f.await)
+	found, from, text, err := s.u.replayFrom(ctx, *place, w.MaxAge, s.f.awaitFor(s.seat.Principal))
 	if err != nil {
 		return false, ctx.Err() // if ctx is not done, Pull repeats the call and reports its failure
 	}
@@ -76,7 +76,7 @@ func (s *Source) Pull(ctx context.Context, into []topic.Outcome) (p topic.Pulled
 func (s *Source) take(p *topic.Pulled) bool {
 	c, returned := s.call, false
 	if c == nil {
-		c, returned = s.f.call(s.at, s.seat.Bell, false)
+		c, returned = s.f.call(s.at, s.seat, false)
 	} else {
 		returned = s.f.hasReturned(c)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fairsem"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
@@ -37,12 +38,10 @@ type upstream struct {
 	check     *Check
 	args      *topic.Arguments
 	principal string // "" when the check is shared
-	asker     string // principal that calls are counted against
 	hash      uint64 // of the feed, for cursors
 }
 
 func (f *Feeds) upstream(c *Check, a *topic.Arguments, principal string) *upstream {
-	asker := principal
 	if c.Shared {
 		principal = ""
 	}
@@ -53,7 +52,7 @@ func (f *Feeds) upstream(c *Check, a *topic.Arguments, principal string) *upstre
 		h.Write(n[:])
 		h.Write([]byte(part))
 	}
-	return &upstream{feeds: f, check: c, args: a, principal: principal, asker: asker, hash: binary.BigEndian.Uint64(h.Sum(nil))}
+	return &upstream{feeds: f, check: c, args: a, principal: principal, hash: binary.BigEndian.Uint64(h.Sum(nil))}
 }
 
 // cursorOf returns the text of the cursor for a checkpoint.
@@ -111,10 +110,9 @@ type stepEntry struct {
 
 var errNoCursor = errors.New("the check returned a page without a cursor")
 
-// callCheck waits until the limits on concurrent calls permit a call, and then calls the check once. Its errors can be
-// shown to callers (PUSH-5).
-func (u *upstream) callCheck(ctx context.Context, cursor string) (p Page, err error) {
-	release, err := u.feeds.calls.Acquire(ctx, u.asker)
+// callCheck waits for a slot, and then calls the check once. Its errors can be shown to callers (PUSH-5).
+func (u *upstream) callCheck(ctx context.Context, cursor string, slot *fairsem.Call) (p Page, err error) {
+	release, err := slot.Wait(ctx)
 	if err != nil {
 		return p, fault.AsUpstream(ctx, err)
 	}
@@ -155,8 +153,8 @@ func (p *Page) checkItemCursors(asked string) error {
 
 // fetchStep fetches the items after c. It logs and skips items that are not valid occurrences. With the zero checkpoint
 // it fetches the upstream's head, without items (CUR-2).
-func (u *upstream) fetchStep(ctx context.Context, c checkpoint) (step, error) {
-	p, err := u.callCheck(ctx, c.upstream)
+func (u *upstream) fetchStep(ctx context.Context, c checkpoint, slot *fairsem.Call) (step, error) {
+	p, err := u.callCheck(ctx, c.upstream, slot)
 	if err != nil {
 		return step{}, err
 	}
@@ -210,6 +208,18 @@ func (u *upstream) fetchStep(ctx context.Context, c checkpoint) (step, error) {
 		s.entries = append(s.entries, stepEntry{Entry: e})
 	}
 	return s, nil
+}
+
+// A fetch fetches the items after a checkpoint.
+type fetch func(context.Context, checkpoint) (step, error)
+
+// fetchFor returns a fetch that calls the check for a principal.
+func (u *upstream) fetchFor(principal string) fetch {
+	return func(ctx context.Context, c checkpoint) (step, error) {
+		slot := u.feeds.calls.NewCall()
+		slot.Join(principal)
+		return u.fetchStep(ctx, c, slot)
+	}
 }
 
 // entryOf returns the log entry for an item (OCC-2).
@@ -276,15 +286,14 @@ func dropOld(entries []stepEntry, limit time.Time) (rest, dropped []stepEntry) {
 // maxSkips is the maximum number of outdated pages that one request skips.
 const maxSkips = 64
 
-// replayFrom fetches the first step from c by calling fetch, skipping entries that are too old to replay (CUR-5,
+// replayFrom fetches the first step from c, skipping entries that are too old to replay (CUR-5,
 // CUR-6). It returns the step and the checkpoint before it.
-func (u *upstream) replayFrom(ctx context.Context, c checkpoint, maxAge *time.Duration,
-	fetch func(context.Context, checkpoint) (step, error)) (s step, from checkpoint, fromText string, err error) {
+func (u *upstream) replayFrom(ctx context.Context, c checkpoint, maxAge *time.Duration, get fetch) (s step, from checkpoint, fromText string, err error) {
 	limit, limited := topic.ReplayLimit(u.args.Of, maxAge)
 	from, fromText = c, u.cursorOf(c)
 	truncated := false
 	for i := 0; ; i++ {
-		if s, err = fetch(ctx, from); err != nil {
+		if s, err = get(ctx, from); err != nil {
 			return step{}, from, fromText, err
 		}
 		truncated = truncated || s.truncated
