@@ -128,11 +128,12 @@ type Action struct {
 	// At is when the operator made the request. Actor identifies the operator, or is "" if unknown.
 	At    time.Time `json:"at"`
 	Actor string    `json:"actor,omitempty"`
+	// Begun reports whether an ActionReplay or ActionEndReplay has been started.
+	Begun bool `json:"begun,omitempty"`
 	// Cursor is the start of an ActionReplay, and Last is its last position; 0 means no limit. Once the replay has
-	// Begun, Last is the last position that it repeats, and Settled contains the positions settled before the replay,
+	// begun, Last is the last position that it repeats, and Settled contains the positions settled before the replay,
 	// in ascending order.
 	Cursor  string   `json:"cursor,omitempty"`
-	Begun   bool     `json:"begun,omitempty"`
 	Last    Position `json:"last,omitempty"`
 	Settled []Span   `json:"settled,omitempty"`
 	// EventID is the id of the occurrence to redeliver for an ActionSendAgain. Seen is the time of the latest delivery

@@ -551,7 +551,7 @@ func TestSRV8EndReplay(t *testing.T) {
 				r := record("sub_1")
 				r.Progress.Base = many
 				h, _ := top.join(t, e, r, false)
-				if err := h.EndReplay(t.Context()); !errors.Is(err, ErrNoReplay) {
+				if err := h.EndReplay(t.Context()); err != nil {
 					t.Errorf("without a replay: %v", err)
 				}
 				top.emit(t, "late") // refused, and due again in five minutes
@@ -589,7 +589,7 @@ func TestSRV8EndReplay(t *testing.T) {
 				if c := *h.Watermark(); c != fmt.Sprint("c", many+3) {
 					t.Errorf("watermark %s", c)
 				}
-				if err := h.EndReplay(t.Context()); !errors.Is(err, ErrNoReplay) {
+				if err := h.EndReplay(t.Context()); err != nil {
 					t.Errorf("again: %v", err)
 				}
 				h.Remove()

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
@@ -54,14 +53,28 @@ func (h *Handle) Rewind(ctx context.Context, p, last store.Position, begun func(
 		return ErrClosed
 	}
 	e.mu.Lock()
+	if h.hasEnded() {
+		e.mu.Unlock()
+		return ErrClosed
+	}
 	h.before, h.touched = nil, true
 	e.markDirty(h)
 	e.mu.Unlock()
-	return e.Flush(ctx)
+	return h.flush(ctx)
 }
 
-// ErrNoReplay is returned by [Handle.EndReplay] if no replay is in progress.
-var ErrNoReplay = errors.New("delivery: no replay is in progress")
+// flush stores changed progress. It returns [ErrClosed] if the shard has been closed before.
+func (h *Handle) flush(ctx context.Context) error {
+	if err := h.e.Flush(ctx); err != nil {
+		return err
+	}
+	h.e.mu.Lock()
+	defer h.e.mu.Unlock()
+	if h.hasEnded() && h.dirty {
+		return ErrClosed
+	}
+	return nil
+}
 
 // Replaying returns the replay in progress, or nil. The caller must not modify it.
 func (h *Handle) Replaying() *Replay {
@@ -78,9 +91,9 @@ func (h *Handle) replaying() *Replay {
 	return nil
 }
 
-// EndReplay ends the replay in progress. Occurrences that were settled before the replay are settled again without a
-// delivery, and the results of their attempts in flight are ignored. Other deliveries continue (SRV-8). It returns
-// after the new progress has been stored.
+// EndReplay ends the replay in progress, if any. Occurrences that were settled before the replay are settled again
+// without a delivery, and the results of their attempts in flight are ignored. Other deliveries continue (SRV-8). It
+// returns after the new progress has been stored.
 func (h *Handle) EndReplay(ctx context.Context) error {
 	e := h.e
 	e.mu.Lock()
@@ -91,7 +104,7 @@ func (h *Handle) EndReplay(ctx context.Context) error {
 	asked := h.replaying()
 	if h.asked = nil; asked == nil {
 		e.mu.Unlock()
-		return ErrNoReplay
+		return nil
 	}
 	for _, u := range slices.Clone(h.window) {
 		if spansContain(asked.Settled, u.position) {
@@ -104,5 +117,5 @@ func (h *Handle) EndReplay(ctx context.Context) error {
 	e.markDirty(h)
 	e.scheduleNow(h)
 	e.mu.Unlock()
-	return e.Flush(ctx)
+	return h.flush(ctx)
 }

@@ -169,13 +169,11 @@ func pendingEndReason(r *store.Subscription) *events.Error {
 func lastReplay(r *store.Subscription) *store.Action {
 	for i := range r.Actions {
 		a := &r.Actions[len(r.Actions)-1-i]
-		if a.Done.IsZero() && !a.Begun || a.Failure != nil {
-			continue
-		}
 		switch {
-		case a.Kind == store.ActionEndReplay:
+		case a.Failure != nil:
+		case a.Kind == store.ActionEndReplay && !a.Done.IsZero():
 			return nil
-		case a.Kind == store.ActionReplay:
+		case a.Kind == store.ActionReplay && (a.Begun || !a.Done.IsZero()):
 			if r.Progress.Base < a.Last {
 				return a
 			}
@@ -285,9 +283,12 @@ func (w *Subscriptions) performAction(h *Live, a *store.Action) {
 	})
 }
 
-// editAction stores a pending action after edit has changed it to the given state. It returns false if the process no
-// longer owns the subscription.
+// editAction stores a pending action after edit has changed it to the given state. It does nothing for an action on an
+// unreadable record, which has no number. It returns false if the process no longer owns the subscription.
 func (w *Subscriptions) editAction(h *Live, a *store.Action, state string, edit func(stored *store.Action)) bool {
+	if a.Number == 0 {
+		return true
+	}
 	ctx := h.ownedShard.ownership.Context()
 	return h.ownedShard.retryUntilDone(ctx, "storing that an action of subscription "+h.ID+" is "+state, func() error {
 		_, err := w.editRecordWith(ctx, h.ownedShard.owned.PutSubscription, h.ID, func(r *store.Subscription) bool {
@@ -316,11 +317,7 @@ func (w *Subscriptions) act(ctx context.Context, h *Live, a *store.Action) error
 	case store.ActionReplay:
 		return w.replay(ctx, h, a)
 	case store.ActionEndReplay:
-		err := h.Handle.EndReplay(ctx)
-		if errors.Is(err, delivery.ErrNoReplay) {
-			return fault.NotFound("replay")
-		}
-		return err
+		return w.endReplay(ctx, h, a)
 	case store.ActionSendAgain:
 		return w.sendAgain(ctx, h, a.EventID, a.Seen)
 	case store.ActionGap:

@@ -39,6 +39,20 @@ func (w *Subscriptions) replay(ctx context.Context, h *Live, r *store.Action) er
 	}
 }
 
+// endReplay performs an ActionEndReplay. If an earlier owner has begun it, the replay may have ended already.
+func (w *Subscriptions) endReplay(ctx context.Context, h *Live, r *store.Action) error {
+	if h.Handle.Replaying() == nil {
+		if r.Begun {
+			return nil
+		}
+		return fault.NotFound("replay")
+	}
+	if !w.editAction(h, r, "begun", func(stored *store.Action) { stored.Begun = true }) {
+		return delivery.ErrClosed
+	}
+	return h.Handle.EndReplay(ctx)
+}
+
 // NoReplay returns the error for a request to replay occurrences or signal a gap of a type without replay (CUR-7).
 func NoReplay(event string) error {
 	return fmt.Errorf("event type %s has no replay, so there is nothing to replay and no gap to report: %w",

@@ -1,0 +1,112 @@
+package subscriber_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/sampletest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+)
+
+// REP-9, SRV-8: processes that hand the shard over in order deliver nothing twice, while an operator pauses the
+// subscription and begins and ends replays at any moment.
+func TestREP9HandedOverInOrder(t *testing.T) {
+	rounds := 10
+	if sampletest.Whole() {
+		rounds = 500
+	}
+	for range rounds {
+		bubble(t, handOver)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func handOver(t *testing.T, f *deployment) {
+	f.r.on(func(*received) int {
+		time.Sleep(rand.N(100 * time.Millisecond))
+		return http.StatusNoContent
+	})
+	slow := func(p *process) *process {
+		p.inject([]string{""}, func() error {
+			time.Sleep(rand.N(30 * time.Millisecond))
+			return nil
+		})
+		return p
+	}
+	owner, other := slow(f.process()).own(), slow(f.process())
+	res := owner.subscribe("ann", origin+"a")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	emitted := 0
+	var tasks sync.WaitGroup
+	tasks.Go(func() {
+		for ; ctx.Err() == nil; emitted++ {
+			other.typ.Emit(eventtypetest.Incident{ID: fmt.Sprint(emitted)})
+			time.Sleep(rand.N(60 * time.Millisecond))
+		}
+	})
+	time.Sleep(while) // a replay of nothing cannot be ended
+	tasks.Go(func() {
+		for ctx.Err() == nil {
+			time.Sleep(rand.N(time.Second))
+			replayPaused(t, f, other, res.ID, *res.Cursor)
+		}
+	})
+	for range 6 {
+		time.Sleep(rand.N(4 * time.Second))
+		next := slow(f.process())
+		owner.stop()
+		owner = next.own()
+	}
+	cancel()
+	tasks.Wait()
+	time.Sleep(time.Minute)
+	came := map[string]int{}
+	for _, d := range f.r.to("a") {
+		if came[d.what]++; came[d.what] > 1 {
+			t.Errorf("%s came %d times", d.what, came[d.what])
+		}
+	}
+	if len(came) != emitted {
+		t.Errorf("%d came of %d", len(came), emitted)
+	}
+}
+
+// replayPaused pauses a subscription, begins and ends a replay half of the time, and continues it.
+func replayPaused(t *testing.T, f *deployment, p *process, id, cursor string) {
+	act := func(a store.Action) {
+		err := p.Ask(t.Context(), id, a)
+		for accepted := new(operator.AcceptedError); errors.As(err, &accepted); time.Sleep(50 * time.Millisecond) {
+			r, _ := f.stored(id)
+			if !slices.ContainsFunc(r.Actions, func(o store.Action) bool { return o.Number == accepted.Number && o.Done.IsZero() }) {
+				return
+			}
+		}
+		if err != nil {
+			t.Errorf("%s: %v", a.Kind, err)
+		}
+	}
+	if err := p.SetPaused(t.Context(), id, true); err != nil {
+		t.Error(err)
+	}
+	time.Sleep(rand.N(3 * time.Second))
+	if rand.N(2) == 0 {
+		act(store.Action{Kind: store.ActionReplay, Cursor: cursor})
+		time.Sleep(rand.N(200 * time.Millisecond))
+		act(store.Action{Kind: store.ActionEndReplay})
+	}
+	if err := p.SetPaused(t.Context(), id, false); err != nil {
+		t.Error(err)
+	}
+}
