@@ -45,7 +45,7 @@ func TestSkill(t *testing.T) {
 	files := map[string]string{"go.sum": readText(t, "../../go.sum"),
 		"go.mod": "module example.com/skill\n\ngo 1.26.0\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + checkout + "\n"}
 	functions := []string{"serve(ctx context.Context, srv *mcp.Server)",
-		"consume(ctx context.Context, url string, cursors *memory.Cursors, handle func(context.Context, *deploys.DeployFinishedEvent) error)"}
+		"consume(ctx context.Context, url string, cursors *clientmemory.Cursors, handle func(context.Context, *deploys.DeployFinishedEvent) error)"}
 	for _, b := range clitest.Block.FindAllStringSubmatch(readText(t, "../../skills/mcpe-gen/SKILL.md"), -1) {
 		switch b[1] {
 		case "yaml":

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 )
 
 // dropped exports spans to nowhere.
@@ -87,7 +87,7 @@ func benchmarkConsume(b *testing.B, meter metric.Meter, tracer trace.Tracer) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	var handled atomic.Int64
-	o := client.ConsumeOptions{Store: memory.NewCursors(), Workers: 8, Meter: meter, Tracer: tracer}
+	o := client.ConsumeOptions{Store: clientmemory.NewCursors(), Workers: 8, Meter: meter, Tracer: tracer}
 	err = client.Consume(ctx, cl.Client, o, client.Handle(client.Dynamic("tick"), nil, func(context.Context, *events.Event[json.RawMessage, json.RawMessage]) error {
 		if handled.Add(1) == int64(b.N) {
 			cancel()

@@ -10,7 +10,7 @@ import (
 	coalesce "github.com/mcpe-gen/mcpe-gen/golden/coalesce/want"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 )
 
 // COAL-1, COAL-2: a server of generated code publishes the x-coalesce of its event file, and a generated Handle function
@@ -31,7 +31,7 @@ func TestCoalesce(t *testing.T) {
 		done := make(chan error, 1)
 		c := eventstest.NewClient(t, es)
 		go func() {
-			done <- client.Consume(ctx, c.Client, client.ConsumeOptions{Store: memory.NewCursors()},
+			done <- client.Consume(ctx, c.Client, client.ConsumeOptions{Store: clientmemory.NewCursors()},
 				coalesce.HandlePullRequestUpdated(coalesce.PullRequestUpdatedArguments{}, func(ctx context.Context, ev *coalesce.PullRequestUpdatedEvent) error {
 					b := client.BurstOf(ctx, ev)
 					for _, e := range b.Events {

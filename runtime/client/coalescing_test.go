@@ -22,8 +22,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -102,7 +102,7 @@ func (h *bursting) on(o ...SubscribeOption) Binding {
 // first; the handler gets the latest with the count and the times. The values are the type's.
 func TestCOAL2Latest(t *testing.T) {
 	burstHouse(t, func(t *testing.T, h *bursting) {
-		run := h.consume(ConsumeOptions{Store: memory.NewCursors(), Workers: 4}, h.on(WithCoalescing()))
+		run := h.consume(ConsumeOptions{Store: clientmemory.NewCursors(), Workers: 4}, h.on(WithCoalescing()))
 		h.start = time.Now()
 		h.emit(1, 2, 3)
 		time.Sleep(5 * time.Second)
@@ -130,7 +130,7 @@ func TestCOAL2Latest(t *testing.T) {
 // the option nothing is joined, and neither is an event without the key.
 func TestCOAL2All(t *testing.T) {
 	burstHouse(t, func(t *testing.T, h *bursting) {
-		run := h.consume(ConsumeOptions{Store: memory.NewCursors(), Workers: 4}, h.on(WithCoalescing(Coalescing{Keep: "all", Quiet: time.Second})))
+		run := h.consume(ConsumeOptions{Store: clientmemory.NewCursors(), Workers: 4}, h.on(WithCoalescing(Coalescing{Keep: "all", Quiet: time.Second})))
 		h.start = time.Now()
 		h.emit(1, 2, 3, 5)
 		time.Sleep(time.Second)
@@ -143,7 +143,7 @@ func TestCOAL2All(t *testing.T) {
 		}
 		h.want(t, "1s: 1 e9, 1s to 1s")
 		run.end()
-		run = h.consume(ConsumeOptions{Store: memory.NewCursors()}, h.on())
+		run = h.consume(ConsumeOptions{Store: clientmemory.NewCursors()}, h.on())
 		h.emit(11, 13)
 		h.want(t, "1s: 1 e11, 1s to 1s", "1s: 1 e13, 1s to 1s")
 		run.end()
@@ -153,7 +153,7 @@ func TestCOAL2All(t *testing.T) {
 // COAL-2: a burst settles as a whole. An end before that repeats it; an end after it repeats nothing.
 func TestCOAL2Settles(t *testing.T) {
 	burstHouse(t, func(t *testing.T, h *bursting) {
-		cursors := memory.NewCursors()
+		cursors := clientmemory.NewCursors()
 		for i, keep := range []string{wire.KeepLatest, wire.KeepAll} {
 			first := 1 + 100*i
 			of := []string{"e3", "e101 e103"}[i]
@@ -186,7 +186,7 @@ func TestCOAL2Settles(t *testing.T) {
 func TestCOAL2Fails(t *testing.T) {
 	for keep, letters := range map[string][]string{wire.KeepLatest: {"e3"}, wire.KeepAll: {"e1", "e3"}} {
 		burstHouse(t, func(t *testing.T, h *bursting) {
-			cursors := memory.NewCursors()
+			cursors := clientmemory.NewCursors()
 			var mended atomic.Bool
 			h.fail = func(ev *tickEvent) error {
 				if !mended.Load() && ev.Data.Seq == 3 {
@@ -240,7 +240,7 @@ func TestCOAL2Undecodable(t *testing.T) {
 		Seq int8 `json:"seq"`
 	}
 	burstHouse(t, func(t *testing.T, h *bursting) {
-		cursors := memory.NewCursors()
+		cursors := clientmemory.NewCursors()
 		typ := events.Type[tickArguments, small]{Info: burstType(t).Info}
 		run := h.consume(ConsumeOptions{Store: cursors, OnProblem: func(err error) { h.add("%T", err) }},
 			Handle(typ, tickArguments{}, func(ctx context.Context, ev *events.Event[tickArguments, small]) error {
@@ -264,7 +264,7 @@ func TestCOAL2Undecodable(t *testing.T) {
 func TestCOAL2Early(t *testing.T) {
 	burstHouse(t, func(t *testing.T, h *bursting) {
 		cl := h.connect(Options{Logger: slog.New(slog.DiscardHandler), RecentIDs: 8})
-		run := consume(t, cl, ConsumeOptions{Store: memory.NewCursors()}, h.on(WithCoalescing()))
+		run := consume(t, cl, ConsumeOptions{Store: clientmemory.NewCursors()}, h.on(WithCoalescing()))
 		h.start = time.Now()
 		h.emit(1, 3, 5)
 		h.want(t)
@@ -278,7 +278,7 @@ func TestCOAL2Early(t *testing.T) {
 	})
 	burstHouse(t, func(t *testing.T, h *bursting) {
 		cl := h.connect(Options{Logger: slog.New(slog.DiscardHandler), MaxMessage: 64 << 10})
-		run := consume(t, cl, ConsumeOptions{Store: memory.NewCursors()}, h.on(WithCoalescing(Coalescing{Keep: "all"})))
+		run := consume(t, cl, ConsumeOptions{Store: clientmemory.NewCursors()}, h.on(WithCoalescing(Coalescing{Keep: "all"})))
 		h.start = time.Now()
 		for seq := range 3 {
 			h.emitter.Emit(t.Context(), tickPayload{Seq: seq, Channel: strings.Repeat("x", 30<<10)}, events.WithID(fmt.Sprint("e", seq)))
@@ -286,7 +286,7 @@ func TestCOAL2Early(t *testing.T) {
 		h.want(t, "0s: 3 e0 e1 e2, 0s to 0s")
 		run.end()
 		// What the latest stands for holds no bytes.
-		run = consume(t, h.connect(Options{Logger: slog.New(slog.DiscardHandler), MaxMessage: 64 << 10}), ConsumeOptions{Store: memory.NewCursors()}, h.on(WithCoalescing()))
+		run = consume(t, h.connect(Options{Logger: slog.New(slog.DiscardHandler), MaxMessage: 64 << 10}), ConsumeOptions{Store: clientmemory.NewCursors()}, h.on(WithCoalescing()))
 		h.start = time.Now()
 		for seq := 10; seq < 19; seq++ {
 			h.emitter.Emit(t.Context(), tickPayload{Seq: seq, Channel: strings.Repeat("x", 30<<10)}, events.WithID(fmt.Sprint("e", seq)))
@@ -314,7 +314,7 @@ func TestCOAL2Refuses(t *testing.T) {
 			`unknown Keep "first"`:                       h.on(WithCoalescing(Coalescing{Keep: "first"})),
 			"one Coalescing at most":                     h.on(WithCoalescing(Coalescing{}, Coalescing{})),
 		} {
-			if err := Consume(t.Context(), cl, ConsumeOptions{Store: memory.NewCursors()}, b); err == nil || !strings.Contains(err.Error(), want) {
+			if err := Consume(t.Context(), cl, ConsumeOptions{Store: clientmemory.NewCursors()}, b); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: %v", want, err)
 			}
 		}
@@ -326,11 +326,11 @@ func TestCOAL2Refuses(t *testing.T) {
 		if _, err := server.Register(h.es, bad, server.Hooks[tickArguments, tickPayload]{}); err != nil {
 			t.Fatal(err)
 		}
-		err := Consume(t.Context(), cl, ConsumeOptions{Store: memory.NewCursors()}, Handle(bad, tickArguments{}, nothing, WithCoalescing()))
+		err := Consume(t.Context(), cl, ConsumeOptions{Store: clientmemory.NewCursors()}, Handle(bad, tickArguments{}, nothing, WithCoalescing()))
 		if err == nil || !strings.Contains(err.Error(), "quietSeconds is -1") {
 			t.Error(err)
 		}
-		run := consume(t, h.connect(Options{Logger: slog.New(slog.DiscardHandler)}), ConsumeOptions{Store: memory.NewCursors()},
+		run := consume(t, h.connect(Options{Logger: slog.New(slog.DiscardHandler)}), ConsumeOptions{Store: clientmemory.NewCursors()},
 			Handle(bad, tickArguments{}, nothing, WithCoalescing(Coalescing{Key: key, Quiet: 1, Max: 1}))) // values of one's own need none
 		run.end()
 	})
@@ -422,7 +422,7 @@ func (c *coalesceCase) run(t *testing.T) error {
 		counts[ev.Data.Channel] += b.Count
 		return nil
 	}
-	var cursors clientstore.ConsumerStore = memory.NewCursors()
+	var cursors clientstore.ConsumerStore = clientmemory.NewCursors()
 	start := func() (stop func() error, err error) {
 		mine, theirs := mcp.NewInMemoryTransports()
 		served := make(chan struct{})

@@ -18,11 +18,11 @@ import (
 
 // ConsumeOptions configures [Consume]. Store is required.
 type ConsumeOptions struct {
-	// Store stores cursors and dead letters. Use a [file.Cursors] or a [sqlite.Store], or a [memory.Cursors] if the
+	// Store stores cursors and dead letters. Use a [file.Cursors] or a [sqlite.Store], or a [clientmemory.Cursors] if the
 	// content may be lost when the process ends. With webhooks, use the client's Webhook.Received or its Cursors. See
 	// CON-2, CON-4.
 	//
-	// [memory.Cursors]: https://pkg.go.dev/github.com/mcpe-gen/mcpe-gen/runtime/store/memory#Cursors
+	// [clientmemory.Cursors]: https://pkg.go.dev/github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory#Cursors
 	// [file.Cursors]: https://pkg.go.dev/github.com/mcpe-gen/mcpe-gen/runtime/store/file#Cursors
 	// [sqlite.Store]: https://pkg.go.dev/github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite#Store
 	Store clientstore.ConsumerStore

@@ -29,8 +29,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 type tickEvent = events.Event[tickArguments, tickPayload]
@@ -112,7 +112,7 @@ func consumeHouse(t *testing.T, test func(t *testing.T, h *house)) {
 func TestCON1Drain(t *testing.T) {
 	eachCarrier(t, func(t *testing.T, c carrier) {
 		h := newHouse(t, c, server.Options{})
-		cursors := memory.NewCursors()
+		cursors := clientmemory.NewCursors()
 		var mu sync.Mutex
 		handled := map[string]int{}
 		release := make(chan struct{})
@@ -164,7 +164,7 @@ func TestCON1Drain(t *testing.T) {
 // CON-1: the drain is bounded. What its end has cut short is received again.
 func TestCON1DrainTimeout(t *testing.T) {
 	consumeHouse(t, func(t *testing.T, h *house) {
-		cursors := memory.NewCursors()
+		cursors := clientmemory.NewCursors()
 		var seen diary
 		stubborn := make(chan struct{})
 		run := h.consume(ConsumeOptions{Store: cursors, Workers: 3, DrainTimeout: 5 * time.Second}, h.on(func(ctx context.Context, ev *tickEvent) error {
@@ -202,7 +202,7 @@ func TestCON1DrainTimeout(t *testing.T) {
 // it has, and the next run gets it.
 func TestCON1DrainMakesNoDeadLetter(t *testing.T) {
 	consumeHouse(t, func(t *testing.T, h *house) {
-		cursors := memory.NewCursors()
+		cursors := clientmemory.NewCursors()
 		run := h.consume(ConsumeOptions{Store: cursors, MaxTries: 1, DrainTimeout: time.Second}, h.on(func(ctx context.Context, _ *tickEvent) error {
 			<-ctx.Done()
 			return ctx.Err()
@@ -231,7 +231,7 @@ func TestCON1DrainMakesNoDeadLetter(t *testing.T) {
 func TestCON2KilledBeforeTheFirstEventIsHandled(t *testing.T) {
 	consumeHouse(t, func(t *testing.T, h *house) {
 		const key = "cursor"
-		cursors, kept := &failing{Cursors: memory.NewCursors(), save: errors.New("disk full")}, memory.NewCursors()
+		cursors, kept := &failing{Cursors: clientmemory.NewCursors(), save: errors.New("disk full")}, clientmemory.NewCursors()
 		run := h.consume(ConsumeOptions{Store: cursors}, h.on(func(ctx context.Context, _ *tickEvent) error {
 			saved, ok, err := cursors.Load(ctx, key)
 			if err != nil || !ok {
@@ -258,7 +258,7 @@ func TestCON2KilledBeforeTheFirstEventIsHandled(t *testing.T) {
 // have begun.
 func TestCON2NothingIsHandledBeforeThePositionIsStored(t *testing.T) {
 	consumeHouse(t, func(t *testing.T, h *house) {
-		cursors := &failing{Cursors: memory.NewCursors(), save: errors.New("disk full")}
+		cursors := &failing{Cursors: clientmemory.NewCursors(), save: errors.New("disk full")}
 		var seen, problems diary
 		run := h.consume(ConsumeOptions{Store: cursors, Retry: Backoff{Min: time.Minute, Max: time.Minute}, OnProblem: func(err error) {
 			problems.add("%v", errors.As(err, new(*CommitError)))
@@ -286,18 +286,20 @@ func TestConsumeRefuses(t *testing.T) {
 		cl := h.connect(Options{})
 		for want, run := range map[string]func() error{
 			"Store is nil":       func() error { return Consume(t.Context(), cl, ConsumeOptions{}, h.on(nothing)) },
-			"nothing to consume": func() error { return Consume(t.Context(), cl, ConsumeOptions{Store: memory.NewCursors()}) },
-			"not made by Handle": func() error { return Consume(t.Context(), cl, ConsumeOptions{Store: memory.NewCursors()}, Binding{}) },
+			"nothing to consume": func() error { return Consume(t.Context(), cl, ConsumeOptions{Store: clientmemory.NewCursors()}) },
+			"not made by Handle": func() error {
+				return Consume(t.Context(), cl, ConsumeOptions{Store: clientmemory.NewCursors()}, Binding{})
+			},
 			"WithManualAck": func() error {
-				return Consume(t.Context(), cl, ConsumeOptions{Store: memory.NewCursors()}, h.on(nothing, WithManualAck()))
+				return Consume(t.Context(), cl, ConsumeOptions{Store: clientmemory.NewCursors()}, h.on(nothing, WithManualAck()))
 			},
 			ErrKeyInUse.Error(): func() error {
-				return Consume(t.Context(), cl, ConsumeOptions{Store: memory.NewCursors()}, h.on(nothing), h.on(nothing))
+				return Consume(t.Context(), cl, ConsumeOptions{Store: clientmemory.NewCursors()}, h.on(nothing), h.on(nothing))
 			},
 			"Webhook.Received": func() error {
-				cl.webhooks = &webhookState{WebhookOptions: WebhookOptions{Received: memory.NewReceived(memory.NewCursors())}}
+				cl.webhooks = &webhookState{WebhookOptions: WebhookOptions{Received: clientmemory.NewReceived(clientmemory.NewCursors())}}
 				defer func() { cl.webhooks = nil }()
-				return Consume(t.Context(), cl, ConsumeOptions{Store: memory.NewCursors()}, h.on(nothing))
+				return Consume(t.Context(), cl, ConsumeOptions{Store: clientmemory.NewCursors()}, h.on(nothing))
 			},
 		} {
 			if err := run(); err == nil || !strings.Contains(err.Error(), want) {
@@ -311,7 +313,7 @@ func TestConsumeRefuses(t *testing.T) {
 // gives up at once, RetryAfter says when, a panic and runtime.Goexit are errors. The watermark passes all of them.
 func TestCON3Retry(t *testing.T) {
 	consumeHouse(t, func(t *testing.T, h *house) {
-		cursors := memory.NewCursors()
+		cursors := clientmemory.NewCursors()
 		start := time.Now()
 		var mu sync.Mutex
 		tries := map[int][]time.Duration{}
@@ -391,7 +393,7 @@ func TestCON3Retry(t *testing.T) {
 // succeeds and is put back when it fails.
 func TestCON4RetryDeadLetter(t *testing.T) {
 	consumeHouse(t, func(t *testing.T, h *house) {
-		cursors := memory.NewCursors()
+		cursors := clientmemory.NewCursors()
 		var seen diary
 		fails := true
 		o := ConsumeOptions{Store: cursors, MaxTries: 1}
@@ -453,7 +455,7 @@ func TestCON4RetryDeadLetter(t *testing.T) {
 
 // A failing is a store that fails when told to.
 type failing struct {
-	*memory.Cursors
+	*clientmemory.Cursors
 	mu    sync.Mutex
 	put   error
 	save  error
@@ -490,7 +492,7 @@ func (f *failing) PutDeadLetter(ctx context.Context, d clientstore.DeadLetter, l
 func TestCON4Full(t *testing.T) {
 	consumeHouse(t, func(t *testing.T, h *house) {
 		m := &metertest.Meter{}
-		st := &failing{Cursors: memory.NewCursors()}
+		st := &failing{Cursors: clientmemory.NewCursors()}
 		var seen, problems diary
 		o := ConsumeOptions{Store: st, MaxTries: 1, MaxDeadLetters: 2, Meter: m, OnProblem: func(err error) { problems.add("%v", err) }}
 		on := h.on(func(_ context.Context, ev *tickEvent) error {
@@ -524,7 +526,7 @@ func TestCON5Order(t *testing.T) {
 	consumeHouse(t, func(t *testing.T, h *house) {
 		var seen diary
 		hold := make(chan struct{})
-		o := ConsumeOptions{Store: memory.NewCursors(), Workers: 4, Key: func(o events.Occurrence) string {
+		o := ConsumeOptions{Store: clientmemory.NewCursors(), Workers: 4, Key: func(o events.Occurrence) string {
 			var p tickPayload
 			_ = json.Unmarshal(o.Raw, &p)
 			return fmt.Sprint(p.Seq % 3)
@@ -552,7 +554,7 @@ func TestCON5Order(t *testing.T) {
 	consumeHouse(t, func(t *testing.T, h *house) {
 		var seen diary
 		failed := false
-		run := h.consume(ConsumeOptions{Store: memory.NewCursors()}, h.on(func(_ context.Context, ev *tickEvent) error {
+		run := h.consume(ConsumeOptions{Store: clientmemory.NewCursors()}, h.on(func(_ context.Context, ev *tickEvent) error {
 			seen.add("%s", ev.ID)
 			if ev.Data.Seq == 2 && !failed {
 				failed = true
@@ -572,7 +574,7 @@ func TestCON5Order(t *testing.T) {
 func TestCON5KeyPanics(t *testing.T) {
 	consumeHouse(t, func(t *testing.T, h *house) {
 		var seen diary
-		letters := memory.NewCursors()
+		letters := clientmemory.NewCursors()
 		run := h.consume(ConsumeOptions{Store: letters, Key: func(o events.Occurrence) string {
 			if o.ID == "e2" {
 				panic("no key")
@@ -596,7 +598,7 @@ func TestCON2Bounded(t *testing.T) {
 		var handled atomic.Int64
 		hold := make(chan struct{})
 		cl := h.connect(Options{RecentIDs: 20, Buffer: 4})
-		run := consume(t, cl, ConsumeOptions{Store: memory.NewCursors(), Workers: 2}, h.on(func(_ context.Context, ev *tickEvent) error {
+		run := consume(t, cl, ConsumeOptions{Store: clientmemory.NewCursors(), Workers: 2}, h.on(func(_ context.Context, ev *tickEvent) error {
 			if ev.Data.Seq == 1 {
 				<-hold
 			}
@@ -635,7 +637,7 @@ func TestCON6(t *testing.T) {
 		}
 		down.Store(true)
 		h.stop()
-		o := ConsumeOptions{Store: memory.NewCursors(), OnProblem: func(err error) { problems.add("problem") }}
+		o := ConsumeOptions{Store: clientmemory.NewCursors(), OnProblem: func(err error) { problems.add("problem") }}
 		run := consume(t, cl, o, h.on(func(_ context.Context, ev *tickEvent) error {
 			seen.add("%s", ev.ID)
 			return nil
@@ -665,7 +667,7 @@ func TestCON6(t *testing.T) {
 			events.ErrInvalidParams: Handle(Dynamic("tick"), json.RawMessage(`{"nonsense":1}`), nothing),
 		} {
 			start := time.Now()
-			err := Consume(t.Context(), cl, ConsumeOptions{Store: memory.NewCursors()}, good, b)
+			err := Consume(t.Context(), cl, ConsumeOptions{Store: clientmemory.NewCursors()}, good, b)
 			if !errors.Is(err, want) || time.Since(start) > 0 {
 				t.Errorf("after %v: %v, want %v", time.Since(start), err, want)
 			}
@@ -738,7 +740,7 @@ func TestCON7(t *testing.T) {
 	consumeHouse(t, func(t *testing.T, h *house) {
 		m, r := &metertest.Meter{}, &tracer{}
 		hold := make(chan struct{})
-		run := h.consume(ConsumeOptions{Store: memory.NewCursors(), Workers: 4, MaxTries: 2, Meter: m, Tracer: r}, h.on(func(ctx context.Context, ev *tickEvent) error {
+		run := h.consume(ConsumeOptions{Store: clientmemory.NewCursors(), Workers: 4, MaxTries: 2, Meter: m, Tracer: r}, h.on(func(ctx context.Context, ev *tickEvent) error {
 			if !trace.SpanFromContext(ctx).IsRecording() {
 				t.Error("no span")
 			}
@@ -812,7 +814,7 @@ func TestCON8(t *testing.T) {
 		}
 		cl := connect(t, f, carriers[1], Options{Mode: "poll", Logger: slog.New(slog.DiscardHandler)})
 		m := &metertest.Meter{}
-		cursors := memory.NewCursors()
+		cursors := clientmemory.NewCursors()
 		var seen, problems diary
 		run := consume(t, cl, ConsumeOptions{Store: cursors, Meter: m, OnProblem: func(err error) { problems.add("%T", err) }},
 			Handle(events.Type[struct{}, tickPayload]{Info: events.Info{Name: "tick"}}, struct{}{}, func(_ context.Context, ev *events.Event[struct{}, tickPayload]) error {
@@ -869,7 +871,7 @@ func TestCON9Middleware(t *testing.T) {
 				return next(ctx, o)
 			}
 		}
-		run := h.consume(ConsumeOptions{Store: memory.NewCursors(), Middleware: []func(Handler) Handler{named("a"), named("b"), double}},
+		run := h.consume(ConsumeOptions{Store: clientmemory.NewCursors(), Middleware: []func(Handler) Handler{named("a"), named("b"), double}},
 			h.on(func(_ context.Context, ev *tickEvent) error {
 				seen.add("handler %d", ev.Data.Seq)
 				return nil
@@ -884,7 +886,7 @@ func TestCON9Middleware(t *testing.T) {
 // made up for.
 func TestCON10Saves(t *testing.T) {
 	consumeHouse(t, func(t *testing.T, h *house) {
-		st := &failing{Cursors: memory.NewCursors()}
+		st := &failing{Cursors: clientmemory.NewCursors()}
 		var problems diary
 		run := h.consume(ConsumeOptions{Store: st, Workers: 8, OnProblem: func(err error) { problems.add("%v", err) }},
 			h.on(func(context.Context, *tickEvent) error { return nil }, WithCursorKey("k")))

@@ -12,9 +12,9 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -24,7 +24,7 @@ import (
 // measured where the SDK is, by BenchmarkConsumeTelemetry in examples/metrics.
 func BenchmarkConsume(b *testing.B) {
 	stores := map[string]func(b *testing.B) clientstore.ConsumerStore{
-		"memory": func(*testing.B) clientstore.ConsumerStore { return memory.NewCursors() },
+		"memory": func(*testing.B) clientstore.ConsumerStore { return clientmemory.NewCursors() },
 		"file": func(b *testing.B) clientstore.ConsumerStore {
 			s, err := file.OpenCursors(filepath.Join(b.TempDir(), "cursors.json"))
 			if err != nil {

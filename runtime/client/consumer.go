@@ -94,7 +94,7 @@ func newConsumer(ctx context.Context, c *Client, o ConsumeOptions, b []Binding) 
 
 func (o *ConsumeOptions) check(c *Client, b []Binding) error {
 	if o.Store == nil {
-		return errors.New("client: ConsumeOptions.Store is nil; memory.NewCursors keeps nothing across restarts")
+		return errors.New("client: ConsumeOptions.Store is nil; clientmemory.NewCursors keeps nothing across restarts")
 	}
 	if w := c.webhooks; w != nil && w.Received != nil && !sameStore(o.Store, w.Received) && !sameStore(o.Store, c.opts.Cursors) {
 		return errors.New("client: ConsumeOptions.Store is neither Webhook.Received nor the client's Cursors, where webhooks save")

@@ -13,8 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // numbered streams the events after the given cursor, cN being the position after eN.
@@ -48,7 +48,7 @@ func saved(t *testing.T, cs clientstore.CursorStore, key string) string {
 // before; after a crash only what was not committed repeats.
 func TestCLI6Commit(t *testing.T) {
 	eachCarrier(t, func(t *testing.T, c carrier) {
-		cs := memory.NewCursors()
+		cs := clientmemory.NewCursors()
 		f := newFake(c.legacy)
 		f.stream = numbered(4)
 		cl := connect(t, f, c, Options{Cursors: cs})
@@ -87,7 +87,7 @@ func TestCLI6Commit(t *testing.T) {
 // cursor keep the rest from repeating.
 func TestCLI6Batch(t *testing.T) {
 	eachCarrier(t, func(t *testing.T, c carrier) {
-		cs := memory.NewCursors()
+		cs := clientmemory.NewCursors()
 		f := newFake(c.legacy)
 		var from []string
 		f.poll = func(p wire.PollParams) (any, *jsonrpc.Error) {
@@ -129,7 +129,7 @@ func TestCLI6Batch(t *testing.T) {
 // CLI-6, CUR-4: quiet times advance what is saved, but not past an item that is still in hand.
 func TestCLI6Quiet(t *testing.T) {
 	eachCarrier(t, func(t *testing.T, c carrier) {
-		cs := memory.NewCursors()
+		cs := clientmemory.NewCursors()
 		f := newFake(c.legacy)
 		f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
 			st.active("c0")
@@ -166,7 +166,7 @@ func TestCLI6Quiet(t *testing.T) {
 // store that fails is reported between the items and tried again.
 func TestCLI6Edges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cs := &failingCursors{CursorStore: memory.NewCursors()}
+		cs := &failingCursors{CursorStore: clientmemory.NewCursors()}
 		f := newFake(true)
 		f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
 			st.active("")
@@ -270,7 +270,7 @@ func TestCLI2Dedup(t *testing.T) {
 
 // The eventIds saved beside a cursor are bounded, but never fewer than those after it.
 func TestCLI6SavedIDs(t *testing.T) {
-	cs := memory.NewCursors()
+	cs := clientmemory.NewCursors()
 	l := &ledger{store: cs, key: "k"}
 	l.setStart(clientstore.Saved{Cursor: "c0"}, false)
 	count := func() int {

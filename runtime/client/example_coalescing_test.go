@@ -9,7 +9,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 )
 
 // A handler is called once for several events about the same issue.
@@ -31,7 +31,7 @@ func ExampleWithCoalescing() {
 			}
 		}
 	}()
-	err = client.Consume(ctx, c, client.ConsumeOptions{Store: memory.NewCursors()},
+	err = client.Consume(ctx, c, client.ConsumeOptions{Store: clientmemory.NewCursors()},
 		client.Handle(issueOpened, nil, func(ctx context.Context, ev *events.Event[json.RawMessage, Opened]) error {
 			fmt.Println(client.BurstOf(ctx, ev).Count, "events, the latest is", ev.Data.Title)
 			stop()
@@ -48,7 +48,7 @@ func ExampleWithManualAck() {
 	ctx := context.Background()
 	mine, emitter, end := serve(ctx)
 	defer end()
-	c, err := client.Connect(ctx, mine, client.Options{Cursors: memory.NewCursors()})
+	c, err := client.Connect(ctx, mine, client.Options{Cursors: clientmemory.NewCursors()})
 	if err != nil {
 		log.Fatal(err)
 	}

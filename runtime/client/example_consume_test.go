@@ -10,8 +10,8 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // A program handles events until it is told to end. What a handler gives up is kept as a dead letter.
@@ -25,7 +25,7 @@ func ExampleConsume() {
 	}
 	defer c.Close()
 
-	cursors := memory.NewCursors() // sqlite.Open keeps positions and dead letters over restarts
+	cursors := clientmemory.NewCursors() // sqlite.Open keeps positions and dead letters over restarts
 	go func() {
 		awaitSubscription(c)
 		for i, title := range []string{"It is slow", "", "It is wrong"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -30,7 +30,7 @@ func ExampleOptions_cursors() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	cursors := memory.NewCursors() // file.OpenCursors keeps them over restarts
+	cursors := clientmemory.NewCursors() // file.OpenCursors keeps them over restarts
 	emit := func(n int, title string) {
 		if err := emitter.Emit(ctx, Opened{Number: n, Title: title}); err != nil {
 			log.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
@@ -115,8 +116,8 @@ func TestRealWebhookRestart(t *testing.T) {
 		so := w.server()
 		so.Retention.MaxAge = 24 * time.Hour
 		h := newHouse(t, c, so)
-		cursors, callbacks := memory.NewCursors(), &memory.Callbacks{}
-		received := memory.NewReceived(cursors)
+		cursors, callbacks := clientmemory.NewCursors(), &clientmemory.Callbacks{}
+		received := clientmemory.NewReceived(cursors)
 		options := func() Options {
 			o := Options{Cursors: cursors, Webhook: w.options()}
 			o.Webhook.Received, o.Webhook.Callbacks, o.Webhook.Keep = received, callbacks, true

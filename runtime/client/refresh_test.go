@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 )
 
 // gaps are the times between the subscribe calls.
@@ -274,7 +274,7 @@ func TestCLI5RefreshFails(t *testing.T) {
 // is newer than the cursor: their ids are all kept, so that nothing of it comes twice after a restart.
 func TestCLI6Watermark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cursors := memory.NewCursors()
+		cursors := clientmemory.NewCursors()
 		h, cl := hooked(t, carriers[1], Options{Cursors: cursors, Buffer: 4000})
 		s := subscribe(t, cl, WithCursorKey("k"))
 		const n = 1500

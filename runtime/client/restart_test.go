@@ -7,14 +7,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // kept is what survives a process: stores in memory that outlive clients.
-func kept(stored bool) (Options, *memory.Cursors, *memory.Received, *memory.Callbacks) {
-	cursors, callbacks := memory.NewCursors(), &memory.Callbacks{}
-	received := memory.NewReceived(cursors)
+func kept(stored bool) (Options, *clientmemory.Cursors, *clientmemory.Received, *clientmemory.Callbacks) {
+	cursors, callbacks := clientmemory.NewCursors(), &clientmemory.Callbacks{}
+	received := clientmemory.NewReceived(cursors)
 	o := Options{Cursors: cursors, Webhook: &WebhookOptions{Callbacks: callbacks}}
 	if stored {
 		o.Webhook.Received = received
@@ -194,8 +194,8 @@ func (f *flaky) PutCallback(ctx context.Context, key string, c clientstore.Callb
 // path that is not.
 func TestCLI5StoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cursors := memory.NewCursors()
-		f := &flaky{ReceivedStore: memory.NewReceived(cursors), CallbackStore: &memory.Callbacks{}}
+		cursors := clientmemory.NewCursors()
+		f := &flaky{ReceivedStore: clientmemory.NewReceived(cursors), CallbackStore: &clientmemory.Callbacks{}}
 		full := errors.New("disk full")
 		f.callback = full
 		h, cl := hooked(t, carriers[1], Options{Cursors: cursors, Webhook: &WebhookOptions{Received: f}})

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // CON-2: against a model: whenever a watermark is saved, everything before its cursor is settled, everything settled
@@ -23,7 +23,7 @@ func TestCON2Watermark(t *testing.T) {
 			place      *ledgerEntry
 			settled    bool
 		}
-		cursors := memory.NewCursors()
+		cursors := clientmemory.NewCursors()
 		l := &ledger{store: cursors, key: "k"}
 		l.setStart(clientstore.Saved{Cursor: "c0"}, false)
 		var all []*event

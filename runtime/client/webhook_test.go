@@ -13,7 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 )
 
 // CLI-5: path and secret are made before events/subscribe, so that a challenge within that call is
@@ -132,8 +132,8 @@ func TestCLI5Close(t *testing.T) {
 	for name, end := range ways {
 		for _, lost := range []bool{false, true} {
 			eachCarrier(t, func(t *testing.T, c carrier) {
-				callbacks := &memory.Callbacks{}
-				h, cl := hooked(t, c, Options{Cursors: memory.NewCursors(), Webhook: &WebhookOptions{Callbacks: callbacks}})
+				callbacks := &clientmemory.Callbacks{}
+				h, cl := hooked(t, c, Options{Cursors: clientmemory.NewCursors(), Webhook: &WebhookOptions{Callbacks: callbacks}})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				s, err := Subscribe(ctx, cl, Dynamic("tick"), nil, WithCursorKey("k"))
@@ -163,7 +163,7 @@ func TestCLI5Close(t *testing.T) {
 // CLI-5: with Keep the subscription stays for a next process, which takes it up.
 func TestCLI5Keep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := Options{Cursors: memory.NewCursors(), Webhook: &WebhookOptions{Callbacks: &memory.Callbacks{}, Keep: true}}
+		o := Options{Cursors: clientmemory.NewCursors(), Webhook: &WebhookOptions{Callbacks: &clientmemory.Callbacks{}, Keep: true}}
 		h, cl := hooked(t, carriers[1], o)
 		h.noReplay = true
 		subscribe(t, cl)
@@ -206,8 +206,8 @@ func TestCLI5Envelopes(t *testing.T) {
 			eachCarrier(t, func(t *testing.T, c carrier) {
 				o := Options{}
 				if stored {
-					o.Cursors = memory.NewCursors()
-					o.Webhook = &WebhookOptions{Received: memory.NewReceived(o.Cursors)}
+					o.Cursors = clientmemory.NewCursors()
+					o.Webhook = &WebhookOptions{Received: clientmemory.NewReceived(o.Cursors)}
 				}
 				h, cl := hooked(t, c, o)
 				h.f.codes = codes
@@ -270,14 +270,14 @@ func TestCLI5QueueFull(t *testing.T) {
 func TestCLI10Webhook(t *testing.T) {
 	for _, stored := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			cursors := memory.NewCursors()
+			cursors := clientmemory.NewCursors()
 			o := Options{Cursors: cursors, Policy: func(_ context.Context, o events.Occurrence) error {
 				if o.ID != "e3" {
 					return errors.New("not wanted")
 				}
 				return nil
 			}}
-			received := memory.NewReceived(cursors)
+			received := clientmemory.NewReceived(cursors)
 			if stored {
 				o.Webhook = &WebhookOptions{Received: received}
 			}

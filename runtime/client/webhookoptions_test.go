@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
@@ -22,7 +22,7 @@ func TestCLI5Options(t *testing.T) {
 		"user information":                   {PublicURL: "https://u:p@a.example", Receiver: receiver},
 		"a query or a fragment":              {PublicURL: "https://a.example/?x", Receiver: receiver},
 		"a Receiver, a Listener":             {PublicURL: "https://a.example"},
-		"needs the Cursors that it saves to": {PublicURL: "https://a.example", Receiver: receiver, Received: memory.NewReceived(memory.NewCursors())},
+		"needs the Cursors that it saves to": {PublicURL: "https://a.example", Receiver: receiver, Received: clientmemory.NewReceived(clientmemory.NewCursors())},
 	} {
 		l := memnet.New()
 		if want != "a Receiver, a Listener" {

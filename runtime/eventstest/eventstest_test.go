@@ -17,6 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -171,7 +172,7 @@ func TestTrouble(t *testing.T) {
 				c := eventstest.NewClient(t, es)
 				d, ended := &desk{}, make(chan error, 1)
 				go func() {
-					ended <- d.watch(t.Context(), c.Client, mode, client.ConsumeOptions{Store: memory.NewCursors()})
+					ended <- d.watch(t.Context(), c.Client, mode, client.ConsumeOptions{Store: clientmemory.NewCursors()})
 				}()
 				var want []string
 				told := func(words ...string) {

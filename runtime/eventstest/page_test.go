@@ -18,8 +18,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // The tests of docs/testing.md, and the programs that they are about.
@@ -107,7 +107,7 @@ func TestPagerLosesNothing(t *testing.T) {
 		created := eventstest.Register[incidents.IncidentCreatedPayload](t, es, incidents.IncidentCreatedEventName)
 		c := eventstest.NewClient(t, es)
 		var paged []string
-		cursors := memory.NewCursors()
+		cursors := clientmemory.NewCursors()
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {

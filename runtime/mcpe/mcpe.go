@@ -36,9 +36,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fairsem"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/schedules"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // An Adapter serves MCPE on an event server. Its methods are safe for concurrent use.
@@ -82,13 +82,13 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	}
 	o.setDefaults()
 	inside := port.Of(es)
-	a := &Adapter{es: inside, srv: inside.MCP(), o: o, durable: o.Store, passing: memory.NewSchedules(),
+	a := &Adapter{es: inside, srv: inside.MCP(), o: o, durable: o.Store, passing: schedules.New(),
 		subs: map[string]*subscription{}, owners: map[string]*owner{}, watches: map[string]*watch{},
 		heads: map[string]string{}, known: map[string]bool{}, scope: rand.Text(),
 		started: time.Now()}
 	a.handlers.Init(o.MaxHandlers, o.MaxHandlersPerClient)
 	if a.durable == nil {
-		a.durable = memory.NewSchedules()
+		a.durable = schedules.New()
 	}
 	var err error
 	if a.kinds, err = a.runners(); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/experimental/tasksource/tasksourceclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/experimental/tasksource/tasksourceserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -229,7 +229,7 @@ func TestSubscribe(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.stop()
-		c, err := client.Connect(t.Context(), client.Dial(d.dial), client.Options{Cursors: memory.NewCursors()})
+		c, err := client.Connect(t.Context(), client.Dial(d.dial), client.Options{Cursors: clientmemory.NewCursors()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -135,7 +135,7 @@ func TestGeneratedHandle(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		cursors := memory.NewCursors()
+		cursors := clientmemory.NewCursors()
 		var handled []string
 		go func() {
 			done <- client.Consume(ctx, c, client.ConsumeOptions{Store: cursors, MaxTries: 1}, tickets.HandleTicketCreated(tickets.TicketCreatedArguments{},

@@ -10,11 +10,11 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/schedules"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // REP-18: on a store that processes share, a protocol with state in one process is refused, whatever store it has
@@ -26,7 +26,7 @@ func TestREP18SharedStoreIsRefused(t *testing.T) {
 			return err
 		},
 		"mcpe": func(es *server.Server) error {
-			_, err := mcpe.New(es, mcpe.Options{Store: memory.NewSchedules()})
+			_, err := mcpe.New(es, mcpe.Options{Store: schedules.New()})
 			return err
 		},
 		"conversation": func(es *server.Server) error {

@@ -26,7 +26,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -143,7 +143,7 @@ func consume(t *testing.T, es *server.Server, m metric.Meter) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	nothing := func(context.Context, *events.Event[json.RawMessage, json.RawMessage]) error { return nil }
-	err = client.Consume(over, c, client.ConsumeOptions{Store: memory.NewCursors(), Meter: m}, client.Handle(client.Dynamic("e"), nil, nothing))
+	err = client.Consume(over, c, client.ConsumeOptions{Store: clientmemory.NewCursors(), Meter: m}, client.Handle(client.Dynamic("e"), nil, nothing))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpeclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 )
 
 // as makes ann, or nobody, of every caller.
@@ -351,7 +351,7 @@ func TestReceiveTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, server.Options{})
 		defer g.stop()
-		c, err := client.Connect(t.Context(), client.Dial(g.dial), client.Options{ProtocolVersion: wire.RevisionLegacy, Cursors: memory.NewCursors()})
+		c, err := client.Connect(t.Context(), client.Dial(g.dial), client.Options{ProtocolVersion: wire.RevisionLegacy, Cursors: clientmemory.NewCursors()})
 		if err != nil {
 			t.Fatal(err)
 		}

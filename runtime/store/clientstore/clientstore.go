@@ -2,7 +2,7 @@
 // ([CursorStore]), the callbacks and received bodies of a webhook receiver ([CallbackStore], [ReceivedStore]), and dead
 // letters ([DeadLetterStore]).
 //
-// The packages memory, file and sqlite implement them, and postgres implements all except [DeadLetterStore]. Package
+// The packages clientmemory, file and sqlite implement them, and postgres implements all except [DeadLetterStore]. Package
 // storetest is a test suite for implementations. Start with [CursorStore].
 package clientstore
 

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // A program lists the events that its handlers gave up on, and schedules one of them for a retry.
 func ExampleDeadLetters() {
 	ctx := context.Background()
-	var letters clientstore.ConsumerStore = memory.NewCursors()
+	var letters clientstore.ConsumerStore = clientmemory.NewCursors()
 	err := letters.PutDeadLetter(ctx, clientstore.DeadLetter{
 		Key: "issues", Event: "issue.opened", EventID: "evt_1", Data: json.RawMessage(`{"number":1}`), Error: "database is down", Tries: 5,
 	}, 1000)

@@ -7,7 +7,6 @@ import (
 	"log"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
@@ -23,16 +22,4 @@ func ExampleNewLog() {
 	oldest, head, err := incidents.Bounds(ctx)
 	fmt.Println("entries", oldest, "to", head, err)
 	// Output: entries 2 to 3 <nil>
-}
-
-// Cursors keep the positions of a client's subscriptions. Pass them to client.Connect as Options.Cursors.
-func ExampleNewCursors() {
-	ctx := context.Background()
-	cursors := memory.NewCursors()
-	if err := cursors.Save(ctx, "issues", clientstore.Saved{Cursor: "AQJr0w"}); err != nil {
-		log.Fatal(err)
-	}
-	saved, found, err := cursors.Load(ctx, "issues")
-	fmt.Println(saved.Cursor, found, err)
-	// Output: AQJr0w true <nil>
 }

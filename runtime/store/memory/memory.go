@@ -1,5 +1,5 @@
-// Package memory stores logs, subscriptions and cursors in memory. It is the default for servers and clients. All data
-// is lost when the process exits. Start with [New] and [NewCursors].
+// Package memory stores logs and subscriptions in memory. It is the default for servers. All data is lost when the
+// process exits. Start with [New].
 package memory
 
 import (

@@ -11,21 +11,12 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
 )
 
 func TestStore(t *testing.T) {
 	storetest.TestStore(t, func(*testing.T) store.Store { return memory.New() })
-}
-
-func TestCursors(t *testing.T) {
-	storetest.TestCursors(t, func(*testing.T) clientstore.CursorStore { return memory.NewCursors() })
-}
-
-func TestDeadLetters(t *testing.T) {
-	storetest.TestDeadLetters(t, func(t *testing.T) clientstore.DeadLetterStore { return memory.NewCursors() })
 }
 
 func TestMemoryIsNotDurable(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -13,17 +12,6 @@ import (
 
 func TestSubscriptions(t *testing.T) {
 	storetest.TestSubscriptions(t, func(*testing.T) store.SubscriptionStore { return memory.New() })
-}
-
-func TestReceived(t *testing.T) {
-	storetest.TestReceived(t, func(*testing.T) (clientstore.ReceivedStore, clientstore.CursorStore) {
-		cursors := memory.NewCursors()
-		return memory.NewReceived(cursors), cursors
-	})
-}
-
-func TestCallbacks(t *testing.T) {
-	storetest.TestCallbacks(t, func(*testing.T) clientstore.CallbackStore { return &memory.Callbacks{} })
 }
 
 func TestAttempts(t *testing.T) {

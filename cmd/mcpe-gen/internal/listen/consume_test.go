@@ -16,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 )
 
 // A screen is written and read by several goroutines.
@@ -48,7 +48,7 @@ func TestBursts(t *testing.T) {
 			Burst: Burst{Key: []string{"/ref"}, Quiet: 10, Max: 30}}
 		ended := make(chan error)
 		go func() {
-			ended <- o.consume(t.Context(), c.Client, memory.NewCursors(), client.Descriptor{Name: "push"}, nil)
+			ended <- o.consume(t.Context(), c.Client, clientmemory.NewCursors(), client.Descriptor{Name: "push"}, nil)
 		}()
 		synctest.Wait()
 		for _, ref := range []string{"a", "b", "a", "a"} {
@@ -84,7 +84,7 @@ func TestPrintsEventsAlone(t *testing.T) {
 		o := Options{Target: peer.Target{Command: []string{"server"}}, Mode: "push", Print: true, Count: 1, Stdout: &out, Stderr: &log, Burst: Burst{Quiet: -1}}
 		ended := make(chan error)
 		go func() {
-			ended <- o.consume(t.Context(), c.Client, memory.NewCursors(), client.Descriptor{Name: "push"}, nil)
+			ended <- o.consume(t.Context(), c.Client, clientmemory.NewCursors(), client.Descriptor{Name: "push"}, nil)
 		}()
 		synctest.Wait()
 		c.Gap("push")
@@ -100,7 +100,7 @@ func TestPrintsEventsAlone(t *testing.T) {
 		ended = make(chan error)
 		o.Stdout = full{}
 		go func() {
-			ended <- o.consume(t.Context(), c.Client, memory.NewCursors(), client.Descriptor{Name: "push"}, nil)
+			ended <- o.consume(t.Context(), c.Client, clientmemory.NewCursors(), client.Descriptor{Name: "push"}, nil)
 		}()
 		synctest.Wait()
 		c.Inject(events.Occurrence{Name: "push", ID: "2", Raw: json.RawMessage(`{}`)})

@@ -21,9 +21,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // Modes contains the supported delivery modes. With auto the client chooses, and uses webhook only if there is a
@@ -103,7 +103,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	co := client.Options{}
-	var keep clientstore.ConsumerStore = memory.NewCursors()
+	var keep clientstore.ConsumerStore = clientmemory.NewCursors()
 	if o.CursorFile != "" {
 		cursors, err := file.OpenCursors(o.CursorFile)
 		if err != nil {

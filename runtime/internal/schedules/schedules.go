@@ -1,4 +1,5 @@
-package memory
+// Package schedules stores the subscriptions of MCPE in memory.
+package schedules
 
 import (
 	"bytes"
@@ -10,8 +11,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// Schedules is an in-memory implementation of [engine.Schedules].
-type Schedules struct {
+// Memory is an in-memory implementation of [engine.Schedules].
+type Memory struct {
 	mu      sync.Mutex
 	known   map[string]*schedule
 	cursors map[string]string
@@ -23,13 +24,13 @@ type schedule struct {
 	queue []engine.Queued
 }
 
-// NewSchedules returns an empty schedule store.
-func NewSchedules() *Schedules {
-	return &Schedules{known: map[string]*schedule{}, cursors: map[string]string{}}
+// New returns an empty schedule store.
+func New() *Memory {
+	return &Memory{known: map[string]*schedule{}, cursors: map[string]string{}}
 }
 
 // PutSchedule implements [engine.Schedules].
-func (m *Schedules) PutSchedule(ctx context.Context, s engine.Schedule) error {
+func (m *Memory) PutSchedule(ctx context.Context, s engine.Schedule) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func (m *Schedules) PutSchedule(ctx context.Context, s engine.Schedule) error {
 }
 
 // DeleteSchedule implements [engine.Schedules].
-func (m *Schedules) DeleteSchedule(ctx context.Context, id string) error {
+func (m *Memory) DeleteSchedule(ctx context.Context, id string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (m *Schedules) DeleteSchedule(ctx context.Context, id string) error {
 }
 
 // Schedules implements [engine.Schedules].
-func (m *Schedules) Schedules(ctx context.Context, after string, limit int) (all []engine.Schedule, err error) {
+func (m *Memory) Schedules(ctx context.Context, after string, limit int) (all []engine.Schedule, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func (m *Schedules) Schedules(ctx context.Context, after string, limit int) (all
 }
 
 // Intake implements [engine.Schedules].
-func (m *Schedules) Intake(ctx context.Context, in engine.Intake) (dropped map[string]int, err error) {
+func (m *Memory) Intake(ctx context.Context, in engine.Intake) (dropped map[string]int, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (m *Schedules) Intake(ctx context.Context, in engine.Intake) (dropped map[s
 }
 
 // IntakeCursor implements [engine.Schedules].
-func (m *Schedules) IntakeCursor(ctx context.Context, source string) (string, bool, error) {
+func (m *Memory) IntakeCursor(ctx context.Context, source string) (string, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return "", false, err
 	}
@@ -114,7 +115,7 @@ func (m *Schedules) IntakeCursor(ctx context.Context, source string) (string, bo
 }
 
 // ForgetIntake implements [engine.Schedules].
-func (m *Schedules) ForgetIntake(ctx context.Context, source string) error {
+func (m *Memory) ForgetIntake(ctx context.Context, source string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (m *Schedules) ForgetIntake(ctx context.Context, source string) error {
 }
 
 // Queue implements [engine.Schedules].
-func (m *Schedules) Queue(ctx context.Context, id string, after uint64, limit int) ([]engine.Queued, error) {
+func (m *Memory) Queue(ctx context.Context, id string, after uint64, limit int) ([]engine.Queued, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func (m *Schedules) Queue(ctx context.Context, id string, after uint64, limit in
 }
 
 // CountQueued implements [engine.Schedules].
-func (m *Schedules) CountQueued(ctx context.Context, id string) (int, error) {
+func (m *Memory) CountQueued(ctx context.Context, id string) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -158,7 +159,7 @@ func (m *Schedules) CountQueued(ctx context.Context, id string) (int, error) {
 }
 
 // Settle implements [engine.Schedules].
-func (m *Schedules) Settle(ctx context.Context, s engine.Schedule, upTo uint64) error {
+func (m *Memory) Settle(ctx context.Context, s engine.Schedule, upTo uint64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -1,4 +1,6 @@
-package memory
+// Package clientmemory stores the state of a client in memory, for tests and for programs that may skip missed events
+// after a restart. Start with [NewCursors].
+package clientmemory
 
 import (
 	"context"

@@ -1,13 +1,13 @@
-package memory_test
+package schedules_test
 
 import (
 	"testing"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/schedules"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 func TestSchedules(t *testing.T) {
-	enginetest.TestSchedules(t, func(*testing.T) engine.Schedules { return memory.NewSchedules() })
+	enginetest.TestSchedules(t, func(*testing.T) engine.Schedules { return schedules.New() })
 }
