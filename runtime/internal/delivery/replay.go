@@ -32,6 +32,9 @@ func (h *Handle) Rewind(ctx context.Context, p, last store.Position, begun func(
 		again.Settled = h.marks.settledAfter(max(p, last))
 	}
 	asked := &Replay{By: actor.Of(ctx), Last: h.marks.Upto(), Settled: h.marks.settledAfter(p)}
+	if n := len(asked.Settled); n > 0 { // after a restart, positions above Upto may be settled
+		asked.Last = max(asked.Last, asked.Settled[n-1].To)
+	}
 	if last > 0 {
 		asked.Last = min(asked.Last, last)
 	}
