@@ -69,6 +69,10 @@ type Scaffold struct {
 	// Replace is the file path in a replace line for this module in go.mod. If it is empty, the replace line is
 	// omitted.
 	Replace string
+	// Tools is the directory with the go.mod of the generator, relative to the new module. The default is "tools".
+	// Vendored reports whether the module has a vendor directory, which "go tool -modfile" rejects.
+	Tools    string
+	Vendored bool
 	// From is the service that sends the webhooks. If it is nil, the scaffold is the notes server.
 	From *From
 	// Adopted reports whether the module and its server already exist, for [RenderInto]. RootPackage is then the Go
@@ -117,6 +121,14 @@ func (s Scaffold) Modules() []string {
 		return []string{"runtime/store/jetstream"}
 	}
 	return nil
+}
+
+// Command returns the command line that runs the generator in the module's directory.
+func (s Scaffold) Command() string {
+	if s.Vendored {
+		return "go run -mod=readonly -modfile=" + s.Tools + "/go.mod " + runtimePath + "/cmd/mcpe-gen"
+	}
+	return "go tool -modfile=" + s.Tools + "/go.mod mcpe-gen"
 }
 
 // ReplaceOf returns the replacement of one of Modules if this module is replaced.
@@ -195,9 +207,7 @@ func (s Scaffold) directories() []string {
 
 // Settle sets defaults and returns an error for incompatible choices. The errors mention the flags of init.
 func (s *Scaffold) Settle() error {
-	if s.Store == "" {
-		s.Store = "memory"
-	}
+	s.Store, s.Tools = cmp.Or(s.Store, "memory"), cmp.Or(s.Tools, "tools")
 	if s.Auth == "" {
 		s.Auth = "bearer"
 		if s.Transport == "stdio" || s.Adopted { // an existing server keeps its authentication

@@ -72,7 +72,7 @@ func TestAdopt(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	goRun(t, dir, "list", "-deps", "./...", "tool") // what "go mod tidy" does with the network
+	resolve(t, dir)
 	goRun(t, dir, "build", "-o", "server.exe", ".")
 	if out, code := runIn(t, dir, "generate", "--check"); code != cli.OK {
 		t.Errorf("generate --check: exit code %d\n%s", code, out)

@@ -37,16 +37,13 @@ func adoptCopy(t *testing.T, from string, flags ...string) (dir, said string) {
 	if code := run(append([]string{"init", dir, "--replace", checkout}, flags...), &stdout, &stderr, cli.VersionOf(nil)); code != cli.OK {
 		t.Fatalf("init: exit code %d\n%s", code, &stderr)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "go.sum"), []byte(readText(t, "../../go.sum")), 0o666); err != nil {
-		t.Fatal(err)
-	}
 	return dir, stdout.String()
 }
 
 // buildAdopted builds the program of a module, and starts it in its directory. It gives the URL of its MCP endpoint.
 func buildAdopted(t *testing.T, dir string) string {
 	t.Helper()
-	goRun(t, dir, "list", "-deps", "./...", "tool") // what "go mod tidy" does with the network
+	resolve(t, dir)
 	goRun(t, dir, "build", "-o", "server.exe", ".")
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "server.exe"), "-http", "127.0.0.1:0")
 	var log clitest.Lines

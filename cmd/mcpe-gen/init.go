@@ -21,9 +21,9 @@ const initHelp = `Start a Go module with an MCP server that sends typed events.
 
 The directory (default: the current one) gets an event file, mcpe.yaml, a server
 on stdio or on Streamable HTTP, a test, a README, a CI workflow for GitHub Actions, a
-Dockerfile, a go.mod with a "tool" line for mcpe-gen, and the generated code. All of
-it is written once and is yours to edit. Existing files are never overwritten: if one is
-in the way, nothing is written.
+Dockerfile, a go.mod, a tools/go.mod with the "tool" line for mcpe-gen, and the generated
+code. All of it is written once and is yours to edit. Existing files are never
+overwritten: if one is in the way, nothing is written.
 
 On a terminal, init asks for the module's name, the transport and the source of events
 unless flags give them; "mcpe-gen init DIR </dev/null" takes the defaults. It asks
@@ -49,8 +49,8 @@ action). Stripe, Slack and GitLab have a few written by hand; standard-webhooks,
 and cloudevents have an example each.
 
 In a directory with a go.mod, init adds events to that module: events/, mcpe.yaml, the
-generated package and generate.go. The only existing file it changes is go.mod, and it
-shows the change. It does not edit your server: it finds where the server is created and
+generated package, generate.go and tools/go.mod. The only existing files it changes are
+go.mod and tools/go.mod, and it shows the changes. It does not edit your server: it finds where the server is created and
 served, and prints the lines to paste there. With --format json it prints the same lines
 as a list of edits that a coding agent applies: each has a file, the line before which
 "insert" goes, the lines that it replaces, and the imports that it needs. The code for
@@ -58,7 +58,7 @@ as a list of edits that a coding agent applies: each has a file, the line before
 program's own authentication identifies callers.
 
 No network is used. The last lines of the output are the commands to run next;
-the first of them, "go mod tidy", fetches the modules.
+the first of them, "go mod tidy" and "go mod tidy -C tools", fetch the modules.
 
 The new go.mod requires the version of this mcpe-gen. A mcpe-gen built from a
 checkout has no released version; then --replace must name the checkout:
@@ -227,7 +227,13 @@ func (c *command) init(ctx context.Context, s initOptions, ask []question) error
 	if err != nil {
 		return err
 	}
-	files = append(files, templates.File{Path: "events/mcpe-events.schema.json", Content: schema.EventFileSchema()})
+	gomod := files[slices.IndexFunc(files, func(f templates.File) bool { return f.Path == "go.mod" })]
+	tools, err := toolsModule(s.dir, scaffold.Tools, gomod.Content)
+	if err != nil {
+		return err
+	}
+	files = append(files, templates.File{Path: tools.Path, Content: tools.Content},
+		templates.File{Path: "events/mcpe-events.schema.json", Content: schema.EventFileSchema()})
 	var generated []string
 	present, err := templates.Write(s.dir, files, func() (err error) {
 		generated, err = c.generateIn(ctx, s.dir)
@@ -251,7 +257,7 @@ func (c *command) init(ctx context.Context, s initOptions, ask []question) error
 func (s initOptions) scaffold(v cli.Version) (templates.Scaffold, error) {
 	t := templates.Scaffold{Module: s.module, Transport: s.transport, Source: s.source, GoVersion: goVersion, Version: v.Text,
 		Store: s.store, Auth: s.auth, Webhooks: s.webhooks, Console: s.console, TypeScript: s.typescript,
-		Adopted: s.isExistingModule}
+		Adopted: s.isExistingModule, Tools: toolsDir(s.dir)}
 	for _, c := range []struct {
 		flag, value string
 		choices     []string
@@ -358,8 +364,7 @@ func (c *command) generateIn(ctx context.Context, dir string) (written []string,
 // showStarted prints the written files and the commands to run next.
 func (c *command) showStarted(ctx context.Context, s initOptions, scaffold templates.Scaffold, files []string, present templates.Present) error {
 	slices.Sort(files)
-	next, _ := firstCommands(ctx, s.dir)
-	next = append(next, "go mod tidy", "go test ./...")
+	next := append(firstCommands(ctx, s.dir, scaffold.Tools), "go test ./...")
 	next = append(append(next, scaffold.Exports()...), "go run .")
 	next = append(next, webCommands(scaffold)...)
 	from := s.source

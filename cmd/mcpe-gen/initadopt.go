@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -14,6 +15,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/mod/module"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/adopt"
@@ -45,11 +48,11 @@ func (s initOptions) adoption(m *adopt.Module, v cli.Version) (templates.Scaffol
 		return templates.Scaffold{}, adopt.Requirement{}, &cli.Exit{Code: cli.Usage,
 			Err: fmt.Errorf("--module %s: %s says module %s; leave --module out, or write by hand what its go.mod needs",
 				s.module, filepath.Join(s.dir, "go.mod"), m.Path),
-			Lines: adopt.Requirement{GoVersion: goVersion, Version: requiredVersion(v), Replace: s.replace, Modules: templates.Scaffold{Store: s.store}.Modules()}.Lines()}
+			Lines: adopt.Requirement{GoVersion: goVersion, Version: requiredVersion(v), Replacement: module.Version{Path: s.replace}, Modules: templates.Scaffold{Store: s.store}.Modules()}.Lines()}
 	}
 	s.module = m.Path
 	checked := v
-	if m.Replaced && s.replace == "" {
+	if m.Replacement.Path != "" && s.replace == "" {
 		checked.Devel = false // the go.mod already names a checkout
 	}
 	t, err := s.scaffold(checked)
@@ -60,7 +63,7 @@ func (s initOptions) adoption(m *adopt.Module, v cli.Version) (templates.Scaffol
 	if bare, err := strconv.Unquote(t.Replace); err == nil {
 		t.Replace = bare // modfile adds the quotes
 	}
-	return t, adopt.Requirement{GoVersion: goVersion, Version: t.Version, Replace: t.Replace, Modules: t.Modules()}, nil
+	return t, adopt.Requirement{GoVersion: goVersion, Version: t.Version, Replacement: module.Version{Path: t.Replace}, Modules: t.Modules()}, nil
 }
 
 // requiredVersion returns the version to require in a go.mod. A devel build needs a replace line, so any version is
@@ -95,6 +98,7 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 		}
 	}
 	generateFile := "generate.go"
+	scaffold.Vendored, _ = isVendored(s.dir)
 	if scaffold.RootPackage, err = rootPackage(s.dir, scaffold.Name); err != nil {
 		return cli.Refuse(err)
 	}
@@ -126,12 +130,22 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 	if err != nil {
 		return cli.Refuse(err)
 	}
+	tools, err := toolsModule(s.dir, scaffold.Tools, changed)
+	if err != nil {
+		return cli.Refuse(err)
+	}
+	updates := []gen.File{{Path: "go.mod", Old: gomod, Content: changed}}
+	if tools.Old == nil {
+		files = append(files, templates.File{Path: tools.Path, Content: tools.Content})
+	} else {
+		updates = append(updates, tools)
+	}
 	var written []string
 	_, err = templates.Write(s.dir, files, func() (err error) {
 		if written, err = c.generateIn(ctx, s.dir); err != nil {
 			return err
 		}
-		return overwrite(filepath.Join(s.dir, "go.mod"), gomod, changed)
+		return overwriteAll(s.dir, updates)
 	}, generatedDirs(scaffold)...)
 	if err != nil {
 		if _, ok := errors.AsType[*templates.ExistsError](err); ok {
@@ -142,10 +156,11 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 	for _, f := range files {
 		written = append(written, f.Path)
 	}
-	result := adoptResult{scaffold: scaffold, files: written, changes: []change{}, edits: wiringOf(scaffold).Edits(s.dir, found)}
-	if string(changed) != string(gomod) {
-		diff := unifiedDiff("update", gen.File{Path: "go.mod", Old: gomod, Content: changed})
-		result.changes = append(result.changes, change{Path: "go.mod", Action: "update", Diff: diff})
+	result := adoptResult{scaffold: scaffold, hasTool: m.HasTool, files: written, changes: []change{}, edits: wiringOf(scaffold).Edits(s.dir, found)}
+	for _, u := range updates {
+		if !bytes.Equal(u.Old, u.Content) {
+			result.changes = append(result.changes, change{Path: u.Path, Action: "update", Diff: unifiedDiff("update", u)})
+		}
 	}
 	return c.showAdopted(ctx, s, result)
 }
@@ -171,6 +186,66 @@ func (s *initOptions) useServer(found *adopt.Found) error {
 		if given {
 			return fmt.Errorf("--%s is for a server that is reached by HTTP, and this one runs at %s:%d", flag, run.Path, run.Line)
 		}
+	}
+	return nil
+}
+
+// toolsDir returns the directory of the generator's go.mod, relative to the module in dir. It is tools, unless this would
+// take Go packages out of the module.
+func toolsDir(dir string) string {
+	tools := "tools"
+	if _, err := os.Stat(filepath.Join(dir, tools, "go.mod")); err == nil {
+		return tools
+	}
+	_ = filepath.WalkDir(filepath.Join(dir, tools), func(name string, _ fs.DirEntry, _ error) error {
+		if strings.HasSuffix(name, ".go") {
+			tools = "tools/mcpe-gen"
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return tools
+}
+
+// toolsModule returns the go.mod in tools that runs the version of the generator that the module in dir requires. If the
+// file exists, it keeps the other tools there.
+func toolsModule(dir, tools string, gomod []byte) (gen.File, error) {
+	f := gen.File{Path: tools + "/go.mod"}
+	m, err := adopt.ParseModule("go.mod", gomod)
+	if err != nil {
+		return f, err
+	}
+	there, err := moduleIn(filepath.Join(dir, tools))
+	if err != nil {
+		return f, err
+	}
+	if there == nil {
+		if there, err = adopt.ParseModule(f.Path, []byte("module "+m.Path+"/"+tools+"\n")); err != nil {
+			return f, err
+		}
+	} else if f.Old, err = os.ReadFile(filepath.Join(dir, f.Path)); err != nil {
+		return f, err
+	}
+	r := adopt.Requirement{GoVersion: goVersion, Version: m.Version, Replacement: m.Replacement, Tool: true}
+	if p := r.Replacement.Path; p != "" && r.Replacement.Version == "" && !filepath.IsAbs(p) {
+		// "go mod tidy -C tools" and "go tool -modfile" resolve a relative path differently.
+		r.Replacement.Path = filepath.ToSlash(filepath.Join(absolute(dir), p))
+	}
+	f.Content, err = there.Require(r)
+	return f, err
+}
+
+// overwriteAll replaces the content of existing files below dir. If one of them fails, it restores all of them.
+func overwriteAll(dir string, updates []gen.File) error {
+	for i, u := range updates {
+		err := overwrite(filepath.Join(dir, u.Path), u.Old, u.Content)
+		if err == nil {
+			continue
+		}
+		for _, done := range updates[:i] {
+			err = errors.Join(err, overwrite(filepath.Join(dir, done.Path), done.Content, done.Old))
+		}
+		return err
 	}
 	return nil
 }
@@ -278,7 +353,9 @@ func rootPackage(dir, name string) (string, error) {
 // An adoptResult describes how init changes an existing module.
 type adoptResult struct {
 	scaffold templates.Scaffold
-	files    []string
+	// hasTool reports whether go.mod has the tool line of the generator.
+	hasTool bool
+	files   []string
 	// changes lists what init has changed in existing files. edits lists what the user changes.
 	changes []change
 	edits   []adopt.Edit
@@ -287,8 +364,7 @@ type adoptResult struct {
 // showAdopted prints the written files, the changes, the lines to add to the server and the commands to run next.
 func (c *command) showAdopted(ctx context.Context, s initOptions, a adoptResult) error {
 	slices.Sort(a.files)
-	next, work := firstCommands(ctx, s.dir)
-	next = append(append(append(next, "go mod tidy"), vendorCommand(s.dir, work)...), "go build ./...")
+	next := append(firstCommands(ctx, s.dir, a.scaffold.Tools), "go build ./...")
 	next = append(next, webCommands(a.scaffold)...)
 	if c.Format == "json" {
 		return c.PrintJSON(map[string]any{"adopted": true, "from": s.service, "module": a.scaffold.Module, "directory": s.dir,
@@ -317,6 +393,9 @@ func (a adoptResult) notes() []string {
 	}
 	if a.scaffold.Auth == "bearer" {
 		notes = append(notes, "tokens.json has who may call, as in {\"s3cret-of-ada\": \"ada\"}: keep it out of the repository.")
+	}
+	if a.hasTool {
+		notes = append(notes, "go.mod has a tool line for the generator, which "+a.scaffold.Tools+"/go.mod has now. To remove it: go mod edit -droptool="+adopt.ToolPath)
 	}
 	return notes
 }

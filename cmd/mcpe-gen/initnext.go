@@ -12,17 +12,22 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 )
 
-// firstCommands returns the first commands to run for a module in dir. It also returns the path of the go.work file
-// that applies there, or "". A workspace must include the module and support its Go version. Otherwise, no other
-// command works.
-func firstCommands(ctx context.Context, dir string) (next []string, work string) {
+// firstCommands returns the first commands to run for a module in dir, whose generator has its go.mod in the directory
+// tools of the module. A workspace must include the module and support its Go version. Otherwise, no other command
+// works. "go tool -modfile" does not work in a workspace, so there the list shows how to generate.
+func firstCommands(ctx context.Context, dir, tools string) (next []string) {
 	if dir != "." {
 		next = append(next, "cd "+shellWord(dir))
 	}
-	if work = workspaceOf(ctx, dir); work != "" {
+	work := workspaceOf(ctx, dir)
+	if work != "" {
 		next = append(next, "go work use .")
 	}
-	return next, work
+	next = append(append(next, "go mod tidy", "go mod tidy -C "+tools), vendorCommand(dir, work)...)
+	if work != "" {
+		next = append(next, "GOWORK=off go generate")
+	}
+	return next
 }
 
 // workspaceOf queries the go command because GOWORK can also be set in the Go configuration file.

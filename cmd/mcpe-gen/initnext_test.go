@@ -49,12 +49,18 @@ func TestAdoptWorkspace(t *testing.T) {
 	}
 	_, said, _ := strings.Cut(stdout.String(), "\nNext:\n  ")
 	next := strings.Split(strings.TrimSpace(said), "\n  ")
-	if want := []string{"cd '" + dir + "'", "go work use .", "go mod tidy", "go build ./..."}; !slices.Equal(next, want) {
+	if want := []string{"cd '" + dir + "'", "go work use .", "go mod tidy", "go mod tidy -C tools", "GOWORK=off go generate", "go build ./..."}; !slices.Equal(next, want) {
 		t.Fatalf("next are %q, want %q", next, want)
 	}
-	write(t, dir, map[string]string{"go.sum": readText(t, "../../go.sum")})
-	goRun(t, dir, "list", "-deps", "./...", "tool") // what "go mod tidy" does with the network
-	inShell(t, root, strings.Join([]string{next[0], next[1], next[3]}, " && "))
+	resolve(t, dir)
+	generated := filepath.Join(dir, "internal", "notes", "tools.json")
+	if err := os.Remove(generated); err != nil {
+		t.Fatal(err)
+	}
+	inShell(t, root, strings.Join([]string{next[0], next[1], next[4], next[5]}, " && "))
+	if _, err := os.Stat(generated); err != nil {
+		t.Errorf("%s did not generate: %v", next[4], err)
+	}
 	if got := strings.Fields(inShell(t, dir, "go list -m")); !slices.Contains(got, "example.com/tickets") || !slices.Contains(got, "example.com/lib") {
 		t.Errorf("the modules of the workspace are %q", got)
 	}
@@ -83,7 +89,7 @@ func TestVendoring(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			dir := filepath.Join(root, "m")
-			write(t, root, map[string]string{"m/go.mod": mod})
+			write(t, root, map[string]string{"m/go.mod": mod, "m/m.go": "package m\n", "m/tools/go.mod": mod})
 			write(t, root, c.files)
 			env := "GOENV=" + os.Getenv("GOENV")
 			if c.off { // in the file that the go command reads, where the environment says nothing
@@ -91,10 +97,15 @@ func TestVendoring(t *testing.T) {
 				write(t, root, map[string]string{"env": "GOWORK=off\n"})
 				t.Setenv("GOENV", filepath.Join(root, "env"))
 			}
-			next, work := firstCommands(t.Context(), dir)
-			next = append(next, vendorCommand(dir, work)...)[1:]
-			if !slices.Equal(next, c.want) {
-				t.Fatalf("next are %q, want %q", next, c.want)
+			next := firstCommands(t.Context(), dir, "tools")[1:]
+			tidy, want := []string{"go mod tidy", "go mod tidy -C tools"}, slices.Clone(c.want)
+			if slices.Contains(want, "go work use .") {
+				want = append(slices.Insert(want, 1, tidy...), "GOWORK=off go generate")
+			} else {
+				want = append(tidy, want...)
+			}
+			if !slices.Equal(next, want) {
+				t.Fatalf("next are %q, want %q", next, want)
 			}
 			if name == "a later Go" || runtime.GOOS == "windows" {
 				return

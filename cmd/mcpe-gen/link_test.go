@@ -43,47 +43,6 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// maxModules is the largest number of modules that a tool line adds to the go.mod of a server.
-const maxModules = 12
-
-// TestToolLine counts the modules that only the command needs: a tool line makes each an indirect requirement of the
-// module that has it.
-func TestToolLine(t *testing.T) {
-	t.Parallel()
-	servers := modules(t, "../../runtime/server", "../../runtime/transport", "../../runtime/eventstest")
-	var added []string
-	for module := range modules(t, ".") {
-		if !servers[module] {
-			added = append(added, module)
-		}
-	}
-	slices.Sort(added)
-	if t.Logf("%q", added); len(added) > maxModules {
-		t.Errorf("a tool line adds %d modules, more than %d: %q", len(added), maxModules, added)
-	}
-	if !slices.Contains(added, "github.com/spf13/cobra") {
-		t.Errorf("a tool line does not add cobra, but %q", added)
-	}
-}
-
-// modules returns the paths of the modules of packages and what they import, on any system.
-func modules(t *testing.T, packages ...string) map[string]bool {
-	t.Helper()
-	all := map[string]bool{}
-	for _, system := range []string{"linux", "darwin", "windows"} {
-		list := exec.Command("go", append([]string{"list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}"}, packages...)...)
-		list.Env = append(os.Environ(), "GOOS="+system)
-		out, err := list.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for module := range strings.FieldsSeq(string(out)) {
-			all[module] = true
-		}
-	}
-	return all
-}
-
 // deps returns the imports of each package that a command links.
 func deps(t *testing.T, dir string) map[string][]string {
 	t.Helper()

@@ -59,7 +59,7 @@ func TestAction(t *testing.T) {
 		}
 	}
 	readYAML(t, "action.yml", &action)
-	if got := action.Inputs["command"].Default; got != "go tool mcpe-gen" {
+	if got := action.Inputs["command"].Default; got != "go tool -modfile=tools/go.mod mcpe-gen" {
 		t.Errorf("the action starts %q", got)
 	}
 	dir := checkedOut(t)
@@ -118,7 +118,7 @@ func TestHooks(t *testing.T) {
 			}
 		}
 		for _, h := range hooks {
-			args, ok := strings.CutPrefix(h.Entry, "go tool mcpe-gen ")
+			args, ok := strings.CutPrefix(h.Entry, "go tool -modfile=tools/go.mod mcpe-gen ")
 			if !ok || h.Language != "system" {
 				t.Fatalf("%s starts %q", h.ID, h.Entry)
 			}

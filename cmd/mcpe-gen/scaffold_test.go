@@ -23,6 +23,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
+// maxIndirect is the largest number of indirect modules in the go.mod of a server without options. OpenTelemetry's API
+// takes eight of them.
+const maxIndirect = 21
+
 // TestScaffold does what an author does after "mcpe-gen init": build, vet, test and generate in a
 // module of its own whose go.mod replaces this one, start the server, receive an event, stop it; and
 // what the scaffold's CI does. [TestScaffolds] tries other choices.
@@ -34,7 +38,16 @@ func TestScaffold(t *testing.T) {
 	dir := scaffold(t)
 	goRun(t, dir, "build", "-o", "server.exe", ".")
 	writeReadme(t, dir)
-	goRun(t, dir, "generate")
+	generated := filepath.Join(dir, "internal", "notes", "tools.json")
+	for _, from := range []string{".", "internal/notes"} {
+		if err := os.Remove(generated); err != nil {
+			t.Fatal(err)
+		}
+		goRun(t, filepath.Join(dir, from), "generate", "example.com/demo")
+	}
+	if n := strings.Count(readText(t, filepath.Join(dir, "go.mod")), "// indirect"); n > maxIndirect {
+		t.Errorf("go.mod has %d indirect modules, more than %d", n, maxIndirect)
+	}
 	runWorkflow(t, dir)
 	serveStdio(t, filepath.Join(dir, "server.exe"))
 }
@@ -71,16 +84,14 @@ func runWorkflow(t *testing.T, dir string) {
 		}
 		ran = append(ran, step.Run)
 	}
-	for _, want := range []string{"go test ./...", "go tool mcpe-gen generate --check", "go tool mcpe-gen lint", "go tool mcpe-gen breaking --against git:origin/main"} {
+	for _, want := range []string{"go test ./...", "go tool -modfile=tools/go.mod mcpe-gen generate --check", "go tool -modfile=tools/go.mod mcpe-gen lint", "go tool -modfile=tools/go.mod mcpe-gen breaking --against git:origin/main"} {
 		if !strings.Contains(strings.Join(ran, "\n"), want) {
 			t.Errorf("CI does not run %q but %q", want, ran)
 		}
 	}
 }
 
-// scaffold runs init and gives the directory of the new module, with its go.mod completed. "go mod
-// tidy" would also want modules that only tests of dependencies need, and this test must not use the
-// network: loading the packages with -mod=mod and the go.sum of this module does as much.
+// scaffold runs init and gives the directory of the new module, with its modules resolved.
 func scaffold(t *testing.T, flags ...string) string {
 	t.Helper()
 	checkout, err := filepath.Abs("../..")
@@ -93,15 +104,18 @@ func scaffold(t *testing.T, flags ...string) string {
 	if code := run(args, io.Discard, &stderr, cli.VersionOf(nil)); code != cli.OK {
 		t.Fatalf("init: exit code %d\n%s", code, &stderr)
 	}
-	sum, err := os.ReadFile(filepath.Join(checkout, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	goRun(t, dir, "list", "-deps", "-test", "./...", "tool")
+	resolve(t, dir)
 	return dir
+}
+
+// resolve completes go.mod and tools/go.mod. "go mod tidy" would also want modules that only tests of dependencies need,
+// and a test must not use the network: loading the packages with -mod=mod and the go.sum of this module does as much.
+func resolve(t *testing.T, dir string) {
+	t.Helper()
+	sum := readText(t, "../../go.sum")
+	write(t, dir, map[string]string{"go.sum": sum, "tools/go.sum": sum})
+	goRun(t, dir, "list", "-deps", "-test", "./...")
+	goRun(t, dir, "list", "-modfile=tools/go.mod", "tool")
 }
 
 // writeReadme adds the Go code that README.md shows for such a project, below "Five minutes", each block in a function

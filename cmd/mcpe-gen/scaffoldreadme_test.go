@@ -90,7 +90,7 @@ func (r *running) followReadme(t *testing.T, dir string) {
 	if r.transport == "http" {
 		start += " -http " + addr
 	}
-	text := strings.NewReplacer("go run .", "exec "+start, "go tool mcpe-gen", "exec "+filepath.Join(filepath.Dir(r.program), "mcpe-gen"),
+	text := strings.NewReplacer("go run .", "exec "+start, "go tool -modfile=tools/go.mod mcpe-gen", "exec "+filepath.Join(filepath.Dir(r.program), "mcpe-gen"),
 		"127.0.0.1:8080", addr, "-- ./"+filepath.Base(r.program), "-- "+r.program).Replace(readText(t, filepath.Join(dir, "README.md")))
 	text, _, _ = strings.Cut(text, "\n## Where things are")
 	text = regexp.MustCompile(`(?m)^    (go|docker) .*`).ReplaceAllString(text, "    :")

@@ -1,5 +1,5 @@
-// Package generated holds the generated packages of the examples, in directories below it. Its go:generate line, which is the
-// one that `mcpe-gen init` writes, generates everything that mcpe.yaml names.
+// Package generated holds the generated packages of the examples, in directories below it. Its go:generate line
+// generates everything that mcpe.yaml names.
 package generated
 
 //go:generate go tool mcpe-gen generate

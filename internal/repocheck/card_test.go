@@ -26,9 +26,9 @@ var modules = []string{
 // uses are the ways in which the card has the command used. A test does each as a user does: the file of the test has the
 // text.
 var uses = []struct{ name, file, text string }{
-	{"go generate", "cmd/mcpe-gen/scaffold_test.go", `goRun(t, dir, "generate")`},
+	{"go generate", "cmd/mcpe-gen/scaffold_test.go", `goRun(t, filepath.Join(dir, from), "generate", "example.com/demo")`},
 	{"mcpe-gen init", "cmd/mcpe-gen/scaffold_test.go", `append([]string{"init", dir,`},
-	{"golden files in CI: no change", "cmd/mcpe-gen/scaffold_test.go", `"go tool mcpe-gen generate --check"`},
+	{"golden files in CI: no change", "cmd/mcpe-gen/scaffold_test.go", `"go tool -modfile=tools/go.mod mcpe-gen generate --check"`},
 	{"golden files in CI: a change", "cmd/mcpe-gen/testdata/script/generate.txtar", "\nexits 4 mcpe-gen generate incidents.yaml -o out --package incidents --diff --check\n"},
 }
 

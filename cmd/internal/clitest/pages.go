@@ -79,7 +79,7 @@ func CommandsOfPages(t *testing.T, min int, newRoot func() *cobra.Command) {
 	t.Helper()
 	name := newRoot().Name()
 	// The command is at the beginning of a line or follows one of these prefixes.
-	line := regexp.MustCompile(`(?m)^(?: *\$ | +|)(?:[A-Z_]+=\S* )*(?:until |SUB=\$\()?(?:\./bin/|go tool |go run \./cmd/)?` + name + ` ((?:.*\\\n)*.*)$`)
+	line := regexp.MustCompile(`(?m)^(?: *\$ | +|)(?:[A-Z_]+=\S* )*(?:until |SUB=\$\()?(?:\./bin/|go tool (?:-modfile=tools/go\.mod )?|go run \./cmd/)?` + name + ` ((?:.*\\\n)*.*)$`)
 	seen := 0
 	for _, page := range pagePaths(t) {
 		text, err := os.ReadFile(page)

@@ -14,8 +14,8 @@ import (
 
 var added = Wiring{Import: "example.com/x/internal/notes", Package: "notes", Events: []string{"NoteAdded"}}
 
-// module writes Go files into a directory and finds the places in them.
-func module(t *testing.T, files map[string]string) (string, *Found) {
+// writeModule writes Go files into a directory and finds the places in them.
+func writeModule(t *testing.T, files map[string]string) (string, *Found) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -41,7 +41,8 @@ func TestRequire(t *testing.T) {
 		modules     []string
 		want, lacks []string
 	}{
-		"bare": {in: "module x\n", want: []string{"go 1.26.0\n", "tool " + toolPath, "require " + RuntimePath + " v0.2.0\n"}},
+		"bare":     {in: "module x\n", want: []string{"go 1.26.0\n", "require " + RuntimePath + " v0.2.0\n"}, lacks: []string{ToolPath}},
+		"new tool": {in: "module x\n", want: []string{"tool " + ToolPath, "require " + RuntimePath + " v0.2.0\n"}},
 		"older": {in: "module x\n\ngo 1.22\n\ntoolchain go1.22.3\n\nrequire " + RuntimePath + " v0.1.0 // why\n",
 			want: []string{"go 1.26.0\n", "v0.2.0 // why"}, lacks: []string{"toolchain", "v0.1.0"}},
 		"newer": {in: "module x\n\ngo 1.28\n\ntoolchain go1.29.1\n\nrequire " + RuntimePath + " v1.0.0 // indirect\n",
@@ -55,8 +56,9 @@ func TestRequire(t *testing.T) {
 				RuntimePath + "/runtime/store/jetstream => ../m/runtime/store/jetstream\n"}},
 		"another module beside one that is replaced": {in: "module x\n\nreplace " + RuntimePath + " => ../m\n", modules: []string{"runtime/store/jetstream"},
 			want: []string{RuntimePath + "/runtime/store/jetstream => ../m/runtime/store/jetstream\n"}},
-		"tool": {in: "module x\n\ntool " + toolPath + "\n", want: []string{"tool " + toolPath + "\n"}},
-		"crlf": {in: "module x\r\n\r\ngo 1.26.0\r\n", want: []string{"go 1.26.0\r\n", "v0.2.0\r\n"}},
+		"tool that is there": {in: "module x\n\ntool " + ToolPath + "\n", want: []string{"tool " + ToolPath + "\n"}},
+		"fork":               {in: "module x\n\nreplace " + RuntimePath + " => example.com/fork v0.3.0\n", want: []string{"=> example.com/fork v0.3.0\n"}},
+		"crlf":               {in: "module x\r\n\r\ngo 1.26.0\r\n", want: []string{"go 1.26.0\r\n", "v0.2.0\r\n"}},
 	} {
 		if name == "replaced" {
 			c.in = strings.Replace(c.in, "../a b", "../a", 1)
@@ -65,7 +67,7 @@ func TestRequire(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		r.Replace, r.Modules = c.replace, c.modules
+		r.Replacement.Path, r.Modules, r.Tool = c.replace, c.modules, strings.Contains(name, "tool")
 		out, err := m.Require(r)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -89,7 +91,7 @@ func TestRequire(t *testing.T) {
 // Places are found under any name of the import, and nowhere else.
 func TestFind(t *testing.T) {
 	const sdk = `"github.com/modelcontextprotocol/go-sdk/mcp"`
-	_, found := module(t, map[string]string{
+	_, found := writeModule(t, map[string]string{
 		"a/a.go": "package a\nimport m " + sdk + "\nfunc f() {\n\ts := m.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n" +
 			"func g(s *m.Server, c cmd) {\n\ts.Run(nil, &m.StdioTransport{})\n\tc.Run(nil, &m.Tool{})\n}\n",
 		"b.go":               "package b\nimport . " + sdk + "\nvar s = NewServer(nil, nil)\nvar h = NewSSEHandler(nil, nil)\n",
@@ -227,7 +229,7 @@ func TestEdits(t *testing.T) {
 		if name == "log is a name of another file" {
 			files["other.go"] = "package main\n\nvar log = 1\n"
 		}
-		dir, found := module(t, files)
+		dir, found := writeModule(t, files)
 		w := added
 		if name == "net/http, which the lines use" {
 			w.Auth, w.Setup = "oauth", "example.com/x/internal/eventsetup"
@@ -270,7 +272,7 @@ func TestNotes(t *testing.T) {
 		"This file does not parse":                            program("main", "func main() {\n"+made+"\ts.Run(nil, nil)\n"),
 		"This function creates a server with events":          "package main\n\nfunc main() {}\n",
 	} {
-		dir, found := module(t, map[string]string{"main.go": text})
+		dir, found := writeModule(t, map[string]string{"main.go": text})
 		if _, notes := edited(t, added, dir, found); !strings.Contains(notes, want) {
 			t.Errorf("the notes are\n%s\nwant %q", notes, want)
 		}
@@ -281,7 +283,7 @@ func TestNotes(t *testing.T) {
 // end.
 func TestResolved(t *testing.T) {
 	const sdk = "\"github.com/modelcontextprotocol/go-sdk/mcp\""
-	_, found := module(t, map[string]string{
+	_, found := writeModule(t, map[string]string{
 		"a/a.go": "package a\nimport m " + sdk + "\nfunc a() *m.Server\nfunc b() *mcp.Server\nfunc c() m.Server\nfunc d() *B\nfunc e() *b.Server\nfunc f() *b.Tool\ntype A = B\ntype B = A\n",
 		"b/b.go": "package b\nimport . " + sdk + "\nfunc g() *Server\nfunc h() *Tool\nfunc i() (*Client, *Server)\ntype Server2 = Server\nfunc j() *Server2\n",
 		"c/c.go": "package b\nimport " + sdk + "\ntype Server = mcp.Server\n",
@@ -351,7 +353,7 @@ func TestFactories(t *testing.T) {
 		"one, by a method": {once + "\tuse(mcp.NewStreamableHTTPHandler(a.get, nil))\n}\nfunc (a *app) get(r *http.Request) *mcp.Server {\n\tif r.Host == \"\" {\n\t\treturn nil\n\t}\n" +
 			"\treturn a.srv\n}\n", false},
 	} {
-		dir, found := module(t, map[string]string{"main.go": "package app\n\nimport (\n\t\"net/http\"\n\n\t" + sdk + "\n)\n\n" + c.text})
+		dir, found := writeModule(t, map[string]string{"main.go": "package app\n\nimport (\n\t\"net/http\"\n\n\t" + sdk + "\n)\n\n" + c.text})
 		edits := added.Edits(dir, found)
 		var made, served []Edit
 		for _, e := range edits {

@@ -4,29 +4,33 @@ import (
 	"bytes"
 	"fmt"
 	"go/version"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
 )
 
-// RuntimePath is the module that generated code requires, and toolPath is its command.
+// RuntimePath is the module that generated code requires, and ToolPath is its command.
 const (
 	RuntimePath = "github.com/mcpe-gen/mcpe-gen"
-	toolPath    = RuntimePath + "/cmd/mcpe-gen"
+	ToolPath    = RuntimePath + "/cmd/mcpe-gen"
 )
 
-// A Requirement lists the entries that a go.mod needs to build generated code.
+// A Requirement lists the entries that a go.mod needs to build generated code, or to run the command.
 type Requirement struct {
 	// GoVersion is the minimum Go version, for example "1.26.0".
 	GoVersion string
 	// Version is the minimum version of this module, for example "v0.1.0".
 	Version string
-	// Replace is the file path that replaces this module. If it is "", the go.mod keeps its replace line.
-	Replace string
+	// Replacement replaces this module. If its path is "", the go.mod keeps its replace line.
+	Replacement module.Version
 	// Modules are other required modules. Each is a subdirectory of this module with its own go.mod. They have the same
 	// version and are replaced in the same way.
 	Modules []string
+	// Tool adds the tool line of the command.
+	Tool bool
 }
 
 // paths returns the modules that r requires.
@@ -45,13 +49,13 @@ func replacementPath(path, checkout string) string {
 
 // Lines returns the go.mod lines of the requirement, to be added manually.
 func (r Requirement) Lines() []string {
-	lines := []string{"go " + r.GoVersion, "tool " + toolPath}
+	lines := []string{"go " + r.GoVersion}
 	for _, p := range r.paths() {
 		lines = append(lines, "require "+p+" "+r.Version)
 	}
-	if r.Replace != "" {
+	if r.Replacement.Path != "" {
 		for _, p := range r.paths() {
-			lines = append(lines, "replace "+p+" => "+modfile.AutoQuote(replacementPath(p, r.Replace)))
+			lines = append(lines, "replace "+p+" => "+modfile.AutoQuote(replacementPath(p, r.Replacement.Path)))
 		}
 	}
 	return lines
@@ -61,9 +65,13 @@ func (r Requirement) Lines() []string {
 type Module struct {
 	// Path is the module path.
 	Path string
-	// Replaced reports whether the go.mod already replaces the module of mcpe-gen.
-	Replaced bool
-	data     []byte
+	// Version is the required version of the module of mcpe-gen, or "". Replacement replaces that module unless its path
+	// is "".
+	Version     string
+	Replacement module.Version
+	// HasTool reports whether the go.mod has the tool line of the command.
+	HasTool bool
+	data    []byte
 }
 
 // ParseModule parses a go.mod. Errors refer to it by name.
@@ -76,9 +84,17 @@ func ParseModule(name string, data []byte) (*Module, error) {
 		return nil, fmt.Errorf("%s has no module line", name)
 	}
 	m := &Module{Path: f.Module.Mod.Path, data: data}
-	for _, r := range f.Replace {
-		m.Replaced = m.Replaced || r.Old.Path == RuntimePath
+	for _, r := range f.Require {
+		if r.Mod.Path == RuntimePath {
+			m.Version = r.Mod.Version
+		}
 	}
+	for _, r := range f.Replace {
+		if r.Old.Path == RuntimePath && (r.Old.Version == "" || r.Old.Version == m.Version) {
+			m.Replacement = r.New
+		}
+	}
+	m.HasTool = slices.ContainsFunc(f.Tool, func(t *modfile.Tool) bool { return t.Path == ToolPath })
 	return m, nil
 }
 
@@ -97,19 +113,19 @@ func (m *Module) Require(r Requirement) ([]byte, error) {
 	if f.Toolchain != nil && version.Compare(f.Toolchain.Name, "go"+f.Go.Version) < 0 {
 		f.DropToolchainStmt() // the go line overrides it
 	}
-	if err := f.AddTool(toolPath); err != nil {
-		return nil, err
-	}
-	checkout := r.Replace
-	for _, old := range f.Replace {
-		if old.Old.Path == RuntimePath && old.New.Version == "" && checkout == "" && len(r.Modules) > 0 {
-			checkout = old.New.Path // also for the other modules
+	if r.Tool {
+		if err := f.AddTool(ToolPath); err != nil {
+			return nil, err
 		}
+	}
+	replacement := r.Replacement
+	if replacement.Path == "" && m.Replacement.Version == "" && len(r.Modules) > 0 {
+		replacement = m.Replacement // also for the other modules
 	}
 	for _, p := range r.paths() {
 		requireAtLeast(f, p, r.Version)
-		if checkout != "" {
-			if err := f.AddReplace(p, "", replacementPath(p, checkout), ""); err != nil {
+		if replacement.Path != "" {
+			if err := f.AddReplace(p, "", replacementPath(p, replacement.Path), replacement.Version); err != nil {
 				return nil, err
 			}
 		}

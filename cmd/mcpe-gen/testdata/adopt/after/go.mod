@@ -7,6 +7,4 @@ require (
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 )
 
-tool github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen
-
 replace github.com/mcpe-gen/mcpe-gen => ../../../../..
