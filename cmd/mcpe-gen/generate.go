@@ -26,7 +26,8 @@ and whose event file is gone are deleted; your own files are never touched.
 Generated files in other directories below mcpe.yaml, such as those of a package that
 was renamed, stay; a warning names them.
 Nothing is written when anything is wrong, and a file that would not change
-keeps its time stamp.
+keeps its time stamp. The go.mod above the directory must not require a release of
+mcpe-gen with another minor version than that of the command.
 
 The parts that --emit chooses from:
   server   registration, hooks and emitters
@@ -114,6 +115,9 @@ func newGenerate(c *command) *cobra.Command {
 func (c *command) generate(ctx context.Context, files []string, f generateFlags) error {
 	requests, err := c.requests(files, f.outputFlags)
 	if err != nil {
+		return err
+	}
+	if err := c.checkRuntime(requests); err != nil {
 		return err
 	}
 	plan, err := c.plan(ctx, requests)

@@ -98,6 +98,19 @@ func ParseModule(name string, data []byte) (*Module, error) {
 	return m, nil
 }
 
+// Release returns the release of mcpe-gen that the module uses, for example "v0.1.0". It returns "" if the go.mod
+// requires none, or names a directory or a commit instead.
+func (m *Module) Release() string {
+	release := m.Version
+	if m.Replacement.Path != "" {
+		release = m.Replacement.Version
+	}
+	if module.IsPseudoVersion(release) {
+		return ""
+	}
+	return release
+}
+
 // Require returns the go.mod with the requirement r added. It preserves newer versions, comments, blocks and line
 // endings.
 func (m *Module) Require(r Requirement) ([]byte, error) {
