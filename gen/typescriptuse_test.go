@@ -67,7 +67,7 @@ func TestTypeScriptScaffold(t *testing.T) {
 	dir := t.TempDir()
 	for _, transport := range templates.Transports {
 		files, err := templates.Render(templates.Scaffold{
-			Module: "example.com/demo", Name: "demo", Transport: transport, Source: "emit", GoVersion: "1.26.0", Version: "v0.1.0", TypeScript: true,
+			Module: "example.com/demo", Name: "demo", Transport: transport, Source: "emit", GoVersion: "1.26.0", TypeScript: true,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -6,10 +6,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 
-// The files that "mcpe-gen init --transport http --source check" writes, before the generated code.
+// The files that "mcpe-gen init --transport http --source check" writes, before the generated code and go.mod.
 func ExampleRender() {
 	files, err := templates.Render(templates.Scaffold{
-		Module: "example.com/demo", Name: "demo", Transport: "http", Source: "check", GoVersion: "1.26.0", Version: "v0.1.0",
+		Module: "example.com/demo", Name: "demo", Transport: "http", Source: "check", GoVersion: "1.26.0",
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -28,7 +28,6 @@ func ExampleRender() {
 	// auth.go
 	// events/notes.yaml
 	// generate.go
-	// go.mod
 	// list.go
 	// list_test.go
 	// main.go

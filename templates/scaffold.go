@@ -71,7 +71,7 @@ func Replacement(dir, checkout string) (string, error) {
 			p = "./" + p
 		}
 	}
-	return modfile.AutoQuote(p), nil
+	return p, nil
 }
 
 // relative returns the path of target relative to dir.

@@ -56,7 +56,7 @@ func TestReplacement(t *testing.T) {
 		{".", "checkout", "./checkout", ""},
 		{"checkout/examples/x", "checkout", "../..", ""},
 		{"demo", absolute, absolute, ""},
-		{"demo", "with space", `"../with space"`, ""},
+		{"demo", "with space", "../with space", ""},
 		{"demo", "other", "", "is not " + runtimePath},
 		{"demo", "empty", "", "has no go.mod"},
 		{"demo", "missing", "", "has no go.mod"},

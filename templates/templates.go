@@ -1,12 +1,11 @@
-// Package templates contains the files that `mcpe-gen init` writes. They form a small MCP server on stdio or Streamable
-// HTTP. It has one event type with events that are emitted or found by a check, or it converts webhooks of a service
-// into events. The files are written once and then belong to the author.
+// Package templates contains the files that `mcpe-gen init` writes, without go.mod. They form a small MCP server on
+// stdio or Streamable HTTP. It has one event type with events that are emitted or found by a check, or it converts
+// webhooks of a service into events. The files are written once and then belong to the author.
 //
 // Start at [Render]. The files are in common/ and in a directory for each transport. The files of a notes server are in
 // notes/ and a directory for each source, and those of a webhook server are in webhooks/. Each option has a directory:
 // store/, bearer/, oauth/, console/, typescript/. Shared parts are in partial/. The files are text templates over
-// [Scaffold]. Their names end in .tmpl, so that neither the go command nor an editor treats go.mod.tmpl as a module or
-// main.go.tmpl as Go.
+// [Scaffold]. Their names end in .tmpl, so that neither the go command nor an editor treats main.go.tmpl as Go.
 //
 // This package makes no compatibility promise.
 package templates
@@ -20,11 +19,8 @@ import (
 	"go/version"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 	"text/template"
-
-	"golang.org/x/mod/modfile"
 )
 
 //go:embed all:common all:stdio all:http all:notes all:noteshttp all:emit all:check all:webhooks
@@ -64,10 +60,7 @@ type Scaffold struct {
 	TypeScript bool
 	// GoVersion is the go line of go.mod, for example "1.26.0".
 	GoVersion string
-	// Version is the version of this module that go.mod requires, for example "v0.1.0".
-	Version string
-	// Replace is the file path in a replace line for this module in go.mod. If it is empty, the replace line is
-	// omitted.
+	// Replace is the file path in a replace line for this module in go.mod, or "".
 	Replace string
 	// Tools is the directory with the go.mod of the generator, relative to the new module. The default is "tools".
 	// Vendored reports whether the module has a vendor directory, which "go tool -modfile" rejects.
@@ -129,15 +122,6 @@ func (s Scaffold) Command() string {
 		return "go run -mod=readonly -modfile=" + s.Tools + "/go.mod " + runtimePath + "/cmd/mcpe-gen"
 	}
 	return "go tool -modfile=" + s.Tools + "/go.mod mcpe-gen"
-}
-
-// ReplaceOf returns the replacement of one of Modules if this module is replaced.
-func (s Scaffold) ReplaceOf(module string) string {
-	checkout, err := strconv.Unquote(s.Replace)
-	if err != nil {
-		checkout = s.Replace
-	}
-	return modfile.AutoQuote(strings.TrimSuffix(checkout, "/") + "/" + module)
 }
 
 // HasSetup reports whether the scaffold needs [SetupPackage].
@@ -215,11 +199,12 @@ func (s *Scaffold) Settle() error {
 		}
 	}
 	for _, c := range []struct {
-		what, value string
+		flag, value string
 		choices     []string
 	}{{"transport", s.Transport, Transports}, {"source", s.Source, Sources}, {"store", s.Store, Stores}, {"auth", s.Auth, Auths}} {
 		if !slices.Contains(c.choices, c.value) {
-			return fmt.Errorf("%s %q is none of %s", c.what, c.value, strings.Join(c.choices, ", "))
+			last := len(c.choices) - 1
+			return fmt.Errorf("--%s %s: must be %s or %s", c.flag, c.value, strings.Join(c.choices[:last], ", "), c.choices[last])
 		}
 	}
 	switch stdio := s.Transport == "stdio"; {

@@ -11,7 +11,7 @@ import (
 )
 
 func scaffold(transport, source string) Scaffold {
-	return Scaffold{Module: "example.com/demo", Name: "demo", Transport: transport, Source: source, GoVersion: "1.26.0", Version: "v0.1.0"}
+	return Scaffold{Module: "example.com/demo", Name: "demo", Transport: transport, Source: source, GoVersion: "1.26.0"}
 }
 
 // The go command must see neither a module nor Go files in here, and all: must find everything.
@@ -44,7 +44,7 @@ func TestRenderGivesFormattedGoInPathOrder(t *testing.T) {
 					t.Errorf("paths are not sorted: %q", paths)
 				}
 				for _, want := range []string{".dockerignore", ".gitattributes", ".github/workflows/ci.yml", ".gitignore", "Dockerfile", "README.md", "events/notes.yaml",
-					"generate.go", "go.mod", "main.go", "mcpe.yaml", "server.go", "server_test.go"} {
+					"generate.go", "main.go", "mcpe.yaml", "server.go", "server_test.go"} {
 					if !slices.Contains(paths, want) {
 						t.Errorf("%s is missing from %q", want, paths)
 					}
@@ -183,19 +183,6 @@ func content(t *testing.T, s Scaffold, name string) string {
 	return string(files[i].Content)
 }
 
-func TestGoModHasRequireAndReplace(t *testing.T) {
-	for replace, want := range map[string]string{
-		"":           "module example.com/demo\n\ngo 1.26.0\n\nrequire github.com/mcpe-gen/mcpe-gen v0.1.0\n",
-		"../mcpegen": "module example.com/demo\n\ngo 1.26.0\n\nrequire github.com/mcpe-gen/mcpe-gen v0.1.0\n\nreplace github.com/mcpe-gen/mcpe-gen => ../mcpegen\n",
-	} {
-		s := scaffold("stdio", "emit")
-		s.Replace = replace
-		if got := content(t, s, "go.mod"); got != want {
-			t.Errorf("replace %q: go.mod is\n%s\nwant\n%s", replace, got, want)
-		}
-	}
-}
-
 // A scaffold whose go.mod names a checkout says so in its Dockerfile and CI; its README says how to take a released version.
 func TestContainersAndCIWithReplace(t *testing.T) {
 	const line = "# go.mod replaces mcpe-gen by a checkout that is not here: before you use this file, see \"In a container\" in README.md\n"
@@ -210,10 +197,10 @@ func TestContainersAndCIWithReplace(t *testing.T) {
 }
 
 func TestRenderRefusesUnknownChoices(t *testing.T) {
-	if _, err := Render(scaffold("pigeon", "emit")); err == nil || !strings.Contains(err.Error(), "stdio, http") {
+	if _, err := Render(scaffold("pigeon", "emit")); err == nil || !strings.Contains(err.Error(), "stdio or http") {
 		t.Errorf("got %v, want an error that names the transports", err)
 	}
-	if _, err := Render(scaffold("stdio", "well")); err == nil || !strings.Contains(err.Error(), "emit, check") {
+	if _, err := Render(scaffold("stdio", "well")); err == nil || !strings.Contains(err.Error(), "emit or check") {
 		t.Errorf("got %v, want an error that names the sources", err)
 	}
 }
@@ -237,7 +224,7 @@ func TestRenderFrom(t *testing.T) {
 			}
 		}
 		want := []string{".dockerignore", ".gitattributes", ".github/workflows/ci.yml", ".gitignore", "Dockerfile", "README.md", "auth.go", "events/hooks.yaml",
-			"generate.go", "go.mod", "main.go", "mcpe.yaml", "server.go", "server_test.go", "testdata/webhook.json"}
+			"generate.go", "main.go", "mcpe.yaml", "server.go", "server_test.go", "testdata/webhook.json"}
 		if !slices.Equal(paths, want) {
 			t.Errorf("%s: files %q, want %q", service, paths, want)
 		}

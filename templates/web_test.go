@@ -14,7 +14,7 @@ import (
 func web(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := templates.Render(templates.Scaffold{
-		Module: "example.com/demo", Name: "demo", Transport: "http", Source: "emit", GoVersion: "1.26.0", Version: "v0.1.0", TypeScript: true,
+		Module: "example.com/demo", Name: "demo", Transport: "http", Source: "emit", GoVersion: "1.26.0", TypeScript: true,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/adopt/adopttest"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/starter"
+	"github.com/mcpe-gen/mcpe-gen/gen"
 )
 
 // serverShapes are programs as people have them: VAR is the server's variable, SERVE what serves it.
@@ -106,20 +107,21 @@ func TestAdoptLines(t *testing.T) {
 	}
 }
 
-// A file is changed, or stays as it was.
+// All files are changed, or stay as they were.
 func TestOverwrite(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, map[string]string{"go.mod": "module long\n"})
+	write(t, dir, map[string]string{"go.mod": "module long\n", "tools/go.mod": "module t\n"})
+	update := func(name string) gen.File {
+		return gen.File{Path: name, Old: []byte("module long\n"), Content: []byte("module x\n")}
+	}
 	name := filepath.Join(dir, "go.mod")
-	if err := overwrite(name, []byte("module long\n"), []byte("module x\n")); err != nil || readText(t, name) != "module x\n" {
-		t.Errorf("the file is %q, %v", readText(t, name), err)
-	}
-	if err := overwrite(filepath.Join(dir, "missing"), nil, []byte("new")); err == nil {
-		t.Error("a missing file was written")
-	}
-	if _, err := os.Stat("/dev/full"); err == nil { // which can be opened, and then takes nothing
-		if err := overwrite("/dev/full", []byte("old"), []byte("new")); err == nil {
-			t.Error("a full device was written")
+	for _, second := range []string{"tools", "missing/go.mod"} { // a directory, and a file in none
+		if err := overwrite(dir, []gen.File{update("go.mod"), update(second)}); err == nil || readText(t, name) != "module long\n" {
+			t.Errorf("%s: go.mod is %q, %v", second, readText(t, name), err)
 		}
+	}
+	if err := overwrite(dir, []gen.File{update("go.mod"), update("tools/go.mod")}); err != nil || readText(t, name) != "module x\n" ||
+		readText(t, filepath.Join(dir, "tools", "go.mod")) != "module x\n" {
+		t.Errorf("go.mod is %q, %v", readText(t, name), err)
 	}
 }

@@ -227,23 +227,25 @@ func (c *command) init(ctx context.Context, s initOptions, ask []question) error
 	if err != nil {
 		return err
 	}
-	gomod := files[slices.IndexFunc(files, func(f templates.File) bool { return f.Path == "go.mod" })]
-	tools, err := toolsModule(s.dir, scaffold.Tools, gomod.Content)
+	m, err := adopt.ParseModule("go.mod", []byte("module "+scaffold.Module+"\n"))
 	if err != nil {
 		return err
 	}
-	files = append(files, templates.File{Path: tools.Path, Content: tools.Content},
-		templates.File{Path: "events/mcpe-events.schema.json", Content: schema.EventFileSchema()})
+	mods, err := goMods(s.dir, scaffold.Tools, m, requirement(scaffold, c.Version))
+	if err != nil {
+		return cli.Refuse(err)
+	}
+	for _, f := range mods {
+		files = append(files, templates.File{Path: f.Path, Content: f.Content})
+	}
+	files = append(files, templates.File{Path: "events/mcpe-events.schema.json", Content: schema.EventFileSchema()})
 	var generated []string
 	present, err := templates.Write(s.dir, files, func() (err error) {
 		generated, err = c.generateIn(ctx, s.dir)
 		return err
 	}, generatedDirs(scaffold)...)
 	if err != nil {
-		if _, ok := errors.AsType[*templates.ExistsError](err); ok {
-			return cli.Refuse(err)
-		}
-		return err
+		return refuseExisting(err)
 	}
 	for _, f := range files {
 		if !slices.Contains(present.Kept, f.Path) && !slices.Contains(present.Extended, f.Path) {
@@ -253,21 +255,19 @@ func (c *command) init(ctx context.Context, s initOptions, ask []question) error
 	return c.showStarted(ctx, s, scaffold, generated, present)
 }
 
+// refuseExisting returns err, as a usage error if files are in the way.
+func refuseExisting(err error) error {
+	if _, ok := errors.AsType[*templates.ExistsError](err); ok {
+		return cli.Refuse(err)
+	}
+	return err
+}
+
 // scaffold validates the options and returns the scaffold for this version of the binary.
 func (s initOptions) scaffold(v cli.Version) (templates.Scaffold, error) {
-	t := templates.Scaffold{Module: s.module, Transport: s.transport, Source: s.source, GoVersion: goVersion, Version: v.Text,
+	t := templates.Scaffold{Module: s.module, Transport: s.transport, Source: s.source, GoVersion: goVersion,
 		Store: s.store, Auth: s.auth, Webhooks: s.webhooks, Console: s.console, TypeScript: s.typescript,
 		Adopted: s.isExistingModule, Tools: toolsDir(s.dir)}
-	for _, c := range []struct {
-		flag, value string
-		choices     []string
-	}{{"transport", s.transport, templates.Transports}, {"source", s.source, templates.Sources},
-		{"store", s.store, templates.Stores}, {"auth", s.auth, append([]string{""}, templates.Auths...)}} {
-		if !slices.Contains(c.choices, c.value) {
-			choices := slices.DeleteFunc(slices.Clone(c.choices), func(choice string) bool { return choice == "" })
-			return t, fmt.Errorf("--%s %s: must be %s", c.flag, c.value, joinChoices(choices))
-		}
-	}
 	if err := t.Settle(); err != nil {
 		return t, err
 	}
@@ -288,12 +288,8 @@ func (s initOptions) scaffold(v cli.Version) (templates.Scaffold, error) {
 			return t, fmt.Errorf("--from %s: %w", s.service, err)
 		}
 	}
-	if v.Devel {
-		if s.replace == "" {
-			return t, fmt.Errorf("this mcpe-gen is a development build, %s, which no go.mod can require; name its checkout with --replace PATH", v.Text)
-		}
-		// The replace line makes any version valid.
-		t.Version = "v0.0.0"
+	if v.Devel && s.replace == "" {
+		return t, fmt.Errorf("this mcpe-gen is a development build, %s, which no go.mod can require; name its checkout with --replace PATH", v.Text)
 	}
 	if s.replace != "" {
 		var err error
@@ -302,12 +298,6 @@ func (s initOptions) scaffold(v cli.Version) (templates.Scaffold, error) {
 		}
 	}
 	return t, nil
-}
-
-// joinChoices joins choices as in "a, b or c".
-func joinChoices(choices []string) string {
-	last := len(choices) - 1
-	return strings.Join(choices[:last], ", ") + " or " + choices[last]
 }
 
 // serviceData returns the template data for the service whose webhooks become events.

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/mod/module"
@@ -43,36 +42,30 @@ func moduleIn(dir string) (*adopt.Module, error) {
 }
 
 // adoption validates the options of init against the existing module and returns the scaffold of the additions.
-func (s initOptions) adoption(m *adopt.Module, v cli.Version) (templates.Scaffold, adopt.Requirement, error) {
+func (s initOptions) adoption(m *adopt.Module, v cli.Version) (templates.Scaffold, error) {
 	if s.module != "" && s.module != m.Path {
-		return templates.Scaffold{}, adopt.Requirement{}, &cli.Exit{Code: cli.Usage,
-			Err: fmt.Errorf("--module %s: %s says module %s; leave --module out, or write by hand what its go.mod needs",
-				s.module, filepath.Join(s.dir, "go.mod"), m.Path),
-			Lines: adopt.Requirement{GoVersion: goVersion, Version: requiredVersion(v), Replacement: module.Version{Path: s.replace}, Modules: templates.Scaffold{Store: s.store}.Modules()}.Lines()}
+		return templates.Scaffold{}, cli.Refuse(fmt.Errorf("--module %s: %s says module %s; leave --module out", s.module,
+			filepath.Join(s.dir, "go.mod"), m.Path))
 	}
 	s.module = m.Path
-	checked := v
 	if m.Replacement.Path != "" && s.replace == "" {
-		checked.Devel = false // the go.mod already names a checkout
+		v.Devel = false // the go.mod already names a checkout
 	}
-	t, err := s.scaffold(checked)
+	t, err := s.scaffold(v)
 	if err != nil {
-		return t, adopt.Requirement{}, cli.Refuse(err)
+		return t, cli.Refuse(err)
 	}
-	t.Version = requiredVersion(v)
-	if bare, err := strconv.Unquote(t.Replace); err == nil {
-		t.Replace = bare // modfile adds the quotes
-	}
-	return t, adopt.Requirement{GoVersion: goVersion, Version: t.Version, Replacement: module.Version{Path: t.Replace}, Modules: t.Modules()}, nil
+	return t, nil
 }
 
-// requiredVersion returns the version to require in a go.mod. A devel build needs a replace line, so any version is
-// valid.
-func requiredVersion(v cli.Version) string {
+// requirement returns what the go.mod of a scaffold needs. A development build needs a replace line, with which any
+// version is valid.
+func requirement(t templates.Scaffold, v cli.Version) adopt.Requirement {
+	r := adopt.Requirement{GoVersion: goVersion, Version: v.Text, Replacement: module.Version{Path: t.Replace}, Modules: t.Modules()}
 	if v.Devel {
-		return "v0.0.0"
+		r.Version = "v0.0.0"
 	}
-	return v.Text
+	return r
 }
 
 // adopt adds events to the existing module in s.dir. It detects all errors before it writes the first file.
@@ -85,7 +78,7 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 	if err := s.useServer(found); err != nil {
 		return cli.Refuse(err)
 	}
-	scaffold, requirement, err := s.adoption(m, c.Version)
+	scaffold, err := s.adoption(m, c.Version)
 	if err != nil {
 		return err
 	}
@@ -93,7 +86,7 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 		if err := c.ask(ctx, &s, scaffold, ask); err != nil {
 			return cli.Refuse(err)
 		}
-		if scaffold, requirement, err = s.adoption(m, c.Version); err != nil {
+		if scaffold, err = s.adoption(m, c.Version); err != nil {
 			return err
 		}
 	}
@@ -122,36 +115,23 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 			s.dir), Lines: packageLines(scaffold)}
 	}
 	files = append(files, templates.File{Path: "events/mcpe-events.schema.json", Content: schema.EventFileSchema()})
-	gomod, err := os.ReadFile(filepath.Join(s.dir, "go.mod"))
-	if err != nil {
-		return err
-	}
-	changed, err := m.Require(requirement)
+	updates, err := goMods(s.dir, scaffold.Tools, m, requirement(scaffold, c.Version))
 	if err != nil {
 		return cli.Refuse(err)
 	}
-	tools, err := toolsModule(s.dir, scaffold.Tools, changed)
-	if err != nil {
-		return cli.Refuse(err)
-	}
-	updates := []gen.File{{Path: "go.mod", Old: gomod, Content: changed}}
-	if tools.Old == nil {
+	if tools := updates[1]; tools.Old == nil {
 		files = append(files, templates.File{Path: tools.Path, Content: tools.Content})
-	} else {
-		updates = append(updates, tools)
+		updates = updates[:1]
 	}
 	var written []string
 	_, err = templates.Write(s.dir, files, func() (err error) {
 		if written, err = c.generateIn(ctx, s.dir); err != nil {
 			return err
 		}
-		return overwriteAll(s.dir, updates)
+		return overwrite(s.dir, updates)
 	}, generatedDirs(scaffold)...)
 	if err != nil {
-		if _, ok := errors.AsType[*templates.ExistsError](err); ok {
-			return cli.Refuse(err)
-		}
-		return err
+		return refuseExisting(err)
 	}
 	for _, f := range files {
 		written = append(written, f.Path)
@@ -207,64 +187,49 @@ func toolsDir(dir string) string {
 	return tools
 }
 
-// toolsModule returns the go.mod in tools that runs the version of the generator that the module in dir requires. If the
-// file exists, it keeps the other tools there.
-func toolsModule(dir, tools string, gomod []byte) (gen.File, error) {
-	f := gen.File{Path: tools + "/go.mod"}
-	m, err := adopt.ParseModule("go.mod", gomod)
+// goMods returns two go.mod files for the module m in dir: the one of m with what r requires, and the one in tools, which
+// runs the same version of the generator. The latter keeps the other tools there; its Old is nil if it is new.
+func goMods(dir, tools string, m *adopt.Module, r adopt.Requirement) ([]gen.File, error) {
+	gomod, err := m.Require(r)
 	if err != nil {
-		return f, err
+		return nil, err
 	}
-	there, err := moduleIn(filepath.Join(dir, tools))
+	required, err := adopt.ParseModule("go.mod", gomod)
 	if err != nil {
-		return f, err
+		return nil, err
 	}
-	if there == nil {
-		if there, err = adopt.ParseModule(f.Path, []byte("module "+m.Path+"/"+tools+"\n")); err != nil {
-			return f, err
-		}
-	} else if f.Old, err = os.ReadFile(filepath.Join(dir, f.Path)); err != nil {
-		return f, err
-	}
-	r := adopt.Requirement{GoVersion: goVersion, Version: m.Version, Replacement: m.Replacement, Tool: true}
+	r = adopt.Requirement{GoVersion: goVersion, Version: required.Version, Replacement: required.Replacement, Tool: true}
 	if p := r.Replacement.Path; p != "" && r.Replacement.Version == "" && !filepath.IsAbs(p) {
 		// "go mod tidy -C tools" and "go tool -modfile" resolve a relative path differently.
 		r.Replacement.Path = filepath.ToSlash(filepath.Join(absolute(dir), p))
 	}
-	f.Content, err = there.Require(r)
-	return f, err
+	f := gen.File{Path: tools + "/go.mod"}
+	generator, err := moduleIn(filepath.Join(dir, tools))
+	switch {
+	case err != nil:
+		return nil, err
+	case generator != nil:
+		f.Old = generator.Data
+	default:
+		if generator, err = adopt.ParseModule(f.Path, []byte("module "+m.Path+"/"+tools+"\n")); err != nil {
+			return nil, err
+		}
+	}
+	f.Content, err = generator.Require(r)
+	return []gen.File{{Path: "go.mod", Old: m.Data, Content: gomod}, f}, err
 }
 
-// overwriteAll replaces the content of existing files below dir. If one of them fails, it restores all of them.
-func overwriteAll(dir string, updates []gen.File) error {
+// overwrite replaces the content of existing files below dir. If one of them fails, it restores them.
+func overwrite(dir string, updates []gen.File) error {
 	for i, u := range updates {
-		err := overwrite(filepath.Join(dir, u.Path), u.Old, u.Content)
+		err := os.WriteFile(filepath.Join(dir, u.Path), u.Content, 0o666)
 		if err == nil {
 			continue
 		}
-		for _, done := range updates[:i] {
-			err = errors.Join(err, overwrite(filepath.Join(dir, done.Path), done.Content, done.Old))
+		for _, f := range updates[:i+1] {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, f.Path), f.Old, 0o666))
 		}
 		return err
-	}
-	return nil
-}
-
-// overwrite replaces the content of an existing file. If it fails, it restores the old one.
-func overwrite(name string, old, content []byte) (err error) {
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	write := func(content []byte) error {
-		if _, err := f.WriteAt(content, 0); err != nil {
-			return err
-		}
-		return f.Truncate(int64(len(content)))
-	}
-	if err := write(content); err != nil {
-		return errors.Join(err, write(old))
 	}
 	return nil
 }

@@ -47,20 +47,6 @@ func replacementPath(path, checkout string) string {
 	return strings.TrimSuffix(checkout, "/") + strings.TrimPrefix(path, RuntimePath)
 }
 
-// Lines returns the go.mod lines of the requirement, to be added manually.
-func (r Requirement) Lines() []string {
-	lines := []string{"go " + r.GoVersion}
-	for _, p := range r.paths() {
-		lines = append(lines, "require "+p+" "+r.Version)
-	}
-	if r.Replacement.Path != "" {
-		for _, p := range r.paths() {
-			lines = append(lines, "replace "+p+" => "+modfile.AutoQuote(replacementPath(p, r.Replacement.Path)))
-		}
-	}
-	return lines
-}
-
 // A Module is a module with an existing go.mod.
 type Module struct {
 	// Path is the module path.
@@ -71,7 +57,8 @@ type Module struct {
 	Replacement module.Version
 	// HasTool reports whether the go.mod has the tool line of the command.
 	HasTool bool
-	data    []byte
+	// Data is the content of the go.mod.
+	Data []byte
 }
 
 // ParseModule parses a go.mod. Errors refer to it by name.
@@ -83,7 +70,7 @@ func ParseModule(name string, data []byte) (*Module, error) {
 	if f.Module == nil {
 		return nil, fmt.Errorf("%s has no module line", name)
 	}
-	m := &Module{Path: f.Module.Mod.Path, data: data}
+	m := &Module{Path: f.Module.Mod.Path, Data: data}
 	for _, r := range f.Require {
 		if r.Mod.Path == RuntimePath {
 			m.Version = r.Mod.Version
@@ -114,7 +101,7 @@ func (m *Module) Release() string {
 // Require returns the go.mod with the requirement r added. It preserves newer versions, comments, blocks and line
 // endings.
 func (m *Module) Require(r Requirement) ([]byte, error) {
-	f, err := modfile.Parse("go.mod", m.data, nil)
+	f, err := modfile.Parse("go.mod", m.Data, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +133,7 @@ func (m *Module) Require(r Requirement) ([]byte, error) {
 	f.Cleanup()
 	f.SortBlocks()
 	out, err := f.Format()
-	if err == nil && bytes.Contains(m.data, []byte("\r\n")) {
+	if err == nil && bytes.Contains(m.Data, []byte("\r\n")) {
 		out = bytes.ReplaceAll(out, []byte("\n"), []byte("\r\n"))
 	}
 	return out, err
