@@ -66,6 +66,32 @@ func TestAdoptWorkspace(t *testing.T) {
 	}
 }
 
+// In a module with a vendor directory, "go generate" runs the generator, which is not vendored.
+func TestAdoptVendored(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: it builds the generator")
+	}
+	from := t.TempDir()
+	if err := os.CopyFS(from, os.DirFS("testdata/adopt/before")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, from, map[string]string{"vendor/modules.txt": "# example.com/x v1.0.0\n"})
+	dir, said := adoptCopy(t, from)
+	if !strings.Contains(said, "\n  go mod tidy -C tools\n  go mod vendor\n  go build ./...\n") {
+		t.Errorf("init says\n%s", said)
+	}
+	resolve(t, dir)
+	goRun(t, dir, "mod", "vendor")
+	generated := filepath.Join(dir, "internal", "notes", "tools.json")
+	if err := os.Remove(generated); err != nil {
+		t.Fatal(err)
+	}
+	inShell(t, dir, "go generate")
+	if _, err := os.Stat(generated); err != nil {
+		t.Errorf("go generate did not generate: %v", err)
+	}
+}
+
 // E11: the vendor directory that Go uses is the one that is brought up to date, by a command that Go takes there.
 func TestVendoring(t *testing.T) {
 	const mod, vendored, shared = "module example.com/m\n\ngo 1.24\n", "# example.com/x v1.0.0\n", "## workspace\n"
