@@ -50,12 +50,12 @@ and cloudevents have an example each.
 
 In a directory with a go.mod, init adds events to that module: events/, mcpe.yaml, the
 generated package, generate.go and tools/go.mod. The only existing files it changes are
-go.mod and tools/go.mod, and it shows the changes. It does not edit your server: it finds where the server is created and
-served, and prints the lines to paste there. With --format json it prints the same lines
-as a list of edits that a coding agent applies: each has a file, the line before which
-"insert" goes, the lines that it replaces, and the imports that it needs. The code for
---store, --auth and --console goes into internal/eventsetup. Without --auth your
-program's own authentication identifies callers.
+go.mod and tools/go.mod, and it shows the changes. It does not edit your server: it finds
+where the server is created and served, and prints the lines to paste there. With
+--format json it prints the same lines as a list of edits that a coding agent applies:
+each has a file, the line before which "insert" goes, the lines that it replaces, and the
+imports that it needs. The code for --store, --auth and --console goes into
+internal/eventsetup. Without --auth your program's own authentication identifies callers.
 
 No network is used. The last lines of the output are the commands to run next;
 the first of them, "go mod tidy" and "go mod tidy -C tools", fetch the modules.
