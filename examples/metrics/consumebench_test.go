@@ -7,16 +7,17 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/otelevents"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 )
 
 // dropped exports spans to nowhere.
@@ -37,24 +38,27 @@ func BenchmarkConsumeTelemetry(b *testing.B) {
 		sampled float64 // of the spans; negative for no provider
 	}{{"none", false, -1}, {"metrics", true, -1}, {"metrics+traces=1%", true, 0.01}, {"metrics+traces=100%", true, 1}} {
 		b.Run(c.name, func(b *testing.B) {
-			var meter metric.Meter
-			var tracer trace.Tracer
+			var recorder telemetry.Recorder
+			o := otelevents.Options{TracerProvider: noop.NewTracerProvider()}
 			if c.metrics {
 				p := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
 				defer p.Shutdown(context.Background())
-				meter = p.Meter("bench")
+				o.MeterProvider = p
 			}
 			if c.sampled >= 0 {
 				p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(dropped{}), sdktrace.WithSampler(sdktrace.TraceIDRatioBased(c.sampled)))
 				defer p.Shutdown(context.Background())
-				tracer = p.Tracer("bench")
+				o.TracerProvider = p
 			}
-			benchmarkConsume(b, meter, tracer)
+			if c.metrics {
+				recorder = otelevents.New(o)
+			}
+			benchmarkConsume(b, recorder)
 		})
 	}
 }
 
-func benchmarkConsume(b *testing.B, meter metric.Meter, tracer trace.Tracer) {
+func benchmarkConsume(b *testing.B, recorder telemetry.Recorder) {
 	quiet := slog.New(slog.DiscardHandler)
 	es := eventstest.NewServer(b, func(o *server.Options) {
 		o.Logger, o.Retention = quiet, server.Retention{MaxCount: b.N + 1}
@@ -87,7 +91,7 @@ func benchmarkConsume(b *testing.B, meter metric.Meter, tracer trace.Tracer) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	var handled atomic.Int64
-	o := client.ConsumeOptions{Store: clientmemory.NewCursors(), Workers: 8, Meter: meter, Tracer: tracer}
+	o := client.ConsumeOptions{Store: clientmemory.NewCursors(), Workers: 8, Telemetry: recorder}
 	err = client.Consume(ctx, cl.Client, o, client.Handle(client.Dynamic("tick"), nil, func(context.Context, *events.Event[json.RawMessage, json.RawMessage]) error {
 		if handled.Add(1) == int64(b.N) {
 			cancel()

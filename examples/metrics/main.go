@@ -33,6 +33,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/otelevents"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
@@ -81,9 +82,9 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 
 	srv := mcp.NewServer(&mcp.Implementation{Name: "metrics", Version: "0.1.0"}, nil)
 	es, err := server.New(srv, server.Options{
-		Meter:    meters.Meter("github.com/mcpe-gen/mcpe-gen"),
-		Webhooks: webhooks.New(webhooks.Options{}),
-		Logger:   log,
+		Telemetry: otelevents.New(otelevents.Options{MeterProvider: meters}),
+		Webhooks:  webhooks.New(webhooks.Options{}),
+		Logger:    log,
 	})
 	if err != nil {
 		return err

@@ -8,12 +8,10 @@ import (
 	"runtime/debug"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/untyped"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 )
 
 // ConsumeOptions configures [Consume]. Store is required.
@@ -49,9 +47,8 @@ type ConsumeOptions struct {
 	// [GapError], a [RecoverableError], a [PayloadError], a [CommitError], or the reason a subscription is waiting for
 	// its server. OnProblem must not block and must be safe for concurrent use. See CON-8.
 	OnProblem func(error)
-	// Meter and Tracer default to those of OpenTelemetry's global providers. See CON-7.
-	Meter  metric.Meter
-	Tracer trace.Tracer
+	// Telemetry receives reports for metrics and traces: otelevents.New. The default is telemetry.Discard. See CON-7.
+	Telemetry telemetry.Recorder
 }
 
 // A Handler handles one event. If it returns nil, the event is settled. Middleware receives each typed handler as a

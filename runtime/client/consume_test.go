@@ -494,7 +494,7 @@ func TestCON4Full(t *testing.T) {
 		m := &metertest.Meter{}
 		st := &failing{Cursors: clientmemory.NewCursors()}
 		var seen, problems diary
-		o := ConsumeOptions{Store: st, MaxTries: 1, MaxDeadLetters: 2, Meter: m, OnProblem: func(err error) { problems.add("%v", err) }}
+		o := ConsumeOptions{Store: st, MaxTries: 1, MaxDeadLetters: 2, Telemetry: m.Recorder(nil), OnProblem: func(err error) { problems.add("%v", err) }}
 		on := h.on(func(_ context.Context, ev *tickEvent) error {
 			seen.add("%s", ev.ID)
 			return errors.New("no")
@@ -740,7 +740,7 @@ func TestCON7(t *testing.T) {
 	consumeHouse(t, func(t *testing.T, h *house) {
 		m, r := &metertest.Meter{}, &tracer{}
 		hold := make(chan struct{})
-		run := h.consume(ConsumeOptions{Store: clientmemory.NewCursors(), Workers: 4, MaxTries: 2, Meter: m, Tracer: r}, h.on(func(ctx context.Context, ev *tickEvent) error {
+		run := h.consume(ConsumeOptions{Store: clientmemory.NewCursors(), Workers: 4, MaxTries: 2, Telemetry: m.Recorder(r)}, h.on(func(ctx context.Context, ev *tickEvent) error {
 			if !trace.SpanFromContext(ctx).IsRecording() {
 				t.Error("no span")
 			}
@@ -816,7 +816,7 @@ func TestCON8(t *testing.T) {
 		m := &metertest.Meter{}
 		cursors := clientmemory.NewCursors()
 		var seen, problems diary
-		run := consume(t, cl, ConsumeOptions{Store: cursors, Meter: m, OnProblem: func(err error) { problems.add("%T", err) }},
+		run := consume(t, cl, ConsumeOptions{Store: cursors, Telemetry: m.Recorder(nil), OnProblem: func(err error) { problems.add("%T", err) }},
 			Handle(events.Type[struct{}, tickPayload]{Info: events.Info{Name: "tick"}}, struct{}{}, func(_ context.Context, ev *events.Event[struct{}, tickPayload]) error {
 				seen.add("%s", ev.ID)
 				return nil

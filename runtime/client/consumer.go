@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 )
 
 const (
@@ -25,10 +27,11 @@ const (
 
 // A consumer holds the state of one call to [Consume], such as the bindings, the workers and the queued jobs.
 type consumer struct {
-	c       *Client
-	o       ConsumeOptions
-	flows   []*flow
-	metrics consumeMetrics
+	c     *Client
+	o     ConsumeOptions
+	flows []*flow
+	// stopObserving ends the reports of current values to o.Telemetry.
+	stopObserving func()
 
 	running  context.Context // nothing new starts once it is done
 	stop     context.CancelFunc
@@ -84,9 +87,7 @@ func newConsumer(ctx context.Context, c *Client, o ConsumeOptions, b []Binding) 
 	for i, binding := range b {
 		k.flows = append(k.flows, newFlow(k, i, binding))
 	}
-	if err := k.metrics.init(k); err != nil {
-		return nil, err
-	}
+	k.stopObserving = o.Telemetry.Observe(observedKinds, k.observe)
 	k.running, k.stop = context.WithCancel(ctx)
 	k.handling, k.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return k, nil
@@ -130,6 +131,7 @@ func sameStore(a, b any) bool {
 }
 
 func (o *ConsumeOptions) setDefaults() {
+	o.Telemetry = cmp.Or(o.Telemetry, telemetry.Discard)
 	if o.Workers <= 0 {
 		o.Workers = 1
 	}
@@ -155,7 +157,7 @@ func (o *ConsumeOptions) setDefaults() {
 
 // run consumes events until ctx is done or a flow fails, and then drains.
 func (k *consumer) run(ctx context.Context) error {
-	defer k.metrics.close()
+	defer k.stopObserving()
 	defer k.cancel()
 	defer k.stop()
 	for _, f := range k.flows {
@@ -343,7 +345,8 @@ func (k *consumer) handle(j *job) {
 
 // call calls the handler. If the handler ends the worker's goroutine, a new worker replaces it.
 func (k *consumer) call(j *job) (err error) {
-	ctx, end := k.metrics.startSpan(k.handling, j)
+	traced := k.o.Telemetry.Begin(k.handling, telemetry.Attempt{
+		Series: telemetry.Series{Kind: telemetry.Handling, Type: j.f.name}, Number: j.tries, Meta: j.o.Meta})
 	returned := false
 	defer func() {
 		if !returned {
@@ -355,8 +358,9 @@ func (k *consumer) call(j *job) (err error) {
 				defer k.handleResult(j, err)
 			}
 		}
-		end(err)
+		k.o.Telemetry.End(traced, handlerFailure(err))
 	}()
+	ctx := traced
 	if j.joined != nil {
 		ctx = context.WithValue(ctx, burstKey{}, &burstValue{joined: j.joined})
 	}
@@ -378,7 +382,7 @@ func (k *consumer) handleResult(j *job, err error) {
 	)
 	switch {
 	case err == nil:
-		k.metrics.tried(j, outcomeHandled)
+		k.countTry(j, outcomeHandled)
 		k.settle(j)
 	case errors.As(err, &payload):
 		j.f.reportProblem(payload)
@@ -387,7 +391,7 @@ func (k *consumer) handleResult(j *job, err error) {
 		j.grave = err
 		k.storeDeadLetter(j)
 	default:
-		k.metrics.tried(j, outcomeRetried)
+		k.countTry(j, outcomeRetried)
 		wait := k.o.Retry.delay(j.tries - 1)
 		if errors.As(err, &after) {
 			wait = after.after
@@ -432,12 +436,12 @@ func (k *consumer) storeDeadLetter(j *job) {
 	}
 	switch {
 	case err == nil:
-		k.metrics.tried(j, outcomeDead)
+		k.countTry(j, outcomeDead)
 		j.f.log.Warn("an event became a dead letter", "eventId", j.o.ID, "tries", j.tries, "err", j.grave)
 		j.f.settle(j)
 		k.enqueueNext(j)
 	case errors.Is(err, clientstore.ErrDeadLettersFull):
-		k.metrics.problem(j.f, problemFull)
+		k.countProblem(j.f, problemFull)
 		k.fail(fmt.Errorf("client: %s: event %q failed with %q and cannot be stored as a dead letter: %w", j.f.name, j.o.ID, j.grave, err))
 	default:
 		j.f.reportProblem(&CommitError{Key: j.f.cursorKey(), Err: err})

@@ -22,7 +22,6 @@ type flow struct {
 	name    string
 	log     *slog.Logger
 	handler Handler // with the middleware
-	counted flowAttributes
 
 	sub     atomic.Pointer[subscription] // nil until the server has accepted it
 	changed chan struct{}                // a token when there is something to save
@@ -366,7 +365,7 @@ func (f *flow) finish(ctx context.Context) error {
 
 // reportProblem reports a problem outside the handlers (CON-8).
 func (f *flow) reportProblem(err error) {
-	f.k.metrics.problem(f, problemType(err))
+	f.k.countProblem(f, problemType(err))
 	if f.k.o.OnProblem != nil {
 		f.k.o.OnProblem(err)
 		return

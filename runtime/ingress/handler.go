@@ -13,13 +13,11 @@ import (
 	"slices"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-
 	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 )
 
 // Options configures a [Handler]. The zero value is valid.
@@ -39,9 +37,8 @@ type Options struct {
 	Unmapped func(ctx context.Context, d Delivery)
 	// Logger logs refused requests with the reason, but without secrets and payloads. The default is slog.Default().
 	Logger *slog.Logger
-	// Meter counts deliveries as mcp.events.ingress.deliveries by provider and outcome. If it is nil, the global meter
-	// is used.
-	Meter metric.Meter
+	// Telemetry counts deliveries by provider and outcome: otelevents.New. The default is telemetry.Discard.
+	Telemetry telemetry.Recorder
 }
 
 // Values of a delivery's outcome in the metric.
@@ -62,10 +59,9 @@ const (
 // 400 for a verified body that is not a valid delivery; 422 with [Options.RefuseUnfit]; 413 for a body that is too
 // large; 408 for a body that arrives too slowly; 415 for unsupported content; 405 for an unsupported method.
 type Handler struct {
-	service    Service
-	routes     []Route
-	o          Options
-	deliveries metric.Int64Counter
+	service Service
+	routes  []Route
+	o       Options
 }
 
 // NewHandler returns a handler for a service's webhooks. If a route is invalid, the error identifies it.
@@ -108,13 +104,8 @@ func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	h := &Handler{service: s, routes: routes, o: o}
-	i := telemetry.New(telemetry.Meter(o.Meter, "github.com/mcpe-gen/mcpe-gen/runtime/ingress"))
-	h.deliveries = i.Counter("ingress.deliveries", "{delivery}", "Webhooks of services that arrived.")
-	if err := i.Err(); err != nil {
-		return nil, fmt.Errorf("ingress: %w", err)
-	}
-	return h, nil
+	o.Telemetry = cmp.Or(o.Telemetry, telemetry.Discard)
+	return &Handler{service: s, routes: routes, o: o}, nil
 }
 
 // ServeHTTP handles a request. For the status codes, see [Handler].
@@ -174,8 +165,7 @@ func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, r *Refusal)
 }
 
 func (h *Handler) count(ctx context.Context, outcome string) {
-	h.deliveries.Add(ctx, 1, metric.WithAttributes(
-		telemetry.Provider.String(h.service.Provider()), telemetry.Outcome.String(outcome)))
+	h.o.Telemetry.Record(ctx, telemetry.Series{Kind: telemetry.IngressDeliveries, Outcome: outcome, Detail: h.service.Provider()}, 1)
 }
 
 // deliver emits a delivery through every matching route. If one route fails, the others still emit. When the service

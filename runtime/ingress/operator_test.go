@@ -9,23 +9,20 @@ import (
 	"strings"
 	"testing"
 
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
-
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // Deliveries that no route takes are told to the operator in three ways; a terminal never sees their bytes.
 func TestUnmapped(t *testing.T) {
-	counts := &counter{n: map[string]int64{}}
+	m := &metertest.Meter{}
 	var told []ingress.Delivery
 	f := newFixture(t, gitHub(t), ingress.Options{
-		Unmapped: func(_ context.Context, d ingress.Delivery) { told = append(told, d) },
-		Meter:    counts,
+		Unmapped:  func(_ context.Context, d ingress.Delivery) { told = append(told, d) },
+		Telemetry: m.Recorder(nil),
 	}, fromIssues())
 	body := "{\"action\":\"\\u001b[31m\u202e" + strings.Repeat("x", 1000) + "\"}"
 	if status := f.post(gitHubHeader("d-1", body), body); status != 202 {
@@ -39,30 +36,13 @@ func TestUnmapped(t *testing.T) {
 	if text := f.log.String(); !strings.Contains(text, "no route takes") || strings.ContainsAny(text, "\x1b\u202e") || len(text) > 4000 {
 		t.Errorf("the log: %q", text)
 	}
-	if want := map[string]int64{"unmapped": 1, "refused": 1, "emitted": 1}; !maps.Equal(counts.n, want) {
-		t.Errorf("counted %v, want %v", counts.n, want)
+	want := map[string]int64{}
+	for _, outcome := range []string{"unmapped", "refused", "emitted"} {
+		want["mcp.events.ingress.deliveries mcp.events.outcome="+outcome+",mcp.events.provider=github"] = 1
 	}
-}
-
-// A counter is a meter of one counter, which counts outcomes.
-type counter struct {
-	noop.Meter
-	n map[string]int64
-}
-
-type instrument struct {
-	noop.Int64Counter
-	of *counter
-}
-
-func (c *counter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
-	return &instrument{of: c}, nil
-}
-
-func (c *instrument) Add(_ context.Context, n int64, o ...metric.AddOption) {
-	set := metric.NewAddConfig(o).Attributes()
-	outcome, _ := set.Value(telemetry.Outcome)
-	c.of.n[outcome.AsString()] += n
+	if got := m.Counted(); !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
+	}
 }
 
 // What is wrong with routes is told before anything is served.

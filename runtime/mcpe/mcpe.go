@@ -85,16 +85,13 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	a := &Adapter{es: inside, srv: inside.MCP(), o: o, durable: o.Store, passing: schedules.New(),
 		subs: map[string]*subscription{}, owners: map[string]*owner{}, watches: map[string]*watch{},
 		heads: map[string]string{}, known: map[string]bool{}, scope: rand.Text(),
-		started: time.Now()}
+		started: time.Now(), tell: metrics{recorder: o.Telemetry}}
 	a.handlers.Init(o.MaxHandlers, o.MaxHandlersPerClient)
 	if a.durable == nil {
 		a.durable = schedules.New()
 	}
 	var err error
 	if a.kinds, err = a.runners(); err != nil {
-		return nil, fmt.Errorf("mcpe.New: %w", err)
-	}
-	if err := a.tell.init(o); err != nil {
 		return nil, fmt.Errorf("mcpe.New: %w", err)
 	}
 	a.ctx, a.cancel = context.WithCancel(context.Background())

@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/time/rate"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 )
 
 // Options configures an [Adapter]. The zero value enables everything except handlers, and keeps
@@ -69,8 +69,8 @@ type Options struct {
 
 	// Logger logs errors, including details that are not sent to clients; default slog.Default().
 	Logger *slog.Logger
-	// Meter is used to create the metrics. The default is the global meter.
-	Meter metric.Meter
+	// Telemetry receives reports for metrics: otelevents.New. The default is telemetry.Discard.
+	Telemetry telemetry.Recorder
 }
 
 // A Rate is a limit per second, with bursts of at most Burst. The zero value means the default, and a negative
@@ -113,6 +113,7 @@ func (o *Options) setDefaults() {
 			*v = d
 		}
 	}
+	o.Telemetry = cmp.Or(o.Telemetry, telemetry.Discard)
 	set(&o.MaxActive, 100)
 	set(&o.MaxFilters, 100)
 	set(&o.MaxQueue, 10_000)

@@ -4,15 +4,10 @@ import (
 	"context"
 	"sync/atomic"
 
-	"go.opentelemetry.io/otel/metric"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 )
 
-const scopeName = "github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
-
-// Stats contains counts since the adapter was created. The metrics mcp.events.mcpe.notifications, .dropped and
-// .handlers report the same counts.
+// Stats contains counts since the adapter was created. Options.Telemetry receives the same counts.
 type Stats struct {
 	// Notified counts notifications that a connection accepted.
 	Notified int64
@@ -22,7 +17,7 @@ type Stats struct {
 	Handled, Failed int64
 }
 
-// Reasons for dropped events, used as error types of the metric mcp.events.mcpe.dropped.
+// Reasons for dropped events, used as failures of telemetry.MCPEDropped.
 const (
 	droppedDisconnected = "disconnected"
 	droppedRate         = "rate"
@@ -33,22 +28,13 @@ const (
 )
 
 type metrics struct {
+	recorder                           telemetry.Recorder
 	notified, dropped, handled, failed atomic.Int64
-
-	notifications, drops, handlers metric.Int64Counter
-}
-
-func (t *metrics) init(o Options) (err error) {
-	i := telemetry.New(telemetry.Meter(o.Meter, scopeName))
-	t.notifications = i.Counter("mcpe.notifications", "{notification}", "MCPE notifications handed to a connection.")
-	t.drops = i.Counter("mcpe.dropped", "{event}", "Events that an MCPE subscription did not get.")
-	t.handlers = i.Counter("mcpe.handlers", "{run}", "Runs of handlers of MCPE subscriptions.")
-	return i.Err()
 }
 
 func (t *metrics) notify(method string) {
 	t.notified.Add(1)
-	t.notifications.Add(context.Background(), 1, metric.WithAttributes(telemetry.MethodName.String(method)))
+	t.recorder.Record(context.Background(), telemetry.Series{Kind: telemetry.MCPENotifications, Detail: method}, 1)
 }
 
 func (t *metrics) drop(reason string, n int) {
@@ -56,7 +42,7 @@ func (t *metrics) drop(reason string, n int) {
 		return
 	}
 	t.dropped.Add(int64(n))
-	t.drops.Add(context.Background(), int64(n), metric.WithAttributes(telemetry.ErrorType.String(reason)))
+	t.recorder.Record(context.Background(), telemetry.Series{Kind: telemetry.MCPEDropped, Failure: reason}, float64(n))
 }
 
 func (t *metrics) handle(kind, outcome string) {
@@ -65,7 +51,7 @@ func (t *metrics) handle(kind, outcome string) {
 	} else {
 		t.failed.Add(1)
 	}
-	t.handlers.Add(context.Background(), 1, metric.WithAttributes(telemetry.Handler.String(kind), telemetry.Outcome.String(outcome)))
+	t.recorder.Record(context.Background(), telemetry.Series{Kind: telemetry.MCPEHandlers, Outcome: outcome, Detail: kind}, 1)
 }
 
 // Stats returns the current counts.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -100,8 +99,9 @@ func (et *eventType) newOccurrence(ctx context.Context, p any, opts []events.Emi
 	if !fits(e.Meta) {
 		return x, tooLarge(len(e.Data) + len(e.Meta))
 	}
-	if et.server.options.PropagateTrace {
-		if traced, err := encodeMeta(withTrace(ctx, o.Meta)); err == nil && fits(traced) {
+	if trace := et.server.options.TraceContext; trace != nil {
+		traceParent, traceState := trace(ctx)
+		if traced, err := encodeMeta(withTrace(o.Meta, traceParent, traceState)); err == nil && fits(traced) {
 			e.Meta = traced
 		}
 	}
@@ -151,20 +151,14 @@ func (et *eventType) retryAppend(ctx context.Context, o outgoing, err error) err
 	}
 }
 
-// withTrace returns the author's _meta with the W3C trace context of ctx added. It omits the baggage, which is meant
-// for the author's services. Values set by the author take precedence.
-func withTrace(ctx context.Context, meta map[string]any) map[string]any {
-	carrier := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, carrier)
-	if carrier[wire.MetaTraceParent] == "" {
+// withTrace returns the author's _meta with a W3C trace context added. Values set by the author take precedence.
+func withTrace(meta map[string]any, traceParent, traceState string) map[string]any {
+	if _, ok := meta[wire.MetaTraceParent]; ok || traceParent == "" {
 		return meta
 	}
-	if _, ok := meta[wire.MetaTraceParent]; ok {
-		return meta
-	}
-	traced := map[string]any{wire.MetaTraceParent: carrier[wire.MetaTraceParent]}
-	if state := carrier[wire.MetaTraceState]; state != "" {
-		traced[wire.MetaTraceState] = state
+	traced := map[string]any{wire.MetaTraceParent: traceParent}
+	if traceState != "" {
+		traced[wire.MetaTraceState] = traceState
 	}
 	maps.Copy(traced, meta)
 	return traced

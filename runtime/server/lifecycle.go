@@ -56,7 +56,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.streams.Wait()
 		s.running.Wait()
 		s.leases.Close()
-		s.metrics.stop()
+		s.stopObserving()
 	}()
 	select {
 	case <-done:

@@ -39,7 +39,7 @@ func eachStore(t *testing.T, f func(t *testing.T, s store.Store)) {
 func TestEmitOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, st store.Store) {
 		m := &metertest.Meter{}
-		s := newServer(t, Options{Store: st, Webhooks: webhooks.New(webhooks.Options{}), Meter: m})
+		s := newServer(t, Options{Store: st, Webhooks: webhooks.New(webhooks.Options{}), Telemetry: m.Recorder(nil)})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
 		start := pollFrom(t, s, nil, "").Cursor
 		for range 3 {

@@ -9,15 +9,13 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 )
 
 // Codes selects the family of error codes on the wire. See D2.
@@ -131,10 +129,11 @@ type Options struct {
 	SkipPayloadValidation bool
 	// EchoFingerprint adds the schema fingerprint to the _meta of every occurrence. See EVOL-4.
 	EchoFingerprint bool
-	// PropagateTrace adds the trace context of the ctx passed to Emit to the _meta of the occurrence. Clients and
-	// endpoints receive traceparent and tracestate, but never baggage. Values set with events.WithMeta take precedence.
-	// If the trace context would make the occurrence too large, it is omitted.
-	PropagateTrace bool
+	// TraceContext returns the W3C trace context of the ctx passed to Emit, such as otelevents.TraceContext. The server
+	// adds it to the _meta of the occurrence, so clients and endpoints receive traceparent and tracestate. Values set
+	// with events.WithMeta take precedence. If the trace context would make the occurrence too large, it is omitted. The
+	// default is not to send trace contexts.
+	TraceContext func(ctx context.Context) (traceParent, traceState string)
 	// Webhooks enables webhook delivery for callers with a principal: webhooks.New. See LIST-3.
 	Webhooks Part
 	// Replicas connects this process to the other processes on Store: replicas.New. A shared store, such as package
@@ -144,9 +143,8 @@ type Options struct {
 	Operators Part
 	// Logger logs internal errors and warnings, which are never sent to callers; default slog.Default().
 	Logger *slog.Logger
-	// Meter and Tracer default to OpenTelemetry's global providers.
-	Meter  metric.Meter
-	Tracer trace.Tracer
+	// Telemetry receives reports for metrics and traces: otelevents.New. The default is telemetry.Discard.
+	Telemetry telemetry.Recorder
 
 	emitOnly bool // see NewEmitOnly
 }
@@ -164,10 +162,6 @@ type Checks struct {
 	// 100. The limit applies to streams, held polls and webhook subscriptions. All callers without a principal share 16
 	// times that number. Additional arguments are rejected with ResourceExhausted and the limit "checks".
 	PerPrincipal int
-}
-
-func (o *Options) meter() metric.Meter {
-	return telemetry.Meter(o.Meter, "github.com/mcpe-gen/mcpe-gen/runtime/server")
 }
 
 // Bounds and defaults of Options.
@@ -200,6 +194,7 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	o.Telemetry = cmp.Or(o.Telemetry, telemetry.Discard)
 	setDefault(&o.PageSize, 100)
 	setDefault(&o.Heartbeat, 15*time.Second)
 	o.Heartbeat = min(o.Heartbeat, maxHeartbeat)

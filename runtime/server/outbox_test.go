@@ -33,7 +33,7 @@ func TestREP20TheOutboxGivesNoRights(t *testing.T) {
 	t.Parallel()
 	schema := pgtest.Schema(t)
 	meter := &metertest.Meter{}
-	m := newMember(t, schema, postgres.Options{}, Options{Meter: meter})
+	m := newMember(t, schema, postgres.Options{}, Options{Telemetry: meter.Recorder(nil)})
 	e := buildOf(t, m.Server, oldPayload)
 	start := pollFrom(t, m.Server, nil, "").Cursor
 	l := stream(t, m.Server, `{"name":"e"}`)

@@ -21,8 +21,8 @@ func (s *Server) newParts(ctx context.Context) (part.Service, error) {
 	core := &part.Core{
 		Types: typesOf{s}, Memory: &s.memoryUsage, Access: s.access, Members: &s.members, Leases: &s.leases, Streams: s.streams,
 		Store: o.Store, Outbox: o.Outbox, EmitOnly: o.emitOnly, Reauthorize: o.Reauthorize, Dialect: s.dialectFor,
-		Admitted: s.writes.recordResult, Saved: s.newProgressRecorder(), Sequenced: s.metrics.countSequenced, Closing: s.closing,
-		Log: &s.log, Logger: o.Logger, Meter: o.meter(), Given: o.Meter, Tracer: o.Tracer,
+		Admitted: s.writes.recordResult, Saved: s.newProgressRecorder(), Sequenced: s.countSequenced, Closing: s.closing,
+		Log: &s.log, Logger: o.Logger, Telemetry: o.Telemetry,
 	}
 	if len(given) == 0 {
 		return part.Alone{Core: core}, nil

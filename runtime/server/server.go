@@ -80,7 +80,8 @@ type Server struct {
 	history     *history.Memory
 	lockCheck   lockCheck
 	writes      writeHealth
-	metrics     *metrics
+	// stopObserving ends the reports of current values to options.Telemetry.
+	stopObserving func()
 
 	port *port.Port // for carriers and adapters
 }
@@ -125,9 +126,7 @@ func startServer(srv *mcp.Server, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.metrics.registerCallback(s); err != nil {
-		return nil, errors.Join(err, s.Shutdown(context.Background()))
-	}
+	s.stopObserving = s.options.Telemetry.Observe(observedKinds, s.observe)
 	if srv == nil {
 		return s, nil
 	}
@@ -151,11 +150,8 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	s.members.Host, s.leases.Members = leaseHost{s.access, s}, &s.members
 	s.streams = streaming.New(streaming.Options{Members: &s.members, Access: s.access, Wrote: countFrames, Heartbeat: s.options.Heartbeat,
 		Reauthorize: s.options.Reauthorize, MaxStreams: s.options.MaxStreams, Log: &s.log})
-	var err error
-	if s.metrics, err = newMetrics(s.options.meter()); err != nil {
-		return nil, err
-	}
 	s.port = &port.Port{Hub: new(port.Hub), Inside: portAdapter{s}}
+	var err error
 	if s.parts, err = s.newParts(context.Background()); err != nil {
 		return nil, err
 	}
@@ -184,8 +180,7 @@ type eventType struct {
 
 	feeds feed.Feeds // of its check
 
-	attributes typeAttributes
-	held       atomic.Int64 // held polls
+	held atomic.Int64 // held polls
 
 	mu  sync.Mutex
 	def *definition // nil once removed
@@ -236,7 +231,7 @@ func (s *Server) register(d *definition) (*eventType, error) {
 	case back != nil && back.sameSource(d):
 		return back, s.revive(back, d)
 	}
-	et = &eventType{server: s, name: d.info.Name, def: d, attributes: newTypeAttributes(d.info.Name)}
+	et = &eventType{server: s, name: d.info.Name, def: d}
 	et.feeds.Init(et, feed.Bounds{Calls: s.options.Checks.Calls, CallsEach: s.options.Checks.CallsPerPrincipal, Checks: s.options.Checks.PerPrincipal})
 	et.feeds.Adopt(d.check)
 	if d.emits {

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/otelevents"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
@@ -30,7 +31,7 @@ const ofE = "mcp.events.type=e"
 func TestServerMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &metertest.Meter{}
-		s := newServer(t, Options{Operators: operators.New(), Meter: m})
+		s := newServer(t, Options{Operators: operators.New(), Telemetry: m.Recorder(nil)})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
 		start := pollFrom(t, s, nil, "").Cursor
 		emit(t, e, incident{ID: "a"})
@@ -102,7 +103,7 @@ func TestServerMetrics(t *testing.T) {
 func TestStreamLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &metertest.Meter{}
-		s := newServer(t, Options{Operators: operators.New(), Meter: m})
+		s := newServer(t, Options{Operators: operators.New(), Telemetry: m.Recorder(nil)})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
 		opened, rerr := openStream(s, "", `{"name":"e","cursor":null}`)
 		if rerr != nil {
@@ -185,7 +186,7 @@ func TestPollerBehind(t *testing.T) {
 func TestWaitToolMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &metertest.Meter{}
-		s := newServer(t, Options{Operators: operators.New(), Meter: m})
+		s := newServer(t, Options{Operators: operators.New(), Telemetry: m.Recorder(nil)})
 		e := register(t, s, "e", Hooks[filterArgs, incident]{})
 		register(t, s, "f", Hooks[filterArgs, incident]{})
 		held := func() float64 {
@@ -218,7 +219,7 @@ func TestWaitToolMetrics(t *testing.T) {
 func TestStoreDuration(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		m := &metertest.Meter{}
-		o := Options{Meter: m}
+		o := Options{Telemetry: m.Recorder(nil)}
 		if durable {
 			db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "e.db"), sqlite.Options{})
 			if err != nil {
@@ -252,7 +253,7 @@ func TestStoreDuration(t *testing.T) {
 func TestSharedMetrics(t *testing.T) {
 	m := &metertest.Meter{}
 	schema := pgtest.Schema(t)
-	s := newMember(t, schema, postgres.Options{}, Options{Meter: m})
+	s := newMember(t, schema, postgres.Options{}, Options{Telemetry: m.Recorder(nil)})
 	register(t, s.Server, "e", Hooks[filterArgs, incident]{})
 	waitUntil(t, "its duties are its own", func() bool {
 		o := m.Observed(t)
@@ -292,7 +293,7 @@ func TestSharedMetrics(t *testing.T) {
 
 // The trace context of Emit's context goes with the occurrence, when that is asked for, and baggage never
 // does; what the author set stays.
-func TestPropagateTrace(t *testing.T) {
+func TestTraceContext(t *testing.T) {
 	const parent = "00-0102030405060708090a0b0c0d0e0f10-1112131415161718-01"
 	state, err := trace.ParseTraceState("vendor=a")
 	if err != nil {
@@ -322,7 +323,11 @@ func TestPropagateTrace(t *testing.T) {
 		{"beside the author's", true, traced, map[string]any{"k": 1}, `{"k":1,"traceparent":"` + parent + `","tracestate":"vendor=a"}`},
 		{"the author's own", true, traced, map[string]any{"traceparent": "mine"}, `{"traceparent":"mine"}`},
 	} {
-		bubble(t, func(o *Options) { o.PropagateTrace = c.on }, func(w *world) {
+		bubble(t, func(o *Options) {
+			if c.on {
+				o.TraceContext = otelevents.TraceContext
+			}
+		}, func(w *world) {
 			t := w.t
 			e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 			w.subscribe("alice", params(plain, secretA, ""))
@@ -351,8 +356,8 @@ func TestPropagateTrace(t *testing.T) {
 }
 
 // An occurrence that fits without the trace context fits with the option on, too.
-func TestPropagateTraceNeverRefuses(t *testing.T) {
-	bubble(t, func(o *Options) { o.PropagateTrace = true }, func(w *world) {
+func TestTraceContextNeverRefuses(t *testing.T) {
+	bubble(t, func(o *Options) { o.TraceContext = otelevents.TraceContext }, func(w *world) {
 		t := w.t
 		schema := json.RawMessage(`{"type":"object"}`)
 		e, err := Register(w.Server, events.Type[filterArgs, map[string]string]{Info: events.Info{Name: "large", Description: "Large.",

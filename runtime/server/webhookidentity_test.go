@@ -46,7 +46,7 @@ func TestHOOK10Identity(t *testing.T) {
 // TestVerificationMetric counts verifications by method and outcome.
 func TestVerificationMetric(t *testing.T) {
 	m := &metertest.Meter{}
-	bubble(t, func(o *Options) { o.Meter = m }, func(w *world) {
+	bubble(t, func(o *Options) { o.Telemetry = m.Recorder(nil) }, func(w *world) {
 		t := w.t
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))

@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel/metric/noop"
 	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -30,6 +29,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -72,7 +72,7 @@ func start(t *testing.T, st store.Store, change func(*Options)) (*process, error
 	must(t, err)
 	p.webhooks, err = subscriber.New(subscriber.Options{Host: webhookHost{p}, Store: records, Cluster: of, Guard: guard, Log: log,
 		Terms: subscriber.Terms{Min: time.Minute, Default: time.Hour, Max: time.Hour}, Quota: subscriber.Quota{PerPrincipal: 100, Total: 100},
-		Verify: verify.Options{Limits: verify.Limits{PerPrincipal: 100, Total: 100}, Meter: noop.Meter{}}, Delivery: delivery.Options{Logger: log.Logger}})
+		Verify: verify.Options{Limits: verify.Limits{PerPrincipal: 100, Total: 100}, Telemetry: telemetry.Discard}, Delivery: delivery.Options{Logger: log.Logger}})
 	must(t, err)
 	return p, nil
 }

@@ -204,14 +204,14 @@ func (e *Engine) settleLost(h *Handle, u *pendingEvent) {
 	if tell {
 		h.addGap()
 	}
-	e.metrics.countOutcome(h, outcomeLost, "")
+	e.countOutcome(h, outcomeLost, "")
 }
 
 // abandonEvent settles an occurrence after its last attempt. It logs the occurrence's id, so an operator can find the
 // occurrence.
 func (e *Engine) abandonEvent(h *Handle, u *pendingEvent, eventID string) {
 	h.settleEvent(u)
-	e.metrics.countOutcome(h, outcomeAbandoned, h.health.lastError)
+	e.countOutcome(h, outcomeAbandoned, h.health.lastError)
 	e.queueLog(slog.LevelWarn, "webhook delivery abandoned", h,
 		slog.String("eventId", eventID), slog.Int("attempts", u.attempts), slog.String("category", h.health.lastError))
 }
@@ -281,7 +281,7 @@ func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) 
 	t.cancel = cancel
 	e.mu.Unlock()
 
-	ctx, end := e.metrics.startSpan(ctx, h, kind, number)
+	ctx, end := e.beginAttempt(ctx, h, kind, number)
 	defer func() { end(r) }()
 	began, at := e.clock(), e.now()
 	req, err := webhook.Signer{Ring: ring, Identity: e.o.Identity}.NewRequestAt(ctx, h.url, m, at)
@@ -342,7 +342,7 @@ func (e *Engine) applyResult(h *Handle, u *pendingEvent, eventID string, r attem
 	if r.by != "" && h.isStopped() {
 		if r.category == "" {
 			h.settleEvent(u)
-			e.metrics.countOutcome(h, outcomeAcknowledged, "")
+			e.countOutcome(h, outcomeAcknowledged, "")
 		}
 		return made, false
 	}
@@ -352,7 +352,7 @@ func (e *Engine) applyResult(h *Handle, u *pendingEvent, eventID string, r attem
 	case r.category == "":
 		h.recordSuccess(now)
 		h.settleEvent(u)
-		e.metrics.countOutcome(h, outcomeAcknowledged, "")
+		e.countOutcome(h, outcomeAcknowledged, "")
 	case r.final:
 		// This concerns only the occurrence; lastError holds the reason.
 		h.health.lastError = string(r.category)

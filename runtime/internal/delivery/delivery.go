@@ -12,6 +12,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -21,13 +22,12 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -147,9 +147,8 @@ type Options struct {
 	Now func() time.Time
 	// Log messages contain ids and categories, but no secrets, payloads or responses. The default is slog.Default.
 	Logger *slog.Logger
-	// Meter and Tracer default to OpenTelemetry's global providers.
-	Meter  metric.Meter
-	Tracer trace.Tracer
+	// Telemetry receives reports of attempts and their results. The default is telemetry.Discard.
+	Telemetry telemetry.Recorder
 }
 
 // ErrClosed is returned after the engine has been shut down.
@@ -160,6 +159,7 @@ func (o *Options) setDefaults() error {
 	if o.Sender == nil {
 		return errors.New("delivery: Options.Sender is missing")
 	}
+	o.Telemetry = cmp.Or(o.Telemetry, telemetry.Discard)
 	if len(o.Schedule) == 0 {
 		o.Schedule = []time.Duration{0, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute}
 	}
@@ -214,9 +214,10 @@ type Engine struct {
 	born    time.Time // when the engine's clock began
 	perHost bounds
 	inAll   bounds
-	metrics metrics
 	base    context.Context // for all attempts
 	abort   context.CancelFunc
+	// stopObserving ends the reports of current values to o.Telemetry.
+	stopObserving func()
 
 	mu        sync.Mutex
 	closing   bool
@@ -248,9 +249,7 @@ func New(o Options) (*Engine, error) {
 	e.due.now = e.clock
 	e.due.fire, e.saver.batch = e.handleTimer, maxBatch
 	e.base, e.abort = context.WithCancel(context.Background())
-	if err := e.metrics.init(e); err != nil {
-		return nil, err
-	}
+	e.stopObserving = o.Telemetry.Observe(observedKinds, e.observe)
 	if o.Attempts != nil {
 		e.trimmer.begin(e, trimDelay, e.trimAttempts) // an earlier process may have left some
 	}

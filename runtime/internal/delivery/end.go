@@ -134,5 +134,5 @@ func (e *Engine) closeAll() {
 	for _, r := range readers {
 		r.Close()
 	}
-	e.metrics.close()
+	e.stopObserving()
 }

@@ -7,20 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 )
-
-// scopeName is the OpenTelemetry scope of this package. It omits "internal" because users' dashboards and filters
-// depend on the name.
-const scopeName = "github.com/mcpe-gen/mcpe-gen/runtime/delivery"
 
 // Outcomes of settled occurrences.
 const (
@@ -38,54 +28,22 @@ const (
 // envelopeEvent is the envelope type of an occurrence.
 const envelopeEvent = "event"
 
-type metrics struct {
-	tracer     trace.Tracer
-	deliveries metric.Int64Counter
-	attempts   metric.Int64Counter
-	latency    metric.Float64Histogram
-	close      func()
+// observedKinds are the kinds that observe reports.
+var observedKinds = []telemetry.Kind{telemetry.DeliveriesInFlight, telemetry.WebhookSubscriptions, telemetry.WebhookLag}
 
-	// cached contains the attribute sets that are in use. Their number is small, because there are only a few events,
-	// outcomes and categories. The engine's lock guards it.
-	cached map[countKey]countAttributes
-}
-
-// A countKey identifies a set of attributes. Fields that do not apply are empty.
-type countKey struct{ event, envelope, outcome, category string }
-
-// countAttributes contains the attributes of a countKey as options for each kind of instrument.
-type countAttributes struct {
-	add    []metric.AddOption
-	record []metric.RecordOption
-}
-
-func (t *metrics) init(e *Engine) (err error) {
-	t.tracer = e.o.Tracer
-	if t.tracer == nil {
-		t.tracer = otel.GetTracerProvider().Tracer(scopeName)
+// observe reports the engine's current values.
+func (e *Engine) observe(report func(telemetry.Series, float64)) {
+	s := e.census()
+	report(telemetry.Series{Kind: telemetry.DeliveriesInFlight}, float64(s.inFlight))
+	for state, n := range s.live {
+		report(telemetry.Series{Kind: telemetry.WebhookSubscriptions, Detail: string(state)}, float64(n))
 	}
-	i := telemetry.New(telemetry.Meter(e.o.Meter, scopeName))
-	t.deliveries = i.Counter("webhook.deliveries", "{occurrence}", "Occurrences that were settled, by outcome.")
-	t.attempts = i.Counter("webhook.attempts", "{attempt}", "Requests to endpoints.")
-	t.latency = i.Seconds("webhook.attempt.duration", "Time from the signature of a request to its answer or failure.")
-	inFlight := i.Present("webhook.attempt.in_flight", "{attempt}", "Requests to endpoints in flight.")
-	live := i.Present("webhook.subscriptions", "{subscription}", "Webhook subscriptions, by whether they are delivered to.")
-	lag := i.Gauge("webhook.lag", "{occurrence}", "Entries by which the slowest webhook subscription of an event type lags its log.")
-	t.close, err = i.Observe(func(_ context.Context, o metric.Observer) error {
-		s := e.census()
-		o.ObserveInt64(inFlight, s.inFlight)
-		for state, n := range s.live {
-			o.ObserveInt64(live, n, metric.WithAttributes(telemetry.State.String(string(state))))
-		}
-		for event, n := range s.lag {
-			o.ObserveInt64(lag, n, metric.WithAttributes(telemetry.Type.String(event)))
-		}
-		return nil
-	})
-	return err
+	for event, n := range s.lag {
+		report(telemetry.Series{Kind: telemetry.WebhookLag, Type: event}, float64(n))
+	}
 }
 
-// A census contains the values of the observed instruments.
+// A census contains the values that observe reports.
 type census struct {
 	inFlight int64
 	live     map[operator.State]int64
@@ -159,64 +117,31 @@ func (e *Engine) Failing(limit int) (ids []string, total int) {
 	return ids, total
 }
 
-// attributesFor returns the attributes for c and caches them. The caller must hold the engine's lock.
-func (t *metrics) attributesFor(c countKey) countAttributes {
-	o, ok := t.cached[c]
-	if !ok {
-		var set []attribute.KeyValue
-		for _, a := range []attribute.KeyValue{
-			telemetry.Type.String(c.event), telemetry.Envelope.String(c.envelope), telemetry.Outcome.String(c.outcome),
-			telemetry.ErrorType.String(c.category),
-		} {
-			if a.Value.AsString() != "" {
-				set = append(set, a)
-			}
-		}
-		with := telemetry.With(set...)
-		o = countAttributes{[]metric.AddOption{with}, []metric.RecordOption{with}}
-		if t.cached == nil {
-			t.cached = map[countKey]countAttributes{}
-		}
-		t.cached[c] = o
-	}
-	return o
-}
-
 // countOutcome counts a settled occurrence. The caller must hold the engine's lock.
-func (t *metrics) countOutcome(h *Handle, outcome, category string) {
-	t.deliveries.Add(h.e.base, 1, t.attributesFor(countKey{event: h.event, outcome: outcome, category: category}).add...)
+func (e *Engine) countOutcome(h *Handle, outcome, category string) {
+	e.o.Telemetry.Record(e.base, telemetry.Series{Kind: telemetry.Deliveries, Type: h.event, Outcome: outcome, Failure: category}, 1)
 }
 
-// startSpan starts the span of an attempt. The returned function ends the span and records the duration of the attempt.
-func (t *metrics) startSpan(ctx context.Context, h *Handle, kind string, number int) (context.Context, func(attemptResult)) {
+// beginAttempt reports the beginning of an attempt. The returned function reports its result and duration.
+func (e *Engine) beginAttempt(ctx context.Context, h *Handle, kind string, number int) (context.Context, func(attemptResult)) {
 	start := time.Now()
 	if kind == "" {
 		kind = envelopeEvent
 	}
-	ctx, span := t.tracer.Start(ctx, "deliver "+h.event, trace.WithSpanKind(trace.SpanKindProducer))
-	if span.IsRecording() {
-		span.SetAttributes(telemetry.Type.String(h.event), telemetry.Subscription.String(h.id),
-			telemetry.Envelope.String(kind), telemetry.Attempt.Int(number))
-	}
+	recorder := e.o.Telemetry
+	ctx = recorder.Begin(ctx, telemetry.Attempt{Series: telemetry.Series{Kind: telemetry.Delivery, Type: h.event, Detail: kind}, Number: number, Subscription: h.id})
 	return ctx, func(r attemptResult) {
-		if r.category != "" {
-			span.SetStatus(codes.Error, string(r.category))
-			span.SetAttributes(telemetry.ErrorType.String(string(r.category)))
-		}
-		span.End()
+		category := string(r.category)
+		recorder.End(ctx, category)
 		if r.aborted || r.at.IsZero() { // canceled by the engine, or never sent
 			return
 		}
 		outcome := outcomeAccepted
-		if r.category != "" {
+		if category != "" {
 			outcome = outcomeFailed
 		}
-		h.e.mu.Lock()
-		count := t.attributesFor(countKey{event: h.event, envelope: kind, outcome: outcome, category: string(r.category)})
-		timed := t.attributesFor(countKey{category: string(r.category)})
-		h.e.mu.Unlock()
-		t.attempts.Add(ctx, 1, count.add...)
-		t.latency.Record(ctx, time.Since(start).Seconds(), timed.record...)
+		recorder.Record(ctx, telemetry.Series{Kind: telemetry.DeliveryAttempts, Type: h.event, Outcome: outcome, Failure: category, Detail: kind}, 1)
+		recorder.Record(ctx, telemetry.Series{Kind: telemetry.DeliveryDuration, Failure: category}, time.Since(start).Seconds())
 	}
 }
 

@@ -36,7 +36,8 @@ func (r *tracer) Start(ctx context.Context, name string, _ ...trace.SpanStartOpt
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.spans = append(r.spans, name)
-	return ctx, span{r: r, i: len(r.spans) - 1}
+	s := span{r: r, i: len(r.spans) - 1}
+	return trace.ContextWithSpan(ctx, s), s
 }
 
 func (s span) IsRecording() bool { return true }
@@ -59,7 +60,7 @@ func TestTelemetry(t *testing.T) {
 			}
 			return 200, nil, nil
 		}}
-		e := newEngine(t, Options{Sender: s, Meter: m, Tracer: r, Schedule: []time.Duration{0, time.Second}, Suspend: Suspension{Min: 4, Rate: 0.5}})
+		e := newEngine(t, Options{Sender: s, Telemetry: m.Recorder(r), Schedule: []time.Duration{0, time.Second}, Suspend: Suspension{Min: 4, Rate: 0.5}})
 		top := newTopic(store.LogOptions{})
 		var err error
 		if top.track, err = e.whole.OpenLog(t.Context(), "test", top.Head); err != nil {

@@ -122,14 +122,14 @@ func (s *Service) newWebhooks(ctx context.Context, o Webhooks) (*subscriber.Subs
 		return nil, err
 	}
 	c := s.core
-	o.Delivery.Identity, o.Delivery.Logger, o.Delivery.Meter, o.Delivery.Tracer = o.Identity, c.Logger, c.Given, c.Tracer
+	o.Delivery.Identity, o.Delivery.Logger, o.Delivery.Telemetry = o.Identity, c.Logger, c.Telemetry
 	if kept, ok := c.Store.(engine.Attempts); ok && o.Attempts.PerSubscription > 0 {
 		o.Delivery.Attempts, o.Delivery.AttemptBounds = kept, o.Attempts
 	}
 	w, err := subscriber.New(subscriber.Options{
 		Host: host{c.Access, c.Memory, s}, Store: records, Admitted: c.Admitted, Cluster: processes, Durable: c.Store.Durable(), Guard: guard,
 		Terms: o.Terms, Grace: o.Grace, Quota: o.Quota,
-		Verify:   verify.Options{Limits: o.Verify, Allow: o.Allow, Identity: o.Identity, Meter: c.Meter},
+		Verify:   verify.Options{Limits: o.Verify, Allow: o.Allow, Identity: o.Identity, Telemetry: c.Telemetry},
 		Delivery: o.Delivery, Reauthorize: c.Reauthorize, Log: c.Log, Saved: c.Saved,
 	})
 	if err != nil {

@@ -11,6 +11,10 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/otelevents"
 )
 
 // An Instrument describes an instrument created by a [Meter].
@@ -24,6 +28,29 @@ type Meter struct {
 	counted     map[string]int64
 	callbacks   map[*registration]metric.Callback
 }
+
+// Recorder returns a recorder that reports metrics to m, and spans to t if it is not nil.
+func (m *Meter) Recorder(t trace.Tracer) *otelevents.Recorder {
+	o := otelevents.Options{MeterProvider: meterProvider{m: m}, TracerProvider: tracenoop.NewTracerProvider()}
+	if t != nil {
+		o.TracerProvider = tracerProvider{t: t}
+	}
+	return otelevents.New(o)
+}
+
+type meterProvider struct {
+	noop.MeterProvider
+	m *Meter
+}
+
+func (p meterProvider) Meter(string, ...metric.MeterOption) metric.Meter { return p.m }
+
+type tracerProvider struct {
+	tracenoop.TracerProvider
+	t trace.Tracer
+}
+
+func (p tracerProvider) Tracer(string, ...trace.TracerOption) trace.Tracer { return p.t }
 
 type registration struct {
 	noop.Registration

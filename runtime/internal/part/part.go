@@ -10,9 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
@@ -24,6 +21,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 )
 
 // A Core is a server as its parts use it.
@@ -52,11 +50,9 @@ type Core struct {
 	// Closing is closed when the server shuts down.
 	Closing <-chan struct{}
 
-	Log    *fault.Log
-	Logger *slog.Logger
-	// Meter is the meter of the server, and Given is the one in its options, or nil.
-	Meter, Given metric.Meter
-	Tracer       trace.Tracer
+	Log       *fault.Log
+	Logger    *slog.Logger
+	Telemetry telemetry.Recorder
 }
 
 // Types are the event types of a server.

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.opentelemetry.io/otel/metric/noop"
 	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -30,6 +29,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -166,7 +166,7 @@ func (f *deployment) process(settings ...setting) *process {
 		Terms: subscriber.Terms{Min: time.Minute, Default: time.Hour, Max: 24 * time.Hour}, Grace: 5 * time.Minute,
 		Quota: subscriber.Quota{PerPrincipal: 10, Total: 100},
 		Verify: verify.Options{Allow: []string{origin}, Limits: verify.Limits{Timeout: 5 * time.Second, Budget: 100, CacheFor: time.Hour,
-			PerPrincipal: 100, Total: 1000}, Meter: noop.Meter{}},
+			PerPrincipal: 100, Total: 1000}, Telemetry: telemetry.Discard},
 		Delivery: delivery.Options{Jitter: -1, Logger: quiet}}
 	o.Cluster = &subscriber.Cluster{Now: time.Now, Position: f.position, Shards: 1, Tell: f.tell,
 		Standing: f.stands, Obsolete: f.isObsolete}

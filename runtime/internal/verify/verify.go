@@ -15,15 +15,13 @@ import (
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -51,8 +49,8 @@ type Options struct {
 	Identity *webhook.Identity
 	// Now returns the current time for records. The default is time.Now.
 	Now func() time.Time
-	// Meter counts the outcomes.
-	Meter metric.Meter
+	// Telemetry counts the outcomes.
+	Telemetry telemetry.Recorder
 }
 
 // Limits contains the limits of handshakes and records. All fields must be set.
@@ -77,7 +75,6 @@ type Verifier struct {
 	allow     []*url.URL
 	store     Records
 	guard     *netguard.Guard
-	outcomes  metric.Int64Counter
 	flights   keylock.Locks[Pair]
 	receivers receiverDocs
 	budget    failureBudget
@@ -94,11 +91,6 @@ func New(o Options, records Records, guard *netguard.Guard) (*Verifier, error) {
 	var err error
 	if v.allow, err = allowList(o.Allow); err != nil {
 		return nil, err
-	}
-	i := telemetry.New(o.Meter)
-	v.outcomes = i.Counter("webhook.verifications", "{verification}", "Verifications of callbacks.")
-	if err := i.Err(); err != nil {
-		return nil, fmt.Errorf("webhooks: %w", err)
 	}
 	return v, nil
 }
@@ -215,11 +207,11 @@ func outcomeOf(err error) string {
 const outcomeVerified = "verified"
 
 func (v *Verifier) countOutcome(ctx context.Context, way, outcome string) {
-	set := []attribute.KeyValue{telemetry.Verification.String(way), telemetry.Outcome.String(outcomeVerified)}
+	s := telemetry.Series{Kind: telemetry.Verifications, Outcome: outcomeVerified, Detail: way}
 	if outcome != outcomeVerified {
-		set = append(set[:1], telemetry.Outcome.String("refused"), telemetry.ErrorType.String(outcome))
+		s.Outcome, s.Failure = "refused", outcome
 	}
-	v.outcomes.Add(ctx, 1, metric.WithAttributes(set...))
+	v.o.Telemetry.Record(ctx, s, 1)
 }
 
 // Allows reports whether the operator allows the callback without verification.

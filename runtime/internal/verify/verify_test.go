@@ -24,7 +24,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -32,6 +31,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -93,7 +93,7 @@ func verifying(t *testing.T, name string, f func(t *testing.T, g *rig)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			g := &rig{t: t, records: &records{Store: memory.New()}, o: Options{Meter: noop.Meter{},
+			g := &rig{t: t, records: &records{Store: memory.New()}, o: Options{Telemetry: telemetry.Discard,
 				Limits: Limits{Timeout: 5 * time.Second, Budget: 3, CacheFor: time.Hour, PerPrincipal: -1, Total: -1}}}
 			network := memnet.New()
 			receiver := httptest.NewUnstartedServer(g)
@@ -469,11 +469,11 @@ func TestVER3Sweep(t *testing.T) {
 // VER-1: the operator's list is of origins with or without a path, which are compared as servers do.
 func TestVER1AllowList(t *testing.T) {
 	for _, text := range []string{"", "example.com", "ftp://example.com", "https://u:p@example.com", "https://example.com?x=1", "https://example.com#x", "://"} {
-		if _, err := New(Options{Allow: []string{text}, Meter: noop.Meter{}}, memory.New(), nil); err == nil {
+		if _, err := New(Options{Allow: []string{text}, Telemetry: telemetry.Discard}, memory.New(), nil); err == nil {
 			t.Errorf("%q is taken for an origin", text)
 		}
 	}
-	v, err := New(Options{Allow: []string{"https://a.test", "http://b.test:8080/hooks/", "https://[2001:db8::1]"}, Meter: noop.Meter{}}, memory.New(), nil)
+	v, err := New(Options{Allow: []string{"https://a.test", "http://b.test:8080/hooks/", "https://[2001:db8::1]"}, Telemetry: telemetry.Discard}, memory.New(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

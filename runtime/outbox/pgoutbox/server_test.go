@@ -67,7 +67,7 @@ func newSite(t *testing.T, o server.Options) *site {
 	logger := slog.New(slog.NewTextHandler(s.told, nil))
 	s.box = openBox(t, pgtest.URL(t), s.schema, logger)
 	o.Replicas, o.Operators = replicas.New(replicas.Options{}), operators.New()
-	o.Store, o.Outbox, o.Meter, o.Logger = s.store, s.box.Relay(s.store), s.meter, logger
+	o.Store, o.Outbox, o.Telemetry, o.Logger = s.store, s.box.Relay(s.store), s.meter.Recorder(nil), logger
 	var err error
 	s.Server, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "tickets"}, nil), o)
 	must(t, err)

@@ -1,4 +1,4 @@
-package telemetry_test
+package otelevents_test
 
 import (
 	"context"
@@ -7,17 +7,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
+	"maps"
 	"os"
-	"path/filepath"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -27,7 +24,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
+	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // A measured instrument is a row of observability.md.
@@ -51,7 +50,7 @@ func words(cell string) (all []string) {
 
 func documented(t *testing.T) (instruments map[string]measured, attributes []string) {
 	t.Helper()
-	b, err := os.ReadFile("../../../docs/observability.md")
+	b, err := os.ReadFile("../../docs/observability.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +74,8 @@ func documented(t *testing.T) (instruments map[string]measured, attributes []str
 // and the keys of their attributes.
 func TestMetrics(t *testing.T) {
 	m := &metertest.Meter{}
-	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{Meter: m, Webhooks: webhooks.New(webhooks.Options{})})
+	recorder := m.Recorder(nil)
+	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{Telemetry: recorder, Webhooks: webhooks.New(webhooks.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	adapter, err := mcpe.New(es, mcpe.Options{Meter: m})
+	adapter, err := mcpe.New(es, mcpe.Options{Telemetry: recorder})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,10 +95,10 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ingress.NewHandler(service, ingress.Options{Meter: m}, ingress.To(emitter, info, ingress.From{Provider: "github", Event: "issues"})); err != nil {
+	if _, err := ingress.NewHandler(service, ingress.Options{Telemetry: recorder}, ingress.To(emitter, info, ingress.From{Provider: "github", Event: "issues"})); err != nil {
 		t.Fatal(err)
 	}
-	consume(t, es, m)
+	consume(t, es, recorder)
 	rows, attributes := documented(t)
 	made := m.Instruments()
 	for name, i := range made {
@@ -130,8 +130,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// consume makes the instruments of a consumer of es.
-func consume(t *testing.T, es *server.Server, m metric.Meter) {
+// consume runs a consumer of es.
+func consume(t *testing.T, es *server.Server, recorder telemetry.Recorder) {
 	t.Helper()
 	mine, theirs := mcp.NewInMemoryTransports()
 	ran := make(chan error, 1)
@@ -143,7 +143,7 @@ func consume(t *testing.T, es *server.Server, m metric.Meter) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	nothing := func(context.Context, *events.Event[json.RawMessage, json.RawMessage]) error { return nil }
-	err = client.Consume(over, c, client.ConsumeOptions{Store: clientmemory.NewCursors(), Meter: m}, client.Handle(client.Dynamic("e"), nil, nothing))
+	err = client.Consume(over, c, client.ConsumeOptions{Store: clientmemory.NewCursors(), Telemetry: recorder}, client.Handle(client.Dynamic("e"), nil, nothing))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,50 +151,70 @@ func consume(t *testing.T, es *server.Server, m metric.Meter) {
 	<-ran
 }
 
-// keys are the attributes that package telemetry names. Nothing else in runtime makes one, and no name of
-// an instrument is written without the package, which puts the prefix before it.
+// TestDetails checks that the detail of a series becomes an attribute that observability.md lists for the metric.
+func TestDetails(t *testing.T) {
+	rows, _ := documented(t)
+	m := &metertest.Meter{}
+	recorder := m.Recorder(nil)
+	for kind := telemetry.Emits; kind <= telemetry.ConsumeProblems; kind++ {
+		recorder.Record(t.Context(), telemetry.Series{Kind: kind, Detail: "x"}, 1)
+	}
+	for kind := telemetry.LogAppended; kind <= telemetry.HandlingLag; kind++ {
+		defer recorder.Observe([]telemetry.Kind{kind}, func(report func(telemetry.Series, float64)) {
+			report(telemetry.Series{Kind: kind, Detail: "x"}, 1)
+		})()
+	}
+	reported := slices.Concat(slices.Collect(maps.Keys(m.Counted())), slices.Collect(maps.Keys(m.Observed(t))))
+	var want []string
+	for name, row := range rows {
+		for _, a := range row.attributes {
+			if !slices.Contains([]string{"mcp.events.type", "mcp.events.outcome", "error.type"}, a) {
+				name += " " + a + "=x"
+			}
+		}
+		want = append(want, name)
+	}
+	slices.Sort(want)
+	if slices.Sort(reported); !slices.Equal(reported, want) {
+		t.Errorf("reported\n%s\nwant\n%s", strings.Join(reported, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// keys are the attributes that this package names.
 func keys(t *testing.T) (all []string) {
 	t.Helper()
-	err := filepath.WalkDir("../..", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") || strings.Contains(name, "metertest") {
-			return err
-		}
-		set := token.NewFileSet()
-		f, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		own := filepath.ToSlash(filepath.Dir(name)) == "../../internal/telemetry"
-		ast.Inspect(f, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok {
-				return true
-			}
-			selector, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || own && selector.Sel.Name != "Key" {
-				return true
-			}
-			x, _ := selector.X.(*ast.Ident)
-			switch {
-			case own:
-				if lit, ok := call.Args[0].(*ast.BasicLit); ok {
-					key, _ := strconv.Unquote(lit.Value)
-					all = append(all, key)
-				}
-			case x != nil && x.Name == "attribute" && slices.Contains([]string{"String", "Int", "Int64", "Bool", "Key", "Stringer"}, selector.Sel.Name):
-				t.Errorf("%s makes an attribute that package telemetry does not name", set.Position(n.Pos()))
-			case slices.Contains([]string{"Int64Counter", "Float64Histogram", "Int64Histogram", "Int64UpDownCounter", "Int64ObservableGauge"}, selector.Sel.Name):
-				t.Errorf("%s makes an instrument without package telemetry", set.Position(n.Pos()))
-			}
-			return true
-		})
-		return nil
-	})
+	f, err := parser.ParseFile(token.NewFileSet(), "instruments.go", nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			if selector, ok := call.Fun.(*ast.SelectorExpr); ok && selector.Sel.Name == "Key" {
+				key, _ := strconv.Unquote(call.Args[0].(*ast.BasicLit).Value)
+				all = append(all, key)
+			}
+		}
+		return true
+	})
 	if len(all) < 10 {
 		t.Fatal(fmt.Sprint("only found ", all))
 	}
 	return all
+}
+
+// TestLinks checks that only this package links OpenTelemetry.
+func TestLinks(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "../server/...", "../transport", "../client", "../ingress", "../mcpe", "../telemetry").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	for _, dep := range deps {
+		if strings.Contains(dep, "opentelemetry") || strings.HasSuffix(dep, "runtime/otelevents") {
+			t.Errorf("links %s", dep)
+		}
+	}
+	if len(deps) < 100 {
+		t.Errorf("%d packages are linked", len(deps))
+	}
 }
