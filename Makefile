@@ -106,7 +106,7 @@ generate: ## Write examples/generated and bench/sample from their event files.
 golden: generate ## Rewrite the golden files of the generator, and docs/reference.
 	$(GO) test ./gen -update
 	$(GO) test ./internal/gen/schema -run '^TestGolden' -update
-	$(GO) test ./cmd/mcpe-gen ./cmd/mcpe-ops ./cmd/mcpe-conform -run '^TestReference$$' -update
+	$(GO) test ./cmd/mcpe-gen ./cmd/mcpe-ops ./cmd/mcpe-conform -run '^(TestReference|TestLinked)$$' -update
 
 .PHONY: demo
 demo: ## Show the main job end to end, then each protocol: webhooks in, typed events out. OPEN=1 serves a page to look at instead.

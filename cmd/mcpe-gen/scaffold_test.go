@@ -23,9 +23,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
-// maxIndirect is the largest number of indirect modules in the go.mod of a server without options. OpenTelemetry's API
-// takes eight of them.
-const maxIndirect = 21
+// maxIndirect is the largest number of indirect modules in the go.mod of a server without options.
+const maxIndirect = 15
 
 // TestScaffold does what an author does after "mcpe-gen init": build, vet, test and generate in a
 // module of its own whose go.mod replaces this one, start the server, receive an event, stop it; and

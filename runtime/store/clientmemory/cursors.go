@@ -1,5 +1,5 @@
-// Package clientmemory stores the state of a client in memory, for tests and for programs that may skip missed events
-// after a restart. Start with [NewCursors].
+// Package clientmemory stores the state of a client in memory. It is for tests, and for programs that may skip missed
+// events after a restart. Start with [NewCursors].
 package clientmemory
 
 import (

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
+)
+
+const (
+	ours   = "github.com/mcpe-gen/mcpe-gen"
+	public = ours + "/runtime/"
+	// scaffoldModule is the module that init writes in these tests.
+	scaffoldModule = "example.com/demo"
+)
+
+// unused are the packages that a server without options does not link.
+var unused = []string{"internal/cluster", "internal/delivery", "internal/netguard", "internal/operate", "internal/orders", "internal/shard",
+	"internal/solo", "internal/subscriber", "internal/verify", "admin", "conversation", "ingress", "mcpc", "mcpe", "oauth", "otelevents", "store/sqlite", "store/postgres"}
+
+// linkedBy are servers that init writes, with the most that each may link. Packages and lines are ours, without the
+// client, which the generated package imports and its server does not use. A size is that of the stripped binary.
+var linkedBy = []struct {
+	name, flags              string
+	packages, lines, modules int
+	size                     int64
+	absent                   []string // below runtime
+}{
+	{"none", "", 40, 25_000, 16, 13_000_000, unused},
+	{"webhooks", "--transport http --webhooks", 58, 42_000, 16, 15_500_000, []string{"admin", "oauth", "otelevents", "store/sqlite", "store/postgres"}},
+	{"sqlite", "--store sqlite", 47, 30_000, 23, 18_000_000, []string{"internal/delivery", "internal/operate", "internal/cluster", "otelevents"}},
+	{"postgres", "--transport http --store postgres", 63, 47_000, 21, 20_000_000, []string{"admin", "oauth", "otelevents", "store/sqlite"}},
+	{"all", "--transport http --store postgres --webhooks --auth oauth --console", 68, 50_500, 21, 24_000_000, []string{"otelevents", "store/sqlite"}},
+}
+
+// linkedParts are the rows of the page: what an author sets or calls for something, and the package of it.
+var linkedParts = [][3]string{
+	{"polling, streams, emitters, checks, hooks, read tools", "`server.New`, `transport.Handler`", ""},
+	{"[webhooks](webhooks.md)", "`Options.Webhooks: webhooks.New(…)`", "server/webhooks"},
+	{"processes that share a store", "`Options.Replicas: replicas.New(…)`", "server/replicas"},
+	{"what operators do: `Server.Admin`", "`Options.Operators: operators.New()`", "server/operators"},
+	{"[the console and its API](operating.md)", "`admin.NewHandler`", "admin"},
+	{"events that survive restarts, [in a file](one-process.md)", "`Options.Store: sqlite.Open(…)`", "store/sqlite"},
+	{"the same, [in PostgreSQL](postgres.md)", "`Options.Store: postgres.Open(…)` and Replicas", "store/postgres"},
+	{"[metrics and traces](observability.md)", "`Options.Telemetry: otelevents.New(…)`", "otelevents"},
+	{"[webhooks of services](ingress.md) as events", "the generated ingress", "ingress"},
+	{"the metadata of [OAuth](oauth.md)", "`oauth.New`", "oauth"},
+	{"[an outbox](outbox.md) in another database", "`Options.Outbox: box.Relay(…)`", "outbox/pgoutbox"},
+	{"[MCPE](mcpe.md)", "`mcpe.New`", "mcpe"},
+	{"[MCPC](mcpc.md)", "`mcpc.New`", "mcpc"},
+	{"[conversation events](conversation.md)", "`conversation.Register`", "conversation"},
+}
+
+// TestLinked measures what a server links, compares it with the limits, and writes docs/linking.md.
+func TestLinked(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: it builds servers")
+	}
+	servers := make([]string, len(linkedBy))
+	var bare map[string]bool
+	t.Run("servers", func(t *testing.T) {
+		for i, c := range linkedBy {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				dir := scaffold(t, strings.Fields(c.flags)...)
+				linked, modules := importsOf(t, dir, ".").closure(scaffoldModule, public+"client")
+				program := filepath.Join(dir, "server.exe")
+				goRun(t, dir, "build", "-ldflags=-s -w", "-o", program, ".")
+				info, err := os.Stat(program)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lines := countLines(t, slices.Collect(maps.Values(linked)))
+				t.Logf("%d packages, %d lines, %d modules, %d bytes, starts in %v", len(linked), lines, modules, info.Size(), startTime(t, program))
+				if len(linked) > c.packages || lines > c.lines || modules > c.modules || info.Size() > c.size {
+					t.Errorf("want at most %d packages, %d lines, %d modules, %d bytes", c.packages, c.lines, c.modules, c.size)
+				}
+				for _, name := range c.absent {
+					if _, ok := linked[public+name]; ok {
+						t.Errorf("%s is linked", name)
+					}
+				}
+				flags := "none"
+				if c.flags != "" {
+					flags = "`" + c.flags + "`"
+				}
+				servers[i] = fmt.Sprintf("| %s | %d | %s | %d | %d MB |\n", flags, len(linked), thousands(lines), modules, (info.Size()+500_000)/1_000_000)
+				if c.flags == "" {
+					bare = map[string]bool{}
+					for path := range linked {
+						bare[path] = true
+					}
+				}
+			})
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	clitest.Current(t, "docs/linking.md", linkingPage(t, bare, servers), *update)
+}
+
+// linkingPage returns the page about what a server links.
+func linkingPage(t *testing.T, bare map[string]bool, servers []string) string {
+	var page strings.Builder
+	page.WriteString(`# Linked packages
+
+A program links only the parts that it sets. The first table says what to set or call for a feature, and what this adds
+to a server without options. Lines are those of mcpe-gen's own packages, without comments and empty lines.
+
+## What to set
+
+| To get | Set or call | Import below ` + "`runtime`" + ` | Packages | Lines |
+|---|---|---|---|---|
+`)
+	g := importsOf(t, "../..", "./runtime/...")
+	for i, row := range linkedParts {
+		if i == 0 {
+			page.WriteString("| " + row[0] + " | " + row[1] + " | `server`, `transport` | " + fmt.Sprint(len(bare)) + " | ")
+			var linked []linkedPackage
+			for path := range bare {
+				linked = append(linked, g[path])
+			}
+			page.WriteString(thousands(countLines(t, linked)) + " |\n")
+			continue
+		}
+		linked, _ := g.closure(public+row[2], "")
+		maps.DeleteFunc(linked, func(path string, _ linkedPackage) bool { return bare[path] })
+		if len(linked) == 0 {
+			t.Errorf("%s adds nothing", row[2])
+		}
+		fmt.Fprintf(&page, "| %s | %s | `%s` | +%d | +%s |\n", row[0], row[1], row[2], len(linked), thousands(countLines(t, slices.Collect(maps.Values(linked)))))
+	}
+	client, _ := g.closure(public+"client", "")
+	fmt.Fprintf(&page, `
+Webhooks, replicas and operators share most of their packages: each adds little to the others. JetStream is a module of
+its own. A [client](client.md) links %d packages with %s lines. The generated package imports it as well, also in a server.
+The tables do not count it there, but the programs contain it.
+`, len(client), thousands(countLines(t, slices.Collect(maps.Values(client)))))
+	page.WriteString(`
+## Servers that init writes
+
+| Flags of ` + "`mcpe-gen init`" + ` | Packages | Lines | Modules | Stripped program |
+|---|---|---|---|---|
+` + strings.Join(servers, "") + `
+A test measures both tables: ` + "`go test ./cmd/mcpe-gen -run TestLinked`" + `. It fails if a server links more than its limit.
+`)
+	return page.String()
+}
+
+// thousands returns n rounded to hundreds, or to thousands from 10,000 on.
+func thousands(n int) string {
+	n = (n + 50) / 100 * 100
+	switch {
+	case n < 1_000:
+		return fmt.Sprint(n)
+	case n < 10_000:
+		return fmt.Sprintf("%d,%03d", n/1_000, n%1_000)
+	}
+	return fmt.Sprintf("%d,000", (n+500)/1_000)
+}
+
+// startTime returns the shortest of five times that a program takes to start and print its flags.
+func startTime(t *testing.T, program string) time.Duration {
+	t.Helper()
+	shortest := time.Hour
+	for range 5 {
+		began := time.Now()
+		succeed(t, "", program, "-help")
+		shortest = min(shortest, time.Since(began))
+	}
+	return shortest
+}
+
+// A linkedPackage is a package of a build, as go list describes it.
+type linkedPackage struct {
+	ImportPath, Dir  string
+	GoFiles, Imports []string
+	Module           *struct{ Path string }
+}
+
+// An importGraph has the packages of a build by import path.
+type importGraph map[string]linkedPackage
+
+func importsOf(t *testing.T, dir, packages string) importGraph {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,Imports,Module", packages)
+	list.Dir, list.Env = dir, append(os.Environ(), "GOPROXY=off", "GOWORK=off")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := importGraph{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p linkedPackage
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return g
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		g[p.ImportPath] = p
+	}
+}
+
+// closure returns our packages that the root imports, directly or not, and the number of modules. It does not follow
+// imports of the excluded package.
+func (g importGraph) closure(root, except string) (linked map[string]linkedPackage, modules int) {
+	linked = map[string]linkedPackage{}
+	seen, in := map[string]bool{except: true}, map[string]bool{}
+	var visit func(path string)
+	visit = func(path string) {
+		p, ok := g[path]
+		if !ok || seen[path] {
+			return
+		}
+		seen[path] = true
+		if p.Module != nil {
+			in[p.Module.Path] = true
+			if p.Module.Path == ours {
+				linked[path] = p
+			}
+		}
+		for _, other := range p.Imports {
+			visit(other)
+		}
+	}
+	visit(root)
+	return linked, len(in)
+}
+
+// countLines returns the number of lines of the packages that are neither empty nor a comment.
+func countLines(t *testing.T, packages []linkedPackage) (n int) {
+	t.Helper()
+	for _, p := range packages {
+		for _, name := range p.GoFiles {
+			for line := range strings.Lines(readText(t, filepath.Join(p.Dir, name))) {
+				if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
