@@ -234,6 +234,9 @@ func (e *Engine) sendControl(h *Handle, c *controlEnvelope) {
 	case r.aborted:
 	default:
 		h.untold = false
+		if c.attempts == 0 && c.sent != nil {
+			close(c.sent)
+		}
 		c.recordAttempt(r.began, r.at)
 		if r.category == "" || r.final || !e.o.scheduleRetry(&c.retryState, e.clock(), r.wish) {
 			h.removeControl(c)

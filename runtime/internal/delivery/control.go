@@ -12,10 +12,11 @@ type controlEnvelope struct {
 	id   string // webhook-id of all attempts
 	kind string
 	err  wire.ErrorObject // of a termination
+	sent chan struct{}    // closed after the first attempt; nil for a termination
 }
 
 func newGap() *controlEnvelope {
-	return &controlEnvelope{id: webhook.NewMessageID(wire.EnvelopeGap), kind: wire.EnvelopeGap}
+	return &controlEnvelope{id: webhook.NewMessageID(wire.EnvelopeGap), kind: wire.EnvelopeGap, sent: make(chan struct{})}
 }
 
 func newTermination(err wire.ErrorObject) *controlEnvelope {
@@ -29,23 +30,25 @@ func (e *Engine) notifyGap(h *Handle) {
 	}
 }
 
-// addGap queues a gap envelope.
-func (h *Handle) addGap() {
+// addGap queues a gap envelope and returns it.
+func (h *Handle) addGap() *controlEnvelope {
 	h.gapped = true
 	for _, c := range h.controls {
 		if c.busy {
 			continue
 		}
 		if c.attempts == 0 {
-			return // not sent yet: it also covers this gap
+			return c // not sent yet: it also covers this gap
 		}
 		// A receiver may have received the old envelope and would ignore another attempt as a duplicate. A new
 		// envelope covers both gaps.
 		h.removeControl(c)
 		break
 	}
-	h.controls = append(h.controls, newGap())
+	c := newGap()
+	h.controls = append(h.controls, c)
 	h.e.markDirty(h)
+	return c
 }
 
 // controlBody builds the envelope for one attempt.

@@ -292,18 +292,25 @@ func (h *Handle) advanceParked() {
 // and a receiver cannot distinguish a loss from silence (CUR-7). The caller must not hold e.mu.
 func (h *Handle) hasGaps() bool { return h.Watermark() != nil }
 
-// Gap queues a gap envelope, as if occurrences had been lost (SRV-8). It does nothing for a type without replay.
-func (h *Handle) Gap() {
+// Gap queues a gap envelope, as if occurrences had been lost (SRV-8). It does nothing for a type without replay. The
+// returned channel is closed after the first attempt. It is nil if deliveries are stopped. Gap returns [ErrClosed] if
+// the subscription or its shard has ended.
+func (h *Handle) Gap() (sent <-chan struct{}, err error) {
 	if !h.hasGaps() {
-		return
+		return nil, nil
 	}
 	h.e.notifyGap(h)
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	if !h.hasEnded() {
-		h.addGap()
-		h.e.scheduleNow(h)
+	if h.hasEnded() {
+		return nil, ErrClosed
 	}
+	c := h.addGap()
+	h.e.scheduleNow(h)
+	if h.isStopped() {
+		return nil, nil
+	}
+	return c.sent, nil
 }
 
 // Truncated reports whether a gap has occurred since the last call with take set (D7).

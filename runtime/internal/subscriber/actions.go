@@ -326,8 +326,7 @@ func (w *Subscriptions) act(ctx context.Context, h *Live, a *store.Action) error
 				return err
 			}
 		}
-		w.Gap(h)
-		return nil
+		return w.gap(ctx, h)
 	case store.ActionEnd:
 		w.End(h, endReason(a))
 		return nil

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/sampletest"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 // REP-9, SRV-8: processes that hand the shard over in order deliver nothing twice, while an operator pauses the
-// subscription and begins and ends replays at any moment.
+// subscription, and begins and ends replays, at any moment. Each gap that the operator reports is signaled.
 func TestREP9HandedOverInOrder(t *testing.T) {
 	rounds := 10
 	if sampletest.Whole() {
@@ -68,7 +69,16 @@ func handOver(t *testing.T, f *deployment) {
 	tasks.Go(func() {
 		for ctx.Err() == nil {
 			time.Sleep(rand.N(time.Second))
-			replayPaused(t, f, other, res.ID, *res.Cursor)
+			if rand.N(2) == 0 {
+				replayPaused(t, f, other, res.ID, *res.Cursor)
+				continue
+			}
+			time.Sleep(while) // until the owner knows that the pause is over
+			asked := time.Now()
+			ask(t, f, other, res.ID, store.Action{Kind: store.ActionGap})
+			if !slices.ContainsFunc(f.r.to("a"), func(d *received) bool { return d.what == wire.EnvelopeGap && d.at.After(asked) }) {
+				t.Errorf("the gap of %v is done, but was not signaled", asked)
+			}
 		}
 	})
 	for range 6 {
@@ -80,6 +90,7 @@ func handOver(t *testing.T, f *deployment) {
 	cancel()
 	tasks.Wait()
 	time.Sleep(10 * time.Minute)
+	delete(accepted, wire.EnvelopeGap)
 	for id, n := range accepted {
 		if n > 1 {
 			t.Errorf("%s was accepted %d times", id, n)
@@ -92,28 +103,30 @@ func handOver(t *testing.T, f *deployment) {
 
 // replayPaused pauses a subscription, begins and ends a replay half of the time, and continues it.
 func replayPaused(t *testing.T, f *deployment, p *process, id, cursor string) {
-	act := func(a store.Action) {
-		err := p.Ask(t.Context(), id, a)
-		for accepted := new(operator.AcceptedError); errors.As(err, &accepted); time.Sleep(50 * time.Millisecond) {
-			r, _ := f.stored(id)
-			if !slices.ContainsFunc(r.Actions, func(o store.Action) bool { return o.Number == accepted.Number && o.Done.IsZero() }) {
-				return
-			}
-		}
-		if err != nil {
-			t.Errorf("%s: %v", a.Kind, err)
-		}
-	}
 	if err := p.SetPaused(t.Context(), id, true); err != nil {
 		t.Error(err)
 	}
 	time.Sleep(rand.N(3 * time.Second))
 	if rand.N(2) == 0 {
-		act(store.Action{Kind: store.ActionReplay, Cursor: cursor})
+		ask(t, f, p, id, store.Action{Kind: store.ActionReplay, Cursor: cursor})
 		time.Sleep(rand.N(200 * time.Millisecond))
-		act(store.Action{Kind: store.ActionEndReplay})
+		ask(t, f, p, id, store.Action{Kind: store.ActionEndReplay})
 	}
 	if err := p.SetPaused(t.Context(), id, false); err != nil {
 		t.Error(err)
+	}
+}
+
+// ask has an action performed, and waits until it is done.
+func ask(t *testing.T, f *deployment, p *process, id string, a store.Action) {
+	err := p.Ask(t.Context(), id, a)
+	for accepted := new(operator.AcceptedError); errors.As(err, &accepted); time.Sleep(50 * time.Millisecond) {
+		r, _ := f.stored(id)
+		if !slices.ContainsFunc(r.Actions, func(o store.Action) bool { return o.Number == accepted.Number && o.Done.IsZero() }) {
+			return
+		}
+	}
+	if err != nil {
+		t.Errorf("%s: %v", a.Kind, err)
 	}
 }

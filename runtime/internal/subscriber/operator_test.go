@@ -329,7 +329,7 @@ func TestHOOK7Gap(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		p := f.process().own()
 		id := p.subscribe("ann", origin+"a").ID
-		p.Gap(p.Get(id))
+		p.Get(id).Handle.Gap()
 		time.Sleep(while)
 		f.r.wants("live", "a", wire.EnvelopeGap)
 		if res := p.subscribe("ann", origin+"a"); !res.Truncated {
@@ -356,7 +356,7 @@ func TestHOOK7Gap(t *testing.T) {
 		p.typ.Kernel().NoReplay = true
 		p.own()
 		res := p.subscribe("ann", origin+"a")
-		p.Gap(p.Get(res.ID))
+		p.Get(res.ID).Handle.Gap()
 		p.emit("1")
 		time.Sleep(while)
 		f.r.wants("without replay", "a", "1")

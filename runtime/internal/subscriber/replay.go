@@ -287,5 +287,18 @@ func (w *Subscriptions) currentLife(h *Live) *Live {
 	return h
 }
 
-// Gap signals to the current life of the subscription that occurrences might be missing (HOOK-7).
-func (w *Subscriptions) Gap(h *Live) { w.currentLife(h).Handle.Gap() }
+// gap performs an ActionGap. It waits for the first attempt, because only the owner knows of the envelope. If the owner
+// changes before, the next one sends an envelope.
+func (w *Subscriptions) gap(ctx context.Context, h *Live) error {
+	sent, err := h.Handle.Gap()
+	if sent == nil {
+		return err
+	}
+	select {
+	case <-sent:
+	case <-ctx.Done():
+	case <-h.ownedShard.ownership.Draining():
+		return delivery.ErrClosed
+	}
+	return nil
+}

@@ -181,7 +181,7 @@ func (w *Subscriptions) signalGap(h *Live) {
 	}
 	w.mu.Unlock()
 	if due {
-		w.Gap(h)
+		w.currentLife(h).Handle.Gap() // the response to a refresh reports a gap that cannot be sent (D7)
 	}
 }
 
