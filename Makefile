@@ -301,9 +301,13 @@ providers: ## Fetch GitHub's webhook schemas again (needs npm and its registry).
 	cd bin/providers && npm pack --silent $(OCTOKIT) && tar -xzf octokit-webhooks-schemas-*.tgz package/schema.json
 	gzip -9 -n < bin/providers/package/schema.json > internal/gen/provider/github/webhooks.schema.json.gz
 
+# The exporters that servers of init --metrics import have a go.mod of their own.
+EXPORTERS = cmd/mcpe-gen/testdata/exporters
+
 .PHONY: scaffolds
-scaffolds: ## Build, test and run what init writes, for every two choices that go together (minutes; test does a few).
-	MCPE_GEN_SCAFFOLDS=all $(GO) test -count=1 -run '^TestScaffolds$$' ./cmd/mcpe-gen
+scaffolds: ## Build, test and run what init writes, for every two choices that go together (minutes; test does a few; downloads exporters).
+	cd $(EXPORTERS) && $(GO) mod download
+	MCPE_GEN_SCAFFOLDS=all $(GO) test -count=1 -run '^TestScaffolds$$|^TestAdoptLines$$/^(prometheus|otlp)$$' ./cmd/mcpe-gen
 
 .PHONY: bench
 bench: ## Measure polling, streaming and generating beside their plain-Go limits. UPDATE=1 rewrites docs/benchmarks.md (on a quiet machine).
@@ -379,6 +383,7 @@ tidy: ## Check that go.mod and go.sum are tidy.
 	cd $(ORACLE) && $(GO) mod tidy -diff
 	cd $(BROWSER) && $(GO) mod tidy -diff
 	cd $(METRICS) && $(GO) mod tidy -diff
+	cd $(EXPORTERS) && $(GO) mod tidy -diff
 	cd $(CONSUMER) && $(GO) mod tidy -diff
 	cd $(WEBSOCKET) && $(GO) mod tidy -diff
 	cd $(ADOPT) && $(GO) mod tidy -diff

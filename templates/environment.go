@@ -34,6 +34,9 @@ func (s Scaffold) Variables() (all []Variable) {
 	if s.Console {
 		all = append(all, Variable{Name: "OPERATOR_TOKEN", About: "what operators come with"})
 	}
+	if s.Metrics == "otlp" {
+		all = append(all, Variable{Name: "OTEL_EXPORTER_OTLP_ENDPOINT", About: "the OpenTelemetry collector"})
+	}
 	return all
 }
 

@@ -4,7 +4,7 @@
 //
 // Start at [Render]. The files are in common/ and in a directory for each transport. The files of a notes server are in
 // notes/ and a directory for each source, and those of a webhook server are in webhooks/. Each option has a directory:
-// store/, bearer/, oauth/, console/, typescript/. Shared parts are in partial/. The files are text templates over
+// store/, bearer/, oauth/, console/, prometheus/, otlp/, typescript/. Shared parts are in partial/. The files are text templates over
 // [Scaffold]. Their names end in .tmpl, so that neither the go command nor an editor treats main.go.tmpl as Go.
 //
 // This package makes no compatibility promise.
@@ -21,19 +21,22 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+
+	"golang.org/x/mod/module"
 )
 
 //go:embed all:common all:stdio all:http all:notes all:noteshttp all:emit all:check all:webhooks
-//go:embed all:store all:bearer all:oauth all:console all:setup all:typescript all:partial
+//go:embed all:store all:bearer all:oauth all:console all:prometheus all:otlp all:setup all:typescript all:partial
 var tree embed.FS
 
 // Transports lists the valid values of Scaffold.Transport.
 var Transports = []string{"stdio", "http"}
 
-// Stores lists the valid values of Scaffold.Store, and Auths lists the valid values of Scaffold.Auth.
+// Stores, Auths and Exporters list the valid values of Scaffold.Store, Scaffold.Auth and Scaffold.Metrics.
 var (
-	Stores = []string{"memory", "sqlite", "postgres", "jetstream"}
-	Auths  = []string{"none", "bearer", "oauth"}
+	Stores    = []string{"memory", "sqlite", "postgres", "jetstream"}
+	Auths     = []string{"none", "bearer", "oauth"}
+	Exporters = []string{"none", "prometheus", "otlp"}
 )
 
 // Sources lists the valid values of Scaffold.Source.
@@ -56,6 +59,9 @@ type Scaffold struct {
 	Auth string
 	// Webhooks enables delivery by webhook. Console enables the operators' console. Both are only for HTTP.
 	Webhooks, Console bool
+	// Metrics is the exporter of metrics, one of Exporters. Without a value, nothing is exported. The exporter otlp also
+	// exports traces, and prometheus is only for HTTP.
+	Metrics string
 	// TypeScript adds TypeScript code for the event types and a listening program in web/.
 	TypeScript bool
 	// GoVersion is the go line of go.mod, for example "1.26.0".
@@ -77,7 +83,7 @@ type Scaffold struct {
 }
 
 // SetupPackage is the name of the package below internal/ for an existing server. The package configures the store, the
-// authentication of callers and the operators' console.
+// authentication of callers, the operators' console and the export of metrics.
 const SetupPackage = "eventsetup"
 
 // GoPackage returns the Go package of the setup files. In an existing module, it is [SetupPackage].
@@ -116,6 +122,26 @@ func (s Scaffold) Modules() []string {
 	return nil
 }
 
+// exporterModules lists the modules that the exporters import.
+var exporterModules = map[string][]module.Version{
+	"prometheus": {
+		{Path: "github.com/prometheus/client_golang", Version: "v1.25.0"},
+		{Path: "github.com/prometheus/otlptranslator", Version: "v1.0.0"},
+		{Path: "go.opentelemetry.io/otel/exporters/prometheus", Version: "v0.69.0"},
+		{Path: "go.opentelemetry.io/otel/sdk/metric", Version: "v1.47.0"},
+	},
+	"otlp": {
+		{Path: "go.opentelemetry.io/otel", Version: "v1.47.0"},
+		{Path: "go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp", Version: "v1.47.0"},
+		{Path: "go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp", Version: "v1.47.0"},
+		{Path: "go.opentelemetry.io/otel/sdk", Version: "v1.47.0"},
+		{Path: "go.opentelemetry.io/otel/sdk/metric", Version: "v1.47.0"},
+	},
+}
+
+// ExporterModules returns the modules of the exporter that go.mod requires.
+func (s Scaffold) ExporterModules() []module.Version { return exporterModules[s.Metrics] }
+
 // Command returns the command line that runs the generator in the module's directory.
 func (s Scaffold) Command() string {
 	if s.Vendored {
@@ -126,7 +152,7 @@ func (s Scaffold) Command() string {
 
 // HasSetup reports whether the scaffold needs [SetupPackage].
 func (s Scaffold) HasSetup() bool {
-	return s.Adopted && (s.Store != "memory" || s.Auth != "none" || s.Console)
+	return s.Adopted && (s.Store != "memory" || s.Auth != "none" || s.Console || s.Metrics != "none")
 }
 
 // A From is a service that sends webhooks, with its initial event types.
@@ -180,6 +206,9 @@ func (s Scaffold) directories() []string {
 	if s.Console {
 		dirs = append(dirs, "console")
 	}
+	if s.Metrics != "none" {
+		dirs = append(dirs, s.Metrics)
+	}
 	if s.HasSetup() {
 		dirs = append(dirs, "setup")
 	}
@@ -191,7 +220,7 @@ func (s Scaffold) directories() []string {
 
 // Settle sets defaults and returns an error for incompatible choices. The errors mention the flags of init.
 func (s *Scaffold) Settle() error {
-	s.Store, s.Tools = cmp.Or(s.Store, "memory"), cmp.Or(s.Tools, "tools")
+	s.Store, s.Metrics, s.Tools = cmp.Or(s.Store, "memory"), cmp.Or(s.Metrics, "none"), cmp.Or(s.Tools, "tools")
 	if s.Auth == "" {
 		s.Auth = "bearer"
 		if s.Transport == "stdio" || s.Adopted { // an existing server keeps its authentication
@@ -201,7 +230,7 @@ func (s *Scaffold) Settle() error {
 	for _, c := range []struct {
 		flag, value string
 		choices     []string
-	}{{"transport", s.Transport, Transports}, {"source", s.Source, Sources}, {"store", s.Store, Stores}, {"auth", s.Auth, Auths}} {
+	}{{"transport", s.Transport, Transports}, {"source", s.Source, Sources}, {"store", s.Store, Stores}, {"auth", s.Auth, Auths}, {"metrics", s.Metrics, Exporters}} {
 		if !slices.Contains(c.choices, c.value) {
 			last := len(c.choices) - 1
 			return fmt.Errorf("--%s %s: must be %s or %s", c.flag, c.value, strings.Join(c.choices[:last], ", "), c.choices[last])
@@ -216,6 +245,9 @@ func (s *Scaffold) Settle() error {
 		return fmt.Errorf("--auth %s: a client on stdio starts the server itself; use --transport http", s.Auth)
 	case stdio && s.Console:
 		return errors.New("--console: operators come by HTTP; use --transport http")
+	case stdio && s.Metrics == "prometheus":
+		return errors.New("--metrics prometheus: each client on stdio starts its own server, and only one of them gets the port that Prometheus scrapes; " +
+			"use --transport http, or --metrics otlp")
 	case s.Webhooks && s.Auth == "none" && !s.Adopted:
 		return errors.New("--webhooks: subscriptions belong to somebody, and with --auth none nobody has a name")
 	}
@@ -275,7 +307,7 @@ func RenderInto(s Scaffold) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	setup := []string{"doc.go", "store.go", "auth.go", "auth_test.go", "console.go"}
+	setup := []string{"doc.go", "store.go", "auth.go", "auth_test.go", "console.go", "telemetry.go"}
 	wanted := []string{"events/" + s.Package() + ".yaml", "mcpe.yaml", "generate.go"}
 	var files []File
 	for _, f := range all {

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"go/format"
 	"io/fs"
+	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -106,6 +108,9 @@ func TestRenderEveryCombination(t *testing.T) {
 		if got := has["console.go"] != ""; got != s.Console {
 			t.Errorf("%+v: console.go %v", s, got)
 		}
+		if got := strings.Contains(has["telemetry.go"], s.Metrics); got != (s.Metrics != "none") {
+			t.Errorf("%+v: telemetry.go of the exporter: %v", s, got)
+		}
 		// REP-15: behind a balancer, clients of older revisions reach whichever process it chooses.
 		shared := settled.Store == "postgres" || settled.Store == "jetstream"
 		if got := strings.Contains(has["main.go"], "StreamableHTTPOptions{Stateless: true}"); got != (shared && s.Transport == "http") {
@@ -119,13 +124,14 @@ func TestRenderEveryCombination(t *testing.T) {
 			"HEALTHCHECK":                                   s.Transport == "http",
 			"/run/secrets/tokens.json":                      settled.Auth == "bearer",
 			`"-console", ":8081"`:                           s.Console,
+			`"-metrics-addr", ":9464"`:                      s.Metrics == "prometheus",
 		} {
 			if strings.Contains(image, part) != want {
 				t.Errorf("%+v: Dockerfile with %s: %v\n%s", s, part, !want, image)
 			}
 		}
 	}
-	if n != 184 {
+	if n != 536 {
 		t.Errorf("%d combinations", n)
 	}
 }
@@ -138,12 +144,12 @@ func combinations() (all []Scaffold) {
 		for _, source := range append(slices.Clone(Sources), "from") {
 			for _, store := range Stores {
 				for _, auth := range append(slices.Clone(Auths), "") {
-					for i := range 4 {
+					for i := range 4 * len(Exporters) {
 						s := scaffold(transport, source)
 						if source == "from" {
 							s.Source, s.From = "emit", from
 						}
-						s.Store, s.Auth, s.Webhooks, s.Console = store, auth, i&1 > 0, i&2 > 0
+						s.Store, s.Auth, s.Webhooks, s.Console, s.Metrics = store, auth, i&1 > 0, i&2 > 0, Exporters[i/4]
 						all = append(all, s)
 					}
 				}
@@ -202,6 +208,37 @@ func TestRenderRefusesUnknownChoices(t *testing.T) {
 	}
 	if _, err := Render(scaffold("stdio", "well")); err == nil || !strings.Contains(err.Error(), "emit or check") {
 		t.Errorf("got %v, want an error that names the sources", err)
+	}
+}
+
+// A go.mod requires what the exporter imports, at the versions that this repository tries.
+func TestExporterModules(t *testing.T) {
+	tried := ""
+	for _, dir := range []string{"../examples/metrics", "../cmd/mcpe-gen/testdata/exporters"} {
+		text, err := os.ReadFile(dir + "/go.mod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tried += string(text)
+	}
+	for _, exporter := range Exporters {
+		s := scaffold("http", "emit")
+		s.Metrics = exporter
+		modules := s.ExporterModules()
+		if (len(modules) > 0) != (exporter != "none") {
+			t.Errorf("%s requires %v", exporter, modules)
+		}
+		for _, m := range modules {
+			times := regexp.MustCompile(`(?m)^\t`+regexp.QuoteMeta(m.Path)+" (\\S+)$").FindAllStringSubmatch(tried, -1)
+			for _, version := range times {
+				if version[1] != m.Version {
+					t.Errorf("%s %s is tried at %s", m.Path, m.Version, version[1])
+				}
+			}
+			if len(times) == 0 {
+				t.Errorf("%s is not tried", m.Path)
+			}
+		}
 	}
 }
 

@@ -53,6 +53,9 @@ func TestAdoptLines(t *testing.T) {
 	}
 	sources = append(sources, []string{"--store", "sqlite", "--webhooks", "--auth", "bearer", "--console"},
 		[]string{"--store", "postgres", "--auth", "oauth", "--console"})
+	if os.Getenv("MCPE_GEN_SCAFFOLDS") == "all" { // the exporters are on this machine
+		sources = append(sources, []string{"--metrics", "prometheus"}, []string{"--metrics", "otlp", "--from", "github"})
+	}
 	for _, source := range sources {
 		t.Run(source[1], func(t *testing.T) {
 			dir := t.TempDir()
@@ -101,6 +104,9 @@ func TestAdoptLines(t *testing.T) {
 				t.Fatalf("%d edits for %d packages, last %+v", len(edits), packages, last)
 			}
 			adopttest.Apply(t, dir, edits)
+			if source[0] == "--metrics" {
+				requireExporters(t, dir)
+			}
 			resolve(t, dir)
 			goRun(t, dir, "list", "-export", "./...") // compiles and does not link
 		})

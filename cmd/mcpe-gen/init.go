@@ -35,8 +35,10 @@ has to look for new ones in a table, a feed or another service.
 --store chooses where events are kept: memory, a SQLite file, or PostgreSQL or NATS
 JetStream, which several processes can share. --webhooks offers delivery by webhook.
 --auth oauth adds the metadata by which connectors find the authorization server.
---console serves the operators' console. These three need --transport http. Every server
-has tools for clients that do not support events, one of which waits for events.
+--console serves the operators' console. These three need --transport http, and
+so does --metrics prometheus, which serves /metrics on a separate address. --metrics otlp
+exports metrics and traces to an OpenTelemetry collector. Every server has tools for
+clients that do not support events, one of which waits for events.
 
 --typescript adds the types of the events for TypeScript and a small program that
 follows them across restarts of the server, in web/, with a lock file. This also works
@@ -54,8 +56,9 @@ go.mod and tools/go.mod, and it shows the changes. It does not edit your server:
 where the server is created and served, and prints the lines to paste there. With
 --format json it prints the same lines as a list of edits that a coding agent applies:
 each has a file, the line before which "insert" goes, the lines that it replaces, and the
-imports that it needs. The code for --store, --auth and --console goes into
-internal/eventsetup. Without --auth your program's own authentication identifies callers.
+imports that it needs. The code for --store, --auth, --console and --metrics goes
+into internal/eventsetup. Without --auth your program's own authentication identifies
+callers.
 
 No network is used. The last lines of the output are the commands to run next;
 the first of them, "go mod tidy" and "go mod tidy -C tools", fetch the modules.
@@ -75,9 +78,9 @@ type initOptions struct {
 	// service is the service whose webhooks become events, or "". events are the initial event types.
 	service string
 	events  []string
-	// store, auth, webhooks and console select the features of the new server.
-	store, auth       string
-	webhooks, console bool
+	// store, auth, metrics, webhooks and console select the features of the new server.
+	store, auth, metrics string
+	webhooks, console    bool
 	// typescript adds TypeScript code. It also works in an existing module.
 	typescript bool
 	// isExistingModule reports whether the module already exists.
@@ -175,6 +178,7 @@ func newInit(c *command) *cobra.Command {
 	flags.BoolVar(&s.webhooks, "webhooks", false, "offer delivery by webhook")
 	flags.StringVar(&s.auth, "auth", "", "how callers authenticate: `"+strings.Join(templates.Auths, "|")+"` (default bearer on HTTP)")
 	flags.BoolVar(&s.console, "console", false, "serve the operators' console")
+	flags.StringVar(&s.metrics, "metrics", templates.Exporters[0], "what exports metrics: `"+strings.Join(templates.Exporters, "|")+"`")
 	flags.BoolVar(&s.typescript, "typescript", false, "also write TypeScript, and a program in web/ that follows the events")
 	flags.StringVar(&s.service, "from", "", "service whose webhooks become events: `"+strings.Join(starter.Services, "|")+"`")
 	flags.StringSliceVar(&s.events, "events", nil, "event types of the --from service to start with: `a,b`")
@@ -185,6 +189,7 @@ func newInit(c *command) *cobra.Command {
 	cli.CompleteWords(cmd, "source", templates.Sources...)
 	cli.CompleteWords(cmd, "store", templates.Stores...)
 	cli.CompleteWords(cmd, "auth", templates.Auths...)
+	cli.CompleteWords(cmd, "metrics", templates.Exporters...)
 	cli.CompleteWords(cmd, "from", starter.Services...)
 	_ = cmd.MarkFlagDirname("replace")
 	return cmd
@@ -266,7 +271,7 @@ func refuseExisting(err error) error {
 // scaffold validates the options and returns the scaffold for this version of the binary.
 func (s initOptions) scaffold(v cli.Version) (templates.Scaffold, error) {
 	t := templates.Scaffold{Module: s.module, Transport: s.transport, Source: s.source, GoVersion: goVersion,
-		Store: s.store, Auth: s.auth, Webhooks: s.webhooks, Console: s.console, TypeScript: s.typescript,
+		Store: s.store, Auth: s.auth, Webhooks: s.webhooks, Console: s.console, Metrics: s.metrics, TypeScript: s.typescript,
 		Adopted: s.isExistingModule, Tools: toolsDir(s.dir)}
 	if err := t.Settle(); err != nil {
 		return t, err
@@ -363,7 +368,7 @@ func (c *command) showStarted(ctx context.Context, s initOptions, scaffold templ
 	}
 	if c.Format == "json" {
 		return c.PrintJSON(map[string]any{"from": s.service, "module": scaffold.Module, "directory": s.dir, "transport": s.transport, "source": s.source,
-			"store": scaffold.Store, "auth": scaffold.Auth, "webhooks": scaffold.Webhooks, "console": scaffold.Console, "files": files,
+			"store": scaffold.Store, "auth": scaffold.Auth, "webhooks": scaffold.Webhooks, "console": scaffold.Console, "metrics": scaffold.Metrics, "files": files,
 			"kept": append([]string{}, present.Kept...), "extended": append([]string{}, present.Extended...), "edits": []adopt.Edit{}, "next": next})
 	}
 	theirs := ""

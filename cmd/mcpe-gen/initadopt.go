@@ -61,7 +61,8 @@ func (s initOptions) adoption(m *adopt.Module, v cli.Version) (templates.Scaffol
 // requirement returns what the go.mod of a scaffold needs. A development build needs a replace line, with which any
 // version is valid.
 func requirement(t templates.Scaffold, v cli.Version) adopt.Requirement {
-	r := adopt.Requirement{GoVersion: goVersion, Version: v.Text, Replacement: module.Version{Path: t.Replace}, Modules: t.Modules()}
+	r := adopt.Requirement{GoVersion: goVersion, Version: v.Text, Replacement: module.Version{Path: t.Replace}, Modules: t.Modules(),
+		Others: t.ExporterModules()}
 	if v.Devel {
 		r.Version = "v0.0.0"
 	}
@@ -162,7 +163,7 @@ func (s *initOptions) useServer(found *adopt.Found) error {
 		return nil
 	}
 	s.transport = "stdio"
-	for flag, given := range map[string]bool{"auth": s.auth != "" && s.auth != "none", "webhooks": s.webhooks, "console": s.console} {
+	for flag, given := range map[string]bool{"auth": s.auth != "" && s.auth != "none", "webhooks": s.webhooks, "console": s.console, "metrics prometheus": s.metrics == "prometheus"} {
 		if given {
 			return fmt.Errorf("--%s is for a server that is reached by HTTP, and this one runs at %s:%d", flag, run.Path, run.Line)
 		}
@@ -260,6 +261,9 @@ func wiringOf(t templates.Scaffold) adopt.Wiring {
 	}
 	if t.Auth != "none" {
 		w.Auth = t.Auth
+	}
+	if t.Metrics != "none" {
+		w.Metrics = t.Metrics
 	}
 	if t.From == nil {
 		return w

@@ -48,7 +48,7 @@ func TestScaffold(t *testing.T) {
 		t.Errorf("go.mod has %d indirect modules, more than %d", n, maxIndirect)
 	}
 	runWorkflow(t, dir)
-	serveStdio(t, filepath.Join(dir, "server.exe"))
+	serveStdio(t, filepath.Join(dir, "server.exe"), nil)
 }
 
 // runWorkflow runs the commands of the scaffold's CI in their order, as for a pull request that
@@ -111,10 +111,25 @@ func scaffold(t *testing.T, flags ...string) string {
 // and a test must not use the network: loading the packages with -mod=mod and the go.sum of this module does as much.
 func resolve(t *testing.T, dir string) {
 	t.Helper()
-	sum := readText(t, "../../go.sum")
-	write(t, dir, map[string]string{"go.sum": sum, "tools/go.sum": sum})
+	write(t, dir, map[string]string{"go.sum": sums(t), "tools/go.sum": sums(t)})
 	goRun(t, dir, "list", "-deps", "-test", "./...")
 	goRun(t, dir, "list", "-modfile=tools/go.mod", "tool")
+}
+
+// sums returns the go.sum lines of this module, and of the exporters of --metrics.
+func sums(t *testing.T) string {
+	t.Helper()
+	return readText(t, "../../go.sum") + readText(t, "testdata/exporters/go.sum")
+}
+
+// requireExporters adds the modules of the exporters to go.mod, with those that they import.
+func requireExporters(t *testing.T, dir string) {
+	t.Helper()
+	edit := []string{"mod", "edit"}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`).FindAllStringSubmatch(readText(t, "testdata/exporters/go.mod"), -1) {
+		edit = append(edit, "-require="+m[1]+"@"+m[2])
+	}
+	goRun(t, dir, edit...)
 }
 
 // writeReadme adds the Go code that README.md shows for such a project, below "Five minutes", each block in a function
@@ -174,8 +189,9 @@ func succeed(t *testing.T, dir, program string, args ...string) string {
 
 // serveStdio receives a sample note from the server over its standard input and output, and expects
 // that SIGTERM ends it well while the client is still there.
-func serveStdio(t *testing.T, program string, flags ...string) {
+func serveStdio(t *testing.T, program string, env []string, flags ...string) {
 	cmd := exec.CommandContext(t.Context(), program, append([]string{"-every", "100ms"}, flags...)...)
+	cmd.Env = append(os.Environ(), env...)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

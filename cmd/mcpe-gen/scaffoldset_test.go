@@ -32,10 +32,11 @@ type combination struct {
 	// about is "emit", "check", or the service of --from.
 	about, transport, store, auth string
 	webhooks, console             bool
+	metrics                       string
 }
 
 func (c combination) flags() []string {
-	flags := []string{"--transport", c.transport, "--store", c.store}
+	flags := []string{"--transport", c.transport, "--store", c.store, "--metrics", c.metrics}
 	if slices.Contains(templates.Sources, c.about) {
 		flags = append(flags, "--source", c.about)
 	} else {
@@ -59,41 +60,41 @@ func (c combination) String() string { return strings.Join(c.flags(), " ") }
 // together are in one of them.
 var (
 	some = []combination{
-		{"check", "http", "sqlite", "bearer", false, true},
-		{"emit", "http", "memory", "oauth", true, false},
-		{"github", "http", "sqlite", "none", false, true},
+		{"check", "http", "sqlite", "bearer", false, true, "none"},
+		{"emit", "http", "memory", "oauth", true, false, "none"},
+		{"github", "http", "sqlite", "none", false, true, "none"},
 	}
 	all = []combination{
-		{"emit", "stdio", "memory", "", false, false},
-		{"check", "stdio", "sqlite", "", false, false},
-		{"emit", "stdio", "postgres", "", false, false},
-		{"emit", "http", "memory", "bearer", true, true},
-		{"emit", "http", "sqlite", "none", false, false},
-		{"emit", "http", "postgres", "oauth", false, false},
-		{"check", "http", "memory", "none", false, true},
-		{"check", "http", "sqlite", "bearer", false, true},
-		{"check", "http", "postgres", "oauth", true, false},
-		{"github", "http", "memory", "oauth", false, false},
-		{"github", "http", "sqlite", "none", false, true},
-		{"github", "http", "postgres", "bearer", true, false},
-		{"stripe", "http", "memory", "none", false, false},
-		{"stripe", "http", "sqlite", "oauth", true, true},
-		{"stripe", "http", "postgres", "bearer", true, true},
-		{"slack", "http", "memory", "oauth", true, false},
-		{"slack", "http", "sqlite", "bearer", false, false},
-		{"slack", "http", "postgres", "none", false, true},
-		{"gitlab", "http", "memory", "none", false, true},
-		{"gitlab", "http", "sqlite", "oauth", false, false},
-		{"gitlab", "http", "postgres", "bearer", true, false},
-		{"standard-webhooks", "http", "memory", "oauth", false, false},
-		{"standard-webhooks", "http", "sqlite", "bearer", true, true},
-		{"standard-webhooks", "http", "postgres", "none", false, true},
-		{"cloudevents", "http", "memory", "bearer", false, true},
-		{"cloudevents", "http", "sqlite", "oauth", true, false},
-		{"cloudevents", "http", "postgres", "none", false, true},
-		{"hmac", "http", "memory", "oauth", true, true},
-		{"hmac", "http", "sqlite", "none", false, false},
-		{"hmac", "http", "postgres", "bearer", true, true},
+		{"emit", "stdio", "memory", "", false, false, "none"},
+		{"check", "stdio", "sqlite", "", false, false, "otlp"},
+		{"emit", "stdio", "postgres", "", false, false, "otlp"},
+		{"emit", "http", "memory", "bearer", true, true, "otlp"},
+		{"emit", "http", "sqlite", "none", false, false, "prometheus"},
+		{"emit", "http", "postgres", "oauth", false, false, "none"},
+		{"check", "http", "memory", "none", false, true, "otlp"},
+		{"check", "http", "sqlite", "bearer", false, true, "none"},
+		{"check", "http", "postgres", "oauth", true, false, "prometheus"},
+		{"github", "http", "memory", "oauth", false, false, "none"},
+		{"github", "http", "sqlite", "none", false, true, "otlp"},
+		{"github", "http", "postgres", "bearer", true, false, "prometheus"},
+		{"stripe", "http", "memory", "none", false, false, "none"},
+		{"stripe", "http", "sqlite", "oauth", true, true, "otlp"},
+		{"stripe", "http", "postgres", "bearer", true, true, "prometheus"},
+		{"slack", "http", "memory", "oauth", true, false, "prometheus"},
+		{"slack", "http", "sqlite", "bearer", false, false, "otlp"},
+		{"slack", "http", "postgres", "none", false, true, "none"},
+		{"gitlab", "http", "memory", "none", false, true, "otlp"},
+		{"gitlab", "http", "sqlite", "oauth", false, false, "none"},
+		{"gitlab", "http", "postgres", "bearer", true, false, "prometheus"},
+		{"standard-webhooks", "http", "memory", "oauth", false, false, "none"},
+		{"standard-webhooks", "http", "sqlite", "bearer", true, true, "otlp"},
+		{"standard-webhooks", "http", "postgres", "none", false, true, "prometheus"},
+		{"cloudevents", "http", "memory", "bearer", false, true, "prometheus"},
+		{"cloudevents", "http", "sqlite", "oauth", true, false, "none"},
+		{"cloudevents", "http", "postgres", "none", false, true, "otlp"},
+		{"hmac", "http", "memory", "oauth", true, true, "none"},
+		{"hmac", "http", "sqlite", "none", false, false, "prometheus"},
+		{"hmac", "http", "postgres", "bearer", true, true, "otlp"},
 	}
 )
 
@@ -106,9 +107,9 @@ func TestCombinations(t *testing.T) {
 	pairs := func(c combination) (p []string) {
 		choices := []string{c.transport + " " + c.store, c.transport + " " + c.about, c.about + " " + c.store}
 		if c.transport == "stdio" {
-			return choices[:2]
+			return append(choices[:2], c.transport+" "+c.metrics)
 		}
-		values := []string{"about " + c.about, "store " + c.store, "auth " + c.auth, fmt.Sprint("webhooks ", c.webhooks), fmt.Sprint("console ", c.console)}
+		values := []string{"about " + c.about, "store " + c.store, "auth " + c.auth, fmt.Sprint("webhooks ", c.webhooks), fmt.Sprint("console ", c.console), "metrics " + c.metrics}
 		for i, a := range values {
 			for _, b := range values[i+1:] {
 				p = append(p, a+", "+b)
@@ -127,9 +128,9 @@ func TestCombinations(t *testing.T) {
 		for _, about := range []string{"emit", "check", "github", "stripe", "slack", "gitlab", "standard-webhooks", "hmac", "cloudevents"} {
 			for _, store := range slices.DeleteFunc(slices.Clone(templates.Stores), func(s string) bool { return s == "jetstream" }) {
 				for _, auth := range templates.Auths {
-					for i := range 4 {
-						c := combination{about, transport, store, auth, i&1 > 0, i&2 > 0}
-						s := templates.Scaffold{Transport: transport, Source: "emit", Store: store, Auth: auth, Webhooks: c.webhooks, Console: c.console}
+					for i := range 4 * len(templates.Exporters) {
+						c := combination{about, transport, store, auth, i&1 > 0, i&2 > 0, templates.Exporters[i/4]}
+						s := templates.Scaffold{Transport: transport, Source: "emit", Store: store, Auth: auth, Webhooks: c.webhooks, Console: c.console, Metrics: c.metrics}
 						if s.Settle() != nil || transport == "stdio" && !slices.Contains(templates.Sources, about) {
 							continue
 						}
@@ -144,7 +145,7 @@ func TestCombinations(t *testing.T) {
 			}
 		}
 	}
-	if n < 200 {
+	if n < 600 {
 		t.Errorf("%d possible combinations", n)
 	}
 }
@@ -162,7 +163,7 @@ func TestScaffolds(t *testing.T) {
 	switch which := os.Getenv("MCPE_GEN_SCAFFOLDS"); which {
 	case "":
 		for _, service := range starter.Services {
-			vetted = append(vetted, combination{service, "http", "memory", "bearer", false, false})
+			vetted = append(vetted, combination{service, "http", "memory", "bearer", false, false, "none"})
 		}
 	case "none":
 		t.Skip("MCPE_GEN_SCAFFOLDS=none: `make scaffolds` runs all of them")
@@ -202,12 +203,11 @@ func TestScaffolds(t *testing.T) {
 		}
 		if i == 0 {
 			text = strings.Replace(text, "module example.com/demo/"+name(i)+"\n", "module example.com/demo\n", 1)
-			for file, content := range map[string]string{"go.mod": text, "go.sum": readText(t, filepath.Join(checkout, "go.sum"))} {
-				if err := os.WriteFile(filepath.Join(root, file), []byte(content), 0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
+			write(t, root, map[string]string{"go.mod": text, "go.sum": sums(t)})
 		}
+	}
+	if slices.ContainsFunc(set, func(c combination) bool { return c.metrics != "none" }) {
+		requireExporters(t, root)
 	}
 	goRun(t, root, "list", "-deps", "-test", "./...")
 	goRun(t, root, "vet", "./...")
@@ -232,7 +232,7 @@ func TestScaffolds(t *testing.T) {
 				t.Skip("NO POSTGRESQL: it is built and not run")
 			}
 			if c.transport == "stdio" {
-				serveStdio(t, r.program, r.database(t)...)
+				serveStdio(t, r.program, r.collector(t), r.database(t)...)
 			} else {
 				r.serve(t)
 			}
@@ -277,7 +277,7 @@ func (r *running) start(t *testing.T, args, env []string) {
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	r.base = r.stderr.Find(t, regexp.MustCompile(`http://[^/ ]+`))
+	r.base = strings.TrimPrefix(r.stderr.Find(t, regexp.MustCompile(`MCP on http://[^/ ]+`)), "MCP on ")
 	for _, path := range []string{"/readyz", "/healthz"} {
 		if code := status(t, r.base+path, "", ""); code != http.StatusOK {
 			t.Errorf("%s: status %d\n%s", path, code, r.stderr)
@@ -305,7 +305,10 @@ func (r *running) serve(t *testing.T) {
 	if r.console {
 		args, env = append(args, "-console", "127.0.0.1:0"), append(env, "OPERATOR_TOKEN="+operatorToken)
 	}
-	env = append(env, r.secret()...)
+	if r.metrics == "prometheus" {
+		args = append(args, "-metrics-addr", "127.0.0.1:0")
+	}
+	env = append(append(env, r.collector(t)...), r.secret()...)
 	if r.webhooks {
 		args = append(args, "-dev")
 	}
@@ -333,6 +336,7 @@ func (r *running) serve(t *testing.T) {
 		if code := status(t, r.base+"/"+packageOf(r.about), "", "{}"); code != http.StatusUnauthorized {
 			t.Errorf("a webhook without a signature: status %d", code)
 		}
+		r.scrape(t)
 		if r.about == "github" {
 			postGitHub(t, r.base)
 			if after := r.wait(t, token, "push", before.Cursor); len(after.Events) != 1 || !bytes.Contains(after.Events[0], []byte(`"d-1"`)) {
@@ -342,6 +346,7 @@ func (r *running) serve(t *testing.T) {
 		terminate(t, r.cmd, r.stderr)
 		return
 	}
+	r.scrape(t)
 	r.note(t, token)
 	if r.webhooks {
 		defer r.webhooksHere(t, token, event, args, env)

@@ -1,16 +1,21 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
+	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 
 func (r *running) note(t *testing.T, token string) {
@@ -54,6 +59,60 @@ func (r *running) webhooksHere(t *testing.T, token, event string, args, env []st
 	if out, err := public.CombinedOutput(); err == nil || !strings.Contains(string(out), "-dev with -http 0.0.0.0:0") {
 		t.Errorf("-dev on an address that others can reach: %v\n%s", err, out)
 	}
+}
+
+// metric names a counter that the server counts up in this test. The last export has it, while the shutdown of the
+// event server ends gauges.
+func (r *running) metric() string {
+	switch {
+	case r.transport == "stdio":
+		return "mcp.events.stream.frames"
+	case slices.Contains(templates.Sources, r.about):
+		return "mcp.events.poll.answers"
+	}
+	return "mcp.events.ingress.deliveries"
+}
+
+// scrape reads the metrics as Prometheus does.
+func (r *running) scrape(t *testing.T) {
+	t.Helper()
+	if r.metrics != "prometheus" {
+		return
+	}
+	resp, err := http.Get(strings.TrimPrefix(r.stderr.Find(t, regexp.MustCompile(`metrics on http://\S+`)), "metrics on "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	page, err := io.ReadAll(resp.Body)
+	if want := strings.ReplaceAll(r.metric(), ".", "_"); err != nil || !bytes.Contains(page, []byte(want)) {
+		t.Errorf("/metrics: status %d, %v, no %s in\n%s", resp.StatusCode, err, want, page)
+	}
+}
+
+// collector starts a collector for a server that exports to one, and returns the server's environment. When the test
+// ends, the server must have exported metrics, and the spans of webhooks that it delivered.
+func (r *running) collector(t *testing.T) []string {
+	if r.metrics != "otlp" {
+		return nil
+	}
+	var metrics, spans atomic.Bool
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(q.Body)
+		switch isProtobuf := q.Header.Get("Content-Type") == "application/x-protobuf"; {
+		case isProtobuf && q.URL.Path == "/v1/metrics" && bytes.Contains(body, []byte(r.metric())):
+			metrics.Store(true)
+		case isProtobuf && q.URL.Path == "/v1/traces" && bytes.Contains(body, []byte("deliver note.added")):
+			spans.Store(true)
+		}
+	}))
+	t.Cleanup(func() {
+		s.Close()
+		if !metrics.Load() || spans.Load() != (r.webhooks && r.about == "emit") {
+			t.Errorf("exported metrics: %v, spans: %v\n%s", metrics.Load(), spans.Load(), r.stderr)
+		}
+	})
+	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + s.URL}
 }
 
 // refusesPages sends what a browser sends for a page of the web, also for one whose name was made to lead to this

@@ -21,8 +21,8 @@ type Wiring struct {
 	// Setup is the import path of the package that implements the features below, except Webhooks.
 	Setup string
 	// Store is "sqlite", "postgres" or "jetstream", or "" for an in-memory store. Auth is "bearer" or "oauth", or "" if
-	// the program has its own authentication.
-	Store, Auth string
+	// the program has its own authentication. Metrics is "prometheus" or "otlp", or "" for none.
+	Store, Auth, Metrics string
 	// Webhooks enables delivery by webhook. Console serves the operator console.
 	Webhooks, Console bool
 }
@@ -36,8 +36,9 @@ type Ingress struct {
 	Options string
 }
 
-// A nameSet holds variables of the lines. authenticate is "" if the program has its own authentication.
-type nameSet struct{ srv, es, err, authenticate string }
+// A nameSet holds variables of the lines. authenticate is "" if the program has its own authentication, and
+// recorder is "" without metrics.
+type nameSet struct{ srv, es, err, authenticate, recorder string }
 
 // A block collects statements. fail is what ends the function if there is an error.
 type block struct {
@@ -69,6 +70,7 @@ func (w Wiring) linesAfter(sc *scope, n *nameSet, fail []string, served bool) []
 		options = append(options, fmt.Sprintf("Operators: %s.New()", sc.use(operatorsPath)))
 	}
 	options = append(options, w.authLines(b, sc, n)...)
+	options = append(options, w.telemetryLines(b, sc, n)...)
 	b.must("%s, %s := %s.New(%s, %s.Options{%s})", n.es, n.err, server, n.srv, server, strings.Join(options, ", "))
 	var fields []string
 	for _, e := range w.Events {
@@ -95,7 +97,11 @@ func (w Wiring) linesAfter(sc *scope, n *nameSet, fail []string, served bool) []
 		b.must("%s, %s := %s.New%s(%s.%sOptions{%s: []string{%s.Getenv(%q)}%s})", service, n.err, ingress, in.GoName,
 			ingress, in.GoName, in.Secrets, sc.use("os"), in.Env, in.Options)
 		b.add("%s := %s.%sIngress{%s}", incoming, generated, in.GoName, strings.Join(fields, ", "))
-		b.must("%s, %s := %s.Handler(%s, %s.Options{})", webhooks, n.err, incoming, service, ingress)
+		counted := ""
+		if n.recorder != "" {
+			counted = "Telemetry: " + n.recorder
+		}
+		b.must("%s, %s := %s.Handler(%s, %s.Options{%s})", webhooks, n.err, incoming, service, ingress, counted)
 		b.add("_ = %s // an http.Handler: mount it outside of what asks for tokens", webhooks)
 	}
 	if n.authenticate != "" && !served {
@@ -151,6 +157,23 @@ func (w Wiring) authLines(b *block, sc *scope, n *nameSet) (options []string) {
 		n.authenticate = tokens + ".RequireToken"
 		options = append(options, "Authorize: "+tokens+".Authorize")
 	}
+	return options
+}
+
+// telemetryLines adds the lines that start the export of metrics. It returns the options for it.
+func (w Wiring) telemetryLines(b *block, sc *scope, n *nameSet) (options []string) {
+	if w.Metrics == "" {
+		return nil
+	}
+	stop, arg := sc.free("stopTelemetry"), `"127.0.0.1:9464"`
+	n.recorder = sc.free("recorder", "eventRecorder")
+	options = []string{"Telemetry: " + n.recorder}
+	if w.Metrics == "otlp" {
+		arg = sc.use("context") + ".Background()"
+		options = append(options, fmt.Sprintf("TraceContext: %s.TraceContext", sc.use(telemetryPath)))
+	}
+	b.must("%s, %s, %s := %s.StartTelemetry(%s)", n.recorder, stop, n.err, sc.use(w.Setup), arg)
+	b.add("_ = %s // call it when the program ends, after the Shutdown of the event server", stop)
 	return options
 }
 

@@ -29,6 +29,8 @@ type Requirement struct {
 	// Modules are other required modules. Each is a subdirectory of this module with its own go.mod. They have the same
 	// version and are replaced in the same way.
 	Modules []string
+	// Others are other required modules, with their minimum versions.
+	Others []module.Version
 	// Tool adds the tool line of the command.
 	Tool bool
 }
@@ -129,6 +131,9 @@ func (m *Module) Require(r Requirement) ([]byte, error) {
 				return nil, err
 			}
 		}
+	}
+	for _, o := range r.Others {
+		requireAtLeast(f, o.Path, o.Version)
 	}
 	f.Cleanup()
 	f.SortBlocks()

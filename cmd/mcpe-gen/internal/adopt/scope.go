@@ -18,6 +18,7 @@ const (
 	webhooksPath  = serverPath + "/webhooks"
 	replicasPath  = serverPath + "/replicas"
 	operatorsPath = serverPath + "/operators"
+	telemetryPath = RuntimePath + "/runtime/otelevents"
 	transportPath = RuntimePath + "/runtime/transport"
 	ingressPath   = RuntimePath + "/runtime/ingress"
 )
@@ -60,7 +61,7 @@ func (w Wiring) newScope(dir string, f *file, declaration ast.Node) *scope {
 			}
 		}
 	}
-	for _, of := range append([]string{serverPath, webhooksPath, replicasPath, operatorsPath, transportPath, ingressPath, sdkPath, w.Import, w.Setup, "context", "fmt", "net/http", "os"}, loggers...) {
+	for _, of := range append([]string{serverPath, webhooksPath, replicasPath, operatorsPath, telemetryPath, transportPath, ingressPath, sdkPath, w.Import, w.Setup, "context", "fmt", "net/http", "os"}, loggers...) {
 		name := importName(f.syntax, of)
 		if name == "" || name == "_" || name == "." || local[name] {
 			name = s.free(path.Base(of), "event"+path.Base(of))
