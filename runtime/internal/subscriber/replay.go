@@ -134,7 +134,7 @@ func (w *Subscriptions) replayFromLog(ctx context.Context, h *Live, a eventtype.
 	}
 	defer unlock()
 	if w.Get(h.ID) != h {
-		return fault.NotFound("subscription")
+		return delivery.ErrClosed
 	}
 	if err := w.checkCursor(ctx, h.Type, h.Principal, a, r.Cursor); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (w *Subscriptions) startNewLife(ctx context.Context, h *Live, reader boundR
 	}
 	defer unlock()
 	if w.Get(h.ID) != h {
-		return nil, fault.NotFound("subscription")
+		return nil, delivery.ErrClosed
 	}
 	records := h.ownedShard.owned
 	old, r, err := w.storeNewLife(ctx, records, h.ID, cursor)
