@@ -371,26 +371,3 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 }
-
-// The code in observability.md is the program's, with imports that it has.
-func TestDocs(t *testing.T) {
-	page, err := os.ReadFile("../../docs/observability.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.ReadFile("main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, code, _ := strings.Cut(string(page), "```go\nimport (\n")
-	imports, code, ok := strings.Cut(code, ")\n\n")
-	code, _, _ = strings.Cut(code, "```")
-	if !ok || !strings.Contains(string(program), code) {
-		t.Errorf("the program has no\n%s", code)
-	}
-	for line := range strings.Lines(imports) {
-		if !strings.Contains(string(program), line) {
-			t.Errorf("the program does not import %s", line)
-		}
-	}
-}
