@@ -62,6 +62,68 @@ var linkedParts = [][3]string{
 	{"[conversation events](conversation.md)", "`conversation.Register`", "conversation"},
 }
 
+// listener is a client of the events of [scaffold].
+const listener = `package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"example.com/demo/internal/notes"
+	"github.com/mcpe-gen/mcpe-gen/runtime/client"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+func main() {
+	ctx := context.Background()
+	c, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: os.Args[1]}, client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	sub, err := notes.SubscribeNoteAdded(ctx, c, notes.NoteAddedArguments{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for ev, err := range sub.Events() {
+		fmt.Println(ev, err)
+	}
+}
+`
+
+// TestLinkedClient measures what a client links, without the server that the generated package imports.
+func TestLinkedClient(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: it builds a client")
+	}
+	dir := scaffold(t)
+	write(t, dir, map[string]string{"listen/main.go": listener})
+	linked, modules := importsOf(t, dir, "./listen").closure(scaffoldModule+"/listen", public+"server", public+"impl/serverimpl", public+"readtool")
+	lines, size := countLines(t, slices.Collect(maps.Values(linked))), buildStripped(t, dir, "./listen")
+	t.Logf("%d packages, %d lines, %d modules, %d bytes", len(linked), lines, modules, size)
+	if len(linked) > 18 || lines > 12_500 || modules > 16 || size > 13_000_000 {
+		t.Error("want at most 18 packages, 12,500 lines, 16 modules, 13,000,000 bytes")
+	}
+	for _, name := range append([]string{"internal/feed", "internal/streaming", "store/memory", "transport"}, unused...) {
+		if _, ok := linked[public+name]; ok {
+			t.Errorf("%s is linked", name)
+		}
+	}
+}
+
+// buildStripped builds server.exe in dir and returns its size without symbols.
+func buildStripped(t *testing.T, dir, of string) int64 {
+	t.Helper()
+	goRun(t, dir, "build", "-ldflags=-s -w", "-o", "server.exe", of)
+	info, err := os.Stat(filepath.Join(dir, "server.exe"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
 // TestLinked measures what a server links, compares it with the limits, and writes docs/linking.md.
 func TestLinked(t *testing.T) {
 	t.Parallel()
@@ -76,15 +138,9 @@ func TestLinked(t *testing.T) {
 				t.Parallel()
 				dir := scaffold(t, strings.Fields(c.flags)...)
 				linked, modules := importsOf(t, dir, ".").closure(scaffoldModule, public+"client")
-				program := filepath.Join(dir, "server.exe")
-				goRun(t, dir, "build", "-ldflags=-s -w", "-o", program, ".")
-				info, err := os.Stat(program)
-				if err != nil {
-					t.Fatal(err)
-				}
-				lines := countLines(t, slices.Collect(maps.Values(linked)))
-				t.Logf("%d packages, %d lines, %d modules, %d bytes, starts in %v", len(linked), lines, modules, info.Size(), startTime(t, program))
-				if len(linked) > c.packages || lines > c.lines || modules > c.modules || info.Size() > c.size {
+				lines, size := countLines(t, slices.Collect(maps.Values(linked))), buildStripped(t, dir, ".")
+				t.Logf("%d packages, %d lines, %d modules, %d bytes, starts in %v", len(linked), lines, modules, size, startTime(t, filepath.Join(dir, "server.exe")))
+				if len(linked) > c.packages || lines > c.lines || modules > c.modules || size > c.size {
 					t.Errorf("want at most %d packages, %d lines, %d modules, %d bytes", c.packages, c.lines, c.modules, c.size)
 				}
 				for _, name := range c.absent {
@@ -96,7 +152,7 @@ func TestLinked(t *testing.T) {
 				if c.flags != "" {
 					flags = "`" + c.flags + "`"
 				}
-				servers[i] = fmt.Sprintf("| %s | %d | %s | %d | %d MB |\n", flags, len(linked), thousands(lines), modules, (info.Size()+500_000)/1_000_000)
+				servers[i] = fmt.Sprintf("| %s | %d | %s | %d | %d MB |\n", flags, len(linked), thousands(lines), modules, (size+500_000)/1_000_000)
 				if c.flags == "" {
 					bare = map[string]bool{}
 					for path := range linked {
@@ -136,14 +192,14 @@ to a server without options. Lines are those of mcpe-gen's own packages, without
 			page.WriteString(thousands(countLines(t, linked)) + " |\n")
 			continue
 		}
-		linked, _ := g.closure(public+row[2], "")
+		linked, _ := g.closure(public + row[2])
 		maps.DeleteFunc(linked, func(path string, _ linkedPackage) bool { return bare[path] })
 		if len(linked) == 0 {
 			t.Errorf("%s adds nothing", row[2])
 		}
 		fmt.Fprintf(&page, "| %s | %s | `%s` | +%d | +%s |\n", row[0], row[1], row[2], len(linked), thousands(countLines(t, slices.Collect(maps.Values(linked)))))
 	}
-	client, _ := g.closure(public+"client", "")
+	client, _ := g.closure(public + "client")
 	fmt.Fprintf(&page, `
 Webhooks, replicas and operators share most of their packages: each adds little to the others. JetStream is a module of
 its own. A [client](client.md) links %d packages with %s lines. The generated package imports it as well, also in a server.
@@ -215,10 +271,13 @@ func importsOf(t *testing.T, dir, packages string) importGraph {
 }
 
 // closure returns our packages that the root imports, directly or not, and the number of modules. It does not follow
-// imports of the excluded package.
-func (g importGraph) closure(root, except string) (linked map[string]linkedPackage, modules int) {
+// imports of the excluded packages.
+func (g importGraph) closure(root string, except ...string) (linked map[string]linkedPackage, modules int) {
 	linked = map[string]linkedPackage{}
-	seen, in := map[string]bool{except: true}, map[string]bool{}
+	seen, in := map[string]bool{}, map[string]bool{}
+	for _, path := range except {
+		seen[path] = true
+	}
 	var visit func(path string)
 	visit = func(path string) {
 		p, ok := g[path]
