@@ -90,6 +90,8 @@ func handOver(t *testing.T, f *deployment) {
 	cancel()
 	tasks.Wait()
 	time.Sleep(10 * time.Minute)
+	mu.Lock()
+	defer mu.Unlock()
 	delete(accepted, wire.EnvelopeGap)
 	for id, n := range accepted {
 		if n > 1 {
