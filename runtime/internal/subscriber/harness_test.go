@@ -188,7 +188,7 @@ func (f *deployment) process(settings ...setting) *process {
 	if err := p.Establish(f.t.Context(), "e"); err != nil {
 		f.t.Fatal(err)
 	}
-	f.started = append(f.started, p)
+	f.locked(func() { f.started = append(f.started, p) })
 	return p
 }
 
@@ -196,12 +196,13 @@ func (f *deployment) process(settings ...setting) *process {
 func (f *deployment) tell(_ context.Context, id string, of engine.Shard) error {
 	f.mu.Lock()
 	unheard, untold := f.unheard, f.untold
+	running := slices.DeleteFunc(slices.Clone(f.started), func(p *process) bool { return p.stopped })
 	f.mu.Unlock()
 	if untold {
 		return errUntold
 	}
-	for _, p := range f.started {
-		if !unheard && !p.stopped {
+	for _, p := range running {
+		if !unheard {
 			p.Changed(id, of)
 		}
 	}
@@ -328,7 +329,7 @@ func (p *process) stop() {
 	if p.stopped {
 		return
 	}
-	p.stopped = true
+	p.f.locked(func() { p.stopped = true })
 	if p.ownership != nil && p.owning != nil {
 		close(p.ownership.draining)
 		<-p.owning
