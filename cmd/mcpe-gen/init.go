@@ -37,8 +37,8 @@ JetStream, which several processes can share. --webhooks offers delivery by webh
 --auth oauth adds the metadata by which connectors find the authorization server.
 --console serves the operators' console. These three need --transport http, and
 so does --metrics prometheus, which serves /metrics on a separate address. --metrics otlp
-exports metrics and traces to an OpenTelemetry collector. Every server has tools for
-clients that do not support events, one of which waits for events.
+exports metrics and traces to an OpenTelemetry collector. Every server has tools to read
+events and to wait for them, for clients that do not support events.
 
 --typescript adds the types of the events for TypeScript and a small program that
 follows them across restarts of the server, in web/, with a lock file. This also works

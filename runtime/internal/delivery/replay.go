@@ -16,10 +16,9 @@ type Replay struct {
 }
 
 // Rewind redelivers the occurrences after position p up to last (SRV-8). A last of 0 means no upper limit. Later
-// events keep their state. Rewind calls begun to store the replay before it stores the new progress, because the replay
-// alone then has the positions that were settled. If begun returns false, the stored progress stays before the replay,
-// and Rewind returns [ErrClosed]. Otherwise, it returns after the new progress has been stored. Callers must not call it
-// concurrently.
+// events keep their state. Rewind calls begun to store the replay before it stores the new progress, which no longer
+// contains the positions settled so far. If begun returns false, the stored progress stays before the replay, and Rewind
+// returns [ErrClosed]. Otherwise, it returns after the new progress has been stored. Calls must not be concurrent.
 func (h *Handle) Rewind(ctx context.Context, p, last store.Position, begun func(*Replay) bool) error {
 	e := h.e
 	e.mu.Lock()

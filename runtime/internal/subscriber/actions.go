@@ -219,9 +219,9 @@ func (h *Live) hasUnstartedActions(r *store.Subscription) bool {
 	return slices.ContainsFunc(r.Actions, func(a store.Action) bool { return a.Done.IsZero() && h.actions[a.Number] == nil })
 }
 
-// startActions starts the pending actions of a live subscription that have not been started. Replays and their ends are
-// performed one after another, in their order. It returns a channel that is closed after an attempt to perform the newest
-// pending action, or nil if no action is pending.
+// startActions starts the pending actions of a live subscription that have not been started. It performs replays and
+// their ends one after another, in the order of their numbers. It returns a channel that is closed after an attempt to
+// perform the newest pending action, or nil if no action is pending.
 func (w *Subscriptions) startActions(h *Live, actions []store.Action) (tried <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -234,7 +234,8 @@ func (w *Subscriptions) startActions(h *Live, actions []store.Action) (tried <-c
 		if !a.Done.IsZero() {
 			continue
 		}
-		before, isReplay := replayed, a.Kind == store.ActionReplay || a.Kind == store.ActionEndReplay
+		isReplay := a.Kind == store.ActionReplay || a.Kind == store.ActionEndReplay
+		before := replayed
 		ended := h.actions[a.Number]
 		if ended == nil {
 			ended = make(chan struct{})

@@ -20,8 +20,8 @@ import (
 // ReplayTime is the maximum time that an ActionReplay waits for a check.
 const ReplayTime = 10 * time.Second
 
-// replay performs an ActionReplay. It never skips unsettled occurrences. After an error, the subscription continues at its
-// previous position.
+// replay performs an ActionReplay. It never skips unsettled occurrences. After an error, the subscription continues at
+// its previous position.
 func (w *Subscriptions) replay(ctx context.Context, h *Live, r *store.Action) error {
 	a, ok := h.reader.arguments()
 	if !ok {
