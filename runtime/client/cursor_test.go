@@ -83,6 +83,36 @@ func TestCLI6Commit(t *testing.T) {
 	})
 }
 
+// CLI-6: who ends a subscription before its first item continues where it began.
+func TestCLI6NothingRead(t *testing.T) {
+	for _, mode := range []string{"poll", "push"} {
+		t.Run(mode, func(t *testing.T) {
+			eachCarrier(t, func(t *testing.T, c carrier) {
+				f := newFake(c.legacy)
+				f.poll = func(wire.PollParams) (any, *jsonrpc.Error) { return polled("c0", false, 1e6), nil }
+				f.stream = func(st *fakeStream) (any, *jsonrpc.Error) {
+					st.active("c0")
+					return hold(st)
+				}
+				s := subscribe(t, connect(t, f, c, Options{Mode: mode}))
+				if cursor := s.Subscription().Cursor(); cursor != "c0" {
+					t.Errorf("cursor %q", cursor)
+				}
+				s.Close()
+				read(t, s).want("end")
+			})
+		})
+	}
+	t.Run("webhook", func(t *testing.T) {
+		eachCarrier(t, func(t *testing.T, c carrier) {
+			_, cl := hooked(t, c, Options{})
+			if cursor := subscribe(t, cl).Subscription().Cursor(); cursor != "c0" {
+				t.Errorf("cursor %q", cursor)
+			}
+		})
+	})
+}
+
 // CLI-6: in a poll's batch the position is known only at its end; the eventIds committed beside the
 // cursor keep the rest from repeating.
 func TestCLI6Batch(t *testing.T) {

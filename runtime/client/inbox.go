@@ -55,6 +55,7 @@ type inbox struct {
 	room  chan struct{} // a token when there is room
 
 	mu    sync.Mutex
+	used  bool // put or advance was called
 	items []item
 	held  int64
 	ended bool
@@ -77,6 +78,7 @@ func (b *inbox) put(ctx context.Context, it item) error {
 	for {
 		b.mu.Lock()
 		if len(b.items) < b.limit && b.held <= b.bytes {
+			b.used = true
 			b.items = append(b.items, it)
 			b.held += it.size()
 			b.mu.Unlock()
@@ -97,6 +99,7 @@ func (b *inbox) put(ctx context.Context, it item) error {
 func (b *inbox) advance(cursor *string, sequence uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.used = true
 	if n := len(b.items); n > 0 {
 		last := &b.items[n-1]
 		if cursor != nil && *cursor != "" {
@@ -107,6 +110,13 @@ func (b *inbox) advance(cursor *string, sequence uint64) {
 	}
 	b.items = append(b.items, item{cursor: cursor, sequence: sequence})
 	wake(b.more)
+}
+
+// untouched reports whether nothing was ever put into the queue.
+func (b *inbox) untouched() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.used
 }
 
 // closeWithError makes tryTake return err once the queue is empty.

@@ -32,6 +32,9 @@ func runPoll(ctx context.Context, s *subscription, sess *session) error {
 		if err != nil {
 			return err
 		}
+		if len(res.Events) == 0 && !res.Truncated {
+			s.moveCursor(res.Cursor) // known when Subscribe returns
+		}
 		s.recordAccepted()
 		if err := s.takeBatch(ctx, res); err != nil {
 			return err

@@ -131,17 +131,20 @@ func (st *stream) handle(ctx context.Context, f frame) error {
 func (st *stream) handleActive(ctx context.Context, p wire.ActiveParams) error {
 	s := st.s
 	p.Cursor = s.usableCursor(p.Cursor)
-	again := s.recordAccepted() && !st.active
+	again := s.isAccepted() && !st.active
 	st.active = true
 	// For a type without replay, events between two streams are lost. Only the client knows that there were two
 	// streams.
 	lost := again && p.Cursor == nil && s.resumeCursor() == nil
+	if !p.Truncated {
+		s.moveCursor(p.Cursor) // known when Subscribe returns
+	}
+	s.recordAccepted()
 	switch {
 	case lost:
 		return s.queueGap(ctx, nil)
 	case p.Truncated:
 		return s.handleTruncation(ctx, p.Cursor, p.Cursor)
 	}
-	s.moveCursor(p.Cursor)
 	return nil
 }

@@ -130,9 +130,9 @@ func (s *Subscription) Ack() error { return s.core.ledger.commit(s.core.ctx) }
 // Mode returns the delivery mode in use: "webhook", "push" or "poll".
 func (s *Subscription) Mode() string { return s.core.snapshot().Mode }
 
-// Cursor returns the position after the last item that the iteration returned. It is "" if the position is unknown or
-// the type has no cursors. A subscription that starts at this cursor misses no events. In poll mode, it may repeat
-// events of the current batch.
+// Cursor returns the position after the last item that the iteration returned. Before the first item, it is the position
+// at which the subscription began. It is "" if the position is unknown or the type has no cursors. A subscription that
+// starts at this cursor misses no events. In poll mode, it may repeat events of the current batch.
 func (s *Subscription) Cursor() string { return s.core.ledger.position() }
 
 // Status returns the state of the subscription.

@@ -279,7 +279,12 @@ func (s *subscription) moveCursor(cursor *string) {
 	same := s.cursor == *cursor
 	s.cursor = *cursor
 	s.mu.Unlock()
-	if !same {
+	switch {
+	case same:
+	case s.inbox.untouched(): // the position before the first item, which no iteration needs to reach
+		s.ledger.handOut(item{cursor: cursor})
+		wake(s.inbox.more) // next saves it
+	default:
 		s.inbox.advance(cursor, 0)
 	}
 }
