@@ -21,6 +21,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/bench/sample"
+	"github.com/mcpe-gen/mcpe-gen/bench/sample/sampleclient"
+	"github.com/mcpe-gen/mcpe-gen/bench/sample/sampleserver"
 	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
@@ -92,7 +94,7 @@ func killHalf(ctx context.Context, took map[string][]time.Duration) error {
 		return err
 	}
 	defer es.Shutdown(context.Background())
-	emitter, err := sample.RegisterBenchSample(es, sample.BenchSampleHooks{})
+	emitter, err := sampleserver.RegisterBenchSample(es, sampleserver.BenchSampleHooks{})
 	if err != nil {
 		return err
 	}
@@ -125,7 +127,7 @@ func killHalf(ctx context.Context, took map[string][]time.Duration) error {
 				return err
 			}
 			defer c.Close()
-			sub, err := sample.SubscribeBenchSample(wait, c, sample.BenchSampleArguments{})
+			sub, err := sampleclient.SubscribeBenchSample(wait, c, sample.BenchSampleArguments{})
 			if err != nil {
 				return err
 			}

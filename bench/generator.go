@@ -16,11 +16,20 @@ import (
 // generateLimit is the maximum CPU time in seconds for 1,000 event types.
 const generateLimit = 1.6
 
+// tempModule returns a new temporary directory with a go.mod.
+func tempModule() (string, error) {
+	dir, err := os.MkdirTemp("", "mcpe-bench-")
+	if err != nil {
+		return "", err
+	}
+	return dir, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module bench.example\n"), 0o644)
+}
+
 // benchGenerate measures the generator's CPU time for 10, 100 and 1,000 event types. The limit is the CPU time of
 // go/format for the generated Go. It also measures the growth from 100 to 1,000 types. The maximum for 1,000 types is
 // generateLimit.
 func benchGenerate(ctx context.Context, s settings) ([]row, error) {
-	dir, err := os.MkdirTemp("", "mcpe-bench-")
+	dir, err := tempModule()
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ import (
 // 400 schemas with an event type each, and an 8 MB OpenAPI document with 300 webhooks that reach half of its 1,500
 // schemas. The limits are acceptable waiting times for people, 3 s and 20 s.
 func benchGraph(ctx context.Context, _ settings) ([]row, error) {
-	dir, err := os.MkdirTemp("", "mcpe-bench-")
+	dir, err := tempModule()
 	if err != nil {
 		return nil, err
 	}

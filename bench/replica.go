@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/bench/sample"
+	"github.com/mcpe-gen/mcpe-gen/bench/sample/sampleserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -85,7 +86,7 @@ func serveWorker(mux *http.ServeMux, database string) error {
 	if err != nil {
 		return err
 	}
-	emitter, err := sample.RegisterBenchSample(es, sample.BenchSampleHooks{})
+	emitter, err := sampleserver.RegisterBenchSample(es, sampleserver.BenchSampleHooks{})
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func serveReplica(mux *http.ServeMux, place string) error {
 	if err != nil {
 		return err
 	}
-	emitter, err := sample.RegisterBenchSample(es, sample.BenchSampleHooks{})
+	emitter, err := sampleserver.RegisterBenchSample(es, sampleserver.BenchSampleHooks{})
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/bench/sample"
+	"github.com/mcpe-gen/mcpe-gen/bench/sample/sampleserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -110,14 +111,14 @@ func serveOurs(mux *http.ServeMux, srv *mcp.Server, private bool) error {
 	if err != nil {
 		return err
 	}
-	var hooks sample.BenchSampleHooks
+	var hooks sampleserver.BenchSampleHooks
 	if private {
 		hooks.PerPrincipal = func(_ context.Context, principal string, p *sample.BenchSamplePayload, _ *sample.BenchSampleArguments) (*sample.BenchSamplePayload, error) {
 			p.Title += " for " + principal
 			return p, nil
 		}
 	}
-	emitter, err := sample.RegisterBenchSample(es, hooks)
+	emitter, err := sampleserver.RegisterBenchSample(es, hooks)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 // 5,000 types, and 2.5, 5 and 10 MB of JSON on one line. The limit for the sizes 2× and 4× is the time for 1×, so
 // ratios of 2 and 4 mean linear growth.
 func benchSize(ctx context.Context, _ settings) ([]row, error) {
-	dir, err := os.MkdirTemp("", "mcpe-bench-")
+	dir, err := tempModule()
 	if err != nil {
 		return nil, err
 	}

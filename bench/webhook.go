@@ -22,7 +22,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/mcpe-gen/mcpe-gen/bench/sample"
+	"github.com/mcpe-gen/mcpe-gen/bench/sample/sampleserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
@@ -82,7 +82,7 @@ func (p *process) counts() (c counts, err error) {
 // each subscription. If N is -1, no attempts are stored. &principal=P sets the principal, which begins the path of the
 // URLs. The operators' console is on /ops/.
 func serveWebhook(mux *http.ServeMux, st store.Store) error {
-	var emitter *sample.BenchSampleEmitter
+	var emitter *sampleserver.BenchSampleEmitter
 	var es *server.Server
 	mux.HandleFunc("GET /admin/subscribe", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -160,12 +160,12 @@ func register(ctx context.Context, es *server.Server, url, principal string, n, 
 	return g.Wait()
 }
 
-func webhookServer(receiver string, st store.Store, attempts int) (*server.Server, *sample.BenchSampleEmitter, error) {
+func webhookServer(receiver string, st store.Store, attempts int) (*server.Server, *sampleserver.BenchSampleEmitter, error) {
 	es, err := hookServer(receiver, st, attempts)
 	if err != nil {
 		return nil, nil, err
 	}
-	emitter, err := sample.RegisterBenchSample(es, sample.BenchSampleHooks{})
+	emitter, err := sampleserver.RegisterBenchSample(es, sampleserver.BenchSampleHooks{})
 	return es, emitter, err
 }
 

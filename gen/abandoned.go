@@ -25,27 +25,31 @@ import (
 
 // foreignFiles returns diagnostics about user files of another package in an output directory, because the go command
 // rejects a directory with two packages. It ignores files that a build constraint excludes.
-func foreignFiles(r Request, h location, name string, present map[string][]byte) []source.Diagnostic {
+func foreignFiles(out output, present map[string][]byte) []source.Diagnostic {
 	var found []source.Diagnostic
 	for file, content := range present {
 		if filepath.Ext(file) != ".go" || isGenerated(file, content, present) {
 			continue
 		}
-		if ok, err := build.Default.MatchFile(h.dir, file); err == nil && !ok {
+		if ok, err := build.Default.MatchFile(out.dir, file); err == nil && !ok {
 			continue
 		}
 		set := token.NewFileSet()
 		f, err := parser.ParseFile(set, file, content, parser.PackageClauseOnly)
-		if err != nil || f.Name.Name == name || strings.HasSuffix(file, "_test.go") && f.Name.Name == name+"_test" {
+		if err != nil || f.Name.Name == out.name || strings.HasSuffix(file, "_test.go") && f.Name.Name == out.name+"_test" {
 			continue
 		}
 		at := set.Position(f.Name.Pos())
-		start := source.Position{File: filepath.Join(r.Out, file), Line: at.Line, Column: at.Column}
+		start := source.Position{File: filepath.Join(out.shown, file), Line: at.Line, Column: at.Column}
 		end := start
 		end.Column += len([]rune(f.Name.Name))
+		hint := "move it to another directory"
+		if out.named {
+			hint += ", or generate with package: " + f.Name.Name
+		}
 		found = append(found, source.New("MCPE304", source.Range{Start: start, End: end},
-			"the file belongs to package %s, but the generated files next to it belong to package %s; a directory can hold only one package", f.Name.Name, name).
-			WithHint("move it to another directory, or generate with package: %s", f.Name.Name))
+			"the file belongs to package %s, but the generated files next to it belong to package %s; a directory can hold only one package", f.Name.Name, out.name).
+			WithHint("%s", hint))
 	}
 	return source.Sort(found)
 }

@@ -54,9 +54,8 @@ events:
 func benchRequest(b *testing.B, n int) gen.Request {
 	b.Helper()
 	dir := b.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "incidents.yaml"), []byte(benchFile(n)), 0o644); err != nil {
-		b.Fatal(err)
-	}
+	write(b, dir, "go.mod", "module example.com/m\n")
+	write(b, dir, "incidents.yaml", benchFile(n))
 	return gen.Request{Dir: dir, Files: []string{"incidents.yaml"}, Out: "out"}
 }
 
@@ -133,7 +132,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 	const imports = "package main\n\nimport (\n\t_ \"github.com/mcpe-gen/mcpe-gen/runtime/client\"\n\t_ \"github.com/mcpe-gen/mcpe-gen/runtime/server\"\n%s)\n\nfunc main() {%s}\n"
 	write(b, dir, "without/main.go", fmt.Sprintf(imports, "", ""))
-	write(b, dir, "with/main.go", fmt.Sprintf(imports, "\t\"example.com/m/incidents\"\n", " println(len(incidents.ReadTools())) "))
+	write(b, dir, "with/main.go", fmt.Sprintf(imports, "\t\"example.com/m/incidents/incidentsclient\"\n\t\"example.com/m/incidents/incidentsserver\"\n", " println(len(incidentsserver.ReadTools()), incidentsclient.SubscribeIncident0Created) "))
 	size := func(pkg string) float64 {
 		build := exec.Command("go", "build", "-mod=mod", "-trimpath", "-o", pkg+".bin", "./"+pkg)
 		build.Dir = dir

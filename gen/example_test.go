@@ -24,9 +24,11 @@ events:
     inputSchema: {type: object}
     payloadSchema: {type: object, properties: {id: {type: string}}, required: [id]}
 `
-	if err := os.WriteFile(filepath.Join(dir, "incidents.yaml"), []byte(events), 0o644); err != nil {
-		fmt.Println(err)
-		return
+	for name, content := range map[string]string{"go.mod": "module example.com/m\n", "incidents.yaml": events} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			fmt.Println(err)
+			return
+		}
 	}
 	plan, diagnostics, err := gen.Generate(context.Background(), gen.Request{
 		Dir: dir, Files: []string{"incidents.yaml"}, Out: "incidents", Emit: []string{"server", "client"},
@@ -46,6 +48,10 @@ events:
 	}
 	// Output:
 	// incidents/incidents.mcpe.go
+	// incidents/incidentsclient/incidents.mcpe.go
+	// incidents/incidentsclient/mcpe.go
+	// incidents/incidentsserver/incidents.mcpe.go
+	// incidents/incidentsserver/mcpe.go
+	// incidents/incidentsserver/mcpe.schemas.json
 	// incidents/mcpe.go
-	// incidents/mcpe.schemas.json
 }

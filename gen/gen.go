@@ -38,14 +38,18 @@ type Request struct {
 	// TypeScript, as specified by TypeScript.
 	Files []string
 	Out   string
+	// ServerOut and ClientOut are the output directories of the code for servers and for clients. If one is empty, the
+	// directory is below Out and has the name of the package, followed by "server" or "client". Otherwise, the base name
+	// of the directory is the name of its package.
+	ServerOut, ClientOut string
 	// TypeScript describes the TypeScript to generate for the package. If it is nil, none is generated. See TS-1.
 	TypeScript *TypeScript
 	// Package is the name of the Go package. If it is empty, the `package` of the event files is used or, if the files
 	// do not have a `package`, the base name of Out.
 	Package string
-	// Emit lists the parts to generate in addition to the types: "server", "client", "tools" and "ingress". If the list
-	// is empty, the first three are generated. If it contains only "types", no other part is generated. "ingress"
-	// implies "server".
+	// Emit lists the code to generate in addition to the types: "server", "client", "tools" and "ingress". If the list is
+	// empty, the first three are generated. If it contains only "types", nothing else is generated. "ingress" implies
+	// "server". Read tools are part of the package for servers.
 	Emit []string
 	// Types maps a schema's format to the Go type of its values, such as
 	// uuid → github.com/google/uuid.UUID.
@@ -118,33 +122,83 @@ func Generate(ctx context.Context, r Request) (*Plan, []diagnostic.Diagnostic, e
 	return plan, source.Sort(diags), ctx.Err()
 }
 
-// planGo adds the Go package to the plan.
+// planGo adds the Go packages to the plan.
 func (p *Plan) planGo(r Request, m *loadedPackage) ([]source.Diagnostic, error) {
-	home, err := locate(r.path(r.Out))
+	options := golang.Options{Server: m.emit["server"], Client: m.emit["client"], Tools: m.emit["tools"], Ingress: m.emit["ingress"]}
+	outs, err := r.outputs(m.pkg.Name)
 	if err != nil {
 		return nil, err
 	}
-	files, err := golang.Emit(m.pkg, golang.Options{
-		Server: m.emit["server"], Client: m.emit["client"], Tools: m.emit["tools"], Ingress: m.emit["ingress"],
-		ImportPath: home.importPath,
-		Source:     func(path string) string { return home.sourceName(r.path(path)) },
-	})
+	var homes [3]location
+	for _, part := range golang.Parts {
+		if homes[part], err = locate(r.path(outs[part].shown)); err != nil {
+			return nil, err
+		}
+		outs[part].dir, outs[part].base = homes[part].dir, homes[part].base
+		options.Places[part] = golang.Place{Name: outs[part].name, ImportPath: homes[part].importPath}
+		if part != golang.Types && homes[golang.Types].importPath == "" && options.Has(part, m.pkg) {
+			return nil, usage("package %s imports package %s, but %s is not in a Go module: run go mod init first, or emit only types", outs[part].name, m.pkg.Name, r.Out)
+		}
+	}
+	options.Source = func(path string) string { return homes[golang.Types].sourceName(r.path(path)) }
+	files, err := golang.Emit(m.pkg, options)
 	if err != nil {
 		return nil, err
 	}
+	var diags []source.Diagnostic
+	for _, part := range golang.Parts {
+		if files[part] == nil {
+			continue
+		}
+		home := homes[part]
+		home.base = homes[golang.Types].base // of the names in headers
+		found, err := p.planPackage(r, m, outs[part], home, files[part])
+		if err != nil {
+			return nil, err
+		}
+		diags = append(diags, found...)
+	}
+	return diags, nil
+}
+
+// outputs returns the names and directories of the Go packages by part.
+func (r Request) outputs(name string) (outs [3]output, err error) {
+	outs = [3]output{
+		golang.Types:  {name: name, shown: r.Out, named: true},
+		golang.Server: {name: name + "server", shown: r.ServerOut},
+		golang.Client: {name: name + "client", shown: r.ClientOut},
+	}
+	for _, part := range golang.Parts[1:] {
+		o := &outs[part]
+		if o.shown == "" {
+			o.shown = filepath.Join(r.Out, o.name)
+			continue
+		}
+		if o.name, err = directoryName(r.path(o.shown)); err != nil {
+			return outs, err
+		}
+		if schema.CheckPackage(o.name) != nil {
+			return outs, usage("the name of directory %s is not a valid Go package name: choose another directory", o.shown)
+		}
+	}
+	return outs, nil
+}
+
+// planPackage adds a Go package to the plan.
+func (p *Plan) planPackage(r Request, m *loadedPackage, out output, home location, files map[string][]byte) ([]source.Diagnostic, error) {
 	present, err := readOutput(home.dir, func(name string) bool { return markers[name] != "" || filepath.Ext(name) == ".go" })
 	if err != nil {
 		return nil, err
 	}
 	err = p.compare(target{
-		request: r, name: m.pkg.Name, out: r.Out, home: home, files: files, present: present, sources: m.sources(),
+		request: r, name: out.name, out: out.shown, home: home, files: files, present: present, sources: m.sources(),
 		isGenerated: func(name string) bool { return isGenerated(name, present[name], present) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.packages = append(p.packages, output{name: m.pkg.Name, dir: home.dir, shown: r.Out, base: home.base})
-	return foreignFiles(r, home, m.pkg.Name, present), nil
+	p.packages = append(p.packages, out)
+	return foreignFiles(out, present), nil
 }
 
 // planTypeScript adds the TypeScript output to the plan (TS-1).
@@ -333,17 +387,23 @@ func packageName(r Request, set *schema.Set) (string, []source.Diagnostic, error
 	if first != nil {
 		return first.Package, nil, nil
 	}
-	dir, err := filepath.Abs(r.path(r.Place()))
+	name, err := directoryName(r.path(r.Place()))
 	if err != nil {
 		return "", nil, err
 	}
-	if name := filepath.Base(dir); schema.CheckPackage(name) == nil {
+	if schema.CheckPackage(name) == nil {
 		return name, nil, nil
 	}
 	if r.Out == "" {
 		return "events", nil, nil // only Go plugins use the name
 	}
 	return "", nil, usage("the name of directory %s is not a valid Go package name: pass --package", r.Out)
+}
+
+// directoryName returns the base name of a directory.
+func directoryName(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	return filepath.Base(abs), err
 }
 
 func packageRange(f *schema.File) source.Range {

@@ -153,7 +153,11 @@ func (c goldenCase) once(t *testing.T) (map[string]string, string) {
 	}
 	for _, list := range [][]gen.File{plan.Create, plan.Update, plan.Unchanged} {
 		for _, f := range list {
-			files[filepath.Base(f.Path)] = string(f.Content)
+			rel, err := filepath.Rel(c.request.Out, f.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[filepath.ToSlash(rel)] = string(f.Content)
 		}
 	}
 	return files, text
@@ -172,12 +176,7 @@ func (c goldenCase) write(t *testing.T, files map[string]string, text string) {
 		}
 	}
 	for name, content := range files {
-		if err := os.MkdirAll(want, 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(want, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, want, name, content)
 	}
 }
 
@@ -207,13 +206,17 @@ func readText(t *testing.T, path string) string {
 
 func readTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, at)
+		files[filepath.ToSlash(rel)] = readText(t, at)
+		return err
+	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for _, e := range entries {
-		files[e.Name()] = readText(t, filepath.Join(dir, e.Name()))
 	}
 	return files
 }

@@ -50,7 +50,7 @@ func TestGoTypesCanBeImported(t *testing.T) {
 		write("said.yaml", fmt.Sprintf(file, "x-go-type: "+test.goType))
 		write("format.yaml", fmt.Sprintf(file, "format: id"))
 
-		_, found, err := gen.Generate(context.Background(), gen.Request{Dir: dir, Files: []string{"said.yaml"}, Out: "out"})
+		_, found, err := gen.Generate(context.Background(), gen.Request{Dir: dir, Files: []string{"said.yaml"}, Out: "out", Emit: []string{"types"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestGoTypesCanBeImported(t *testing.T) {
 		if test.ok != (len(found) == 0) || !test.ok && (found[0].String() != fmt.Sprintf(want, pkg) || !strings.Contains(found[0].Hint, "github.com/google/uuid.UUID")) {
 			t.Errorf("x-go-type %s with go.mod %q and go.work %q: %v", test.goType, test.mod, test.work, found)
 		}
-		_, _, err = gen.Generate(context.Background(), gen.Request{Dir: dir, Files: []string{"format.yaml"}, Out: "out", Types: map[string]string{"id": test.goType}})
+		_, _, err = gen.Generate(context.Background(), gen.Request{Dir: dir, Files: []string{"format.yaml"}, Out: "out", Emit: []string{"types"}, Types: map[string]string{"id": test.goType}})
 		if test.ok != (err == nil) || !test.ok && !strings.HasPrefix(err.Error(), "the Go type of format id: package "+pkg+" is neither in the standard library") {
 			t.Errorf("type %s with go.mod %q and go.work %q: %v", test.goType, test.mod, test.work, err)
 		}

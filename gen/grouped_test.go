@@ -11,7 +11,7 @@ import (
 // TestImportsAreGrouped: the standard library's imports stand before those of modules, with one empty
 // line between them and none elsewhere.
 func TestImportsAreGrouped(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(goldenDir, "*", "want", "*.go"))
+	files, err := filepath.Glob(filepath.Join(goldenDir, "*", "want", "*", "*.go"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(len(files), err)
 	}

@@ -38,6 +38,8 @@ type Plan struct {
 // An output is a Go package in the plan.
 type output struct {
 	name, dir, shown string
+	// named reports whether the user can choose the name of the package.
+	named bool
 	// base is the module root, or dir outside a module.
 	base string
 }

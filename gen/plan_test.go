@@ -91,8 +91,8 @@ func wantUsage(t *testing.T, r gen.Request, text string) {
 
 func TestPlanCreatesUpdatesDeletes(t *testing.T) {
 	dir := module(t, map[string]string{"events/a.yaml": eventFile("a.x"), "events/b.yaml": eventFile("b.x")})
-	r := gen.Request{Dir: dir, Files: []string{"events/a.yaml", "events/b.yaml"}, Out: "out"}
-	if got, want := apply(t, r), "+out/a.mcpe.go +out/b.mcpe.go +out/mcpe.go +out/mcpe.schemas.json +out/tools.json"; got != want {
+	r := gen.Request{Dir: dir, Files: []string{"events/a.yaml", "events/b.yaml"}, Out: "out", Emit: []string{"server", "tools"}}
+	if got, want := apply(t, r), "+out/a.mcpe.go +out/b.mcpe.go +out/mcpe.go +out/outserver/a.mcpe.go +out/outserver/b.mcpe.go +out/outserver/mcpe.go +out/outserver/mcpe.schemas.json +out/outserver/tools.json"; got != want {
 		t.Errorf("first run: %s, want %s", got, want)
 	}
 	before, err := os.Stat(filepath.Join(dir, "out/a.mcpe.go"))
@@ -103,7 +103,7 @@ func TestPlanCreatesUpdatesDeletes(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, dir, "events/b.yaml", eventFile("b.y"))
-	if got, want := apply(t, r), "~out/b.mcpe.go ~out/mcpe.go ~out/mcpe.schemas.json ~out/tools.json"; got != want {
+	if got, want := apply(t, r), "~out/b.mcpe.go ~out/mcpe.go ~out/outserver/b.mcpe.go ~out/outserver/mcpe.go ~out/outserver/mcpe.schemas.json ~out/outserver/tools.json"; got != want {
 		t.Errorf("changed event: %s, want %s", got, want)
 	}
 	after, err := os.Stat(filepath.Join(dir, "out/a.mcpe.go"))
@@ -116,12 +116,51 @@ func TestPlanCreatesUpdatesDeletes(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "events/b.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := apply(t, r), "~out/mcpe.go ~out/mcpe.schemas.json ~out/tools.json -out/b.mcpe.go"; got != want {
+	if got, want := apply(t, r), "~out/mcpe.go ~out/outserver/mcpe.go ~out/outserver/mcpe.schemas.json ~out/outserver/tools.json -out/b.mcpe.go -out/outserver/b.mcpe.go"; got != want {
 		t.Errorf("orphan: %s, want %s", got, want)
 	}
-	r.Emit = []string{"client"}
-	if got, want := apply(t, r), "~out/a.mcpe.go ~out/mcpe.go -out/mcpe.schemas.json -out/tools.json"; got != want {
+	r.Emit = []string{"server"}
+	if got, want := apply(t, r), "~out/outserver/mcpe.go -out/outserver/tools.json"; got != want {
 		t.Errorf("without tools: %s, want %s", got, want)
+	}
+	r.Emit = []string{"client"}
+	if got, want := apply(t, r), "+out/outclient/a.mcpe.go +out/outclient/mcpe.go ~out/mcpe.go"; got != want {
+		t.Errorf("a client alone: %s, want %s", got, want)
+	}
+}
+
+// The packages for servers and clients go where the request says, each in its module; the base names of the directories
+// name them. A package of shared schemas has neither.
+func TestPlaces(t *testing.T) {
+	dir := module(t, map[string]string{"a.yaml": eventFile("a.x"), "common.yaml": "version: 1\nschemas: {ID: {type: string}}\n", "sdk/go.mod": "module example.com/sdk\n"})
+	r := gen.Request{Dir: dir, Files: []string{"a.yaml"}, Out: "api/notes", ServerOut: "internal/serve", ClientOut: "sdk/listen"}
+	if got, want := apply(t, r), "+api/notes/a.mcpe.go +api/notes/mcpe.go +internal/serve/a.mcpe.go +internal/serve/mcpe.go +internal/serve/mcpe.schemas.json +internal/serve/tools.json +sdk/listen/a.mcpe.go +sdk/listen/mcpe.go"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for file, want := range map[string]string{"internal/serve/a.mcpe.go": "package serve", "sdk/listen/a.mcpe.go": "package listen"} {
+		content, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil || !strings.Contains(string(content), "\n"+want+"\n") || !strings.Contains(string(content), "\"example.com/m/api/notes\"\n") {
+			t.Errorf("%s: %v\n%s", file, err, content)
+		}
+	}
+	r.ClientOut = "not-a-package"
+	wantUsage(t, r, "the name of directory not-a-package is not a valid Go package name")
+	if got, want := apply(t, gen.Request{Dir: dir, Files: []string{"common.yaml"}, Out: "common"}), "+common/common.mcpe.go +common/mcpe.go"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// The single package that an earlier version wrote becomes the types' package.
+func TestPlanMovesFromOnePackage(t *testing.T) {
+	dir := module(t, map[string]string{"a.yaml": eventFile("a.x")})
+	r := gen.Request{Dir: dir, Files: []string{"a.yaml"}, Out: "out", Emit: []string{"server", "tools"}}
+	p := plan(t, r)
+	for _, f := range p.Create {
+		write(t, dir, filepath.Join("out", filepath.Base(f.Path)), string(f.Content)) // mcpe.go of the server comes last
+	}
+	want := "+out/outserver/a.mcpe.go +out/outserver/mcpe.go +out/outserver/mcpe.schemas.json +out/outserver/tools.json ~out/a.mcpe.go ~out/mcpe.go -out/mcpe.schemas.json -out/tools.json"
+	if got := apply(t, r); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
@@ -142,25 +181,27 @@ func TestPlanDeletesOrphanOfThisRun(t *testing.T) {
 
 func TestPlanKeepsForeignFiles(t *testing.T) {
 	dir := module(t, map[string]string{
-		"a.yaml":         eventFile("a.x"),
-		"out/own.go":     "package out\n",
-		"one/a.mcpe.go":  "package one\n",
-		"two/tools.json": "[]\n",
+		"a.yaml":                   eventFile("a.x"),
+		"out/own.go":               "package out\n",
+		"out/tools.json":           "[]\n", // the server's package has it, and not this one
+		"one/a.mcpe.go":            "package one\n",
+		"two/twoserver/tools.json": "[]\n",
 		// a file of somebody else, though it has the name
-		"three/mcpe.schemas.json": "{}\n",
-		"note/tools.json":         "[]\n", "note/mcpe.go": "// Code generated by mcpe-gen. DO NOT EDIT.\n// Source: a.yaml\n\npackage note\n",
+		"three/threeserver/mcpe.schemas.json": "{}\n",
+		"four/fourclient/a.mcpe.go":           "package fourclient\n",
+		"note/noteserver/tools.json":          "[]\n", "note/noteserver/mcpe.go": "// Code generated by mcpe-gen. DO NOT EDIT.\n// Source: a.yaml\n\npackage noteserver\n",
 	})
 	r := gen.Request{Dir: dir, Files: []string{"a.yaml"}, Out: "out"}
-	if got, want := apply(t, r), "+out/a.mcpe.go +out/mcpe.go +out/mcpe.schemas.json +out/tools.json"; got != want {
+	if got, want := apply(t, r), "+out/a.mcpe.go +out/mcpe.go +out/outclient/a.mcpe.go +out/outclient/mcpe.go +out/outserver/a.mcpe.go +out/outserver/mcpe.go +out/outserver/mcpe.schemas.json +out/outserver/tools.json"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	for _, out := range []string{"one", "two", "three", "note"} {
+	for _, out := range []string{"one", "two", "three", "four", "note"} {
 		r.Out = out
 		wantUsage(t, r, "was not generated by mcpe-gen")
 	}
 	r.Emit = []string{"server"}
 	r.Out = "note"
-	if got, want := apply(t, r), "+note/a.mcpe.go +note/mcpe.schemas.json ~note/mcpe.go"; got != want {
+	if got, want := apply(t, r), "+note/a.mcpe.go +note/mcpe.go +note/noteserver/a.mcpe.go +note/noteserver/mcpe.schemas.json ~note/noteserver/mcpe.go"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -177,16 +218,15 @@ func TestNothingWrittenOnError(t *testing.T) {
 	write(t, dir, "a.yaml", eventFile("a.y"))
 	good.Emit = nil
 	p = plan(t, good)
-	write(t, dir, "out/tools.json/in/the/way", "")
+	write(t, dir, "out/outserver/tools.json/in/the/way", "")
 	if err := p.Apply(); err == nil {
 		t.Error("a directory was replaced by a file")
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "out/tools.json")); err != nil {
+	if err := os.RemoveAll(filepath.Join(dir, "out/outserver/tools.json")); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := os.ReadDir(filepath.Join(dir, "out"))
-	if err != nil || len(entries) != 2 {
-		t.Errorf("out has %d files, want the two of before: %v", len(entries), err)
+	if left := readTree(t, filepath.Join(dir, "out")); len(left) != 2 {
+		t.Errorf("out has %d files, want the two of before", len(left))
 	}
 	if content, err := os.ReadFile(filepath.Join(dir, "out/a.mcpe.go")); err != nil || !strings.Contains(string(content), "of a.x.") {
 		t.Errorf("a.mcpe.go is not what it was before: %s %v", content, err)
@@ -230,8 +270,12 @@ func TestPackageName(t *testing.T) {
 	} {
 		r.Dir = dir
 		for _, f := range plan(t, r).Create {
-			if strings.HasSuffix(f.Path, ".go") && !strings.Contains(string(f.Content), "\npackage "+want+"\n") {
-				t.Errorf("%s is not of package %s", f.Path, want)
+			of := want
+			if dir := filepath.Base(filepath.Dir(f.Path)); dir != "fromdir" {
+				of = dir
+			}
+			if !strings.HasPrefix(of, want) || strings.HasSuffix(f.Path, ".go") && !strings.Contains(string(f.Content), "\npackage "+of+"\n") {
+				t.Errorf("%s is not of package %s", f.Path, of)
 			}
 		}
 	}
@@ -250,6 +294,10 @@ func TestSourceLines(t *testing.T) {
 		{bare, "a.yaml", "deep/x", "../../a.yaml"},
 	} {
 		r := gen.Request{Dir: c.dir, Files: []string{c.file}, Out: c.out, Package: "x"}
+		if c.dir == bare {
+			wantUsage(t, r, "package xserver imports package x, but deep/x is not in a Go module")
+			r.Emit = []string{"types"}
+		}
 		for _, f := range plan(t, r).Create {
 			if !strings.HasSuffix(f.Path, ".go") {
 				continue
@@ -271,12 +319,12 @@ func TestReferredFile(t *testing.T) {
 		"common.yaml": "version: 1\nschemas: {ID: {type: string}}\n",
 		"a.yaml":      strings.ReplaceAll(eventFile("a.x"), "id: {type: string}", "id: {$ref: 'common.yaml#/schemas/ID'}"),
 	})
-	r := gen.Request{Dir: dir, Files: []string{"a.yaml"}, Out: "out"}
-	if got, want := apply(t, r), "+out/a.mcpe.go +out/common.mcpe.go +out/mcpe.go +out/mcpe.schemas.json +out/tools.json"; got != want {
+	r := gen.Request{Dir: dir, Files: []string{"a.yaml"}, Out: "out", Emit: []string{"client"}}
+	if got, want := apply(t, r), "+out/a.mcpe.go +out/common.mcpe.go +out/mcpe.go +out/outclient/a.mcpe.go +out/outclient/mcpe.go"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	r.Files = []string{"common.yaml", "a.yaml"}
-	if got := apply(t, r); got != "" && got != "~out/mcpe.go" {
+	if got := apply(t, r); got != "" && got != "~out/mcpe.go ~out/outclient/mcpe.go" {
 		t.Errorf("giving the file too changes %s", got)
 	}
 	r.Files = []string{"common.yaml"}
@@ -285,16 +333,18 @@ func TestReferredFile(t *testing.T) {
 
 func TestMerge(t *testing.T) {
 	dir := module(t, map[string]string{"a.yaml": eventFile("a.x")})
-	one := plan(t, gen.Request{Dir: dir, Files: []string{"a.yaml"}, Out: "one"})
-	two := plan(t, gen.Request{Dir: dir, Files: []string{"a.yaml"}, Out: "two"})
+	r := gen.Request{Dir: dir, Files: []string{"a.yaml"}, Out: "one", Emit: []string{"client"}}
+	one := plan(t, r)
+	r.Out = "two"
+	two := plan(t, r)
 	all := gen.Merge(two, one)
-	if got, want := changes(all), "+one/a.mcpe.go +one/mcpe.go +one/mcpe.schemas.json +one/tools.json +two/a.mcpe.go +two/mcpe.go +two/mcpe.schemas.json +two/tools.json"; got != want {
+	if got, want := changes(all), "+one/a.mcpe.go +one/mcpe.go +one/oneclient/a.mcpe.go +one/oneclient/mcpe.go +two/a.mcpe.go +two/mcpe.go +two/twoclient/a.mcpe.go +two/twoclient/mcpe.go"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if err := all.Apply(); err != nil {
 		t.Fatal(err)
 	}
-	if p := plan(t, gen.Request{Dir: dir, Files: []string{"a.yaml"}, Out: "two"}); !p.Clean() {
+	if p := plan(t, r); !p.Clean() {
 		t.Errorf("two is not clean: %s", changes(p))
 	}
 }
@@ -303,22 +353,13 @@ func TestMerge(t *testing.T) {
 // has really changed is written.
 func TestPlanOfCRLF(t *testing.T) {
 	dir := module(t, map[string]string{"a.yaml": eventFile("a.x"), "b.yaml": eventFile("b.x")})
-	r := gen.Request{Dir: dir, Files: []string{"a.yaml", "b.yaml"}, Out: "out"}
+	r := gen.Request{Dir: dir, Files: []string{"a.yaml", "b.yaml"}, Out: "out", Emit: []string{"server", "tools"}}
 	apply(t, r)
-	files, err := filepath.Glob(filepath.Join(dir, "out", "*"))
-	if err != nil || len(files) != 5 {
-		t.Fatal(files, err)
+	files := readTree(t, filepath.Join(dir, "out"))
+	for name, content := range files {
+		write(t, filepath.Join(dir, "out"), name, strings.ReplaceAll(content, "\n", "\r\n"))
 	}
-	for _, f := range files {
-		content, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(f, []byte(strings.ReplaceAll(string(content), "\n", "\r\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if p := plan(t, r); !p.Clean() || len(p.Unchanged) != 5 {
+	if p := plan(t, r); !p.Clean() || len(files) != 8 || len(p.Unchanged) != 8 {
 		t.Errorf("a checkout with CRLF is not current: %v", p)
 	}
 	write(t, dir, "a.yaml", eventFile("a.y"))
@@ -326,7 +367,7 @@ func TestPlanOfCRLF(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Files = r.Files[:1]
-	if got, want := apply(t, r), "~out/a.mcpe.go ~out/mcpe.go ~out/mcpe.schemas.json ~out/tools.json -out/b.mcpe.go"; got != want {
+	if got, want := apply(t, r), "~out/a.mcpe.go ~out/mcpe.go ~out/outserver/a.mcpe.go ~out/outserver/mcpe.go ~out/outserver/mcpe.schemas.json ~out/outserver/tools.json -out/b.mcpe.go -out/outserver/b.mcpe.go"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // maxEventBytes bounds the generated Go of a simple event type on average. About 300 of them are the constant
 // of its name and the alias of what a client receives, which are for readers of the code that uses them, and
 // 800 the subscription with its three methods.
-const maxEventBytes = 3400
+const maxEventBytes = 3700
 
 // simpleEvents are event types as people name them, with 3 arguments and 5 payload members each.
 var simpleEvents = []string{
@@ -55,8 +55,7 @@ func simpleFile() string {
 // TestSize measures the generated code of simple event types and bounds it; -v prints what the bytes
 // are spent on.
 func TestSize(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir, "simple.yaml", simpleFile())
+	dir := module(t, map[string]string{"simple.yaml": simpleFile()})
 	p, diags, err := gen.Generate(t.Context(), gen.Request{Dir: dir, Files: []string{"simple.yaml"}, Out: "simple"})
 	if err != nil || p == nil {
 		t.Fatal(diagnosticText(diags), err)

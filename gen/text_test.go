@@ -42,8 +42,7 @@ func fileOfText(t *testing.T, text string) string {
 // outline returns the declarations of generated Go code in order and the values of its string literals.
 func outline(t *testing.T, text string) (declared, literals []string) {
 	t.Helper()
-	dir := t.TempDir()
-	write(t, dir, "e.json", fileOfText(t, text))
+	dir := module(t, map[string]string{"e.json": fileOfText(t, text)})
 	p, diags, err := gen.Generate(t.Context(), gen.Request{Dir: dir, Files: []string{"e.json"}, Out: "out"})
 	if err != nil || p == nil {
 		t.Fatalf("%q: %v %v", text, diagnosticText(diags), err)

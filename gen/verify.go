@@ -36,8 +36,9 @@ func (p *Plan) Verify(ctx context.Context) ([]diagnostic.Diagnostic, error) {
 		}
 	}
 	var diags []source.Diagnostic
+	missing := map[string]bool{} // modules, each reported once
 	for _, out := range p.packages {
-		found, err := out.check(ctx, overlay)
+		found, err := out.check(ctx, overlay, missing)
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +56,7 @@ func (p *Plan) packageOf(file string) string {
 	return "p"
 }
 
-func (o output) check(ctx context.Context, overlay map[string][]byte) ([]source.Diagnostic, error) {
+func (o output) check(ctx context.Context, overlay map[string][]byte, missing map[string]bool) ([]source.Diagnostic, error) {
 	if _, err := os.Stat(filepath.Join(o.base, "go.mod")); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("verify %s: found no go.mod in the directory or its parents; create one with go mod init", o.shown)
 	}
@@ -83,7 +84,6 @@ func (o output) check(ctx context.Context, overlay map[string][]byte) ([]source.
 		return nil, fmt.Errorf("verify %s: %w", o.shown, err)
 	}
 	var diags []source.Diagnostic
-	missing := map[string]bool{}
 	for _, pkg := range loaded {
 		// The go command compiles to get export data. Its single error repeats the errors that the type checker reports
 		// one by one.

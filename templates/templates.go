@@ -160,7 +160,7 @@ type From struct {
 	// Service is the service's name in event files, for example "standard-webhooks". Title is its display name. GoName
 	// is the prefix of Go names.
 	Service, Title, GoName string
-	// Package is the name of the generated package and of the event file.
+	// Package is the name of the package with the generated types, and of the event file.
 	Package string
 	// EventFile is the event file. Sample is the body of a webhook for the first of Events.
 	EventFile, Sample []byte
@@ -178,7 +178,7 @@ func (f From) Env() string {
 	return strings.ToUpper(strings.ReplaceAll(f.Service, "-", "_")) + "_SECRET"
 }
 
-// Package returns the name of the generated package, which is below internal/.
+// Package returns the name of the package with the generated types, which is below internal/.
 func (s Scaffold) Package() string {
 	if s.From != nil {
 		return s.From.Package

@@ -4,15 +4,8 @@
 package sample
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // BenchSampleEventName is the name of the event type.
@@ -88,51 +81,5 @@ func (v BenchSamplePayloadSeverity) Known() bool {
 	return false
 }
 
-// BenchSampleHooks customize bench.sample.
-type BenchSampleHooks = server.Hooks[BenchSampleArguments, BenchSamplePayload]
-
-// BenchSampleEmitter emits bench.sample.
-type BenchSampleEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *BenchSampleEmitter) Emit(ctx context.Context, p BenchSamplePayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterBenchSample adds bench.sample to s.
-func RegisterBenchSample(s *server.Server, h BenchSampleHooks, o ...server.TypeOption) (*BenchSampleEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, BenchSampleEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*BenchSampleEmitter)(e), err
-}
-
 // BenchSampleEvent is an occurrence of bench.sample as a client receives it.
 type BenchSampleEvent = events.Event[BenchSampleArguments, BenchSamplePayload]
-
-// BenchSampleSubscription delivers the occurrences of bench.sample.
-type BenchSampleSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *BenchSampleSubscription) Events() iter.Seq2[*BenchSampleEvent, error] {
-	return clientimpl.Events[*BenchSampleEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *BenchSampleSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *BenchSampleSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeBenchSample subscribes to bench.sample.
-func SubscribeBenchSample(ctx context.Context, c *client.Client, args BenchSampleArguments, o ...client.SubscribeOption) (*BenchSampleSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, BenchSampleEventName, "f70bbbe3098af1031c574ddcae9b47a2", &args, o)
-	return (*BenchSampleSubscription)(s), err
-}
-
-// HandleBenchSample binds f to the occurrences of bench.sample: see [client.Handle].
-func HandleBenchSample(args BenchSampleArguments, f func(context.Context, *BenchSampleEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(BenchSampleEventName, "f70bbbe3098af1031c574ddcae9b47a2", &args, f, o)
-}

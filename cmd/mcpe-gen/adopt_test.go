@@ -56,6 +56,7 @@ func TestAdopt(t *testing.T) {
 			}
 			return nil, nil, nil
 `},
+		{"\t\"example.com/tickets/internal/notes/notesserver\"", "\t\"example.com/tickets/internal/notes\"\n\t\"example.com/tickets/internal/notes/notesserver\""},
 		{"\teventserver \"", "\t\"github.com/mcpe-gen/mcpe-gen/runtime/events\"\n\teventserver \""},
 	} {
 		if strings.Count(text, edit[0]) != 1 {

@@ -160,6 +160,7 @@ func TestAdoptFlags(t *testing.T) {
 	for _, edit := range [][2]string{
 		{"\t_ = noteAdded // noteAdded.Emit tells every subscriber\n", ""},
 		{"return nil, nil, nil", "return nil, nil, noteAdded.Emit(ctx, notes.NoteAddedPayload{ID: n.ID, Author: notes.Author{Name: n.Author}, Text: n.Text, AddedAt: events.NewTime(time.Now())})"},
+		{"\t\"example.com/tickets/internal/notes/notesserver\"", "\t\"example.com/tickets/internal/notes\"\n\t\"example.com/tickets/internal/notes/notesserver\""},
 		{"\teventserver \"", "\t\"github.com/mcpe-gen/mcpe-gen/runtime/events\"\n\teventserver \""},
 		{"\t_ = console ", "\tgo func() { log.Fatal(http.ListenAndServe(\"127.0.0.1:0\", console)) }() "},
 	} {

@@ -26,8 +26,8 @@ var serverShapes = map[string]string{
 	"commands": "func main() {\n\tswitch {\n\tcase impl == nil:\n\t\tVAR := mcp.NewServer(impl, nil)\n\t\tSERVE\n\tdefault:\n\t\tpanic(1)\n\t}\n}\n",
 	"logrus":   "import log \"github.com/sirupsen/logrus\"\n\nfunc main() {\n\tVAR := mcp.NewServer(impl, nil)\n\tlog.Info(1)\n\tSERVE\n}\n",
 	"otherlog": "import log \"example.com/adopt/log\"\n\nfunc main() {\n\tVAR := mcp.NewServer(impl, nil)\n\tlog.Info(1)\n\tSERVE\n}\n",
-	"names": "import \"log\"\n\nfunc main() {\n\tlog.Print()\n\tlog, os, transport, events, notes, github, es := 1, 2, 3, 4, 5, 6, 7\n\tVAR := mcp.NewServer(impl, nil)\n\tSERVE\n" +
-		"\tprintln(log, os, transport, events, notes, github, es)\n}\n",
+	"names": "import \"log\"\n\nfunc main() {\n\tlog.Print()\n\tlog, os, transport, events, notesserver, githubserver, es := 1, 2, 3, 4, 5, 6, 7\n\tVAR := mcp.NewServer(impl, nil)\n\tSERVE\n" +
+		"\tprintln(log, os, transport, events, notesserver, githubserver, es)\n}\n",
 }
 
 var servedBy = map[string]string{

@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -44,11 +43,7 @@ events:
 // An event file may have any character of JSON by its escape; what the verbs write of it is valid and says the
 // same.
 func TestCharactersByEscape(t *testing.T) {
-	dir := t.TempDir()
-	text := strings.ReplaceAll(oddEvents, "~", oddEscapes)
-	if err := os.WriteFile(filepath.Join(dir, "odd.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := writeFiles(t, map[string]string{"go.mod": goMod, "odd.yaml": strings.ReplaceAll(oddEvents, "~", oddEscapes)})
 	for _, args := range [][]string{
 		{"generate", "odd.yaml", "-o", "code", "--typescript", "code"}, {"lint", "odd.yaml"}, {"docs", "odd.yaml", "-o", "pages"},
 		{"export", "asyncapi", "odd.yaml", "-o", "api.yaml"}, {"export", "asyncapi", "odd.yaml", "-o", "api.json"},
@@ -60,12 +55,13 @@ func TestCharactersByEscape(t *testing.T) {
 			t.Fatalf("%q: exit %d\n%s", args, code, out)
 		}
 	}
-	for _, name := range []string{"code/odd.mcpe.go", "code/events.ts", "pages/odd.md", "pages/odd.html", "api.yaml", "again.yaml"} {
+	for _, name := range []string{"code/odd.mcpe.go", "code/oddserver/odd.mcpe.go", "code/oddclient/odd.mcpe.go", "code/events.ts",
+		"pages/odd.md", "pages/odd.html", "api.yaml", "again.yaml"} {
 		text := readText(t, filepath.Join(dir, name))
 		if i := strings.IndexAny(text, oddCharacters); i >= 0 {
 			t.Errorf("%s has %q unescaped", name, text[i:min(i+40, len(text))])
 		}
-		if name != "code/odd.mcpe.go" && !strings.Contains(strings.ToLower(text), oddEscapes) {
+		if !strings.HasSuffix(name, ".go") && !strings.Contains(strings.ToLower(text), oddEscapes) {
 			t.Errorf("%s does not have the text by escapes", name)
 		}
 	}
@@ -93,24 +89,19 @@ func TestHiddenCharacters(t *testing.T) {
 		turning = "\u202e\u202b\u2066\u2067\u061c\u200f"
 		hidden  = turning + "\u200b\u00ad\ufe0f\u3164\u2060\U000e0041"
 	)
-	dir := t.TempDir()
 	in := "in" + hidden
 	if runtime.GOOS != "windows" {
 		in += "\nvar X = 1"
 	}
-	if err := os.Mkdir(filepath.Join(dir, in), 0o700); err != nil {
-		t.Fatal(err)
-	}
 	name := filepath.Join(in, "odd.yaml")
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.ReplaceAll(oddEvents, "~", "a"+hidden+"b")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := writeFiles(t, map[string]string{"go.mod": goMod, name: strings.ReplaceAll(oddEvents, "~", "a"+hidden+"b")})
 	for _, args := range [][]string{{"generate", name, "-o", "code", "--typescript", "code"}, {"docs", name, "-o", "pages"}, {"generate", name, "-o", "code", "--typescript", "code", "--check"}} {
 		if out, code := runIn(t, dir, args...); code != 0 {
 			t.Fatalf("%q: exit %d\n%s", args, code, out)
 		}
 	}
-	for _, name := range []string{"code/odd.mcpe.go", "code/mcpe.go", "code/events.ts", "pages/odd.md", "pages/odd.html"} {
+	for _, name := range []string{"code/odd.mcpe.go", "code/mcpe.go", "code/oddserver/odd.mcpe.go", "code/oddserver/mcpe.go",
+		"code/oddclient/odd.mcpe.go", "code/oddclient/mcpe.go", "code/events.ts", "pages/odd.md", "pages/odd.html"} {
 		text := readText(t, filepath.Join(dir, name))
 		raw := hidden
 		if strings.HasSuffix(name, ".go") { // in strings strconv.Quote escapes what turns, and leaves letters and marks
@@ -166,13 +157,10 @@ func goStrings(t *testing.T, path string) []string {
 
 // import reads a JSON document with these characters as they are, and a byte order mark before it.
 func TestImportOfCharacters(t *testing.T) {
-	dir := t.TempDir()
 	odd := strings.TrimPrefix(oddCharacters, "\x00")
 	doc := "\ufeff" + `{"openapi": "3.1.0", "webhooks": {"w": {"post": {"description": "` + odd + `", "requestBody": {"content":
 		{"application/json": {"schema": {"type": "object", "required": ["k"], "properties": {"k": {"enum": ["` + odd + `", "b"]}}}}}}}}}}`
-	if err := os.WriteFile(filepath.Join(dir, "api.json"), []byte(doc), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := writeFiles(t, map[string]string{"go.mod": goMod, "api.json": doc})
 	for _, args := range [][]string{{"import", "api.json", "-o", "events.yaml"}, {"generate", "events.yaml", "-o", "code"}} {
 		if out, code := runIn(t, dir, args...); code != 0 {
 			t.Fatalf("%q: exit %d\n%s", args, code, out)

@@ -37,7 +37,8 @@ func TestSkill(t *testing.T) {
 	}
 	dir := t.TempDir()
 	const module = "github.com/mcpe-gen/mcpe-gen"
-	code := "package main\n\nimport (\n\t\"context\"\n\t\"net/http\"\n\n\t\"github.com/modelcontextprotocol/go-sdk/mcp\"\n\n\t\"example.com/skill/internal/deploys\"\n"
+	code := "package main\n\nimport (\n\t\"context\"\n\t\"net/http\"\n\n\t\"github.com/modelcontextprotocol/go-sdk/mcp\"\n\n\t\"example.com/skill/internal/deploys\"\n" +
+		"\t\"example.com/skill/internal/deploys/deploysclient\"\n\t\"example.com/skill/internal/deploys/deploysserver\"\n"
 	for _, name := range []string{"client", "server", "store/clientmemory", "transport"} {
 		code += "\t\"" + module + "/runtime/" + name + "\"\n"
 	}

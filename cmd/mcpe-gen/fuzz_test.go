@@ -81,7 +81,7 @@ func FuzzReaders(f *testing.F) {
 		if asJSON {
 			name = "events.json"
 		}
-		readAll(t, writeFiles(t, map[string]string{name: string(text), "old.yaml": strings.ReplaceAll(oddEvents, "~", "x")}), name)
+		readAll(t, writeFiles(t, map[string]string{"go.mod": goMod, name: string(text), "old.yaml": strings.ReplaceAll(oddEvents, "~", "x")}), name)
 	})
 }
 
@@ -96,10 +96,12 @@ func FuzzEscapes(f *testing.F) {
 			t.Skip()
 		}
 		file := strings.ReplaceAll(oddEvents, "~", string(quoted[1:len(quoted)-1]))
-		dir := writeFiles(t, map[string]string{"events.yaml": file, "old.yaml": file})
+		dir := writeFiles(t, map[string]string{"go.mod": goMod, "events.yaml": file, "old.yaml": file})
 		readAll(t, dir, "events.yaml")
-		if _, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, "code", "events.mcpe.go"), nil, 0); err != nil && !os.IsNotExist(err) {
-			t.Error(err)
+		for _, below := range []string{"", "oddserver", "oddclient"} {
+			if _, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, "code", below, "events.mcpe.go"), nil, 0); err != nil && !os.IsNotExist(err) {
+				t.Error(err)
+			}
 		}
 		if exported, err := os.ReadFile(filepath.Join(dir, "exported.json")); err == nil && !json.Valid(exported) {
 			t.Errorf("not JSON: %s", exported)

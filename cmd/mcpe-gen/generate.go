@@ -13,16 +13,23 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/typescript"
 )
 
-const generateHelp = `Write a Go package for event files.
+const generateHelp = `Write Go packages for event files.
 
 Without FILE arguments, generate writes every package of mcpe.yaml. It looks for that
 file in the current directory and its parents; paths in it are relative to it. FILE
 arguments become one package in the directory that -o names; a config is then read
 only when -c names it.
 
-A package is written whole: one NAME.mcpe.go for each event file, those reached
-by $ref included, plus mcpe.go, mcpe.schemas.json and tools.json. Files that mcpe-gen wrote earlier
-and whose event file is gone are deleted; your own files are never touched.
+A package called notes becomes three Go packages: notes has the types, notesserver the
+code for servers and notesclient the code for clients, so that a server links no client
+and a client no server. The last two are in directories below the first, unless
+server: {out: DIR} and client: {out: DIR} in mcpe.yaml name others. They import the
+first, which must be in a Go module.
+
+Each is written whole: one NAME.mcpe.go for each event file, those reached by $ref
+included, plus mcpe.go; the one for servers also has mcpe.schemas.json and tools.json. Files
+that mcpe-gen wrote earlier and whose event file is gone are deleted; your own files
+are never touched.
 Generated files in other directories below mcpe.yaml, such as those of a package that
 was renamed, stay; a warning names them.
 Nothing is written when anything is wrong, and a file that would not change
@@ -35,8 +42,9 @@ The parts that --emit chooses from:
   tools    tool descriptors for MCP clients that do not support events
   ingress  webhook handlers for events that have "from"; written only when
            requested, and adds server
-Types are always written, and "--emit types" writes nothing else. What a part
-needs is imported only with it, so a program that only subscribes links no server.
+Types are always written, and "--emit types" writes nothing else, also outside a Go
+module. tools and ingress belong to the package for servers. A package without content
+is not written.
 
 TypeScript is written if mcpe.yaml has typescript: {out: DIR} or --typescript names a
 directory. events.ts has the types. emit in mcpe.yaml, or --emit-typescript, adds code
@@ -62,7 +70,7 @@ func newGenerate(c *command) *cobra.Command {
 		Example: `  # everything that mcpe.yaml describes
   mcpe-gen generate
 
-  # one package, without a config
+  # without a config
   mcpe-gen generate incidents.yaml -o internal/incidents --package incidents
 
   # in CI: fail with exit code 4 when generated code is not current
@@ -77,7 +85,7 @@ func newGenerate(c *command) *cobra.Command {
   # TypeScript, without Go
   mcpe-gen generate incidents.yaml --typescript web/src/events
 
-  # a package for clients only
+  # only the types and the code for clients
   mcpe-gen generate incidents.yaml -o incidents --emit client`,
 		ValidArgsFunction: completeEventFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -94,8 +102,8 @@ func newGenerate(c *command) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&f.out, "out", "o", "", "`dir` to write to (default: the config's; with FILE arguments the current one)")
-	flags.StringVar(&f.pkg, "package", "", "`name` of the Go package (default: the config's, the event file's, the directory's)")
+	flags.StringVarP(&f.out, "out", "o", "", "`dir` of the types, and of the other packages below it (default: the config's; with FILE arguments the current one)")
+	flags.StringVar(&f.pkg, "package", "", "`name` of the Go package with the types (default: the config's, the event file's, the directory's)")
 	flags.StringSliceVar(&f.emit, "emit", nil, "`parts` to write, of server,client,tools,ingress (default the first three)")
 	flags.StringVar(&f.typescript, "typescript", "", "`dir` to write TypeScript to; with FILE arguments and without -o, nothing else")
 	flags.StringSliceVar(&f.emitTypeScript, "emit-typescript", nil, "`parts` to write in addition to events.ts, of ai-sdk,client,webhook,schemas")

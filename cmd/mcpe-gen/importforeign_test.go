@@ -13,6 +13,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
+// goMod is a go.mod, which generate needs for more than types.
+const goMod = "module example.com/m\n"
+
 // writeFiles writes files below a new directory.
 func writeFiles(t *testing.T, files map[string]string) string {
 	t.Helper()
@@ -40,7 +43,7 @@ func TestImportOfOtherKeys(t *testing.T) {
 		"openapi.yaml":  oneWebhook("{type: object, properties: {a: {enum: [x, z]}}}", "      responses: {200: {description: OK}, true: {}}\n"),
 		"asyncapi.yaml": "asyncapi: 2.6.0\nchannels: {a: {subscribe: {message: {name: m, payload: {type: object, properties: {404: {type: string}, a: {enum: [x, z]}}}}}}}\n",
 	} {
-		dir := writeFiles(t, map[string]string{name: text})
+		dir := writeFiles(t, map[string]string{"go.mod": goMod, name: text})
 		for _, args := range [][]string{{"import", name, "-o", "events.yaml"}, {"generate", "-q", "events.yaml", "-o", "code"}} {
 			if out, code := runIn(t, dir, args...); code != 0 {
 				t.Errorf("%s: %q: exit %d\n%s", name, args, code, out)
@@ -63,6 +66,7 @@ func TestImportOfOtherKeys(t *testing.T) {
 // import writes.
 func TestImportDecodesReferences(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
+		"go.mod": goMod,
 		"api.yaml": oneWebhook("{$ref: '#/paths/~1c~1%7Bid%7D/post/requestBody/content/application~1json/schema'}", `
 paths:
   /c/{id}: {post: {requestBody: {content: {application/json: {schema: {type: object, required: [a], properties: {a: {$ref: '#/components/schemas/A%20b'}, p: {$ref: '#/components/schemas/A%20b/properties/50%25'}, f: {$ref: 'my%20files.yaml#/x%20y'}}}}}}}}
@@ -184,7 +188,7 @@ components:
 func TestImportOfInheritance(t *testing.T) {
 	for name, schema := range map[string]string{"direct": "{$ref: '#/components/schemas/Pet'}", "with a description": "{description: D., allOf: [{$ref: '#/components/schemas/Pet'}]}",
 		"member": "{type: object, required: [pet], properties: {pet: {$ref: '#/components/schemas/Pet'}}}"} {
-		dir := writeFiles(t, map[string]string{"api.yaml": oneWebhook(schema, pets), "mcpe.yaml": "version: 1\npackages: [{schemas: [events.yaml], out: code}]\n"})
+		dir := writeFiles(t, map[string]string{"go.mod": goMod, "api.yaml": oneWebhook(schema, pets), "mcpe.yaml": "version: 1\npackages: [{schemas: [events.yaml], out: code}]\n"})
 		for _, args := range [][]string{{"import", "api.yaml", "-o", "events.yaml"}, {"generate", "-q"}} {
 			if out, code := runIn(t, dir, args...); code != 0 {
 				t.Fatalf("%s: %q: exit %d\n%s\n%s", name, args, code, out, readText(t, filepath.Join(dir, "events.yaml")))

@@ -51,7 +51,7 @@ action). Stripe, Slack and GitLab have a few written by hand; standard-webhooks,
 and cloudevents have an example each.
 
 In a directory with a go.mod, init adds events to that module: events/, mcpe.yaml, the
-generated package, generate.go and tools/go.mod. The only existing files it changes are
+generated packages, generate.go and tools/go.mod. The only existing files it changes are
 go.mod and tools/go.mod, and it shows the changes. It does not edit your server: it finds
 where the server is created and served, and prints the lines to paste there. With
 --format json it prints the same lines as a list of edits that a coding agent applies:

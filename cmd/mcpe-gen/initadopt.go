@@ -251,7 +251,7 @@ func packageLines(t templates.Scaffold) []string {
 
 // wiringOf returns the wiring that connects a server to the scaffold's events.
 func wiringOf(t templates.Scaffold) adopt.Wiring {
-	w := adopt.Wiring{Import: t.Module + "/" + generatedDir(t), Package: t.Package(), Events: []string{"NoteAdded"},
+	w := adopt.Wiring{Import: t.Module + "/" + generatedDir(t) + "/" + t.Package() + "server", Name: t.Package(), Events: []string{"NoteAdded"},
 		Check: t.Source == "check", Webhooks: t.Webhooks, Console: t.Console}
 	if t.HasSetup() {
 		w.Setup = t.Module + "/internal/" + templates.SetupPackage

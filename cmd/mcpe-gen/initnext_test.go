@@ -53,7 +53,7 @@ func TestAdoptWorkspace(t *testing.T) {
 		t.Fatalf("next are %q, want %q", next, want)
 	}
 	resolve(t, dir)
-	generated := filepath.Join(dir, "internal", "notes", "tools.json")
+	generated := filepath.Join(dir, "internal", "notes", "notesserver", "tools.json")
 	if err := os.Remove(generated); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestAdoptVendored(t *testing.T) {
 	}
 	resolve(t, dir)
 	goRun(t, dir, "mod", "vendor")
-	generated := filepath.Join(dir, "internal", "notes", "tools.json")
+	generated := filepath.Join(dir, "internal", "notes", "notesserver", "tools.json")
 	if err := os.Remove(generated); err != nil {
 		t.Fatal(err)
 	}

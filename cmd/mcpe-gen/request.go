@@ -144,7 +144,7 @@ func applyConfig(r *gen.Request, cfg *config.Config) {
 // fillFromConfig sets values that no flag has set to those of the config.
 func fillFromConfig(r *gen.Request, p config.Package) {
 	if r.Out == "" {
-		r.Out = p.Out
+		r.Out, r.ServerOut, r.ClientOut = p.Out, p.Server, p.Client
 	}
 	if r.Package == "" {
 		r.Package = p.Name

@@ -62,8 +62,8 @@ const rootHelp = `Mcpe-gen turns event files into typed Go for the MCP Events ex
 
 An event file describes event types in YAML: what a subscriber may ask for
 (inputSchema) and what an event carries (payloadSchema). From it mcpe-gen writes
-a Go package: typed arguments and payloads, registration and emitters for
-servers, subscriptions for clients, and tool descriptors. Generated code is
+Go packages: typed arguments and payloads, registration, emitters and tool
+descriptors for servers, and subscriptions for clients. Generated code is
 short, committed next to yours, and the same bytes on every machine.
 
 A new project starts with "mcpe-gen init". In a project with an mcpe.yaml,

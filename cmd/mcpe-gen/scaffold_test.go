@@ -37,7 +37,7 @@ func TestScaffold(t *testing.T) {
 	dir := scaffold(t)
 	goRun(t, dir, "build", "-o", "server.exe", ".")
 	writeReadme(t, dir)
-	generated := filepath.Join(dir, "internal", "notes", "tools.json")
+	generated := filepath.Join(dir, "internal", "notes", "notesserver", "tools.json")
 	for _, from := range []string{".", "internal/notes"} {
 		if err := os.Remove(generated); err != nil {
 			t.Fatal(err)
@@ -152,7 +152,8 @@ func writeReadme(t *testing.T, dir string) {
 	var text strings.Builder
 	text.WriteString("package main\n\nimport (\n")
 	for _, path := range []string{"context", "fmt", "log", "net/http", "time", "github.com/modelcontextprotocol/go-sdk/mcp",
-		module + "client", module + "events", module + "server", module + "transport", "example.com/demo/internal/notes"} {
+		module + "client", module + "events", module + "server", module + "transport", "example.com/demo/internal/notes",
+		"example.com/demo/internal/notes/notesclient", "example.com/demo/internal/notes/notesserver"} {
 		fmt.Fprintf(&text, "\t%q\n", path)
 	}
 	text.WriteString(")\n\nvar _, _ = readme0, readme1\n")

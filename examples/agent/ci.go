@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/ci"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/ci/ciserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -22,7 +23,7 @@ type ciServer struct {
 	url     string
 	es      *server.Server
 	web     *http.Server
-	emitter *ci.RunCompletedEmitter
+	emitter *ciserver.RunCompletedEmitter
 
 	mu      sync.Mutex
 	runs    map[string]ci.RunCompletedPayload
@@ -37,7 +38,7 @@ func startCI(log *slog.Logger) (*ciServer, error) {
 	if s.es, err = server.New(srv, server.Options{Logger: log}); err != nil {
 		return nil, err
 	}
-	if s.emitter, err = ci.RegisterRunCompleted(s.es, ci.RunCompletedHooks{}); err != nil {
+	if s.emitter, err = ciserver.RegisterRunCompleted(s.es, ciserver.RunCompletedHooks{}); err != nil {
 		return nil, err
 	}
 	mcp.AddTool(srv, &mcp.Tool{Name: "rerun_job", Description: "Run the job of a failed run again."}, s.rerun)

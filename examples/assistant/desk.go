@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/assistant"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/assistant/assistantserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
@@ -23,8 +24,8 @@ const maxIncidents = 200
 // A desk stores the incidents and emits their events. It simulates an incident system. At every start, it is empty and
 // numbers incidents from 1.
 type desk struct {
-	created  *assistant.IncidentCreatedEmitter
-	resolved *assistant.IncidentResolvedEmitter
+	created  *assistantserver.IncidentCreatedEmitter
+	resolved *assistantserver.IncidentResolvedEmitter
 	log      *slog.Logger
 
 	mu        sync.Mutex
@@ -40,10 +41,10 @@ type incident struct {
 // newDesk registers the event types and the tools.
 func newDesk(srv *mcp.Server, es *server.Server, log *slog.Logger) (d *desk, err error) {
 	d = &desk{log: log}
-	if d.created, err = assistant.RegisterIncidentCreated(es, assistant.IncidentCreatedHooks{}); err != nil {
+	if d.created, err = assistantserver.RegisterIncidentCreated(es, assistantserver.IncidentCreatedHooks{}); err != nil {
 		return nil, err
 	}
-	if d.resolved, err = assistant.RegisterIncidentResolved(es, assistant.IncidentResolvedHooks{}); err != nil {
+	if d.resolved, err = assistantserver.RegisterIncidentResolved(es, assistantserver.IncidentResolvedHooks{}); err != nil {
 		return nil, err
 	}
 	mcp.AddTool(srv, &mcp.Tool{Name: "raise_incident", Description: "Raises an incident and tells everybody who subscribed to incident.created. All arguments are optional."}, d.raise)

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/assistant"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/assistant/assistantclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
@@ -65,7 +66,7 @@ func TestOneEmitReachesAll(t *testing.T) {
 			})()
 			byPush := client.WithMode("push")
 			for by, o := range map[string]client.SubscribeOption{"MCP Events": byPush, "MCPE": mcpeclient.New(c.Client).Via(mcpeclient.Options{})} {
-				sub, err := assistant.SubscribeIncidentCreated(t.Context(), c.Client, assistant.IncidentCreatedArguments{}, o)
+				sub, err := assistantclient.SubscribeIncidentCreated(t.Context(), c.Client, assistant.IncidentCreatedArguments{}, o)
 				if err != nil {
 					t.Fatal(by, err)
 				}
@@ -208,7 +209,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sub, err := assistant.SubscribeIncidentCreated(t.Context(), c, assistant.IncidentCreatedArguments{}, client.WithMode("push"))
+	sub, err := assistantclient.SubscribeIncidentCreated(t.Context(), c, assistant.IncidentCreatedArguments{}, client.WithMode("push"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/examples/assistant/report"
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/assistant"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/assistant/assistantclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
@@ -75,7 +76,7 @@ type item struct {
 }
 
 // receiveItems returns a channel of the items of a subscription. It reads until the subscription ends.
-func receiveItems(sub *assistant.IncidentCreatedSubscription) <-chan item {
+func receiveItems(sub *assistantclient.IncidentCreatedSubscription) <-chan item {
 	items := make(chan item, 16)
 	go func() {
 		defer close(items)
@@ -106,13 +107,13 @@ func next(ctx context.Context, by string, items <-chan item, want string) (p ass
 
 // subscriptions receives the same incident with two protocols.
 func subscriptions(ctx context.Context, c *client.Client, out io.Writer) error {
-	events, err := assistant.SubscribeIncidentCreated(ctx, c, assistant.IncidentCreatedArguments{Severity: assistant.SeverityP1}, client.WithMode("push"))
+	events, err := assistantclient.SubscribeIncidentCreated(ctx, c, assistant.IncidentCreatedArguments{Severity: assistant.SeverityP1}, client.WithMode("push"))
 	if err != nil {
 		return fmt.Errorf("MCP Events: %w", err)
 	}
 	defer events.Close()
 	m := mcpeclient.New(c)
-	tagged, err := assistant.SubscribeIncidentCreated(ctx, c, assistant.IncidentCreatedArguments{}, m.Via(mcpeclient.Options{Tags: []string{"ops"}}))
+	tagged, err := assistantclient.SubscribeIncidentCreated(ctx, c, assistant.IncidentCreatedArguments{}, m.Via(mcpeclient.Options{Tags: []string{"ops"}}))
 	if err != nil {
 		return fmt.Errorf("MCPE: %w", err)
 	}

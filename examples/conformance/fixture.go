@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/conformance"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/conformance/conformanceserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -107,17 +108,17 @@ func (f *fixture) build(ctx context.Context) (err error) {
 			err = errors.Join(err, shutdown(es))
 		}
 	}()
-	tick, err := conformance.RegisterConformanceTick(es, conformance.ConformanceTickHooks{Match: everyNth})
+	tick, err := conformanceserver.RegisterConformanceTick(es, conformanceserver.ConformanceTickHooks{Match: everyNth})
 	if err != nil {
 		return err
 	}
-	if _, err := conformance.RegisterConformanceSpare(es, conformance.ConformanceSpareHooks{}); err != nil {
+	if _, err := conformanceserver.RegisterConformanceSpare(es, conformanceserver.ConformanceSpareHooks{}); err != nil {
 		return err
 	}
-	if _, err := conformance.RegisterConformanceCapped(es, conformance.ConformanceCappedHooks{}, server.WithMaxStreams(cappedStreams)); err != nil {
+	if _, err := conformanceserver.RegisterConformanceCapped(es, conformanceserver.ConformanceCappedHooks{}, server.WithMaxStreams(cappedStreams)); err != nil {
 		return err
 	}
-	hook, err := conformance.RegisterConformanceHook(es, conformance.ConformanceHookHooks{})
+	hook, err := conformanceserver.RegisterConformanceHook(es, conformanceserver.ConformanceHookHooks{})
 	if err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func everyNth(_ context.Context, p *conformance.ConformanceTickPayload, a *confo
 }
 
 // emit emits an event of each periodic type in every interval.
-func (f *fixture) emit(ctx context.Context, tick *conformance.ConformanceTickEmitter, hook *conformance.ConformanceHookEmitter) {
+func (f *fixture) emit(ctx context.Context, tick *conformanceserver.ConformanceTickEmitter, hook *conformanceserver.ConformanceHookEmitter) {
 	ticker := time.NewTicker(f.options.cadence)
 	defer ticker.Stop()
 	for {

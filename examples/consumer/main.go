@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents/incidentsclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 )
@@ -43,13 +44,13 @@ func run() error {
 	}
 	defer c.Close()
 	return client.Consume(ctx, c, client.ConsumeOptions{Store: store, Workers: 8, MaxTries: 3},
-		incidents.HandleIncidentCreated(incidents.IncidentCreatedArguments{}, func(ctx context.Context, ev *incidents.IncidentCreatedEvent) error {
+		incidentsclient.HandleIncidentCreated(incidents.IncidentCreatedArguments{}, func(ctx context.Context, ev *incidents.IncidentCreatedEvent) error {
 			return call(ctx, ev.ID, fmt.Sprintf("%s is a new %s", ev.Data.IncidentID, ev.Data.Severity))
 		}),
-		incidents.HandleIncidentUpdated(incidents.IncidentUpdatedArguments{}, func(ctx context.Context, ev *incidents.IncidentUpdatedEvent) error {
+		incidentsclient.HandleIncidentUpdated(incidents.IncidentUpdatedArguments{}, func(ctx context.Context, ev *incidents.IncidentUpdatedEvent) error {
 			return call(ctx, ev.ID, fmt.Sprintf("%s has changed %d times", ev.Data.IncidentID, client.BurstOf(ctx, ev).Count))
 		}, client.WithCoalescing(client.Coalescing{Quiet: time.Second})),
-		incidents.HandleIncidentDigest(incidents.IncidentDigestArguments{}, func(ctx context.Context, ev *incidents.IncidentDigestEvent) error {
+		incidentsclient.HandleIncidentDigest(incidents.IncidentDigestArguments{}, func(ctx context.Context, ev *incidents.IncidentDigestEvent) error {
 			if len(ev.Data.Open) == 0 {
 				return nil
 			}

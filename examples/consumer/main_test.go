@@ -28,6 +28,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents/incidentsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
@@ -54,9 +55,9 @@ type desk struct {
 	address string
 
 	es      *server.Server
-	created *incidents.IncidentCreatedEmitter
-	updated *incidents.IncidentUpdatedEmitter
-	digest  *incidents.IncidentDigestEmitter
+	created *incidentsserver.IncidentCreatedEmitter
+	updated *incidentsserver.IncidentUpdatedEmitter
+	digest  *incidentsserver.IncidentDigestEmitter
 	stop    func()
 
 	mu        sync.Mutex
@@ -76,15 +77,15 @@ func (d *desk) start() {
 		d.t.Fatal(err)
 	}
 	var failed [3]error
-	d.created, failed[0] = incidents.RegisterIncidentCreated(d.es, incidents.IncidentCreatedHooks{
+	d.created, failed[0] = incidentsserver.RegisterIncidentCreated(d.es, incidentsserver.IncidentCreatedHooks{
 		OnSubscribe: func(context.Context, server.Subscription, *incidents.IncidentCreatedArguments) error {
 			return d.follow(1)
 		}})
-	d.updated, failed[1] = incidents.RegisterIncidentUpdated(d.es, incidents.IncidentUpdatedHooks{
+	d.updated, failed[1] = incidentsserver.RegisterIncidentUpdated(d.es, incidentsserver.IncidentUpdatedHooks{
 		OnSubscribe: func(context.Context, server.Subscription, *incidents.IncidentUpdatedArguments) error {
 			return d.follow(1)
 		}})
-	d.digest, failed[2] = incidents.RegisterIncidentDigest(d.es, incidents.IncidentDigestHooks{
+	d.digest, failed[2] = incidentsserver.RegisterIncidentDigest(d.es, incidentsserver.IncidentDigestHooks{
 		OnSubscribe: func(context.Context, server.Subscription, *incidents.IncidentDigestArguments) error {
 			return d.follow(1)
 		}})

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/github"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/github/githubclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
@@ -200,7 +201,7 @@ func (s *stage) runReader(ctx context.Context, mode string, subscribed chan<- st
 	defer c.Close()
 	w, cursor := s.ways[mode], ""
 	for first := true; ; first = false {
-		sub, err := github.SubscribeIssuesOpened(ctx, c, github.IssuesOpenedArguments{}, client.WithManualAck(), client.WithCursor(cursor))
+		sub, err := githubclient.SubscribeIssuesOpened(ctx, c, github.IssuesOpenedArguments{}, client.WithManualAck(), client.WithCursor(cursor))
 		if err != nil {
 			return ignoreCanceled(ctx, err)
 		}
@@ -222,7 +223,7 @@ func (s *stage) runReader(ctx context.Context, mode string, subscribed chan<- st
 }
 
 // readUntilPaused reads events until the subscriber is paused. It returns the cursor from which to continue.
-func (s *stage) readUntilPaused(ctx context.Context, mode string, sub *github.IssuesOpenedSubscription) (cursor string, err error) {
+func (s *stage) readUntilPaused(ctx context.Context, mode string, sub *githubclient.IssuesOpenedSubscription) (cursor string, err error) {
 	var closer sync.WaitGroup
 	done := make(chan struct{})
 	closer.Go(func() {

@@ -30,7 +30,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/examples/generated/github"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/github/githubserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
@@ -115,7 +115,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 		return err
 	}
 	if o.tools {
-		if err := errors.Join(es.AddReadTools(github.ReadTools()...), es.AddWaitTool()); err != nil {
+		if err := errors.Join(es.AddReadTools(githubserver.ReadTools()...), es.AddWaitTool()); err != nil {
 			return err
 		}
 	}

@@ -7,33 +7,34 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/github"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/github/githubserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // register registers the event types and returns their emitters by X-GitHub-Event.
 func register(es *server.Server) (map[string]emitFunc, error) {
-	pullRequest, err := github.RegisterPullRequestOpened(es, github.PullRequestOpenedHooks{})
+	pullRequest, err := githubserver.RegisterPullRequestOpened(es, githubserver.PullRequestOpenedHooks{})
 	if err != nil {
 		return nil, err
 	}
-	issue, err := github.RegisterIssuesOpened(es, github.IssuesOpenedHooks{})
+	issue, err := githubserver.RegisterIssuesOpened(es, githubserver.IssuesOpenedHooks{})
 	if err != nil {
 		return nil, err
 	}
-	comment, err := github.RegisterIssueCommentCreated(es, github.IssueCommentCreatedHooks{})
+	comment, err := githubserver.RegisterIssueCommentCreated(es, githubserver.IssueCommentCreatedHooks{})
 	if err != nil {
 		return nil, err
 	}
-	push, err := github.RegisterPush(es, github.PushHooks{})
+	push, err := githubserver.RegisterPush(es, githubserver.PushHooks{})
 	if err != nil {
 		return nil, err
 	}
-	run, err := github.RegisterWorkflowRunCompleted(es, github.WorkflowRunCompletedHooks{})
+	run, err := githubserver.RegisterWorkflowRunCompleted(es, githubserver.WorkflowRunCompletedHooks{})
 	if err != nil {
 		return nil, err
 	}
-	release, err := github.RegisterReleasePublished(es, github.ReleasePublishedHooks{})
+	release, err := githubserver.RegisterReleasePublished(es, githubserver.ReleasePublishedHooks{})
 	if err != nil {
 		return nil, err
 	}

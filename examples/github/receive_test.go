@@ -21,6 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/github"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/github/githubclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
 )
@@ -81,7 +82,7 @@ func TestRealBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pulls := eventstest.Subscribe(t, eventstest.NewClient(t, es), github.SubscribePullRequestOpened, github.PullRequestOpenedArguments{})
+	pulls := eventstest.Subscribe(t, eventstest.NewClient(t, es), githubclient.SubscribePullRequestOpened, github.PullRequestOpenedArguments{})
 
 	rc := httptest.NewServer(&receiver{secret: []byte("s"), emit: emit, log: quiet})
 	defer rc.Close()

@@ -32,6 +32,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets/ticketsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/otelevents"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -89,7 +90,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	created, err := tickets.RegisterTicketCreated(es, tickets.TicketCreatedHooks{})
+	created, err := ticketsserver.RegisterTicketCreated(es, ticketsserver.TicketCreatedHooks{})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets/ticketsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
@@ -21,7 +22,7 @@ import (
 type desk struct {
 	db      *pgxpool.Pool
 	events  *postgres.Store
-	created *tickets.TicketCreatedEmitter
+	created *ticketsserver.TicketCreatedEmitter
 	log     *slog.Logger
 }
 

@@ -25,7 +25,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets/ticketsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
@@ -97,7 +97,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	created, err := tickets.RegisterTicketCreated(es, tickets.TicketCreatedHooks{})
+	created, err := ticketsserver.RegisterTicketCreated(es, ticketsserver.TicketCreatedHooks{})
 	if err != nil {
 		return err
 	}

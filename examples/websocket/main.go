@@ -22,6 +22,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets/ticketsclient"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets/ticketsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -50,7 +52,7 @@ func serve(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	created, err := tickets.RegisterTicketCreated(es, tickets.TicketCreatedHooks{})
+	created, err := ticketsserver.RegisterTicketCreated(es, ticketsserver.TicketCreatedHooks{})
 	if err != nil {
 		return err
 	}
@@ -96,7 +98,7 @@ func follow(ctx context.Context, to dialer, each func(*tickets.TicketCreatedPayl
 		return err
 	}
 	defer c.Close()
-	sub, err := tickets.SubscribeTicketCreated(ctx, c, tickets.TicketCreatedArguments{})
+	sub, err := ticketsclient.SubscribeTicketCreated(ctx, c, tickets.TicketCreatedArguments{})
 	if err != nil {
 		return err
 	}

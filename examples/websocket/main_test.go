@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets/ticketsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -26,7 +27,7 @@ func TestWebSocket(t *testing.T) {
 	}
 	var mu sync.Mutex
 	callers := map[string]bool{}
-	created, err := tickets.RegisterTicketCreated(es, tickets.TicketCreatedHooks{
+	created, err := ticketsserver.RegisterTicketCreated(es, ticketsserver.TicketCreatedHooks{
 		Authorize: func(_ context.Context, principal string, _ *tickets.TicketCreatedArguments) error {
 			mu.Lock()
 			defer mu.Unlock()

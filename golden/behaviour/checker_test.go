@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	sources "github.com/mcpe-gen/mcpe-gen/golden/sources/want"
+	"github.com/mcpe-gen/mcpe-gen/golden/sources/want/sourcesserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
@@ -26,16 +27,16 @@ func TestNilChecker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Shutdown(context.Background())
-	if err := sources.RegisterMailReceived(s, nil, sources.MailReceivedHooks{}); err == nil || !strings.Contains(err.Error(), `registering event "mail.received": the check is nil`) {
+	if err := sourcesserver.RegisterMailReceived(s, nil, sourcesserver.MailReceivedHooks{}); err == nil || !strings.Contains(err.Error(), `registering event "mail.received": the check is nil`) {
 		t.Errorf("check: %v", err)
 	}
-	if e, err := sources.RegisterMailMoved(s, nil, sources.MailMovedHooks{}); e != nil || err == nil || !strings.Contains(err.Error(), "the check is nil") {
+	if e, err := sourcesserver.RegisterMailMoved(s, nil, sourcesserver.MailMovedHooks{}); e != nil || err == nil || !strings.Contains(err.Error(), "the check is nil") {
 		t.Errorf("both: %v", err)
 	}
-	if err := sources.RegisterMailReceived(s, sources.MailReceivedYield(nil), sources.MailReceivedHooks{}); err == nil || !strings.Contains(err.Error(), "the check is nil") {
+	if err := sourcesserver.RegisterMailReceived(s, sourcesserver.MailReceivedYield(nil), sourcesserver.MailReceivedHooks{}); err == nil || !strings.Contains(err.Error(), "the check is nil") {
 		t.Errorf("a function: %v", err)
 	}
-	if err := sources.RegisterMailReceived(s, mailbox{}, sources.MailReceivedHooks{}); err != nil {
+	if err := sourcesserver.RegisterMailReceived(s, mailbox{}, sourcesserver.MailReceivedHooks{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -43,7 +44,7 @@ func TestNilChecker(t *testing.T) {
 // SRV-1: the generated type of a function that yields is a checker.
 func TestYieldIsAChecker(t *testing.T) {
 	type found = events.Found[sources.MailReceivedPayload]
-	var c sources.MailReceivedChecker = sources.MailReceivedYield(func(_ context.Context, _ sources.MailReceivedArguments, cursor string) iter.Seq2[found, error] {
+	var c sourcesserver.MailReceivedChecker = sourcesserver.MailReceivedYield(func(_ context.Context, _ sources.MailReceivedArguments, cursor string) iter.Seq2[found, error] {
 		return func(yield func(found, error) bool) {
 			if yield(found{Item: &events.Item[sources.MailReceivedPayload]{ID: "m"}, Cursor: cursor + "1"}, nil) {
 				yield(found{Cursor: cursor + "2"}, nil)

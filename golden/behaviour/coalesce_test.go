@@ -8,6 +8,8 @@ import (
 	"time"
 
 	coalesce "github.com/mcpe-gen/mcpe-gen/golden/coalesce/want"
+	"github.com/mcpe-gen/mcpe-gen/golden/coalesce/want/coalesceclient"
+	"github.com/mcpe-gen/mcpe-gen/golden/coalesce/want/coalesceserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientmemory"
@@ -18,11 +20,11 @@ import (
 func TestCoalesce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		es := eventstest.NewServer(t)
-		updated, err := coalesce.RegisterPullRequestUpdated(es, coalesce.PullRequestUpdatedHooks{})
+		updated, err := coalesceserver.RegisterPullRequestUpdated(es, coalesceserver.PullRequestUpdatedHooks{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		progressed, err := coalesce.RegisterBuildProgressed(es, coalesce.BuildProgressedHooks{})
+		progressed, err := coalesceserver.RegisterBuildProgressed(es, coalesceserver.BuildProgressedHooks{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,14 +34,14 @@ func TestCoalesce(t *testing.T) {
 		c := eventstest.NewClient(t, es)
 		go func() {
 			done <- client.Consume(ctx, c.Client, client.ConsumeOptions{Store: clientmemory.NewCursors()},
-				coalesce.HandlePullRequestUpdated(coalesce.PullRequestUpdatedArguments{}, func(ctx context.Context, ev *coalesce.PullRequestUpdatedEvent) error {
+				coalesceclient.HandlePullRequestUpdated(coalesce.PullRequestUpdatedArguments{}, func(ctx context.Context, ev *coalesce.PullRequestUpdatedEvent) error {
 					b := client.BurstOf(ctx, ev)
 					for _, e := range b.Events {
 						seen <- fmt.Sprint(e.Data.Repository, e.Data.PullRequest.Number, " of ", b.Count)
 					}
 					return nil
 				}, client.WithCoalescing()),
-				coalesce.HandleBuildProgressed(coalesce.BuildProgressedArguments{}, func(ctx context.Context, ev *coalesce.BuildProgressedEvent) error {
+				coalesceclient.HandleBuildProgressed(coalesce.BuildProgressedArguments{}, func(ctx context.Context, ev *coalesce.BuildProgressedEvent) error {
 					seen <- fmt.Sprint(ev.Data.Build, " of ", client.BurstOf(ctx, ev).Count)
 					return nil
 				}, client.WithCoalescing()))

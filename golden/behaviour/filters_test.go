@@ -8,7 +8,11 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/golden/coalesce/want"
+	"github.com/mcpe-gen/mcpe-gen/golden/coalesce/want/coalesceclient"
+	"github.com/mcpe-gen/mcpe-gen/golden/coalesce/want/coalesceserver"
 	"github.com/mcpe-gen/mcpe-gen/golden/filters/want"
+	"github.com/mcpe-gen/mcpe-gen/golden/filters/want/filtersclient"
+	"github.com/mcpe-gen/mcpe-gen/golden/filters/want/filtersserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
@@ -18,7 +22,7 @@ import (
 func TestFilters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		es := eventstest.NewServer(t)
-		changed, err := filters.RegisterIssueChanged(es, filters.IssueChangedHooks{})
+		changed, err := filtersserver.RegisterIssueChanged(es, filtersserver.IssueChangedHooks{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +42,7 @@ func TestFilters(t *testing.T) {
 			"both":    {Label: new("ui"), WithoutLabels: []string{"bug"}},
 			"not me":  {NotBy: []string{"me", "bot"}},
 		} {
-			subs[name] = eventstest.Subscribe(t, c, filters.SubscribeIssueChanged, args)
+			subs[name] = eventstest.Subscribe(t, c, filtersclient.SubscribeIssueChanged, args)
 		}
 		for _, emitted := range []struct {
 			payload string
@@ -69,15 +73,15 @@ func TestNotByMe(t *testing.T) {
 	for _, mode := range []string{"push", "poll"} {
 		synctest.Test(t, func(t *testing.T) {
 			es := eventstest.NewServer(t)
-			made, err := filters.RegisterPushMade(es, filters.PushMadeHooks{})
+			made, err := filtersserver.RegisterPushMade(es, filtersserver.PushMadeHooks{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := coalesce.RegisterPullRequestUpdated(es, coalesce.PullRequestUpdatedHooks{}); err != nil {
+			if _, err := coalesceserver.RegisterPullRequestUpdated(es, coalesceserver.PullRequestUpdatedHooks{}); err != nil {
 				t.Fatal(err)
 			}
 			c := eventstest.NewClient(t, es)
-			sub := eventstest.Subscribe(t, c, filters.SubscribePushMade, filters.PushMadeArguments{}, client.WithMode(mode), client.NotBy("me"))
+			sub := eventstest.Subscribe(t, c, filtersclient.SubscribePushMade, filters.PushMadeArguments{}, client.WithMode(mode), client.NotBy("me"))
 			for payload, arrives := range map[string]bool{
 				`{"commits":[{"author":"you"},{"author":"me"}]}`:    false,
 				`{"commits":[{"author":"you"},{"author":null},{}]}`: true,
@@ -91,11 +95,11 @@ func TestNotByMe(t *testing.T) {
 				sub.None(10 * time.Second)
 			}
 			var none *client.NoActorError
-			_, err = coalesce.SubscribePullRequestUpdated(t.Context(), c.Client, coalesce.PullRequestUpdatedArguments{}, client.NotBy("me"))
+			_, err = coalesceclient.SubscribePullRequestUpdated(t.Context(), c.Client, coalesce.PullRequestUpdatedArguments{}, client.NotBy("me"))
 			if !errors.As(err, &none) || none.Event != "pull_request.updated" {
 				t.Errorf("an event type without an actor: %v", err)
 			}
-			if _, err = filters.SubscribePushMade(t.Context(), c.Client, filters.PushMadeArguments{NotBy: []string{"you"}}, client.NotBy("me")); err == nil {
+			if _, err = filtersclient.SubscribePushMade(t.Context(), c.Client, filters.PushMadeArguments{NotBy: []string{"you"}}, client.NotBy("me")); err == nil {
 				t.Error("actors of the arguments and of the option were taken")
 			}
 		})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	hooks "github.com/mcpe-gen/mcpe-gen/golden/ingress/want"
+	"github.com/mcpe-gen/mcpe-gen/golden/ingress/want/hooksserver"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -28,11 +28,11 @@ func TestGeneratedIngress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer es.Shutdown(t.Context())
-	opened, err := hooks.RegisterIssueOpened(es, hooks.IssueOpenedHooks{})
+	opened, err := hooksserver.RegisterIssueOpened(es, hooksserver.IssueOpenedHooks{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	push, err := hooks.RegisterPush(es, hooks.PushHooks{})
+	push, err := hooksserver.RegisterPush(es, hooksserver.PushHooks{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,10 +40,10 @@ func TestGeneratedIngress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (hooks.GitHubIngress{Push: push}).Handler(service, ingress.Options{}); err == nil || !strings.Contains(err.Error(), "issue.opened") {
+	if _, err := (hooksserver.GitHubIngress{Push: push}).Handler(service, ingress.Options{}); err == nil || !strings.Contains(err.Error(), "issue.opened") {
 		t.Errorf("a forgotten emitter: %v", err)
 	}
-	handler, err := hooks.GitHubIngress{IssueOpened: opened, Push: push}.Handler(service, ingress.Options{})
+	handler, err := hooksserver.GitHubIngress{IssueOpened: opened, Push: push}.Handler(service, ingress.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

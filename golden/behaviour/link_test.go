@@ -2,6 +2,7 @@ package behaviour
 
 import (
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,25 +20,33 @@ func dependencies(t *testing.T, patterns ...string) []string {
 	return strings.Fields(string(out))
 }
 
-// TestEmittedPartsLinkOnlyTheirSide proves that the parts of generated code decide what a program
-// links: a client no server code, a server no client code.
-func TestEmittedPartsLinkOnlyTheirSide(t *testing.T) {
+// TestPackagesLinkOnlyTheirSide proves that the packages of generated code decide what a program links: a client no
+// server code, a server no client code, types neither, and read tools alone no server.
+func TestPackagesLinkOnlyTheirSide(t *testing.T) {
 	server := []string{"runtime/server", "runtime/transport", "runtime/internal/delivery", "internal/validate", "internal/evolve"}
-	client := []string{"runtime/client"}
-	for emitted, refused := range map[string][]string{
-		"emitclient": server,
-		"emitserver": append([]string{"runtime/transport"}, client...),
-		"emittools":  append(server, client...),
-		"emittypes":  append(server, append(client, "runtime/readtool")...),
+	client := []string{"runtime/client", "runtime/mcpc/mcpcclient"}
+	for pattern, refused := range map[string][]string{
+		"*/want/*client":         server,
+		"*/want/*server":         append([]string{"runtime/transport"}, client...),
+		"emittools/want/*server": append(server, client...),
+		"*/want":                 append(server, append(client, "runtime/readtool")...),
 	} {
-		deps := dependencies(t, module+"golden/"+emitted+"/want")
+		files, err := filepath.Glob(filepath.Join("..", pattern, "mcpe.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(pattern, err)
+		}
+		var packages []string
+		for _, f := range files {
+			packages = append(packages, filepath.ToSlash(filepath.Dir(f)))
+		}
+		deps := dependencies(t, packages...)
 		for _, r := range refused {
 			if slices.Contains(deps, module+r) {
-				t.Errorf("%s links %s", emitted, r)
+				t.Errorf("%s links %s", pattern, r)
 			}
 		}
 		if !slices.Contains(deps, module+"runtime/events") {
-			t.Errorf("%s does not link runtime/events", emitted)
+			t.Errorf("%s does not link runtime/events", pattern)
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	private "github.com/mcpe-gen/mcpe-gen/golden/private/want"
+	"github.com/mcpe-gen/mcpe-gen/golden/private/want/privateclient"
+	"github.com/mcpe-gen/mcpe-gen/golden/private/want/privateserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
 )
 
@@ -17,11 +19,11 @@ import (
 func TestPrivateMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		es := eventstest.NewServer(t)
-		_, err := private.RegisterPersonHired(es, private.PersonHiredHooks{})
+		_, err := privateserver.RegisterPersonHired(es, privateserver.PersonHiredHooks{})
 		if err == nil || !strings.Contains(err.Error(), `"person.hired": its payload has the private members notes, salary, but the hook PerPrincipal is nil`) {
 			t.Errorf("registered without PerPrincipal: %v", err)
 		}
-		hired, err := private.RegisterPersonHired(es, private.PersonHiredHooks{
+		hired, err := privateserver.RegisterPersonHired(es, privateserver.PersonHiredHooks{
 			PerPrincipal: func(_ context.Context, _ string, p *private.PersonHiredPayload, _ *private.PersonHiredArguments) (*private.PersonHiredPayload, error) {
 				p.Notes = nil
 				return p, nil
@@ -30,7 +32,7 @@ func TestPrivateMembers(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := eventstest.NewClient(t, es)
-		sub := eventstest.Subscribe(t, c, private.SubscribePersonHired, private.PersonHiredArguments{Team: new("red")})
+		sub := eventstest.Subscribe(t, c, privateclient.SubscribePersonHired, private.PersonHiredArguments{Team: new("red")})
 		eventstest.Emit(t, hired, decode[private.PersonHiredPayload](t, `{"team":"red","person":{"name":"ann","salary":9},"notes":{"bob":"good"}}`))
 		if got := string(sub.Next(time.Second).Raw); got != `{"team":"red","person":{"name":"ann","salary":9}}` {
 			t.Errorf("received %s", got)

@@ -10,7 +10,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	memory "github.com/mcpe-gen/mcpe-gen/golden/conversation/want"
+	"github.com/mcpe-gen/mcpe-gen/golden/conversation/want/memoryclient"
+	"github.com/mcpe-gen/mcpe-gen/golden/conversation/want/memoryserver"
 	reports "github.com/mcpe-gen/mcpe-gen/golden/tasks/want"
+	"github.com/mcpe-gen/mcpe-gen/golden/tasks/want/reportsclient"
+	"github.com/mcpe-gen/mcpe-gen/golden/tasks/want/reportsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
@@ -22,19 +26,19 @@ import (
 // assistant has a generated task and a generated part in the conversation.
 type assistant struct{}
 
-func (assistant) OnUserMessage(_ context.Context, m conversation.Message) (memory.ConversationAnswer, error) {
-	return memory.ConversationAnswer{Structured: &memory.ConversationContext{
+func (assistant) OnUserMessage(_ context.Context, m conversation.Message) (memoryserver.ConversationAnswer, error) {
+	return memoryserver.ConversationAnswer{Structured: &memory.ConversationContext{
 		Topic:    memory.ConversationContextTopicWork,
 		People:   []string{"Ann"},
 		Memories: []memory.ConversationContextMemoriesItem{{Content: m.Content, Relevance: 0.5}},
 	}}, nil
 }
 
-func (assistant) OnAssistantResponse(context.Context, conversation.Message) (memory.ConversationAnswer, error) {
-	return memory.ConversationAnswer{}, nil
+func (assistant) OnAssistantResponse(context.Context, conversation.Message) (memoryserver.ConversationAnswer, error) {
+	return memoryserver.ConversationAnswer{}, nil
 }
 
-func writeReport(_ context.Context, args reports.WriteReportTaskArguments, t *reports.WriteReportTask) (reports.WriteReportTaskResult, error) {
+func writeReport(_ context.Context, args reports.WriteReportTaskArguments, t *reportsserver.WriteReportTask) (reports.WriteReportTaskResult, error) {
 	if args.Team.Name == "" {
 		return reports.WriteReportTaskResult{}, mcpc.Fail("Which team?", nil)
 	}
@@ -58,15 +62,15 @@ func start(t *testing.T) mcp.Transport {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := reports.RegisterWriteReportTask(a, writeReport); err != nil {
+	if err := reportsserver.RegisterWriteReportTask(a, writeReport); err != nil {
 		t.Fatal(err)
 	}
-	if err := reports.RegisterWatchTask(a, func(ctx context.Context, args reports.WatchTaskArguments, t *reports.WatchTask) (reports.WatchTaskResult, error) {
+	if err := reportsserver.RegisterWatchTask(a, func(ctx context.Context, args reports.WatchTaskArguments, t *reportsserver.WatchTask) (reports.WatchTaskResult, error) {
 		return args, t.Update("watching " + args.Name)
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := memory.RegisterConversation(es, assistant{}, conversation.Options{}); err != nil {
+	if err := memoryserver.RegisterConversation(es, assistant{}, conversation.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	near, far := mcp.NewInMemoryTransports()
@@ -94,7 +98,7 @@ func TestGeneratedTask(t *testing.T) {
 	}
 	defer c.Shutdown(context.Background())
 	var heard []string
-	stop := reports.ListenWriteReportTask(c, mcpcclient.Listener[reports.WriteReportTaskUpdate, reports.WriteReportTaskResult]{
+	stop := reportsclient.ListenWriteReportTask(c, mcpcclient.Listener[reports.WriteReportTaskUpdate, reports.WriteReportTaskResult]{
 		Created: func(context.Context, task.Message) { heard = append(heard, "created") },
 		Update: func(_ context.Context, _ task.Message, u reports.WriteReportTaskUpdate) {
 			switch u := u.Value.(type) {
@@ -108,7 +112,7 @@ func TestGeneratedTask(t *testing.T) {
 		Failed:   func(_ context.Context, _ task.Message, message string) { heard = append(heard, message) },
 		Invalid:  func(_ context.Context, _ task.Message, err error) { t.Error(err) },
 	})
-	running, err := reports.CallWriteReportTask(t.Context(), c, reports.WriteReportTaskArguments{Team: reports.Team{Name: "ops"}})
+	running, err := reportsclient.CallWriteReportTask(t.Context(), c, reports.WriteReportTaskArguments{Team: reports.Team{Name: "ops"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +123,7 @@ func TestGeneratedTask(t *testing.T) {
 	if want := []string{"created", "progress", "almost", "https://example.com/ops"}; !slices.Equal(heard, want) {
 		t.Errorf("heard %q, want %q", heard, want)
 	}
-	if running, err = reports.CallWriteReportTask(t.Context(), c, reports.WriteReportTaskArguments{}); err != nil {
+	if running, err = reportsclient.CallWriteReportTask(t.Context(), c, reports.WriteReportTaskArguments{}); err != nil {
 		t.Fatal(err)
 	}
 	var failed *mcpcclient.FailedError
@@ -127,7 +131,7 @@ func TestGeneratedTask(t *testing.T) {
 		t.Errorf("failed: %v", err)
 	}
 	stop()
-	watching, err := reports.CallWatchTask(t.Context(), c, reports.Team{Name: "ops"})
+	watching, err := reportsclient.CallWatchTask(t.Context(), c, reports.Team{Name: "ops"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +163,7 @@ func TestGeneratedConversation(t *testing.T) {
 	if err != nil || len(in.Contributions) != 1 {
 		t.Fatalf("%+v, %v", in, err)
 	}
-	got, err := memory.DecodeConversation(in.Contributions[0])
+	got, err := memoryclient.DecodeConversation(in.Contributions[0])
 	if err != nil || got == nil || got.Topic != memory.ConversationContextTopicWork || len(got.Memories) != 1 || got.Memories[0].Content != "hello" {
 		b, _ := json.Marshal(got)
 		t.Errorf("%s, %v", b, err)

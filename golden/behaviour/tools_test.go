@@ -5,12 +5,12 @@ import (
 	"os"
 	"testing"
 
-	tools "github.com/mcpe-gen/mcpe-gen/golden/tools/want"
+	"github.com/mcpe-gen/mcpe-gen/golden/tools/want/toolsserver"
 )
 
 // The tools that a server adds are those of tools.json, whatever names their authors chose.
 func TestReadTools(t *testing.T) {
-	b, err := os.ReadFile("../tools/want/tools.json")
+	b, err := os.ReadFile("../tools/want/toolsserver/tools.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestReadTools(t *testing.T) {
 	if err := json.Unmarshal(b, &file); err != nil {
 		t.Fatal(err)
 	}
-	made := tools.ReadTools()
+	made := toolsserver.ReadTools()
 	if len(made) != len(file.Tools) || len(made) == 0 {
 		t.Fatalf("%d tools, %d in tools.json", len(made), len(file.Tools))
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	unionforms "github.com/mcpe-gen/mcpe-gen/golden/unionforms/want"
+	"github.com/mcpe-gen/mcpe-gen/golden/unionforms/want/unionformsclient"
+	"github.com/mcpe-gen/mcpe-gen/golden/unionforms/want/unionformsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
 )
 
@@ -15,13 +17,13 @@ import (
 func TestMatchOverUnions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		es := eventstest.NewServer(t)
-		made, err := unionforms.RegisterChargeMade(es, unionforms.ChargeMadeHooks{})
+		made, err := unionformsserver.RegisterChargeMade(es, unionformsserver.ChargeMadeHooks{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := eventstest.NewClient(t, es)
 		subscribe := func(args unionforms.ChargeMadeArguments) *eventstest.Subscription[unionforms.ChargeMadeArguments, unionforms.ChargeMadePayload] {
-			return eventstest.Subscribe(t, c, unionforms.SubscribeChargeMade, args)
+			return eventstest.Subscribe(t, c, unionformsclient.SubscribeChargeMade, args)
 		}
 		type status = unionforms.ChargeMadeArgumentsStatus
 		type item = unionforms.ChargeMadeArgumentsStatusesItem

@@ -13,6 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents/incidentsclient"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents/incidentsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
@@ -44,12 +46,12 @@ func TestPair(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			both(t, func(t *testing.T) {
 				es := eventstest.NewServer(t, func(o *server.Options) { o.NextPoll = 50 * time.Millisecond })
-				created, err := incidents.RegisterIncidentCreated(es, incidents.IncidentCreatedHooks{})
+				created, err := incidentsserver.RegisterIncidentCreated(es, incidentsserver.IncidentCreatedHooks{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				c := eventstest.NewClient(t, es, func(o *eventstest.Options) { o.PollFloor = 10 * time.Millisecond })
-				sub := eventstest.Subscribe(t, c, incidents.SubscribeIncidentCreated,
+				sub := eventstest.Subscribe(t, c, incidentsclient.SubscribeIncidentCreated,
 					incidents.IncidentCreatedArguments{Severity: incidents.SeverityP1}, client.WithMode(mode))
 				other := incident("INC-1")
 				other.Severity = incidents.SeverityP2
@@ -107,11 +109,11 @@ func TestPrincipal(t *testing.T) {
 		as := func(principal string) *eventstest.Client {
 			return eventstest.NewClient(t, es, func(o *eventstest.Options) { o.Principal = principal })
 		}
-		sub := eventstest.Subscribe(t, as("ada"), incidents.SubscribeIncidentCreated, incidents.IncidentCreatedArguments{})
-		if _, err := incidents.SubscribeIncidentCreated(t.Context(), as("eve").Client, incidents.IncidentCreatedArguments{}, client.WithMode("poll")); !errors.Is(err, events.ErrForbidden) {
+		sub := eventstest.Subscribe(t, as("ada"), incidentsclient.SubscribeIncidentCreated, incidents.IncidentCreatedArguments{})
+		if _, err := incidentsclient.SubscribeIncidentCreated(t.Context(), as("eve").Client, incidents.IncidentCreatedArguments{}, client.WithMode("poll")); !errors.Is(err, events.ErrForbidden) {
 			t.Errorf("eve: %v", err)
 		}
-		nobody := eventstest.Subscribe(t, as(""), incidents.SubscribeIncidentCreated, incidents.IncidentCreatedArguments{})
+		nobody := eventstest.Subscribe(t, as(""), incidentsclient.SubscribeIncidentCreated, incidents.IncidentCreatedArguments{})
 		eventstest.Emit(t, created, incident("INC-1"))
 		sub.Next(in)
 		nobody.Next(in)
@@ -152,7 +154,7 @@ func (d *desk) watch(ctx context.Context, c *client.Client, mode string, cursors
 			d.add("unreadable " + payload.Occurrence.ID)
 		}
 	}
-	return client.Consume(ctx, c, cursors, incidents.HandleIncidentCreated(incidents.IncidentCreatedArguments{},
+	return client.Consume(ctx, c, cursors, incidentsclient.HandleIncidentCreated(incidents.IncidentCreatedArguments{},
 		func(_ context.Context, ev *incidents.IncidentCreatedEvent) error {
 			d.add(ev.Data.IncidentID)
 			return nil
@@ -208,7 +210,7 @@ func TestTrouble(t *testing.T) {
 				told("INC-2")
 
 				next := eventstest.NewServer(t, onKept)
-				changed, err := incidents.RegisterIncidentCreated(next, incidents.IncidentCreatedHooks{}) // with all schemas
+				changed, err := incidentsserver.RegisterIncidentCreated(next, incidentsserver.IncidentCreatedHooks{}) // with all schemas
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents/incidentsclient"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents/incidentsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
 )
@@ -20,14 +22,14 @@ func Example() {
 
 	// A server, which may be that of the program under test, and its client.
 	es := eventstest.NewServer(t)
-	created, err := incidents.RegisterIncidentCreated(es, incidents.IncidentCreatedHooks{})
+	created, err := incidentsserver.RegisterIncidentCreated(es, incidentsserver.IncidentCreatedHooks{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := eventstest.NewClient(t, es)
 
 	// What is emitted arrives where the arguments let it through.
-	sub := eventstest.Subscribe(t, c, incidents.SubscribeIncidentCreated, incidents.IncidentCreatedArguments{Severity: incidents.SeverityP1})
+	sub := eventstest.Subscribe(t, c, incidentsclient.SubscribeIncidentCreated, incidents.IncidentCreatedArguments{Severity: incidents.SeverityP1})
 	at := events.NewTime(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC))
 	eventstest.Emit(t, created, incidents.IncidentCreatedPayload{IncidentID: "INC-1", Severity: incidents.SeverityP4, OpenedAt: at})
 	eventstest.Emit(t, created, incidents.IncidentCreatedPayload{IncidentID: "INC-2", Severity: incidents.SeverityP1, OpenedAt: at})

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents/incidentsclient"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents/incidentsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
@@ -61,13 +63,13 @@ func hiding(_ context.Context, p *incidents.IncidentCreatedPayload, a *incidents
 func TestExpect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		es := eventstest.NewServer(t)
-		created, err := incidents.RegisterIncidentCreated(es, incidents.IncidentCreatedHooks{Transform: hiding})
+		created, err := incidentsserver.RegisterIncidentCreated(es, incidentsserver.IncidentCreatedHooks{Transform: hiding})
 		if err != nil {
 			t.Fatal(err)
 		}
 		f := &failing{TB: t}
 		c := eventstest.NewClient(f, es)
-		sub := eventstest.Subscribe(f, c, incidents.SubscribeIncidentCreated, incidents.IncidentCreatedArguments{RedactPII: new(true)})
+		sub := eventstest.Subscribe(f, c, incidentsclient.SubscribeIncidentCreated, incidents.IncidentCreatedArguments{RedactPII: new(true)})
 		emit := func(id string) {
 			p := incident(id)
 			p.Reporter = &incidents.Person{ID: "u1"}
@@ -112,7 +114,7 @@ func TestExpect(t *testing.T) {
 		})
 		fails(t, f, "no event within 1s: the subscription has ended", func() { sub.Next(time.Second) })
 		fails(t, f, "subscribing: ", func() {
-			eventstest.Subscribe(f, c, incidents.SubscribeIncidentUpdated, incidents.IncidentUpdatedArguments{})
+			eventstest.Subscribe(f, c, incidentsclient.SubscribeIncidentUpdated, incidents.IncidentUpdatedArguments{})
 		})
 		fails(t, f, "emitting incident.created: ", func() { eventstest.Emit(f, created, incidents.IncidentCreatedPayload{}) })
 	})
@@ -124,12 +126,12 @@ func TestWebhooks(t *testing.T) {
 	both(t, func(t *testing.T) {
 		hooks := eventstest.NewWebhooks(t)
 		es := eventstest.NewServer(t, hooks.ServerOptions)
-		created, err := incidents.RegisterIncidentCreated(es, incidents.IncidentCreatedHooks{Transform: hiding})
+		created, err := incidentsserver.RegisterIncidentCreated(es, incidentsserver.IncidentCreatedHooks{Transform: hiding})
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := eventstest.NewClient(t, es, hooks.ClientOptions)
-		sub := eventstest.Subscribe(t, c, incidents.SubscribeIncidentCreated,
+		sub := eventstest.Subscribe(t, c, incidentsclient.SubscribeIncidentCreated,
 			incidents.IncidentCreatedArguments{Severity: incidents.SeverityP1, RedactPII: new(true)})
 		p := incident("INC-1")
 		p.Reporter = &incidents.Person{ID: "u1"}

@@ -14,6 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents/incidentsclient"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents/incidentsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/eventstest"
@@ -27,7 +29,7 @@ import (
 // An incidentServer is a server as mcpe-gen init writes them.
 type incidentServer struct {
 	events  *server.Server
-	created *incidents.IncidentCreatedEmitter
+	created *incidentsserver.IncidentCreatedEmitter
 }
 
 func newIncidentServer(o server.Options) (*incidentServer, error) {
@@ -36,7 +38,7 @@ func newIncidentServer(o server.Options) (*incidentServer, error) {
 	if s.events, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "incidents", Version: "v1"}, nil), o); err != nil {
 		return nil, err
 	}
-	s.created, err = incidents.RegisterIncidentCreated(s.events, incidents.IncidentCreatedHooks{Transform: hiding})
+	s.created, err = incidentsserver.RegisterIncidentCreated(s.events, incidentsserver.IncidentCreatedHooks{Transform: hiding})
 	return s, err
 }
 
@@ -48,7 +50,7 @@ func (s *incidentServer) open(ctx context.Context, id string, severity incidents
 // pageFor calls page for each incident, until ctx is done.
 func pageFor(ctx context.Context, c *client.Client, cursors clientstore.ConsumerStore, page func(id string) error) error {
 	return client.Consume(ctx, c, client.ConsumeOptions{Store: cursors},
-		incidents.HandleIncidentCreated(incidents.IncidentCreatedArguments{},
+		incidentsclient.HandleIncidentCreated(incidents.IncidentCreatedArguments{},
 			func(_ context.Context, ev *incidents.IncidentCreatedEvent) error { return page(ev.Data.IncidentID) }))
 }
 
@@ -59,7 +61,7 @@ func TestReporterIsHidden(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := eventstest.NewClient(t, s.events)
-		created := eventstest.Subscribe(t, c, incidents.SubscribeIncidentCreated, incidents.IncidentCreatedArguments{
+		created := eventstest.Subscribe(t, c, incidentsclient.SubscribeIncidentCreated, incidents.IncidentCreatedArguments{
 			Severity: incidents.SeverityP1, RedactPII: new(true),
 		})
 
@@ -87,7 +89,7 @@ func TestWebhookIsRedacted(t *testing.T) {
 		}
 		t.Cleanup(func() { s.events.Shutdown(context.Background()) })
 		c := eventstest.NewClient(t, s.events, hooks.ClientOptions)
-		created := eventstest.Subscribe(t, c, incidents.SubscribeIncidentCreated, incidents.IncidentCreatedArguments{RedactPII: new(true)})
+		created := eventstest.Subscribe(t, c, incidentsclient.SubscribeIncidentCreated, incidents.IncidentCreatedArguments{RedactPII: new(true)})
 
 		if err := s.open(t.Context(), "INC-1", incidents.SeverityP1, "the-reporter"); err != nil {
 			t.Fatal(err)

@@ -4,15 +4,8 @@
 package assistant
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // IncidentCreatedEventName is the name of the event type.
@@ -45,54 +38,8 @@ func (v *IncidentCreatedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// IncidentCreatedHooks customize incident.created.
-type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
-
-// IncidentCreatedEmitter emits incident.created.
-type IncidentCreatedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *IncidentCreatedEmitter) Emit(ctx context.Context, p IncidentCreatedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterIncidentCreated adds incident.created to s.
-func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, IncidentCreatedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*IncidentCreatedEmitter)(e), err
-}
-
 // IncidentCreatedEvent is an occurrence of incident.created as a client receives it.
 type IncidentCreatedEvent = events.Event[IncidentCreatedArguments, IncidentCreatedPayload]
-
-// IncidentCreatedSubscription delivers the occurrences of incident.created.
-type IncidentCreatedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *IncidentCreatedSubscription) Events() iter.Seq2[*IncidentCreatedEvent, error] {
-	return clientimpl.Events[*IncidentCreatedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *IncidentCreatedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *IncidentCreatedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeIncidentCreated subscribes to incident.created.
-func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, IncidentCreatedEventName, "185b1a78cd78e9ac907582e71fa31ed9", &args, o)
-	return (*IncidentCreatedSubscription)(s), err
-}
-
-// HandleIncidentCreated binds f to the occurrences of incident.created: see [client.Handle].
-func HandleIncidentCreated(args IncidentCreatedArguments, f func(context.Context, *IncidentCreatedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(IncidentCreatedEventName, "185b1a78cd78e9ac907582e71fa31ed9", &args, f, o)
-}
 
 // IncidentResolvedEventName is the name of the event type.
 const IncidentResolvedEventName = "incident.resolved"
@@ -119,54 +66,8 @@ func (v *IncidentResolvedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// IncidentResolvedHooks customize incident.resolved.
-type IncidentResolvedHooks = server.Hooks[IncidentResolvedArguments, IncidentResolvedPayload]
-
-// IncidentResolvedEmitter emits incident.resolved.
-type IncidentResolvedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *IncidentResolvedEmitter) Emit(ctx context.Context, p IncidentResolvedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterIncidentResolved adds incident.resolved to s.
-func RegisterIncidentResolved(s *server.Server, h IncidentResolvedHooks, o ...server.TypeOption) (*IncidentResolvedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, IncidentResolvedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*IncidentResolvedEmitter)(e), err
-}
-
 // IncidentResolvedEvent is an occurrence of incident.resolved as a client receives it.
 type IncidentResolvedEvent = events.Event[IncidentResolvedArguments, IncidentResolvedPayload]
-
-// IncidentResolvedSubscription delivers the occurrences of incident.resolved.
-type IncidentResolvedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *IncidentResolvedSubscription) Events() iter.Seq2[*IncidentResolvedEvent, error] {
-	return clientimpl.Events[*IncidentResolvedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *IncidentResolvedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *IncidentResolvedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeIncidentResolved subscribes to incident.resolved.
-func SubscribeIncidentResolved(ctx context.Context, c *client.Client, args IncidentResolvedArguments, o ...client.SubscribeOption) (*IncidentResolvedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, IncidentResolvedEventName, "91996f04162a6b83d6aa7fa0c508e493", &args, o)
-	return (*IncidentResolvedSubscription)(s), err
-}
-
-// HandleIncidentResolved binds f to the occurrences of incident.resolved: see [client.Handle].
-func HandleIncidentResolved(args IncidentResolvedArguments, f func(context.Context, *IncidentResolvedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(IncidentResolvedEventName, "91996f04162a6b83d6aa7fa0c508e493", &args, f, o)
-}
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
 // An optional member of this type is absent when it is empty.

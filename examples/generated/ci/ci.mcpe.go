@@ -4,15 +4,8 @@
 package ci
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // RunCompletedEventName is the name of the event type.
@@ -62,51 +55,5 @@ func (v RunCompletedPayloadConclusion) Known() bool {
 	return false
 }
 
-// RunCompletedHooks customize run.completed.
-type RunCompletedHooks = server.Hooks[RunCompletedArguments, RunCompletedPayload]
-
-// RunCompletedEmitter emits run.completed.
-type RunCompletedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *RunCompletedEmitter) Emit(ctx context.Context, p RunCompletedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterRunCompleted adds run.completed to s.
-func RegisterRunCompleted(s *server.Server, h RunCompletedHooks, o ...server.TypeOption) (*RunCompletedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, RunCompletedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*RunCompletedEmitter)(e), err
-}
-
 // RunCompletedEvent is an occurrence of run.completed as a client receives it.
 type RunCompletedEvent = events.Event[RunCompletedArguments, RunCompletedPayload]
-
-// RunCompletedSubscription delivers the occurrences of run.completed.
-type RunCompletedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *RunCompletedSubscription) Events() iter.Seq2[*RunCompletedEvent, error] {
-	return clientimpl.Events[*RunCompletedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *RunCompletedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *RunCompletedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeRunCompleted subscribes to run.completed.
-func SubscribeRunCompleted(ctx context.Context, c *client.Client, args RunCompletedArguments, o ...client.SubscribeOption) (*RunCompletedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, RunCompletedEventName, "d6601fa34d450aa70e826d8ee5c7a111", &args, o)
-	return (*RunCompletedSubscription)(s), err
-}
-
-// HandleRunCompleted binds f to the occurrences of run.completed: see [client.Handle].
-func HandleRunCompleted(args RunCompletedArguments, f func(context.Context, *RunCompletedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(RunCompletedEventName, "d6601fa34d450aa70e826d8ee5c7a111", &args, f, o)
-}

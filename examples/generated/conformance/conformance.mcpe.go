@@ -4,15 +4,8 @@
 package conformance
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // ConformanceTickEventName is the name of the event type.
@@ -34,54 +27,8 @@ func (v *ConformanceTickArguments) UnmarshalJSON(b []byte) error {
 // Fires at every cadence, in every delivery mode.
 type ConformanceTickPayload = Sample
 
-// ConformanceTickHooks customize conformance.tick.
-type ConformanceTickHooks = server.Hooks[ConformanceTickArguments, ConformanceTickPayload]
-
-// ConformanceTickEmitter emits conformance.tick.
-type ConformanceTickEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ConformanceTickEmitter) Emit(ctx context.Context, p ConformanceTickPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterConformanceTick adds conformance.tick to s.
-func RegisterConformanceTick(s *server.Server, h ConformanceTickHooks, o ...server.TypeOption) (*ConformanceTickEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ConformanceTickEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ConformanceTickEmitter)(e), err
-}
-
 // ConformanceTickEvent is an occurrence of conformance.tick as a client receives it.
 type ConformanceTickEvent = events.Event[ConformanceTickArguments, ConformanceTickPayload]
-
-// ConformanceTickSubscription delivers the occurrences of conformance.tick.
-type ConformanceTickSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ConformanceTickSubscription) Events() iter.Seq2[*ConformanceTickEvent, error] {
-	return clientimpl.Events[*ConformanceTickEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ConformanceTickSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ConformanceTickSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeConformanceTick subscribes to conformance.tick.
-func SubscribeConformanceTick(ctx context.Context, c *client.Client, args ConformanceTickArguments, o ...client.SubscribeOption) (*ConformanceTickSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ConformanceTickEventName, "a7f97464cc2a9c40927565c8cee27836", &args, o)
-	return (*ConformanceTickSubscription)(s), err
-}
-
-// HandleConformanceTick binds f to the occurrences of conformance.tick: see [client.Handle].
-func HandleConformanceTick(args ConformanceTickArguments, f func(context.Context, *ConformanceTickEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ConformanceTickEventName, "a7f97464cc2a9c40927565c8cee27836", &args, f, o)
-}
 
 // ConformanceSpareEventName is the name of the event type.
 const ConformanceSpareEventName = "conformance.spare"
@@ -100,54 +47,8 @@ func (v *ConformanceSpareArguments) UnmarshalJSON(b []byte) error {
 // Never fires; the terminate control ends it.
 type ConformanceSparePayload = Sample
 
-// ConformanceSpareHooks customize conformance.spare.
-type ConformanceSpareHooks = server.Hooks[ConformanceSpareArguments, ConformanceSparePayload]
-
-// ConformanceSpareEmitter emits conformance.spare.
-type ConformanceSpareEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ConformanceSpareEmitter) Emit(ctx context.Context, p ConformanceSparePayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterConformanceSpare adds conformance.spare to s.
-func RegisterConformanceSpare(s *server.Server, h ConformanceSpareHooks, o ...server.TypeOption) (*ConformanceSpareEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ConformanceSpareEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ConformanceSpareEmitter)(e), err
-}
-
 // ConformanceSpareEvent is an occurrence of conformance.spare as a client receives it.
 type ConformanceSpareEvent = events.Event[ConformanceSpareArguments, ConformanceSparePayload]
-
-// ConformanceSpareSubscription delivers the occurrences of conformance.spare.
-type ConformanceSpareSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ConformanceSpareSubscription) Events() iter.Seq2[*ConformanceSpareEvent, error] {
-	return clientimpl.Events[*ConformanceSpareEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ConformanceSpareSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ConformanceSpareSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeConformanceSpare subscribes to conformance.spare.
-func SubscribeConformanceSpare(ctx context.Context, c *client.Client, args ConformanceSpareArguments, o ...client.SubscribeOption) (*ConformanceSpareSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ConformanceSpareEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, o)
-	return (*ConformanceSpareSubscription)(s), err
-}
-
-// HandleConformanceSpare binds f to the occurrences of conformance.spare: see [client.Handle].
-func HandleConformanceSpare(args ConformanceSpareArguments, f func(context.Context, *ConformanceSpareEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ConformanceSpareEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, f, o)
-}
 
 // ConformanceCappedEventName is the name of the event type.
 const ConformanceCappedEventName = "conformance.capped"
@@ -166,54 +67,8 @@ func (v *ConformanceCappedArguments) UnmarshalJSON(b []byte) error {
 // Never fires; a principal may have two streams of it.
 type ConformanceCappedPayload = Sample
 
-// ConformanceCappedHooks customize conformance.capped.
-type ConformanceCappedHooks = server.Hooks[ConformanceCappedArguments, ConformanceCappedPayload]
-
-// ConformanceCappedEmitter emits conformance.capped.
-type ConformanceCappedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ConformanceCappedEmitter) Emit(ctx context.Context, p ConformanceCappedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterConformanceCapped adds conformance.capped to s.
-func RegisterConformanceCapped(s *server.Server, h ConformanceCappedHooks, o ...server.TypeOption) (*ConformanceCappedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ConformanceCappedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ConformanceCappedEmitter)(e), err
-}
-
 // ConformanceCappedEvent is an occurrence of conformance.capped as a client receives it.
 type ConformanceCappedEvent = events.Event[ConformanceCappedArguments, ConformanceCappedPayload]
-
-// ConformanceCappedSubscription delivers the occurrences of conformance.capped.
-type ConformanceCappedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ConformanceCappedSubscription) Events() iter.Seq2[*ConformanceCappedEvent, error] {
-	return clientimpl.Events[*ConformanceCappedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ConformanceCappedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ConformanceCappedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeConformanceCapped subscribes to conformance.capped.
-func SubscribeConformanceCapped(ctx context.Context, c *client.Client, args ConformanceCappedArguments, o ...client.SubscribeOption) (*ConformanceCappedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ConformanceCappedEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, o)
-	return (*ConformanceCappedSubscription)(s), err
-}
-
-// HandleConformanceCapped binds f to the occurrences of conformance.capped: see [client.Handle].
-func HandleConformanceCapped(args ConformanceCappedArguments, f func(context.Context, *ConformanceCappedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ConformanceCappedEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, f, o)
-}
 
 // ConformanceHookEventName is the name of the event type.
 const ConformanceHookEventName = "conformance.hook"
@@ -232,54 +87,8 @@ func (v *ConformanceHookArguments) UnmarshalJSON(b []byte) error {
 // Fires at every cadence, by webhook only.
 type ConformanceHookPayload = Sample
 
-// ConformanceHookHooks customize conformance.hook.
-type ConformanceHookHooks = server.Hooks[ConformanceHookArguments, ConformanceHookPayload]
-
-// ConformanceHookEmitter emits conformance.hook.
-type ConformanceHookEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ConformanceHookEmitter) Emit(ctx context.Context, p ConformanceHookPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterConformanceHook adds conformance.hook to s.
-func RegisterConformanceHook(s *server.Server, h ConformanceHookHooks, o ...server.TypeOption) (*ConformanceHookEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ConformanceHookEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ConformanceHookEmitter)(e), err
-}
-
 // ConformanceHookEvent is an occurrence of conformance.hook as a client receives it.
 type ConformanceHookEvent = events.Event[ConformanceHookArguments, ConformanceHookPayload]
-
-// ConformanceHookSubscription delivers the occurrences of conformance.hook.
-type ConformanceHookSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ConformanceHookSubscription) Events() iter.Seq2[*ConformanceHookEvent, error] {
-	return clientimpl.Events[*ConformanceHookEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ConformanceHookSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ConformanceHookSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeConformanceHook subscribes to conformance.hook.
-func SubscribeConformanceHook(ctx context.Context, c *client.Client, args ConformanceHookArguments, o ...client.SubscribeOption) (*ConformanceHookSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ConformanceHookEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, o)
-	return (*ConformanceHookSubscription)(s), err
-}
-
-// HandleConformanceHook binds f to the occurrences of conformance.hook: see [client.Handle].
-func HandleConformanceHook(args ConformanceHookArguments, f func(context.Context, *ConformanceHookEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ConformanceHookEventName, "b001ee51c74523fd3373a15eb75ab22a", &args, f, o)
-}
 
 // Sample is the shared type Sample.
 //

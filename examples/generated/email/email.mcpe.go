@@ -4,15 +4,8 @@
 package email
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // EmailReceivedEventName is the name of the event type.
@@ -55,57 +48,5 @@ func (v *EmailReceivedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// EmailReceivedHooks customize email.received.
-type EmailReceivedHooks = server.Hooks[EmailReceivedArguments, EmailReceivedPayload]
-
-// EmailReceivedChecker looks for occurrences of email.received upstream.
-type EmailReceivedChecker interface {
-	// CheckEmailReceived returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.
-	CheckEmailReceived(ctx context.Context, args EmailReceivedArguments, cursor string) (events.Page[EmailReceivedPayload], error)
-}
-
-// EmailReceivedYield yields the occurrences of email.received one by one: see [server.Yield].
-type EmailReceivedYield func(ctx context.Context, args EmailReceivedArguments, cursor string) iter.Seq2[events.Found[EmailReceivedPayload], error]
-
-// CheckEmailReceived implements [EmailReceivedChecker].
-func (y EmailReceivedYield) CheckEmailReceived(ctx context.Context, args EmailReceivedArguments, cursor string) (events.Page[EmailReceivedPayload], error) {
-	return server.Yield[EmailReceivedArguments, EmailReceivedPayload](y).Check(ctx, args, cursor)
-}
-
-// RegisterEmailReceived adds email.received to s. Occurrences come from c.
-func RegisterEmailReceived(s *server.Server, c EmailReceivedChecker, h EmailReceivedHooks, o ...server.TypeOption) error {
-	_, err := serverimpl.Register(s, publishedSchemas, EmailReceivedEventName, serverimpl.NewCheck(c, EmailReceivedChecker.CheckEmailReceived), serverimpl.NewHooks(&h), o)
-	return err
-}
-
 // EmailReceivedEvent is an occurrence of email.received as a client receives it.
 type EmailReceivedEvent = events.Event[EmailReceivedArguments, EmailReceivedPayload]
-
-// EmailReceivedSubscription delivers the occurrences of email.received.
-type EmailReceivedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *EmailReceivedSubscription) Events() iter.Seq2[*EmailReceivedEvent, error] {
-	return clientimpl.Events[*EmailReceivedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *EmailReceivedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *EmailReceivedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeEmailReceived subscribes to email.received.
-func SubscribeEmailReceived(ctx context.Context, c *client.Client, args EmailReceivedArguments, o ...client.SubscribeOption) (*EmailReceivedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, EmailReceivedEventName, "6dfdce7fb7357c36bc2931167b7221aa", &args, o)
-	return (*EmailReceivedSubscription)(s), err
-}
-
-// HandleEmailReceived binds f to the occurrences of email.received: see [client.Handle].
-func HandleEmailReceived(args EmailReceivedArguments, f func(context.Context, *EmailReceivedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(EmailReceivedEventName, "6dfdce7fb7357c36bc2931167b7221aa", &args, f, o)
-}

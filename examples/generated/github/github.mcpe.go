@@ -4,15 +4,8 @@
 package github
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // PullRequestOpenedEventName is the name of the event type.
@@ -58,54 +51,8 @@ func (v PullRequestOpenedPayload) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// PullRequestOpenedHooks customize pull_request.opened.
-type PullRequestOpenedHooks = server.Hooks[PullRequestOpenedArguments, PullRequestOpenedPayload]
-
-// PullRequestOpenedEmitter emits pull_request.opened.
-type PullRequestOpenedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PullRequestOpenedEmitter) Emit(ctx context.Context, p PullRequestOpenedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPullRequestOpened adds pull_request.opened to s.
-func RegisterPullRequestOpened(s *server.Server, h PullRequestOpenedHooks, o ...server.TypeOption) (*PullRequestOpenedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PullRequestOpenedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*PullRequestOpenedEmitter)(e), err
-}
-
 // PullRequestOpenedEvent is an occurrence of pull_request.opened as a client receives it.
 type PullRequestOpenedEvent = events.Event[PullRequestOpenedArguments, PullRequestOpenedPayload]
-
-// PullRequestOpenedSubscription delivers the occurrences of pull_request.opened.
-type PullRequestOpenedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PullRequestOpenedSubscription) Events() iter.Seq2[*PullRequestOpenedEvent, error] {
-	return clientimpl.Events[*PullRequestOpenedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PullRequestOpenedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PullRequestOpenedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePullRequestOpened subscribes to pull_request.opened.
-func SubscribePullRequestOpened(ctx context.Context, c *client.Client, args PullRequestOpenedArguments, o ...client.SubscribeOption) (*PullRequestOpenedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PullRequestOpenedEventName, "e7b5fb42916888779b71170458089313", &args, o)
-	return (*PullRequestOpenedSubscription)(s), err
-}
-
-// HandlePullRequestOpened binds f to the occurrences of pull_request.opened: see [client.Handle].
-func HandlePullRequestOpened(args PullRequestOpenedArguments, f func(context.Context, *PullRequestOpenedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PullRequestOpenedEventName, "e7b5fb42916888779b71170458089313", &args, f, o)
-}
 
 // IssuesOpenedEventName is the name of the event type.
 const IssuesOpenedEventName = "issues.opened"
@@ -143,54 +90,8 @@ func (v IssuesOpenedPayload) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// IssuesOpenedHooks customize issues.opened.
-type IssuesOpenedHooks = server.Hooks[IssuesOpenedArguments, IssuesOpenedPayload]
-
-// IssuesOpenedEmitter emits issues.opened.
-type IssuesOpenedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *IssuesOpenedEmitter) Emit(ctx context.Context, p IssuesOpenedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterIssuesOpened adds issues.opened to s.
-func RegisterIssuesOpened(s *server.Server, h IssuesOpenedHooks, o ...server.TypeOption) (*IssuesOpenedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, IssuesOpenedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*IssuesOpenedEmitter)(e), err
-}
-
 // IssuesOpenedEvent is an occurrence of issues.opened as a client receives it.
 type IssuesOpenedEvent = events.Event[IssuesOpenedArguments, IssuesOpenedPayload]
-
-// IssuesOpenedSubscription delivers the occurrences of issues.opened.
-type IssuesOpenedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *IssuesOpenedSubscription) Events() iter.Seq2[*IssuesOpenedEvent, error] {
-	return clientimpl.Events[*IssuesOpenedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *IssuesOpenedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *IssuesOpenedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeIssuesOpened subscribes to issues.opened.
-func SubscribeIssuesOpened(ctx context.Context, c *client.Client, args IssuesOpenedArguments, o ...client.SubscribeOption) (*IssuesOpenedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, IssuesOpenedEventName, "54b2c6189412a5f73e98cce74bccc32c", &args, o)
-	return (*IssuesOpenedSubscription)(s), err
-}
-
-// HandleIssuesOpened binds f to the occurrences of issues.opened: see [client.Handle].
-func HandleIssuesOpened(args IssuesOpenedArguments, f func(context.Context, *IssuesOpenedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(IssuesOpenedEventName, "54b2c6189412a5f73e98cce74bccc32c", &args, f, o)
-}
 
 // IssueCommentCreatedEventName is the name of the event type.
 const IssueCommentCreatedEventName = "issue_comment.created"
@@ -229,54 +130,8 @@ func (v IssueCommentCreatedPayload) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// IssueCommentCreatedHooks customize issue_comment.created.
-type IssueCommentCreatedHooks = server.Hooks[IssueCommentCreatedArguments, IssueCommentCreatedPayload]
-
-// IssueCommentCreatedEmitter emits issue_comment.created.
-type IssueCommentCreatedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *IssueCommentCreatedEmitter) Emit(ctx context.Context, p IssueCommentCreatedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterIssueCommentCreated adds issue_comment.created to s.
-func RegisterIssueCommentCreated(s *server.Server, h IssueCommentCreatedHooks, o ...server.TypeOption) (*IssueCommentCreatedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, IssueCommentCreatedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*IssueCommentCreatedEmitter)(e), err
-}
-
 // IssueCommentCreatedEvent is an occurrence of issue_comment.created as a client receives it.
 type IssueCommentCreatedEvent = events.Event[IssueCommentCreatedArguments, IssueCommentCreatedPayload]
-
-// IssueCommentCreatedSubscription delivers the occurrences of issue_comment.created.
-type IssueCommentCreatedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *IssueCommentCreatedSubscription) Events() iter.Seq2[*IssueCommentCreatedEvent, error] {
-	return clientimpl.Events[*IssueCommentCreatedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *IssueCommentCreatedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *IssueCommentCreatedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeIssueCommentCreated subscribes to issue_comment.created.
-func SubscribeIssueCommentCreated(ctx context.Context, c *client.Client, args IssueCommentCreatedArguments, o ...client.SubscribeOption) (*IssueCommentCreatedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, IssueCommentCreatedEventName, "44faa8d8bc7623e5305116f97f916141", &args, o)
-	return (*IssueCommentCreatedSubscription)(s), err
-}
-
-// HandleIssueCommentCreated binds f to the occurrences of issue_comment.created: see [client.Handle].
-func HandleIssueCommentCreated(args IssueCommentCreatedArguments, f func(context.Context, *IssueCommentCreatedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(IssueCommentCreatedEventName, "44faa8d8bc7623e5305116f97f916141", &args, f, o)
-}
 
 // PushEventName is the name of the event type.
 const PushEventName = "push"
@@ -318,54 +173,8 @@ func (v *PushPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// PushHooks customize push.
-type PushHooks = server.Hooks[PushArguments, PushPayload]
-
-// PushEmitter emits push.
-type PushEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PushEmitter) Emit(ctx context.Context, p PushPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPush adds push to s.
-func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PushEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*PushEmitter)(e), err
-}
-
 // PushEvent is an occurrence of push as a client receives it.
 type PushEvent = events.Event[PushArguments, PushPayload]
-
-// PushSubscription delivers the occurrences of push.
-type PushSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PushSubscription) Events() iter.Seq2[*PushEvent, error] {
-	return clientimpl.Events[*PushEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PushSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PushSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePush subscribes to push.
-func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o ...client.SubscribeOption) (*PushSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PushEventName, "60064c52faef2d7ec5ec58d148b94a61", &args, o)
-	return (*PushSubscription)(s), err
-}
-
-// HandlePush binds f to the occurrences of push: see [client.Handle].
-func HandlePush(args PushArguments, f func(context.Context, *PushEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PushEventName, "60064c52faef2d7ec5ec58d148b94a61", &args, f, o)
-}
 
 // WorkflowRunCompletedEventName is the name of the event type.
 const WorkflowRunCompletedEventName = "workflow_run.completed"
@@ -430,54 +239,8 @@ func (v WorkflowRunCompletedPayloadConclusion) Known() bool {
 	return false
 }
 
-// WorkflowRunCompletedHooks customize workflow_run.completed.
-type WorkflowRunCompletedHooks = server.Hooks[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload]
-
-// WorkflowRunCompletedEmitter emits workflow_run.completed.
-type WorkflowRunCompletedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *WorkflowRunCompletedEmitter) Emit(ctx context.Context, p WorkflowRunCompletedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterWorkflowRunCompleted adds workflow_run.completed to s.
-func RegisterWorkflowRunCompleted(s *server.Server, h WorkflowRunCompletedHooks, o ...server.TypeOption) (*WorkflowRunCompletedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, WorkflowRunCompletedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*WorkflowRunCompletedEmitter)(e), err
-}
-
 // WorkflowRunCompletedEvent is an occurrence of workflow_run.completed as a client receives it.
 type WorkflowRunCompletedEvent = events.Event[WorkflowRunCompletedArguments, WorkflowRunCompletedPayload]
-
-// WorkflowRunCompletedSubscription delivers the occurrences of workflow_run.completed.
-type WorkflowRunCompletedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *WorkflowRunCompletedSubscription) Events() iter.Seq2[*WorkflowRunCompletedEvent, error] {
-	return clientimpl.Events[*WorkflowRunCompletedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *WorkflowRunCompletedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *WorkflowRunCompletedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeWorkflowRunCompleted subscribes to workflow_run.completed.
-func SubscribeWorkflowRunCompleted(ctx context.Context, c *client.Client, args WorkflowRunCompletedArguments, o ...client.SubscribeOption) (*WorkflowRunCompletedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, WorkflowRunCompletedEventName, "938fd492f6fc7207ab990211062256ae", &args, o)
-	return (*WorkflowRunCompletedSubscription)(s), err
-}
-
-// HandleWorkflowRunCompleted binds f to the occurrences of workflow_run.completed: see [client.Handle].
-func HandleWorkflowRunCompleted(args WorkflowRunCompletedArguments, f func(context.Context, *WorkflowRunCompletedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(WorkflowRunCompletedEventName, "938fd492f6fc7207ab990211062256ae", &args, f, o)
-}
 
 // ReleasePublishedEventName is the name of the event type.
 const ReleasePublishedEventName = "release.published"
@@ -514,54 +277,8 @@ func (v *ReleasePublishedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// ReleasePublishedHooks customize release.published.
-type ReleasePublishedHooks = server.Hooks[ReleasePublishedArguments, ReleasePublishedPayload]
-
-// ReleasePublishedEmitter emits release.published.
-type ReleasePublishedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ReleasePublishedEmitter) Emit(ctx context.Context, p ReleasePublishedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterReleasePublished adds release.published to s.
-func RegisterReleasePublished(s *server.Server, h ReleasePublishedHooks, o ...server.TypeOption) (*ReleasePublishedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ReleasePublishedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ReleasePublishedEmitter)(e), err
-}
-
 // ReleasePublishedEvent is an occurrence of release.published as a client receives it.
 type ReleasePublishedEvent = events.Event[ReleasePublishedArguments, ReleasePublishedPayload]
-
-// ReleasePublishedSubscription delivers the occurrences of release.published.
-type ReleasePublishedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ReleasePublishedSubscription) Events() iter.Seq2[*ReleasePublishedEvent, error] {
-	return clientimpl.Events[*ReleasePublishedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ReleasePublishedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ReleasePublishedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeReleasePublished subscribes to release.published.
-func SubscribeReleasePublished(ctx context.Context, c *client.Client, args ReleasePublishedArguments, o ...client.SubscribeOption) (*ReleasePublishedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ReleasePublishedEventName, "b2b9b4e0d27198f06ec619723fd34e1b", &args, o)
-	return (*ReleasePublishedSubscription)(s), err
-}
-
-// HandleReleasePublished binds f to the occurrences of release.published: see [client.Handle].
-func HandleReleasePublished(args ReleasePublishedArguments, f func(context.Context, *ReleasePublishedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ReleasePublishedEventName, "b2b9b4e0d27198f06ec619723fd34e1b", &args, f, o)
-}
 
 // Repo is the shared type Repo.
 //

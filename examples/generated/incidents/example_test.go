@@ -11,6 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents/incidentsclient"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/incidents/incidentsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
@@ -29,7 +31,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	created, err := incidents.RegisterIncidentCreated(es, incidents.IncidentCreatedHooks{
+	created, err := incidentsserver.RegisterIncidentCreated(es, incidentsserver.IncidentCreatedHooks{
 		Transform: func(_ context.Context, p *incidents.IncidentCreatedPayload, a *incidents.IncidentCreatedArguments) error {
 			if a.RedactPIIOrDefault() {
 				p.Reporter = nil
@@ -50,7 +52,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	sub, err := incidents.SubscribeIncidentCreated(ctx, c, incidents.IncidentCreatedArguments{
+	sub, err := incidentsclient.SubscribeIncidentCreated(ctx, c, incidents.IncidentCreatedArguments{
 		Severity: incidents.SeverityP1, Service: new("check*"), RedactPII: new(true),
 	})
 	if err != nil {
@@ -136,11 +138,11 @@ func ExampleReadTools() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	created, err := incidents.RegisterIncidentCreated(es, incidents.IncidentCreatedHooks{})
+	created, err := incidentsserver.RegisterIncidentCreated(es, incidentsserver.IncidentCreatedHooks{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := es.AddReadTools(readtool.Select(incidents.ReadTools(), "incident.created")...); err != nil {
+	if err := es.AddReadTools(readtool.Select(incidentsserver.ReadTools(), "incident.created")...); err != nil {
 		log.Fatal(err)
 	}
 	mine, theirs := mcp.NewInMemoryTransports()

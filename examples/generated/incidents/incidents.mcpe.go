@@ -5,16 +5,10 @@ package incidents
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // IncidentCreatedEventName is the name of the event type.
@@ -59,54 +53,8 @@ func (v *IncidentCreatedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// IncidentCreatedHooks customize incident.created.
-type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
-
-// IncidentCreatedEmitter emits incident.created.
-type IncidentCreatedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *IncidentCreatedEmitter) Emit(ctx context.Context, p IncidentCreatedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterIncidentCreated adds incident.created to s.
-func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, IncidentCreatedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*IncidentCreatedEmitter)(e), err
-}
-
 // IncidentCreatedEvent is an occurrence of incident.created as a client receives it.
 type IncidentCreatedEvent = events.Event[IncidentCreatedArguments, IncidentCreatedPayload]
-
-// IncidentCreatedSubscription delivers the occurrences of incident.created.
-type IncidentCreatedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *IncidentCreatedSubscription) Events() iter.Seq2[*IncidentCreatedEvent, error] {
-	return clientimpl.Events[*IncidentCreatedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *IncidentCreatedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *IncidentCreatedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeIncidentCreated subscribes to incident.created.
-func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, IncidentCreatedEventName, "e36c1a9a91983b912a204a28520b0ffe", &args, o)
-	return (*IncidentCreatedSubscription)(s), err
-}
-
-// HandleIncidentCreated binds f to the occurrences of incident.created: see [client.Handle].
-func HandleIncidentCreated(args IncidentCreatedArguments, f func(context.Context, *IncidentCreatedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(IncidentCreatedEventName, "e36c1a9a91983b912a204a28520b0ffe", &args, f, o)
-}
 
 // IncidentUpdatedEventName is the name of the event type.
 const IncidentUpdatedEventName = "incident.updated"
@@ -133,54 +81,8 @@ func (v *IncidentUpdatedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// IncidentUpdatedHooks customize incident.updated.
-type IncidentUpdatedHooks = server.Hooks[IncidentUpdatedArguments, IncidentUpdatedPayload]
-
-// IncidentUpdatedEmitter emits incident.updated.
-type IncidentUpdatedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *IncidentUpdatedEmitter) Emit(ctx context.Context, p IncidentUpdatedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterIncidentUpdated adds incident.updated to s.
-func RegisterIncidentUpdated(s *server.Server, h IncidentUpdatedHooks, o ...server.TypeOption) (*IncidentUpdatedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, IncidentUpdatedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*IncidentUpdatedEmitter)(e), err
-}
-
 // IncidentUpdatedEvent is an occurrence of incident.updated as a client receives it.
 type IncidentUpdatedEvent = events.Event[IncidentUpdatedArguments, IncidentUpdatedPayload]
-
-// IncidentUpdatedSubscription delivers the occurrences of incident.updated.
-type IncidentUpdatedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *IncidentUpdatedSubscription) Events() iter.Seq2[*IncidentUpdatedEvent, error] {
-	return clientimpl.Events[*IncidentUpdatedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *IncidentUpdatedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *IncidentUpdatedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeIncidentUpdated subscribes to incident.updated.
-func SubscribeIncidentUpdated(ctx context.Context, c *client.Client, args IncidentUpdatedArguments, o ...client.SubscribeOption) (*IncidentUpdatedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, IncidentUpdatedEventName, "30b7d3704fd45c41410563c3bcbebe41", &args, o)
-	return (*IncidentUpdatedSubscription)(s), err
-}
-
-// HandleIncidentUpdated binds f to the occurrences of incident.updated: see [client.Handle].
-func HandleIncidentUpdated(args IncidentUpdatedArguments, f func(context.Context, *IncidentUpdatedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(IncidentUpdatedEventName, "30b7d3704fd45c41410563c3bcbebe41", &args, f, o)
-}
 
 // IncidentOpenedEventName is the name of the event type.
 const IncidentOpenedEventName = "incident.opened"
@@ -207,60 +109,8 @@ func (v *IncidentOpenedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// IncidentOpenedHooks customize incident.opened.
-type IncidentOpenedHooks = server.Hooks[IncidentOpenedArguments, IncidentOpenedPayload]
-
-// IncidentOpenedEmitter emits incident.opened.
-type IncidentOpenedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *IncidentOpenedEmitter) Emit(ctx context.Context, p IncidentOpenedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterIncidentOpened adds incident.opened to s.
-//
-// The event type is deprecated: use incident.created; it will be removed after 2027-03-01.
-func RegisterIncidentOpened(s *server.Server, h IncidentOpenedHooks, o ...server.TypeOption) (*IncidentOpenedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, IncidentOpenedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*IncidentOpenedEmitter)(e), err
-}
-
 // IncidentOpenedEvent is an occurrence of incident.opened as a client receives it.
 type IncidentOpenedEvent = events.Event[IncidentOpenedArguments, IncidentOpenedPayload]
-
-// IncidentOpenedSubscription delivers the occurrences of incident.opened.
-type IncidentOpenedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *IncidentOpenedSubscription) Events() iter.Seq2[*IncidentOpenedEvent, error] {
-	return clientimpl.Events[*IncidentOpenedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *IncidentOpenedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *IncidentOpenedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeIncidentOpened subscribes to incident.opened.
-//
-// Deprecated: use incident.created; it will be removed after 2027-03-01.
-func SubscribeIncidentOpened(ctx context.Context, c *client.Client, args IncidentOpenedArguments, o ...client.SubscribeOption) (*IncidentOpenedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, IncidentOpenedEventName, "65799ad703e113fa1063dc6f4e9ecca4", &args, o)
-	return (*IncidentOpenedSubscription)(s), err
-}
-
-// HandleIncidentOpened binds f to the occurrences of incident.opened: see [client.Handle].
-//
-// Deprecated: use incident.created; it will be removed after 2027-03-01.
-func HandleIncidentOpened(args IncidentOpenedArguments, f func(context.Context, *IncidentOpenedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(IncidentOpenedEventName, "65799ad703e113fa1063dc6f4e9ecca4", &args, f, o)
-}
 
 // IncidentDigestEventName is the name of the event type.
 const IncidentDigestEventName = "incident.digest"
@@ -285,60 +135,8 @@ func (v IncidentDigestPayload) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// IncidentDigestHooks customize incident.digest.
-type IncidentDigestHooks = server.Hooks[IncidentDigestArguments, IncidentDigestPayload]
-
-// IncidentDigestEmitter emits incident.digest.
-type IncidentDigestEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *IncidentDigestEmitter) Emit(ctx context.Context, p IncidentDigestPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterIncidentDigest adds incident.digest to s.
-//
-// The event type is experimental: it may change or be removed.
-func RegisterIncidentDigest(s *server.Server, h IncidentDigestHooks, o ...server.TypeOption) (*IncidentDigestEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, IncidentDigestEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*IncidentDigestEmitter)(e), err
-}
-
 // IncidentDigestEvent is an occurrence of incident.digest as a client receives it.
 type IncidentDigestEvent = events.Event[IncidentDigestArguments, IncidentDigestPayload]
-
-// IncidentDigestSubscription delivers the occurrences of incident.digest.
-type IncidentDigestSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *IncidentDigestSubscription) Events() iter.Seq2[*IncidentDigestEvent, error] {
-	return clientimpl.Events[*IncidentDigestEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *IncidentDigestSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *IncidentDigestSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeIncidentDigest subscribes to incident.digest.
-//
-// The event type is experimental: it may change or be removed.
-func SubscribeIncidentDigest(ctx context.Context, c *client.Client, args IncidentDigestArguments, o ...client.SubscribeOption) (*IncidentDigestSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, IncidentDigestEventName, "454a93b0b915d5270ba40e9e795309f5", &args, o)
-	return (*IncidentDigestSubscription)(s), err
-}
-
-// HandleIncidentDigest binds f to the occurrences of incident.digest: see [client.Handle].
-//
-// The event type is experimental: it may change or be removed.
-func HandleIncidentDigest(args IncidentDigestArguments, f func(context.Context, *IncidentDigestEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(IncidentDigestEventName, "454a93b0b915d5270ba40e9e795309f5", &args, f, o)
-}
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
 // An optional member of this type is absent when it is empty.

@@ -4,15 +4,8 @@
 package slack
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // SlackMessageEventName is the name of the event type.
@@ -53,54 +46,8 @@ func (v SlackMessagePayload) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// SlackMessageHooks customize slack.message.
-type SlackMessageHooks = server.Hooks[SlackMessageArguments, SlackMessagePayload]
-
-// SlackMessageEmitter emits slack.message.
-type SlackMessageEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *SlackMessageEmitter) Emit(ctx context.Context, p SlackMessagePayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterSlackMessage adds slack.message to s.
-func RegisterSlackMessage(s *server.Server, h SlackMessageHooks, o ...server.TypeOption) (*SlackMessageEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, SlackMessageEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*SlackMessageEmitter)(e), err
-}
-
 // SlackMessageEvent is an occurrence of slack.message as a client receives it.
 type SlackMessageEvent = events.Event[SlackMessageArguments, SlackMessagePayload]
-
-// SlackMessageSubscription delivers the occurrences of slack.message.
-type SlackMessageSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *SlackMessageSubscription) Events() iter.Seq2[*SlackMessageEvent, error] {
-	return clientimpl.Events[*SlackMessageEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *SlackMessageSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *SlackMessageSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeSlackMessage subscribes to slack.message.
-func SubscribeSlackMessage(ctx context.Context, c *client.Client, args SlackMessageArguments, o ...client.SubscribeOption) (*SlackMessageSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, SlackMessageEventName, "b3cc50d8f24b5fc78042375373a12b27", &args, o)
-	return (*SlackMessageSubscription)(s), err
-}
-
-// HandleSlackMessage binds f to the occurrences of slack.message: see [client.Handle].
-func HandleSlackMessage(args SlackMessageArguments, f func(context.Context, *SlackMessageEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(SlackMessageEventName, "b3cc50d8f24b5fc78042375373a12b27", &args, f, o)
-}
 
 // SlackReactionEventName is the name of the event type.
 const SlackReactionEventName = "slack.reaction"
@@ -150,54 +97,8 @@ func (v SlackReactionArgumentsEmoji) Known() bool {
 	return false
 }
 
-// SlackReactionHooks customize slack.reaction.
-type SlackReactionHooks = server.Hooks[SlackReactionArguments, SlackReactionPayload]
-
-// SlackReactionEmitter emits slack.reaction.
-type SlackReactionEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *SlackReactionEmitter) Emit(ctx context.Context, p SlackReactionPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterSlackReaction adds slack.reaction to s.
-func RegisterSlackReaction(s *server.Server, h SlackReactionHooks, o ...server.TypeOption) (*SlackReactionEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, SlackReactionEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*SlackReactionEmitter)(e), err
-}
-
 // SlackReactionEvent is an occurrence of slack.reaction as a client receives it.
 type SlackReactionEvent = events.Event[SlackReactionArguments, SlackReactionPayload]
-
-// SlackReactionSubscription delivers the occurrences of slack.reaction.
-type SlackReactionSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *SlackReactionSubscription) Events() iter.Seq2[*SlackReactionEvent, error] {
-	return clientimpl.Events[*SlackReactionEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *SlackReactionSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *SlackReactionSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeSlackReaction subscribes to slack.reaction.
-func SubscribeSlackReaction(ctx context.Context, c *client.Client, args SlackReactionArguments, o ...client.SubscribeOption) (*SlackReactionSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, SlackReactionEventName, "93fe147908efa45980f326a52ca78e9a", &args, o)
-	return (*SlackReactionSubscription)(s), err
-}
-
-// HandleSlackReaction binds f to the occurrences of slack.reaction: see [client.Handle].
-func HandleSlackReaction(args SlackReactionArguments, f func(context.Context, *SlackReactionEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(SlackReactionEventName, "93fe147908efa45980f326a52ca78e9a", &args, f, o)
-}
 
 // Channel is the shared type Channel.
 type Channel = string

@@ -4,16 +4,10 @@
 package telemetry
 
 import (
-	"context"
-	"iter"
 	"math/big"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // TelemetryWindowEventName is the name of the event type.
@@ -57,51 +51,5 @@ func (v TelemetryWindowPayload) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// TelemetryWindowHooks customize telemetry.window.
-type TelemetryWindowHooks = server.Hooks[TelemetryWindowArguments, TelemetryWindowPayload]
-
-// TelemetryWindowEmitter emits telemetry.window.
-type TelemetryWindowEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *TelemetryWindowEmitter) Emit(ctx context.Context, p TelemetryWindowPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterTelemetryWindow adds telemetry.window to s.
-func RegisterTelemetryWindow(s *server.Server, h TelemetryWindowHooks, o ...server.TypeOption) (*TelemetryWindowEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, TelemetryWindowEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*TelemetryWindowEmitter)(e), err
-}
-
 // TelemetryWindowEvent is an occurrence of telemetry.window as a client receives it.
 type TelemetryWindowEvent = events.Event[TelemetryWindowArguments, TelemetryWindowPayload]
-
-// TelemetryWindowSubscription delivers the occurrences of telemetry.window.
-type TelemetryWindowSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *TelemetryWindowSubscription) Events() iter.Seq2[*TelemetryWindowEvent, error] {
-	return clientimpl.Events[*TelemetryWindowEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *TelemetryWindowSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *TelemetryWindowSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeTelemetryWindow subscribes to telemetry.window.
-func SubscribeTelemetryWindow(ctx context.Context, c *client.Client, args TelemetryWindowArguments, o ...client.SubscribeOption) (*TelemetryWindowSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, TelemetryWindowEventName, "b3c03f221db633fb79f9a63b1b7885cc", &args, o)
-	return (*TelemetryWindowSubscription)(s), err
-}
-
-// HandleTelemetryWindow binds f to the occurrences of telemetry.window: see [client.Handle].
-func HandleTelemetryWindow(args TelemetryWindowArguments, f func(context.Context, *TelemetryWindowEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(TelemetryWindowEventName, "b3c03f221db633fb79f9a63b1b7885cc", &args, f, o)
-}

@@ -5,15 +5,9 @@ package aliases
 
 import (
 	"cmp"
-	"context"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // PushEventTypeName is the name of the event type.
@@ -27,54 +21,8 @@ type PushArguments = eventsimpl.NoArguments
 // Names of schemas are in the way of every short name.
 type PushPayload = PushEvent
 
-// PushHooks customize push.
-type PushHooks = server.Hooks[PushArguments, PushPayload]
-
-// PushEmitter emits push.
-type PushEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PushEmitter) Emit(ctx context.Context, p PushPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPush adds push to s.
-func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PushEventTypeName, nil, serverimpl.NewHooks(&h), o)
-	return (*PushEmitter)(e), err
-}
-
 // PushOccurrence is an occurrence of push as a client receives it.
 type PushOccurrence = events.Event[PushArguments, PushPayload]
-
-// PushEventSubscription delivers the occurrences of push.
-type PushEventSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PushEventSubscription) Events() iter.Seq2[*PushOccurrence, error] {
-	return clientimpl.Events[*PushOccurrence]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PushEventSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PushEventSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePush subscribes to push.
-func SubscribePush(ctx context.Context, c *client.Client, args PushArguments, o ...client.SubscribeOption) (*PushEventSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PushEventTypeName, "17b2598feb7abfb36afd4460efd70daf", &args, o)
-	return (*PushEventSubscription)(s), err
-}
-
-// HandlePush binds f to the occurrences of push: see [client.Handle].
-func HandlePush(args PushArguments, f func(context.Context, *PushOccurrence) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PushEventTypeName, "17b2598feb7abfb36afd4460efd70daf", &args, f, o)
-}
 
 // CustomerArguments are the arguments of customer.
 type CustomerArguments = eventsimpl.NoArguments
@@ -83,34 +31,6 @@ type CustomerArguments = eventsimpl.NoArguments
 //
 // Even the second names are taken.
 type CustomerPayload = CustomerSubscription
-
-// CustomerHooks customize customer.
-type CustomerHooks = server.Hooks[CustomerArguments, CustomerPayload]
-
-// CustomerEmitter emits customer.
-type CustomerEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *CustomerEmitter) Emit(ctx context.Context, p CustomerPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterCustomer adds customer to s.
-func RegisterCustomer(s *server.Server, h CustomerHooks, o ...server.TypeOption) (*CustomerEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, "customer", nil, serverimpl.NewHooks(&h), o)
-	return (*CustomerEmitter)(e), err
-}
-
-// SubscribeCustomer subscribes to customer.
-func SubscribeCustomer(ctx context.Context, c *client.Client, args CustomerArguments, o ...client.SubscribeOption) (*client.TypedSubscription[CustomerArguments, CustomerPayload], error) {
-	s, err := clientimpl.Subscribe(ctx, c, "customer", "8b94c8763a4528f7750687cde409948a", &args, o)
-	return (*client.TypedSubscription[CustomerArguments, CustomerPayload])(s), err
-}
-
-// HandleCustomer binds f to the occurrences of customer: see [client.Handle].
-func HandleCustomer(args CustomerArguments, f func(context.Context, *events.Event[CustomerArguments, CustomerPayload]) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle("customer", "8b94c8763a4528f7750687cde409948a", &args, f, o)
-}
 
 // CustomerEventEventName is the name of the event type.
 const CustomerEventEventName = "customer.event"
@@ -195,54 +115,8 @@ func (v CustomerEventPayloadNullable) Known() bool {
 	return v == CustomerEventPayloadNullableN
 }
 
-// CustomerEventHooks customize customer.event.
-type CustomerEventHooks = server.Hooks[CustomerEventArguments, CustomerEventPayload]
-
-// CustomerEventEmitter emits customer.event.
-type CustomerEventEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *CustomerEventEmitter) Emit(ctx context.Context, p CustomerEventPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterCustomerEvent adds customer.event to s.
-func RegisterCustomerEvent(s *server.Server, h CustomerEventHooks, o ...server.TypeOption) (*CustomerEventEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, CustomerEventEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*CustomerEventEmitter)(e), err
-}
-
 // CustomerEventEvent is an occurrence of customer.event as a client receives it.
 type CustomerEventEvent = events.Event[CustomerEventArguments, CustomerEventPayload]
-
-// CustomerEventEventSubscription delivers the occurrences of customer.event.
-type CustomerEventEventSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *CustomerEventEventSubscription) Events() iter.Seq2[*CustomerEventEvent, error] {
-	return clientimpl.Events[*CustomerEventEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *CustomerEventEventSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *CustomerEventEventSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeCustomerEvent subscribes to customer.event.
-func SubscribeCustomerEvent(ctx context.Context, c *client.Client, args CustomerEventArguments, o ...client.SubscribeOption) (*CustomerEventEventSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, CustomerEventEventName, "05add54631568624d86953799e572e4b", &args, o)
-	return (*CustomerEventEventSubscription)(s), err
-}
-
-// HandleCustomerEvent binds f to the occurrences of customer.event: see [client.Handle].
-func HandleCustomerEvent(args CustomerEventArguments, f func(context.Context, *CustomerEventEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(CustomerEventEventName, "05add54631568624d86953799e572e4b", &args, f, o)
-}
 
 // PushEvent is the shared type push_event.
 type PushEvent struct {

@@ -4,15 +4,8 @@
 package coalesce
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // PullRequestUpdatedEventName is the name of the event type.
@@ -49,54 +42,8 @@ func (v *PullRequestUpdatedPayloadPullRequest) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// PullRequestUpdatedHooks customize pull_request.updated.
-type PullRequestUpdatedHooks = server.Hooks[PullRequestUpdatedArguments, PullRequestUpdatedPayload]
-
-// PullRequestUpdatedEmitter emits pull_request.updated.
-type PullRequestUpdatedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PullRequestUpdatedEmitter) Emit(ctx context.Context, p PullRequestUpdatedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPullRequestUpdated adds pull_request.updated to s.
-func RegisterPullRequestUpdated(s *server.Server, h PullRequestUpdatedHooks, o ...server.TypeOption) (*PullRequestUpdatedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PullRequestUpdatedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*PullRequestUpdatedEmitter)(e), err
-}
-
 // PullRequestUpdatedEvent is an occurrence of pull_request.updated as a client receives it.
 type PullRequestUpdatedEvent = events.Event[PullRequestUpdatedArguments, PullRequestUpdatedPayload]
-
-// PullRequestUpdatedSubscription delivers the occurrences of pull_request.updated.
-type PullRequestUpdatedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PullRequestUpdatedSubscription) Events() iter.Seq2[*PullRequestUpdatedEvent, error] {
-	return clientimpl.Events[*PullRequestUpdatedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PullRequestUpdatedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PullRequestUpdatedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePullRequestUpdated subscribes to pull_request.updated.
-func SubscribePullRequestUpdated(ctx context.Context, c *client.Client, args PullRequestUpdatedArguments, o ...client.SubscribeOption) (*PullRequestUpdatedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PullRequestUpdatedEventName, "5a50d879626d6a38bf3344f9d27e2f7a", &args, o)
-	return (*PullRequestUpdatedSubscription)(s), err
-}
-
-// HandlePullRequestUpdated binds f to the occurrences of pull_request.updated: see [client.Handle].
-func HandlePullRequestUpdated(args PullRequestUpdatedArguments, f func(context.Context, *PullRequestUpdatedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PullRequestUpdatedEventName, "5a50d879626d6a38bf3344f9d27e2f7a", &args, f, o)
-}
 
 // BuildProgressedEventName is the name of the event type.
 const BuildProgressedEventName = "build.progressed"
@@ -116,51 +63,5 @@ func (v *BuildProgressedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// BuildProgressedHooks customize build.progressed.
-type BuildProgressedHooks = server.Hooks[BuildProgressedArguments, BuildProgressedPayload]
-
-// BuildProgressedEmitter emits build.progressed.
-type BuildProgressedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *BuildProgressedEmitter) Emit(ctx context.Context, p BuildProgressedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterBuildProgressed adds build.progressed to s.
-func RegisterBuildProgressed(s *server.Server, h BuildProgressedHooks, o ...server.TypeOption) (*BuildProgressedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, BuildProgressedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*BuildProgressedEmitter)(e), err
-}
-
 // BuildProgressedEvent is an occurrence of build.progressed as a client receives it.
 type BuildProgressedEvent = events.Event[BuildProgressedArguments, BuildProgressedPayload]
-
-// BuildProgressedSubscription delivers the occurrences of build.progressed.
-type BuildProgressedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *BuildProgressedSubscription) Events() iter.Seq2[*BuildProgressedEvent, error] {
-	return clientimpl.Events[*BuildProgressedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *BuildProgressedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *BuildProgressedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeBuildProgressed subscribes to build.progressed.
-func SubscribeBuildProgressed(ctx context.Context, c *client.Client, args BuildProgressedArguments, o ...client.SubscribeOption) (*BuildProgressedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, BuildProgressedEventName, "0dcc84144debf3583b4458d13af9bf36", &args, o)
-	return (*BuildProgressedSubscription)(s), err
-}
-
-// HandleBuildProgressed binds f to the occurrences of build.progressed: see [client.Handle].
-func HandleBuildProgressed(args BuildProgressedArguments, f func(context.Context, *BuildProgressedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(BuildProgressedEventName, "0dcc84144debf3583b4458d13af9bf36", &args, f, o)
-}

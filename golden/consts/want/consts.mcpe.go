@@ -5,15 +5,9 @@ package consts
 
 import (
 	"cmp"
-	"context"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // HeartBeatEventName is the name of the event type.
@@ -99,51 +93,5 @@ func (v HeartBeatPayloadNullable) Known() bool {
 	return v == HeartBeatPayloadNullableBeat
 }
 
-// HeartBeatHooks customize heart.beat.
-type HeartBeatHooks = server.Hooks[HeartBeatArguments, HeartBeatPayload]
-
-// HeartBeatEmitter emits heart.beat.
-type HeartBeatEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *HeartBeatEmitter) Emit(ctx context.Context, p HeartBeatPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterHeartBeat adds heart.beat to s.
-func RegisterHeartBeat(s *server.Server, h HeartBeatHooks, o ...server.TypeOption) (*HeartBeatEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, HeartBeatEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*HeartBeatEmitter)(e), err
-}
-
 // HeartBeatEvent is an occurrence of heart.beat as a client receives it.
 type HeartBeatEvent = events.Event[HeartBeatArguments, HeartBeatPayload]
-
-// HeartBeatSubscription delivers the occurrences of heart.beat.
-type HeartBeatSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *HeartBeatSubscription) Events() iter.Seq2[*HeartBeatEvent, error] {
-	return clientimpl.Events[*HeartBeatEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *HeartBeatSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *HeartBeatSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeHeartBeat subscribes to heart.beat.
-func SubscribeHeartBeat(ctx context.Context, c *client.Client, args HeartBeatArguments, o ...client.SubscribeOption) (*HeartBeatSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, HeartBeatEventName, "1b22625a721fab7b458d9978f1886706", &args, o)
-	return (*HeartBeatSubscription)(s), err
-}
-
-// HandleHeartBeat binds f to the occurrences of heart.beat: see [client.Handle].
-func HandleHeartBeat(args HeartBeatArguments, f func(context.Context, *HeartBeatEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(HeartBeatEventName, "1b22625a721fab7b458d9978f1886706", &args, f, o)
-}

@@ -3,13 +3,7 @@
 
 package memory
 
-import (
-	"context"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-)
+import "github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 
 // ConversationContext is the structured context of the conversation.
 //
@@ -56,28 +50,4 @@ type ConversationContextMemoriesItem struct {
 
 func (v *ConversationContextMemoriesItem) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
-}
-
-// ConversationAnswer holds the additions of the server to a prompt; the zero value adds nothing.
-type ConversationAnswer = conversation.Answer[ConversationContext]
-
-// ConversationHandler answers the messages of a conversation.
-type ConversationHandler interface {
-	// OnUserMessage receives each message of the user.
-	OnUserMessage(ctx context.Context, m conversation.Message) (ConversationAnswer, error)
-	// OnAssistantResponse receives each response of the model.
-	OnAssistantResponse(ctx context.Context, m conversation.Message) (ConversationAnswer, error)
-}
-
-// RegisterConversation lets h take part in the conversations of s's clients.
-func RegisterConversation(s *server.Server, h ConversationHandler, o conversation.Options) error {
-	return conversation.Register(s, conversation.Handler[ConversationContext]{
-		OnAssistantResponse: h.OnAssistantResponse,
-		OnUserMessage:       h.OnUserMessage,
-	}, o)
-}
-
-// DecodeConversation returns the structured context in the answer of a server of this package, or nil.
-func DecodeConversation(c conversation.Contribution) (*ConversationContext, error) {
-	return conversation.Decode[ConversationContext](c)
 }

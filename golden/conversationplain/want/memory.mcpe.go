@@ -2,29 +2,3 @@
 // Source: golden/conversationplain/memory.yaml
 
 package memory
-
-import (
-	"context"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/conversation"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
-)
-
-// ConversationAnswer holds the additions of the server to a prompt; the zero value adds nothing.
-type ConversationAnswer = conversation.Answer[conversation.Memories]
-
-// ConversationHandler answers the messages of a conversation.
-type ConversationHandler interface {
-	// OnUserMessage receives each message of the user.
-	OnUserMessage(ctx context.Context, m conversation.Message) (ConversationAnswer, error)
-}
-
-// RegisterConversation lets h take part in the conversations of s's clients.
-func RegisterConversation(s *server.Server, h ConversationHandler, o conversation.Options) error {
-	return conversation.Register(s, conversation.Handler[conversation.Memories]{OnUserMessage: h.OnUserMessage}, o)
-}
-
-// DecodeConversation returns the structured context in the answer of a server of this package, or nil.
-func DecodeConversation(c conversation.Contribution) (*conversation.Memories, error) {
-	return conversation.Decode[conversation.Memories](c)
-}

@@ -5,16 +5,10 @@ package dead
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // ThingDrawnEventName is the name of the event type.
@@ -38,54 +32,8 @@ func (v *ThingDrawnPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// ThingDrawnHooks customize thing.drawn.
-type ThingDrawnHooks = server.Hooks[ThingDrawnArguments, ThingDrawnPayload]
-
-// ThingDrawnEmitter emits thing.drawn.
-type ThingDrawnEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ThingDrawnEmitter) Emit(ctx context.Context, p ThingDrawnPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterThingDrawn adds thing.drawn to s.
-func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ThingDrawnEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ThingDrawnEmitter)(e), err
-}
-
 // ThingDrawnEvent is an occurrence of thing.drawn as a client receives it.
 type ThingDrawnEvent = events.Event[ThingDrawnArguments, ThingDrawnPayload]
-
-// ThingDrawnSubscription delivers the occurrences of thing.drawn.
-type ThingDrawnSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ThingDrawnSubscription) Events() iter.Seq2[*ThingDrawnEvent, error] {
-	return clientimpl.Events[*ThingDrawnEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ThingDrawnSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ThingDrawnSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeThingDrawn subscribes to thing.drawn.
-func SubscribeThingDrawn(ctx context.Context, c *client.Client, args ThingDrawnArguments, o ...client.SubscribeOption) (*ThingDrawnSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ThingDrawnEventName, "33c6c2652417f97e4c57e1d3a1ded085", &args, o)
-	return (*ThingDrawnSubscription)(s), err
-}
-
-// HandleThingDrawn binds f to the occurrences of thing.drawn: see [client.Handle].
-func HandleThingDrawn(args ThingDrawnArguments, f func(context.Context, *ThingDrawnEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ThingDrawnEventName, "33c6c2652417f97e4c57e1d3a1ded085", &args, f, o)
-}
 
 // Circle is the shared type Circle.
 type Circle struct {

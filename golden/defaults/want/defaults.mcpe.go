@@ -5,15 +5,9 @@ package defaults
 
 import (
 	"cmp"
-	"context"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // ListReadEventName is the name of the event type.
@@ -120,54 +114,8 @@ func (v ListReadArgumentsLevel) Known() bool {
 	return false
 }
 
-// ListReadHooks customize list.read.
-type ListReadHooks = server.Hooks[ListReadArguments, ListReadPayload]
-
-// ListReadEmitter emits list.read.
-type ListReadEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ListReadEmitter) Emit(ctx context.Context, p ListReadPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterListRead adds list.read to s.
-func RegisterListRead(s *server.Server, h ListReadHooks, o ...server.TypeOption) (*ListReadEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ListReadEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ListReadEmitter)(e), err
-}
-
 // ListReadEvent is an occurrence of list.read as a client receives it.
 type ListReadEvent = events.Event[ListReadArguments, ListReadPayload]
-
-// ListReadSubscription delivers the occurrences of list.read.
-type ListReadSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ListReadSubscription) Events() iter.Seq2[*ListReadEvent, error] {
-	return clientimpl.Events[*ListReadEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ListReadSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ListReadSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeListRead subscribes to list.read.
-func SubscribeListRead(ctx context.Context, c *client.Client, args ListReadArguments, o ...client.SubscribeOption) (*ListReadSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ListReadEventName, "87a50f3cfdd74db639bef8cc21aa24d4", &args, o)
-	return (*ListReadSubscription)(s), err
-}
-
-// HandleListRead binds f to the occurrences of list.read: see [client.Handle].
-func HandleListRead(args ListReadArguments, f func(context.Context, *ListReadEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ListReadEventName, "87a50f3cfdd74db639bef8cc21aa24d4", &args, f, o)
-}
 
 // Order is the shared type Order; decoding keeps values that the schema does not list, see Known.
 // An optional member of this type is absent when it is empty.

@@ -4,15 +4,8 @@
 package docs
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // TextWrittenEventName is the name of the event type.
@@ -52,54 +45,8 @@ func (v *TextWrittenArguments) UnmarshalJSON(b []byte) error {
 // # A heading
 type TextWrittenPayload = Titled
 
-// TextWrittenHooks customize text.written.
-type TextWrittenHooks = server.Hooks[TextWrittenArguments, TextWrittenPayload]
-
-// TextWrittenEmitter emits text.written.
-type TextWrittenEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *TextWrittenEmitter) Emit(ctx context.Context, p TextWrittenPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterTextWritten adds text.written to s.
-func RegisterTextWritten(s *server.Server, h TextWrittenHooks, o ...server.TypeOption) (*TextWrittenEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, TextWrittenEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*TextWrittenEmitter)(e), err
-}
-
 // TextWrittenEvent is an occurrence of text.written as a client receives it.
 type TextWrittenEvent = events.Event[TextWrittenArguments, TextWrittenPayload]
-
-// TextWrittenSubscription delivers the occurrences of text.written.
-type TextWrittenSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *TextWrittenSubscription) Events() iter.Seq2[*TextWrittenEvent, error] {
-	return clientimpl.Events[*TextWrittenEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *TextWrittenSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *TextWrittenSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeTextWritten subscribes to text.written.
-func SubscribeTextWritten(ctx context.Context, c *client.Client, args TextWrittenArguments, o ...client.SubscribeOption) (*TextWrittenSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, TextWrittenEventName, "61db53cb2dfe33b99867abd715a6e245", &args, o)
-	return (*TextWrittenSubscription)(s), err
-}
-
-// HandleTextWritten binds f to the occurrences of text.written: see [client.Handle].
-func HandleTextWritten(args TextWrittenArguments, f func(context.Context, *TextWrittenEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(TextWrittenEventName, "61db53cb2dfe33b99867abd715a6e245", &args, f, o)
-}
 
 // Titled is the shared type Titled.
 //

@@ -4,15 +4,8 @@
 package documents
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // PersonMovedEventName is the name of the event type.
@@ -33,51 +26,5 @@ func (v *PersonMovedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// PersonMovedHooks customize person.moved.
-type PersonMovedHooks = server.Hooks[PersonMovedArguments, PersonMovedPayload]
-
-// PersonMovedEmitter emits person.moved.
-type PersonMovedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PersonMovedEmitter) Emit(ctx context.Context, p PersonMovedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPersonMoved adds person.moved to s.
-func RegisterPersonMoved(s *server.Server, h PersonMovedHooks, o ...server.TypeOption) (*PersonMovedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PersonMovedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*PersonMovedEmitter)(e), err
-}
-
 // PersonMovedEvent is an occurrence of person.moved as a client receives it.
 type PersonMovedEvent = events.Event[PersonMovedArguments, PersonMovedPayload]
-
-// PersonMovedSubscription delivers the occurrences of person.moved.
-type PersonMovedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PersonMovedSubscription) Events() iter.Seq2[*PersonMovedEvent, error] {
-	return clientimpl.Events[*PersonMovedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PersonMovedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PersonMovedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePersonMoved subscribes to person.moved.
-func SubscribePersonMoved(ctx context.Context, c *client.Client, args PersonMovedArguments, o ...client.SubscribeOption) (*PersonMovedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PersonMovedEventName, "945ea4410a531661d5e6688209efb48e", &args, o)
-	return (*PersonMovedSubscription)(s), err
-}
-
-// HandlePersonMoved binds f to the occurrences of person.moved: see [client.Handle].
-func HandlePersonMoved(args PersonMovedArguments, f func(context.Context, *PersonMovedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PersonMovedEventName, "945ea4410a531661d5e6688209efb48e", &args, f, o)
-}

@@ -2,35 +2,18 @@
 // Source: golden/documents/documents.yaml
 // Source: golden/documents/person.schema.json
 
-// Package documents holds 1 event type of golden/documents/documents.yaml and golden/documents/person.schema.json.
+// Package documents holds the types of 1 event type of golden/documents/documents.yaml and golden/documents/person.schema.json.
 //
 // The event types:
 //
 //   - person.moved
 //
-// A server adds an event type with a function such as [RegisterPersonMoved].
-// A client receives one with a function such as [SubscribePersonMoved].
-// [ReadTools] are tools for clients that do not support events.
+// Package documentsserver lets a server offer them.
+// Package documentsclient lets a client use them.
 package documents
 
-import (
-	_ "embed"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
-)
+import "github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 
 // If this does not compile, the generated code is newer than its runtime: upgrade the module
 // github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the version of mcpe-gen that it names.
 const _ = eventsimpl.IsAtLeastVersion0_1
-
-//go:embed mcpe.schemas.json
-var publishedSchemasText string
-
-// publishedSchemas are read when the first event type or task is used.
-var publishedSchemas = eventsimpl.NewSchemas(publishedSchemasText)
-
-// ReadTools returns the package's read tools, for server.Server.AddReadTools.
-func ReadTools() []readtool.Tool {
-	return readtool.All(publishedSchemas)
-}

@@ -4,12 +4,7 @@
 package emitclient
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
@@ -33,35 +28,6 @@ func (v *PingPayload) UnmarshalJSON(b []byte) error {
 // PingEvent is an occurrence of ping as a client receives it.
 type PingEvent = events.Event[PingArguments, PingPayload]
 
-// PingSubscription delivers the occurrences of ping.
-type PingSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PingSubscription) Events() iter.Seq2[*PingEvent, error] {
-	return clientimpl.Events[*PingEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PingSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PingSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePing subscribes to ping.
-func SubscribePing(ctx context.Context, c *client.Client, args PingArguments, o ...client.SubscribeOption) (*PingSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PingEventName, "b3888af8e304d6788afc48451e759fc1", &args, o)
-	return (*PingSubscription)(s), err
-}
-
-// HandlePing binds f to the occurrences of ping: see [client.Handle].
-func HandlePing(args PingArguments, f func(context.Context, *PingEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PingEventName, "b3888af8e304d6788afc48451e759fc1", &args, f, o)
-}
-
 // PongEventName is the name of the event type.
 const PongEventName = "pong"
 
@@ -81,32 +47,3 @@ func (v *PongPayload) UnmarshalJSON(b []byte) error {
 
 // PongEvent is an occurrence of pong as a client receives it.
 type PongEvent = events.Event[PongArguments, PongPayload]
-
-// PongSubscription delivers the occurrences of pong.
-type PongSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PongSubscription) Events() iter.Seq2[*PongEvent, error] {
-	return clientimpl.Events[*PongEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PongSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PongSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePong subscribes to pong.
-func SubscribePong(ctx context.Context, c *client.Client, args PongArguments, o ...client.SubscribeOption) (*PongSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PongEventName, "b3888af8e304d6788afc48451e759fc1", &args, o)
-	return (*PongSubscription)(s), err
-}
-
-// HandlePong binds f to the occurrences of pong: see [client.Handle].
-func HandlePong(args PongArguments, f func(context.Context, *PongEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PongEventName, "b3888af8e304d6788afc48451e759fc1", &args, f, o)
-}

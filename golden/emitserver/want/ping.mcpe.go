@@ -4,13 +4,8 @@
 package emitserver
 
 import (
-	"context"
-	"iter"
-
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // PingEventName is the name of the event type.
@@ -30,22 +25,8 @@ func (v *PingPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// PingHooks customize ping.
-type PingHooks = server.Hooks[PingArguments, PingPayload]
-
-// PingEmitter emits ping.
-type PingEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PingEmitter) Emit(ctx context.Context, p PingPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPing adds ping to s.
-func RegisterPing(s *server.Server, h PingHooks, o ...server.TypeOption) (*PingEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PingEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*PingEmitter)(e), err
-}
+// PingEvent is an occurrence of ping as a client receives it.
+type PingEvent = events.Event[PingArguments, PingPayload]
 
 // PongEventName is the name of the event type.
 const PongEventName = "pong"
@@ -64,25 +45,5 @@ func (v *PongPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// PongHooks customize pong.
-type PongHooks = server.Hooks[PongArguments, PongPayload]
-
-// PongChecker looks for occurrences of pong upstream.
-type PongChecker interface {
-	// CheckPong returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.
-	CheckPong(ctx context.Context, args PongArguments, cursor string) (events.Page[PongPayload], error)
-}
-
-// PongYield yields the occurrences of pong one by one: see [server.Yield].
-type PongYield func(ctx context.Context, args PongArguments, cursor string) iter.Seq2[events.Found[PongPayload], error]
-
-// CheckPong implements [PongChecker].
-func (y PongYield) CheckPong(ctx context.Context, args PongArguments, cursor string) (events.Page[PongPayload], error) {
-	return server.Yield[PongArguments, PongPayload](y).Check(ctx, args, cursor)
-}
-
-// RegisterPong adds pong to s. Occurrences come from c.
-func RegisterPong(s *server.Server, c PongChecker, h PongHooks, o ...server.TypeOption) error {
-	_, err := serverimpl.Register(s, publishedSchemas, PongEventName, serverimpl.NewCheck(c, PongChecker.CheckPong), serverimpl.NewHooks(&h), o)
-	return err
-}
+// PongEvent is an occurrence of pong as a client receives it.
+type PongEvent = events.Event[PongArguments, PongPayload]

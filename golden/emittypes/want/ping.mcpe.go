@@ -3,7 +3,10 @@
 
 package emittypes
 
-import "github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+import (
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
+)
 
 // PingEventName is the name of the event type.
 const PingEventName = "ping"
@@ -22,6 +25,9 @@ func (v *PingPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
+// PingEvent is an occurrence of ping as a client receives it.
+type PingEvent = events.Event[PingArguments, PingPayload]
+
 // PongEventName is the name of the event type.
 const PongEventName = "pong"
 
@@ -38,3 +44,6 @@ type PongPayload struct {
 func (v *PongPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
+
+// PongEvent is an occurrence of pong as a client receives it.
+type PongEvent = events.Event[PongArguments, PongPayload]

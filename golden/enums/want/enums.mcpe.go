@@ -4,15 +4,8 @@
 package enums
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // ReactionAddedEventName is the name of the event type.
@@ -122,54 +115,8 @@ func (v ReactionAddedPayloadStatesItem) Known() bool {
 	return false
 }
 
-// ReactionAddedHooks customize reaction.added.
-type ReactionAddedHooks = server.Hooks[ReactionAddedArguments, ReactionAddedPayload]
-
-// ReactionAddedEmitter emits reaction.added.
-type ReactionAddedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ReactionAddedEmitter) Emit(ctx context.Context, p ReactionAddedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterReactionAdded adds reaction.added to s.
-func RegisterReactionAdded(s *server.Server, h ReactionAddedHooks, o ...server.TypeOption) (*ReactionAddedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ReactionAddedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ReactionAddedEmitter)(e), err
-}
-
 // ReactionAddedEvent is an occurrence of reaction.added as a client receives it.
 type ReactionAddedEvent = events.Event[ReactionAddedArguments, ReactionAddedPayload]
-
-// ReactionAddedSubscription delivers the occurrences of reaction.added.
-type ReactionAddedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ReactionAddedSubscription) Events() iter.Seq2[*ReactionAddedEvent, error] {
-	return clientimpl.Events[*ReactionAddedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ReactionAddedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ReactionAddedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeReactionAdded subscribes to reaction.added.
-func SubscribeReactionAdded(ctx context.Context, c *client.Client, args ReactionAddedArguments, o ...client.SubscribeOption) (*ReactionAddedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ReactionAddedEventName, "f21a964d1590d4d0168ac9ea81b20a3d", &args, o)
-	return (*ReactionAddedSubscription)(s), err
-}
-
-// HandleReactionAdded binds f to the occurrences of reaction.added: see [client.Handle].
-func HandleReactionAdded(args ReactionAddedArguments, f func(context.Context, *ReactionAddedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ReactionAddedEventName, "f21a964d1590d4d0168ac9ea81b20a3d", &args, f, o)
-}
 
 // Reaction is the shared type Reaction; decoding keeps values that the schema does not list, see Known.
 // An optional member of this type is absent when it is empty.

@@ -4,15 +4,8 @@
 package filters
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // IssueChangedEventName is the name of the event type.
@@ -101,54 +94,8 @@ func (v IssueChangedPayloadState) Known() bool {
 	return false
 }
 
-// IssueChangedHooks customize issue.changed.
-type IssueChangedHooks = server.Hooks[IssueChangedArguments, IssueChangedPayload]
-
-// IssueChangedEmitter emits issue.changed.
-type IssueChangedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *IssueChangedEmitter) Emit(ctx context.Context, p IssueChangedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterIssueChanged adds issue.changed to s.
-func RegisterIssueChanged(s *server.Server, h IssueChangedHooks, o ...server.TypeOption) (*IssueChangedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, IssueChangedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*IssueChangedEmitter)(e), err
-}
-
 // IssueChangedEvent is an occurrence of issue.changed as a client receives it.
 type IssueChangedEvent = events.Event[IssueChangedArguments, IssueChangedPayload]
-
-// IssueChangedSubscription delivers the occurrences of issue.changed.
-type IssueChangedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *IssueChangedSubscription) Events() iter.Seq2[*IssueChangedEvent, error] {
-	return clientimpl.Events[*IssueChangedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *IssueChangedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *IssueChangedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeIssueChanged subscribes to issue.changed.
-func SubscribeIssueChanged(ctx context.Context, c *client.Client, args IssueChangedArguments, o ...client.SubscribeOption) (*IssueChangedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, IssueChangedEventName, "e875811d6189e7eefdee2bd470440886", &args, o)
-	return (*IssueChangedSubscription)(s), err
-}
-
-// HandleIssueChanged binds f to the occurrences of issue.changed: see [client.Handle].
-func HandleIssueChanged(args IssueChangedArguments, f func(context.Context, *IssueChangedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(IssueChangedEventName, "e875811d6189e7eefdee2bd470440886", &args, f, o)
-}
 
 // PushMadeEventName is the name of the event type.
 const PushMadeEventName = "push.made"
@@ -183,54 +130,8 @@ func (v *PushMadePayloadCommitsItem) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// PushMadeHooks customize push.made.
-type PushMadeHooks = server.Hooks[PushMadeArguments, PushMadePayload]
-
-// PushMadeEmitter emits push.made.
-type PushMadeEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PushMadeEmitter) Emit(ctx context.Context, p PushMadePayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPushMade adds push.made to s.
-func RegisterPushMade(s *server.Server, h PushMadeHooks, o ...server.TypeOption) (*PushMadeEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PushMadeEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*PushMadeEmitter)(e), err
-}
-
 // PushMadeEvent is an occurrence of push.made as a client receives it.
 type PushMadeEvent = events.Event[PushMadeArguments, PushMadePayload]
-
-// PushMadeSubscription delivers the occurrences of push.made.
-type PushMadeSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PushMadeSubscription) Events() iter.Seq2[*PushMadeEvent, error] {
-	return clientimpl.Events[*PushMadeEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PushMadeSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PushMadeSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePushMade subscribes to push.made.
-func SubscribePushMade(ctx context.Context, c *client.Client, args PushMadeArguments, o ...client.SubscribeOption) (*PushMadeSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PushMadeEventName, "2e4e00e1c91eabbe46bb4eb7d2f67158", &args, o)
-	return (*PushMadeSubscription)(s), err
-}
-
-// HandlePushMade binds f to the occurrences of push.made: see [client.Handle].
-func HandlePushMade(args PushMadeArguments, f func(context.Context, *PushMadeEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PushMadeEventName, "2e4e00e1c91eabbe46bb4eb7d2f67158", &args, f, o)
-}
 
 // Label is the shared type Label.
 type Label struct {

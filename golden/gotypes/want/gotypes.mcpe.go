@@ -4,19 +4,13 @@
 package gotypes
 
 import (
-	"context"
 	"encoding/json"
-	"iter"
 	"math/big"
 	"net/netip"
 
 	uuid "github.com/google/uuid"
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // TypeChosenEventName is the name of the event type.
@@ -63,54 +57,8 @@ func (v TypeChosenPayload) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// TypeChosenHooks customize type.chosen.
-type TypeChosenHooks = server.Hooks[TypeChosenArguments, TypeChosenPayload]
-
-// TypeChosenEmitter emits type.chosen.
-type TypeChosenEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *TypeChosenEmitter) Emit(ctx context.Context, p TypeChosenPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterTypeChosen adds type.chosen to s.
-func RegisterTypeChosen(s *server.Server, h TypeChosenHooks, o ...server.TypeOption) (*TypeChosenEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, TypeChosenEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*TypeChosenEmitter)(e), err
-}
-
 // TypeChosenEvent is an occurrence of type.chosen as a client receives it.
 type TypeChosenEvent = events.Event[TypeChosenArguments, TypeChosenPayload]
-
-// TypeChosenSubscription delivers the occurrences of type.chosen.
-type TypeChosenSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *TypeChosenSubscription) Events() iter.Seq2[*TypeChosenEvent, error] {
-	return clientimpl.Events[*TypeChosenEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *TypeChosenSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *TypeChosenSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeTypeChosen subscribes to type.chosen.
-func SubscribeTypeChosen(ctx context.Context, c *client.Client, args TypeChosenArguments, o ...client.SubscribeOption) (*TypeChosenSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, TypeChosenEventName, "f406879f6d2306e05aa7feb7c793eb30", &args, o)
-	return (*TypeChosenSubscription)(s), err
-}
-
-// HandleTypeChosen binds f to the occurrences of type.chosen: see [client.Handle].
-func HandleTypeChosen(args TypeChosenArguments, f func(context.Context, *TypeChosenEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(TypeChosenEventName, "f406879f6d2306e05aa7feb7c793eb30", &args, f, o)
-}
 
 // Big is the shared type Big.
 type Big = big.Int

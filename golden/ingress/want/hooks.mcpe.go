@@ -4,13 +4,8 @@
 package hooks
 
 import (
-	"context"
-	"iter"
-
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // IssueOpenedEventName is the name of the event type.
@@ -53,22 +48,8 @@ func (v *IssueOpenedPayloadIssue) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// IssueOpenedHooks customize issue.opened.
-type IssueOpenedHooks = server.Hooks[IssueOpenedArguments, IssueOpenedPayload]
-
-// IssueOpenedEmitter emits issue.opened.
-type IssueOpenedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *IssueOpenedEmitter) Emit(ctx context.Context, p IssueOpenedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterIssueOpened adds issue.opened to s.
-func RegisterIssueOpened(s *server.Server, h IssueOpenedHooks, o ...server.TypeOption) (*IssueOpenedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, IssueOpenedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*IssueOpenedEmitter)(e), err
-}
+// IssueOpenedEvent is an occurrence of issue.opened as a client receives it.
+type IssueOpenedEvent = events.Event[IssueOpenedArguments, IssueOpenedPayload]
 
 // PushEventName is the name of the event type.
 const PushEventName = "push"
@@ -98,22 +79,8 @@ func (v *PushPayloadRepository) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// PushHooks customize push.
-type PushHooks = server.Hooks[PushArguments, PushPayload]
-
-// PushEmitter emits push.
-type PushEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PushEmitter) Emit(ctx context.Context, p PushPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPush adds push to s.
-func RegisterPush(s *server.Server, h PushHooks, o ...server.TypeOption) (*PushEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PushEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*PushEmitter)(e), err
-}
+// PushEvent is an occurrence of push as a client receives it.
+type PushEvent = events.Event[PushArguments, PushPayload]
 
 // InvoicePaidEventName is the name of the event type.
 const InvoicePaidEventName = "invoice.paid"
@@ -132,22 +99,8 @@ func (v *InvoicePaidPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// InvoicePaidHooks customize invoice.paid.
-type InvoicePaidHooks = server.Hooks[InvoicePaidArguments, InvoicePaidPayload]
-
-// InvoicePaidEmitter emits invoice.paid.
-type InvoicePaidEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *InvoicePaidEmitter) Emit(ctx context.Context, p InvoicePaidPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterInvoicePaid adds invoice.paid to s.
-func RegisterInvoicePaid(s *server.Server, h InvoicePaidHooks, o ...server.TypeOption) (*InvoicePaidEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, InvoicePaidEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*InvoicePaidEmitter)(e), err
-}
+// InvoicePaidEvent is an occurrence of invoice.paid as a client receives it.
+type InvoicePaidEvent = events.Event[InvoicePaidArguments, InvoicePaidPayload]
 
 // OrderCreatedEventName is the name of the event type.
 const OrderCreatedEventName = "order.created"
@@ -166,36 +119,8 @@ func (v *OrderCreatedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// OrderCreatedHooks customize order.created.
-type OrderCreatedHooks = server.Hooks[OrderCreatedArguments, OrderCreatedPayload]
-
-// OrderCreatedEmitter emits order.created.
-type OrderCreatedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *OrderCreatedEmitter) Emit(ctx context.Context, p OrderCreatedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// OrderCreatedChecker looks for occurrences of order.created upstream.
-type OrderCreatedChecker interface {
-	// CheckOrderCreated returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.
-	CheckOrderCreated(ctx context.Context, args OrderCreatedArguments, cursor string) (events.Page[OrderCreatedPayload], error)
-}
-
-// OrderCreatedYield yields the occurrences of order.created one by one: see [server.Yield].
-type OrderCreatedYield func(ctx context.Context, args OrderCreatedArguments, cursor string) iter.Seq2[events.Found[OrderCreatedPayload], error]
-
-// CheckOrderCreated implements [OrderCreatedChecker].
-func (y OrderCreatedYield) CheckOrderCreated(ctx context.Context, args OrderCreatedArguments, cursor string) (events.Page[OrderCreatedPayload], error) {
-	return server.Yield[OrderCreatedArguments, OrderCreatedPayload](y).Check(ctx, args, cursor)
-}
-
-// RegisterOrderCreated adds order.created to s. Occurrences come from c and from the emitter.
-func RegisterOrderCreated(s *server.Server, c OrderCreatedChecker, h OrderCreatedHooks, o ...server.TypeOption) (*OrderCreatedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, OrderCreatedEventName, serverimpl.NewCheck(c, OrderCreatedChecker.CheckOrderCreated), serverimpl.NewHooks(&h), o)
-	return (*OrderCreatedEmitter)(e), err
-}
+// OrderCreatedEvent is an occurrence of order.created as a client receives it.
+type OrderCreatedEvent = events.Event[OrderCreatedArguments, OrderCreatedPayload]
 
 // NoteAddedEventName is the name of the event type.
 const NoteAddedEventName = "note.added"
@@ -214,22 +139,8 @@ func (v *NoteAddedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// NoteAddedHooks customize note.added.
-type NoteAddedHooks = server.Hooks[NoteAddedArguments, NoteAddedPayload]
-
-// NoteAddedEmitter emits note.added.
-type NoteAddedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *NoteAddedEmitter) Emit(ctx context.Context, p NoteAddedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterNoteAdded adds note.added to s.
-func RegisterNoteAdded(s *server.Server, h NoteAddedHooks, o ...server.TypeOption) (*NoteAddedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, NoteAddedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*NoteAddedEmitter)(e), err
-}
+// NoteAddedEvent is an occurrence of note.added as a client receives it.
+type NoteAddedEvent = events.Event[NoteAddedArguments, NoteAddedPayload]
 
 // Label is the shared type Label.
 type Label = string

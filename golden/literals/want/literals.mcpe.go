@@ -5,15 +5,9 @@ package literals
 
 import (
 	"cmp"
-	"context"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // ValueSeenEventName is the name of the event type.
@@ -83,54 +77,8 @@ func (v ValueSeenArgumentsLevel) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeLiteral(string(v))
 }
 
-// ValueSeenHooks customize value.seen.
-type ValueSeenHooks = server.Hooks[ValueSeenArguments, ValueSeenPayload]
-
-// ValueSeenEmitter emits value.seen.
-type ValueSeenEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ValueSeenEmitter) Emit(ctx context.Context, p ValueSeenPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterValueSeen adds value.seen to s.
-func RegisterValueSeen(s *server.Server, h ValueSeenHooks, o ...server.TypeOption) (*ValueSeenEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ValueSeenEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ValueSeenEmitter)(e), err
-}
-
 // ValueSeenEvent is an occurrence of value.seen as a client receives it.
 type ValueSeenEvent = events.Event[ValueSeenArguments, ValueSeenPayload]
-
-// ValueSeenSubscription delivers the occurrences of value.seen.
-type ValueSeenSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ValueSeenSubscription) Events() iter.Seq2[*ValueSeenEvent, error] {
-	return clientimpl.Events[*ValueSeenEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ValueSeenSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ValueSeenSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeValueSeen subscribes to value.seen.
-func SubscribeValueSeen(ctx context.Context, c *client.Client, args ValueSeenArguments, o ...client.SubscribeOption) (*ValueSeenSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ValueSeenEventName, "9e740bb525563f5866a02a467a7d29f3", &args, o)
-	return (*ValueSeenSubscription)(s), err
-}
-
-// HandleValueSeen binds f to the occurrences of value.seen: see [client.Handle].
-func HandleValueSeen(args ValueSeenArguments, f func(context.Context, *ValueSeenEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ValueSeenEventName, "9e740bb525563f5866a02a467a7d29f3", &args, f, o)
-}
 
 // Mixed is the shared type Mixed, the JSON text of a value; decoding keeps values that the schema does not list, see Known.
 // An optional member of this type is absent when it is empty.

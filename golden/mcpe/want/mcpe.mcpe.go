@@ -4,15 +4,8 @@
 package want
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // NoteKeptEventName is the name of the event type.
@@ -30,54 +23,8 @@ func (v *NoteKeptPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// NoteKeptHooks customize note.kept.
-type NoteKeptHooks = server.Hooks[NoteKeptArguments, NoteKeptPayload]
-
-// NoteKeptEmitter emits note.kept.
-type NoteKeptEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *NoteKeptEmitter) Emit(ctx context.Context, p NoteKeptPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterNoteKept adds note.kept to s.
-func RegisterNoteKept(s *server.Server, h NoteKeptHooks, o ...server.TypeOption) (*NoteKeptEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, NoteKeptEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*NoteKeptEmitter)(e), err
-}
-
 // NoteKeptEvent is an occurrence of note.kept as a client receives it.
 type NoteKeptEvent = events.Event[NoteKeptArguments, NoteKeptPayload]
-
-// NoteKeptSubscription delivers the occurrences of note.kept.
-type NoteKeptSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *NoteKeptSubscription) Events() iter.Seq2[*NoteKeptEvent, error] {
-	return clientimpl.Events[*NoteKeptEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *NoteKeptSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *NoteKeptSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeNoteKept subscribes to note.kept.
-func SubscribeNoteKept(ctx context.Context, c *client.Client, args NoteKeptArguments, o ...client.SubscribeOption) (*NoteKeptSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, NoteKeptEventName, "78b44d58c9b3a0f12699849b908b5dec", &args, o)
-	return (*NoteKeptSubscription)(s), err
-}
-
-// HandleNoteKept binds f to the occurrences of note.kept: see [client.Handle].
-func HandleNoteKept(args NoteKeptArguments, f func(context.Context, *NoteKeptEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(NoteKeptEventName, "78b44d58c9b3a0f12699849b908b5dec", &args, f, o)
-}
 
 // NotePlainEventName is the name of the event type.
 const NotePlainEventName = "note.plain"
@@ -94,54 +41,8 @@ func (v *NotePlainPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// NotePlainHooks customize note.plain.
-type NotePlainHooks = server.Hooks[NotePlainArguments, NotePlainPayload]
-
-// NotePlainEmitter emits note.plain.
-type NotePlainEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *NotePlainEmitter) Emit(ctx context.Context, p NotePlainPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterNotePlain adds note.plain to s.
-func RegisterNotePlain(s *server.Server, h NotePlainHooks, o ...server.TypeOption) (*NotePlainEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, NotePlainEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*NotePlainEmitter)(e), err
-}
-
 // NotePlainEvent is an occurrence of note.plain as a client receives it.
 type NotePlainEvent = events.Event[NotePlainArguments, NotePlainPayload]
-
-// NotePlainSubscription delivers the occurrences of note.plain.
-type NotePlainSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *NotePlainSubscription) Events() iter.Seq2[*NotePlainEvent, error] {
-	return clientimpl.Events[*NotePlainEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *NotePlainSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *NotePlainSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeNotePlain subscribes to note.plain.
-func SubscribeNotePlain(ctx context.Context, c *client.Client, args NotePlainArguments, o ...client.SubscribeOption) (*NotePlainSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, NotePlainEventName, "78b44d58c9b3a0f12699849b908b5dec", &args, o)
-	return (*NotePlainSubscription)(s), err
-}
-
-// HandleNotePlain binds f to the occurrences of note.plain: see [client.Handle].
-func HandleNotePlain(args NotePlainArguments, f func(context.Context, *NotePlainEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(NotePlainEventName, "78b44d58c9b3a0f12699849b908b5dec", &args, f, o)
-}
 
 // NoteHiddenEventName is the name of the event type.
 const NoteHiddenEventName = "note.hidden"
@@ -158,54 +59,8 @@ func (v *NoteHiddenPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// NoteHiddenHooks customize note.hidden.
-type NoteHiddenHooks = server.Hooks[NoteHiddenArguments, NoteHiddenPayload]
-
-// NoteHiddenEmitter emits note.hidden.
-type NoteHiddenEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *NoteHiddenEmitter) Emit(ctx context.Context, p NoteHiddenPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterNoteHidden adds note.hidden to s.
-func RegisterNoteHidden(s *server.Server, h NoteHiddenHooks, o ...server.TypeOption) (*NoteHiddenEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, NoteHiddenEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*NoteHiddenEmitter)(e), err
-}
-
 // NoteHiddenEvent is an occurrence of note.hidden as a client receives it.
 type NoteHiddenEvent = events.Event[NoteHiddenArguments, NoteHiddenPayload]
-
-// NoteHiddenSubscription delivers the occurrences of note.hidden.
-type NoteHiddenSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *NoteHiddenSubscription) Events() iter.Seq2[*NoteHiddenEvent, error] {
-	return clientimpl.Events[*NoteHiddenEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *NoteHiddenSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *NoteHiddenSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeNoteHidden subscribes to note.hidden.
-func SubscribeNoteHidden(ctx context.Context, c *client.Client, args NoteHiddenArguments, o ...client.SubscribeOption) (*NoteHiddenSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, NoteHiddenEventName, "78b44d58c9b3a0f12699849b908b5dec", &args, o)
-	return (*NoteHiddenSubscription)(s), err
-}
-
-// HandleNoteHidden binds f to the occurrences of note.hidden: see [client.Handle].
-func HandleNoteHidden(args NoteHiddenArguments, f func(context.Context, *NoteHiddenEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(NoteHiddenEventName, "78b44d58c9b3a0f12699849b908b5dec", &args, f, o)
-}
 
 // NoteUrgentEventName is the name of the event type.
 const NoteUrgentEventName = "note.urgent"
@@ -222,51 +77,5 @@ func (v *NoteUrgentPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// NoteUrgentHooks customize note.urgent.
-type NoteUrgentHooks = server.Hooks[NoteUrgentArguments, NoteUrgentPayload]
-
-// NoteUrgentEmitter emits note.urgent.
-type NoteUrgentEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *NoteUrgentEmitter) Emit(ctx context.Context, p NoteUrgentPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterNoteUrgent adds note.urgent to s.
-func RegisterNoteUrgent(s *server.Server, h NoteUrgentHooks, o ...server.TypeOption) (*NoteUrgentEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, NoteUrgentEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*NoteUrgentEmitter)(e), err
-}
-
 // NoteUrgentEvent is an occurrence of note.urgent as a client receives it.
 type NoteUrgentEvent = events.Event[NoteUrgentArguments, NoteUrgentPayload]
-
-// NoteUrgentSubscription delivers the occurrences of note.urgent.
-type NoteUrgentSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *NoteUrgentSubscription) Events() iter.Seq2[*NoteUrgentEvent, error] {
-	return clientimpl.Events[*NoteUrgentEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *NoteUrgentSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *NoteUrgentSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeNoteUrgent subscribes to note.urgent.
-func SubscribeNoteUrgent(ctx context.Context, c *client.Client, args NoteUrgentArguments, o ...client.SubscribeOption) (*NoteUrgentSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, NoteUrgentEventName, "78b44d58c9b3a0f12699849b908b5dec", &args, o)
-	return (*NoteUrgentSubscription)(s), err
-}
-
-// HandleNoteUrgent binds f to the occurrences of note.urgent: see [client.Handle].
-func HandleNoteUrgent(args NoteUrgentArguments, f func(context.Context, *NoteUrgentEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(NoteUrgentEventName, "78b44d58c9b3a0f12699849b908b5dec", &args, f, o)
-}

@@ -4,15 +4,8 @@
 package meet
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // BakeDoneEventName is the name of the event type.
@@ -91,54 +84,8 @@ func (v BakeDonePayloadKindDef) Known() bool {
 	return false
 }
 
-// BakeDoneHooks customize bake.done.
-type BakeDoneHooks = server.Hooks[BakeDoneArguments, BakeDonePayload]
-
-// BakeDoneEmitter emits bake.done.
-type BakeDoneEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *BakeDoneEmitter) Emit(ctx context.Context, p BakeDonePayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterBakeDone adds bake.done to s.
-func RegisterBakeDone(s *server.Server, h BakeDoneHooks, o ...server.TypeOption) (*BakeDoneEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, BakeDoneEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*BakeDoneEmitter)(e), err
-}
-
 // BakeDoneEvent is an occurrence of bake.done as a client receives it.
 type BakeDoneEvent = events.Event[BakeDoneArguments, BakeDonePayload]
-
-// BakeDoneSubscription delivers the occurrences of bake.done.
-type BakeDoneSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *BakeDoneSubscription) Events() iter.Seq2[*BakeDoneEvent, error] {
-	return clientimpl.Events[*BakeDoneEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *BakeDoneSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *BakeDoneSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeBakeDone subscribes to bake.done.
-func SubscribeBakeDone(ctx context.Context, c *client.Client, args BakeDoneArguments, o ...client.SubscribeOption) (*BakeDoneSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, BakeDoneEventName, "6fa19c144b87201b9bb68ecc9d1485a2", &args, o)
-	return (*BakeDoneSubscription)(s), err
-}
-
-// HandleBakeDone binds f to the occurrences of bake.done: see [client.Handle].
-func HandleBakeDone(args BakeDoneArguments, f func(context.Context, *BakeDoneEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(BakeDoneEventName, "6fa19c144b87201b9bb68ecc9d1485a2", &args, f, o)
-}
 
 // S45 is the shared type S45; decoding keeps values that the schema does not list, see Known.
 // An optional member of this type is absent when it is empty.

@@ -5,16 +5,10 @@ package merge
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // ThingChangedEventName is the name of the event type.
@@ -35,54 +29,8 @@ func (v *ThingChangedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// ThingChangedHooks customize thing.changed.
-type ThingChangedHooks = server.Hooks[ThingChangedArguments, ThingChangedPayload]
-
-// ThingChangedEmitter emits thing.changed.
-type ThingChangedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ThingChangedEmitter) Emit(ctx context.Context, p ThingChangedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterThingChanged adds thing.changed to s.
-func RegisterThingChanged(s *server.Server, h ThingChangedHooks, o ...server.TypeOption) (*ThingChangedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ThingChangedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ThingChangedEmitter)(e), err
-}
-
 // ThingChangedEvent is an occurrence of thing.changed as a client receives it.
 type ThingChangedEvent = events.Event[ThingChangedArguments, ThingChangedPayload]
-
-// ThingChangedSubscription delivers the occurrences of thing.changed.
-type ThingChangedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ThingChangedSubscription) Events() iter.Seq2[*ThingChangedEvent, error] {
-	return clientimpl.Events[*ThingChangedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ThingChangedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ThingChangedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeThingChanged subscribes to thing.changed.
-func SubscribeThingChanged(ctx context.Context, c *client.Client, args ThingChangedArguments, o ...client.SubscribeOption) (*ThingChangedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ThingChangedEventName, "fcc8658f1885871bf5409baad5627c84", &args, o)
-	return (*ThingChangedSubscription)(s), err
-}
-
-// HandleThingChanged binds f to the occurrences of thing.changed: see [client.Handle].
-func HandleThingChanged(args ThingChangedArguments, f func(context.Context, *ThingChangedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ThingChangedEventName, "fcc8658f1885871bf5409baad5627c84", &args, f, o)
-}
 
 // ThingDrawnEventName is the name of the event type.
 const ThingDrawnEventName = "thing.drawn"
@@ -107,54 +55,8 @@ func (v *Drawing) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// ThingDrawnHooks customize thing.drawn.
-type ThingDrawnHooks = server.Hooks[DrawnFilter, Drawing]
-
-// ThingDrawnEmitter emits thing.drawn.
-type ThingDrawnEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ThingDrawnEmitter) Emit(ctx context.Context, p Drawing, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterThingDrawn adds thing.drawn to s.
-func RegisterThingDrawn(s *server.Server, h ThingDrawnHooks, o ...server.TypeOption) (*ThingDrawnEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ThingDrawnEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ThingDrawnEmitter)(e), err
-}
-
 // ThingDrawnEvent is an occurrence of thing.drawn as a client receives it.
 type ThingDrawnEvent = events.Event[DrawnFilter, Drawing]
-
-// ThingDrawnSubscription delivers the occurrences of thing.drawn.
-type ThingDrawnSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ThingDrawnSubscription) Events() iter.Seq2[*ThingDrawnEvent, error] {
-	return clientimpl.Events[*ThingDrawnEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ThingDrawnSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ThingDrawnSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeThingDrawn subscribes to thing.drawn.
-func SubscribeThingDrawn(ctx context.Context, c *client.Client, args DrawnFilter, o ...client.SubscribeOption) (*ThingDrawnSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ThingDrawnEventName, "3db3f6f1595131804983da0feb2769f3", &args, o)
-	return (*ThingDrawnSubscription)(s), err
-}
-
-// HandleThingDrawn binds f to the occurrences of thing.drawn: see [client.Handle].
-func HandleThingDrawn(args DrawnFilter, f func(context.Context, *ThingDrawnEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ThingDrawnEventName, "3db3f6f1595131804983da0feb2769f3", &args, f, o)
-}
 
 // Base is the shared type Base.
 //

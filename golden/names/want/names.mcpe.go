@@ -5,16 +5,10 @@ package names
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // IncidentCreatedEventName is the name of the event type.
@@ -76,54 +70,8 @@ func (v *IncidentCreatedArgumentsInnerDeep) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// IncidentCreatedHooks customize incident.created.
-type IncidentCreatedHooks = server.Hooks[IncidentCreatedArguments, IncidentCreatedPayload]
-
-// IncidentCreatedEmitter emits incident.created.
-type IncidentCreatedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *IncidentCreatedEmitter) Emit(ctx context.Context, p IncidentCreatedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterIncidentCreated adds incident.created to s.
-func RegisterIncidentCreated(s *server.Server, h IncidentCreatedHooks, o ...server.TypeOption) (*IncidentCreatedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, IncidentCreatedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*IncidentCreatedEmitter)(e), err
-}
-
 // IncidentCreatedOccurrence is an occurrence of incident.created as a client receives it.
 type IncidentCreatedOccurrence = events.Event[IncidentCreatedArguments, IncidentCreatedPayload]
-
-// IncidentCreatedSubscription delivers the occurrences of incident.created.
-type IncidentCreatedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *IncidentCreatedSubscription) Events() iter.Seq2[*IncidentCreatedOccurrence, error] {
-	return clientimpl.Events[*IncidentCreatedOccurrence]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *IncidentCreatedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *IncidentCreatedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeIncidentCreated subscribes to incident.created.
-func SubscribeIncidentCreated(ctx context.Context, c *client.Client, args IncidentCreatedArguments, o ...client.SubscribeOption) (*IncidentCreatedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, IncidentCreatedEventName, "011e821107f3542e14c3076e5dbaf5b1", &args, o)
-	return (*IncidentCreatedSubscription)(s), err
-}
-
-// HandleIncidentCreated binds f to the occurrences of incident.created: see [client.Handle].
-func HandleIncidentCreated(args IncidentCreatedArguments, f func(context.Context, *IncidentCreatedOccurrence) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(IncidentCreatedEventName, "011e821107f3542e14c3076e5dbaf5b1", &args, f, o)
-}
 
 // TypeEventName is the name of the event type.
 const TypeEventName = "type"
@@ -136,54 +84,8 @@ type TypeArguments = eventsimpl.NoArguments
 // The name is a keyword.
 type TypePayload = IncidentCreated
 
-// TypeHooks customize type.
-type TypeHooks = server.Hooks[TypeArguments, TypePayload]
-
-// TypeEmitter emits type.
-type TypeEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *TypeEmitter) Emit(ctx context.Context, p TypePayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterType adds type to s.
-func RegisterType(s *server.Server, h TypeHooks, o ...server.TypeOption) (*TypeEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, TypeEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*TypeEmitter)(e), err
-}
-
 // TypeEvent is an occurrence of type as a client receives it.
 type TypeEvent = events.Event[TypeArguments, TypePayload]
-
-// TypeSubscription delivers the occurrences of type.
-type TypeSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *TypeSubscription) Events() iter.Seq2[*TypeEvent, error] {
-	return clientimpl.Events[*TypeEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *TypeSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *TypeSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeType subscribes to type.
-func SubscribeType(ctx context.Context, c *client.Client, args TypeArguments, o ...client.SubscribeOption) (*TypeSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, TypeEventName, "c97742d67d1dc391bd69d6775549f001", &args, o)
-	return (*TypeSubscription)(s), err
-}
-
-// HandleType binds f to the occurrences of type: see [client.Handle].
-func HandleType(args TypeArguments, f func(context.Context, *TypeEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(TypeEventName, "c97742d67d1dc391bd69d6775549f001", &args, f, o)
-}
 
 // HappeningsEventName is the name of the event type.
 const HappeningsEventName = "events"
@@ -202,54 +104,8 @@ func (v *HappeningsPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// HappeningsHooks customize events.
-type HappeningsHooks = server.Hooks[HappeningsArguments, HappeningsPayload]
-
-// HappeningsEmitter emits events.
-type HappeningsEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *HappeningsEmitter) Emit(ctx context.Context, p HappeningsPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterHappenings adds events to s.
-func RegisterHappenings(s *server.Server, h HappeningsHooks, o ...server.TypeOption) (*HappeningsEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, HappeningsEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*HappeningsEmitter)(e), err
-}
-
 // HappeningsEvent is an occurrence of events as a client receives it.
 type HappeningsEvent = events.Event[HappeningsArguments, HappeningsPayload]
-
-// HappeningsSubscription delivers the occurrences of events.
-type HappeningsSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *HappeningsSubscription) Events() iter.Seq2[*HappeningsEvent, error] {
-	return clientimpl.Events[*HappeningsEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *HappeningsSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *HappeningsSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeHappenings subscribes to events.
-func SubscribeHappenings(ctx context.Context, c *client.Client, args HappeningsArguments, o ...client.SubscribeOption) (*HappeningsSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, HappeningsEventName, "c6ad39db5592abef9610573cb6944467", &args, o)
-	return (*HappeningsSubscription)(s), err
-}
-
-// HandleHappenings binds f to the occurrences of events: see [client.Handle].
-func HandleHappenings(args HappeningsArguments, f func(context.Context, *HappeningsEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(HappeningsEventName, "c6ad39db5592abef9610573cb6944467", &args, f, o)
-}
 
 // PriceSetEventName is the name of the event type.
 const PriceSetEventName = "price.set"
@@ -275,54 +131,8 @@ func (v PriceSetPayload) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// PriceSetHooks customize price.set.
-type PriceSetHooks = server.Hooks[PriceSetArguments, PriceSetPayload]
-
-// PriceSetEmitter emits price.set.
-type PriceSetEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PriceSetEmitter) Emit(ctx context.Context, p PriceSetPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPriceSet adds price.set to s.
-func RegisterPriceSet(s *server.Server, h PriceSetHooks, o ...server.TypeOption) (*PriceSetEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PriceSetEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*PriceSetEmitter)(e), err
-}
-
 // PriceSetEvent is an occurrence of price.set as a client receives it.
 type PriceSetEvent = events.Event[PriceSetArguments, PriceSetPayload]
-
-// PriceSetSubscription delivers the occurrences of price.set.
-type PriceSetSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PriceSetSubscription) Events() iter.Seq2[*PriceSetEvent, error] {
-	return clientimpl.Events[*PriceSetEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PriceSetSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PriceSetSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePriceSet subscribes to price.set.
-func SubscribePriceSet(ctx context.Context, c *client.Client, args PriceSetArguments, o ...client.SubscribeOption) (*PriceSetSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PriceSetEventName, "b86b17827a920ca2be48f10c3b477fc9", &args, o)
-	return (*PriceSetSubscription)(s), err
-}
-
-// HandlePriceSet binds f to the occurrences of price.set: see [client.Handle].
-func HandlePriceSet(args PriceSetArguments, f func(context.Context, *PriceSetEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PriceSetEventName, "b86b17827a920ca2be48f10c3b477fc9", &args, f, o)
-}
 
 // X3dPrintDoneEventName is the name of the event type.
 const X3dPrintDoneEventName = "3d_print.done"
@@ -341,54 +151,8 @@ func (v *X3dPrintDonePayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// X3dPrintDoneHooks customize 3d_print.done.
-type X3dPrintDoneHooks = server.Hooks[X3dPrintDoneArguments, X3dPrintDonePayload]
-
-// X3dPrintDoneEmitter emits 3d_print.done.
-type X3dPrintDoneEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *X3dPrintDoneEmitter) Emit(ctx context.Context, p X3dPrintDonePayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterX3dPrintDone adds 3d_print.done to s.
-func RegisterX3dPrintDone(s *server.Server, h X3dPrintDoneHooks, o ...server.TypeOption) (*X3dPrintDoneEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, X3dPrintDoneEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*X3dPrintDoneEmitter)(e), err
-}
-
 // X3dPrintDoneEvent is an occurrence of 3d_print.done as a client receives it.
 type X3dPrintDoneEvent = events.Event[X3dPrintDoneArguments, X3dPrintDonePayload]
-
-// X3dPrintDoneSubscription delivers the occurrences of 3d_print.done.
-type X3dPrintDoneSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *X3dPrintDoneSubscription) Events() iter.Seq2[*X3dPrintDoneEvent, error] {
-	return clientimpl.Events[*X3dPrintDoneEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *X3dPrintDoneSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *X3dPrintDoneSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeX3dPrintDone subscribes to 3d_print.done.
-func SubscribeX3dPrintDone(ctx context.Context, c *client.Client, args X3dPrintDoneArguments, o ...client.SubscribeOption) (*X3dPrintDoneSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, X3dPrintDoneEventName, "64e42f10cb70fe0b807139e9e58b631d", &args, o)
-	return (*X3dPrintDoneSubscription)(s), err
-}
-
-// HandleX3dPrintDone binds f to the occurrences of 3d_print.done: see [client.Handle].
-func HandleX3dPrintDone(args X3dPrintDoneArguments, f func(context.Context, *X3dPrintDoneEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(X3dPrintDoneEventName, "64e42f10cb70fe0b807139e9e58b631d", &args, f, o)
-}
 
 // NestedNamedEventName is the name of the event type.
 const NestedNamedEventName = "nested.named"
@@ -509,54 +273,8 @@ func (v NestedNamedPayloadEitherB) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// NestedNamedHooks customize nested.named.
-type NestedNamedHooks = server.Hooks[NestedNamedArguments, NestedNamedPayload]
-
-// NestedNamedEmitter emits nested.named.
-type NestedNamedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *NestedNamedEmitter) Emit(ctx context.Context, p NestedNamedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterNestedNamed adds nested.named to s.
-func RegisterNestedNamed(s *server.Server, h NestedNamedHooks, o ...server.TypeOption) (*NestedNamedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, NestedNamedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*NestedNamedEmitter)(e), err
-}
-
 // NestedNamedEvent is an occurrence of nested.named as a client receives it.
 type NestedNamedEvent = events.Event[NestedNamedArguments, NestedNamedPayload]
-
-// NestedNamedSubscription delivers the occurrences of nested.named.
-type NestedNamedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *NestedNamedSubscription) Events() iter.Seq2[*NestedNamedEvent, error] {
-	return clientimpl.Events[*NestedNamedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *NestedNamedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *NestedNamedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeNestedNamed subscribes to nested.named.
-func SubscribeNestedNamed(ctx context.Context, c *client.Client, args NestedNamedArguments, o ...client.SubscribeOption) (*NestedNamedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, NestedNamedEventName, "f963b2d1314317e4840b4b873f3733b3", &args, o)
-	return (*NestedNamedSubscription)(s), err
-}
-
-// HandleNestedNamed binds f to the occurrences of nested.named: see [client.Handle].
-func HandleNestedNamed(args NestedNamedArguments, f func(context.Context, *NestedNamedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(NestedNamedEventName, "f963b2d1314317e4840b4b873f3733b3", &args, f, o)
-}
 
 // UserProfile is the shared type user-profile.
 type UserProfile struct {

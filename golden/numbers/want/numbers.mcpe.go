@@ -4,15 +4,8 @@
 package numbers
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // MeasuredEventName is the name of the event type.
@@ -362,51 +355,5 @@ func (v MeasuredPayloadRounded) Known() bool {
 	return false
 }
 
-// MeasuredHooks customize measured.
-type MeasuredHooks = server.Hooks[MeasuredArguments, MeasuredPayload]
-
-// MeasuredEmitter emits measured.
-type MeasuredEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *MeasuredEmitter) Emit(ctx context.Context, p MeasuredPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterMeasured adds measured to s.
-func RegisterMeasured(s *server.Server, h MeasuredHooks, o ...server.TypeOption) (*MeasuredEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, MeasuredEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*MeasuredEmitter)(e), err
-}
-
 // MeasuredEvent is an occurrence of measured as a client receives it.
 type MeasuredEvent = events.Event[MeasuredArguments, MeasuredPayload]
-
-// MeasuredSubscription delivers the occurrences of measured.
-type MeasuredSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *MeasuredSubscription) Events() iter.Seq2[*MeasuredEvent, error] {
-	return clientimpl.Events[*MeasuredEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *MeasuredSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *MeasuredSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeMeasured subscribes to measured.
-func SubscribeMeasured(ctx context.Context, c *client.Client, args MeasuredArguments, o ...client.SubscribeOption) (*MeasuredSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, MeasuredEventName, "fab54622cf51ecf6dfea4977cb8b51f2", &args, o)
-	return (*MeasuredSubscription)(s), err
-}
-
-// HandleMeasured binds f to the occurrences of measured: see [client.Handle].
-func HandleMeasured(args MeasuredArguments, f func(context.Context, *MeasuredEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(MeasuredEventName, "fab54622cf51ecf6dfea4977cb8b51f2", &args, f, o)
-}

@@ -4,16 +4,10 @@
 package objects
 
 import (
-	"context"
 	"encoding/json"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // ConfigChangedEventName is the name of the event type.
@@ -133,51 +127,5 @@ func (v *ConfigChangedPayloadEither) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// ConfigChangedHooks customize config.changed.
-type ConfigChangedHooks = server.Hooks[ConfigChangedArguments, ConfigChangedPayload]
-
-// ConfigChangedEmitter emits config.changed.
-type ConfigChangedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ConfigChangedEmitter) Emit(ctx context.Context, p ConfigChangedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterConfigChanged adds config.changed to s.
-func RegisterConfigChanged(s *server.Server, h ConfigChangedHooks, o ...server.TypeOption) (*ConfigChangedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ConfigChangedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ConfigChangedEmitter)(e), err
-}
-
 // ConfigChangedEvent is an occurrence of config.changed as a client receives it.
 type ConfigChangedEvent = events.Event[ConfigChangedArguments, ConfigChangedPayload]
-
-// ConfigChangedSubscription delivers the occurrences of config.changed.
-type ConfigChangedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ConfigChangedSubscription) Events() iter.Seq2[*ConfigChangedEvent, error] {
-	return clientimpl.Events[*ConfigChangedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ConfigChangedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ConfigChangedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeConfigChanged subscribes to config.changed.
-func SubscribeConfigChanged(ctx context.Context, c *client.Client, args ConfigChangedArguments, o ...client.SubscribeOption) (*ConfigChangedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ConfigChangedEventName, "cf44c58d76d3a38a8873f323287db35c", &args, o)
-	return (*ConfigChangedSubscription)(s), err
-}
-
-// HandleConfigChanged binds f to the occurrences of config.changed: see [client.Handle].
-func HandleConfigChanged(args ConfigChangedArguments, f func(context.Context, *ConfigChangedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ConfigChangedEventName, "cf44c58d76d3a38a8873f323287db35c", &args, f, o)
-}

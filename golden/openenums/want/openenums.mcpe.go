@@ -5,16 +5,10 @@ package openenums
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // SampleTakenEventName is the name of the event type.
@@ -96,54 +90,8 @@ func (v SampleTakenPayloadInPlaceFive) Known() bool {
 	return v == SampleTakenPayloadInPlaceFive5
 }
 
-// SampleTakenHooks customize sample.taken.
-type SampleTakenHooks = server.Hooks[SampleTakenArguments, SampleTakenPayload]
-
-// SampleTakenEmitter emits sample.taken.
-type SampleTakenEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *SampleTakenEmitter) Emit(ctx context.Context, p SampleTakenPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterSampleTaken adds sample.taken to s.
-func RegisterSampleTaken(s *server.Server, h SampleTakenHooks, o ...server.TypeOption) (*SampleTakenEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, SampleTakenEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*SampleTakenEmitter)(e), err
-}
-
 // SampleTakenEvent is an occurrence of sample.taken as a client receives it.
 type SampleTakenEvent = events.Event[SampleTakenArguments, SampleTakenPayload]
-
-// SampleTakenSubscription delivers the occurrences of sample.taken.
-type SampleTakenSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *SampleTakenSubscription) Events() iter.Seq2[*SampleTakenEvent, error] {
-	return clientimpl.Events[*SampleTakenEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *SampleTakenSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *SampleTakenSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeSampleTaken subscribes to sample.taken.
-func SubscribeSampleTaken(ctx context.Context, c *client.Client, args SampleTakenArguments, o ...client.SubscribeOption) (*SampleTakenSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, SampleTakenEventName, "763744df6424a44f0ab6085b1c4ed97f", &args, o)
-	return (*SampleTakenSubscription)(s), err
-}
-
-// HandleSampleTaken binds f to the occurrences of sample.taken: see [client.Handle].
-func HandleSampleTaken(args SampleTakenArguments, f func(context.Context, *SampleTakenEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(SampleTakenEventName, "763744df6424a44f0ab6085b1c4ed97f", &args, f, o)
-}
 
 // Word is the shared type Word; decoding keeps values that the schema does not list, see Known.
 type Word string

@@ -4,15 +4,8 @@
 package private
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // PersonHiredEventName is the name of the event type.
@@ -42,54 +35,8 @@ func (v *PersonHiredPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// PersonHiredHooks customize person.hired.
-type PersonHiredHooks = server.Hooks[PersonHiredArguments, PersonHiredPayload]
-
-// PersonHiredEmitter emits person.hired.
-type PersonHiredEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PersonHiredEmitter) Emit(ctx context.Context, p PersonHiredPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPersonHired adds person.hired to s.
-func RegisterPersonHired(s *server.Server, h PersonHiredHooks, o ...server.TypeOption) (*PersonHiredEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PersonHiredEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*PersonHiredEmitter)(e), err
-}
-
 // PersonHiredEvent is an occurrence of person.hired as a client receives it.
 type PersonHiredEvent = events.Event[PersonHiredArguments, PersonHiredPayload]
-
-// PersonHiredSubscription delivers the occurrences of person.hired.
-type PersonHiredSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PersonHiredSubscription) Events() iter.Seq2[*PersonHiredEvent, error] {
-	return clientimpl.Events[*PersonHiredEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PersonHiredSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PersonHiredSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePersonHired subscribes to person.hired.
-func SubscribePersonHired(ctx context.Context, c *client.Client, args PersonHiredArguments, o ...client.SubscribeOption) (*PersonHiredSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PersonHiredEventName, "e6b9f60082c944f590f9da0ac64384ed", &args, o)
-	return (*PersonHiredSubscription)(s), err
-}
-
-// HandlePersonHired binds f to the occurrences of person.hired: see [client.Handle].
-func HandlePersonHired(args PersonHiredArguments, f func(context.Context, *PersonHiredEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PersonHiredEventName, "e6b9f60082c944f590f9da0ac64384ed", &args, f, o)
-}
 
 // Salary is the shared type Salary.
 //

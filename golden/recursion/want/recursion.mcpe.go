@@ -5,16 +5,10 @@ package recursion
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // TreeGrownEventName is the name of the event type.
@@ -48,54 +42,8 @@ func (v TreeGrownPayload) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// TreeGrownHooks customize tree.grown.
-type TreeGrownHooks = server.Hooks[TreeGrownArguments, TreeGrownPayload]
-
-// TreeGrownEmitter emits tree.grown.
-type TreeGrownEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *TreeGrownEmitter) Emit(ctx context.Context, p TreeGrownPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterTreeGrown adds tree.grown to s.
-func RegisterTreeGrown(s *server.Server, h TreeGrownHooks, o ...server.TypeOption) (*TreeGrownEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, TreeGrownEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*TreeGrownEmitter)(e), err
-}
-
 // TreeGrownEvent is an occurrence of tree.grown as a client receives it.
 type TreeGrownEvent = events.Event[TreeGrownArguments, TreeGrownPayload]
-
-// TreeGrownSubscription delivers the occurrences of tree.grown.
-type TreeGrownSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *TreeGrownSubscription) Events() iter.Seq2[*TreeGrownEvent, error] {
-	return clientimpl.Events[*TreeGrownEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *TreeGrownSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *TreeGrownSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeTreeGrown subscribes to tree.grown.
-func SubscribeTreeGrown(ctx context.Context, c *client.Client, args TreeGrownArguments, o ...client.SubscribeOption) (*TreeGrownSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, TreeGrownEventName, "8992fbefdebf48e523759613da62adca", &args, o)
-	return (*TreeGrownSubscription)(s), err
-}
-
-// HandleTreeGrown binds f to the occurrences of tree.grown: see [client.Handle].
-func HandleTreeGrown(args TreeGrownArguments, f func(context.Context, *TreeGrownEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(TreeGrownEventName, "8992fbefdebf48e523759613da62adca", &args, f, o)
-}
 
 // Tree is the shared type Tree.
 type Tree struct {

@@ -2,36 +2,19 @@
 // Source: golden/refs/common.yaml
 // Source: golden/refs/refs.yaml
 
-// Package refs holds 2 event types of golden/refs/common.yaml and golden/refs/refs.yaml.
+// Package refs holds the types of 2 event types of golden/refs/common.yaml and golden/refs/refs.yaml.
 //
 // The event types:
 //
 //   - user.joined
 //   - user.moved
 //
-// A server adds an event type with a function such as [RegisterUserJoined].
-// A client receives one with a function such as [SubscribeUserJoined].
-// [ReadTools] are tools for clients that do not support events.
+// Package refsserver lets a server offer them.
+// Package refsclient lets a client use them.
 package refs
 
-import (
-	_ "embed"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
-)
+import "github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 
 // If this does not compile, the generated code is newer than its runtime: upgrade the module
 // github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the version of mcpe-gen that it names.
 const _ = eventsimpl.IsAtLeastVersion0_1
-
-//go:embed mcpe.schemas.json
-var publishedSchemasText string
-
-// publishedSchemas are read when the first event type or task is used.
-var publishedSchemas = eventsimpl.NewSchemas(publishedSchemasText)
-
-// ReadTools returns the package's read tools, for server.Server.AddReadTools.
-func ReadTools() []readtool.Tool {
-	return readtool.All(publishedSchemas)
-}

@@ -4,15 +4,8 @@
 package refs
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // UserJoinedEventName is the name of the event type.
@@ -26,54 +19,8 @@ type UserJoinedArguments = Aliased
 // References of each kind.
 type UserJoinedPayload = Person
 
-// UserJoinedHooks customize user.joined.
-type UserJoinedHooks = server.Hooks[UserJoinedArguments, UserJoinedPayload]
-
-// UserJoinedEmitter emits user.joined.
-type UserJoinedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *UserJoinedEmitter) Emit(ctx context.Context, p UserJoinedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterUserJoined adds user.joined to s.
-func RegisterUserJoined(s *server.Server, h UserJoinedHooks, o ...server.TypeOption) (*UserJoinedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, UserJoinedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*UserJoinedEmitter)(e), err
-}
-
 // UserJoinedEvent is an occurrence of user.joined as a client receives it.
 type UserJoinedEvent = events.Event[UserJoinedArguments, UserJoinedPayload]
-
-// UserJoinedSubscription delivers the occurrences of user.joined.
-type UserJoinedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *UserJoinedSubscription) Events() iter.Seq2[*UserJoinedEvent, error] {
-	return clientimpl.Events[*UserJoinedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *UserJoinedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *UserJoinedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeUserJoined subscribes to user.joined.
-func SubscribeUserJoined(ctx context.Context, c *client.Client, args UserJoinedArguments, o ...client.SubscribeOption) (*UserJoinedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, UserJoinedEventName, "c799e6cec6168f4d6dfeefbcecba1481", &args, o)
-	return (*UserJoinedSubscription)(s), err
-}
-
-// HandleUserJoined binds f to the occurrences of user.joined: see [client.Handle].
-func HandleUserJoined(args UserJoinedArguments, f func(context.Context, *UserJoinedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(UserJoinedEventName, "c799e6cec6168f4d6dfeefbcecba1481", &args, f, o)
-}
 
 // UserMovedEventName is the name of the event type.
 const UserMovedEventName = "user.moved"
@@ -133,54 +80,8 @@ func (v *UserMovedPayloadPoint) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// UserMovedHooks customize user.moved.
-type UserMovedHooks = server.Hooks[UserMovedArguments, UserMovedPayload]
-
-// UserMovedEmitter emits user.moved.
-type UserMovedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *UserMovedEmitter) Emit(ctx context.Context, p UserMovedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterUserMoved adds user.moved to s.
-func RegisterUserMoved(s *server.Server, h UserMovedHooks, o ...server.TypeOption) (*UserMovedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, UserMovedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*UserMovedEmitter)(e), err
-}
-
 // UserMovedEvent is an occurrence of user.moved as a client receives it.
 type UserMovedEvent = events.Event[UserMovedArguments, UserMovedPayload]
-
-// UserMovedSubscription delivers the occurrences of user.moved.
-type UserMovedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *UserMovedSubscription) Events() iter.Seq2[*UserMovedEvent, error] {
-	return clientimpl.Events[*UserMovedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *UserMovedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *UserMovedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeUserMoved subscribes to user.moved.
-func SubscribeUserMoved(ctx context.Context, c *client.Client, args UserMovedArguments, o ...client.SubscribeOption) (*UserMovedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, UserMovedEventName, "f91259d2fead58609cecd512cbd18706", &args, o)
-	return (*UserMovedSubscription)(s), err
-}
-
-// HandleUserMoved binds f to the occurrences of user.moved: see [client.Handle].
-func HandleUserMoved(args UserMovedArguments, f func(context.Context, *UserMovedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(UserMovedEventName, "f91259d2fead58609cecd512cbd18706", &args, f, o)
-}
 
 // Local is the shared type Local.
 type Local struct {

@@ -4,15 +4,8 @@
 package sources
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // MailReceivedEventName is the name of the event type.
@@ -54,60 +47,8 @@ func (v *MailReceivedPayloadHead) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// MailReceivedHooks customize mail.received.
-type MailReceivedHooks = server.Hooks[MailReceivedArguments, MailReceivedPayload]
-
-// MailReceivedChecker looks for occurrences of mail.received upstream.
-type MailReceivedChecker interface {
-	// CheckMailReceived returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.
-	CheckMailReceived(ctx context.Context, args MailReceivedArguments, cursor string) (events.Page[MailReceivedPayload], error)
-}
-
-// MailReceivedYield yields the occurrences of mail.received one by one: see [server.Yield].
-type MailReceivedYield func(ctx context.Context, args MailReceivedArguments, cursor string) iter.Seq2[events.Found[MailReceivedPayload], error]
-
-// CheckMailReceived implements [MailReceivedChecker].
-func (y MailReceivedYield) CheckMailReceived(ctx context.Context, args MailReceivedArguments, cursor string) (events.Page[MailReceivedPayload], error) {
-	return server.Yield[MailReceivedArguments, MailReceivedPayload](y).Check(ctx, args, cursor)
-}
-
-// RegisterMailReceived adds mail.received to s. Occurrences come from c.
-func RegisterMailReceived(s *server.Server, c MailReceivedChecker, h MailReceivedHooks, o ...server.TypeOption) error {
-	_, err := serverimpl.Register(s, publishedSchemas, MailReceivedEventName, serverimpl.NewCheck(c, MailReceivedChecker.CheckMailReceived), serverimpl.NewHooks(&h), o)
-	return err
-}
-
 // MailReceivedEvent is an occurrence of mail.received as a client receives it.
 type MailReceivedEvent = events.Event[MailReceivedArguments, MailReceivedPayload]
-
-// MailReceivedSubscription delivers the occurrences of mail.received.
-type MailReceivedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *MailReceivedSubscription) Events() iter.Seq2[*MailReceivedEvent, error] {
-	return clientimpl.Events[*MailReceivedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *MailReceivedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *MailReceivedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeMailReceived subscribes to mail.received.
-func SubscribeMailReceived(ctx context.Context, c *client.Client, args MailReceivedArguments, o ...client.SubscribeOption) (*MailReceivedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, MailReceivedEventName, "758ea81decef78cc86e94d868c63fd80", &args, o)
-	return (*MailReceivedSubscription)(s), err
-}
-
-// HandleMailReceived binds f to the occurrences of mail.received: see [client.Handle].
-func HandleMailReceived(args MailReceivedArguments, f func(context.Context, *MailReceivedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(MailReceivedEventName, "758ea81decef78cc86e94d868c63fd80", &args, f, o)
-}
 
 // MailMovedEventName is the name of the event type.
 const MailMovedEventName = "mail.moved"
@@ -126,80 +67,8 @@ func (v *MailMovedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// MailMovedHooks customize mail.moved.
-type MailMovedHooks = server.Hooks[MailMovedArguments, MailMovedPayload]
-
-// MailMovedEmitter emits mail.moved.
-type MailMovedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *MailMovedEmitter) Emit(ctx context.Context, p MailMovedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// MailMovedChecker looks for occurrences of mail.moved upstream.
-type MailMovedChecker interface {
-	// CheckMailMoved returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.
-	CheckMailMoved(ctx context.Context, args MailMovedArguments, cursor string) (events.Page[MailMovedPayload], error)
-}
-
-// MailMovedYield yields the occurrences of mail.moved one by one: see [server.Yield].
-type MailMovedYield func(ctx context.Context, args MailMovedArguments, cursor string) iter.Seq2[events.Found[MailMovedPayload], error]
-
-// CheckMailMoved implements [MailMovedChecker].
-func (y MailMovedYield) CheckMailMoved(ctx context.Context, args MailMovedArguments, cursor string) (events.Page[MailMovedPayload], error) {
-	return server.Yield[MailMovedArguments, MailMovedPayload](y).Check(ctx, args, cursor)
-}
-
-// RegisterMailMoved adds mail.moved to s. Occurrences come from c and from the emitter.
-//
-// The event type is experimental: it may change or be removed.
-//
-// The event type is deprecated: use mail.changed; it will be removed after 2027-03-01.
-func RegisterMailMoved(s *server.Server, c MailMovedChecker, h MailMovedHooks, o ...server.TypeOption) (*MailMovedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, MailMovedEventName, serverimpl.NewCheck(c, MailMovedChecker.CheckMailMoved), serverimpl.NewHooks(&h), o)
-	return (*MailMovedEmitter)(e), err
-}
-
 // MailMovedEvent is an occurrence of mail.moved as a client receives it.
 type MailMovedEvent = events.Event[MailMovedArguments, MailMovedPayload]
-
-// MailMovedSubscription delivers the occurrences of mail.moved.
-type MailMovedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *MailMovedSubscription) Events() iter.Seq2[*MailMovedEvent, error] {
-	return clientimpl.Events[*MailMovedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *MailMovedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *MailMovedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeMailMoved subscribes to mail.moved.
-//
-// The event type is experimental: it may change or be removed.
-//
-// Deprecated: use mail.changed; it will be removed after 2027-03-01.
-func SubscribeMailMoved(ctx context.Context, c *client.Client, args MailMovedArguments, o ...client.SubscribeOption) (*MailMovedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, MailMovedEventName, "db0559dca7917e7382d26ae26542c97d", &args, o)
-	return (*MailMovedSubscription)(s), err
-}
-
-// HandleMailMoved binds f to the occurrences of mail.moved: see [client.Handle].
-//
-// The event type is experimental: it may change or be removed.
-//
-// Deprecated: use mail.changed; it will be removed after 2027-03-01.
-func HandleMailMoved(args MailMovedArguments, f func(context.Context, *MailMovedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(MailMovedEventName, "db0559dca7917e7382d26ae26542c97d", &args, f, o)
-}
 
 // MailChangedEventName is the name of the event type.
 const MailChangedEventName = "mail.changed"
@@ -227,51 +96,5 @@ func (v *MailChangedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// MailChangedHooks customize mail.changed.
-type MailChangedHooks = server.Hooks[MailChangedArguments, MailChangedPayload]
-
-// MailChangedEmitter emits mail.changed.
-type MailChangedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *MailChangedEmitter) Emit(ctx context.Context, p MailChangedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterMailChanged adds mail.changed to s.
-func RegisterMailChanged(s *server.Server, h MailChangedHooks, o ...server.TypeOption) (*MailChangedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, MailChangedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*MailChangedEmitter)(e), err
-}
-
 // MailChangedEvent is an occurrence of mail.changed as a client receives it.
 type MailChangedEvent = events.Event[MailChangedArguments, MailChangedPayload]
-
-// MailChangedSubscription delivers the occurrences of mail.changed.
-type MailChangedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *MailChangedSubscription) Events() iter.Seq2[*MailChangedEvent, error] {
-	return clientimpl.Events[*MailChangedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *MailChangedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *MailChangedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeMailChanged subscribes to mail.changed.
-func SubscribeMailChanged(ctx context.Context, c *client.Client, args MailChangedArguments, o ...client.SubscribeOption) (*MailChangedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, MailChangedEventName, "a1cb17c108446fcd65c58fad1916466d", &args, o)
-	return (*MailChangedSubscription)(s), err
-}
-
-// HandleMailChanged binds f to the occurrences of mail.changed: see [client.Handle].
-func HandleMailChanged(args MailChangedArguments, f func(context.Context, *MailChangedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(MailChangedEventName, "a1cb17c108446fcd65c58fad1916466d", &args, f, o)
-}

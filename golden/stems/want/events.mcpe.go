@@ -4,15 +4,8 @@
 package stems
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // UsersMetEventName is the name of the event type.
@@ -33,51 +26,5 @@ func (v *UsersMetPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// UsersMetHooks customize users.met.
-type UsersMetHooks = server.Hooks[UsersMetArguments, UsersMetPayload]
-
-// UsersMetEmitter emits users.met.
-type UsersMetEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *UsersMetEmitter) Emit(ctx context.Context, p UsersMetPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterUsersMet adds users.met to s.
-func RegisterUsersMet(s *server.Server, h UsersMetHooks, o ...server.TypeOption) (*UsersMetEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, UsersMetEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*UsersMetEmitter)(e), err
-}
-
 // UsersMetEvent is an occurrence of users.met as a client receives it.
 type UsersMetEvent = events.Event[UsersMetArguments, UsersMetPayload]
-
-// UsersMetSubscription delivers the occurrences of users.met.
-type UsersMetSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *UsersMetSubscription) Events() iter.Seq2[*UsersMetEvent, error] {
-	return clientimpl.Events[*UsersMetEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *UsersMetSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *UsersMetSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeUsersMet subscribes to users.met.
-func SubscribeUsersMet(ctx context.Context, c *client.Client, args UsersMetArguments, o ...client.SubscribeOption) (*UsersMetSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, UsersMetEventName, "5f681c2e86157cb186cb2c602d039d25", &args, o)
-	return (*UsersMetSubscription)(s), err
-}
-
-// HandleUsersMet binds f to the occurrences of users.met: see [client.Handle].
-func HandleUsersMet(args UsersMetArguments, f func(context.Context, *UsersMetEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(UsersMetEventName, "5f681c2e86157cb186cb2c602d039d25", &args, f, o)
-}

@@ -5,7 +5,7 @@
 // Source: golden/stems/two/same.yaml
 // Source: golden/stems/two/user.json
 
-// Package stems holds 3 event types of golden/stems/events.yaml, golden/stems/one/same.yaml, golden/stems/one/user.json, golden/stems/two/same.yaml and golden/stems/two/user.json.
+// Package stems holds the types of 3 event types of golden/stems/events.yaml, golden/stems/one/same.yaml, golden/stems/one/user.json, golden/stems/two/same.yaml and golden/stems/two/user.json.
 //
 // The event types:
 //
@@ -13,29 +13,12 @@
 //   - one.done
 //   - two.done
 //
-// A server adds an event type with a function such as [RegisterUsersMet].
-// A client receives one with a function such as [SubscribeUsersMet].
-// [ReadTools] are tools for clients that do not support events.
+// Package stemsserver lets a server offer them.
+// Package stemsclient lets a client use them.
 package stems
 
-import (
-	_ "embed"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
-)
+import "github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 
 // If this does not compile, the generated code is newer than its runtime: upgrade the module
 // github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the version of mcpe-gen that it names.
 const _ = eventsimpl.IsAtLeastVersion0_1
-
-//go:embed mcpe.schemas.json
-var publishedSchemasText string
-
-// publishedSchemas are read when the first event type or task is used.
-var publishedSchemas = eventsimpl.NewSchemas(publishedSchemasText)
-
-// ReadTools returns the package's read tools, for server.Server.AddReadTools.
-func ReadTools() []readtool.Tool {
-	return readtool.All(publishedSchemas)
-}

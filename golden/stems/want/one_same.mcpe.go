@@ -4,15 +4,8 @@
 package stems
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // OneDoneEventName is the name of the event type.
@@ -32,51 +25,5 @@ func (v *OneDonePayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// OneDoneHooks customize one.done.
-type OneDoneHooks = server.Hooks[OneDoneArguments, OneDonePayload]
-
-// OneDoneEmitter emits one.done.
-type OneDoneEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *OneDoneEmitter) Emit(ctx context.Context, p OneDonePayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterOneDone adds one.done to s.
-func RegisterOneDone(s *server.Server, h OneDoneHooks, o ...server.TypeOption) (*OneDoneEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, OneDoneEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*OneDoneEmitter)(e), err
-}
-
 // OneDoneEvent is an occurrence of one.done as a client receives it.
 type OneDoneEvent = events.Event[OneDoneArguments, OneDonePayload]
-
-// OneDoneSubscription delivers the occurrences of one.done.
-type OneDoneSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *OneDoneSubscription) Events() iter.Seq2[*OneDoneEvent, error] {
-	return clientimpl.Events[*OneDoneEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *OneDoneSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *OneDoneSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeOneDone subscribes to one.done.
-func SubscribeOneDone(ctx context.Context, c *client.Client, args OneDoneArguments, o ...client.SubscribeOption) (*OneDoneSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, OneDoneEventName, "1c1d2ecd8944be0edb2ed5062243d39e", &args, o)
-	return (*OneDoneSubscription)(s), err
-}
-
-// HandleOneDone binds f to the occurrences of one.done: see [client.Handle].
-func HandleOneDone(args OneDoneArguments, f func(context.Context, *OneDoneEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(OneDoneEventName, "1c1d2ecd8944be0edb2ed5062243d39e", &args, f, o)
-}

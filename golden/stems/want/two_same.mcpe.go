@@ -4,15 +4,8 @@
 package stems
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // TwoDoneEventName is the name of the event type.
@@ -32,51 +25,5 @@ func (v *TwoDonePayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// TwoDoneHooks customize two.done.
-type TwoDoneHooks = server.Hooks[TwoDoneArguments, TwoDonePayload]
-
-// TwoDoneEmitter emits two.done.
-type TwoDoneEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *TwoDoneEmitter) Emit(ctx context.Context, p TwoDonePayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterTwoDone adds two.done to s.
-func RegisterTwoDone(s *server.Server, h TwoDoneHooks, o ...server.TypeOption) (*TwoDoneEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, TwoDoneEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*TwoDoneEmitter)(e), err
-}
-
 // TwoDoneEvent is an occurrence of two.done as a client receives it.
 type TwoDoneEvent = events.Event[TwoDoneArguments, TwoDonePayload]
-
-// TwoDoneSubscription delivers the occurrences of two.done.
-type TwoDoneSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *TwoDoneSubscription) Events() iter.Seq2[*TwoDoneEvent, error] {
-	return clientimpl.Events[*TwoDoneEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *TwoDoneSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *TwoDoneSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeTwoDone subscribes to two.done.
-func SubscribeTwoDone(ctx context.Context, c *client.Client, args TwoDoneArguments, o ...client.SubscribeOption) (*TwoDoneSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, TwoDoneEventName, "1c1d2ecd8944be0edb2ed5062243d39e", &args, o)
-	return (*TwoDoneSubscription)(s), err
-}
-
-// HandleTwoDone binds f to the occurrences of two.done: see [client.Handle].
-func HandleTwoDone(args TwoDoneArguments, f func(context.Context, *TwoDoneEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(TwoDoneEventName, "1c1d2ecd8944be0edb2ed5062243d39e", &args, f, o)
-}

@@ -4,17 +4,11 @@
 package survival
 
 import (
-	"context"
 	"encoding/json"
-	"iter"
 	"math/big"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // ReadingTakenEventName is the name of the event type.
@@ -81,54 +75,8 @@ func (v ReadingTakenPayloadTyped) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// ReadingTakenHooks customize reading.taken.
-type ReadingTakenHooks = server.Hooks[ReadingTakenArguments, ReadingTakenPayload]
-
-// ReadingTakenEmitter emits reading.taken.
-type ReadingTakenEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ReadingTakenEmitter) Emit(ctx context.Context, p ReadingTakenPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterReadingTaken adds reading.taken to s.
-func RegisterReadingTaken(s *server.Server, h ReadingTakenHooks, o ...server.TypeOption) (*ReadingTakenEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ReadingTakenEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ReadingTakenEmitter)(e), err
-}
-
 // ReadingTakenEvent is an occurrence of reading.taken as a client receives it.
 type ReadingTakenEvent = events.Event[ReadingTakenArguments, ReadingTakenPayload]
-
-// ReadingTakenSubscription delivers the occurrences of reading.taken.
-type ReadingTakenSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ReadingTakenSubscription) Events() iter.Seq2[*ReadingTakenEvent, error] {
-	return clientimpl.Events[*ReadingTakenEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ReadingTakenSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ReadingTakenSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeReadingTaken subscribes to reading.taken.
-func SubscribeReadingTaken(ctx context.Context, c *client.Client, args ReadingTakenArguments, o ...client.SubscribeOption) (*ReadingTakenSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ReadingTakenEventName, "4c76ebf2ce1e65c88930a91bdbbadc13", &args, o)
-	return (*ReadingTakenSubscription)(s), err
-}
-
-// HandleReadingTaken binds f to the occurrences of reading.taken: see [client.Handle].
-func HandleReadingTaken(args ReadingTakenArguments, f func(context.Context, *ReadingTakenEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ReadingTakenEventName, "4c76ebf2ce1e65c88930a91bdbbadc13", &args, f, o)
-}
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
 // An optional member of this type is absent when it is empty.

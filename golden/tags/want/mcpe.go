@@ -4,16 +4,8 @@
 // Package tags holds the shared types of golden/tags/tags.yaml.
 package tags
 
-import (
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
-)
+import "github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 
 // If this does not compile, the generated code is newer than its runtime: upgrade the module
 // github.com/mcpe-gen/mcpe-gen in go.mod, or generate again with the version of mcpe-gen that it names.
 const _ = eventsimpl.IsAtLeastVersion0_1
-
-// ReadTools returns the package's read tools, for server.Server.AddReadTools.
-func ReadTools() []readtool.Tool {
-	return nil
-}

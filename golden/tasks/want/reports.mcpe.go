@@ -5,19 +5,11 @@ package reports
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
-	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/mcpcclient"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // ReportWrittenEventName is the name of the event type.
@@ -37,63 +29,15 @@ func (v *ReportWrittenPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// ReportWrittenHooks customize report.written.
-type ReportWrittenHooks = server.Hooks[ReportWrittenArguments, ReportWrittenPayload]
-
-// ReportWrittenEmitter emits report.written.
-type ReportWrittenEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ReportWrittenEmitter) Emit(ctx context.Context, p ReportWrittenPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterReportWritten adds report.written to s.
-func RegisterReportWritten(s *server.Server, h ReportWrittenHooks, o ...server.TypeOption) (*ReportWrittenEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ReportWrittenEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ReportWrittenEmitter)(e), err
-}
-
 // ReportWrittenEvent is an occurrence of report.written as a client receives it.
 type ReportWrittenEvent = events.Event[ReportWrittenArguments, ReportWrittenPayload]
 
-// ReportWrittenSubscription delivers the occurrences of report.written.
-type ReportWrittenSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ReportWrittenSubscription) Events() iter.Seq2[*ReportWrittenEvent, error] {
-	return clientimpl.Events[*ReportWrittenEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ReportWrittenSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ReportWrittenSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeReportWritten subscribes to report.written.
-func SubscribeReportWritten(ctx context.Context, c *client.Client, args ReportWrittenArguments, o ...client.SubscribeOption) (*ReportWrittenSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ReportWrittenEventName, "8ad607527a0796b1082c43ba1a064a19", &args, o)
-	return (*ReportWrittenSubscription)(s), err
-}
-
-// HandleReportWritten binds f to the occurrences of report.written: see [client.Handle].
-func HandleReportWritten(args ReportWrittenArguments, f func(context.Context, *ReportWrittenEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ReportWrittenEventName, "8ad607527a0796b1082c43ba1a064a19", &args, f, o)
-}
-
-func taskWriteReport() task.Info {
+// WriteReportTaskInfo describes the tool write_report without its schemas, which only servers need.
+func WriteReportTaskInfo() task.Info {
 	return task.Info{
-		Name:         "write_report",
-		Title:        "Write a report",
-		Description:  "Write the report of a team.",
-		InputSchema:  publishedSchemas.Task("write_report", "inputSchema"),
-		UpdateSchema: publishedSchemas.Task("write_report", "updateSchema"),
-		ResultSchema: publishedSchemas.Task("write_report", "resultSchema"),
+		Name:        "write_report",
+		Title:       "Write a report",
+		Description: "Write the report of a team.",
 	}
 }
 
@@ -210,33 +154,11 @@ func (v WriteReportTaskUpdateNote) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// WriteReportTask is a running task of write_report.
-//
-// Write the report of a team.
-type WriteReportTask = mcpc.Task[WriteReportTaskUpdate]
-
-// RegisterWriteReportTask adds the tool write_report to a. Each call of the tool starts a task that runs f.
-func RegisterWriteReportTask(a *mcpc.Adapter, f mcpc.Func[WriteReportTaskArguments, WriteReportTaskUpdate, WriteReportTaskResult]) error {
-	return mcpc.RegisterTask(a, task.Type[WriteReportTaskArguments, WriteReportTaskUpdate, WriteReportTaskResult]{Info: taskWriteReport()}, f)
-}
-
-// CallWriteReportTask calls the tool write_report.
-func CallWriteReportTask(ctx context.Context, c *mcpcclient.Client, args WriteReportTaskArguments) (*mcpcclient.Running[WriteReportTaskResult], error) {
-	return mcpcclient.Call(ctx, c, task.Type[WriteReportTaskArguments, WriteReportTaskUpdate, WriteReportTaskResult]{Info: taskWriteReport()}, args)
-}
-
-// ListenWriteReportTask calls l for the messages of write_report's tasks, until stop is called.
-func ListenWriteReportTask(c *mcpcclient.Client, l mcpcclient.Listener[WriteReportTaskUpdate, WriteReportTaskResult]) (stop func()) {
-	return mcpcclient.Listen(c, task.Type[WriteReportTaskArguments, WriteReportTaskUpdate, WriteReportTaskResult]{Info: taskWriteReport()}, l)
-}
-
-func taskWatch() task.Info {
+// WatchTaskInfo describes the tool watch-team without its schemas, which only servers need.
+func WatchTaskInfo() task.Info {
 	return task.Info{
-		Name:         "watch-team",
-		Description:  "Watch a team until you are told to stop.",
-		InputSchema:  publishedSchemas.Task("watch-team", "inputSchema"),
-		UpdateSchema: publishedSchemas.Task("watch-team", "updateSchema"),
-		ResultSchema: publishedSchemas.Task("watch-team", "resultSchema"),
+		Name:        "watch-team",
+		Description: "Watch a team until you are told to stop.",
 	}
 }
 
@@ -248,26 +170,6 @@ type WatchTaskUpdate = string
 
 // WatchTaskResult is the result of watch-team.
 type WatchTaskResult = Team
-
-// WatchTask is a running task of watch-team.
-//
-// Watch a team until you are told to stop.
-type WatchTask = mcpc.Task[WatchTaskUpdate]
-
-// RegisterWatchTask adds the tool watch-team to a. Each call of the tool starts a task that runs f.
-func RegisterWatchTask(a *mcpc.Adapter, f mcpc.Func[WatchTaskArguments, WatchTaskUpdate, WatchTaskResult]) error {
-	return mcpc.RegisterTask(a, task.Type[WatchTaskArguments, WatchTaskUpdate, WatchTaskResult]{Info: taskWatch()}, f)
-}
-
-// CallWatchTask calls the tool watch-team.
-func CallWatchTask(ctx context.Context, c *mcpcclient.Client, args WatchTaskArguments) (*mcpcclient.Running[WatchTaskResult], error) {
-	return mcpcclient.Call(ctx, c, task.Type[WatchTaskArguments, WatchTaskUpdate, WatchTaskResult]{Info: taskWatch()}, args)
-}
-
-// ListenWatchTask calls l for the messages of watch-team's tasks, until stop is called.
-func ListenWatchTask(c *mcpcclient.Client, l mcpcclient.Listener[WatchTaskUpdate, WatchTaskResult]) (stop func()) {
-	return mcpcclient.Listen(c, task.Type[WatchTaskArguments, WatchTaskUpdate, WatchTaskResult]{Info: taskWatch()}, l)
-}
 
 // Team is the shared type Team.
 type Team struct {

@@ -4,15 +4,8 @@
 package tools
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // PageTurnedEventName is the name of the event type.
@@ -40,54 +33,8 @@ func (v *PageTurnedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// PageTurnedHooks customize page.turned.
-type PageTurnedHooks = server.Hooks[PageTurnedArguments, PageTurnedPayload]
-
-// PageTurnedEmitter emits page.turned.
-type PageTurnedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PageTurnedEmitter) Emit(ctx context.Context, p PageTurnedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPageTurned adds page.turned to s.
-func RegisterPageTurned(s *server.Server, h PageTurnedHooks, o ...server.TypeOption) (*PageTurnedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PageTurnedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*PageTurnedEmitter)(e), err
-}
-
 // PageTurnedEvent is an occurrence of page.turned as a client receives it.
 type PageTurnedEvent = events.Event[PageTurnedArguments, PageTurnedPayload]
-
-// PageTurnedSubscription delivers the occurrences of page.turned.
-type PageTurnedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PageTurnedSubscription) Events() iter.Seq2[*PageTurnedEvent, error] {
-	return clientimpl.Events[*PageTurnedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PageTurnedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PageTurnedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePageTurned subscribes to page.turned.
-func SubscribePageTurned(ctx context.Context, c *client.Client, args PageTurnedArguments, o ...client.SubscribeOption) (*PageTurnedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PageTurnedEventName, "cd062e4fadcfd4e7fca7e67ae5ade4f5", &args, o)
-	return (*PageTurnedSubscription)(s), err
-}
-
-// HandlePageTurned binds f to the occurrences of page.turned: see [client.Handle].
-func HandlePageTurned(args PageTurnedArguments, f func(context.Context, *PageTurnedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PageTurnedEventName, "cd062e4fadcfd4e7fca7e67ae5ade4f5", &args, f, o)
-}
 
 // BookOpenedV1EventName is the name of the event type.
 const BookOpenedV1EventName = "book-opened.v1"
@@ -121,54 +68,8 @@ func (v BookOpenedV1PayloadDollarRef) Known() bool {
 	return v == BookOpenedV1PayloadDollarRefHashDefinitionsWho
 }
 
-// BookOpenedV1Hooks customize book-opened.v1.
-type BookOpenedV1Hooks = server.Hooks[BookOpenedV1Arguments, BookOpenedV1Payload]
-
-// BookOpenedV1Emitter emits book-opened.v1.
-type BookOpenedV1Emitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *BookOpenedV1Emitter) Emit(ctx context.Context, p BookOpenedV1Payload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterBookOpenedV1 adds book-opened.v1 to s.
-func RegisterBookOpenedV1(s *server.Server, h BookOpenedV1Hooks, o ...server.TypeOption) (*BookOpenedV1Emitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, BookOpenedV1EventName, nil, serverimpl.NewHooks(&h), o)
-	return (*BookOpenedV1Emitter)(e), err
-}
-
 // BookOpenedV1Event is an occurrence of book-opened.v1 as a client receives it.
 type BookOpenedV1Event = events.Event[BookOpenedV1Arguments, BookOpenedV1Payload]
-
-// BookOpenedV1Subscription delivers the occurrences of book-opened.v1.
-type BookOpenedV1Subscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *BookOpenedV1Subscription) Events() iter.Seq2[*BookOpenedV1Event, error] {
-	return clientimpl.Events[*BookOpenedV1Event]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *BookOpenedV1Subscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *BookOpenedV1Subscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeBookOpenedV1 subscribes to book-opened.v1.
-func SubscribeBookOpenedV1(ctx context.Context, c *client.Client, args BookOpenedV1Arguments, o ...client.SubscribeOption) (*BookOpenedV1Subscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, BookOpenedV1EventName, "a7d6fb698e2f9b553402b2f2f207534f", &args, o)
-	return (*BookOpenedV1Subscription)(s), err
-}
-
-// HandleBookOpenedV1 binds f to the occurrences of book-opened.v1: see [client.Handle].
-func HandleBookOpenedV1(args BookOpenedV1Arguments, f func(context.Context, *BookOpenedV1Event) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(BookOpenedV1EventName, "a7d6fb698e2f9b553402b2f2f207534f", &args, f, o)
-}
 
 // PotBoiledEventName is the name of the event type.
 const PotBoiledEventName = "pot.boiled"
@@ -194,54 +95,8 @@ func (v *PotBoiledPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// PotBoiledHooks customize pot.boiled.
-type PotBoiledHooks = server.Hooks[PotBoiledArguments, PotBoiledPayload]
-
-// PotBoiledEmitter emits pot.boiled.
-type PotBoiledEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PotBoiledEmitter) Emit(ctx context.Context, p PotBoiledPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPotBoiled adds pot.boiled to s.
-func RegisterPotBoiled(s *server.Server, h PotBoiledHooks, o ...server.TypeOption) (*PotBoiledEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PotBoiledEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*PotBoiledEmitter)(e), err
-}
-
 // PotBoiledEvent is an occurrence of pot.boiled as a client receives it.
 type PotBoiledEvent = events.Event[PotBoiledArguments, PotBoiledPayload]
-
-// PotBoiledSubscription delivers the occurrences of pot.boiled.
-type PotBoiledSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PotBoiledSubscription) Events() iter.Seq2[*PotBoiledEvent, error] {
-	return clientimpl.Events[*PotBoiledEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PotBoiledSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PotBoiledSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePotBoiled subscribes to pot.boiled.
-func SubscribePotBoiled(ctx context.Context, c *client.Client, args PotBoiledArguments, o ...client.SubscribeOption) (*PotBoiledSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PotBoiledEventName, "bf003b1a81ea8990adbbfa2920871d58", &args, o)
-	return (*PotBoiledSubscription)(s), err
-}
-
-// HandlePotBoiled binds f to the occurrences of pot.boiled: see [client.Handle].
-func HandlePotBoiled(args PotBoiledArguments, f func(context.Context, *PotBoiledEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PotBoiledEventName, "bf003b1a81ea8990adbbfa2920871d58", &args, f, o)
-}
 
 // Arguments is the shared type Arguments.
 type Arguments struct {

@@ -5,16 +5,10 @@ package typescript
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // ProtoEventName is the name of the event type.
@@ -86,54 +80,8 @@ func (v ProtoPayloadE) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeLiteral(string(v))
 }
 
-// ProtoHooks customize __proto__.
-type ProtoHooks = server.Hooks[ProtoArguments, ProtoPayload]
-
-// ProtoEmitter emits __proto__.
-type ProtoEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ProtoEmitter) Emit(ctx context.Context, p ProtoPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterProto adds __proto__ to s.
-func RegisterProto(s *server.Server, h ProtoHooks, o ...server.TypeOption) (*ProtoEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ProtoEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ProtoEmitter)(e), err
-}
-
 // ProtoEvent is an occurrence of __proto__ as a client receives it.
 type ProtoEvent = events.Event[ProtoArguments, ProtoPayload]
-
-// ProtoSubscription delivers the occurrences of __proto__.
-type ProtoSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ProtoSubscription) Events() iter.Seq2[*ProtoEvent, error] {
-	return clientimpl.Events[*ProtoEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ProtoSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ProtoSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeProto subscribes to __proto__.
-func SubscribeProto(ctx context.Context, c *client.Client, args ProtoArguments, o ...client.SubscribeOption) (*ProtoSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ProtoEventName, "0da85046135b6ee4ab280be9ec27a323", &args, o)
-	return (*ProtoSubscription)(s), err
-}
-
-// HandleProto binds f to the occurrences of __proto__: see [client.Handle].
-func HandleProto(args ProtoArguments, f func(context.Context, *ProtoEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ProtoEventName, "0da85046135b6ee4ab280be9ec27a323", &args, f, o)
-}
 
 // Self is the shared type Self.
 // It is raw JSON: no member tells the variants apart.

@@ -5,16 +5,10 @@ package unionforms
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // ChargeMadeEventName is the name of the event type.
@@ -1075,54 +1069,8 @@ func (v *ChargeMadePayloadLabelLong) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// ChargeMadeHooks customize charge.made.
-type ChargeMadeHooks = server.Hooks[ChargeMadeArguments, ChargeMadePayload]
-
-// ChargeMadeEmitter emits charge.made.
-type ChargeMadeEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ChargeMadeEmitter) Emit(ctx context.Context, p ChargeMadePayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterChargeMade adds charge.made to s.
-func RegisterChargeMade(s *server.Server, h ChargeMadeHooks, o ...server.TypeOption) (*ChargeMadeEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ChargeMadeEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ChargeMadeEmitter)(e), err
-}
-
 // ChargeMadeEvent is an occurrence of charge.made as a client receives it.
 type ChargeMadeEvent = events.Event[ChargeMadeArguments, ChargeMadePayload]
-
-// ChargeMadeSubscription delivers the occurrences of charge.made.
-type ChargeMadeSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ChargeMadeSubscription) Events() iter.Seq2[*ChargeMadeEvent, error] {
-	return clientimpl.Events[*ChargeMadeEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ChargeMadeSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ChargeMadeSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeChargeMade subscribes to charge.made.
-func SubscribeChargeMade(ctx context.Context, c *client.Client, args ChargeMadeArguments, o ...client.SubscribeOption) (*ChargeMadeSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ChargeMadeEventName, "5d5bdd3e296a47890ded0f1b9891995b", &args, o)
-	return (*ChargeMadeSubscription)(s), err
-}
-
-// HandleChargeMade binds f to the occurrences of charge.made: see [client.Handle].
-func HandleChargeMade(args ChargeMadeArguments, f func(context.Context, *ChargeMadeEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ChargeMadeEventName, "5d5bdd3e296a47890ded0f1b9891995b", &args, f, o)
-}
 
 // ID is the shared type ID.
 type ID = string

@@ -5,16 +5,10 @@ package unions
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // PaymentMadeEventName is the name of the event type.
@@ -185,54 +179,8 @@ func (v PaymentMadePayloadInlineRemove) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// PaymentMadeHooks customize payment.made.
-type PaymentMadeHooks = server.Hooks[PaymentMadeArguments, PaymentMadePayload]
-
-// PaymentMadeEmitter emits payment.made.
-type PaymentMadeEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PaymentMadeEmitter) Emit(ctx context.Context, p PaymentMadePayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPaymentMade adds payment.made to s.
-func RegisterPaymentMade(s *server.Server, h PaymentMadeHooks, o ...server.TypeOption) (*PaymentMadeEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PaymentMadeEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*PaymentMadeEmitter)(e), err
-}
-
 // PaymentMadeEvent is an occurrence of payment.made as a client receives it.
 type PaymentMadeEvent = events.Event[PaymentMadeArguments, PaymentMadePayload]
-
-// PaymentMadeSubscription delivers the occurrences of payment.made.
-type PaymentMadeSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PaymentMadeSubscription) Events() iter.Seq2[*PaymentMadeEvent, error] {
-	return clientimpl.Events[*PaymentMadeEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PaymentMadeSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PaymentMadeSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePaymentMade subscribes to payment.made.
-func SubscribePaymentMade(ctx context.Context, c *client.Client, args PaymentMadeArguments, o ...client.SubscribeOption) (*PaymentMadeSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PaymentMadeEventName, "9bd30ac138308db0f55ed6f32f948a5a", &args, o)
-	return (*PaymentMadeSubscription)(s), err
-}
-
-// HandlePaymentMade binds f to the occurrences of payment.made: see [client.Handle].
-func HandlePaymentMade(args PaymentMadeArguments, f func(context.Context, *PaymentMadeEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PaymentMadeEventName, "9bd30ac138308db0f55ed6f32f948a5a", &args, f, o)
-}
 
 // PaymentMethodEventName is the name of the event type.
 const PaymentMethodEventName = "payment.method"
@@ -245,54 +193,8 @@ type PaymentMethodArguments = eventsimpl.NoArguments
 // A union is the payload itself.
 type PaymentMethodPayload = Method
 
-// PaymentMethodHooks customize payment.method.
-type PaymentMethodHooks = server.Hooks[PaymentMethodArguments, PaymentMethodPayload]
-
-// PaymentMethodEmitter emits payment.method.
-type PaymentMethodEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PaymentMethodEmitter) Emit(ctx context.Context, p PaymentMethodPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPaymentMethod adds payment.method to s.
-func RegisterPaymentMethod(s *server.Server, h PaymentMethodHooks, o ...server.TypeOption) (*PaymentMethodEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PaymentMethodEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*PaymentMethodEmitter)(e), err
-}
-
 // PaymentMethodEvent is an occurrence of payment.method as a client receives it.
 type PaymentMethodEvent = events.Event[PaymentMethodArguments, PaymentMethodPayload]
-
-// PaymentMethodSubscription delivers the occurrences of payment.method.
-type PaymentMethodSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PaymentMethodSubscription) Events() iter.Seq2[*PaymentMethodEvent, error] {
-	return clientimpl.Events[*PaymentMethodEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PaymentMethodSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PaymentMethodSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePaymentMethod subscribes to payment.method.
-func SubscribePaymentMethod(ctx context.Context, c *client.Client, args PaymentMethodArguments, o ...client.SubscribeOption) (*PaymentMethodSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PaymentMethodEventName, "c84bed5ad33d494118fe79421ec659f8", &args, o)
-	return (*PaymentMethodSubscription)(s), err
-}
-
-// HandlePaymentMethod binds f to the occurrences of payment.method: see [client.Handle].
-func HandlePaymentMethod(args PaymentMethodArguments, f func(context.Context, *PaymentMethodEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PaymentMethodEventName, "c84bed5ad33d494118fe79421ec659f8", &args, f, o)
-}
 
 // PaymentStepEventName is the name of the event type.
 const PaymentStepEventName = "payment.step"
@@ -386,54 +288,8 @@ func (v PaymentStepPayloadEnd) MarshalJSON() ([]byte, error) {
 	return eventsimpl.EncodeStruct(v)
 }
 
-// PaymentStepHooks customize payment.step.
-type PaymentStepHooks = server.Hooks[PaymentStepArguments, PaymentStepPayload]
-
-// PaymentStepEmitter emits payment.step.
-type PaymentStepEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *PaymentStepEmitter) Emit(ctx context.Context, p PaymentStepPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterPaymentStep adds payment.step to s.
-func RegisterPaymentStep(s *server.Server, h PaymentStepHooks, o ...server.TypeOption) (*PaymentStepEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, PaymentStepEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*PaymentStepEmitter)(e), err
-}
-
 // PaymentStepEvent is an occurrence of payment.step as a client receives it.
 type PaymentStepEvent = events.Event[PaymentStepArguments, PaymentStepPayload]
-
-// PaymentStepSubscription delivers the occurrences of payment.step.
-type PaymentStepSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *PaymentStepSubscription) Events() iter.Seq2[*PaymentStepEvent, error] {
-	return clientimpl.Events[*PaymentStepEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *PaymentStepSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *PaymentStepSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribePaymentStep subscribes to payment.step.
-func SubscribePaymentStep(ctx context.Context, c *client.Client, args PaymentStepArguments, o ...client.SubscribeOption) (*PaymentStepSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, PaymentStepEventName, "220d10459227dbdc442ef0bf4714664f", &args, o)
-	return (*PaymentStepSubscription)(s), err
-}
-
-// HandlePaymentStep binds f to the occurrences of payment.step: see [client.Handle].
-func HandlePaymentStep(args PaymentStepArguments, f func(context.Context, *PaymentStepEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(PaymentStepEventName, "220d10459227dbdc442ef0bf4714664f", &args, f, o)
-}
 
 // Card is the shared type Card.
 type Card struct {

@@ -4,16 +4,10 @@
 package warnings
 
 import (
-	"context"
 	"encoding/json"
-	"iter"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // ThingHappenedEventName is the name of the event type.
@@ -141,51 +135,5 @@ type ThingHappenedPayloadSeveralString string
 // ThingHappenedPayloadSeveralNumber is the variant number of ThingHappenedPayloadSeveral.
 type ThingHappenedPayloadSeveralNumber float64
 
-// ThingHappenedHooks customize thing.happened.
-type ThingHappenedHooks = server.Hooks[ThingHappenedArguments, ThingHappenedPayload]
-
-// ThingHappenedEmitter emits thing.happened.
-type ThingHappenedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *ThingHappenedEmitter) Emit(ctx context.Context, p ThingHappenedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterThingHappened adds thing.happened to s.
-func RegisterThingHappened(s *server.Server, h ThingHappenedHooks, o ...server.TypeOption) (*ThingHappenedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, ThingHappenedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*ThingHappenedEmitter)(e), err
-}
-
 // ThingHappenedEvent is an occurrence of thing.happened as a client receives it.
 type ThingHappenedEvent = events.Event[ThingHappenedArguments, ThingHappenedPayload]
-
-// ThingHappenedSubscription delivers the occurrences of thing.happened.
-type ThingHappenedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *ThingHappenedSubscription) Events() iter.Seq2[*ThingHappenedEvent, error] {
-	return clientimpl.Events[*ThingHappenedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *ThingHappenedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *ThingHappenedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeThingHappened subscribes to thing.happened.
-func SubscribeThingHappened(ctx context.Context, c *client.Client, args ThingHappenedArguments, o ...client.SubscribeOption) (*ThingHappenedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, ThingHappenedEventName, "408144ea4dd2e88da395c0267cfe7baf", &args, o)
-	return (*ThingHappenedSubscription)(s), err
-}
-
-// HandleThingHappened binds f to the occurrences of thing.happened: see [client.Handle].
-func HandleThingHappened(args ThingHappenedArguments, f func(context.Context, *ThingHappenedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(ThingHappenedEventName, "408144ea4dd2e88da395c0267cfe7baf", &args, f, o)
-}

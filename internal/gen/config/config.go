@@ -19,7 +19,7 @@ import (
 const Name = "mcpe.yaml"
 
 // Emits lists the valid values of emit in canonical order. The first three are the default.
-var Emits = []string{"server", "client", "tools", "ingress"}
+var Emits = []string{"server", "client", "tools", "ingress", "types"}
 
 // A Config is the content of a configuration file.
 type Config struct {
@@ -51,9 +51,10 @@ func (c *Config) Reading() schema.Options {
 type Package struct {
 	// Schemas lists the glob patterns of its event files.
 	Schemas []Pattern
-	// Out is the output directory of the Go package, joined to the configuration's directory. It is empty if only
-	// TypeScript is generated.
-	Out string
+	// Out is the output directory of the Go types, joined to the configuration's directory. It is empty if only
+	// TypeScript is generated. Server and Client are the output directories of the code for servers and for clients. If
+	// one is empty, it is below Out.
+	Out, Server, Client string
 	// TypeScript is nil if no TypeScript is generated.
 	TypeScript *TypeScript
 	// Name is the package name. If it is empty, the event files or the directory determine the name.
@@ -221,7 +222,7 @@ func (l *loader) readType(m source.Member) {
 }
 
 func (l *loader) readPackage(n *source.Node, outs map[string]source.Range) {
-	o := l.Object(n, "a package", []string{"schemas"}, []string{"out", "typescript", "package", "emit", "import"})
+	o := l.Object(n, "a package", []string{"schemas"}, []string{"out", "server", "client", "typescript", "package", "emit", "import"})
 	if o == nil {
 		return
 	}
@@ -235,6 +236,7 @@ func (l *loader) readPackage(n *source.Node, outs map[string]source.Range) {
 		l.Report(source.New("MCPE123", s.Range, "schemas is empty: there is nothing to generate from"))
 	}
 	p.Out = l.readOut(o, "packages", outs)
+	p.Server, p.Client = l.readPart(n, "server", outs), l.readPart(n, "client", outs)
 	if t := n.Get("typescript"); t != nil {
 		p.TypeScript = l.readTypeScript(t, outs)
 	}
@@ -341,6 +343,22 @@ func (l *loader) readOut(o *source.ObjectReader, what string, outs map[string]so
 	}
 	outs[key] = at.Range
 	return dir
+}
+
+// readPart reads the output directory of the code for servers or for clients, which is "" if the key is absent.
+func (l *loader) readPart(n *source.Node, key string, outs map[string]source.Range) string {
+	m := n.Member(key)
+	if m == nil {
+		return ""
+	}
+	if n.Get("out") == nil {
+		l.Report(source.New("MCPE123", m.KeyRange, "%s configures the Go package, which has no out", key))
+	}
+	o := l.Object(m.Value, key, []string{"out"}, nil)
+	if o == nil {
+		return ""
+	}
+	return l.readOut(o, "packages", outs)
 }
 
 func (l *loader) readTypeScript(n *source.Node, outs map[string]source.Range) *TypeScript {

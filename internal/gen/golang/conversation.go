@@ -6,28 +6,31 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// declareConversation declares the typed conversation API for servers and the decoding function for clients (CONV-7).
-func (f *file) declareConversation(c *ir.Conversation) {
-	for _, d := range c.Decls {
-		f.declareType(d)
-	}
-	structured := jen.Qual(conversationPath, "Memories")
+// structuredContext returns the type of the structured context of a conversation.
+func (f *file) structuredContext(c *ir.Conversation) *jen.Statement {
 	if c.Context != nil {
-		structured = jen.Id(c.Context.Name)
+		return f.declared(c.Context.Name)
 	}
-	if f.options.Server {
-		f.addDoc(ir.ConversationAnswer + " holds the additions of the server to a prompt; the zero value adds nothing.")
-		f.Type().Id(ir.ConversationAnswer).Op("=").Qual(conversationPath, "Answer").Types(structured)
-		f.declareConversationHandler(c, structured)
-	}
-	if f.options.Client {
-		f.addDoc(ir.DecodeConversation + " returns the structured context in the answer of a server of this package, or nil.")
-		f.Func().Id(ir.DecodeConversation).Params(
-			jen.Id("c").Qual(conversationPath, "Contribution"),
-		).Params(pointer(structured), jen.Error()).Block(
-			jen.Return(jen.Qual(conversationPath, "Decode").Types(structured).Call(jen.Id("c"))),
-		)
-	}
+	return jen.Qual(conversationPath, "Memories")
+}
+
+// declareConversationServer declares the typed conversation API for servers (CONV-7).
+func (f *file) declareConversationServer(c *ir.Conversation) {
+	structured := f.structuredContext(c)
+	f.addDoc(ir.ConversationAnswer + " holds the additions of the server to a prompt; the zero value adds nothing.")
+	f.Type().Id(ir.ConversationAnswer).Op("=").Qual(conversationPath, "Answer").Types(structured)
+	f.declareConversationHandler(c, structured)
+}
+
+// declareConversationClient declares the decoding function for clients (CONV-7).
+func (f *file) declareConversationClient(c *ir.Conversation) {
+	structured := f.structuredContext(c)
+	f.addDoc(ir.DecodeConversation + " returns the structured context in the answer of a server, or nil.")
+	f.Func().Id(ir.DecodeConversation).Params(
+		jen.Id("c").Qual(conversationPath, "Contribution"),
+	).Params(pointer(structured), jen.Error()).Block(
+		jen.Return(jen.Qual(conversationPath, "Decode").Types(structured).Call(jen.Id("c"))),
+	)
 }
 
 // A conversationMethod is a method of the conversation handler interface.

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
+	"path"
+	"slices"
+	"strings"
 
 	"github.com/dave/jennifer/jen"
 )
@@ -11,15 +14,25 @@ import (
 // A file collects the declarations of a generated Go file.
 type file struct {
 	*jen.File
+	part    Part
 	options Options
 }
 
-// newFile returns a file without declarations. sources lists the event files for the header, and doc is the package
-// comment.
-func newFile(pkg string, o Options, sources, doc []string) *file {
-	f := &file{jen.NewFilePathName(o.ImportPath, pkg), o}
+// newFile returns a file of a part without declarations. sources lists the event files for the header, and doc is the
+// package comment.
+func newFile(part Part, o Options, sources, doc []string) *file {
+	at, types := o.Places[part], o.Places[Types]
+	f := &file{jen.NewFilePathName(at.ImportPath, at.Name), part, o}
 	f.NoFormat = true // sourceCode formats the file after grouping the imports
 	f.ImportNames(importNames)
+	switch {
+	case slices.Contains(localNames, types.Name):
+		f.ImportAlias(types.ImportPath, types.Name+"types")
+	case path.Base(types.ImportPath) != types.Name:
+		f.ImportAlias(types.ImportPath, types.Name)
+	default:
+		f.ImportName(types.ImportPath, types.Name)
+	}
 	f.HeaderComment(Header)
 	for _, s := range sources {
 		f.HeaderComment(SourcePrefix + s)
@@ -30,13 +43,22 @@ func newFile(pkg string, o Options, sources, doc []string) *file {
 	return f
 }
 
+// localNames lists the names of parameters, receivers and variables in generated functions, and predeclared names that
+// jennifer does not reserve. The package of the types is not imported under these names.
+var localNames = strings.Fields("a any args c comparable ctx cursor e err f h in info l m o p s y")
+
+// declared returns a reference to a declaration of the types' package.
+func (f *file) declared(name string) *jen.Statement {
+	return jen.Qual(f.options.Places[Types].ImportPath, name)
+}
+
 // render formats the source code of the file and pairs it with the file name.
 func (f *file) render(name string) rendered {
 	content, err := f.sourceCode()
 	if err != nil {
 		err = fmt.Errorf("write %s: %w", name, err)
 	}
-	return rendered{name, content, err}
+	return rendered{f.part, name, content, err}
 }
 
 // sourceCode returns the source code of the file, formatted and with grouped imports.

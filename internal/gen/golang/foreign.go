@@ -6,10 +6,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// importedFile returns a file of aliases for the types and constants that another package declares for an event file.
-// It omits helper types of unions, because this package does not refer to them.
-func importedFile(pkg string, source *ir.File, o Options) *file {
-	f := newFile(pkg, o, []string{o.Source(source.Path)}, nil)
+// declareImported declares aliases for the types and constants that another package declares for an event file. It
+// omits helper types of unions, because this package does not refer to them.
+func (f *file) declareImported(source *ir.File) {
 	for _, d := range source.Decls {
 		f.typeDoc(d, d.Role+", as package "+source.Import+" declares it")
 		f.Type().Id(d.Name).Op("=").Add(f.externalType(ir.GoType{Path: source.Import, Name: d.Name}))
@@ -23,5 +22,4 @@ func importedFile(pkg string, source *ir.File, o Options) *file {
 			}
 		})
 	}
-	return f
 }

@@ -12,7 +12,7 @@ import (
 // importing returns the source code of a file that has a variable of each type, after its package clause.
 func importing(t *testing.T, own string, types ...ir.GoType) string {
 	t.Helper()
-	f := newFile("own", Options{ImportPath: own}, nil, nil)
+	f := newFile(Types, Options{Places: [3]Place{Types: {"own", own}}}, nil, nil)
 	for _, typ := range types {
 		f.Var().Id("_").Add(f.externalType(typ))
 	}

@@ -21,7 +21,7 @@ func (f *file) declareIngress(in *ir.Ingress) {
 	})
 	args := []jen.Code{jen.List(jen.Id("s"), jen.Id("o"))}
 	for _, e := range in.Events {
-		args = append(args, jen.Qual(ingressPath, "To").Call(jen.Id("in").Dot(e.Prefix), describeCall(e), ingressFrom(e)))
+		args = append(args, jen.Qual(ingressPath, "To").Call(jen.Id("in").Dot(e.Prefix), f.describeCall(e), ingressFrom(e)))
 	}
 	f.addDoc("Handler receives " + title + ", which s verifies, and emits their events.")
 	f.startMethod("in", jen.Id(in.Name), "Handler").Params(

@@ -16,9 +16,22 @@ var guardDoc = []string{
 // maxNamed is the maximum number of event types that the package comment lists.
 const maxNamed = 8
 
-// packageDoc returns the package comment. It describes the contents, the event files and the entry points of the
-// package.
-func packageDoc(p *ir.Package, o Options, sources []string) []string {
+// verb returns what the package of a part does with event types and tasks.
+func (o Options) verb(part Part) string {
+	switch {
+	case part == Client:
+		return "lets a client use"
+	case part == Types:
+		return "holds the types of"
+	case !o.Server:
+		return "lets a server offer the read tools of"
+	}
+	return "lets a server offer"
+}
+
+// packageDoc returns the package comment of a part. It describes the contents, the event files and the entry points of
+// the package.
+func packageDoc(part Part, p *ir.Package, o Options, sources []string) []string {
 	var names []string
 	var first *ir.Event
 	var tasks []*ir.Task
@@ -46,14 +59,38 @@ func packageDoc(p *ir.Package, o Options, sources []string) []string {
 	if len(holds) == 0 {
 		holds = append(holds, "the shared types")
 	}
-	doc := []string{"Package " + p.Name + " holds " + and(holds) + " of " + and(sources) + "."}
+	verb := o.verb(part)
+	if part == Types && !isUsed(p) {
+		verb = "holds"
+	}
+	doc := []string{"Package " + o.Places[part].Name + " " + verb + " " + and(holds) + " of " + and(sources) + "."}
 	if len(names) > 0 {
 		doc = paragraph(doc, eventNames(names)...)
 	}
-	if entry := entryPoints(first, tasks, conversation, p.Ingress, o); len(entry) > 0 {
+	var entry []string
+	switch part {
+	case Types:
+		entry = otherParts(p, o)
+	case Server:
+		entry = serverEntryPoints(first, tasks, conversation, p.Ingress, o)
+	case Client:
+		entry = clientEntryPoints(first, tasks)
+	}
+	if len(entry) > 0 {
 		doc = paragraph(doc, entry...)
 	}
 	return doc
+}
+
+// otherParts returns comment lines about the packages of the other parts.
+func otherParts(p *ir.Package, o Options) []string {
+	var lines []string
+	for _, part := range Parts[1:] {
+		if o.Has(part, p) {
+			lines = append(lines, "Package "+o.Places[part].Name+" "+o.verb(part)+" them.")
+		}
+	}
+	return lines
 }
 
 func count(n int, what string) string {
@@ -87,15 +124,12 @@ func eventNames(names []string) []string {
 	return lines
 }
 
-// entryPoints returns comment lines about the functions that a user of the package calls first.
-func entryPoints(first *ir.Event, tasks []*ir.Task, conversation bool, ingress []*ir.Ingress, o Options) []string {
+// serverEntryPoints returns comment lines about the functions that the author of a server calls first.
+func serverEntryPoints(first *ir.Event, tasks []*ir.Task, conversation bool, ingress []*ir.Ingress, o Options) []string {
 	var lines []string
 	if first != nil {
 		if o.Server {
 			lines = append(lines, "A server adds an event type with a function such as [Register"+first.Prefix+"].")
-		}
-		if o.Client {
-			lines = append(lines, "A client receives one with a function such as [Subscribe"+first.Prefix+"].")
 		}
 		if o.Tools {
 			lines = append(lines, "[ReadTools] are tools for clients that do not support events.")
@@ -104,16 +138,23 @@ func entryPoints(first *ir.Event, tasks []*ir.Task, conversation bool, ingress [
 	if len(ingress) > 0 && o.Ingress {
 		lines = append(lines, "["+ingress[0].Name+"] makes the handler of webhooks that become events.")
 	}
-	if len(tasks) > 0 {
-		if x := tasks[0].Prefix; o.Server {
-			lines = append(lines, "A server adds a task with a function such as [Register"+x+"Task].")
-		}
-		if x := tasks[0].Prefix; o.Client {
-			lines = append(lines, "A client starts it with a function such as [Call"+x+"Task].")
-		}
+	if len(tasks) > 0 && o.Server {
+		lines = append(lines, "A server adds a task with a function such as [Register"+tasks[0].Prefix+"Task].")
 	}
 	if conversation && o.Server {
 		lines = append(lines, "[RegisterConversation] lets a server take part in the conversation.")
+	}
+	return lines
+}
+
+// clientEntryPoints returns comment lines about the functions that the author of a client calls first.
+func clientEntryPoints(first *ir.Event, tasks []*ir.Task) []string {
+	var lines []string
+	if first != nil {
+		lines = append(lines, "A client receives an event type with a function such as [Subscribe"+first.Prefix+"].")
+	}
+	if len(tasks) > 0 {
+		lines = append(lines, "A client starts a task with a function such as [Call"+tasks[0].Prefix+"Task].")
 	}
 	return lines
 }

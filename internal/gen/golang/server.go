@@ -10,7 +10,7 @@ import (
 func (f *file) declareServer(e *ir.Event) {
 	emits, checks := e.Schema.Source != "check", e.Schema.Source == "check" || e.Schema.Source == "both"
 	f.addDoc(e.Prefix + "Hooks customize " + e.Schema.Name + ".")
-	f.Type().Id(e.Prefix+"Hooks").Op("=").Qual(serverPath, "Hooks").Types(eventTypes(e)...)
+	f.Type().Id(e.Prefix+"Hooks").Op("=").Qual(serverPath, "Hooks").Types(f.eventTypes(e)...)
 	if emits {
 		f.declareEmitter(e)
 	}
@@ -29,7 +29,7 @@ func (f *file) declareEmitter(e *ir.Event) {
 	f.Type().Id(name).Add(untyped)
 	f.addDoc("Emit emits an occurrence: see [server.Emitter.Emit].")
 	f.startMethod("e", pointer(jen.Id(name)), "Emit").Params(
-		ctxParam(), jen.Id("p").Id(e.Payload.Name), jen.Id("o").Op("...").Qual(eventsPath, "EmitOption"),
+		ctxParam(), jen.Id("p").Add(f.declared(e.Payload.Name)), jen.Id("o").Op("...").Qual(eventsPath, "EmitOption"),
 	).Error().Block(
 		jen.Return(convertPointer(untyped, "e").Dot("Emit").Call(jen.Id("ctx"), addressOf(jen.Id("p")), jen.Id("o"))),
 	)
@@ -42,9 +42,9 @@ func (f *file) declareChecker(e *ir.Event) {
 	f.Type().Id(name).InterfaceFunc(func(methods *jen.Group) {
 		addComment(methods, method+" returns the occurrences after cursor, which is empty in the first call and later the cursor of an earlier page.")
 		methods.Id(method).Params(
-			ctxParam(), jen.Id("args").Id(e.Arguments.Name), jen.Id("cursor").String(),
+			ctxParam(), jen.Id("args").Add(f.declared(e.Arguments.Name)), jen.Id("cursor").String(),
 		).Params(
-			jen.Qual(eventsPath, "Page").Types(jen.Id(e.Payload.Name)), jen.Error(),
+			jen.Qual(eventsPath, "Page").Types(f.declared(e.Payload.Name)), jen.Error(),
 		)
 	})
 }
@@ -52,13 +52,13 @@ func (f *file) declareChecker(e *ir.Event) {
 // declareYield declares a function type that implements the checker interface by yielding events.
 func (f *file) declareYield(e *ir.Event) {
 	name, method := e.Prefix+"Yield", "Check"+e.Prefix
-	params := []jen.Code{ctxParam(), jen.Id("args").Id(e.Arguments.Name), jen.Id("cursor").String()}
-	payload := jen.Id(e.Payload.Name)
+	params := []jen.Code{ctxParam(), jen.Id("args").Add(f.declared(e.Arguments.Name)), jen.Id("cursor").String()}
+	payload := f.declared(e.Payload.Name)
 	f.addDoc(name + " yields the occurrences of " + e.Schema.Name + " one by one: see [server.Yield].")
 	f.Type().Id(name).Func().Params(params...).Qual("iter", "Seq2").Types(jen.Qual(eventsPath, "Found").Types(payload), jen.Error())
 	f.addDoc(method + " implements [" + e.Prefix + "Checker].")
 	f.startMethod("y", jen.Id(name), method).Params(params...).Params(jen.Qual(eventsPath, "Page").Types(payload), jen.Error()).Block(
-		jen.Return(jen.Qual(serverPath, "Yield").Types(eventTypes(e)...).Call(jen.Id("y")).Dot("Check").Call(jen.Id("ctx"), jen.Id("args"), jen.Id("cursor"))),
+		jen.Return(jen.Qual(serverPath, "Yield").Types(f.eventTypes(e)...).Call(jen.Id("y")).Dot("Check").Call(jen.Id("ctx"), jen.Id("args"), jen.Id("cursor"))),
 	)
 }
 
@@ -72,7 +72,7 @@ func (f *file) declareRegister(e *ir.Event, emits, checks bool) {
 	}
 	params = append(params, jen.Id("h").Id(x+"Hooks"), jen.Id("o").Op("...").Qual(serverPath, "TypeOption"))
 	call := jen.Qual(serverImplPath, "Register").Call(
-		jen.Id("s"), jen.Id(schemasVar), eventName(e), check, jen.Qual(serverImplPath, "NewHooks").Call(addressOf(jen.Id("h"))), jen.Id("o"))
+		jen.Id("s"), jen.Id(schemasVar), f.eventName(e), check, jen.Qual(serverImplPath, "NewHooks").Call(addressOf(jen.Id("h"))), jen.Id("o"))
 
 	doc := "Register" + x + " adds " + e.Schema.Name + " to s"
 	switch {
@@ -92,59 +92,6 @@ func (f *file) declareRegister(e *ir.Event, emits, checks bool) {
 		jen.List(jen.Id("_"), jen.Err()).Op(":=").Add(call),
 		jen.Return(jen.Err()),
 	)
-}
-
-// declareSubscribe declares the client API: the types for events and subscriptions, and the functions that subscribe.
-func (f *file) declareSubscribe(e *ir.Event) {
-	event, subscription := jen.Id(e.EventAlias), jen.Id(e.SubscriptionType)
-	if e.EventAlias == "" {
-		event = jen.Qual(eventsPath, "Event").Types(eventTypes(e)...)
-	} else {
-		f.addDoc(e.EventAlias + " is an occurrence of " + e.Schema.Name + " as a client receives it.")
-		f.Type().Add(event).Op("=").Qual(eventsPath, "Event").Types(eventTypes(e)...)
-	}
-	if e.SubscriptionType == "" {
-		subscription = jen.Qual(clientPath, "TypedSubscription").Types(eventTypes(e)...)
-	} else {
-		f.declareSubscription(e, event)
-	}
-	args, options := jen.Id("args").Id(e.Arguments.Name), jen.Id("o").Op("...").Qual(clientPath, "SubscribeOption")
-
-	name := "Subscribe" + e.Prefix
-	f.eventDoc(e.Schema, "Deprecated: ", name+" subscribes to "+e.Schema.Name+".")
-	f.Func().Id(name).Params(
-		ctxParam(), jen.Id("c").Op("*").Qual(clientPath, "Client"), args, options,
-	).Params(pointer(subscription), jen.Error()).Block(
-		untypedBody("s", subscription, jen.Qual(clientImplPath, "Subscribe").Call(
-			jen.Id("ctx"), jen.Id("c"), eventName(e), stringLiteral(e.Fingerprint), addressOf(jen.Id("args")), jen.Id("o")))...,
-	)
-
-	name = "Handle" + e.Prefix
-	f.eventDoc(e.Schema, "Deprecated: ", name+" binds f to the occurrences of "+e.Schema.Name+": see [client.Handle].")
-	f.Func().Id(name).Params(
-		args, jen.Id("f").Func().Params(jen.Qual("context", "Context"), pointer(event)).Error(), options,
-	).Qual(clientPath, "Binding").Block(
-		jen.Return(jen.Qual(clientImplPath, "Handle").Call(
-			eventName(e), stringLiteral(e.Fingerprint), addressOf(jen.Id("args")), jen.Id("f"), jen.Id("o"))),
-	)
-}
-
-// declareSubscription declares the subscription type. It does not instantiate the generic client.TypedSubscription,
-// because the compiler would then create all its methods for each event type. The declared type has only Close, for
-// io.Closer, and the methods that depend on the event type.
-func (f *file) declareSubscription(e *ir.Event, event jen.Code) {
-	name, base := e.SubscriptionType, jen.Qual(clientPath, "Subscription")
-	receiver := pointer(jen.Id(name))
-	f.addDoc(name + " delivers the occurrences of " + e.Schema.Name + ".")
-	f.Type().Id(name).Add(base)
-	f.addDoc("Events iterates over what arrives: see [client.TypedSubscription.Events].")
-	f.startMethod("s", receiver, "Events").Params().Qual("iter", "Seq2").Types(pointer(event), jen.Error()).Block(
-		jen.Return(jen.Qual(clientImplPath, "Events").Types(pointer(event)).Call(convertPointer(base, "s"))),
-	)
-	f.addDoc("Close ends the subscription: see [client.Subscription.Close].")
-	f.startMethod("s", receiver, "Close").Params().Error().Block(jen.Return(convertPointer(base, "s").Dot("Close").Call()))
-	f.addDoc("Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.")
-	f.startMethod("s", receiver, "Subscription").Params().Add(pointer(base)).Block(jen.Return(convertPointer(base, "s")))
 }
 
 // untypedBody returns a function body that calls a non-generic runtime function and converts the resulting pointer. The

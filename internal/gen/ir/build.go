@@ -26,7 +26,8 @@ type Options struct {
 func Build(set *schema.Set, o Options) (*Package, []source.Diagnostic) {
 	b := &builder{
 		set: set, opts: o,
-		names:            scope{"ReadTools": {what: "the function ReadTools"}},
+		names: scope{}, clientNames: scope{},
+		serverNames:      scope{"ReadTools": {what: "the function ReadTools"}},
 		roots:            map[*source.Node]*root{},
 		decls:            map[*source.Node]*Decl{},
 		shapes:           map[*source.Node]*shape{},
@@ -53,10 +54,12 @@ func Build(set *schema.Set, o Options) (*Package, []source.Diagnostic) {
 }
 
 type builder struct {
-	set    *schema.Set
-	opts   Options
-	diags  []source.Diagnostic
-	names  scope
+	set   *schema.Set
+	opts  Options
+	diags []source.Diagnostic
+	// names has the names of the types' package. serverNames and clientNames have those of the other two.
+	names, serverNames, clientNames scope
+
 	roots  map[*source.Node]*root
 	order  []*root
 	decls  map[*source.Node]*Decl
@@ -124,19 +127,9 @@ func (b *builder) declareEvent(e *schema.Event) *Event {
 	}
 	out := &Event{Schema: e, Prefix: prefix}
 	arguments, payload := nameSegment(e.Input, prefix+"Arguments"), nameSegment(e.Payload, prefix+"Payload")
-	// Names are reserved even for parts that are not emitted. Emitting more parts therefore never causes a collision.
-	names := []string{
-		arguments, payload, prefix + "Hooks", prefix + "Emitter", prefix + "Checker",
-		"Register" + prefix, "Subscribe" + prefix, "Handle" + prefix, "Check" + prefix,
-	}
-	if e.Source == "check" || e.Source == "both" {
-		names = append(names, prefix+"Yield")
-	}
-	for _, name := range names {
-		if !b.declareName(b.names, name, "event "+e.Name, e.NameRange) {
-			break
-		}
-	}
+	b.declareNames(declared{"event " + e.Name, e.NameRange}, []string{arguments, payload},
+		[]string{prefix + "Hooks", prefix + "Emitter", prefix + "Checker", prefix + "Yield", "Register" + prefix},
+		[]string{prefix + "Subscription", "Subscribe" + prefix, "Handle" + prefix})
 	out.Arguments = b.partRoot(&out.Decls, e.Input, arguments, "the arguments of "+e.Name, true)
 	out.Payload = b.partRoot(&out.Decls, e.Payload, payload, "the payload of "+e.Name, false)
 	if out.Payload.Doc.Text == "" {

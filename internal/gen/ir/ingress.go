@@ -23,7 +23,7 @@ func (b *builder) declareIngress(p *Package) {
 				in = &Ingress{Name: service.GoName + "Ingress", Provider: service}
 				byName[from.Provider] = in
 				p.Ingress = append(p.Ingress, in)
-				b.declareName(b.names, in.Name, "the webhooks of "+service.Title, from.Range)
+				b.declareName(b.serverNames, in.Name, "the webhooks of "+service.Title, from.Range)
 			}
 			in.Events = append(in.Events, e)
 		}

@@ -46,9 +46,9 @@ type Event struct {
 	Schema *schema.Event
 	// Prefix is the prefix of the event's identifiers, such as IncidentCreated.
 	Prefix string
-	// NameConst is the name of the constant for the event's name. EventAlias and SubscriptionType are the names of the
-	// types for received events and for subscriptions. A name is empty if another declaration already uses it.
-	NameConst, EventAlias, SubscriptionType string
+	// NameConst is the name of the constant for the event's name. EventAlias is the name of the type for received
+	// events. A name is empty if another declaration already uses it.
+	NameConst, EventAlias string
 	// Arguments and Payload are the declarations XArguments and XPayload.
 	Arguments, Payload *Decl
 	// Decls lists Arguments, Payload and their nested types.

@@ -6,8 +6,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// A scope is a set of Go identifiers that must be distinct: those of the package, a struct or the constants of an
-// enum.
+// A scope is a set of Go identifiers that must be distinct: those of a package, a struct or the constants of an enum.
 type scope map[string]declared
 
 type declared struct {
@@ -28,6 +27,19 @@ func (b *builder) declareName(s scope, name, what string, at source.Range) bool 
 	}
 	s[name] = declared{what, at}
 	return true
+}
+
+// declareNames adds the names of an event, a task or the conversation to the scopes of the three packages. It stops at
+// the first name that is used. Names are reserved even for code that is not emitted, so emitting more code never causes
+// a collision.
+func (b *builder) declareNames(by declared, types, server, client []string) {
+	for i, names := range [][]string{types, server, client} {
+		for _, name := range names {
+			if !b.declareName([]scope{b.names, b.serverNames, b.clientNames}[i], name, by.what, by.at) {
+				return
+			}
+		}
+	}
 }
 
 // nameSegment returns the x-go-name of node, or s if node has no x-go-name. The result follows the container's name in

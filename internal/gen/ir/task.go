@@ -16,13 +16,8 @@ func (b *builder) declareTask(t *schema.Task) *Task {
 	}
 	out := &Task{Schema: t, Prefix: prefix}
 	arguments, update, result := nameSegment(t.Input, prefix+"TaskArguments"), nameSegment(t.Update, prefix+"TaskUpdate"), nameSegment(t.Result, prefix+"TaskResult")
-	for _, name := range []string{
-		arguments, update, result, prefix + "Task", "Register" + prefix + "Task", "Call" + prefix + "Task", "Listen" + prefix + "Task",
-	} {
-		if !b.declareName(b.names, name, "task "+t.Name, t.NameRange) {
-			break
-		}
-	}
+	b.declareNames(declared{"task " + t.Name, t.NameRange}, []string{arguments, update, result, prefix + "TaskInfo"},
+		[]string{prefix + "Task", "Register" + prefix + "Task"}, []string{"Call" + prefix + "Task", "Listen" + prefix + "Task"})
 	out.Arguments = b.partRoot(&out.Decls, t.Input, arguments, "the arguments of "+t.Name, true)
 	out.Update = b.partRoot(&out.Decls, t.Update, update, "an update of "+t.Name, false)
 	out.Result = b.partRoot(&out.Decls, t.Result, result, "the result of "+t.Name, false)
@@ -44,11 +39,8 @@ func (b *builder) declareConversation(c *schema.Conversation) *Conversation {
 	if c.Context != nil {
 		context = nameSegment(c.Context, context)
 	}
-	for _, name := range []string{context, ConversationAnswer, ConversationHandler, RegisterConversation, DecodeConversation} {
-		if !b.declareName(b.names, name, "the conversation", c.Range) {
-			break
-		}
-	}
+	b.declareNames(declared{"the conversation", c.Range}, []string{context},
+		[]string{ConversationAnswer, ConversationHandler, RegisterConversation}, []string{DecodeConversation})
 	if c.Context != nil {
 		out.Context = b.partRoot(&out.Decls, c.Context, context, "the structured context of the conversation", false)
 	}

@@ -15,7 +15,6 @@ func (b *builder) nameHelpers(p *Package) {
 			event := declared{"event " + e.Schema.Name, e.Schema.NameRange}
 			e.NameConst = b.claimName(event, e.Prefix+"EventName", e.Prefix+"EventTypeName")
 			e.EventAlias = b.claimName(event, e.Prefix+"Event", e.Prefix+"Occurrence")
-			e.SubscriptionType = b.claimName(event, e.Prefix+"Subscription", e.Prefix+"EventSubscription")
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/assistant"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/assistant/assistantclient"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/assistant/assistantserver"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -38,7 +40,7 @@ type createTask struct {
 type desk struct {
 	srv      *mcp.Server
 	es       *server.Server
-	resolved *assistant.IncidentResolvedEmitter
+	resolved *assistantserver.IncidentResolvedEmitter
 	over     atomic.Bool // the task has ended
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -52,7 +54,7 @@ func newDesk(o server.Options) (*desk, error) {
 	if d.es, err = server.New(d.srv, o); err != nil {
 		return nil, err
 	}
-	d.resolved, err = assistant.RegisterIncidentResolved(d.es, assistant.IncidentResolvedHooks{
+	d.resolved, err = assistantserver.RegisterIncidentResolved(d.es, assistantserver.IncidentResolvedHooks{
 		// A task that is over cannot be subscribed to, and its streams end.
 		Authorize: func(_ context.Context, _ string, a *assistant.IncidentResolvedArguments) error {
 			if d.over.Load() {
@@ -139,7 +141,7 @@ func Example() {
 		return
 	}
 	d.emit("another", "inc-1") // before the client has subscribed
-	sub, err := tasksourceclient.Subscribe(ctx, c, source, assistant.IncidentResolvedEventName, assistant.SubscribeIncidentResolved)
+	sub, err := tasksourceclient.Subscribe(ctx, c, source, assistant.IncidentResolvedEventName, assistantclient.SubscribeIncidentResolved)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -187,7 +189,7 @@ func TestTask(t *testing.T) {
 						t.Fatalf("%+v, %v", source, err)
 					}
 					emit("inc-1", "inc-2", "inc-1")
-					sub, err := tasksourceclient.Subscribe(ctx, c, source, assistant.IncidentResolvedEventName, assistant.SubscribeIncidentResolved)
+					sub, err := tasksourceclient.Subscribe(ctx, c, source, assistant.IncidentResolvedEventName, assistantclient.SubscribeIncidentResolved)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -211,7 +213,7 @@ func TestTask(t *testing.T) {
 						t.Errorf("%d events, then %v", seen, last)
 					}
 					var refusal *events.Error
-					if _, err := tasksourceclient.Subscribe(t.Context(), c, source, assistant.IncidentResolvedEventName, assistant.SubscribeIncidentResolved); !errors.As(err, &refusal) || refusal.Kind != events.KindForbidden {
+					if _, err := tasksourceclient.Subscribe(t.Context(), c, source, assistant.IncidentResolvedEventName, assistantclient.SubscribeIncidentResolved); !errors.As(err, &refusal) || refusal.Kind != events.KindForbidden {
 						t.Errorf("after the end: %v", err)
 					}
 				})
@@ -236,8 +238,8 @@ func TestSubscribe(t *testing.T) {
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		subscribe := func(s *tasksource.Source, o ...client.SubscribeOption) (*assistant.IncidentResolvedSubscription, error) {
-			return tasksourceclient.Subscribe(ctx, c, s, assistant.IncidentResolvedEventName, assistant.SubscribeIncidentResolved, o...)
+		subscribe := func(s *tasksource.Source, o ...client.SubscribeOption) (*assistantclient.IncidentResolvedSubscription, error) {
+			return tasksourceclient.Subscribe(ctx, c, s, assistant.IncidentResolvedEventName, assistantclient.SubscribeIncidentResolved, o...)
 		}
 		if sub, err := subscribe(&tasksource.Source{Name: "incident.created", Input: json.RawMessage(`{}`)}); err == nil || sub != nil || len(c.Subscriptions()) != 0 {
 			t.Errorf("another event type: %v, %v", sub, err)
@@ -249,7 +251,7 @@ func TestSubscribe(t *testing.T) {
 		if err := d.emit("inc-1"); err != nil {
 			t.Fatal(err)
 		}
-		next := func(sub *assistant.IncidentResolvedSubscription) (id string) {
+		next := func(sub *assistantclient.IncidentResolvedSubscription) (id string) {
 			for ev, err := range sub.Events() {
 				if err != nil {
 					t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets/ticketsclient"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets/ticketsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -31,7 +33,7 @@ type subscription[E any] interface {
 // Generated subscriptions and those of client.Subscribe satisfy the same interfaces of a program's own: their
 // methods are ordinary ones.
 var (
-	_ subscription[*tickets.TicketCreatedEvent] = (*tickets.TicketCreatedSubscription)(nil)
+	_ subscription[*tickets.TicketCreatedEvent] = (*ticketsclient.TicketCreatedSubscription)(nil)
 	_ subscription[*tickets.TicketCreatedEvent] = (*client.TypedSubscription[tickets.TicketCreatedArguments, tickets.TicketCreatedPayload])(nil)
 )
 
@@ -43,7 +45,7 @@ func TestGeneratedSubscription(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		created, err := tickets.RegisterTicketCreated(es, tickets.TicketCreatedHooks{})
+		created, err := ticketsserver.RegisterTicketCreated(es, ticketsserver.TicketCreatedHooks{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +56,7 @@ func TestGeneratedSubscription(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sub, err := tickets.SubscribeTicketCreated(t.Context(), c, tickets.TicketCreatedArguments{})
+		sub, err := ticketsclient.SubscribeTicketCreated(t.Context(), c, tickets.TicketCreatedArguments{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +110,7 @@ func TestGeneratedSubscriptionRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	sub, err := tickets.SubscribeTicketCreated(t.Context(), c, tickets.TicketCreatedArguments{})
+	sub, err := ticketsclient.SubscribeTicketCreated(t.Context(), c, tickets.TicketCreatedArguments{})
 	if sub != nil || !errors.Is(err, client.ErrNoEvents) {
 		t.Errorf("%v, %v", sub, err)
 	}
@@ -122,7 +124,7 @@ func TestGeneratedHandle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		created, err := tickets.RegisterTicketCreated(es, tickets.TicketCreatedHooks{})
+		created, err := ticketsserver.RegisterTicketCreated(es, ticketsserver.TicketCreatedHooks{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +140,7 @@ func TestGeneratedHandle(t *testing.T) {
 		cursors := clientmemory.NewCursors()
 		var handled []string
 		go func() {
-			done <- client.Consume(ctx, c, client.ConsumeOptions{Store: cursors, MaxTries: 1}, tickets.HandleTicketCreated(tickets.TicketCreatedArguments{},
+			done <- client.Consume(ctx, c, client.ConsumeOptions{Store: cursors, MaxTries: 1}, ticketsclient.HandleTicketCreated(tickets.TicketCreatedArguments{},
 				func(_ context.Context, ev *tickets.TicketCreatedEvent) error {
 					switch handled = append(handled, ev.ID+" "+string(ev.Data.Severity)); ev.ID {
 					case "e1":

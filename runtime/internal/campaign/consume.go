@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets/ticketsclient"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
@@ -278,7 +279,7 @@ func (t *typed) subscribe(ctx context.Context) error {
 	}
 	defer c.Close()
 	args := tickets.TicketCreatedArguments{Severity: tickets.Severity(t.severity)}
-	sub, err := tickets.SubscribeTicketCreated(ctx, c, args, client.WithCursor(*t.cursor))
+	sub, err := ticketsclient.SubscribeTicketCreated(ctx, c, args, client.WithCursor(*t.cursor))
 	if err != nil {
 		return err
 	}

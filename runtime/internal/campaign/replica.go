@@ -19,9 +19,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets/ticketsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/next"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/next/nextserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
@@ -170,7 +172,7 @@ type created struct {
 
 func register(es *server.Server, build bool) (created, error) {
 	if build {
-		e, err := next.RegisterTicketCreated(es, next.TicketCreatedHooks{})
+		e, err := nextserver.RegisterTicketCreated(es, nextserver.TicketCreatedHooks{})
 		payload := func(t ticket) next.TicketCreatedPayload {
 			p := next.TicketCreatedPayload{TicketID: t.ID, Title: t.Title,
 				Severity: next.Severity(t.Severity), OpenedAt: t.Opened}
@@ -186,7 +188,7 @@ func register(es *server.Server, build bool) (created, error) {
 			},
 		}, err
 	}
-	e, err := tickets.RegisterTicketCreated(es, tickets.TicketCreatedHooks{})
+	e, err := ticketsserver.RegisterTicketCreated(es, ticketsserver.TicketCreatedHooks{})
 	payload := func(t ticket) tickets.TicketCreatedPayload {
 		return tickets.TicketCreatedPayload{TicketID: t.ID, Title: t.Title,
 			Severity: tickets.Severity(t.Severity), OpenedAt: t.Opened}

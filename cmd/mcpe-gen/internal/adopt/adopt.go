@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// A Wiring describes how a server uses a generated package.
+// A Wiring describes how a server uses generated code.
 type Wiring struct {
-	// Import is the import path of the generated package. Package is its name.
-	Import, Package string
+	// Import is the import path of the generated package for servers. Name is the name of a new server.
+	Import, Name string
 	// Events are the Go name prefixes of its event types, such as "NoteAdded".
 	Events []string
 	// Check reports whether the server polls an upstream for events. Registration then requires an upstream.

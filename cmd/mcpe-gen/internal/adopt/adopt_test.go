@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/adopt/adopttest"
 )
 
-var added = Wiring{Import: "example.com/x/internal/notes", Package: "notes", Events: []string{"NoteAdded"}}
+var added = Wiring{Import: "example.com/x/internal/notes/notesserver", Name: "notes", Events: []string{"NoteAdded"}}
 
 // writeModule writes Go files into a directory and finds the places in them.
 func writeModule(t *testing.T, files map[string]string) (string, *Found) {
@@ -161,24 +161,24 @@ func TestEdits(t *testing.T) {
 			lacks: []string{"\"log\""},
 		},
 		"names that are taken, err declared behind, net/http left over": {
-			text: program("main", "func main() {\n\tserver := mcp.NewServer(nil, nil)\n\tnotes, es, transport := 1, 2, 3\n"+
+			text: program("main", "func main() {\n\tserver := mcp.NewServer(nil, nil)\n\tnotesserver, es, transport := 1, 2, 3\n"+
 				"\thandle(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, opts))\n"+
-				"\terr := context.Cause(nil)\n\t_, _, _, _ = notes, es, transport, err\n}\n"),
+				"\terr := context.Cause(nil)\n\t_, _, _, _ = notesserver, es, transport, err\n}\n"),
 			want: []string{"eventServer, eventsErr := eventserver.New(server, eventserver.Options{})",
-				"if eventsErr != nil {\n\t\tlog.Fatal(eventsErr)\n", "noteAdded, eventsErr := eventnotes.RegisterNoteAdded(",
-				"eventnotes \"example.com/x/internal/notes\"\n", "\t\"log\"\n",
+				"if eventsErr != nil {\n\t\tlog.Fatal(eventsErr)\n", "noteAdded, eventsErr := eventnotesserver.RegisterNoteAdded(",
+				"eventnotesserver \"example.com/x/internal/notes/notesserver\"\n", "\t\"log\"\n",
 				"eventtransport.NewHandler(eventServer, eventtransport.HandlerOptions{Streamable: opts})"},
 			lacks: []string{"net/http", "NewStreamableHTTPHandler"},
 		},
 		"the emitter's name is taken": {
 			text:  program("main", "func main() {\n\ts := mcp.NewServer(nil, nil)\n\tnoteAdded := 1\n\ts.Run(nil, noteAdded)\n}\n"),
-			want:  []string{"noteAddedEmitter, err := notes.RegisterNoteAdded(", "_ = noteAddedEmitter // noteAddedEmitter.Emit tells"},
+			want:  []string{"noteAddedEmitter, err := notesserver.RegisterNoteAdded(", "_ = noteAddedEmitter // noteAddedEmitter.Emit tells"},
 			lacks: []string{"noteAdded, err"},
 		},
 		"a single import": {
 			text: "package main\n\nimport \"github.com/modelcontextprotocol/go-sdk/mcp\"\n\nfunc main() {\n" +
 				"\ts := mcp.NewServer(nil, nil)\n\ts.Run(nil, nil)\n}\n",
-			want: []string{"import (\n\t\"example.com/x/internal/notes\"\n"},
+			want: []string{"import (\n\t\"example.com/x/internal/notes/notesserver\"\n"},
 		},
 		"a clause": {
 			text: program("main", "func main() {\n\tswitch {\n\tcase true:\n\t\ts := mcp.NewServer(nil, nil)\n\t\ts.Run(nil, nil)\n\t}\n}\n"),

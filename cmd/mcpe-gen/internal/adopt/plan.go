@@ -134,7 +134,7 @@ func (p *plan) addWithoutServer() {
 	} else {
 		e.Note = "No call of mcp.NewServer was found. This function creates a server with events. Call it when the program starts, " +
 			"and mount what it returns: mux.Handle(\"/mcp\", handler)."
-		lines := []string{fmt.Sprintf("srv := %s.NewServer(&%[1]s.Implementation{Name: %q, Version: \"v0.1.0\"}, nil)", sc.use(sdkPath), p.Package)}
+		lines := []string{fmt.Sprintf("srv := %s.NewServer(&%[1]s.Implementation{Name: %q, Version: \"v0.1.0\"}, nil)", sc.use(sdkPath), p.Name)}
 		lines = append(lines, p.linesAfter(sc, &p.names, []string{"return nil, err"}, true)...)
 		lines = append(lines, "return "+p.names.handler(sc.use(transportPath), "")+", nil")
 		e.Insert = fmt.Sprintf("func newEventHandler() (%s.Handler, error) {\n\t%s\n}\n", sc.use("net/http"), strings.Join(lines, "\n\t"))

@@ -4,15 +4,8 @@
 package next
 
 import (
-	"context"
-	"iter"
-
-	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/clientimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/serverimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
 // TicketCreatedEventName is the name of the event type.
@@ -44,54 +37,8 @@ func (v *TicketCreatedPayload) UnmarshalJSON(b []byte) error {
 	return eventsimpl.DecodeStruct(b, v)
 }
 
-// TicketCreatedHooks customize ticket.created.
-type TicketCreatedHooks = server.Hooks[TicketCreatedArguments, TicketCreatedPayload]
-
-// TicketCreatedEmitter emits ticket.created.
-type TicketCreatedEmitter serverimpl.Emitter
-
-// Emit emits an occurrence: see [server.Emitter.Emit].
-func (e *TicketCreatedEmitter) Emit(ctx context.Context, p TicketCreatedPayload, o ...events.EmitOption) error {
-	return (*serverimpl.Emitter)(e).Emit(ctx, &p, o)
-}
-
-// RegisterTicketCreated adds ticket.created to s.
-func RegisterTicketCreated(s *server.Server, h TicketCreatedHooks, o ...server.TypeOption) (*TicketCreatedEmitter, error) {
-	e, err := serverimpl.Register(s, publishedSchemas, TicketCreatedEventName, nil, serverimpl.NewHooks(&h), o)
-	return (*TicketCreatedEmitter)(e), err
-}
-
 // TicketCreatedEvent is an occurrence of ticket.created as a client receives it.
 type TicketCreatedEvent = events.Event[TicketCreatedArguments, TicketCreatedPayload]
-
-// TicketCreatedSubscription delivers the occurrences of ticket.created.
-type TicketCreatedSubscription client.Subscription
-
-// Events iterates over what arrives: see [client.TypedSubscription.Events].
-func (s *TicketCreatedSubscription) Events() iter.Seq2[*TicketCreatedEvent, error] {
-	return clientimpl.Events[*TicketCreatedEvent]((*client.Subscription)(s))
-}
-
-// Close ends the subscription: see [client.Subscription.Close].
-func (s *TicketCreatedSubscription) Close() error {
-	return (*client.Subscription)(s).Close()
-}
-
-// Subscription returns what does not depend on the event type: Ack, Cursor, Mode and Status.
-func (s *TicketCreatedSubscription) Subscription() *client.Subscription {
-	return (*client.Subscription)(s)
-}
-
-// SubscribeTicketCreated subscribes to ticket.created.
-func SubscribeTicketCreated(ctx context.Context, c *client.Client, args TicketCreatedArguments, o ...client.SubscribeOption) (*TicketCreatedSubscription, error) {
-	s, err := clientimpl.Subscribe(ctx, c, TicketCreatedEventName, "43e68f40dd9d09ee804ed82c511379ff", &args, o)
-	return (*TicketCreatedSubscription)(s), err
-}
-
-// HandleTicketCreated binds f to the occurrences of ticket.created: see [client.Handle].
-func HandleTicketCreated(args TicketCreatedArguments, f func(context.Context, *TicketCreatedEvent) error, o ...client.SubscribeOption) client.Binding {
-	return clientimpl.Handle(TicketCreatedEventName, "43e68f40dd9d09ee804ed82c511379ff", &args, f, o)
-}
 
 // Severity is the shared type Severity; decoding keeps values that the schema does not list, see Known.
 // An optional member of this type is absent when it is empty.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets/ticketsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
@@ -16,7 +17,9 @@ import (
 type payload = tickets.TicketCreatedPayload
 
 // logged has its emitter in a field.
-type logged struct{ emitter *tickets.TicketCreatedEmitter }
+type logged struct {
+	emitter *ticketsserver.TicketCreatedEmitter
+}
 
 func (l *logged) Emit(ctx context.Context, p payload, o ...events.EmitOption) error {
 	slog.InfoContext(ctx, "emitting", "title", p.Title)
@@ -24,7 +27,9 @@ func (l *logged) Emit(ctx context.Context, p payload, o ...events.EmitOption) er
 }
 
 // embedded has all methods of the emitter that it embeds, and an Emit of its own.
-type embedded struct{ *tickets.TicketCreatedEmitter }
+type embedded struct {
+	*ticketsserver.TicketCreatedEmitter
+}
 
 func (l *embedded) Emit(ctx context.Context, p payload, o ...events.EmitOption) error {
 	slog.InfoContext(ctx, "emitting", "title", p.Title)
@@ -32,7 +37,7 @@ func (l *embedded) Emit(ctx context.Context, p payload, o ...events.EmitOption) 
 }
 
 func all(ctx context.Context, a *mcpc.Adapter, to mcpc.Session, p payload,
-	generated *tickets.TicketCreatedEmitter, typed *server.Emitter[payload], l *logged, e *embedded, i ingress.Emitter[payload]) {
+	generated *ticketsserver.TicketCreatedEmitter, typed *server.Emitter[payload], l *logged, e *embedded, i ingress.Emitter[payload]) {
 	_ = ingress.To(generated, events.Info{}, ingress.From{})
 	_ = ingress.To(typed, events.Info{}, ingress.From{})
 	_ = ingress.To(l, events.Info{}, ingress.From{})

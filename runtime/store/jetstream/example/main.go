@@ -27,6 +27,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets"
+	"github.com/mcpe-gen/mcpe-gen/examples/generated/tickets/ticketsserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
@@ -103,7 +104,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	created, err := tickets.RegisterTicketCreated(es, tickets.TicketCreatedHooks{})
+	created, err := ticketsserver.RegisterTicketCreated(es, ticketsserver.TicketCreatedHooks{})
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func run(ctx context.Context, o options, stderr io.Writer) (err error) {
 
 // A desk opens tickets.
 type desk struct {
-	created *tickets.TicketCreatedEmitter
+	created *ticketsserver.TicketCreatedEmitter
 	log     *slog.Logger
 }
 

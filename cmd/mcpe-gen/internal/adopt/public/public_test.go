@@ -162,7 +162,7 @@ func TestMemory(t *testing.T) {
 		}
 		return res, out, nil
 	})`)
-	m.addImports("main.go")
+	m.addImports("main.go", `"example.com/memory/internal/notes"`)
 	m.run("go", "mod", "tidy")
 	m.run("go", "build", "-o", "memory.exe", ".")
 
@@ -219,7 +219,7 @@ func TestGopls(t *testing.T) {
 	})
 `)
 	m.edit("internal/mcp/mcp.go", made, added.String())
-	m.addImports("internal/mcp/mcp.go", lines.Imports...)
+	m.addImports("internal/mcp/mcp.go", append(lines.Imports, `"golang.org/x/tools/gopls/internal/notes"`)...)
 	m.run("go", "mod", "tidy")
 	m.run("go", "build", "-o", "gopls.exe", ".")
 

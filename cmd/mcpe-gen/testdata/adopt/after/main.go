@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/tickets/internal/notes"
+	"example.com/tickets/internal/notes/notesserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	eventserver "github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
@@ -31,12 +32,12 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	noteAdded, err := notes.RegisterNoteAdded(es, notes.NoteAddedHooks{})
+	noteAdded, err := notesserver.RegisterNoteAdded(es, notesserver.NoteAddedHooks{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	// Tools for clients that do not support events: one reads each event type, one waits for whatever comes first.
-	err = es.AddReadTools(notes.ReadTools()...)
+	err = es.AddReadTools(notesserver.ReadTools()...)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/todos/internal/notes"
+	"example.com/todos/internal/notes/notesserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
@@ -30,7 +31,7 @@ func newServer() (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	noteAdded, err := notes.RegisterNoteAdded(es, notes.NoteAddedHooks{
+	noteAdded, err := notesserver.RegisterNoteAdded(es, notesserver.NoteAddedHooks{
 		// Users get what is theirs.
 		Match: func(ctx context.Context, p *notes.NoteAddedPayload, _ *notes.NoteAddedArguments) bool {
 			return p.Author.Name == server.PrincipalOf(ctx)
@@ -39,7 +40,7 @@ func newServer() (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(es.AddReadTools(notes.ReadTools()...), es.AddWaitTool())
+	err = errors.Join(es.AddReadTools(notesserver.ReadTools()...), es.AddWaitTool())
 	if err != nil {
 		return nil, err
 	}
