@@ -12,12 +12,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/breaking"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/breaking/against"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/config"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 const breakingHelp = `Compare event files with an older version and report breaking changes: arguments
 that are now refused, payloads that receivers no longer understand, and changes to
-the generated Go package.
+the generated Go packages.
 
 Files are chosen as with generate: FILE arguments, or else those of mcpe.yaml. The
 older version is what --against names:
@@ -35,7 +36,7 @@ names others:
 
   WIRE     what is published: an event type or field removed, an argument narrowed, a
            payload field that may be absent, null or of another type
-  SOURCE   names and types of the generated Go package
+  SOURCE   names and types of the generated Go packages
   STRICT   what breaks only strict receivers: a payload's enum widened, a bound
            relaxed, a field added to a closed object
 
@@ -106,11 +107,15 @@ func (c *command) breaking(ctx context.Context, files []string, o breakingFlags)
 	var new []breaking.Package
 	for _, s := range sets {
 		found = append(found, s.found...)
-		key := ""
+		key, r := "", s.request
 		if len(files) == 0 {
-			key = against.KeyOf(c.runConfig(), s.request.Place())
+			key = against.KeyOf(c.runConfig(), r.Place())
 		}
-		new = append(new, against.Package(key, s.request.Package, s.request.Types, isEmitted(s.request.Emit, "tools"), s.set))
+		p := against.Package(key, r.Package, r.Types, isEmitted(r.Emit, "tools"), s.set)
+		if len(files) == 0 {
+			against.SetPlaces(&p, c.runConfig(), config.Package{Out: r.Out, Server: r.ServerOut, Client: r.ClientOut, Emit: r.Emit})
+		}
+		new = append(new, p)
 	}
 	if source.HasErrors(found) {
 		return c.printResult(source.Sort(found), exitDiagnostics)

@@ -38,7 +38,10 @@ type Package struct {
 	// Key is the output directory, which identifies the package within a version. If both versions have only one
 	// package, Compare ignores the keys.
 	Key string
-	Set *schema.Set
+	// Server and Client are the directories of the packages for servers and for clients, like Key. One is empty if the
+	// package is not generated, or if the configuration is unknown.
+	Server, Client string
+	Set            *schema.Set
 	// Go contains the options for building the typed model. Only Source rules need it.
 	Go ir.Options
 	// Label returns the displayed form of a path. If it is nil, paths are displayed unchanged.

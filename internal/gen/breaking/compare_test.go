@@ -56,6 +56,29 @@ func TestPackages(t *testing.T) {
 	}
 }
 
+// The packages for servers and clients are compared by their directories, where a configuration names both.
+func TestPlaces(t *testing.T) {
+	const a = "version: 1\nevents:\n  - {name: a, description: A., inputSchema: {type: object}, payloadSchema: {type: object}}\n"
+	place := func(server, client string) []breaking.Package {
+		p := version(t, "a.yaml", []byte(a))[0]
+		p.Go, p.Server, p.Client = ir.Options{Package: "a"}, server, client
+		return []breaking.Package{p}
+	}
+	old := place("a/aserver", "a/aclient")
+	for want, now := range map[string][]breaking.Package{
+		"": old,
+		"a.yaml: error GO_PACKAGE_CHANGED: package a/aserver: the package is in serve now\n":        place("serve", "a/aclient"),
+		"a.yaml: error GO_PACKAGE_CHANGED: package a/aclient: the package is no longer generated\n": place("a/aserver", ""),
+	} {
+		if found := text(breaking.Compare(old, now, breaking.Options{Rules: rule.Selection{Use: []string{breaking.Source}}})); found != want {
+			t.Errorf("got %q, want %q", found, want)
+		}
+	}
+	if found := breaking.Compare(place("", ""), old, breaking.Options{Rules: rule.Selection{Use: []string{breaking.Source}}}); len(found) > 0 {
+		t.Error(text(found))
+	}
+}
+
 // What is experimental in the old version may change in any way; becoming experimental exempts nothing.
 func TestExperimental(t *testing.T) {
 	const stable = "version: 1\nevents:\n  - name: a\n    description: A.\n    inputSchema: {type: object}\n    payloadSchema: {type: object, properties: {id: {type: string}}}\n"
@@ -94,7 +117,7 @@ func TestSelection(t *testing.T) {
 }
 
 // Paths lead through references, unions, tuples of both dialects and maps.
-func TestPlaces(t *testing.T) {
+func TestPackageDirectories(t *testing.T) {
 	file := func(list, member, tuple string) string {
 		return `version: 1
 schemas:

@@ -20,7 +20,7 @@ const (
 )
 
 var goRules = []rule.Rule{
-	{ID: goPackage, Category: Source, Purpose: "A generated package is gone or has another name."},
+	{ID: goPackage, Category: Source, Purpose: "A generated package is gone, or has another name or directory."},
 	{ID: goName, Category: Source, Purpose: "A type, field, constant or function of the generated package is gone."},
 	{ID: goType, Category: Source, Purpose: "A type, field or constant of the generated package is something else."},
 	{ID: goServer, Category: Source, Purpose: "An event type is registered in another way: its source changed."},
@@ -51,7 +51,20 @@ func (c *comparison) compareGo() {
 		if before.name != after.name && before.name != "" && after.name != "" {
 			c.report(goPackage, now.label(at), "", "package "+before.name, source.Diagnostic{Message: "the package is called " + after.name + " now"})
 		}
+		c.comparePlace(now, at, old.Server, now.Server)
+		c.comparePlace(now, at, old.Client, now.Client)
 		c.compareNames(old, now, before, after)
+	}
+}
+
+// comparePlace compares the directories of a package for servers or clients.
+func (c *comparison) comparePlace(of *Package, at source.Range, was, is string) {
+	switch {
+	case was == "" || was == is:
+	case is == "":
+		c.report(goPackage, of.label(at), "", "package "+was, source.Diagnostic{Message: "the package is no longer generated"})
+	default:
+		c.report(goPackage, of.label(at), "", "package "+was, source.Diagnostic{Message: "the package is in " + is + " now"})
 	}
 }
 

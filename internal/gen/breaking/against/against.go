@@ -84,6 +84,9 @@ type group struct {
 	reading   schema.Options
 	files     []string
 	tools     bool
+	// config is the configuration with the package, and of is its entry. They are nil if the old version has none.
+	config *config.Config
+	of     *config.Package
 }
 
 // singleGroup returns the group for one old file. The file corresponds to the new file with the same name, or to the
@@ -172,7 +175,8 @@ func (v *version) configuredGroups(now *config.Config) []group {
 			break
 		}
 	}
-	if old == nil || len(old.Packages) == 0 {
+	known := old != nil && len(old.Packages) > 0
+	if !known {
 		moved := *now
 		moved.Dir = filepath.Clean(v.root)
 		moved.Refs = rebase(now.Refs, now.Dir, moved.Dir)
@@ -193,9 +197,14 @@ func (v *version) configuredGroups(now *config.Config) []group {
 		} else {
 			files, _ = old.Files(p) // a pattern may match no old file
 		}
-		if len(files) > 0 {
-			groups = append(groups, group{key: KeyOf(old, p.Place()), name: p.Name, types: old.Types, reading: old.Reading(), files: files, tools: slices.Contains(p.Emit, "tools")})
+		if len(files) == 0 {
+			continue
 		}
+		g := group{key: KeyOf(old, p.Place()), name: p.Name, types: old.Types, reading: old.Reading(), files: files, tools: slices.Contains(p.Emit, "tools")}
+		if known {
+			g.config, g.of = old, &p
+		}
+		groups = append(groups, g)
 	}
 	return groups
 }
@@ -220,6 +229,28 @@ func KeyOf(c *config.Config, out string) string {
 		return out
 	}
 	return filepath.ToSlash(rel)
+}
+
+// SetPlaces sets the directories of the packages for servers and clients to those of an entry of the configuration.
+func SetPlaces(p *breaking.Package, c *config.Config, of config.Package) {
+	if of.Out == "" {
+		return
+	}
+	for _, part := range []struct {
+		into       *string
+		dir, after string
+		emit       []string
+	}{
+		{&p.Server, of.Server, "server", []string{"server", "tools", "ingress"}}, {&p.Client, of.Client, "client", []string{"client"}},
+	} {
+		if !slices.ContainsFunc(of.Emit, func(e string) bool { return slices.Contains(part.emit, e) }) {
+			continue
+		}
+		if part.dir == "" {
+			part.dir = filepath.Join(of.Out, p.Go.Package+part.after)
+		}
+		*part.into = KeyOf(c, part.dir)
+	}
 }
 
 // Package returns the input of [breaking.Compare] for a loaded package. If name is empty and no event file declares a
@@ -257,6 +288,9 @@ func (v *version) packages(groups []group) ([]breaking.Package, []source.Diagnos
 		}
 		p := Package(g.key, g.name, g.types, g.tools, set)
 		p.Label = v.label
+		if g.of != nil {
+			SetPlaces(&p, g.config, *g.of)
+		}
 		packages = append(packages, p)
 	}
 	if len(errors) > 0 {

@@ -101,6 +101,32 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
+// The places of the packages for servers and clients are those of the version's own configuration.
+func TestPlaces(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
+		"new/mcpe.yaml": "version: 1\npackages: [{schemas: [a.yaml], out: gen}]\n", "new/a.yaml": event("a"), "older/a.yaml": event("a"),
+		"old/mcpe.yaml": "version: 1\npackages:\n  - {schemas: [a.yaml], out: gen, package: notes, server: {out: serve}}\n" +
+			"  - {schemas: [b.yaml], out: other, emit: [tools]}\n  - {schemas: [c.yaml], typescript: {out: web}}\n",
+		"old/a.yaml": event("a"), "old/b.yaml": event("b"), "old/c.yaml": event("c"),
+	})
+	t.Chdir(filepath.Join(dir, "new"))
+	cfg, found := config.Load("mcpe.yaml", nil)
+	if len(found) > 0 {
+		t.Fatal(found)
+	}
+	for spec, want := range map[string]string{"../old": "[serve gen/notesclient][other/otherserver ][ ]", "../older": "[ ]"} {
+		packages, found, err := against.Load(t.Context(), spec, against.New{Config: cfg})
+		got := ""
+		for _, p := range packages {
+			got += fmt.Sprint([]string{p.Server, p.Client})
+		}
+		if err != nil || len(found) > 0 || got != want {
+			t.Errorf("%s: got %s, want %s: %v %v", spec, got, want, found, err)
+		}
+	}
+}
+
 // Revisions have files that git archive would leave out, and nothing outside the repository.
 func TestRevision(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
