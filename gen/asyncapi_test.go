@@ -25,6 +25,7 @@ import (
 func TestExportedPackageIsImportedEqual(t *testing.T) {
 	cases := map[string]gen.Request{}
 	for name, c := range goldenCases(t) {
+		c.request.Imports = nil // the bundle has the types of other files
 		cases[name] = c.request
 	}
 	examples, err := filepath.Glob("../examples/schemas/*.yaml")

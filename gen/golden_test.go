@@ -26,7 +26,7 @@ const goldenDir = "../golden"
 
 // A golden case is a directory with event files. It has want/, the generated package, unless
 // generation fails, and want.txt, the diagnostics, if there are any. request.json changes the
-// defaults of the run: files, emit and types. model.json and events.ts are the model and the TypeScript of what
+// defaults of the run: files, emit, types, imports and package. model.json and events.ts are the model and the TypeScript of what
 // generates.
 type goldenCase struct {
 	dir     string
@@ -70,6 +70,7 @@ func goldenCases(t *testing.T) map[string]goldenCase {
 					Files, Emit []string
 					Package     string
 					Types       map[string]string
+					Imports     map[string]string
 				}
 				if err := json.Unmarshal(content, &r); err != nil {
 					t.Fatalf("%s: %v", dir, err)
@@ -77,7 +78,7 @@ func goldenCases(t *testing.T) map[string]goldenCase {
 				if len(r.Files) > 0 {
 					c.request.Files = r.Files
 				}
-				c.request.Emit, c.request.Types, c.request.Package = r.Emit, r.Types, r.Package
+				c.request.Emit, c.request.Types, c.request.Imports, c.request.Package = r.Emit, r.Types, r.Imports, r.Package
 			} else if !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
 			}
