@@ -18,11 +18,15 @@ func (c *command) checkRuntime(requests []gen.Request) error {
 	if c.Version.Devel {
 		return nil
 	}
+	var dirs []string
 	for _, r := range requests {
-		if r.Out == "" {
+		dirs = append(dirs, r.Out, r.ServerOut, r.ClientOut)
+	}
+	for _, out := range dirs {
+		if out == "" {
 			continue
 		}
-		m, dir, err := moduleOf(r.Out)
+		m, dir, err := moduleOf(out)
 		if err != nil {
 			return err
 		}

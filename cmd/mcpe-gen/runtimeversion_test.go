@@ -90,3 +90,18 @@ func TestRuntimeVersionBelow(t *testing.T) {
 		t.Errorf("exit code %d\n%s\nwant\n%s", code, &stderr, want)
 	}
 }
+
+// The packages for servers and clients may be in modules of their own.
+func TestRuntimeVersionOfParts(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
+		"go.mod": "module example.com/m\n", "sdk/go.mod": "module example.com/sdk\n\nrequire github.com/mcpe-gen/mcpe-gen v0.9.0\n", "notes.yaml": eventFile,
+		"mcpe.yaml": "version: 1\npackages: [{schemas: [notes.yaml], out: notes, client: {out: sdk/notesclient}}]\n",
+	})
+	t.Chdir(dir)
+	var stderr bytes.Buffer
+	v := cli.VersionOf(&debug.BuildInfo{Main: debug.Module{Path: cli.Module, Version: "v0.8.0"}})
+	if code := run([]string{"generate"}, io.Discard, &stderr, v); code != cli.Usage || !strings.Contains(stderr.String(), dir+"/sdk/go.mod requires v0.9.0") {
+		t.Errorf("exit code %d\n%s", code, &stderr)
+	}
+}
