@@ -26,7 +26,7 @@ func newFile(part Part, o Options, sources, doc []string) *file {
 	f.NoFormat = true // sourceCode formats the file after grouping the imports
 	f.ImportNames(importNames)
 	switch {
-	case slices.Contains(localNames, types.Name):
+	case slices.Contains(localNames, types.Name) || strings.ToLower(types.Name) != types.Name:
 		f.ImportAlias(types.ImportPath, types.Name+"types")
 	case path.Base(types.ImportPath) != types.Name:
 		f.ImportAlias(types.ImportPath, types.Name)
@@ -44,8 +44,9 @@ func newFile(part Part, o Options, sources, doc []string) *file {
 }
 
 // localNames lists the names of parameters, receivers and variables in generated functions, and predeclared names that
-// jennifer does not reserve. The package of the types is not imported under these names.
-var localNames = strings.Fields("a any args c comparable ctx cursor e err f h in info l m o p s y")
+// jennifer does not reserve. The package of the types is not imported under these names, or under a name with an
+// upper-case letter, which a declaration of the other packages may have.
+var localNames = strings.Fields("a any args c comparable ctx cursor e err f h in info l m o p s stop y")
 
 // declared returns a reference to a declaration of the types' package.
 func (f *file) declared(name string) *jen.Statement {
