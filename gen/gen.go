@@ -118,8 +118,10 @@ func Generate(ctx context.Context, r Request) (*Plan, []diagnostic.Diagnostic, e
 			return nil, diags, err
 		}
 	}
-	plan.sort()
-	return plan, source.Sort(diags), ctx.Err()
+	if plan, err = Merge(plan); err == nil {
+		err = ctx.Err()
+	}
+	return plan, source.Sort(diags), err
 }
 
 // planGo adds the Go packages to the plan.

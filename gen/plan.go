@@ -44,8 +44,9 @@ type output struct {
 	base string
 }
 
-// Merge combines the plans of several packages into one plan.
-func Merge(plans ...*Plan) *Plan {
+// Merge combines the plans of several packages into one plan. It returns a [UsageError] if two of them write the same
+// file.
+func Merge(plans ...*Plan) (*Plan, error) {
 	all := &Plan{}
 	for _, p := range plans {
 		all.Create = append(all.Create, p.Create...)
@@ -56,7 +57,22 @@ func Merge(plans ...*Plan) *Plan {
 		all.models = append(all.models, p.models...)
 	}
 	all.sort()
-	return all
+	if err := all.checkDistinct(); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// checkDistinct returns an error if the plan writes a file twice.
+func (p *Plan) checkDistinct() error {
+	seen := map[string]bool{}
+	for _, f := range slices.Concat(p.Create, p.Update, p.Unchanged) {
+		if seen[f.at] {
+			return usage("%s is written twice: use separate directories for each package, its TypeScript and each plugin", f.Path)
+		}
+		seen[f.at] = true
+	}
+	return nil
 }
 
 // Clean reports whether the output directory is up to date.

@@ -337,7 +337,10 @@ func TestMerge(t *testing.T) {
 	one := plan(t, r)
 	r.Out = "two"
 	two := plan(t, r)
-	all := gen.Merge(two, one)
+	all, err := gen.Merge(two, one)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got, want := changes(all), "+one/a.mcpe.go +one/mcpe.go +one/oneclient/a.mcpe.go +one/oneclient/mcpe.go +two/a.mcpe.go +two/mcpe.go +two/twoclient/a.mcpe.go +two/twoclient/mcpe.go"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -346,6 +349,18 @@ func TestMerge(t *testing.T) {
 	}
 	if p := plan(t, r); !p.Clean() {
 		t.Errorf("two is not clean: %s", changes(p))
+	}
+}
+
+// Two packages do not write to one directory, whichever names it.
+func TestWrittenTwice(t *testing.T) {
+	dir := module(t, map[string]string{"a.yaml": eventFile("a.x"), "b.yaml": eventFile("b.x")})
+	wantUsage(t, gen.Request{Dir: dir, Files: []string{"a.yaml"}, Out: "notes", ServerOut: "x/notes", ClientOut: "./x/notes"}, "x/notes/a.mcpe.go is written twice")
+	one := plan(t, gen.Request{Dir: dir, Files: []string{"a.yaml"}, Out: "notes"})
+	two := plan(t, gen.Request{Dir: dir, Files: []string{"b.yaml"}, Out: "notes/notesserver"})
+	var u *gen.UsageError
+	if p, err := gen.Merge(one, two); p != nil || !errors.As(err, &u) || !strings.Contains(u.Message, "notes/notesserver/mcpe.go is written twice") {
+		t.Errorf("got %v, error %v", p, err)
 	}
 }
 

@@ -158,18 +158,6 @@ func readBelow(dir, name string) ([]byte, error) {
 	return os.ReadFile(at)
 }
 
-// checkDistinct returns an error if the plan writes a file twice.
-func (p *Plan) checkDistinct() error {
-	seen := map[string]bool{}
-	for _, f := range slices.Concat(p.Create, p.Update, p.Unchanged) {
-		if seen[f.at] {
-			return usage("%s is written twice: use separate directories for each plugin, Go and TypeScript", f.Path)
-		}
-		seen[f.at] = true
-	}
-	return nil
-}
-
 var position = regexp.MustCompile(`^(.+):([0-9]+):([0-9]+)$`)
 
 // diagnosticsOf converts the diagnostics of a plugin.

@@ -185,7 +185,7 @@ func (c *command) plan(ctx context.Context, requests []gen.Request) (*gen.Plan, 
 	if err != nil {
 		return nil, err
 	}
-	return gen.Merge(plans...), nil
+	return gen.Merge(plans...)
 }
 
 // showChanges prints the changes and returns the result of a run that does not write files.
