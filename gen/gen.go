@@ -23,6 +23,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/gen/plugin"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/config"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/golang"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
@@ -167,8 +168,8 @@ func (p *Plan) planGo(r Request, m *loadedPackage) ([]source.Diagnostic, error) 
 func (r Request) outputs(name string) (outs [3]output, err error) {
 	outs = [3]output{
 		golang.Types:  {name: name, shown: r.Out, named: true},
-		golang.Server: {name: name + "server", shown: r.ServerOut},
-		golang.Client: {name: name + "client", shown: r.ClientOut},
+		golang.Server: {name: name + config.ServerSuffix, shown: r.ServerOut},
+		golang.Client: {name: name + config.ClientSuffix, shown: r.ClientOut},
 	}
 	for _, part := range golang.Parts[1:] {
 		o := &outs[part]

@@ -20,6 +20,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/adopt"
 	"github.com/mcpe-gen/mcpe-gen/gen"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/config"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
@@ -251,7 +252,7 @@ func packageLines(t templates.Scaffold) []string {
 
 // wiringOf returns the wiring that connects a server to the scaffold's events.
 func wiringOf(t templates.Scaffold) adopt.Wiring {
-	w := adopt.Wiring{Import: t.Module + "/" + generatedDir(t) + "/" + t.Package() + "server", Name: t.Package(), Events: []string{"NoteAdded"},
+	w := adopt.Wiring{Import: t.Module + "/" + generatedDir(t) + "/" + t.Package() + config.ServerSuffix, Name: t.Package(), Events: []string{"NoteAdded"},
 		Check: t.Source == "check", Webhooks: t.Webhooks, Console: t.Console}
 	if t.HasSetup() {
 		w.Setup = t.Module + "/internal/" + templates.SetupPackage

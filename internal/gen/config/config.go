@@ -21,6 +21,13 @@ const Name = "mcpe.yaml"
 // Emits lists the valid values of emit in canonical order. The first three are the default.
 var Emits = []string{"server", "client", "tools", "ingress", "types"}
 
+// ServerSuffix and ClientSuffix follow the name of the package with the types in the default names of the packages for
+// servers and for clients.
+const (
+	ServerSuffix = "server"
+	ClientSuffix = "client"
+)
+
 // A Config is the content of a configuration file.
 type Config struct {
 	// Path is the path of the file. Dir is the base directory of the relative paths in it.

@@ -237,17 +237,18 @@ func SetPlaces(p *breaking.Package, c *config.Config, of config.Package) {
 		return
 	}
 	for _, part := range []struct {
-		into       *string
-		dir, after string
-		emit       []string
+		into        *string
+		dir, suffix string
+		emit        []string
 	}{
-		{&p.Server, of.Server, "server", []string{"server", "tools", "ingress"}}, {&p.Client, of.Client, "client", []string{"client"}},
+		{&p.Server, of.Server, config.ServerSuffix, []string{"server", "tools", "ingress"}},
+		{&p.Client, of.Client, config.ClientSuffix, []string{"client"}},
 	} {
 		if !slices.ContainsFunc(of.Emit, func(e string) bool { return slices.Contains(part.emit, e) }) {
 			continue
 		}
 		if part.dir == "" {
-			part.dir = filepath.Join(of.Out, p.Go.Package+part.after)
+			part.dir = filepath.Join(of.Out, p.Go.Package+part.suffix)
 		}
 		*part.into = KeyOf(c, part.dir)
 	}
