@@ -94,6 +94,6 @@ export const fingerprints = {
 export interface Tasks {
   /** Write the report of a team. */
   'write_report': { arguments: WriteReportTaskArguments; update: WriteReportTaskUpdate; result: WriteReportTaskResult };
-  /** Watch a team until you are told to stop. */
+  /** Watch a team until somebody cancels the task. */
   'watch-team': { arguments: WatchTaskArguments; update: WatchTaskUpdate; result: WatchTaskResult };
 }

@@ -158,7 +158,7 @@ func (v WriteReportTaskUpdateNote) MarshalJSON() ([]byte, error) {
 func WatchTaskInfo() task.Info {
 	return task.Info{
 		Name:        "watch-team",
-		Description: "Watch a team until you are told to stop.",
+		Description: "Watch a team until somebody cancels the task.",
 	}
 }
 

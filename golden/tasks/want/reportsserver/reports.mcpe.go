@@ -47,7 +47,7 @@ func RegisterWriteReportTask(a *mcpc.Adapter, f mcpc.Func[reports.WriteReportTas
 
 // WatchTask is a running task of watch-team.
 //
-// Watch a team until you are told to stop.
+// Watch a team until somebody cancels the task.
 type WatchTask = mcpc.Task[reports.WatchTaskUpdate]
 
 // RegisterWatchTask adds the tool watch-team to a. Each call of the tool starts a task that runs f.
