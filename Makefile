@@ -16,12 +16,12 @@ test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, 
 # more than there are cores run at once. Those of whole clusters come afterwards, two at a time: replicas whose leases lapse
 # because the machine is busy are another test.
 PACKAGES ?= $(shell expr 2 + $$(getconf _NPROCESSORS_ONLN))
-ALONE = ./runtime/internal/campaign/postgres ./runtime/internal/clustertest ./runtime/server
+ALONE = ./runtime/internal/campaign/postgres ./runtime/internal/testkit/clustertest ./runtime/server
 
 # The race detector makes tests five to ten times slower. Every test runs without it, and an eighth of the packages in which
 # goroutines of ours meet also with it: another eighth with each commit. `make race` runs all of them; PART=1 to 8 runs
 # an eighth. The longest packages are first, so that each is in another part.
-RACE_PACKAGES = ./runtime/client ./runtime/server ./runtime/transport ./runtime/internal/clustertest
+RACE_PACKAGES = ./runtime/client ./runtime/server ./runtime/transport ./runtime/internal/testkit/clustertest
 # It has nothing to look for where one goroutine does the work or other processes do, and in SQLite, which is C
 # translated to Go, it looks at a library.
 NO_RACE = ./bench/... ./docs/... ./examples/... ./gen/... ./golden/... ./templates/... ./cmd/mcpe-gen ./cmd/mcpe-gen/internal/adopt \

@@ -6,7 +6,7 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/clustertest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/clustertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/check"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"

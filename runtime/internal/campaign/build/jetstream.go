@@ -34,7 +34,7 @@ var jetStreamMutants = []mutant{
 		"		w := remove(x)\n		w.blind = true\n		return []write{w}, nil\n	})\n	if err != nil || known {\n"}},
 		module("^TestRenewalBeforeJudgement$"), nil},
 	{"relay that deletes before it appends", deletesFirst, test{".", "./runtime/outbox/pgoutbox", "^TestOB1Crash$"}, nil},
-	{"deaf to others' changes", deaf, test{".", "./runtime/internal/clustertest", "^TestMemory$/a_refresh_elsewhere"}, nil},
+	{"deaf to others' changes", deaf, test{".", "./runtime/internal/testkit/clustertest", "^TestMemory$/a_refresh_elsewhere"}, nil},
 	{"own lease by the replica's wall clock", []change{{"runtime/internal/shard/lease.go",
 		"	if drift := wall.Sub(s.wall) - (mono - s.asked); drift > maxDrift || drift < -maxDrift {\n		why = \"wall and monotonic clock have drifted apart\"\n	} else if mono >= s.ends {\n",
 		"	if wall.Sub(s.wall) >= s.ends-s.asked {\n"}},
