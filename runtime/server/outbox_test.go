@@ -15,9 +15,9 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/clustertest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
