@@ -16,7 +16,7 @@ test: lint drift unit oracle-here ## Run every check: format, vet, staticcheck, 
 # more than there are cores run at once. Those of whole clusters come afterwards, two at a time: replicas whose leases lapse
 # because the machine is busy are another test.
 PACKAGES ?= $(shell expr 2 + $$(getconf _NPROCESSORS_ONLN))
-ALONE = ./runtime/internal/campaign/postgres ./runtime/internal/testkit/clustertest ./runtime/server
+ALONE = ./runtime/internal/testkit/campaign/postgres ./runtime/internal/testkit/clustertest ./runtime/server
 
 # The race detector makes tests five to ten times slower. Every test runs without it, and an eighth of the packages in which
 # goroutines of ours meet also with it: another eighth with each commit. `make race` runs all of them; PART=1 to 8 runs
@@ -28,7 +28,7 @@ NO_RACE = ./bench/... ./docs/... ./examples/... ./gen/... ./golden/... ./templat
   ./cmd/internal/... ./cmd/mcpe-conform ./cmd/mcpe-ops/... ./cmd/mcpe-gen/internal/operate \
   ./cmd/mcpe-gen/internal/starter ./internal/evolve ./internal/freeport ./internal/gen/... ./internal/pattern ./internal/pglock ./internal/plain \
   ./internal/repocheck ./internal/sampletest ./internal/validate ./internal/wire ./runtime/impl/... ./runtime/internal/actor \
-  ./runtime/internal/campaign/... ./runtime/internal/coalesce ./runtime/internal/recent ./runtime/internal/ring \
+  ./runtime/internal/testkit/campaign/... ./runtime/internal/coalesce ./runtime/internal/recent ./runtime/internal/ring \
   ./runtime/internal/scalar ./runtime/internal/sealed ./runtime/mcpc/task ./runtime/mcpe/cron ./runtime/operator ./runtime/store/sqlite
 # Of those, these tests have goroutines of ours that meet.
 RACE_TESTS = -run '^Test(Do|Plugin.*|ExamplePlugin|RightServer|Right|Interrupted|.*(Beside|While|AtOnce|TakeTurns|WaitsFor).*)$$' \
@@ -124,14 +124,14 @@ CLUSTERTIME ?= $(if $(filter jetstream,$(ENGINE)),20m,5m)
 .PHONY: cluster
 cluster: ## Kill, stop and replace replicas for CLUSTERTIME while an operator acts, and show that nothing is lost (needs PostgreSQL; ENGINE=jetstream downloads nats-server).
 	@mkdir -p bin
-	@$(GO) run ./runtime/internal/campaign/build -engine $(ENGINE) -o bin/campaign
+	@$(GO) run ./runtime/internal/testkit/campaign/build -engine $(ENGINE) -o bin/campaign
 	@./bin/campaign -time $(CLUSTERTIME)
 	@$(if $(filter jetstream,$(ENGINE)),./bin/campaign -time $(CLUSTERTIME) -outages 20,./bin/campaign -restores 4)
 
 .PHONY: cluster-relay
 cluster-relay: ## Do the same, on either ENGINE, with the author's data in another PostgreSQL and a relay, which is killed between append and deletion.
 	@mkdir -p bin
-	@$(GO) run ./runtime/internal/campaign/build -engine $(ENGINE) -o bin/campaign
+	@$(GO) run ./runtime/internal/testkit/campaign/build -engine $(ENGINE) -o bin/campaign
 	@./bin/campaign -relay -time $(CLUSTERTIME)
 
 # How often cluster-mutants tries each change.
@@ -140,7 +140,7 @@ CLUSTERRUNS ?= 1
 .PHONY: cluster-mutants
 cluster-mutants: ## Show that faults put into the code are found: by make cluster, with ENGINE=jetstream each by a test.
 	@mkdir -p bin
-	@$(GO) run ./runtime/internal/campaign/build -engine $(ENGINE) -o bin/campaign-mutant -mutants -time 1m -runs $(CLUSTERRUNS)
+	@$(GO) run ./runtime/internal/testkit/campaign/build -engine $(ENGINE) -o bin/campaign-mutant -mutants -time 1m -runs $(CLUSTERRUNS)
 
 .PHONY: asyncapi
 asyncapi: ## Check exported AsyncAPI documents with the official parser (needs Node, npm and its registry).

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/campaigntest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign/campaigntest"
 )
 
 // TestMain runs a nats-server or a replica if the first argument says so.

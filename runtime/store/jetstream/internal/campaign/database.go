@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 

@@ -1,6 +1,6 @@
 // Command campaign runs the cluster campaign on three nats-servers: make cluster ENGINE=jetstream. It kills, stops,
 // restarts and wipes nats-servers and partitions their network, but never affects two of them at the same time. See
-// runtime/internal/campaign. With -outages, it repeatedly kills all three simultaneously. With -relay, the author's
+// runtime/internal/testkit/campaign. With -outages, it repeatedly kills all three simultaneously. With -relay, the author's
 // data is in a PostgreSQL database with an outbox, and the campaign kills the relay between append and deletion: make
 // cluster-relay ENGINE=jetstream.
 //
@@ -21,8 +21,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/relayed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign/relayed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	js "github.com/nats-io/nats.go/jetstream"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign"
 )
 
 // TestPauses measures how long writes of a stream stall when its leader ends, on which the store relies (JS-35). A

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/monitor"
 )
 

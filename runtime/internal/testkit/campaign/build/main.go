@@ -45,7 +45,7 @@ type program struct {
 }
 
 var programs = map[string]program{
-	"postgres":  {".", "./runtime/internal/campaign/postgres", postgresMutants, [][]string{nil, relayArgs}},
+	"postgres":  {".", "./runtime/internal/testkit/campaign/postgres", postgresMutants, [][]string{nil, relayArgs}},
 	"jetstream": {"runtime/store/jetstream", "./internal/campaign", jetStreamMutants, nil}, // its tests run without this command
 }
 

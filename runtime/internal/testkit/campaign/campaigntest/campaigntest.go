@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign"
 )
 
 // Run runs a campaign whose replicas are the test binary, and logs its report. If the campaign fails, Run also logs the

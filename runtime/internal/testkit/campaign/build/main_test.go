@@ -10,7 +10,7 @@ import (
 
 // The texts that the changes replace stand in the code as it is, once each, and so do the tests that have to find them.
 func TestChangesApply(t *testing.T) {
-	t.Chdir("../../../..") // where make runs the command
+	t.Chdir("../../../../..") // where make runs the command
 	if len(postgresMutants) != 8 || len(jetStreamMutants) != 24 {
 		t.Errorf("%d and %d mutants", len(postgresMutants), len(jetStreamMutants))
 	}

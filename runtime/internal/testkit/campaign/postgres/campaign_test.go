@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/campaigntest"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/relayed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign/campaigntest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign/relayed"
 )
 
 // asReplica makes the test binary a replica.

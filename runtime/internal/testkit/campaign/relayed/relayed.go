@@ -16,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/pgserver"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign/pgserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/outbox/pgoutbox"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"

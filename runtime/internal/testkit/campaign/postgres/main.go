@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/campaign/relayed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign/relayed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
