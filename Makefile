@@ -47,7 +47,7 @@ export GORACE ?= atexit_sleep_ms=0
 .PHONY: unit
 unit:
 	@mkdir -p bin
-	@$(GO) build -o bin/ ./runtime/internal/pgtest/throwaway
+	@$(GO) build -o bin/ ./runtime/internal/testkit/pgtest/throwaway
 	./bin/throwaway $(MAKE) --no-print-directory unit-here
 
 .PHONY: unit-here
@@ -59,7 +59,7 @@ unit-here:
 .PHONY: race
 race: ## Run the tests with the race detector (10 minutes); PART=1 to 8 runs an eighth of the packages.
 	@mkdir -p bin
-	@$(GO) build -o bin/ ./runtime/internal/pgtest/throwaway
+	@$(GO) build -o bin/ ./runtime/internal/testkit/pgtest/throwaway
 	./bin/throwaway $(MAKE) --no-print-directory race-here PART=$(PART)
 
 .PHONY: race-here
@@ -113,7 +113,7 @@ demo: ## Show the main job end to end, then each protocol: webhooks in, typed ev
 	@mkdir -p bin
 	@echo "Building. The first time this downloads about 450 MB of modules and takes a minute or two."
 	@$(GO) build -o bin/ ./examples/github ./examples/demo $(if $(OPEN),,./examples/watch ./examples/assistant ./examples/assistantclient \
-	  ./examples/agent ./cmd/mcpe-gen ./examples/tickets ./runtime/internal/pgtest/throwaway)
+	  ./examples/agent ./cmd/mcpe-gen ./examples/tickets ./runtime/internal/testkit/pgtest/throwaway)
 	@./bin/demo -bin bin $(if $(OPEN),-page,)
 
 # The engine of make cluster, postgres or jetstream, and how long its faults go on; their numbers are those of 5 minutes,
@@ -312,7 +312,7 @@ scaffolds: ## Build, test and run what init writes, for every two choices that g
 .PHONY: bench
 bench: ## Measure polling, streaming and generating beside their plain-Go limits. UPDATE=1 rewrites docs/benchmarks.md (on a quiet machine).
 	@mkdir -p bin
-	@$(GO) build -o bin/ ./bench ./runtime/internal/pgtest/throwaway
+	@$(GO) build -o bin/ ./bench ./runtime/internal/testkit/pgtest/throwaway
 	@./bin/bench $(if $(UPDATE),-markdown docs/benchmarks.md,)
 
 # How long each fuzz target runs.

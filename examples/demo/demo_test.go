@@ -19,7 +19,7 @@ func TestDemo(t *testing.T) {
 		t.Skip("-short: it builds the examples")
 	}
 	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "../github", "../watch", "../assistant", "../assistantclient", "../agent", "../../cmd/mcpe-gen", "../tickets", "../../runtime/internal/pgtest/throwaway").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", bin, "../github", "../watch", "../assistant", "../assistantclient", "../agent", "../../cmd/mcpe-gen", "../tickets", "../../runtime/internal/testkit/pgtest/throwaway").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := run(t.Context(), bin, "../github/testdata"); err != nil {

@@ -94,8 +94,8 @@ func TestMeasure(t *testing.T) {
 	}{
 		{"runtime/a/a.go", "// Package a does.\npackage a\n\nvar x = 1 // one\n", true, 2},
 		{"runtime/a/a_test.go", "package a\n", false, 1},
-		{"runtime/internal/pgtest/a.go", "package a\n", false, 1},
-		{"runtime/internal/pgtest/inner/a.go", "package a\n", false, 1},
+		{"runtime/internal/testkit/pgtest/a.go", "package a\n", false, 1},
+		{"runtime/internal/testkit/pgtest/inner/a.go", "package a\n", false, 1},
 		{"runtime/latest/a.go", "package a\n", true, 1},
 		{"runtime/contests/a.go", "package a\n", true, 1},
 		{"oracle/a.go", "package a\n", false, 1},

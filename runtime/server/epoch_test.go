@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 

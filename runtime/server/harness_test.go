@@ -21,9 +21,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/streaming"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 )
 
 // withPostgres are the tests, which may have started a PostgreSQL.

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"

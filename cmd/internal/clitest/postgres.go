@@ -41,7 +41,7 @@ func Postgres(t *testing.T) string {
 		return url
 	}
 	program := filepath.Join(t.TempDir(), "throwaway")
-	if out, err := exec.Command("go", "build", "-o", program, "../../runtime/internal/pgtest/throwaway").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", program, "../../runtime/internal/testkit/pgtest/throwaway").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	url, stop, err := throwaway.Start(program)

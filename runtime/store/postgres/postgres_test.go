@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"

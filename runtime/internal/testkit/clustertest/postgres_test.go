@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/clustertest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )

@@ -16,7 +16,7 @@ import (
 	_ "github.com/lib/pq"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"

@@ -20,8 +20,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 )
 
 // A Server is a PostgreSQL server that replicas access through a relay, each at a separate address. The relay can delay

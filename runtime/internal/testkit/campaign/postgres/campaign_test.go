@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign/campaigntest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign/relayed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 )
 
 // asReplica makes the test binary a replica.

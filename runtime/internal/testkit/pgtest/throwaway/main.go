@@ -15,7 +15,7 @@ import (
 	"os"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 )
 
 func main() {
