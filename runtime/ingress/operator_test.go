@@ -11,7 +11,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/metertest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
