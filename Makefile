@@ -220,7 +220,7 @@ browser: ## Try the operator's console and the demo's page in a headless Chromiu
 	cd $(BROWSER) && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 # Clients and servers of other makes, at the versions in testdata/package.json and in mcpgo/go.mod, a module of its own.
-PEERS = runtime/internal/peers
+PEERS = runtime/internal/testkit/peers
 
 .PHONY: peers
 peers: ## Hold client and server against those of other makes (in Go; and with Node, npm and its registry, or it says so, in JavaScript).

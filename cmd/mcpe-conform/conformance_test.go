@@ -81,7 +81,7 @@ func TestConformancePage(t *testing.T) {
 	if peers == "" {
 		t.Skip("NOT RUN: make conformance runs it")
 	}
-	text, err := os.ReadFile("../../runtime/internal/peers/testdata/package.json")
+	text, err := os.ReadFile("../../runtime/internal/testkit/peers/testdata/package.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// Peers that need no program but this one; runtime/internal/peers has those of other makes, and `make peers` runs
+// Peers that need no program but this one; runtime/internal/testkit/peers has those of other makes, and `make peers` runs
 // both.
 
 // A server that leaves out every member that it may leave out is received from in each mode (P1, LIST-2, POLL-2,

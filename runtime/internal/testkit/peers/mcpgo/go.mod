@@ -1,4 +1,4 @@
-module github.com/mcpe-gen/mcpe-gen/runtime/internal/peers/mcpgo
+module github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/peers/mcpgo
 
 go 1.26.0
 
@@ -26,4 +26,4 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 )
 
-replace github.com/mcpe-gen/mcpe-gen => ../../../..
+replace github.com/mcpe-gen/mcpe-gen => ../../../../..
