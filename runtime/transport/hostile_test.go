@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hostile"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/hostile"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
