@@ -14,7 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/peertest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/peertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc/task"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"

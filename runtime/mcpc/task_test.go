@@ -15,7 +15,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/peertest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/peertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpc"
 )
 

@@ -24,7 +24,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/peertest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/peertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/peertest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/peertest"
 )
 
 // A peer keeps what came.
