@@ -27,7 +27,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/reaper"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/reaper"
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"

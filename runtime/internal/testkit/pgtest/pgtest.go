@@ -24,7 +24,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/reaper"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/reaper"
 )
 
 const (
