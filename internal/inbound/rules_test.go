@@ -23,7 +23,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/slowpeer"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/slowpeer"
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/slowpeer"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/slowpeer"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
