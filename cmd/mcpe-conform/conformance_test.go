@@ -16,7 +16,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
-	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/freeport"
 )
 
 const conformancePage = "../../docs/conformance.md"

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
-	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/freeport"
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
-	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
 	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/freeport"
 )
 
 var (

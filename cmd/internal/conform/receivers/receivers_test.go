@@ -23,8 +23,8 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/wrongserver"
-	"github.com/mcpe-gen/mcpe-gen/internal/freeport"
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/freeport"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
