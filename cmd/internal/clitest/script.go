@@ -13,8 +13,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
 	"github.com/mcpe-gen/mcpe-gen/internal/testkit/reaper"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/testflag"
 )
 
 // Main runs the tests of a package. If a script started this process as one of the programs, Main runs that program

@@ -20,8 +20,8 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
 	"github.com/mcpe-gen/mcpe-gen/internal/testkit/freeport"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/testflag"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream"
 )
 

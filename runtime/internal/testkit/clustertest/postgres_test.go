@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/testflag"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/testflag"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/clustertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
