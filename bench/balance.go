@@ -23,7 +23,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/bench/sample"
 	"github.com/mcpe-gen/mcpe-gen/bench/sample/sampleclient"
 	"github.com/mcpe-gen/mcpe-gen/bench/sample/sampleserver"
-	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/throwaway"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"

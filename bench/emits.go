@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/throwaway"
 )
 
 // emitWriters is the number of concurrent writers across all replicas and types.

@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/throwaway"
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"

@@ -18,7 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/throwaway"
 )
 
 // deskTickets is the number of tickets to open before and after a replica is killed.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/throwaway"
 )
 
 // OwnDatabase creates a database on the server that the connection string at refers to. It returns the new database's

@@ -14,7 +14,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/throwaway"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/throwaway"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 )
 
