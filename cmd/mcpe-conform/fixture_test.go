@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
-	"github.com/mcpe-gen/mcpe-gen/internal/sampletest"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/sampletest"
 )
 
 // The fixture of the public conformance suite holds what conform tries without webhooks: its callbacks

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
-	"github.com/mcpe-gen/mcpe-gen/internal/sampletest"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/sampletest"
 )
 
 func TestMain(m *testing.M) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/sampletest"
 	"github.com/mcpe-gen/mcpe-gen/internal/testkit/racetest"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/sampletest"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
-	"github.com/mcpe-gen/mcpe-gen/internal/sampletest"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/sampletest"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 

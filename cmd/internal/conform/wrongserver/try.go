@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
-	"github.com/mcpe-gen/mcpe-gen/internal/sampletest"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/sampletest"
 )
 
 // samplesPerPeer is the number of faults per peer that a run tries. If MCPE_TEST_ALL is set, it tries all of them.
