@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -52,11 +53,11 @@ func layersImported(t *testing.T, layer string) []string {
 			t.Fatal(err)
 		}
 		for _, spec := range file.Imports {
-			path, err := strconv.Unquote(spec.Path.Value)
+			imported, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if other, ok := strings.CutPrefix(path, runtimePath); ok && slices.Contains(layers, other) {
+			if other, ok := strings.CutPrefix(imported, runtimePath); ok && slices.Contains(layers, other) {
 				found[other] = true
 			}
 		}
@@ -99,10 +100,10 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// layer returns the layer of a node of the diagram, whose name omits "internal/".
+// layer returns the layer of a node of the diagram, which is named by the last element of its path.
 func layer(node string) string {
 	for _, r := range layers {
-		if r == node || r == "internal/"+node {
+		if path.Base(r) == node {
 			return r
 		}
 	}
