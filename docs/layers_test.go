@@ -23,7 +23,7 @@ var layers = []string{
 	"internal/durable",
 	"internal/cluster", "internal/operate",
 	"internal/orders", "internal/solo",
-	"internal/subscriber",
+	"internal/webhooks/subscriber",
 	"internal/part",
 	"internal/waittool", "internal/polling", "internal/streaming", "internal/history",
 	"internal/access", "internal/lease",

@@ -18,9 +18,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/durable"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"

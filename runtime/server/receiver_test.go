@@ -21,7 +21,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"

@@ -14,9 +14,9 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"

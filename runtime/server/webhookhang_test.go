@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 )
 
 // oneWorker leaves the engine one worker, so that who occupies it holds up everybody.

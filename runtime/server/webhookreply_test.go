@@ -9,7 +9,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 )
 
 // subscribeBy subscribes through a carrier that answers when replied is called; nil is a carrier

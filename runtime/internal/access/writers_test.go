@@ -32,8 +32,8 @@ var places = map[string]string{
 	"server.pollAnswer":                "server TestAUTH2NothingAfterRevocation", // polls and read tools
 	"internal/waittool.waitForAny":     "server TestAUTH2NothingAfterRevocation",
 	"internal/waittool.waitForOne":     "server TestAUTH2NothingAfterRevocation",
-	"internal/subscriber.deliveryItem": "server TestAUTH2NothingAfterRevocation",
-	"internal/delivery.send":           "internal/subscriber TestREP11Deaf",
+	"internal/webhooks/subscriber.deliveryItem": "server TestAUTH2NothingAfterRevocation",
+	"internal/delivery.send":           "internal/webhooks/subscriber TestREP11Deaf",
 	"mcpe.runFollower":                 "mcpe TestHandlerAfterRevocation",
 	"mcpe.deliverQueue":                "mcpe TestRunAsksHooks",
 	"mcpc.follow":                      "mcpc TestForwardAfterRefusal",

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )

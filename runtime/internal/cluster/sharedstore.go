@@ -15,7 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"

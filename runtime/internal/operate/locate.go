@@ -8,8 +8,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )

@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )

@@ -18,7 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"

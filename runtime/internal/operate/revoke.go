@@ -7,7 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 )
 
 func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...string) (int, error) {

@@ -20,12 +20,12 @@ var postgresMutants = []mutant{
 		{"runtime/internal/operate/obey.go", "	if what.Kind != orders.Revoke {\n", "	if what.Kind != \"\" {\n"}}, test{}, nil},
 	{"pause forgotten at a takeover", []change{
 		{"runtime/internal/delivery/handle.go", "pausedAt: instantOf(s.PausedAt), ", ""},
-		{"runtime/internal/subscriber/ownedshard.go", "				h.Handle.Paused() == r.PausedAt.IsZero(), h", "				h"}}, test{}, nil},
+		{"runtime/internal/webhooks/subscriber/ownedshard.go", "				h.Handle.Paused() == r.PausedAt.IsZero(), h", "				h"}}, test{}, nil},
 }
 
 // Faults that are found on every engine.
 var (
-	deaf = []change{{"runtime/internal/subscriber/sync.go",
+	deaf = []change{{"runtime/internal/webhooks/subscriber/sync.go",
 		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n",
 		"func (w *Subscriptions) Changed(id string, of engine.Shard) {\n	return\n"}}
 	deletesFirst = []change{{"runtime/outbox/pgoutbox/relay.go",

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 )
 
 // serve makes the process the only one, which serves the event type with its registration.

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"

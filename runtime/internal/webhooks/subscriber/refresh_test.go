@@ -9,7 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 

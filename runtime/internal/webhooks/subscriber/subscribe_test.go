@@ -15,8 +15,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 )
 
 // SUB-1, REP-11: whoever answers a subscribe, what is emitted after its arrival is delivered once, and so is what
