@@ -29,7 +29,7 @@ var layers = []string{
 	"internal/access", "internal/lease",
 	"internal/eventtype",
 	"internal/feed", "internal/topic",
-	"internal/delivery",
+	"internal/webhooks/delivery",
 	"internal/verify",
 	"internal/port", "internal/fault", "internal/hook", "internal/frame", "internal/keylock", "internal/fairsem",
 }
@@ -116,7 +116,7 @@ func TestTopicIsIndependent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := []string{"github.com/modelcontextprotocol/go-sdk", runtimePath + "webhook", runtimePath + "internal/delivery", runtimePath + "internal/netguard",
+	refused := []string{"github.com/modelcontextprotocol/go-sdk", runtimePath + "webhook", runtimePath + "internal/webhooks/delivery", runtimePath + "internal/netguard",
 		runtimePath + "server", runtimePath + "internal/port", runtimePath + "internal/feed"}
 	for dep := range strings.FieldsSeq(string(out)) {
 		for _, r := range refused {

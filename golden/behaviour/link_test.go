@@ -23,7 +23,7 @@ func dependencies(t *testing.T, patterns ...string) []string {
 // TestPackagesLinkOnlyTheirSide proves that the packages of generated code decide what a program links: a client no
 // server code, a server no client code, types neither, and read tools alone no server.
 func TestPackagesLinkOnlyTheirSide(t *testing.T) {
-	server := []string{"runtime/server", "runtime/transport", "runtime/internal/delivery", "internal/validate", "internal/evolve"}
+	server := []string{"runtime/server", "runtime/transport", "runtime/internal/webhooks/delivery", "internal/validate", "internal/evolve"}
 	client := []string{"runtime/client", "runtime/mcpc/mcpcclient"}
 	for pattern, refused := range map[string][]string{
 		"*/want/*client":         server,

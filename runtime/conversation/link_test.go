@@ -13,7 +13,7 @@ func TestLinksNoServer(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for dep := range strings.Lines(string(out)) {
-		if dep = strings.TrimSpace(dep); strings.HasSuffix(dep, "runtime/server") || strings.HasSuffix(dep, "runtime/internal/delivery") {
+		if dep = strings.TrimSpace(dep); strings.HasSuffix(dep, "runtime/server") || strings.HasSuffix(dep, "runtime/internal/webhooks/delivery") {
 			t.Errorf("links %s", dep)
 		}
 	}

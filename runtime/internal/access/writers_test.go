@@ -18,7 +18,7 @@ const runtime = "github.com/mcpe-gen/mcpe-gen/runtime/"
 // watched are the functions through which a payload goes to a client, and the hooks and states that decide about it.
 var watched = []string{
 	"(internal/topic.Outcome).Data", "(internal/topic.Outcome).Head", "(internal/topic.Outcome).Item", "(internal/topic.Outcome).Body",
-	"internal/polling.Read", "internal/polling.Any", "(internal/delivery.Sender).Send",
+	"internal/polling.Read", "internal/polling.Any", "(internal/webhooks/delivery.Sender).Send",
 	"(internal/port.Follower).Next", "(store/engine.Schedules).Queue",
 	"(server.Options).Authorize", "(server.untypedHooks).Authorize", "(internal/orders.Log).Heard", "(internal/cluster.Processes).Heard", "(internal/part.Service).Heard",
 }
@@ -26,17 +26,17 @@ var watched = []string{
 // places lists each function that uses one of them, with a test that fails if payloads get out there without a question
 // to the gate.
 var places = map[string]string{
-	"internal/streaming.frame":         "internal/streaming TestREP11NothingUnread",
-	"internal/streaming.pull":          "internal/streaming TestREP11NothingUnread", // followers
-	"internal/polling.Encode":          "internal/polling TestREP11NothingUnread",
-	"server.pollAnswer":                "server TestAUTH2NothingAfterRevocation", // polls and read tools
-	"internal/waittool.waitForAny":     "server TestAUTH2NothingAfterRevocation",
-	"internal/waittool.waitForOne":     "server TestAUTH2NothingAfterRevocation",
+	"internal/streaming.frame":                  "internal/streaming TestREP11NothingUnread",
+	"internal/streaming.pull":                   "internal/streaming TestREP11NothingUnread", // followers
+	"internal/polling.Encode":                   "internal/polling TestREP11NothingUnread",
+	"server.pollAnswer":                         "server TestAUTH2NothingAfterRevocation", // polls and read tools
+	"internal/waittool.waitForAny":              "server TestAUTH2NothingAfterRevocation",
+	"internal/waittool.waitForOne":              "server TestAUTH2NothingAfterRevocation",
 	"internal/webhooks/subscriber.deliveryItem": "server TestAUTH2NothingAfterRevocation",
-	"internal/delivery.send":           "internal/webhooks/subscriber TestREP11Deaf",
-	"mcpe.runFollower":                 "mcpe TestHandlerAfterRevocation",
-	"mcpe.deliverQueue":                "mcpe TestRunAsksHooks",
-	"mcpc.follow":                      "mcpc TestForwardAfterRefusal",
+	"internal/webhooks/delivery.send":           "internal/webhooks/subscriber TestREP11Deaf",
+	"mcpe.runFollower":                          "mcpe TestHandlerAfterRevocation",
+	"mcpe.deliverQueue":                         "mcpe TestRunAsksHooks",
+	"mcpc.follow":                               "mcpc TestForwardAfterRefusal",
 }
 
 // others use them and send nothing: they configure the gate, or count.

@@ -254,7 +254,7 @@ func TestLinksNoServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"runtime/server", "runtime/transport", "runtime/internal/delivery", "runtime/mcpc\n"} {
+	for _, part := range []string{"runtime/server", "runtime/transport", "runtime/internal/webhooks/delivery", "runtime/mcpc\n"} {
 		if strings.Contains(string(out), "mcpe-gen/"+part) {
 			t.Errorf("it links %s", part)
 		}

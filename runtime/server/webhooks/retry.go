@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
 )
 
 // Retry configures when deliveries are attempted, how many run concurrently, and when they are abandoned or suspended.

@@ -61,11 +61,11 @@ var jetStreamMutants = []mutant{
 	{"the count of all not in the batch", []change{{js + "subscriptions.go",
 		"	w, err := addToCounter(r.of(all), total)\n	return append(writes, w), err\n", "	w, err := addToCounter(r.of(all), total)\n	w.blind = true\n	return append(writes, w), err\n"}},
 		module("^TestLateAdmission$"), nil},
-	{"mark before progress", []change{{"runtime/internal/delivery/persist.go",
+	{"mark before progress", []change{{"runtime/internal/webhooks/delivery/persist.go",
 		"	for i := 0; i < len(snap.updates); i += batch {\n",
 		"	for l, to := range snap.marks {\n		if err := s.o.Store.SaveMark(ctx, l.name, to); err != nil {\n			return err\n		}\n	}\n" +
 			"	for i := 0; i < len(snap.updates); i += batch {\n"}},
-		test{".", "./runtime/internal/delivery", "^TestREP10MarkComesLast$"}, nil},
+		test{".", "./runtime/internal/webhooks/delivery", "^TestREP10MarkComesLast$"}, nil},
 	{"epoch not in the subjects", []change{
 		{js + "log.go", "	c.Subjects = []string{s.o.Namespace + \".l.\" + short + \".\" + token + \".*\"}\n", "	c.Subjects = []string{s.o.Namespace + \".l.\" + short + \".x.*\"}\n"},
 		{js + "log.go", "	subject := s.o.Namespace + \".l.\" + short + \".\" + c.Metadata[metaEpoch] + \".*\"\n", "	subject := s.o.Namespace + \".l.\" + short + \".x.*\"\n"},
