@@ -28,7 +28,7 @@ NO_RACE = ./bench/... ./docs/... ./examples/... ./gen/... ./golden/... ./templat
   ./cmd/internal/... ./cmd/mcpe-conform ./cmd/mcpe-ops/... ./cmd/mcpe-gen/internal/operate \
   ./cmd/mcpe-gen/internal/starter ./internal/evolve ./internal/testkit/freeport ./internal/gen/... ./internal/pattern ./internal/pglock ./internal/plain \
   ./internal/repocheck ./internal/testkit/sampletest ./internal/validate ./internal/wire ./runtime/impl/... ./runtime/internal/actor \
-  ./runtime/internal/testkit/campaign/... ./runtime/internal/coalesce ./runtime/internal/recent ./runtime/internal/ring \
+  ./runtime/internal/testkit/campaign/... ./runtime/internal/coalesce ./runtime/internal/recent ./runtime/internal/webhooks/ring \
   ./runtime/internal/scalar ./runtime/internal/sealed ./runtime/mcpc/task ./runtime/mcpe/cron ./runtime/operator ./runtime/store/sqlite
 # Of those, these tests have goroutines of ours that meet.
 RACE_TESTS = -run '^Test(Do|Plugin.*|ExamplePlugin|RightServer|Right|Interrupted|.*(Beside|While|AtOnce|TakeTurns|WaitsFor).*)$$' \

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )

@@ -15,7 +15,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"

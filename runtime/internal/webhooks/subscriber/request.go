@@ -12,10 +12,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/ring"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
