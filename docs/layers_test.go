@@ -30,7 +30,7 @@ var layers = []string{
 	"internal/eventtype",
 	"internal/feed", "internal/topic",
 	"internal/webhooks/delivery",
-	"internal/verify",
+	"internal/webhooks/verify",
 	"internal/port", "internal/fault", "internal/hook", "internal/frame", "internal/keylock", "internal/fairsem",
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/recent"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 )
 
@@ -274,7 +274,7 @@ var limits = map[string]limit{
 	"Verified callbacks of a principal":  {value: "2,000", test: "server.TestVER3Quota"},
 	"Verified callbacks":                 {value: "200,000", test: "server.TestVER3Quota"},
 	"Failed verifications a minute, of a principal; twice as many of a host": {value: "10", test: "server.TestVER3Budget"},
-	"Document of a receiver's consent":                                       {value: fmt.Sprint("8 KiB and ", verify.MaxReceivers, " entries"), test: "internal/verify.TestVER1Ways"},
+	"Document of a receiver's consent":                                       {value: fmt.Sprint("8 KiB and ", verify.MaxReceivers, " entries"), test: "internal/webhooks/verify.TestVER1Ways"},
 	"Answer of an endpoint":                                                  {value: "8 KiB", test: "internal/netguard.TestSSRF2BoundedBodies"},
 	"Retry-After of an endpoint":                                             {value: "15 min", test: "internal/webhooks/delivery.TestHOOK3Schedule"},
 	"Found by a check for a webhook subscription and unsettled":              {value: fmt.Sprintf("2,048 occurrences, %s", bytesText(subscriber.MaxFoundBytes)), test: "server.TestFoundIsBounded"},

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/verify"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 

@@ -249,7 +249,7 @@ func TestVER3FailedReverification(t *testing.T) {
 
 // TestVER3Budget bounds failed verifications per host and per principal, whatever the mix of URLs,
 // ports, spellings, principals and answers, and forgets them after a minute (VER-3, trap 7).
-// The budget's begin, enter and leave in internal/verify carry it.
+// The budget's begin, enter and leave in internal/webhooks/verify carry it.
 func TestVER3Budget(t *testing.T) {
 	bubble(t, nil, func(w *world) {
 		t := w.t
