@@ -116,8 +116,8 @@ func TestTopicIsIndependent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := []string{"github.com/modelcontextprotocol/go-sdk", runtimePath + "webhook", runtimePath + "internal/webhooks/delivery", runtimePath + "internal/netguard",
-		runtimePath + "server", runtimePath + "internal/port", runtimePath + "internal/feed"}
+	refused := []string{"github.com/modelcontextprotocol/go-sdk", runtimePath + "webhook", runtimePath + "internal/webhooks/delivery",
+		runtimePath + "internal/webhooks/netguard", runtimePath + "server", runtimePath + "internal/port", runtimePath + "internal/feed"}
 	for dep := range strings.FieldsSeq(string(out)) {
 		for _, r := range refused {
 			if dep == r || strings.HasPrefix(dep, r+"/") {

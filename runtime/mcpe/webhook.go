@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"

@@ -268,14 +268,14 @@ var limits = map[string]limit{
 	"Caller's text in a message":          {value: fmt.Sprint(wire.MaxShown, " bytes"), test: "internal/fault.TestRefusalMessages"},
 
 	// Of webhooks.
-	"Callback URL":                       {value: "2,048 bytes", test: "internal/netguard.TestSUB3ParseURL"},
+	"Callback URL":                       {value: "2,048 bytes", test: "internal/webhooks/netguard.TestSUB3ParseURL"},
 	"Webhook secret":                     {value: fmt.Sprint(wire.MinSecret, " to ", wire.MaxSecret, " bytes"), test: "server.TestWrongCalls"},
 	"Lifetime of a webhook subscription": {value: "1 min to 24 h", test: "server/webhooks.TestSUB6TTL"},
 	"Verified callbacks of a principal":  {value: "2,000", test: "server.TestVER3Quota"},
 	"Verified callbacks":                 {value: "200,000", test: "server.TestVER3Quota"},
 	"Failed verifications a minute, of a principal; twice as many of a host": {value: "10", test: "server.TestVER3Budget"},
 	"Document of a receiver's consent":                                       {value: fmt.Sprint("8 KiB and ", verify.MaxReceivers, " entries"), test: "internal/webhooks/verify.TestVER1Ways"},
-	"Answer of an endpoint":                                                  {value: "8 KiB", test: "internal/netguard.TestSSRF2BoundedBodies"},
+	"Answer of an endpoint":                                                  {value: "8 KiB", test: "internal/webhooks/netguard.TestSSRF2BoundedBodies"},
 	"Retry-After of an endpoint":                                             {value: "15 min", test: "internal/webhooks/delivery.TestHOOK3Schedule"},
 	"Found by a check for a webhook subscription and unsettled":              {value: fmt.Sprintf("2,048 occurrences, %s", bytesText(subscriber.MaxFoundBytes)), test: "server.TestFoundIsBounded"},
 	"Unsettled occurrences of a subscription":                                {value: "1,024", test: "internal/webhooks/delivery.TestHOOK8UnsettledBound"},

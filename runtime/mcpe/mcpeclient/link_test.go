@@ -18,7 +18,7 @@ func TestLinks(t *testing.T) {
 		return string(out)
 	}
 	linked := strings.ReplaceAll(deps("."), module+"runtime/store/clientstore\n", "") // a client's cursors
-	for _, banned := range []string{"runtime/server", "runtime/mcpe\n", "runtime/internal/netguard", "runtime/store/"} {
+	for _, banned := range []string{"runtime/server", "runtime/mcpe\n", "runtime/internal/webhooks/netguard", "runtime/store/"} {
 		if strings.Contains(linked, module+banned) {
 			t.Errorf("links %s", banned)
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/durable"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/verify"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"

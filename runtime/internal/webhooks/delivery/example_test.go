@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"

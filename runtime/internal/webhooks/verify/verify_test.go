@@ -28,7 +28,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/netguard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/telemetry"
