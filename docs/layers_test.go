@@ -21,7 +21,7 @@ var layers = []string{
 	"transport", "mcpe", "mcpc", "conversation",
 	"server",
 	"internal/durable",
-	"internal/cluster", "internal/operate",
+	"internal/cluster/cluster", "internal/operate",
 	"internal/orders", "internal/solo",
 	"internal/webhooks/subscriber",
 	"internal/part",

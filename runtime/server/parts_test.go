@@ -8,7 +8,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster/cluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/durable"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"

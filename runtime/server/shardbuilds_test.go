@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster/cluster"
 )
 
 var narrowInput = strings.Replace(filterSchema, `,"tag":{"type":"string"}`, ``, 1)

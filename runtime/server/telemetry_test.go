@@ -15,7 +15,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster/cluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/metertest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
