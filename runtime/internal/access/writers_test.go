@@ -20,7 +20,7 @@ var watched = []string{
 	"(internal/topic.Outcome).Data", "(internal/topic.Outcome).Head", "(internal/topic.Outcome).Item", "(internal/topic.Outcome).Body",
 	"internal/polling.Read", "internal/polling.Any", "(internal/webhooks/delivery.Sender).Send",
 	"(internal/port.Follower).Next", "(store/engine.Schedules).Queue",
-	"(server.Options).Authorize", "(server.untypedHooks).Authorize", "(internal/orders.Log).Heard", "(internal/cluster/cluster.Processes).Heard", "(internal/part.Service).Heard",
+	"(server.Options).Authorize", "(server.untypedHooks).Authorize", "(internal/cluster/orders.Log).Heard", "(internal/cluster/cluster.Processes).Heard", "(internal/part.Service).Heard",
 }
 
 // places lists each function that uses one of them, with a test that fails if payloads get out there without a question
