@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster/shard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 

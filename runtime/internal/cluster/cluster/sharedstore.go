@@ -13,8 +13,8 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster/orders"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster/shard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/shard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"

@@ -5,7 +5,7 @@ var postgresMutants = []mutant{
 	{"no fence check", []change{{"runtime/store/postgres/functions.sql",
 		"generation FROM @.store) FOR SHARE;\n	IF NOT FOUND THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'",
 		"generation FROM @.store) FOR SHARE;\n	IF false THEN\n		RAISE EXCEPTION 'shard % of % is not held by %'"}}, test{}, nil},
-	{"lease clock disarmed", []change{{"runtime/internal/shard/lease.go",
+	{"lease clock disarmed", []change{{"runtime/internal/cluster/shard/lease.go",
 		"func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {\n",
 		"func (o *Owner) judge(s *session, mono time.Duration, wall time.Time) bool {\n	return true\n"}}, test{}, nil},
 	{"deaf to others' changes", deaf, test{}, nil},
