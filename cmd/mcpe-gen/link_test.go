@@ -95,7 +95,7 @@ const (
 
 // unused are the packages that a server without options does not link.
 var unused = []string{"internal/cluster/cluster", "internal/webhooks/delivery", "internal/webhooks/netguard", "internal/operate", "internal/cluster/orders", "internal/cluster/shard",
-	"internal/solo", "internal/webhooks/subscriber", "internal/webhooks/verify", "admin", "conversation", "ingress", "mcpc", "mcpe", "oauth", "otelevents", "store/sqlite", "store/postgres"}
+	"internal/cluster/solo", "internal/webhooks/subscriber", "internal/webhooks/verify", "admin", "conversation", "ingress", "mcpc", "mcpe", "oauth", "otelevents", "store/sqlite", "store/postgres"}
 
 // linkedBy are servers that init writes, with the most that each may link. Packages and lines are ours. A size is that of
 // the stripped binary.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/solo"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster/solo"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/streaming"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
