@@ -21,7 +21,7 @@ var layers = []string{
 	"transport", "mcpe", "mcpc", "conversation",
 	"server",
 	"internal/durable",
-	"internal/cluster/cluster", "internal/operate",
+	"internal/cluster/cluster", "internal/operators/operate",
 	"internal/cluster/orders", "internal/cluster/solo",
 	"internal/webhooks/subscriber",
 	"internal/part",

@@ -94,7 +94,7 @@ const (
 )
 
 // unused are the packages that a server without options does not link.
-var unused = []string{"internal/cluster/cluster", "internal/webhooks/delivery", "internal/webhooks/netguard", "internal/operate", "internal/cluster/orders", "internal/cluster/shard",
+var unused = []string{"internal/cluster/cluster", "internal/webhooks/delivery", "internal/webhooks/netguard", "internal/operators/operate", "internal/cluster/orders", "internal/cluster/shard",
 	"internal/cluster/solo", "internal/webhooks/subscriber", "internal/webhooks/verify", "admin", "conversation", "ingress", "mcpc", "mcpe", "oauth", "otelevents", "store/sqlite", "store/postgres"}
 
 // linkedBy are servers that init writes, with the most that each may link. Packages and lines are ours. A size is that of
@@ -107,7 +107,7 @@ var linkedBy = []struct {
 }{
 	{"none", "", 39, 25_000, 16, 11_500_000, unused},
 	{"webhooks", "--transport http --webhooks", 57, 42_000, 16, 14_200_000, []string{"admin", "oauth", "otelevents", "store/sqlite", "store/postgres"}},
-	{"sqlite", "--store sqlite", 46, 30_000, 23, 16_200_000, []string{"internal/webhooks/delivery", "internal/operate", "internal/cluster/cluster", "otelevents"}},
+	{"sqlite", "--store sqlite", 46, 30_000, 23, 16_200_000, []string{"internal/webhooks/delivery", "internal/operators/operate", "internal/cluster/cluster", "otelevents"}},
 	{"postgres", "--transport http --store postgres", 62, 47_000, 21, 18_800_000, []string{"admin", "oauth", "otelevents", "store/sqlite"}},
 	{"all", "--transport http --store postgres --webhooks --auth oauth --console", 67, 50_500, 21, 22_600_000, []string{"otelevents", "store/sqlite"}},
 }

@@ -10,7 +10,7 @@
 // Occurrences found by a check are stored in the log of a feed (package internal/feed), which is read in the same way.
 // Streams and followers (package internal/streaming) and held polls (package internal/polling) read the log in a
 // topic.Loop. The file parts.go connects the server to its parts: package internal/webhooks/subscriber manages webhook
-// subscriptions, package internal/webhooks/delivery runs their readers, and package internal/operate implements the actions of
+// subscriptions, package internal/webhooks/delivery runs their readers, and package internal/operators/operate implements the actions of
 // operators and authors. docs/packages.md has a map of the packages.
 package server
 

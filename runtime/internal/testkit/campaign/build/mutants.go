@@ -16,8 +16,8 @@ var postgresMutants = []mutant{
 		"		group[i].Once = true\n", ""}}, test{}, relayArgs},
 	{"relay that deletes before it appends", deletesFirst, test{}, relayArgs},
 	{"deaf to others' revocations", []change{
-		{"runtime/internal/operate/obey.go", "		a.executeRevocation(ctx, &what)\n", ""},
-		{"runtime/internal/operate/obey.go", "	if what.Kind != orders.Revoke {\n", "	if what.Kind != \"\" {\n"}}, test{}, nil},
+		{"runtime/internal/operators/operate/obey.go", "		a.executeRevocation(ctx, &what)\n", ""},
+		{"runtime/internal/operators/operate/obey.go", "	if what.Kind != orders.Revoke {\n", "	if what.Kind != \"\" {\n"}}, test{}, nil},
 	{"pause forgotten at a takeover", []change{
 		{"runtime/internal/webhooks/delivery/handle.go", "pausedAt: instantOf(s.PausedAt), ", ""},
 		{"runtime/internal/webhooks/subscriber/ownedshard.go", "				h.Handle.Paused() == r.PausedAt.IsZero(), h", "				h"}}, test{}, nil},
