@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,12 +21,15 @@ import (
 )
 
 // A wire connects a store to its database. While it is mute, it holds back the database's answers; cutting it ends
-// every connection.
+// every connection. After killAfter, it ends all connections for good when that many messages have passed.
 type wire struct {
 	listener net.Listener
 	target   string
 	mute     atomic.Bool
 	swallow  atomic.Int64 // held-back bytes of answers
+
+	left   atomic.Int64 // messages to the database that may pass, if it is limited
+	killed atomic.Pointer[context.CancelFunc]
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -66,7 +70,7 @@ func (w *wire) accept() {
 		w.mu.Lock()
 		w.conns = append(w.conns, c, up)
 		w.mu.Unlock()
-		w.wg.Go(func() { io.Copy(up, c); up.Close() })
+		w.wg.Go(func() { w.forward(up, c); up.Close() })
 		w.wg.Go(func() {
 			defer c.Close()
 			b := make([]byte, 32<<10)
@@ -83,6 +87,36 @@ func (w *wire) accept() {
 			}
 		})
 	}
+}
+
+// forward copies the messages of a client to the database. A message has a type, except the first one, and a length
+// that includes itself.
+func (w *wire) forward(up io.Writer, c io.Reader) {
+	for header := 4; ; header = 5 {
+		b := make([]byte, header)
+		if _, err := io.ReadFull(c, b); err != nil {
+			return
+		}
+		b = append(b, make([]byte, binary.BigEndian.Uint32(b[header-4:])-4)...)
+		if _, err := io.ReadFull(c, b[header:]); err != nil {
+			return
+		}
+		if dead := w.killed.Load(); dead != nil && w.left.Add(-1) < 0 {
+			w.listener.Close()
+			w.cut()
+			(*dead)()
+			return
+		}
+		if _, err := up.Write(b); err != nil {
+			return
+		}
+	}
+}
+
+// killAfter ends all connections, calls dead and refuses new connections after the given number of messages.
+func (w *wire) killAfter(messages int, dead context.CancelFunc) {
+	w.left.Store(int64(messages))
+	w.killed.Store(&dead)
 }
 
 func (w *wire) cut() {
