@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,8 @@ type Options struct {
 // A Log sends orders to the other processes on a shared store and executes the orders from those processes.
 type Log struct {
 	o         Options
-	host      Host // executes orders of others; nil while the log is not followed
+	host      Host   // executes orders of others; nil while the log is not followed
+	own       string // prefix of the eventIds of orders that this process has executed
 	wake      topic.Wake
 	ctx       context.Context
 	stop      context.CancelFunc
@@ -62,7 +64,6 @@ type Log struct {
 	known   store.ControlPosition // latest position that this process has read or appended
 	opened  bool
 	lost    bool                // it was reopened: orders in between may be missing
-	own     map[string]struct{} // eventIds of this process's orders that the follower has not met
 	closing map[string]struct{} // event types whose permanent state must be read
 	orders  orderQueue
 
@@ -81,7 +82,7 @@ func (k *look) isRecent(now time.Time) bool {
 
 // New returns a Log that can send orders. If [Log.Follow] is used, it must be called before all other methods.
 func New(o Options) *Log {
-	l := &Log{o: o, wake: topic.NewWake(), own: map[string]struct{}{}, closing: map[string]struct{}{}}
+	l := &Log{o: o, wake: topic.NewWake(), own: uuid.NewString() + "/", closing: map[string]struct{}{}}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.orders.do, l.orders.over = l.executeOrder, func() bool { return l.ctx.Err() != nil }
 	return l
@@ -250,7 +251,7 @@ func (l *Log) Tell(ctx context.Context, o Order) error { return l.appendOrder(ct
 // process. It retries like Tell.
 func (l *Log) Ask(ctx context.Context, o Order) error { return l.appendOrder(ctx, o, false) }
 
-func (l *Log) appendOrder(ctx context.Context, o Order, done bool) (err error) {
+func (l *Log) appendOrder(ctx context.Context, o Order, done bool) error {
 	l.o.Refresh(ctx)
 	now := l.o.Now()
 	if err := l.storeEffect(ctx, &o, now); err != nil {
@@ -261,19 +262,9 @@ func (l *Log) appendOrder(ctx context.Context, o Order, done bool) (err error) {
 		return err
 	}
 	id := uuid.NewString()
-	follows := done && l.host != nil
-	if follows {
-		l.mu.Lock()
-		l.own[id] = struct{}{}
-		l.mu.Unlock()
+	if done {
+		id = l.own + id
 	}
-	defer func() {
-		if err != nil {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			delete(l.own, id)
-		}
-	}()
 	e := store.Entry{EventID: id, Timestamp: events.NewTime(now), Data: data}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		log, pos, err := l.openLog(ctx)
@@ -417,10 +408,6 @@ func (l *Log) setPosition(of store.EventLog, to store.Position) {
 // handleEntry handles one order. It handles a changed record immediately. Other orders can call the author's hooks, so
 // it adds them to a queue.
 func (l *Log) handleEntry(e *store.Entry) {
-	l.mu.Lock()
-	_, own := l.own[e.EventID]
-	delete(l.own, e.EventID)
-	l.mu.Unlock()
 	var o Order
 	if err := json.Unmarshal(e.Data, &o); err != nil {
 		l.o.Report.Internal(l.ctx, "reading an order of another process", err)
@@ -432,7 +419,7 @@ func (l *Log) handleEntry(e *store.Entry) {
 		}
 		return
 	}
-	if own { // the process did it before Tell
+	if strings.HasPrefix(e.EventID, l.own) { // the process did it before Tell
 		return
 	}
 	l.host.Prepare(o)

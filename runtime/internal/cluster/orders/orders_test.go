@@ -268,11 +268,6 @@ func TestREP22ToldAgain(t *testing.T) {
 		if err := a.Tell(t.Context(), Order{Kind: Revoke}); !errors.Is(err, refused) {
 			t.Errorf("got %v", err)
 		}
-		a.mu.Lock()
-		if len(a.own) != 0 {
-			t.Errorf("it remembers %v", a.own)
-		}
-		a.mu.Unlock()
 		a.store.Inject(memcluster.Faults{Lost: func(op string) bool { return strings.HasPrefix(op, "Append") }})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -284,6 +279,35 @@ func TestREP22ToldAgain(t *testing.T) {
 			t.Errorf("at the end: %v", err)
 		}
 	})
+}
+
+// REP-22: a process does not execute an order of its own, even if the answer to Tell was lost or the epoch has changed.
+func TestREP22OwnOrders(t *testing.T) {
+	for name, after := range map[string]func(t *testing.T, c *memcluster.Cluster){
+		"a lost answer": func(*testing.T, *memcluster.Cluster) {},
+		"a new epoch":   func(t *testing.T, c *memcluster.Cluster) { must(t, c.BeginEpoch(0)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := memcluster.New()
+				a, b := join(t, c, false), join(t, c, false)
+				a.store.Inject(memcluster.Faults{Deaf: true, Lost: func(op string) bool { return strings.HasPrefix(op, "Append") }})
+				ctx, cancel := context.WithTimeout(t.Context(), maxLookAge/2)
+				defer cancel()
+				if err := a.Tell(ctx, Order{Kind: Revoke, Principal: "ann"}); !errors.Is(err, store.ErrUncertain) {
+					t.Errorf("got %v", err)
+				}
+				after(t, c)
+				time.Sleep(3 * time.Second)
+				if got := a.took(); slices.Contains(got, "do revoke ann") {
+					t.Errorf("who told did %q", got)
+				}
+				if got := b.took(); !slices.Contains(got, "do revoke ann") {
+					t.Errorf("the other did %q", got)
+				}
+			})
+		})
+	}
 }
 
 // REP-13: a termination stays in the store until it is withdrawn, also against concurrent changes.
