@@ -22,7 +22,7 @@ var layers = []string{
 	"server",
 	"internal/durable",
 	"internal/cluster/cluster", "internal/operators/operate",
-	"internal/cluster/orders", "internal/cluster/solo",
+	"internal/cluster/orders",
 	"internal/webhooks/subscriber",
 	"internal/part",
 	"internal/waittool", "internal/polling", "internal/streaming", "internal/history",

@@ -94,8 +94,9 @@ const (
 )
 
 // unused are the packages that a server without options does not link.
-var unused = []string{"internal/cluster/cluster", "internal/webhooks/delivery", "internal/webhooks/netguard", "internal/operators/operate", "internal/cluster/orders", "internal/cluster/shard",
-	"internal/cluster/solo", "internal/webhooks/subscriber", "internal/webhooks/verify", "admin", "conversation", "ingress", "mcpc", "mcpe", "oauth", "otelevents", "store/sqlite", "store/postgres"}
+var unused = []string{"internal/cluster/cluster", "internal/cluster/orders", "internal/cluster/shard", "internal/operators/operate",
+	"internal/webhooks/delivery", "internal/webhooks/netguard", "internal/webhooks/subscriber", "internal/webhooks/verify",
+	"admin", "conversation", "ingress", "mcpc", "mcpe", "oauth", "otelevents", "store/sqlite", "store/postgres"}
 
 // linkedBy are servers that init writes, with the most that each may link. Packages and lines are ours. A size is that of
 // the stripped binary.

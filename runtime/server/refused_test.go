@@ -17,7 +17,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster/solo"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster/cluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/streaming"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -57,7 +57,7 @@ func (w *world) state() map[string]string {
 	put("webhooks", h.Live)
 	put("locks of subscriptions", h.Locks)
 	put("verifications", h.Verification)
-	st := s.live().Store().(*solo.Records).SubscriptionStore.(*failingStore).Store
+	st := s.live().Store().(*cluster.Single).SubscriptionStore.(*failingStore).Store
 	records, err := st.Subscriptions(context.Background(), "", 100)
 	if err != nil {
 		w.t.Fatal(err)

@@ -1,7 +1,7 @@
 // Package cluster gives a process access to all processes that serve the same store. The interface [Processes] provides
 // the process's share of the work, the common time, messages to the other processes, and the schemas that they serve.
-// If the store can be shared, [Many] implements it. Otherwise it represents only this process. The package makes no
-// compatibility promise.
+// If the store can be shared, [Many] implements it. Otherwise [Single] implements it and represents only this process.
+// The package makes no compatibility promise.
 package cluster
 
 import (
@@ -111,7 +111,7 @@ const (
 func New(ctx context.Context, o Options) (Processes, error) {
 	shared, ok := o.Store.(engine.Shared)
 	if !ok {
-		return newLocalProcesses(o), nil
+		return newSingle(o), nil
 	}
 	c := &Many{o: o, store: shared, clock: &clock{store: shared}}
 	return c, c.clock.queryTime(ctx)

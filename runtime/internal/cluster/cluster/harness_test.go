@@ -119,7 +119,7 @@ func (p *process) store() store.Store {
 	if m, ok := p.Processes.(*Many); ok {
 		return m.o.Store
 	}
-	return p.Processes.(*localProcesses).o.Store
+	return p.Processes.(*Single).o.Store
 }
 
 // owns returns the number of a topic's shards that it owns.

@@ -22,7 +22,7 @@ type Records interface {
 	Owned(h engine.ShardFence) engine.Owned
 }
 
-// A Cluster represents the processes that serve the store. The store can also have a single process (package solo).
+// A Cluster represents the processes that serve the store. The store can also have a single process (cluster.Single).
 // Each process delivers to the subscriptions of the shards that it owns, and can answer requests for all subscriptions
 // (REP-6, REP-11).
 type Cluster struct {

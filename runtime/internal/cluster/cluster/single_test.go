@@ -1,12 +1,10 @@
-package solo
+package cluster
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -15,29 +13,30 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A plain store has only the methods of the interfaces, as a user's store does.
+type plain struct {
+	store.Store
+	store.SubscriptionStore
+}
 
-// A plain store has only the methods of the interface, as a user's store does.
-type plain struct{ store.SubscriptionStore }
-
-func open(t *testing.T, s store.SubscriptionStore) *Records {
+func openSingle(t *testing.T, s *memory.Store) *Single {
 	t.Helper()
-	r, err := Open(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	p := newSingle(Options{Store: plain{s, s}})
+	t.Cleanup(p.stop)
+	_, _, err := p.Records(t.Context())
+	must(t, err)
+	return p
 }
 
 // SUB-11: a user's store behaves correctly through the adapter.
-func TestSUB11Records(t *testing.T) {
-	storetest.TestSubscriptions(t, func(t *testing.T) store.SubscriptionStore { return open(t, plain{memory.New()}) })
+func TestSUB11SingleRecords(t *testing.T) {
+	storetest.TestSubscriptions(t, func(t *testing.T) store.SubscriptionStore { return openSingle(t, memory.New()) })
 }
 
 // SUB-8, VER-3: a quota is exact under concurrent calls, as in a shared store.
-func TestSUB8Quotas(t *testing.T) {
+func TestSUB8SingleQuotas(t *testing.T) {
 	enginetest.TestQuotas(t, func(t *testing.T) (a, b enginetest.Records) {
-		r := open(t, plain{memory.New()})
+		r := openSingle(t, memory.New())
 		return r, r
 	})
 }
@@ -49,9 +48,9 @@ func subscription(id, event string) store.Subscription {
 
 // SUB-11: an admitted record is open if the process ends immediately, and the next process finds it in the shard of
 // its event type, next to any number of others.
-func TestSUB11Owned(t *testing.T) {
-	s := plain{memory.New()}
-	r := open(t, s)
+func TestSUB11SingleOwned(t *testing.T) {
+	s := memory.New()
+	r := openSingle(t, s)
 	for i := range page + 3 {
 		for _, event := range []string{"a", "b"} {
 			sub := subscription(fmt.Sprintf("sub_%04d_%s", i, event), event)
@@ -63,12 +62,12 @@ func TestSUB11Owned(t *testing.T) {
 			}
 		}
 	}
-	r = open(t, s)
-	if got := fmt.Sprint(r.Events()); got != "[a b]" {
+	r = openSingle(t, s)
+	if got := fmt.Sprint(r.stored); got != "[a b]" {
 		t.Errorf("events %s", got)
 	}
 	for event, want := range map[string]int{"a": 2*page + 3, "b": 3, "c": 0} {
-		hold := NewOwnership(context.Background(), event).ShardFence()
+		hold := typeOwnership{context.Background(), event}.ShardFence()
 		found, pages := 0, 0
 		for after := ""; ; pages++ {
 			some, err := r.Owned(hold).Subscriptions(t.Context(), after, page)
@@ -97,7 +96,7 @@ func TestSUB11Owned(t *testing.T) {
 
 // REP-6: an event type has one shard, whatever number is requested.
 func TestREP6OneShard(t *testing.T) {
-	r := open(t, plain{memory.New()})
+	r := openSingle(t, memory.New())
 	if n, err := r.Establish(t.Context(), "e", 16); n != 1 || err != nil {
 		t.Errorf("%d shards, %v", n, err)
 	}
@@ -106,20 +105,26 @@ func TestREP6OneShard(t *testing.T) {
 // AUTH-2: a request of an operator covers what earlier processes have admitted and what this one has admitted before it.
 func TestAUTH2RequestsCover(t *testing.T) {
 	s := memory.New()
-	old := open(t, s)
+	old := openSingle(t, s)
 	earlier := subscription("sub_1", "a")
+	request := func(p *Single) store.ControlPosition {
+		t.Helper()
+		at, err := p.Request(t.Context())
+		must(t, err)
+		return at
+	}
 	for range 3 {
-		old.Request()
+		request(old)
 	}
 	earlier.Admitted = old.position()
 	if _, err := old.Admit(t.Context(), earlier, engine.Quota{}); err != nil {
 		t.Fatal(err)
 	}
-	r := open(t, s)
+	r := openSingle(t, s)
 	before := r.position()
-	first := r.Request()
+	first := request(r)
 	between := r.position()
-	second := r.Request()
+	second := request(r)
 	for what, c := range map[string]struct {
 		admitted, request store.ControlPosition
 		covered           bool
