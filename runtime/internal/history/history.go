@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -41,7 +40,7 @@ func Of(s store.Store, now func() time.Time, changes func(old, now wire.Descript
 	if shared, ok := s.(engine.Shared); ok {
 		return &Memory{shared, true, changes}
 	}
-	return &Memory{&latestSchemas{store: s, now: now, logs: map[string]store.EventLog{}}, false, changes}
+	return &Memory{latestSchemas{s, now}, false, changes}
 }
 
 // A Recollection compares a registration with the stored schemas of its type.
@@ -149,9 +148,6 @@ func (r *Recollection) raiseFloor(ctx context.Context) error {
 type latestSchemas struct {
 	store store.Store
 	now   func() time.Time
-
-	mu   sync.Mutex
-	logs map[string]store.EventLog
 }
 
 // A schemaEntry is the data of an entry in a log of schemas.
@@ -161,22 +157,13 @@ type schemaEntry struct {
 	Floor         store.Position  `json:"floor,omitempty"`
 }
 
-// openLog returns the log with the schemas of a type. Only its newest entry is used. The log's name contains a slash,
+// openLog opens the log with the schemas of a type. Only its newest entry is used. The log's name contains a slash,
 // unlike event names.
-func (l *latestSchemas) openLog(ctx context.Context, event string) (store.EventLog, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if log := l.logs[event]; log != nil {
-		return log, nil
-	}
-	log, err := l.store.OpenLog(ctx, "type/"+event, store.LogOptions{MaxCount: 1})
-	if err == nil {
-		l.logs[event] = log
-	}
-	return log, err
+func (l latestSchemas) openLog(ctx context.Context, event string) (store.EventLog, error) {
+	return l.store.OpenLog(ctx, "type/"+event, store.LogOptions{MaxCount: 1})
 }
 
-func (l *latestSchemas) History(ctx context.Context, event string) ([]engine.SchemaVersion, error) {
+func (l latestSchemas) History(ctx context.Context, event string) ([]engine.SchemaVersion, error) {
 	if !l.store.Durable() {
 		return nil, nil
 	}
@@ -201,7 +188,7 @@ func (l *latestSchemas) History(ctx context.Context, event string) ([]engine.Sch
 	return []engine.SchemaVersion{v}, err
 }
 
-func (l *latestSchemas) AddSchema(ctx context.Context, event string, v engine.SchemaVersion, _ int) error {
+func (l latestSchemas) AddSchema(ctx context.Context, event string, v engine.SchemaVersion, _ int) error {
 	if !l.store.Durable() {
 		return nil
 	}
