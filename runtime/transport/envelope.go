@@ -165,12 +165,7 @@ func (w *walker) readMessage(bound int) (env envelope, bad *malformedError) {
 		}
 		var value json.RawMessage
 		if string(name) == "params" && len(w.data) <= bound && w.dec.PeekKind() == '{' {
-			env.params, ok = w.readObject(func(w *walker, name []byte) (ok bool) {
-				if value, ok = w.readValue(); string(name) == "_meta" {
-					env.meta = value
-				}
-				return ok
-			})
+			env.params, env.meta, ok = w.readParams()
 			return ok
 		}
 		if value, ok = w.readValue(); !ok {
@@ -239,13 +234,7 @@ func (w *walker) readMessage(bound int) (env envelope, bad *malformedError) {
 func metaOf(params json.RawMessage) (meta json.RawMessage) {
 	w := newWalker(params)
 	defer w.release()
-	w.readObject(func(w *walker, name []byte) bool {
-		value, ok := w.readValue()
-		if string(name) == "_meta" {
-			meta = value
-		}
-		return ok
-	})
+	_, meta, _ = w.readParams()
 	return meta
 }
 
@@ -276,16 +265,6 @@ func (w *walker) release() {
 
 // atEnd reports whether only white space follows.
 func (w *walker) atEnd() bool { return len(bytes.Trim(w.data[w.dec.InputOffset():], " \t\r\n")) == 0 }
-
-// walkObject calls f with the name of each member of the object in data. The function must read the member's value. It
-// returns false if data is not a single valid object, if a member is repeated, or if f returns false.
-func walkObject(data []byte, f func(w *walker, name []byte) bool) bool {
-	w := newWalker(data)
-	defer w.release()
-	var seen nameSet
-	_, ok := w.readObject(func(w *walker, name []byte) bool { return !seen.add(name) && f(w, name) })
-	return ok && w.atEnd()
-}
 
 // A nameSet is a set of member names of an object.
 type nameSet struct {
@@ -353,12 +332,29 @@ func (w *walker) readValue() (json.RawMessage, bool) {
 	return w.data[end-int64(len(value)) : end : end], true
 }
 
-// eachMember calls f with each member of a JSON object. It returns false in the same cases as walkObject.
-func eachMember(data []byte, f func(name string, value json.RawMessage) bool) bool {
-	return walkObject(data, func(w *walker, name []byte) bool {
+// readParams reads an object and returns its text and its member _meta.
+func (w *walker) readParams() (params, meta json.RawMessage, ok bool) {
+	params, ok = w.readObject(func(w *walker, name []byte) bool {
 		value, ok := w.readValue()
-		return ok && f(string(name), value)
+		if string(name) == "_meta" {
+			meta = value
+		}
+		return ok
 	})
+	return params, meta, ok
+}
+
+// eachMember calls f with each member of the object in data. It returns false if data is not a single valid object, if a
+// member is repeated, or if f returns false.
+func eachMember(data []byte, f func(name string, value json.RawMessage) bool) bool {
+	w := newWalker(data)
+	defer w.release()
+	var seen nameSet
+	_, ok := w.readObject(func(w *walker, name []byte) bool {
+		value, ok := w.readValue()
+		return ok && !seen.add(name) && f(string(name), value)
+	})
+	return ok && w.atEnd()
 }
 
 // member returns the named member of a JSON object, or nil if it does not exist.
