@@ -20,7 +20,36 @@ type lock struct {
 
 // Lock locks the key. If ctx ends before the key is available, Lock returns the context's error.
 func (l *Locks[K]) Lock(ctx context.Context, k K) (unlock func(), err error) {
+	x := l.join(k)
+	if err := ctx.Err(); err != nil {
+		l.leave(k, x)
+		return nil, err
+	}
+	select {
+	case x.token <- struct{}{}:
+		return func() { <-x.token; l.leave(k, x) }, nil
+	case <-ctx.Done():
+		l.leave(k, x)
+		return nil, ctx.Err()
+	}
+}
+
+// TryLock locks the key if that does not require waiting.
+func (l *Locks[K]) TryLock(k K) (unlock func(), ok bool) {
+	x := l.join(k)
+	select {
+	case x.token <- struct{}{}:
+		return func() { <-x.token; l.leave(k, x) }, true
+	default:
+		l.leave(k, x)
+		return nil, false
+	}
+}
+
+// join returns the lock of the key. The caller must call leave when it no longer uses the lock.
+func (l *Locks[K]) join(k K) *lock {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.held == nil {
 		l.held = map[K]*lock{}
 	}
@@ -30,24 +59,14 @@ func (l *Locks[K]) Lock(ctx context.Context, k K) (unlock func(), err error) {
 		l.held[k] = x
 	}
 	x.users++
-	l.mu.Unlock()
-	leave := func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if x.users--; x.users == 0 {
-			delete(l.held, k)
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		leave()
-		return nil, err
-	}
-	select {
-	case x.token <- struct{}{}:
-		return func() { <-x.token; leave() }, nil
-	case <-ctx.Done():
-		leave()
-		return nil, ctx.Err()
+	return x
+}
+
+func (l *Locks[K]) leave(k K, x *lock) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x.users--; x.users == 0 {
+		delete(l.held, k)
 	}
 }
 

@@ -47,3 +47,24 @@ func TestLocks(t *testing.T) {
 		}
 	})
 }
+
+// Who does not wait gets the key only if nobody holds it, and leaves nothing behind.
+func TestTryLock(t *testing.T) {
+	var l Locks[string]
+	unlock, ok := l.TryLock("a")
+	if !ok {
+		t.Fatal("a free key is held")
+	}
+	if _, ok := l.TryLock("a"); ok {
+		t.Error("a held key is free")
+	}
+	unlock()
+	if unlock, err := l.Lock(t.Context(), "a"); err != nil {
+		t.Error(err)
+	} else {
+		unlock()
+	}
+	if n := l.Len(); n != 0 {
+		t.Errorf("%d keys are kept", n)
+	}
+}

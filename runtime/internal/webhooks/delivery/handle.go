@@ -65,8 +65,6 @@ type Handle struct {
 	gapped  bool // has a gap that no subscribe response reported
 	untold  bool // has an earlier gap that no attempt has signaled: stored progress stays before it
 	overdue bool // its expiry was reported
-	// detached is true if the record is kept without the handle and must be stored as open.
-	detached bool
 }
 
 // An Entry describes a subscription for [Engine.Add].
@@ -348,20 +346,6 @@ func (h *Handle) Stop() {
 func (h *Handle) Remove() {
 	h.e.mu.Lock()
 	defer h.e.mu.Unlock()
-	h.end()
-	h.release()
-}
-
-// Detach is like [Handle.Remove], but keeps the subscription's record so that it can be added again later. The record
-// is stored as open before the log's mark moves, so no occurrence is skipped.
-func (h *Handle) Detach() {
-	h.e.mu.Lock()
-	defer h.e.mu.Unlock()
-	h.advanceParked()
-	if !h.hasEnded() && !h.untold && h.log != nil {
-		h.detached = true
-		h.e.markDirty(h)
-	}
 	h.end()
 	h.release()
 }

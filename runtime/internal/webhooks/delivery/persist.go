@@ -113,7 +113,7 @@ func (e *Engine) scheduleWrite(h *Handle) {
 // markDirty marks h as dirty, because its progress or state differs from the record.
 func (e *Engine) markDirty(h *Handle) {
 	s := h.shard
-	if s.closed || h.dirty || h.hasEnded() && !h.detached {
+	if s.closed || h.dirty || h.hasEnded() {
 		return
 	}
 	h.dirty = true
@@ -236,9 +236,6 @@ func (s *Shard) save(ctx context.Context, marks bool) error {
 	defer e.mu.Unlock()
 	if err == nil {
 		e.saver.pause = 0
-		for _, h := range snap.owners {
-			h.detached = h.detached && h.dirty
-		}
 		if snap.made {
 			e.trimmer.advance(trimDelay)
 		}
@@ -295,10 +292,10 @@ func (s *Shard) collect(marks bool) *snapshot {
 			e.mu.Lock()
 		}
 		h.advanceParked()
-		if h.hasEnded() && !h.detached || h.untold {
+		if h.hasEnded() || h.untold {
 			continue
 		}
-		open := h.detached || !h.isQuiet()
+		open := !h.isQuiet()
 		if !open && !h.open && !h.touched {
 			continue // the mark covers it
 		}

@@ -3,6 +3,7 @@ package subscriber_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing/synctest"
 
@@ -42,6 +43,7 @@ type author struct {
 	heard   []string
 	accepts func(ctx context.Context, sub eventtype.Subscription) error // OnSubscribe
 	refuses func(principal string) *events.Error                        // when it is asked again
+	leaves  func(sub eventtype.Subscription)                            // OnUnsubscribe
 }
 
 // set changes the hooks.
@@ -70,6 +72,12 @@ func (a *author) Subscribed(ctx context.Context, sub eventtype.Subscription, _ e
 }
 
 func (a *author) Unsubscribed(sub eventtype.Subscription, _ eventtype.Arguments) {
+	a.mu.Lock()
+	leaves := a.leaves
+	a.mu.Unlock()
+	if leaves != nil {
+		leaves(sub)
+	}
 	a.note("off " + sub.Principal)
 }
 
@@ -101,4 +109,17 @@ func (p *process) hooks(what string, want ...string) {
 	if got := slices.Sorted(slices.Values(p.author.heard)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 		p.f.t.Errorf("%s: hooks heard %q, want %q", what, got, want)
 	}
+}
+
+// heardOf returns what the hooks have heard of a principal, in order.
+func (a *author) heardOf(principal string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var heard []string
+	for _, line := range a.heard {
+		if what, of, _ := strings.Cut(line, " "); of == principal {
+			heard = append(heard, what)
+		}
+	}
+	return strings.Join(heard, " ")
 }

@@ -88,7 +88,7 @@ func (o orphanedShard) endAll() error {
 			err = o.endSubscription(ctx, page[i].ID)
 		}
 		if err != nil {
-			if !o.checkFenced(err) {
+			if !errors.Is(o.fencedToClosed(err), errShardClosed) {
 				o.w.o.Log.Internal(ctx, "ending the subscriptions of "+of.String(), err)
 			}
 			return err
@@ -112,14 +112,11 @@ func (o orphanedShard) endSubscription(ctx context.Context, id string) error {
 	case err != nil || !ok || o.w.isServed(shardOfRecord(&r)) || o.w.isForged(ctx, &r):
 		return err
 	case Lapsed(&r, o.w.Now()):
-		err = o.w.endRecord(ctx, o.ownedShard, &r, nil)
+		_, err = o.deleteLapsed(ctx, &r)
 	default:
 		err = o.w.endRecord(ctx, o.ownedShard, &r, o.w.orphanError(r.Event))
 	}
 	o.w.Changed(r.ID, shardOfRecord(&r)) // the type may be registered by now
-	if errors.Is(err, errConflict) {
-		return nil // it was just refreshed; Changed reads it again
-	}
 	return err
 }
 

@@ -56,10 +56,7 @@ func (p *ownedShard) removeShard() {
 		w.unfollow(p.et, log)
 	}
 	for _, h := range live {
-		if w.removeLive(h) {
-			h.Handle.Remove()
-			w.host.Release(h.Identity(), h.Arguments())
-		}
+		w.endLive(w.ctx, h, endMoved)
 	}
 }
 
@@ -73,44 +70,17 @@ func (p *ownedShard) checkFenced(err error) bool {
 }
 
 // deleteLapsed deletes the record of an expired subscription. It first writes r by compare-and-swap. If another process
-// has refreshed the subscription since r was read, it returns [errConflict].
-func (p *ownedShard) deleteLapsed(ctx context.Context, r *store.Subscription) error {
-	revision, err := p.owned.PutSubscription(ctx, *r)
-	switch {
-	case errors.Is(err, store.ErrConflict):
-		return errConflict
-	case err != nil:
-		return err
+// has changed the record since r was read, deleteLapsed queues the record for another read and returns false.
+func (p *ownedShard) deleteLapsed(ctx context.Context, r *store.Subscription) (deleted bool, err error) {
+	_, err = p.owned.PutSubscription(ctx, *r)
+	if errors.Is(err, store.ErrConflict) {
+		p.w.Changed(r.ID, shardOfRecord(r))
+		return false, nil
 	}
-	r.Revision = revision
-	return p.owned.DeleteSubscription(ctx, r.ID, r.Generation)
-}
-
-// expire ends a live subscription that has expired, unless it has since been refreshed. It reads the record first,
-// because the notification of a refresh by another process might still be in flight. If another process changes the
-// record meanwhile, expire queues it for another read, which extends or ends the subscription.
-func (w *Subscriptions) expire(ctx context.Context, h *Live) {
-	r, ok, err := w.store.Subscription(ctx, h.ID)
-	if err == nil && ok && r.Generation == h.Generation {
-		if !Lapsed(&r, w.Now()) {
-			h.Handle.Extend(r.ExpiresAt)
-			w.applyRecord(h, &r)
-			return
-		}
-		err = h.ownedShard.deleteLapsed(ctx, &r)
+	if err == nil {
+		err = p.owned.DeleteSubscription(ctx, r.ID, r.Generation)
 	}
-	if err != nil {
-		if !errors.Is(err, errConflict) && !h.ownedShard.checkFenced(err) {
-			w.o.Log.Internal(ctx, "ending webhook subscription "+h.ID, err)
-		}
-		w.Changed(h.ID, h.ownedShard.ownership.ShardFence().Shard)
-		return
-	}
-	if w.removeLive(h) {
-		h.Handle.Remove()
-		w.callOnUnsubscribe(h)
-		w.logEvent(ctx, "webhook subscription expires", h)
-	}
+	return err == nil, p.fencedToClosed(err)
 }
 
 // compareEvery is the interval at which an owner compares its live subscriptions with the records. The comparison is

@@ -307,11 +307,11 @@ func (p *ownedShard) restoreOne(ctx context.Context, r store.Subscription) error
 	changed := p.touched == nil || p.touched[r.ID]
 	w.mu.Unlock()
 	if changed {
-		now, ok, err := w.store.Subscription(ctx, r.ID)
-		if err != nil || !ok {
+		now, err := w.readRecord(ctx, r.ID)
+		if err != nil || now == nil {
 			return err
 		}
-		r = now
+		r = *now
 	}
 	if w.ownedShardOf(p.ownership.ShardFence().Shard) != p {
 		return errShardClosed
@@ -327,14 +327,6 @@ func (w *Subscriptions) restoreRecord(ctx context.Context, p *ownedShard, r *sto
 		return nil
 	}
 	r.NotBefore = w.limitHold(r.NotBefore)
-	if Lapsed(r, w.Now()) {
-		err := p.fencedToClosed(w.endRecord(ctx, p, r, nil))
-		if errors.Is(err, errConflict) {
-			w.Changed(r.ID, shardOfRecord(r))
-			return nil
-		}
-		return err
-	}
 	var a eventtype.Arguments
 	err := errShardClosed // the shard is being given away
 	d := p.et.Current()
@@ -479,11 +471,8 @@ func (w *Subscriptions) isForged(ctx context.Context, r *store.Subscription) boo
 
 var errForged = errors.New("its principal, URL, event type or arguments do not match its id")
 
-// endRecord ends a stored subscription that is not live. If reason is non-nil, it sends a terminated envelope.
+// endRecord ends a stored subscription that is not live, and sends a terminated envelope.
 func (w *Subscriptions) endRecord(ctx context.Context, p *ownedShard, r *store.Subscription, reason *events.Error) error {
-	if reason == nil {
-		return p.deleteLapsed(ctx, r)
-	}
 	if err := p.owned.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
 		return err
 	}

@@ -53,35 +53,31 @@ func (w *Subscriptions) Subscribe(ctx context.Context, q *Request) (*Result, err
 }
 
 // findRecord returns the record with the id. The result ok is false if the record does not exist or has expired. If
-// this process has yet to restore the subscription, findRecord restores it first. The caller must hold the key.
+// this process has yet to restore or to end the subscription, findRecord does so first. The caller must hold the key.
 func (w *Subscriptions) findRecord(ctx context.Context, id string) (r store.Subscription, ok bool, err error) {
-	if r, ok, err = w.store.Subscription(ctx, id); err != nil {
+	known, err := w.readRecord(ctx, id)
+	if err == nil && w.isOutdated(id, known) {
+		if err = w.reconcile(ctx, id, known); err != nil && !errors.Is(err, errShardClosed) {
+			return r, false, fault.Typed(err)
+		}
+		if known, err = w.readRecord(ctx, id); err == nil && w.hasEnded(known) && w.Get(id) != nil {
+			err = errConflict // another process keeps changing it
+		}
+	}
+	if err != nil || known == nil {
 		return r, false, err
 	}
-	h, over := w.Get(id), !ok || Lapsed(&r, w.Now())
-	switch {
-	case h != nil && over:
-		w.removeLive(h)
-		h.Handle.Detach() // another process may have refreshed it
-		if ok {
-			if err := h.ownedShard.deleteLapsed(ctx, &r); err != nil && !errors.Is(err, errConflict) && !h.ownedShard.checkFenced(err) {
-				w.o.Log.Internal(ctx, "deleting webhook subscription "+id, err)
-			}
-		}
-		w.callOnUnsubscribe(h)
-		return r, false, errConflict
-	case over || h != nil:
-		return r, !over, nil
+	return *known, !w.hasEnded(known), nil
+}
+
+// isOutdated reports whether this process has yet to restore or to end the subscription of a record.
+func (w *Subscriptions) isOutdated(id string, r *store.Subscription) bool {
+	live := w.Get(id) != nil
+	if live || w.hasEnded(r) {
+		return live && w.hasEnded(r)
 	}
-	p := w.ownedShardOf(shardOfRecord(&r))
-	if p == nil || !p.needsRestore(&r) {
-		return r, true, nil
-	}
-	if err := w.reconcile(ctx, id, &r); err != nil && !errors.Is(err, errShardClosed) {
-		return r, true, fault.Typed(err)
-	}
-	r, ok, err = w.store.Subscription(ctx, id)
-	return r, ok && !Lapsed(&r, w.Now()), err
+	p := w.ownedShardOf(shardOfRecord(r))
+	return p != nil && p.needsRestore(r)
 }
 
 // createSubscription creates a new subscription. If an expired record exists, it is replaced.
@@ -426,14 +422,11 @@ func (w *Subscriptions) Remove(ctx context.Context, id string) (bool, error) {
 			return false, err
 		}
 	}
-	if h := w.Get(id); h != nil && w.removeLive(h) {
-		h.Handle.Remove()
-		if h.Ours() {
-			w.callOnUnsubscribe(h)
-			w.logEvent(ctx, "webhook subscription ends by unsubscribe", h)
+	if h := w.Get(id); h != nil {
+		if h.Ours() && w.endLive(ctx, h, endUnsubscribed) {
 			return ok && !Lapsed(&r, w.Now()), nil
 		}
-		w.host.Release(h.Identity(), h.Arguments())
+		w.endLive(ctx, h, endMoved) // its owner calls OnUnsubscribe
 	}
 	ctx, cancel := notifyContext(ctx)
 	defer cancel()

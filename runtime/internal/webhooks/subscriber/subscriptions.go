@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/keylock"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
@@ -86,7 +87,8 @@ type Live struct {
 	refreshed int64
 	schema    string
 	dialect   wire.Dialect
-	next      *Live // the life that replaced this one, see replace
+	next      *Live         // the life that replaced this one, see replace
+	reason    *events.Error // given to End; nil if End was not called
 
 	gaps store.ControlPosition // gaps up to it have been signaled; guarded by Subscriptions.mu
 }
@@ -256,22 +258,6 @@ func (w *Subscriptions) argumentsSize(a eventtype.Arguments) int {
 	return n
 }
 
-// removeLive removes h from the live subscriptions. It returns false if h is no longer live.
-func (w *Subscriptions) removeLive(h *Live) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.byID[h.ID] != h {
-		return false
-	}
-	delete(w.byID, h.ID)
-	delete(h.ownedShard.live, h)
-	if h.ownedShard.touched != nil {
-		h.ownedShard.touched[h.ID] = true // the restore may have read its record already
-	}
-	w.host.Give(h.Principal, h.charge)
-	return true
-}
-
 // runInBackground runs f in a goroutine that Shutdown waits for. It returns false if the server is shutting down.
 func (w *Subscriptions) runInBackground(f func()) bool {
 	w.mu.Lock()
@@ -383,16 +369,7 @@ func (w *Subscriptions) Shutdown(ctx context.Context) error {
 		return errors.Join(err, ctx.Err())
 	}
 	if !w.o.Durable {
-		w.Each(func(*Live) bool { return true }, func(h *Live) {
-			if w.removeLive(h) {
-				w.callOnUnsubscribe(h)
-			}
-		})
+		w.Each(func(*Live) bool { return true }, func(h *Live) { w.endLive(ctx, h, endStopped) })
 	}
 	return err
-}
-
-// callOnUnsubscribe calls OnUnsubscribe for an ended subscription (SRV-3).
-func (w *Subscriptions) callOnUnsubscribe(h *Live) {
-	w.host.Leave(h.Identity(), h.Arguments())
 }

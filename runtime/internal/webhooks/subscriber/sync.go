@@ -1,6 +1,7 @@
 package subscriber
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -17,8 +18,8 @@ import (
 // A syncQueue is a queue of the ids of records to reread, without duplicates.
 type syncQueue struct {
 	mu      sync.Mutex
-	waiting map[string]engine.Shard
-	order   []string
+	waiting map[string]engine.Shard // records that have not been reread
+	order   []string                // of these, the records that no goroutine has taken
 	workers int
 }
 
@@ -78,10 +79,11 @@ func (w *Subscriptions) queueSync(id string, of engine.Shard) {
 	if q.waiting == nil {
 		q.waiting = map[string]engine.Shard{}
 	}
-	if _, ok := q.waiting[id]; !ok {
+	known, ok := q.waiting[id]
+	if !ok {
 		q.order = append(q.order, id)
 	}
-	q.waiting[id] = of
+	q.waiting[id] = cmp.Or(of, known)
 	if q.workers < maxSyncs {
 		q.workers++
 		if !w.runInBackground(w.syncQueued) {
@@ -90,7 +92,8 @@ func (w *Subscriptions) queueSync(id string, of engine.Shard) {
 	}
 }
 
-// syncQueued reconciles the queued records until the queue is empty.
+// syncQueued reconciles the queued records until the queue is empty. It does not wait for a request or a hook that holds
+// the key of a record.
 func (w *Subscriptions) syncQueued() {
 	q := &w.syncs
 	for {
@@ -102,13 +105,36 @@ func (w *Subscriptions) syncQueued() {
 			return
 		}
 		id := q.order[0]
-		of := q.waiting[id]
 		q.order = q.order[1:]
-		delete(q.waiting, id)
 		q.mu.Unlock()
-		err := w.reconcileID(w.ctx, id)
-		if err == nil || errors.Is(err, errShardClosed) || w.ctx.Err() != nil {
+		if unlock, ok := w.keys.TryLock(id); ok {
+			w.syncRecord(id, unlock)
 			continue
+		}
+		w.runInBackground(func() {
+			if unlock, err := w.keys.Lock(w.ctx, id); err == nil {
+				w.syncRecord(id, unlock)
+			}
+		})
+	}
+}
+
+// syncRecord rereads a queued record and reconciles the live subscription with it. The caller must hold the key, which
+// syncRecord releases. If the subscription ends, syncRecord does not wait for the hook.
+func (w *Subscriptions) syncRecord(id string, unlock func()) {
+	q := &w.syncs
+	q.mu.Lock()
+	of := q.waiting[id]
+	delete(q.waiting, id)
+	q.mu.Unlock()
+	r, err := w.readRecord(w.ctx, id)
+	finish := func() {
+		if err == nil {
+			err = w.reconcile(w.ctx, id, r)
+		}
+		unlock()
+		if err == nil || errors.Is(err, errShardClosed) || w.ctx.Err() != nil {
+			return
 		}
 		w.o.Log.Internal(w.ctx, "synchronizing webhook subscription "+id, fault.Unseen{Err: err})
 		select {
@@ -117,62 +143,64 @@ func (w *Subscriptions) syncQueued() {
 			w.Changed(id, of)
 		}
 	}
+	h := w.Get(id)
+	ends := h != nil && err == nil && (w.hasEnded(r) || r.Generation != h.Generation)
+	if !ends || !w.runInBackground(finish) {
+		finish()
+	}
 }
 
-// reconcileID reads the record with the id and reconciles the live subscription with it.
-func (w *Subscriptions) reconcileID(ctx context.Context, id string) error {
-	unlock, err := w.keys.Lock(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer unlock()
+// readRecord returns the record with the id, or nil if it does not exist.
+func (w *Subscriptions) readRecord(ctx context.Context, id string) (*store.Subscription, error) {
 	r, ok, err := w.store.Subscription(ctx, id)
-	if err != nil {
-		return err
+	if err != nil || !ok {
+		return nil, err
 	}
-	if !ok {
-		return w.reconcile(ctx, id, nil)
-	}
-	return w.reconcile(ctx, id, &r)
+	return &r, nil
 }
+
+// hasEnded reports whether the record does not exist or has expired.
+func (w *Subscriptions) hasEnded(r *store.Subscription) bool { return r == nil || Lapsed(r, w.Now()) }
 
 // reconcile makes the live subscription with the id match its record, which is nil if it does not exist. It ends the
 // subscription, makes it live, or applies the changes and starts the pending actions. The caller must hold the key.
 func (w *Subscriptions) reconcile(ctx context.Context, id string, r *store.Subscription) error {
-	var p *ownedShard
-	if r != nil {
-		p = w.ownedShardOf(shardOfRecord(r))
-	}
 	h := w.Get(id)
-	over := r == nil || Lapsed(r, w.Now())
-	if h != nil && !over && r.Generation == h.Generation && h.ownedShard.isClosing(shardOfRecord(r)) {
+	if r == nil {
+		if h != nil {
+			w.endLive(ctx, h, endElsewhere)
+		}
+		return nil
+	}
+	p, lapsed := w.ownedShardOf(shardOfRecord(r)), Lapsed(r, w.Now())
+	if h != nil && !lapsed && r.Generation == h.Generation && h.ownedShard.isClosing(shardOfRecord(r)) {
 		return nil // deliveries in flight finish, and the next owner reads the record
 	}
-	if h != nil && (over || r.Generation != h.Generation || p != h.ownedShard) {
-		if w.removeLive(h) {
-			h.Handle.Remove()
-			switch {
-			case over:
-				old := h
-				w.runInBackground(func() { w.callOnUnsubscribe(old) }) // its hook may be slow
-				w.logEvent(ctx, "webhook subscription has ended elsewhere", h)
-			case r.Generation != h.Generation:
-				w.callOnUnsubscribe(h) // before the new one calls Join: the author sees both (SRV-3)
-				w.logEvent(ctx, "webhook subscription has ended and begun elsewhere", h)
-			default:
-				w.host.Release(h.Identity(), h.Arguments())
-			}
+	owner := p
+	if p == nil && h != nil {
+		owner = h.ownedShard
+	}
+	if lapsed && owner != nil {
+		if deleted, err := owner.deleteLapsed(ctx, r); !deleted {
+			return err
 		}
-		h = nil
 	}
 	switch {
-	case r == nil || p == nil:
-		return nil
 	case h == nil:
-		return w.restoreRecord(p.ownership.Context(), p, r)
+	case lapsed:
+		w.endLive(ctx, h, endExpired)
+	case r.Generation != h.Generation:
+		w.endLive(ctx, h, endReplaced) // before the new one calls Join: the author sees both (SRV-3)
+	case p == h.ownedShard:
+		w.applyRecord(h, r)
+		return nil
+	case !w.endLive(ctx, h, endMoved):
+		return nil // End deletes its record
 	}
-	w.applyRecord(h, r)
-	return nil
+	if p == nil || lapsed {
+		return nil
+	}
+	return w.restoreRecord(p.ownership.Context(), p, r)
 }
 
 // applyRecord applies a record to its live subscription.
@@ -191,8 +219,8 @@ func (w *Subscriptions) applyRecord(h *Live, r *store.Subscription) {
 	} else {
 		h.Handle.Pause(r.PausedAt)
 	}
+	h.Handle.Extend(r.ExpiresAt) // also if this process has reported its expiry
 	if fresh {
-		h.Handle.Extend(r.ExpiresAt) // it may have expired locally
 		h.Handle.Refresh(*r, time.Time{})
 	} else {
 		h.Handle.HoldUntil(r.NotBefore)
