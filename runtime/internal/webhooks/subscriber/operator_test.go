@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,9 +15,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -287,6 +290,91 @@ func TestSRV8ReplayOfACheck(t *testing.T) {
 		f.gone("ended", res.ID)
 		p.hooks("one subscription all the time", "on ann", "off ann")
 	})
+}
+
+// SRV-8: a replay of a check that meets the end of the ownership stays pending although its record is stored, and the next
+// owner performs it. Neither author hears of an end.
+func TestSRV8ReplayOfACheckWhileTheShardMoves(t *testing.T) {
+	bubble(t, func(t *testing.T, f *deployment) {
+		p := f.process(withCheck).own()
+		res := p.subscribe("ann", origin+"a")
+		p.typ.Put("1")
+		time.Sleep(while)
+		f.r.wants("found", "a", "1")
+		before, _ := f.stored(res.ID)
+		owning := p.owning
+		p.inject([]string{"Owned.PutSubscription"}, sync.OnceValue(func() error {
+			close(p.ownership.draining)
+			<-owning
+			return nil
+		}))
+		if err := p.replay(t.Context(), res.ID, *res.Cursor, 0); !errors.As(err, new(*operator.AcceptedError)) {
+			t.Errorf("at the old owner: %v", err)
+		}
+		r, _ := f.stored(res.ID)
+		if r.Generation == before.Generation || !r.Actions[0].Done.IsZero() {
+			t.Fatalf("the record of the replay is not stored, or the replay is done: %+v", r)
+		}
+		p.free()
+		next := f.process(withCheck)
+		next.typ.Put("1") // its upstream is the same
+		next.own()
+		time.Sleep(time.Minute)
+		if r, _ = f.stored(res.ID); r.Actions[0].Done.IsZero() || r.Actions[0].Failure != nil {
+			t.Errorf("at the next owner: %+v", r.Actions)
+		}
+		if n := count(f.r, "a", "1"); n < 2 {
+			t.Errorf("it was delivered %d times", n)
+		}
+		p.hooks("at the old owner", "on ann")
+		next.hooks("at the next owner", "restored ann")
+	})
+}
+
+// SRV-8, HOOK-7: a replay of a check goes on if the response of the store to its record is lost, and the subscription
+// ends if an end began before the replay. It does not repeat a gap.
+func TestSRV8ReplayOfACheckMeanwhile(t *testing.T) {
+	end := terminated(fault.Revoked())
+	for name, c := range map[string]struct {
+		during func(p *process, id string)
+		want   []string
+		hooks  []string
+	}{
+		"the response is lost": {func(p *process, _ string) {
+			var lost atomic.Bool
+			p.store.Inject(memcluster.Faults{Lost: func(op string) bool { return op == "Owned.PutSubscription" && !lost.Swap(true) }})
+		}, []string{"1", "1", "2"}, []string{"on ann"}},
+		"a gap was signaled before": {func(p *process, _ string) {
+			p.GapOfType(p.typ, p.f.request())
+			time.Sleep(while)
+		}, []string{"1", "gap", "1", "2"}, []string{"on ann"}},
+		"it is ended": {func(p *process, id string) {
+			p.slow(2*time.Second, "Owned.DeleteSubscription")
+			go p.End(p.Get(id), fault.Revoked())
+			time.Sleep(time.Second)
+		}, []string{"1", "1", end}, []string{"on ann", "off ann"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *deployment) {
+				p := f.process(withCheck).own()
+				res := p.subscribe("ann", origin+"a")
+				p.typ.Put("1")
+				time.Sleep(while)
+				c.during(p, res.ID)
+				if err := p.replay(t.Context(), res.ID, *res.Cursor, 0); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(2 * while)
+				p.typ.Put("2")
+				time.Sleep(while)
+				f.r.wants("in all", "a", c.want...)
+				p.hooks("in all", c.hooks...)
+				if _, ok := f.stored(res.ID); ok != !slices.Contains(c.want, end) {
+					t.Errorf("stored: %v", ok)
+				}
+			})
+		})
+	}
 }
 
 // AUTH-2: all subscriptions are asked for once per interval, although the hook is slow, and not all at the same time.

@@ -38,7 +38,12 @@ func TestOnePath(t *testing.T) {
 			})
 		}
 	}
-	for called, want := range map[string][]string{"removeLive": {"endLive"}} {
+	for called, want := range map[string][]string{
+		"removeLive": {"endLive"},
+		"addLive":    {"start"},
+		"start":      {"begin"},
+		"engine.Add": {"endRecord", "start"}, // endRecord only sends an envelope
+	} {
 		if got := slices.Sorted(slices.Values(callers[called])); !slices.Equal(got, want) {
 			t.Errorf("%s is called by %q, want %q", called, got, want)
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // ReplayTime is the maximum time that an ActionReplay waits for a check.
@@ -191,8 +190,9 @@ func (w *Subscriptions) replayFromCheck(ctx context.Context, h *Live, a eventtyp
 
 var errReplayTime = fmt.Errorf("the check did not return within %s: %w", ReplayTime, events.Upstream(""))
 
-// startNewLife replaces h with a new life of the same subscription. The new life uses the given reader. It does not
-// call the hooks. After an error, h continues.
+// startNewLife replaces h with a new life of the same subscription, which uses the given reader. It does not call the
+// hooks. After an error, h continues. If the new record is already stored, the subscription then continues from the
+// cursor of the replay, here or at the next owner.
 func (w *Subscriptions) startNewLife(ctx context.Context, h *Live, reader boundReader, cursor string) (*Live, error) {
 	unlock, err := w.keys.Lock(ctx, h.ID)
 	if err != nil {
@@ -202,79 +202,25 @@ func (w *Subscriptions) startNewLife(ctx context.Context, h *Live, reader boundR
 	if w.Get(h.ID) != h {
 		return nil, delivery.ErrClosed
 	}
-	records := h.ownedShard.owned
-	old, r, err := w.storeNewLife(ctx, records, h.ID, cursor)
-	if err != nil {
-		return nil, err
+	p, generation := h.ownedShard, newGeneration()
+	r, err := w.editRecordWith(ctx, p.owned.PutSubscription, h.ID, func(r *store.Subscription) bool {
+		r.Generation, r.Progress = generation, store.Progress{Upstream: cursor}
+		return true
+	})
+	b := &beginning{earlier: h, reader: reader}
+	if err = p.fencedToClosed(w.confirmStored(&r, r.Revision, err)); err == nil {
+		err = w.begin(ctx, p, &r, b)
 	}
-	next := &Live{ownedShard: h.ownedShard, admitted: h.admitted, created: h.created, ID: h.ID, Principal: h.Principal, Type: h.Type, Generation: r.Generation,
-		charge: h.charge, reader: reader}
-	next.Handle, err = w.engine.Add(ctx, delivery.Entry{Subscription: r, Reader: reader, Shard: h.ownedShard.shard, Begin: reader.attach})
-	if err == nil && !w.replaceLive(h, next) {
-		// It was ended meanwhile, which does not require the key.
-		next.Handle.Remove()
-		w.deleteUnstarted(&r)
-		return nil, errNoRecord
+	switch {
+	case err == nil:
+		h.Handle.Remove()
+		w.logEvent(ctx, "webhook subscription is replayed", b.live, slog.Uint64("generation", generation))
+	case errors.Is(err, errNoRecord): // it was ended meanwhile, which does not require the key
+		w.deleteUnstarted(&store.Subscription{ID: h.ID, Generation: generation})
+	case !errors.Is(err, errShardClosed):
+		w.Changed(h.ID, shardOfRecord(&r))
 	}
-	if err != nil {
-		w.restoreRecordOf(records, &r, &old)
-		return nil, err
-	}
-	h.Handle.Remove()
-	w.logEvent(ctx, "webhook subscription is replayed", next, slog.Uint64("generation", next.Generation))
-	w.endIncompatible(next)
-	return next, nil
-}
-
-// storeNewLife stores the record of a new life, which begins at the cursor. It preserves concurrent changes by other
-// processes, such as a new secret.
-func (w *Subscriptions) storeNewLife(ctx context.Context, records engine.Owned, id, cursor string) (old, r store.Subscription, err error) {
-	for range maxRounds {
-		var ok bool
-		if old, ok, err = w.store.Subscription(ctx, id); err != nil || !ok {
-			if err == nil {
-				err = errNoRecord
-			}
-			return old, r, err
-		}
-		r = old
-		r.Generation, r.Progress = newGeneration(), store.Progress{Upstream: cursor}
-		revision, putErr := records.PutSubscription(ctx, r)
-		if err = w.confirmStored(&r, revision, putErr); !errors.Is(err, store.ErrConflict) {
-			break
-		}
-	}
-	return old, r, err
-}
-
-// restoreRecordOf restores the record of the earlier life, so the earlier life continues its deliveries.
-func (w *Subscriptions) restoreRecordOf(records engine.Owned, r, old *store.Subscription) {
-	ctx, cancel := finishContext()
-	defer cancel()
-	old.Revision = r.Revision
-	_, err := records.PutSubscription(ctx, *old)
-	if errors.Is(err, store.ErrConflict) {
-		w.Changed(old.ID, shardOfRecord(old)) // another process changed it meanwhile
-		return
-	}
-	if err != nil && !errors.Is(err, store.ErrClosed) {
-		w.o.Log.Internal(ctx, "restoring the record of webhook subscription "+r.ID, err)
-	}
-}
-
-// replaceLive replaces h with next as the live subscription. It returns false if h is no longer live.
-func (w *Subscriptions) replaceLive(h, next *Live) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.byID[h.ID] != h {
-		return false
-	}
-	next.dialect, next.refreshed, next.schema, next.gaps, next.actions = h.dialect, h.refreshed, h.schema, h.gaps, h.actions
-	h.next = next
-	w.byID[h.ID] = next
-	delete(h.ownedShard.live, h)
-	h.ownedShard.live[next] = struct{}{}
-	return true
+	return b.live, err
 }
 
 // currentLife returns the current life of a subscription.

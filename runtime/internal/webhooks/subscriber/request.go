@@ -238,20 +238,13 @@ func (w *Subscriptions) limitHold(t time.Time) time.Time {
 	return t
 }
 
-// holdUntil returns the latest time until which deliveries wait for the response. It returns the zero time if the
-// transport does not report when the response is written.
-func (q *Request) holdUntil(now time.Time) time.Time {
-	if q.Reply == nil {
-		return time.Time{}
-	}
-	return now.Add(MaxReplyTime)
-}
-
-// releaseDeliveries lets deliveries start after the response has been written.
-func (q *Request) releaseDeliveries(h *Live, now func() time.Time) {
+// holdDeliveries lets deliveries start after the response has been written. If the transport does not report when that
+// happens, holdDeliveries does nothing, and deliveries start at the record's NotBefore.
+func (q *Request) holdDeliveries(h *Live, now func() time.Time) {
 	if q.Reply == nil {
 		return
 	}
+	h.Handle.HoldUntil(now().Add(MaxReplyTime))
 	soon := func() { h.Handle.HoldUntil(now().Add(SettleTime)) }
 	if !q.Reply(soon) {
 		soon()

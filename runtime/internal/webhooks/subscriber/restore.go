@@ -3,6 +3,7 @@ package subscriber
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -30,7 +31,7 @@ const (
 )
 
 // errShardClosed is returned if this process no longer owns the shard.
-var errShardClosed = errors.New("the shard has another owner")
+var errShardClosed = fmt.Errorf("the shard has another owner: %w", delivery.ErrClosed)
 
 // Serve restores the subscriptions of an event type if only one process serves the store. The process owns the shard
 // until it exits. Serve is called when the type is registered. It restores existing subscriptions in the background,
@@ -319,76 +320,40 @@ func (p *ownedShard) restoreOne(ctx context.Context, r store.Subscription) error
 	return w.reconcile(ctx, r.ID, &r)
 }
 
-// restoreRecord makes a stored subscription live. It calls OnSubscribe before delivery continues (REP-17). It ends the
-// subscription for the same reasons that end a live subscription. However, it leaves a record that this build cannot
-// read to other builds (REP-16). The caller must hold the key.
-func (w *Subscriptions) restoreRecord(ctx context.Context, p *ownedShard, r *store.Subscription) error {
+// acceptStored decides whether a stored subscription becomes live. It calls OnSubscribe before delivery continues
+// (REP-17). It ends the subscription for the same reasons that end a live subscription. However, it leaves a record that
+// this build cannot read to other builds (REP-16).
+func (w *Subscriptions) acceptStored(ctx context.Context, p *ownedShard, r *store.Subscription) (a eventtype.Arguments, accepted bool, err error) {
 	if w.isForged(ctx, r) {
-		return nil
+		return a, false, nil
 	}
-	r.NotBefore = w.limitHold(r.NotBefore)
-	var a eventtype.Arguments
-	err := errShardClosed // the shard is being given away
+	err = errShardClosed // the shard is being given away
 	d := p.et.Current()
 	if d != nil && d.Webhooks() {
 		a, err = eventtype.Reparse(d, r.Arguments)
 	}
 	if e := w.cluster.Obsolete(p.et, r.Schema, err == nil); e != nil {
-		return p.fencedToClosed(w.endRecord(ctx, p, r, e))
+		return a, false, p.fencedToClosed(w.endRecord(ctx, p, r, e))
 	}
 	if errors.Is(err, errShardClosed) {
-		return err
+		return a, false, err
 	}
 	if err != nil {
-		return w.leaveToOthers(ctx, p, r)
+		return a, false, w.leaveToOthers(ctx, p, r)
 	}
 	w.mu.Lock()
 	delete(p.left, r.ID)
 	w.mu.Unlock()
 	if e := p.endReason(r); e != nil {
-		return p.fencedToClosed(w.endRecord(ctx, p, r, e))
+		return a, false, p.fencedToClosed(w.endRecord(ctx, p, r, e))
 	}
 	sub := identityOf(r)
 	sub.Restored = true
-	ctx = hook.WithPrincipal(ctx, r.Principal)
-	refused, err := w.callHooks(ctx, sub, a)
+	refused, err := w.callHooks(hook.WithPrincipal(ctx, r.Principal), sub, a)
 	if refused != nil {
-		return p.fencedToClosed(w.endRecord(ctx, p, r, refused))
+		return a, false, p.fencedToClosed(w.endRecord(ctx, p, r, refused))
 	}
-	if err != nil {
-		return err
-	}
-	h, err := w.startStored(ctx, p, a, *r)
-	if err != nil {
-		w.host.Release(sub, a)
-		return err
-	}
-	// Apply the operators' actions since the record was read.
-	if e := p.endReason(r); e != nil {
-		w.End(h, e)
-		return nil
-	}
-	w.signalGap(h)
-	h.Handle.HoldUntil(r.NotBefore)
-	w.startActions(h, r.Actions)
-	return nil
-}
-
-// startStored starts a restored subscription. Deliveries do not start until the caller calls HoldUntil. The caller must
-// hold the key and have called Join.
-func (w *Subscriptions) startStored(ctx context.Context, p *ownedShard, a eventtype.Arguments, r store.Subscription) (*Live, error) {
-	if r.RefreshedAt.After(r.Health.SuspendedAfter) {
-		r.Health.Suspended, r.Health.SuspendedAfter = false, time.Time{} // the refresh did not reach its owner (SUB-5)
-	}
-	cursor, moved, lost, err := w.convertProgress(ctx, p, a.Def, &r)
-	if err != nil {
-		return nil, p.fencedToClosed(err)
-	}
-	h, _, err := w.start(ctx, p.et, a, r, cursor, startOptions{ownedShard: p, epochChanged: moved, positionLost: lost, hold: w.Now().Add(changeTime)})
-	if errors.Is(err, delivery.ErrClosed) {
-		return nil, errShardClosed
-	}
-	return h, p.fencedToClosed(err)
+	return a, err == nil, err
 }
 
 // convertProgress converts the record's progress to the log's current epoch, which can contain entries that this

@@ -1,87 +1,128 @@
 package subscriber
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// startOptions describes how to start a subscription.
-type startOptions struct {
-	ownedShard *ownedShard
-	hold       time.Time // earliest delivery
-	// epochChanged is true if the stored progress belongs to a different epoch of the log.
-	epochChanged bool
-	// fresh reports whether the subscription is new. If not, it is restored.
-	fresh bool
-	// positionLost is true if the position of the stored progress is no longer in the log.
-	positionLost bool
+// A beginning describes how a subscription becomes live. Its zero value describes the restoration of a stored record.
+type beginning struct {
+	// request is the request that has created the record, or nil. The hooks have accepted it.
+	request *Request
 	// answered is the endpoint's response time to its challenge, or 0 without a challenge.
 	answered time.Duration
+	// For a replay of a check, earlier is the life that the new one replaces, and reader is the new life's reader.
+	earlier *Live
+	reader  boundReader
+
+	// begin sets the following fields. truncated reports whether the check was unable to continue from the cursor.
+	truncated bool
+	live      *Live
 }
 
-// start adds a subscription with a stored record to the engine. The result truncated reports whether the check was
-// unable to continue from the cursor. The caller must hold the key and have called Join. The engine delivers nothing
-// before at.hold.
-func (w *Subscriptions) start(ctx context.Context, et eventtype.Type, a eventtype.Arguments, r store.Subscription, cursor string, at startOptions) (h *Live, truncated bool, err error) {
-	sub := identityOf(&r)
-	h = &Live{ID: r.ID, Principal: r.Principal, Type: et, Generation: r.Generation, charge: w.argumentsSize(a),
-		ownedShard: at.ownedShard, admitted: r.Admitted, created: r.CreatedAt.UnixNano(), refreshed: r.RefreshedAt.UnixNano(), schema: r.Schema, dialect: wire.Dialect(r.Codes)}
-	if a.Def.Check() != nil {
-		if h.reader, truncated, err = w.openFeedReader(ctx, et, sub, a, cursor, true); err != nil {
-			return nil, false, err
+// begin makes the subscription of a record live. No other function does. It first calls the hooks for a record that was
+// stored earlier or by another process. The caller must hold the key.
+func (w *Subscriptions) begin(ctx context.Context, p *ownedShard, r *store.Subscription, b *beginning) error {
+	var a eventtype.Arguments
+	switch {
+	case b.request != nil:
+		a = b.request.Args
+	case b.reader != nil:
+		a = b.reader.currentArguments()
+	default:
+		var accepted bool
+		var err error
+		if a, accepted, err = w.acceptStored(ctx, p, r); !accepted {
+			return err
 		}
-	} else {
-		h.reader = w.newLogReader(et, sub, a)
 	}
-	// For a new subscription, the response reports the gap.
-	if at.positionLost = (at.positionLost || truncated) && !at.fresh; at.positionLost {
+	h, err := w.start(ctx, p, a, *r, b)
+	if err != nil {
+		if b.request == nil && b.reader == nil {
+			w.host.Release(identityOf(r), a)
+		}
+		return err
+	}
+	// Apply what operators and definitions have changed since the record was read.
+	if e := cmp.Or(p.endReason(r), w.incompatible(h)); e != nil {
+		w.End(h, e)
+		return nil
+	}
+	w.signalGap(h)
+	h.Handle.HoldUntil(w.limitHold(r.NotBefore))
+	if b.request != nil { // a restored shard may have many
+		b.request.holdDeliveries(h, w.Now)
+		w.logEvent(ctx, "webhook subscription begins", h)
+	}
+	w.startActions(h, r.Actions)
+	return nil
+}
+
+// start adds a subscription to the engine. Deliveries do not start until the caller calls HoldUntil.
+func (w *Subscriptions) start(ctx context.Context, p *ownedShard, a eventtype.Arguments, r store.Subscription, b *beginning) (*Live, error) {
+	if r.RefreshedAt.After(r.Health.SuspendedAfter) {
+		r.Health.Suspended, r.Health.SuspendedAfter = false, time.Time{} // the refresh did not reach its owner (SUB-5)
+	}
+	cursor, epochChanged, positionLost, err := w.convertProgress(ctx, p, a.Def, &r)
+	if err != nil {
+		return nil, p.fencedToClosed(err)
+	}
+	h := &Live{ID: r.ID, Principal: r.Principal, Type: p.et, Generation: r.Generation, reader: b.reader, charge: w.argumentsSize(a),
+		ownedShard: p, admitted: r.Admitted, created: r.CreatedAt.UnixNano(), refreshed: r.RefreshedAt.UnixNano(), schema: r.Schema, dialect: wire.Dialect(r.Codes)}
+	switch {
+	case h.reader != nil:
+	case a.Def.Check() == nil:
+		h.reader = w.newLogReader(p.et, identityOf(&r), a)
+	default:
+		if h.reader, b.truncated, err = w.openFeedReader(ctx, p.et, identityOf(&r), a, cursor, true); err != nil {
+			return nil, err
+		}
+	}
+	if positionLost = positionLost || b.truncated && b.request == nil; positionLost { // a response reports its gap
 		// Store the gap before progress moves past it (D7). Otherwise the next owner would miss it after a crash.
-		if err := w.setTruncated(ctx, r.ID, r.Generation, at.ownedShard); err != nil {
+		if err := w.setTruncated(ctx, r.ID, r.Generation, p); err != nil {
 			h.reader.Close()
-			return nil, false, err
+			return nil, p.fencedToClosed(err)
 		}
 		r.Truncated = true
 	}
 	w.mu.Lock()
-	log := at.ownedShard.log
+	log := p.log
 	w.mu.Unlock()
-	entry := delivery.Entry{Subscription: r, Reader: h.reader, Log: log, Shard: at.ownedShard.shard,
-		Moved: at.epochChanged, Begin: h.reader.attach, Hold: at.hold, Gap: at.positionLost, Answered: at.answered}
-	if begun := lastReplay(&r); begun != nil && log != nil && !at.epochChanged {
+	entry := delivery.Entry{Subscription: r, Reader: h.reader, Log: log, Shard: p.shard, Moved: epochChanged, Begin: h.reader.attach,
+		Hold: w.Now().Add(changeTime), Gap: positionLost, Answered: b.answered}
+	if begun := lastReplay(&r); begun != nil && log != nil && !epochChanged {
 		entry.Replay = &delivery.Replay{By: begun.Actor, Last: begun.Last, Settled: begun.Settled}
 	}
-	h.Handle, err = w.engine.Add(ctx, entry)
-	if err != nil {
+	if h.Handle, err = w.engine.Add(ctx, entry); err != nil {
 		h.reader.Close()
-		return nil, false, err
-	}
-	if !w.addLive(h) {
+	} else if err = w.addLive(h, b.earlier); err != nil {
 		h.Handle.Remove()
-		return nil, false, delivery.ErrClosed
+	} else {
+		b.live = h
 	}
-	if at.fresh { // a restored shard may have many
-		w.logEvent(ctx, "webhook subscription begins", h)
+	if errors.Is(err, delivery.ErrClosed) {
+		err = errShardClosed
 	}
-	w.endIncompatible(h)
-	return h, truncated, nil
+	return h, err
 }
 
-// endIncompatible ends a subscription if its type changed incompatibly before the subscription became live.
-func (w *Subscriptions) endIncompatible(h *Live) {
+// incompatible returns the error that ends a subscription whose type changed incompatibly before the subscription became
+// live, or nil.
+func (w *Subscriptions) incompatible(h *Live) *events.Error {
 	w.mu.Lock()
 	schema := h.schema
 	w.mu.Unlock()
-	if e := h.Type.Refuses(); e != nil {
-		w.End(h, e)
-	} else if e := w.cluster.Obsolete(h.Type, schema, true); e != nil {
-		w.End(h, e)
-	}
+	return cmp.Or(h.Type.Refuses(), w.cluster.Obsolete(h.Type, schema, true))
 }
 
 // deleteUnstarted deletes the record of a subscription that could not be started, even if the caller's context is done.

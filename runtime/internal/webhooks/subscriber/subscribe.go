@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
@@ -132,14 +133,8 @@ func (w *Subscriptions) createSubscription(ctx context.Context, q *Request, laps
 		return nil, err
 	}
 	r.Progress.Open = true // as stored by admit
-	truncated := at.truncated
-	started, again, err := w.startHere(ctx, q, &r, at.cursor, startOptions{ownedShard: owner, answered: answered})
-	if err == nil && !started {
-		if err = w.notifyOwner(ctx, &r); err == nil {
-			w.host.Release(q.Sub, q.Args) // its owner calls Join
-		}
-	}
-	if err != nil {
+	b := &beginning{request: q, answered: answered}
+	if err := w.beginCreated(ctx, owner, &r, b); err != nil {
 		w.deleteUnstarted(&r)
 		w.host.Leave(q.Sub, q.Args)
 		return nil, err
@@ -148,7 +143,35 @@ func (w *Subscriptions) createSubscription(ctx context.Context, q *Request, laps
 	if q.Args.Def.Check() == nil {
 		cursor = cursorText(q.Type.Topic().Cursor(q.Args.Def.Kernel(), at.progress.Base))
 	}
-	return &Result{ID: q.Sub.ID, RefreshBefore: formatTime(r.ExpiresAt), Cursor: cursor, Truncated: truncated || again}, nil
+	return &Result{ID: q.Sub.ID, RefreshBefore: formatTime(r.ExpiresAt), Cursor: cursor, Truncated: at.truncated || b.truncated}, nil
+}
+
+// beginCreated begins a subscription with a new record if this process owns its shard. Otherwise it notifies the owner.
+// The parameter owner is the owned shard as of before the record was stored.
+func (w *Subscriptions) beginCreated(ctx context.Context, owner *ownedShard, r *store.Subscription, b *beginning) (err error) {
+	p := w.ownedShardOf(shardOfRecord(r))
+	there := p != nil
+	if there && p != owner { // another process may have owned the shard in between, and delivered
+		there, err = w.readProgress(ctx, r)
+	}
+	if there {
+		err = w.begin(ctx, p, r, b)
+	}
+	if errors.Is(err, errShardClosed) && w.ctx.Err() == nil {
+		err = nil // its next owner reads the record
+	}
+	if err != nil || b.live != nil && b.live.Ours() {
+		return err
+	}
+	err = w.notifyOwner(ctx, r) // it may have read the shard before the record existed
+	switch {
+	case b.live != nil && err != nil:
+		w.o.Log.Internal(ctx, "telling of webhook subscription "+r.ID, err)
+		err = nil
+	case err == nil && b.live == nil:
+		w.host.Release(b.request.Sub, b.request.Args) // its owner calls Join
+	}
+	return err
 }
 
 // notifyOwner notifies the owner of a changed record, even if ctx is canceled.
@@ -250,44 +273,6 @@ func (w *Subscriptions) confirmStored(r *store.Subscription, revision uint64, er
 	return err
 }
 
-// startHere starts a subscription with a stored record if this process owns its shard. The field at.ownedShard is the
-// owned shard as of before the record was stored. The caller must have called Join.
-func (w *Subscriptions) startHere(ctx context.Context, q *Request, r *store.Subscription,
-	cursor string, at startOptions) (started, truncated bool, err error) {
-	p := w.ownedShardOf(shardOfRecord(r))
-	if p == nil {
-		return false, false, nil
-	}
-	if p != at.ownedShard { // another process may have owned the shard in between, and delivered
-		if there, err := w.readProgress(ctx, r); !there || err != nil {
-			return false, false, err
-		}
-		at.ownedShard = p
-	}
-	at.hold, at.fresh = q.holdUntil(w.Now()), true
-	h, truncated, err := w.start(ctx, q.Type, q.Args, *r, cursor, at)
-	if errors.Is(err, delivery.ErrClosed) && w.ctx.Err() == nil || p.checkFenced(err) {
-		return false, false, nil // the caller notifies its owner
-	}
-	if err != nil {
-		return false, false, err
-	}
-	q.releaseDeliveries(h, w.Now)
-	// Apply the operators' actions since the creation of the record, because they did not cover the new subscription.
-	if e := p.endReason(r); e != nil {
-		w.End(h, e)
-		return true, truncated, nil
-	}
-	w.signalGap(h)
-	if !p.ownership.Valid() {
-		// Another process may have taken the shard over before the record existed.
-		if err := w.notifyOwner(ctx, r); err != nil {
-			w.o.Log.Internal(ctx, "telling of webhook subscription "+r.ID, err)
-		}
-	}
-	return true, truncated, nil
-}
-
 // readProgress updates the progress and health of r from the store. The result there reports whether the record still
 // exists with the same generation.
 func (w *Subscriptions) readProgress(ctx context.Context, r *store.Subscription) (there bool, err error) {
@@ -331,9 +316,9 @@ func (w *Subscriptions) refresh(ctx context.Context, q *Request, known *store.Su
 	}
 	res := &Result{ID: q.Sub.ID, RefreshBefore: formatTime(r.ExpiresAt), Truncated: found.Truncated || lost}
 	if h := w.Get(q.Sub.ID); h != nil {
-		status, ok := h.Handle.Refresh(r, q.holdUntil(w.Now()))
+		status, ok := h.Handle.Refresh(r, time.Time{})
 		if ok {
-			q.releaseDeliveries(h, w.Now)
+			q.holdDeliveries(h, w.Now)
 			h.Handle.Truncated(true)
 			w.mu.Lock()
 			h.dialect, h.refreshed, h.schema = q.Dialect, r.RefreshedAt.UnixNano(), r.Schema

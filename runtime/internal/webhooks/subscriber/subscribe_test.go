@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // SUB-1, REP-11: whoever answers a subscribe, what is emitted after its arrival is delivered once, and so is what
@@ -291,6 +293,30 @@ func TestSUB3Form(t *testing.T) {
 	})
 }
 
+// SUB-1: a process reads a record once to create a subscription, whether it is the owner or not.
+func TestSUB1ReadsOnce(t *testing.T) {
+	for name, at := range places {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *deployment) {
+				owner, other := f.process().own(), f.process()
+				f.locked(func() { f.unheard = true })
+				var reads atomic.Int64
+				p := at(owner, other)
+				p.store.Inject(memcluster.Faults{Fail: func(op string) error {
+					if op == "Subscription" {
+						reads.Add(1)
+					}
+					return nil
+				}})
+				p.subscribe("ann", origin+"a")
+				if n := reads.Load(); n != 1 {
+					t.Errorf("%d reads", n)
+				}
+			})
+		})
+	}
+}
+
 // SUB-1, CUR-7: a subscription to what a check finds begins at the upstream's present or at the cursor of the request,
 // goes on after a restart where it was, and gets a repeat of nothing.
 func TestSUB11CheckedTypeOverARestart(t *testing.T) {
@@ -355,5 +381,31 @@ func TestREP11TheShardIsLostMeanwhile(t *testing.T) {
 		old.emit("1")
 		time.Sleep(while)
 		f.r.wants("at the next owner", "a", "1")
+	})
+}
+
+// REP-9, REP-11: a process that becomes the owner between its write of a record and its start of the subscription repeats
+// nothing that another owner has delivered in between.
+func TestREP11OwnedMeanwhile(t *testing.T) {
+	bubble(t, func(t *testing.T, f *deployment) {
+		other := f.process().own()
+		var p *process
+		p = f.process(func(o *subscriber.Options, _ *eventtypetest.Options) {
+			o.Admitted = func(ctx context.Context, _ error) {
+				page, err := f.db.Subscriptions(ctx, "", 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				other.Changed(page[0].ID, engine.Shard{Topic: "e"})
+				other.emit("1")
+				time.Sleep(while)
+				other.giveAway()
+				p.own()
+			}
+		})
+		p.subscribe("ann", origin+"a")
+		p.emit("2")
+		time.Sleep(while)
+		f.r.wants("once", "a", "1", "2")
 	})
 }

@@ -87,7 +87,7 @@ type Live struct {
 	refreshed int64
 	schema    string
 	dialect   wire.Dialect
-	next      *Live         // the life that replaced this one, see replace
+	next      *Live         // the life that replaced this one, see startNewLife
 	reason    *events.Error // given to End; nil if End was not called
 
 	gaps store.ControlPosition // gaps up to it have been signaled; guarded by Subscriptions.mu
@@ -234,18 +234,26 @@ func (w *Subscriptions) Each(which func(*Live) bool, f func(*Live)) int {
 	return len(all)
 }
 
-// addLive makes h live. It returns false if its shard has another owner.
-func (w *Subscriptions) addLive(h *Live) bool {
+// addLive makes h live. If earlier is not nil, h replaces it. addLive returns [errShardClosed] if the shard has another
+// owner, and [errNoRecord] if earlier has ended.
+func (w *Subscriptions) addLive(h, earlier *Live) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if h.ownedShard.closed {
-		return false
+	switch {
+	case h.ownedShard.closed:
+		return errShardClosed
+	case earlier == nil:
+		h.gaps = h.ownedShard.told
+		w.host.Keep(h.Principal, h.charge)
+	case w.byID[h.ID] != earlier:
+		return errNoRecord
+	default:
+		h.charge, h.actions, h.gaps, earlier.next = earlier.charge, earlier.actions, earlier.gaps, h
+		delete(h.ownedShard.live, earlier)
 	}
 	h.ownedShard.live[h] = struct{}{}
-	h.gaps = h.ownedShard.told
 	w.byID[h.ID] = h
-	w.host.Keep(h.Principal, h.charge)
-	return true
+	return nil
 }
 
 // argumentsSize returns the memory used by a subscription's arguments, in bytes. The rest of a subscription has a fixed

@@ -200,7 +200,7 @@ func (w *Subscriptions) reconcile(ctx context.Context, id string, r *store.Subsc
 	if p == nil || lapsed {
 		return nil
 	}
-	return w.restoreRecord(p.ownership.Context(), p, r)
+	return w.begin(p.ownership.Context(), p, r, &beginning{})
 }
 
 // applyRecord applies a record to its live subscription.
