@@ -54,7 +54,7 @@ func TestCUR7AheadOfTheFeed(t *testing.T) {
 		behind := s.open("", false)
 		behind.read(interval / 4)
 		s.happen("1", "2")
-		p, _, err := s.feeds.Poll(t.Context(), Seat{Feeds: s.feeds, Principal: "ann"}, s.check, s.args(), Start{})
+		p, _, err := OpenPoll(t.Context(), Seat{Feeds: s.feeds, Principal: "ann"}, s.check, s.args(), Start{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestPOLL4PagesOfBoth(t *testing.T) {
 				poll := func(cursor string) (ids []string, next string, more bool) {
 					t.Helper()
 					_, head := s.emits.Bounds()
-					p, truncated, err := s.feeds.Poll(t.Context(), Seat{Feeds: s.feeds, Principal: "ann", Bell: topic.NewWake()}, s.check, s.args(),
+					p, truncated, err := OpenPoll(t.Context(), Seat{Feeds: s.feeds, Principal: "ann", Bell: topic.NewWake()}, s.check, s.args(),
 						Start{Replay: replay(cursor), Head: head})
 					if err != nil || truncated {
 						t.Fatal(truncated, err)
@@ -167,7 +167,7 @@ func TestPOLL4PagesOfBoth(t *testing.T) {
 					defer p.Close()
 					text := p.Cursor()
 					if p.Replays() {
-						got, err := p.Fill(t.Context(), nil, topic.Bound{Outcomes: most, Bytes: 1 << 20, Scan: 1000})
+						got, err := p.Next(t.Context(), nil, topic.Bound{Outcomes: most, Bytes: 1 << 20, Scan: 1000})
 						if err != nil || got.Gap {
 							t.Fatal(got.Gap, err)
 						}

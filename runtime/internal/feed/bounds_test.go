@@ -63,7 +63,7 @@ func (s *service) poll(ctx context.Context, principal string, i int) <-chan erro
 	done := make(chan error, 1)
 	a := s.argsOf(i)
 	go func() {
-		p, _, err := s.feeds.Poll(ctx, Seat{Feeds: s.feeds, ID: "p", Principal: principal, Bell: topic.NewWake()}, s.check, a, Start{})
+		p, _, err := OpenPoll(ctx, Seat{Feeds: s.feeds, ID: "p", Principal: principal, Bell: topic.NewWake()}, s.check, a, Start{})
 		if err == nil {
 			p.Close()
 		}

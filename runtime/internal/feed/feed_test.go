@@ -132,12 +132,12 @@ func TestPOLL7Units(t *testing.T) {
 		for _, tc := range []struct {
 			payload, scan, want int
 		}{{2, 1, 10}, {2, 30, 10}, {3 * topic.UnitBytes, 1, 3}, {3 * topic.UnitBytes, 30, 8}, {3 * topic.UnitBytes, 100, 10}} {
-			p := &Poll{stepWalk: stepWalk{u: &upstream{args: s.args()}}, found: &step{cursor: "10"}}
+			p := &Poll{reader: reader{stepWalk: stepWalk{u: &upstream{args: s.args()}}}, found: &step{cursor: "10"}}
 			for i := range 10 {
 				e := store.Entry{EventID: fmt.Sprint(i + 1), Cursor: fmt.Sprint(i + 1), Data: json.RawMessage(`"` + strings.Repeat("a", tc.payload) + `"`)}
 				p.found.entries = append(p.found.entries, stepEntry{Entry: e})
 			}
-			got, err := p.Fill(t.Context(), nil, topic.Bound{Outcomes: 20, Bytes: 1 << 20, Scan: tc.scan})
+			got, err := p.Next(t.Context(), nil, topic.Bound{Outcomes: 20, Bytes: 1 << 20, Scan: tc.scan})
 			if err != nil || len(got.Out) != tc.want || got.More != (tc.want < 10) || string(p.Cursor()) != fmt.Sprintf(`"%d"`, tc.want) {
 				t.Errorf("payloads of %d bytes and %d units: %d entries, more %v, at %s: %v", tc.payload, tc.scan, len(got.Out), got.More, p.Cursor(), err)
 			}
@@ -151,9 +151,7 @@ func TestEnds(t *testing.T) {
 		st := s.open("", false)
 		s.check = &Check{Ask: s.ask, Interval: interval}
 		s.feeds.Adopt(s.check)()
-		if err := st.Rebind(s.check, s.args()); err != nil {
-			t.Fatal(err)
-		}
+		st.Rebind(s.check, s.args())
 		s.happen("1")
 		if got := st.read(2 * interval); got != "1" {
 			t.Errorf("after the change: %q", got)
@@ -179,7 +177,7 @@ func TestPolls(t *testing.T) {
 		poll := func(cursor string, most int) (ids, next string, more, truncated, gap bool) {
 			t.Helper()
 			_, head := s.emits.Bounds()
-			p, truncated, err := s.feeds.Poll(t.Context(), Seat{Feeds: s.feeds, Principal: "ann", Bell: topic.NewWake()}, s.check, s.args(),
+			p, truncated, err := OpenPoll(t.Context(), Seat{Feeds: s.feeds, Principal: "ann", Bell: topic.NewWake()}, s.check, s.args(),
 				Start{Replay: replay(cursor), Head: head})
 			if err != nil {
 				t.Fatal(err)
@@ -190,7 +188,7 @@ func TestPolls(t *testing.T) {
 				t.Errorf("from %q it replays: %v", cursor, p.Replays())
 			}
 			if p.Replays() {
-				got, err := p.Fill(t.Context(), nil, topic.Bound{Outcomes: most, Bytes: 1 << 20, Scan: 1000})
+				got, err := p.Next(t.Context(), nil, topic.Bound{Outcomes: most, Bytes: 1 << 20, Scan: 1000})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -422,9 +420,7 @@ func TestRebindBoth(t *testing.T) {
 		s.check = &Check{Ask: s.ask, Interval: interval, Shared: true, Emits: true}
 		stop := s.feeds.Adopt(s.check)
 		s.happen("1")
-		if err := st.Rebind(s.check, s.args()); err != nil {
-			t.Fatal(err)
-		}
+		st.Rebind(s.check, s.args())
 		stop()
 		if got := st.read(2 * interval); got != "1" || st.gaps != 0 {
 			t.Errorf("%q, %d gaps", got, st.gaps)

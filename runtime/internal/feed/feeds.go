@@ -142,27 +142,18 @@ type Start struct {
 // Open opens a subscription's source. The result truncated reports whether the source was unable to start at the
 // requested position.
 func Open(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Start) (_ *Source, truncated bool, err error) {
-	release, err := at.Feeds.addReader(at.Principal, a, start.Later)
+	r, w, place, truncated, err := openReader(ctx, at, c, a, start)
 	if err != nil {
 		return nil, false, err
 	}
-	u := at.Feeds.upstream(c, a, at.Principal)
-	w, place, stale := u.resolveStart(start.Replay)
-	src := newSource(at, u, release)
-	truncated, err = src.start(ctx, place, w, start.Later)
-	if err == nil && c.Emits {
-		t := at.Feeds.host.Topic()
-		var from topic.Start
-		if from, err = resolveCombined(ctx, t, a.Of, start.Head, w); err == nil {
-			src.emit = t.ReaderFrom(a, at.ID, at.Bell, from)
-			truncated = truncated || from.Truncated
-		}
-	}
+	src := &Source{reader: r}
+	src.joinFeed()
+	lost, err := src.start(ctx, place, w, start.Later)
 	if err != nil {
-		src.closeFeed()
+		src.Close()
 		return nil, false, err
 	}
-	return src, truncated || stale, nil
+	return src, truncated || lost, nil
 }
 
 // Owns reports whether the cursor belongs to the feed of the given arguments and principal (CUR-7).

@@ -198,7 +198,7 @@ func (st *stream) read(within time.Duration) string {
 	var ids []string
 	over := time.After(within)
 	for {
-		p, err := st.Pull(st.t.Context(), nil)
+		p, err := st.Next(st.t.Context(), nil, topic.Batch(topic.PullBatch))
 		if err != nil {
 			st.t.Fatal(err)
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 )
 
 // CUR-1, OCC-2: items that have cursors are gone on from by these, others by the last cursor before them, whatever the
@@ -29,7 +31,7 @@ func TestItemCursors(t *testing.T) {
 		st := s.openAt(start, false)
 		var ids, after []string
 		for len(ids) < len(cursors) {
-			p, err := st.Pull(t.Context(), nil)
+			p, err := st.Next(t.Context(), nil, topic.Batch(topic.PullBatch))
 			if err != nil {
 				t.Fatal(err)
 			}

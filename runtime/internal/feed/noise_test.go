@@ -101,7 +101,7 @@ func (c scene) play(s *service) (took []time.Duration, calls map[string]int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var polls sync.WaitGroup
 	ask := func(principal string, i int) bool {
-		p, _, err := s.feeds.Poll(ctx, Seat{Feeds: s.feeds, ID: "p", Principal: principal, Bell: topic.NewWake()}, s.check, s.argsOf(i), Start{})
+		p, _, err := OpenPoll(ctx, Seat{Feeds: s.feeds, ID: "p", Principal: principal, Bell: topic.NewWake()}, s.check, s.argsOf(i), Start{})
 		if err == nil {
 			p.Close()
 		}

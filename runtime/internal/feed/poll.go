@@ -7,61 +7,44 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 // A Poll serves one poll. It calls the check with the poll's cursor and does not keep state for the next poll. If the
 // type has both sources, it then reads the type's log.
 type Poll struct {
-	stepWalk
-	fetch   fetch
-	emits   bool
-	emit    topic.Reader // of the type's log, if emits
-	from    wire.Cursor  // position of emit before the last Fill
-	checked int          // number of occurrences of the last Fill that the check found
-	found   *step        // pending step; nil if the check must be called
+	reader
+	from    wire.Cursor // position of emit before the last call to Next
+	checked int         // number of occurrences of the last call to Next that the check found
+	found   *step       // pending step; nil if the check must be called
 	next    time.Duration
-	release func() // releases the use of the principal's checks
 }
 
-// Poll opens a poll. The result truncated reports whether the poll was unable to start at its cursor. Without a cursor,
-// the poll starts at the upstream's head, so it has no results to read.
-func (f *Feeds) Poll(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Start) (p *Poll, truncated bool, err error) {
-	release, err := f.addReader(at.Principal, a, false)
+// OpenPoll opens a poll. The result truncated reports whether the poll was unable to start at its cursor. Without a
+// cursor, the poll starts at the upstream's head, so it has no results to read.
+func OpenPoll(ctx context.Context, at Seat, c *Check, a *topic.Arguments, start Start) (p *Poll, truncated bool, err error) {
+	r, w, place, truncated, err := openReader(ctx, at, c, a, start)
 	if err != nil {
 		return nil, false, err
 	}
-	defer func() {
-		if err != nil {
-			release()
-		}
-	}()
-	u := f.upstream(c, a, at.Principal)
-	p = &Poll{stepWalk: stepWalk{u: u, id: at.ID}, fetch: u.fetchFor(at.Principal), emits: c.Emits, release: release}
-	w, place, truncated := p.u.resolveStart(start.Replay)
-	if c.Emits {
-		t := f.host.Topic()
-		from, err := resolveCombined(ctx, t, a.Of, start.Head, w)
-		if err != nil {
-			return nil, false, err
-		}
-		truncated = truncated || from.Truncated
-		p.emit = t.ReaderFrom(a, at.ID, at.Bell, from)
-	}
+	p = &Poll{reader: r}
+	var s step
 	if place == nil {
-		s, err := p.fetch(ctx, checkpoint{})
-		if err != nil {
-			return nil, false, err
-		}
-		p.next, p.last = s.nextPoll, s.cursor
-		return p, truncated, nil
+		s, err = p.fetch(ctx, checkpoint{})
+		p.next, p.at, p.last = s.nextPoll, s.next, s.cursor
+	} else {
+		s, _, p.last, err = p.u.replayFrom(ctx, *place, w.MaxAge, p.fetch)
+		p.found = &s
 	}
-	s, _, text, err := p.u.replayFrom(ctx, *place, w.MaxAge, p.fetch)
 	if err != nil {
+		p.Close()
 		return nil, false, err
 	}
-	p.last, p.found = text, &s
 	return p, truncated, nil
+}
+
+// fetch calls the check for the poll's principal.
+func (p *Poll) fetch(ctx context.Context, c checkpoint) (step, error) {
+	return p.u.fetchFor(p.seat.Principal)(ctx, c)
 }
 
 // Replays reports whether the poll has a cursor and therefore has results to read.
@@ -70,9 +53,15 @@ func (p *Poll) Replays() bool { return p.found != nil }
 // NextPoll returns the delay before the next call that the upstream requested, or 0 if it did not request one.
 func (p *Poll) NextPoll() time.Duration { return p.next }
 
-// Fill reads results up to the bound. It calls the check repeatedly while more pages are available. The bound's Scan
+// Rebind switches to the check and arguments of another definition. It keeps the cursor and does not call the check.
+func (p *Poll) Rebind(c *Check, a *topic.Arguments) {
+	p.found = nil
+	p.reader.Rebind(c, a)
+}
+
+// Next reads results up to the bound. It calls the check repeatedly while more pages are available. The bound's Scan
 // applies to the check and to the log separately.
-func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error) {
+func (p *Poll) Next(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error) {
 	got := topic.Pulled{Out: into}
 	if p.emits {
 		p.from = p.emit.Place()
@@ -106,53 +95,19 @@ func (p *Poll) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (t
 			got.More = true
 			return got, nil
 		}
-		if !s.more {
-			return got, p.fillEmitted(ctx, &got, b)
+		if s.more {
+			continue
 		}
+		if p.emits {
+			gap := got.Gap
+			got, err = p.emit.Fill(ctx, out, b)
+			got.Gap = got.Gap || gap
+		}
+		return got, err
 	}
 }
 
-// fillEmitted appends emitted occurrences up to the bound.
-func (p *Poll) fillEmitted(ctx context.Context, into *topic.Pulled, b topic.Bound) error {
-	if !p.emits {
-		return nil
-	}
-	for len(into.Out) < b.Outcomes {
-		n := len(into.Out)
-		got, err := p.emit.Next(ctx, into.Out, b)
-		if err != nil {
-			return err
-		}
-		b.Scan = got.Left
-		kept := got.Out[:n]
-		for _, o := range got.Out[n:] {
-			if p.u.feeds.deliversFromEmit(p.u.hash, o.Entry().EventID) {
-				kept = append(kept, o)
-			}
-		}
-		into.Out, into.More = kept, got.More
-		into.Gap = into.Gap || got.Gap
-		if !got.Gap && (!got.More || len(got.Out) < b.Outcomes) {
-			return nil
-		}
-	}
-	more, err := p.emit.Waiting(ctx, b.Scan)
-	into.More = more
-	return err
-}
-
-// Park implements [topic.Source]. An emit ends the wait.
-func (p *Poll) Park() bool { return !p.emits || p.emit.Park() }
-
-// Unpark implements [topic.Source]. The next Fill reads the emitted occurrences.
-func (p *Poll) Unpark() store.Position {
-	if !p.emits {
-		return 0
-	}
-	return p.emit.Unpark()
-}
-
-// CursorAfter returns the JSON encoding of the cursor after the first n occurrences that the last call to Fill
+// CursorAfter returns the JSON encoding of the cursor after the first n occurrences that the last call to Next
 // returned. The number n must be at least 1.
 func (p *Poll) CursorAfter(out []topic.Outcome, n int) []byte {
 	e := out[n-1].Entry()
@@ -163,21 +118,5 @@ func (p *Poll) CursorAfter(out []topic.Outcome, n int) []byte {
 		return encodeCombinedCursor(p.from, e.Cursor)
 	default:
 		return encodeCombinedCursor(p.emit.PlaceAfter(e), p.last)
-	}
-}
-
-// Cursor implements [topic.Source].
-func (p *Poll) Cursor() []byte {
-	if !p.emits {
-		return frame.AppendString(nil, p.last)
-	}
-	return encodeCombinedCursor(p.emit.Place(), p.last)
-}
-
-// Close implements [topic.Source].
-func (p *Poll) Close() {
-	p.release()
-	if p.emits {
-		p.emit.Close()
 	}
 }

@@ -4,27 +4,21 @@ import (
 	"context"
 	"errors"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 // A Source reads the results of a check, and then the emitted occurrences if the type also has an emitter, for one
 // stream or webhook subscription. It never waits for the check: the feed calls the check and rings the bell.
 type Source struct {
-	stepWalk
-	seat    Seat
-	f       *feed
-	call    *call        // that the source waits for, or nil
-	emits   bool         // the type has an emitter
-	emit    topic.Reader // of the type's log, if emits
-	release func()       // decrements the principal's number of readers
+	reader
+	f    *feed
+	call *call // that the source waits for, or nil
 }
 
-// newSource returns a source without a position.
-func newSource(at Seat, u *upstream, release func()) *Source {
-	f := u.acquireFeed()
-	return &Source{seat: at, f: f, release: release, emits: u.check.Emits, stepWalk: stepWalk{u: f.upstream, id: at.ID, cursors: true}}
+// joinFeed makes the source use the feed of its upstream.
+func (s *Source) joinFeed() {
+	s.f = s.u.acquireFeed()
+	s.u, s.cursors = s.f.upstream, true
 }
 
 // start determines the start: place, or the upstream's head if place is nil.
@@ -46,8 +40,8 @@ func (s *Source) start(ctx context.Context, place *checkpoint, w topic.Replay, l
 	return found.truncated, nil
 }
 
-// Pull implements [topic.Source].
-func (s *Source) Pull(ctx context.Context, into []topic.Outcome) (p topic.Pulled, err error) {
+// Next returns the occurrences that are ready, up to the bound. It stops at a gap.
+func (s *Source) Next(ctx context.Context, into []topic.Outcome, b topic.Bound) (p topic.Pulled, err error) {
 	p.Out = into
 	waiting := false
 	if len(s.backlog) == 0 {
@@ -55,9 +49,8 @@ func (s *Source) Pull(ctx context.Context, into []topic.Outcome) (p topic.Pulled
 			return p, nil
 		}
 	}
-	b := topic.Batch(topic.PullBatch)
-	b.Scan = topic.PullBatch
-	if p.Out, _, err = s.readMatching(ctx, into, b); err != nil {
+	scan := min(b.Scan, topic.PullBatch)
+	if p.Out, _, err = s.readMatching(ctx, into, topic.Bound{Outcomes: b.Outcomes, Bytes: b.Bytes, Scan: scan}); err != nil {
 		return p, err
 	}
 	p.More = !waiting
@@ -69,7 +62,14 @@ func (s *Source) Pull(ctx context.Context, into []topic.Outcome) (p topic.Pulled
 			p.Out[i] = o.WithCursor(encodeCombinedCursor(s.emit.Place(), o.Entry().Cursor))
 		}
 	}
-	return s.pullEmitted(ctx, p)
+	n := len(p.Out)
+	e, err := s.emit.Next(ctx, p.Out, b)
+	for i := range e.Out[n:] {
+		o := &e.Out[n+i]
+		*o = o.WithCursor(encodeCombinedCursor(s.emit.PlaceAfter(o.Entry()), s.last))
+	}
+	p.Out, p.More, p.Gap = e.Out, p.More || e.More, e.Gap
+	return p, err
 }
 
 // take takes the result of the call at the source's position. It returns false if the call has not returned.
@@ -96,71 +96,24 @@ func (s *Source) take(p *topic.Pulled) bool {
 	return true
 }
 
-// pullEmitted adds the emitted occurrences that the check has not found.
-func (s *Source) pullEmitted(ctx context.Context, p topic.Pulled) (topic.Pulled, error) {
-	n := len(p.Out)
-	e, err := s.emit.Pull(ctx, p.Out)
-	p.Out, p.More, p.Gap = e.Out[:n], p.More || e.More, e.Gap
-	for _, o := range e.Out[n:] {
-		if s.seat.Feeds.deliversFromEmit(s.u.hash, o.Entry().EventID) {
-			p.Out = append(p.Out, o.WithCursor(encodeCombinedCursor(s.emit.PlaceAfter(o.Entry()), s.last)))
-		}
-	}
-	return p, err
-}
-
-// Park implements [topic.Source]. The return of the call or an emit ends the wait.
-func (s *Source) Park() bool { return !s.emits || s.emit.Park() }
-
-// Unpark implements [topic.Source].
-func (s *Source) Unpark() store.Position {
-	if !s.emits {
-		return 0
-	}
-	return s.emit.Unpark()
-}
-
-// Cursor implements [topic.Source].
-func (s *Source) Cursor() []byte {
-	if !s.emits {
-		return frame.AppendString(nil, s.last)
-	}
-	return encodeCombinedCursor(s.emit.Place(), s.last)
-}
-
 // Rebind switches to the check and arguments of another definition. It keeps the cursor and does not call the check.
-func (s *Source) Rebind(c *Check, a *topic.Arguments) error {
-	place, ok := s.u.parseCheckpoint(s.last)
-	if !ok {
-		return errors.New("the feed's cursor cannot be read back")
-	}
-	release, err := s.seat.Feeds.addReader(s.seat.Principal, a, true)
-	if err != nil {
-		return err
-	}
-	fresh := newSource(s.seat, s.seat.Feeds.upstream(c, a, s.seat.Principal), release)
-	fresh.at, fresh.last = place, fresh.u.cursorOf(place)
-	s.closeFeed()
-	if fresh.emit = s.emit; s.emits {
-		fresh.emit.Rebind(a)
-	}
-	*s = *fresh
-	return nil
+func (s *Source) Rebind(c *Check, a *topic.Arguments) {
+	s.leaveFeed()
+	s.reader.Rebind(c, a)
+	s.joinFeed()
 }
 
 // Close releases all resources.
 func (s *Source) Close() {
-	if s.emits {
-		s.emit.Close()
-	}
-	s.closeFeed()
+	s.leaveFeed()
+	s.reader.Close()
 }
 
-// closeFeed releases the feed and the principal's slot for a reader.
-func (s *Source) closeFeed() {
+// leaveFeed stops using the feed.
+func (s *Source) leaveFeed() {
 	if s.call != nil {
 		s.f.leave(s.call, s.seat.Bell)
+		s.call = nil
 	}
 	s.f.release()
-	s.release()
 }

@@ -171,8 +171,15 @@ func Read(ctx context.Context, q *Request) (*Answer, error) {
 // A pollSource reads occurrences for one poll.
 type pollSource interface {
 	topic.Parker
-	// Fill appends the available occurrences to into, up to the bound.
-	Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error)
+	// Next appends the available occurrences to into, up to the bound.
+	Next(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error)
+}
+
+// A logPoll reads the type's log.
+type logPoll struct{ *topic.Reader }
+
+func (l logPoll) Next(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error) {
+	return l.Fill(ctx, into, b)
 }
 
 // A reader is the state of one poll.
@@ -251,7 +258,7 @@ func (r *reader) open() (replays bool, err error) {
 		return false, err
 	}
 	log := q.Type.Topic().ReaderFrom(q.Args.Arguments, q.Sub.ID, r.wake, st)
-	r.log, r.source, r.a.Truncated = &log, &log, st.Truncated
+	r.log, r.source, r.a.Truncated = &log, logPoll{&log}, st.Truncated
 	return true, nil
 }
 
@@ -259,7 +266,7 @@ func (r *reader) open() (replays bool, err error) {
 func (r *reader) openCheck(at topic.Replay) (truncated bool, err error) {
 	q := r.q
 	seat := feed.Seat{Feeds: q.Type.Feeds(), ID: q.Sub.ID, Principal: q.Sub.Principal, Bell: r.wake}
-	check, truncated, err := seat.Feeds.Poll(r.ctx, seat, q.Args.Def.Check(), q.Args.Arguments, feed.Start{Replay: at, Head: q.Head})
+	check, truncated, err := feed.OpenPoll(r.ctx, seat, q.Args.Def.Check(), q.Args.Arguments, feed.Start{Replay: at, Head: q.Head})
 	if err != nil {
 		return false, err
 	}
@@ -273,7 +280,7 @@ func (r *reader) turn() (topic.Turn, time.Time) {
 		return topic.Over, time.Time{}
 	}
 	a := &r.a
-	got, err := r.source.Fill(r.ctx, a.Out, topic.Bound{Outcomes: r.limit, Bytes: r.bytes, Scan: r.q.Scan})
+	got, err := r.source.Next(r.ctx, a.Out, topic.Bound{Outcomes: r.limit, Bytes: r.bytes, Scan: r.q.Scan})
 	a.Out, a.More = got.Out, got.More
 	a.Truncated, r.lost = a.Truncated || got.Gap, r.lost || got.Gap
 	switch {

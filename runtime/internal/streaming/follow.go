@@ -129,7 +129,7 @@ func (f *Follower) endError(ctx context.Context) error {
 // pull pulls once from the source. wait is the delay before the next attempt after a failure.
 func (f *Follower) pull() (found port.Followed, more bool, wait time.Duration) {
 	st := f.st
-	p, err := st.source.Pull(f.run.hooks, f.run.outcomes[:0])
+	p, err := st.source.Next(f.run.hooks, f.run.outcomes[:0], topic.Batch(topic.PullBatch))
 	f.run.outcomes = p.Out
 	for i := range p.Out {
 		o := &p.Out[i]

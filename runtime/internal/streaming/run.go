@@ -173,7 +173,7 @@ func (r *run) collect() {
 		r.retry = time.Now().Add(retryWrite)
 		return
 	}
-	p, err := st.source.Pull(r.hooks, r.outcomes[:0])
+	p, err := st.source.Next(r.hooks, r.outcomes[:0], topic.Batch(topic.PullBatch))
 	r.outcomes = p.Out
 	if p.Gap && len(p.Out) == 0 {
 		r.frames = append(r.frames, frame.Active(st.source.Cursor(), true, st.tail))

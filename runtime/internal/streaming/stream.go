@@ -211,5 +211,6 @@ func (l *logSource) rebind(a eventtype.Arguments) error {
 type checkSource struct{ *feed.Source }
 
 func (c checkSource) rebind(a eventtype.Arguments) error {
-	return c.Rebind(a.Def.Check(), a.Arguments)
+	c.Rebind(a.Def.Check(), a.Arguments)
+	return nil
 }

@@ -11,8 +11,8 @@ import (
 // A Source is the log or feed that a subscription reads. Its methods must be called from one goroutine.
 type Source interface {
 	Parker
-	// Pull returns the occurrences that are ready, up to a bound.
-	Pull(ctx context.Context, into []Outcome) (Pulled, error)
+	// Next returns the occurrences that are ready, up to the bound.
+	Next(ctx context.Context, into []Outcome, b Bound) (Pulled, error)
 }
 
 // A Parker reads a log or feed and can wait at its current position.

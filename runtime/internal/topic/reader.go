@@ -14,9 +14,10 @@ type Reader struct {
 	topic *Topic
 	life  *epochLog // in which pos is valid
 	args  *Arguments
-	id    string         // of the subscription
-	bell  Bell           // rung under the topic's lock; nil if the reader never parks
-	pos   store.Position // of the last entry that was passed
+	id    string                    // of the subscription
+	bell  Bell                      // rung under the topic's lock; nil if the reader never parks
+	pos   store.Position            // of the last entry that was passed
+	skips func(eventID string) bool // nil to skip nothing
 
 	bucket *bucket        // nil while not attached
 	twin   int            // in index.byID[id], while attached
@@ -37,6 +38,9 @@ func (t *Topic) ReaderFrom(a *Arguments, id string, bell Bell, from Start) Reade
 	return r
 }
 
+// SkipEvents sets which entries r passes without examining them, by their eventIds.
+func (r *Reader) SkipEvents(skips func(eventID string) bool) { r.skips = skips }
+
 // Topic returns the topic that r reads.
 func (r *Reader) Topic() *Topic { return r.topic }
 
@@ -55,11 +59,6 @@ func (r *Reader) Place() wire.Cursor { return r.life.placeAt(r.topic, r.args.Of,
 // PlaceAfter returns the position after e as a cursor without a kind or name. The entry e must have been returned by r.
 func (r *Reader) PlaceAfter(e *store.Entry) wire.Cursor {
 	return wire.Cursor{Epoch: r.life.epoch, Position: uint64(e.Position), Proof: r.args.Of.cursorProof(e.Proof())}
-}
-
-// Pull returns the next occurrences for a stream or webhook subscription, at most [PullBatch] of them.
-func (r *Reader) Pull(ctx context.Context, into []Outcome) (Pulled, error) {
-	return r.Next(ctx, into, Batch(PullBatch))
 }
 
 // Fill reads entries for a poll. It continues after a gap and sets More only if a later entry might match. The bound's
@@ -264,6 +263,9 @@ func (r *Reader) restart() {
 // and PerPrincipal. It also returns the cost in units. It only returns errors of the context. An error for the entry is
 // stored in the outcome.
 func (r *Reader) evaluate(ctx context.Context, e *store.Entry) (o Outcome, ok bool, cost int, err error) {
+	if r.skips != nil && r.skips(e.EventID) {
+		return Outcome{}, false, units(e, 0), nil
+	}
 	return evaluateEntry(ctx, r.life.recordOf(e, r.args.Of), r.args, r.id)
 }
 
@@ -323,6 +325,7 @@ func applyHooks(ctx context.Context, rec *record, a *Arguments) (Outcome, bool, 
 // and does not move r.
 func (r *Reader) Waiting(ctx context.Context, scan int) (bool, error) {
 	ahead := r.topic.ReaderFrom(r.args, r.id, nil, Start{Position: r.pos, life: r.life})
+	ahead.skips = r.skips
 	p, err := ahead.Next(ctx, nil, Bound{1, PullBytes, max(scan, 1)}) // the first outcome is returned regardless of its size
 	return p.Gap || p.More || len(p.Out) > 0, err
 }

@@ -54,7 +54,7 @@ func TestCUR7ReplacedLog(t *testing.T) {
 	for r, want := range map[*Reader][]string{&waits: {"0"}, &reads: {"0", "1", "new0", "new1", "new2"}} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if p, err := r.Pull(ctx, nil); err != nil || len(p.Out) > 0 || !p.Gap || !p.More || r.Position() != 0 {
+		if p, err := r.Next(ctx, nil, Batch(PullBatch)); err != nil || len(p.Out) > 0 || !p.Gap || !p.More || r.Position() != 0 {
 			t.Fatalf("%s: %d occurrences, gap %v, more %v, at %d, %v", r.id, len(p.Out), p.Gap, p.More, r.Position(), err)
 		}
 		if ids, p := pull(t, r); !slices.Equal(ids, want) || p.Gap || !r.Park() {

@@ -89,7 +89,7 @@ func add(t testing.TB, topic *Topic, i incident) {
 
 func pull(t testing.TB, s Source) (ids []string, p Pulled) {
 	t.Helper()
-	p, err := s.Pull(t.Context(), nil)
+	p, err := s.Next(t.Context(), nil, Batch(PullBatch))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -467,7 +467,7 @@ func TestREP2AppendedWhileOpened(t *testing.T) {
 	}
 	add(t, topic, incident{ID: "3"})
 	r := topic.Reader(parse(t, typ, `{}`), "", nil, 0)
-	p, err := r.Pull(t.Context(), nil)
+	p, err := r.Next(t.Context(), nil, Batch(PullBatch))
 	if err != nil || len(p.Out) != 3 || p.Gap {
 		t.Fatalf("%d of 3 occurrences, gap %v, %v", len(p.Out), p.Gap, err)
 	}

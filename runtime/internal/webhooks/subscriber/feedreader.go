@@ -43,7 +43,7 @@ type feedReader struct {
 // A checkSource reads the results of a check. It is a [feed.Source] outside tests.
 type checkSource interface {
 	topic.Source
-	Rebind(c *feed.Check, a *topic.Arguments) error
+	Rebind(c *feed.Check, a *topic.Arguments)
 }
 
 // A feedItem is an occurrence or a gap, together with its position.
@@ -159,14 +159,12 @@ func (r *feedReader) pull(ctx context.Context, after store.Position) error {
 // pullSource pulls the source and adds the results. The caller must hold pullMu.
 func (r *feedReader) pullSource(ctx context.Context, a eventtype.Arguments) error {
 	if r.args != a {
-		if err := r.src.Rebind(a.Def.Check(), a.Arguments); err != nil {
-			return err
-		}
+		r.src.Rebind(a.Def.Check(), a.Arguments)
 		r.mu.Lock()
 		r.args = a
 		r.mu.Unlock()
 	}
-	p, err := r.src.Pull(ctx, nil)
+	p, err := r.src.Next(ctx, nil, topic.Batch(topic.PullBatch))
 	for _, f := range p.Failed {
 		r.w.o.Log.Internal(ctx, "checking "+r.et.Name(), f) // a silent retry (PUSH-5)
 	}

@@ -17,12 +17,12 @@ type idleSource struct {
 	parks  int
 }
 
-func (s *idleSource) Pull(context.Context, []topic.Outcome) (topic.Pulled, error) {
+func (s *idleSource) Next(context.Context, []topic.Outcome, topic.Bound) (topic.Pulled, error) {
 	return topic.Pulled{}, nil
 }
-func (s *idleSource) Rebind(*feed.Check, *topic.Arguments) error { return nil }
-func (s *idleSource) Close()                                     {}
-func (s *idleSource) Cursor() []byte                             { return []byte(`"source"`) }
+func (s *idleSource) Rebind(*feed.Check, *topic.Arguments) {}
+func (s *idleSource) Close()                               {}
+func (s *idleSource) Cursor() []byte                       { return []byte(`"source"`) }
 
 func (s *idleSource) Park() bool {
 	s.parked = true
