@@ -26,7 +26,7 @@ var layers = []string{
 	"internal/webhooks/subscriber",
 	"internal/part",
 	"internal/waittool", "internal/polling", "internal/streaming", "internal/history",
-	"internal/access", "internal/lease",
+	"internal/access", "internal/lease", "internal/reading",
 	"internal/eventtype",
 	"internal/feed", "internal/topic",
 	"internal/webhooks/delivery",

@@ -63,7 +63,7 @@ func (f *Follower) pass(cursor string) {
 }
 
 func (f *Follower) cursor() (text string) {
-	_ = json.Unmarshal(f.st.source.Cursor(), &text)
+	_ = json.Unmarshal(f.st.reader.Cursor(), &text)
 	return text
 }
 
@@ -73,36 +73,20 @@ func (f *Follower) Next(ctx context.Context) (port.Followed, error) {
 	defer f.next.Unlock()
 	var found port.Followed
 	var err error
-	topic.Loop{Source: f.st.source, Wake: f.st.wake, Stop: f.closed}.Run(ctx, func() (topic.Turn, time.Time) {
+	topic.Loop{Source: f.st.reader, Wake: f.st.wake, Stop: f.closed}.Run(ctx, func() (topic.Turn, time.Time) {
 		if err = f.endError(ctx); err != nil {
 			return topic.Over, time.Time{}
 		}
 		if !f.run.checkState(time.Now()) {
 			return topic.Again, time.Time{}
 		}
-		if !f.st.mayWrite() {
-			return topic.Pause, time.Now().Add(retryWrite)
+		if f.run.mayWrite() {
+			if found = f.pull(); len(found.Occurrences) > 0 || found.Gap {
+				f.pass(found.Cursor)
+				return topic.Over, time.Time{}
+			}
 		}
-		var more bool
-		var wait time.Duration
-		if found, more, wait = f.pull(); len(found.Occurrences) > 0 || found.Gap {
-			f.pass(found.Cursor)
-			return topic.Over, time.Time{}
-		}
-		until := f.run.nextAuth
-		if until.IsZero() {
-			until = time.Now().Add(time.Hour)
-		}
-		switch {
-		case more:
-			return topic.Again, time.Time{}
-		case wait == 0:
-			return topic.Rest, until
-		}
-		if at := time.Now().Add(wait); at.Before(until) {
-			until = at
-		}
-		return topic.Pause, until
+		return f.run.rest()
 	})
 	if err != nil {
 		return port.Followed{}, err
@@ -126,11 +110,10 @@ func (f *Follower) endError(ctx context.Context) error {
 	}
 }
 
-// pull pulls once from the source. wait is the delay before the next attempt after a failure.
-func (f *Follower) pull() (found port.Followed, more bool, wait time.Duration) {
+// pull reads once.
+func (f *Follower) pull() (found port.Followed) {
 	st := f.st
-	p, err := st.source.Next(f.run.hooks, f.run.outcomes[:0], topic.Batch(topic.PullBatch))
-	f.run.outcomes = p.Out
+	p := f.run.read()
 	for i := range p.Out {
 		o := &p.Out[i]
 		if o.Err() != nil {
@@ -141,18 +124,11 @@ func (f *Follower) pull() (found port.Followed, more bool, wait time.Duration) {
 		found.Occurrences = append(found.Occurrences, events.Occurrence{ID: e.EventID, Name: st.sub.Event, Timestamp: e.Timestamp, Raw: o.Data(), Meta: e.Meta})
 	}
 	clear(f.run.outcomes)
-	for _, failed := range p.Failed {
-		st.of.o.Log.Internal(f.run.hooks, "checking "+st.sub.Event, failed)
-	}
 	found.Gap, found.Cursor = f.lost, f.cursor()
 	if f.lost = p.Gap; len(found.Occurrences) == 0 {
 		found.Gap, f.lost = found.Gap || p.Gap, false
 	}
-	if err != nil && f.run.hooks.Err() == nil {
-		st.of.o.Log.Internal(f.run.hooks, "reading "+st.sub.Event, err)
-		return found, false, retryRead
-	}
-	return found, p.More || err != nil, 0
+	return found
 }
 
 // Close implements [port.Follower].
@@ -160,7 +136,7 @@ func (f *Follower) Close() {
 	f.once.Do(func() {
 		close(f.closed)
 		f.cancel()
-		f.next.Lock() // wait until Next no longer uses the source
+		f.next.Lock() // wait until Next no longer uses the reader
 		defer f.next.Unlock()
 		f.st.release(true)
 	})

@@ -9,7 +9,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
@@ -55,7 +54,7 @@ type run struct {
 	outcomes []topic.Outcome
 	nextBeat time.Time
 	nextAuth time.Time // zero: never
-	more     bool      // the source has more occurrences
+	more     bool      // the reader has more occurrences
 	retry    time.Time // reading the log failed, or occurrences must not be written: wait until then, do not park; otherwise zero
 
 	final json.RawMessage // result of Run
@@ -72,11 +71,11 @@ func (r *run) loop() (json.RawMessage, error) {
 	if err := r.ctx.Err(); err != nil {
 		return nil, err
 	}
-	r.frames = append(r.frames, frame.Active(st.source.Cursor(), st.truncated, st.tail))
+	r.frames = append(r.frames, frame.Active(st.reader.Cursor(), st.truncated, st.tail))
 	if err := r.flush(); err != nil {
 		return nil, err
 	}
-	topic.Loop{Source: st.source, Wake: st.wake}.Run(r.ctx, r.turn)
+	topic.Loop{Source: st.reader, Wake: st.wake}.Run(r.ctx, r.turn)
 	return r.final, r.err
 }
 
@@ -96,7 +95,7 @@ func (r *run) turn() (topic.Turn, time.Time) {
 	r.collect()
 	r.addRaised()
 	if now := time.Now(); !now.Before(r.nextBeat) {
-		r.frames = append(r.frames, frame.Heartbeat(st.source.Cursor(), st.tail))
+		r.frames = append(r.frames, frame.Heartbeat(st.reader.Cursor(), st.tail))
 		every := st.of.o.Heartbeat
 		if r.nextBeat = r.nextBeat.Add(every); r.nextBeat.Before(now) {
 			r.nextBeat = now.Add(every)
@@ -108,14 +107,18 @@ func (r *run) turn() (topic.Turn, time.Time) {
 	if r.err = r.ctx.Err(); r.err != nil {
 		return topic.Over, time.Time{}
 	}
-	if r.events > 0 && !st.mayWrite() {
-		r.retry = time.Now().Add(retryWrite)
-		return topic.Pause, r.deadline()
+	if r.events > 0 && !r.mayWrite() {
+		return r.rest()
 	}
 	if r.err = r.flush(); r.err != nil {
 		return topic.Over, time.Time{}
 	}
 	st.wrote()
+	return r.rest()
+}
+
+// rest returns the action after a read.
+func (r *run) rest() (topic.Turn, time.Time) {
 	switch {
 	case r.more:
 		return topic.Again, time.Time{}
@@ -123,6 +126,36 @@ func (r *run) turn() (topic.Turn, time.Time) {
 		return topic.Pause, r.deadline()
 	}
 	return topic.Rest, r.deadline()
+}
+
+// mayWrite reports whether occurrences may be written now. If not, the run tries again later.
+func (r *run) mayWrite() bool {
+	st := r.st
+	st.mu.Lock()
+	held := st.held
+	st.mu.Unlock()
+	if !held && st.of.o.Access.Current() {
+		return true
+	}
+	r.more, r.retry = false, time.Now().Add(retryWrite)
+	return false
+}
+
+// read reads the available occurrences and logs failures. If the read fails, the error is the last one in Failed, and
+// the run tries again later.
+func (r *run) read() topic.Pulled {
+	event, log := r.st.sub.Event, r.st.of.o.Log
+	p, err := r.st.reader.Next(r.hooks, r.outcomes[:0], topic.Batch(topic.PullBatch))
+	r.outcomes, r.more, r.retry = p.Out, p.More || err != nil, time.Time{}
+	for _, failed := range p.Failed {
+		log.Internal(r.hooks, "checking "+event, failed)
+	}
+	if err != nil && r.hooks.Err() == nil {
+		log.Internal(r.hooks, "reading "+event, err)
+		p.Failed = append(p.Failed, err)
+		r.more, r.retry = false, time.Now().Add(retryRead)
+	}
+	return p
 }
 
 // checkState checks for conditions that end the stream. It also applies a changed definition. It returns false if the
@@ -133,31 +166,19 @@ func (r *run) checkState(now time.Time) bool {
 		st.Terminate(nil) // AUTH-4
 		return false
 	}
-	d := st.et.Current()
-	if d == nil {
+	switch err := st.reader.Rebind(); {
+	case errors.Is(err, events.ErrNotFound):
 		st.Terminate(fault.NotFound("event"))
 		return false
-	}
-	args := st.arguments()
-	if d != args.Def {
-		next, err := eventtype.Reparse(d, args.JSON)
-		if err == nil {
-			err = st.source.rebind(next)
-		}
-		if err != nil {
-			st.Terminate(fault.SchemaChanged(fault.FeatureInput))
-			return false
-		}
-		st.mu.Lock()
-		st.args = next
-		st.mu.Unlock()
-		args = next
+	case err != nil:
+		st.Terminate(fault.SchemaChanged(fault.FeatureInput))
+		return false
 	}
 	if !r.nextAuth.IsZero() && !now.Before(r.nextAuth) {
 		r.nextAuth = now.Add(st.of.o.Reauthorize)
 		ctx, cancel := context.WithTimeout(r.hooks, st.of.o.Heartbeat)
 		defer cancel()
-		if e := st.of.o.Access.Refused(ctx, st.sub.Principal, args); e != nil {
+		if e := st.Refused(ctx); e != nil {
 			st.Terminate(e)
 			return false
 		}
@@ -165,36 +186,25 @@ func (r *run) checkState(now time.Time) bool {
 	return true
 }
 
-// collect pulls available occurrences and adds their frames, unless they must not be written.
+// collect reads occurrences and adds their frames, unless they must not be written.
 func (r *run) collect() {
 	st := r.st
-	r.more, r.retry = false, time.Time{}
-	if !st.mayWrite() {
-		r.retry = time.Now().Add(retryWrite)
+	if !r.mayWrite() {
 		return
 	}
-	p, err := st.source.Next(r.hooks, r.outcomes[:0], topic.Batch(topic.PullBatch))
-	r.outcomes = p.Out
+	p := r.read()
 	if p.Gap && len(p.Out) == 0 {
-		r.frames = append(r.frames, frame.Active(st.source.Cursor(), true, st.tail))
+		r.frames = append(r.frames, frame.Active(st.reader.Cursor(), true, st.tail))
 	}
 	for i := range p.Out {
 		r.frames = append(r.frames, r.frame(&p.Out[i]))
 	}
 	if p.Gap && len(p.Out) > 0 {
-		r.frames = append(r.frames, frame.Active(st.source.Cursor(), true, st.tail))
+		r.frames = append(r.frames, frame.Active(st.reader.Cursor(), true, st.tail))
 	}
 	for _, f := range p.Failed {
-		st.of.o.Log.Internal(r.hooks, "checking "+st.sub.Event, f)
 		r.frames = append(r.frames, frame.Error(wire.NotificationError, fault.Object(f, st.dialect), st.tail))
 	}
-	if err != nil && r.hooks.Err() == nil {
-		st.of.o.Log.Internal(r.hooks, "reading "+st.sub.Event, err)
-		r.frames = append(r.frames, frame.Error(wire.NotificationError, fault.Object(err, st.dialect), st.tail))
-		r.retry = time.Now().Add(retryRead)
-		return
-	}
-	r.more = p.More || err != nil
 }
 
 // addRaised adds frames for the errors and gaps that an operator has raised.
@@ -206,7 +216,7 @@ func (r *run) addRaised() {
 	st.mu.Unlock()
 	for _, e := range raised {
 		if e == nil {
-			r.frames = append(r.frames, frame.Active(st.source.Cursor(), true, st.tail))
+			r.frames = append(r.frames, frame.Active(st.reader.Cursor(), true, st.tail))
 		} else {
 			r.frames = append(r.frames, frame.Error(wire.NotificationError, fault.Object(e, st.dialect), st.tail))
 		}
@@ -225,8 +235,8 @@ func (r *run) frame(o *topic.Outcome) frame.Frame {
 
 // deadline returns the time at which the stream must continue even without a signal.
 func (r *run) deadline() time.Time {
-	d := r.nextBeat
-	for _, t := range []time.Time{r.nextAuth, r.st.expires, r.retry} {
+	d := time.Now().Add(time.Hour) // a follower has no heartbeat
+	for _, t := range []time.Time{r.nextBeat, r.nextAuth, r.st.expires, r.retry} {
 		if !t.IsZero() && t.Before(d) {
 			d = t
 		}

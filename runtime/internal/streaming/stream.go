@@ -10,7 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/reading"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -27,7 +27,7 @@ type Stream struct {
 	dialect   wire.Dialect
 	expires   time.Time
 	truncated bool
-	source    source
+	reader    *reading.Reader
 	counted   bool // against the principal's caps (PUSH-10); a follower is not
 	number    uint64
 	since     time.Time
@@ -35,7 +35,6 @@ type Stream struct {
 	written   atomic.Uint64 // position up to which everything was written
 
 	mu      sync.Mutex
-	args    eventtype.Arguments
 	running bool
 	held    bool // no occurrences are written until the end
 	ended   bool
@@ -43,40 +42,6 @@ type Stream struct {
 	raised  []*events.Error // raised by an operator; nil means a gap
 	cancel  context.CancelFunc
 	free    sync.Once
-}
-
-// A source is the log or feed that a stream reads.
-type source interface {
-	topic.Source
-	// rebind switches to the arguments of another definition.
-	rebind(a eventtype.Arguments) error
-}
-
-// position determines the start and opens the source.
-func (st *Stream) position(ctx context.Context, a eventtype.Arguments, head store.Position, w topic.Replay) error {
-	if check := a.Def.Check(); check != nil {
-		src, truncated, err := feed.Open(ctx, st.seat(), check, a.Arguments, feed.Start{Replay: w, Head: head})
-		if err != nil {
-			return err
-		}
-		st.source, st.truncated = checkSource{src}, truncated
-		return nil
-	}
-	start, err := st.et.Topic().Start(ctx, a.Def.Kernel(), head, w)
-	if err != nil {
-		return err
-	}
-	st.truncated = start.Truncated
-	st.source = &logSource{st.et.Topic().ReaderFrom(a.Arguments, st.sub.ID, st.wake, start)}
-	st.wrote()
-	return nil
-}
-
-// arguments returns the stream's arguments, compiled for its current definition.
-func (st *Stream) arguments() eventtype.Arguments {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.args
 }
 
 // Terminate ends the stream. If it is called more than once, the first reason is used. A nil reason means that no
@@ -103,14 +68,6 @@ func (st *Stream) Hold() {
 	st.held = true
 }
 
-// mayWrite reports whether occurrences may be written now.
-func (st *Stream) mayWrite() bool {
-	st.mu.Lock()
-	held := st.held
-	st.mu.Unlock()
-	return !held && st.of.o.Access.Current()
-}
-
 // End implements [port.Stream].
 func (st *Stream) End() { st.Terminate(nil) }
 
@@ -134,15 +91,13 @@ func (st *Stream) Close() {
 func (st *Stream) release(joined bool) {
 	st.free.Do(func() {
 		s := st.of
-		if st.source != nil {
-			st.source.Close()
-		}
+		st.reader.Close()
 		st.uncount()
 		s.mu.Lock()
 		delete(s.all, st.number)
 		s.mu.Unlock()
 		if joined {
-			s.o.Members.Leave(st.sub, st.arguments())
+			s.o.Members.Leave(st.sub, st.reader.Arguments())
 		}
 		s.running.Done()
 	})
@@ -168,11 +123,10 @@ func (st *Stream) Behind() *int64 {
 	st.mu.Lock()
 	running := st.running
 	st.mu.Unlock()
-	src, ok := st.source.(*logSource)
-	if !ok || !running {
+	if !running || !st.reader.ReadsLog() {
 		return nil
 	}
-	passed := src.Passed()
+	passed := st.reader.Passed()
 	if passed == 0 { // the reader is not parked
 		passed = store.Position(st.written.Load())
 	}
@@ -189,28 +143,8 @@ func (st *Stream) Raise(e *events.Error) {
 
 // Refused calls the author's hooks. It returns their error if they refuse the subscription, or nil (AUTH-2).
 func (st *Stream) Refused(ctx context.Context) *events.Error {
-	return st.of.o.Access.Refused(ctx, st.sub.Principal, st.arguments())
+	return st.of.o.Access.Refused(ctx, st.sub.Principal, st.reader.Arguments())
 }
 
-// wrote records the stream's position. It must be called from the goroutine that reads the source.
-func (st *Stream) wrote() {
-	if src, ok := st.source.(*logSource); ok {
-		st.written.Store(uint64(src.Position()))
-	}
-}
-
-// logSource reads the type's log.
-type logSource struct{ topic.Reader }
-
-func (l *logSource) rebind(a eventtype.Arguments) error {
-	l.Rebind(a.Arguments)
-	return nil
-}
-
-// checkSource reads the results of a check.
-type checkSource struct{ *feed.Source }
-
-func (c checkSource) rebind(a eventtype.Arguments) error {
-	c.Rebind(a.Def.Check(), a.Arguments)
-	return nil
-}
+// wrote records the stream's position. It must be called from the goroutine that uses the reader.
+func (st *Stream) wrote() { st.written.Store(uint64(st.reader.Position())) }

@@ -1,4 +1,4 @@
-// Package streaming serves events/stream requests. A stream reads its event type's log, or a feed of its check, in a
+// Package streaming serves events/stream requests. A stream reads its event type with a [reading.Reader] in a
 // [topic.Loop] and writes to a [port.Carrier]. A [Follower] reads in the same way for adapters. The server validates a
 // request and passes a [Request]. The package has no compatibility guarantee.
 //
@@ -20,6 +20,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/lease"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/reading"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -94,8 +95,9 @@ func (s *Streams) stream(r *Request) *Stream {
 	if len(r.ID) == 0 {
 		r.ID = json.RawMessage("null") // not a request, but frames must be valid
 	}
-	return &Stream{of: s, et: r.Type, sub: r.Sub, args: r.Args, id: r.ID, tail: frame.Tail(r.ID), stateless: r.Stateless,
-		dialect: r.Dialect, expires: r.Expires, wake: topic.NewWake()}
+	wake := topic.NewWake()
+	return &Stream{of: s, et: r.Type, sub: r.Sub, id: r.ID, tail: frame.Tail(r.ID), stateless: r.Stateless,
+		dialect: r.Dialect, expires: r.Expires, wake: wake, reader: reading.New(r.Type, r.Sub, r.Args, wake)}
 }
 
 // admit opens a stream without counting it. It calls head after the hooks have run.
@@ -111,14 +113,17 @@ func (s *Streams) admit(ctx context.Context, st *Stream, head func() store.Posit
 	st.number, st.since = s.numbered, time.Now()
 	s.all[st.number] = st
 	s.mu.Unlock()
-	if err := s.o.Members.Join(ctx, st.sub, st.args); err != nil {
+	if err := s.o.Members.Join(ctx, st.sub, st.reader.Arguments()); err != nil {
 		st.release(false)
 		return fault.Typed(err)
 	}
-	if err := st.position(ctx, st.args, head(), w); err != nil {
+	truncated, err := st.reader.Open(ctx, feed.Start{Replay: w, Head: head()})
+	if err != nil {
 		st.release(true)
 		return err
 	}
+	st.truncated = truncated
+	st.wrote()
 	return nil
 }
 
@@ -215,9 +220,4 @@ func (s *Streams) Holding() Holding {
 		h.Counted += n
 	}
 	return h
-}
-
-// seat returns the [feed.Seat] of the subscription.
-func (st *Stream) seat() feed.Seat {
-	return feed.Seat{Feeds: st.et.Feeds(), ID: st.sub.ID, Principal: st.sub.Principal, Bell: st.wake}
 }
