@@ -199,7 +199,7 @@ func TestPolls(t *testing.T) {
 					text = p.CursorAfter(got.Out, len(got.Out))
 				}
 			}
-			if p.NextPoll() != 0 || !p.Park() && s.check.Emits {
+			if p.NextPoll() != interval || !p.Park() && s.check.Emits {
 				t.Errorf("next %v", p.NextPoll())
 			}
 			p.Unpark()

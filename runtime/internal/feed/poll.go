@@ -50,8 +50,13 @@ func (p *Poll) fetch(ctx context.Context, c checkpoint) (step, error) {
 // Replays reports whether the poll has a cursor and therefore has results to read.
 func (p *Poll) Replays() bool { return p.found != nil }
 
-// NextPoll returns the delay before the next call that the upstream requested, or 0 if it did not request one.
-func (p *Poll) NextPoll() time.Duration { return p.next }
+// NextPoll returns the delay before the next call. It is the check's interval unless the upstream requested a delay.
+func (p *Poll) NextPoll() time.Duration {
+	if p.next > 0 {
+		return p.next
+	}
+	return p.u.check.Interval
+}
 
 // Rebind switches to the check and arguments of another definition. It keeps the cursor and does not call the check.
 func (p *Poll) Rebind(c *Check, a *topic.Arguments) {

@@ -2,7 +2,6 @@ package polling
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -41,9 +40,10 @@ func hold(ctx context.Context, polls []*Request, tick func(until time.Time) time
 		r := &member{reader: newReader(ctx, q, wake)}
 		r.deadline, r.goes = deadline, w.quiet > 0
 		w.members = append(w.members, r)
-		if err := r.begin(); err != nil {
+		if err := r.open(); err != nil {
 			return nil, nil, i, err
 		}
+		r.recordPosition()
 		if other := types[q.Type]; other != nil {
 			other.shared, r.shared = true, true
 		}
@@ -91,28 +91,8 @@ type member struct {
 	given  []topic.Outcome // settled outcomes
 	failed bool            // whether the poll failed after others had found occurrences
 
-	cursor  []byte         // after given, as JSON
-	passed  store.Position // position after given, in the type's log if fromLog
-	fromLog bool
-}
-
-// begin opens the source. If a poll of a check has no cursor, begin reopens it at the cursor of the current head,
-// because only a poll with a cursor can wait.
-func (r *member) begin() error {
-	replays, err := r.open()
-	if err != nil {
-		return err
-	}
-	r.cursor = r.source.Cursor()
-	var now string
-	if replays || json.Unmarshal(r.cursor, &now) != nil || now == "" {
-		return nil
-	}
-	told := r.source
-	if _, err = r.openCheck(topic.Replay{Cursor: &now}); err == nil {
-		told.Close()
-	}
-	return err
+	cursor []byte         // after given, as JSON
+	passed store.Position // position after given, in the type's log
 }
 
 // turn executes one turn of every poll. It returns Over if one of the polls is over or the quiet time has elapsed.
@@ -140,7 +120,7 @@ func (w *pollSet) turn() (topic.Turn, time.Time) {
 		case next == topic.Over:
 			over, ends = over || len(r.a.Out) == 0, true
 		default:
-			if r.check != nil && !r.q.Args.Def.Check().Emits {
+			if !r.Rings() {
 				r.due = at
 			}
 			until = earlier(until, at)
@@ -179,9 +159,9 @@ func (w *pollSet) settle() (rest bool) {
 func (w *pollSet) merge() {
 	horizon := map[Type]store.Position{}
 	for _, r := range w.members {
-		if r.shared && r.log != nil {
-			if p, ok := horizon[r.q.Type]; !ok || r.log.Position() < p {
-				horizon[r.q.Type] = r.log.Position()
+		if r.shared && r.a.FromLog {
+			if p, ok := horizon[r.q.Type]; !ok || r.Position() < p {
+				horizon[r.q.Type] = r.Position()
 			}
 		}
 	}
@@ -221,7 +201,7 @@ func (r *member) next(horizon map[Type]store.Position) *topic.Outcome {
 		return nil
 	}
 	o := &r.a.Out[r.used]
-	if r.shared && r.log != nil && o.Entry().Position > horizon[r.q.Type] {
+	if r.shared && r.a.FromLog && o.Entry().Position > horizon[r.q.Type] {
 		return nil
 	}
 	return o
@@ -243,9 +223,7 @@ func (r *member) precedes(other *member) bool {
 }
 
 // sharesLog reports whether both members read the same log.
-func (r *member) sharesLog(other *member) bool {
-	return r.q.Type == other.q.Type && r.log != nil && other.log != nil
-}
+func (r *member) sharesLog(other *member) bool { return r.q.Type == other.q.Type && r.a.FromLog }
 
 // settle adds the taken outcomes to the member's answer and advances its cursor.
 func (r *member) settle() {
@@ -254,22 +232,15 @@ func (r *member) settle() {
 		return
 	case r.used == len(r.a.Out):
 		r.recordPosition()
-	case r.check != nil:
-		r.cursor = r.check.CursorAfter(r.a.Out, r.used)
 	default:
-		last := &r.a.Out[r.used-1]
-		r.cursor, r.passed, r.fromLog = last.Cursor(), last.Entry().Position, true
+		r.cursor, r.passed = r.After(r.a.Out, r.used)
 	}
 	r.given = append(r.given, r.a.Out[:r.used]...)
 	r.a.Out, r.used = slices.Clone(r.a.Out[r.used:]), 0
 }
 
-// recordPosition sets the member's cursor and position to those of the source.
-func (r *member) recordPosition() {
-	if r.cursor = r.source.Cursor(); r.log != nil {
-		r.passed, r.fromLog = r.log.Position(), true
-	}
-}
+// recordPosition sets the member's cursor and position to those of the reader.
+func (r *member) recordPosition() { r.cursor, r.passed = r.Cursor(), r.Position() }
 
 // fail ends the poll and discards the outcomes that have not been settled.
 func (r *member) fail() { r.failed, r.a.Out, r.a.More = true, nil, true }
@@ -282,16 +253,16 @@ func (r *member) answer() Answer {
 	r.end()
 	a := r.a
 	a.Out, a.More = r.given, a.More || len(a.Out) > 0
-	a.Cursor, a.Passed, a.FromLog = r.cursor, r.passed, r.fromLog
+	a.Cursor, a.Passed = r.cursor, r.passed
 	return a
 }
 
 // Park implements [topic.Parker].
 func (w *pollSet) Park() bool {
 	for i, r := range w.members {
-		if !r.source.Park() {
+		if !r.Park() {
 			for _, parked := range w.members[:i] {
-				parked.source.Unpark()
+				parked.Unpark()
 			}
 			return false
 		}
@@ -302,7 +273,7 @@ func (w *pollSet) Park() bool {
 // Unpark implements [topic.Parker].
 func (w *pollSet) Unpark() store.Position {
 	for _, r := range w.members {
-		r.source.Unpark()
+		r.Unpark()
 	}
 	return 0
 }
@@ -313,9 +284,7 @@ func (w *pollSet) Cursor() []byte { return topic.NullCursor }
 // Close implements [topic.Parker].
 func (w *pollSet) Close() {
 	for _, r := range w.members {
-		if r.source != nil { // nil if it could not be opened
-			r.source.Close()
-		}
+		r.Close()
 		r.setHeld(false)
 	}
 }

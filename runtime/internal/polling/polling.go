@@ -1,11 +1,12 @@
-// Package polling serves polls. It reads the occurrences after the caller's cursor from the log of an event type or
-// from its check. A long poll also returns occurrences that arrive while it waits. Several polls can wait together.
+// Package polling serves polls. It reads the occurrences after the caller's cursor with a [reading.Reader]. A
+// long poll also returns occurrences that arrive while it waits. Several polls can wait together.
 //
 // The server validates a poll and passes a [Request]. [Read] serves one poll, such as events/poll. [Any] serves several
 // polls for the wait tools. Both run a reader in a [topic.Loop].
 package polling
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,8 +17,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/reading"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -149,12 +150,13 @@ const pageOverhead = topic.MaxCursor + 256
 func Read(ctx context.Context, q *Request) (*Answer, error) {
 	ctx, leave := enter(ctx, q)
 	defer leave()
-	r := newReader(ctx, q, nil)
+	var wake topic.Wake // nil for a poll that does not wait
 	if q.Wait > 0 {
-		r.wake = topic.NewWake()
+		wake = topic.NewWake()
 	}
+	r := newReader(ctx, q, wake)
 	r.limit, r.bytes = q.Limit, q.MaxPage-pageOverhead
-	err := r.read()
+	err := r.read(wake)
 	if err == nil {
 		err = q.Access.Await(ctx)
 	}
@@ -168,69 +170,42 @@ func Read(ctx context.Context, q *Request) (*Answer, error) {
 	return &r.a, nil
 }
 
-// A pollSource reads occurrences for one poll.
-type pollSource interface {
-	topic.Parker
-	// Next appends the available occurrences to into, up to the bound.
-	Next(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error)
-}
-
-// A logPoll reads the type's log.
-type logPoll struct{ *topic.Reader }
-
-func (l logPoll) Next(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error) {
-	return l.Fill(ctx, into, b)
-}
-
 // A reader is the state of one poll.
 type reader struct {
+	*reading.Reader
 	q        *Request
-	args     eventtype.Arguments // compiled for the definition that the reader uses
 	a        Answer
 	ctx      context.Context
 	deadline time.Time
 	limit    int
 	bytes    int // of the occurrences together
 
-	source pollSource
-	log    *topic.Reader // one of these two is the source
-	check  *feed.Poll
-	wake   topic.Wake // nil for a poll that does not wait
-	held   bool       // whether the poll is counted as waiting
-	goes   bool       // whether to continue after finding an occurrence
-	lost   bool       // entries at or after its cursor were lost
-	err    error
+	held bool // whether the poll is counted as waiting
+	goes bool // whether to continue after finding an occurrence
+	lost bool // entries of a check at or after its cursor were lost
+	err  error
 }
 
 func newReader(ctx context.Context, q *Request, wake topic.Wake) *reader {
-	return &reader{q: q, args: q.Args, ctx: ctx, deadline: time.Now().Add(q.Wait), wake: wake}
+	return &reader{Reader: reading.New(q.Type, q.Sub, q.Args, wake), q: q, ctx: ctx, deadline: time.Now().Add(q.Wait)}
 }
 
-func (r *reader) read() error {
-	replays, err := r.open()
-	if err != nil {
+func (r *reader) read(wake topic.Wake) error {
+	if err := r.open(); err != nil {
 		return err
 	}
-	defer r.source.Close()
-	if replays {
+	defer r.Close()
+	if r.Replays() {
 		defer r.setHeld(false)
-		topic.Loop{Source: r.source, Wake: r.wake, Stop: r.q.Closing}.Run(r.ctx, r.turn)
+		topic.Loop{Source: r, Wake: wake, Stop: r.q.Closing}.Run(r.ctx, r.turn)
 	}
-	r.a.Cursor = r.source.Cursor()
+	r.a.Cursor, r.a.Passed = r.Cursor(), r.Position()
 	r.end()
 	return r.err
 }
 
-// end completes the answer with the source's position and the delay before the next poll.
-func (r *reader) end() {
-	if r.log != nil {
-		r.a.Passed, r.a.FromLog = r.log.Position(), true
-	}
-	r.a.NextPoll = r.q.NextPoll
-	if r.check != nil && r.check.NextPoll() > 0 {
-		r.a.NextPoll = r.check.NextPoll()
-	}
-}
+// end completes the answer with the delay before the next poll.
+func (r *reader) end() { r.a.NextPoll = cmp.Or(r.NextPoll(), r.q.NextPoll) }
 
 // setHeld updates the number of waiting polls.
 func (r *reader) setHeld(now bool) {
@@ -243,61 +218,37 @@ func (r *reader) setHeld(now bool) {
 	r.held = now
 }
 
-// open determines the start and opens the type's log or the check. replays is false if there is nothing to read.
-func (r *reader) open() (replays bool, err error) {
-	q := r.q
-	if q.Args.Def.Check() != nil {
-		if r.a.Truncated, err = r.openCheck(q.Replay); err != nil {
-			return false, err
-		}
-		r.lost = r.a.Truncated && q.Replay.Since == nil
-		return r.check.Replays(), nil
-	}
-	st, err := q.Type.Topic().Start(r.ctx, q.Args.Of, q.Head, q.Replay)
-	if err != nil {
-		return false, err
-	}
-	log := q.Type.Topic().ReaderFrom(q.Args.Arguments, q.Sub.ID, r.wake, st)
-	r.log, r.source, r.a.Truncated = &log, logPoll{&log}, st.Truncated
-	return true, nil
-}
-
-// openCheck opens a poll of the check.
-func (r *reader) openCheck(at topic.Replay) (truncated bool, err error) {
-	q := r.q
-	seat := feed.Seat{Feeds: q.Type.Feeds(), ID: q.Sub.ID, Principal: q.Sub.Principal, Bell: r.wake}
-	check, truncated, err := feed.OpenPoll(r.ctx, seat, q.Args.Def.Check(), q.Args.Arguments, feed.Start{Replay: at, Head: q.Head})
-	if err != nil {
-		return false, err
-	}
-	r.check, r.source = check, check
-	return truncated, nil
+// open determines the start.
+func (r *reader) open() (err error) {
+	r.a.Truncated, err = r.OpenPoll(r.ctx, feed.Start{Replay: r.q.Replay, Head: r.q.Head})
+	r.a.FromLog = r.ReadsLog()
+	r.lost = !r.a.FromLog && r.a.Truncated && r.q.Replay.Since == nil
+	return err
 }
 
 // turn reads available occurrences and returns whether to wait for more.
 func (r *reader) turn() (topic.Turn, time.Time) {
-	if !r.resume() {
+	if r.err = r.ctx.Err(); r.err == nil {
+		r.err = r.Rebind()
+	}
+	if r.err != nil {
 		return topic.Over, time.Time{}
 	}
 	a := &r.a
-	got, err := r.source.Next(r.ctx, a.Out, topic.Bound{Outcomes: r.limit, Bytes: r.bytes, Scan: r.q.Scan})
+	got, err := r.Fill(r.ctx, a.Out, topic.Bound{Outcomes: r.limit, Bytes: r.bytes, Scan: r.q.Scan})
 	a.Out, a.More = got.Out, got.More
-	a.Truncated, r.lost = a.Truncated || got.Gap, r.lost || got.Gap
+	a.Truncated, r.lost = a.Truncated || got.Gap, r.lost || got.Gap && !a.FromLog
 	switch {
 	case err != nil:
 		r.err = err
 		return topic.Over, time.Time{}
 	case len(a.Out) > 0 && !r.goes || a.More: // after a long scan, the caller polls again with its cursor
 		return topic.Over, time.Time{}
-	case r.check != nil && r.lost, r.expired(time.Now()):
+	case r.lost, r.expired(time.Now()):
 		return topic.Over, time.Time{}
 	}
 	until := r.deadline
-	if r.check != nil {
-		wait := r.check.NextPoll()
-		if wait <= 0 {
-			wait = r.q.Args.Def.Check().Interval
-		}
+	if wait := r.NextPoll(); wait > 0 {
 		until = earlier(until, time.Now().Add(wait))
 	}
 	r.setHeld(true)
@@ -312,30 +263,6 @@ func (r *reader) expired(now time.Time) bool {
 	default:
 		return !now.Before(r.deadline)
 	}
-}
-
-// resume checks for changes that occurred while the poll was waiting. It returns false if the poll is over. If the
-// definition has changed, a poll of a log continues with the new definition. A poll of a check ends, and the caller's
-// next poll uses the new definition.
-func (r *reader) resume() bool {
-	if r.err = r.ctx.Err(); r.err != nil {
-		return false
-	}
-	switch now := r.q.Type.Current(); {
-	case now == r.args.Def:
-		return true
-	case now == nil:
-		r.err = fault.NotFound("event")
-		return false
-	case r.check != nil:
-		return false
-	default:
-		if r.args, r.err = eventtype.Reparse(now, r.args.JSON); r.err != nil {
-			return false
-		}
-	}
-	r.log.Rebind(r.args.Arguments)
-	return true
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -140,9 +140,10 @@ func TestReadChecks(t *testing.T) {
 					t.Errorf("%+v after %v", a, time.Since(began))
 				}
 			}
-			time.AfterFunc(time.Second, func() { e.Redefine(`{"type":"object"}`) }) // its caller's next poll finds that
-			if a = read(t, request(t, e, `{}`, time.Minute, a.Cursor)); len(a.Out) != 0 {
-				t.Errorf("%+v", a)
+			time.AfterFunc(time.Second, func() { e.Redefine(`{"type":"object"}`) }) // EVOL-3: it goes on
+			time.AfterFunc(2500*time.Millisecond, func() { e.Put("4") })
+			if a = read(t, request(t, e, `{}`, time.Minute, a.Cursor)); ids(a.Out) != "4" {
+				t.Errorf("%v: after the change: %+v", emits, a)
 			}
 			e.Fail(errors.New("the upstream is down"))
 			if _, err := polling.Read(t.Context(), request(t, e, `{}`, time.Minute, a.Cursor)); !errors.Is(err, events.ErrUpstream) {

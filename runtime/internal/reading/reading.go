@@ -1,12 +1,13 @@
 // Package reading reads an event type for one consumer: its log, or the results of its check. The consumer does not need
 // to know which of them it reads. If the type is registered again, a [Reader] continues with the new definition.
 //
-// The main types are [Reader], for a stream, and [Poll].
+// The entry points are [Reader.Open] for streams and [Reader.OpenPoll] for polls.
 package reading
 
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
@@ -15,7 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Reader reads an event type for one stream. Only Arguments and Passed can be called concurrently with the other
+// A Reader reads an event type for one stream or poll. Only Arguments and Passed can be called concurrently with the other
 // methods.
 type Reader struct {
 	topic.Source // nil until Open returns
@@ -23,6 +24,7 @@ type Reader struct {
 	seat         feed.Seat
 	log          topic.Reader // the source of a type without a check
 	check        checkSource  // the source of a type with a check
+	poll         *feed.Poll   // check, if a poll reads it
 
 	mu   sync.Mutex
 	args eventtype.Arguments
@@ -50,6 +52,23 @@ func (r *Reader) Open(ctx context.Context, start feed.Start) (truncated bool, er
 		r.check, r.Source = src, src
 		return truncated, nil
 	}
+	return r.openLog(ctx, start)
+}
+
+// OpenPoll is like Open for a poll, which calls the check itself. The poll must use Fill instead of Next.
+func (r *Reader) OpenPoll(ctx context.Context, start feed.Start) (truncated bool, err error) {
+	check := r.args.Def.Check()
+	if check == nil {
+		return r.openLog(ctx, start)
+	}
+	if r.poll, truncated, err = feed.OpenPoll(ctx, r.seat, check, r.args.Arguments, start); err != nil {
+		return false, err
+	}
+	r.check, r.Source = r.poll, r.poll
+	return truncated, nil
+}
+
+func (r *Reader) openLog(ctx context.Context, start feed.Start) (truncated bool, err error) {
 	from, err := r.et.Topic().Start(ctx, r.args.Of, start.Head, start.Replay)
 	if err != nil {
 		return false, err
@@ -99,6 +118,39 @@ func (r *Reader) Position() store.Position { return r.log.Position() }
 
 // Passed returns the position that Unpark would currently return, or 0 if the reader is not parked.
 func (r *Reader) Passed() store.Position { return r.log.Passed() }
+
+// Fill reads occurrences for a poll, up to the bound. It continues after a gap and sets More only if a later entry might
+// match.
+func (r *Reader) Fill(ctx context.Context, into []topic.Outcome, b topic.Bound) (topic.Pulled, error) {
+	if r.poll != nil {
+		return r.poll.Next(ctx, into, b)
+	}
+	return r.log.Fill(ctx, into, b)
+}
+
+// After returns the cursor after the first n occurrences that the last call to Fill returned, as JSON, and their position
+// in the log. The number n must be at least 1.
+func (r *Reader) After(out []topic.Outcome, n int) (cursor []byte, passed store.Position) {
+	if r.poll != nil {
+		return r.poll.CursorAfter(out, n), 0
+	}
+	return out[n-1].Cursor(), out[n-1].Entry().Position
+}
+
+// Replays reports whether a poll starts at a position that can have occurrences after it. A poll of a check without a
+// cursor does not.
+func (r *Reader) Replays() bool { return r.poll == nil || r.poll.Replays() }
+
+// Rings reports whether the bell announces new occurrences to a poll. A poll of a check alone must call it instead.
+func (r *Reader) Rings() bool { return r.poll == nil || r.args.Def.Check().Emits }
+
+// NextPoll returns the delay before a poll must call the check again, or 0 if the poll reads a log.
+func (r *Reader) NextPoll() time.Duration {
+	if r.poll == nil {
+		return 0
+	}
+	return r.poll.NextPoll()
+}
 
 // Close releases all resources.
 func (r *Reader) Close() {
