@@ -1,7 +1,8 @@
 // Package reading reads an event type for one consumer: its log, or the results of its check. The consumer does not need
 // to know which of them it reads. If the type is registered again, a [Reader] continues with the new definition.
 //
-// The entry points are [Reader.Open] for streams and [Reader.OpenPoll] for polls.
+// The entry points are [Reader.Open] for streams and [Reader.OpenPoll] for polls. Webhook subscriptions read by position
+// and from several goroutines, so they use a [Binding] only.
 package reading
 
 import (
@@ -16,29 +17,63 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// A Reader reads an event type for one stream or poll. Only Arguments and Passed can be called concurrently with the other
-// methods.
-type Reader struct {
-	topic.Source // nil until Open returns
-	et           eventtype.Type
-	seat         feed.Seat
-	log          topic.Reader // the source of a type without a check
-	check        checkSource  // the source of a type with a check
-	poll         *feed.Poll   // check, if a poll reads it
-
+// A Binding holds the arguments of a subscription under the current definition of its event type.
+type Binding struct {
+	et   eventtype.Type
 	mu   sync.Mutex
 	args eventtype.Arguments
 }
 
-// A checkSource is a [feed.Source] or a [feed.Poll].
-type checkSource interface {
+// Bind returns a binding of the arguments.
+func Bind(et eventtype.Type, a eventtype.Arguments) Binding { return Binding{et: et, args: a} }
+
+// Arguments returns the result of the last successful call to Current.
+func (b *Binding) Arguments() eventtype.Arguments {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.args
+}
+
+// Current returns the arguments under the current definition. It returns an error if the type has been removed or does
+// not accept the arguments any longer (EVOL-2, EVOL-3).
+func (b *Binding) Current() (eventtype.Arguments, error) {
+	d, a := b.et.Current(), b.Arguments()
+	if d == nil {
+		return a, fault.NotFound("event")
+	}
+	if d == a.Def {
+		return a, nil
+	}
+	next, err := eventtype.Reparse(d, a.JSON)
+	if err != nil {
+		return a, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.args = next
+	return next, nil
+}
+
+// A Reader reads an event type for one stream or poll. Its owner calls Rebind instead of Current. Only Arguments and
+// Passed can be called concurrently with the other methods.
+type Reader struct {
+	Binding
+	topic.Source // nil until Open returns
+	seat         feed.Seat
+	log          topic.Reader // the source of a type without a check
+	check        CheckSource  // the source of a type with a check
+	poll         *feed.Poll   // check, if a poll reads it
+}
+
+// A CheckSource reads the results of a check. It is a [feed.Source] or a [feed.Poll] outside tests.
+type CheckSource interface {
 	topic.Source
 	Rebind(c *feed.Check, a *topic.Arguments)
 }
 
 // New returns a reader of the type for a subscription. The bell is rung when a parked reader must continue.
 func New(et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments, bell topic.Bell) *Reader {
-	return &Reader{et: et, args: a, seat: feed.Seat{Feeds: et.Feeds(), ID: sub.ID, Principal: sub.Principal, Bell: bell}}
+	return &Reader{Binding: Bind(et, a), seat: feed.Seat{Feeds: et.Feeds(), ID: sub.ID, Principal: sub.Principal, Bell: bell}}
 }
 
 // Open determines the start of the reader. The result truncated reports whether the reader was unable to start at the
@@ -78,45 +113,29 @@ func (r *Reader) openLog(ctx context.Context, start feed.Start) (truncated bool,
 	return from.Truncated, nil
 }
 
-// Rebind switches to the current definition of the type. It returns an error if the type has been removed or does not
-// accept the arguments any longer (EVOL-2, EVOL-3).
+// Rebind switches to the current definition of the type. It returns the errors of [Binding.Current].
 func (r *Reader) Rebind() error {
-	d := r.et.Current()
-	if d == nil {
-		return fault.NotFound("event")
-	}
-	if d == r.args.Def {
-		return nil
-	}
-	next, err := eventtype.Reparse(d, r.args.JSON)
-	if err != nil {
+	before := r.args
+	switch a, err := r.Current(); {
+	case err != nil:
 		return err
+	case a == before:
+	case r.check != nil:
+		r.check.Rebind(a.Def.Check(), a.Arguments)
+	default:
+		r.log.Rebind(a.Arguments)
 	}
-	if r.check != nil {
-		r.check.Rebind(d.Check(), next.Arguments)
-	} else {
-		r.log.Rebind(next.Arguments)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.args = next
 	return nil
 }
 
-// Arguments returns the arguments, compiled for the definition that the reader uses.
-func (r *Reader) Arguments() eventtype.Arguments {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.args
-}
-
-// ReadsLog reports whether the reader reads the type's log. If not, Position and Passed return 0.
+// ReadsLog reports whether the reader reads the type's log.
 func (r *Reader) ReadsLog() bool { return r.Source == &r.log }
 
-// Position returns the last position in the log that the reader has passed.
+// Position returns the last position in the log that the reader has passed. For a check it returns 0.
 func (r *Reader) Position() store.Position { return r.log.Position() }
 
 // Passed returns the position that Unpark would currently return, or 0 if the reader is not parked.
+// The reader must read a log.
 func (r *Reader) Passed() store.Position { return r.log.Passed() }
 
 // Fill reads occurrences for a poll, up to the bound. It continues after a gap and sets More only if a later entry might

@@ -9,6 +9,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/reading"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -18,14 +19,14 @@ import (
 // occurrences and keeps them until they are settled, because it cannot fetch them twice. After a restart, it resumes
 // from a cursor (CUR-1).
 type feedReader struct {
-	binding
+	reading.Binding
 	wakeup
 	w         *Subscriptions
 	principal string
 
 	// pullMu is held while the source is pulled or closed. A parked source is not pulled.
 	pullMu sync.Mutex
-	src    checkSource
+	src    reading.CheckSource
 
 	mu     sync.Mutex
 	args   eventtype.Arguments // bound to src
@@ -38,12 +39,6 @@ type feedReader struct {
 	held   bool // parked without parking src, because found is full
 	more   bool // the source has more occurrences ready
 	closed bool
-}
-
-// A checkSource reads the results of a check. It is a [feed.Source] outside tests.
-type checkSource interface {
-	topic.Source
-	Rebind(c *feed.Check, a *topic.Arguments)
 }
 
 // A feedItem is an occurrence or a gap, together with its position.
@@ -81,9 +76,7 @@ func (it *feedItem) size() int {
 
 // openFeedReader opens a feedReader that starts at the cursor.
 func (w *Subscriptions) openFeedReader(ctx context.Context, et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments, cursor string, later bool) (r *feedReader, truncated bool, err error) {
-	r = &feedReader{w: w, principal: sub.Principal, passed: cursor, last: cursor, args: a}
-	r.et = et
-	r.bound.Store(&a)
+	r = &feedReader{w: w, principal: sub.Principal, passed: cursor, last: cursor, args: a, Binding: reading.Bind(et, a)}
 	ctx = hook.WithPrincipal(ctx, sub.Principal)
 	src, truncated, err := feed.Open(ctx, feed.Seat{Feeds: et.Feeds(), ID: sub.ID, Principal: sub.Principal, Bell: r},
 		a.Def.Check(), a.Arguments, feed.Start{Replay: topic.Replay{Cursor: &cursor}, Head: et.Head(), Later: later})
@@ -144,11 +137,11 @@ func (r *feedReader) Read(ctx context.Context, after store.Position, limit int) 
 // pull pulls the source, unless the reader already has items after the position or has reached a limit. The source does
 // not wait for the check. A hanging check therefore does not block a worker of the engine (HOOK-4).
 func (r *feedReader) pull(ctx context.Context, after store.Position) error {
-	a, ok := r.arguments()
+	a, err := r.Current()
 	r.pullMu.Lock()
 	defer r.pullMu.Unlock()
 	r.mu.Lock()
-	wanted := ok && !r.closed && after >= r.head && !r.isFull()
+	wanted := err == nil && !r.closed && after >= r.head && !r.isFull()
 	r.mu.Unlock()
 	if !wanted {
 		return nil
@@ -166,7 +159,7 @@ func (r *feedReader) pullSource(ctx context.Context, a eventtype.Arguments) erro
 	}
 	p, err := r.src.Next(ctx, nil, topic.Batch(topic.PullBatch))
 	for _, f := range p.Failed {
-		r.w.o.Log.Internal(ctx, "checking "+r.et.Name(), f) // a silent retry (PUSH-5)
+		r.w.o.Log.Internal(ctx, "checking "+a.Def.Kernel().Name, f) // a silent retry (PUSH-5)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,11 +187,11 @@ func cursorOrEmpty(cursor []byte) string {
 
 // Park implements [delivery.Reader].
 func (r *feedReader) Park(after store.Position) bool {
-	a, ok := r.arguments()
+	a, err := r.Current()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.closed || !ok:
+	case r.closed || err != nil:
 		return true
 	case r.isFull():
 		r.held, r.parked = true, true

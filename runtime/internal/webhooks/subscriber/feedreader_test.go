@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/reading"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -45,9 +46,8 @@ func idleFeed(t *testing.T, src *idleSource, n int) *feedReader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &feedReader{w: new(Subscriptions), args: a, src: src, last: "last", passed: "passed"}
-	r.et, r.handle = et, &delivery.Handle{}
-	r.bound.Store(&a)
+	r := &feedReader{w: new(Subscriptions), args: a, src: src, last: "last", passed: "passed", Binding: reading.Bind(et, a)}
+	r.handle = &delivery.Handle{}
 	for range n {
 		r.addItem(feedItem{gap: true, cursor: "lost"})
 	}

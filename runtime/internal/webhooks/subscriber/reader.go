@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sync/atomic"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/reading"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -19,11 +19,9 @@ import (
 // A boundReader reads the log or feed of a webhook subscription for the delivery engine.
 type boundReader interface {
 	delivery.Reader
-	// arguments returns the arguments under the current definition. It returns false if the type no longer exists or
-	// does not accept them.
-	arguments() (eventtype.Arguments, bool)
-	// currentArguments returns the last result of arguments.
-	currentArguments() eventtype.Arguments
+	// Current and Arguments are those of the [reading.Binding].
+	Current() (eventtype.Arguments, error)
+	Arguments() eventtype.Arguments
 	// attach sets the handle to wake.
 	attach(h *delivery.Handle)
 }
@@ -38,56 +36,29 @@ func (b *wakeup) Ring() { b.handle.Wake() }
 
 func (b *wakeup) attach(h *delivery.Handle) { b.handle = h }
 
-// A binding contains a subscription's arguments. After an additive change, the arguments are parsed again for the
-// type's current definition (EVOL-3).
-type binding struct {
-	et    eventtype.Type
-	bound atomic.Pointer[eventtype.Arguments]
-}
-
-func (b *binding) arguments() (a eventtype.Arguments, ok bool) {
-	d, a := b.et.Current(), b.currentArguments()
-	if d == nil {
-		return eventtype.Arguments{}, false
-	}
-	if a.Def == d {
-		return a, true
-	}
-	next, err := eventtype.Reparse(d, a.JSON)
-	if err != nil {
-		return eventtype.Arguments{}, false // Redefined ends the subscription
-	}
-	b.bound.Store(&next)
-	return next, true
-}
-
-func (b *binding) currentArguments() eventtype.Arguments { return *b.bound.Load() }
-
 // A logReader reads the type's log for a webhook subscription.
 type logReader struct {
-	binding
+	reading.Binding
 	wakeup
+	topic.Reader
 	w         *Subscriptions
 	principal string
 	id        string
-	reader    topic.Reader
 }
 
 func (w *Subscriptions) newLogReader(et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments) *logReader {
-	r := &logReader{w: w, principal: sub.Principal, id: sub.ID}
-	r.et = et
-	r.bound.Store(&a)
-	r.reader = et.Topic().Reader(a.Arguments, sub.ID, r, 0)
+	r := &logReader{w: w, principal: sub.Principal, id: sub.ID, Binding: reading.Bind(et, a)}
+	r.Reader = et.Topic().Reader(a.Arguments, sub.ID, r, 0)
 	return r
 }
 
 // Read implements [delivery.Reader].
 func (r *logReader) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
-	a, ok := r.arguments()
-	if !ok {
+	a, err := r.Current()
+	if err != nil {
 		return delivery.Found{}, errUnread // it ends, or moves to a process that serves it
 	}
-	at := r.reader.Topic().Reader(a.Arguments, r.id, nil, after)
+	at := r.Topic().Reader(a.Arguments, r.id, nil, after)
 	p, err := at.Next(hook.WithPrincipal(ctx, r.principal), nil, topic.Batch(limit))
 	if err != nil {
 		return delivery.Found{}, err
@@ -108,23 +79,14 @@ var errUnread = errors.New("the event type as registered here cannot serve the s
 
 // Park implements [delivery.Reader].
 func (r *logReader) Park(after store.Position) bool {
-	a, ok := r.arguments()
-	return ok && r.reader.ParkAt(a.Arguments, after)
+	a, err := r.Current()
+	return err == nil && r.ParkAt(a.Arguments, after)
 }
-
-// Unpark implements [delivery.Reader].
-func (r *logReader) Unpark() store.Position { return r.reader.Unpark() }
-
-// Passed implements [delivery.Reader].
-func (r *logReader) Passed() store.Position { return r.reader.Passed() }
 
 // Cursor implements [delivery.Reader].
 func (r *logReader) Cursor(p store.Position) *string {
-	return cursorText(r.reader.Topic().Cursor(r.currentArguments().Def.Kernel(), p))
+	return cursorText(r.Topic().Cursor(r.Arguments().Def.Kernel(), p))
 }
-
-// Close implements [delivery.Reader].
-func (r *logReader) Close() { r.reader.Close() }
 
 // cursorText decodes a cursor from JSON. It returns nil for null.
 func cursorText(cursor []byte) *string {

@@ -38,18 +38,18 @@ func TestTrap3Park(t *testing.T) {
 	}
 }
 
-// Trap 3, EVOL-3: a reader parks under the present definition. binding.arguments carries it.
+// Trap 3, EVOL-3: a reader parks under the present definition. reading.Binding carries it.
 func TestTrap3ParkUnderThePresentDefinition(t *testing.T) {
 	et := newEventType(t)
 	r := newReader(t, et)
 	et.Redefine(`{"type":"object","properties":{"service":{}}}`)
-	if !r.Park(0) || r.currentArguments().Def != et.Current() {
+	if !r.Park(0) || r.Arguments().Def != et.Current() {
 		t.Error("a reader does not take over the definition")
 	}
 }
 
 // EVOL-1, EVOL-2: a reader of a type that is gone, or whose arguments are not valid any more, finds
-// nothing, passes over nothing and does not park: it ends, or another process serves it. binding.arguments carries it.
+// nothing, passes over nothing and does not park: it ends, or another process serves it. reading.Binding carries it.
 func TestEVOLReaderWithoutDefinition(t *testing.T) {
 	for name, change := range map[string]func(*eventtypetest.Type){
 		"removed": (*eventtypetest.Type).Remove,

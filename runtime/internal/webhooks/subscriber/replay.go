@@ -22,8 +22,8 @@ const ReplayTime = 10 * time.Second
 // replay performs an ActionReplay. It never skips unsettled occurrences. After an error, the subscription continues at
 // its previous position.
 func (w *Subscriptions) replay(ctx context.Context, h *Live, r *store.Action) error {
-	a, ok := h.reader.arguments()
-	if !ok {
+	a, err := h.reader.Current()
+	if err != nil {
 		return fault.NotFound("event")
 	}
 	switch {

@@ -37,7 +37,7 @@ func (w *Subscriptions) begin(ctx context.Context, p *ownedShard, r *store.Subsc
 	case b.request != nil:
 		a = b.request.Args
 	case b.reader != nil:
-		a = b.reader.currentArguments()
+		a = b.reader.Arguments()
 	default:
 		var accepted bool
 		var err error

@@ -102,7 +102,7 @@ func (h *Live) Identity() eventtype.Subscription {
 func (h *Live) CreatedAt() time.Time { return time.Unix(0, h.created) }
 
 // Arguments returns the arguments, parsed for the definition that the reader currently uses.
-func (h *Live) Arguments() eventtype.Arguments { return h.reader.currentArguments() }
+func (h *Live) Arguments() eventtype.Arguments { return h.reader.Arguments() }
 
 // New creates Subscriptions. [Subscriptions.Own] and [Subscriptions.Serve] restore the stored subscriptions.
 func New(o Options) (*Subscriptions, error) {
