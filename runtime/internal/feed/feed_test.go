@@ -410,6 +410,29 @@ func TestCUR5CatchesUp(t *testing.T) {
 	})
 }
 
+// CUR-7: a poll that is rebound before it has read returns a cursor of the feed under the new definition.
+func TestCUR7ReboundPoll(t *testing.T) {
+	asking(t, func(t *testing.T, s *service) {
+		st := s.open("", false)
+		at := st.cursor()
+		st.Close()
+		s.happen("1")
+		p, _, err := OpenPoll(t.Context(), Seat{Feeds: s.feeds, Principal: "ann"}, s.check, s.args(), Start{Replay: replay(at)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		s.check = &Check{Ask: s.ask, Interval: interval}
+		s.feeds.Adopt(s.check)()
+		p.Rebind(s.check, s.args())
+		got, err := p.Next(t.Context(), nil, topic.Batch(topic.PullBatch))
+		var text string
+		if err != nil || len(got.Out) != 1 || json.Unmarshal(p.Cursor(), &text) != nil || !s.feeds.Owns(s.check, s.args(), "ann", text) {
+			t.Errorf("%+v, %v, then %s", got, err, p.Cursor())
+		}
+	})
+}
+
 // EVOL-1: a subscription to both sources goes on from both places under another definition.
 func TestRebindBoth(t *testing.T) {
 	asking(t, func(t *testing.T, s *service) {

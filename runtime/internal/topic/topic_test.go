@@ -164,6 +164,20 @@ func TestPOLL7Units(t *testing.T) {
 	}
 }
 
+// POLL-2: entries that a reader skips are neither found nor waiting.
+func TestPOLL2SkippedEvents(t *testing.T) {
+	typ := newType(t)
+	topic := open(t, typ, nil, store.LogOptions{MaxCount: 100})
+	for _, id := range []string{"skipped1", "1", "skipped2"} {
+		add(t, topic, incident{ID: id})
+	}
+	r := topic.Reader(parse(t, typ, `{}`), "sub", nil, 0)
+	r.SkipEvents(func(id string) bool { return strings.HasPrefix(id, "skipped") })
+	if p, err := r.Fill(t.Context(), nil, Bound{1, PullBytes, PullScan}); err != nil || len(p.Out) != 1 || p.Out[0].Entry().EventID != "1" || p.More {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
 // A reader gets what matches, in order; parked at the head it is woken for nothing else, passes what
 // does not concern it without reading it, and never gaps, whatever is evicted meanwhile (trap 15).
 func TestReader(t *testing.T) {
