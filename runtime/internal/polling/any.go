@@ -37,10 +37,10 @@ func hold(ctx context.Context, polls []*Request, tick func(until time.Time) time
 	defer w.Close()
 	wake, types, deadline := topic.NewWake(), map[Type]*member{}, time.Now().Add(polls[0].Wait)
 	for i, q := range polls {
-		r := &member{reader: newReader(ctx, q, wake)}
+		r := &member{reader: newReader(ctx, q)}
 		r.deadline, r.goes = deadline, w.quiet > 0
 		w.members = append(w.members, r)
-		if err := r.open(); err != nil {
+		if err := r.open(wake); err != nil {
 			return nil, nil, i, err
 		}
 		r.recordPosition()

@@ -154,7 +154,7 @@ func Read(ctx context.Context, q *Request) (*Answer, error) {
 	if q.Wait > 0 {
 		wake = topic.NewWake()
 	}
-	r := newReader(ctx, q, wake)
+	r := newReader(ctx, q)
 	r.limit, r.bytes = q.Limit, q.MaxPage-pageOverhead
 	err := r.read(wake)
 	if err == nil {
@@ -186,12 +186,12 @@ type reader struct {
 	err  error
 }
 
-func newReader(ctx context.Context, q *Request, wake topic.Wake) *reader {
-	return &reader{Reader: reading.New(q.Type, q.Sub, q.Args, wake), q: q, ctx: ctx, deadline: time.Now().Add(q.Wait)}
+func newReader(ctx context.Context, q *Request) *reader {
+	return &reader{Reader: reading.New(q.Type, q.Args), q: q, ctx: ctx, deadline: time.Now().Add(q.Wait)}
 }
 
 func (r *reader) read(wake topic.Wake) error {
-	if err := r.open(); err != nil {
+	if err := r.open(wake); err != nil {
 		return err
 	}
 	defer r.Close()
@@ -219,8 +219,8 @@ func (r *reader) setHeld(now bool) {
 }
 
 // open determines the start.
-func (r *reader) open() (err error) {
-	r.a.Truncated, err = r.OpenPoll(r.ctx, feed.Start{Replay: r.q.Replay, Head: r.q.Head})
+func (r *reader) open(wake topic.Wake) (err error) {
+	r.a.Truncated, err = r.OpenPoll(r.ctx, r.q.Sub, wake, feed.Start{Replay: r.q.Replay, Head: r.q.Head})
 	r.a.FromLog = r.ReadsLog()
 	r.lost = !r.a.FromLog && r.a.Truncated && r.q.Replay.Since == nil
 	return err

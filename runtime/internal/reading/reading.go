@@ -58,8 +58,7 @@ func (b *Binding) Current() (eventtype.Arguments, error) {
 // Passed can be called concurrently with the other methods.
 type Reader struct {
 	Binding
-	topic.Source // nil until Open returns
-	seat         feed.Seat
+	topic.Source              // nil until Open returns
 	log          topic.Reader // the source of a type without a check
 	check        CheckSource  // the source of a type with a check
 	poll         *feed.Poll   // check, if a poll reads it
@@ -71,44 +70,46 @@ type CheckSource interface {
 	Rebind(c *feed.Check, a *topic.Arguments)
 }
 
-// New returns a reader of the type for a subscription. The bell is rung when a parked reader must continue.
-func New(et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments, bell topic.Bell) *Reader {
-	return &Reader{Binding: Bind(et, a), seat: feed.Seat{Feeds: et.Feeds(), ID: sub.ID, Principal: sub.Principal, Bell: bell}}
-}
+// New returns a reader of the type with the given arguments.
+func New(et eventtype.Type, a eventtype.Arguments) *Reader { return &Reader{Binding: Bind(et, a)} }
 
-// Open determines the start of the reader. The result truncated reports whether the reader was unable to start at the
-// requested position.
-func (r *Reader) Open(ctx context.Context, start feed.Start) (truncated bool, err error) {
+// Open determines the start of the reader for a subscription. The bell is rung when a parked reader must continue. The
+// result truncated reports whether the reader was unable to start at the requested position.
+func (r *Reader) Open(ctx context.Context, sub eventtype.Subscription, bell topic.Bell, start feed.Start) (truncated bool, err error) {
 	if check := r.args.Def.Check(); check != nil {
-		src, truncated, err := feed.Open(ctx, r.seat, check, r.args.Arguments, start)
+		src, truncated, err := feed.Open(ctx, r.seat(sub, bell), check, r.args.Arguments, start)
 		if err != nil {
 			return false, err
 		}
 		r.check, r.Source = src, src
 		return truncated, nil
 	}
-	return r.openLog(ctx, start)
+	return r.openLog(ctx, sub, bell, start)
 }
 
 // OpenPoll is like Open for a poll, which calls the check itself. The poll must use Fill instead of Next.
-func (r *Reader) OpenPoll(ctx context.Context, start feed.Start) (truncated bool, err error) {
+func (r *Reader) OpenPoll(ctx context.Context, sub eventtype.Subscription, bell topic.Bell, start feed.Start) (truncated bool, err error) {
 	check := r.args.Def.Check()
 	if check == nil {
-		return r.openLog(ctx, start)
+		return r.openLog(ctx, sub, bell, start)
 	}
-	if r.poll, truncated, err = feed.OpenPoll(ctx, r.seat, check, r.args.Arguments, start); err != nil {
+	if r.poll, truncated, err = feed.OpenPoll(ctx, r.seat(sub, bell), check, r.args.Arguments, start); err != nil {
 		return false, err
 	}
 	r.check, r.Source = r.poll, r.poll
 	return truncated, nil
 }
 
-func (r *Reader) openLog(ctx context.Context, start feed.Start) (truncated bool, err error) {
+func (r *Reader) seat(sub eventtype.Subscription, bell topic.Bell) feed.Seat {
+	return feed.Seat{Feeds: r.et.Feeds(), ID: sub.ID, Principal: sub.Principal, Bell: bell}
+}
+
+func (r *Reader) openLog(ctx context.Context, sub eventtype.Subscription, bell topic.Bell, start feed.Start) (truncated bool, err error) {
 	from, err := r.et.Topic().Start(ctx, r.args.Of, start.Head, start.Replay)
 	if err != nil {
 		return false, err
 	}
-	r.log = r.et.Topic().ReaderFrom(r.args.Arguments, r.seat.ID, r.seat.Bell, from)
+	r.log = r.et.Topic().ReaderFrom(r.args.Arguments, sub.ID, bell, from)
 	r.Source = &r.log
 	return from.Truncated, nil
 }

@@ -35,13 +35,13 @@ func eachSource(t *testing.T, f func(b *bed)) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					b.Reader = New(b.Type, eventtype.Identify(wire.ModePush, "ann", "", a), a, b.wake)
+					b.Reader = New(b.Type, a)
 					b.Reader.Close() // it has not been opened
 					open := b.Open
 					if poll {
 						open = b.OpenPoll
 					}
-					if truncated, err := open(t.Context(), feed.Start{Head: b.Type.Head()}); truncated || err != nil {
+					if truncated, err := open(t.Context(), eventtype.Identify(wire.ModePush, "ann", "", a), b.wake, feed.Start{Head: b.Type.Head()}); truncated || err != nil {
 						t.Fatal(truncated, err)
 					}
 					f(b)
@@ -157,10 +157,10 @@ func TestOpenFails(t *testing.T) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		r := New(b.Type, eventtype.Identify(wire.ModePush, "ann", "", a), a, b.wake)
+		r, sub := New(b.Type, a), eventtype.Identify(wire.ModePush, "ann", "", a)
 		for name, open := range map[string]func() error{
-			"stream": func() error { _, err := r.Open(b.t.Context(), feed.Start{}); return err },
-			"poll":   func() error { _, err := r.OpenPoll(b.t.Context(), feed.Start{}); return err },
+			"stream": func() error { _, err := r.Open(b.t.Context(), sub, b.wake, feed.Start{}); return err },
+			"poll":   func() error { _, err := r.OpenPoll(b.t.Context(), sub, b.wake, feed.Start{}); return err },
 		} {
 			if err := open(); !errors.Is(err, events.ErrUpstream) {
 				b.t.Errorf("%s: %v", name, err)

@@ -97,7 +97,7 @@ func (s *Streams) stream(r *Request) *Stream {
 	}
 	wake := topic.NewWake()
 	return &Stream{of: s, et: r.Type, sub: r.Sub, id: r.ID, tail: frame.Tail(r.ID), stateless: r.Stateless,
-		dialect: r.Dialect, expires: r.Expires, wake: wake, reader: reading.New(r.Type, r.Sub, r.Args, wake)}
+		dialect: r.Dialect, expires: r.Expires, wake: wake, reader: reading.New(r.Type, r.Args)}
 }
 
 // admit opens a stream without counting it. It calls head after the hooks have run.
@@ -117,7 +117,7 @@ func (s *Streams) admit(ctx context.Context, st *Stream, head func() store.Posit
 		st.release(false)
 		return fault.Typed(err)
 	}
-	truncated, err := st.reader.Open(ctx, feed.Start{Replay: w, Head: head()})
+	truncated, err := st.reader.Open(ctx, st.sub, st.wake, feed.Start{Replay: w, Head: head()})
 	if err != nil {
 		st.release(true)
 		return err
