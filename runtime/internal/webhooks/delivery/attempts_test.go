@@ -159,7 +159,7 @@ func TestAttemptsAreTrimmed(t *testing.T) {
 			t.Fatal(err)
 		}
 		sub.ExpiresAt = time.Now().Add(24 * time.Hour)
-		h.Refresh(sub, time.Time{})
+		h.Refresh(sub)
 		time.Sleep(5 * time.Hour)
 		if got := kept(t, db); len(got) != 0 {
 			t.Errorf("after their age: %+v", got)

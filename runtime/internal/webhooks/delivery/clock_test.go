@@ -62,9 +62,10 @@ func TestHOOK3ClockSetBack(t *testing.T) {
 					h.Pause(now()) // as an operator may have done before
 					h.Unpause()
 					time.Sleep(time.Second)
-					if _, ok := h.Refresh(r, now().Add(25*time.Millisecond)); !ok {
+					if _, ok := h.Refresh(r); !ok {
 						t.Fatal("not refreshed")
 					}
+					h.HoldUntil(now().Add(25 * time.Millisecond))
 					time.Sleep(time.Second)
 					v.fail.Store(c.fail)
 					began := time.Now()

@@ -196,10 +196,10 @@ func (h *Handle) setHold(now time.Time, times ...time.Time) {
 }
 
 // Refresh applies the secrets, code family and expiry of the record and reactivates a suspended subscription. It
-// returns the status before the refresh. Attempts start no earlier than hold and the record's NotBefore. If the
-// subscription has ended or expired, Refresh has no effect and returns false. The caller must then create a new
-// subscription (SUB-5, HOOK-8).
-func (h *Handle) Refresh(s store.Subscription, hold time.Time) (found Status, ok bool) {
+// returns the status before the refresh. Attempts start no earlier than the record's NotBefore. If the subscription has
+// ended or expired, Refresh has no effect and returns false. The caller must then create a new subscription (SUB-5,
+// HOOK-8).
+func (h *Handle) Refresh(s store.Subscription) (found Status, ok bool) {
 	keys, err := ring.Of(s.Secrets)
 	e, now := h.e, h.e.now()
 	e.mu.Lock()
@@ -210,7 +210,7 @@ func (h *Handle) Refresh(s store.Subscription, hold time.Time) (found Status, ok
 	}
 	h.ring, h.dialect, h.refreshed, h.expires = keys, wire.Dialect(s.Codes), instantOf(s.RefreshedAt), instantOf(s.ExpiresAt)
 	h.resume(now)
-	h.setHold(now, s.NotBefore, hold)
+	h.setHold(now, s.NotBefore)
 	h.touched = true
 	e.markDirty(h)
 	e.schedule(h, now)

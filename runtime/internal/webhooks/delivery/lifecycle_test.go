@@ -50,7 +50,7 @@ func TestTrap6RefreshAgainstExpiry(t *testing.T) {
 				top.emit(t, "evt_1") // at 0, 5, 35, 155, 755 s
 				time.Sleep(time.Minute + c.offset)
 				r.ExpiresAt = time.Now().Add(time.Hour)
-				if _, ok := h.Refresh(r, time.Time{}); ok != c.want {
+				if _, ok := h.Refresh(r); ok != c.want {
 					t.Fatalf("Refresh gives %v", ok)
 				}
 				time.Sleep(30 * time.Minute)
@@ -175,7 +175,7 @@ func TestTrap6Rotation(t *testing.T) {
 		top.emit(t, "evt_1") // at 0, 2, 4, 8, 10 s
 		time.Sleep(time.Second)
 		r.Secrets = []store.Secret{{Key: newKey}, {Key: oldKey, NotAfter: time.Now().Add(7 * time.Second)}} // until 8 s
-		if _, ok := h.Refresh(r, time.Time{}); !ok {
+		if _, ok := h.Refresh(r); !ok {
 			t.Fatal("refresh refused")
 		}
 		time.Sleep(time.Minute)
@@ -235,7 +235,7 @@ func TestTrap6LateAnswers(t *testing.T) {
 				}
 				h2, _ := top.join(t, e, r, false) // from the start
 				time.Sleep(2 * time.Second)
-				if _, ok := h.Refresh(r, time.Time{}); ok {
+				if _, ok := h.Refresh(r); ok {
 					t.Error("the old handle was refreshed")
 				}
 				if st := h.Status(); st.Active || !st.LastDeliveryAt.IsZero() {
@@ -308,7 +308,7 @@ func TestSRV6Shutdown(t *testing.T) {
 				if _, err := e.Add(context.Background(), Entry{Subscription: r, Reader: v, Shard: e.whole}); !errors.Is(err, ErrClosed) {
 					t.Errorf("Add: %v", err)
 				}
-				if _, ok := h.Refresh(r, time.Time{}); ok {
+				if _, ok := h.Refresh(r); ok {
 					t.Error("refreshed after the end")
 				}
 				h.Wake()

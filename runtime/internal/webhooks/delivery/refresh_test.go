@@ -35,7 +35,7 @@ func TestTrap6RefreshOfWhatIsOver(t *testing.T) {
 				spoil(h, &r)
 				was := h.expires
 				r.ExpiresAt = time.Now().Add(time.Hour)
-				if _, ok := h.Refresh(r, time.Time{}); ok || h.expires != was {
+				if _, ok := h.Refresh(r); ok || h.expires != was {
 					t.Errorf("refreshed: %v, it expires at %v, before that at %v", ok, h.expires, was)
 				}
 				h.e.mu.Lock()

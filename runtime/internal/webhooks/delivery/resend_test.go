@@ -230,7 +230,7 @@ func TestSendAgainEnds(t *testing.T) {
 		e, db, tp, h := attempting(t, s, o)
 		sub := record("a")
 		sub.ExpiresAt = time.Time{}
-		h.Refresh(sub, time.Time{})
+		h.Refresh(sub)
 		tp.emit(t, "evt_1")
 		time.Sleep(20 * time.Minute)
 		if made, err := again(t, e, db, h); err != nil || made.Number != 2 || made.AskedBy == "" {

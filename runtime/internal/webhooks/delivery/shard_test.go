@@ -417,7 +417,7 @@ func TestREP7FencedWriteEndsTheShard(t *testing.T) {
 		if err := h.Rewind(t.Context(), 0, 0, unstored); !errors.Is(err, ErrClosed) {
 			t.Errorf("Rewind: %v", err)
 		}
-		if _, ok := h.Refresh(one, time.Time{}); ok {
+		if _, ok := h.Refresh(one); ok {
 			t.Error("it can be refreshed")
 		}
 		if _, err := e.Add(t.Context(), Entry{Subscription: one, Reader: &view{t: top, id: "a1"}, Shard: a.Shard, Log: a.log}); !errors.Is(err, ErrClosed) {

@@ -78,7 +78,7 @@ func TestStress(t *testing.T) {
 				}
 				h.Remove()
 				stays := handles[rand.IntN(len(handles))]
-				stays.Refresh(record(stays.ID()), time.Time{})
+				stays.Refresh(record(stays.ID()))
 				_, _ = stays.Status(), stays.Progress()
 				_ = e.census()
 				time.Sleep(time.Millisecond)

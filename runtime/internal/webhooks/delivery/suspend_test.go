@@ -66,8 +66,8 @@ func TestTrap13Suspension(t *testing.T) {
 		if !stored.Health.Suspended || !stored.Health.SuspendedAfter.Equal(r.RefreshedAt) || stored.Progress.Base != 0 {
 			t.Errorf("stored: %+v", stored)
 		}
-		found, ok := h.Refresh(r, time.Time{})
-		again, _ := h.Refresh(r, time.Time{})
+		found, ok := h.Refresh(r)
+		again, _ := h.Refresh(r)
 		if !ok || found.Active || !again.Active {
 			t.Errorf("refreshes found %+v and %+v", found, again)
 		}
@@ -137,7 +137,7 @@ func TestHOOK5Again(t *testing.T) {
 				if h.Status().Active {
 					t.Error("not suspended")
 				}
-				h.Refresh(r, time.Time{})
+				h.Refresh(r)
 			}
 			top.emit(t, fmt.Sprint("evt_", i))
 			time.Sleep(time.Second)

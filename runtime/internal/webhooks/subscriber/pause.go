@@ -34,10 +34,7 @@ func (w *Subscriptions) SetPaused(ctx context.Context, id string, paused bool) e
 		return fmt.Errorf("storing the pause of subscription %s: %w", id, err)
 	case h == nil || !h.Ours():
 		return w.notifyOwner(ctx, &r)
-	case paused:
-		h.Handle.Pause(r.PausedAt)
-	default:
-		h.Handle.Unpause()
 	}
+	w.applyRecord(h, &r)
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
@@ -316,13 +315,9 @@ func (w *Subscriptions) refresh(ctx context.Context, q *Request, known *store.Su
 	}
 	res := &Result{ID: q.Sub.ID, RefreshBefore: formatTime(r.ExpiresAt), Truncated: found.Truncated || lost}
 	if h := w.Get(q.Sub.ID); h != nil {
-		status, ok := h.Handle.Refresh(r, time.Time{})
+		status, ok := w.applyRecord(h, &r)
 		if ok {
 			q.holdDeliveries(h, w.Now)
-			h.Handle.Truncated(true)
-			w.mu.Lock()
-			h.dialect, h.refreshed, h.schema = q.Dialect, r.RefreshedAt.UnixNano(), r.Schema
-			w.mu.Unlock()
 		}
 		if ok && h.Ours() {
 			res.Cursor, res.DeliveryStatus = h.Handle.Watermark(), statusOf(status)

@@ -303,7 +303,7 @@ func TestSUB1ReadsOnce(t *testing.T) {
 				var reads atomic.Int64
 				p := at(owner, other)
 				p.store.Inject(memcluster.Faults{Fail: func(op string) error {
-					if op == "Subscription" {
+					if op == "Subscription" { // and none of the list
 						reads.Add(1)
 					}
 					return nil

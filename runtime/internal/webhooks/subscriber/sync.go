@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -203,8 +204,9 @@ func (w *Subscriptions) reconcile(ctx context.Context, id string, r *store.Subsc
 	return w.begin(p.ownership.Context(), p, r, &beginning{})
 }
 
-// applyRecord applies a record to its live subscription.
-func (w *Subscriptions) applyRecord(h *Live, r *store.Subscription) {
+// applyRecord applies a record to its live subscription. If the record contains a refresh, applyRecord returns the results
+// of [delivery.Handle.Refresh].
+func (w *Subscriptions) applyRecord(h *Live, r *store.Subscription) (found delivery.Status, refreshed bool) {
 	r.NotBefore = w.limitHold(r.NotBefore)
 	w.mu.Lock()
 	fresh := r.RefreshedAt.UnixNano() > h.refreshed
@@ -221,9 +223,10 @@ func (w *Subscriptions) applyRecord(h *Live, r *store.Subscription) {
 	}
 	h.Handle.Extend(r.ExpiresAt) // also if this process has reported its expiry
 	if fresh {
-		h.Handle.Refresh(*r, time.Time{})
+		found, refreshed = h.Handle.Refresh(*r)
 	} else {
 		h.Handle.HoldUntil(r.NotBefore)
 	}
 	w.startActions(h, r.Actions)
+	return found, refreshed
 }
