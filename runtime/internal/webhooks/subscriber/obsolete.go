@@ -87,8 +87,8 @@ func (o orphanedShard) endAll() error {
 		for i := 0; i < len(page) && err == nil; i++ {
 			err = o.endSubscription(ctx, page[i].ID)
 		}
-		if err != nil {
-			if !errors.Is(o.fencedToClosed(err), errShardClosed) {
+		if err = o.fencedToClosed(err); err != nil {
+			if !errors.Is(err, errShardClosed) {
 				o.w.o.Log.Internal(ctx, "ending the subscriptions of "+of.String(), err)
 			}
 			return err
@@ -108,15 +108,11 @@ func (o orphanedShard) endSubscription(ctx context.Context, id string) error {
 	}
 	defer unlock()
 	r, ok, err := o.w.store.Subscription(ctx, id)
-	switch {
-	case err != nil || !ok || o.w.isServed(shardOfRecord(&r)) || o.w.isForged(ctx, &r):
+	if err != nil || !ok || o.w.isServed(shardOfRecord(&r)) {
 		return err
-	case Lapsed(&r, o.w.Now()):
-		_, err = o.deleteLapsed(ctx, &r)
-	default:
-		err = o.w.endRecord(ctx, o.ownedShard, &r, o.w.orphanError(r.Event))
 	}
-	o.w.Changed(r.ID, shardOfRecord(&r)) // the type may be registered by now
+	err = o.w.begin(ctx, o.ownedShard, &r, &beginning{}) // which ends it
+	o.w.Changed(r.ID, shardOfRecord(&r))                 // the type may be registered by now
 	return err
 }
 
@@ -128,7 +124,8 @@ func (w *Subscriptions) orphanError(event string) *events.Error {
 	return fault.NotFound("event")
 }
 
-// Review ends the subscriptions that no running build can serve (REP-16, EVOL-2).
+// Review ends the subscriptions that no running build can serve (REP-16, EVOL-2). It queues records that were left to
+// other builds for another read, which ends their subscriptions.
 func (w *Subscriptions) Review(et eventtype.Type) {
 	if w == nil {
 		return
@@ -151,7 +148,8 @@ func (w *Subscriptions) Review(et eventtype.Type) {
 		case h != nil:
 			over = append(over, func() { w.End(h, e) })
 		default:
-			over = append(over, func() { w.endLeftRecord(p, id, schemas) })
+			delete(p.left, id)
+			over = append(over, func() { w.Changed(id, p.ownership.ShardFence().Shard) })
 		}
 	})
 	for _, end := range over {
@@ -175,32 +173,4 @@ func (w *Subscriptions) visitType(et eventtype.Type, f func(p *ownedShard, h *Li
 			f(p, nil, id, schema)
 		}
 	}
-}
-
-// endLeftRecord ends the subscription of a record that was left to other builds, after the last of these builds has
-// stopped.
-func (w *Subscriptions) endLeftRecord(p *ownedShard, id string, obsolete map[string]*events.Error) {
-	unlock, err := w.keys.Lock(w.ctx, id)
-	if err != nil {
-		return
-	}
-	defer unlock()
-	r, ok, err := w.store.Subscription(w.ctx, id)
-	if err != nil {
-		w.o.Log.Internal(w.ctx, "ending webhook subscription "+id, err)
-		return
-	}
-	if ok {
-		e := obsolete[r.Schema]
-		if e == nil {
-			return // another build refreshed it meanwhile
-		}
-		if err := w.endRecord(w.ctx, p, &r, e); err != nil && !p.checkFenced(err) {
-			w.o.Log.Internal(w.ctx, "ending webhook subscription "+id, err)
-			return
-		}
-	}
-	w.mu.Lock()
-	delete(p.left, id)
-	w.mu.Unlock()
 }

@@ -327,13 +327,16 @@ func (w *Subscriptions) acceptStored(ctx context.Context, p *ownedShard, r *stor
 	if w.isForged(ctx, r) {
 		return a, false, nil
 	}
+	if p.et == nil || Lapsed(r, w.Now()) {
+		return a, false, p.endRecord(ctx, r, w.orphanError(r.Event))
+	}
 	err = errShardClosed // the shard is being given away
 	d := p.et.Current()
 	if d != nil && d.Webhooks() {
 		a, err = eventtype.Reparse(d, r.Arguments)
 	}
 	if e := w.cluster.Obsolete(p.et, r.Schema, err == nil); e != nil {
-		return a, false, p.fencedToClosed(w.endRecord(ctx, p, r, e))
+		return a, false, p.endRecord(ctx, r, e)
 	}
 	if errors.Is(err, errShardClosed) {
 		return a, false, err
@@ -345,13 +348,13 @@ func (w *Subscriptions) acceptStored(ctx context.Context, p *ownedShard, r *stor
 	delete(p.left, r.ID)
 	w.mu.Unlock()
 	if e := p.endReason(r); e != nil {
-		return a, false, p.fencedToClosed(w.endRecord(ctx, p, r, e))
+		return a, false, p.endRecord(ctx, r, e)
 	}
 	sub := identityOf(r)
 	sub.Restored = true
 	refused, err := w.callHooks(hook.WithPrincipal(ctx, r.Principal), sub, a)
 	if refused != nil {
-		return a, false, p.fencedToClosed(w.endRecord(ctx, p, r, refused))
+		return a, false, p.endRecord(ctx, r, refused)
 	}
 	return a, err == nil, err
 }
@@ -436,13 +439,18 @@ func (w *Subscriptions) isForged(ctx context.Context, r *store.Subscription) boo
 
 var errForged = errors.New("its principal, URL, event type or arguments do not match its id")
 
-// endRecord ends a stored subscription that is not live, and sends a terminated envelope.
-func (w *Subscriptions) endRecord(ctx context.Context, p *ownedShard, r *store.Subscription, reason *events.Error) error {
-	if err := p.owned.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
+// endRecord ends a stored subscription that is not live. It sends a terminated envelope unless the subscription has
+// expired.
+func (p *ownedShard) endRecord(ctx context.Context, r *store.Subscription, reason *events.Error) error {
+	if Lapsed(r, p.w.Now()) {
+		_, err := p.deleteLapsed(ctx, r)
 		return err
 	}
+	if err := p.owned.DeleteSubscription(ctx, r.ID, r.Generation); err != nil {
+		return p.fencedToClosed(err)
+	}
 	r.Progress = store.Progress{}
-	h, err := w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: endedReader{}, Shard: p.shard})
+	h, err := p.w.engine.Add(ctx, delivery.Entry{Subscription: *r, Reader: endedReader{}, Shard: p.shard})
 	if err != nil {
 		return nil // it has ended anyway
 	}

@@ -2,6 +2,7 @@ package subscriber_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -132,14 +133,21 @@ func TestREP16WhatWaitsForAnotherBuildEnds(t *testing.T) {
 		for _, step := range []string{"Subscription", "Owned.DeleteSubscription"} {
 			p.faults(step)
 			p.Review(p.typ)
-			p.faults()
+			time.Sleep(while)
 			if _, ok := f.stored(left); !ok {
 				t.Errorf("%s fails, and it is gone", step)
 			}
 		}
-		p.Review(p.typ)
+		p.faults()
 		p.Review(p.typ)
 		time.Sleep(while)
+		var reads atomic.Int64
+		p.inject([]string{"Subscription"}, func() error { reads.Add(1); return nil })
+		p.Review(p.typ)
+		time.Sleep(while)
+		if n := reads.Load(); n != 0 {
+			t.Errorf("%d reads of what has ended", n)
+		}
 		f.r.wants("once nobody serves it", "left", terminated(changed))
 		f.gone("ended", left)
 		f.r.wants("refreshed elsewhere", "refreshed")

@@ -173,32 +173,26 @@ func (w *Subscriptions) reconcile(ctx context.Context, id string, r *store.Subsc
 		}
 		return nil
 	}
-	p, lapsed := w.ownedShardOf(shardOfRecord(r)), Lapsed(r, w.Now())
-	if h != nil && !lapsed && r.Generation == h.Generation && h.ownedShard.isClosing(shardOfRecord(r)) {
-		return nil // deliveries in flight finish, and the next owner reads the record
-	}
-	owner := p
-	if p == nil && h != nil {
-		owner = h.ownedShard
-	}
-	if lapsed && owner != nil {
-		if deleted, err := owner.deleteLapsed(ctx, r); !deleted {
-			return err
-		}
-	}
+	p := w.ownedShardOf(shardOfRecord(r))
 	switch {
 	case h == nil:
-	case lapsed:
-		w.endLive(ctx, h, endExpired)
+	case Lapsed(r, w.Now()):
+		deleted, err := h.ownedShard.deleteLapsed(ctx, r)
+		if deleted {
+			w.endLive(ctx, h, endExpired)
+		}
+		return err
 	case r.Generation != h.Generation:
 		w.endLive(ctx, h, endReplaced) // before the new one calls Join: the author sees both (SRV-3)
 	case p == h.ownedShard:
 		w.applyRecord(h, r)
 		return nil
+	case h.ownedShard.isClosing(shardOfRecord(r)):
+		return nil // deliveries in flight finish, and the next owner reads the record
 	case !w.endLive(ctx, h, endMoved):
 		return nil // End deletes its record
 	}
-	if p == nil || lapsed {
+	if p == nil {
 		return nil
 	}
 	return w.begin(p.ownership.Context(), p, r, &beginning{})
