@@ -132,13 +132,6 @@ func (h *Handle) Pause(at time.Time) {
 	h.e.schedule(h, at)
 }
 
-// Paused reports whether an operator paused deliveries.
-func (h *Handle) Paused() bool {
-	h.e.mu.Lock()
-	defer h.e.mu.Unlock()
-	return h.pausedAt != 0
-}
-
 // Unpause resumes deliveries at the position where they stopped. Retry windows exclude the pause. Entries that the log
 // has evicted during the pause result in a gap. A suspension remains.
 func (h *Handle) Unpause() {

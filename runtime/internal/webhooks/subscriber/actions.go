@@ -214,11 +214,6 @@ func endReason(a *store.Action) *events.Error {
 	return fault.FromStored(&o)
 }
 
-// hasUnstartedActions reports whether the record has pending actions that have not been started. The lock must be held.
-func (h *Live) hasUnstartedActions(r *store.Subscription) bool {
-	return slices.ContainsFunc(r.Actions, func(a store.Action) bool { return a.Done.IsZero() && h.actions[a.Number] == nil })
-}
-
 // startActions starts the pending actions of a live subscription that have not been started. It performs replays and
 // their ends one after another, in the order of their numbers. It returns a channel that is closed after an attempt to
 // perform the newest pending action, or nil if no action is pending.

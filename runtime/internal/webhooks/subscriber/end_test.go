@@ -86,7 +86,7 @@ func TestREP11SlowHooks(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(while)
-				if !owner.Get(stays).Handle.Paused() {
+				if !owner.Get(stays).Handle.Status().Paused {
 					t.Error("the owner does not know of the pause")
 				}
 				time.Sleep(2 * slow)

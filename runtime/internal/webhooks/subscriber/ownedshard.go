@@ -115,8 +115,7 @@ func (p *ownedShard) queueDifferences(ctx context.Context) error {
 			left, aside := p.left[r.ID]
 			switch {
 			case h == nil && aside && left == r.Schema:
-			case h == nil, h.ownedShard != p, h.Generation != r.Generation, h.refreshed < r.RefreshedAt.UnixNano(),
-				h.Handle.Paused() == r.PausedAt.IsZero(), h.hasUnstartedActions(r):
+			case h == nil, h.ownedShard != p, h.Generation != r.Generation, h.revision != r.Revision:
 				changed = append(changed, r.ID)
 			}
 		}

@@ -77,7 +77,8 @@ func (w *Subscriptions) start(ctx context.Context, p *ownedShard, a eventtype.Ar
 		return nil, p.fencedToClosed(err)
 	}
 	h := &Live{ID: r.ID, Principal: r.Principal, Type: p.et, Generation: r.Generation, reader: b.reader, charge: w.argumentsSize(a),
-		ownedShard: p, admitted: r.Admitted, created: r.CreatedAt.UnixNano(), refreshed: r.RefreshedAt.UnixNano(), schema: r.Schema, dialect: wire.Dialect(r.Codes)}
+		ownedShard: p, admitted: r.Admitted, created: r.CreatedAt.UnixNano(), revision: r.Revision, refreshed: r.RefreshedAt.UnixNano(),
+		schema: r.Schema, dialect: wire.Dialect(r.Codes)}
 	switch {
 	case h.reader != nil:
 	case a.Def.Check() == nil:

@@ -84,6 +84,7 @@ type Live struct {
 	actions map[uint64]chan struct{}
 
 	// Guarded by Subscriptions.mu; values of the record that was read last:
+	revision  uint64
 	refreshed int64
 	schema    string
 	dialect   wire.Dialect

@@ -204,8 +204,8 @@ func (w *Subscriptions) applyRecord(h *Live, r *store.Subscription) (found deliv
 	r.NotBefore = w.limitHold(r.NotBefore)
 	w.mu.Lock()
 	fresh := r.RefreshedAt.UnixNano() > h.refreshed
-	h.refreshed, h.schema = r.RefreshedAt.UnixNano(), r.Schema
-	h.dialect = wire.Dialect(r.Codes)
+	h.revision, h.refreshed = r.Revision, r.RefreshedAt.UnixNano()
+	h.schema, h.dialect = r.Schema, wire.Dialect(r.Codes)
 	w.mu.Unlock()
 	if !r.Truncated {
 		h.Handle.Truncated(true)

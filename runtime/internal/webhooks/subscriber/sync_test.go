@@ -197,6 +197,31 @@ func TestREP11Compare(t *testing.T) {
 	})
 }
 
+// REP-11: an owner that compares rereads a record that another process has changed, once, and none that has only made
+// progress.
+func TestREP11CompareRereadsChanges(t *testing.T) {
+	bubble(t, func(t *testing.T, f *deployment) {
+		p := f.process().own()
+		ids := []string{p.subscribe("ann", origin+"a").ID, p.subscribe("ann", origin+"b").ID}
+		p.emit("1")
+		time.Sleep(while)
+		var reads atomic.Int64
+		p.inject([]string{"Subscription"}, func() error { reads.Add(1); return nil })
+		for round, want := range []int64{0, 1, 1} {
+			if round == 1 {
+				f.change(ids[0], func(r *store.Subscription) { r.Truncated = true })
+			}
+			if err := p.Compare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if n := reads.Load(); n != want {
+				t.Errorf("round %d: %d reads, want %d", round, n, want)
+			}
+		}
+	})
+}
+
 // SUB-9, ERR-4: an unsubscribe whose caller or store fails is an error, after which the subscription goes on; one that
 // is unknown, or whose time is over, is not there.
 func TestSUB9Unsubscribe(t *testing.T) {

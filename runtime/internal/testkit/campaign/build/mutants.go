@@ -19,8 +19,7 @@ var postgresMutants = []mutant{
 		{"runtime/internal/operators/operate/obey.go", "		a.executeRevocation(ctx, &what)\n", ""},
 		{"runtime/internal/operators/operate/obey.go", "	if what.Kind != orders.Revoke {\n", "	if what.Kind != \"\" {\n"}}, test{}, nil},
 	{"pause forgotten at a takeover", []change{
-		{"runtime/internal/webhooks/delivery/handle.go", "pausedAt: instantOf(s.PausedAt), ", ""},
-		{"runtime/internal/webhooks/subscriber/ownedshard.go", "				h.Handle.Paused() == r.PausedAt.IsZero(), h", "				h"}}, test{}, nil},
+		{"runtime/internal/webhooks/delivery/handle.go", "pausedAt: instantOf(s.PausedAt), ", ""}}, test{}, nil},
 }
 
 // Faults that are found on every engine.
