@@ -106,7 +106,7 @@ const markPause = time.Second
 func (w *Subscriptions) Own(t Ownership) {
 	et, ok := w.host.Type(t.ShardFence().Shard.Topic)
 	if !ok || et.Current() == nil || !et.Current().Webhooks() {
-		w.ownOrphans(t)
+		w.ownOrphans(t, false)
 		return
 	}
 	p := w.newOwnedShard(t, et)

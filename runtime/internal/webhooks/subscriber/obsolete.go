@@ -14,12 +14,15 @@ import (
 )
 
 // ownOrphans ends the subscriptions of a shard if no process has registered its event type for some time (EVOL-1). It
-// gives up the shard if this process registers the type.
-func (w *Subscriptions) ownOrphans(t Ownership) {
+// gives up the shard if this process registers the type. If once is true, no other process serves the store, and
+// ownOrphans returns after all subscriptions have ended.
+func (w *Subscriptions) ownOrphans(t Ownership, once bool) {
 	of := w.orphansOf(t)
 	defer of.giveUp()
 	for pause := time.Duration(0); ; {
 		select {
+		case <-w.ctx.Done():
+			return
 		case <-t.Context().Done():
 			return
 		case <-t.Draining():
@@ -30,26 +33,18 @@ func (w *Subscriptions) ownOrphans(t Ownership) {
 			return
 		}
 		pause = lookPause
-		if err := of.endAll(); err != nil {
+		if of.endAll() != nil {
 			pause = restorePause
+		} else if once {
+			return
 		}
 	}
 }
 
-// EndOrphans ends the subscriptions of a shard with an unregistered event type. It returns after all of them have ended
-// or the type has been registered. It must only be called if no other process serves the store.
+// EndOrphans ends the subscriptions of a shard with an unregistered event type in the background. It must only be called
+// if no other process serves the store.
 func (w *Subscriptions) EndOrphans(t Ownership) {
-	w.runInBackground(func() {
-		of := w.orphansOf(t)
-		defer of.giveUp()
-		for !w.isServed(t.ShardFence().Shard) && of.endAll() != nil {
-			select {
-			case <-w.ctx.Done():
-				return
-			case <-time.After(restorePause):
-			}
-		}
-	})
+	w.runInBackground(func() { w.ownOrphans(t, true) })
 }
 
 // isServed reports whether this process has registered the shard's event type with webhooks, or has started
